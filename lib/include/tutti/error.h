@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+
+#include "tutti/export.h"
+
+namespace tutti {
+
+/// What the caller can do about a failure.
+enum class ErrorCode : std::uint8_t {
+  invalid_argument,  ///< the call itself is wrong; nothing was sent, the communicator is as before
+  unsupported,       ///< a valid wish that this build or algorithm does not serve; nothing was sent
+  mismatch,          ///< ranks called different things; the communicator is unusable
+  timeout,           ///< the deadline passed; the communicator is unusable
+  peer_lost,         ///< a rank died, left or cannot be reached; the communicator is unusable
+  aborted,           ///< the communicator was destroyed or aborted with work pending
+  rendezvous,        ///< ranks did not find each other
+  system,            ///< the operating system refused something we need
+};
+
+TUTTI_API const char* name_of(ErrorCode code);
+
+/// Every failure of tutti. `what()` is a full sentence: who, what, where, how far, the remedy.
+class [[nodiscard]] TUTTI_API Error : public std::runtime_error {
+ public:
+  Error(ErrorCode code, const std::string& message, int rank = -1, std::uint64_t operation = 0);
+  Error(const Error&) = default;
+  Error& operator=(const Error&) = default;
+  ~Error() override;  // defined in error.cc: anchors the vtable, so that catch works across libraries
+
+  ErrorCode code() const { return code_; }
+  /// The culprit, as its rank in the communicator; -1 where there is none.
+  int rank() const { return rank_; }
+  /// Number of the operation on its communicator, from 1; 0 where there is none.
+  std::uint64_t operation() const { return operation_; }
+
+ private:
+  ErrorCode code_;
+  int rank_;
+  std::uint64_t operation_;
+};
+
+}  // namespace tutti

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "tutti/store.h"
+
+namespace tutti {
+
+inline constexpr int any_source = -1;
+inline constexpr int any_tag = -1;
+
+/// What one call of a collective may change.
+struct CallOptions {
+  /// Name from the catalogue (`tutti plan --list`), e.g. "ring", "tree:4" (radix 4); empty: the tuning table chooses.
+  std::string_view algorithm = {};
+  /// After this the call fails with Error{timeout}; 0: the communicator's.
+  std::chrono::milliseconds timeout{0};
+};
+
+/// The same for collectives with a root.
+struct RootOptions {
+  /// Rank that holds the input (broadcast, scatter) or gets the result (reduce, gather).
+  int root = 0;
+  std::string_view algorithm = {};
+  std::chrono::milliseconds timeout{0};
+};
+
+struct MessageOptions {
+  /// Matches a send with a receive; 0 to 2^30. A receive may give `any_tag`.
+  int tag = 0;
+  std::chrono::milliseconds timeout{0};
+};
+
+/// How this process joins the others. Leave a field at its default to take it from the launcher's environment.
+struct ConnectOptions {
+  /// This process's place among `size`; -1: from the environment.
+  int rank = -1;
+  int size = -1;
+  /// "env://", "tcp://host:port" (rank 0 serves), "file:///path"; empty: from the environment.
+  std::string rendezvous = {};
+  /// A store of your own, used instead of `rendezvous`; `rank` and `size` are then required here or in the environment.
+  std::shared_ptr<Store> store = {};
+  /// Separates jobs that share a store.
+  std::string job = {};
+
+  /// How long set-up may take; 0: TUTTI_TIMEOUT or 300 s.
+  std::chrono::milliseconds setup_timeout{0};
+  /// Deadline of an operation that gives none itself; 0: TUTTI_TIMEOUT or 300 s.
+  std::chrono::milliseconds timeout{0};
+  /// Every result is the left fold in rank order, whatever size, transport and tuning.
+  bool deterministic = false;
+
+  // Performance below: most programs leave these alone.
+
+  /// "shm,tcp", "tcp", "^shm" ...: what ranks may talk over; empty: TUTTI_TRANSPORT or everything.
+  std::string transport = {};
+  /// Path of a tuning table; empty: TUTTI_TUNING_FILE or the built-in one.
+  std::string tuning_file = {};
+};
+
+}  // namespace tutti

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tutti/export.h"
+
+namespace tutti {
+
+/// A small key-value store through which ranks find each other. Implement it to bring your own.
+///
+/// Values are byte strings. Every blocking call ends within `timeout()` and then throws
+/// Error{rendezvous} that names the keys it waited for.
+/// Threading: an object is used by one thread at a time; different objects on one store are independent.
+class TUTTI_API Store {
+ public:
+  using Milliseconds = std::chrono::milliseconds;
+  using KeyValue = std::pair<std::string, std::string>;
+
+  virtual ~Store();
+
+  virtual void set(std::string_view key, std::string_view value) = 0;
+  /// Waits until the key exists, then returns its value.
+  virtual std::string get(std::string_view key) = 0;
+  /// Adds to a decimal number (an absent key counts as 0) and returns the sum.
+  virtual std::int64_t add(std::string_view key, std::int64_t delta) = 0;
+  /// Sets `desired` if the value equals `expected` (an empty `expected` also matches an absent key);
+  /// returns the value that is stored now, or `expected` where the key is absent and nothing was stored.
+  virtual std::string compare_set(std::string_view key, std::string_view expected, std::string_view desired) = 0;
+  /// Waits until all keys exist.
+  virtual void wait(std::span<const std::string> keys) = 0;
+  /// The same within `timeout` instead of timeout(). The default changes timeout() for the length of the call; a store
+  /// that several threads share overrides it.
+  virtual void wait_for(std::span<const std::string> keys, Milliseconds timeout);
+  /// True when all keys exist now.
+  virtual bool check(std::span<const std::string> keys) = 0;
+  /// True when the key existed.
+  virtual bool erase(std::string_view key) = 0;
+  virtual std::int64_t key_count() = 0;
+  virtual void append(std::string_view key, std::string_view value) = 0;
+  /// Waits until all keys exist, then returns their values in order.
+  virtual std::vector<std::string> multi_get(std::span<const std::string> keys) = 0;
+  virtual void multi_set(std::span<const KeyValue> pairs) = 0;
+
+  Milliseconds timeout() const { return timeout_; }
+  virtual void set_timeout(Milliseconds timeout) { timeout_ = timeout; }
+
+ private:
+  Milliseconds timeout_{300'000};
+};
+
+/// A store inside this process, shared by its threads: all but set_timeout() may be called by several at once.
+TUTTI_API std::shared_ptr<Store> memory_store();
+
+/// A store in a file on a (shared) file system, opened by `users` objects in all, and no more. The last one to close it
+/// removes the file; with 0 anybody may open it and it stays. A file left by a run that was killed is an error.
+TUTTI_API std::shared_ptr<Store> file_store(const std::string& path, int users);
+
+/// A client of a TCP store: `tutti store`, the one inside `tutti run`, or PyTorch's TCPStore.
+TUTTI_API std::shared_ptr<Store> tcp_store(const std::string& host, std::uint16_t port,
+                                           Store::Milliseconds timeout = Store::Milliseconds{300'000});
+
+/// A view of `store` in which every key is preceded by `prefix` + "/".
+TUTTI_API std::shared_ptr<Store> prefix_store(std::string prefix, std::shared_ptr<Store> store);
+
+}  // namespace tutti

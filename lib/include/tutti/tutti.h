@@ -1,0 +1,9 @@
+#pragma once
+
+#include "tutti/communicator.h"
+#include "tutti/error.h"
+#include "tutti/options.h"
+#include "tutti/store.h"
+#include "tutti/types.h"
+#include "tutti/version.h"
+#include "tutti/work.h"
