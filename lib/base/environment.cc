@@ -1,0 +1,69 @@
+#include "lib/base/environment.h"
+
+#include <array>
+#include <cstdlib>
+#include <vector>
+
+#include "lib/base/nearest.h"
+#include "tutti/error.h"
+
+namespace tutti {
+namespace {
+
+constexpr std::array table{
+    Variable{"TUTTI_RANK", "0 to size - 1", "the launcher's", "This process's place among all."},
+    Variable{"TUTTI_SIZE", "a number from 1", "the launcher's", "How many processes there are."},
+    Variable{"TUTTI_LOCAL_RANK", "0 to local size - 1", "the launcher's",
+             "This process's place among those of its host."},
+    Variable{"TUTTI_LOCAL_SIZE", "a number from 1", "the launcher's", "How many processes this host has."},
+    Variable{"TUTTI_RDZV",
+             "tcp://host:port (rank 0 serves) | store://host:port (served already) | file:///path | env://",
+             "the launcher's, or MASTER_ADDR and MASTER_PORT", "Where the ranks meet."},
+    Variable{"TUTTI_JOB", "any word", "none", "Separates jobs that share a store."},
+    Variable{"TUTTI_TIMEOUT", "seconds, e.g. 30 or 0.5", "300", "Deadline of set-up and of each operation."},
+    Variable{"TUTTI_TRANSPORT", "list of shm, tcp; ^ before it excludes: ^shm", "shm,tcp", "What ranks may talk over."},
+    Variable{"TUTTI_ALGO", "an algorithm, or collective:algorithm;...  e.g. ring, or all_reduce:ring;broadcast:tree",
+             "the tuning table's choice", "Algorithm of every call that names none itself."},
+    Variable{"TUTTI_TUNING_FILE", "path", "the built-in table", "Tuning table that chooses the algorithms."},
+    Variable{"TUTTI_SOCKET_IFNAME", "list of prefixes; = before it: exact names; ^ before it: excluded",
+             "NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME, or the route to the rendezvous",
+             "Network interfaces over which peers reach this process."},
+    Variable{"TUTTI_SOCKET_FAMILY", "AF_INET | AF_INET6", "either", "Kind of address to offer to peers."},
+    Variable{"TUTTI_ISA", "generic | avx2 | avx512", "the best this processor has", "Instructions used to reduce."},
+    Variable{"TUTTI_DETERMINISTIC", "0 | 1", "0",
+             "1: results are the left fold in rank order, whatever the algorithm."},
+    Variable{"TUTTI_CONGESTION", "a name from /proc/sys/net/ipv4/tcp_available_congestion_control", "the system's",
+             "TCP congestion control of connections between ranks."},
+    Variable{"TUTTI_SPIN", "a number of tries | auto", "auto",
+             "How often a wait looks again before it yields the core."},
+    Variable{"TUTTI_TESTS_MIN_BW", "GB/s", "none", "`tutti bench` fails when the average bus bandwidth is lower."},
+};
+
+}  // namespace
+
+std::span<const Variable> variables() { return table; }
+
+void check_environment(const char* const* environ) {
+  constexpr std::string_view ours = "TUTTI_";
+  std::vector<std::string_view> known;
+  for (const Variable& variable : table) known.push_back(variable.name);
+  for (; *environ != nullptr; ++environ) {
+    const std::string_view entry = *environ;
+    const std::string_view name = entry.substr(0, entry.find('='));
+    if (!name.starts_with(ours)) continue;
+    bool found = false;
+    for (const std::string_view candidate : known) found = found || candidate == name;
+    if (!found)
+      throw Error{ErrorCode::invalid_argument,
+                  "unknown environment variable " + std::string{name} + "." + did_you_mean(name, known) +
+                      " `tutti doctor --env` lists all; unset what is not meant for tutti."};
+  }
+}
+
+std::optional<std::string> variable(std::string_view name) {
+  const char* value = std::getenv(std::string{name}.c_str());
+  if (value == nullptr || *value == '\0') return std::nullopt;
+  return value;
+}
+
+}  // namespace tutti

@@ -1,0 +1,49 @@
+#include "lib/base/host.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <string>
+
+namespace tutti {
+namespace {
+
+/// Cores by the quota of the version 2 cgroup this process is in ("max 100000" or "150000 100000"); 0: no limit.
+int quota_cores() {
+  std::ifstream own{"/proc/self/cgroup"};
+  std::string line;
+  std::string path;
+  while (std::getline(own, line))
+    if (line.rfind("0::", 0) == 0) path = line.substr(3);
+  int fewest = 0;
+  // Every ancestor may limit as well.
+  for (; !path.empty(); path = path.substr(0, path.rfind('/'))) {
+    std::ifstream file{"/sys/fs/cgroup" + (path == "/" ? "" : path) + "/cpu.max"};
+    double quota = 0;
+    double period = 0;
+    if (!(file >> quota >> period) || period <= 0) continue;
+    const int cores = std::max(1, static_cast<int>(quota / period + 0.5));
+    fewest = fewest == 0 ? cores : std::min(fewest, cores);
+  }
+  return fewest;
+}
+
+}  // namespace
+
+int available_cores() {
+  cpu_set_t allowed;
+  int cores = 1;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0) cores = std::max(1, CPU_COUNT(&allowed));
+  const int quota = quota_cores();
+  return quota > 0 ? std::min(cores, quota) : cores;
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 && name[0] != '\0' ? name.data() : "localhost";
+}
+
+}  // namespace tutti

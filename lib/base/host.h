@@ -1,0 +1,13 @@
+#pragma once
+
+#include <string>
+
+namespace tutti {
+
+/// Cores this process may use: the smaller of its affinity mask and its cgroup's quota, at least 1.
+int available_cores();
+
+/// This host's name as people know it; "localhost" where it has none.
+std::string host_name();
+
+}  // namespace tutti

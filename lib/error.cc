@@ -1,0 +1,32 @@
+#include "tutti/error.h"
+
+namespace tutti {
+
+const char* name_of(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::invalid_argument:
+      return "invalid_argument";
+    case ErrorCode::unsupported:
+      return "unsupported";
+    case ErrorCode::mismatch:
+      return "mismatch";
+    case ErrorCode::timeout:
+      return "timeout";
+    case ErrorCode::peer_lost:
+      return "peer_lost";
+    case ErrorCode::aborted:
+      return "aborted";
+    case ErrorCode::rendezvous:
+      return "rendezvous";
+    case ErrorCode::system:
+      return "system";
+  }
+  return "unknown";
+}
+
+Error::Error(ErrorCode code, const std::string& message, int rank, std::uint64_t operation)
+    : std::runtime_error(message), code_(code), rank_(rank), operation_(operation) {}
+
+Error::~Error() = default;
+
+}  // namespace tutti
