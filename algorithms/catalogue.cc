@@ -1,0 +1,119 @@
+// The list of all algorithms as a table (the lines themselves stand in catalogue.inc), and how their names are read.
+
+#include "algorithms/catalogue.h"
+
+#include <algorithm>
+#include <charconv>
+#include <vector>
+
+#include "algorithms/families.h"
+#include "lib/base/nearest.h"
+#include "tutti/error.h"
+
+namespace tutti::algorithms {
+namespace {
+
+using enum Collective;
+
+struct Traits {
+  bool radix = false;
+  bool pipeline = false;
+  bool equal_parts = false;
+  bool rank_order = false;
+};
+
+constexpr Entry entry(Collective collective, std::string_view name, Builder build, Traits traits,
+                      std::string_view idea) {
+  return {collective, name, build, traits.radix, traits.pipeline, traits.equal_parts, traits.rank_order, idea};
+}
+
+constexpr Traits plain{};
+constexpr Traits pipelined{.pipeline = true};
+constexpr Traits with_radix{.radix = true};
+constexpr Traits with_radix_and_pipeline{.radix = true, .pipeline = true};
+constexpr Traits in_rank_order{.rank_order = true};
+constexpr Traits for_equal_parts{.equal_parts = true};
+
+constexpr Entry entries[] = {
+#define TUTTI_ALGORITHM(collective, name, traits, idea) entry(collective, #name, name##_##collective, traits, idea),
+#include "algorithms/catalogue.inc"
+#undef TUTTI_ALGORITHM
+};
+
+constexpr int most_radix = 1 << 20;
+constexpr int most_pipeline = 1 << 12;
+
+[[noreturn]] void refuse(const std::string& message) { throw Error(ErrorCode::invalid_argument, message); }
+
+/// The number after `mark` in `name`, which is cut off; `otherwise` if there is no mark.
+int take_parameter(std::string_view& name, char mark, const char* meaning, int least, int most, int otherwise) {
+  const std::size_t at = name.find(mark);
+  if (at == std::string_view::npos) return otherwise;
+  const std::string_view digits = name.substr(at + 1);
+  int value = 0;
+  const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (problem != std::errc{} || end != digits.data() + digits.size() || value < least || value > most)
+    refuse("Algorithm \"" + std::string{name} + "\": the " + meaning + " after '" + mark + "' must be a number from " +
+           std::to_string(least) + " to " + std::to_string(most) + ", not \"" + std::string{digits} + "\".");
+  name = name.substr(0, at);
+  return value;
+}
+
+}  // namespace
+
+std::span<const Entry> catalogue() { return entries; }
+
+std::span<const Entry> catalogue(Collective collective) {
+  const auto is_other = [&](const Entry& entry) { return entry.collective != collective; };
+  const Entry* first = std::find_if_not(std::begin(entries), std::end(entries), is_other);
+  return {first, std::find_if(first, std::end(entries), is_other)};
+}
+
+Choice find(Collective collective, std::string_view name) {
+  std::string_view rest = name;
+  Choice choice;
+  choice.pipeline_given = rest.find('*') != std::string_view::npos;
+  choice.pipeline = take_parameter(rest, '*', "pipeline", 1, most_pipeline, choice.pipeline);
+  const bool radix_given = rest.find(':') != std::string_view::npos;
+  choice.radix = take_parameter(rest, ':', "radix", 2, most_radix, choice.radix);
+
+  std::vector<std::string_view> known;
+  std::string list;
+  for (const Entry& entry : catalogue(collective)) {
+    if (entry.name == rest) choice.entry = &entry;
+    known.push_back(entry.name);
+    list += (list.empty() ? "" : ", ") + std::string{entry.name};
+  }
+  if (choice.entry == nullptr)
+    refuse("There is no algorithm \"" + std::string{rest} + "\" for " + name_of(collective) + "." +
+           did_you_mean(rest, known) + " There are: " + list + ".");
+  if (radix_given && !choice.entry->has_radix)
+    refuse("Algorithm \"" + std::string{name} + "\": " + std::string{rest} + " of " + name_of(collective) +
+           " has no radix; leave out ':" + std::to_string(choice.radix) + "'.");
+  if (choice.pipeline_given && !choice.entry->has_pipeline)
+    refuse("Algorithm \"" + std::string{name} + "\": " + std::string{rest} + " of " + name_of(collective) +
+           " gains nothing from a pipeline; leave out '*" + std::to_string(choice.pipeline) + "'.");
+  return choice;
+}
+
+std::string to_string(const Choice& choice) {
+  std::string text{choice.entry->name};
+  if (choice.entry->has_radix) text += ":" + std::to_string(choice.radix);
+  if (choice.pipeline != 1) text += "*" + std::to_string(choice.pipeline);
+  return text;
+}
+
+Collective find_collective(std::string_view name) {
+  std::vector<std::string_view> known;
+  std::string list;
+  for (int i = 0; i < collective_count; ++i) {
+    const auto collective = static_cast<Collective>(i);
+    if (name == name_of(collective)) return collective;
+    known.push_back(name_of(collective));
+    list += (list.empty() ? "" : ", ") + std::string{name_of(collective)};
+  }
+  refuse("There is no collective \"" + std::string{name} + "\"." + did_you_mean(name, known) + " There are: " + list +
+         ".");
+}
+
+}  // namespace tutti::algorithms

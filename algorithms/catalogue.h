@@ -1,0 +1,45 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "algorithms/plan.h"
+#include "tutti/types.h"
+
+namespace tutti::algorithms {
+
+using Builder = Plan (*)(const Shape&);
+
+struct Entry {
+  Collective collective;
+  std::string_view name;
+  Builder build;
+  bool has_radix = false;      ///< "name:4" chooses the fan-out
+  bool has_pipeline = false;   ///< gains from Shape::pipeline > 1
+  bool equal_parts = false;    ///< needs parts of equal size: not for _v calls
+  bool rank_order = false;     ///< reduces every block at one rank as the left fold in rank order
+  std::string_view idea = {};  ///< one line for people
+};
+
+/// Every algorithm there is. Tests, benchmark, simulator and viewer iterate over it.
+std::span<const Entry> catalogue();
+std::span<const Entry> catalogue(Collective collective);
+
+/// An entry with its parameters: "ring", "tree:4" (radix 4), "chain*8" (pipeline 8), "tree:4*8".
+struct Choice {
+  const Entry* entry = nullptr;
+  int radix = 2;
+  int pipeline = 1;
+  bool pipeline_given = false;
+};
+
+/// Reads such a name. Throws Error{invalid_argument} that offers the nearest name and lists the others.
+Choice find(Collective collective, std::string_view name);
+std::string to_string(const Choice& choice);
+
+/// The collective with that name ("all_reduce"); offers the nearest one otherwise.
+Collective find_collective(std::string_view name);
+
+}  // namespace tutti::algorithms

@@ -1,0 +1,89 @@
+// Circulant: halve what is left to do in every round, around a circle, for any number of ranks.
+//
+// Rank r looks at the parts from its own on: part i of the view is part r+i. It begins with all n; in each round it
+// gives the upper half, from `kept` on, to the rank `kept` places ahead, for whom they are the first ones, and adds
+// what comes from as far behind to its own first ones. Middle parts are kept without change if the number is odd.
+//
+//   reduce-scatter, 7 ranks:    held 7   [0 1 2 3][4 5 6]    4..6 to r+4, add what comes from r-4 to 0..2
+//                               held 4   [0 1][2 3]          2..3 to r+2, add to 0..1
+//                               held 2   [0][1]              1    to r+1, add to 0: done
+//   all-gather runs the same rounds backwards, and what was sent comes back. All-reduce is the one after the other.
+//
+// Cost per rank, S bytes over n ranks:
+//   reduce-scatter   log2 n steps     (n-1)/n S sent and reduced      scratch S/2
+//   all-gather       log2 n steps     (n-1)/n S sent                  no scratch
+//   all-reduce       2 log2 n steps   2(n-1)/n S sent, half reduced   no scratch
+// Right for small and medium messages, and wherever n is not a power of two: fewest steps, fewest bytes at once.
+// Wrong when S is huge (a round's sum is not passed on before the round is over) or where far links are slow: the first
+// round moves half of the data half-way around. A message whose view wraps past the last part travels as two.
+//
+// Traeff: Optimal, non-pipelined reduce-scatter and allreduce algorithms (2024).
+
+#include "algorithms/circulant.h"
+
+#include "algorithms/families.h"
+#include "algorithms/partition.h"
+
+namespace tutti::algorithms {
+namespace {
+
+/// Part r of the result ends in output. `sum(from, count)` says where sums of parts [from, from + count) of the view
+/// live until then, for from + count up to half the ranks, rounded up.
+void reduce_scatter_phase(PlanBuilder& plan, const Shape& shape, auto sum) {
+  const Ring ring{shape.rank, shape.ranks};
+  const Parts input{shape, Buffer::input};
+  for (const Halving& round : halvings(ring.ranks)) {
+    const bool first = round.held == ring.ranks;
+    const auto parts = [&](int from, int count) {
+      return first ? input.range(ring.rank + from, count) : sum(from, count);
+    };
+    const bool last = round.kept == 1;
+    const Blocks added = last ? Parts{shape, Buffer::output}[ring.rank] : sum(0, round.moved());
+    plan.send(ring.ahead(round.kept), parts(round.kept, round.moved()));
+    plan.recv_reduce(ring.behind(round.kept), added, parts(0, round.moved()));
+    if (first)
+      plan.copy(sum(round.moved(), round.kept - round.moved()), parts(round.moved(), round.kept - round.moved()));
+  }
+}
+
+/// Part r starts in output, all others arrive there.
+void all_gather_phase(PlanBuilder& plan, const Shape& shape) {
+  const Ring ring{shape.rank, shape.ranks};
+  const Parts output{shape, Buffer::output};
+  const std::vector<Halving> rounds = halvings(ring.ranks);
+  for (auto round = rounds.rbegin(); round != rounds.rend(); ++round) {
+    plan.send(ring.behind(round->kept), output.range(ring.rank, round->moved()));
+    plan.recv(ring.ahead(round->kept), output.range(ring.rank + round->kept, round->moved()));
+  }
+}
+
+}  // namespace
+
+Plan circulant_reduce_scatter(const Shape& shape) {
+  const Parts input{shape, Buffer::input};
+  PlanBuilder plan{shape};
+  if (shape.ranks == 1) plan.copy(Parts{shape, Buffer::output}.all(), input.all());
+  const Blocks sums = plan.scratch(input.range(shape.rank, shape.ranks > 2 ? (shape.ranks + 1) / 2 : 0));
+  reduce_scatter_phase(plan, shape, [&](int from, int count) {
+    return Blocks{sums.buffer, sums.first + from * shape.pipeline, count * shape.pipeline};
+  });
+  return std::move(plan).build();
+}
+
+Plan circulant_all_gather(const Shape& shape) {
+  PlanBuilder plan{shape};
+  plan.copy(Parts{shape, Buffer::output}[shape.rank], Parts{shape, Buffer::input}[shape.rank]);
+  all_gather_phase(plan, shape);
+  return std::move(plan).build();
+}
+
+Plan circulant_all_reduce(const Shape& shape) {
+  const Parts output{shape, Buffer::output};
+  PlanBuilder plan{shape};
+  if (shape.ranks == 1) plan.copy(output.all(), Parts{shape, Buffer::input}.all());
+  reduce_scatter_phase(plan, shape, [&](int from, int count) { return output.range(shape.rank + from, count); });
+  all_gather_phase(plan, shape);
+  return std::move(plan).build();
+}
+
+}  // namespace tutti::algorithms

@@ -1,0 +1,36 @@
+// Dissemination: news spreads in doubling distances, for any number of ranks.
+//
+//   5 ranks:   round 0   tell r+1, hear from r-1        r knows of  r, r-1
+//              round 1   tell r+2, hear from r-2                    and r-2, r-3
+//              round 2   tell r+4, hear from r-4                    and r-4: all
+//
+// What travels is a token that is combined by "or": hearing of someone twice does no harm, so that no rank count needs
+// special care.
+//
+// Cost per rank: log2 n steps of one byte; scratch one byte per round, so that no round waits until the last has left.
+// Right always: a barrier cannot take fewer steps with one message at a time.
+// Wrong where 2 log2 n connections per rank are too many; see tree.cc.
+//
+// Hensgen, Finkel, Manber: Two algorithms for barrier synchronization (1988).
+
+#include <utility>
+
+#include "algorithms/families.h"
+#include "algorithms/partition.h"
+
+namespace tutti::algorithms {
+
+Plan dissemination_barrier(const Shape& shape) {
+  const Ring ring{shape.rank, shape.ranks};
+  PlanBuilder plan{shape};
+  Blocks known = Parts{shape, Buffer::input}.piece(shape.rank, 0);
+  for (int distance = 1; distance < ring.ranks; distance *= 2) {
+    const Blocks more = plan.scratch(known);
+    plan.send(ring.ahead(distance), known);
+    plan.recv_reduce(ring.behind(distance), more, known);
+    known = more;
+  }
+  return std::move(plan).build();
+}
+
+}  // namespace tutti::algorithms
