@@ -1,0 +1,153 @@
+// May two steps of one rank be under way at once and touch one place, at least one of them writing?
+//
+// Only waiting for completion orders two steps. That a link delivers in order is not taken for an order between its
+// receives, although the second cannot end before the first: the promise is about messages, not about memory, and a
+// transport that lands two receives side by side must not break a plan. Nor does it count that a message answers one
+// sent earlier: that has left, but its sender may not know yet.
+//
+// Steps are looked at in an order in which they can complete, keeping per place the last writer and the readers since.
+// A step that reads must come after that writer; a step that writes must come after those readers, or after the writer
+// if nobody has read. All other conflicts follow: orders chain. Input block b and output block b are one place where
+// the collective may run in place.
+
+#include <string>
+#include <vector>
+
+#include "algorithms/check_world.h"
+
+namespace tutti::algorithms::checking {
+namespace {
+
+constexpr std::uint32_t end_of_list = ~std::uint32_t{0};
+
+class Races {
+ public:
+  Races(const World& world, int rank, std::vector<StepId> order, Report& report)
+      : rank_(rank), plan_(world.plans[index(rank)]), order_(std::move(order)), report_(report) {
+    const std::size_t vectors = world.runs_in_place() ? 1 : 2;
+    output_at_ = (vectors - 1) * index(world.blocks);
+    scratch_at_ = vectors * index(world.blocks);
+    writer_.assign(scratch_at_ + plan_.scratch_like.size(), no_step);
+    readers_.assign(writer_.size(), end_of_list);
+    before_current_.assign(plan_.steps.size(), no_step);
+    position_.resize(plan_.steps.size());
+    for (std::uint32_t i = 0; i < order_.size(); ++i) position_[order_[i]] = i;
+    list_predecessors();
+  }
+
+  void check() {
+    for (const StepId id : order_) {
+      if (report_.full()) return;
+      current_ = id;
+      reported_ = false;
+      for (const StepId before : predecessors(id)) before_current_[before] = id;
+      const Step& step = plan_.steps[id];
+      if (reads_left(step.verb)) read(step.left);
+      if (reads_right(step.verb)) read(step.right);
+      if (writes_dst(step.verb)) write(step.dst);
+    }
+  }
+
+ private:
+  struct Reader {
+    StepId step;
+    std::uint32_t next;
+  };
+
+  void list_predecessors() {
+    predecessor_begin_.assign(plan_.steps.size() + 1, 0);
+    for (StepId step = 0; step < plan_.steps.size(); ++step)
+      predecessor_begin_[step + 1] = predecessor_begin_[step] + plan_.waits_for[step];
+    predecessor_.resize(plan_.successor.size());
+    std::vector<std::uint32_t> next(predecessor_begin_.begin(), predecessor_begin_.end() - 1);
+    for (StepId step = 0; step < plan_.steps.size(); ++step)
+      for (const StepId after : plan_.successors(step)) predecessor_[next[after]++] = step;
+  }
+
+  std::span<const StepId> predecessors(StepId step) const {
+    return {predecessor_.data() + predecessor_begin_[step], predecessor_.data() + predecessor_begin_[step + 1]};
+  }
+
+  std::size_t first_place(const Blocks& blocks) const {
+    const std::size_t at[] = {0, output_at_, scratch_at_};
+    return at[static_cast<std::size_t>(blocks.buffer)] + index(blocks.first);
+  }
+
+  void read(const Blocks& blocks) {
+    std::size_t place = first_place(blocks);
+    for (int i = 0; i < blocks.count; ++i, ++place) {
+      if (writer_[place] != no_step) expect_before(writer_[place], blocks, i);
+      reader_pool_.push_back({current_, readers_[place]});
+      readers_[place] = static_cast<std::uint32_t>(reader_pool_.size() - 1);
+    }
+  }
+
+  void write(const Blocks& blocks) {
+    std::size_t place = first_place(blocks);
+    for (int i = 0; i < blocks.count; ++i, ++place) {
+      if (readers_[place] == end_of_list && writer_[place] != no_step) expect_before(writer_[place], blocks, i);
+      for (std::uint32_t at = readers_[place]; at != end_of_list; at = reader_pool_[at].next)
+        if (reader_pool_[at].step != current_) expect_before(reader_pool_[at].step, blocks, i);
+      readers_[place] = end_of_list;
+      writer_[place] = current_;
+    }
+  }
+
+  void expect_before(StepId other, const Blocks& blocks, int i) {
+    if (before_current_[other] == current_ || reported_) return;
+    if (reaches_current(other)) return;
+    reported_ = true;
+    report_.problem(rank_, current_,
+                    "races with step " + std::to_string(other) + " (" + label(plan_.steps[other]) + ") for " +
+                        to_string({blocks.buffer, blocks.first + i, 1}) + ": neither waits for the other");
+  }
+
+  /// Not a direct predecessor: marks all steps before the current one, back to where `other` completes.
+  bool reaches_current(StepId other) {
+    stack_.assign(1, current_);
+    visited_.resize(plan_.steps.size(), no_step);
+    ++search_;
+    while (!stack_.empty()) {
+      const StepId at = stack_.back();
+      stack_.pop_back();
+      for (const StepId before : predecessors(at)) {
+        if (position_[before] < position_[other] || visited_[before] == search_) continue;
+        visited_[before] = search_;
+        before_current_[before] = current_;
+        stack_.push_back(before);
+      }
+    }
+    return before_current_[other] == current_;
+  }
+
+  const int rank_;
+  const Plan& plan_;
+  const std::vector<StepId> order_;  // as the steps complete
+  Report& report_;
+  std::size_t output_at_ = 0;  // places: the vector, then output if it is apart, then scratch
+  std::size_t scratch_at_ = 0;
+  std::vector<StepId> writer_;          // per place
+  std::vector<std::uint32_t> readers_;  // per place: head of a list in reader_pool_
+  std::vector<Reader> reader_pool_;
+  std::vector<std::uint32_t> position_;  // per step: in order_
+  std::vector<StepId> before_current_;   // per step: equal to current_ if known to complete before it starts
+  std::vector<std::uint32_t> predecessor_begin_;
+  std::vector<StepId> predecessor_;
+  std::vector<StepId> stack_;
+  std::vector<std::uint32_t> visited_;
+  std::uint32_t search_ = 0;
+  StepId current_ = no_step;
+  bool reported_ = false;
+};
+
+}  // namespace
+
+void check_races(const World& world, const Run& run, Report& report) {
+  std::vector<std::vector<StepId>> order(index(world.ranks));
+  for (int rank = 0; rank < world.ranks; ++rank) order[index(rank)].reserve(world.plans[index(rank)].steps.size());
+  for (const RankStep& at : run.order) order[index(at.rank)].push_back(at.step);
+  for (int rank = 0; rank < world.ranks && !report.full(); ++rank)
+    Races{world, rank, std::move(order[index(rank)]), report}.check();
+}
+
+}  // namespace tutti::algorithms::checking

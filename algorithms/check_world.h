@@ -1,0 +1,95 @@
+#pragma once
+
+// What the parts of the checker share; private to them.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "algorithms/check.h"
+#include "algorithms/describe.h"
+#include "algorithms/plan.h"
+
+namespace tutti::algorithms::checking {
+
+constexpr std::size_t index(int i) { return static_cast<std::size_t>(i); }
+
+/// Blocks [from, to) of a buffer.
+struct Range {
+  int from = 0;
+  int to = 0;
+  bool contains(int first, int count) const { return first >= from && first + count <= to; }
+};
+
+/// The plans under test and the rules of their collective.
+struct World {
+  World(Collective collective, std::span<const Plan> plans, Claims claims);
+
+  Collective collective;
+  Claims claims;
+  std::span<const Plan> plans;
+  int ranks;
+  int root;
+  int pipeline;
+  int blocks;                       ///< of input, and of output
+  std::vector<std::uint32_t> base;  ///< number of each rank's first step when all steps of all ranks are numbered
+
+  bool only_moves() const;
+  /// Where input and output may be the same memory. Broadcast has no input at all.
+  bool runs_in_place() const { return collective != Collective::all_to_all && collective != Collective::broadcast; }
+
+  std::size_t steps() const { return base.back(); }
+  std::uint32_t number(int rank, StepId step) const { return base[index(rank)] + step; }
+  const Step& step(int rank, StepId id) const { return plans[index(rank)].steps[id]; }
+
+  Range own_part(int rank) const { return {rank * pipeline, (rank + 1) * pipeline}; }
+  /// What of the buffer exists at that rank, when the collective does not run in place.
+  Range present(int rank, Buffer buffer) const;
+  /// Two blocks may hold the same data if these are equal.
+  int size_class(int rank, Buffer buffer, int block) const;
+};
+
+/// Collects problems as sentences, until there are enough to see what is wrong.
+class Report {
+ public:
+  explicit Report(const World& world) : world_(world) {}
+
+  void problem(const std::string& text);
+  void problem(int rank, const std::string& text);
+  void problem(int rank, StepId step, const std::string& text);
+
+  bool clean() const { return problems_.empty(); }
+  bool full() const { return problems_.size() >= 20; }
+  std::vector<std::string> take() && { return std::move(problems_); }
+
+ private:
+  const World& world_;
+  std::vector<std::string> problems_;
+};
+
+/// "rank 3 step 7 (send to 2)"
+std::string where(const World& world, int rank, StepId step);
+
+struct RankStep {
+  int rank;
+  StepId step;
+};
+
+/// One run of all plans: any other run that respects the order within the plans computes the same, if no steps race.
+struct Run {
+  std::vector<RankStep> order;         ///< all steps, as they complete
+  std::vector<std::uint32_t> partner;  ///< by number: the receive of a send and the other way round
+  int slots = 0;                       ///< messages per link that it took
+};
+
+/// Each proves one thing and needs what stands above it to hold.
+void check_form(const World& world, Report& report);                                   // check_form.cc
+void check_matching(const World& world, Run& run, Report& report);                     // check_order.cc
+void check_progress(const World& world, Run& run, Report& report);                     // check_order.cc
+void check_races(const World& world, const Run& run, Report& report);                  // check_races.cc
+void check_values(const World& world, const Run& run, bool in_place, Report& report);  // check_values.cc
+void check_barrier(const World& world, const Run& run, Report& report);                // check.cc
+
+}  // namespace tutti::algorithms::checking
