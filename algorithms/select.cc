@@ -1,0 +1,168 @@
+// The only place that chooses an algorithm. A table says what was found to be fast; what is right comes first: a line
+// whose algorithm does not serve the call (uneven parts, sums in rank order) is passed over.
+
+#include "algorithms/select.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <limits>
+
+#include "lib/base/nearest.h"
+#include "tutti/error.h"
+
+namespace tutti::algorithms {
+namespace {
+
+constexpr std::size_t no_end = std::numeric_limits<std::size_t>::max();
+constexpr std::array<std::string_view, 4> transports{"shm", "tcp", "inproc", "*"};
+constexpr std::string_view builtin_text =
+#include "algorithms/tuning_table.inc"
+    ;
+
+[[noreturn]] void refuse(const std::string& message) { throw Error(ErrorCode::invalid_argument, message); }
+
+std::string quoted(std::string_view text) { return "\"" + std::string{text} + "\""; }
+
+std::vector<std::string_view> words_of(std::string_view text) {
+  constexpr std::string_view blank = " \t\r";
+  std::vector<std::string_view> words;
+  for (std::size_t begin = text.find_first_not_of(blank); begin != std::string_view::npos;) {
+    const std::size_t end = std::min(text.find_first_of(blank, begin), text.size());
+    words.push_back(text.substr(begin, end - begin));
+    begin = text.find_first_not_of(blank, end);
+  }
+  return words;
+}
+
+std::string joined(const std::vector<std::string_view>& words) {
+  std::string text;
+  for (const std::string_view word : words) text += (text.empty() ? "" : " ") + std::string{word};
+  return text;
+}
+
+/// "16" or "4K".
+std::size_t number_in(std::string_view text, std::string_view whole, const char* column) {
+  std::size_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [at, problem] = std::from_chars(text.data(), end, value);
+  constexpr std::string_view units = "KMG";
+  const std::size_t unit = at == end ? units.size() : units.find(*at);
+  const bool has_unit = unit < units.size();
+  if (problem != std::errc{} || (at != end && (!has_unit || at + 1 != end)))
+    refuse("column " + std::string{column} + " must be \"lo-hi\", \"lo-\", a number or \"*\", with K, M or G, not " +
+           quoted(whole) + ".");
+  const std::size_t shift = has_unit ? 10 * (unit + 1) : 0;
+  if (value > no_end >> shift) refuse("column " + std::string{column} + ": " + quoted(text) + " is too large.");
+  return value << shift;
+}
+
+struct Range {
+  std::size_t from = 0;
+  std::size_t to = no_end;
+};
+
+Range range_in(std::string_view text, const char* column) {
+  if (text == "*") return {};
+  const std::size_t dash = text.find('-');
+  const std::size_t from = number_in(text.substr(0, dash), text, column);
+  if (dash == std::string_view::npos) return {from, from};
+  const std::size_t to = dash + 1 == text.size() ? no_end : number_in(text.substr(dash + 1), text, column);
+  if (from > to) refuse("column " + std::string{column} + ": " + quoted(text) + " ends before it begins.");
+  return {from, to};
+}
+
+bool reduces(Collective collective) {
+  return collective == Collective::all_reduce || collective == Collective::reduce ||
+         collective == Collective::reduce_scatter;
+}
+
+bool fits(const Entry& entry, const Situation& situation) {
+  if (entry.equal_parts && !situation.equal_parts) return false;
+  return !situation.rank_order || entry.rank_order || !reduces(entry.collective);
+}
+
+std::string told(const Situation& situation) {
+  return std::string{name_of(situation.collective)} + " of " + std::to_string(situation.bytes) + " bytes over " +
+         std::to_string(situation.ranks) + " ranks by " + std::string{situation.transport} +
+         (situation.oversubscribed ? ", more ranks than cores" : "") + (situation.equal_parts ? "" : ", uneven parts") +
+         (situation.rank_order ? ", in rank order" : "");
+}
+
+}  // namespace
+
+bool TuningTable::Row::covers(const Situation& situation) const {
+  const auto count = static_cast<std::size_t>(situation.ranks);
+  return collective == situation.collective && (transport == "*" || transport == situation.transport) &&
+         ranks_from <= count && count <= ranks_to && bytes_from <= situation.bytes && situation.bytes <= bytes_to &&
+         (situation.oversubscribed || !only_oversubscribed);
+}
+
+const TuningTable& TuningTable::builtin() {
+  static const TuningTable table = parse(builtin_text, "tuning_table.inc");
+  return table;
+}
+
+TuningTable::Row TuningTable::parse_row(std::string_view text, int line) {
+  const std::vector<std::string_view> words = words_of(text);
+  if (words.size() < 5 || words.size() > 6)
+    refuse("expected \"collective transport ranks bytes algorithm\" and perhaps \"oversubscribed\", found " +
+           std::to_string(words.size()) + " words in " + quoted(text) + ".");
+  const Collective collective = find_collective(words[0]);
+  if (std::find(transports.begin(), transports.end(), words[1]) == transports.end())
+    refuse("there is no transport " + quoted(words[1]) + "." + did_you_mean(words[1], transports) +
+           " There are: shm, tcp, inproc, and * for all.");
+  const Range ranks = range_in(words[2], "ranks"), bytes = range_in(words[3], "bytes");
+  const bool only_oversubscribed = words.size() == 6;
+  if (only_oversubscribed && words[5] != "oversubscribed")
+    refuse("the sixth word can only be \"oversubscribed\", not " + quoted(words[5]) + ".");
+  return {.collective = collective,
+          .transport = std::string{words[1]},
+          .ranks_from = ranks.from,
+          .ranks_to = ranks.to,
+          .bytes_from = bytes.from,
+          .bytes_to = bytes.to,
+          .choice = find(collective, words[4]),
+          .only_oversubscribed = only_oversubscribed,
+          .text = joined(words),
+          .line = line};
+}
+
+TuningTable TuningTable::parse(std::string_view text, std::string_view file_name) {
+  TuningTable table;
+  table.file_name_ = file_name;
+  int line = 0;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    std::string_view row = text.substr(begin, end - begin);
+    begin = end + 1;
+    ++line;
+    row = row.substr(0, row.find('#'));
+    if (words_of(row).empty()) continue;
+    try {
+      table.rows_.push_back(parse_row(row, line));
+    } catch (const Error& error) {
+      refuse(std::string{file_name} + ":" + std::to_string(line) + ": " + error.what());
+    }
+  }
+  return table;
+}
+
+Choice TuningTable::select(const Situation& situation, std::string* why) const {
+  for (const Row& row : rows_)
+    if (row.covers(situation) && fits(*row.choice.entry, situation)) {
+      if (why != nullptr)
+        *why = told(situation) + ": " + to_string(row.choice) + ", by " + file_name_ + ":" + std::to_string(row.line) +
+               ": " + row.text;
+      return row.choice;
+    }
+  Choice choice;
+  for (const Entry& entry : catalogue(situation.collective))
+    if (choice.entry == nullptr && fits(entry, situation)) choice.entry = &entry;
+  if (why != nullptr)
+    *why = told(situation) + ": " + to_string(choice) + ", the first in the catalogue that fits; no line of " +
+           file_name_ + " does.";
+  return choice;
+}
+
+}  // namespace tutti::algorithms

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "algorithms/catalogue.h"
+
+namespace tutti::algorithms {
+
+/// What the choice depends on.
+struct Situation {
+  Collective collective{};
+  int ranks = 1;
+  std::size_t bytes = 0;         ///< of the larger of one rank's input and output
+  std::string_view transport{};  ///< "shm", "tcp" (also for a mixture), "inproc"
+  bool oversubscribed = false;   ///< more ranks than cores on some host
+  bool equal_parts = true;       ///< not a _v call
+  bool rank_order = false;       ///< option `deterministic`
+};
+
+/// A tuning table: lines of `collective transport ranks bytes algorithm`, first match wins, `#` starts a comment.
+/// `transport` is a name or `*`; `ranks` and `bytes` are `lo-hi` (both included), `lo-`, a number or `*`, with K, M and
+/// G. A sixth word, `oversubscribed`, keeps the line to hosts with more ranks than cores.
+class TuningTable {
+ public:
+  /// The built-in table (see tuning_table.inc).
+  static const TuningTable& builtin();
+  /// Throws Error{invalid_argument} naming file, line and what is wrong.
+  static TuningTable parse(std::string_view text, std::string_view file_name);
+
+  /// Never fails: the last resort is the first catalogue entry that fits. `why`, if given, gets a sentence.
+  Choice select(const Situation& situation, std::string* why = nullptr) const;
+
+ private:
+  struct Row {
+    Collective collective;
+    std::string transport;
+    std::size_t ranks_from, ranks_to;
+    std::size_t bytes_from, bytes_to;
+    Choice choice;
+    bool only_oversubscribed;
+    std::string text;
+    int line;
+
+    bool covers(const Situation& situation) const;
+  };
+  static Row parse_row(std::string_view text, int line);
+
+  std::string file_name_;
+  std::vector<Row> rows_;
+};
+
+}  // namespace tutti::algorithms
