@@ -1,0 +1,120 @@
+#include "lib/compute/kernels.h"
+
+#include <fmt/core.h>
+#include <fmt/format.h>
+
+#include <array>
+#include <string>
+
+#include "lib/base/nearest.h"
+#include "tutti/error.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace tutti::compute {
+namespace {
+
+static_assert(op_count == static_cast<int>(OpKind::user) && type_count == data_type_count);
+
+#if defined(__x86_64__)
+
+bool has_f16c() {  // not a name that clang 14's __builtin_cpu_supports knows
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) != 0 && (c & bit_F16C) != 0;
+}
+
+bool has_avx2() { return __builtin_cpu_supports("avx2") != 0 && has_f16c(); }
+
+bool has_avx512() {
+  return has_avx2() && __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
+         __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0;
+}
+
+#endif
+
+constexpr std::array<std::string_view, 3> isa_names{"generic", "avx2", "avx512"};
+
+bool is_complex(DataType type) { return type == DataType::c64 || type == DataType::c128; }
+
+bool is_floating(DataType type) {
+  return type == DataType::f16 || type == DataType::bf16 || type == DataType::f32 || type == DataType::f64;
+}
+
+std::string supported_ops(DataType type) {
+  std::string names;
+  for (int i = 0; i < op_count; ++i) {
+    const auto kind = static_cast<OpKind>(i);
+    if (supports(type, kind)) names += fmt::format("{}{}", names.empty() ? "" : ", ", name_of(kind));
+  }
+  return names;
+}
+
+}  // namespace
+
+bool supports(DataType type, OpKind kind) {
+  switch (kind) {
+    case OpKind::sum:
+    case OpKind::product:
+    case OpKind::user:
+      return true;
+    case OpKind::min:
+    case OpKind::max:
+      return !is_complex(type);
+    case OpKind::band:
+    case OpKind::bor:
+    case OpKind::bxor:
+      return !is_complex(type) && !is_floating(type);
+    case OpKind::avg:
+      return type != DataType::boolean;
+    case OpKind::premul_sum:
+      return is_complex(type) || is_floating(type);
+  }
+  return false;
+}
+
+void require(DataType type, const Op& op) {
+  if (op.kind() == OpKind::user && op.user_type() != type) {
+    throw Error{ErrorCode::invalid_argument,
+                fmt::format("the user op was written for elements of type {}, but the buffer holds {}; make it with "
+                            "user_op<T> for the buffer's element type",
+                            name_of(op.user_type()), name_of(type))};
+  }
+  if (!supports(type, op.kind())) {
+    throw Error{ErrorCode::unsupported,
+                fmt::format("op {} has no meaning for elements of type {}; {} offers {}, or an op of your own through "
+                            "user_op",
+                            name_of(op.kind()), name_of(type), name_of(type), supported_ops(type))};
+  }
+}
+
+std::vector<const Table*> available_tables() {
+  std::vector<const Table*> tables{&generic_table};
+#if defined(__x86_64__)
+  if (has_avx2()) tables.push_back(&avx2_table);
+  if (has_avx512()) tables.push_back(&avx512_table);
+#endif
+  return tables;
+}
+
+const Table& choose_table(std::string_view isa) {
+  const std::vector<const Table*> tables = available_tables();
+  if (isa.empty()) return *tables.back();
+  std::string available;
+  for (const Table* table : tables) {
+    if (isa == table->isa) return *table;
+    available += fmt::format("{}{}", available.empty() ? "" : ", ", table->isa);
+  }
+  for (const std::string_view known : isa_names) {
+    if (isa == known) {
+      throw Error{
+          ErrorCode::unsupported,
+          fmt::format("instruction set {} was asked for (TUTTI_ISA), but this processor runs {} only", isa, available)};
+    }
+  }
+  throw Error{ErrorCode::invalid_argument, fmt::format("unknown instruction set \"{}\" (TUTTI_ISA): known are {}.{}",
+                                                       isa, fmt::join(isa_names, ", "), did_you_mean(isa, isa_names))};
+}
+
+}  // namespace tutti::compute

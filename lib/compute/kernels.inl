@@ -1,0 +1,332 @@
+// The loops, compiled once per instruction set. Nothing here knows one, but for the two instructions that convert f16:
+// compilers vectorise the rest. Included after TUTTI_TABLE is defined as the name of the table to fill.
+//
+// Everything lives in an unnamed namespace or is always_inline, and no function of the standard library is used; see
+// table.h for why.
+
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "lib/base/half.h"
+#include "lib/compute/table.h"
+
+#if defined(__F16C__)
+#include <immintrin.h>
+#endif
+
+// No iteration depends on another: dst is left or right, or apart from both.
+#if defined(__clang__)
+#define TUTTI_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define TUTTI_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
+namespace tutti::compute {
+namespace {
+
+/// Elements may lie anywhere and be of another type for the caller.
+template <class T>
+struct Loose {
+  using Type [[gnu::may_alias, gnu::aligned(1)]] = T;
+};
+
+template <class T>
+T get(const void* from, std::size_t i) {
+  return static_cast<const typename Loose<T>::Type*>(from)[i];
+}
+
+template <class T>
+void put(void* to, std::size_t i, T value) {
+  static_cast<typename Loose<T>::Type*>(to)[i] = value;
+}
+
+// ---- Elements: how they are stored, and in what they are computed
+
+/// Bit patterns as they are.
+template <class T>
+struct Raw {
+  using Stored = T;
+  static T load(T value) { return value; }
+  static T store(T value) { return value; }
+};
+
+/// Integers modulo 2^bits: unsigned, and at least 32 bits wide so that no promotion to int can overflow.
+template <class T>
+struct Modular {
+  using Stored = std::make_unsigned_t<T>;
+  using Wide = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
+  static Wide load(Stored value) { return value; }
+  static Stored store(Wide value) { return static_cast<Stored>(value); }
+};
+
+struct Bool {
+  using Stored = std::uint8_t;
+  static std::uint8_t load(Stored value) { return value != 0 ? 1 : 0; }
+  static Stored store(std::uint8_t value) { return value; }
+};
+
+/// A NaN in, the NaN with all bits set out.
+template <class T>
+struct Real {
+  using Stored = T;
+  using Bits = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
+  static T load(T value) { return value; }
+  static T store(T value) {
+    const Bits nan = value != value ? ~Bits{0} : Bits{0};
+    return __builtin_bit_cast(T, __builtin_bit_cast(Bits, value) | nan);
+  }
+};
+
+struct F16 {
+  using Stored = std::uint16_t;
+  static float load(Stored bits) { return half::widen_f16(bits); }
+  static Stored store(float value) {
+    return static_cast<Stored>(half::round_f16(value) | (value != value ? 0xffffu : 0u));
+  }
+};
+
+struct Bf16 {
+  using Stored = std::uint16_t;
+  static float load(Stored bits) { return half::widen_bf16(bits); }
+  static Stored store(float value) {
+    return static_cast<Stored>(half::round_bf16(value) | (value != value ? 0xffffu : 0u));
+  }
+};
+
+// ---- Ops
+
+struct Sum {
+  template <class T>
+  T operator()(T a, T b) const {
+    return static_cast<T>(a + b);
+  }
+};
+struct Product {
+  template <class T>
+  T operator()(T a, T b) const {
+    return static_cast<T>(a * b);
+  }
+};
+struct Min {
+  template <class T>
+  T operator()(T a, T b) const {
+    return b < a ? b : a;
+  }
+};
+struct Max {
+  template <class T>
+  T operator()(T a, T b) const {
+    return a < b ? b : a;
+  }
+};
+struct And {
+  template <class T>
+  T operator()(T a, T b) const {
+    return static_cast<T>(a & b);
+  }
+};
+struct Or {
+  template <class T>
+  T operator()(T a, T b) const {
+    return static_cast<T>(a | b);
+  }
+};
+struct Xor {
+  template <class T>
+  T operator()(T a, T b) const {
+    return static_cast<T>(a ^ b);
+  }
+};
+
+/// Min or Max of floating types, on their bits: flipping the magnitude of negative numbers makes their order that of
+/// signed integers, with -0 just below +0.
+template <class Pick, class Bits, Bits infinity>
+struct ByOrder {
+  using Key = std::make_signed_t<Bits>;
+  static constexpr Bits magnitude = std::numeric_limits<Key>::max();
+
+  static Key key(Bits bits) {
+    const auto negative = static_cast<Bits>(static_cast<Key>(bits) < 0 ? magnitude : 0);
+    return static_cast<Key>(bits ^ negative);
+  }
+  static bool is_nan(Bits bits) { return static_cast<Key>(bits & magnitude) > static_cast<Key>(infinity); }
+
+  Bits operator()(Bits a, Bits b) const {
+    const Bits picked = static_cast<Bits>(key(static_cast<Bits>(Pick{}(key(a), key(b)))));
+    const Bits nan = is_nan(a) || is_nan(b) ? static_cast<Bits>(~Bits{0}) : Bits{0};
+    return static_cast<Bits>(picked | nan);
+  }
+};
+
+// ---- Loops
+
+template <class Element, class Op>
+void combine(void* dst, const void* left, const void* right, std::size_t count) {
+  using T = typename Element::Stored;
+  TUTTI_INDEPENDENT
+  for (std::size_t i = 0; i < count; ++i)
+    put<T>(dst, i, Element::store(Op{}(Element::load(get<T>(left, i)), Element::load(get<T>(right, i)))));
+}
+
+template <class Element>
+void scale(void* dst, const void* src, std::size_t count, double factor) {
+  using T = typename Element::Stored;
+  const auto by = static_cast<decltype(Element::load(T{}))>(factor);
+  TUTTI_INDEPENDENT
+  for (std::size_t i = 0; i < count; ++i) put<T>(dst, i, Element::store(Element::load(get<T>(src, i)) * by));
+}
+
+/// `Quotient` is a type whose division, cut off after the point, is exact for integers T: a floating type with eight
+/// bits more than T (then a quotient is never rounded up to the next integer), so that the loop vectorises.
+template <class Element, class Quotient>
+void divide(void* data, std::size_t count, int n) {
+  using T = typename Element::Stored;
+  const auto by = static_cast<Quotient>(n);
+  TUTTI_INDEPENDENT
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto value = static_cast<Quotient>(Element::load(get<T>(data, i)));
+    put<T>(data, i, Element::store(static_cast<decltype(Element::load(T{}))>(value / by)));
+  }
+}
+
+// ---- Complex numbers: two reals side by side
+
+template <class T, class Op>
+void combine_parts(void* dst, const void* left, const void* right, std::size_t count) {
+  combine<Real<T>, Op>(dst, left, right, 2 * count);
+}
+
+template <class T>
+void scale_parts(void* dst, const void* src, std::size_t count, double factor) {
+  scale<Real<T>>(dst, src, 2 * count, factor);
+}
+
+template <class T>
+void divide_parts(void* data, std::size_t count, int n) {
+  divide<Real<T>, T>(data, 2 * count, n);
+}
+
+// GCC 12 makes a fused multiply-add of a product beside a sum and a difference, even where it is told not to fuse
+// (AVX-512). Seen through this, the product stays one.
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_assoc_barrier)
+#define TUTTI_ROUNDED(product) __builtin_assoc_barrier(product)
+#endif
+#endif
+#if !defined(TUTTI_ROUNDED)
+#define TUTTI_ROUNDED(product) (product)
+#endif
+
+template <class T>
+void multiply_complex(void* dst, const void* left, const void* right, std::size_t count) {
+  TUTTI_INDEPENDENT
+  for (std::size_t i = 0; i < count; ++i) {
+    const T a = get<T>(left, 2 * i), b = get<T>(left, 2 * i + 1);
+    const T c = get<T>(right, 2 * i), d = get<T>(right, 2 * i + 1);
+    put<T>(dst, 2 * i, Real<T>::store(TUTTI_ROUNDED(a * c) - TUTTI_ROUNDED(b * d)));
+    put<T>(dst, 2 * i + 1, Real<T>::store(TUTTI_ROUNDED(a * d) + TUTTI_ROUNDED(b * c)));
+  }
+}
+
+// ---- f16: eight at a time through the processor's own conversions, where it has them
+
+#if defined(__F16C__)
+
+__m256 get8(const void* from, std::size_t i) {
+  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(static_cast<const char*>(from) + 2 * i)));
+}
+
+/// The conversion keeps a NaN a NaN; then all its bits are set.
+void put8(void* to, std::size_t i, __m256 value) {
+  const __m128i halves = _mm256_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  const __m128i magnitude = _mm_and_si128(halves, _mm_set1_epi16(0x7fff));
+  const __m128i nan = _mm_cmpgt_epi16(magnitude, _mm_set1_epi16(0x7c00));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(static_cast<char*>(to) + 2 * i), _mm_or_si128(halves, nan));
+}
+
+void* at(void* halves, std::size_t i) { return static_cast<char*>(halves) + 2 * i; }
+const void* at(const void* halves, std::size_t i) { return static_cast<const char*>(halves) + 2 * i; }
+
+template <class Op>
+void combine_f16(void* dst, const void* left, const void* right, std::size_t count) {
+  const std::size_t whole = count / 8 * 8;
+  for (std::size_t i = 0; i < whole; i += 8) put8(dst, i, Op{}(get8(left, i), get8(right, i)));
+  combine<F16, Op>(at(dst, whole), at(left, whole), at(right, whole), count - whole);
+}
+
+void scale_f16(void* dst, const void* src, std::size_t count, double factor) {
+  const std::size_t whole = count / 8 * 8;
+  const __m256 by = _mm256_set1_ps(static_cast<float>(factor));
+  for (std::size_t i = 0; i < whole; i += 8) put8(dst, i, get8(src, i) * by);
+  scale<F16>(at(dst, whole), at(src, whole), count - whole, factor);
+}
+
+void divide_f16(void* data, std::size_t count, int n) {
+  const std::size_t whole = count / 8 * 8;
+  const __m256 by = _mm256_set1_ps(static_cast<float>(n));
+  for (std::size_t i = 0; i < whole; i += 8) put8(data, i, get8(data, i) / by);
+  divide<F16, float>(at(data, whole), count - whole, n);
+}
+
+#else
+
+template <class Op>
+constexpr Combine combine_f16 = combine<F16, Op>;
+constexpr Scale scale_f16 = scale<F16>;
+constexpr Divide divide_f16 = divide<F16, float>;
+
+#endif
+
+// ---- The table. Columns: sum product min max band bor bxor avg premul_sum
+
+template <class T>
+using Exact = std::conditional_t<sizeof(T) <= 2, float, std::conditional_t<sizeof(T) == 4, double, T>>;
+
+template <class T>
+constexpr Kernels integer() {
+  constexpr Combine sum = combine<Modular<T>, Sum>;
+  return {{sum, combine<Modular<T>, Product>, combine<Raw<T>, Min>, combine<Raw<T>, Max>, combine<Modular<T>, And>,
+           combine<Modular<T>, Or>, combine<Modular<T>, Xor>, sum, nullptr},
+          nullptr,
+          divide<Raw<T>, Exact<T>>};
+}
+
+constexpr Kernels boolean() {
+  constexpr Combine both = combine<Bool, And>;
+  constexpr Combine either = combine<Bool, Or>;
+  return {{either, both, both, either, both, either, combine<Bool, Xor>, nullptr, nullptr}, nullptr, nullptr};
+}
+
+template <class Bits, Bits infinity>
+constexpr Kernels floating(Combine sum, Combine product, Scale by, Divide through) {
+  return {{sum, product, combine<Raw<Bits>, ByOrder<Min, Bits, infinity>>,
+           combine<Raw<Bits>, ByOrder<Max, Bits, infinity>>, nullptr, nullptr, nullptr, sum, sum},
+          by,
+          through};
+}
+
+template <class Bits, Bits infinity, class Element, class T>
+constexpr Kernels floating() {
+  return floating<Bits, infinity>(combine<Element, Sum>, combine<Element, Product>, scale<Element>, divide<Element, T>);
+}
+
+template <class T>
+constexpr Kernels complex() {
+  constexpr Combine sum = combine_parts<T, Sum>;
+  return {{sum, multiply_complex<T>, nullptr, nullptr, nullptr, nullptr, nullptr, sum, sum},
+          scale_parts<T>,
+          divide_parts<T>};
+}
+
+}  // namespace
+
+extern constexpr Table TUTTI_TABLE{
+    TUTTI_ISA,
+    {integer<std::int8_t>(), integer<std::uint8_t>(), integer<std::int16_t>(), integer<std::uint16_t>(),
+     integer<std::int32_t>(), integer<std::uint32_t>(), integer<std::int64_t>(), integer<std::uint64_t>(), boolean(),
+     floating<std::uint16_t, 0x7c00>(combine_f16<Sum>, combine_f16<Product>, scale_f16, divide_f16),
+     floating<std::uint16_t, 0x7f80, Bf16, float>(), floating<std::uint32_t, 0x7f800000, Real<float>, float>(),
+     floating<std::uint64_t, 0x7ff0000000000000, Real<double>, double>(), complex<float>(), complex<double>()}};
+
+}  // namespace tutti::compute

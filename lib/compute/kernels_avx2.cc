@@ -1,0 +1,3 @@
+#define TUTTI_TABLE avx2_table
+#define TUTTI_ISA "avx2"
+#include "lib/compute/kernels.inl"

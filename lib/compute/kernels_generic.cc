@@ -1,0 +1,3 @@
+#define TUTTI_TABLE generic_table
+#define TUTTI_ISA "generic"
+#include "lib/compute/kernels.inl"

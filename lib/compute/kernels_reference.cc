@@ -1,0 +1,211 @@
+// What the kernels compute, said as plainly as possible: one element at a time, no thought of speed.
+
+#include <cmath>
+#include <complex>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#include "lib/compute/kernels.h"
+
+namespace tutti::compute {
+namespace {
+
+template <class T>
+T load(const void* from, std::size_t i) {
+  T value;
+  std::memcpy(&value, static_cast<const char*>(from) + i * sizeof(T), sizeof(T));
+  return value;
+}
+
+template <class T>
+void store(void* to, std::size_t i, T value) {
+  std::memcpy(static_cast<char*>(to) + i * sizeof(T), &value, sizeof(T));
+}
+
+template <class T>
+T all_bits_set() {
+  T value;
+  std::memset(static_cast<void*>(&value), 0xff, sizeof value);
+  return value;
+}
+
+/// The one NaN that results have.
+template <class T>
+T settled(T value) {
+  return std::isnan(value) ? all_bits_set<T>() : value;
+}
+template <class T>
+std::complex<T> settled(std::complex<T> value) {
+  return {settled(value.real()), settled(value.imag())};
+}
+
+/// 16-bit floats are computed in float and rounded once at the end.
+template <class Half>
+Half narrowed(float value) {
+  return std::isnan(value) ? all_bits_set<Half>() : Half{value};
+}
+
+template <class T>
+constexpr bool is_half = std::is_same_v<T, f16> || std::is_same_v<T, bf16>;
+
+template <class T>
+T add(T a, T b) {
+  if constexpr (is_half<T>)
+    return narrowed<T>(float{a} + float{b});
+  else if constexpr (std::is_integral_v<T>)
+    return static_cast<T>(std::uint64_t(a) + std::uint64_t(b));
+  else
+    return settled(a + b);
+}
+
+template <class T>
+T multiply(T a, T b) {
+  if constexpr (is_half<T>)
+    return narrowed<T>(float{a} * float{b});
+  else if constexpr (std::is_integral_v<T>)
+    return static_cast<T>(std::uint64_t(a) * std::uint64_t(b));
+  else
+    return settled(a * b);
+}
+
+template <class T>
+std::complex<T> multiply_complex(std::complex<T> x, std::complex<T> y) {
+  return settled(std::complex<T>{x.real() * y.real() - x.imag() * y.imag(), x.real() * y.imag() + x.imag() * y.real()});
+}
+
+template <class T>
+T smaller(T a, T b) {
+  if constexpr (std::is_integral_v<T>) {
+    return a < b ? a : b;
+  } else {
+    const auto x = static_cast<std::conditional_t<is_half<T>, float, T>>(a);
+    const auto y = static_cast<decltype(x)>(b);
+    if (std::isnan(x) || std::isnan(y)) return all_bits_set<T>();
+    if (x == y) return std::signbit(x) ? a : b;  // equal but for the sign of a zero: the negative one
+    return x < y ? a : b;
+  }
+}
+
+template <class T>
+T larger(T a, T b) {
+  if constexpr (std::is_integral_v<T>) {
+    return a < b ? b : a;
+  } else {
+    const auto x = static_cast<std::conditional_t<is_half<T>, float, T>>(a);
+    const auto y = static_cast<decltype(x)>(b);
+    if (std::isnan(x) || std::isnan(y)) return all_bits_set<T>();
+    if (x == y) return std::signbit(x) ? b : a;
+    return x < y ? b : a;
+  }
+}
+
+template <class T>
+T times(T value, double factor) {
+  if constexpr (is_half<T>)
+    return narrowed<T>(float{value} * static_cast<float>(factor));
+  else
+    return settled(value * static_cast<T>(factor));
+}
+template <class T>
+std::complex<T> times(std::complex<T> value, double factor) {
+  return {times(value.real(), factor), times(value.imag(), factor)};
+}
+
+template <class T>
+T over(T value, int n) {
+  if constexpr (is_half<T>)
+    return narrowed<T>(float{value} / static_cast<float>(n));
+  else if constexpr (std::is_same_v<T, std::uint64_t>)
+    return value / static_cast<std::uint64_t>(n);
+  else if constexpr (std::is_integral_v<T>)
+    return static_cast<T>(std::int64_t{value} / n);
+  else
+    return settled(value / static_cast<T>(n));
+}
+template <class T>
+std::complex<T> over(std::complex<T> value, int n) {
+  return {over(value.real(), n), over(value.imag(), n)};
+}
+
+template <class T, T (*op)(T, T)>
+void combine(void* dst, const void* left, const void* right, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) store<T>(dst, i, op(load<T>(left, i), load<T>(right, i)));
+}
+
+template <class T>
+void scale(void* dst, const void* src, std::size_t count, double factor) {
+  for (std::size_t i = 0; i < count; ++i) store<T>(dst, i, times(load<T>(src, i), factor));
+}
+
+template <class T>
+void divide(void* data, std::size_t count, int n) {
+  for (std::size_t i = 0; i < count; ++i) store<T>(data, i, over(load<T>(data, i), n));
+}
+
+template <class T>
+T bitwise_and(T a, T b) {
+  return static_cast<T>(a & b);
+}
+template <class T>
+T bitwise_or(T a, T b) {
+  return static_cast<T>(a | b);
+}
+template <class T>
+T bitwise_xor(T a, T b) {
+  return static_cast<T>(a ^ b);
+}
+
+/// bool is taken as the byte it is: any but 0 is true.
+std::uint8_t both(std::uint8_t a, std::uint8_t b) { return a != 0 && b != 0 ? 1 : 0; }
+std::uint8_t either(std::uint8_t a, std::uint8_t b) { return a != 0 || b != 0 ? 1 : 0; }
+std::uint8_t one_of(std::uint8_t a, std::uint8_t b) { return (a != 0) != (b != 0) ? 1 : 0; }
+
+// Columns: sum product min max band bor bxor avg premul_sum
+
+template <class T>
+Kernels integer() {
+  return {{combine<T, add>, combine<T, multiply>, combine<T, smaller>, combine<T, larger>, combine<T, bitwise_and>,
+           combine<T, bitwise_or>, combine<T, bitwise_xor>, combine<T, add>, nullptr},
+          nullptr,
+          divide<T>};
+}
+
+Kernels boolean() {
+  using Byte = std::uint8_t;
+  return {{combine<Byte, either>, combine<Byte, both>, combine<Byte, both>, combine<Byte, either>, combine<Byte, both>,
+           combine<Byte, either>, combine<Byte, one_of>, nullptr, nullptr},
+          nullptr,
+          nullptr};
+}
+
+template <class T>
+Kernels floating() {
+  return {{combine<T, add>, combine<T, multiply>, combine<T, smaller>, combine<T, larger>, nullptr, nullptr, nullptr,
+           combine<T, add>, combine<T, add>},
+          scale<T>,
+          divide<T>};
+}
+
+template <class T>
+Kernels complex() {
+  using Complex = std::complex<T>;
+  return {{combine<Complex, add>, combine<Complex, multiply_complex<T>>, nullptr, nullptr, nullptr, nullptr, nullptr,
+           combine<Complex, add>, combine<Complex, add>},
+          scale<Complex>,
+          divide<Complex>};
+}
+
+}  // namespace
+
+const Table& reference_table() {
+  static const Table table{
+      "reference",
+      {integer<std::int8_t>(), integer<std::uint8_t>(), integer<std::int16_t>(), integer<std::uint16_t>(),
+       integer<std::int32_t>(), integer<std::uint32_t>(), integer<std::int64_t>(), integer<std::uint64_t>(), boolean(),
+       floating<f16>(), floating<bf16>(), floating<float>(), floating<double>(), complex<float>(), complex<double>()}};
+  return table;
+}
+
+}  // namespace tutti::compute
