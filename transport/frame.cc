@@ -1,0 +1,53 @@
+// The frame header as bytes. All integers are little-endian, whatever the host is; docs/wire.md has the table.
+//
+//    0      2       3    4          5         6  7  8         12   16        20 24     32     40
+//    magic  version kind collective data_type op 0  operation root algorithm 0  count  length
+
+#include "transport/frame.h"
+
+#include "transport/little_endian.h"
+
+namespace tutti::transport {
+
+FrameBytes encode(const Frame& frame) {
+  FrameBytes bytes;
+  std::byte* at = bytes.data();
+  at = put(at, frame_magic);
+  at = put(at, protocol_version);
+  at = put(at, static_cast<std::uint8_t>(frame.kind));
+  at = put(at, frame.collective);
+  at = put(at, frame.data_type);
+  at = put(at, frame.op);
+  at = put(at, std::uint8_t{0});
+  at = put(at, frame.operation);
+  at = put(at, static_cast<std::uint32_t>(frame.root));
+  at = put(at, frame.algorithm);
+  at = put(at, std::uint32_t{0});
+  at = put(at, frame.count);
+  put(at, frame.length);
+  return bytes;
+}
+
+std::optional<Frame> decode(std::span<const std::byte, frame_size> bytes) {
+  const std::byte* at = bytes.data();
+  if (get<std::uint16_t>(at) != frame_magic || get<std::uint8_t>(at) != protocol_version) return std::nullopt;
+  const auto kind = get<std::uint8_t>(at);
+  if (kind >= frame_kind_count) return std::nullopt;
+
+  Frame frame;
+  frame.kind = static_cast<FrameKind>(kind);
+  frame.collective = get<std::uint8_t>(at);
+  frame.data_type = get<std::uint8_t>(at);
+  frame.op = get<std::uint8_t>(at);
+  if (get<std::uint8_t>(at) != 0) return std::nullopt;
+  frame.operation = get<std::uint32_t>(at);
+  frame.root = static_cast<std::int32_t>(get<std::uint32_t>(at));
+  frame.algorithm = get<std::uint32_t>(at);
+  if (get<std::uint32_t>(at) != 0) return std::nullopt;
+  frame.count = get<std::uint64_t>(at);
+  frame.length = get<std::uint64_t>(at);
+  if (frame.length > max_length) return std::nullopt;
+  return frame;
+}
+
+}  // namespace tutti::transport

@@ -1,0 +1,51 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace tutti::transport {
+
+enum class FrameKind : std::uint8_t {
+  data,     ///< part of a collective
+  eager,    ///< point to point: the payload follows
+  request,  ///< point to point: the sender has `length` bytes and waits for a grant
+  grant,    ///< point to point: the receiver is ready for message `operation`
+  bulk,     ///< point to point: the granted payload
+  credit,   ///< point to point: `count` eager bytes have been taken
+  abort,    ///< the sender failed: payload is text, `root` the culprit's rank, `data_type` the ErrorCode
+  bye,      ///< the sender closes this link on purpose; the last frame
+};
+inline constexpr int frame_kind_count = 8;
+
+/// Header of every message on every link; docs/wire.md is its specification. The call itself travels in it, not a
+/// digest, so that a mismatch can be told in words.
+struct Frame {
+  FrameKind kind = FrameKind::data;
+  std::uint8_t collective = 0;
+  std::uint8_t data_type = 0;
+  std::uint8_t op = 0;
+  std::uint32_t operation = 0;  ///< low 32 bits of the operation number; message number for point to point
+  std::int32_t root = 0;        ///< root; tag for point to point
+  std::uint32_t algorithm = 0;  ///< hash of the algorithm and its parameters
+  std::uint64_t count = 0;      ///< elements of the call; hash of the counts for _v
+  std::uint64_t length = 0;     ///< payload bytes of this message
+
+  friend bool operator==(const Frame&, const Frame&) = default;
+};
+
+inline constexpr std::size_t frame_size = 40;
+inline constexpr std::uint16_t frame_magic = 0x5454;  // "TT"
+inline constexpr std::uint8_t protocol_version = 1;
+/// Nothing sane is longer; protects sums of lengths from overflow.
+inline constexpr std::uint64_t max_length = std::uint64_t{1} << 48;
+
+using FrameBytes = std::array<std::byte, frame_size>;
+
+FrameBytes encode(const Frame& frame);
+/// Nothing if magic, version, kind, length or the reserved bytes are not ours.
+std::optional<Frame> decode(std::span<const std::byte, frame_size> bytes);
+
+}  // namespace tutti::transport

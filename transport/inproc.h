@@ -1,0 +1,48 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "transport/slot_transport.h"
+
+namespace tutti::transport {
+
+/// Where ranks that are threads of one process meet. Shared by their transports; thread-safe.
+class InprocHub {
+ public:
+  explicit InprocHub(int ranks);
+  ~InprocHub();
+  InprocHub(const InprocHub&) = delete;
+  InprocHub& operator=(const InprocHub&) = delete;
+
+ private:
+  friend class InprocTransport;
+  friend class InprocWire;
+  struct Seat;
+
+  Seat& seat(int rank) { return *seats_[static_cast<std::size_t>(rank)]; }
+
+  std::vector<std::unique_ptr<Seat>> seats_;
+};
+
+/// Ranks are threads: for tests, examples and sanitizers. Destroying it without close_channel() looks to the peers
+/// like a death.
+class InprocTransport final : public SlotTransport {
+ public:
+  InprocTransport(std::shared_ptr<InprocHub> hub, int rank, Reactor& reactor);
+  ~InprocTransport() override;
+
+  const char* name() const override { return "inproc"; }
+  std::string address() const override;
+
+ private:
+  std::unique_ptr<Wire> reach(int peer, Channel channel) override;
+  bool notice() noexcept override;
+
+  std::shared_ptr<InprocHub> hub_;
+  int rank_;
+  std::uint64_t seen_ = 0;  // of the seat's events
+};
+
+}  // namespace tutti::transport

@@ -1,0 +1,301 @@
+// The two ends of a directed link made of slots.
+//
+// The sender copies a message into free slots at once and queues what does not fit. The receiver is shown each message
+// where it lies; a parked one stays there, so that the ring fills up and holds the sender back. Whoever leaves on
+// purpose writes so into the ring's farewell before its wire goes; a wire that goes without one is a death. An abort
+// is such a farewell too and so needs no free slot, can break into a half-sent message and overtakes a parked one.
+
+#include "transport/slot_link.h"
+
+#include <fmt/core.h>
+
+#include <cassert>
+#include <cstring>
+
+namespace tutti::transport {
+namespace {
+
+Error lost(int peer, const std::string& how_far) {
+  return Error(
+      ErrorCode::peer_lost,
+      fmt::format("rank {} is gone: its link closed without a goodbye {}. It crashed, was killed or left early; "
+                  "its own output says more",
+                  peer, how_far),
+      peer);
+}
+
+Error closed(int peer) {
+  return Error(ErrorCode::peer_lost,
+               fmt::format("rank {} takes no more messages here: it has closed its communicator, while this rank has "
+                           "one more for it",
+                           peer),
+               peer);
+}
+
+}  // namespace
+
+Wire::~Wire() = default;
+
+void SendQueue::push(const Message& message) {
+  if (empty()) {
+    messages_.clear();
+    head_ = 0;
+  } else if (messages_.size() == messages_.capacity() && head_ >= messages_.size() / 2) {
+    messages_.erase(messages_.begin(), messages_.begin() + static_cast<std::ptrdiff_t>(head_));
+    head_ = 0;
+  }
+  messages_.push_back(message);
+}
+
+// ---- Outbound --------------------------------------------------------------------------------------------------
+
+bool OutboundSlotLink::send(const Frame& frame, std::span<const std::byte> payload, Token token) noexcept {
+  assert(frame.length == payload.size());
+  if (!usable()) return false;
+  SendQueue::Message message{frame, payload, token};
+  if (queue_.empty() && push(message)) return true;
+  queue_.push(message);
+  host_->backlog(*this);
+  return false;
+}
+
+/// False: the sink will hear, or has heard, that the link failed.
+bool OutboundSlotLink::usable() noexcept {
+  if (state_ == State::fresh) connect();
+  if (state_ == State::closed_by_peer) fail(closed(peer()));
+  return state_ == State::open;
+}
+
+void OutboundSlotLink::connect() noexcept {
+  try {
+    wire_ = host_->reach(peer(), channel());
+    writer_.emplace(wire_->ring());
+    state_ = State::open;
+  } catch (const Error& error) {
+    fail(error);
+  }
+}
+
+/// Copies what fits, at most a ring full so that other links get their turn. True: all of it.
+bool OutboundSlotLink::push(SendQueue::Message& message) noexcept {
+  for (std::size_t slots = 0; slots < slot_count && !writer_->full(); ++slots) {
+    const auto piece = message.rest.first(piece_bytes(message.rest.size()));
+    message.rest = message.rest.subspan(piece.size());
+    const bool sleeps = message.begun ? writer_->proceed(piece) : writer_->begin(message.frame, piece);
+    message.begun = true;
+    if (sleeps) wire_->wake_peer();
+    if (message.rest.empty()) return true;
+  }
+  return false;
+}
+
+bool OutboundSlotLink::push(Sink* sink) noexcept {
+  bool moved = false;
+  while (!queue_.empty() && !writer_->full()) {
+    moved = true;
+    if (!push(queue_.front())) break;
+    const Token token = queue_.front().token;
+    queue_.pop();
+    if (sink) sink->sent(*this, token);  // may send on this very link
+  }
+  return moved;
+}
+
+bool OutboundSlotLink::attend(Sink& sink) noexcept {
+  if (state_ == State::open) notice_departure();
+  if (state_ != State::failing) return false;
+  state_ = State::over;
+  sink.failed(*this, *reason_);
+  return true;
+}
+
+void OutboundSlotLink::notice_departure() noexcept {
+  if (const Error* trouble = wire_->trouble()) return fail(*trouble);
+  if (!wire_->peer_left()) return;
+  const Farewell& farewell = wire_->ring().from_receiver;
+  const Parting parting = farewell.parting.load(std::memory_order_acquire);
+  const auto words = parting == Parting::aborted ? last_words(farewell) : std::nullopt;
+  if (words) return fail(*words);
+  if (parting != Parting::closed)
+    return fail(lost(peer(), fmt::format("while {} messages for it were waiting", queue_.size())));
+  if (!queue_.empty()) return fail(closed(peer()));
+  state_ = State::closed_by_peer;
+  writer_.reset();
+  wire_.reset();
+}
+
+void OutboundSlotLink::fail(const Error& reason) noexcept {
+  state_ = State::failing;
+  reason_.emplace(reason);
+  queue_.clear();
+  writer_.reset();
+  wire_.reset();
+  host_->attention();
+}
+
+bool OutboundSlotLink::arm() noexcept {
+  if (state_ == State::failing) return false;
+  if (queue_.empty()) return true;
+  // Half a ring is worth waking up for. So is what completes the next message, however small: its sender may need
+  // that before anything else can move.
+  const std::size_t slots = (queue_.front().rest.size() + slot_bytes - 1) / slot_bytes;
+  return writer_->arm(std::clamp(slots, std::size_t{1}, slot_count / 2));
+}
+
+void OutboundSlotLink::disarm() noexcept {
+  if (!queue_.empty()) writer_->disarm();
+}
+
+bool OutboundSlotLink::flushed() noexcept {
+  if (state_ == State::open) notice_departure();
+  return state_ != State::open || (queue_.empty() && wire_->introduced());
+}
+
+void OutboundSlotLink::say_goodbye() noexcept {
+  if (state_ == State::open && queue_.empty()) leave(wire_->ring().from_sender);
+}
+
+void OutboundSlotLink::say_abort(const Error& reason) noexcept {
+  // A rank that has not sent anything yet may be awaited all the same: so connect for this, if need be.
+  if (state_ == State::closed_by_peer || !usable()) return;
+  leave(wire_->ring().from_sender, reason);
+}
+
+// ---- Inbound ---------------------------------------------------------------------------------------------------
+
+InboundSlotLink::InboundSlotLink(int peer, Channel channel, std::unique_ptr<Wire> wire)
+    : Link(peer, channel), wire_(std::move(wire)), reader_(wire_->ring()) {}
+
+bool InboundSlotLink::send(const Frame&, std::span<const std::byte>, Token) noexcept {
+  assert(false && "an incoming link cannot send");
+  return false;
+}
+
+void InboundSlotLink::resume() noexcept {
+  parked_ = false;
+  resumed_ = true;
+}
+
+bool InboundSlotLink::pull(Sink& sink) noexcept {
+  if (over_) return false;
+  bool moved = false;
+  for (std::size_t slots = 0; slots < slot_count && !parked_ && reader_.ready(); ++slots) {
+    moved = true;
+    if (!inside_ && !begin(sink)) break;
+    take_slot(sink);
+  }
+  // What the peer left behind counts once the ring is empty. Only an abort does not wait behind a parked message.
+  if (moved || over_ || !departed_) return moved;
+  if (parked_ && parting() != Parting::aborted) return false;
+  conclude(sink);
+  return true;
+}
+
+/// Asks the sink about the message in the next slot. False: it stays there, or it is none.
+bool InboundSlotLink::begin(Sink& sink) noexcept {
+  const std::optional<Frame> frame = reader_.frame();
+  if (!frame) {
+    fail(sink, Error(ErrorCode::mismatch,
+                     fmt::format("rank {} wrote something that is no message of this version of tutti; all ranks must "
+                                 "run the same one",
+                                 peer()),
+                     peer()));
+    return false;
+  }
+  frame_ = *frame;
+  resumed_ = false;
+  const Acceptance acceptance = sink.arrived(*this, frame_);
+  if (acceptance.kind == Acceptance::Kind::park) {
+    parked_ = !resumed_;
+    return false;
+  }
+  assert(acceptance.kind != Acceptance::Kind::memory || acceptance.memory.size() == frame_.length);
+  destination_ = acceptance.kind == Acceptance::Kind::memory ? acceptance.memory.data() : nullptr;
+  rest_ = frame_.length;
+  inside_ = true;
+  return true;
+}
+
+void InboundSlotLink::take_slot(Sink& sink) noexcept {
+  const auto piece = reader_.piece(frame_.length, rest_);
+  if (!piece.empty()) {
+    if (destination_) {
+      std::memcpy(destination_, piece.data(), piece.size());
+      destination_ += piece.size();
+    } else {
+      sink.view(*this, piece);
+    }
+    rest_ -= piece.size();
+  }
+  release();
+  if (rest_ > 0) return;
+  inside_ = false;
+  sink.received(*this);
+}
+
+void InboundSlotLink::release() noexcept {
+  if (reader_.release()) wire_->wake_peer();
+}
+
+void InboundSlotLink::attend() noexcept {
+  if (!over_ && !departed_) departed_ = wire_->peer_left();
+}
+
+Parting InboundSlotLink::parting() const noexcept {
+  return wire_->ring().from_sender.parting.load(std::memory_order_acquire);
+}
+
+/// The peer has left and all it sent has been delivered, as far as it may be.
+void InboundSlotLink::conclude(Sink& sink) noexcept {
+  if (const auto words = parting() == Parting::aborted ? last_words(wire_->ring().from_sender) : std::nullopt)
+    return fail(sink, *words);
+  if (inside_ || parting() != Parting::closed) {
+    const auto how_far =
+        inside_ ? fmt::format("when {} of {} bytes of a message had arrived", frame_.length - rest_, frame_.length)
+                : std::string("between two messages");
+    return fail(sink, lost(peer(), how_far));
+  }
+  over_ = true;
+  wire_.reset();
+}
+
+void InboundSlotLink::fail(Sink& sink, const Error& reason) noexcept {
+  over_ = true;
+  wire_.reset();
+  sink.failed(*this, reason);
+}
+
+bool InboundSlotLink::arm() noexcept {
+  if (over_) return true;
+  if (departed_) return parked_ && parting() != Parting::aborted;
+  return parked_ || reader_.arm();
+}
+
+void InboundSlotLink::disarm() noexcept {
+  if (!over_ && !parked_) reader_.disarm();
+}
+
+bool InboundSlotLink::discard() noexcept {
+  if (over_) return false;
+  parked_ = false;
+  bool moved = false;
+  for (std::size_t slots = 0; slots < slot_count && reader_.ready(); ++slots) {
+    release();
+    moved = true;
+  }
+  if (departed_ && !moved) {
+    over_ = true;
+    wire_.reset();
+  }
+  return moved;
+}
+
+void InboundSlotLink::say_goodbye() noexcept {
+  if (!over_) leave(wire_->ring().from_receiver);
+}
+
+void InboundSlotLink::say_abort(const Error& reason) noexcept {
+  if (!over_) leave(wire_->ring().from_receiver, reason);
+}
+
+}  // namespace tutti::transport

@@ -1,0 +1,155 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "transport/slot_ring.h"
+#include "transport/transport.h"
+
+namespace tutti::transport {
+
+class OutboundSlotLink;
+
+/// One end of a ring and of whatever rings its peer: all that differs between transports made of slots.
+/// Destroying it tells the other end that this one has left.
+class Wire {
+ public:
+  virtual ~Wire();
+  virtual RingMemory& ring() noexcept = 0;
+  virtual void wake_peer() noexcept = 0;
+  /// The other end has left; what it wrote into the ring before is visible.
+  virtual bool peer_left() const noexcept = 0;
+  /// The peer has got what it needs to see the ring; until then it must be kept.
+  virtual bool introduced() const noexcept { return true; }
+  /// Why the peer could not be reached after all, or null.
+  virtual const Error* trouble() const noexcept { return nullptr; }
+};
+
+/// What links need from their transport.
+class SlotHost {
+ public:
+  /// A new ring to `peer`, which may be filled at once. Throws Error.
+  virtual std::unique_ptr<Wire> reach(int peer, Channel channel) = 0;
+  /// `link` has messages that did not fit.
+  virtual void backlog(OutboundSlotLink& link) noexcept = 0;
+  /// Some link has something to report: look at all of them in the next progress().
+  virtual void attention() noexcept = 0;
+
+ protected:
+  ~SlotHost() = default;
+};
+
+/// Messages that wait for free slots, in order. Keeps its storage, and has some from the start: how far a peer lags
+/// differs from call to call, and a call that is warm must not allocate.
+class SendQueue {
+ public:
+  SendQueue() { messages_.reserve(16); }
+
+  struct Message {
+    Frame frame;
+    std::span<const std::byte> rest;
+    Token token;
+    bool begun = false;
+  };
+
+  bool empty() const { return head_ == messages_.size(); }
+  std::size_t size() const { return messages_.size() - head_; }
+  Message& front() { return messages_[head_]; }
+  void push(const Message& message);
+  void pop() { ++head_; }
+  void clear() { head_ = messages_.size(); }
+
+ private:
+  std::vector<Message> messages_;
+  std::size_t head_ = 0;
+};
+
+/// The sender's side of a link. It gets its ring at the first message.
+class OutboundSlotLink final : public Link {
+ public:
+  OutboundSlotLink(SlotHost& host, int peer, Channel channel) : Link(peer, channel), host_(&host) {}
+
+  bool send(const Frame& frame, std::span<const std::byte> payload, Token token) noexcept override;
+  /// Nothing is ever parked here.
+  void resume() noexcept override {}
+
+  bool idle() const { return queue_.empty(); }
+  /// Moves what fits of the backlog; true if anything did. Without a sink nobody hears of it.
+  bool push(Sink* sink) noexcept;
+  /// Finds out whether the peer has left and tells the sink about a failure, once; true if it did.
+  bool attend(Sink& sink) noexcept;
+  /// False: there is something to do, or the transport must not sleep. Call disarm() in any case.
+  bool arm() noexcept;
+  void disarm() noexcept;
+
+  /// The link has nothing to wait for: all is in the ring, or never will be.
+  bool flushed() noexcept;
+  /// A goodbye if all was sent, else silence; the transport destroys the link next.
+  void say_goodbye() noexcept;
+  void say_abort(const Error& reason) noexcept;
+
+ private:
+  enum class State { fresh, open, closed_by_peer, failing, over };
+
+  bool usable() noexcept;
+  void connect() noexcept;
+  bool push(SendQueue::Message& message) noexcept;
+  void notice_departure() noexcept;
+  void fail(const Error& reason) noexcept;
+
+  SlotHost* host_;
+  std::unique_ptr<Wire> wire_;
+  std::optional<RingWriter> writer_;
+  SendQueue queue_;
+  State state_ = State::fresh;
+  std::optional<Error> reason_;
+};
+
+/// The receiver's side of a link.
+class InboundSlotLink final : public Link {
+ public:
+  InboundSlotLink(int peer, Channel channel, std::unique_ptr<Wire> wire);
+
+  /// Messages go the other way on this link: never called.
+  bool send(const Frame& frame, std::span<const std::byte> payload, Token token) noexcept override;
+  void resume() noexcept override;
+
+  /// Delivers what has arrived, at most a ring full; true if anything happened.
+  bool pull(Sink& sink) noexcept;
+  /// Finds out whether the peer has left; the next pull() draws the conclusions.
+  void attend() noexcept;
+  /// False: there is something to do. Call disarm() in any case.
+  bool arm() noexcept;
+  void disarm() noexcept;
+
+  /// Throws away what arrives, so that the sender can finish; true if anything did.
+  bool discard() noexcept;
+  /// Tells the sender that no more is wanted; the transport destroys the link next.
+  void say_goodbye() noexcept;
+  void say_abort(const Error& reason) noexcept;
+
+ private:
+  bool begin(Sink& sink) noexcept;
+  void take_slot(Sink& sink) noexcept;
+  void release() noexcept;
+  void conclude(Sink& sink) noexcept;
+  void fail(Sink& sink, const Error& reason) noexcept;
+  Parting parting() const noexcept;
+
+  std::unique_ptr<Wire> wire_;
+  RingReader reader_;
+  Frame frame_{};                     // of the current message
+  std::uint64_t rest_ = 0;            // bytes of it that are still to come
+  std::byte* destination_ = nullptr;  // of these, where it was accepted to memory
+  bool inside_ = false;               // a message was accepted and is not complete
+  bool parked_ = false;
+  bool resumed_ = false;   // during the sink's decision
+  bool departed_ = false;  // the peer has left; the ring holds all there will ever be
+  bool over_ = false;
+};
+
+}  // namespace tutti::transport

@@ -1,0 +1,103 @@
+// A ring of slots between one sender and one receiver, in memory that both map.
+//
+//   sender    fills slot n % slot_count, then stores n + 1 in its flag
+//   receiver  sees the flag it waits for, takes the payload, then stores n + 1 in `freed`
+//   sender    may fill slot n + slot_count once `freed` is above n
+//
+// A short message is one trip of a few neighbouring cache lines: flag, frame and payload are side by side.
+//
+// Sleeping: whoever wants to sleep raises its alarm and then looks at the ring once more; whoever changes the ring then
+// looks at the alarm. All four accesses are sequentially consistent, so that at least one side sees what the other did,
+// and no wake-up is lost. Of several wakers the one that takes the alarm down rings.
+
+#include "transport/slot_ring.h"
+
+#include <cstring>
+#include <string_view>
+
+#include "transport/hello.h"
+
+namespace tutti::transport {
+
+// ---- Sender ----------------------------------------------------------------------------------------------------
+
+bool RingWriter::full() noexcept {
+  if (filled_ - freed_ < slot_count) return false;
+  freed_ = memory_->freed.load(std::memory_order_acquire);
+  // A peer that writes nonsense only keeps the ring full: slots are always taken modulo slot_count.
+  return filled_ - freed_ >= slot_count;
+}
+
+bool RingWriter::begin(const Frame& frame, std::span<const std::byte> piece) noexcept {
+  SlotHead& head = next();
+  head.frame = encode(frame);
+  if (frame.length > short_bytes) return proceed(piece);
+  if (!piece.empty()) std::memcpy(head.payload.data(), piece.data(), piece.size());
+  return publish();
+}
+
+bool RingWriter::proceed(std::span<const std::byte> piece) noexcept {
+  std::memcpy(memory_->payload[filled_ % slot_count].data(), piece.data(), piece.size());
+  return publish();
+}
+
+bool RingWriter::publish() noexcept {
+  SlotHead& head = next();
+  head.filling.store(++filled_, std::memory_order_seq_cst);
+  auto& alarm = memory_->receiver_alarm;
+  return alarm.load(std::memory_order_seq_cst) != 0 && alarm.exchange(0) != 0;
+}
+
+bool RingWriter::arm(std::size_t slots) noexcept {
+  // slots <= slot_count, and the ring is fuller than that or else there was no reason to wait.
+  const std::uint64_t target = filled_ + slots - slot_count;
+  memory_->sender_alarm.store(target, std::memory_order_seq_cst);
+  const std::uint64_t freed = memory_->freed.load(std::memory_order_seq_cst);
+  return filled_ - freed > slot_count - slots;
+}
+
+// ---- Receiver --------------------------------------------------------------------------------------------------
+
+std::optional<Frame> RingReader::frame() const noexcept {
+  const FrameBytes bytes = head().frame;
+  return decode(bytes);
+}
+
+std::span<const std::byte> RingReader::piece(std::uint64_t length, std::uint64_t rest) const noexcept {
+  const std::byte* where = length <= short_bytes ? head().payload.data() : memory_->payload[taken_ % slot_count].data();
+  return {where, piece_bytes(rest)};
+}
+
+bool RingReader::release() noexcept {
+  memory_->freed.store(++taken_, std::memory_order_seq_cst);
+  auto& alarm = memory_->sender_alarm;
+  const std::uint64_t target = alarm.load(std::memory_order_seq_cst);
+  return target != 0 && taken_ >= target && alarm.exchange(0) != 0;
+}
+
+bool RingReader::arm() noexcept {
+  memory_->receiver_alarm.store(1, std::memory_order_seq_cst);
+  return head().filling.load(std::memory_order_seq_cst) != taken_ + 1;
+}
+
+// ---- Last words ------------------------------------------------------------------------------------------------
+
+void leave(Farewell& farewell) noexcept { farewell.parting.store(Parting::closed, std::memory_order_release); }
+
+void leave(Farewell& farewell, const Error& reason) noexcept {
+  const std::string_view text = reason_text(reason).substr(0, farewell_bytes);
+  Frame frame = abort_frame(reason);
+  frame.length = text.size();
+  farewell.frame = encode(frame);
+  std::memcpy(farewell.text.data(), text.data(), text.size());
+  farewell.parting.store(Parting::aborted, std::memory_order_release);
+}
+
+std::optional<Error> last_words(const Farewell& farewell) {
+  const FrameBytes bytes = farewell.frame;
+  const std::optional<Frame> frame = decode(bytes);
+  if (!frame || frame->kind != FrameKind::abort || frame->length > farewell_bytes) return std::nullopt;
+  return told_by(*frame, std::span(farewell.text).first(frame->length));
+}
+
+}  // namespace tutti::transport

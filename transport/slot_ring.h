@@ -1,0 +1,127 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+#include "transport/frame.h"
+#include "tutti/error.h"
+
+namespace tutti::transport {
+
+/// Slots of a ring: as many messages can be on their way before the sender waits for the receiver.
+inline constexpr std::size_t slot_count = 8;
+/// Payload of one slot; a longer message continues in the following slots, which are all full but its last.
+inline constexpr std::size_t slot_bytes = 32 * 1024;
+/// A message of up to so many bytes lies beside its flag and frame, in neighbouring cache lines of one page.
+inline constexpr std::size_t short_bytes = 208;
+inline constexpr std::size_t farewell_bytes = 2768;
+
+/// What one side of a ring leaves for the other before it goes. Nothing left behind means that it died.
+enum class Parting : std::uint32_t { none, closed, aborted };
+
+/// One slot's flag, the frame of the message that begins in it, and the payload if that is short.
+struct alignas(256) SlotHead {
+  std::atomic<std::uint64_t> filling{0};  ///< how often any slot was filled when this one was, from 1; written last
+  FrameBytes frame;
+  std::array<std::byte, short_bytes> payload;
+};
+
+/// Written once by its side, read by the other after that side has left.
+struct Farewell {
+  std::atomic<Parting> parting{Parting::none};
+  std::uint32_t unused;
+  FrameBytes frame;  ///< as if the abort were a message whose payload is `text`
+  std::array<std::byte, farewell_bytes> text;
+};
+
+/// A directed link in memory that both its ends see: one writer, one reader, no locks.
+///
+/// Every word has one writer, and words of different writers lie two cache lines apart (processors fetch lines in
+/// pairs). The only exceptions are the two alarms, which their owner sets and the other side takes down. The payload
+/// pages are touched when they are first used.
+struct RingMemory {
+  RingMemory() noexcept {}  // NOLINT: not = default, which would clear the payload and so touch all of it
+
+  alignas(128) std::atomic<std::uint64_t> freed{0};           ///< fillings the receiver is done with
+  alignas(128) std::atomic<std::uint32_t> receiver_alarm{0};  ///< 1: the receiver sleeps, wake it for any filling
+  alignas(128) std::atomic<std::uint64_t> sender_alarm{0};    ///< not 0: the sender sleeps until `freed` gets there
+  std::array<SlotHead, slot_count> heads;
+  Farewell from_sender;
+  Farewell from_receiver;
+  alignas(4096) std::array<std::array<std::byte, slot_bytes>, slot_count> payload;
+};
+
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free,
+              "a lock would live in one process only");
+static_assert(sizeof(SlotHead) == 256 && offsetof(SlotHead, payload) % 16 == 0, "views begin on 16-byte boundaries");
+static_assert(slot_bytes % 64 == 0, "views but the last are multiples of 64");
+static_assert(offsetof(RingMemory, from_sender) < 4096 && offsetof(RingMemory, payload) == 8192,
+              "all that a short message needs lies in one page");
+
+/// Bytes of the slot that comes next in a message of which `rest` bytes are missing. Both sides follow this rule, so
+/// that no length but the frame's has to be believed.
+constexpr std::size_t piece_bytes(std::uint64_t rest) {
+  return static_cast<std::size_t>(std::min<std::uint64_t>(rest, slot_bytes));
+}
+
+/// The sender's end. Does not own the memory.
+class RingWriter {
+ public:
+  explicit RingWriter(RingMemory& memory) : memory_(&memory) {}
+
+  bool full() noexcept;
+  /// Fills the next slot with the first piece of a message, or with the next one. Not when full. True: the receiver
+  /// sleeps and must be woken.
+  [[nodiscard]] bool begin(const Frame& frame, std::span<const std::byte> piece) noexcept;
+  [[nodiscard]] bool proceed(std::span<const std::byte> piece) noexcept;
+
+  /// Asks to be woken when `slots` slots are free; false: they are already. Call disarm() in any case.
+  bool arm(std::size_t slots) noexcept;
+  void disarm() noexcept { memory_->sender_alarm.store(0, std::memory_order_relaxed); }
+
+ private:
+  SlotHead& next() noexcept { return memory_->heads[filled_ % slot_count]; }
+  bool publish() noexcept;
+
+  RingMemory* memory_;
+  std::uint64_t filled_ = 0;
+  std::uint64_t freed_ = 0;  // as last seen
+};
+
+/// The receiver's end. Does not own the memory. Believes nothing of what it reads.
+class RingReader {
+ public:
+  explicit RingReader(RingMemory& memory) : memory_(&memory) {}
+
+  /// The next slot is filled. Until then nothing else may be called but arm() and disarm().
+  bool ready() const noexcept { return head().filling.load(std::memory_order_acquire) == taken_ + 1; }
+  /// Copied before it is looked at: the writer could still change it.
+  std::optional<Frame> frame() const noexcept;
+  /// The next piece of a message of `length` bytes of which `rest` are missing.
+  std::span<const std::byte> piece(std::uint64_t length, std::uint64_t rest) const noexcept;
+  /// Hands the slot back. True: the sender sleeps and must be woken.
+  [[nodiscard]] bool release() noexcept;
+
+  /// Asks to be woken by the next filling; false: it is there already. Call disarm() in any case.
+  bool arm() noexcept;
+  void disarm() noexcept { memory_->receiver_alarm.store(0, std::memory_order_relaxed); }
+
+ private:
+  const SlotHead& head() const noexcept { return memory_->heads[taken_ % slot_count]; }
+
+  RingMemory* memory_;
+  std::uint64_t taken_ = 0;
+};
+
+/// Says that this side closes, or why it aborts.
+void leave(Farewell& farewell) noexcept;
+void leave(Farewell& farewell, const Error& reason) noexcept;
+/// Why the other side aborted; nothing if what it says is garbled.
+std::optional<Error> last_words(const Farewell& farewell);
+
+}  // namespace tutti::transport

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "transport/reactor.h"
+#include "transport/slot_link.h"
+
+namespace tutti::transport {
+
+/// All of a transport made of slots, but for how rings reach the peer, how a sleeping peer is woken and how its leaving
+/// shows: that is what a subclass adds, with its Wires.
+///
+/// Relies on its owner calling Reactor::poll() now and then while it does not sleep: connections and departures are
+/// noticed there.
+class SlotTransport : public Transport, protected SlotHost {
+ public:
+  ~SlotTransport() override;
+
+  void set_peers(std::vector<std::string> addresses) override;
+  void set_sink(Sink& sink) override { sink_ = &sink; }
+  Link& open(int peer, Channel channel) override;
+  void close_channel(Channel channel, Clock::time_point deadline) noexcept override;
+  void abort_channel(Channel channel, const Error& reason) noexcept override;
+
+  bool progress() noexcept override;
+  bool prepare_sleep() noexcept override;
+  void awake() noexcept override;
+
+ protected:
+  explicit SlotTransport(Reactor& reactor) : reactor_(reactor) {}
+
+  /// Looks for news about peers: arrivals go to adopt(), departures to attention(). True when there are any, or when it
+  /// must be called again soon. Called in every progress(), so it must be cheap.
+  virtual bool notice() noexcept = 0;
+
+  /// A link that `peer` has made to us.
+  void adopt(int peer, Channel channel, std::unique_ptr<Wire> wire);
+  /// Throws Error{peer_lost} if there is none.
+  const std::string& address_of(int peer) const;
+  const std::vector<std::string>& addresses() const { return addresses_; }
+  Reactor& reactor() { return reactor_; }
+  /// For destructors of subclasses, whose parts the wires need.
+  void drop_links() noexcept;
+
+  void attention() noexcept override { attention_ = true; }
+
+ private:
+  struct Closed {
+    Channel channel;
+    std::optional<Error> reason;  // of its abort
+  };
+
+  void backlog(OutboundSlotLink& link) noexcept override;
+  bool push_backlog() noexcept;
+  bool attend() noexcept;
+  void flush(Channel channel, Clock::time_point deadline) noexcept;
+  void destroy(Channel channel, const Error* reason) noexcept;
+  template <class Action>
+  void for_each(Channel channel, Action&& action) noexcept;
+
+  Reactor& reactor_;
+  Sink* sink_ = nullptr;
+  std::vector<std::string> addresses_;
+  std::map<std::pair<Channel, int>, std::unique_ptr<OutboundSlotLink>> outbound_;
+  std::vector<std::unique_ptr<InboundSlotLink>> inbound_;
+  std::vector<OutboundSlotLink*> backlog_;
+  std::vector<Closed> closed_;  // of late: whatever still arrives for these is unwanted
+  bool attention_ = false;
+};
+
+}  // namespace tutti::transport

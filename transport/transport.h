@@ -1,0 +1,118 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "transport/frame.h"
+#include "tutti/error.h"
+
+namespace tutti::transport {
+
+class Link;
+
+/// Names a communicator's lane; equal on all its members. Links of different channels are independent.
+using Channel = std::uint64_t;
+/// What the sender wants to hear back when its bytes are free again.
+using Token = std::uint64_t;
+using Clock = std::chrono::steady_clock;
+
+/// Where the payload of an arriving message shall go.
+struct Acceptance {
+  enum class Kind : std::uint8_t {
+    park,    ///< nobody wants it yet: leave it where it is, resume() will ask again
+    memory,  ///< copy it to `memory`, which is exactly Frame::length bytes
+    views,   ///< show it piece by piece where it lies, through Sink::view
+  };
+  Kind kind = Kind::park;
+  std::span<std::byte> memory{};
+};
+
+/// What a transport tells its user. Called only from Transport::progress(), by the thread that called it; a sink may
+/// call Link::send and Link::resume from inside, nothing else. Must not throw.
+class Sink {
+ public:
+  /// A message has begun to arrive on `from`. After `park` the same message is offered again on resume().
+  virtual Acceptance arrived(Link& from, const Frame& frame) noexcept = 0;
+  /// The next bytes of a message accepted as views; only valid during the call. All pieces but the last are a
+  /// multiple of 64 bytes, and each begins on a 16-byte boundary.
+  virtual void view(Link& from, std::span<const std::byte> piece) noexcept = 0;
+  /// The accepted message is complete (also for length 0).
+  virtual void received(Link& from) noexcept = 0;
+  /// The payload of an earlier send may be reused. Not that the peer has it.
+  virtual void sent(Link& to, Token token) noexcept = 0;
+  /// The link is gone: once per link, nothing follows. Error{peer_lost} with the peer's rank, or {mismatch} for bytes
+  /// that are not ours. A peer that closed on purpose (FrameKind::bye) is no failure until more is sent to it.
+  virtual void failed(Link& link, const Error& reason) noexcept = 0;
+
+ protected:
+  ~Sink() = default;
+};
+
+/// One direction of a connection: from its maker to `peer` (returned by Transport::open) or from `peer` to us (first
+/// seen in Sink::arrived). Messages arrive complete and in the order they were sent.
+///
+/// Directed links need no agreement on who connects: a sender connects at its first message and may push at once.
+/// Ownership: links belong to their transport, until close_channel() or its destruction.
+class Link {
+ public:
+  Link(int peer, Channel channel) : peer_(peer), channel_(channel) {}
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+  virtual ~Link();
+
+  int peer() const { return peer_; }
+  Channel channel() const { return channel_; }
+
+  /// Outgoing links. Queues the message behind earlier ones and starts it. True: done with the payload already, no
+  /// sent() will follow. `payload` is borrowed until then; `frame.length` is its size.
+  virtual bool send(const Frame& frame, std::span<const std::byte> payload, Token token) noexcept = 0;
+  /// Incoming links. A message is wanted now: offer the parked one again at the next progress(), or, where none is
+  /// parked, look out for the next.
+  virtual void resume() noexcept = 0;
+
+  /// For the sink alone.
+  void* context = nullptr;
+
+ private:
+  int peer_;
+  Channel channel_;
+};
+
+/// Moves bytes between this rank and its peers. Knows nothing of elements, plans or collectives.
+///
+/// Threading: every call on one object comes from one thread at a time (the owner of the engine).
+/// Failure:   set-up (constructors, set_peers) throws tutti::Error; the rest never throws and reports to the sink.
+class Transport {
+ public:
+  virtual ~Transport();
+
+  /// "shm", "tcp", "inproc".
+  virtual const char* name() const = 0;
+  /// What peers must know to reach this rank; opaque text, published at rendezvous.
+  virtual std::string address() const = 0;
+  /// Addresses by rank; an empty one cannot be reached. Called once, before open().
+  virtual void set_peers(std::vector<std::string> addresses) = 0;
+  /// From now on events go there. Called once, before open().
+  virtual void set_sink(Sink& sink) = 0;
+
+  /// The outgoing link to `peer` on `channel`, made now if need be; connects at the first send.
+  virtual Link& open(int peer, Channel channel) = 0;
+  /// Says goodbye on outgoing links of `channel` once what was sent is on its way (at most until `deadline`), then
+  /// destroys all its links. Messages that still arrive for it are dropped.
+  virtual void close_channel(Channel channel, Clock::time_point deadline) noexcept = 0;
+  /// Best effort: tells every peer of `channel` that this rank failed because of `reason`, then destroys its links.
+  virtual void abort_channel(Channel channel, const Error& reason) noexcept = 0;
+
+  /// Moves what can be moved without blocking. True when something happened.
+  virtual bool progress() noexcept = 0;
+  /// Asks to be woken through the reactor; false: there is something to do, do not sleep. Always followed by awake().
+  virtual bool prepare_sleep() noexcept = 0;
+  virtual void awake() noexcept = 0;
+};
+
+}  // namespace tutti::transport
