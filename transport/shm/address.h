@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace tutti::transport {
+
+/// Where a rank listens for shared-memory links, and who can see it: names of Unix sockets are private to a network
+/// namespace of one running kernel.
+struct ShmAddress {
+  int rank = -1;
+  std::string socket;  ///< abstract name; empty: this rank offers no shared memory
+  std::string boot;    ///< id of the running kernel
+  std::uint64_t network = 0;
+  long user = -1;
+
+  std::string encode() const;
+  /// Nothing if `text` is not the encoding of an address.
+  static std::optional<ShmAddress> parse(std::string_view text);
+  /// This process's, without rank and socket. Throws Error{system} where /proc does not tell.
+  static ShmAddress here();
+};
+
+/// Text that says on which host this process runs, for ranks that have no shared-memory address. Empty: cannot tell.
+std::string host_identity();
+/// Both texts, addresses or identities, come from processes that see the same Unix sockets. False for anything else.
+bool same_host(std::string_view one, std::string_view other);
+
+}  // namespace tutti::transport

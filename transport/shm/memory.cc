@@ -1,0 +1,69 @@
+// Rings in memfds: memory that has no name, cannot outlive its users and shows up in no directory.
+
+#include "transport/shm/memory.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+namespace tutti::transport {
+namespace {
+
+constexpr int size_is_final = F_SEAL_SHRINK | F_SEAL_GROW;
+constexpr unsigned never_executable = 0x8;  // MFD_NOEXEC_SEAL of Linux 6.3, which systems may insist on
+
+[[noreturn]] void refuse(const char* what, int error) {
+  throw Error(ErrorCode::system,
+              fmt::format("cannot {} {} KiB of shared memory: {}; other memory or descriptors may have to be freed, or "
+                          "choose TUTTI_TRANSPORT=tcp",
+                          what, sizeof(RingMemory) / 1024, std::strerror(error)));
+}
+
+Descriptor make_memfd() {
+  Descriptor made(::memfd_create("tutti-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING | never_executable));
+  if (!made && errno == EINVAL) made = Descriptor(::memfd_create("tutti-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!made) refuse("create", errno);
+  return made;
+}
+
+void* map(const Descriptor& descriptor) {
+  return ::mmap(nullptr, sizeof(RingMemory), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0);
+}
+
+}  // namespace
+
+MappedRing::~MappedRing() {
+  if (memory_) ::munmap(memory_, sizeof(RingMemory));
+}
+
+NewRing make_ring() {
+  Descriptor descriptor = make_memfd();
+  // Reserved now: where memory is short we get an error here instead of a signal at some later access.
+  int error = 0;
+  do error = ::posix_fallocate(descriptor.get(), 0, sizeof(RingMemory));
+  while (error == EINTR);
+  if (error != 0) refuse("reserve", error);
+  if (::fcntl(descriptor.get(), F_ADD_SEALS, size_is_final | F_SEAL_SEAL) != 0) refuse("seal", errno);
+  void* where = map(descriptor);
+  if (where == MAP_FAILED) refuse("map", errno);
+  return {MappedRing(::new (where) RingMemory), std::move(descriptor)};
+}
+
+std::variant<MappedRing, std::string> map_ring(const Descriptor& descriptor) {
+  struct ::stat status {};
+  if (::fstat(descriptor.get(), &status) != 0) return fmt::format("no descriptor: {}", std::strerror(errno));
+  if (status.st_size != static_cast<off_t>(sizeof(RingMemory)))
+    return fmt::format("{} bytes instead of {}", status.st_size, sizeof(RingMemory));
+  const int seals = ::fcntl(descriptor.get(), F_GET_SEALS);
+  if (seals < 0 || (seals & size_is_final) != size_is_final) return "its size could still change";
+  void* where = map(descriptor);
+  if (where == MAP_FAILED) return fmt::format("cannot map it: {}", std::strerror(errno));
+  return MappedRing(std::launder(static_cast<RingMemory*>(where)));
+}
+
+}  // namespace tutti::transport

@@ -1,0 +1,198 @@
+// Slots between processes of one host.
+//
+// A rank that has its first message for another makes a ring, fills it, connects to the other's Unix socket and passes
+// the ring's memory with a hello. The other lets in who belongs to the same user and knows the job's token, checks size
+// and seals of the memory, maps it, and finds the messages there. The socket stays: it carries bells, and its end is
+// the only sign of a death that the kernel gives without being asked.
+
+#include "transport/shm/shm_transport.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <variant>
+
+#include "transport/shm/probe.h"
+#include "transport/shm/unix_socket.h"
+#include "transport/shm/wire.h"
+
+namespace tutti::transport {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+constexpr std::size_t most_guests = 128;
+constexpr seconds guest_patience{5};
+constexpr seconds probe_patience{10};
+constexpr milliseconds retry_interval{1};
+constexpr milliseconds door_pause{100};
+constexpr int welcomes_at_once = 16;
+
+JobToken token_of(std::string_view text) {
+  JobToken token;
+  if (text.size() != token.size())
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("the token of a job has {} bytes, not {}", token.size(), text.size()));
+  std::memcpy(token.data(), text.data(), token.size());
+  return token;
+}
+
+bool is_exhaustion(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
+
+}  // namespace
+
+ShmTransport::ShmTransport(int rank, std::string_view token, Reactor& reactor)
+    : SlotTransport(reactor),
+      token_(token_of(token)),
+      address_(ShmAddress::here()),
+      listener_(listen_unix()),
+      home_(std::make_unique<WireHome>(WireHome{reactor, *this})) {
+  address_.rank = rank;
+  address_.socket = name_of_socket(listener_);
+}
+
+ShmTransport::~ShmTransport() {
+  close_door();
+  drop_links();
+}
+
+void ShmTransport::set_peers(std::vector<std::string> addresses) {
+  SlotTransport::set_peers(std::move(addresses));
+  if (door_ != Door::open) open_door();
+}
+
+// ---- Going out -------------------------------------------------------------------------------------------------
+
+std::unique_ptr<Wire> ShmTransport::reach(int peer, Channel channel) {
+  const auto target = ShmAddress::parse(address_of(peer));
+  if (!target || target->socket.empty())
+    throw Error(ErrorCode::peer_lost, fmt::format("rank {} offers no shared memory", peer), peer);
+  if (!same_host(address_of(peer), address_.encode()) || target->user != address_.user)
+    throw Error(ErrorCode::peer_lost, fmt::format("rank {} runs on another host or as another user", peer), peer);
+
+  NewRing made = make_ring();
+  Introduction introduction{encode(Hello{address_.rank, peer, channel}, token_), peer, target->socket,
+                            std::move(made.descriptor)};
+  auto wire = std::make_unique<ShmWire>(std::move(made.ring), std::move(introduction), *home_);
+  if (!wire->introduce()) home_->strangers.push_back(wire.get());
+  if (wire->trouble()) throw Error(*wire->trouble());
+  return wire;
+}
+
+// ---- Letting in ------------------------------------------------------------------------------------------------
+
+void ShmTransport::open_door() {
+  door_ = Door::open;
+  reactor().watch(listener_.get(), [this] { welcome(); });
+}
+
+void ShmTransport::close_door() noexcept {
+  if (door_ == Door::open) reactor().unwatch(listener_.get());
+  door_ = Door::shut;
+  for (const Guest& guest : guests_) reactor().unwatch(guest.socket.get());
+  guests_.clear();
+}
+
+void ShmTransport::welcome() {
+  for (int i = 0; i < welcomes_at_once; ++i) {
+    Descriptor socket = accept_unix(listener_);
+    if (!socket && is_exhaustion(errno)) {
+      // Who waits outside keeps the listener readable: look away for a while instead of spinning on it.
+      reactor().unwatch(listener_.get());
+      door_ = Door::shut_for_now;
+      door_opens_ = Clock::now() + door_pause;
+    }
+    if (!socket) return;
+    if (user_of_peer(socket) == address_.user && !greet(socket))
+      keep({std::move(socket), Clock::now() + guest_patience});
+  }
+}
+
+/// One that has not said who it is. When there are too many, the one that has been silent longest must go.
+void ShmTransport::keep(Guest guest) {
+  if (guests_.size() == most_guests) {
+    reactor().unwatch(guests_.front().socket.get());
+    guests_.erase(guests_.begin());
+  }
+  const int descriptor = guest.socket.get();
+  guests_.push_back(std::move(guest));
+  reactor().watch(descriptor, [this, descriptor] { hear(descriptor); });
+}
+
+void ShmTransport::hear(int descriptor) {
+  const auto found = std::find_if(guests_.begin(), guests_.end(),
+                                  [=](const Guest& guest) { return guest.socket.get() == descriptor; });
+  reactor().unwatch(descriptor);
+  Guest guest = std::move(*found);
+  guests_.erase(found);
+  if (!greet(guest.socket)) keep(std::move(guest));
+}
+
+/// Reads the hello and takes the ring, or hangs up. False: nothing was said yet.
+bool ShmTransport::greet(Descriptor& socket) {
+  HelloBytes bytes;
+  Received received = receive_with_descriptor(socket, bytes);
+  if (received.attempt == Attempt::later) return false;
+  Descriptor caller = std::move(socket);  // hung up on unless it becomes part of a wire
+  const auto hello = received.attempt == Attempt::done ? decode_hello(bytes, token_) : std::nullopt;
+  if (!hello || !is_invited(*hello)) return true;
+  auto mapped = map_ring(received.descriptor);
+  if (auto* ring = std::get_if<MappedRing>(&mapped))
+    adopt(hello->from, hello->channel, std::make_unique<ShmWire>(std::move(*ring), std::move(caller), *home_));
+  return true;
+}
+
+bool ShmTransport::is_invited(const Hello& hello) const {
+  const auto from = static_cast<std::size_t>(hello.from);
+  return hello.to == address_.rank && hello.from >= 0 && from < addresses().size() && !addresses()[from].empty() &&
+         (hello.channel == probe_channel) == probing_;
+}
+
+bool ShmTransport::notice() noexcept {
+  if (home_->strangers.empty() && guests_.empty() && door_ == Door::open) return false;
+  const auto now = Clock::now();
+  while (!guests_.empty() && guests_.front().until <= now) {
+    reactor().unwatch(guests_.front().socket.get());
+    guests_.erase(guests_.begin());
+  }
+  if (door_ == Door::shut_for_now && door_opens_ <= now) open_door();
+  std::erase_if(home_->strangers, [](ShmWire* wire) { return wire->introduce(); });
+
+  if (!home_->strangers.empty()) reactor().wake_by(now + retry_interval);
+  if (door_ == Door::shut_for_now) reactor().wake_by(door_opens_);
+  if (!guests_.empty()) reactor().wake_by(guests_.front().until);
+  return false;
+}
+
+// ---- Probing ---------------------------------------------------------------------------------------------------
+
+std::optional<std::string> ShmTransport::probe(const std::vector<std::string>& host_addresses, int position,
+                                               Clock::time_point deadline) {
+  std::vector<int> ranks;
+  std::vector<std::string> by_rank;
+  for (const std::string& text : host_addresses) {
+    const auto address = ShmAddress::parse(text);
+    if (!address || address->rank < 0) return fmt::format("a rank of this host offers no shared memory (\"{}\")", text);
+    ranks.push_back(address->rank);
+    by_rank.resize(std::max(by_rank.size(), static_cast<std::size_t>(address->rank) + 1));
+    by_rank[static_cast<std::size_t>(address->rank)] = text;
+  }
+  const std::size_t here = static_cast<std::size_t>(position);
+  const int next = ranks[(here + 1) % ranks.size()];
+  const int previous = ranks[(here + ranks.size() - 1) % ranks.size()];
+
+  probing_ = true;
+  set_peers(std::move(by_rank));
+  deadline = std::min(deadline, Clock::now() + probe_patience);
+  auto outcome = probe_transfer(*this, reactor(), address_.rank, next, previous, deadline);
+  close_door();
+  probing_ = false;
+  SlotTransport::set_peers({});
+  return outcome;
+}
+
+}  // namespace tutti::transport

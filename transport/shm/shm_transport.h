@@ -1,0 +1,68 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/descriptor.h"
+#include "transport/hello.h"
+#include "transport/shm/address.h"
+#include "transport/slot_transport.h"
+
+namespace tutti::transport {
+
+struct WireHome;
+
+/// Ranks are processes of one user on one host. Rings live in memfds, which are handed over through Unix sockets in the
+/// abstract namespace: nothing has a name in a file system, and whatever way a process ends, nothing is left.
+class ShmTransport final : public SlotTransport {
+ public:
+  /// `token`: 16 bytes, equal on all ranks of the job; connections that do not show it are refused. Throws
+  /// Error{invalid_argument} for another length and Error{system} where there are no Unix sockets.
+  ShmTransport(int rank, std::string_view token, Reactor& reactor);
+  ~ShmTransport() override;
+
+  const char* name() const override { return "shm"; }
+  std::string address() const override { return address_.encode(); }
+  void set_peers(std::vector<std::string> addresses) override;
+
+  /// Sends a message through a real ring to the next rank of this host and takes one from the previous rank: nothing if
+  /// both arrived, else what was in the way. For set-up, before set_peers() and set_sink(); all ranks of the host call
+  /// it.
+  ///
+  /// `host_addresses` are those of all ranks on this host in the same order everywhere, this rank's at `position`.
+  /// Each rank learns about its own two neighbours only, so ask all before trusting any. All ranks must call at about
+  /// the same time: however late `deadline` is, after ten seconds it counts as failed.
+  std::optional<std::string> probe(const std::vector<std::string>& host_addresses, int position,
+                                   Clock::time_point deadline);
+
+ private:
+  struct Guest {
+    Descriptor socket;
+    Clock::time_point until;
+  };
+
+  std::unique_ptr<Wire> reach(int peer, Channel channel) override;
+  bool notice() noexcept override;
+
+  void open_door();
+  void close_door() noexcept;
+  void welcome();
+  void keep(Guest guest);
+  void hear(int descriptor);
+  bool greet(Descriptor& socket);
+  bool is_invited(const Hello& hello) const;
+
+  JobToken token_{};
+  ShmAddress address_;
+  Descriptor listener_;
+  enum class Door { shut, open, shut_for_now } door_ = Door::shut;
+  Clock::time_point door_opens_{};  // again, after descriptors ran out
+  bool probing_ = false;
+  std::vector<Guest> guests_;  // connected, but have not said who they are; oldest first
+  std::unique_ptr<WireHome> home_;
+};
+
+}  // namespace tutti::transport

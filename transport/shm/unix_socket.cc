@@ -1,0 +1,143 @@
+#include "transport/shm/unix_socket.h"
+
+#include <fmt/core.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "tutti/error.h"
+
+namespace tutti::transport {
+namespace {
+
+constexpr std::size_t most_descriptors = 8;  // room to receive, and close, more than we want
+
+struct Name {
+  ::sockaddr_un address{};
+  ::socklen_t length = sizeof(::sa_family_t);
+
+  ::sockaddr* get() { return reinterpret_cast<::sockaddr*>(&address); }
+};
+
+Descriptor make_socket() { return Descriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); }
+
+[[noreturn]] void refuse(const char* what) {
+  throw Error(ErrorCode::system, fmt::format("cannot {} a Unix socket: {}", what, std::strerror(errno)));
+}
+
+bool is_busy(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
+
+}  // namespace
+
+Descriptor listen_unix() {
+  Descriptor socket = make_socket();
+  if (!socket) refuse("make");
+  Name name;
+  name.address.sun_family = AF_UNIX;
+  // Bound by its family alone, a socket gets a free name from the kernel.
+  if (::bind(socket.get(), name.get(), name.length) != 0) refuse("name");
+  if (::listen(socket.get(), SOMAXCONN) != 0) refuse("listen on");
+  return socket;
+}
+
+std::string name_of_socket(const Descriptor& socket) {
+  Name name;
+  name.length = sizeof name.address;
+  if (::getsockname(socket.get(), name.get(), &name.length) != 0) refuse("ask the name of");
+  const std::size_t length = name.length - offsetof(::sockaddr_un, sun_path);
+  return {name.address.sun_path + 1, length - 1};
+}
+
+Attempt connect_unix(const std::string& name, Descriptor& socket) {
+  Name target;
+  if (name.empty() || name.size() + 1 > sizeof target.address.sun_path) {
+    errno = EINVAL;
+    return Attempt::failed;
+  }
+  socket = make_socket();
+  if (!socket) return Attempt::failed;
+  target.address.sun_family = AF_UNIX;
+  std::copy(name.begin(), name.end(), target.address.sun_path + 1);
+  target.length = static_cast<::socklen_t>(offsetof(::sockaddr_un, sun_path) + 1 + name.size());
+  if (::connect(socket.get(), target.get(), target.length) == 0) return Attempt::done;
+  return is_busy(errno) ? Attempt::later : Attempt::failed;
+}
+
+Descriptor accept_unix(const Descriptor& listener) {
+  return Descriptor(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+}
+
+long user_of_peer(const Descriptor& socket) {
+  ::ucred credentials{};
+  ::socklen_t length = sizeof credentials;
+  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) return -1;
+  return static_cast<long>(credentials.uid);
+}
+
+Attempt send_with_descriptor(const Descriptor& socket, std::span<const std::byte> bytes, const Descriptor& passed) {
+  ::iovec piece{const_cast<std::byte*>(bytes.data()), bytes.size()};
+  alignas(::cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
+  ::msghdr message{};
+  message.msg_iov = &piece;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  ::cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof(int));
+  const int number = passed.get();
+  std::memcpy(CMSG_DATA(header), &number, sizeof number);
+  const ssize_t sent = ::sendmsg(socket.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (sent == static_cast<ssize_t>(bytes.size())) return Attempt::done;
+  // ETOOMANYREFS: this user has too many descriptors on their way, so its ranks must first take some.
+  return sent < 0 && (is_busy(errno) || errno == ETOOMANYREFS) ? Attempt::later : Attempt::failed;
+}
+
+Received receive_with_descriptor(const Descriptor& socket, std::span<std::byte> bytes) {
+  ::iovec piece{bytes.data(), bytes.size()};
+  alignas(::cmsghdr) std::array<char, CMSG_SPACE(most_descriptors * sizeof(int))> control{};
+  ::msghdr message{};
+  message.msg_iov = &piece;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  const ssize_t got = ::recvmsg(socket.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (got < 0) return {is_busy(errno) ? Attempt::later : Attempt::failed};
+
+  Received received;
+  std::size_t count = 0;
+  for (::cmsghdr* header = CMSG_FIRSTHDR(&message); header; header = CMSG_NXTHDR(&message, header)) {
+    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+    const std::size_t numbers = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i < numbers; ++i, ++count) {
+      int number = -1;
+      std::memcpy(&number, CMSG_DATA(header) + i * sizeof number, sizeof number);
+      received.descriptor = Descriptor(number);  // closes one that came before
+    }
+  }
+  const bool whole = got == static_cast<ssize_t>(bytes.size()) && (message.msg_flags & MSG_CTRUNC) == 0;
+  if (whole && count == 1) received.attempt = Attempt::done;
+  return received;
+}
+
+void send_bell(const Descriptor& socket) noexcept {
+  const char bell = 0;
+  // A full socket buffer holds plenty of bells already; a closed one is noticed elsewhere.
+  [[maybe_unused]] const auto sent = ::send(socket.get(), &bell, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+bool take_bells(const Descriptor& socket) noexcept {
+  std::array<char, 256> bells;
+  for (;;) {
+    const ssize_t got = ::recv(socket.get(), bells.data(), bells.size(), MSG_DONTWAIT);
+    if (got == 0 || (got < 0 && !is_busy(errno))) return false;
+    if (got < static_cast<ssize_t>(bells.size())) return true;
+  }
+}
+
+}  // namespace tutti::transport

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/base/descriptor.h"
+#include "transport/hello.h"
+#include "transport/reactor.h"
+#include "transport/shm/memory.h"
+#include "transport/slot_link.h"
+
+namespace tutti::transport {
+
+/// What a new ring's peer must be told, once.
+struct Introduction {
+  HelloBytes hello;
+  int peer;
+  std::string socket;  ///< abstract name
+  Descriptor memory;
+};
+
+class ShmWire;
+
+/// What all wires of a transport share.
+struct WireHome {
+  Reactor& reactor;
+  SlotHost& host;
+  std::vector<ShmWire*> strangers{};  ///< whose peer had no room for another connection yet
+};
+
+/// One end of a ring in a memfd, and the Unix socket to the other end: a byte on it is a bell, its end is a departure.
+class ShmWire final : public Wire {
+ public:
+  /// The receiver's end, with the socket on which the ring came.
+  ShmWire(MappedRing ring, Descriptor socket, WireHome& home);
+  /// The sender's end; introduce() makes the connection.
+  ShmWire(MappedRing ring, Introduction introduction, WireHome& home);
+  ~ShmWire() override;
+
+  RingMemory& ring() noexcept override { return ring_.memory(); }
+  void wake_peer() noexcept override;
+  bool peer_left() const noexcept override { return left_; }
+  bool introduced() const noexcept override { return !introduction_; }
+  const Error* trouble() const noexcept override { return trouble_ ? &*trouble_ : nullptr; }
+
+  /// Tries to hand the ring to the peer. False: its queue is full, try again.
+  bool introduce();
+
+ private:
+  void watch();
+  void hear();
+  bool give_up(ErrorCode code, const std::string& why);
+
+  MappedRing ring_;
+  Descriptor socket_;
+  WireHome& home_;
+  std::optional<Introduction> introduction_;
+  std::optional<Error> trouble_;
+  bool left_ = false;
+};
+
+}  // namespace tutti::transport
