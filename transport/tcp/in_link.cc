@@ -1,0 +1,275 @@
+// The receiving end of a link.
+//
+// One recvmsg usually brings the rest of a message and the beginning of what follows: its first piece is the place
+// where the payload belongs, its second the read-ahead. So a large payload is read straight into its destination, and
+// of a stream of small messages many come with one call and are copied once.
+//
+// Views lie in a chunk that all links share. Between two calls it holds nothing: what is left over there, less than 64
+// bytes, goes back to the read-ahead, so that pieces stay multiples of 64.
+
+#include "transport/tcp/in_link.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace tutti::transport::tcp {
+namespace {
+
+constexpr int reads_per_pass = 16;
+/// One call copies at most so much, so that other links get their turn.
+constexpr std::size_t bytes_per_read = std::size_t{1} << 20;
+constexpr std::size_t view_unit = 64;
+
+std::size_t limited(std::uint64_t bytes, std::size_t limit) {
+  return static_cast<std::size_t>(std::min<std::uint64_t>(bytes, limit));
+}
+
+}  // namespace
+
+std::span<std::byte> ReadAhead::room() {
+  if (begin_ > 0) {
+    std::memmove(memory_.data(), memory_.data() + begin_, size());
+    end_ -= begin_;
+    begin_ = 0;
+  }
+  return std::span(memory_).subspan(end_);
+}
+
+std::size_t ReadAhead::take(std::span<std::byte> to) {
+  const std::size_t count = std::min(to.size(), size());
+  if (count > 0) std::memcpy(to.data(), memory_.data() + begin_, count);
+  begin_ += count;
+  return count;
+}
+
+InLink::InLink(Site& site, int peer, Channel channel, Socket socket)
+    : Link(peer, channel), site_(site), socket_(std::move(socket)) {
+  warm();
+}
+
+InLink::~InLink() {
+  disconnect();
+  std::erase(site_.hot, this);
+  std::erase_if(site_.losses, [this](const Site::Loss& loss) { return loss.link == this; });
+}
+
+void InLink::warm() noexcept {
+  misses_ = 0;
+  if (!hot_) site_.hot.push_back(this);
+  hot_ = true;
+  if (watched_) return;
+  watched_ = true;
+  site_.reactor.watch(socket_.get(), [this] {
+    if (!idle()) return warm();
+    site_.reactor.unwatch(socket_.get());  // parked: it would only wake us again and again
+    watched_ = false;
+  });
+}
+
+void InLink::disconnect() noexcept {
+  if (watched_) site_.reactor.unwatch(socket_.get());
+  watched_ = false;
+  socket_.reset();
+}
+
+void InLink::resume() noexcept {
+  if (phase_ == Phase::over) return;  // the peer has left; what waits for it ends by its deadline
+  if (phase_ == Phase::offered) offer_again_ = true;
+  warm();
+}
+
+bool InLink::progress() noexcept {
+  bool moved = digest();
+  for (int reads = 0; reads < reads_per_pass && !idle(); ++reads) {
+    const Moved read_now = read();
+    if (read_now.failed()) {
+      lost(read_now.error);
+      return true;
+    }
+    if (read_now.bytes == 0) break;
+    moved = true;
+    digest();
+    if (read_now.error == EAGAIN) break;
+  }
+  misses_ = moved ? 0 : misses_ + 1;
+  return moved;
+}
+
+// ---- Making sense of what has been read --------------------------------------------------------------------------
+
+bool InLink::digest() noexcept {
+  for (bool moved = false;; moved = true) {
+    switch (phase_) {
+      case Phase::header:
+        if (ahead_.size() < frame_size) return moved;
+        begin_message();
+        break;
+      case Phase::offered:
+        if (!offer_again_) return moved;
+        offer();
+        break;
+      case Phase::memory: {
+        const std::size_t taken = ahead_.take(memory_);
+        memory_ = memory_.subspan(taken);
+        if (!memory_.empty()) return moved || taken > 0;
+        finish();
+        break;
+      }
+      case Phase::views:
+        if (rest_ > ahead_.size()) return moved;  // read_views() takes what is here together with what comes
+        if (rest_ > 0) {
+          const auto piece = site_.chunk.first(static_cast<std::size_t>(rest_));
+          ahead_.take(piece);
+          site_.sink->view(*this, piece);
+        }
+        finish();
+        break;
+      case Phase::abort:
+        if (ahead_.size() < frame_.length) return moved;
+        lose(Certainty::sure, told_by(frame_, ahead_.bytes().first(static_cast<std::size_t>(frame_.length))));
+        return true;
+      case Phase::over:
+        return moved;
+    }
+  }
+}
+
+void InLink::begin_message() noexcept {
+  const auto frame = decode(ahead_.bytes().first<frame_size>());
+  ahead_.drop(frame_size);
+  if (!frame || (frame->kind == FrameKind::abort && frame->length > max_reason))
+    return lose(Certainty::sure,
+                {ErrorCode::mismatch,
+                 fmt::format("Rank {} got bytes that are not tutti's from {}, after {} bytes that were. "
+                             "Do both run the same version?",
+                             site_.rank, site_.name_of(peer()), received_bytes_),
+                 peer()});
+  received_bytes_ += frame_size + frame->length;
+  frame_ = *frame;
+  rest_ = frame_.length;
+  switch (frame_.kind) {
+    case FrameKind::bye:
+      phase_ = Phase::over;
+      return disconnect();
+    case FrameKind::abort:
+      phase_ = Phase::abort;
+      return;
+    default:
+      phase_ = Phase::offered;
+      offer_again_ = true;
+  }
+}
+
+void InLink::offer() noexcept {
+  offer_again_ = false;
+  const Acceptance acceptance = site_.sink->arrived(*this, frame_);
+  switch (acceptance.kind) {
+    case Acceptance::Kind::park:
+      return;
+    case Acceptance::Kind::memory:
+      memory_ = acceptance.memory.first(static_cast<std::size_t>(frame_.length));
+      phase_ = Phase::memory;
+      return;
+    case Acceptance::Kind::views:
+      phase_ = Phase::views;
+  }
+}
+
+void InLink::finish() noexcept {
+  phase_ = Phase::header;
+  site_.sink->received(*this);
+}
+
+// ---- Reading -----------------------------------------------------------------------------------------------------
+
+Moved InLink::read() noexcept {
+  switch (phase_) {
+    case Phase::memory:
+      return read_memory();
+    case Phase::views:
+      return read_views();
+    default:
+      return read_ahead();
+  }
+}
+
+/// EAGAIN beside bytes: the socket had no more.
+Moved InLink::read_ahead() noexcept {
+  const std::span<std::byte> room = ahead_.room();
+  iovec piece{room.data(), room.size()};
+  Moved moved = read_some(socket_, {&piece, 1});
+  ahead_.filled(moved.bytes);
+  if (moved.error == 0 && moved.bytes < room.size()) moved.error = EAGAIN;
+  return moved;
+}
+
+Moved InLink::read_memory() noexcept {
+  const std::size_t wanted = std::min(memory_.size(), bytes_per_read);
+  const std::span<std::byte> room = ahead_.room();
+  std::array<iovec, 2> pieces{iovec{memory_.data(), wanted}, iovec{room.data(), room.size()}};
+  Moved moved = read_some(socket_, std::span(pieces).first(wanted == memory_.size() ? 2 : 1));
+  const std::size_t arrived = std::min(moved.bytes, wanted);
+  memory_ = memory_.subspan(arrived);
+  ahead_.filled(moved.bytes - arrived);
+  if (moved.error == 0 && moved.bytes < wanted) moved.error = EAGAIN;
+  return moved;
+}
+
+Moved InLink::read_views() noexcept {
+  const std::size_t limit = limited(rest_, site_.chunk.size());
+  const std::size_t had = ahead_.take(site_.chunk.first(limit));
+  const std::span<std::byte> room = ahead_.room();
+  std::array<iovec, 2> pieces{iovec{site_.chunk.data() + had, limit - had}, iovec{room.data(), room.size()}};
+  Moved moved = read_some(socket_, std::span(pieces).first(limit == rest_ ? 2 : 1));
+
+  const std::size_t here = std::min(had + moved.bytes, limit);
+  const std::size_t shown = here == rest_ ? here : here - here % view_unit;
+  if (here == rest_) {
+    ahead_.filled(had + moved.bytes - here);
+  } else {
+    std::copy(site_.chunk.begin() + static_cast<std::ptrdiff_t>(shown),
+              site_.chunk.begin() + static_cast<std::ptrdiff_t>(here), room.begin());
+    ahead_.filled(here - shown);
+  }
+  rest_ -= shown;
+  if (shown > 0) site_.sink->view(*this, site_.chunk.first(shown));
+  if (moved.error == 0 && had + moved.bytes < limit) moved.error = EAGAIN;
+  return moved;
+}
+
+// ---- The end -----------------------------------------------------------------------------------------------------
+
+bool InLink::dismiss(std::span<const std::byte> last_words) noexcept {
+  if (!socket_) return false;
+  iovec piece{const_cast<std::byte*>(last_words.data()), last_words.size()};
+  const bool told = write_some(socket_, {&piece, 1}).bytes == last_words.size();
+  phase_ = Phase::over;
+  disconnect();
+  return told;
+}
+
+void InLink::silence() noexcept {
+  disconnect();
+  phase_ = Phase::over;
+  std::erase_if(site_.losses, [this](const Site::Loss& loss) { return loss.link == this; });
+}
+
+void InLink::lost(int error) noexcept {
+  const bool inside = phase_ != Phase::header || ahead_.size() > 0;
+  lose(Certainty::echo,
+       {ErrorCode::peer_lost,
+        fmt::format("Rank {} lost {} {} {} bytes of messages: {}. That process has probably died.", site_.rank,
+                    site_.name_of(peer()), inside ? "in the middle of" : "after", received_bytes_, text_of(error)),
+        peer()});
+}
+
+void InLink::lose(Certainty certainty, const Error& reason) noexcept {
+  disconnect();
+  phase_ = Phase::over;
+  site_.lose(*this, certainty, reason);
+}
+
+}  // namespace tutti::transport::tcp

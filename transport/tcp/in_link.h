@@ -1,0 +1,92 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "transport/tcp/site.h"
+#include "transport/tcp/socket.h"
+
+namespace tutti::transport::tcp {
+
+/// Bytes that were read before it was known where they belong: headers, and payload that came along with them.
+class ReadAhead {
+ public:
+  std::size_t size() const { return end_ - begin_; }
+  std::span<const std::byte> bytes() const { return std::span(memory_).subspan(begin_, size()); }
+  /// Room for more; everything else moves to the front first.
+  std::span<std::byte> room();
+  void filled(std::size_t count) { end_ += count; }
+  /// Takes up to `to.size()` bytes out; returns how many.
+  std::size_t take(std::span<std::byte> to);
+  void drop(std::size_t count) { begin_ += count; }
+
+ private:
+  std::array<std::byte, 8192> memory_;
+  std::size_t begin_ = 0;
+  std::size_t end_ = 0;
+};
+
+static_assert(sizeof(ReadAhead) >= frame_size + max_reason, "an abort is read whole");
+
+/// The receiving end of a link: one accepted connection whose hello has been read.
+class InLink final : public Link {
+ public:
+  InLink(Site& site, int peer, Channel channel, Socket socket);
+  ~InLink() override;
+
+  bool send(const Frame&, std::span<const std::byte>, Token) noexcept override { return false; }  // wrong direction
+  void resume() noexcept override;
+
+  /// Reads what has come and tells the sink.
+  bool progress() noexcept;
+  /// Passes in a row in which there was nothing.
+  int misses() const noexcept { return misses_; }
+  /// Nothing to try until the reactor or resume() makes it hot again.
+  bool idle() const noexcept { return phase_ == Phase::over || (phase_ == Phase::offered && !offer_again_); }
+  void cool() noexcept { hot_ = false; }
+
+  /// Ends without a word: somebody else speaks for it.
+  void silence() noexcept;
+  /// Tells the sender `last_words` (a whole bye or abort) and closes. True: they are on their way.
+  bool dismiss(std::span<const std::byte> last_words) noexcept;
+
+ private:
+  enum class Phase {
+    header,   ///< between messages
+    offered,  ///< the sink has parked the message
+    memory,   ///< payload goes to memory_
+    views,    ///< payload goes through the chunk to the sink
+    abort,    ///< the peer's last words
+    over,     ///< said bye, or failed
+  };
+
+  void warm() noexcept;
+  void disconnect() noexcept;
+  bool digest() noexcept;
+  void begin_message() noexcept;
+  void offer() noexcept;
+  void finish() noexcept;
+  Moved read() noexcept;
+  Moved read_ahead() noexcept;
+  Moved read_memory() noexcept;
+  Moved read_views() noexcept;
+  void lost(int error) noexcept;
+  void lose(Certainty certainty, const Error& reason) noexcept;
+
+  Site& site_;
+  Socket socket_;
+  Phase phase_ = Phase::header;
+  bool watched_ = false;
+  bool hot_ = false;
+  bool offer_again_ = false;
+  int misses_ = 0;
+  Frame frame_;
+  std::span<std::byte> memory_;  ///< what is still missing of the message
+  std::uint64_t rest_ = 0;       ///< payload bytes still missing
+  std::uint64_t received_bytes_ = 0;
+  ReadAhead ahead_;
+};
+
+}  // namespace tutti::transport::tcp

@@ -1,0 +1,351 @@
+// The sending end of a link.
+//
+//   idle --send--> connecting --> open --bye from the peer--> left
+//                  |     ^          |
+//                refused-+        dead  (also from connecting and refused, when time is up)
+//
+// A message that finds an open connection and an empty queue goes out from send() in one sendmsg, header and payload
+// together. What the socket does not take waits in the queue; progress() sends as many waiting messages as fit.
+
+#include "transport/tcp/out_link.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+
+namespace tutti::transport::tcp {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t pieces_per_write = 64;
+/// One call copies at most so much, so that other links get their turn.
+constexpr std::size_t bytes_per_write = std::size_t{1} << 20;
+constexpr auto longest_pause = 250ms;
+
+/// A peer that does not listen yet, or closed before it knew who we are, may be tried again.
+bool worth_retrying(int error) {
+  return error == ECONNREFUSED || error == ECONNRESET || error == EPIPE || error == end_of_stream;
+}
+
+/// This host, not the peer, lacks something.
+bool our_own(int error) {
+  return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM || error == EADDRNOTAVAIL ||
+         error == EACCES || error == EPERM;
+}
+
+/// Pieces of one sendmsg.
+struct Gather {
+  std::array<iovec, pieces_per_write> pieces;
+  std::size_t count = 0;
+  std::size_t bytes = 0;
+
+  bool full() const { return count + 2 > pieces.size() || bytes >= bytes_per_write; }
+  void add(std::span<const std::byte> piece) {
+    if (piece.empty()) return;
+    const std::size_t size = std::min(piece.size(), bytes_per_write - std::min(bytes, bytes_per_write));
+    if (size == 0) return;
+    pieces[count++] = {const_cast<std::byte*>(piece.data()), size};  // iovec serves readers and writers alike
+    bytes += size;
+  }
+  std::span<iovec> all() { return std::span(pieces).first(count); }
+};
+
+double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+}  // namespace
+
+OutLink::OutLink(Site& site, int peer, Channel channel, Manner manner)
+    : Link(peer, channel),
+      site_(site),
+      quiet_(manner == Manner::quiet),
+      hello_(encode(Hello{.from = site.rank, .to = peer, .channel = channel}, site.token)) {}
+
+OutLink::~OutLink() {
+  disconnect();
+  std::erase(site_.busy, this);
+  std::erase_if(site_.losses, [this](const Site::Loss& loss) { return loss.link == this; });
+}
+
+bool OutLink::send(const Frame& frame, std::span<const std::byte> payload, Token token) noexcept {
+  if (state_ == State::dead) return false;
+  if (state_ == State::left) {
+    refuse();
+    return false;
+  }
+  if (state_ == State::idle) {
+    give_up_at_ = Clock::now() + site_.connect_timeout;
+    connect();
+    if (state_ == State::connecting) continue_connecting();  // on loopback that was all
+  }
+  Message message{encode(frame), payload, token};
+  if (state_ == State::open && !unsent() && write_first(message)) return true;
+  if (ended()) return false;
+  queue_.push_back(message);
+  make_busy();
+  return false;
+}
+
+/// Sends what the socket takes of the only message. True: all of it.
+bool OutLink::write_first(Message& message) noexcept {
+  Gather gather;
+  gather.add(std::span(hello_).subspan(hello_done_));
+  gather.add(message.header);
+  gather.add(message.payload);
+  const Moved moved = write_some(socket_, gather.all());
+  if (moved.failed()) {
+    write_failed(moved.error);
+    if (state_ == State::left) refuse();
+    return false;
+  }
+  message.done = moved.bytes - greeted(moved.bytes);
+  return message.rest() == 0;
+}
+
+bool OutLink::progress() noexcept {
+  bool moved = false;
+  if (state_ == State::refused && Clock::now() >= retry_at_) connect();
+  if (state_ == State::connecting) moved = continue_connecting();
+  if (state_ == State::open && heard_) moved |= listen();
+  if (state_ == State::open) moved |= write();
+  return moved;
+}
+
+bool OutLink::busy() const noexcept {
+  switch (state_) {
+    case State::connecting:
+    case State::refused:
+      return true;
+    case State::open:
+      return unsent() || heard_;
+    default:
+      return false;
+  }
+}
+
+bool OutLink::retire() noexcept {
+  on_busy_list_ = busy();
+  return !on_busy_list_;
+}
+
+void OutLink::make_busy() noexcept {
+  if (!on_busy_list_) site_.busy.push_back(this);
+  on_busy_list_ = true;
+}
+
+void OutLink::arm() noexcept {
+  if (state_ == State::refused) site_.reactor.wake_by(retry_at_);
+  if (state_ == State::connecting) site_.reactor.wake_by(give_up_at_);
+  if (state_ == State::connecting || (state_ == State::open && unsent()))
+    site_.reactor.wait_writable(socket_.get(), [] {});  // being woken is all we want
+}
+
+// ---- Connecting ------------------------------------------------------------------------------------------------
+
+void OutLink::connect() noexcept {
+  ++attempts_;
+  if (!address_) address_ = parse_address(site_.address_of(peer()));
+  if (!address_)
+    return lose(Certainty::sure, {ErrorCode::peer_lost,
+                                  fmt::format("Rank {} cannot reach {}: it published no address of the form "
+                                              "10.0.0.1:4242 for TCP.",
+                                              site_.rank, site_.name_of(peer())),
+                                  peer()});
+  int error = 0;
+  socket_ = connect_to(*address_, site_.congestion, error);
+  if (error != 0 && error != EINPROGRESS) return connect_failed(error);
+  state_ = error == 0 ? State::open : State::connecting;
+  site_.reactor.watch(socket_.get(), [this] {
+    heard_ = true;
+    make_busy();
+  });
+}
+
+bool OutLink::continue_connecting() noexcept {
+  const int error = connected(socket_);
+  if (error == EINPROGRESS) {
+    if (Clock::now() < give_up_at_) return false;
+    connect_failed(ETIMEDOUT);
+  } else if (error != 0) {
+    connect_failed(error);
+  } else {
+    state_ = State::open;
+  }
+  return true;
+}
+
+void OutLink::connect_failed(int error) noexcept {
+  disconnect();
+  hello_done_ = 0;
+  const auto now = Clock::now();
+  if (worth_retrying(error) && now < give_up_at_) {
+    state_ = State::refused;
+    retry_at_ =
+        std::min<Clock::time_point>({now + longest_pause, now + 1ms * (1 << std::min(attempts_, 10)), give_up_at_});
+    return;
+  }
+  const auto tried = now - (give_up_at_ - site_.connect_timeout);
+  lose(Certainty::sure,
+       {our_own(error) ? ErrorCode::system : ErrorCode::peer_lost,
+        fmt::format("Rank {} cannot reach {}: {}; gave up after {} attempts in {:.1f} s. Is that process alive, and "
+                    "may this host connect to that port?",
+                    site_.rank, site_.name_of(peer()), text_of(error), attempts_, seconds(tried)),
+        our_own(error) ? site_.rank : peer()});
+}
+
+void OutLink::disconnect() noexcept {
+  if (socket_) site_.reactor.unwatch(socket_.get());
+  socket_.reset();
+  heard_ = false;
+  heard_bytes_.clear();
+}
+
+Socket OutLink::release() noexcept {
+  if (socket_) site_.reactor.unwatch(socket_.get());
+  Socket released = std::move(socket_);
+  state_ = State::dead;
+  return released;
+}
+
+// ---- Sending ---------------------------------------------------------------------------------------------------
+
+bool OutLink::write() noexcept {
+  if (!unsent()) return false;
+  Gather gather;
+  gather.add(std::span(hello_).subspan(hello_done_));
+  for (std::size_t i = next_; i < queue_.size() && !gather.full(); ++i) {
+    const Message& message = queue_[i];
+    const std::size_t of_header = std::min(message.done, frame_size);
+    gather.add(std::span(message.header).subspan(of_header));
+    gather.add(message.payload.subspan(message.done - of_header));
+  }
+  const Moved moved = write_some(socket_, gather.all());
+  if (moved.failed()) write_failed(moved.error);
+  if (moved.error != 0) return moved.failed();
+  settle(moved.bytes);
+  return true;
+}
+
+/// How many of the bytes that were sent belong to the hello.
+std::size_t OutLink::greeted(std::size_t bytes) noexcept {
+  const std::size_t of_hello = std::min(bytes, hello_size - hello_done_);
+  hello_done_ += of_hello;
+  sent_bytes_ += bytes - of_hello;
+  return of_hello;
+}
+
+void OutLink::settle(std::size_t bytes) noexcept {
+  bytes -= greeted(bytes);
+  while (bytes > 0) {
+    Message& message = queue_[next_];
+    const std::size_t taken = std::min(bytes, message.rest());
+    message.done += taken;
+    bytes -= taken;
+    if (message.rest() > 0) break;
+    const Token token = message.token;
+    ++next_;
+    if (!quiet_) site_.sink->sent(*this, token);  // may send again, and so move the queue
+  }
+  if (next_ >= queue_.size() || next_ > 1024) {
+    queue_.erase(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(std::min(next_, queue_.size())));
+    next_ = 0;
+  }
+}
+
+bool OutLink::flush(Clock::time_point deadline) noexcept {
+  while (!ended() && unsent() && Clock::now() < deadline) {
+    if (progress()) continue;
+    const auto until = state_ == State::refused ? std::min(deadline, retry_at_) : deadline;
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
+    const auto pause = static_cast<int>(std::clamp<std::chrono::milliseconds>(left, 0ms, longest_pause).count());
+    pollfd query{.fd = socket_.get(), .events = POLLOUT | POLLIN, .revents = 0};  // no socket: a plain pause
+    if (::poll(&query, 1, pause) > 0 && (query.revents & POLLIN) != 0) heard_ = true;
+  }
+  return ended() || !unsent();
+}
+
+void OutLink::say_bye() noexcept {
+  quiet_ = true;
+  if (state_ != State::idle && !ended()) queue_.push_back({encode(Frame{.kind = FrameKind::bye}), {}, 0});
+}
+
+// ---- What the peer says, and its end ---------------------------------------------------------------------------
+
+bool OutLink::listen() noexcept {
+  const int error = hear();
+  if (error == EAGAIN) {
+    heard_ = false;
+    return false;
+  }
+  if (error != 0) lost(error);
+  return true;
+}
+
+/// Reads what the peer says backwards. 0: its last frame has ended the link. Else why there is no more to read.
+int OutLink::hear() noexcept {
+  std::array<std::byte, 1024> room;
+  for (iovec piece{room.data(), room.size()};;) {
+    const Moved moved = read_some(socket_, {&piece, 1});
+    if (moved.error != 0) return moved.error;
+    heard_bytes_.insert(heard_bytes_.end(), room.begin(), room.begin() + static_cast<std::ptrdiff_t>(moved.bytes));
+    if (understand()) return 0;
+  }
+}
+
+/// True when the peer's last frame is complete; then the link has ended.
+bool OutLink::understand() noexcept {
+  if (heard_bytes_.size() < frame_size) return false;
+  const auto frame = decode(std::span(heard_bytes_).first<frame_size>());
+  if (frame && frame->kind == FrameKind::bye) {
+    disconnect();
+    state_ = State::left;
+    if (unsent()) refuse();
+    return true;
+  }
+  if (frame && frame->kind == FrameKind::abort && frame->length <= max_reason) {
+    const auto text = std::span(heard_bytes_).subspan(frame_size);
+    if (text.size() < frame->length) return false;
+    lose(Certainty::sure, told_by(*frame, text.first(static_cast<std::size_t>(frame->length))));
+    return true;
+  }
+  lose(
+      Certainty::sure,
+      {ErrorCode::mismatch,
+       fmt::format("Rank {} got bytes that are not tutti's back from {}.", site_.rank, site_.name_of(peer())), peer()});
+  return true;
+}
+
+/// There is more to send, but the peer has said bye.
+void OutLink::refuse() noexcept {
+  lose(Certainty::sure, {ErrorCode::peer_lost,
+                         fmt::format("Rank {} cannot send to {}: that rank has closed its communicator.", site_.rank,
+                                     site_.name_of(peer())),
+                         peer()});
+}
+
+void OutLink::write_failed(int error) noexcept {
+  // What the peer said before it went explains more than the error of a write does.
+  if (hello_done_ < hello_size || hear() != 0) lost(error);
+}
+
+void OutLink::lost(int error) noexcept {
+  if (hello_done_ < hello_size) return connect_failed(error);
+  lose(Certainty::echo, {ErrorCode::peer_lost,
+                         fmt::format("Rank {} lost {} after sending it {} bytes on this link: {}. That process has "
+                                     "probably died.",
+                                     site_.rank, site_.name_of(peer()), sent_bytes_, text_of(error)),
+                         peer()});
+}
+
+void OutLink::lose(Certainty certainty, const Error& reason) noexcept {
+  disconnect();
+  state_ = State::dead;
+  queue_.clear();
+  next_ = 0;
+  if (!quiet_) site_.lose(*this, certainty, reason);
+}
+
+}  // namespace tutti::transport::tcp

@@ -1,0 +1,100 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "transport/tcp/site.h"
+#include "transport/tcp/socket.h"
+
+namespace tutti::transport::tcp {
+
+/// The sending end of a link: a connection that is made for the first message, and the messages that wait for it.
+class OutLink final : public Link {
+ public:
+  /// A `quiet` link tells the sink nothing.
+  enum class Manner { normal, quiet };
+
+  OutLink(Site& site, int peer, Channel channel, Manner manner = Manner::normal);
+  ~OutLink() override;
+
+  bool send(const Frame& frame, std::span<const std::byte> payload, Token token) noexcept override;
+  void resume() noexcept override {}  // nothing is offered on an outgoing link
+
+  /// Moves what can be moved now.
+  bool progress() noexcept;
+  /// Leaves the busy list if progress() has nothing to do until the reactor or send() puts the link there again.
+  bool retire() noexcept;
+  /// Asks the reactor to wake this rank when progress() can do something.
+  void arm() noexcept;
+
+  /// Queues a bye behind what waits, and tells the sink nothing from now on.
+  void say_bye() noexcept;
+  /// Blocks until nothing waits any more or `deadline` passes; false: the latter. A link that ended has nothing
+  /// waiting.
+  bool flush(Clock::time_point deadline) noexcept;
+  /// Dead, or the peer has left.
+  bool ended() const noexcept { return state_ == State::left || state_ == State::dead; }
+  /// Takes the connection away without closing it; empty if there is none.
+  Socket release() noexcept;
+
+ private:
+  enum class State {
+    idle,  ///< nothing sent yet
+    connecting,
+    refused,  ///< tries again at retry_at_
+    open,
+    left,  ///< the peer said bye: a failure only if there is more to send
+    dead,
+  };
+  struct Message {
+    FrameBytes header;
+    std::span<const std::byte> payload;
+    Token token;
+    std::size_t done = 0;  ///< bytes of header and payload that are sent
+
+    std::size_t rest() const { return frame_size + payload.size() - done; }
+  };
+
+  bool unsent() const noexcept { return next_ < queue_.size(); }
+  bool busy() const noexcept;
+  void make_busy() noexcept;
+  void disconnect() noexcept;
+  void connect() noexcept;
+  bool continue_connecting() noexcept;
+  void connect_failed(int error) noexcept;
+  bool write_first(Message& message) noexcept;
+  bool write() noexcept;
+  std::size_t greeted(std::size_t bytes) noexcept;
+  void settle(std::size_t bytes) noexcept;
+  bool listen() noexcept;
+  int hear() noexcept;
+  bool understand() noexcept;
+  void refuse() noexcept;
+  void write_failed(int error) noexcept;
+  void lost(int error) noexcept;
+  void lose(Certainty certainty, const Error& reason) noexcept;
+
+  Site& site_;
+  State state_ = State::idle;
+  bool quiet_;
+  bool on_busy_list_ = false;
+  bool heard_ = false;  ///< the peer has written or hung up
+  Socket socket_;
+  std::optional<Address> address_;
+  Clock::time_point give_up_at_{};
+  Clock::time_point retry_at_{};
+  int attempts_ = 0;
+  std::uint64_t sent_bytes_ = 0;
+
+  HelloBytes hello_;
+  std::size_t hello_done_ = 0;
+  std::vector<Message> queue_;  ///< from next_ on; what lies before is sent
+  std::size_t next_ = 0;
+  std::vector<std::byte> heard_bytes_;  ///< what the peer says backwards: one frame
+};
+
+}  // namespace tutti::transport::tcp

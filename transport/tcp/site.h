@@ -1,0 +1,51 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "transport/hello.h"
+#include "transport/reactor.h"
+#include "transport/transport.h"
+
+namespace tutti::transport::tcp {
+
+class InLink;
+class OutLink;
+
+/// How sure a failure is. The end of a stream is often only the echo of something that another message explains.
+enum class Certainty { sure, echo };
+
+/// What the links of one transport share. Links put themselves on the lists; the transport walks them.
+struct Site {
+  struct Loss {
+    Link* link;
+    Error reason;
+    Certainty certainty;
+    bool waited = false;  ///< an echo is reported one pass later
+  };
+
+  int rank;
+  Reactor& reactor;
+  JobToken token;
+  std::string congestion;
+  std::chrono::milliseconds connect_timeout;
+  Sink* sink = nullptr;
+  std::vector<std::string> addresses{};
+
+  std::span<std::byte> chunk{};  ///< where views are read to; used within one call only
+  std::vector<OutLink*> busy{};  ///< have something to send, to connect or to read
+  std::vector<InLink*> hot{};    ///< may have something to read: tried in every pass
+  std::vector<Loss> losses{};    ///< links that failed and whose user does not know yet
+
+  /// `link` is dead from now on; its user hears of it from progress().
+  void lose(Link& link, Certainty certainty, Error reason);
+  /// "rank 2 (tcp, 10.0.0.1:4242)"
+  std::string name_of(int peer) const;
+  /// Empty for who cannot be reached.
+  const std::string& address_of(int peer) const;
+};
+
+}  // namespace tutti::transport::tcp

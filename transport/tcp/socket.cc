@@ -1,0 +1,161 @@
+// Plain non-blocking sockets. Asio reads and prints addresses; waiting for a socket is the Reactor's business, which
+// also runs on Asio. The sockets are not Asio objects, since those would register a second time in the same epoll.
+
+#include "transport/tcp/socket.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <array>
+#include <asio/ip/address.hpp>
+#include <asio/ip/tcp.hpp>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <system_error>
+
+#include "tutti/error.h"
+
+namespace tutti::transport::tcp {
+namespace {
+
+constexpr int backlog = 4096;  // of connections not yet accepted; the kernel cuts it to somaxconn
+
+void set_option(const Socket& socket, int level, int name, int value) {
+  ::setsockopt(socket.get(), level, name, &value, sizeof value);
+}
+
+/// bbr paces what it sends, which halves the speed of loopback; the classic algorithms do not.
+void choose_congestion(const Socket& socket, const Address& address, const std::string& wanted) {
+  const auto use = [&](const std::string& name) {
+    return ::setsockopt(socket.get(), IPPROTO_TCP, TCP_CONGESTION, name.data(), static_cast<socklen_t>(name.size())) ==
+           0;
+  };
+  if (!wanted.empty()) {
+    use(wanted);
+  } else if (address.loopback && !use("cubic")) {
+    use("reno");
+  }
+}
+
+Moved outcome(ssize_t result, int nothing) {
+  if (result > 0) return {static_cast<std::size_t>(result), 0};
+  if (result == 0) return {0, nothing};
+  return {0, errno == EWOULDBLOCK ? EAGAIN : errno};
+}
+
+msghdr message_of(std::span<iovec> pieces) {
+  msghdr message{};
+  message.msg_iov = pieces.data();
+  message.msg_iovlen = pieces.size();
+  return message;
+}
+
+}  // namespace
+
+std::optional<Address> parse_address(const std::string& host, unsigned short port) {
+  asio::error_code failure;
+  const asio::ip::address parsed = asio::ip::make_address(host, failure);
+  if (failure) return std::nullopt;
+  const asio::ip::tcp::endpoint endpoint(parsed, port);
+  Address address;
+  address.size = static_cast<socklen_t>(endpoint.size());
+  address.loopback = parsed.is_loopback();
+  std::memcpy(&address.storage, endpoint.data(), endpoint.size());
+  return address;
+}
+
+std::optional<Address> parse_address(const std::string& text) {
+  const auto colon = text.rfind(':');
+  if (colon == std::string::npos) return std::nullopt;
+  std::string host = text.substr(0, colon);
+  if (host.size() > 2 && host.front() == '[' && host.back() == ']') {
+    host = host.substr(1, host.size() - 2);
+  } else if (host.find(':') != std::string::npos) {
+    return std::nullopt;
+  }
+  unsigned short port = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stopped, failure] = std::from_chars(text.data() + colon + 1, end, port);
+  if (failure != std::errc{} || stopped != end || port == 0) return std::nullopt;
+  return parse_address(host, port);
+}
+
+Socket listen_on(const Address& address) {
+  Socket socket(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
+  if (socket) set_option(socket, SOL_SOCKET, SO_REUSEADDR, 1);
+  if (!socket || ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.size) != 0 ||
+      ::listen(socket.get(), backlog) != 0)
+    throw Error(ErrorCode::system, "Cannot listen for TCP connections: " + text_of(errno) +
+                                       ". Does this host have the address that was chosen for it?");
+  return socket;
+}
+
+std::string local_address(const Socket& socket) {
+  asio::ip::tcp::endpoint endpoint;
+  auto size = static_cast<socklen_t>(endpoint.capacity());
+  if (::getsockname(socket.get(), endpoint.data(), &size) != 0)
+    throw Error(ErrorCode::system, "Cannot read the address of a listening socket: " + text_of(errno) + ".");
+  endpoint.resize(size);
+  const std::string host = endpoint.address().to_string();
+  const std::string port = std::to_string(endpoint.port());
+  return endpoint.address().is_v6() ? "[" + host + "]:" + port : host + ":" + port;
+}
+
+Socket accept_from(const Socket& listener) {
+  Socket socket;
+  do {
+    socket = Socket(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  } while (!socket && (errno == EINTR || errno == ECONNABORTED));
+  if (socket) set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  return socket;
+}
+
+Socket connect_to(const Address& address, const std::string& congestion, int& error) {
+  Socket socket(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
+  if (!socket) {
+    error = errno;
+    return socket;
+  }
+  set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  choose_congestion(socket, address, congestion);
+  const bool done = ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.size) == 0;
+  error = done ? 0 : errno == EINTR ? EINPROGRESS : errno;
+  return socket;
+}
+
+int connected(const Socket& socket) {
+  pollfd query{.fd = socket.get(), .events = POLLOUT, .revents = 0};
+  if (::poll(&query, 1, 0) <= 0) return EINPROGRESS;
+  int error = 0;
+  socklen_t size = sizeof error;
+  return ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
+}
+
+bool Moved::failed() const { return error != 0 && error != EAGAIN; }
+
+Moved read_some(const Socket& socket, std::span<iovec> pieces) {
+  msghdr message = message_of(pieces);
+  ssize_t result = 0;
+  do {
+    result = ::recvmsg(socket.get(), &message, MSG_DONTWAIT);
+  } while (result < 0 && errno == EINTR);
+  return outcome(result, end_of_stream);
+}
+
+Moved write_some(const Socket& socket, std::span<iovec> pieces) {
+  msghdr message = message_of(pieces);
+  ssize_t result = 0;
+  do {
+    result = ::sendmsg(socket.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+  } while (result < 0 && errno == EINTR);
+  return outcome(result, EAGAIN);
+}
+
+std::string text_of(int error) {
+  return error == end_of_stream ? "the connection was closed without a goodbye" : std::system_category().message(error);
+}
+
+}  // namespace tutti::transport::tcp

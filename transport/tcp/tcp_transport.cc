@@ -1,0 +1,256 @@
+// The transport: which links there are, whose turn it is, and how a channel ends.
+
+#include "transport/tcp/tcp_transport.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <set>
+
+#include "transport/tcp/door.h"
+#include "transport/tcp/in_link.h"
+#include "transport/tcp/out_link.h"
+#include "transport/tcp/site.h"
+
+namespace tutti::transport {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr unsigned passes_per_poll = 64;
+constexpr int most_misses = 256;  // of all hot links together, until one cools down
+/// How long an abort may take to reach a peer, and how long that peer sees no end of the link it ends.
+constexpr auto courier_time = 1s;
+constexpr auto first_flush = 10ms;
+constexpr auto flush_turn = 2ms;
+
+JobToken token_from(const std::string& text) {
+  if (text.size() != job_token_size)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("The token of a TCP transport has {} bytes, got {}.", job_token_size, text.size()));
+  JobToken token;
+  std::memcpy(token.data(), text.data(), token.size());
+  return token;
+}
+
+tcp::Address address_from(const std::string& text) {
+  const auto address = tcp::parse_address(text, 0);
+  if (!address)
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("Cannot listen on \"{}\": that is not a numeric IPv4 or IPv6 address.", text));
+  return *address;
+}
+
+std::vector<std::byte> bye_message() {
+  const FrameBytes bytes = encode(Frame{.kind = FrameKind::bye});
+  return {bytes.begin(), bytes.end()};
+}
+
+}  // namespace
+
+void tcp::Site::lose(Link& link, Certainty certainty, Error reason) {
+  losses.push_back({&link, std::move(reason), certainty});
+}
+
+std::string tcp::Site::name_of(int peer) const {
+  return fmt::format("rank {} (tcp, {})", peer, address_of(peer).empty() ? "no address" : address_of(peer));
+}
+
+const std::string& tcp::Site::address_of(int peer) const {
+  static const std::string none;
+  return std::cmp_less(peer, addresses.size()) ? addresses[static_cast<std::size_t>(peer)] : none;
+}
+
+struct TcpTransport::Chunk {
+  alignas(64) std::array<std::byte, std::size_t{128} * 1024> memory;
+};
+
+/// Brings an abort on a connection of its own, and meanwhile keeps the link's connection from ending, so that its end
+/// is not seen first.
+struct TcpTransport::Courier {
+  std::vector<std::byte> message;
+  std::unique_ptr<tcp::OutLink> link;
+  tcp::Socket kept_open;
+  Clock::time_point until;
+};
+
+TcpTransport::TcpTransport(int rank, const TcpOptions& options, Reactor& reactor)
+    : chunk_(std::make_unique<Chunk>()),
+      site_(std::make_unique<tcp::Site>(tcp::Site{.rank = rank,
+                                                  .reactor = reactor,
+                                                  .token = token_from(options.token),
+                                                  .congestion = options.congestion,
+                                                  .connect_timeout = options.connect_timeout})),
+      door_(std::make_unique<tcp::Door>(
+          reactor, address_from(options.bind_address), site_->token, options.hello_timeout,
+          [this](const Hello& hello, tcp::Socket socket) { welcome(hello, std::move(socket)); })) {
+  site_->chunk = chunk_->memory;
+}
+
+TcpTransport::~TcpTransport() {
+  const auto deadline = Clock::now() + courier_time;
+  for (Courier& courier : couriers_)
+    if (courier.link) courier.link->flush(deadline);
+}
+
+std::string TcpTransport::address() const { return door_->address(); }
+void TcpTransport::set_peers(std::vector<std::string> addresses) { site_->addresses = std::move(addresses); }
+void TcpTransport::set_sink(Sink& sink) { site_->sink = &sink; }
+std::size_t TcpTransport::strangers() const { return door_->strangers(); }
+
+// ---- Links -----------------------------------------------------------------------------------------------------
+
+Link& TcpTransport::open(int peer, Channel channel) {
+  closed_.erase(channel);
+  auto& link = out_links_[{channel, peer}];
+  if (!link) link = std::make_unique<tcp::OutLink>(*site_, peer, channel);
+  return *link;
+}
+
+void TcpTransport::welcome(const Hello& hello, tcp::Socket socket) {
+  if (hello.to != site_->rank || hello.from < 0 || std::cmp_greater_equal(hello.from, site_->addresses.size())) return;
+  in_links_.push_back(std::make_unique<tcp::InLink>(*site_, hello.from, hello.channel, std::move(socket)));
+  const auto closed = closed_.find(hello.channel);
+  if (closed == closed_.end()) return;
+  in_links_.back()->dismiss(closed->second);
+  in_links_.pop_back();
+}
+
+/// Tells the senders, backwards on their links, and destroys our ends. Returns who was told.
+std::set<int> TcpTransport::dismiss_senders(Channel channel, std::span<const std::byte> last_words) noexcept {
+  std::set<int> told;
+  for (const auto& link : in_links_)
+    if (link->channel() == channel && link->dismiss(last_words)) told.insert(link->peer());
+  std::erase_if(in_links_, [channel](const auto& link) { return link->channel() == channel; });
+  return told;
+}
+
+/// Those who send to us are dismissed first, and who still comes, too: otherwise two ranks that close while each of
+/// them has more for the other than the network holds would wait for each other.
+void TcpTransport::close_channel(Channel channel, Clock::time_point deadline) noexcept {
+  dismiss_senders(channel, closed_.try_emplace(channel, bye_message()).first->second);
+  const auto begin = out_links_.lower_bound({channel, -1});
+  auto end = begin;
+  for (; end != out_links_.end() && end->first.first == channel; ++end) end->second->say_bye();
+  for (bool waiting = begin != end; waiting && Clock::now() < deadline;) {
+    waiting = false;
+    for (auto link = begin; link != end; ++link)
+      if (!link->second->flush(std::min(deadline, Clock::now() + flush_turn))) waiting = true;
+    site_->reactor.poll();
+    door_->progress(true);
+  }
+  out_links_.erase(begin, end);
+}
+
+void TcpTransport::abort_channel(Channel channel, const Error& reason) noexcept {
+  const auto& message = closed_.try_emplace(channel, abort_message(reason)).first->second;
+  const std::set<int> told = dismiss_senders(channel, message);
+
+  const auto until = Clock::now() + courier_time;
+  const auto begin = out_links_.lower_bound({channel, -1});
+  auto end = begin;
+  for (; end != out_links_.end() && end->first.first == channel; ++end) {
+    if (end->second->ended()) continue;
+    const int peer = end->second->peer();
+    Courier courier{message, {}, end->second->release(), until};
+    if (!told.contains(peer)) {
+      courier.link = std::make_unique<tcp::OutLink>(*site_, peer, channel, tcp::OutLink::Manner::quiet);
+      courier.link->send(abort_frame(reason), std::span(courier.message).subspan(frame_size), 0);
+    }
+    couriers_.push_back(std::move(courier));
+  }
+  out_links_.erase(begin, end);
+
+  // A program that ends because of the failure may never come back here.
+  const auto deadline = Clock::now() + first_flush;
+  for (Courier& courier : couriers_)
+    if (courier.link) courier.link->flush(deadline);
+}
+
+// ---- Progress --------------------------------------------------------------------------------------------------
+
+bool TcpTransport::progress() noexcept {
+  const bool suspicious = !site_->losses.empty();
+  if (suspicious || ++passes_ % passes_per_poll == 0) site_->reactor.poll();
+  bool moved = door_->progress(suspicious);
+  moved |= serve_links();
+  if (!couriers_.empty()) moved |= serve_couriers();
+  if (suspicious || !site_->losses.empty()) moved |= report_losses();
+  return moved;
+}
+
+/// Links may be added to both lists meanwhile, by what the sink does.
+bool TcpTransport::serve_links() noexcept {
+  bool moved = false;
+  auto& hot = site_->hot;
+  const int patience = most_misses / static_cast<int>(hot.size() + 1);
+  for (std::size_t i = 0; i < hot.size();) {
+    tcp::InLink* const link = hot[i];
+    moved |= link->progress();
+    if (link->idle() || link->misses() > patience) {
+      link->cool();
+      hot[i] = hot.back();
+      hot.pop_back();
+    } else {
+      ++i;
+    }
+  }
+  auto& busy = site_->busy;
+  for (std::size_t i = 0; i < busy.size();) {
+    tcp::OutLink* const link = busy[i];
+    moved |= link->progress();
+    if (link->retire()) {
+      busy[i] = busy.back();
+      busy.pop_back();
+    } else {
+      ++i;
+    }
+  }
+  return moved;
+}
+
+bool TcpTransport::serve_couriers() noexcept {
+  const auto now = Clock::now();
+  return std::erase_if(couriers_, [now](const Courier& courier) { return now >= courier.until; }) > 0;
+}
+
+/// What is certain comes first: it may explain the echoes, which had to wait for a pass in which everything was read.
+bool TcpTransport::report_losses() noexcept {
+  report_losses_if([](const tcp::Site::Loss& loss) { return loss.certainty == tcp::Certainty::sure; });
+  report_losses_if([](const tcp::Site::Loss& loss) { return loss.waited; });
+  for (tcp::Site::Loss& loss : site_->losses) loss.waited = true;
+  return true;
+}
+
+template <class Due>
+void TcpTransport::report_losses_if(Due due) noexcept {
+  std::vector<tcp::Site::Loss> reports;
+  for (const tcp::Site::Loss& loss : site_->losses)
+    if (due(loss)) reports.push_back(loss);
+  std::erase_if(site_->losses, due);
+  for (const tcp::Site::Loss& loss : reports) {
+    silence_others(*loss.link);
+    site_->sink->failed(*loss.link, loss.reason);
+  }
+}
+
+/// An abort may come on a connection of its own: then it speaks for the sender's other connection, too.
+void TcpTransport::silence_others(const Link& failed) noexcept {
+  const auto is_failed = [&](const auto& link) { return link.get() == &failed; };
+  if (std::none_of(in_links_.begin(), in_links_.end(), is_failed)) return;
+  for (const auto& link : in_links_)
+    if (!is_failed(link) && link->channel() == failed.channel() && link->peer() == failed.peer()) link->silence();
+}
+
+bool TcpTransport::prepare_sleep() noexcept {
+  if (!site_->losses.empty()) return false;
+  for (tcp::OutLink* const link : site_->busy) link->arm();
+  door_->arm();
+  if (!couriers_.empty()) site_->reactor.wake_by(couriers_.front().until);
+  return true;
+}
+
+}  // namespace tutti::transport

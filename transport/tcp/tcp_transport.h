@@ -1,0 +1,93 @@
+#pragma once
+
+#include <chrono>
+#include <list>
+#include <map>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "lib/base/descriptor.h"
+#include "transport/hello.h"
+#include "transport/reactor.h"
+#include "transport/transport.h"
+
+namespace tutti::transport {
+
+namespace tcp {
+class Door;
+class InLink;
+class OutLink;
+struct Site;
+}  // namespace tcp
+
+struct TcpOptions {
+  /// Numeric IPv4 or IPv6 address that peers can reach this rank at; the kernel chooses the port.
+  std::string bind_address = "127.0.0.1";
+  /// 16 bytes, equal on all ranks of a job and unknown outside.
+  std::string token = {};
+  /// "cubic", "bbr" ... for every connection, where the system allows it; empty: the system's (on loopback: cubic or
+  /// reno).
+  std::string congestion = {};
+  /// How long a link tries to reach a peer that refuses.
+  std::chrono::milliseconds connect_timeout{30'000};
+  /// How long a connection may stay without a hello; a fifth of it when others wait for its place.
+  std::chrono::milliseconds hello_timeout{5'000};
+};
+
+/// Ranks on any hosts that reach each other by TCP; one connection per link.
+///
+/// Which links it reads: those on the hot list are tried in every progress(), without asking whether they have
+/// something. A link gets hot when the reactor sees bytes on it or its parked message is asked for, and cools down
+/// after many fruitless passes. So a busy link costs one system call per message, and an idle one costs nothing; its
+/// first byte is seen by the next Reactor::poll(), which progress() itself calls now and then.
+class TcpTransport final : public Transport {
+ public:
+  /// Listens from now on. Throws Error{invalid_argument} or {system}.
+  TcpTransport(int rank, const TcpOptions& options, Reactor& reactor);
+  ~TcpTransport() override;
+
+  const char* name() const override { return "tcp"; }
+  std::string address() const override;
+  void set_peers(std::vector<std::string> addresses) override;
+  void set_sink(Sink& sink) override;
+
+  Link& open(int peer, Channel channel) override;
+  void close_channel(Channel channel, Clock::time_point deadline) noexcept override;
+  void abort_channel(Channel channel, const Error& reason) noexcept override;
+
+  bool progress() noexcept override;
+  bool prepare_sleep() noexcept override;
+  void awake() noexcept override {}
+
+  /// Connections that have not said who they are.
+  std::size_t strangers() const;
+
+ private:
+  struct Chunk;
+  struct Courier;
+
+  void welcome(const Hello& hello, Descriptor socket);
+  bool serve_links() noexcept;
+  bool serve_couriers() noexcept;
+  bool report_losses() noexcept;
+  template <class Due>
+  void report_losses_if(Due due) noexcept;
+  void silence_others(const Link& failed) noexcept;
+  std::set<int> dismiss_senders(Channel channel, std::span<const std::byte> last_words) noexcept;
+
+  std::unique_ptr<Chunk> chunk_;
+  std::unique_ptr<tcp::Site> site_;
+  std::unique_ptr<tcp::Door> door_;
+  std::map<std::pair<Channel, int>, std::unique_ptr<tcp::OutLink>> out_links_;
+  std::vector<std::unique_ptr<tcp::InLink>> in_links_;
+  std::list<Courier> couriers_;  ///< aborts on their way to peers that cannot be told on a link of theirs
+  std::unordered_map<Channel, std::vector<std::byte>> closed_;  ///< with what is said to whoever still comes
+  unsigned passes_ = 0;
+};
+
+}  // namespace tutti::transport
