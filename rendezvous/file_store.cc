@@ -1,0 +1,304 @@
+// A store in a file: a log of changes that everybody appends to under a lock, and replays from where he left off.
+//
+// Users sign in and out in the same log. That is how the last one knows that the file may go, and how a file that an
+// earlier run left behind is told from a meeting under way:
+//   somebody signed in, did not sign out, and his process is gone     -> that run was killed: an error at once
+//   as many as were to come have signed in                            -> perhaps they are about to leave (two programs
+//   in
+//                                                                        a row under one name): wait, then an error
+// Waiting means looking again every few milliseconds; there is no notification that works on network file systems.
+
+#include "rendezvous/file_store.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <thread>
+#include <type_traits>
+
+#include "rendezvous/complaints.h"
+#include "rendezvous/file_log.h"
+#include "rendezvous/limits.h"
+#include "rendezvous/process.h"
+#include "rendezvous/table.h"
+
+namespace tutti {
+namespace rendezvous {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using LockKind = FileLog::Lock::Kind;
+
+/// Sleeps a little longer each time, up to 20 ms, but not past the deadline.
+class Patience {
+ public:
+  explicit Patience(Clock::time_point deadline) : deadline_(deadline) {}
+  bool is_over() const { return Clock::now() >= deadline_; }
+  void pause() {
+    std::this_thread::sleep_until(std::min(Clock::now() + pause_, deadline_));
+    pause_ = std::min<Clock::duration>(pause_ * 2, std::chrono::milliseconds{20});
+  }
+
+ private:
+  Clock::time_point deadline_;
+  Clock::duration pause_ = std::chrono::microseconds{500};
+};
+
+/// Who signed in, by number in order of arrival, and has not signed out.
+struct Visitors {
+  int arrived = 0;
+  std::map<int, Process> present;
+};
+
+class FileStore final : public Store {
+ public:
+  FileStore(const std::string& path, int users, Milliseconds timeout, bool own_folder)
+      : path_(path), users_(users), own_folder_(own_folder), owner_pid_(::getpid()) {
+    Store::set_timeout(timeout);
+    sign_in(Clock::now() + timeout);
+  }
+
+  ~FileStore() override {
+    // After fork() the child's copy is not the one that signed in.
+    if (users_ == 0 || ::getpid() != owner_pid_) return;
+    try {
+      sign_out();
+    } catch (const Error&) {
+      // Nobody is left to be told; a file that stays is recognised by the next run.
+    }
+  }
+
+  void set(std::string_view key, std::string_view value) override {
+    check_value(key, value);
+    change([&] { write(RecordKind::set, key, value); });
+  }
+
+  std::string get(std::string_view key) override {
+    const std::string name{key};
+    return multi_get({&name, 1}).front();
+  }
+
+  std::int64_t add(std::string_view key, std::int64_t delta) override {
+    check_key(key);
+    return change([&] {
+      const auto sum = table_.sum(key, delta);
+      if (!sum) throw not_addable(where(), key);
+      write(RecordKind::set, key, std::to_string(*sum));
+      return *sum;
+    });
+  }
+
+  std::string compare_set(std::string_view key, std::string_view expected, std::string_view desired) override {
+    check_value(key, desired);
+    return change([&] {
+      if (!table_.matches(key, expected)) return table_.current_or(key, expected);
+      write(RecordKind::set, key, desired);
+      return std::string{desired};
+    });
+  }
+
+  void wait(std::span<const std::string> keys) override { wait_for(keys, timeout()); }
+
+  void wait_for(std::span<const std::string> keys, Milliseconds timeout) override {
+    for (Patience patience{Clock::now() + timeout}; !check(keys); patience.pause())
+      if (patience.is_over()) throw waited_in_vain(where(), keys, timeout);
+  }
+
+  bool check(std::span<const std::string> keys) override {
+    refresh();
+    return table_.has_all(keys);
+  }
+
+  bool erase(std::string_view key) override {
+    return change([&] {
+      if (table_.find(key) == nullptr) return false;
+      write(RecordKind::erase, key, {});
+      return true;
+    });
+  }
+
+  std::int64_t key_count() override {
+    refresh();
+    return static_cast<std::int64_t>(table_.size());
+  }
+
+  void append(std::string_view key, std::string_view value) override {
+    check_value(key, value);
+    change([&] { write(RecordKind::append, key, value); });
+  }
+
+  std::vector<std::string> multi_get(std::span<const std::string> keys) override {
+    wait_for(keys, timeout());
+    std::vector<std::string> values;
+    for (const std::string& key : keys) values.push_back(*table_.find(key));
+    return values;
+  }
+
+  void multi_set(std::span<const KeyValue> pairs) override {
+    for (const auto& [key, value] : pairs) check_value(key, value);
+    change([&] {
+      for (const auto& [key, value] : pairs) write(RecordKind::set, key, value);
+    });
+  }
+
+ private:
+  std::string where() const { return "rendezvous file " + path_; }
+  FileLog::Deadline deadline() const { return Clock::now() + timeout(); }
+
+  void refresh() {
+    const FileLog::Lock lock{*log_, LockKind::shared, deadline()};
+    replay();
+  }
+
+  template <class Body>
+  std::invoke_result_t<Body> change(Body body) {
+    const FileLog::Lock lock{*log_, LockKind::exclusive, deadline()};
+    replay();
+    return body();
+  }
+
+  void replay() {
+    for (const Record& record : log_->read_new()) apply(record);
+  }
+
+  void write(RecordKind kind, std::string_view key, std::string_view value) {
+    const Record record{kind, std::string{key}, std::string{value}};
+    log_->append(record);
+    apply(record);
+  }
+
+  void apply(const Record& record) {
+    switch (record.kind) {
+      case RecordKind::set:
+        return table_.set(record.key, record.value);
+      case RecordKind::append:
+        return table_.append(record.key, record.value);
+      case RecordKind::erase:
+        return static_cast<void>(table_.erase(record.key));
+      case RecordKind::join:
+        visitors_.present[visitors_.arrived++] = decode_process(record.value).value_or(Process{});
+        expected_users_ = std::atoi(record.key.c_str());
+        return;
+      case RecordKind::leave:
+        visitors_.present.erase(std::atoi(record.key.c_str()));
+        return;
+    }
+  }
+
+  void sign_in(Clock::time_point deadline) {
+    for (Patience patience{deadline}; !try_sign_in(deadline); patience.pause())
+      if (patience.is_over()) throw full();
+  }
+
+  /// False when the file has just been removed, or all its users are there already.
+  bool try_sign_in(Clock::time_point deadline) {
+    if (own_folder_) make_folder();
+    log_.reset();
+    table_ = {};
+    visitors_ = {};
+    if (!open_log()) return false;
+    const FileLog::Lock lock{*log_, LockKind::exclusive, deadline};
+    if (!log_->is_current()) return false;
+    replay();
+    if (users_ == 0) return true;
+    for (const auto& [number, visitor] : visitors_.present)
+      if (has_ended(visitor)) throw stale(visitor);
+    if (visitors_.arrived > 0 && expected_users_ != users_)
+      throw Error{ErrorCode::rendezvous, fmt::format("{} was opened for {} users, here for {}: the ranks were started "
+                                                     "with different sizes, or two jobs use one file.",
+                                                     where(), expected_users_, users_)};
+    if (visitors_.arrived >= users_) return false;
+    number_ = visitors_.arrived;
+    write(RecordKind::join, std::to_string(users_), encode(this_process()));
+    return true;
+  }
+
+  bool open_log() {
+    try {
+      log_.emplace(path_);
+      return true;
+    } catch (const Error&) {
+      // The last user of an earlier meeting may remove the folder between our making it and our opening the file.
+      if (own_folder_ && ::access(folder().c_str(), F_OK) != 0) return false;
+      throw;
+    }
+  }
+
+  void sign_out() {
+    const FileLog::Lock lock{*log_, LockKind::exclusive, Clock::now() + std::chrono::seconds{2}};
+    replay();
+    write(RecordKind::leave, std::to_string(number_), {});
+    if (!visitors_.present.empty()) return;
+    log_->remove();
+    if (own_folder_) ::rmdir(folder().c_str());
+  }
+
+  std::string folder() const { return path_.substr(0, path_.rfind('/')); }
+
+  void make_folder() const {
+    if (::mkdir(folder().c_str(), 0700) != 0 && errno != EEXIST)
+      throw Error{ErrorCode::rendezvous, fmt::format("cannot make the folder {} for ranks on this host to meet in: {}. "
+                                                     "Set TUTTI_RDZV=tcp://host:port instead.",
+                                                     folder(), std::strerror(errno))};
+    struct stat status {};
+    if (::lstat(folder().c_str(), &status) != 0) return;  // just removed: opening the file will tell
+    if (!S_ISDIR(status.st_mode) || status.st_uid != ::geteuid() || (status.st_mode & 077) != 0)
+      throw Error{ErrorCode::rendezvous,
+                  fmt::format("{} exists but is no folder that only this user can enter; somebody "
+                              "else made it. Set TUTTI_RDZV=tcp://host:port instead.",
+                              folder())};
+  }
+
+  Error stale(const Process& visitor) const {
+    return {ErrorCode::rendezvous,
+            fmt::format("{} is stale: {}, one of its users, ended without closing it, so it belongs to a run that was "
+                        "killed. Remove it (rm {}) and start again.",
+                        where(), describe(visitor), path_)};
+  }
+
+  Error full() const {
+    std::string who;
+    for (const auto& [number, visitor] : visitors_.present) who += (who.empty() ? "" : ", ") + describe(visitor);
+    return {ErrorCode::rendezvous,
+            fmt::format(
+                "{} already has its {} users ({}), and they did not leave within {}. Either it is stale, left by an "
+                "earlier run on another host: remove it (rm {}); or more ranks were started than the size says; "
+                "or another job uses the file: name another one.",
+                where(), visitors_.arrived, who.empty() ? "none present" : who, in_seconds(timeout()), path_)};
+  }
+
+  std::string path_;
+  int users_;
+  bool own_folder_;
+  pid_t owner_pid_;
+  int number_ = 0;
+  int expected_users_ = 0;
+  std::optional<FileLog> log_;
+  Table table_;
+  Visitors visitors_;
+};
+
+}  // namespace
+
+std::shared_ptr<Store> open_file_store(const std::string& path, int users, Store::Milliseconds timeout,
+                                       bool own_folder) {
+  if (path.empty() || users < 0)
+    throw Error{ErrorCode::invalid_argument,
+                fmt::format("file_store(\"{}\", {}): needs a path and a number of users from 0.", path, users)};
+  return std::make_shared<FileStore>(path, users, timeout, own_folder);
+}
+
+}  // namespace rendezvous
+
+std::shared_ptr<Store> file_store(const std::string& path, int users) {
+  return rendezvous::open_file_store(path, users, Store::Milliseconds{300'000});
+}
+
+}  // namespace tutti

@@ -1,0 +1,113 @@
+// A store inside this process: a table, a lock, and a condition that is announced whenever a key may have come.
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <type_traits>
+
+#include "rendezvous/complaints.h"
+#include "rendezvous/table.h"
+#include "tutti/store.h"
+
+namespace tutti {
+namespace {
+
+using rendezvous::Table;
+
+class MemoryStore final : public Store {
+ public:
+  void set(std::string_view key, std::string_view value) override {
+    change([&] { table_.set(key, value); });
+  }
+
+  std::string get(std::string_view key) override {
+    const std::string name{key};
+    std::unique_lock lock{mutex_};
+    wait_locked(lock, {&name, 1}, timeout());
+    return *table_.find(name);
+  }
+
+  std::int64_t add(std::string_view key, std::int64_t delta) override {
+    return change([&] {
+      const auto sum = table_.sum(key, delta);
+      if (!sum) throw rendezvous::not_addable("memory store", key);
+      table_.set(key, std::to_string(*sum));
+      return *sum;
+    });
+  }
+
+  std::string compare_set(std::string_view key, std::string_view expected, std::string_view desired) override {
+    return change([&] {
+      if (!table_.matches(key, expected)) return table_.current_or(key, expected);
+      table_.set(key, desired);
+      return std::string{desired};
+    });
+  }
+
+  void wait(std::span<const std::string> keys) override { wait_for(keys, timeout()); }
+
+  void wait_for(std::span<const std::string> keys, Milliseconds timeout) override {
+    std::unique_lock lock{mutex_};
+    wait_locked(lock, keys, timeout);
+  }
+
+  bool check(std::span<const std::string> keys) override {
+    const std::lock_guard lock{mutex_};
+    return table_.has_all(keys);
+  }
+
+  bool erase(std::string_view key) override {
+    return change([&] { return table_.erase(key); });
+  }
+
+  std::int64_t key_count() override {
+    const std::lock_guard lock{mutex_};
+    return static_cast<std::int64_t>(table_.size());
+  }
+
+  void append(std::string_view key, std::string_view value) override {
+    change([&] { table_.append(key, value); });
+  }
+
+  std::vector<std::string> multi_get(std::span<const std::string> keys) override {
+    std::unique_lock lock{mutex_};
+    wait_locked(lock, keys, timeout());
+    std::vector<std::string> values;
+    for (const std::string& key : keys) values.push_back(*table_.find(key));
+    return values;
+  }
+
+  void multi_set(std::span<const KeyValue> pairs) override {
+    change([&] {
+      for (const auto& [key, value] : pairs) table_.set(key, value);
+    });
+  }
+
+ private:
+  /// Waiters are few and set-up is short: waking all of them for nothing costs less than knowing who waits for what.
+  template <class Body>
+  std::invoke_result_t<Body> change(Body body) {
+    struct Announce {
+      std::condition_variable& changed;
+      ~Announce() { changed.notify_all(); }
+    } announce{changed_};
+    const std::lock_guard lock{mutex_};
+    return body();
+  }
+
+  void wait_locked(std::unique_lock<std::mutex>& lock, std::span<const std::string> keys, Milliseconds timeout) {
+    const auto deadline = std::chrono::steady_clock::now() + timeout;
+    if (!changed_.wait_until(lock, deadline, [&] { return table_.has_all(keys); }))
+      throw rendezvous::waited_in_vain("memory store", keys, timeout);
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Table table_;
+};
+
+}  // namespace
+
+std::shared_ptr<Store> memory_store() { return std::make_shared<MemoryStore>(); }
+
+}  // namespace tutti

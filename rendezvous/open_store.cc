@@ -1,0 +1,87 @@
+// From the place where ranks meet to a store.
+
+#include <fmt/format.h>
+
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "rendezvous/endpoint.h"
+#include "rendezvous/file_store.h"
+#include "rendezvous/launchers.h"
+#include "rendezvous/tcp_server.h"
+#include "rendezvous/tcp_store.h"
+#include "tutti/error.h"
+
+namespace tutti::rendezvous {
+namespace {
+
+/// What a process must remember between calls: how often each of its ranks has opened a store at each place (so that a
+/// second communicator does not find the first one's keys), and which servers it runs (so that a second communicator
+/// does not find its own port taken). All ranks try as often, in the same order, so their numbers agree; a try that
+/// fails counts.
+class Memory {
+ public:
+  int count_opening(const Launch& launch) {
+    const std::lock_guard lock{mutex_};
+    return openings_[fmt::format("{} {} {}", launch.rank, launch.rendezvous, launch.prefix)]++;
+  }
+
+  std::shared_ptr<TcpStoreServer> serve(const Endpoint& endpoint, Deadline deadline) {
+    const std::lock_guard lock{mutex_};
+    std::weak_ptr<TcpStoreServer>& known = servers_[to_string(endpoint)];
+    auto server = known.lock();
+    if (!server) known = server = std::make_shared<TcpStoreServer>(endpoint, ServerLimits{}, deadline);
+    return server;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, int> openings_;
+  std::map<std::string, std::weak_ptr<TcpStoreServer>> servers_;
+};
+
+Memory& memory() {
+  static Memory memory;
+  return memory;
+}
+
+std::shared_ptr<Store> open_tcp(const Launch& launch, const Endpoint& endpoint, Store::Milliseconds timeout) {
+  if (endpoint.port == 0)
+    throw Error{
+        ErrorCode::invalid_argument,
+        fmt::format("{}: port 0 lets the system choose a port, which the other {} ranks cannot know. Name a free "
+                    "port, or start the ranks with `tutti run`.",
+                    launch.rendezvous, launch.size - 1)};
+  if (!launch.serve) return connect_tcp_store(endpoint, timeout);
+  struct Served {
+    std::shared_ptr<TcpStoreServer> server;
+    std::shared_ptr<Store> store;  // ends before the server
+  };
+  const auto served = std::make_shared<Served>();
+  served->server = memory().serve(endpoint, std::chrono::steady_clock::now() + timeout);
+  served->store = connect_tcp_store(served->server->endpoint(), timeout);
+  return {served, served->store.get()};
+}
+
+}  // namespace
+
+std::shared_ptr<Store> open_store(const Launch& launch, Store::Milliseconds timeout) {
+  constexpr std::string_view tcp = "tcp://";
+  constexpr std::string_view file = "file://";
+  const std::string& url = launch.rendezvous;
+  if (url.empty()) {
+    auto store = memory_store();
+    store->set_timeout(timeout);
+    return store;
+  }
+  const int opening = memory().count_opening(launch);
+  const std::string number = opening == 0 ? "" : fmt::format(".{}", opening);
+  if (url.starts_with(file))
+    return open_file_store(url.substr(file.size()) + number, launch.size, timeout, launch.own_folder);
+  if (!url.starts_with(tcp)) throw Error{ErrorCode::invalid_argument, fmt::format("\"{}\" is no place to meet.", url)};
+  auto store = open_tcp(launch, parse_endpoint(std::string_view{url}.substr(tcp.size()), "the rendezvous"), timeout);
+  return opening == 0 ? store : prefix_store(number, std::move(store));
+}
+
+}  // namespace tutti::rendezvous

@@ -1,0 +1,97 @@
+// What all stores share, and the view of a store under a prefix.
+
+#include "tutti/store.h"
+
+#include <utility>
+
+namespace tutti {
+
+Store::~Store() = default;
+
+void Store::wait_for(std::span<const std::string> keys, Milliseconds timeout) {
+  struct Restore {
+    Store& store;
+    Milliseconds timeout;
+    ~Restore() { store.set_timeout(timeout); }
+  } restore{*this, timeout_};
+  set_timeout(timeout);
+  wait(keys);
+}
+
+namespace {
+
+/// Its timeout is its own: waits hand it down, so that several views of one store do not disturb each other.
+class PrefixStore final : public Store {
+ public:
+  PrefixStore(std::string prefix, std::shared_ptr<Store> store)
+      : prefix_(std::move(prefix) + "/"), store_(std::move(store)) {
+    Store::set_timeout(store_->timeout());
+  }
+
+  void set(std::string_view key, std::string_view value) override { store_->set(full(key), value); }
+
+  std::string get(std::string_view key) override {
+    const std::string name = full(key);
+    wait_as_told({&name, 1});
+    return store_->get(name);
+  }
+
+  std::int64_t add(std::string_view key, std::int64_t delta) override { return store_->add(full(key), delta); }
+
+  std::string compare_set(std::string_view key, std::string_view expected, std::string_view desired) override {
+    return store_->compare_set(full(key), expected, desired);
+  }
+
+  void wait(std::span<const std::string> keys) override { store_->wait_for(full(keys), timeout()); }
+
+  void wait_for(std::span<const std::string> keys, Milliseconds timeout) override {
+    store_->wait_for(full(keys), timeout);
+  }
+
+  bool check(std::span<const std::string> keys) override { return store_->check(full(keys)); }
+
+  bool erase(std::string_view key) override { return store_->erase(full(key)); }
+
+  /// Of the whole store: the protocol has no way to count some.
+  std::int64_t key_count() override { return store_->key_count(); }
+
+  void append(std::string_view key, std::string_view value) override { store_->append(full(key), value); }
+
+  std::vector<std::string> multi_get(std::span<const std::string> keys) override {
+    const std::vector<std::string> names = full(keys);
+    wait_as_told(names);
+    return store_->multi_get(names);
+  }
+
+  void multi_set(std::span<const KeyValue> pairs) override {
+    std::vector<KeyValue> named{pairs.begin(), pairs.end()};
+    for (KeyValue& pair : named) pair.first.insert(0, prefix_);
+    store_->multi_set(named);
+  }
+
+ private:
+  std::string full(std::string_view key) const { return prefix_ + std::string{key}; }
+
+  std::vector<std::string> full(std::span<const std::string> keys) const {
+    std::vector<std::string> names;
+    names.reserve(keys.size());
+    for (const std::string& key : keys) names.push_back(full(key));
+    return names;
+  }
+
+  /// Reading waits by itself, as long as the store underneath sees fit: a round trip less where both agree.
+  void wait_as_told(std::span<const std::string> names) {
+    if (store_->timeout() != timeout()) store_->wait_for(names, timeout());
+  }
+
+  std::string prefix_;
+  std::shared_ptr<Store> store_;
+};
+
+}  // namespace
+
+std::shared_ptr<Store> prefix_store(std::string prefix, std::shared_ptr<Store> store) {
+  return std::make_shared<PrefixStore>(std::move(prefix), std::move(store));
+}
+
+}  // namespace tutti
