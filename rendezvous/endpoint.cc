@@ -1,0 +1,117 @@
+#include "rendezvous/endpoint.h"
+
+#include <fmt/format.h>
+#include <netdb.h>
+#include <netinet/in.h>
+
+#include <array>
+#include <charconv>
+#include <cstring>
+#include <future>
+#include <memory>
+#include <thread>
+
+#include "tutti/error.h"
+
+namespace tutti::rendezvous {
+namespace {
+
+Error malformed(std::string_view said_by, std::string_view text, std::string_view what) {
+  return {ErrorCode::invalid_argument, fmt::format("{} is \"{}\": {}.", said_by, text, what)};
+}
+
+Resolved look_up(const Endpoint& endpoint, int flags) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = flags;
+  addrinfo* list = nullptr;
+  const int failed = ::getaddrinfo(endpoint.host.c_str(), std::to_string(endpoint.port).c_str(), &hints, &list);
+  Resolved resolved;
+  if (failed != 0) {
+    resolved.problem = fmt::format("cannot resolve the name {}: {}", endpoint.host, ::gai_strerror(failed));
+    return resolved;
+  }
+  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner{list, &::freeaddrinfo};
+  for (const addrinfo* entry = list; entry != nullptr; entry = entry->ai_next) {
+    SocketAddress& address = resolved.addresses.emplace_back();
+    std::memcpy(&address.storage, entry->ai_addr, entry->ai_addrlen);
+    address.length = entry->ai_addrlen;
+  }
+  return resolved;
+}
+
+}  // namespace
+
+std::uint16_t parse_port(std::string_view text, std::string_view said_by) {
+  std::uint16_t port = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), port);
+  if (error != std::errc{} || rest != text.data() + text.size())
+    throw malformed(said_by, text, "a port is a number from 0 to 65535");
+  return port;
+}
+
+Endpoint parse_endpoint(std::string_view text, std::string_view said_by) {
+  std::string_view host;
+  std::string_view port;
+  if (text.starts_with('[')) {
+    const std::size_t end = text.find("]:");
+    if (end == std::string_view::npos) throw malformed(said_by, text, "expected [IPv6 address]:port");
+    host = text.substr(1, end - 1);
+    port = text.substr(end + 2);
+  } else {
+    const std::size_t colon = text.find(':');
+    if (colon == std::string_view::npos) throw malformed(said_by, text, "the port is missing; expected host:port");
+    if (text.find(':', colon + 1) != std::string_view::npos)
+      throw malformed(said_by, text, "an IPv6 address stands in brackets, such as [::1]:29500");
+    host = text.substr(0, colon);
+    port = text.substr(colon + 1);
+  }
+  if (host.empty()) throw malformed(said_by, text, "the host is missing; expected host:port");
+  if (port.empty()) throw malformed(said_by, text, "the port is missing; expected host:port");
+  return {std::string{host}, parse_port(port, said_by)};
+}
+
+std::string to_string(const Endpoint& endpoint) {
+  const bool brackets = endpoint.host.find(':') != std::string::npos;
+  return fmt::format("{}{}{}:{}", brackets ? "[" : "", endpoint.host, brackets ? "]" : "", endpoint.port);
+}
+
+std::string without_brackets(const std::string& host) {
+  const bool brackets = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  return brackets ? host.substr(1, host.size() - 2) : host;
+}
+
+Endpoint SocketAddress::endpoint() const {
+  std::array<char, NI_MAXHOST> host{};
+  std::array<char, NI_MAXSERV> port{};
+  if (::getnameinfo(get(), length, host.data(), host.size(), port.data(), port.size(),
+                    NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+    return {};
+  return {host.data(), parse_port(port.data(), "port")};
+}
+
+bool SocketAddress::is_loopback() const {
+  if (family() == AF_INET) {
+    sockaddr_in v4{};
+    std::memcpy(&v4, &storage, sizeof v4);
+    return (ntohl(v4.sin_addr.s_addr) >> 24) == 127;
+  }
+  sockaddr_in6 v6{};
+  std::memcpy(&v6, &storage, sizeof v6);
+  return family() == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&v6.sin6_addr);
+}
+
+Resolved resolve(const Endpoint& endpoint, Deadline deadline) {
+  Resolved numeric = look_up(endpoint, AI_NUMERICHOST);
+  if (!numeric.addresses.empty()) return numeric;
+  // getaddrinfo() has no deadline: a thread of its own takes the wait, and is left to itself if nobody wants the
+  // answer.
+  std::promise<Resolved> promise;
+  std::future<Resolved> answer = promise.get_future();
+  std::thread{[endpoint, promise = std::move(promise)]() mutable { promise.set_value(look_up(endpoint, 0)); }}.detach();
+  if (answer.wait_until(deadline) == std::future_status::ready) return answer.get();
+  return {{}, fmt::format("the name server did not answer for {}", endpoint.host)};
+}
+
+}  // namespace tutti::rendezvous

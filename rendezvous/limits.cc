@@ -1,0 +1,25 @@
+#include "rendezvous/limits.h"
+
+#include <fmt/format.h>
+
+#include "tutti/error.h"
+
+namespace tutti::rendezvous {
+
+void check_key(std::string_view key) {
+  if (key.size() > max_key_bytes)
+    throw Error{ErrorCode::invalid_argument, fmt::format("store key \"{}...\" has {} bytes; at most {} are allowed.",
+                                                         key.substr(0, 32), key.size(), max_key_bytes)};
+}
+
+void check_value(std::string_view key, std::string_view value) {
+  check_key(key);
+  if (value.size() > max_value_bytes)
+    throw Error{
+        ErrorCode::invalid_argument,
+        fmt::format("store value of key \"{}\" has {} bytes; at most {} are allowed. A store is for addresses and "
+                    "the like; send data with a collective.",
+                    key, value.size(), max_value_bytes)};
+}
+
+}  // namespace tutti::rendezvous

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "rendezvous/endpoint.h"
+
+namespace tutti::rendezvous {
+
+/// Owns a file descriptor.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int number) : number_(number) {}
+  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept;
+  ~Descriptor();
+
+  int get() const { return number_; }
+  int release() { return std::exchange(number_, -1); }
+  explicit operator bool() const { return number_ >= 0; }
+
+ private:
+  int number_ = -1;
+};
+
+/// A non-blocking connection to `endpoint`. Tries all addresses of the host, again and again, more slowly each time,
+/// until the deadline: the other side may not have started yet. Throws Error{rendezvous} with the last reason.
+Descriptor connect_to(const Endpoint& endpoint, Deadline deadline);
+
+/// A non-blocking listening socket on exactly that address; port 0: the kernel chooses. Throws Error{rendezvous} that
+/// says who holds the port, where that can be seen.
+Descriptor listen_on(const Endpoint& endpoint, Deadline deadline);
+
+SocketAddress local_address(const Descriptor& socket);
+
+enum class Transfer { done, timed_out, closed };
+
+/// Sends everything, or says why not; `closed` leaves the reason in errno, 0 for an orderly end.
+Transfer send_all(const Descriptor& socket, std::string_view bytes, Deadline deadline);
+
+/// Receives exactly as much as it is asked for, but takes what has come from the kernel in large pieces.
+class Receiver {
+ public:
+  explicit Receiver(const Descriptor& socket) : socket_(socket) {}
+  Transfer recv_all(std::span<char> bytes, Deadline deadline);
+
+ private:
+  /// Waits until there is something to take.
+  Transfer refill(Deadline deadline);
+
+  const Descriptor& socket_;
+  std::array<char, 32'768> buffer_;
+  std::size_t begin_ = 0;
+  std::size_t end_ = 0;
+};
+
+}  // namespace tutti::rendezvous

@@ -1,0 +1,243 @@
+// The client of a TCP store: ours or PyTorch's. One request at a time on one connection, plain blocking calls with
+// deadlines. It uses nothing that a server of PyTorch 2.4 lacks: no ping, no extension.
+//
+// Keys travel with a "/" in front, as PyTorch's client sends them, so that programs in both languages see the same
+// keys.
+
+#include "rendezvous/tcp_store.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "rendezvous/complaints.h"
+#include "rendezvous/limits.h"
+#include "rendezvous/socket.h"
+#include "rendezvous/tcp_protocol.h"
+
+namespace tutti {
+namespace rendezvous {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// How long the server may take to confirm that a wait is over, after the time for the wait is.
+constexpr std::chrono::seconds grace{2};
+
+class TcpStore final : public Store {
+ public:
+  TcpStore(const Endpoint& endpoint, Milliseconds timeout)
+      : where_("store " + to_string(endpoint)), socket_(connect_to(endpoint, Clock::now() + timeout)) {
+    Store::set_timeout(timeout);
+    send(Message{StoreOp::validate}.u32(store_magic), "greeting", deadline());
+  }
+
+  void set(std::string_view key, std::string_view value) override {
+    check_value(key, value);
+    send(with_key(StoreOp::set, key).text(value), "set", deadline());
+  }
+
+  std::string get(std::string_view key) override {
+    const std::string name{key};
+    wait({&name, 1});
+    send(with_key(StoreOp::get, key), "get", deadline());
+    return recv_text("get", deadline());
+  }
+
+  std::int64_t add(std::string_view key, std::int64_t delta) override {
+    send(with_key(StoreOp::add, key).i64(delta), "add", deadline());
+    return recv_number("add (is the value a number?)");
+  }
+
+  std::string compare_set(std::string_view key, std::string_view expected, std::string_view desired) override {
+    check_value(key, expected);
+    check_value(key, desired);
+    send(with_key(StoreOp::compare_set, key).text(expected).text(desired), "compare_set", deadline());
+    return recv_text("compare_set", deadline());
+  }
+
+  void wait(std::span<const std::string> keys) override { wait_for(keys, timeout()); }
+
+  void wait_for(std::span<const std::string> keys, Milliseconds timeout) override {
+    const auto end = Clock::now() + timeout;
+    for_batches(keys, [&](std::span<const std::string> batch) {
+      send(with_keys(StoreOp::wait, batch), "wait", end);
+      if (!await_stop(end)) throw waited_in_vain(where_, keys, timeout);
+    });
+  }
+
+  bool check(std::span<const std::string> keys) override {
+    bool all = true;
+    for_batches(keys, [&](std::span<const std::string> batch) {
+      send(with_keys(StoreOp::check, batch), "check", deadline());
+      all = recv_byte("check", deadline()) == answer_ready && all;
+    });
+    return all;
+  }
+
+  bool erase(std::string_view key) override {
+    send(with_key(StoreOp::erase, key), "erase", deadline());
+    return recv_number("erase") != 0;
+  }
+
+  std::int64_t key_count() override {
+    send(Message{StoreOp::key_count}, "key_count", deadline());
+    return recv_number("key_count");
+  }
+
+  void append(std::string_view key, std::string_view value) override {
+    check_value(key, value);
+    send(with_key(StoreOp::append, key).text(value), "append", deadline());
+  }
+
+  std::vector<std::string> multi_get(std::span<const std::string> keys) override {
+    wait(keys);
+    std::vector<std::string> values;
+    for_batches(keys, [&](std::span<const std::string> batch) {
+      const auto end = deadline();
+      send(with_keys(StoreOp::multi_get, batch), "multi_get", end);
+      for (std::size_t i = 0; i < batch.size(); ++i) values.push_back(recv_text("multi_get", end));
+    });
+    return values;
+  }
+
+  void multi_set(std::span<const KeyValue> pairs) override {
+    for (const auto& [key, value] : pairs) check_value(key, value);
+    for_batches(pairs, [&](std::span<const KeyValue> batch) {
+      Message message{StoreOp::multi_set};
+      message.u64(batch.size());
+      for (const auto& [key, value] : batch) message.text("/" + key).text(value);
+      send(message, "multi_set", deadline());
+    });
+  }
+
+ private:
+  Deadline deadline() const { return Clock::now() + timeout(); }
+
+  static Message with_key(StoreOp op, std::string_view key) {
+    check_key(key);
+    Message message{op};
+    message.text("/" + std::string{key});
+    return message;
+  }
+
+  static Message with_keys(StoreOp op, std::span<const std::string> keys) {
+    Message message{op};
+    message.u64(keys.size());
+    for (const std::string& key : keys) {
+      check_key(key);
+      message.text("/" + key);
+    }
+    return message;
+  }
+
+  /// Calls body(part) for as many elements at a time as a server takes.
+  template <class T, class Body>
+  static void for_batches(std::span<const T> all, Body body) {
+    for (std::size_t first = 0; first < all.size(); first += max_keys_per_request)
+      body(all.subspan(first, std::min(max_keys_per_request, all.size() - first)));
+  }
+
+  /// True when all keys came. At the deadline the wait is taken back; the keys may come at that very moment, then the
+  /// server has sent its 0 before our request to cancel, and confirms that one besides.
+  bool await_stop(Deadline end) {
+    char answer = 0;
+    if (try_recv({&answer, 1}, "wait", end)) return expect(answer, answer_stop_waiting);
+    const auto last = Clock::now() + grace;
+    send(Message{StoreOp::cancel_wait}, "cancel_wait", last);
+    answer = recv_byte("cancel_wait", last);
+    if (answer == answer_wait_canceled) return false;
+    expect(answer, answer_stop_waiting);
+    return expect(recv_byte("cancel_wait", last), answer_wait_canceled);
+  }
+
+  bool expect(char answer, char expected) {
+    if (answer != expected) lose("wait", fmt::format("answered {:#04x}; does it speak this protocol?", answer));
+    return true;
+  }
+
+  void send(const Message& message, const char* during, Deadline end) {
+    if (!lost_.empty()) throw Error{ErrorCode::rendezvous, lost_};
+    switch (send_all(socket_, message.bytes(), end)) {
+      case Transfer::done:
+        return;
+      case Transfer::timed_out:
+        lose(during, "takes no more bytes; it may be stopped or overloaded");
+      case Transfer::closed:
+        lose_closed(during);
+    }
+  }
+
+  /// False at the deadline, if nothing came until then.
+  bool try_recv(std::span<char> bytes, const char* during, Deadline end) {
+    const Transfer transfer = receiver_.recv_all(bytes, end);
+    if (transfer == Transfer::closed) lose_closed(during);
+    return transfer == Transfer::done;
+  }
+
+  void recv(std::span<char> bytes, const char* during, Deadline end) {
+    if (!try_recv(bytes, during, end)) lose(during, "does not answer; it may be stopped or overloaded");
+  }
+
+  char recv_byte(const char* during, Deadline end) {
+    char byte = 0;
+    recv({&byte, 1}, during, end);
+    return byte;
+  }
+
+  std::int64_t recv_number(const char* during) {
+    std::array<char, sizeof(std::int64_t)> bytes{};
+    recv(bytes, during, deadline());
+    std::int64_t number = 0;
+    std::memcpy(&number, bytes.data(), sizeof number);
+    return number;
+  }
+
+  std::string recv_text(const char* during, Deadline end) {
+    std::array<char, sizeof(std::uint64_t)> head{};
+    recv(head, during, end);
+    std::uint64_t length = 0;
+    std::memcpy(&length, head.data(), sizeof length);
+    if (length > max_value_bytes)
+      lose(during, fmt::format("announces a value of {} bytes; does it speak this protocol?", length));
+    std::string text(static_cast<std::size_t>(length), '\0');
+    recv(text, during, end);
+    return text;
+  }
+
+  [[noreturn]] void lose_closed(const char* during) {
+    lose(during, fmt::format("closed the connection ({}): it ended, or refused the request, or is no store at all",
+                             errno == 0 ? "end of stream" : std::strerror(errno)));
+  }
+
+  /// In the middle of an exchange nobody knows what the next bytes mean: the connection is of no more use.
+  [[noreturn]] void lose(const char* during, const std::string& why) {
+    lost_ = fmt::format("{}, {}: the server {}.", where_, during, why);
+    socket_ = Descriptor{};
+    throw Error{ErrorCode::rendezvous, lost_};
+  }
+
+  std::string where_;
+  Descriptor socket_;
+  Receiver receiver_{socket_};
+  std::string lost_;  // why, if the connection was given up
+};
+
+}  // namespace
+
+std::shared_ptr<Store> connect_tcp_store(const Endpoint& endpoint, Store::Milliseconds timeout) {
+  return std::make_shared<TcpStore>(endpoint, timeout);
+}
+
+}  // namespace rendezvous
+
+std::shared_ptr<Store> tcp_store(const std::string& host, std::uint16_t port, Store::Milliseconds timeout) {
+  return rendezvous::connect_tcp_store({rendezvous::without_brackets(host), port}, timeout);
+}
+
+}  // namespace tutti
