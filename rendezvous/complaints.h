@@ -1,0 +1,22 @@
+#pragma once
+
+#include <chrono>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "tutti/error.h"
+
+namespace tutti::rendezvous {
+
+// Errors that all stores report in the same words. `where` names the store: "store 127.0.0.1:29500", "file /tmp/x".
+
+Error waited_in_vain(std::string_view where, std::span<const std::string> keys, std::chrono::milliseconds timeout);
+Error not_addable(std::string_view where, std::string_view key);
+
+/// "\"a\", \"b\" and 3 more".
+std::string list_of(std::span<const std::string> names);
+/// "30 s", "0.25 s".
+std::string in_seconds(std::chrono::milliseconds time);
+
+}  // namespace tutti::rendezvous

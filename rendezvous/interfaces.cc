@@ -1,0 +1,181 @@
+// Which of this host's addresses to give to peers.
+//
+// The kernel knows the way to the rendezvous: a UDP socket connected there has a local address, and no packet is sent
+// to find out. Where the user names interfaces, these are the only candidates, and the route decides among them.
+
+#include "rendezvous/interfaces.h"
+
+#include <fmt/format.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+#include "rendezvous/endpoint.h"
+#include "rendezvous/socket.h"
+#include "tutti/error.h"
+
+namespace tutti::rendezvous {
+namespace {
+
+bool is_v6(const Interface& interface) { return interface.address.find(':') != std::string::npos; }
+
+/// Useful to peers only with the number of the interface, which differs from host to host.
+bool is_link_local(const Interface& interface) { return interface.address.starts_with("fe80:"); }
+
+std::vector<std::string_view> split(std::string_view list) {
+  std::vector<std::string_view> words;
+  while (!list.empty()) {
+    const std::size_t comma = std::min(list.find(','), list.size());
+    if (comma > 0) words.push_back(list.substr(0, comma));
+    list.remove_prefix(std::min(comma + 1, list.size()));
+  }
+  return words;
+}
+
+/// "eth,ib" prefixes, "=eth0" exact names, "^docker" all but these, "^=eth0" all but exactly this.
+class NameFilter {
+ public:
+  NameFilter(std::string_view said_by, std::string_view text, bool exact)
+      : said_by_(said_by), text_(text), exact_(exact) {
+    std::string_view rest = text_;
+    if (rest.starts_with('^')) {
+      exclude_ = true;
+      rest.remove_prefix(1);
+    }
+    if (rest.starts_with('=')) {
+      exact_ = true;
+      rest.remove_prefix(1);
+    }
+    for (const std::string_view word : split(rest)) names_.emplace_back(word);
+  }
+
+  bool accepts(const std::string& interface) const {
+    const bool listed = std::any_of(names_.begin(), names_.end(), [&](const std::string& name) {
+      return exact_ ? interface == name : interface.starts_with(name);
+    });
+    return listed != exclude_;
+  }
+  bool excludes() const { return exclude_; }
+  std::string describe() const { return fmt::format("{}={}", said_by_, text_); }
+
+ private:
+  std::string said_by_;
+  std::string text_;
+  bool exact_;
+  bool exclude_ = false;
+  std::vector<std::string> names_;
+};
+
+std::optional<NameFilter> name_filter(const Lookup& environment) {
+  for (const char* variable : {"TUTTI_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"})
+    if (const auto text = environment(variable); text && !text->empty()) return NameFilter{variable, *text, false};
+  if (const auto text = environment("GLOO_SOCKET_IFNAME"); text && !text->empty())
+    return NameFilter{"GLOO_SOCKET_IFNAME", *text, true};
+  return std::nullopt;
+}
+
+/// Empty: either.
+std::optional<bool> want_v6(const Lookup& environment) {
+  const std::string family = environment("TUTTI_SOCKET_FAMILY").value_or("");
+  if (family.empty()) return std::nullopt;
+  if (family != "AF_INET" && family != "AF_INET6")
+    throw Error{ErrorCode::invalid_argument,
+                fmt::format("TUTTI_SOCKET_FAMILY is \"{}\"; it may be AF_INET or AF_INET6.", family)};
+  return family == "AF_INET6";
+}
+
+/// The lower, the better a guess where no route decides: what leads out of this host, then what containers made here,
+/// then loopback.
+int reluctance(const Interface& interface) {
+  const bool of_containers = interface.name.starts_with("docker") || interface.name.starts_with("virbr") ||
+                             interface.name.starts_with("veth") || interface.name.starts_with("br-");
+  return (interface.loopback ? 4 : 0) + (of_containers ? 2 : 0) + (is_v6(interface) ? 1 : 0);
+}
+
+Error no_match(std::span<const Interface> all, const std::optional<NameFilter>& filter, std::optional<bool> v6) {
+  std::string list;
+  for (const Interface& interface : all)
+    list += fmt::format("{}{} {}{}", list.empty() ? "" : ", ", interface.name, interface.address,
+                        interface.up ? "" : " (down)");
+  return {ErrorCode::invalid_argument,
+          fmt::format("no network interface fits{}{}. This host has: {}.", filter ? " " + filter->describe() : "",
+                      v6 ? fmt::format(" TUTTI_SOCKET_FAMILY={}", *v6 ? "AF_INET6" : "AF_INET") : "",
+                      list.empty() ? "none" : list)};
+}
+
+/// The address from which packets to the rendezvous would leave; empty without a TCP rendezvous or a route.
+std::string route_to(const std::string& url, std::optional<bool> v6) {
+  const std::size_t scheme_end = url.find("://");
+  const std::string scheme = url.substr(0, scheme_end);
+  if (scheme != "tcp" && scheme != "store") return {};
+  const Endpoint endpoint = parse_endpoint(std::string_view{url}.substr(scheme_end + 3), "the rendezvous");
+  const Resolved resolved = resolve(endpoint, std::chrono::steady_clock::now() + std::chrono::seconds{30});
+  for (const SocketAddress& address : resolved.addresses) {
+    if (v6 && *v6 != (address.family() == AF_INET6)) continue;
+    const Descriptor socket{::socket(address.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0)};
+    if (socket && ::connect(socket.get(), address.get(), address.length) == 0)
+      return local_address(socket).endpoint().host;
+  }
+  return {};
+}
+
+}  // namespace
+
+std::vector<Interface> interfaces() {
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0)
+    throw Error{ErrorCode::system, fmt::format("cannot list the network interfaces: {}.", std::strerror(errno))};
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner{list, &::freeifaddrs};
+  std::vector<Interface> result;
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
+    if (entry->ifa_addr == nullptr) continue;
+    SocketAddress address;
+    if (entry->ifa_addr->sa_family == AF_INET)
+      address.length = sizeof(sockaddr_in);
+    else if (entry->ifa_addr->sa_family == AF_INET6)
+      address.length = sizeof(sockaddr_in6);
+    else
+      continue;
+    std::memcpy(&address.storage, entry->ifa_addr, address.length);
+    result.push_back({entry->ifa_name, address.endpoint().host, (entry->ifa_flags & IFF_LOOPBACK) != 0,
+                      (entry->ifa_flags & IFF_UP) != 0});
+  }
+  return result;
+}
+
+Interface choose_interface(const std::string& url, const Lookup& environment) {
+  return choose_among(interfaces(), route_to(url, want_v6(environment)), environment);
+}
+
+Interface choose_among(std::span<const Interface> all, const std::string& route, const Lookup& environment) {
+  const auto filter = name_filter(environment);
+  const auto v6 = want_v6(environment);
+  const bool named = filter && !filter->excludes();
+  std::vector<Interface> candidates;
+  for (const Interface& interface : all) {
+    if (!interface.up || is_link_local(interface)) continue;
+    if (v6 && *v6 != is_v6(interface)) continue;
+    if (filter && !filter->accepts(interface.name)) continue;
+    candidates.push_back(interface);
+  }
+  // The source of a packet to this very host may be any loopback address (127.0.0.1 stands for 127.0.1.1 too).
+  const auto on_route = [&](const Interface& interface) { return interface.address == route; };
+  if (const auto it = std::find_if(candidates.begin(), candidates.end(), on_route); it != candidates.end()) return *it;
+
+  const bool remote = !route.empty() && std::none_of(all.begin(), all.end(), [&](const Interface& interface) {
+    return interface.loopback && interface.address == route;
+  });
+  if (remote && !named) std::erase_if(candidates, [](const Interface& interface) { return interface.loopback; });
+  if (candidates.empty()) throw no_match(all, filter, v6);
+  return *std::min_element(candidates.begin(), candidates.end(),
+                           [](const Interface& a, const Interface& b) { return reluctance(a) < reluctance(b); });
+}
+
+}  // namespace tutti::rendezvous

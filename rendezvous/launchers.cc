@@ -1,0 +1,332 @@
+// Who am I, and where do I meet the others? Each launcher says so with variables of its own; this file knows them all.
+//
+// One function per family of launchers returns what its variables say, nothing if they are absent, or adds a complaint
+// if they are half there. find_launch() asks them in order; the first complete answer wins. A complaint becomes an
+// error only if nobody has a complete answer: a program must not run alone because of a typing mistake.
+
+#include "rendezvous/launchers.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cctype>
+#include <vector>
+
+#include "lib/base/hash.h"
+#include "rendezvous/endpoint.h"
+#include "rendezvous/meeting.h"
+#include "rendezvous/process.h"
+#include "rendezvous/slurm.h"
+#include "tutti/error.h"
+
+namespace tutti::rendezvous {
+namespace {
+
+/// What a launcher says, before the options have their say.
+struct Answer {
+  Launch launch;                    // rendezvous and serve not filled in yet
+  std::optional<Meeting> fallback;  // where to meet if nobody names a place
+  std::string names;                // of the variables of rank and size, for errors
+  std::string remedy;               // when there is no place to meet
+};
+
+struct Question {
+  const Environment& env;
+  bool has_meeting = false;  // by options or variables that all launchers share
+  std::vector<std::string> complaints = {};
+};
+
+Error wrong(const std::string& message) { return {ErrorCode::invalid_argument, message}; }
+
+std::optional<Answer> tutti_variables(Question& question) {
+  const Environment& env = question.env;
+  const auto rank = env.number("TUTTI_RANK");
+  const auto size = env.number("TUTTI_SIZE");
+  if (!rank && !size) return std::nullopt;
+  if (!rank || !size) {
+    question.complaints.push_back(
+        fmt::format("TUTTI_{} is set, but TUTTI_{} is not", rank ? "RANK" : "SIZE", rank ? "SIZE" : "RANK"));
+    return std::nullopt;
+  }
+  Answer answer;
+  answer.launch = {.rank = *rank, .size = *size, .source = "TUTTI_*"};
+  answer.launch.local_rank = env.number("TUTTI_LOCAL_RANK").value_or(-1);
+  answer.launch.local_size = env.number("TUTTI_LOCAL_SIZE").value_or(-1);
+  answer.names = "TUTTI_RANK and TUTTI_SIZE";
+  answer.remedy = "set TUTTI_RDZV=tcp://host:port (a free port on the host of rank 0)";
+  return answer;
+}
+
+/// torchrun, and everybody who sets by hand what torch's env:// reads.
+std::optional<Answer> torch_variables(Question& question) {
+  const Environment& env = question.env;
+  const auto rank = env.number("RANK");
+  const auto size = env.number("WORLD_SIZE");
+  if (!rank && !size) return std::nullopt;
+  const bool meets = question.has_meeting || env.has("MASTER_ADDR") || size == 1;
+  if (!rank || !size || !meets) {
+    question.complaints.push_back(fmt::format("{} set, but {} is not",
+                                              rank && size ? "RANK and WORLD_SIZE are"
+                                              : rank       ? "RANK is"
+                                                           : "WORLD_SIZE is",
+                                              rank && size ? "MASTER_ADDR"
+                                              : rank       ? "WORLD_SIZE"
+                                                           : "RANK"));
+    return std::nullopt;
+  }
+  Answer answer;
+  answer.launch = {.rank = *rank, .size = *size, .source = env.has("TORCHELASTIC_RUN_ID") ? "torchrun" : "env://"};
+  answer.launch.local_rank = env.number("LOCAL_RANK").value_or(-1);
+  answer.launch.local_size = env.number("LOCAL_WORLD_SIZE").value_or(-1);
+  answer.names = "RANK and WORLD_SIZE";
+  answer.remedy = "set MASTER_ADDR and MASTER_PORT";
+  return answer;
+}
+
+/// Launchers of MPI programs. They give places but no address; the ranks of a single host can meet in a file all the
+/// same.
+struct MpiFamily {
+  const char* source;
+  std::array<const char*, 2> rank;
+  std::array<const char*, 2> size;
+  std::array<const char*, 2> local_rank;
+  std::array<const char*, 2> local_size;
+  const char* pass_on;  // how this launcher hands a variable to the ranks
+};
+
+constexpr std::array<MpiFamily, 3> mpi_families{{
+    {"Open MPI",
+     {"OMPI_COMM_WORLD_RANK"},
+     {"OMPI_COMM_WORLD_SIZE"},
+     {"OMPI_COMM_WORLD_LOCAL_RANK"},
+     {"OMPI_COMM_WORLD_LOCAL_SIZE"},
+     "mpirun -x TUTTI_RDZV=tcp://host:port"},
+    {"MVAPICH2",
+     {"MV2_COMM_WORLD_RANK"},
+     {"MV2_COMM_WORLD_SIZE"},
+     {"MV2_COMM_WORLD_LOCAL_RANK"},
+     {"MV2_COMM_WORLD_LOCAL_SIZE"},
+     "mpirun_rsh ... TUTTI_RDZV=tcp://host:port ./prog"},
+    {"PMI",
+     {"PMI_RANK", "PALS_RANKID"},
+     {"PMI_SIZE"},
+     {"MPI_LOCALRANKID", "PMI_LOCAL_RANK"},
+     {"MPI_LOCALNRANKS", "PMI_LOCAL_SIZE"},
+     "mpirun -genv TUTTI_RDZV tcp://host:port"},
+}};
+
+std::optional<int> first_number(const Environment& env, const std::array<const char*, 2>& names) {
+  for (const char* name : names)
+    if (name != nullptr)
+      if (const auto value = env.number(name)) return value;
+  return std::nullopt;
+}
+
+/// What the ranks of one job have in common and no other job has. A name space alone may come again.
+std::string identity_of_job(const Environment& env, const MpiFamily& family) {
+  std::string identity = env.text("PMIX_NAMESPACE").value_or("");
+  for (const char* name : {"PMIX_SERVER_URI4", "PMIX_SERVER_URI3", "PMIX_SERVER_URI2", "OMPI_MCA_orte_hnp_uri"})
+    if (const auto value = env.text(name)) identity += " " + *value;
+  return identity.empty() ? encode(launcher_process(family.rank[0])) : identity;
+}
+
+bool is_slurm_step(const Environment& env) {
+  const std::string step = env.text("SLURM_STEP_ID").value_or("");
+  return !step.empty() && step.find_first_not_of("0123456789") == std::string::npos && env.has("SLURM_STEP_NUM_TASKS");
+}
+
+std::optional<Answer> mpi_variables(Question& question, const MpiFamily& family) {
+  const Environment& env = question.env;
+  const auto rank = first_number(env, family.rank);
+  const auto size = first_number(env, family.size);
+  if (!rank && !size) return std::nullopt;
+  if (!rank || !size) {
+    question.complaints.push_back(fmt::format("{} is set, but {} is not", rank ? family.rank[0] : family.size[0],
+                                              rank ? family.size[0] : family.rank[0]));
+    return std::nullopt;
+  }
+  Answer answer;
+  answer.launch = {.rank = *rank, .size = *size, .source = family.source};
+  answer.launch.local_rank = first_number(env, family.local_rank).value_or(-1);
+  answer.launch.local_size = first_number(env, family.local_size).value_or(-1);
+  answer.names = fmt::format("{} and {}", family.rank[0], family.size[0]);
+  answer.remedy =
+      fmt::format("the ranks are on several hosts: name a free port on that of rank 0 with {}", family.pass_on);
+  if (question.has_meeting || *size == 1) return answer;
+  // srun --mpi=pmi2 sets both; Slurm knows the hosts.
+  if (is_slurm_step(env) && env.number("SLURM_PROCID") == rank && env.number("SLURM_STEP_NUM_TASKS") == size)
+    return std::nullopt;
+  if (answer.launch.local_size == *size) answer.fallback = private_file(identity_of_job(env, family), env);
+  return answer;
+}
+
+/// A task of a Slurm step. In a batch script outside of srun most of these variables are set too, with one process.
+std::optional<Answer> slurm_variables(Question& question) {
+  const Environment& env = question.env;
+  if (!is_slurm_step(env)) return std::nullopt;
+  const auto rank = env.number("SLURM_PROCID");
+  const auto size = env.number("SLURM_STEP_NUM_TASKS");
+  if (!rank) {
+    question.complaints.push_back("SLURM_STEP_NUM_TASKS is set, but SLURM_PROCID is not");
+    return std::nullopt;
+  }
+  Answer answer;
+  answer.launch = {.rank = *rank, .size = *size, .source = "Slurm step"};
+  answer.launch.local_rank = env.number("SLURM_LOCALID").value_or(-1);
+  const auto tasks = env.text("SLURM_STEP_TASKS_PER_NODE");
+  if (const auto node = env.number("SLURM_NODEID"); node && tasks)
+    answer.launch.local_size = tasks_on_node(*tasks, *node).value_or(-1);
+  answer.names = "SLURM_PROCID and SLURM_STEP_NUM_TASKS";
+  answer.remedy =
+      "SLURM_STEP_NODELIST and SLURM_JOB_NODELIST are not set: set MASTER_ADDR and MASTER_PORT, or TUTTI_RDZV";
+  if (question.has_meeting || *size == 1) return answer;
+
+  std::string host = env.text("MASTER_ADDR").value_or("");
+  for (const char* list : {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"})
+    if (const auto hosts = env.text(list); hosts && host.empty()) host = expand_hostlist(*hosts).front();
+  if (host.empty()) return answer;
+  // Below 32768, where the kernel does not take ports for clients; the same for all, different for most jobs.
+  const std::string step = env.text("SLURM_JOB_ID").value_or("") + "." + env.text("SLURM_STEP_ID").value();
+  const auto port = static_cast<std::uint16_t>(20'000 + fnv1a(step) % 10'000);
+  const auto chosen = env.text("MASTER_PORT");
+  const Endpoint endpoint{host, chosen ? parse_port(*chosen, "MASTER_PORT") : port};
+  answer.fallback = Meeting{"tcp://" + to_string(endpoint)};
+  return answer;
+}
+
+/// A pod of an indexed job (JobSet's and Kubeflow's too): it knows its number, and from the manifest how many there
+/// are.
+std::optional<Answer> kubernetes_variables(Question& question) {
+  const Environment& env = question.env;
+  const auto rank = env.number("JOB_COMPLETION_INDEX");
+  if (!rank) return std::nullopt;
+  const auto tutti_size = env.number("TUTTI_SIZE");
+  const auto world_size = env.number("WORLD_SIZE");
+  if (tutti_size && world_size && *tutti_size != *world_size)
+    throw wrong(fmt::format("TUTTI_SIZE is {}, but WORLD_SIZE is {}; unset one of them.", *tutti_size, *world_size));
+  auto size = tutti_size ? tutti_size : world_size;
+  if (!size && env.text("PET_NPROC_PER_NODE") == "1") size = env.number("PET_NNODES");
+  if (!size) {
+    question.complaints.push_back(
+        "JOB_COMPLETION_INDEX is set, but neither TUTTI_SIZE nor WORLD_SIZE (the job's completions) is");
+    return std::nullopt;
+  }
+  Answer answer;
+  answer.launch = {.rank = *rank, .size = *size, .source = "Kubernetes indexed job"};
+  answer.names = fmt::format("JOB_COMPLETION_INDEX and {}", tutti_size   ? "TUTTI_SIZE"
+                                                            : world_size ? "WORLD_SIZE"
+                                                                         : "PET_NNODES");
+  answer.remedy = "set TUTTI_RDZV=tcp://<job>-0.<headless service>:port";
+  const auto host = env.text("PET_MASTER_ADDR");
+  const auto port = env.text("PET_MASTER_PORT");
+  if (host && port) answer.fallback = Meeting{"tcp://" + to_string({*host, parse_port(*port, "PET_MASTER_PORT")})};
+  return answer;
+}
+
+/// Asks all launchers' variables; nothing at all means that this process is alone.
+Answer ask_launchers(Question& question) {
+  if (auto answer = tutti_variables(question)) return *answer;
+  if (auto answer = torch_variables(question)) return *answer;
+  for (const MpiFamily& family : mpi_families)
+    if (auto answer = mpi_variables(question, family)) return *answer;
+  if (auto answer = slurm_variables(question)) return *answer;
+  if (auto answer = kubernetes_variables(question)) return *answer;
+  if (question.env.has("PMIX_RANK"))
+    question.complaints.push_back("PMIX_RANK is set, but no size: set TUTTI_RANK and TUTTI_SIZE");
+  Answer alone;
+  alone.launch.source = "nothing: a single process";
+  return alone;
+}
+
+Answer ask(Question& question, bool torch_only) {
+  Answer answer;
+  if (!torch_only)
+    answer = ask_launchers(question);
+  else if (auto torch = torch_variables(question))
+    answer = *torch;
+  else
+    question.complaints.push_back("env:// takes RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT");
+  if (answer.names.empty() && !question.complaints.empty())
+    throw wrong(fmt::format("cannot tell this process's rank: {}.", fmt::join(question.complaints, "; ")));
+  return answer;
+}
+
+void check_places(const Launch& launch, const std::string& names) {
+  if (launch.size < 1) throw wrong(fmt::format("{}: a size of {} is too small.", names, launch.size));
+  if (launch.rank < 0 || launch.rank >= launch.size)
+    throw wrong(
+        fmt::format("{}: rank {} is not one of {} (0 to {}).", names, launch.rank, launch.size, launch.size - 1));
+  if (launch.local_size == 0 || launch.local_size > launch.size)
+    throw wrong(fmt::format("{} from {}: {} ranks on this host cannot be part of {}.", names, launch.source,
+                            launch.local_size, launch.size));
+  if (launch.local_size > 0 && launch.local_rank >= launch.local_size)
+    throw wrong(fmt::format("{} from {}: local rank {} is not one of {}.", names, launch.source, launch.local_rank,
+                            launch.local_size));
+}
+
+/// Separates jobs that share a store, and the restarts of one.
+std::string prefix_of(const Environment& env, const std::string& job) {
+  std::string prefix = "tutti";
+  if (const auto restart = env.text("TORCHELASTIC_RESTART_COUNT"))
+    prefix = fmt::format("/worker/attempt_{}/tutti/{}", *restart, env.text("TORCHELASTIC_RUN_ID").value_or(""));
+  else if (is_slurm_step(env))
+    prefix += fmt::format("/slurm-{}.{}", env.text("SLURM_JOB_ID").value_or(""), env.text("SLURM_STEP_ID").value());
+  const std::string name = job.empty() ? env.text("TUTTI_JOB").value_or("") : job;
+  return name.empty() ? prefix : prefix + "/" + name;
+}
+
+/// Rank and size: the options' where given, the launcher's otherwise.
+Answer find_places(const ConnectOptions& options, const Environment& env) {
+  if (options.rank >= 0 && options.size >= 0) {
+    Answer answer;
+    answer.launch = {.rank = options.rank, .size = options.size, .source = "options"};
+    answer.names = "ConnectOptions::rank and size";
+    answer.remedy = "give ConnectOptions::rendezvous, or set TUTTI_RDZV";
+    return answer;
+  }
+  const std::string url = options.rendezvous.empty() ? env.text("TUTTI_RDZV").value_or("") : options.rendezvous;
+  Question question{env, options.store || !url.empty() || (env.has("MASTER_ADDR") && env.has("MASTER_PORT"))};
+  Answer answer = ask(question, url == "env://");
+  if (options.rank >= 0 || options.size >= 0) {
+    if (answer.names.empty())
+      throw wrong(fmt::format("ConnectOptions::{} is given, but {} is not, and no launcher's variables say it.",
+                              options.rank >= 0 ? "rank" : "size", options.rank >= 0 ? "size" : "rank"));
+    if (options.rank >= 0) answer.launch.rank = options.rank;
+    if (options.size >= 0) answer.launch.size = options.size;
+    answer.names = "ConnectOptions and " + answer.names;
+  }
+  return answer;
+}
+
+Meeting find_meeting(const ConnectOptions& options, const Environment& env, Answer& answer) {
+  if (!options.rendezvous.empty()) return parse_meeting(options.rendezvous, "ConnectOptions::rendezvous", env);
+  if (auto told = meeting_from(env)) return *std::move(told);
+  if (answer.fallback) return *std::move(answer.fallback);
+  const bool host = env.has("MASTER_ADDR");
+  const std::string half = host == env.has("MASTER_PORT") ? ""
+                                                          : fmt::format("MASTER_{} is set, but MASTER_{} is not; ",
+                                                                        host ? "ADDR" : "PORT", host ? "PORT" : "ADDR");
+  throw wrong(fmt::format("rank {} of {} ({}) does not know where to meet the others: {}{}.", answer.launch.rank,
+                          answer.launch.size, answer.launch.source, half, answer.remedy));
+}
+
+}  // namespace
+
+Launch find_launch(const ConnectOptions& options, const Lookup& environment) {
+  if (options.rank < -1 || options.size < -1 || options.size == 0)
+    throw wrong(fmt::format("ConnectOptions: rank {} of {} ranks makes no sense.", options.rank, options.size));
+  const Environment env{environment};
+  Answer answer = find_places(options, env);
+  Launch launch = answer.launch;
+  check_places(launch, answer.names);
+  launch.prefix = prefix_of(env, options.job);
+  if (launch.size == 1 || options.store) return launch;
+
+  const Meeting meeting = find_meeting(options, env, answer);
+  launch.rendezvous = meeting.url;
+  launch.own_folder = meeting.own_folder;
+  launch.serve = launch.rank == 0 && meeting.url.starts_with("tcp://") && !meeting.served;
+  return launch;
+}
+
+}  // namespace tutti::rendezvous

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "tutti/options.h"
+
+namespace tutti::rendezvous {
+
+/// Looks up an environment variable; tests give their own.
+using Lookup = std::function<std::optional<std::string>(const std::string& name)>;
+
+/// Who this process is and where it meets the others.
+struct Launch {
+  int rank = 0;
+  int size = 1;
+  int local_rank = -1;  ///< -1: the launcher does not say
+  int local_size = -1;
+  std::string rendezvous = {};  ///< "tcp://host:port", "file:///path", or empty (one rank, or a store was given)
+  bool serve = false;           ///< this rank is the TCP server
+  bool own_folder = false;      ///< the file's folder is this job's: open_store() makes it, the last rank removes it
+  std::string prefix = {};      ///< of every key; separates jobs and restarts
+  std::string source = {};      ///< who said so, for people: "TUTTI_*", "torchrun", "Slurm step" ...
+};
+
+/// The one place that reads the launcher's environment: explicit options, TUTTI_*, torchrun / env://, Open MPI, PMI,
+/// Slurm step, Kubernetes indexed job; the first complete set wins. Throws Error{invalid_argument} that names the
+/// variables when a set is half there or contradicts itself.
+///
+/// Rank 0 serves at "tcp://host:port", unless TORCHELASTIC_USE_AGENT_STORE says that the launcher does so at
+/// MASTER_ADDR and MASTER_PORT. "store://host:port" names a store that somebody else serves; it becomes "tcp://"
+/// without `serve`.
+Launch find_launch(const ConnectOptions& options, const Lookup& environment);
+
+/// Opens the store that `launch` names; where launch.serve, starts the server, which lives as long as the store.
+/// The prefix is left to the caller. A process may do this again for the same meeting: the n-th store of a rank sees
+/// the keys of the others' n-th.
+std::shared_ptr<Store> open_store(const Launch& launch, Store::Milliseconds timeout);
+
+}  // namespace tutti::rendezvous
