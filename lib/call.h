@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "transport/frame.h"
+#include "tutti/communicator.h"
+
+namespace tutti::detail {
+
+/// What a rank asked for, as it travels in every frame and stands in error messages.
+struct Call {
+  Collective collective{};
+  DataType type{};
+  OpKind op{};
+  int root = 0;
+  std::uint64_t count = 0;      ///< elements, or a hash of the counts of a _v call
+  std::uint32_t algorithm = 0;  ///< hash of the algorithm's name with parameters
+
+  transport::Frame frame(std::uint64_t operation) const;
+};
+
+/// True for the collectives that take an op.
+bool is_reduction(Collective collective);
+/// True for the collectives with a root.
+bool is_rooted(Collective collective);
+
+/// 32 bits that differ for different algorithms: ranks that tuned differently must notice.
+std::uint32_t algorithm_hash(std::string_view name);
+std::uint64_t counts_hash(std::span<const std::size_t> counts);
+
+/// `all_reduce #42 (1048576 x f32, sum)`: what a frame of a collective says.
+std::string describe(const transport::Frame& frame);
+
+}  // namespace tutti::detail

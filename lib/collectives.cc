@@ -1,0 +1,186 @@
+#include "lib/collectives.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "lib/context.h"
+#include "lib/group.h"
+
+namespace tutti::detail {
+
+using algorithms::Direction;
+using algorithms::Verb;
+using transport::Acceptance;
+using transport::Frame;
+using transport::Link;
+
+Collectives::Collectives(Group& group, transport::Channel channel, Planner planner)
+    : group_(group),
+      channel_(channel),
+      planner_(std::move(planner)),
+      pool_(std::make_shared<Pool<Operation>>()),
+      out_(static_cast<std::size_t>(group.size())),
+      in_(static_cast<std::size_t>(group.size())) {}
+
+Operation& Collectives::make(const Request& request) {
+  const std::size_t input_bytes = request.input.count * size_of(request.input.type);
+  const std::size_t output_bytes = request.output.count * size_of(request.output.type);
+  std::size_t bytes = std::max(input_bytes, output_bytes);
+  // A scatter's input exists on the root only: every rank must arrive at the same choice.
+  const auto ranks = static_cast<std::size_t>(group_.size());
+  if (request.collective == Collective::scatter) bytes = output_bytes * ranks;
+  if (request.collective == Collective::gather) bytes = input_bytes * ranks;
+  if (request.collective == Collective::reduce) bytes = input_bytes;
+  if (request.variable) {
+    bytes = 0;
+    for (const std::size_t count : request.counts) bytes += count * size_of(request.input.type);
+    if (request.collective == Collective::all_to_all) bytes = 0;  // differs between ranks
+  }
+  const Prepared& prepared = planner_.prepare({.collective = request.collective,
+                                               .algorithm = request.algorithm,
+                                               .bytes = bytes,
+                                               .root = request.root,
+                                               .equal_parts = !request.variable});
+  auto operation = pool_->take();
+  if (!operation) operation = std::make_unique<Operation>(group_.context().engine);
+  operation->prepare(*this, group_, prepared, request, last_number_ + 1, pool_);
+  ++last_number_;
+  return *operation.release();
+}
+
+// ---- Turns on lanes --------------------------------------------------------------------------------------------
+
+Fifo<Collectives::Turn>& Collectives::turns(const algorithms::Lane& lane) {
+  const auto peer = static_cast<std::size_t>(lane.peer);
+  return lane.direction == Direction::out ? out_[peer].turns : in_[peer].turns;
+}
+
+void Collectives::start(Operation& operation) noexcept {
+  if (free_slots_.empty()) {
+    free_slots_.push_back(static_cast<std::uint32_t>(running_.size()));
+    running_.push_back(nullptr);
+  }
+  operation.slot = free_slots_.back();
+  free_slots_.pop_back();
+  running_[operation.slot] = &operation;
+  if (group_.failing()) return operation.fail(*group_.failure());
+
+  const auto& lanes = operation.plan().lanes;
+  for (std::uint32_t lane = 0; lane < lanes.size(); ++lane) {
+    auto& queue = turns(lanes[lane]);
+    queue.push({&operation, lane});
+    if (queue.size() == 1) operation.lane_granted(lane);
+  }
+}
+
+void Collectives::lane_done(Operation& operation, std::uint32_t lane) noexcept {
+  auto& queue = turns(operation.plan().lanes[lane]);
+  queue.pop();
+  if (!queue.empty()) queue.front().operation->lane_granted(queue.front().lane);
+}
+
+void Collectives::ended(Operation& operation) noexcept {
+  running_[operation.slot] = nullptr;
+  free_slots_.push_back(operation.slot);
+}
+
+// ---- Messages --------------------------------------------------------------------------------------------------
+
+bool Collectives::send(Operation& operation, std::uint32_t step, int peer, std::span<const std::byte> bytes) noexcept {
+  OutLane& lane = out_[static_cast<std::size_t>(peer)];
+  if (!lane.link) lane.link = &group_.open(peer, channel_);
+  Frame frame = operation.frame();
+  frame.length = bytes.size();
+  return lane.link->send(frame, bytes, transport::Token{operation.slot} << 32 | step);
+}
+
+void Collectives::post(Operation& operation, std::uint32_t step, int peer, std::span<std::byte> bytes) noexcept {
+  InLane& lane = in_[static_cast<std::size_t>(peer)];
+  lane.posted.push({&operation, step, bytes, 0});
+  if (lane.link) lane.link->resume();
+}
+
+Collectives::InLane& Collectives::in_lane(const Link& link) {
+  return in_[static_cast<std::size_t>(group_.group_rank(link.peer()))];
+}
+
+Acceptance Collectives::arrived(Link& from, const Frame& frame) noexcept {
+  InLane& lane = in_lane(from);
+  lane.link = &from;
+  if (group_.failing() || lane.posted.empty()) return {};
+  Posted& expected = lane.posted.front();
+  Frame wanted = expected.operation->frame();
+  wanted.length = expected.bytes.size();
+  if (frame != wanted) {
+    group_.fail(mismatch(group_.group_rank(from.peer()), frame, expected));
+    return {};
+  }
+  if (expected.operation->plan().steps[expected.step].verb == Verb::recv_reduce)
+    return {.kind = Acceptance::Kind::views};
+  return {.kind = Acceptance::Kind::memory, .memory = expected.bytes};
+}
+
+void Collectives::view(Link& from, std::span<const std::byte> piece) noexcept {
+  if (group_.failing()) return;
+  Posted& expected = in_lane(from).posted.front();
+  expected.operation->reduce_piece(expected.step, expected.seen, piece);
+  expected.seen += piece.size();
+}
+
+void Collectives::received(Link& from) noexcept {
+  if (group_.failing()) return;
+  const Posted done = in_lane(from).posted.pop();
+  done.operation->complete(done.step);
+}
+
+void Collectives::sent(Link&, transport::Token token) noexcept {
+  if (group_.failing()) return;
+  running_[token >> 32]->complete(static_cast<std::uint32_t>(token));
+}
+
+// ---- Failure ---------------------------------------------------------------------------------------------------
+
+void Collectives::failed(Link& link, const Error& reason) noexcept { group_.fail(group_.explain(link, reason)); }
+
+Error Collectives::mismatch(int peer, const Frame& theirs, const Posted& expected) const {
+  const Frame& ours = expected.operation->frame();
+  std::string what = fmt::format("{} called {} while rank {} called {}", group_.name_of(peer), describe(theirs),
+                                 group_.rank(), describe(ours));
+  if (describe(theirs) == describe(ours))
+    what += theirs.algorithm != ours.algorithm
+                ? ", with another algorithm: give all ranks the same tuning table and options"
+                : fmt::format(", but sent {} bytes where {} were expected", theirs.length, expected.bytes.size());
+  return Error{ErrorCode::mismatch, what, peer, expected.operation->number()};
+}
+
+void Collectives::fail_all(const Error& reason) noexcept {
+  out_.assign(out_.size(), {});
+  in_.assign(in_.size(), {});
+  for (std::size_t slot = 0; slot < running_.size(); ++slot)
+    if (running_[slot]) running_[slot]->fail(reason);
+}
+
+int Collectives::first_awaited(const Operation& operation) const {
+  for (std::size_t peer = 0; peer < in_.size(); ++peer) {
+    auto& posted = const_cast<Fifo<Posted>&>(in_[peer].posted);
+    for (std::size_t i = 0; i < posted.size(); ++i)
+      if (posted[i].operation == &operation) return static_cast<int>(peer);
+  }
+  return -1;
+}
+
+std::string Collectives::awaited(const Operation& operation) const {
+  std::string names;
+  for (std::size_t peer = 0; peer < in_.size(); ++peer) {
+    auto& posted = const_cast<Fifo<Posted>&>(in_[peer].posted);
+    for (std::size_t i = 0; i < posted.size(); ++i) {
+      if (posted[i].operation != &operation) continue;
+      names += (names.empty() ? "" : ", ") + group_.name_of(static_cast<int>(peer));
+      break;
+    }
+  }
+  return names;
+}
+
+}  // namespace tutti::detail

@@ -1,0 +1,87 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "lib/engine.h"
+#include "lib/fifo.h"
+#include "lib/operation.h"
+#include "lib/planner.h"
+#include "lib/pool.h"
+
+namespace tutti::detail {
+
+class Group;
+
+/// The collectives of one communicator on their way: which operation may use which link when, and which arriving
+/// message belongs to which step.
+///
+/// On each link frames leave in the order of operations, and within one in the order of its plan. So the next message
+/// on a link always belongs to the first receive posted there: no tags, no unexpected data. A message for which
+/// nothing is posted yet stays in its link.
+class Collectives final : public ChannelUser {
+ public:
+  Collectives(Group& group, transport::Channel channel, Planner planner);
+
+  Planner& planner() { return planner_; }
+  /// A checked call, numbered and bound to memory, ready for Engine::submit().
+  Operation& make(const Request& request);
+  /// Numbers are given out in the order of calls; for error messages.
+  std::uint64_t last_number() const { return last_number_; }
+
+  // ---- Owner of the engine ----
+  void start(Operation& operation) noexcept;
+  /// The link is next to carry this lane's messages: they may be issued, in order.
+  void lane_done(Operation& operation, std::uint32_t lane) noexcept;
+  bool send(Operation& operation, std::uint32_t step, int peer, std::span<const std::byte> bytes) noexcept;
+  void post(Operation& operation, std::uint32_t step, int peer, std::span<std::byte> bytes) noexcept;
+  void ended(Operation& operation) noexcept;
+  bool busy() const { return free_slots_.size() < running_.size(); }
+  void fail_all(const Error& reason) noexcept;
+  /// "rank 2 (host a), rank 5 (host b)": those whose messages the operation waits for.
+  std::string awaited(const Operation& operation) const;
+  int first_awaited(const Operation& operation) const;
+
+ private:
+  struct Turn {
+    Operation* operation = nullptr;
+    std::uint32_t lane = 0;
+  };
+  struct Posted {
+    Operation* operation = nullptr;
+    std::uint32_t step = 0;
+    std::span<std::byte> bytes;
+    std::size_t seen = 0;
+  };
+  struct OutLane {
+    transport::Link* link = nullptr;
+    Fifo<Turn> turns;
+  };
+  struct InLane {
+    transport::Link* link = nullptr;
+    Fifo<Turn> turns;
+    Fifo<Posted> posted;
+  };
+
+  transport::Acceptance arrived(transport::Link& from, const transport::Frame& frame) noexcept override;
+  void view(transport::Link& from, std::span<const std::byte> piece) noexcept override;
+  void received(transport::Link& from) noexcept override;
+  void sent(transport::Link& to, transport::Token token) noexcept override;
+  void failed(transport::Link& link, const Error& reason) noexcept override;
+  Fifo<Turn>& turns(const algorithms::Lane& lane);
+  InLane& in_lane(const transport::Link& link);
+  Error mismatch(int peer, const transport::Frame& theirs, const Posted& expected) const;
+
+  Group& group_;
+  transport::Channel channel_;
+  Planner planner_;
+  std::shared_ptr<Pool<Operation>> pool_;
+  std::vector<OutLane> out_;
+  std::vector<InLane> in_;
+  std::vector<Operation*> running_;  // by slot; null: free
+  std::vector<std::uint32_t> free_slots_;
+  std::uint64_t last_number_ = 0;
+};
+
+}  // namespace tutti::detail

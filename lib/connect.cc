@@ -1,0 +1,127 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/environment.h"
+#include "lib/base/nearest.h"
+#include "lib/communicator_state.h"
+#include "lib/context.h"
+#include "lib/mesh.h"
+#include "rendezvous/interfaces.h"
+#include "rendezvous/launchers.h"
+#include "tutti/communicator.h"
+
+namespace tutti {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds default_timeout{300'000};
+
+[[noreturn]] void refuse(const std::string& why) { throw Error{ErrorCode::invalid_argument, "connect: " + why}; }
+
+/// The option if given, else TUTTI_TIMEOUT, else five minutes.
+milliseconds choose_timeout(milliseconds option) {
+  if (option.count() < 0) refuse(fmt::format("a timeout of {} ms is negative", option.count()));
+  if (option.count() > 0) return option;
+  const auto text = variable("TUTTI_TIMEOUT");
+  if (!text) return default_timeout;
+  char* end = nullptr;
+  const double seconds = std::strtod(text->c_str(), &end);
+  if (*end != '\0' || !(seconds > 0) || seconds > 1e9)
+    refuse(fmt::format("TUTTI_TIMEOUT={} is not a positive number of seconds", *text));
+  return milliseconds{std::max<long long>(1, std::llround(seconds * 1000))};
+}
+
+/// "shm,tcp", "tcp", "^shm": which transports may be used.
+void choose_transports(std::string text, detail::JoinOptions& join) {
+  if (text.empty()) text = variable("TUTTI_TRANSPORT").value_or("shm,tcp");
+  static constexpr std::array<std::string_view, 2> known{"shm", "tcp"};
+  const bool exclude = text.front() == '^';
+  join.shm = join.tcp = exclude;
+  std::stringstream names{exclude ? text.substr(1) : text};
+  for (std::string name; std::getline(names, name, ',');) {
+    if (name == "shm") {
+      join.shm = !exclude;
+    } else if (name == "tcp") {
+      join.tcp = !exclude;
+    } else {
+      refuse(fmt::format("unknown transport \"{}\" in \"{}\".{} Known are shm and tcp", name, text,
+                         did_you_mean(name, known)));
+    }
+  }
+  if (!join.shm && !join.tcp) refuse(fmt::format("\"{}\" leaves no transport; allow shm, tcp or both", text));
+}
+
+std::shared_ptr<const algorithms::TuningTable> load_tuning(std::string path) {
+  if (path.empty()) path = variable("TUTTI_TUNING_FILE").value_or("");
+  if (path.empty()) return {&algorithms::TuningTable::builtin(), [](const auto*) {}};
+  std::ifstream file{path};
+  std::ostringstream text;
+  if (!file || !(text << file.rdbuf())) refuse(fmt::format("cannot read the tuning table {}", path));
+  return std::make_shared<const algorithms::TuningTable>(algorithms::TuningTable::parse(text.str(), path));
+}
+
+bool choose_deterministic(bool option) {
+  const std::string text = variable("TUTTI_DETERMINISTIC").value_or("0");
+  if (text != "0" && text != "1") refuse(fmt::format("TUTTI_DETERMINISTIC={} is neither 0 nor 1", text));
+  return option || text == "1";
+}
+
+std::optional<int> choose_spins() {
+  const std::string text = variable("TUTTI_SPIN").value_or("auto");
+  if (text == "auto") return std::nullopt;
+  int spins = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), spins);
+  if (error != std::errc{} || end != text.data() + text.size() || spins < 0)
+    refuse(fmt::format("TUTTI_SPIN={} is neither \"auto\" nor a number of tries from 0", text));
+  return spins;
+}
+
+std::optional<std::string> look_up(const std::string& name) {
+  const char* value = std::getenv(name.c_str());
+  if (!value || !*value) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+Communicator connect(const ConnectOptions& options) {
+  check_environment(environ);
+  const rendezvous::Launch launch = rendezvous::find_launch(options, look_up);
+  auto context = std::make_shared<detail::Context>();
+  context->timeout = choose_timeout(options.timeout);
+  context->deterministic = choose_deterministic(options.deterministic);
+  context->default_algorithms = variable("TUTTI_ALGO").value_or("");
+  context->tuning = load_tuning(options.tuning_file);
+  context->kernels = &compute::choose_table(variable("TUTTI_ISA").value_or(""));
+
+  detail::JoinOptions join;
+  choose_transports(options.transport, join);
+  join.rank = launch.rank;
+  join.size = launch.size;
+  join.spins = choose_spins();
+  join.congestion = variable("TUTTI_CONGESTION").value_or("");
+  const milliseconds setup_timeout = choose_timeout(options.setup_timeout);
+  join.deadline = detail::Clock::now() + setup_timeout;
+  if (options.store || !launch.rendezvous.empty()) {
+    auto store = options.store ? options.store : rendezvous::open_store(launch, setup_timeout);
+    store->set_timeout(setup_timeout);
+    join.store = prefix_store(launch.prefix, std::move(store));
+    if (launch.size > 1) join.bind_address = rendezvous::choose_interface(launch.rendezvous, look_up).address;
+  }
+  detail::join_mesh(*context, join);
+  return detail::world(std::move(context));
+}
+
+}  // namespace tutti

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/compute/kernels.h"
+#include "lib/engine.h"
+#include "lib/planner.h"
+#include "transport/transport.h"
+#include "tutti/options.h"
+
+namespace tutti::detail {
+
+/// How this rank sees another one. Filled by the mesh at set-up.
+struct Peer {
+  std::string host;
+  std::string process;  ///< "pid 1234"
+  bool same_host = false;
+  transport::Transport* transport = nullptr;  ///< null for this rank itself
+};
+
+/// What the communicators of one rank share: the engine, the way to each peer, the settings.
+struct Context {
+  Context() = default;
+  Context(const Context&) = delete;
+  Context& operator=(const Context&) = delete;
+  ~Context() {
+    if (engine) engine->stop();
+  }
+
+  int rank = 0;
+  int size = 1;
+  int local_rank = 0;
+  int local_size = 1;
+  bool oversubscribed = false;  ///< some host of the job has more ranks than cores
+  std::vector<Peer> peers;      ///< by global rank
+  std::chrono::milliseconds timeout{300'000};
+  bool deterministic = false;
+  std::string default_algorithms;
+  std::shared_ptr<const algorithms::TuningTable> tuning;
+  const compute::Table* kernels = nullptr;
+  std::shared_ptr<Store> store;  ///< rank 0's holds the server that others may still be reading from
+  std::shared_ptr<Engine> engine;
+};
+
+}  // namespace tutti::detail

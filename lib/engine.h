@@ -1,0 +1,141 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "lib/fifo.h"
+#include "lib/pending.h"
+#include "transport/reactor.h"
+#include "transport/transport.h"
+
+namespace tutti::detail {
+
+class Operation;
+
+/// Who handles the messages of one channel: a communicator's collectives or its point-to-point lane.
+/// Called on the thread that owns the engine.
+class ChannelUser {
+ public:
+  virtual transport::Acceptance arrived(transport::Link& from, const transport::Frame& frame) noexcept = 0;
+  virtual void view(transport::Link& from, std::span<const std::byte> piece) noexcept = 0;
+  virtual void received(transport::Link& from) noexcept = 0;
+  virtual void sent(transport::Link& to, transport::Token token) noexcept = 0;
+  virtual void failed(transport::Link& link, const Error& reason) noexcept = 0;
+
+ protected:
+  ~ChannelUser() = default;
+};
+
+/// Something that failed while a transport was on the stack, and must clean up once none is.
+class Failable {
+ public:
+  virtual void fail_now() noexcept = 0;
+
+ protected:
+  ~Failable() = default;
+};
+
+/// How long an idle driver tries before it sleeps. More ranks than cores: hardly at all, since the peer needs the core.
+struct Patience {
+  int spins = 2000;  ///< passes with a pause instruction
+  int yields = 200;  ///< further passes with sched_yield
+};
+
+/// Runs every plan on every transport of one rank.
+///
+/// Exactly one thread owns the engine at a time: a caller that waits, or the helper thread while asynchronous work is
+/// pending and nobody waits. Others hand in their work through an inbox and sleep until it is done or the owner
+/// leaves. All state below the inbox belongs to the owner; there is no other lock.
+class Engine final : public transport::Sink {
+ public:
+  explicit Engine(Patience patience);
+  ~Engine();
+
+  transport::Reactor& reactor() { return reactor_; }
+  /// Set-up only.
+  void add(std::unique_ptr<transport::Transport> transport);
+  void set_patience(Patience patience) { patience_ = patience; }
+
+  /// Starts an operation and keeps a reference until it is finished.
+  void submit(Pending& pending);
+  /// Drives, or sleeps while somebody else drives, until `pending` is done. False: `until` came first.
+  bool wait(Pending& pending, Clock::time_point until);
+  /// Runs `task` while no one else owns the engine.
+  void exclusively(const std::function<void()>& task);
+  /// Joins the helper thread; nothing may be submitted afterwards.
+  void stop() noexcept;
+
+  // ---- For the owner ----
+  void attach(transport::Channel channel, ChannelUser& user);
+  /// Closes the channel on all transports: says goodbye, or tells the peers why not.
+  void detach(transport::Channel channel, const Error* reason, Clock::time_point deadline) noexcept;
+  void abort_channel(transport::Channel channel, const Error& reason) noexcept;
+  /// `failed.fail_now()` will run once no transport is on the stack.
+  void fail_soon(Failable& failed) { failing_.push(&failed); }
+  void ready(Operation& operation, std::uint32_t step) { ready_.push({&operation, step}); }
+  void forget(Operation& operation);
+  void forget(Failable& failed);
+  void finished(Pending& pending, const Error* error = nullptr) noexcept;
+
+ private:
+  struct ReadyStep {
+    Operation* operation;
+    std::uint32_t step;
+  };
+
+  transport::Acceptance arrived(transport::Link& from, const transport::Frame& frame) noexcept override;
+  void view(transport::Link& from, std::span<const std::byte> piece) noexcept override;
+  void received(transport::Link& from) noexcept override;
+  void sent(transport::Link& to, transport::Token token) noexcept override;
+  void failed(transport::Link& link, const Error& reason) noexcept override;
+  ChannelUser* user_of(transport::Link& link) noexcept;
+
+  void start_now(Pending& pending) noexcept;
+  void begin(Pending& pending) noexcept;
+  void drain_inbox() noexcept;
+  bool progress() noexcept;
+  void run_ready() noexcept;
+  void clean_up_failures() noexcept;
+  void idle(int passes, Clock::time_point until) noexcept;
+  void sleep(Clock::time_point until) noexcept;
+  Clock::time_point expire_overdue() noexcept;
+  template <class Done>
+  void drive(Done&& done, Clock::time_point until) noexcept;
+  void leave(std::unique_lock<std::mutex>& lock) noexcept;
+  void help();
+
+  // Shared between threads, under mutex_ (the atomics are also peeked at without it).
+  std::mutex mutex_;
+  std::condition_variable changed_;  // somebody else's work is done, or the owner left
+  std::condition_variable helper_wanted_;
+  bool owned_ = false;
+  bool stopping_ = false;
+  std::vector<Pending*> inbox_;
+  std::vector<const std::function<void()>*> tasks_;
+  std::atomic<bool> inbox_full_{false};
+  std::atomic<int> waiting_threads_{0};
+  std::atomic<int> asynchronous_{0};      // operations nobody waits for
+  std::atomic<std::uint64_t> passes_{0};  // lets the helper see that somebody drives
+  bool helper_idle_ = true;
+  std::thread helper_;
+
+  // The owner's.
+  Patience patience_;
+  transport::Reactor reactor_;
+  std::vector<std::unique_ptr<transport::Transport>> transports_;
+  std::unordered_map<transport::Channel, ChannelUser*> users_;
+  std::vector<transport::Link*> strangers_;  // links whose channel nobody has attached yet
+  std::vector<Pending*> live_;
+  Fifo<ReadyStep> ready_;
+  Fifo<Failable*> failing_;
+  bool finished_any_ = false;
+};
+
+}  // namespace tutti::detail

@@ -1,0 +1,103 @@
+#include "lib/group.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "lib/collectives.h"
+#include "lib/context.h"
+#include "lib/messages.h"
+
+namespace tutti::detail {
+namespace {
+
+/// Channels of one group: even for collectives, odd for point to point.
+transport::Channel collective_channel(std::uint64_t id) { return id & ~std::uint64_t{1}; }
+transport::Channel message_channel(std::uint64_t id) { return id | 1; }
+
+/// What the whole group talks over, in the tuning table's words: TCP as soon as one pair of the job needs it.
+std::string slowest_transport(const Context& context, const std::vector<int>& members) {
+  std::string slowest = "shm";
+  for (const int member : members) {
+    const auto* transport = context.peers[static_cast<std::size_t>(member)].transport;
+    if (!transport) continue;
+    if (std::string_view{transport->name()} == "tcp") return "tcp";
+    slowest = transport->name();
+  }
+  return slowest;
+}
+
+}  // namespace
+
+Group::Group(std::shared_ptr<Context> context, std::uint64_t id, std::vector<int> members)
+    : context_(std::move(context)),
+      id_(id),
+      members_(std::move(members)),
+      group_rank_(static_cast<std::size_t>(context_->size), -1) {
+  for (std::size_t i = 0; i < members_.size(); ++i)
+    group_rank_[static_cast<std::size_t>(members_[i])] = static_cast<int>(i);
+  rank_ = group_rank(context_->rank);
+  Planner planner{{.rank = rank_,
+                   .ranks = size(),
+                   .transport = slowest_transport(*context_, members_),
+                   .oversubscribed = context_->oversubscribed,
+                   .deterministic = context_->deterministic,
+                   .default_algorithms = context_->default_algorithms,
+                   .table = context_->tuning}};
+  collectives_ = std::make_unique<Collectives>(*this, collective_channel(id), std::move(planner));
+  messages_ = std::make_unique<Messages>(*this, message_channel(id));
+  context_->engine->exclusively([this] {
+    context_->engine->attach(collective_channel(id_), *collectives_);
+    context_->engine->attach(message_channel(id_), *messages_);
+  });
+}
+
+Group::~Group() {
+  // Long enough for what is already in a queue to reach the kernel; data of finished operations is there already.
+  static constexpr std::chrono::seconds flush{2};
+  context_->engine->exclusively([this] {
+    const bool pending = collectives_->busy() || messages_->busy();
+    const Error left{ErrorCode::aborted, fmt::format("{} destroyed its communicator with work pending", name_of(rank_)),
+                     rank_, 1};
+    if (pending) fail(left);
+    const Error* reason = failure_ ? &*failure_ : nullptr;
+    if (pending) fail_now();
+    for (const auto channel : {collective_channel(id_), message_channel(id_)})
+      context_->engine->detach(channel, reason, Clock::now() + flush);
+    context_->engine->forget(*this);
+  });
+}
+
+std::string Group::name_of(int rank) const {
+  const Peer& peer = context_->peers[static_cast<std::size_t>(global_rank(rank))];
+  return fmt::format("rank {} (host {}, {})", rank, peer.host, peer.process);
+}
+
+transport::Link& Group::open(int rank, transport::Channel channel) {
+  const int global = global_rank(rank);
+  return context_->peers[static_cast<std::size_t>(global)].transport->open(global, channel);
+}
+
+void Group::fail(const Error& reason) noexcept {
+  if (failure_) return;  // the first failure is the cause, the rest are its echoes
+  failure_.emplace(reason);
+  context_->engine->fail_soon(*this);
+}
+
+void Group::fail_now() noexcept {
+  for (const auto channel : {collective_channel(id_), message_channel(id_)})
+    context_->engine->abort_channel(channel, *failure_);
+  collectives_->fail_all(*failure_);
+  messages_->fail_all(*failure_);
+}
+
+Error Group::explain(const transport::Link& link, const Error& reason) const {
+  const int peer = group_rank(link.peer());
+  if (reason.operation() > 0)  // an abort frame: the peer tells us the cause, in group ranks
+    return Error{reason.code(), fmt::format("{} reported: {}", name_of(peer), reason.what()), reason.rank(),
+                 reason.operation()};
+  return Error{reason.code(), fmt::format("lost {}: {}", name_of(peer), reason.what()), peer,
+               std::max<std::uint64_t>(1, collectives_->last_number())};
+}
+
+}  // namespace tutti::detail

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/engine.h"
+#include "tutti/error.h"
+
+namespace tutti::detail {
+
+struct Context;
+class Collectives;
+class Messages;
+
+/// The ranks of one communicator, and what they share: names, the first failure, the two lanes.
+///
+/// Group ranks are used everywhere above the transports; links know global ranks.
+class Group final : public Failable {
+ public:
+  /// Made on every member with the same `id` and `members` (global ranks in group order).
+  Group(std::shared_ptr<Context> context, std::uint64_t id, std::vector<int> members);
+  ~Group();
+
+  int rank() const { return rank_; }
+  int size() const { return static_cast<int>(members_.size()); }
+  std::uint64_t id() const { return id_; }
+  int global_rank(int rank) const { return members_[static_cast<std::size_t>(rank)]; }
+  /// -1 for a rank that is not a member.
+  int group_rank(int global_rank) const { return group_rank_[static_cast<std::size_t>(global_rank)]; }
+  /// "rank 2 (host n07)".
+  std::string name_of(int rank) const;
+
+  Context& context() const { return *context_; }
+  const std::shared_ptr<Context>& shared_context() const { return context_; }
+  Collectives& collectives() { return *collectives_; }
+  Messages& messages() { return *messages_; }
+
+  /// Opens the link to a group rank on one of this group's channels.
+  transport::Link& open(int rank, transport::Channel channel);
+
+  /// Remembers the first failure; every pending and later operation ends with it. Owner of the engine only.
+  void fail(const Error& reason) noexcept;
+  bool failing() const { return failure_.has_value(); }
+  const std::optional<Error>& failure() const { return failure_; }
+  void fail_now() noexcept override;
+  /// What a link's failure means in this group's words.
+  Error explain(const transport::Link& link, const Error& reason) const;
+
+ private:
+  std::shared_ptr<Context> context_;
+  std::uint64_t id_;
+  std::vector<int> members_;
+  std::vector<int> group_rank_;
+  int rank_ = -1;
+  std::optional<Error> failure_;
+  std::unique_ptr<Collectives> collectives_;
+  std::unique_ptr<Messages> messages_;
+};
+
+}  // namespace tutti::detail

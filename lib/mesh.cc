@@ -1,0 +1,238 @@
+#include "lib/mesh.h"
+
+#include <fmt/format.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "lib/base/host.h"
+#include "rendezvous/exchange.h"
+#include "transport/shm/address.h"
+#include "transport/shm/shm_transport.h"
+#include "transport/tcp/tcp_transport.h"
+
+namespace tutti::detail {
+namespace {
+
+using transport::ShmTransport;
+using transport::TcpTransport;
+
+/// What a rank publishes about itself, one field per line.
+struct Card {
+  std::string host;
+  std::string process;
+  int cores = 1;
+  std::string shm;  ///< address, empty: none
+  std::string tcp;
+  std::string domain;
+
+  std::string encode() const { return fmt::format("{}\n{}\n{}\n{}\n{}\n{}", host, process, cores, shm, tcp, domain); }
+
+  static Card decode(const std::string& text, int rank) {
+    std::array<std::string, 6> fields;
+    std::size_t begin = 0;
+    for (std::string& field : fields) {
+      const std::size_t end = std::min(text.find('\n', begin), text.size());
+      field = text.substr(begin, end - begin);
+      begin = std::min(end + 1, text.size());
+    }
+    const int cores = std::atoi(fields[2].c_str());
+    if (cores < 1)
+      throw Error{ErrorCode::rendezvous,
+                  fmt::format("rank {} published something that is not tutti's ({} bytes): another program or version "
+                              "shares this store under the same job name",
+                              rank, text.size()),
+                  rank};
+    return {fields[0], fields[1], cores, fields[3], fields[4], fields[5]};
+  }
+};
+
+/// Where every rank has a core of its own, a short spin catches an answer that is under way; where they share cores
+/// it only delays the peer that is waited for. Yields follow in both cases: they cost little on an idle core, and on
+/// one that another process wants they save a whole time slice. Sleep comes last, since a wake-up costs 5 to 20 us.
+constexpr Patience own_core{.spins = 200, .yields = 2000};
+constexpr Patience shared_core{.spins = 0, .yields = 200};
+
+/// Sixteen bytes that only this job's ranks know: strangers and other jobs are turned away at every link.
+std::string job_token(const JoinOptions& options) {
+  if (!options.store) return std::string(16, '\0');
+  constexpr const char* key = "token";
+  if (options.rank != 0) return options.store->get(key);
+  std::string token(16, '\0');
+  if (getentropy(token.data(), token.size()) != 0)
+    throw Error{ErrorCode::system,
+                fmt::format("cannot get random bytes for the job's token: {}", std::strerror(errno))};
+  options.store->set(key, token);
+  return token;
+}
+
+/// Ranks by host, in rank order, where a host is what same_host() says it is.
+std::vector<std::vector<int>> hosts_of(const std::vector<Card>& cards) {
+  std::vector<std::vector<int>> hosts;
+  for (int rank = 0; rank < static_cast<int>(cards.size()); ++rank) {
+    const Card& card = cards[static_cast<std::size_t>(rank)];
+    const auto host = std::find_if(hosts.begin(), hosts.end(), [&](const std::vector<int>& ranks) {
+      const Card& first = cards[static_cast<std::size_t>(ranks.front())];
+      return transport::same_host(first.shm, card.shm) && first.domain == card.domain;
+    });
+    if (host == hosts.end()) {
+      hosts.push_back({rank});
+    } else {
+      host->push_back(rank);
+    }
+  }
+  return hosts;
+}
+
+const std::vector<int>& host_of(const std::vector<std::vector<int>>& hosts, int rank) {
+  return *std::find_if(hosts.begin(), hosts.end(), [rank](const std::vector<int>& ranks) {
+    return std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+  });
+}
+
+/// Tries shared memory among the ranks of this host for real and tells the others. Empty: it works; else the first
+/// rank's reason why not. Every rank calls.
+std::string agree_on_shm(ShmTransport* shm, const std::vector<int>& local, const std::vector<Card>& cards,
+                         const JoinOptions& options) {
+  std::string outcome;
+  if (shm && local.size() > 1) {
+    std::vector<std::string> addresses;
+    for (const int rank : local) addresses.push_back(cards[static_cast<std::size_t>(rank)].shm);
+    const auto position = std::find(local.begin(), local.end(), options.rank) - local.begin();
+    if (auto reason = shm->probe(addresses, static_cast<int>(position), options.deadline)) outcome = *reason;
+  }
+  const auto outcomes =
+      rendezvous::exchange(*options.store, "shm", options.rank, options.size, "=" + outcome, options.deadline);
+  for (const int rank : local)
+    if (outcomes[static_cast<std::size_t>(rank)].size() > 1)
+      return fmt::format("rank {}: {}", rank, outcomes[static_cast<std::size_t>(rank)].substr(1));
+  return "";
+}
+
+void fill_peers(Context& context, const std::vector<Card>& cards) {
+  context.peers.resize(cards.size());
+  for (std::size_t i = 0; i < cards.size(); ++i) {
+    context.peers[i].host = cards[i].host;
+    context.peers[i].process = cards[i].process;
+  }
+}
+
+/// All ranks in one process: one transport, nothing to probe.
+void join_threads(Context& context, const JoinOptions& options) {
+  auto transport =
+      std::make_unique<transport::InprocTransport>(options.inproc, options.rank, context.engine->reactor());
+  const Card mine{host_name(), fmt::format("thread {}", options.rank), available_cores(), "", transport->address(), ""};
+  const auto texts =
+      rendezvous::exchange(*options.store, "card", options.rank, options.size, mine.encode(), options.deadline);
+  std::vector<Card> cards;
+  std::vector<std::string> addresses;
+  for (int rank = 0; rank < options.size; ++rank) {
+    cards.push_back(Card::decode(texts[static_cast<std::size_t>(rank)], rank));
+    addresses.push_back(cards.back().tcp);
+  }
+  fill_peers(context, cards);
+  for (Peer& peer : context.peers) {
+    peer.same_host = true;
+    peer.transport = transport.get();
+  }
+  context.local_rank = options.rank;
+  context.local_size = options.size;
+  context.oversubscribed = options.size > mine.cores;
+  transport->set_peers(addresses);
+  context.engine->add(std::move(transport));
+}
+
+/// Decides per peer: shared memory within this host if it works, else TCP.
+void choose_transports(Context& context, const std::vector<Card>& cards, const std::vector<int>& local,
+                       ShmTransport* shm, TcpTransport* tcp, const std::string& shm_trouble) {
+  std::vector<std::string> shm_addresses(cards.size());
+  std::vector<std::string> tcp_addresses(cards.size());
+  for (std::size_t i = 0; i < cards.size(); ++i) {
+    const int rank = static_cast<int>(i);
+    Peer& peer = context.peers[i];
+    peer.same_host = std::find(local.begin(), local.end(), rank) != local.end();
+    if (rank == context.rank) continue;
+    if (shm && peer.same_host && shm_trouble.empty()) {
+      shm_addresses[i] = cards[i].shm;
+      peer.transport = shm;
+    } else if (tcp && !cards[i].tcp.empty()) {
+      tcp_addresses[i] = cards[i].tcp;
+      peer.transport = tcp;
+    } else {
+      throw Error{
+          ErrorCode::rendezvous,
+          fmt::format("rank {} (host {}) cannot be reached from rank {} (host {}): {}. Allow tcp in TUTTI_TRANSPORT",
+                      rank, peer.host, context.rank, cards[static_cast<std::size_t>(context.rank)].host,
+                      shm_trouble.empty() ? "it is on another host" : "shared memory failed: " + shm_trouble),
+          rank};
+    }
+  }
+  if (shm) shm->set_peers(shm_addresses);
+  if (tcp) tcp->set_peers(tcp_addresses);
+}
+
+}  // namespace
+
+void join_mesh(Context& context, const JoinOptions& options) {
+  context.rank = options.rank;
+  context.size = options.size;
+  context.store = options.store;
+  context.engine = std::make_shared<Engine>(own_core);
+  if (options.size == 1 && !options.store) {
+    fill_peers(context, {{host_name(), fmt::format("pid {}", getpid()), 1, "", "", ""}});
+    return;
+  }
+  rendezvous::join(*options.store, options.rank, options.size, options.deadline);
+  if (options.inproc) {
+    join_threads(context, options);
+  } else {
+    const std::string token = job_token(options);
+    auto& reactor = context.engine->reactor();
+    auto shm = options.shm ? std::make_unique<ShmTransport>(options.rank, token, reactor) : nullptr;
+    auto tcp = options.tcp ? std::make_unique<TcpTransport>(options.rank,
+                                                            transport::TcpOptions{.bind_address = options.bind_address,
+                                                                                  .token = token,
+                                                                                  .congestion = options.congestion},
+                                                            reactor)
+                           : nullptr;
+    // The shared-memory address also says which host this is, so it is published even where it is not used.
+    const Card mine{host_name(),
+                    fmt::format("pid {}", getpid()),
+                    available_cores(),
+                    shm ? shm->address() : transport::host_identity(),
+                    tcp ? tcp->address() : "",
+                    options.domain};
+    const auto texts =
+        rendezvous::exchange(*options.store, "card", options.rank, options.size, mine.encode(), options.deadline);
+    std::vector<Card> cards;
+    for (int rank = 0; rank < options.size; ++rank)
+      cards.push_back(Card::decode(texts[static_cast<std::size_t>(rank)], rank));
+    fill_peers(context, cards);
+
+    const auto hosts = hosts_of(cards);
+    const auto& local = host_of(hosts, options.rank);
+    context.local_size = static_cast<int>(local.size());
+    context.local_rank = static_cast<int>(std::find(local.begin(), local.end(), options.rank) - local.begin());
+    for (const auto& ranks : hosts)
+      context.oversubscribed |= static_cast<int>(ranks.size()) > cards[static_cast<std::size_t>(ranks.front())].cores;
+
+    const std::string trouble = agree_on_shm(shm.get(), local, cards, options);
+    if (!trouble.empty() && context.local_rank == 0)
+      fmt::print(stderr, "tutti: shared memory is not used on host {}: {}\n", mine.host, trouble);
+    choose_transports(context, cards, local, shm.get(), tcp.get(), trouble);
+    if (shm) context.engine->add(std::move(shm));
+    if (tcp) context.engine->add(std::move(tcp));
+  }
+  Patience patience = context.oversubscribed ? shared_core : own_core;
+  patience.spins = options.spins.value_or(patience.spins);
+  context.engine->set_patience(patience);
+}
+
+}  // namespace tutti::detail

@@ -1,0 +1,354 @@
+#include "lib/messages.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "lib/context.h"
+#include "lib/group.h"
+#include "tutti/options.h"
+
+namespace tutti::detail {
+
+using transport::Acceptance;
+using transport::Frame;
+using transport::FrameKind;
+using transport::Link;
+using transport::Token;
+
+namespace {
+
+constexpr Token no_token = ~Token{0};  // control frames: nobody waits for them
+/// Credit is returned in lumps, so that a stream of small messages costs few extra frames.
+constexpr std::size_t credit_lump = Messages::eager_credit / 4;
+
+Frame frame_of(FrameKind kind, const Message& message) {
+  return {.kind = kind,
+          .data_type = static_cast<std::uint8_t>(message.type),
+          .operation = message.slot,
+          .root = message.tag,
+          .count = message.bytes.size() / size_of(message.type),
+          .length = kind == FrameKind::request ? 0 : message.bytes.size()};
+}
+
+}  // namespace
+
+// ---- Message -----------------------------------------------------------------------------------------------------
+
+void Message::prepare(Messages& messages, Kind new_kind, std::span<std::byte> new_bytes, DataType new_type,
+                      int new_peer, int new_tag, std::chrono::milliseconds timeout,
+                      std::shared_ptr<Pool<Message>> pool) {
+  reset();
+  messages_ = &messages;
+  kind = new_kind;
+  bytes = new_bytes;
+  type = new_type;
+  peer = new_peer;
+  tag = new_tag;
+  timeout_ = timeout;
+  pool_ = std::move(pool);
+}
+
+void Message::start() noexcept {
+  deadline = Clock::now() + timeout_;
+  messages_->start(*this);
+}
+
+void Message::expire() noexcept { messages_->expire(*this); }
+
+void Message::recycle() noexcept {
+  const auto pool = std::move(pool_);
+  pool->give(std::unique_ptr<Message>{this});
+}
+
+// ---- Starting ----------------------------------------------------------------------------------------------------
+
+Messages::Messages(Group& group, transport::Channel channel)
+    : group_(group),
+      channel_(channel),
+      pool_(std::make_shared<Pool<Message>>()),
+      peers_(static_cast<std::size_t>(group.size())) {}
+
+Messages::~Messages() = default;
+
+Message& Messages::make(Message::Kind kind, std::span<std::byte> bytes, DataType type, int peer, int tag,
+                        std::chrono::milliseconds timeout) {
+  auto message = pool_->take();
+  if (!message) message = std::make_unique<Message>(group_.context().engine);
+  message->prepare(*this, kind, bytes, type, peer, tag, timeout.count() > 0 ? timeout : group_.context().timeout,
+                   pool_);
+  return *message.release();
+}
+
+std::uint32_t Messages::remember(Message& message) noexcept {
+  if (free_slots_.empty()) {
+    free_slots_.push_back(static_cast<std::uint32_t>(active_.size()));
+    active_.push_back(nullptr);
+  }
+  const std::uint32_t slot = free_slots_.back();
+  free_slots_.pop_back();
+  active_[slot] = &message;
+  ++active_count_;
+  return slot;
+}
+
+void Messages::end(Message& message, const Error* error) noexcept {
+  active_[message.slot] = nullptr;
+  free_slots_.push_back(message.slot);
+  --active_count_;
+  group_.context().engine->finished(message, error);
+}
+
+void Messages::start(Message& message) noexcept {
+  message.slot = remember(message);
+  if (group_.failing()) return end(message, &*group_.failure());
+  if (message.kind == Message::Kind::receive) return start_receive(message);
+  if (message.peer == group_.rank()) return send_to_self(message);
+  start_send(message);
+}
+
+void Messages::start_send(Message& message) noexcept {
+  PeerState& peer = state_of(message.peer);
+  const std::size_t length = message.bytes.size();
+  if (length <= eager_limit && peer.eager_outstanding + length <= eager_credit) {
+    peer.eager_outstanding += length;
+    push(message.peer, frame_of(FrameKind::eager, message), message.bytes, message.slot, &message);
+    return;
+  }
+  Frame request = frame_of(FrameKind::request, message);
+  push(message.peer, request, {}, no_token, nullptr);
+  look_out(message.peer);  // for its grant
+}
+
+void Messages::send_to_self(Message& message) noexcept {
+  const Envelope envelope{group_.rank(), message.tag, message.type, message.bytes.size()};
+  if (Message* receive = match(envelope)) {
+    if (fits(*receive, envelope) && envelope.length > 0)
+      std::memcpy(receive->bytes.data(), message.bytes.data(), envelope.length);
+    deliver(*receive, envelope);
+    return end(message);
+  }
+  Unexpected& waiting = unexpected_.emplace_back();
+  waiting.envelope = envelope;
+  if (envelope.length > eager_limit) {
+    waiting.local = &message;
+    return;
+  }
+  waiting.data.assign(message.bytes.begin(), message.bytes.end());
+  waiting.complete = true;
+  end(message);
+}
+
+void Messages::start_receive(Message& receive) noexcept {
+  for (auto it = unexpected_.begin(); it != unexpected_.end(); ++it) {
+    const bool same_peer = receive.peer == any_source || receive.peer == it->envelope.source;
+    const bool same_tag = receive.tag == any_tag || receive.tag == it->envelope.tag;
+    if (same_peer && same_tag && !it->taker) return take(receive, it);
+  }
+  posted_.push_back(&receive);
+  look_out(receive.peer);
+}
+
+void Messages::look_out(int peer) noexcept {
+  for (int rank = 0; rank < group_.size(); ++rank)
+    if ((peer == any_source || peer == rank) && state_of(rank).in) state_of(rank).in->resume();
+}
+
+Message* Messages::match(const Envelope& envelope) noexcept {
+  for (auto it = posted_.begin(); it != posted_.end(); ++it) {
+    Message* receive = *it;
+    if (receive->peer != any_source && receive->peer != envelope.source) continue;
+    if (receive->tag != any_tag && receive->tag != envelope.tag) continue;
+    posted_.erase(it);
+    return receive;
+  }
+  return nullptr;
+}
+
+void Messages::take(Message& receive, std::list<Unexpected>::iterator from) noexcept {
+  if (from->request) {
+    grant(receive, from->envelope, from->number);
+    unexpected_.erase(from);
+    return;
+  }
+  if (!from->complete && !from->local) {
+    from->taker = &receive;  // received() will call again
+    return;
+  }
+  const Envelope envelope = from->envelope;
+  const std::byte* data = from->local ? from->local->bytes.data() : from->data.data();
+  if (fits(receive, envelope) && envelope.length > 0) std::memcpy(receive.bytes.data(), data, envelope.length);
+  Message* local = from->local;
+  unexpected_.erase(from);
+  if (local) end(*local);
+  if (envelope.source != group_.rank()) consumed(envelope.source, envelope.length);
+  deliver(receive, envelope);
+}
+
+// ---- Wire --------------------------------------------------------------------------------------------------------
+
+void Messages::push(int peer, const Frame& frame, std::span<const std::byte> payload, Token token,
+                    Message* sender) noexcept {
+  PeerState& state = state_of(peer);
+  if (!state.out) state.out = &group_.open(peer, channel_);
+  if (state.out->send(frame, payload, token) && sender) end(*sender);
+}
+
+bool Messages::fits(const Message& receive, const Envelope& envelope) noexcept {
+  return receive.type == envelope.type && envelope.length <= receive.bytes.size();
+}
+
+void Messages::deliver(Message& receive, const Envelope& envelope) noexcept {
+  receive.status = {envelope.source, envelope.tag, envelope.length / size_of(envelope.type)};
+  if (fits(receive, envelope)) return end(receive);
+  const Error error{
+      ErrorCode::mismatch,
+      fmt::format("recv on rank {}: {} sent {} x {} with tag {}, which does not fit into {} x {}", group_.rank(),
+                  group_.name_of(envelope.source), receive.status.count, name_of(envelope.type), envelope.tag,
+                  receive.bytes.size() / size_of(receive.type), name_of(receive.type)),
+      envelope.source};
+  end(receive, &error);
+}
+
+void Messages::consumed(int source, std::size_t bytes) noexcept {
+  PeerState& peer = state_of(source);
+  peer.eager_consumed += bytes;
+  if (peer.eager_consumed < credit_lump) return;
+  push(source, {.kind = FrameKind::credit, .count = std::exchange(peer.eager_consumed, 0)}, {}, no_token, nullptr);
+}
+
+void Messages::grant(Message& receive, const Envelope& envelope, std::uint32_t number) noexcept {
+  receive.status = {envelope.source, envelope.tag, envelope.length / size_of(envelope.type)};
+  if (!fits(receive, envelope)) {
+    // The sender still needs its answer, or it would wait for ever: a grant of nothing.
+    push(envelope.source, {.kind = FrameKind::grant, .operation = number, .count = ~std::uint64_t{0}}, {}, no_token,
+         nullptr);
+    return deliver(receive, envelope);
+  }
+  push(envelope.source, {.kind = FrameKind::grant, .operation = number, .count = receive.slot}, {}, no_token, nullptr);
+}
+
+Acceptance Messages::arrived(Link& from, const Frame& frame) noexcept {
+  const int source = group_.group_rank(from.peer());
+  PeerState& peer = state_of(source);
+  peer.incoming = {};
+  peer.in = &from;
+  const auto broken = [&](const char* what) {
+    group_.fail(Error{ErrorCode::mismatch, fmt::format("{} sent {}", group_.name_of(source), what), source, 1});
+    return Acceptance{};
+  };
+  if (group_.failing()) return {};
+  if (frame.data_type >= data_type_count) return broken("an unknown element type");
+  const auto type = static_cast<DataType>(frame.data_type);
+  const Acceptance nothing{.kind = Acceptance::Kind::memory};
+  const auto active = [&](std::uint64_t slot) { return slot < active_.size() ? active_[slot] : nullptr; };
+
+  switch (frame.kind) {
+    case FrameKind::eager:
+      if (frame.length > eager_limit) return broken("an eager message above the limit");
+      return arrived_eager(peer, {source, frame.root, type, static_cast<std::size_t>(frame.length)});
+    case FrameKind::request: {
+      const Envelope envelope{source, frame.root, type, static_cast<std::size_t>(frame.count) * size_of(type)};
+      if (Message* receive = match(envelope)) {
+        grant(*receive, envelope, frame.operation);
+      } else {
+        Unexpected& waiting = unexpected_.emplace_back();
+        waiting.envelope = envelope;
+        waiting.request = true;
+        waiting.number = frame.operation;
+      }
+      return nothing;
+    }
+    case FrameKind::grant: {
+      Message* send = active(frame.operation);
+      if (!send || send->kind != Message::Kind::send || send->peer != source) return broken("a grant nobody asked for");
+      if (frame.count == ~std::uint64_t{0}) {
+        end(*send);  // the receiver has the error; a send is done when its message has been taken
+        return nothing;
+      }
+      Frame bulk = frame_of(FrameKind::bulk, *send);
+      bulk.operation = static_cast<std::uint32_t>(frame.count);
+      push(source, bulk, send->bytes, send->slot, send);
+      return nothing;
+    }
+    case FrameKind::bulk: {
+      Message* receive = active(frame.operation);
+      if (!receive || receive->kind != Message::Kind::receive || frame.length > receive->bytes.size())
+        return broken("a payload nobody asked for");
+      peer.incoming.message = receive;
+      peer.incoming.length = static_cast<std::size_t>(frame.length);
+      return {.kind = Acceptance::Kind::memory, .memory = receive->bytes.first(peer.incoming.length)};
+    }
+    case FrameKind::credit:
+      peer.eager_outstanding -= std::min<std::size_t>(peer.eager_outstanding, frame.count);
+      return nothing;
+    default:
+      return broken("a frame that has no place on this lane");
+  }
+}
+
+Acceptance Messages::arrived_eager(PeerState& peer, const Envelope& envelope) noexcept {
+  Incoming& incoming = peer.incoming;
+  incoming.eager = true;
+  incoming.length = envelope.length;
+  Message* receive = match(envelope);
+  if (receive && fits(*receive, envelope)) {
+    receive->status = {envelope.source, envelope.tag, envelope.length / size_of(envelope.type)};
+    incoming.message = receive;
+    return {.kind = Acceptance::Kind::memory, .memory = receive->bytes.first(envelope.length)};
+  }
+  incoming.unexpected = unexpected_.emplace(unexpected_.end());
+  incoming.unexpected->envelope = envelope;
+  incoming.unexpected->data.resize(envelope.length);
+  incoming.unexpected->taker = receive;  // one that does not fit: it gets its error when all is here
+  incoming.to_unexpected = true;
+  return {.kind = Acceptance::Kind::memory, .memory = incoming.unexpected->data};
+}
+
+void Messages::received(Link& from) noexcept {
+  if (group_.failing()) return;
+  const int source = group_.group_rank(from.peer());
+  const Incoming incoming = std::exchange(state_of(source).incoming, {});
+  if (incoming.to_unexpected) {
+    incoming.unexpected->complete = true;
+    if (Message* taker = std::exchange(incoming.unexpected->taker, nullptr)) take(*taker, incoming.unexpected);
+    return;
+  }
+  if (!incoming.message) return;
+  end(*incoming.message);
+  if (incoming.eager) consumed(source, incoming.length);
+}
+
+void Messages::sent(Link&, Token token) noexcept {
+  if (group_.failing() || token == no_token) return;
+  end(*active_[token]);
+}
+
+// ---- Failure -----------------------------------------------------------------------------------------------------
+
+void Messages::failed(Link& link, const Error& reason) noexcept { group_.fail(group_.explain(link, reason)); }
+
+bool Messages::busy() const { return active_count_ > 0; }
+
+void Messages::expire(Message& message) noexcept {
+  const bool send = message.kind == Message::Kind::send;
+  const std::string peer = message.peer == any_source ? "any rank" : group_.name_of(message.peer);
+  group_.fail(Error{ErrorCode::timeout,
+                    fmt::format("{} on rank {} of {} timed out: {} {} {} x {} with tag {}", send ? "send" : "recv",
+                                group_.rank(), group_.size(), peer, send ? "never received" : "never sent",
+                                message.bytes.size() / size_of(message.type), name_of(message.type),
+                                message.tag == any_tag ? "any" : std::to_string(message.tag)),
+                    message.peer, 1});
+}
+
+void Messages::fail_all(const Error& reason) noexcept {
+  posted_.clear();
+  unexpected_.clear();
+  peers_.assign(peers_.size(), {});
+  for (std::size_t slot = 0; slot < active_.size(); ++slot)
+    if (active_[slot]) end(*active_[slot], &reason);
+}
+
+}  // namespace tutti::detail

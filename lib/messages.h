@@ -1,0 +1,140 @@
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "lib/engine.h"
+#include "lib/fifo.h"
+#include "lib/pool.h"
+#include "tutti/types.h"
+
+namespace tutti::detail {
+
+class Group;
+class Messages;
+
+/// One send or receive on its way.
+class Message final : public Pending {
+ public:
+  enum class Kind : std::uint8_t { send, receive };
+
+  explicit Message(std::shared_ptr<Engine> engine) : Pending(std::move(engine)) {}
+  void prepare(Messages& messages, Kind kind, std::span<std::byte> bytes, DataType type, int peer, int tag,
+               std::chrono::milliseconds timeout, std::shared_ptr<Pool<Message>> pool);
+
+  void start() noexcept override;
+  void expire() noexcept override;
+
+  Kind kind = Kind::send;
+  std::span<std::byte> bytes;  ///< of a send: only read
+  DataType type{};
+  int peer = -1;  ///< group rank; any_source for some receives
+  int tag = 0;
+  std::uint32_t number = 0;  ///< of a large send: names it in request, grant and bulk frames
+  std::uint32_t slot = 0;
+
+ private:
+  void recycle() noexcept override;
+
+  Messages* messages_ = nullptr;
+  std::shared_ptr<Pool<Message>> pool_;
+  std::chrono::milliseconds timeout_{};
+};
+
+/// Point to point of one communicator, on a channel of its own.
+///
+/// Small messages travel eagerly: they are buffered at the receiver if nobody has asked for them yet. A sender may
+/// have `eager_credit` such bytes outstanding at one receiver; beyond that, and for larger messages, it asks first
+/// (request), and sends the payload once the receiver has a place for it (grant, bulk). So the memory that unexpected
+/// messages take is bounded, and a large message is read straight into its destination.
+/// Matching is MPI's: receives in the order they were posted, messages of one sender in the order they were sent.
+class Messages final : public ChannelUser {
+ public:
+  Messages(Group& group, transport::Channel channel);
+  ~Messages();
+
+  static constexpr std::size_t eager_limit = 64 * 1024;
+  static constexpr std::size_t eager_credit = 1024 * 1024;
+
+  Message& make(Message::Kind kind, std::span<std::byte> bytes, DataType type, int peer, int tag,
+                std::chrono::milliseconds timeout);
+
+  // ---- Owner of the engine ----
+  void start(Message& message) noexcept;
+  void expire(Message& message) noexcept;
+  bool busy() const;
+  void fail_all(const Error& reason) noexcept;
+
+ private:
+  struct Envelope {
+    int source = -1;
+    int tag = 0;
+    DataType type{};
+    std::size_t length = 0;
+  };
+  /// A message that came before its receive.
+  struct Unexpected {
+    Envelope envelope;
+    std::vector<std::byte> data;  // eager
+    bool complete = false;        // all of `data` is there
+    std::uint32_t number = 0;     // a request: the sender's number for it
+    Message* local = nullptr;     // a large message to oneself: the send itself
+    Message* taker = nullptr;     // matched while `data` was still arriving
+    bool request = false;
+  };
+  /// What the link from one peer is in the middle of.
+  struct Incoming {
+    Message* message = nullptr;
+    std::list<Unexpected>::iterator unexpected;
+    bool to_unexpected = false;
+    bool eager = false;
+    std::size_t length = 0;
+  };
+  struct PeerState {
+    transport::Link* out = nullptr;
+    transport::Link* in = nullptr;
+    std::size_t eager_outstanding = 0;  // bytes sent eagerly and not credited back
+    std::size_t eager_consumed = 0;     // bytes taken from the peer and not credited yet
+    Incoming incoming;
+  };
+
+  transport::Acceptance arrived(transport::Link& from, const transport::Frame& frame) noexcept override;
+  void view(transport::Link&, std::span<const std::byte>) noexcept override {}
+  void received(transport::Link& from) noexcept override;
+  void sent(transport::Link& to, transport::Token token) noexcept override;
+  void failed(transport::Link& link, const Error& reason) noexcept override;
+
+  void start_send(Message& message) noexcept;
+  void start_receive(Message& message) noexcept;
+  /// Tells the links from `peer`, or from all for any_source, that something is expected.
+  void look_out(int peer) noexcept;
+  void send_to_self(Message& message) noexcept;
+  /// The first posted receive that takes this message, taken off the list; or null.
+  Message* match(const Envelope& envelope) noexcept;
+  void take(Message& receive, std::list<Unexpected>::iterator from) noexcept;
+  void grant(Message& receive, const Envelope& envelope, std::uint32_t number) noexcept;
+  bool fits(const Message& receive, const Envelope& envelope) noexcept;
+  void deliver(Message& receive, const Envelope& envelope) noexcept;
+  void consumed(int source, std::size_t bytes) noexcept;
+  void push(int peer, const transport::Frame& frame, std::span<const std::byte> payload, transport::Token token,
+            Message* sender) noexcept;
+  transport::Acceptance arrived_eager(PeerState& peer, const Envelope& envelope) noexcept;
+  std::uint32_t remember(Message& message) noexcept;
+  void end(Message& message, const Error* error = nullptr) noexcept;
+  PeerState& state_of(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
+
+  Group& group_;
+  transport::Channel channel_;
+  std::shared_ptr<Pool<Message>> pool_;
+  std::vector<PeerState> peers_;
+  std::vector<Message*> posted_;      // receives that nothing matched yet, in order
+  std::list<Unexpected> unexpected_;  // in order of arrival
+  std::vector<Message*> active_;      // by slot: everything started and not ended; null: free
+  std::vector<std::uint32_t> free_slots_;
+  std::size_t active_count_ = 0;
+};
+
+}  // namespace tutti::detail

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/binding.h"
+#include "lib/call.h"
+#include "lib/compute/kernels.h"
+#include "lib/pending.h"
+#include "lib/planner.h"
+#include "lib/pool.h"
+
+namespace tutti::detail {
+
+class Collectives;
+class Group;
+
+/// One collective on its way: a plan bound to memory, with a counter per step.
+class Operation final : public Pending {
+ public:
+  explicit Operation(std::shared_ptr<Engine> engine) : Pending(std::move(engine)) {}
+
+  /// Binds a checked request. On the caller's thread, before submit().
+  void prepare(Collectives& collectives, Group& group, const Prepared& prepared, const Request& request,
+               std::uint64_t number, std::shared_ptr<Pool<Operation>> pool);
+
+  void start() noexcept override;
+  void expire() noexcept override;
+
+  /// Step `step` waits for nothing any more: do it, or hand it to its link.
+  void run(std::uint32_t step) noexcept;
+  /// It is this operation's turn on lane `lane` of its plan.
+  void lane_granted(std::uint32_t lane) noexcept;
+  void complete(std::uint32_t step) noexcept;
+  /// The next bytes of what a recv_reduce step receives.
+  void reduce_piece(std::uint32_t step, std::size_t offset, std::span<const std::byte> piece) noexcept;
+  /// Ends with `reason`, put into this operation's words.
+  void fail(const Error& reason) noexcept;
+
+  const algorithms::Plan& plan() const { return prepared_->plan; }
+  const transport::Frame& frame() const { return frame_; }
+  std::uint64_t number() const { return number_; }
+  /// "all_reduce #42 (ring, 1048576 x f32, sum) on rank 3 of 8".
+  std::string describe() const;
+  std::string progress_text() const;
+
+  std::uint32_t slot = 0;  ///< the collectives'
+
+ private:
+  void recycle() noexcept override;
+  void bind(const Request& request);
+  void bind_sides(const Request& request);
+  void issued(std::uint32_t step) noexcept;
+  void succeed() noexcept;
+  void combine(std::byte* dst, const std::byte* left, const std::byte* right, std::size_t bytes) noexcept;
+  std::byte* memory(std::size_t bytes);
+
+  Collectives* collectives_ = nullptr;
+  Group* group_ = nullptr;
+  const Prepared* prepared_ = nullptr;
+  std::shared_ptr<Pool<Operation>> pool_;
+  std::uint64_t number_ = 0;
+  transport::Frame frame_{};
+  Op op_ = sum;
+  const compute::Kernels* kernels_ = nullptr;
+  compute::Combine combine_ = nullptr;
+  DataType type_{};
+  std::size_t element_size_ = 1;
+  std::chrono::milliseconds timeout_{};
+  bool divide_ = false;  // avg: the sum is divided at the end
+
+  Binding binding_;
+  std::vector<std::size_t> prefix_[2];  // offsets of the parts of _v calls: input's and output's
+  std::vector<std::uint32_t> waiting_;
+  std::uint32_t remaining_ = 0;
+  struct FreeBytes {
+    void operator()(std::byte* bytes) const noexcept;
+  };
+  std::unique_ptr<std::byte, FreeBytes> memory_;  // scratch and staged input; grows, is kept
+  std::size_t memory_size_ = 0;
+};
+
+}  // namespace tutti::detail

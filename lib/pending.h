@@ -1,0 +1,72 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "tutti/error.h"
+#include "tutti/work.h"
+
+namespace tutti::detail {
+
+class Engine;
+using Clock = std::chrono::steady_clock;
+
+/// One operation on its way: what a Work points to.
+///
+/// Ownership: reference counted; the engine holds one reference while it runs, each Work one.
+/// Threading: done(), error(), then() from anywhere; the rest on the thread that owns the engine.
+class Pending {
+ public:
+  explicit Pending(std::shared_ptr<Engine> engine);
+  Pending(const Pending&) = delete;
+  Pending& operator=(const Pending&) = delete;
+  virtual ~Pending();
+
+  void retain() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
+  void release() noexcept;
+
+  bool done() const noexcept { return done_.load(std::memory_order_acquire); }
+  const Error* error() const noexcept { return done() && error_ ? &*error_ : nullptr; }
+  void then(std::function<void(const Error*)> next);
+  Engine& engine() const { return *engine_; }
+
+  /// Begins; may finish at once.
+  virtual void start() noexcept = 0;
+  /// The deadline has passed.
+  virtual void expire() noexcept = 0;
+
+  /// Ends the operation, once: publishes the outcome and runs the continuations.
+  void finish(const Error* error = nullptr) noexcept;
+
+  MessageStatus status;
+  Clock::time_point deadline{};
+  bool asynchronous = false;   ///< nobody waits yet: the helper thread must see to it
+  std::size_t live_index = 0;  ///< the engine's
+
+ protected:
+  /// Nobody refers to this object any more: delete it, or keep it for the next call.
+  virtual void recycle() noexcept = 0;
+  /// Makes a recycled object new again, with one reference.
+  void reset() noexcept;
+
+  std::shared_ptr<Engine> engine_;
+
+ private:
+  void run_continuations() noexcept;
+
+  std::atomic<int> references_{1};
+  std::atomic<bool> done_{false};
+  std::atomic<bool> has_continuations_{false};
+  std::optional<Error> error_;
+  std::mutex continuations_mutex_;
+  std::vector<std::function<void(const Error*)>> continuations_;
+};
+
+}  // namespace tutti::detail

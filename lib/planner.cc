@@ -1,0 +1,142 @@
+#include "lib/planner.h"
+
+#include <fmt/format.h>
+
+#include <functional>
+#include <utility>
+
+#include "lib/call.h"
+#include "tutti/error.h"
+
+namespace tutti::detail {
+namespace {
+
+using algorithms::Choice;
+using algorithms::Verb;
+
+constexpr std::size_t most_remembered = 4096;
+
+std::uint64_t key_of(const Planner::Wish& wish) {
+  std::uint64_t key = std::hash<std::string_view>{}(wish.algorithm);
+  for (const std::uint64_t part : {std::uint64_t{wish.bytes}, static_cast<std::uint64_t>(wish.root),
+                                   static_cast<std::uint64_t>(wish.collective), std::uint64_t{wish.equal_parts}})
+    key = (key ^ part) * 0x9e3779b97f4a7c15 + (key >> 29);
+  return key;
+}
+
+std::unique_ptr<const Prepared> build(const Choice& choice, const algorithms::Shape& shape) {
+  auto prepared = std::make_unique<Prepared>();
+  prepared->plan = choice.entry->build(shape);
+  prepared->name = to_string(choice);
+  prepared->hash = algorithm_hash(prepared->name);
+  const algorithms::Plan& plan = prepared->plan;
+  prepared->waits_for = plan.waits_for;
+  for (algorithms::StepId step = 0; step < plan.steps.size(); ++step) {
+    const Verb verb = plan.steps[step].verb;
+    if (verb != Verb::copy && verb != Verb::reduce) ++prepared->waits_for[step];
+    if (prepared->waits_for[step] == 0) prepared->first.push_back(step);
+  }
+  return prepared;
+}
+
+/// "ring" or "all_reduce:ring;broadcast:tree" -> algorithm by collective; "" stands for every collective.
+std::map<std::string, std::string, std::less<>> parse_defaults(std::string_view text) {
+  std::map<std::string, std::string, std::less<>> result;
+  while (!text.empty()) {
+    const std::string_view item = text.substr(0, text.find(';'));
+    text.remove_prefix(std::min(text.size(), item.size() + 1));
+    const auto colon = item.find(':');
+    const std::string collective{item.substr(0, colon == std::string_view::npos ? 0 : colon)};
+    const bool named = !collective.empty() && collective.find_first_of("0123456789*") == std::string::npos &&
+                       colon + 1 < item.size() && (item[colon + 1] < '0' || item[colon + 1] > '9');
+    // "tree:4" is an algorithm with a radix, "reduce:tree:4" names a collective first.
+    if (named) {
+      algorithms::find(algorithms::find_collective(collective), item.substr(colon + 1));
+      result[collective] = item.substr(colon + 1);
+    } else {
+      result[""] = item;
+    }
+  }
+  return result;
+}
+
+/// True if some collective knows `name`; an unknown one throws the error of the most likely collective.
+void require_known(const std::string& name) {
+  for (int i = 0; i < collective_count; ++i) {
+    try {
+      algorithms::find(static_cast<Collective>(i), name);
+      return;
+    } catch (const Error&) {
+      continue;
+    }
+  }
+  algorithms::find(Collective::all_reduce, name);
+}
+
+}  // namespace
+
+Planner::Planner(Settings settings)
+    : settings_(std::move(settings)), default_by_collective_(parse_defaults(settings_.default_algorithms)) {
+  const auto everywhere = default_by_collective_.find("");
+  if (everywhere != default_by_collective_.end()) require_known(everywhere->second);
+}
+
+Choice Planner::choose(const Wish& wish) const {
+  std::string_view name = wish.algorithm;
+  bool optional = false;
+  if (name.empty()) {
+    auto found = default_by_collective_.find(tutti::name_of(wish.collective));
+    if (found == default_by_collective_.end()) {
+      found = default_by_collective_.find("");
+      optional = true;
+    }
+    if (found != default_by_collective_.end()) name = found->second;
+  }
+  if (!name.empty()) {
+    try {
+      const Choice choice = algorithms::find(wish.collective, name);
+      const bool fits = (wish.equal_parts || !choice.entry->equal_parts) &&
+                        (!settings_.deterministic || !is_reduction(wish.collective) || choice.entry->rank_order);
+      if (fits) return choice;
+      if (!optional)
+        throw Error{
+            ErrorCode::unsupported,
+            fmt::format("{} cannot use the algorithm {} here: {}", tutti::name_of(wish.collective), name,
+                        settings_.deterministic && !choice.entry->rank_order
+                            ? "the option deterministic needs one that reduces in rank order (see tutti plan --list)"
+                            : "it needs parts of equal size, and this is a _v call")};
+    } catch (const Error&) {
+      if (!optional) throw;
+    }
+  }
+  return settings_.table->select({.collective = wish.collective,
+                                  .ranks = settings_.ranks,
+                                  .bytes = wish.bytes,
+                                  .transport = settings_.transport,
+                                  .oversubscribed = settings_.oversubscribed,
+                                  .equal_parts = wish.equal_parts,
+                                  .rank_order = settings_.deterministic && is_reduction(wish.collective)});
+}
+
+const Prepared& Planner::prepare(const Wish& wish) {
+  const std::uint64_t key = key_of(wish);
+  if (const auto found = remembered_.find(key); found != remembered_.end()) {
+    const Remembered& last = found->second;
+    if (last.wish.collective == wish.collective && last.wish.bytes == wish.bytes && last.wish.root == wish.root &&
+        last.wish.equal_parts == wish.equal_parts && last.algorithm == wish.algorithm)
+      return *last.prepared;
+  }
+  const Choice choice = choose(wish);
+  auto& plan = plans_[{choice.entry, wish.root, choice.pipeline, choice.radix}];
+  if (!plan)
+    plan = build(choice, {.rank = settings_.rank,
+                          .ranks = settings_.ranks,
+                          .root = wish.root,
+                          .pipeline = choice.pipeline,
+                          .radix = choice.radix});
+  if (remembered_.size() >= most_remembered) remembered_.clear();
+  remembered_[key] = {wish, std::string{wish.algorithm}, plan.get()};
+  return *plan;
+}
+
+}  // namespace tutti::detail

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+#include <vector>
+
+#include "algorithms/catalogue.h"
+#include "algorithms/select.h"
+
+namespace tutti::detail {
+
+/// A plan with what its execution needs ready.
+struct Prepared {
+  algorithms::Plan plan;
+  std::string name;  ///< with parameters: "tree:4"
+  std::uint32_t hash = 0;
+  std::vector<std::uint32_t> waits_for;   ///< the plan's, plus one for the lane's turn where a step has a lane
+  std::vector<algorithms::StepId> first;  ///< steps that wait for nothing
+};
+
+/// Chooses algorithms and keeps their plans. Plans know no sizes, so a few serve everything.
+class Planner {
+ public:
+  struct Settings {
+    int rank = 0;
+    int ranks = 1;
+    std::string transport;  ///< as in algorithms::Situation
+    bool oversubscribed = false;
+    bool deterministic = false;
+    std::string default_algorithms;  ///< TUTTI_ALGO: "ring" or "all_reduce:ring;broadcast:tree"
+    std::shared_ptr<const algorithms::TuningTable> table;
+  };
+  explicit Planner(Settings settings);
+
+  struct Wish {
+    Collective collective{};
+    std::string_view algorithm{};  ///< empty: choose
+    std::size_t bytes = 0;
+    int root = 0;
+    bool equal_parts = true;
+  };
+  /// Throws Error{invalid_argument} for an unknown name, {unsupported} for one that cannot serve this call.
+  const Prepared& prepare(const Wish& wish);
+  algorithms::Choice choose(const Wish& wish) const;
+  const Settings& settings() const { return settings_; }
+
+ private:
+  struct Remembered {
+    Wish wish;
+    std::string algorithm;
+    const Prepared* prepared;
+  };
+  using PlanKey = std::tuple<const algorithms::Entry*, int, int, int>;  // entry, root, pipeline, radix
+
+  Settings settings_;
+  std::map<std::string, std::string, std::less<>> default_by_collective_;
+  std::map<PlanKey, std::unique_ptr<const Prepared>> plans_;
+  std::unordered_map<std::uint64_t, Remembered> remembered_;
+};
+
+}  // namespace tutti::detail
