@@ -1,0 +1,50 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tutti::tools {
+
+enum class Label { when_several, never, always };
+
+/// A program and how its ranks are started: on this host, or as this host's part of several.
+///
+/// Ranks of one node are consecutive: node k starts ranks k * ranks_here ... (k + 1) * ranks_here - 1.
+struct Job {
+  std::vector<std::string> command;  ///< program and arguments; the program is looked for in PATH
+  int ranks_here = 1;
+  std::vector<std::pair<std::string, std::string>> exported;  ///< set for every rank, beside the caller's environment
+
+  Label label = Label::when_several;           ///< precede each line of output with "[rank] "
+  std::string log_dir;                         ///< also write the output of rank r to <log_dir>/rank-r.log
+  bool bind_to_core = false;                   ///< pin each rank to its share of the cores
+  std::chrono::milliseconds timeout{0};        ///< of the whole job; 0: none
+  std::chrono::milliseconds kill_grace{2000};  ///< between SIGTERM and SIGKILL
+
+  int nodes = 1;
+  int node = 0;
+  std::string host;  ///< node 0's address, several nodes only
+  int port = 0;      ///< of the store on node 0; 0: chosen by the kernel (one node only)
+  std::string id;    ///< separates jobs; empty: made up
+
+  int ranks() const { return nodes * ranks_here; }
+  int first_rank() const { return node * ranks_here; }
+};
+
+/// Exit codes of `run_job` that do not come from a rank.
+inline constexpr int exit_job_timeout = 124;
+inline constexpr int exit_cannot_execute = 126;
+inline constexpr int exit_not_found = 127;
+
+/// Starts the ranks with a store served inside this process, forwards their output, and returns when all have ended:
+/// 0, or the code of the first rank that failed (128 + signal when one killed it) after ending the others, or
+/// 128 + signal when this process was told to stop. Nothing that the ranks started is left behind.
+/// Call from the main thread: it waits for signals and children. Throws Error for what is wrong before the start.
+int run_job(const Job& job);
+
+/// `tutti run`.
+int run_main(int argc, char** argv);
+
+}  // namespace tutti::tools

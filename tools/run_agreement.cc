@@ -1,0 +1,173 @@
+// The runners of several nodes agree on the end of a job through keys of its store:
+//
+//   shape       nodes and ranks of each, from node 0; the others compare
+//   node/K      host and process of the runner of node K
+//   beat/K      a counter it raises while it lives
+//   well        how many nodes' ranks have all ended well
+//   verdict     "CODE NODE TEXT", set once: by the first failure, or by the last node that ended well
+//   left/K      the runner of node K is done with the store
+
+#include "tools/run_agreement.h"
+
+#include <fmt/core.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <sstream>
+#include <utility>
+
+#include "lib/base/host.h"
+#include "tools/exit_codes.h"
+#include "tutti/error.h"
+
+namespace tutti::tools {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto beat_interval = 1s;
+constexpr auto silence_limit = 15s;
+constexpr auto answer_limit = 5s;
+
+std::string encode(const Verdict& verdict) {
+  return fmt::format("{} {} {}", verdict.exit_code, verdict.node, verdict.text);
+}
+
+Verdict decode(const std::string& value) {
+  std::istringstream in{value};
+  Verdict verdict;
+  in >> verdict.exit_code >> verdict.node;
+  in.get();
+  std::getline(in, verdict.text);
+  return verdict;
+}
+
+std::string this_process() { return fmt::format("host {}, pid {}", host_name(), ::getpid()); }
+
+}  // namespace
+
+Agreement::Agreement(const Job& job, const std::string& id, const std::function<std::shared_ptr<Store>()>& join)
+    : nodes_(job.nodes),
+      node_(job.node),
+      goodbye_(job.kill_grace + 5s),
+      store_(prefix_store("tutti-run/" + id, join())),
+      watched_(prefix_store("tutti-run/" + id, join())),
+      signs_(static_cast<std::size_t>(job.nodes), Sign{{}, std::chrono::steady_clock::now()}),
+      ready_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  store_->set_timeout(answer_limit);
+  watched_->set_timeout(beat_interval);
+  say_hello(job);
+  watcher_ = std::jthread{[this](const std::stop_token& stop) {
+    while (!stop.stop_requested() && !watch_once()) continue;
+  }};
+}
+
+Agreement::~Agreement() = default;
+
+void Agreement::say_hello(const Job& job) {
+  const std::string mine = fmt::format("{} nodes with {} ranks each", job.nodes, job.ranks_here);
+  if (node_ == 0) store_->set("shape", mine);
+  const std::string expected = store_->get("shape");
+  if (expected != mine) {
+    const std::string text = fmt::format("this node was told {}, node 0 {}", mine, expected);
+    store_->compare_set("verdict", "", encode({exit_usage, text, node_}));  // the job cannot become complete
+    throw Error(ErrorCode::invalid_argument, fmt::format("run: {}; give the same --nnodes and -n everywhere", text));
+  }
+  const std::string me = this_process();
+  const std::string holder = store_->compare_set(fmt::format("node/{}", node_), "", me);
+  if (holder != me) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("run: --node-rank {} is taken by another runner ({}); give each node its own, from 0 to {}",
+                            node_, holder, nodes_ - 1));
+  }
+}
+
+void Agreement::all_well_here() {
+  word_ = std::jthread{[this] {
+    try {
+      if (store_->add("well", 1) == nodes_) store_->compare_set("verdict", "", encode({}));
+    } catch (const Error& error) {
+      lost_ = true;
+      conclude({1, error.what(), node_});
+    }
+  }};
+}
+
+void Agreement::failed(const Verdict& verdict) {
+  word_ = std::jthread{[this, verdict] {
+    try {
+      store_->compare_set("verdict", "", encode(verdict));
+    } catch (const Error&) {
+      lost_ = true;  // the others find out when they miss the store, or this runner's heartbeat
+      conclude(verdict);
+    }
+  }};
+}
+
+std::optional<Verdict> Agreement::verdict() {
+  const std::lock_guard lock{mutex_};
+  return verdict_;
+}
+
+void Agreement::leave() {
+  if (word_.joinable()) word_.join();
+  if (lost_) return;
+  try {
+    store_->set(fmt::format("left/{}", node_), "");
+    if (node_ != 0) return;
+    std::vector<std::string> awaited;
+    for (int node = 1; node < nodes_; ++node) {
+      const std::string key = fmt::format("node/{}", node);
+      if (node != silent_ && store_->check({&key, 1})) awaited.push_back(fmt::format("left/{}", node));
+    }
+    store_->set_timeout(goodbye_);
+    store_->wait(awaited);
+  } catch (const Error&) {
+    return;  // who has not come by now has lost its node
+  }
+}
+
+bool Agreement::watch_once() {
+  const std::string key = "verdict";
+  try {
+    watched_->wait({&key, 1});
+    conclude(decode(watched_->get(key)));
+    return true;
+  } catch (const Error&) {
+    // Time for a heartbeat; or the store is gone, which the next request shows.
+  }
+  try {
+    watched_->add(fmt::format("beat/{}", node_), 1);
+    silent_ = silent_node();
+    if (silent_ < 0) return false;
+    watched_->compare_set(
+        key, "", encode({1, fmt::format("the runner has not been heard of for {} s", silence_limit.count()), silent_}));
+  } catch (const Error& error) {
+    conclude({1, fmt::format("the store of the job is gone ({})", error.what()), 0});
+    return true;
+  }
+  return false;
+}
+
+int Agreement::silent_node() {
+  if (node_ != 0) return -1;  // one observer is enough; when it dies the store dies with it
+  const auto now = std::chrono::steady_clock::now();
+  for (int node = 1; node < nodes_; ++node) {
+    const std::string key = fmt::format("beat/{}", node);
+    Sign& sign = signs_[static_cast<std::size_t>(node)];
+    if (!watched_->check({&key, 1})) continue;  // not here yet: its ranks have deadlines of their own
+    std::string beat = watched_->get(key);
+    if (beat != sign.beat) sign = {std::move(beat), now};
+    if (now - sign.since > silence_limit) return node;
+  }
+  return -1;
+}
+
+void Agreement::conclude(const Verdict& verdict) {
+  const std::lock_guard lock{mutex_};
+  if (verdict_) return;
+  verdict_ = verdict;
+  ::eventfd_write(ready_.get(), 1);
+}
+
+}  // namespace tutti::tools

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lib/base/descriptor.h"
+#include "tools/run.h"
+#include "tutti/store.h"
+
+namespace tutti::tools {
+
+/// How a job ended, as the runners of all nodes agree on it.
+struct Verdict {
+  int exit_code = 0;
+  std::string text;  ///< empty when all is well
+  int node = -1;     ///< whose runner said so
+};
+
+/// The runners of a job on several nodes agree through its store on how it ends.
+///
+/// Threading: used by one thread, which has processes to look after and is therefore never kept waiting for the
+/// network, except by the constructor and leave(). Waiting for the others, and noticing that one has died, is the
+/// business of a thread with a connection of its own; it makes fd() readable when there is a verdict.
+class Agreement {
+ public:
+  /// `join` opens a connection to the job's store. Throws Error when another runner is this node already, or the nodes
+  /// disagree on how many they are or how many ranks each has.
+  Agreement(const Job& job, const std::string& id, const std::function<std::shared_ptr<Store>()>& join);
+  ~Agreement();
+
+  /// This node's ranks have ended well; when all nodes said so, that is the verdict.
+  void all_well_here();
+  /// The first to say so is the verdict.
+  void failed(const Verdict& verdict);
+  int fd() const { return ready_.get(); }
+  std::optional<Verdict> verdict();
+  /// Says goodbye. Node 0 waits (bounded) until everybody has, because the store ends with it.
+  void leave();
+
+ private:
+  void say_hello(const Job& job);
+  /// One round of the watcher; true when there is a verdict.
+  bool watch_once();
+  /// The first node that has shown no sign of life for too long, or -1.
+  int silent_node();
+  void conclude(const Verdict& verdict);
+
+  int nodes_;
+  int node_;
+  std::chrono::milliseconds goodbye_;
+  std::shared_ptr<Store> store_;
+  std::shared_ptr<Store> watched_;
+
+  struct Sign {
+    std::string beat;
+    std::chrono::steady_clock::time_point since;
+  };
+  std::vector<Sign> signs_;
+  std::atomic<int> silent_ = -1;  // the node that was given up
+
+  Descriptor ready_;
+  std::mutex mutex_;
+  std::optional<Verdict> verdict_;
+  std::atomic<bool> lost_ = false;  // the store did not answer in time
+  std::jthread word_;               // tells the store what this node has to say
+  std::jthread watcher_;
+};
+
+}  // namespace tutti::tools

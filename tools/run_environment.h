@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "rendezvous/endpoint.h"
+#include "tools/run.h"
+
+namespace tutti::tools {
+
+/// Where the ranks of a job meet, as they are told.
+struct Meeting {
+  std::string rendezvous;  ///< "store://host:port"
+  std::string id;
+  rendezvous::Endpoint endpoint;
+};
+
+/// The variables that tell a rank who it is: ours, then torchrun's, then those the user exports.
+std::vector<std::pair<std::string, std::string>> rank_variables(const Job& job, const Meeting& meeting, int local_rank);
+
+/// This process's environment with `variables` put over it, as "NAME=value".
+std::vector<std::string> with_variables(const std::vector<std::pair<std::string, std::string>>& variables);
+
+/// What run_job() would start: for each rank the variables it adds and the command, as one would type it.
+std::string describe_ranks(const Job& job);
+
+}  // namespace tutti::tools

@@ -1,0 +1,294 @@
+// The life of a job on one node: start all ranks, forward what they write, and when the first one fails end the others.
+//
+// One thread, one poll() over everything that can happen:
+//
+//   signals (a child ended, somebody wants us to stop)   output of the ranks   room on stdout / stderr
+//   keyboard for rank 0   the verdict of the other nodes   the next deadline
+//
+//   running --first failure, signal, timeout, verdict--> ending (SIGTERM sent) --grace over--> killed (SIGKILL sent)
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <exception>
+#include <filesystem>
+#include <optional>
+
+#include "lib/base/host.h"
+#include "tools/run.h"
+#include "tools/run_input.h"
+#include "tools/run_output.h"
+#include "tools/run_ranks.h"
+#include "tools/run_signals.h"
+#include "tools/run_store.h"
+#include "tutti/error.h"
+
+namespace tutti::tools {
+namespace {
+
+/// While it lives, processes that lose their parent become our children.
+class Subreaper {
+ public:
+  Subreaper() {
+    ::prctl(PR_GET_CHILD_SUBREAPER, &before_);
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  }
+  ~Subreaper() { ::prctl(PR_SET_CHILD_SUBREAPER, before_); }
+
+ private:
+  int before_ = 0;
+};
+
+class Runner {
+ public:
+  explicit Runner(const Job& job)
+      : job_(job), guardian_(std::in_place), store_(job), keyboard_(job.first_rank() == 0) {}
+
+  int run() {
+    if (job_.timeout.count() > 0) timeout_at_ = Clock::now() + job_.timeout;
+    start_ranks();
+    while (!over()) turn();
+    guardian_.reset();
+    end_orphans(Clock::now() + job_.kill_grace);
+    store_.leave();
+    return exit_code_;
+  }
+
+ private:
+  void start_ranks();
+  void cannot_start(int exit_code, const std::string& why);
+  bool over() const;
+  void turn();
+  void on_signals();
+  void on_verdict();
+  void on_time();
+  void notice_ends();
+  void report_failure(const Rank& rank);
+  void settle();
+  void end_all(int signal, int exit_code);
+  void kill_all();
+  std::optional<Clock::time_point> next_deadline() const;
+  void say(const std::string& text) { err_.put("tutti: " + text + "\n"); }
+
+  const Job& job_;
+  Signals signals_;  // first: nothing may start a thread before it
+  Subreaper subreaper_;
+  std::optional<Guardian> guardian_;
+  JobStore store_;
+  Keyboard keyboard_;
+  Outlet out_{STDOUT_FILENO};
+  Outlet err_{STDERR_FILENO};
+  std::vector<Rank> ranks_;
+
+  bool ending_ = false;
+  bool killed_ = false;
+  bool told_to_stop_ = false;
+  bool said_done_ = false;
+  bool have_verdict_ = false;
+  int exit_code_ = 0;
+  std::optional<Clock::time_point> timeout_at_;
+  std::optional<Clock::time_point> kill_at_;   // ending: SIGKILL then
+  std::optional<Clock::time_point> clear_at_;  // a rank has ended, but something of it still holds its output
+};
+
+void Runner::start_ranks() {
+  try {
+    if (!job_.log_dir.empty()) std::filesystem::create_directories(job_.log_dir);
+    Start start{.path = find_program(job_.command.front()),
+                .arguments = job_.command,
+                .environment = {},
+                .input = -1,
+                .cores = {},
+                .signals = signals_.before()};
+    const Descriptor nothing{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
+    for (int local = 0; local < job_.ranks_here; ++local) {
+      start.input = job_.first_rank() + local == 0 ? keyboard_.end_for_rank() : nothing.get();
+      ranks_.push_back(start_rank(job_, store_.meeting(), local, start, out_, err_));
+      guardian_->watch(ranks_.back().pid());
+    }
+  } catch (const StartError& error) {
+    cannot_start(error.exit_code, error.message);
+  } catch (const std::exception& error) {
+    cannot_start(exit_cannot_execute, error.what());
+  }
+  keyboard_.started();
+}
+
+void Runner::cannot_start(int exit_code, const std::string& why) {
+  say(why);
+  store_.failed({exit_code, why, job_.node});
+  end_all(SIGTERM, exit_code);
+}
+
+bool Runner::over() const {
+  const bool all_gone = std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.gone(); });
+  const bool all_written = (out_.empty() && err_.empty()) || (told_to_stop_ && killed_);
+  return all_gone && all_written && (have_verdict_ || ending_);
+}
+
+void Runner::turn() {
+  std::vector<pollfd> waits{{signals_.fd(), POLLIN, 0},
+                            {have_verdict_ ? -1 : store_.verdict_fd(), POLLIN, 0},
+                            {out_.empty() ? -1 : out_.fd(), POLLOUT, 0},
+                            {err_.empty() ? -1 : err_.fd(), POLLOUT, 0},
+                            keyboard_.wait()};
+  const std::size_t first_output = waits.size();
+  for (Rank& rank : ranks_) {
+    for (RankOutput& output : rank.outputs()) {
+      waits.push_back({output.outlet().full() ? -1 : output.fd(), POLLIN, 0});  // a paused pipe must not wake us
+    }
+  }
+  int limit = -1;
+  if (const auto deadline = next_deadline()) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline - Clock::now()).count();
+    limit = static_cast<int>(std::clamp<std::int64_t>(left, 0, 3'600'000));
+  }
+  ::poll(waits.data(), waits.size(), limit);
+
+  for (std::size_t i = first_output; i < waits.size(); ++i) {
+    if (waits[i].revents != 0) ranks_[(i - first_output) / 2].outputs()[(i - first_output) % 2].read_some();
+  }
+  if (waits[4].revents != 0) keyboard_.forward();
+  if (waits[2].revents != 0) out_.flush();
+  if (waits[3].revents != 0) err_.flush();
+  if (waits[0].revents != 0) on_signals();
+  if (waits[1].revents != 0) on_verdict();
+  if (out_.broken() && !ending_) end_all(SIGTERM, 128 + SIGPIPE);  // as any program whose reader has left
+  notice_ends();
+  settle();
+  on_time();
+}
+
+void Runner::on_signals() {
+  while (const std::optional<int> number = signals_.next()) {
+    if (*number == SIGCHLD) continue;  // notice_ends() looks
+    if (*number == SIGCONT) {
+      keyboard_.look_again();
+    } else if (*number == SIGUSR1 || *number == SIGUSR2) {
+      for (const Rank& rank : ranks_) rank.signal(*number);
+    } else if (told_to_stop_) {
+      kill_all();  // asked twice
+    } else {
+      told_to_stop_ = true;
+      if (!ending_) {
+        store_.failed({128 + *number, fmt::format("its runner received {}", signal_name(*number)), job_.node});
+      }
+      end_all(*number, 128 + *number);
+    }
+  }
+}
+
+void Runner::on_verdict() {
+  const std::optional<Verdict> verdict = store_.verdict();
+  if (!verdict) return;
+  have_verdict_ = true;
+  if (verdict->exit_code == 0 || ending_) return;
+  say(fmt::format("ending the ranks on {}: on node {} {}", host_name(), verdict->node, verdict->text));
+  end_all(SIGTERM, verdict->exit_code);
+}
+
+void Runner::notice_ends() {
+  const Rank* culprit = nullptr;
+  for (Rank& rank : ranks_) {
+    if (!rank.notice_end()) continue;
+    rank.drain();
+    if (!clear_at_) clear_at_ = Clock::now() + job_.kill_grace;
+    // Of several found at once, one that was killed is the cause; the others may have failed for missing it.
+    const bool worse = culprit == nullptr || (rank.was_killed() && !culprit->was_killed());
+    if (rank.exit_code() != 0 && worse) culprit = &rank;
+  }
+  if (culprit != nullptr && !ending_) report_failure(*culprit);
+  reap_orphans(ranks_);
+}
+
+void Runner::report_failure(const Rank& rank) {
+  const std::string text =
+      fmt::format("rank {} (host {}, pid {}) {}", rank.number(), host_name(), rank.pid(), rank.how_it_ended());
+  say(text + (rank.last_line().empty() ? "; it wrote nothing" : fmt::format("; its last line: {}", rank.last_line())));
+  store_.failed({rank.exit_code(), text, job_.node});
+  end_all(SIGTERM, rank.exit_code());
+}
+
+/// A rank is over when its process has ended and nobody holds its output open, or the grace for that has passed.
+void Runner::settle() {
+  bool waiting = false;
+  const bool time_is_up = killed_ || (clear_at_ && Clock::now() >= *clear_at_);
+  for (Rank& rank : ranks_) {
+    if (rank.gone() || rank.running()) continue;
+    if (!rank.outputs_open() || time_is_up) {
+      rank.drain();
+      guardian_->forget(rank.pid());
+      rank.clear();
+    } else {
+      waiting = true;
+    }
+  }
+  if (!waiting) clear_at_.reset();
+  const bool all_gone = std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.gone(); });
+  if (all_gone && !ending_ && !said_done_) {
+    said_done_ = true;
+    store_.all_well_here();
+  }
+}
+
+void Runner::end_all(int signal, int exit_code) {
+  if (!ending_) {
+    ending_ = true;
+    exit_code_ = exit_code;
+    kill_at_ = Clock::now() + job_.kill_grace;
+  }
+  timeout_at_.reset();
+  for (const Rank& rank : ranks_) {
+    rank.signal(signal);
+    rank.signal(SIGCONT);  // a stopped process takes no signal
+  }
+}
+
+void Runner::kill_all() {
+  killed_ = true;
+  kill_at_.reset();
+  for (const Rank& rank : ranks_) rank.signal(SIGKILL);
+}
+
+void Runner::on_time() {
+  const Clock::time_point now = Clock::now();
+  if (timeout_at_ && now >= *timeout_at_) {
+    std::vector<int> late;
+    for (const Rank& rank : ranks_) {
+      if (rank.running()) late.push_back(rank.number());
+    }
+    const std::string text = fmt::format("the job did not end within {:g} s; still running: rank {}",
+                                         static_cast<double>(job_.timeout.count()) / 1000, fmt::join(late, ", "));
+    say(text + "; ending all ranks (--timeout)");
+    store_.failed({exit_job_timeout, text, job_.node});
+    end_all(SIGTERM, exit_job_timeout);
+  }
+  if (kill_at_ && now >= *kill_at_) kill_all();
+}
+
+std::optional<Clock::time_point> Runner::next_deadline() const {
+  std::optional<Clock::time_point> next;
+  for (const auto& deadline : {timeout_at_, kill_at_, clear_at_}) {
+    if (deadline && (!next || *deadline < *next)) next = deadline;
+  }
+  return next;
+}
+
+}  // namespace
+
+int run_job(const Job& job) {
+  while (::fcntl(STDERR_FILENO, F_GETFD) < 0 || ::fcntl(STDOUT_FILENO, F_GETFD) < 0 || ::fcntl(0, F_GETFD) < 0) {
+    if (::open("/dev/null", O_RDWR) < 0) break;  // else what we open next would be taken for the closed one
+  }
+  JobStore::await(job);
+  Runner runner{job};
+  return runner.run();
+}
+
+}  // namespace tutti::tools

@@ -1,0 +1,151 @@
+#include "tools/run_ranks.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <utility>
+#include <vector>
+
+#include "tools/run_signals.h"
+#include "tutti/error.h"
+
+namespace tutti::tools {
+namespace {
+
+Descriptor open_log(const std::string& folder, int rank) {
+  if (folder.empty()) return {};
+  const std::string path = fmt::format("{}/rank-{}.log", folder, rank);
+  Descriptor log{::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)};
+  if (!log) throw Error(ErrorCode::system, fmt::format("cannot write {}: {}", path, ::strerror(errno)));
+  return log;
+}
+
+/// Processes whose parent is this one, zombies included.
+std::vector<pid_t> children() {
+  std::vector<pid_t> result;
+  DIR* const folder = ::opendir("/proc");
+  if (folder == nullptr) return result;
+  while (const dirent* entry = ::readdir(folder)) {
+    const pid_t pid = std::atoi(entry->d_name);
+    if (pid <= 0) continue;
+    std::ifstream file{fmt::format("/proc/{}/stat", pid)};
+    std::string text;
+    std::getline(file, text);
+    const std::size_t name_end = text.rfind(')');  // "PID (name) STATE PARENT ..."; the name may hold anything
+    if (name_end == std::string::npos || name_end + 4 > text.size()) continue;
+    if (std::atoi(text.c_str() + name_end + 4) == ::getpid()) result.push_back(pid);
+  }
+  ::closedir(folder);
+  return result;
+}
+
+}  // namespace
+
+Rank::Rank(int number, Process process, const std::string& label, bool lines, Descriptor log, Outlet& out, Outlet& err)
+    : number_(number),
+      pid_(process.pid),
+      log_(std::move(log)),
+      outputs_{RankOutput{std::move(process.out), label, lines, log_.get(), out, *last_line_},
+               RankOutput{std::move(process.err), label, lines, log_.get(), err, *last_line_}} {}
+
+bool Rank::notice_end() {
+  if (ended_) return false;
+  siginfo_t info = {};
+  if (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) {
+    return false;
+  }
+  ended_ = true;
+  if (info.si_code == CLD_EXITED) {
+    exit_code_ = info.si_status;
+    how_ = fmt::format("exited with code {}", exit_code_);
+  } else {
+    killed_ = true;
+    exit_code_ = 128 + info.si_status;
+    how_ = fmt::format("was killed by {}{}", signal_name(info.si_status),
+                       info.si_code == CLD_DUMPED ? " (core dumped)" : "");
+  }
+  return true;
+}
+
+void Rank::signal(int number) const {
+  if (!gone_) ::kill(-pid_, number);
+}
+
+void Rank::drain() {
+  for (RankOutput& output : outputs_) {
+    for (int reads = 0; reads < 64 && output.open() && output.read_some();) ++reads;  // a survivor may write for ever
+  }
+}
+
+void Rank::clear() {
+  if (gone_) return;
+  signal(SIGKILL);
+  for (RankOutput& output : outputs_) output.close();
+  log_.reset();
+  ::waitpid(pid_, nullptr, 0);
+  gone_ = true;
+}
+
+Rank start_rank(const Job& job, const Meeting& meeting, int local_rank, Start what, Outlet& out, Outlet& err) {
+  const int number = job.first_rank() + local_rank;
+  what.environment = with_variables(rank_variables(job, meeting, local_rank));
+  cpu_set_t cores;
+  if (job.bind_to_core && ::sched_getaffinity(0, sizeof cores, &cores) == 0) {
+    what.cores = share_of_cores(cores, local_rank, job.ranks_here);
+  }
+  const bool labelled = job.label == Label::always || (job.label == Label::when_several && job.ranks() > 1);
+  const bool lines = labelled || job.ranks() > 1;
+  Descriptor log = open_log(job.log_dir, number);
+  return Rank{number, start(what), labelled ? fmt::format("[{}] ", number) : "", lines, std::move(log), out, err};
+}
+
+cpu_set_t share_of_cores(const cpu_set_t& all, int local_rank, int ranks_here) {
+  std::vector<std::size_t> cores;
+  for (std::size_t core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &all)) cores.push_back(core);
+  }
+  const int count = static_cast<int>(cores.size());
+  cpu_set_t share;
+  CPU_ZERO(&share);
+  const int first = count * local_rank / ranks_here;
+  const int last = std::max(first + 1, count * (local_rank + 1) / ranks_here);
+  for (int i = first; i < last; ++i) CPU_SET(cores[static_cast<std::size_t>(i)], &share);
+  return share;
+}
+
+void reap_orphans(const std::vector<Rank>& ranks) {
+  const auto ours = [&](pid_t pid) {
+    return std::any_of(ranks.begin(), ranks.end(), [&](const Rank& rank) { return !rank.gone() && rank.pid() == pid; });
+  };
+  siginfo_t info = {};
+  while (::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid != 0 && !ours(info.si_pid)) {
+    ::waitpid(info.si_pid, nullptr, 0);
+    info = {};
+  }
+}
+
+void end_orphans(Clock::time_point until) {
+  sigset_t child;
+  ::sigemptyset(&child);
+  ::sigaddset(&child, SIGCHLD);
+  for (;;) {
+    pid_t reaped = 0;
+    while ((reaped = ::waitpid(-1, nullptr, WNOHANG)) > 0) continue;
+    const auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(until - Clock::now()).count();
+    if (reaped < 0 || left <= 0) return;
+    for (const pid_t pid : children()) ::kill(pid, SIGKILL);  // each may leave us children of its own
+    const timespec limit{left / 1'000'000'000, left % 1'000'000'000};
+    ::sigtimedwait(&child, nullptr, &limit);
+  }
+}
+
+}  // namespace tutti::tools

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <sched.h>
+#include <sys/types.h>
+
+#include <array>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tools/run.h"
+#include "tools/run_environment.h"
+#include "tools/run_output.h"
+#include "tools/run_process.h"
+
+namespace tutti::tools {
+
+using Clock = std::chrono::steady_clock;
+
+/// One rank of this node: its process, what it wrote last, how it ended.
+class Rank {
+ public:
+  Rank(int number, Process process, const std::string& label, bool lines, Descriptor log, Outlet& out, Outlet& err);
+
+  int number() const { return number_; }
+  pid_t pid() const { return pid_; }
+  bool running() const { return !ended_; }
+  bool gone() const { return gone_; }
+  std::array<RankOutput, 2>& outputs() { return outputs_; }
+  const std::string& last_line() const { return *last_line_; }
+
+  /// True when the process has ended since the last call; from then on exit_code(), was_killed() and how_it_ended()
+  /// hold. The process stays a zombie until clear(), so that its group cannot become somebody else's.
+  bool notice_end();
+  int exit_code() const { return exit_code_; }
+  bool was_killed() const { return killed_; }
+  /// "exited with code 3", "was killed by SIGSEGV".
+  const std::string& how_it_ended() const { return how_; }
+
+  /// Signals the whole process group.
+  void signal(int number) const;
+  /// Takes all output that is there.
+  void drain();
+  bool outputs_open() const { return outputs_[0].open() || outputs_[1].open(); }
+  /// Kills what is left of the group and forgets it.
+  void clear();
+
+ private:
+  int number_;
+  pid_t pid_;
+  Descriptor log_;
+  std::unique_ptr<std::string> last_line_ = std::make_unique<std::string>();
+  std::array<RankOutput, 2> outputs_;
+  bool ended_ = false;
+  bool gone_ = false;
+  bool killed_ = false;
+  int exit_code_ = 0;
+  std::string how_;
+};
+
+/// Starts local rank `local_rank` of the job.
+Rank start_rank(const Job& job, const Meeting& meeting, int local_rank, Start start, Outlet& out, Outlet& err);
+
+/// The cores of local rank `local_rank` when each rank gets its share: several cores each, or several ranks per core.
+cpu_set_t share_of_cores(const cpu_set_t& all, int local_rank, int ranks_here);
+
+/// What the ranks started may outlive its parents and then becomes our child. Reaps those of them that have ended,
+/// without touching `ranks`.
+void reap_orphans(const std::vector<Rank>& ranks);
+/// When all ranks are gone: kills all of them and their children, until none is left or `until` has passed.
+/// SIGCHLD must be blocked.
+void end_orphans(Clock::time_point until);
+
+}  // namespace tutti::tools

@@ -1,0 +1,34 @@
+#pragma once
+
+#include <signal.h>
+
+#include <optional>
+#include <string>
+
+#include "lib/base/descriptor.h"
+
+namespace tutti::tools {
+
+/// Turns the signals a runner cares about into something poll() can wait for, while it lives. Make it before any other
+/// thread starts, so that none of them takes a signal.
+class Signals {
+ public:
+  Signals();
+  ~Signals();
+
+  int fd() const { return fd_.get(); }
+  /// The next signal that came, if any.
+  std::optional<int> next();
+  /// The mask before: what children start with.
+  const sigset_t& before() const { return before_; }
+
+ private:
+  Descriptor fd_;
+  sigset_t before_;
+  struct sigaction pipe_before_;
+};
+
+/// "SIGKILL", "signal 35".
+std::string signal_name(int number);
+
+}  // namespace tutti::tools

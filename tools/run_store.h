@@ -1,0 +1,37 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "tools/run.h"
+#include "tools/run_agreement.h"
+#include "tools/run_environment.h"
+
+namespace tutti::tools {
+
+/// Where the ranks of a job meet, and how it is known how the job ends. The runner of node 0 serves the store, those of
+/// other nodes join it.
+class JobStore {
+ public:
+  /// Returns once the runner of node 0 answers; throws Error when it does not in time. Call it before the constructor,
+  /// and while signals still do what they usually do: this can take minutes.
+  static void await(const Job& job);
+  /// Throws Error when the port is taken (naming it), the runner of node 0 does not answer, or the nodes disagree.
+  explicit JobStore(const Job& job);
+  ~JobStore();
+
+  const Meeting& meeting() const;
+
+  // See Agreement; on one node this node's word is the verdict.
+  void all_well_here();
+  void failed(const Verdict& verdict);
+  int verdict_fd() const;
+  std::optional<Verdict> verdict();
+  void leave();
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace tutti::tools

@@ -1,0 +1,185 @@
+// A TCP store of its own, and a client for people: what is in a store, and to put something there by hand.
+
+#include "tools/store.h"
+
+#include <fmt/core.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lib/base/environment.h"
+#include "rendezvous/endpoint.h"
+#include "rendezvous/tcp_server.h"
+#include "rendezvous/tcp_store.h"
+#include "tools/exit_codes.h"
+#include "tutti/error.h"
+#include "tutti/store.h"
+
+namespace tutti::tools {
+namespace {
+
+constexpr const char* examples =
+    "Examples:\n"
+    "  tutti store --port 29500                 serve; the ranks get TUTTI_RDZV=store://127.0.0.1:29500\n"
+    "  tutti store set colour green             put a value where the other ranks or PyTorch's TCPStore see it\n"
+    "  tutti store wait ready --timeout 60      until somebody sets the key\n";
+
+constexpr int exit_failed = 1;
+
+struct Words {
+  std::string host = "127.0.0.1";
+  std::string port = "29500";
+  std::string rendezvous = variable("TUTTI_RDZV").value_or("127.0.0.1:29500");
+  double timeout = 30;
+  std::string key;
+  std::string value;
+  std::int64_t number = 1;
+  std::vector<std::string> keys;
+};
+
+/// Blocks the signals that end the server before its thread exists, so that none of them is handled there.
+class EndSignals {
+ public:
+  EndSignals() {
+    ::sigemptyset(&set_);
+    ::sigaddset(&set_, SIGINT);
+    ::sigaddset(&set_, SIGTERM);
+    ::pthread_sigmask(SIG_BLOCK, &set_, &before_);
+  }
+  ~EndSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  EndSignals(const EndSignals&) = delete;
+  EndSignals& operator=(const EndSignals&) = delete;
+
+  void wait() const {
+    int signal = 0;
+    ::sigwait(&set_, &signal);
+  }
+
+ private:
+  sigset_t set_{};
+  sigset_t before_{};
+};
+
+/// One descriptor per client: as many as this process may have.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+void serve(const Words& words) {
+  const rendezvous::Endpoint endpoint{words.host, rendezvous::parse_port(words.port, "--port")};
+  const EndSignals signals;
+  raise_descriptor_limit();
+  const rendezvous::TcpStoreServer server{endpoint};
+  fmt::print("listening on {}\n", to_string(server.endpoint()));
+  std::fflush(stdout);
+  if (!server.is_on_loopback())
+    fmt::print(stderr, "tutti store: everybody who can reach {} can read and change what is stored\n",
+               to_string(server.endpoint()));
+  signals.wait();
+}
+
+std::shared_ptr<Store> connect(const Words& words) {
+  std::string_view text = words.rendezvous;
+  for (const std::string_view scheme : {"tcp://", "store://"})
+    if (text.starts_with(scheme)) text.remove_prefix(scheme.size());
+  const auto timeout = std::chrono::milliseconds{static_cast<std::int64_t>(words.timeout * 1000)};
+  return rendezvous::connect_tcp_store(rendezvous::parse_endpoint(text, "--rdzv"), timeout);
+}
+
+CLI::App* client_command(CLI::App& app, Words& words, const char* name, const char* meaning) {
+  CLI::App* command = app.add_subcommand(name, meaning);
+  command->add_option("--rdzv", words.rendezvous, "host:port of the store; TUTTI_RDZV, if set")->capture_default_str();
+  command->add_option("--timeout", words.timeout, "Seconds to wait")->capture_default_str()->check(CLI::PositiveNumber);
+  return command;
+}
+
+/// Declares the subcommands; `action` becomes what the chosen one does.
+void declare(CLI::App& app, Words& words, std::function<int()>& action) {
+  app.add_option("--host", words.host, "Address to listen on, and on no other")->capture_default_str();
+  app.add_option("--port", words.port, "Port; 0: a free one")->capture_default_str();
+  app.require_subcommand(0, 1);
+  app.footer(examples);
+
+  const auto on = [&action](CLI::App* command, std::function<int()> body) {
+    command->callback([&action, body = std::move(body)] { action = body; });
+  };
+  CLI::App* get = client_command(app, words, "get", "Wait for a key and print its value");
+  get->add_option("KEY", words.key)->required();
+  on(get, [&] {
+    fmt::print("{}\n", connect(words)->get(words.key));
+    return exit_success;
+  });
+  CLI::App* set = client_command(app, words, "set", "Set a key");
+  set->add_option("KEY", words.key)->required();
+  set->add_option("VALUE", words.value)->required();
+  on(set, [&] {
+    const auto store = connect(words);
+    store->set(words.key, words.value);
+    store->key_count();  // a set is not answered; this says that it has arrived
+    return exit_success;
+  });
+  CLI::App* add = client_command(app, words, "add", "Add to a number and print the sum");
+  add->add_option("KEY", words.key)->required();
+  add->add_option("N", words.number)->required();
+  on(add, [&] {
+    fmt::print("{}\n", connect(words)->add(words.key, words.number));
+    return exit_success;
+  });
+  CLI::App* wait = client_command(app, words, "wait", "Wait until all keys exist");
+  wait->add_option("KEY", words.keys)->required();
+  on(wait, [&] {
+    connect(words)->wait(words.keys);
+    return exit_success;
+  });
+  on(client_command(app, words, "keys", "Print how many keys there are"), [&] {
+    fmt::print("{}\n", connect(words)->key_count());
+    return exit_success;
+  });
+  CLI::App* erase = client_command(app, words, "delete", "Delete a key; fails if there was none");
+  erase->add_option("KEY", words.key)->required();
+  on(erase, [&] {
+    if (connect(words)->erase(words.key)) return exit_success;
+    fmt::print(stderr, "tutti store: there is no key \"{}\"\n", words.key);
+    return exit_failed;
+  });
+}
+
+}  // namespace
+
+int store_main(int argc, char** argv) {
+  Words words;
+  std::function<int()> action = [&] {
+    serve(words);
+    return exit_success;
+  };
+  CLI::App app{"Serves a TCP store, or speaks to one.", "tutti store"};
+  try {
+    declare(app, words, action);
+    app.parse(argc, argv);
+    return action();
+  } catch (const CLI::CallForHelp&) {
+    fmt::print("{}", app.help());
+    return exit_success;
+  } catch (const CLI::ParseError& error) {
+    fmt::print(stderr, "tutti store: {} (tutti store --help)\n", error.what());
+    return exit_usage;
+  } catch (const Error& error) {
+    fmt::print(stderr, "tutti store: {}\n", error.what());
+    return error.code() == ErrorCode::invalid_argument ? exit_usage : exit_failed;
+  }
+}
+
+}  // namespace tutti::tools
