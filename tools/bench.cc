@@ -1,0 +1,104 @@
+// `tutti bench`: parses, and either starts the ranks it was asked for or, as one of them, joins the others and runs.
+
+#include "tools/bench.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "algorithms/catalogue.h"
+#include "lib/compute/kernels.h"
+#include "rendezvous/launchers.h"
+#include "tools/bench_options.h"
+#include "tools/bench_session.h"
+#include "tools/exit_codes.h"
+#include "tools/run.h"
+#include "tutti/communicator.h"
+#include "tutti/error.h"
+
+namespace tutti::tools {
+namespace {
+
+std::string own_path() {
+  std::array<char, 4096> path{};
+  const ssize_t length = ::readlink("/proc/self/exe", path.data(), path.size() - 1);
+  if (length <= 0) throw Error{ErrorCode::system, "bench: cannot find this program (/proc/self/exe)"};
+  return {path.data(), static_cast<std::size_t>(length)};
+}
+
+std::optional<std::string> look_up(const std::string& name) {
+  const char* const value = std::getenv(name.c_str());
+  return value == nullptr ? std::nullopt : std::optional<std::string>{value};
+}
+
+/// What can be known to be wrong before any rank starts.
+void check_names(const bench::Options& options) {
+  std::vector<std::string> names = options.compare;
+  if (!options.algorithm.empty()) names.push_back(options.algorithm);
+  for (const std::string& name : names) {
+    if (name == "auto") continue;
+    if (options.what == bench::Measured::send_recv)
+      throw Error{ErrorCode::unsupported, "bench: sendrecv is not a collective and has no algorithms to choose from"};
+    algorithms::find(bench::collective_of(options.what), name);
+  }
+  if (!bench::has_op(options.what) || options.op == "all" || options.type == "all") return;
+  compute::require(bench::find_types(options.type).front().type, Op{bench::find_ops(options.op).front().op});
+}
+
+/// This program again, once per rank.
+int start_ranks(const bench::Options& options, int argc, char** argv) {
+  Job job;
+  job.command = {own_path(), "bench"};
+  if (std::string_view{argv[0]} != "bench") job.command.emplace_back(argv[0]);
+  job.command.insert(job.command.end(), argv + 1, argv + argc);
+  if (::isatty(STDERR_FILENO) != 0) {
+    const char* const where = ::isatty(STDOUT_FILENO) != 0 ? "stdout" : "stderr";
+    job.command.insert(job.command.begin() + 2, {"--progress", where});
+  }
+  job.ranks_here = options.ranks();
+  job.label = Label::never;
+  return run_job(job);
+}
+
+int run_rank(const bench::Options& options, const rendezvous::Launch& launch, int argc, char** argv) {
+  if (options.ranks() != 1 && options.ranks() != launch.size)
+    throw Error{
+        ErrorCode::unsupported,
+        fmt::format("bench: under a launcher ({}) each process is one rank; leave out -t and -g", launch.source)};
+  ConnectOptions connecting;
+  connecting.deterministic = options.deterministic;
+  connecting.transport = options.transport;
+  bench::Session session{options, connect(connecting), {argv, argv + argc}};
+  return session.run();
+}
+
+}  // namespace
+
+int bench_main(int argc, char** argv) {
+  const bench::Options options = bench::parse_options(argc, argv);
+  if (options.help) {
+    std::fputs(bench::help_text().c_str(), stdout);
+    return exit_success;
+  }
+  check_names(options);
+  const rendezvous::Launch launch = rendezvous::find_launch({}, look_up);
+  const bool alone = launch.size == 1 && launch.rendezvous.empty();
+  if (alone && options.ranks() > 1) return start_ranks(options, argc, argv);
+  try {
+    return run_rank(options, launch, argc, argv);
+  } catch (const Error& error) {
+    // What is wrong with the call itself is wrong on every rank: one of them tells.
+    const bool the_same_everywhere =
+        error.code() == ErrorCode::invalid_argument || error.code() == ErrorCode::unsupported;
+    if (!the_same_everywhere || launch.rank == 0) throw;
+    return exit_code_of(error.code());
+  }
+}
+
+}  // namespace tutti::tools

@@ -1,0 +1,290 @@
+// The command line of `tutti bench`: one table of options, each with exactly one value, as nccl-tests has them (even
+// its switches take 0 or 1). Values may be glued to a letter (-b8) or follow; long names may be cut short and take
+// '-' and '_' alike.
+
+#include "tools/bench_options.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <sstream>
+
+#include "lib/base/nearest.h"
+#include "tutti/error.h"
+
+namespace tutti::tools::bench {
+namespace {
+
+[[noreturn]] void wrong(const std::string& message) {
+  throw Error{ErrorCode::invalid_argument, "bench: " + message + " (tutti bench --help)"};
+}
+
+using Text = const std::string&;
+
+int whole(Text option, Text text, int least, int most = 1 << 30) {
+  int value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc{} || stop != end || value < least || value > most)
+    wrong(fmt::format("{} takes a whole number from {} to {}, not \"{}\"", option, least, most, text));
+  return value;
+}
+
+bool yes_or_no(Text option, Text text) { return whole(option, text, 0, 1) == 1; }
+
+double seconds(Text option, Text text) {
+  char* rest = nullptr;
+  const double value = std::strtod(text.c_str(), &rest);
+  if (rest == text.c_str() || *rest != '\0' || !(value >= 0) || value > 1e6)
+    wrong(fmt::format("{} takes seconds, not \"{}\"", option, text));
+  return value;
+}
+
+/// The place of `text` among `words`.
+template <class Enum>
+Enum one_of(Text option, Text text, const std::vector<std::string_view>& words) {
+  const auto found = std::find(words.begin(), words.end(), text);
+  if (found == words.end()) {
+    std::string known;
+    for (const std::string_view word : words) known += fmt::format("{}{}", known.empty() ? "" : ", ", word);
+    wrong(fmt::format("{} takes one of {}, not \"{}\".{}", option, known, text, did_you_mean(text, words)));
+  }
+  return static_cast<Enum>(found - words.begin());
+}
+
+std::vector<std::string> list(Text text) {
+  std::vector<std::string> words;
+  std::stringstream stream{text};
+  for (std::string word; std::getline(stream, word, ',');)
+    if (!word.empty()) words.push_back(word);
+  return words;
+}
+
+void for_gpus(Options&, Text option, Text text) {
+  if (text != "0")
+    throw Error{
+        ErrorCode::unsupported,
+        fmt::format("bench: {} {} is about CUDA; buffers here are host memory, only 0 is accepted", option, text)};
+}
+
+void without_effect(Options&, Text option, Text text) { whole(option, text, 0, 1); }
+
+struct Option {
+  char letter;  ///< 0: none
+  std::string_view name;
+  std::string_view value;
+  std::string_view meaning;
+  void (*set)(Options& options, Text option, Text text);
+};
+
+using O = Options;
+
+constexpr Option options_there[] = {
+    {'t', "nthreads", "N", "ranks to start: -t times -g (1)", [](O& o, Text n, Text v) { o.threads = whole(n, v, 1); }},
+    {'g', "ngpus", "N", "the same (1); under a launcher each process is one rank",
+     [](O& o, Text n, Text v) { o.gpus = whole(n, v, 1); }},
+    {'b', "minbytes", "SIZE", "first size, with K, M, G (32M)",
+     [](O& o, Text n, Text v) { o.min_bytes = parse_size(n, v); }},
+    {'e', "maxbytes", "SIZE", "last size (32M)", [](O& o, Text n, Text v) { o.max_bytes = parse_size(n, v); }},
+    {'i', "stepbytes", "SIZE", "from one size to the next (1M)",
+     [](O& o, Text n, Text v) { o.step_bytes = parse_size(n, v); }},
+    {'f', "stepfactor", "N", "or by a factor",
+     [](O& o, Text n, Text v) { o.step_factor = static_cast<std::size_t>(whole(n, v, 1)); }},
+    {'n', "iters", "N", "timed iterations (20)", [](O& o, Text n, Text v) { o.iterations = whole(n, v, 1); }},
+    {'m', "agg_iters", "N", "calls per iteration (1)", [](O& o, Text n, Text v) { o.aggregate = whole(n, v, 1); }},
+    {'w', "warmup_iters", "N", "iterations before, not timed (1)",
+     [](O& o, Text n, Text v) { o.warmup = whole(n, v, 0); }},
+    {'N', "run_cycles", "N", "repetitions of the whole table; 0: for ever (1)",
+     [](O& o, Text n, Text v) { o.cycles = whole(n, v, 0); }},
+    {'p', "parallel_init", "0|1", "accepted, without effect", without_effect},
+    {'c', "check", "N", "verified repetitions per row (1)", [](O& o, Text n, Text v) { o.check = whole(n, v, 0); }},
+    {'o', "op", "OP", "sum prod min max avg mulsum band bor bxor all (sum)", [](O& o, Text, Text v) { o.op = v; }},
+    {'d', "datatype", "TYPE",
+     "int8 uint8 int32 uint32 int64 uint64 half float double bfloat16 int16 uint16 bool complex64 "
+     "complex128 all (float)",
+     [](O& o, Text, Text v) { o.type = v; }},
+    {'r', "root", "RANK", "root, or all (0)",
+     [](O& o, Text n, Text v) { o.root = v == "all" || v == "-1" ? "all" : std::to_string(whole(n, v, 0)); }},
+    {'z', "blocking", "0..3", "1: barrier after each call; 3: after each iteration, not timed (0)",
+     [](O& o, Text n, Text v) { o.blocking = whole(n, v, 0, 3); }},
+    {'y', "stream_null", "0", "CUDA only", for_gpus},
+    {'T', "timeout", "SECONDS", "of each call (the library's)",
+     [](O& o, Text n, Text v) { o.timeout = seconds(n, v); }},
+    {'G', "cudagraph", "0", "CUDA only", for_gpus},
+    {'C', "report_cputime", "0|1", "processor time of the process instead of time",
+     [](O& o, Text n, Text v) { o.cpu_time = yes_or_no(n, v); }},
+    {'S', "report_timestamps", "0|1", "when each row was ready",
+     [](O& o, Text n, Text v) { o.timestamps = yes_or_no(n, v); }},
+    {'J', "output_file", "FILE.json", "write JSON too; an existing file is never overwritten",
+     [](O& o, Text, Text v) { o.output_file = v; }},
+    {'a', "average", "0..3", "time over the ranks: 0 rank 0, 1 mean, 2 min, 3 max (1)",
+     [](O& o, Text n, Text v) { o.average = static_cast<Average>(whole(n, v, 0, 3)); }},
+    {'R', "local_register", "0", "CUDA only", for_gpus},
+    {'x', "cta_policy", "0", "CUDA only", for_gpus},
+    {'D', "device_implementation", "0", "CUDA only", for_gpus},
+    {'V', "device_cta_count", "0", "CUDA only", for_gpus},
+    {'M', "memory", "0|1", "print the memory used", [](O& o, Text n, Text v) { o.memory = yes_or_no(n, v); }},
+    {'u', "unalign", "N", "elements before the first of each buffer (0)",
+     [](O& o, Text n, Text v) { o.unalign = static_cast<std::size_t>(whole(n, v, 0, 1 << 20)); }},
+    {'I', "per_iter_timing", "0|1", "four more columns per placement, from single calls",
+     [](O& o, Text n, Text v) { o.per_iteration = yes_or_no(n, v); }},
+    {'K', "per_iter_skip", "N", "leading iterations left out of them (0)",
+     [](O& o, Text n, Text v) { o.skip = whole(n, v, 0); }},
+};
+
+constexpr Option options_ours[] = {
+    {0, "algo", "NAME", "algorithm, e.g. ring, tree:4 (tutti plan --list)",
+     [](O& o, Text, Text v) { o.algorithm = v; }},
+    {0, "transport", "LIST", "what ranks may talk over: shm,tcp  tcp  ^shm",
+     [](O& o, Text, Text v) { o.transport = v; }},
+    {0, "compare", "A,B,...", "algorithms side by side, interleaved, with the ratio to the best",
+     [](O& o, Text, Text v) { o.compare = list(v); }},
+    {0, "min-time", "SECONDS", "measure at least so long: more iterations than -n",
+     [](O& o, Text n, Text v) { o.min_time = seconds(n, v); }},
+    {0, "max-time", "SECONDS", "measure about so long at most: fewer iterations than -n",
+     [](O& o, Text n, Text v) { o.max_time = seconds(n, v); }},
+    {0, "format", "FORMAT", "table, wide (adds min, p50, p95, p99), csv or json",
+     [](O& o, Text n, Text v) {
+       o.format = one_of<Format>(n, v, {"table", "wide", "csv", "json"});
+     }},
+    {0, "sync", "HOW", "before each single call: barrier, none, or window (a common start time, one host)",
+     [](O& o, Text n, Text v) {
+       o.sync = one_of<Sync>(n, v, {"barrier", "none", "window"});
+     }},
+    {0, "deterministic", "0|1", "results are the left fold in rank order",
+     [](O& o, Text n, Text v) { o.deterministic = yes_or_no(n, v); }},
+    {0, "progress", "WHERE", "how far it is: none, stderr or stdout (what is a terminal)",
+     [](O& o, Text n, Text v) {
+       o.progress = one_of<Progress>(n, v, {"none", "stderr", "stdout"});
+     }},
+};
+
+std::string unified(std::string_view name) {
+  std::string text{name};
+  std::replace(text.begin(), text.end(), '_', '-');
+  return text;
+}
+
+const Option& find_option(std::string_view word) {
+  std::vector<const Option*> all;
+  for (const Option& option : options_there) all.push_back(&option);
+  for (const Option& option : options_ours) all.push_back(&option);
+
+  std::vector<std::string> names;
+  std::vector<const Option*> fitting;
+  for (const Option* option : all) {
+    names.push_back("--" + unified(option->name));
+    const bool is_letter = word.size() == 2 && word[1] != '-' && word[1] == option->letter;
+    if (is_letter || names.back() == word) return *option;
+    if (word.starts_with("--") && names.back().starts_with(word)) fitting.push_back(option);
+  }
+  if (fitting.size() == 1) return *fitting.front();
+  if (fitting.size() > 1)
+    wrong(fmt::format("\"{}\" fits several options, e.g. --{} and --{}", word, unified(fitting[0]->name),
+                      unified(fitting[1]->name)));
+  const std::vector<std::string_view> views{names.begin(), names.end()};
+  wrong(fmt::format("no option \"{}\".{}", word, did_you_mean(word, views)));
+}
+
+/// Takes one option and its value from `words`; `at` ends behind them.
+void take_option(Options& options, const std::vector<std::string>& words, std::size_t& at) {
+  const std::string& word = words[at++];
+  const bool long_name = word.starts_with("--");
+  const std::size_t name_end = long_name ? word.find('=') : 2;
+  const std::string name = long_name ? unified(word.substr(0, name_end)) : word.substr(0, 2);
+  if (name == "-h" || name == "--help") {
+    options.help = true;
+    return;
+  }
+  const Option& option = find_option(name);
+  std::string value;
+  if (name_end < word.size()) {
+    value = word.substr(name_end + (long_name ? 1 : 0));
+  } else if (at < words.size()) {
+    value = words[at++];
+  } else {
+    wrong(fmt::format("{} needs a value: {}", name, option.value));
+  }
+  option.set(options, name, value);
+}
+
+void check_together(Options& o) {
+  if (o.min_bytes > o.max_bytes)
+    wrong(fmt::format("the first size, {}, is above the last, {} (-b, -e)", o.min_bytes, o.max_bytes));
+  if (o.step_factor == 1 && o.step_bytes == 0 && o.min_bytes != o.max_bytes)
+    wrong("steps of 0 bytes never end (-i, -f)");
+  if (o.skip >= o.iterations) wrong(fmt::format("-K {} leaves none of {} iterations (-n)", o.skip, o.iterations));
+  if (o.min_time > 0 && o.max_time > 0 && o.min_time > o.max_time) wrong("--min-time is above --max-time");
+  if (o.compare.size() == 1) wrong("--compare needs two algorithms or more; for one give --algo");
+  if (!o.compare.empty() && !o.algorithm.empty()) wrong("give either --algo or --compare");
+  find_types(o.type);
+  find_ops(o.op);
+}
+
+template <std::size_t size>
+std::string describe(const Option (&options)[size]) {
+  std::string text;
+  for (const Option& option : options) {
+    const std::string letter = option.letter != 0 ? fmt::format("-{},", option.letter) : "   ";
+    text += fmt::format("  {} {:<34} {}\n", letter, fmt::format("--{} {}", option.name, option.value), option.meaning);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::size_t parse_size(const std::string& option, const std::string& text) {
+  char* unit = nullptr;
+  const double number = std::strtod(text.c_str(), &unit);
+  const std::string_view rest{unit};
+  int shift = 0;
+  if (rest == "K" || rest == "k") shift = 10;
+  if (rest == "M" || rest == "m") shift = 20;
+  if (rest == "G" || rest == "g") shift = 30;
+  const bool known_unit = rest.empty() || shift != 0;
+  if (unit == text.c_str() || !known_unit || !(number >= 0) || std::ldexp(number, shift) > 0x1p46)
+    wrong(fmt::format("{} takes a size such as 8, 64K, 32M or 1G, not \"{}\"", option, text));
+  return static_cast<std::size_t>(std::ldexp(number, shift));
+}
+
+std::string help_text() {
+  return "Measures a collective between the ranks that a launcher started, or between -g ranks on this host.\n"
+         "Usage: tutti bench COLLECTIVE [OPTIONS]       (or all_reduce_perf [OPTIONS] and so on)\n\n"
+         "COLLECTIVE: all_reduce all_gather reduce_scatter broadcast reduce alltoall alltoallv gather scatter "
+         "sendrecv\n"
+         "barrier\n\nOptions of nccl-tests (each takes a value):\n" +
+         describe(options_there) + "\nOptions of tutti:\n" + describe(options_ours) +
+         "  -h, --help\n\n"
+         "Examples:\n"
+         "  tutti bench all_reduce -g 4 -b 8 -e 64M -f 4\n"
+         "  tutti bench all_reduce -g 4 -b 8 -e 1M -f 8 --compare ring,tree,double_binary_tree\n"
+         "  tutti run -n 4 tutti bench broadcast -b 1M -e 1M --format wide\n\n"
+         "Exit codes: 0 good, 1 internal, 3 library, 4 timeout, 5 not supported, 6 wrong usage, 7 wrong data or an\n"
+         "average bus bandwidth below 0.9 times TUTTI_TESTS_MIN_BW.\n";
+}
+
+Options parse_options(int argc, const char* const* argv) {
+  const std::string program = argv[0];
+  const std::vector<std::string> words{argv + 1, argv + argc};
+  Options options;
+  std::vector<std::string> collectives;
+  if (program != "bench") collectives.push_back(program);
+  for (std::size_t at = 0; at < words.size();) {
+    if (words[at].size() > 1 && words[at][0] == '-') {
+      take_option(options, words, at);
+    } else {
+      collectives.push_back(words[at++]);
+    }
+  }
+  if (options.help) return options;
+  if (collectives.empty()) wrong("which collective? For example: tutti bench all_reduce -g 4");
+  if (collectives.size() > 1) wrong(fmt::format("one collective at a time, not also \"{}\"", collectives[1]));
+  options.what = find_measured(collectives.front());
+  check_together(options);
+  return options;
+}
+
+}  // namespace tutti::tools::bench

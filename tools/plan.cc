@@ -1,0 +1,249 @@
+// `tutti plan`: the command line. What is shown is made in plan_view.cc.
+
+#include "tools/plan.h"
+
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <fstream>
+#include <limits>
+#include <memory>
+#include <numeric>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/environment.h"
+#include "lib/base/nearest.h"
+#include "tools/exit_codes.h"
+#include "tools/plan_view.h"
+#include "tutti/error.h"
+
+namespace tutti::tools {
+namespace {
+
+using algorithms::Choice;
+using algorithms::Shape;
+
+constexpr std::size_t everything = std::numeric_limits<std::size_t>::max();
+constexpr std::size_t most_steps_unasked = 40;  // of rank 0, when nobody asked for a rank
+constexpr int most_ranks = 4096;                // the largest plans grow with their square
+constexpr int most_ranks_unasked = 8;           // with few steps each
+
+constexpr const char* examples = R"(Examples:
+  tutti plan all_reduce --algo ring -n 4                          what each rank does, step by step
+  tutti plan all_reduce --algo double_binary_tree -n 24 --check   the trees, and the proof
+  tutti plan broadcast --algo tree:4*8 --root 2 -n 9 --rank 2     radix 4, pipeline 8, one rank
+  tutti plan all_reduce -n 8 --bytes 64K --transport shm --explain
+  tutti plan --list)";
+
+struct Options {
+  std::string collective;
+  std::string algorithm;
+  std::string rank;
+  std::string bytes = "1M";
+  std::string transport = "tcp";
+  int ranks = 4;
+  int root = 0;
+  int pipeline = 0;  // 0: not given
+  int radix = 0;
+  bool check = false;
+  bool explain = false;
+  bool list = false;
+  bool json = false;
+};
+
+[[noreturn]] void wrong(const std::string& message) {
+  throw Error(ErrorCode::invalid_argument, "plan: " + message + " (tutti plan --help)");
+}
+
+void declare(CLI::App& app, Options& options) {
+  app.set_help_flag("-h,--help", "Show this help");
+  app.add_option("COLLECTIVE", options.collective, "all_reduce, broadcast, ... (tutti plan --list)");
+  app.add_option("--algo,--algorithm", options.algorithm,
+                 "Name, name:RADIX, name*PIPELINE; without it the tuning table chooses");
+  app.add_option("-n,--ranks", options.ranks, "Number of ranks")->capture_default_str();
+  app.add_option("--root", options.root, "Rank that has the input or gets the result")->capture_default_str();
+  app.add_option("--pipeline", options.pipeline, "Blocks per part: how finely steps may overlap");
+  app.add_option("--radix", options.radix, "Fan-out of trees");
+  app.add_option("--rank", options.rank, "Show the steps of this rank, or of all; without it those of few ranks");
+  app.add_option("--bytes", options.bytes, "Message size that the tuning table is asked for, e.g. 64K")
+      ->capture_default_str();
+  app.add_option("--transport", options.transport, "... and transport: shm, tcp or inproc")->capture_default_str();
+  app.add_flag("--check", options.check, "Prove the plans of all ranks; exit code 1 if they are wrong");
+  app.add_flag("--explain", options.explain, "Why this algorithm, and what the others would cost");
+  app.add_flag("--list", options.list, "All algorithms, or those of COLLECTIVE");
+  app.add_flag("--json", options.json, "For programs");
+  app.footer(examples);
+  app.allow_extras();
+}
+
+/// What CLI11 did not know: an option with a typing error, or a word too many.
+void refuse_extras(const CLI::App& app) {
+  const std::vector<std::string> extras = app.remaining();
+  if (extras.empty()) return;
+  const std::string word = extras[0].substr(0, extras[0].find('='));
+  if (!word.starts_with("-")) wrong(fmt::format("\"{}\" is one word too many", word));
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  const std::vector<std::string_view> views{names.begin(), names.end()};
+  wrong(fmt::format("no option \"{}\".{}", word, did_you_mean(word, views)));
+}
+
+/// "64K": 64 * 1024.
+std::size_t size_of_text(const std::string& text) {
+  std::size_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  const std::string_view unit{stop, static_cast<std::size_t>(end - stop)};
+  constexpr std::string_view units = "KMG";
+  const std::size_t power = unit.size() == 1 ? units.find(unit[0]) : std::string_view::npos;
+  const std::size_t shift = unit.empty() ? 0 : 10 * (power + 1);
+  const bool known = unit.empty() || power != std::string_view::npos;
+  if (error != std::errc{} || !known || value > (everything >> shift))
+    wrong(fmt::format("--bytes takes a size such as 8, 64K, 1M or 2G, not \"{}\"", text));
+  return value << shift;
+}
+
+void check_options(const Options& options) {
+  if (options.ranks < 1 || options.ranks > most_ranks)
+    wrong(fmt::format("-n takes 1 to {} ranks, not {}", most_ranks, options.ranks));
+  if (options.root < 0 || options.root >= options.ranks)
+    wrong(fmt::format("--root {} is outside 0 to {} (-n {})", options.root, options.ranks - 1, options.ranks));
+  constexpr std::string_view transports[] = {"shm", "tcp", "inproc"};
+  if (std::find(std::begin(transports), std::end(transports), options.transport) == std::end(transports))
+    wrong(fmt::format("no transport \"{}\".{} There are shm, tcp and inproc.", options.transport,
+                      did_you_mean(options.transport, transports)));
+}
+
+/// The table that tutti::connect() would use.
+Choice ask_table(const algorithms::Situation& situation, std::string& why) {
+  const std::string path = variable("TUTTI_TUNING_FILE").value_or("");
+  if (path.empty()) return algorithms::TuningTable::builtin().select(situation, &why);
+  std::ifstream file{path};
+  std::ostringstream text;
+  if (!file || !(text << file.rdbuf())) wrong(fmt::format("cannot read the tuning table {}", path));
+  return algorithms::TuningTable::parse(text.str(), path).select(situation, &why);
+}
+
+/// --radix and --pipeline are other ways to write name:RADIX*PIPELINE, and are judged by the same rules.
+Choice choose(const Options& options, Collective collective, std::string& why) {
+  Choice chosen;
+  if (options.algorithm.empty())
+    chosen = ask_table({.collective = collective,
+                        .ranks = options.ranks,
+                        .bytes = size_of_text(options.bytes),
+                        .transport = options.transport},
+                       why);
+  else
+    chosen = algorithms::find(collective, options.algorithm);
+  if (options.radix == 0 && options.pipeline == 0) return chosen;
+  std::string name{chosen.entry->name};
+  if (options.radix != 0 || chosen.entry->has_radix)
+    name += fmt::format(":{}", options.radix != 0 ? options.radix : chosen.radix);
+  if (options.pipeline != 0 || chosen.pipeline != 1)
+    name += fmt::format("*{}", options.pipeline != 0 ? options.pipeline : chosen.pipeline);
+  return algorithms::find(collective, name);
+}
+
+/// Whose steps are shown.
+std::vector<int> ranks_to_show(const Options& options, const View& view) {
+  std::vector<int> all(static_cast<std::size_t>(options.ranks));
+  std::iota(all.begin(), all.end(), 0);
+  if (options.rank == "all") return all;
+  if (!options.rank.empty()) return {view.shape.rank};
+  std::size_t steps = 0;
+  for (const algorithms::Plan& plan : view.plans) steps = std::max(steps, plan.steps.size());
+  const bool few = options.ranks <= most_ranks_unasked && steps <= most_steps_unasked;
+  return few ? all : std::vector<int>{0};
+}
+
+int rank_in_front(const Options& options) {
+  if (options.rank.empty() || options.rank == "all") return 0;
+  int rank = -1;
+  const char* const end = options.rank.data() + options.rank.size();
+  const auto [stop, error] = std::from_chars(options.rank.data(), end, rank);
+  if (error != std::errc{} || stop != end || rank < 0 || rank >= options.ranks)
+    wrong(
+        fmt::format("--rank takes 0 to {} (-n {}) or all, not \"{}\"", options.ranks - 1, options.ranks, options.rank));
+  return rank;
+}
+
+void print_text(const Options& options, const View& view, const std::vector<int>& ranks, const std::string& why) {
+  std::fputs(heading(view).c_str(), stdout);
+  if (!why.empty()) fmt::print("Chosen for {}\n", why);
+  if (options.explain) {
+    if (why.empty()) fmt::print("Chosen by --algo; without it the tuning table is asked.\n");
+    std::fputs(comparison(view, size_of_text(options.bytes)).c_str(), stdout);
+    if (options.check) std::fputs(verdict(view).c_str(), stdout);
+    return;
+  }
+  if (!view.complete()) fmt::print("The plans of all ranks would be too large to look at together.\n");
+  std::fputs(trees(view).c_str(), stdout);
+  const std::size_t at_most = options.rank.empty() ? most_steps_unasked : everything;
+  for (const algorithms::Plan& plan : view.plans)
+    if (std::find(ranks.begin(), ranks.end(), plan.shape.rank) != ranks.end())
+      std::fputs(steps(view, plan, at_most).c_str(), stdout);
+  if (ranks.size() < static_cast<std::size_t>(view.shape.ranks) && options.rank.empty())
+    fmt::print("\nThe other ranks: --rank R, or --rank all.\n");
+  if (options.check || (view.complete() && !view.verdict.ok()))
+    std::fputs(verdict(view).c_str(), stdout);
+  else if (view.complete())
+    fmt::print("\nAll ranks together: {}", figures(view));
+}
+
+int show(const Options& options) {
+  const Collective collective = algorithms::find_collective(options.collective);
+  check_options(options);
+  std::string why;
+  const Choice choice = choose(options, collective, why);
+  const View view = make_view(collective, choice,
+                              {rank_in_front(options), options.ranks, options.root, choice.pipeline, choice.radix});
+  if (!view.complete() && (options.check || options.rank == "all"))
+    wrong(fmt::format("the plans of {} ranks would be too large to look at together; take fewer ranks, or --rank R",
+                      options.ranks));
+  const std::vector<int> ranks = ranks_to_show(options, view);
+  if (options.json)
+    std::fputs(to_json(view, ranks, why).c_str(), stdout);
+  else
+    print_text(options, view, ranks, why);
+  return view.complete() && !view.verdict.ok() ? exit_internal : exit_success;
+}
+
+int show_list(const Options& options) {
+  std::vector<Collective> collectives;
+  if (!options.collective.empty()) {
+    collectives.push_back(algorithms::find_collective(options.collective));
+  } else {
+    for (int i = 0; i < collective_count; ++i) collectives.push_back(static_cast<Collective>(i));
+  }
+  std::fputs((options.json ? list_as_json(collectives) : list(collectives)).c_str(), stdout);
+  return exit_success;
+}
+
+}  // namespace
+
+int plan_main(int argc, char** argv) {
+  Options options;
+  CLI::App app{"Shows, proves and explains what each rank does.\nUsage: tutti plan COLLECTIVE [OPTIONS]"};
+  declare(app, options);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    std::fputs(app.help().c_str(), stdout);
+    return exit_success;
+  } catch (const CLI::ParseError& error) {
+    wrong(error.what());
+  }
+  refuse_extras(app);
+  if (options.list) return show_list(options);
+  if (options.collective.empty()) wrong("which collective? For example: tutti plan all_reduce --algo ring");
+  return show(options);
+}
+
+}  // namespace tutti::tools

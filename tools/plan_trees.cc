@@ -1,0 +1,143 @@
+// Trees, read off the messages: who gets block b from whom. Nothing here knows how any algorithm builds its tree.
+//
+// A message spreads when it brings a finished block to whoever wants it, and collects when it brings something that is
+// still to be reduced, or is on its way to the root. Spreading messages lead from parent to child, collecting ones from
+// child to parent. If each rank but one has one parent, and the root leads to all, it is a tree.
+
+#include "tools/plan_trees.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+namespace tutti::tools {
+namespace {
+
+using algorithms::Blocks;
+using algorithms::Buffer;
+using algorithms::Plan;
+using algorithms::Step;
+using algorithms::Verb;
+
+std::size_t index(int i) { return static_cast<std::size_t>(i); }
+
+using Edges = std::set<std::pair<int, int>>;  // parent and child
+
+struct Flow {
+  Edges down;  // spreading messages
+  Edges up;    // collecting messages, turned round
+};
+
+bool receives(const Step& step) { return step.verb == Verb::recv || step.verb == Verb::recv_reduce; }
+
+bool collects(Collective collective, const Step& step) {
+  switch (collective) {
+    case Collective::reduce:
+    case Collective::gather:
+      return true;
+    case Collective::all_reduce:
+      return step.verb == Verb::recv_reduce || step.dst.buffer == Buffer::scratch;
+    case Collective::barrier:
+      return step.verb == Verb::recv_reduce;
+    default:
+      return false;
+  }
+}
+
+/// Blocks that go only part of the way do not show the tree alone; nor do the tokens of a barrier, which are no blocks.
+bool as_one(Collective collective) {
+  return collective == Collective::scatter || collective == Collective::gather || collective == Collective::barrier;
+}
+
+std::vector<Flow> find_flows(Collective collective, const std::vector<Plan>& plans) {
+  const bool one = as_one(collective);
+  std::vector<Flow> flows(one ? 1 : plans.size() * index(plans[0].shape.pipeline));
+  for (const Plan& plan : plans)
+    for (const Step& step : plan.steps) {
+      if (!receives(step)) continue;
+      const int rank = plan.shape.rank;
+      for (int i = 0; i < step.dst.count; ++i) {
+        int block = step.dst.first + i;
+        if (step.dst.buffer == Buffer::scratch) block = plan.scratch_like[index(block)];
+        Flow& flow = flows[one ? 0 : index(block)];
+        if (collects(collective, step)) {
+          flow.up.emplace(rank, step.peer);
+        } else {
+          flow.down.emplace(step.peer, rank);
+        }
+      }
+    }
+  return flows;
+}
+
+/// Fills in root and children; false when the edges are no tree over all ranks.
+bool grow(const Edges& edges, int ranks, Tree& tree) {
+  if (edges.size() + 1 != index(ranks)) return false;
+  std::vector<bool> has_parent(index(ranks), false);
+  tree.children.assign(index(ranks), {});
+  for (const auto& [parent, child] : edges) {
+    if (has_parent[index(child)]) return false;
+    has_parent[index(child)] = true;
+    tree.children[index(parent)].push_back(child);
+  }
+  tree.root = static_cast<int>(std::find(has_parent.begin(), has_parent.end(), false) - has_parent.begin());
+  std::vector<int> reached{tree.root};
+  for (std::size_t i = 0; i < reached.size(); ++i)
+    reached.insert(reached.end(), tree.children[index(reached[i])].begin(), tree.children[index(reached[i])].end());
+  return reached.size() == index(ranks);
+}
+
+void draw_below(const Tree& tree, int rank, const std::string& margin, std::string& text) {
+  text += std::to_string(rank) + "\n";
+  const std::vector<int>& children = tree.children[index(rank)];
+  for (const int child : children) {
+    const bool last = child == children.back();
+    text += margin + (last ? "`- " : "|- ");
+    draw_below(tree, child, margin + (last ? "   " : "|  "), text);
+  }
+}
+
+}  // namespace
+
+std::vector<Tree> find_trees(Collective collective, const std::vector<Plan>& plans, std::size_t at_most) {
+  const int ranks = static_cast<int>(plans.size());
+  std::vector<Tree> trees;
+  if (ranks < 2) return trees;
+  const std::vector<Flow> flows = find_flows(collective, plans);
+  for (std::size_t block = 0; block < flows.size(); ++block) {
+    const Flow& flow = flows[block];
+    Tree tree;
+    if (!grow(flow.down.empty() ? flow.up : flow.down, ranks, tree)) return {};
+    tree.up_and_down = !flow.down.empty() && flow.up == flow.down;
+    if (!flow.down.empty() && !flow.up.empty() && !tree.up_and_down) return {};
+    const auto known = std::find_if(trees.begin(), trees.end(), [&](const Tree& other) {
+      return other.root == tree.root && other.children == tree.children && other.up_and_down == tree.up_and_down;
+    });
+    Tree& found = known != trees.end() ? *known : trees.emplace_back(std::move(tree));
+    if (trees.size() > at_most) return {};
+    if (!as_one(collective)) found.blocks.push_back(static_cast<int>(block));
+  }
+  return trees;
+}
+
+std::string draw(const Tree& tree) {
+  std::string text = "  ";
+  draw_below(tree, tree.root, "  ", text);
+  return text;
+}
+
+std::string compress(const std::vector<int>& ascending) {
+  std::string text;
+  for (std::size_t i = 0; i < ascending.size();) {
+    std::size_t last = i;
+    while (last + 1 < ascending.size() && ascending[last + 1] == ascending[last] + 1) ++last;
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", ascending[i]);
+    if (last > i) text += fmt::format("-{}", ascending[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+}  // namespace tutti::tools

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "algorithms/catalogue.h"
+#include "algorithms/check.h"
+#include "algorithms/plan.h"
+#include "algorithms/select.h"
+
+namespace tutti::tools {
+
+/// What `tutti plan` shows.
+struct View {
+  Collective collective{};
+  algorithms::Choice choice;
+  algorithms::Shape shape;               ///< of the rank in front
+  std::vector<algorithms::Plan> plans;   ///< of all ranks; of `shape.rank` alone when all would be too much
+  std::vector<std::vector<int>> rounds;  ///< per plan and step; empty when unknown
+  algorithms::Verdict verdict;           ///< of all ranks, if they are here
+  bool complete() const { return plans.size() == static_cast<std::size_t>(shape.ranks); }
+  algorithms::Claims claims() const { return {choice.entry->equal_parts, choice.entry->rank_order}; }
+};
+
+/// Builds and checks the plans of all ranks, or only the one of `shape.rank` where all would take minutes.
+View make_view(Collective collective, const algorithms::Choice& choice, const algorithms::Shape& shape);
+
+std::string heading(const View& view);
+/// The trees, if the messages form few and small ones; otherwise nothing.
+std::string trees(const View& view);
+/// One rank's steps, a line each, the first `at_most` of them.
+std::string steps(const View& view, const algorithms::Plan& plan, std::size_t at_most);
+std::string figures(const View& view);
+std::string verdict(const View& view);
+
+/// What all algorithms of the collective would cost, beside the one that was chosen.
+std::string comparison(const View& view, std::size_t bytes);
+
+/// The catalogue, or one collective of it.
+std::string list(const std::vector<Collective>& collectives);
+
+std::string to_json(const View& view, const std::vector<int>& ranks, const std::string& why);
+std::string list_as_json(const std::vector<Collective>& collectives);
+
+}  // namespace tutti::tools
