@@ -1,0 +1,129 @@
+// Does the checker notice? Every algorithm's plans are changed in all the small ways there are, one at a time. A change
+// that the checker lets pass must not have changed the meaning, and that is shown without it: the plan is the same, or
+// the same up to names, or the order that was taken out follows from the rest, or the plans still do what their
+// collective promises when they are run with numbers.
+
+#include <doctest/doctest.h>
+
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "algorithms/catalogue.h"
+#include "algorithms/check.h"
+#include "tests/algorithms/mutants.h"
+#include "tests/algorithms/rehearsal.h"
+
+namespace tutti::algorithms::testing {
+namespace {
+
+struct Tally {
+  std::size_t mutants = 0;
+  std::size_t caught = 0;
+  std::size_t identical = 0;
+  std::size_t renamed = 0;
+  std::size_t implied = 0;
+  std::size_t rehearsed = 0;
+  std::size_t second_opinions = 0;  // rehearsals of mutants that were caught
+  std::size_t agreed = 0;
+  std::size_t equivalent() const { return identical + renamed + implied + rehearsed; }
+};
+
+Claims claims_of(const Entry& entry) { return {entry.equal_parts, entry.rank_order}; }
+
+std::vector<Plan> build_all(const Entry& entry, Shape shape) {
+  std::vector<Plan> plans;
+  for (shape.rank = 0; shape.rank < shape.ranks; ++shape.rank) plans.push_back(entry.build(shape));
+  return plans;
+}
+
+/// Why a mutant that passed is right after all; empty if it is not. `plans` are those with the mutant among them.
+std::string trouble_with(const Entry& entry, const std::vector<Plan>& plans, const Mutation& mutation,
+                         const Plan& original, const Verdict& verdict, Tally& tally) {
+  const Plan& mutant = plans[static_cast<std::size_t>(mutation.rank)];
+  if (same(mutant, original)) {
+    ++tally.identical;
+  } else if (mutation.kind == Mutation::Kind::swap && same_but_for_names(original, mutant, mutation.step)) {
+    ++tally.renamed;
+  } else if (edge_is_implied(mutation, original, mutant)) {
+    ++tally.implied;
+  } else {
+    const std::string trouble = rehearse_often(entry.collective, claims_of(entry), plans, verdict.slots);
+    if (!trouble.empty()) return trouble;
+    ++tally.rehearsed;
+  }
+  return {};
+}
+
+void try_mutants(const Entry& entry, const Shape& shape, Tally& tally) {
+  std::vector<Plan> plans = build_all(entry, shape);
+  std::vector<Mutation> mutations;
+  for (const Plan& plan : plans) {
+    const std::vector<Mutation> more = all_mutations(plan);
+    mutations.insert(mutations.end(), more.begin(), more.end());
+  }
+  for (const Mutation& mutation : mutations) {
+    const Plan original = plans[static_cast<std::size_t>(mutation.rank)];
+    const auto mutant = apply(mutation, entry.collective, original);
+    if (!mutant) continue;
+    ++tally.mutants;
+    plans[static_cast<std::size_t>(mutation.rank)] = *mutant;
+    const Verdict verdict = check(entry.collective, plans, claims_of(entry));
+    if (!verdict.ok()) {
+      if (tally.caught++ % 10 == 0) {
+        ++tally.second_opinions;
+        if (!rehearse_often(entry.collective, claims_of(entry), plans, 1).empty()) ++tally.agreed;
+      }
+    } else {
+      const std::string trouble = trouble_with(entry, plans, mutation, original, verdict, tally);
+      INFO(name_of(entry.collective), " ", std::string(entry.name), " with ", shape.ranks, " ranks, root ", shape.root,
+           ", pipeline ", shape.pipeline, ", radix ", shape.radix, ": ", to_string(mutation));
+      CHECK_MESSAGE(trouble.empty(), trouble, ", but the checker let it pass");
+    }
+    plans[static_cast<std::size_t>(mutation.rank)] = original;
+  }
+}
+
+TEST_CASE("a plan's order follows from its list of steps alone") {
+  for (const Entry& entry : catalogue())
+    for (int ranks = 1; ranks <= 9; ++ranks)
+      for (const Plan& plan : build_all(entry, {0, ranks, ranks / 2, 2, 3})) {
+        INFO(name_of(entry.collective), " ", std::string(entry.name), " rank ", plan.shape.rank, " of ", ranks);
+        CHECK(same(rebuild(entry.collective, plan, plan.steps), plan));
+      }
+}
+
+TEST_CASE("what the checker proves also comes out when plans are run with numbers, with one slot less it does not") {
+  for (const Entry& entry : catalogue())
+    for (int ranks = 1; ranks <= 9; ++ranks) {
+      const std::vector<Plan> plans = build_all(entry, {0, ranks, ranks - 1, entry.has_pipeline ? 2 : 1, 3});
+      const Verdict verdict = check(entry.collective, plans, claims_of(entry));
+      INFO(name_of(entry.collective), " ", std::string(entry.name), " with ", ranks, " ranks");
+      REQUIRE(verdict.ok());
+      CHECK(rehearse_often(entry.collective, claims_of(entry), plans, verdict.slots) == "");
+      if (verdict.messages > 0)
+        CHECK(rehearse({entry.collective, claims_of(entry), verdict.slots - 1}, plans, 1) != "");
+    }
+}
+
+TEST_CASE("the checker catches every change that matters") {
+  Tally tally;
+  for (const Entry& entry : catalogue())
+    for (const int ranks : {2, 3, 4, 5, 7, 8}) {
+      try_mutants(entry, {0, ranks, 0, 1, 2}, tally);
+      try_mutants(entry, {0, ranks, ranks - 1, entry.has_pipeline ? 2 : 1, entry.has_radix ? 3 : 2}, tally);
+    }
+  std::printf(
+      "%zu mutants, %zu caught, %zu shown equivalent (%zu identical, %zu but for names, %zu implied, %zu run)\n",
+      tally.mutants, tally.caught, tally.equivalent(), tally.identical, tally.renamed, tally.implied, tally.rehearsed);
+  std::printf("of %zu caught mutants that were run with numbers, %zu failed there too\n", tally.second_opinions,
+              tally.agreed);
+  CHECK(tally.caught + tally.equivalent() == tally.mutants);
+  CHECK(tally.caught > tally.mutants / 2);
+  // What a rehearsal lets pass means little unless it finds fault with most of what the checker does. (It does not see
+  // a rank touch what it does not have, nor each race.)
+  CHECK(tally.agreed > tally.second_opinions * 9 / 10);
+}
+
+}  // namespace
+}  // namespace tutti::algorithms::testing

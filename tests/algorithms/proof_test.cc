@@ -1,0 +1,109 @@
+// Proves every algorithm of the catalogue: a new one is covered by being there.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <random>
+#include <set>
+#include <string>
+#include <tuple>
+
+#include "algorithms/catalogue.h"
+#include "algorithms/check.h"
+#include "algorithms/select.h"
+#include "tests/algorithms/hand_made.h"
+
+namespace tutti::algorithms::testing {
+namespace {
+
+using enum Collective;
+
+bool has_root(Collective collective) {
+  return collective == broadcast || collective == reduce || collective == scatter || collective == gather;
+}
+
+void prove(const Entry& entry, const Shape& shape, std::size_t& proved) {
+  const Verdict verdict = check(entry, shape.ranks, shape.root, shape.pipeline, shape.radix);
+  ++proved;
+  if (verdict.ok()) return;
+  FAIL_CHECK(name_of(entry.collective), " ", std::string(entry.name), " with ", shape.ranks, " ranks, root ",
+             shape.root, ", pipeline ", shape.pipeline, ", radix ", shape.radix, ":\n", problems(verdict));
+}
+
+TEST_CASE("every algorithm without a root is right for 1 to 64 ranks") {
+  std::size_t proved = 0;
+  for (const Entry& entry : catalogue())
+    for (int ranks = 1; ranks <= 64; ++ranks)
+      if (!has_root(entry.collective)) prove(entry, {0, ranks}, proved);
+  std::printf("%zu shapes proved, 1 to 64 ranks\n", proved);
+}
+
+void prove_for_every_root(Collective collective) {
+  std::size_t proved = 0;
+  for (const Entry& entry : catalogue(collective))
+    for (int ranks = 1; ranks <= 64; ++ranks)
+      for (int root = 0; root < ranks; ++root) prove(entry, {0, ranks, root}, proved);
+  std::printf("%zu shapes proved, %s, 1 to 64 ranks, every root\n", proved, name_of(collective));
+}
+
+TEST_CASE("every broadcast is right for 1 to 64 ranks and every root") { prove_for_every_root(broadcast); }
+TEST_CASE("every reduce is right for 1 to 64 ranks and every root") { prove_for_every_root(reduce); }
+TEST_CASE("every scatter is right for 1 to 64 ranks and every root") { prove_for_every_root(scatter); }
+TEST_CASE("every gather is right for 1 to 64 ranks and every root") { prove_for_every_root(gather); }
+
+TEST_CASE("every algorithm is right with pipelines and radices, also those it does not ask for") {
+  std::size_t proved = 0;
+  for (const Entry& entry : catalogue())
+    for (int ranks = 1; ranks <= 17; ++ranks)
+      for (const int pipeline : {1, 2, 3, 5})
+        for (const int radix : {2, 3, 4, 5, 8})
+          for (const int root : {0, ranks / 2, ranks - 1})
+            if ((entry.has_radix || radix == 2) && (has_root(entry.collective) || root == 0))
+              prove(entry, {0, ranks, root, pipeline, radix}, proved);
+  std::printf("%zu shapes proved, with pipelines and radices\n", proved);
+}
+
+TEST_CASE("every choice of the built-in tuning table is right") {
+  std::set<std::tuple<Collective, std::string, int>> seen;
+  std::size_t proved = 0;
+  for (int which = 0; which < collective_count; ++which)
+    for (const int ranks : {2, 3, 5, 8, 9, 17, 24, 33})
+      for (const char* transport : {"tcp", "shm", "inproc"})
+        for (std::size_t bytes = 1; bytes <= std::size_t{1} << 32; bytes *= 4)
+          for (const bool rank_order : {false, true}) {
+            const auto collective = static_cast<Collective>(which);
+            const Choice choice =
+                TuningTable::builtin().select({collective, ranks, bytes, transport, false, true, rank_order});
+            if (!seen.emplace(collective, to_string(choice), ranks).second) continue;
+            prove(*choice.entry, {0, ranks, ranks / 2, choice.pipeline, choice.radix}, proved);
+          }
+  std::printf("%zu shapes proved, chosen by the tuning table\n", proved);
+}
+
+/// Blocks that all plans touch together, roughly.
+std::size_t weight(const Entry& entry, const Shape& shape) {
+  const Plan plan = entry.build(shape);
+  std::size_t blocks = plan.scratch_like.size();
+  for (const Step& step : plan.steps) blocks += static_cast<std::size_t>(step.dst.count + step.left.count);
+  return blocks * static_cast<std::size_t>(shape.ranks);
+}
+
+TEST_CASE("every algorithm is right for random shapes of up to 300 ranks") {
+  std::size_t proved = 0;
+  int largest = 0;
+  std::mt19937 random(2024);
+  const auto draw = [&](int from, int to) { return std::uniform_int_distribution<int>{from, to}(random); };
+  for (const Entry& entry : catalogue())
+    for (int i = 0; i < 6; ++i) {
+      Shape shape{0, draw(65, 300), 0, draw(1, 3), draw(2, 8)};
+      while (weight(entry, shape) > 1'000'000) shape.pipeline > 1 ? --shape.pipeline : shape.ranks -= shape.ranks / 6;
+      if (has_root(entry.collective)) shape.root = draw(0, shape.ranks - 1);
+      largest = std::max(largest, shape.ranks);
+      prove(entry, shape, proved);
+    }
+  std::printf("%zu shapes proved, up to %d ranks\n", proved, largest);
+}
+
+}  // namespace
+}  // namespace tutti::algorithms::testing

@@ -1,0 +1,153 @@
+// The tuning table: what it chooses, and what it says to a wrong line.
+
+#include "algorithms/select.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+#include <vector>
+
+#include "tutti/error.h"
+#include "tutti/types.h"
+
+namespace tutti::algorithms {
+namespace {
+
+std::string chosen(const TuningTable& table, const Situation& situation) { return to_string(table.select(situation)); }
+
+Situation all_reduce_of(std::size_t bytes, int ranks, std::string_view transport) {
+  return {.collective = Collective::all_reduce, .ranks = ranks, .bytes = bytes, .transport = transport};
+}
+
+bool contains(const std::string& text, const std::string& piece) { return text.find(piece) != std::string::npos; }
+
+TEST_CASE("the first line that matches wins, and both ends of a range belong to it") {
+  const TuningTable table = TuningTable::parse(
+      "# comment\n"
+      "all_reduce shm 2-8 0-4K doubling  # behind a line, too\n"
+      "\n"
+      "  all_reduce\t* 9- 4K-1M tree:4*2\r\n"
+      "all_reduce tcp 3 * chain*3\n"
+      "all_reduce * * 2G- double_binary_tree\n"
+      "all_reduce * * * circulant",
+      "mine.table");
+  CHECK(chosen(table, all_reduce_of(0, 2, "shm")) == "doubling");
+  CHECK(chosen(table, all_reduce_of(4096, 8, "shm")) == "doubling");
+  CHECK(chosen(table, all_reduce_of(4097, 8, "shm")) == "circulant");
+  CHECK(chosen(table, all_reduce_of(1, 1, "shm")) == "circulant");
+  CHECK(chosen(table, all_reduce_of(1, 9, "shm")) == "circulant");
+  CHECK(chosen(table, all_reduce_of(4096, 9, "tcp")) == "tree:4*2");
+  CHECK(chosen(table, all_reduce_of(1 << 20, 24576, "shm")) == "tree:4*2");
+  CHECK(chosen(table, all_reduce_of((1 << 20) + 1, 9, "shm")) == "circulant");
+  CHECK(chosen(table, all_reduce_of(77, 3, "tcp")) == "chain*3");
+  CHECK(chosen(table, all_reduce_of(std::size_t{2} << 30, 4, "tcp")) == "double_binary_tree");
+}
+
+TEST_CASE("a line for oversubscribed hosts holds only there") {
+  const TuningTable table = TuningTable::parse("all_reduce * * * direct oversubscribed\nall_reduce * * * chain", "t");
+  Situation situation = all_reduce_of(8, 4, "shm");
+  CHECK(chosen(table, situation) == "chain");
+  situation.oversubscribed = true;
+  CHECK(chosen(table, situation) == "direct");
+}
+
+TEST_CASE("a line whose algorithm does not serve the call is passed over") {
+  const TuningTable table = TuningTable::parse(
+      "all_to_all * * * bruck\nall_to_all * * * direct\n"
+      "all_reduce * * * ring\nall_reduce * * * direct_two_shot\nall_gather * * * bruck",
+      "t");
+  CHECK(chosen(table, {.collective = Collective::all_to_all, .ranks = 4}) == "bruck");
+  CHECK(chosen(table, {.collective = Collective::all_to_all, .ranks = 4, .equal_parts = false}) == "direct");
+  CHECK(chosen(table, {.collective = Collective::all_reduce, .ranks = 4, .rank_order = true}) == "direct_two_shot");
+  CHECK(chosen(table, {.collective = Collective::all_gather, .ranks = 4, .rank_order = true}) == "bruck");
+}
+
+TEST_CASE("without a line the first algorithm that fits is taken") {
+  const TuningTable table = TuningTable::parse("", "empty.table");
+  std::string why;
+  CHECK(table.select({.collective = Collective::all_reduce, .ranks = 4}, &why).entry->name ==
+        catalogue(Collective::all_reduce).front().name);
+  CHECK(contains(why, "no line of empty.table"));
+  CHECK(table.select({.collective = Collective::reduce, .ranks = 4, .rank_order = true}).entry->rank_order);
+}
+
+TEST_CASE("the reason names call, choice, line and text") {
+  const TuningTable table = TuningTable::parse("# nothing\nall_reduce  tcp 2-8   * ring*4", "mine.table");
+  std::string why;
+  (void)table.select(all_reduce_of(4096, 8, "tcp"), &why);
+  CHECK(why == "all_reduce of 4096 bytes over 8 ranks by tcp: ring*4, by mine.table:2: all_reduce tcp 2-8 * ring*4");
+}
+
+TEST_CASE("a wrong line is refused with file, line and what is wrong") {
+  struct Case {
+    const char* line;
+    const char* reason;
+  };
+  for (const Case& wrong : std::vector<Case>{
+           {"all_reduce tcp 2-8 *", "expected \"collective transport ranks bytes algorithm\""},
+           {"all_reduce tcp 2-8 * ring oversubscribed really", "found 7 words"},
+           {"all_reduce tcp 2-8 * ring crowded", "the sixth word can only be \"oversubscribed\", not \"crowded\""},
+           {"allreduce tcp 2-8 * ring", "Did you mean \"all_reduce\"?"},
+           {"all_reduce tpc 2-8 * ring", "Did you mean \"tcp\"?"},
+           {"all_reduce tcp 8-2 * ring", "column ranks: \"8-2\" ends before it begins"},
+           {"all_reduce tcp -8 * ring", "column ranks must be"},
+           {"all_reduce tcp x * ring", "column ranks must be"},
+           {"all_reduce tcp * 4KB ring", "column bytes must be"},
+           {"all_reduce tcp * 1-4k ring", "not \"1-4k\""},
+           {"all_reduce tcp * 1--4 ring", "column bytes must be"},
+           {"all_reduce tcp * 0-99999999999G ring", "\"99999999999G\" is too large"},
+           {"all_reduce tcp * 0-99999999999999999999 ring", "column bytes must be"},
+           {"all_reduce tcp * * rang", "Did you mean \"ring\"?"},
+           {"all_reduce tcp * * tree:1", "radix after ':' must be a number from 2"},
+           {"all_reduce tcp * * circulant*4", "gains nothing from a pipeline"},
+       }) {
+    CAPTURE(std::string{wrong.line});
+    try {
+      (void)TuningTable::parse("# first\n\n" + std::string{wrong.line} + "\n", "my.table");
+      FAIL_CHECK("accepted");
+    } catch (const Error& error) {
+      const std::string text = error.what();
+      CAPTURE(text);
+      CHECK(error.code() == ErrorCode::invalid_argument);
+      CHECK(text.rfind("my.table:3: ", 0) == 0);
+      CHECK(contains(text, wrong.reason));
+    }
+  }
+}
+
+TEST_CASE("the built-in table has a line for every call of two ranks or more") {
+  for (int i = 0; i < collective_count; ++i)
+    for (const std::string_view transport : {"shm", "tcp", "inproc"})
+      for (const int ranks : {2, 3, 8, 9, 16, 17, 64, 65, 300, 24576})
+        for (const std::size_t bytes :
+             {std::size_t{0}, std::size_t{8}, std::size_t{4097}, std::size_t{1} << 20, std::size_t{1} << 40})
+          for (const int flags : {0, 1, 2, 3, 4, 5, 6, 7}) {
+            const Situation situation{.collective = static_cast<Collective>(i),
+                                      .ranks = ranks,
+                                      .bytes = bytes,
+                                      .transport = transport,
+                                      .oversubscribed = (flags & 1) != 0,
+                                      .equal_parts = (flags & 2) != 0,
+                                      .rank_order = (flags & 4) != 0};
+            std::string why;
+            const Choice choice = TuningTable::builtin().select(situation, &why);
+            CAPTURE(why);
+            REQUIRE(contains(why, "tuning_table.inc:"));
+            REQUIRE(choice.entry->collective == situation.collective);
+            const bool serves = situation.equal_parts || !choice.entry->equal_parts;
+            REQUIRE(serves);
+            const bool reduces = situation.collective == Collective::all_reduce ||
+                                 situation.collective == Collective::reduce ||
+                                 situation.collective == Collective::reduce_scatter;
+            const bool ordered = !situation.rank_order || !reduces || choice.entry->rank_order;
+            REQUIRE(ordered);
+          }
+}
+
+TEST_CASE("one rank alone is served, too") {
+  for (int i = 0; i < collective_count; ++i)
+    CHECK(TuningTable::builtin().select({.collective = static_cast<Collective>(i)}).entry != nullptr);
+}
+
+}  // namespace
+}  // namespace tutti::algorithms

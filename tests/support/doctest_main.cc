@@ -1,0 +1,100 @@
+// The main function of every test program, with a watchdog: a test that hangs is named and ends its program, so that
+// no wait in a broken build lasts for ever. WATCHDOG_SECONDS changes the patience (sanitizers need more); 0 is none.
+#define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <string>
+#include <thread>
+
+namespace {
+
+std::chrono::seconds patience() {
+  const char* seconds = std::getenv("WATCHDOG_SECONDS");
+  return std::chrono::seconds(seconds != nullptr ? std::atoi(seconds) : 120);
+}
+
+/// Children of a hung test would outlive it.
+void kill_children() {
+  std::error_code ignored;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", ignored)) {
+    std::ifstream children(task.path() / "children");
+    for (pid_t child = 0; children >> child;) ::kill(child, SIGKILL);
+  }
+}
+
+class Watchdog : public doctest::IReporter {
+ public:
+  explicit Watchdog(const doctest::ContextOptions& /*options*/) {}
+  ~Watchdog() override { stop(); }
+
+  void test_run_start() override {
+    if (patience().count() > 0) thread_ = std::thread([this] { watch(); });
+  }
+  void test_run_end(const doctest::TestRunStats& /*stats*/) override { stop(); }
+  void test_case_start(const doctest::TestCaseData& test) override {
+    enter(std::string(test.m_file.c_str()) + ":" + std::to_string(test.m_line) + ": " + test.m_name);
+  }
+  void test_case_end(const doctest::CurrentTestCaseStats& /*stats*/) override { enter({}); }
+
+  void report_query(const doctest::QueryData& /*data*/) override {}
+  void test_case_reenter(const doctest::TestCaseData& /*test*/) override {}
+  void test_case_exception(const doctest::TestCaseException& /*exception*/) override {}
+  void subcase_start(const doctest::SubcaseSignature& /*subcase*/) override {}
+  void subcase_end() override {}
+  void log_assert(const doctest::AssertData& /*data*/) override {}
+  void log_message(const doctest::MessageData& /*data*/) override {}
+  void test_case_skipped(const doctest::TestCaseData& /*test*/) override {}
+
+ private:
+  void enter(std::string running) {
+    const std::lock_guard lock(mutex_);
+    running_ = std::move(running);
+    ++generation_;
+    changed_.notify_one();
+  }
+
+  void stop() {
+    {
+      const std::lock_guard lock(mutex_);
+      stopping_ = true;
+      changed_.notify_one();
+    }
+    if (thread_.joinable()) thread_.join();
+  }
+
+  void watch() {
+    std::unique_lock lock(mutex_);
+    while (!stopping_) {
+      const auto seen = generation_;
+      const auto moved_on = [&] { return stopping_ || generation_ != seen; };
+      if (running_.empty()) {
+        changed_.wait(lock, moved_on);
+      } else if (!changed_.wait_for(lock, patience(), moved_on)) {
+        std::fprintf(stderr, "watchdog: still running after %lld s, giving up: %s\n",
+                     static_cast<long long>(patience().count()), running_.c_str());
+        kill_children();
+        std::signal(SIGABRT, SIG_DFL);  // doctest's own handler would come back to this object
+        std::abort();
+      }
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::string running_;
+  unsigned generation_ = 0;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace
+
+REGISTER_LISTENER("watchdog", 0, Watchdog);

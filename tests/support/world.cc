@@ -1,0 +1,86 @@
+#include "tests/support/world.h"
+
+#include <exception>
+#include <memory>
+#include <stdexcept>
+#include <thread>
+
+#include "lib/communicator_state.h"
+#include "lib/mesh.h"
+#include "transport/inproc.h"
+
+namespace tutti::testing {
+namespace {
+
+Communicator join(const WorldOptions& options, int rank, const std::shared_ptr<Store>& store,
+                  const std::shared_ptr<transport::InprocHub>& hub) {
+  auto context = std::make_shared<detail::Context>();
+  context->timeout = options.timeout;
+  context->deterministic = options.deterministic;
+  context->default_algorithms = options.algorithms;
+  context->tuning = {&algorithms::TuningTable::builtin(), [](const auto*) {}};
+  context->kernels = &compute::choose_table(options.isa);
+  detail::join_mesh(*context, {.rank = rank,
+                               .size = options.ranks,
+                               .store = store,
+                               .shm = options.kind != Kind::tcp,
+                               .tcp = options.kind != Kind::shm,
+                               .inproc = options.kind == Kind::inproc ? hub : nullptr,
+                               .domain = options.kind == Kind::mixed && rank % 2 == 1 ? "odd" : "even",
+                               .deadline = detail::Clock::now() + options.timeout});
+  return detail::world(std::move(context));
+}
+
+}  // namespace
+
+const char* name_of(Kind kind) {
+  switch (kind) {
+    case Kind::inproc:
+      return "inproc";
+    case Kind::shm:
+      return "shm";
+    case Kind::tcp:
+      return "tcp";
+    case Kind::mixed:
+      return "mixed";
+  }
+  return "?";
+}
+
+void run_ranks(const WorldOptions& options, const std::function<void(Communicator&)>& body) {
+  const auto store = memory_store();
+  const auto hub = std::make_shared<transport::InprocHub>(options.ranks);
+  std::vector<std::exception_ptr> failures(static_cast<std::size_t>(options.ranks));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < options.ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        Communicator comm = join(options, rank, store, hub);
+        body(comm);
+      } catch (...) {
+        failures[static_cast<std::size_t>(rank)] = std::current_exception();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (std::size_t rank = 0; rank < failures.size(); ++rank) {
+    if (!failures[rank]) continue;
+    try {
+      std::rethrow_exception(failures[rank]);
+    } catch (const std::exception& failure) {
+      throw std::runtime_error("rank " + std::to_string(rank) + ": " + failure.what());
+    }
+  }
+}
+
+std::string error_of(const std::function<void()>& call, ErrorCode* code) {
+  try {
+    call();
+  } catch (const Error& error) {
+    if (code) *code = error.code();
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace tutti::testing

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tutti/tutti.h"
+
+namespace tutti::testing {
+
+/// What the ranks of a test talk over. All ranks are threads of this process, but shm and tcp are the real ones.
+enum class Kind { inproc, shm, tcp, mixed };  // mixed: even and odd ranks play two hosts
+const char* name_of(Kind kind);
+inline constexpr Kind all_kinds[] = {Kind::inproc, Kind::shm, Kind::tcp, Kind::mixed};
+
+struct WorldOptions {
+  int ranks = 4;
+  Kind kind = Kind::inproc;
+  bool deterministic = false;
+  std::chrono::milliseconds timeout{30'000};
+  std::string algorithms = {};  ///< as TUTTI_ALGO
+  std::string isa = {};
+};
+
+/// Runs `body` on every rank at the same time and joins them. The first exception of any rank, in rank order, is
+/// thrown again here, with the rank in front of its message.
+void run_ranks(const WorldOptions& options, const std::function<void(Communicator&)>& body);
+
+/// The message of the tutti::Error that `call` throws, or "" if it throws none; `code` gets its code.
+std::string error_of(const std::function<void()>& call, ErrorCode* code = nullptr);
+
+}  // namespace tutti::testing
