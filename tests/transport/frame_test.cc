@@ -1,0 +1,109 @@
+#include "transport/frame.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace tutti::transport;
+
+const Frame example{.kind = FrameKind::data,
+                    .collective = 0,
+                    .data_type = 11,
+                    .op = 0,
+                    .operation = 42,
+                    .root = 0,
+                    .algorithm = 0x9d2c5680,
+                    .count = 1048576,
+                    .length = 65536};
+
+/// docs/wire.md, seen from this source file or from the test program (a build folder inside the repository).
+std::filesystem::path specification() {
+  for (std::filesystem::path start :
+       {std::filesystem::absolute(__FILE__), std::filesystem::canonical("/proc/self/exe")})
+    for (auto folder = start.parent_path(); folder != folder.root_path(); folder = folder.parent_path())
+      if (std::filesystem::exists(folder / "docs" / "wire.md")) return folder / "docs" / "wire.md";
+  return {};
+}
+
+/// The bytes in the document's block that begins with "```hex <name>"; text after '#' is comment.
+std::vector<std::byte> documented_bytes(const std::string& name) {
+  std::ifstream file(specification());
+  std::string line;
+  while (std::getline(file, line) && line != "```hex " + name) continue;
+  std::vector<std::byte> bytes;
+  while (std::getline(file, line) && line != "```") {
+    std::istringstream words(line.substr(0, line.find('#')));
+    for (std::string word; words >> word;) bytes.push_back(static_cast<std::byte>(std::stoi(word, nullptr, 16)));
+  }
+  return bytes;
+}
+
+FrameBytes with_byte(const Frame& frame, std::size_t position, int value) {
+  FrameBytes bytes = encode(frame);
+  bytes[position] = static_cast<std::byte>(value);
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("a frame survives encoding and decoding, whatever its fields are") {
+  for (int kind = 0; kind < frame_kind_count; ++kind) {
+    CAPTURE(kind);
+    const Frame low{.kind = static_cast<FrameKind>(kind)};
+    const Frame high{.kind = static_cast<FrameKind>(kind),
+                     .collective = 0xff,
+                     .data_type = 0xfe,
+                     .op = 0xfd,
+                     .operation = 0xfffefdfc,
+                     .root = std::numeric_limits<std::int32_t>::min(),
+                     .algorithm = 0xf0f1f2f3,
+                     .count = std::numeric_limits<std::uint64_t>::max(),
+                     .length = max_length};
+    CHECK(decode(encode(low)) == low);
+    CHECK(decode(encode(high)) == high);
+  }
+}
+
+TEST_CASE("the worked example of docs/wire.md is what we send and understand") {
+  const std::vector<std::byte> documented = documented_bytes("frame");
+  REQUIRE(documented.size() == frame_size);
+  const FrameBytes ours = encode(example);
+  for (std::size_t i = 0; i < frame_size; ++i) CHECK_MESSAGE(documented[i] == ours[i], "byte " << i);
+  CHECK(decode(std::span(documented).first<frame_size>()) == example);
+}
+
+TEST_CASE("a header with any foreign part is refused") {
+  CHECK(decode(encode(example)));
+  CHECK_FALSE(decode(with_byte(example, 0, 'H')));               // magic
+  CHECK_FALSE(decode(with_byte(example, 1, 'H')));               //
+  CHECK_FALSE(decode(with_byte(example, 2, 2)));                 // version
+  CHECK_FALSE(decode(with_byte(example, 3, frame_kind_count)));  // kind
+  CHECK_FALSE(decode(with_byte(example, 3, 0xff)));              //
+  CHECK_FALSE(decode(with_byte(example, 7, 1)));                 // reserved
+  for (std::size_t position = 20; position < 24; ++position) CHECK_FALSE(decode(with_byte(example, position, 1)));
+  CHECK_FALSE(decode(with_byte(example, 38, 2)));  // length 2^49
+  CHECK_FALSE(decode(with_byte(example, 39, 0x80)));
+}
+
+TEST_CASE("a length of just the maximum passes and one more byte does not") {
+  Frame frame = example;
+  frame.length = max_length;
+  CHECK(decode(encode(frame)));
+  frame.length = max_length + 1;
+  CHECK_FALSE(decode(encode(frame)));
+}
+
+TEST_CASE("bytes that are all equal are never a frame") {
+  for (int value = 0; value < 256; ++value) {
+    FrameBytes bytes;
+    bytes.fill(static_cast<std::byte>(value));
+    CHECK_FALSE(decode(bytes));
+  }
+}

@@ -1,0 +1,113 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "transport/reactor.h"
+#include "transport/transport.h"
+
+namespace tutti::transport::testing {
+
+/// One row of the table of transports that must pass the conformance suite.
+struct Kind {
+  const char* name;
+  /// A transport per reactor, all of one job, peers not set.
+  std::function<std::vector<std::unique_ptr<Transport>>(std::vector<Reactor*>)> make;
+};
+const std::vector<Kind>& all_kinds();
+
+/// Bytes that tell which message they belong to and where.
+std::vector<std::byte> pattern(std::size_t size, std::uint64_t seed);
+
+/// Takes everything, and writes down what happened. `decide` may choose otherwise per message.
+class Recorder final : public Sink {
+ public:
+  struct Message {
+    int peer;
+    Channel channel;
+    Frame frame;
+    std::vector<std::byte> bytes;
+  };
+  struct Failure {
+    Link* link;
+    int peer;
+    Channel channel;
+    ErrorCode code;
+    int rank;
+    std::uint64_t operation;
+    std::string text;
+  };
+
+  Acceptance arrived(Link& from, const Frame& frame) noexcept override;
+  void view(Link& from, std::span<const std::byte> piece) noexcept override;
+  void received(Link& from) noexcept override;
+  void sent(Link& to, Token token) noexcept override { tokens.emplace_back(&to, token); }
+  void failed(Link& link, const Error& reason) noexcept override;
+
+  std::function<Acceptance::Kind(Link&, const Frame&)> decide;
+  std::function<void(Link&)> on_received;
+
+  std::vector<Message> messages;
+  std::vector<Failure> failures;
+  std::vector<std::pair<Link*, Token>> tokens;
+  std::vector<Link*> parked;
+  /// Empty while the transport keeps its side of the contract about views.
+  std::string broken;
+
+ private:
+  std::map<Link*, Message> current_;
+};
+
+/// One rank.
+struct Node {
+  Reactor reactor;
+  Recorder recorder;
+  std::unique_ptr<Transport> transport;
+  int rank = 0;
+
+  /// One pass without sleeping.
+  bool step();
+  /// Passes, sleeping whenever nothing moves, until `done`. False: `patience` ended first.
+  bool sleep_until(const std::function<bool()>& done, std::chrono::seconds patience = std::chrono::seconds(60));
+  /// Sends a pattern and keeps its bytes until the node dies.
+  bool send(Link& link, std::size_t size, std::uint64_t seed, Token token = 0, FrameKind kind = FrameKind::data);
+  bool send(int peer, Channel channel, std::size_t size, std::uint64_t seed, Token token = 0);
+
+  /// Every message of send() has left.
+  bool all_sent() const { return recorder.tokens.size() == queued; }
+
+  std::vector<std::unique_ptr<std::vector<std::byte>>> payloads;
+  std::size_t queued = 0;
+};
+
+/// Some ranks in one process.
+class Mesh {
+ public:
+  Mesh(const Kind& kind, int ranks);
+  ~Mesh();
+
+  Node& operator[](int rank) { return *nodes_[static_cast<std::size_t>(rank)]; }
+  int size() const { return static_cast<int>(nodes_.size()); }
+  /// Ends a rank without a goodbye.
+  void kill(int rank);
+
+  /// One pass of every rank, in turn.
+  bool step();
+  /// Alternates in this thread until `done`. False: `patience` ended first.
+  bool run_until(const std::function<bool()>& done, std::chrono::seconds patience = std::chrono::seconds(30));
+  /// Until nothing has moved for a while.
+  void settle();
+  /// Runs `body` for each rank in a thread of its own; rethrows the first exception.
+  void in_threads(const std::function<void(Node&)>& body);
+
+ private:
+  std::vector<std::unique_ptr<Node>> nodes_;
+};
+
+}  // namespace tutti::transport::testing

@@ -1,0 +1,92 @@
+#include "tests/transport/raw_peer.h"
+
+#include <doctest/doctest.h>
+#include <netinet/in.h>
+#include <sys/time.h>
+
+#include <array>
+#include <cerrno>
+#include <utility>
+
+namespace tutti::transport::testing {
+namespace {
+
+tcp::Socket blocking_socket() {
+  tcp::Socket socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  REQUIRE(socket);
+  return socket;
+}
+
+void limit_waits(const tcp::Socket& socket) {
+  const timeval limit{.tv_sec = 10, .tv_usec = 0};
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
+}
+
+}  // namespace
+
+std::string text_of(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+RawPeer::RawPeer(tcp::Socket socket) : socket_(std::move(socket)) { limit_waits(socket_); }
+
+RawPeer::RawPeer(const std::string& address, std::string_view bytes) : RawPeer(blocking_socket()) {
+  const auto where = tcp::parse_address(address);
+  REQUIRE(where);
+  REQUIRE(::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&where->storage), where->size) == 0);
+  write(bytes);
+}
+
+void RawPeer::write(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    if (written <= 0) return;
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+std::string RawPeer::read(std::size_t count) {
+  std::string text(count, '\0');
+  std::size_t have = 0;
+  while (have < count) {
+    const ssize_t got = ::recv(socket_.get(), text.data() + have, count - have, 0);
+    if (got <= 0) break;
+    have += static_cast<std::size_t>(got);
+  }
+  text.resize(have);
+  return text;
+}
+
+bool RawPeer::closed_by_peer() {
+  std::array<char, 256> room;
+  for (;;) {
+    const ssize_t got = ::recv(socket_.get(), room.data(), room.size(), MSG_DONTWAIT);
+    if (got <= 0) return got == 0 || (errno != EAGAIN && errno != EINTR);
+    heard_.append(room.data(), static_cast<std::size_t>(got));
+  }
+}
+
+void RawPeer::reset() {
+  const linger at_once{.l_onoff = 1, .l_linger = 0};
+  ::setsockopt(socket_.get(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+  socket_.reset();
+}
+
+RawListener::RawListener(Start when) : socket_(blocking_socket()) {
+  limit_waits(socket_);
+  const auto where = tcp::parse_address("127.0.0.1", 0);
+  REQUIRE(::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&where->storage), where->size) == 0);
+  address_ = tcp::local_address(socket_);
+  if (when == Start::now) start();
+}
+
+void RawListener::start() { REQUIRE(::listen(socket_.get(), 16) == 0); }
+
+RawPeer RawListener::accept() {
+  tcp::Socket accepted(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  REQUIRE(accepted);
+  return RawPeer(std::move(accepted));
+}
+
+}  // namespace tutti::transport::testing

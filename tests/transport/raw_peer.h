@@ -1,0 +1,51 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "transport/tcp/socket.h"
+
+namespace tutti::transport::testing {
+
+std::string text_of(std::span<const std::byte> bytes);
+
+/// The other end of a TCP connection, without any of our code: writes and reads plain bytes, blocking for 10 s at most.
+class RawPeer {
+ public:
+  explicit RawPeer(tcp::Socket socket);
+  /// Connects and writes.
+  RawPeer(const std::string& address, std::string_view bytes);
+
+  /// A peer that has gone is no failure.
+  void write(std::string_view bytes);
+  /// Exactly `count` bytes, or what came before the end.
+  std::string read(std::size_t count);
+  /// Without blocking: whether the stream has ended, or was reset. What came before is in heard().
+  bool closed_by_peer();
+  const std::string& heard() const { return heard_; }
+  /// Closes so that the peer gets a reset.
+  void reset();
+
+ private:
+  tcp::Socket socket_;
+  std::string heard_;
+};
+
+/// A port on loopback.
+class RawListener {
+ public:
+  enum class Start { now, later };
+  explicit RawListener(Start start = Start::now);
+
+  const std::string& address() const { return address_; }
+  /// Until then connections are refused.
+  void start();
+  RawPeer accept();
+
+ private:
+  tcp::Socket socket_;
+  std::string address_;
+};
+
+}  // namespace tutti::transport::testing

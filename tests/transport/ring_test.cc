@@ -1,0 +1,295 @@
+// The ring of slots and the links on it, from one side at a time: what the other side is, or pretends to be, is up to
+// the test.
+
+#include <doctest/doctest.h>
+
+#include "tests/transport/allocations.h"
+#include "tests/transport/mesh.h"
+#include "transport/slot_link.h"
+
+namespace tutti::transport::testing {
+namespace {
+
+using Accept = Acceptance::Kind;
+
+Frame frame_of(std::size_t length, std::uint32_t number = 0) { return {.operation = number, .length = length}; }
+
+struct Ring {
+  std::unique_ptr<RingMemory> memory = std::make_unique<RingMemory>();
+  RingWriter writer{*memory};
+  RingReader reader{*memory};
+
+  bool put(std::span<const std::byte> bytes, std::uint32_t number = 0) {
+    return writer.begin(frame_of(bytes.size(), number), bytes);
+  }
+};
+
+TEST_CASE("a ring holds as many messages as it has slots, and reuses each when it is released") {
+  Ring ring;
+  std::uint32_t sent = 0;
+  std::uint32_t got = 0;
+  for (int round = 0; round < 5; ++round) {
+    for (; !ring.writer.full(); ++sent) CHECK_FALSE(ring.put(pattern(sent, sent), sent));
+    CHECK(sent - got == slot_count);
+    for (std::size_t i = 0; i < slot_count - 3; ++i, ++got) {
+      REQUIRE(ring.reader.ready());
+      const auto frame = ring.reader.frame();
+      REQUIRE(frame);
+      CHECK(frame->operation == got);
+      const auto piece = ring.reader.piece(frame->length, frame->length);
+      CHECK(std::vector(piece.begin(), piece.end()) == pattern(got, got));
+      CHECK_FALSE(ring.reader.release());
+    }
+  }
+  while (ring.reader.ready()) {
+    ++got;
+    CHECK_FALSE(ring.reader.release());
+  }
+  CHECK(got == sent);
+}
+
+TEST_CASE("a short message lies in the page of its flag, a longer one in a slot of its own") {
+  Ring ring;
+  const auto offset = [&](std::size_t size) {
+    CHECK_FALSE(ring.put(pattern(size, 1)));
+    const auto* where = ring.reader.piece(size, size).data();
+    CHECK_FALSE(ring.reader.release());
+    return static_cast<std::size_t>(where - reinterpret_cast<std::byte*>(ring.memory.get()));
+  };
+  for (std::size_t i = 0; i < slot_count; ++i) CHECK(offset(short_bytes) < 4096);
+  for (std::size_t i = 0; i < slot_count; ++i) {
+    const std::size_t where = offset(short_bytes + 1);
+    CHECK(where >= 8192);
+    CHECK((where - 8192) % slot_bytes == 0);
+  }
+}
+
+TEST_CASE("only who raised its alarm is woken, and once") {
+  Ring ring;
+  CHECK_FALSE(ring.put(pattern(1, 1)));
+  CHECK_FALSE(ring.reader.release());
+  CHECK(ring.reader.arm());
+  CHECK(ring.put(pattern(1, 1)));
+  CHECK_FALSE(ring.put(pattern(1, 1)));
+  CHECK_FALSE(ring.reader.arm());  // there is something already
+  ring.reader.disarm();
+  CHECK_FALSE(ring.put(pattern(1, 1)));
+}
+
+TEST_CASE("a sender that waits for room is woken when it has as much as it asked for") {
+  Ring ring;
+  for (std::size_t asked = 1; asked <= slot_count; ++asked) {
+    while (!ring.writer.full()) CHECK_FALSE(ring.put(pattern(1, 1)));
+    CHECK(ring.writer.arm(asked));
+    for (std::size_t freed = 1; freed < asked; ++freed) CHECK_FALSE(ring.reader.release());
+    CHECK(ring.reader.release());
+    CHECK_FALSE(ring.writer.arm(asked));
+    ring.writer.disarm();
+    while (ring.reader.ready()) CHECK_FALSE(ring.reader.release());
+  }
+}
+
+TEST_CASE("a receiver that counts nonsense gets no slot to overflow") {
+  Ring ring;
+  while (!ring.writer.full()) CHECK_FALSE(ring.put(pattern(1, 1)));
+  for (const std::uint64_t nonsense : {~std::uint64_t{0}, std::uint64_t{1} << 40, std::uint64_t{slot_count + 1}}) {
+    ring.memory->freed.store(nonsense);
+    CHECK(ring.writer.full());
+  }
+}
+
+// ---- Links -----------------------------------------------------------------------------------------------------
+
+/// A wire to nobody.
+struct LooseWire final : Wire {
+  explicit LooseWire(RingMemory& ring_memory) : memory(ring_memory) {}
+  RingMemory& ring() noexcept override { return memory; }
+  void wake_peer() noexcept override { ++wakes; }
+  bool peer_left() const noexcept override { return left; }
+
+  RingMemory& memory;
+  bool left = false;
+  int wakes = 0;
+};
+
+struct Receiving {
+  Ring ring;
+  LooseWire* wire = new LooseWire(*ring.memory);
+  InboundSlotLink link{3, 1, std::unique_ptr<Wire>(wire)};
+  Recorder recorder;
+
+  bool pull() { return link.pull(recorder); }
+  void leave_peer() {
+    wire->left = true;
+    link.attend();
+    while (pull()) {
+    }
+  }
+};
+
+TEST_CASE("bytes that are no frame fail the link as a mismatch, and nothing follows") {
+  Receiving side;
+  CHECK_FALSE(side.ring.put({}));
+  side.ring.memory->heads[0].frame[0] ^= std::byte{1};
+  CHECK_FALSE(side.ring.put({}));
+  CHECK(side.pull());
+  CHECK_FALSE(side.pull());
+  side.link.attend();
+  CHECK_FALSE(side.pull());
+  REQUIRE(side.recorder.failures.size() == 1);
+  CHECK(side.recorder.failures[0].code == ErrorCode::mismatch);
+  CHECK(side.recorder.failures[0].rank == 3);
+  CHECK(side.recorder.messages.empty());
+  CHECK(side.link.arm());
+}
+
+TEST_CASE("an absurd length is refused before anybody asks for memory") {
+  Receiving side;
+  side.recorder.decide = [](Link&, const Frame&) { return Accept::views; };
+  CHECK_FALSE(side.ring.writer.begin(frame_of(max_length + 1), pattern(slot_bytes, 1)));
+  CHECK(side.pull());
+  REQUIRE(side.recorder.failures.size() == 1);
+  CHECK(side.recorder.failures[0].code == ErrorCode::mismatch);
+}
+
+TEST_CASE("an abort overtakes a parked message, a death does not") {
+  for (const bool aborts : {true, false}) {
+    CAPTURE(aborts);
+    Receiving side;
+    side.recorder.decide = [](Link&, const Frame&) { return Accept::park; };
+    CHECK_FALSE(side.ring.put({}));
+    CHECK(side.pull());
+    CHECK(side.recorder.parked.size() == 1);
+    if (aborts) leave(side.ring.memory->from_sender, Error(ErrorCode::timeout, "too late", 5, 6));
+    side.leave_peer();
+    CHECK(side.recorder.failures.size() == (aborts ? 1 : 0));
+    if (aborts) CHECK(side.recorder.failures[0].rank == 5);
+    CHECK(side.recorder.parked.size() == 1);
+  }
+}
+
+TEST_CASE("a garbled abort is a loss, and a long reason is cut") {
+  Receiving garbled;
+  leave(garbled.ring.memory->from_sender, Error(ErrorCode::timeout, "too late", 5, 6));
+  garbled.ring.memory->from_sender.frame[3] = std::byte{0};
+  garbled.leave_peer();
+  REQUIRE(garbled.recorder.failures.size() == 1);
+  CHECK(garbled.recorder.failures[0].code == ErrorCode::peer_lost);
+  CHECK(garbled.recorder.failures[0].rank == 3);
+
+  Receiving wordy;
+  leave(wordy.ring.memory->from_sender, Error(ErrorCode::timeout, std::string(100'000, 'x'), 5, 6));
+  wordy.leave_peer();
+  REQUIRE(wordy.recorder.failures.size() == 1);
+  CHECK(wordy.recorder.failures[0].text == std::string(farewell_bytes, 'x'));
+}
+
+TEST_CASE("a goodbye in the middle of a message is a loss") {
+  Receiving side;
+  CHECK_FALSE(side.ring.writer.begin(frame_of(2 * slot_bytes), pattern(slot_bytes, 1)));
+  leave(side.ring.memory->from_sender);
+  side.leave_peer();
+  REQUIRE(side.recorder.failures.size() == 1);
+  CHECK(side.recorder.failures[0].code == ErrorCode::peer_lost);
+}
+
+TEST_CASE("a receiver does not ask to be woken for a parked message, but for the next one") {
+  Receiving side;
+  bool park = true;
+  side.recorder.decide = [&](Link&, const Frame&) { return park ? Accept::park : Accept::memory; };
+  CHECK_FALSE(side.ring.put({}));
+  CHECK_FALSE(side.link.arm());
+  side.link.disarm();
+  side.pull();
+  CHECK(side.link.arm());
+  CHECK_FALSE(side.ring.put({}));
+  park = false;
+  side.link.resume();
+  CHECK_FALSE(side.link.arm());
+  side.link.disarm();
+  CHECK(side.pull());
+  CHECK(side.recorder.messages.size() == 2);
+  CHECK(side.link.arm());
+  CHECK(side.ring.put({}));
+}
+
+/// Gives out one ring, or none.
+struct LooseHost final : SlotHost {
+  std::unique_ptr<Wire> reach(int peer, Channel) override {
+    if (!memory) throw Error(ErrorCode::system, "no memory", peer);
+    return std::make_unique<LooseWire>(*memory);
+  }
+  void backlog(OutboundSlotLink&) noexcept override {}
+  void attention() noexcept override { ++alerts; }
+
+  std::unique_ptr<RingMemory> memory = std::make_unique<RingMemory>();
+  int alerts = 0;
+};
+
+TEST_CASE("a sender says goodbye only if all it sent is in the ring") {
+  for (const std::size_t messages : {slot_count, slot_count + 1}) {
+    CAPTURE(messages);
+    LooseHost host;
+    OutboundSlotLink link(host, 3, 1);
+    for (std::size_t i = 0; i < messages; ++i) CHECK(link.send({}, {}, 0) == (i < slot_count));
+    CHECK(link.flushed() == (messages == slot_count));
+    link.say_goodbye();
+    CHECK(host.memory->from_sender.parting.load() == (messages == slot_count ? Parting::closed : Parting::none));
+  }
+}
+
+TEST_CASE("a sender that sleeps is woken by as few slots as complete its next message, or by half a ring") {
+  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, slot_bytes, slot_bytes + 1, 100 * slot_bytes}) {
+    CAPTURE(size);
+    LooseHost host;
+    OutboundSlotLink link(host, 3, 1);
+    for (std::size_t i = 0; i < slot_count; ++i) REQUIRE(link.send({}, {}, 0));
+    const auto bytes = pattern(size, 1);
+    REQUIRE_FALSE(link.send(frame_of(size), bytes, 0));
+    CHECK(link.arm());
+    RingReader reader(*host.memory);
+    std::size_t freed = 1;
+    while (!reader.release()) ++freed;
+    CHECK(freed == (size <= slot_bytes ? 1 : size <= 2 * slot_bytes ? 2 : slot_count / 2));
+  }
+}
+
+TEST_CASE("a link that cannot get a ring fails once, in the next pass, and keeps the transport awake until then") {
+  LooseHost host;
+  host.memory.reset();
+  OutboundSlotLink link(host, 3, 1);
+  Recorder recorder;
+  CHECK_FALSE(link.send({}, {}, 0));
+  CHECK_FALSE(link.send({}, {}, 0));
+  CHECK(recorder.failures.empty());
+  CHECK(host.alerts == 1);
+  CHECK(link.attend(recorder));
+  CHECK_FALSE(link.attend(recorder));
+  CHECK_FALSE(link.send({}, {}, 0));
+  REQUIRE(recorder.failures.size() == 1);
+  CHECK(recorder.failures[0].code == ErrorCode::system);
+}
+
+TEST_CASE("a queue of messages keeps its storage while it never runs empty") {
+  SendQueue queue;
+  Token next_in = 0;
+  Token next_out = 0;
+  const auto push = [&] { queue.push({.frame = {}, .rest = {}, .token = next_in++}); };
+  for (int i = 0; i < 5; ++i) push();
+  for (int i = 0; i < 100; ++i) {
+    push();
+    queue.pop();
+    ++next_out;
+  }
+  const std::size_t before = allocations();
+  for (int i = 0; i < 10'000; ++i) {
+    push();
+    CHECK(queue.front().token == next_out++);
+    queue.pop();
+  }
+  CHECK(allocations() == before);
+  CHECK(queue.size() == 5);
+}
+
+}  // namespace
+}  // namespace tutti::transport::testing
