@@ -1,0 +1,147 @@
+#include "rendezvous/exchange.h"
+
+#include <doctest/doctest.h>
+
+#include <mutex>
+
+#include "rendezvous/tcp_server.h"
+#include "tests/rendezvous/harness.h"
+
+namespace tutti::testing {
+namespace {
+
+using rendezvous::exchange;
+using rendezvous::join;
+using rendezvous::TcpStoreServer;
+
+Clock::time_point soon() { return Clock::now() + 60ms; }
+Clock::time_point late() { return Clock::now() + patience; }
+
+std::string value_of(int rank) {
+  return std::string(static_cast<std::size_t>(rank * rank), 'v') + std::to_string(rank);
+}
+
+}  // namespace
+
+TEST_CASE("everybody gets everybody's value, by rank, as often as they exchange") {
+  for (const int ranks : {1, 2, 3, 8}) {
+    const auto store = memory_store();
+    run_threads(ranks, [&](int rank) {
+      for (const char* name : {"first", "second"}) {
+        const auto values = exchange(*store, name, rank, ranks, value_of(rank), late());
+        CHECK(values.size() == static_cast<std::size_t>(ranks));
+        for (int i = 0; i < ranks; ++i) CHECK(values[static_cast<std::size_t>(i)] == value_of(i));
+      }
+    });
+  }
+}
+
+TEST_CASE("an exchange costs a fixed number of messages per rank at the server") {
+  for (const int ranks : {2, 5, 16}) {
+    const TcpStoreServer server{{"127.0.0.1", 0}};
+    std::atomic<int> done{0};
+    run_threads(ranks, [&](int rank) {
+      const auto store = tcp_store(server.endpoint().host, server.endpoint().port, patience);
+      join(*store, rank, ranks, late());
+      exchange(*store, "card", rank, ranks, value_of(rank), late());
+      ++done;
+    });
+    // join: 2. exchange: set, wait, wait and read of multi_get, add; of the last one a set, of rank 0 a wait.
+    CHECK(server.figures().requests == static_cast<std::uint64_t>(7 * ranks + 2));
+  }
+}
+
+TEST_CASE("rank 0 returns only when everybody has read, so the server may end with it") {
+  for (int repetition = 0; repetition < 10; ++repetition) {
+    auto server = std::make_unique<TcpStoreServer>(rendezvous::Endpoint{"127.0.0.1", 0});
+    const rendezvous::Endpoint endpoint = server->endpoint();
+    run_threads(4, [&](int rank) {
+      const auto store = tcp_store(endpoint.host, endpoint.port, patience);
+      CHECK(exchange(*store, "card", rank, 4, "x", late()).size() == 4);
+      if (rank == 0) server.reset();
+    });
+  }
+}
+
+TEST_CASE("who did not come is named, the first of them as the culprit") {
+  const auto store = memory_store();
+  run_threads(5, [&](int rank) {
+    if (rank == 1 || rank == 3) return;
+    const Error error = error_of([&] { exchange(*store, "card", rank, 5, "x", soon()); });
+    CHECK(error.code() == ErrorCode::rendezvous);
+    CHECK(error.rank() == 1);
+    CHECK(contains(error.what(), "\"card\" on rank " + std::to_string(rank) + " of 5"));
+    CHECK(contains(error.what(), "ranks 1, 3."));
+  });
+}
+
+TEST_CASE("many who did not come are counted, not all listed, and found with few questions") {
+  const TcpStoreServer server{{"127.0.0.1", 0}};
+  const auto store = tcp_store(server.endpoint().host, server.endpoint().port, patience);
+  const Error error = error_of([&] { exchange(*store, "card", 0, 5000, "x", soon()); });
+  CHECK(contains(error.what(), "ranks 1, 2, 3, 4, 5, 6, 7, 8, perhaps more."));
+  CHECK(error.rank() == 1);
+
+  for (int rank = 0; rank < 5000; ++rank)
+    if (rank != 4999 && rank != 2500) store->set("b/" + std::to_string(rank), "x");
+  CHECK(store->key_count() == 4999);  // and "card/0"
+  const std::uint64_t before = server.figures().requests;
+  CHECK(contains(error_of([&] { exchange(*store, "b", 0, 5000, "x", soon()); }).what(), "ranks 2500, 4999."));
+  CHECK(server.figures().requests - before < 60);
+}
+
+TEST_CASE("a server that is lost during an exchange is the error, not the missing ranks") {
+  auto server = std::make_unique<TcpStoreServer>(rendezvous::Endpoint{"127.0.0.1", 0});
+  const auto store = tcp_store(server->endpoint().host, server->endpoint().port, patience);
+  run_threads(2, [&](int i) {
+    if (i == 0) {
+      CHECK(contains(error_of([&] { exchange(*store, "card", 0, 2, "x", late()); }).what(), "closed the connection"));
+      return;
+    }
+    CHECK(eventually([&] { return server->figures().requests >= 2; }));
+    server.reset();
+  });
+}
+
+TEST_CASE("a rank that is taken is refused with the name of who has it") {
+  const auto store = memory_store();
+  join(*store, 0, 3, late());
+  join(*store, 2, 3, late());
+  const Error error = error_of([&] { join(*store, 2, 3, late()); });
+  CHECK(error.code() == ErrorCode::rendezvous);
+  CHECK(error.rank() == 2);
+  CHECK(contains(error.what(), "rank 2 is already taken by process " + std::to_string(::getpid())));
+  CHECK_NOTHROW(join(*store, 1, 3, late()));
+}
+
+TEST_CASE("of several who claim a rank at once exactly one gets it") {
+  const auto store = memory_store();
+  std::atomic<int> refused{0};
+  run_threads(6, [&](int) { refused += error_of([&] { join(*store, 0, 2, late()); }).rank() == 0 ? 1 : 0; });
+  CHECK(refused == 5);
+}
+
+TEST_CASE("ranks that were told different sizes do not meet") {
+  const auto store = memory_store();
+  join(*store, 0, 4, late());
+  const Error error = error_of([&] { join(*store, 1, 8, late()); });
+  CHECK(error.code() == ErrorCode::rendezvous);
+  CHECK(contains(error.what(), "rank 1 was told that there are 8 ranks, but another was told 4"));
+}
+
+TEST_CASE("a restart under another prefix does not see the keys of the run before") {
+  const auto store = memory_store();
+  for (const char* attempt : {"attempt_0", "attempt_1"}) {
+    const auto view = prefix_store(attempt, store);
+    join(*view, 0, 1, late());
+    CHECK(exchange(*view, "card", 0, 1, attempt, late()) == std::vector<std::string>{attempt});
+  }
+}
+
+TEST_CASE("a rank beyond the size is refused") {
+  const auto store = memory_store();
+  CHECK(error_of([&] { join(*store, 3, 3, late()); }).code() == ErrorCode::invalid_argument);
+  CHECK(error_of([&] { join(*store, -1, 3, late()); }).code() == ErrorCode::invalid_argument);
+}
+
+}  // namespace tutti::testing

@@ -1,0 +1,105 @@
+#include "rendezvous/interfaces.h"
+
+#include <doctest/doctest.h>
+
+#include <map>
+
+#include "tests/rendezvous/harness.h"
+
+namespace tutti::testing {
+namespace {
+
+using rendezvous::choose_among;
+using rendezvous::choose_interface;
+using rendezvous::Interface;
+using Variables = std::map<std::string, std::string>;
+
+const std::vector<Interface> host{
+    {"lo", "127.0.0.1", true, true},   {"docker0", "172.17.0.1", false, true}, {"eth0", "10.0.0.5", false, true},
+    {"eth1", "10.1.0.5", false, true}, {"ib0", "192.168.7.5", false, true},    {"ib1", "192.168.8.5", false, false},
+    {"lo", "::1", true, true},         {"eth0", "fd00::5", false, true},       {"eth0", "fe80::5%eth0", false, true},
+};
+
+rendezvous::Lookup lookup(const Variables& variables) {
+  return [variables](const std::string& name) -> std::optional<std::string> {
+    const auto it = variables.find(name);
+    return it == variables.end() ? std::nullopt : std::optional{it->second};
+  };
+}
+
+std::string chosen(const std::string& route, const Variables& variables = {}) {
+  const Interface interface = choose_among(host, route, lookup(variables));
+  return interface.name + " " + interface.address;
+}
+
+}  // namespace
+
+TEST_CASE("peers get the address from which the route to the rendezvous starts") {
+  CHECK(chosen("10.1.0.5") == "eth1 10.1.0.5");
+  CHECK(chosen("fd00::5") == "eth0 fd00::5");
+  CHECK(chosen("127.0.0.1") == "lo 127.0.0.1");
+  CHECK(chosen("::1") == "lo ::1");
+}
+
+TEST_CASE("without a route it is what leads out of this host, before what containers made, before loopback") {
+  CHECK(chosen("") == "eth0 10.0.0.5");
+  const std::vector<Interface> few{host[0], host[1]};
+  CHECK(choose_among(few, "", lookup({})).name == "docker0");
+  CHECK(choose_among({few.data(), 1}, "", lookup({})).name == "lo");
+}
+
+TEST_CASE("loopback is not offered to peers that are elsewhere") {
+  const std::vector<Interface> only_loopback{host[0]};
+  CHECK_THROWS_AS(choose_among(only_loopback, "10.0.0.5", lookup({})), Error);
+}
+
+TEST_CASE("TUTTI_SOCKET_IFNAME takes NCCL's grammar") {
+  const auto with = [](const char* names, const char* route = "10.0.0.5") {
+    return chosen(route, {{"TUTTI_SOCKET_IFNAME", names}});
+  };
+  CHECK(with("ib") == "ib0 192.168.7.5");
+  CHECK(with("eth1,ib0") == "eth1 10.1.0.5");
+  CHECK(with("eth") == "eth0 10.0.0.5");  // the route decides among those named
+  CHECK(with("eth", "10.1.0.5") == "eth1 10.1.0.5");
+  CHECK(with("=eth1") == "eth1 10.1.0.5");
+  CHECK(with("^eth") == "ib0 192.168.7.5");
+  CHECK(with("^eth,ib") == "docker0 172.17.0.1");
+  CHECK(with("^=eth0") == "eth1 10.1.0.5");
+  CHECK(with("lo") == "lo 127.0.0.1");  // who asks for loopback by name gets it
+  CHECK(with("") == "eth0 10.0.0.5");
+}
+
+TEST_CASE("NCCL's and Gloo's variables are read where ours is not set; Gloo's names are exact") {
+  CHECK(chosen("10.0.0.5", {{"NCCL_SOCKET_IFNAME", "ib"}}) == "ib0 192.168.7.5");
+  CHECK(chosen("10.0.0.5", {{"GLOO_SOCKET_IFNAME", "eth1"}}) == "eth1 10.1.0.5");
+  CHECK(chosen("10.0.0.5", {{"GLOO_SOCKET_IFNAME", "eth1"}, {"NCCL_SOCKET_IFNAME", "ib"}}) == "ib0 192.168.7.5");
+  CHECK(chosen("10.0.0.5", {{"TUTTI_SOCKET_IFNAME", "eth0"}, {"NCCL_SOCKET_IFNAME", "ib"}}) == "eth0 10.0.0.5");
+  CHECK_THROWS_AS(chosen("10.0.0.5", {{"GLOO_SOCKET_IFNAME", "eth"}}), Error);
+}
+
+TEST_CASE("TUTTI_SOCKET_FAMILY chooses the kind of address") {
+  CHECK(chosen("10.0.0.5", {{"TUTTI_SOCKET_FAMILY", "AF_INET6"}}) == "eth0 fd00::5");
+  CHECK(chosen("fd00::5", {{"TUTTI_SOCKET_FAMILY", "AF_INET"}}) == "eth0 10.0.0.5");
+  CHECK(contains(error_of([] { chosen("", {{"TUTTI_SOCKET_FAMILY", "IPv6"}}); }).what(), "AF_INET6"));
+}
+
+TEST_CASE("when no interface fits, the error names the wish and what there is") {
+  const Error error = error_of([] {
+    chosen("10.0.0.5", {{"TUTTI_SOCKET_IFNAME", "wlan,ib1"}, {"TUTTI_SOCKET_FAMILY", "AF_INET"}});
+  });
+  CHECK(error.code() == ErrorCode::invalid_argument);
+  for (const char* part :
+       {"TUTTI_SOCKET_IFNAME=wlan,ib1", "AF_INET", "eth0 10.0.0.5", "ib1 192.168.8.5 (down)", "lo ::1"})
+    CHECK(contains(error.what(), part));
+}
+
+TEST_CASE("this host has a loopback interface, and the route to it starts there") {
+  bool loopback = false;
+  for (const Interface& interface : rendezvous::interfaces()) loopback = loopback || interface.address == "127.0.0.1";
+  CHECK(loopback);
+  CHECK(choose_interface("tcp://127.0.0.1:29500", lookup({})).address == "127.0.0.1");
+  CHECK(choose_interface("tcp://localhost:29500", lookup({{"TUTTI_SOCKET_FAMILY", "AF_INET"}})).loopback);
+  CHECK(choose_interface("file:///some/file", lookup({{"TUTTI_SOCKET_IFNAME", "lo"}})).loopback);
+}
+
+}  // namespace tutti::testing

@@ -1,0 +1,140 @@
+// From a launch to a store in which the ranks meet.
+
+#include <doctest/doctest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <map>
+
+#include "rendezvous/exchange.h"
+#include "rendezvous/launchers.h"
+#include "rendezvous/tcp_server.h"
+#include "tests/rendezvous/harness.h"
+
+namespace tutti::testing {
+namespace {
+
+using rendezvous::exchange;
+using rendezvous::find_launch;
+using rendezvous::join;
+using rendezvous::Launch;
+using rendezvous::open_store;
+
+Clock::time_point late() { return Clock::now() + patience; }
+
+std::uint16_t free_port() { return rendezvous::TcpStoreServer{{"127.0.0.1", 0}}.endpoint().port; }
+
+Launch launch_at(const std::string& url, int rank, int size) {
+  return {.rank = rank, .size = size, .rendezvous = url, .serve = rank == 0 && url.starts_with("tcp:"), .prefix = "p"};
+}
+
+/// What connect() does with a launch.
+void meet(const Launch& launch) {
+  const auto store = open_store(launch, patience);
+  join(*store, launch.rank, launch.size, late());
+  const auto values = exchange(*store, "card", launch.rank, launch.size, std::to_string(launch.rank), late());
+  for (int i = 0; i < launch.size; ++i) CHECK(values[static_cast<std::size_t>(i)] == std::to_string(i));
+}
+
+/// Runs rank(i) in a process each; all must end well.
+void run_processes(int count, const std::function<void(int)>& rank) {
+  std::vector<pid_t> children;
+  for (int i = 0; i < count; ++i) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      int failed = 0;
+      try {
+        rank(i);
+      } catch (const std::exception& error) {
+        std::fprintf(stderr, "rank %d: %s\n", i, error.what());
+        failed = 1;
+      }
+      ::_exit(failed);
+    }
+    children.push_back(child);
+  }
+  for (const pid_t child : children) {
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    CHECK(status == 0);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("ranks meet over TCP with rank 0 serving, again and again in one process") {
+  const std::string url = "tcp://127.0.0.1:" + std::to_string(free_port());
+  run_threads(4, [&](int rank) {
+    const auto first = open_store(launch_at(url, rank, 4), patience);
+    join(*first, rank, 4, late());
+    // The second meeting takes place while the first store is still open: it finds neither its port nor its keys.
+    meet(launch_at(url, rank, 4));
+    meet(launch_at(url, rank, 4));
+    exchange(*first, "end", rank, 4, "", late());
+  });
+}
+
+TEST_CASE("ranks meet in a file, again and again, and leave nothing") {
+  const TempFolder folder;
+  run_threads(3, [&](int rank) {
+    const auto first = open_store(launch_at("file://" + folder.file("store"), rank, 3), patience);
+    meet(launch_at("file://" + folder.file("store"), rank, 3));
+  });
+  CHECK(folder.is_empty());
+}
+
+TEST_CASE("a single rank needs no place to meet") {
+  meet({});
+  CHECK(open_store({}, 5s)->timeout() == 5s);
+}
+
+TEST_CASE("a port chosen by the system is refused when others must know it") {
+  const Error error = error_of([] { open_store(launch_at("tcp://127.0.0.1:0", 0, 2), 1s); });
+  CHECK(error.code() == ErrorCode::invalid_argument);
+  CHECK(contains(error.what(), "port 0"));
+  CHECK(contains(error.what(), "tutti run"));
+}
+
+TEST_CASE("a port that another program holds is an error that names it; store:// joins it instead") {
+  const rendezvous::TcpStoreServer other{{"127.0.0.1", 0}};
+  const std::string place = to_string(other.endpoint());
+  CHECK(contains(error_of([&] { open_store(launch_at("tcp://" + place, 0, 2), 1s); }).what(), "in use"));
+  Launch joined = launch_at("tcp://" + place, 0, 1);
+  joined.serve = false;
+  joined.prefix = "another job";
+  open_store(joined, patience)->set("k", "v");
+  CHECK(tcp_store(other.endpoint().host, other.endpoint().port, patience)->get("k") == "v");
+}
+
+TEST_CASE("a rank whose server never comes hears of it within the timeout") {
+  const std::string place = "127.0.0.1:" + std::to_string(free_port());
+  const Error error = error_of([&] { open_store(launch_at("tcp://" + place, 1, 2), 50ms); });
+  CHECK(error.code() == ErrorCode::rendezvous);
+  CHECK(contains(error.what(), place));
+}
+
+TEST_CASE("processes started by mpirun on one host meet with nothing set, one job after the other, and leave nothing") {
+  const TempFolder folder;
+  for (int job = 0; job < 3; ++job) {
+    run_processes(4, [&](int rank) {
+      const std::map<std::string, std::string> variables{{"OMPI_COMM_WORLD_RANK", std::to_string(rank)},
+                                                         {"OMPI_COMM_WORLD_SIZE", "4"},
+                                                         {"OMPI_COMM_WORLD_LOCAL_RANK", std::to_string(rank)},
+                                                         {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"},
+                                                         {"XDG_RUNTIME_DIR", folder.path()}};
+      const auto lookup = [&](const std::string& name) -> std::optional<std::string> {
+        const auto it = variables.find(name);
+        return it == variables.end() ? std::nullopt : std::optional{it->second};
+      };
+      const Launch launch = find_launch({}, lookup);
+      if (!launch.own_folder || !launch.rendezvous.starts_with("file://" + folder.path()))
+        throw std::logic_error(launch.rendezvous);
+      meet(launch);
+      meet(launch);
+    });
+    CHECK(folder.is_empty());
+  }
+}
+
+}  // namespace tutti::testing

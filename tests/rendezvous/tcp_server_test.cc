@@ -1,0 +1,323 @@
+// What strangers can do to the server: nothing that an honest client would notice.
+
+#include "rendezvous/tcp_server.h"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "rendezvous/tcp_protocol.h"
+#include "tests/rendezvous/harness.h"
+
+namespace tutti::testing {
+namespace {
+
+using rendezvous::Endpoint;
+using rendezvous::Message;
+using rendezvous::ServerLimits;
+using rendezvous::StoreOp;
+using rendezvous::TcpStoreServer;
+using Keys = std::vector<std::string>;
+
+const Endpoint any_port{"127.0.0.1", 0};
+
+std::string greeting() { return Message{StoreOp::validate}.u32(rendezvous::store_magic).bytes(); }
+
+std::shared_ptr<Store> connect(const TcpStoreServer& server) {
+  return tcp_store(server.endpoint().host, server.endpoint().port, patience);
+}
+
+/// An honest client, who must be served whatever the others do.
+void check_serves(const TcpStoreServer& server) {
+  const auto store = connect(server);
+  const std::int64_t before = store->add("honest", 1);
+  CHECK(store->add("honest", 1) == before + 1);
+  store->erase("honest");
+}
+
+}  // namespace
+
+TEST_CASE("lengths are refused from one past the limit, before any of the bytes have come") {
+  const TcpStoreServer server{any_port};
+  const auto refused = [&](const std::string& request) {
+    RawClient client{server.endpoint()};
+    client.send(greeting() + request);
+    return client.is_closed();
+  };
+  for (const std::uint64_t length :
+       {std::uint64_t{8193}, std::uint64_t{1} << 31, std::uint64_t{1} << 63, ~std::uint64_t{0}}) {
+    CAPTURE(length);
+    CHECK(refused(Message{StoreOp::get}.u64(length).bytes()));
+    CHECK(refused(Message{StoreOp::wait}.u64(1).u64(length).bytes()));
+  }
+  for (const std::uint64_t length : {(std::uint64_t{8} << 20) + 1, std::uint64_t{1} << 31, ~std::uint64_t{0}}) {
+    CAPTURE(length);
+    CHECK(refused(Message{StoreOp::set}.text("k").u64(length).bytes()));
+    CHECK(refused(Message{StoreOp::compare_set}.text("k").text("").u64(length).bytes()));
+    CHECK(refused(Message{StoreOp::multi_set}.u64(1).text("k").u64(length).bytes()));
+  }
+  for (const StoreOp op : {StoreOp::check, StoreOp::wait, StoreOp::multi_get, StoreOp::multi_set})
+    for (const std::uint64_t count : {std::uint64_t{131'073}, std::uint64_t{1} << 61, ~std::uint64_t{0}})
+      CHECK(refused(Message{op}.u64(count).bytes()));
+
+  RawClient largest{server.endpoint()};
+  largest.send(greeting() + Message{StoreOp::set}.text(std::string(8192, 'k')).text("v").bytes());
+  largest.send(Message{StoreOp::key_count}.bytes());
+  CHECK(largest.recv(8) == Message{}.u64(1).bytes());
+}
+
+TEST_CASE("memory is taken for bytes that came, not for bytes that were announced, and given back at the end") {
+  const TcpStoreServer server{any_port};
+  const std::size_t before = server.figures().memory_bytes;
+  {
+    std::vector<RawClient> clients;
+    for (int i = 0; i < 20; ++i) {
+      clients.emplace_back(server.endpoint());
+      clients.back().send(greeting() + Message{StoreOp::set}.text("k").u64(8 << 20).bytes() + std::string(1000, 'x'));
+      clients.emplace_back(server.endpoint());
+      clients.back().send(greeting() + Message{StoreOp::wait}.u64(131'072).u64(8192).bytes());
+    }
+    CHECK(eventually([&] { return server.figures().memory_bytes >= before + 20 * 1000; }));
+    CHECK(server.figures().memory_bytes < before + 20 * 3000);
+    check_serves(server);
+  }
+  CHECK(eventually([&] { return server.figures().connections == 0 && server.figures().memory_bytes == before; }));
+}
+
+TEST_CASE("a request and an answer beyond the limit of one message end the connection") {
+  const TcpStoreServer server{any_port, {.message_bytes = 100'000}};
+  const auto store = connect(server);
+  for (int i = 0; i < 3; ++i) store->set(std::to_string(i), std::string(40'000, 'x'));
+  CHECK(store->multi_get(Keys{"0", "1"}).size() == 2);
+  CHECK(contains(error_of([&] { store->multi_get(Keys{"0", "1", "2"}); }).what(), "closed the connection"));
+  const auto other = connect(server);
+  other->multi_set(std::vector<Store::KeyValue>(3, {"k", std::string(40'000, 'x')}));
+  CHECK(contains(error_of([&] { other->key_count(); }).what(), "closed the connection"));
+  check_serves(server);
+}
+
+TEST_CASE("values beyond the memory of all together are refused; what is there stays, and erasing makes room") {
+  const TcpStoreServer server{any_port, {.total_bytes = 1'000'000}};
+  const auto honest = connect(server);
+  honest->set("mine", "1");
+  int stored = 0;
+  const Error error = error_of([&] {
+    for (const auto greedy = connect(server);; ++stored) {
+      greedy->set(std::to_string(stored), std::string(100'000, 'x'));
+      greedy->key_count();
+    }
+  });
+  CHECK(contains(error.what(), "closed the connection"));
+  CHECK(stored >= 7);
+  CHECK(stored <= 9);
+  CHECK(server.figures().memory_bytes <= 1'000'000);
+  CHECK(honest->get("mine") == "1");
+  CHECK(honest->erase("0"));
+  CHECK(honest->erase("1"));
+  honest->set("again", std::string(100'000, 'x'));
+  CHECK(honest->get("again").size() == 100'000);
+}
+
+TEST_CASE("waits count against the memory too, and end with their connection") {
+  const TcpStoreServer server{any_port, {.total_bytes = 1'000'000}};
+  Keys keys;
+  for (int i = 0; i < 1000; ++i) keys.push_back(std::string(250, 'k') + std::to_string(i));
+  Message wait{StoreOp::wait};
+  wait.u64(keys.size());
+  for (const std::string& key : keys) wait.text(key);
+  const std::size_t before = server.figures().memory_bytes;
+  {
+    std::vector<RawClient> clients;
+    for (int i = 0; i < 8; ++i) {
+      clients.emplace_back(server.endpoint());
+      clients.back().send(greeting() + wait.bytes());
+    }
+    // About 285 kB each: three fit.
+    CHECK(eventually([&] {
+      return std::count_if(clients.begin(), clients.end(), [](const RawClient& one) { return !one.is_silent(); }) == 5;
+    }));
+    CHECK(eventually([&] { return server.figures().connections == 3; }));
+    check_serves(server);
+  }
+  CHECK(eventually([&] { return server.figures().connections == 0 && server.figures().memory_bytes == before; }));
+}
+
+TEST_CASE("who does not read his answers blocks nobody, holds no more than one answer, and is dropped in the end") {
+  const TcpStoreServer server{any_port, {.stall = 200ms}};
+  const auto honest = connect(server);
+  honest->set("big", std::string(8 << 20, 'x'));
+  CHECK(honest->check(Keys{"big"}));
+  constexpr std::size_t one = (8 << 20) + 10'000;  // value, and a little for what is around it
+  RawClient lazy{server.endpoint()};
+  std::string requests = greeting();
+  for (int i = 0; i < 50; ++i) requests += Message{StoreOp::get}.text("/big").bytes();
+  lazy.send(requests);
+  CHECK(eventually([&] { return server.figures().memory_bytes > one; }));
+  check_serves(server);
+  std::size_t most = 0;
+  CHECK(eventually([&] {
+    most = std::max(most, server.figures().memory_bytes);
+    return server.figures().connections == 1 && server.figures().memory_bytes < one;
+  }));
+  CHECK(most < 2 * one);
+}
+
+TEST_CASE("who reads slowly gets all his answers in order") {
+  const TcpStoreServer server{any_port};
+  const auto store = connect(server);
+  store->set("big", std::string(3'000'001, 'x'));
+  CHECK(store->check(Keys{"big"}));
+  RawClient client{server.endpoint()};
+  std::string requests = greeting();
+  for (int i = 0; i < 5; ++i)
+    requests +=
+        Message{StoreOp::get}.text("/big").bytes() + Message{StoreOp::ping}.u32(static_cast<std::uint32_t>(i)).bytes();
+  client.send(requests);
+  for (std::uint32_t i = 0; i < 5; ++i) {
+    CHECK(client.recv(8) == Message{}.u64(3'000'001).bytes());
+    CHECK(client.recv(3'000'001) == std::string(3'000'001, 'x'));
+    CHECK(client.recv(4) == Message{}.u32(i).bytes());
+  }
+}
+
+TEST_CASE("half a request blocks nobody and costs its sender the connection; between requests one may idle") {
+  const TcpStoreServer server{any_port, {.stall = 100ms}};
+  RawClient half{server.endpoint()};
+  RawClient idle{server.endpoint()};
+  half.send(greeting() + bytes("01 0200"));
+  idle.send(greeting());
+  check_serves(server);
+  CHECK(half.is_closed());
+  CHECK(idle.is_silent());
+  idle.send(bytes("07"));
+  CHECK(idle.recv(8).size() == 8);
+}
+
+TEST_CASE("who does not say what he is is dropped in time") {
+  const TcpStoreServer server{any_port, {.identify = 100ms}};
+  RawClient mute{server.endpoint()};
+  RawClient slow{server.endpoint()};
+  slow.send(bytes("00 ce f7"));
+  CHECK(mute.is_closed());
+  CHECK(slow.is_closed());
+  check_serves(server);
+}
+
+TEST_CASE("of many who do not say what they are the oldest go first, and honest clients come through") {
+  const TcpStoreServer server{any_port, {.unidentified = 3, .grace = 5ms, .identify = patience}};
+  std::vector<RawClient> mute;
+  for (int i = 0; i < 10; ++i) mute.emplace_back(server.endpoint());
+  check_serves(server);
+  CHECK(mute[0].is_closed());
+  CHECK(mute[6].is_closed());
+  CHECK(mute[9].is_silent());
+}
+
+TEST_CASE("honest clients who come all at once and are slow to speak are all served") {
+  const TcpStoreServer server{any_port, {.unidentified = 3, .grace = patience, .identify = patience}};
+  std::vector<RawClient> clients;
+  for (int i = 0; i < 20; ++i) clients.emplace_back(server.endpoint());
+  int served = 0;
+  for (RawClient& client : clients) client.send(greeting() + bytes("07"));
+  for (RawClient& client : clients) served += client.recv(8).size() == 8;
+  CHECK(served == 20);
+}
+
+TEST_CASE("connections beyond the limit are closed, until others have left") {
+  const TcpStoreServer server{any_port, {.connections = 2}};
+  std::optional<RawClient> first{server.endpoint()};
+  RawClient second{server.endpoint()};
+  first->send(greeting() + bytes("07"));
+  second.send(greeting() + bytes("07"));
+  CHECK(first->recv(8).size() == 8);
+  CHECK(second.recv(8).size() == 8);
+  CHECK(RawClient{server.endpoint()}.is_closed());
+  first.reset();
+  CHECK(eventually([&] { return server.figures().connections == 1; }));
+  check_serves(server);
+}
+
+TEST_CASE("out of file descriptors, newcomers wait until somebody has left") {
+  const TcpStoreServer server{any_port};
+  check_serves(server);
+  CHECK(eventually([&] { return server.figures().connections == 0; }));
+  rlimit before{};
+  ::getrlimit(RLIMIT_NOFILE, &before);
+  const int highest = ::fcntl(0, F_DUPFD_CLOEXEC, 200);
+  ::close(highest);
+  rlimit lower = before;
+  lower.rlim_cur = 200;
+  ::setrlimit(RLIMIT_NOFILE, &lower);
+  std::vector<int> spares;
+  for (int spare = 0; (spare = ::dup(0)) >= 0;) spares.push_back(spare);
+  const auto free_one = [&] {
+    ::close(spares.back());
+    spares.pop_back();
+  };
+  free_one();
+  RawClient client{server.endpoint()};  // has the last one: the server has none to accept it with
+  client.send(greeting() + bytes("07"));
+  const bool was_silent = client.is_silent();
+  free_one();
+  const std::string answer = client.recv(8);
+  while (!spares.empty()) free_one();
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  CHECK(was_silent);
+  CHECK(answer.size() == 8);
+}
+
+TEST_CASE("clients that wait when the server ends hear of it at once") {
+  auto server = std::make_unique<TcpStoreServer>(any_port);
+  run_threads(3, [&](int i) {
+    if (i < 2) {
+      const auto store = connect(*server);
+      CHECK(contains(error_of([&] { store->wait(Keys{"never"}); }).what(), "closed the connection"));
+      return;
+    }
+    CHECK(eventually([&] { return server->figures().requests == 2; }));
+    server.reset();
+  });
+}
+
+TEST_CASE("the server listens on the address it was told, and on no other") {
+  const TcpStoreServer server{any_port};
+  CHECK(error_of([&] { tcp_store("127.0.0.2", server.endpoint().port, 50ms); }).code() == ErrorCode::rendezvous);
+  CHECK(error_of([&] { tcp_store("::1", server.endpoint().port, 50ms); }).code() == ErrorCode::rendezvous);
+  CHECK(server.is_on_loopback());
+  CHECK_FALSE(TcpStoreServer{{"0.0.0.0", 0}}.is_on_loopback());
+}
+
+TEST_CASE("a port in use is named, with who holds it; so is an address of another host") {
+  const TcpStoreServer server{any_port};
+  const Error taken = error_of([&] { TcpStoreServer second{server.endpoint()}; });
+  CHECK(taken.code() == ErrorCode::rendezvous);
+  CHECK(contains(taken.what(), to_string(server.endpoint())));
+  CHECK(contains(taken.what(), "in use"));
+  CHECK(contains(taken.what(), "process " + std::to_string(::getpid())));
+  CHECK(contains(taken.what(), "store://"));
+  const Error foreign = error_of([] { TcpStoreServer second{{"192.0.2.1", 0}}; });
+  CHECK(contains(foreign.what(), "192.0.2.1"));
+  CHECK(contains(foreign.what(), "no address of this host"));
+  const Error unknown = error_of([] { TcpStoreServer{{"no-such-host.invalid", 0}, {}, Clock::now() + 50ms}; });
+  CHECK(contains(unknown.what(), "no-such-host.invalid"));
+}
+
+TEST_CASE("hundreds of clients wait at once and all are woken") {
+  const TcpStoreServer server{any_port};
+  std::vector<RawClient> clients;
+  for (int i = 0; i < 300; ++i) {
+    clients.emplace_back(server.endpoint());
+    clients.back().send(greeting() + Message{StoreOp::wait}.u64(2).text("/a").text("/b").bytes());
+  }
+  CHECK(eventually([&] { return server.figures().requests == 300; }));
+  connect(server)->multi_set(std::vector<Store::KeyValue>{{"a", "1"}, {"b", "1"}});
+  int woken = 0;
+  for (RawClient& client : clients) woken += client.recv(1) == std::string(1, '\0');
+  CHECK(woken == 300);
+}
+
+}  // namespace tutti::testing
