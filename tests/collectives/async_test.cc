@@ -1,0 +1,155 @@
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <future>
+#include <thread>
+#include <vector>
+
+#include "tests/support/world.h"
+
+namespace tutti::testing {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST_CASE("several operations are in flight at once and end in any order of waiting") {
+  for (const Kind kind : all_kinds) {
+    run_ranks({.ranks = 4, .kind = kind}, [](Communicator& comm) {
+      constexpr std::size_t operations = 12;
+      std::vector<std::vector<int>> data(operations);
+      std::vector<Work> works;
+      for (std::size_t i = 0; i < operations; ++i) {
+        data[i].assign(i * 5000, comm.rank() + static_cast<int>(i));
+        works.push_back(comm.all_reduce_async(data[i], sum));
+      }
+      for (std::size_t i = operations; i-- > 0;) works[i].wait();
+      for (std::size_t i = 0; i < operations; ++i)
+        for (const int value : data[i]) CHECK(value == 6 + 4 * static_cast<int>(i));
+    });
+  }
+}
+
+TEST_CASE("different collectives overlap on the same links") {
+  run_ranks({.ranks = 5, .kind = Kind::shm}, [](Communicator& comm) {
+    const int n = comm.size();
+    std::vector<int> reduced(70'000, 1);
+    std::vector<int> gathered(static_cast<std::size_t>(n) * 30'000);
+    const std::vector<int> mine(30'000, comm.rank());
+    std::vector<int> copied(100'000, comm.rank() == 3 ? 9 : 0);
+    Work a = comm.all_reduce_async(reduced, sum, {.algorithm = "ring"});
+    Work b = comm.all_gather_async(mine, gathered, {.algorithm = "bruck"});
+    Work c = comm.broadcast_async(copied, {.root = 3, .algorithm = "chain*8"});
+    comm.barrier();
+    c.wait();
+    b.wait();
+    a.wait();
+    CHECK(reduced.back() == n);
+    for (int rank = 0; rank < n; ++rank) CHECK(gathered[static_cast<std::size_t>(rank) * 30'000 + 7] == rank);
+    CHECK(copied.back() == 9);
+  });
+}
+
+TEST_CASE("a Work turns done by itself, with nobody waiting") {
+  for (const Kind kind : all_kinds) {
+    run_ranks({.ranks = 3, .kind = kind}, [](Communicator& comm) {
+      std::vector<double> data(200'000, 1.0);
+      std::promise<void> finished;
+      Work work = comm.all_reduce_async(data, sum);
+      work.then([&](const Error* error) {
+        CHECK(error == nullptr);
+        finished.set_value();
+      });
+      REQUIRE(finished.get_future().wait_for(20s) == std::future_status::ready);
+      CHECK(work.done());
+      CHECK(data.front() == 3.0);
+    });
+  }
+}
+
+TEST_CASE("a continuation runs exactly once, also when it is added after the end, and may start more work") {
+  run_ranks({.ranks = 2}, [](Communicator& comm) {
+    std::atomic<int> calls{0};
+    std::vector<int> first(10, 1);
+    std::vector<int> second(10, 2);
+    std::promise<void> all_done;
+    Work next;
+    Work work = comm.all_reduce_async(first, sum);
+    work.then([&](const Error*) {
+      ++calls;
+      next = comm.all_reduce_async(second, sum);
+      next.then([&](const Error*) { all_done.set_value(); });
+    });
+    REQUIRE(all_done.get_future().wait_for(20s) == std::future_status::ready);
+    work.then([&](const Error*) { ++calls; });
+    CHECK(calls == 2);
+    CHECK(second[9] == 4);
+  });
+}
+
+TEST_CASE("another thread may wait for a Work while its maker does something else") {
+  run_ranks({.ranks = 4, .kind = Kind::shm}, [](Communicator& comm) {
+    for (int round = 0; round < 20; ++round) {
+      std::vector<int> data(1000, 1);
+      Work work = comm.all_reduce_async(data, sum);
+      std::thread waiter{[&] { work.wait(); }};
+      waiter.join();
+      CHECK(data[999] == 4);
+    }
+  });
+}
+
+TEST_CASE("a dropped Work goes on, and the buffer is right after a barrier") {
+  run_ranks({.ranks = 4}, [](Communicator& comm) {
+    std::vector<int> data(50'000, 1);
+    { const Work dropped = comm.all_reduce_async(data, sum); }
+    comm.all_reduce(std::vector<int>(1), sum);
+    Work last = comm.all_reduce_async(std::vector<int>(0), sum);
+    last.wait();
+    comm.barrier();
+    CHECK(data[49'999] == 4);
+  });
+}
+
+TEST_CASE("wait_for gives up when the time is over and succeeds later") {
+  run_ranks({.ranks = 2, .kind = Kind::tcp}, [](Communicator& comm) {
+    std::vector<int> token(1);
+    if (comm.rank() == 0) {
+      Work work = comm.irecv(token, 1);
+      CHECK_FALSE(work.wait_for(20ms));
+      CHECK_FALSE(work.done());
+      comm.send(token, 1, {.tag = 1});
+      CHECK(work.wait_for(20s));
+      CHECK(token[0] == 42);
+    } else {
+      comm.recv(token, 0, {.tag = 1});
+      token[0] = 42;
+      comm.send(token, 0);
+    }
+  });
+}
+
+TEST_CASE("a parent and its sub-group are used from two threads at the same time") {
+  for (const Kind kind : {Kind::inproc, Kind::shm, Kind::mixed}) {
+    run_ranks({.ranks = 4, .kind = kind}, [](Communicator& comm) {
+      Communicator half = comm.split(comm.rank() % 2);
+      std::vector<int> of_all(3000, 1);
+      std::vector<int> of_half(3000, 1);
+      std::thread other{[&] {
+        for (int round = 0; round < 50; ++round) {
+          of_half.assign(3000, 1);
+          half.all_reduce(of_half, sum);
+        }
+      }};
+      for (int round = 0; round < 50; ++round) {
+        of_all.assign(3000, 1);
+        comm.all_reduce(of_all, sum);
+      }
+      other.join();
+      CHECK(of_all[2999] == 4);
+      CHECK(of_half[2999] == 2);
+    });
+  }
+}
+
+}  // namespace
+}  // namespace tutti::testing

@@ -1,0 +1,168 @@
+#include <doctest/doctest.h>
+
+#include <numeric>
+#include <vector>
+
+#include "tests/support/world.h"
+
+namespace tutti::testing {
+namespace {
+
+constexpr std::size_t eager = 64 * 1024;
+
+TEST_CASE("messages of every size around the eager limit arrive as they were sent") {
+  for (const Kind kind : all_kinds) {
+    run_ranks({.ranks = 2, .kind = kind}, [](Communicator& comm) {
+      for (const std::size_t size :
+           {std::size_t{0}, std::size_t{1}, std::size_t{63}, eager - 1, eager, eager + 1, 5 * eager + 3}) {
+        std::vector<std::uint8_t> data(size);
+        if (comm.rank() == 0) {
+          std::iota(data.begin(), data.end(), std::uint8_t{3});
+          comm.send(data, 1, {.tag = 5});
+        } else {
+          const MessageStatus status = comm.recv(data, 0, {.tag = 5});
+          CHECK(status.source == 0);
+          CHECK(status.tag == 5);
+          CHECK(status.count == size);
+          for (std::size_t i = 0; i < size; ++i) REQUIRE(data[i] == static_cast<std::uint8_t>(i + 3));
+        }
+      }
+    });
+  }
+}
+
+TEST_CASE("tags choose among messages, and messages of one tag keep their order") {
+  for (const Kind kind : all_kinds) {
+    run_ranks({.ranks = 2, .kind = kind}, [](Communicator& comm) {
+      // Large and small ones mixed: an order kept only among small messages would show.
+      const std::vector<std::size_t> sizes{10, 3 * eager, 20, eager + 5, 30};
+      if (comm.rank() == 0) {
+        std::vector<std::vector<int>> data;
+        std::vector<Work> works;
+        for (std::size_t i = 0; i < sizes.size(); ++i) data.emplace_back(sizes[i], static_cast<int>(i));
+        for (std::size_t i = 0; i < sizes.size(); ++i)
+          works.push_back(comm.isend(data[i], 1, {.tag = static_cast<int>(i % 2)}));
+        for (Work& work : works) work.wait();
+      } else {
+        std::vector<int> got(3 * eager);
+        for (const std::size_t i : {1U, 3U, 0U, 2U, 4U}) {
+          const MessageStatus status = comm.recv(got, 0, {.tag = static_cast<int>(i % 2)});
+          CHECK(status.count == sizes[i]);
+          CHECK(got[sizes[i] - 1] == static_cast<int>(i));
+        }
+      }
+    });
+  }
+}
+
+TEST_CASE("any_source and any_tag take whatever comes and say what it was") {
+  for (const Kind kind : all_kinds) {
+    run_ranks({.ranks = 5, .kind = kind}, [](Communicator& comm) {
+      if (comm.rank() == 2) {
+        std::vector<int> seen(5);
+        std::vector<int> value(1);
+        for (int i = 0; i < 4; ++i) {
+          const MessageStatus status = comm.recv(value, any_source, {.tag = any_tag});
+          CHECK(status.tag == 10 * status.source);
+          CHECK(value[0] == status.source);
+          ++seen[static_cast<std::size_t>(status.source)];
+        }
+        CHECK(seen == std::vector<int>{1, 1, 0, 1, 1});
+      } else {
+        comm.send(std::vector<int>{comm.rank()}, 2, {.tag = 10 * comm.rank()});
+      }
+    });
+  }
+}
+
+TEST_CASE("a ring of non-blocking sends and receives works for large messages, both ways at once") {
+  for (const Kind kind : all_kinds) {
+    run_ranks({.ranks = 4, .kind = kind}, [](Communicator& comm) {
+      const int next = (comm.rank() + 1) % 4;
+      const int prev = (comm.rank() + 3) % 4;
+      std::vector<double> out(300'000, comm.rank());
+      std::vector<double> from_prev(300'000);
+      std::vector<double> from_next(300'000);
+      Work works[] = {comm.irecv(from_prev, prev), comm.irecv(from_next, next), comm.isend(out, next),
+                      comm.isend(out, prev)};
+      for (Work& work : works) work.wait();
+      CHECK(from_prev[299'999] == prev);
+      CHECK(from_next[299'999] == next);
+    });
+  }
+}
+
+TEST_CASE("more unexpected messages than the eager credit allows are neither lost nor buffered without bound") {
+  for (const Kind kind : all_kinds) {
+    run_ranks({.ranks = 2, .kind = kind}, [](Communicator& comm) {
+      constexpr int messages = 300;  // 300 x 16 KiB is well above the credit of 1 MiB
+      std::vector<std::vector<int>> data;
+      std::vector<Work> works;
+      for (int i = 0; i < messages; ++i) data.emplace_back(4096, i);
+      if (comm.rank() == 0) {
+        for (int i = 0; i < messages; ++i) works.push_back(comm.isend(data[static_cast<std::size_t>(i)], 1));
+        comm.send(std::vector<int>{1}, 1, {.tag = 9});
+        for (Work& work : works) work.wait();
+      } else {
+        std::vector<int> got(4096);
+        comm.recv(std::span(got).first(1), 0, {.tag = 9});
+        for (int i = 0; i < messages; ++i) {
+          comm.recv(got, 0, {.tag = 0});
+          REQUIRE(got[4095] == i);
+        }
+      }
+    });
+  }
+}
+
+TEST_CASE("a rank sends to itself, small and large, in both orders") {
+  run_ranks({.ranks = 2}, [](Communicator& comm) {
+    for (const std::size_t size : {std::size_t{4}, 2 * eager}) {
+      std::vector<int> out(size, 7);
+      std::vector<int> in(size);
+      Work send = comm.isend(out, comm.rank());
+      comm.recv(in, comm.rank());
+      send.wait();
+      CHECK(in == out);
+      in.assign(size, 0);
+      Work receive = comm.irecv(in, comm.rank(), {.tag = 2});
+      comm.send(out, comm.rank(), {.tag = 2});
+      receive.wait();
+      CHECK(in == out);
+    }
+  });
+}
+
+TEST_CASE("a message that does not fit is an error that names sender, sizes and tag, and the lane goes on") {
+  for (const std::size_t size : {std::size_t{10}, 2 * eager}) {
+    run_ranks({.ranks = 2, .kind = Kind::shm}, [size](Communicator& comm) {
+      std::vector<int> data(size, 1);
+      if (comm.rank() == 0) {
+        comm.send(data, 1, {.tag = 4});
+        comm.send(data, 1, {.tag = 5});
+      } else {
+        ErrorCode code{};
+        std::vector<int> small(size - 1);
+        const std::string what = error_of([&] { comm.recv(small, 0, {.tag = 4}); }, &code);
+        CHECK(code == ErrorCode::mismatch);
+        CHECK(what.find("tag 4") != std::string::npos);
+        CHECK(what.find(std::to_string(size)) != std::string::npos);
+        comm.recv(data, 0, {.tag = 5});
+      }
+    });
+  }
+}
+
+TEST_CASE("receiving another element type than was sent is an error") {
+  run_ranks({.ranks = 2}, [](Communicator& comm) {
+    if (comm.rank() == 0) {
+      comm.send(std::vector<float>(3), 1);
+    } else {
+      std::vector<int> got(3);
+      CHECK(error_of([&] { comm.recv(got, 0); }).find("f32") != std::string::npos);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace tutti::testing

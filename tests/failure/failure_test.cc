@@ -1,0 +1,99 @@
+// A failure ends every pending call with an error that says what happened; nothing hangs.
+
+#include <doctest/doctest.h>
+
+#include <future>
+#include <memory>
+#include <vector>
+
+#include "tests/support/world.h"
+
+namespace tutti::testing {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST_CASE("ranks that call different collectives get an error that quotes both calls") {
+  for (const Kind kind : all_kinds) {
+    run_ranks({.ranks = 2, .kind = kind, .timeout = 10s}, [](Communicator& comm) {
+      std::vector<int> data(100, 1);
+      ErrorCode code{};
+      const std::string what = error_of(
+          [&] {
+            if (comm.rank() == 0) {
+              comm.all_reduce(data, sum, {.algorithm = "ring"});
+            } else {
+              comm.all_reduce(data, max, {.algorithm = "ring"});
+            }
+          },
+          &code);
+      CHECK_MESSAGE((code == ErrorCode::mismatch || code == ErrorCode::peer_lost), what);
+      if (code == ErrorCode::mismatch) {
+        CHECK_MESSAGE(what.find("max") != std::string::npos, what);
+        CHECK_MESSAGE(what.find("sum") != std::string::npos, what);
+      }
+    });
+  }
+}
+
+TEST_CASE("a rank that never calls makes the others time out, and they say whom they waited for") {
+  for (const Kind kind : all_kinds) {
+    std::promise<void> others_done;
+    std::shared_future<void> wait_for_others = others_done.get_future().share();
+    run_ranks({.ranks = 2, .kind = kind, .timeout = 10s}, [&](Communicator& comm) {
+      if (comm.rank() == 1) {
+        wait_for_others.wait_for(20s);
+        return;
+      }
+      std::vector<int> data(100, 1);
+      ErrorCode code{};
+      const auto begin = std::chrono::steady_clock::now();
+      const std::string what = error_of([&] { comm.all_reduce(data, sum, {.timeout = 300ms}); }, &code);
+      CHECK(std::chrono::steady_clock::now() - begin < 5s);
+      others_done.set_value();
+      CHECK_MESSAGE(code == ErrorCode::timeout, what);
+      CHECK_MESSAGE(what.find("rank 1") != std::string::npos, what);
+      CHECK_MESSAGE(what.find("all_reduce #1") != std::string::npos, what);
+      // The first error stays: later calls quote it and do not wait.
+      CHECK(error_of([&] { comm.barrier(); }).find("timed out") != std::string::npos);
+    });
+  }
+}
+
+TEST_CASE("a communicator destroyed with work pending fails that work at once, here and at the peers") {
+  for (const Kind kind : all_kinds) {
+    run_ranks({.ranks = 3, .kind = kind, .timeout = 20s}, [](Communicator& comm) {
+      Communicator part = comm.split(0);
+      std::vector<int> data(50'000, 1);
+      if (comm.rank() == 1) {
+        Work pending = part.irecv(data, 0);
+        { const Communicator gone = std::move(part); }
+        REQUIRE(pending.done());
+        REQUIRE(pending.error() != nullptr);
+        CHECK(pending.error()->code() == ErrorCode::aborted);
+      } else {
+        ErrorCode code{};
+        const std::string what =
+            error_of([&] { part.all_reduce(data, sum, {.algorithm = "ring", .timeout = 3s}); }, &code);
+        CHECK_MESSAGE(!what.empty(), "nothing failed");
+      }
+      comm.barrier();  // the parent is another group: it goes on
+    });
+  }
+}
+
+TEST_CASE("destroying a communicator with all work done is clean, again and again") {
+  for (const Kind kind : all_kinds) {
+    run_ranks({.ranks = 4, .kind = kind}, [](Communicator& comm) {
+      for (int round = 0; round < 20; ++round) {
+        Communicator part = comm.split(comm.rank() % 2);
+        std::vector<int> data(2000, 1);
+        part.all_reduce(data, sum);
+        CHECK(data[1999] == 2);
+      }
+    });
+  }
+}
+
+}  // namespace
+}  // namespace tutti::testing

@@ -1,0 +1,128 @@
+"""Two hosts for the price of one: network name spaces that only a pair of virtual cables joins.
+
+Ranks of one name space talk through shared memory, ranks of different ones only through TCP, and the cable can be cut.
+
+    netns_test.py TUTTI JOIN        exit code 77 and a reason when this process may not make network name spaces
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tools"))
+
+import harness
+from harness import Case, Finished, start
+
+NAMES = [f"tutti-test-{os.getpid()}-{side}" for side in "ab"]
+CABLES = [f"tt{os.getpid() % 1000000}{side}" for side in "ab"]
+ADDRESSES = ["10.213.77.1", "10.213.77.2"]
+
+
+def ip(*words):
+    done = subprocess.run(["ip", *words], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"ip {' '.join(words)}: {done.stderr.strip()}")
+
+
+def make_hosts():
+    for name in NAMES:
+        ip("netns", "add", name)
+    ip("link", "add", CABLES[0], "netns", NAMES[0], "type", "veth", "peer", "name", CABLES[1], "netns", NAMES[1])
+    for name, cable, address in zip(NAMES, CABLES, ADDRESSES):
+        ip("-n", name, "address", "add", f"{address}/24", "dev", cable)
+        ip("-n", name, "link", "set", "lo", "up")
+        ip("-n", name, "link", "set", cable, "up")
+
+
+def remove_hosts():
+    for name in NAMES:
+        subprocess.run(["ip", "netns", "delete", name], capture_output=True, check=False)  # takes its cable along
+
+
+class TwoHosts(Case):
+    def setUp(self):
+        super().setUp()
+        self.addCleanup(remove_hosts)
+        make_hosts()
+
+    def start_node(self, node, *words, **variables):
+        return start("ip", "netns", "exec", NAMES[node], harness.PROGRAM, "run", "-n", "2", "--nnodes", "2",
+                     "--node-rank", node, "--rdzv-endpoint", f"{ADDRESSES[0]}:29411", harness.JOIN, *words,
+                     env=variables)
+
+    def finish(self, nodes, limit=60):
+        return [Finished(node, limit) for node in nodes]
+
+    def test_tcp_across_and_shared_memory_inside(self):
+        for count in ("0", "1", "1000", "1000003"):
+            with self.subTest(count=count):
+                done = self.finish([self.start_node(n, "--count", count, "--transports") for n in range(2)])
+                for node, one in enumerate(done):
+                    self.assertEqual(one.code, 0, done)
+                    first, second = 2 * node, 2 * node + 1
+                    here = {first: "self shm", second: "shm self"}
+                    for rank in (first, second):
+                        self.assertIn(f"[{rank}] sum {0 if count == '0' else 10}", one.lines, done)
+                        kinds = f"{here[rank]} tcp tcp" if node == 0 else f"tcp tcp {here[rank]}"
+                        self.assertIn(f"[{rank}] transports {kinds}", one.lines, done)
+
+    def test_every_algorithm_gives_the_right_sum(self):
+        listed = harness.tutti("plan", "--list", "all_reduce").out
+        self.assertIn("ring", listed)
+        for algorithm in ("ring", "tree", "double_binary_tree", "circulant", "doubling", "direct", "direct_two_shot",
+                          "chain"):
+            with self.subTest(algorithm=algorithm):
+                done = self.finish([self.start_node(n, "--count", "70001", "--algorithm", algorithm) for n in range(2)])
+                self.assertEqual([line for one in done for line in sorted(one.lines)],
+                                 [f"[{rank}] sum 10" for rank in range(4)], done)
+
+    def test_without_shared_memory_everything_goes_over_tcp(self):
+        done = self.finish([self.start_node(n, "--transports", TUTTI_TRANSPORT="tcp") for n in range(2)])
+        self.assertIn("[3] transports tcp tcp tcp self", done[1].lines, done)
+
+    def test_ranks_that_may_only_share_memory_are_told_that_they_cannot_reach_each_other(self):
+        done = self.finish([self.start_node(n, TUTTI_TRANSPORT="shm", TUTTI_TIMEOUT="5") for n in range(2)])
+        for one in done:
+            self.assertEqual(one.code, 1, done)
+        self.assertSays(done[0].err + done[1].err, "Allow tcp in TUTTI_TRANSPORT")
+
+    def test_a_cut_cable_ends_all_ranks_in_time(self):
+        nodes = [self.start_node(n, "--repeat", "--count", "100003", TUTTI_TIMEOUT="2") for n in range(2)]
+        for node in nodes:
+            for _ in range(2):
+                self.assertRegex(node.stdout.readline(), r"\[\d\] sum 10")
+        ip("-n", NAMES[0], "link", "set", CABLES[0], "down")
+        for node, one in enumerate(self.finish(nodes, 30)):
+            self.assertGreater(one.code, 0, one)
+            self.assertSays(one.err, rf"\[[{2 * node}{2 * node + 1}]\] (timeout|peer_lost): all_reduce.* rank \d")
+
+
+def missing():
+    if shutil.which("ip") is None:
+        return "no program ip (apt-get install iproute2)"
+    try:
+        make_hosts()
+    except RuntimeError as error:
+        return f"cannot make network name spaces ({error})"
+    finally:
+        remove_hosts()
+    return ""
+
+
+def main():
+    os.environ["PATH"] += ":/usr/sbin:/sbin"
+    harness.PROGRAM, harness.JOIN = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+    reason = missing()
+    if reason:
+        print(f"skipped: {reason}")
+        sys.exit(77)
+    suite = unittest.defaultTestLoader.loadTestsFromTestCase(TwoHosts)
+    sys.exit(not unittest.TextTestRunner(verbosity=2).run(suite).wasSuccessful())
+
+
+if __name__ == "__main__":
+    main()

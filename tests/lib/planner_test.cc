@@ -1,0 +1,70 @@
+#include "lib/planner.h"
+
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "tutti/error.h"
+
+namespace tutti::detail {
+namespace {
+
+Planner planner(const std::string& defaults, bool deterministic = false) {
+  return Planner{{.rank = 1,
+                  .ranks = 4,
+                  .transport = "tcp",
+                  .oversubscribed = false,
+                  .deterministic = deterministic,
+                  .default_algorithms = defaults,
+                  .table = {&algorithms::TuningTable::builtin(), [](const auto*) {}}}};
+}
+
+std::string chosen(const Planner& planner, Collective collective, std::string_view algorithm = {}) {
+  return to_string(planner.choose({.collective = collective, .algorithm = algorithm, .bytes = 1000}));
+}
+
+std::string refusal(const std::string& defaults) {
+  try {
+    planner(defaults);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST_CASE("a default algorithm holds for every collective that has it, one per collective for that one") {
+  CHECK(chosen(planner("ring"), Collective::all_reduce) == "ring");
+  CHECK(chosen(planner("ring"), Collective::broadcast) != "ring");
+  CHECK(chosen(planner("tree:4"), Collective::broadcast) == "tree:4");
+  const Planner two = planner("all_reduce:tree:8;broadcast:chain");
+  CHECK(chosen(two, Collective::all_reduce) == "tree:8");
+  CHECK(chosen(two, Collective::broadcast) == "chain");
+}
+
+TEST_CASE("what the caller asks for wins over the default") {
+  CHECK(chosen(planner("ring"), Collective::all_reduce, "circulant") == "circulant");
+}
+
+TEST_CASE("an unknown default is refused at once and the nearest name offered") {
+  CHECK(refusal("rign").find("ring") != std::string::npos);
+  CHECK(refusal("all_redcue:ring").find("all_reduce") != std::string::npos);
+  CHECK(refusal("all_reduce:rign").find("ring") != std::string::npos);
+}
+
+TEST_CASE("deterministic keeps to algorithms that reduce in rank order, and only for reductions") {
+  const Planner strict = planner("ring", true);
+  CHECK(chosen(strict, Collective::all_reduce).rfind("direct", 0) == 0);
+  CHECK(chosen(strict, Collective::all_gather) == "ring");
+  CHECK_THROWS_AS(chosen(strict, Collective::reduce_scatter, "ring"), Error);
+}
+
+TEST_CASE("a plan is built once and serves every size") {
+  Planner cache = planner("");
+  const Prepared& small = cache.prepare({.collective = Collective::all_reduce, .algorithm = "ring", .bytes = 4});
+  const Prepared& large = cache.prepare({.collective = Collective::all_reduce, .algorithm = "ring", .bytes = 1 << 20});
+  CHECK(&small == &large);
+  CHECK(&small != &cache.prepare({.collective = Collective::all_reduce, .algorithm = "ring*2", .bytes = 4}));
+}
+
+}  // namespace
+}  // namespace tutti::detail
