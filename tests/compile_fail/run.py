@@ -1,0 +1,44 @@
+#!/usr/bin/env python3
+"""tests/compile_fail/run.py CASE COMPILER...: case 0 of cases.cc compiles, any other is refused for its own reason.
+
+With the name of a public header for CASE: it compiles alone, and included twice.
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+FLAGS = ["-std=c++20", "-fsyntax-only", "-Wall", "-Wextra", "-Wshadow", "-Wconversion", "-Wsign-conversion", "-Werror",
+         "-I", str(HERE.parent.parent / "lib" / "include")]
+
+
+def compile_text(compiler, flags, text):
+    return subprocess.run(compiler + FLAGS + flags + ["-x", "c++", "-"], input=text, capture_output=True, text=True,
+                          check=False)
+
+
+def main(case, compiler):
+    if not case.isdigit():
+        header = f"#include <tutti/{case}>\n"
+        result = compile_text(compiler, [], header + header)
+        print(result.stderr)
+        return result.returncode
+    text = (HERE / "cases.cc").read_text(encoding="utf-8")
+    result = compile_text(compiler, [f"-DCASE={case}"], text)
+    print(result.stderr)
+    if case == "0":
+        return result.returncode
+    expected = re.search(rf"CASE == {case}  // (.*)", text).group(1)
+    if result.returncode == 0:
+        print(f"case {case} compiles, but must not")
+        return 1
+    if not re.search(expected, result.stderr):
+        print(f"case {case} is refused, but not because of: {expected}")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2:]))

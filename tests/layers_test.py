@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""tools/layers.py finds what it is there to find, and is silent about good code."""
+
+import pathlib
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tools"))
+import layers  # noqa: E402
+
+LONG_BODY = "  work();\n" * 58
+
+
+def findings(**files):
+    """Errors for a tree with these files; `__` in a name is `/`, the last `_` is the dot."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
+        for name, text in files.items():
+            path = root / ".".join(name.replace("__", "/").rsplit("_", 1))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        return [f"{path}:{line}: {text}" for severity, path, line, text in layers.check(root) if severity == "error"]
+
+
+def function_lengths(text):
+    return [(title, last - first + 1) for first, last, title in layers.functions(text)]
+
+
+class Layers(unittest.TestCase):
+    def test_good_code_is_left_alone(self):
+        self.assertEqual(findings(
+            algorithms__ring_cc='#include "algorithms/plan.h"\n\n#include <vector>\n#include "tutti/error.h"\n',
+            transport__tcp__link_cc="#include <asio/ip/tcp.hpp>\n#include <sys/socket.h>\n#include <fmt/format.h>\n",
+            lib__engine_h="#pragma once\n#include <memory>\n"), [])
+
+    def test_siblings_may_not_meet(self):
+        for folder, other in [("algorithms", "lib/engine.h"), ("algorithms", "transport/frame.h"),
+                              ("transport", "rendezvous/exchange.h"), ("rendezvous", "transport/frame.h"),
+                              ("examples", "lib/engine.h")]:
+            found = findings(**{folder + "__x_cc": f'\n#include "{other}"\n'})
+            self.assertEqual(found, [f"{folder}/x.cc:2: {folder} may not include {other}"])
+
+    def test_vocabulary_stays_below_everything(self):
+        self.assertEqual(len(findings(lib__error_cc='#include "lib/engine.h"\n')), 1)
+        self.assertEqual(len(findings(lib__base__a_cc='#include "lib/engine.h"\n')), 1)
+        self.assertEqual(len(findings(lib__base__a_cc='#include "algorithms/plan.h"\n')), 1)
+
+    def test_public_headers_are_std_only(self):
+        for name in ["fmt/format.h", "asio/io_context.hpp", "unistd.h"]:
+            self.assertEqual(len(findings(lib__include__tutti__x_h=f"#pragma once\n#include <{name}>\n")), 1, name)
+        self.assertEqual(len(findings(lib__include__tutti__x_h='#pragma once\n#include "lib/engine.h"\n')), 1)
+
+    def test_pure_code_does_not_touch_the_system(self):
+        self.assertEqual(len(findings(algorithms__x_cc="#include <unistd.h>\n")), 1)
+        self.assertEqual(len(findings(algorithms__x_cc="#include <asio/io_context.hpp>\n")), 1)
+
+    def test_asio_stays_in_sources_of_two_folders(self):
+        self.assertEqual(len(findings(lib__x_cc="#include <asio/io_context.hpp>\n")), 1)
+        self.assertEqual(len(findings(transport__x_h="#pragma once\n#include <asio/io_context.hpp>\n")), 1)
+
+    def test_slow_headers_stay_in_sources_of_the_tools(self):
+        self.assertEqual(findings(tools__a_cc="#include <CLI/CLI.hpp>\n"), [])
+        self.assertEqual(len(findings(tools__a_h="#pragma once\n#include <CLI/CLI.hpp>\n")), 1)
+        self.assertEqual(len(findings(lib__a_cc="#include <nlohmann/json.hpp>\n")), 1)
+
+    def test_headers_need_their_guard_and_folders_a_rule(self):
+        self.assertEqual(len(findings(lib__x_h="struct A {};\n")), 1)
+        self.assertEqual(len(findings(utils__x_cc="int a;\n")), 1)
+
+    def test_long_files_are_found(self):
+        self.assertEqual(findings(lib__x_cc="\n" * 401), ["lib/x.cc:401: 401 lines, a file has at most 400"])
+        self.assertEqual(findings(lib__x_cc="\n" * 400), [])
+        self.assertEqual(len(findings(algorithms__ring_cc="\n" * 151)), 1)
+        self.assertEqual(findings(algorithms__check_order_cc="\n" * 151), [])
+
+    def test_long_functions_are_found(self):
+        self.assertEqual(findings(lib__x_cc="void f() {\n" + LONG_BODY + "}\n"), [])
+        self.assertEqual(findings(lib__x_cc="\nvoid f() {\n  a();\n" + LONG_BODY + "}\n"),
+                         ["lib/x.cc:2: f has 61 lines, a function has at most 60"])
+        self.assertEqual(findings(tests__lib__x_cc='TEST_CASE("a") {\n' + LONG_BODY * 1 + "\n}\n"), [])
+        self.assertEqual(len(findings(tests__lib__x_cc='TEST_CASE("a") {\n' + LONG_BODY * 2 + "\n}\n")), 1)
+
+
+class Functions(unittest.TestCase):
+    def test_members_constructors_and_operators(self):
+        self.assertEqual(function_lengths("""
+namespace a {
+class B : public C<int> {
+ public:
+  B(int x) : x_{x}, y_(2) {
+    go();
+  }
+  template <class T>
+  bool operator==(const T& other) const noexcept {
+    return true;
+  }
+  auto size() const -> std::size_t { return 1; }
+  int values[2] = {1, 2};
+ private:
+  int x_{0};
+};
+B::~B() = default;
+B make(Options o = {}) {
+  if (o) {
+    return {};
+  }
+  return [] { return B{1}; }();
+}
+}  // namespace a
+"""), [("B", 3), ("operator==", 4), ("size", 1), ("make", 6)])
+
+    def test_strings_comments_and_branches_of_the_preprocessor(self):
+        self.assertEqual(function_lengths("""
+const char* text = R"(
+  void not_me() {
+)";
+#if A
+void f() {
+#else
+void f(int) {
+#endif
+  g("}", '{', 1'000);  // }
+}
+enum class E : unsigned char { one, two };
+constexpr std::array<int, 2> table = {{1, 2}};
+"""), [("f", 6)])
+
+
+if __name__ == "__main__":
+    unittest.main()

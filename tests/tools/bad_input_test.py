@@ -1,0 +1,239 @@
+"""Whatever is told wrongly ends with a sentence that says what and what to do, in time, leaving nothing behind."""
+
+import os
+import socket
+
+import harness
+from harness import Case, Finished, run, start, tutti
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Joining(Case):
+    """The client on its own, as if several launchers had started its ranks."""
+
+    def setUp(self):
+        super().setUp()
+        self.url = f"tcp://127.0.0.1:{free_port()}"
+
+    def start_rank(self, rank, size, *arguments, **variables):
+        variables = {"TUTTI_RDZV": self.url, "TUTTI_TIMEOUT": "2"} | variables
+        return start(harness.JOIN, *arguments, env={"TUTTI_RANK": str(rank), "TUTTI_SIZE": str(size)} | variables)
+
+    def finish(self, *processes, limit=10):
+        return [Finished(process, limit) for process in processes]
+
+    def assertFails(self, done, *words, limit=4.5):
+        self.assertNotEqual(done.code, 0, done)
+        self.assertGreater(done.code, 0, f"ended by a signal: {done}")
+        self.assertSays(done.err, *words)
+        self.assertLess(done.seconds, limit, done)
+
+    def test_the_client_works_when_told_rightly(self):
+        for done in self.finish(self.start_rank(0, 2), self.start_rank(1, 2)):
+            self.assertEqual((done.code, done.out), (0, "sum 3\n"), done)
+
+    def test_a_place_that_cannot_be(self):
+        for rank, size, message in (("5", "4", r"rank 5 is not one of 4 \(0 to 3\)"),
+                                    ("-1", "4", r'TUTTI_RANK is "-1"'),
+                                    ("one", "4", r'TUTTI_RANK is "one", which is no number'),
+                                    ("0", "0", r"TUTTI_SIZE.* 0 is too small"),
+                                    ("0", "4x", r'TUTTI_SIZE is "4x"'),
+                                    ("0", None, r"TUTTI_RANK is set, but TUTTI_SIZE is not"),
+                                    (None, "4", r"TUTTI_SIZE is set, but TUTTI_RANK is not")):
+            with self.subTest(rank=rank, size=size):
+                done = run(harness.JOIN, env={"TUTTI_RANK": rank, "TUTTI_SIZE": size, "TUTTI_RDZV": self.url})
+                self.assertFails(done, "^invalid_argument: ", message, limit=1)
+
+    def test_another_launchers_half(self):
+        for variables, message in (({"RANK": "0"}, "RANK is set, but WORLD_SIZE is not"),
+                                   ({"RANK": "0", "WORLD_SIZE": "2"}, "MASTER_ADDR is not"),
+                                   ({"TUTTI_RANK": "0", "TUTTI_SIZE": "2"}, "set TUTTI_RDZV=tcp://host:port")):
+            with self.subTest(variables=variables):
+                self.assertFails(run(harness.JOIN, env=variables), "^invalid_argument: ", message, limit=1)
+
+    def test_an_address_that_is_none(self):
+        for url, message in (("tpc://127.0.0.1:1", r'expected tcp://host:port.* Did you mean "tcp"\?'),
+                             ("tcp://127.0.0.1", "the port is missing"),
+                             ("tcp://127.0.0.1:99999", "a port is a number from 0 to 65535"),
+                             ("file://relative/path", "file:///"),
+                             ("file:///no/such/folder/x", "/no/such/folder/x: .*No such file or directory"),
+                             ("tcp://no-such-host.invalid:29500", "cannot resolve the name no-such-host.invalid")):
+            with self.subTest(url=url):
+                self.assertFails(self.finish(self.start_rank(1, 2, TUTTI_RDZV=url))[0], message)
+
+    def test_a_rank_that_does_not_come_is_named(self):
+        # The others may hear it from rank 0's store, or see that store end with rank 0 while they ask.
+        done = self.finish(self.start_rank(0, 4), self.start_rank(1, 4), self.start_rank(3, 4))
+        self.assertFails(done[0], r"^rendezvous: .*waited \d.*s for rank 2\.", "may not have started")
+        for other in done[1:]:
+            self.assertFails(other, r"^rendezvous: .*(rank 2|closed the connection|tutti/card/2)")
+
+    def test_a_host_that_does_not_come_is_named_by_all_others_where_the_store_outlives_them(self):
+        keeper = start(harness.PROGRAM, "store", "--port", self.url.rsplit(":", 1)[1])
+        self.assertSays(keeper.stdout.readline(), self.url[6:])
+        url = self.url.replace("tcp", "store")
+        for done in self.finish(*(self.start_rank(rank, 4, TUTTI_RDZV=url) for rank in (0, 1))):
+            self.assertFails(done, r"^rendezvous: .*waited \d.*s for ranks 2, 3\.", "may not have started")
+        keeper.terminate()
+        keeper.communicate(timeout=10)
+
+    def test_a_rank_0_that_does_not_come_is_named_with_its_address(self):
+        done = self.finish(self.start_rank(1, 2))[0]
+        self.assertFails(done, f"no store at {self.url[6:]}: .*Connection refused", "Check that rank 0")
+
+    def test_two_processes_with_one_rank(self):
+        done = self.finish(self.start_rank(0, 3), self.start_rank(1, 3), self.start_rank(1, 3))
+        self.assertTrue(all(one.code != 0 for one in done), done)
+        self.assertTrue(any("rank 1" in one.err and "process" in one.err for one in done), done)
+
+    def test_ranks_that_believe_in_different_sizes(self):
+        done = self.finish(self.start_rank(0, 2), self.start_rank(1, 3))
+        self.assertTrue(all(one.code != 0 for one in done), done)
+        self.assertTrue(any("2" in one.err and "3" in one.err and "size" in one.err for one in done), done)
+
+    def test_a_port_that_somebody_else_holds_is_named(self):
+        with socket.socket() as holder:
+            host, port = self.url[6:].split(":")
+            holder.bind((host, int(port)))
+            holder.listen()
+            self.assertFails(self.finish(self.start_rank(0, 2))[0], f"{host}:{port}", "in use", str(os.getpid()))
+
+    def test_a_server_that_speaks_something_else(self):
+        with socket.socket() as stranger:
+            stranger.bind(("127.0.0.1", 0))
+            stranger.listen()  # accepts in the backlog, and never answers
+            url = f"tcp://127.0.0.1:{stranger.getsockname()[1]}"
+            self.assertFails(self.finish(self.start_rank(1, 2, TUTTI_RDZV=url))[0], "^rendezvous: ", url[6:])
+
+    def test_a_file_that_a_killed_job_left_is_not_taken_for_the_next_ones(self):
+        path = self.folder / "meeting"
+        url = f"file://{path}"
+        crashed = self.finish(self.start_rank(0, 2, TUTTI_RDZV=url))[0]  # its rank 1 never comes
+        self.assertNotEqual(crashed.code, 0)
+        killed = self.start_rank(0, 2, TUTTI_RDZV=url, TUTTI_TIMEOUT="60")
+        self.assertTrue(harness.wait_until(lambda: path.exists() and path.stat().st_size > 0))
+        killed.kill()
+        killed.communicate()
+        self.assertTrue(path.exists())  # otherwise this tests nothing
+        for done in self.finish(self.start_rank(0, 2, TUTTI_RDZV=url), self.start_rank(1, 2, TUTTI_RDZV=url)):
+            self.assertFails(done, rf"{path} is stale: process {killed.pid} .*Remove it \(rm {path}\)", limit=1)
+        path.unlink()
+        for done in self.finish(*(self.start_rank(r, 2, TUTTI_RDZV=url) for r in range(2))):
+            self.assertEqual((done.code, done.out), (0, "sum 3\n"), done)
+
+    def test_the_file_is_gone_afterwards(self):
+        url = f"file://{self.folder}/meeting"
+        for done in self.finish(*(self.start_rank(r, 2, TUTTI_RDZV=url) for r in range(2))):
+            self.assertEqual(done.code, 0, done)
+        self.assertEqual(os.listdir(self.folder), [])
+
+
+class Variables(Case):
+    """Every TUTTI_ variable with a value that cannot be."""
+
+    def test_an_unknown_name_is_refused_with_the_nearest_one(self):
+        done = run(harness.JOIN, env={"TUTTI_TIMEOT": "3"})
+        self.assertNotEqual(done.code, 0, done)
+        self.assertSays(done.err, r'unknown environment variable TUTTI_TIMEOT\. Did you mean "TUTTI_TIMEOUT"\?')
+        done = tutti("run", "true", env={"TUTTI_ALGOS": "ring"})
+        self.assertEqual(done.code, 6, done)
+        self.assertSays(done.err, r'Did you mean "TUTTI_ALGO"\?')
+
+    def test_bad_values_are_quoted(self):
+        for name, value, message in (
+                ("TUTTI_TIMEOUT", "soon", "TUTTI_TIMEOUT=soon is not a positive number"),
+                ("TUTTI_TIMEOUT", "-1", "TUTTI_TIMEOUT=-1 is not a positive number"),
+                ("TUTTI_TRANSPORT", "smh", r'unknown transport "smh".* Did you mean "shm"\?'),
+                ("TUTTI_ALGO", "rnig", r'no algorithm "rnig" for all_reduce\. Did you mean "ring"\?'),
+                ("TUTTI_ALGO", "all_redcue:ring", r'all_redcue.*all_reduce'),
+                ("TUTTI_ISA", "avx3", r'unknown instruction set "avx3".*generic'),
+                ("TUTTI_DETERMINISTIC", "yes", "TUTTI_DETERMINISTIC=yes"),
+                ("TUTTI_SPIN", "much", 'TUTTI_SPIN=much is neither "auto" nor a number'),
+                ("TUTTI_SOCKET_FAMILY", "AF_X", r'TUTTI_SOCKET_FAMILY is "AF_X"; it may be AF_INET or AF_INET6'),
+                ("TUTTI_SOCKET_IFNAME", "=nosuch0", "no network interface fits TUTTI_SOCKET_IFNAME==nosuch0"),
+                ("TUTTI_TUNING_FILE", "/no/such", "cannot read the tuning table /no/such"),
+        ):
+            with self.subTest(name=name, value=value):
+                done = tutti("run", "-n", "2", harness.JOIN, env={name: value})
+                self.assertEqual(done.code, 1, done)
+                self.assertSays(done.err, "invalid_argument: .*" + message)
+
+    def test_a_tuning_table_that_is_none(self):
+        table = self.folder / "tuning"
+        table.write_text("all_reduce 4 banana ring\n")
+        done = tutti("run", "-n", "2", harness.JOIN, env={"TUTTI_TUNING_FILE": str(table)})
+        self.assertEqual(done.code, 1, done)
+        self.assertSays(done.err, f"{table}.*1")
+
+
+class Calls(Case):
+    """Calls that are wrong in themselves: refused at once, on every rank, with nothing sent."""
+
+    def refused(self, *arguments):
+        done = tutti("run", "-n", "2", harness.JOIN, *arguments)
+        self.assertEqual(done.code, 1, done)
+        self.assertSays(done.err, r"\[[01]\] invalid_argument: ")
+        self.assertLess(done.seconds, 4)
+        return done.err
+
+    def test_an_unknown_algorithm(self):
+        self.assertSays(self.refused("--algorithm", "rnig"), r'no algorithm "rnig" for all_reduce\. Did you mean "ring"\?',
+                        "There are: .*circulant")
+
+    def test_spans_of_different_sizes(self):
+        self.assertSays(self.refused("--output-span", "999"), "all_reduce", "1000", "999")
+        self.assertSays(self.refused("--input-span", "0"), "all_reduce", "0", "1000")
+
+    def test_a_partial_overlap(self):
+        self.assertSays(self.refused("--overlap", "999"), "overlap")
+        self.assertSays(self.refused("--overlap", "1"), "overlap")
+
+    def test_spans_that_touch_without_overlap_and_equal_spans_are_fine(self):
+        for at in ("1000", "0"):
+            done = tutti("run", "-n", "2", harness.JOIN, "--overlap", at)
+            self.assertEqual(sorted(done.lines), ["[0] sum 3", "[1] sum 3"], done)
+
+
+class Subcommands(Case):
+    def test_no_or_an_unknown_subcommand(self):
+        self.assertSays(tutti("dcotor").err, r'^tutti: no subcommand "dcotor"\. Did you mean "doctor"\?')
+        self.assertEqual(tutti("dcotor").code, 6)
+        done = tutti()
+        self.assertEqual((done.code, done.out), (6, ""))
+        self.assertSays(done.err, "Usage: tutti SUBCOMMAND")
+
+    def test_help_and_version(self):
+        help_text = tutti("--help")
+        self.assertEqual(help_text.code, 0)
+        for name in ("run", "bench", "plan", "store", "doctor"):
+            self.assertSays(help_text.out, rf"\n  {name} +\w")
+            one = tutti(name, "--help")
+            self.assertEqual(one.code, 0, one)
+            self.assertSays(one.out, rf"tutti {name}")
+        self.assertSays(tutti("--version").out, r"^tutti \d+\.\d+\.\d+\n$")
+
+    def test_wrong_words_to_every_subcommand_are_exit_6_and_name_the_word(self):
+        for words, message in ((["run", "--nnodez", "2", "true"], r"--nnodez.*--nnodes"),
+                               (["bench", "all_redcue"], r"all_redcue.*all_reduce"),
+                               (["bench", "all_reduce", "--chekc", "1"], r"chekc"),
+                               (["plan", "all_redcue"], r"all_redcue.*all_reduce"),
+                               (["plan", "all_reduce", "--algoritm", "ring"], r"algoritm"),
+                               (["plan", "all_reduce", "--algorithm", "rnig", "-n", "4"], r"rnig.*ring"),
+                               (["store", "srve"], r"srve"),
+                               (["store", "serve", "--prot", "1"], r"--?prot"),
+                               (["doctor", "--jsn"], r"--jsn.*--json"),
+                               (["doctor", "-n", "none"], r"-n .*none")):
+            with self.subTest(words=words):
+                done = tutti(*words)
+                self.assertEqual(done.code, 6, done)
+                self.assertSays(done.err, message)
+                self.assertEqual(done.out, "")
+
+
+if __name__ == "__main__":
+    harness.main()

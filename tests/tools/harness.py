@@ -1,0 +1,134 @@
+"""What the tests of the built program share: running it with a deadline, and seeing what it leaves behind."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+PROGRAM = os.environ.get("TESTED_PROGRAM", "build/tutti")
+JOIN = os.environ.get("TESTED_JOIN", "build/tests/tools/join")
+
+def is_sanitized():
+    """Sanitizers need descriptors and memory of their own."""
+    program = pathlib.Path(PROGRAM).read_bytes()
+    return b"__asan_" in program or b"__tsan_" in program
+
+
+# Variables of the launcher that runs the tests must not reach what is tested.
+FOREIGN = ("TUTTI_", "SLURM_", "OMPI_", "PMI_", "PMIX_", "TORCHELASTIC_", "MASTER_")
+
+
+def clean_environment(**extra):
+    base = {k: v for k, v in os.environ.items() if not k.startswith(FOREIGN) and k not in ("RANK", "WORLD_SIZE")}
+    base["TUTTI_TIMEOUT"] = "20"
+    base.update(extra)
+    return {k: v for k, v in base.items() if v is not None}
+
+
+def start(*arguments, env=None, **options):
+    """Starts a program of its own session with pipes for output, so that the test can end all of it."""
+    options.setdefault("stdin", subprocess.DEVNULL)
+    return subprocess.Popen(
+        [str(a) for a in arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=clean_environment(**(env or {})), start_new_session=True, **options)
+
+
+class Finished:
+    def __init__(self, process, limit):
+        begin = time.monotonic()
+        try:
+            self.out, self.err = process.communicate(timeout=limit)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, 9)
+            out, err = process.communicate()
+            raise AssertionError(f"{process.args} did not end within {limit} s\nstdout: {out}\nstderr: {err}") from None
+        self.code = process.returncode
+        self.seconds = time.monotonic() - begin
+        self.lines = self.out.splitlines()
+
+    def __repr__(self):
+        return f"code {self.code} after {self.seconds:.2f} s\nstdout: {self.out[-2000:]}\nstderr: {self.err[-2000:]}"
+
+
+def run(*arguments, limit=30, env=None, **options):
+    return Finished(start(*arguments, env=env, **options), limit)
+
+
+def tutti(*arguments, **options):
+    return run(PROGRAM, *arguments, **options)
+
+
+def state_of(pid):
+    """'R', 'S', 'Z' ... or None when there is no such process."""
+    try:
+        text = pathlib.Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return text[text.rindex(")") + 2]
+
+
+def is_gone(pid):
+    return state_of(pid) in (None, "Z", "X")  # the init of a container may reap late
+
+
+def wait_until(condition, limit=10):
+    """Waits for something that another process will make true."""
+    end = time.monotonic() + limit
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def processes_with(mark):
+    """Living processes that have `mark` in their environment."""
+    found = []
+    for entry in pathlib.Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            if mark.encode() in (entry / "environ").read_bytes() and not is_gone(entry.name):
+                found.append(int(entry.name))
+        except (FileNotFoundError, ProcessLookupError, PermissionError):
+            continue
+    return found
+
+
+class Case(unittest.TestCase):
+    """Marks everything a test starts, and fails when some of it is still there, or left files, afterwards."""
+
+    def setUp(self):
+        self.mark = f"TEST_MARK={os.getpid()}-{self.id()}"
+        os.environ["TEST_MARK"] = self.mark.split("=", 1)[1]
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.shared_before = set(os.listdir("/dev/shm")) if os.path.isdir("/dev/shm") else set()
+
+    def tearDown(self):
+        left = processes_with(self.mark)
+        gone = wait_until(lambda: not processes_with(self.mark), 3)
+        for pid in processes_with(self.mark):
+            os.kill(pid, 9)
+        self.assertTrue(gone, f"left behind: processes {left}")
+        if os.path.isdir("/dev/shm"):
+            self.assertEqual({n for n in set(os.listdir("/dev/shm")) - self.shared_before if "tutti" in n}, set())
+
+    def assertSays(self, text, *words):
+        for word in words:
+            self.assertIsNotNone(re.search(word, text), f"no {word!r} in: {text}")
+
+
+def main():
+    """X_test.py [PATH OF TUTTI [PATH OF JOIN]] [unittest's words]"""
+    global PROGRAM, JOIN
+    paths = []
+    while len(sys.argv) > 1 and "/" in sys.argv[1]:
+        paths.append(os.path.abspath(sys.argv.pop(1)))
+    PROGRAM, JOIN = (paths + [PROGRAM, JOIN][len(paths):])[:2]
+    unittest.main(module="__main__", verbosity=2)

@@ -1,0 +1,135 @@
+"""tutti run on several nodes, here all on one host: numbering, one end for all, whoever dies."""
+
+import re
+import signal
+import socket
+
+import harness
+from harness import Case, start, wait_until
+
+
+def script(text):
+    return ["sh", "-c", text]
+
+
+class SeveralNodes(Case):
+    def setUp(self):
+        super().setUp()
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.endpoint = f"127.0.0.1:{probe.getsockname()[1]}"
+
+    def start_node(self, node, *program, nodes=2, ranks=2):
+        return start(harness.PROGRAM, "run", "-n", ranks, "--nnodes", nodes, "--node-rank", node,
+                     "--rdzv-endpoint", self.endpoint, *program)
+
+    def finish(self, *processes):
+        return [harness.Finished(process, 30) for process in processes]
+
+    def test_ranks_are_numbered_over_all_nodes(self):
+        tell = script('echo "$TUTTI_RANK/$TUTTI_SIZE/$TUTTI_LOCAL_RANK $GROUP_RANK $TUTTI_RDZV $TUTTI_JOB"')
+        late, early = self.finish(self.start_node(1, *tell), self.start_node(0, *tell))  # either may come first
+        self.assertEqual((early.code, late.code), (0, 0), (early, late))
+        self.assertEqual(sorted(early.lines + late.lines),
+                         [f"[{r}] {r}/4/{r % 2} {r // 2} store://{self.endpoint} job" for r in range(4)])
+
+    def test_ranks_inherit_none_of_the_runners_connections(self):
+        done = self.finish(*(self.start_node(node, *script("ls -l /proc/self/fd")) for node in range(2)))
+        for one in done:
+            self.assertEqual(set(re.findall(r" (\d+) -> (?!/proc)", one.out)), {"0", "1", "2"}, one)
+
+    def test_node_0_stays_until_all_nodes_are_done(self):
+        ready = self.folder / "ready"
+        first = self.start_node(0, *script(f"touch {ready}$RANK"))
+        second = self.start_node(1, *script(f"until [ -e {ready}0 ] && [ -e {ready}1 ]; do sleep 0.01; done"))
+        first, second = self.finish(first, second)  # the store would be gone, and that an error, if node 0 left first
+        self.assertEqual((first.code, second.code), (0, 0), (first, second))
+
+    def test_a_failure_on_one_node_ends_all_with_its_code(self):
+        for culprit in range(3):
+            with self.subTest(culprit=culprit):
+                ready = self.folder / f"ready{culprit}"
+                ready.mkdir()
+                nodes = [self.start_node(node, *script(
+                    f'touch {ready}/$RANK; [ $RANK = {2 * culprit + 1} ] || exec sleep 100;'
+                    f'until [ "$(ls {ready} | wc -l)" = 6 ]; do sleep 0.01; done; exit 7'), nodes=3)
+                    for node in range(3)]
+                done = self.finish(*nodes)
+                self.assertEqual([d.code for d in done], [7, 7, 7], done)
+                self.assertSays(done[culprit].err, rf"^tutti: rank {2 * culprit + 1} \(host .* exited with code 7")
+                for other in {0, 1, 2} - {culprit}:
+                    self.assertSays(done[other].err, rf"on node {culprit} rank {2 * culprit + 1} .* exited with code 7")
+
+    def test_an_interrupt_of_one_runner_ends_all(self):
+        ready = self.folder / "ready"
+        first = self.start_node(0, "sleep", "100")
+        second = self.start_node(1, *script(f"touch {ready}; exec sleep 100"))
+        self.assertTrue(wait_until(ready.exists))
+        second.send_signal(signal.SIGTERM)
+        first, second = self.finish(first, second)
+        self.assertEqual((first.code, second.code), (143, 143), (first, second))
+        self.assertSays(first.err, "on node 1 its runner received SIGTERM")
+
+    def test_the_others_end_when_the_runner_of_node_0_is_killed(self):
+        ready = self.folder / "ready"
+        first = self.start_node(0, "sleep", "100")
+        second = self.start_node(1, *script(f"touch {ready}; exec sleep 100"))
+        self.assertTrue(wait_until(ready.exists))
+        first.kill()
+        first, second = self.finish(first, second)
+        self.assertEqual(second.code, 1, second)
+        self.assertSays(second.err, "the store of the job is gone")
+
+    def test_the_others_end_when_any_runner_falls_silent(self):
+        ready = self.folder / "ready"
+        first, second = (self.start_node(node, "sleep", "100", nodes=3) for node in range(2))
+        third = self.start_node(2, *script(f"touch {ready}; exec sleep 100"), nodes=3)
+        self.assertTrue(wait_until(ready.exists))
+        third.kill()
+        for done in self.finish(first, second, third)[:2]:  # who is alive goes on showing it, or node 1 would be named
+            self.assertEqual(done.code, 1, done)
+            self.assertSays(done.err, "on node 2 the runner has not been heard of for 15 s")
+
+    def test_nodes_that_disagree_are_told(self):
+        first, other = self.finish(self.start_node(0, "sleep", "100"), self.start_node(1, "sleep", "100", ranks=3))
+        self.assertEqual((first.code, other.code), (6, 6), (first, other))
+        self.assertSays(other.err, "this node was told 2 nodes with 3 ranks each, node 0 2 nodes with 2 ranks each; give")
+        self.assertSays(first.err, "on node 1 this node was told 2 nodes with 3 ranks each")
+
+    def test_one_place_cannot_be_taken_twice(self):
+        first, second = self.start_node(0, "sleep", "100", nodes=3), self.start_node(1, "sleep", "100", nodes=3)
+        third = self.start_node(1, "sleep", "100", nodes=3)
+        wait_until(lambda: second.poll() is not None or third.poll() is not None)
+        loser, winner = (second, third) if second.poll() is not None else (third, second)
+        loser = self.finish(loser)[0]
+        self.assertEqual(loser.code, 6, loser)
+        self.assertSays(loser.err, r"--node-rank 1 is taken by another runner \(host .*, pid \d+\)")
+        winner.terminate()
+        self.finish(winner, first)
+
+    def test_a_port_in_use_is_named(self):
+        with socket.socket() as holder:
+            host, port = self.endpoint.split(":")
+            holder.bind((host, int(port)))
+            holder.listen()
+            done = self.finish(self.start_node(0, "true"))[0]
+            self.assertNotEqual(done.code, 0, done)
+            self.assertSays(done.err, port)
+
+    def test_a_runner_without_node_0_gives_up_in_time(self):
+        process = start(harness.PROGRAM, "run", "--nnodes", "2", "--node-rank", "1", "--rdzv-endpoint", self.endpoint,
+                        "true", env={"TUTTI_TIMEOUT": "1"})
+        done = harness.Finished(process, 10)
+        self.assertNotEqual(done.code, 0, done)
+        self.assertSays(done.err, re.escape(self.endpoint))
+
+    def test_a_runner_that_waits_for_node_0_can_be_interrupted(self):
+        process = self.start_node(1, "true")
+        self.assertTrue(wait_until(lambda: harness.state_of(process.pid) == "S"))  # between two tries
+        process.send_signal(signal.SIGINT)
+        done = harness.Finished(process, 2)
+        self.assertEqual(done.code, -signal.SIGINT, done)
+
+
+if __name__ == "__main__":
+    harness.main()
