@@ -1,0 +1,268 @@
+#!/usr/bin/env python3
+"""Who may include whom, and how long things may get: the shape of the repository, checked.
+
+    tools/layers.py          checks every tracked .h, .cc, .inl and .inc file of this checkout
+    tools/layers.py DIR      checks the files below DIR (the self-test does)
+
+Prints `file:line: what and why` per finding; exits 1 if there is an error, 0 otherwise (warnings are for information).
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+# ---- The rules. Paths are prefixes; the longest matching prefix of a file decides.
+
+SYSTEM = ("std", "system")
+RULES = {
+    # folder: (own includes by prefix, what may come in angle brackets)
+    "lib/include/": (("tutti/",), ("std",)),
+    "lib/base/": (("tutti/", "lib/base/"), SYSTEM + ("fmt", "openssl")),
+    "lib/error.cc": (("tutti/", "lib/base/"), ("std", "fmt")),
+    "lib/types.cc": (("tutti/", "lib/base/"), ("std", "fmt")),
+    "lib/compute/": (("tutti/", "lib/base/", "lib/compute/"), SYSTEM + ("fmt",)),
+    "lib/": (("tutti/", "lib/", "algorithms/", "transport/", "rendezvous/"), SYSTEM + ("fmt",)),
+    "algorithms/": (("tutti/", "lib/base/", "algorithms/"), ("std", "fmt")),
+    "transport/": (("tutti/", "lib/base/", "transport/"), SYSTEM + ("fmt", "openssl", "asio")),
+    "rendezvous/": (("tutti/", "lib/base/", "rendezvous/"), SYSTEM + ("fmt", "openssl", "asio")),
+    "tools/": (("tutti/", "lib/", "algorithms/", "transport/", "rendezvous/", "tools/"),
+               SYSTEM + ("fmt", "asio", "CLI", "nlohmann")),
+    "examples/": (("tutti/",), ("std",)),
+    "tests/algorithms/": (("tutti/", "lib/base/", "algorithms/", "tests/"), ("std", "fmt", "doctest")),
+    "tests/consumer/": (("tutti/",), ("std",)),
+    "tests/": (("tutti/", "lib/", "algorithms/", "transport/", "rendezvous/", "tools/", "tests/"),
+               SYSTEM + ("fmt", "asio", "openssl", "doctest", "nlohmann")),
+}
+PRIVATE_TO_SOURCES = ("fmt", "asio", "openssl", "CLI", "nlohmann")  # never in a header, be it for compile time
+THIRD_PARTY = ("fmt", "asio", "openssl", "doctest", "CLI", "nlohmann")
+
+FILE_LINES = 400
+HEADER_LINES = 200  # a warning: public headers carry their documentation
+ALGORITHM_LINES = 150
+FUNCTION_LINES = 60
+TEST_FUNCTION_LINES = 100
+# Machinery of the folder, not one algorithm family each.
+NOT_ALGORITHMS = ("plan", "check", "catalogue", "select")
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+
+
+def family(name):
+    """What an angle-bracket include belongs to."""
+    first = name.split("/")[0].removesuffix(".hpp")
+    if first in THIRD_PARTY:
+        return first
+    return "system" if "." in name or "/" in name else "std"
+
+
+def rule_of(path):
+    best = max((prefix for prefix in RULES if path.startswith(prefix)), key=len, default=None)
+    return RULES.get(best)
+
+
+def check_includes(path, text):
+    rule = rule_of(path)
+    if rule is None:
+        yield "error", 1, "this folder is not in the table of layers"
+        return
+    own, foreign = rule
+    for number, line in enumerate(text.splitlines(), 1):
+        match = INCLUDE.match(line)
+        if not match:
+            continue
+        kind, name = match.groups()
+        folder = path.split("/")[0]
+        if kind == "<" and not name.startswith("tutti/"):
+            what = family(name)
+            if what not in foreign:
+                yield "error", number, f"{folder} may not include <{name}>"
+            elif path.endswith(".h") and what in PRIVATE_TO_SOURCES and not path.startswith("tests/"):
+                yield "error", number, f"<{name}> belongs in .cc files only"
+        elif not name.startswith(own):
+            hint = "" if "/" in name else " (write the path from the repository root)"
+            yield "error", number, f"{folder} may not include {name}{hint}"
+    if path.endswith(".h") and not re.search(r"^#pragma once$", text, re.M):
+        yield "error", 1, "a header begins with #pragma once"
+
+
+def check_sizes(path, text):
+    lines = text.count("\n")
+    name = path.rsplit("/", 1)[-1]
+    if lines > FILE_LINES:
+        yield "error", lines, f"{lines} lines, a file has at most {FILE_LINES}"
+    elif path.endswith(".h") and lines > HEADER_LINES:
+        yield "warning", lines, f"{lines} lines, a header should have at most {HEADER_LINES}"
+    elif path.startswith("algorithms/") and path.endswith(".cc") and not name.startswith(NOT_ALGORITHMS):
+        if lines > ALGORITHM_LINES:
+            yield "error", lines, f"{lines} lines, an algorithm has at most {ALGORITHM_LINES}"
+    limit = TEST_FUNCTION_LINES if path.startswith("tests/") else FUNCTION_LINES
+    for first, last, title in functions(text):
+        if last - first + 1 > limit:
+            yield "error", first, f"{title} has {last - first + 1} lines, a function has at most {limit}"
+
+
+# ---- Finding functions: enough of C++ for code formatted by clang-format.
+
+TOKEN = re.compile(
+    r'(?P<comment>//[^\n]*|/\*.*?\*/)'
+    r'|(?P<raw>R"(?P<mark>[^(\s]*)\(.*?\)(?P=mark)")'
+    r'|(?P<string>"(?:\\.|[^"\\\n])*")'
+    r"|(?P<digits>\b\d[\w.']*)"
+    r"|(?P<char>'(?:\\.|[^'\\\n])+')",
+    re.S)
+TYPE_OR_SPACE = re.compile(r"^(?:export\s+|inline\s+|typedef\s+|static\s+|const(?:expr)?\s+)*"
+                           r"(?:namespace|class|struct|union|enum|extern)\b")
+TRAILER = re.compile(r"(?:\)|\b(?:const|noexcept|override|final|mutable|try|requires)|\]|&)$")
+
+
+def blank(match):
+    """Replaces a token by nothing that matters, keeping its lines."""
+    return "\n" * match.group(0).count("\n") + ("0" if match.group("digits") else "")
+
+
+def plain(text):
+    """Code without comments, strings, preprocessor lines and #else branches; same number of lines."""
+    result, depth, skipping = [], 0, None
+    text = TOKEN.sub(blank, text)
+    continued = False
+    for line in text.split("\n"):
+        stripped = line.lstrip()
+        if continued or stripped.startswith("#"):
+            if not continued:
+                if re.match(r"#\s*if", stripped):
+                    depth += 1
+                elif re.match(r"#\s*el", stripped) and skipping is None:
+                    skipping = depth
+                elif re.match(r"#\s*endif", stripped):
+                    if skipping == depth:
+                        skipping = None
+                    depth -= 1
+            continued = line.endswith("\\")
+            result.append("")
+        else:
+            result.append(line if skipping is None else "")
+    return "\n".join(result)
+
+
+def without_templates(header):
+    """Drops attributes and `template <...>` from the front."""
+    header = re.sub(r"\[\[.*?\]\]|alignas\s*\([^)]*\)", " ", header).strip()
+    while header.startswith("template"):
+        depth, at = 0, header.find("<")
+        for at in range(at, len(header)):
+            depth += {"<": 1, ">": -1}.get(header[at], 0)
+            if depth == 0:
+                break
+        header = header[at + 1:].strip()
+    return header
+
+
+def opens_function(header):
+    """Whether the `{` after `header` (at namespace or class level) begins a function body."""
+    if header.count("(") != header.count(")"):
+        return False  # a default argument
+    if "(" not in header:
+        return False
+    tail = header.rstrip()
+    if TRAILER.search(tail) or re.search(r"->\s*[\w:<>,\s*&]+$", tail):
+        return True
+    # `Name::Name(int a) : a_{a}, b_(2) {`: a name before the brace initialises a member.
+    return not re.search(r"\)\s*:\s", tail)
+
+
+def functions(text):
+    """Yields (first line, last line, title) of every function definition."""
+    code = plain(text)
+    header, line, header_line = "", 1, 1
+    scopes = []  # "open" for namespaces and types
+    at = 0
+    while at < len(code):
+        char = code[at]
+        if char == "{":
+            bare = without_templates(header)
+            if TYPE_OR_SPACE.match(bare) and "(" not in bare.split("{")[0].split(":")[0]:
+                scopes.append("open")
+                header = ""
+            else:
+                end = matching(code, at)
+                first, last = header_line, line + code.count("\n", at, end)
+                if opens_function(bare):
+                    yield first, last, title_of(bare)
+                    header = ""
+                else:
+                    header += "{}"  # an initialiser
+                at, line = end, last
+        elif char == "}":
+            if scopes:
+                scopes.pop()
+            header = ""
+        elif char == ";" and header.count("(") <= header.count(")"):
+            header = ""
+        else:
+            if char == ":" and re.fullmatch(r"\s*(public|private|protected)\s*", header):
+                header = ""
+            elif not header.strip() and not char.isspace():
+                header, header_line = char, line
+            elif header:
+                header += char
+        if char == "\n":
+            line += 1
+        at += 1
+
+
+def matching(code, at):
+    depth = 0
+    for end in range(at, len(code)):
+        depth += {"{": 1, "}": -1}.get(code[end], 0)
+        if depth == 0:
+            return end
+    return len(code) - 1
+
+
+def title_of(header):
+    name = re.search(r"([~\w:]+|operator[^(]+)\s*\(", header)
+    return name.group(1) if name else header[:40]
+
+
+# ---- The command
+
+
+def tracked(root):
+    try:
+        listed = subprocess.run(["git", "-C", str(root), "ls-files"], capture_output=True, text=True, check=True)
+        names = listed.stdout.splitlines()
+    except (OSError, subprocess.CalledProcessError):
+        names = []
+    if not names:
+        names = [str(p.relative_to(root)) for p in root.rglob("*") if p.is_file()]
+        names = [n for n in names if not n.startswith(("build", "."))]
+    return sorted(n for n in names if n.endswith((".h", ".cc", ".inl", ".inc")) and not n.startswith("subprojects/"))
+
+
+def check(root):
+    """All findings below `root` as (severity, path, line, text)."""
+    findings = []
+    for path in tracked(root):
+        file = root / path
+        if not file.exists():
+            continue
+        text = file.read_text(encoding="utf-8")
+        if not path.endswith(".inc"):
+            findings += [(s, path, n, t) for s, n, t in check_includes(path, text)]
+        findings += [(s, path, n, t) for s, n, t in check_sizes(path, text)]
+    return findings
+
+
+def main(arguments):
+    root = pathlib.Path(arguments[0] if arguments else pathlib.Path(__file__).resolve().parent.parent)
+    findings = check(root)
+    for severity, path, line, text in findings:
+        print(f"{path}:{line}: {severity}: {text}")
+    errors = sum(1 for finding in findings if finding[0] == "error")
+    print(f"{len(tracked(root))} files, {errors} errors, {len(findings) - errors} warnings")
+    return 1 if errors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

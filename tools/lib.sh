@@ -1,0 +1,118 @@
+# Shared by tools/quickstart and tools/test: options, missing packages, phases. POSIX sh; sourced, not run.
+# shellcheck shell=sh disable=SC2034 # the scripts that source this read `taken` and `jobs`
+
+dry_run=no
+install=yes
+jobs=$(nproc 2>/dev/null || echo 2)
+
+# Takes one option of both scripts; fails for anything else. `taken` says how many words it used.
+take_option() {
+  taken=1
+  case $1 in
+    --dry-run) dry_run=yes ;;
+    --no-install) install=no ;;
+    -j) jobs=${2:?-j needs a number}; taken=2 ;;
+    -j*) jobs=${1#-j} ;;
+    *) return 1 ;;
+  esac
+}
+
+say() { printf '%s\n' "$@"; }
+
+# Prints the command; runs it unless --dry-run.
+try() {
+  say "+ $*"
+  [ "$dry_run" = yes ] || "$@"
+}
+
+phase_name=
+phase_start=0
+phase_times=
+
+# Ends the phase before and begins one; `phase ""` ends the last.
+phase() {
+  now=$(date +%s)
+  if [ -n "$phase_name" ]; then
+    phase_times="$phase_times$(printf '  %4d s  %s' $((now - phase_start)) "$phase_name")
+"
+  fi
+  phase_name=$1
+  phase_start=$now
+  [ -z "$1" ] || say "" "== $1"
+}
+
+# ---- What is missing
+
+have() { command -v "$1" >/dev/null 2>&1; }
+
+# The packages of which the compiler does not find the header; all of them without a compiler.
+missing_headers() {
+  for pair in asio/version.hpp=libasio-dev fmt/core.h=libfmt-dev openssl/hmac.h=libssl-dev \
+    doctest/doctest.h=doctest-dev CLI/CLI.hpp=libcli11-dev nlohmann/json.hpp=nlohmann-json3-dev; do
+    printf '#if !__has_include(<%s>)\n%s\n#endif\n' "${pair%=*}" "${pair#*=}"
+  done | if have g++; then g++ -E -P -x c++ - 2>/dev/null | tr -d ' '; else grep dev; fi
+}
+
+# The packages that building needs and this machine lacks, by Debian's names.
+missing_to_build() {
+  have g++ || echo g++
+  have meson || echo meson
+  have ninja || echo ninja-build
+  have pkg-config || echo pkg-config
+  missing_headers
+}
+
+clang_tool() {
+  for candidate in "$1-14" "$1"; do
+    have "$candidate" && echo "$candidate" && return
+  done
+  return 1
+}
+
+# The packages that checking needs on top.
+missing_to_check() {
+  have clang++-14 || have clang++ || echo clang-14
+  have clang-format-14 || have clang-format || echo clang-format-14
+  have clang-tidy-14 || have clang-tidy || echo clang-tidy-14
+  have cmake || echo cmake
+  have shellcheck || echo shellcheck
+}
+
+as_root() {
+  if [ "$(id -u)" = 0 ]; then
+    "$@"
+  else
+    sudo "$@"
+  fi
+}
+
+can_be_root() {
+  [ "$(id -u)" = 0 ] && return
+  have sudo || return 1
+  [ -t 0 ] || sudo -n true 2>/dev/null
+}
+
+# Installs the packages named, or says how and ends with 3.
+install_packages() {
+  if [ $# = 0 ]; then
+    say "nothing is missing"
+    return
+  fi
+  say "missing: $*"
+  if ! have apt-get; then
+    say "Please install them with this system's package manager. By their names elsewhere:" \
+      "  Fedora: gcc-c++ meson ninja-build pkgconf asio-devel fmt-devel openssl-devel doctest-devel cli11-devel json-devel" \
+      "  Arch:   gcc meson ninja pkgconf asio fmt openssl doctest cli11 nlohmann-json"
+    exit 3
+  fi
+  if [ "$dry_run" = yes ]; then
+    say "+ apt-get update" "+ apt-get install -y --no-install-recommends $*"
+  elif [ "$install" = yes ] && can_be_root; then
+    # Plain names: every word is a package.
+    as_root apt-get -q update
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get -q install -y --no-install-recommends "$@"
+  else
+    say "Not installing without being allowed to. As root:" "  apt-get install -y --no-install-recommends $*"
+    exit 3
+  fi
+}
