@@ -52,7 +52,7 @@ Agreement::Agreement(const Job& job, const std::string& id, const std::function<
       goodbye_(job.kill_grace + 5s),
       store_(prefix_store("tutti-run/" + id, join())),
       watched_(prefix_store("tutti-run/" + id, join())),
-      signs_(static_cast<std::size_t>(job.nodes), Sign{{}, std::chrono::steady_clock::now()}),
+      signs_(static_cast<std::size_t>(job.nodes)),
       ready_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   store_->set_timeout(answer_limit);
   watched_->set_timeout(beat_interval);
@@ -153,11 +153,11 @@ int Agreement::silent_node() {
   if (node_ != 0) return -1;  // one observer is enough; when it dies the store dies with it
   const auto now = std::chrono::steady_clock::now();
   for (int node = 1; node < nodes_; ++node) {
-    const std::string key = fmt::format("beat/{}", node);
+    const std::string key = fmt::format("node/{}", node);
     Sign& sign = signs_[static_cast<std::size_t>(node)];
     if (!watched_->check({&key, 1})) continue;  // not here yet: its ranks have deadlines of their own
-    std::string beat = watched_->get(key);
-    if (beat != sign.beat) sign = {std::move(beat), now};
+    const std::int64_t beat = watched_->add(fmt::format("beat/{}", node), 0);
+    if (beat != sign.beat) sign = {beat, now};
     if (now - sign.since > silence_limit) return node;
   }
   return -1;

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -59,7 +60,7 @@ class Agreement {
   std::shared_ptr<Store> watched_;
 
   struct Sign {
-    std::string beat;
+    std::int64_t beat = -1;  // not seen yet
     std::chrono::steady_clock::time_point since;
   };
   std::vector<Sign> signs_;
