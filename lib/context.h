@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/secret.h"
 #include "lib/compute/kernels.h"
 #include "lib/engine.h"
 #include "lib/planner.h"
@@ -43,6 +44,8 @@ struct Context {
   const compute::Table* kernels = nullptr;
   std::shared_ptr<Store> store;  ///< rank 0's holds the server that others may still be reading from
   std::shared_ptr<Engine> engine;
+  Secret
+      key;  ///< what only this job's ranks know, new for every connect(); connections prove it (transport/tcp/door.h)
 };
 
 }  // namespace tutti::detail

@@ -60,7 +60,7 @@ struct Card {
 constexpr Patience own_core{.spins = 200, .yields = 2000};
 constexpr Patience shared_core{.spins = 0, .yields = 200};
 
-/// Sixteen bytes that only this job's ranks know: strangers and other jobs are turned away at every link.
+/// Sixteen bytes that are new for every communicator: what was said in one is worth nothing in another.
 std::string job_token(const JoinOptions& options) {
   if (!options.store) return std::string(16, '\0');
   constexpr const char* key = "token";
@@ -193,12 +193,14 @@ void join_mesh(Context& context, const JoinOptions& options) {
   if (options.inproc) {
     join_threads(context, options);
   } else {
-    const std::string token = job_token(options);
+    const std::string job = job_token(options);
+    context.key = Secret{}.derive("tutti job", std::as_bytes(std::span{job}));
+    const std::string token = context.key.derive("shared memory").reveal().substr(0, transport::job_token_size);
     auto& reactor = context.engine->reactor();
     auto shm = options.shm ? std::make_unique<ShmTransport>(options.rank, token, reactor) : nullptr;
     auto tcp = options.tcp ? std::make_unique<TcpTransport>(options.rank,
                                                             transport::TcpOptions{.bind_address = options.bind_address,
-                                                                                  .token = token,
+                                                                                  .key = context.key,
                                                                                   .congestion = options.congestion},
                                                             reactor)
                            : nullptr;

@@ -5,7 +5,7 @@
 
 #include "transport/frame.h"
 
-#include "transport/little_endian.h"
+#include "lib/base/little_endian.h"
 
 namespace tutti::transport {
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string>
 
-#include "transport/little_endian.h"
+#include "lib/base/little_endian.h"
 
 namespace tutti::transport {
 

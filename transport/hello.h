@@ -8,25 +8,18 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/base/challenge.h"
 #include "transport/frame.h"
 #include "transport/transport.h"
 #include "tutti/error.h"
 
 namespace tutti::transport {
 
-/// Equal on all ranks of a job and unknown outside of it; published at rendezvous.
+/// Equal on all ranks of a job and unknown outside of it. Only for connections that cannot leave the host.
 inline constexpr std::size_t job_token_size = 16;
 using JobToken = std::array<std::byte, job_token_size>;
 
-/// The first bytes on every connection: who opens which link. docs/wire.md is the specification.
-struct Hello {
-  std::int32_t from = 0;
-  std::int32_t to = 0;
-  Channel channel = 0;
-
-  friend bool operator==(const Hello&, const Hello&) = default;
-};
-
+/// The first bytes on every Unix socket: who opens which link. (On TCP: lib/base/challenge.h.)
 inline constexpr std::size_t hello_size = 40;
 inline constexpr std::uint32_t hello_magic = 0x49545554;  // "TUTI"
 using HelloBytes = std::array<std::byte, hello_size>;

@@ -54,8 +54,13 @@ TEST_CASE("a peer that dies is reported once, after all it had sent") {
 TEST_CASE("a peer that dies in the middle of a message is reported, and the message is not delivered") {
   for_each_kind([](const Kind& kind) {
     Mesh mesh(kind, 2);
+    bool begun = false;
+    mesh[1].recorder.decide = [&](Link&, const Frame&) {
+      begun = true;
+      return Accept::memory;
+    };
     mesh[0].send(1, 1, 64 * mebibyte, 1);
-    for (int i = 0; i < 3; ++i) mesh.step();
+    REQUIRE(mesh.run_until([&] { return begun; }));
     mesh.kill(0);
     REQUIRE(mesh.run_until([&] { return !mesh[1].recorder.failures.empty(); }));
     CHECK(mesh[1].recorder.messages.empty());
@@ -115,7 +120,8 @@ TEST_CASE("a sleeping rank is woken by the death of a peer") {
     Mesh mesh(kind, 2);
     mesh.in_threads([&](Node& node) {
       node.send(1 - node.rank, 1, 1, 1);
-      CHECK_MESSAGE(node.sleep_until([&] { return !node.recorder.messages.empty(); }), node.rank);
+      const auto talked = [&] { return !node.recorder.messages.empty() && node.all_sent(); };
+      CHECK_MESSAGE(node.sleep_until(talked), node.rank);
       if (node.rank == 0) {
         node.transport.reset();
       } else {

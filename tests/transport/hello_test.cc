@@ -9,6 +9,7 @@ namespace {
 using namespace tutti::transport;
 using tutti::Error;
 using tutti::ErrorCode;
+using tutti::Hello;
 
 JobToken token_of(int first) {
   JobToken token;

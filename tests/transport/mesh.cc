@@ -33,7 +33,7 @@ std::vector<std::unique_ptr<Transport>> make_shm(std::vector<Reactor*> reactors)
 
 std::vector<std::unique_ptr<Transport>> make_tcp(std::vector<Reactor*> reactors) {
   TcpOptions options;
-  options.token = job_token;
+  options.key = Secret::from_text(job_token, "the test");
   options.connect_timeout = std::chrono::seconds(1);  // a test waits for it
   std::vector<std::unique_ptr<Transport>> made;
   for (Reactor* reactor : reactors)

@@ -6,7 +6,11 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
+#include <thread>
 #include <utility>
+
+#include "transport/tcp/greeting.h"
 
 namespace tutti::transport::testing {
 namespace {
@@ -64,6 +68,19 @@ bool RawPeer::closed_by_peer() {
     const ssize_t got = ::recv(socket_.get(), room.data(), room.size(), MSG_DONTWAIT);
     if (got <= 0) return got == 0 || (errno != EAGAIN && errno != EINTR);
     heard_.append(room.data(), static_cast<std::size_t>(got));
+  }
+}
+
+bool RawPeer::shake_hands(Handshake handshake, const std::function<void()>& meanwhile) {
+  for (const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);;) {
+    const int error = tcp::advance(handshake, socket_);
+    if (error != EAGAIN) return error == 0 && handshake.state() == Handshake::State::done;
+    if (std::chrono::steady_clock::now() > end) return false;
+    if (meanwhile) {
+      meanwhile();
+    } else {
+      std::this_thread::yield();
+    }
   }
 }
 

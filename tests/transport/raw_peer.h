@@ -1,16 +1,18 @@
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "lib/base/challenge.h"
 #include "transport/tcp/socket.h"
 
 namespace tutti::transport::testing {
 
 std::string text_of(std::span<const std::byte> bytes);
 
-/// The other end of a TCP connection, without any of our code: writes and reads plain bytes, blocking for 10 s at most.
+/// The other end of a TCP connection: writes and reads plain bytes, blocking for 10 s at most.
 class RawPeer {
  public:
   explicit RawPeer(tcp::Socket socket);
@@ -24,6 +26,8 @@ class RawPeer {
   /// Without blocking: whether the stream has ended, or was reset. What came before is in heard().
   bool closed_by_peer();
   const std::string& heard() const { return heard_; }
+  /// Moves the handshake's bytes until it is over, doing `meanwhile` whenever nothing moves. False: it failed.
+  bool shake_hands(Handshake handshake, const std::function<void()>& meanwhile = {});
   /// Closes so that the peer gets a reset.
   void reset();
 

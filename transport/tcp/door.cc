@@ -1,112 +1,231 @@
+// The door: one thread, one Asio loop, one handshake per stranger.
+//
+//   listening --accept--> stranger --hello--> answered --proof--> welcome, with the socket
+//                            |                    |
+//                            +---- time is up, wrong, gone, place wanted ----> shown out
+//
+// Strangers stand in a list in the order in which they came, so one timer for the first of them serves all.
+
 #include "transport/tcp/door.h"
 
 #include <algorithm>
+#include <asio/io_context.hpp>
+#include <asio/posix/stream_descriptor.hpp>
+#include <asio/post.hpp>
+#include <asio/steady_timer.hpp>
+#include <atomic>
 #include <cerrno>
+#include <exception>
+#include <list>
+#include <thread>
 #include <utility>
+
+#include "lib/base/quiet_thread.h"
+#include "transport/tcp/greeting.h"
 
 namespace tutti::transport::tcp {
 namespace {
 
-using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+using asio::posix::stream_descriptor;
 
-constexpr auto pause_without_descriptors = 100ms;
+constexpr std::chrono::milliseconds pause_without_descriptors{100};
+
+/// Waits for a descriptor that somebody else owns, and at the end forgets it without closing it.
+struct Waiter : stream_descriptor {
+  using stream_descriptor::stream_descriptor;
+  ~Waiter() { part(); }
+  void part() {
+    if (is_open()) release();
+  }
+};
+
+/// A connection that has not proved itself. Handlers on their way share it, because a wait that has completed still
+/// runs its handler after the stranger has gone.
+struct Stranger {
+  Stranger(asio::io_context& context, Socket accepted, const Credentials& credentials, Purpose purpose)
+      : socket(std::move(accepted)),
+        waiter(context, socket.get()),
+        handshake(Handshake::accept(credentials.key, purpose, credentials.rank)) {}
+
+  bool gone() const { return !waiter.is_open(); }
+  bool silent() { return handshake.incoming().size() == Handshake::hello_size; }
+
+  Socket socket;
+  Waiter waiter;
+  Handshake handshake;
+  const Clock::time_point since = Clock::now();
+  bool waiting = false;  ///< a handler is on its way
+};
+
+using StrangerPointer = std::shared_ptr<Stranger>;
 
 }  // namespace
 
-Door::Door(Reactor& reactor, const Address& address, const JobToken& token, Clock::duration patience, Welcome welcome)
-    : reactor_(reactor),
-      token_(token),
-      patience_(patience),
-      least_patience_(patience / 5),
-      welcome_(std::move(welcome)),
-      listener_(listen_on(address)),
-      address_(local_address(listener_)) {
-  open();
-}
-
-Door::~Door() {
-  while (!strangers_.empty()) show_out(strangers_.begin());
-  pause({});
-}
-
-void Door::open() noexcept {
-  open_ = true;
-  reactor_.watch(listener_.get(), [this] { knocked_ = true; });
-}
-
-void Door::pause(Clock::time_point until) noexcept {
-  if (open_) reactor_.unwatch(listener_.get());
-  open_ = false;
-  closed_until_ = until;
-}
-
-bool Door::progress(bool look) noexcept {
-  if (!look && !knocked_ && !spoken_ && open_ && strangers_.empty()) return false;
-  const auto now = Clock::now();
-  bool moved = false;
-  if (!open_ && now >= closed_until_) {
-    open();
-    look = true;
+class Door::Impl {
+ public:
+  Impl(const Address& address, Credentials credentials, Purpose purpose, Welcome welcome, DoorLimits limits)
+      : credentials_(std::move(credentials)),
+        purpose_(purpose),
+        welcome_(std::move(welcome)),
+        limits_(limits),
+        listener_(listen_on(address)),
+        address_(local_address(listener_)),
+        knock_(context_, listener_.get()) {
+    accept_later();
+    thread_ = start_quiet_thread([this] { run(); });
   }
-  if (std::exchange(spoken_, false)) {
-    moved = true;
-    for (Place next = strangers_.begin(); next != strangers_.end();) {
-      const Place stranger = next++;
-      if (std::exchange(stranger->speaks, false)) hear(stranger);
+
+  ~Impl() {
+    context_.stop();
+    thread_.join();
+    for (const StrangerPointer& stranger : strangers_)
+      stranger->waiter.part();  // handlers may hold him a little longer
+  }
+
+  const std::string& address() const { return address_; }
+  std::size_t strangers() const { return count_.load(); }
+
+  void look(std::function<void()> done) noexcept {
+    try {
+      asio::post(context_, [this, done] {
+        accept_all();
+        for (auto next = strangers_.begin(); next != strangers_.end();) hear(*next++);
+        done();
+      });
+    } catch (const std::exception&) {
+      done();
     }
   }
-  while (!strangers_.empty() && now - strangers_.front().since >= patience_) show_out(strangers_.begin());
-  if (open_ && (look || knocked_)) {
-    moved |= knocked_;
-    accept_all(now);
-  }
-  return moved;
-}
 
-void Door::arm() noexcept {
-  if (!open_) reactor_.wake_by(closed_until_);
-  if (!strangers_.empty()) reactor_.wake_by(strangers_.front().since + patience_);
-}
-
-void Door::accept_all(Clock::time_point now) noexcept {
-  for (;;) {
-    if (strangers_.size() == most_strangers) {
-      if (now - strangers_.front().since < least_patience_) return pause(strangers_.front().since + least_patience_);
-      show_out(strangers_.begin());
+ private:
+  void run() {
+    for (bool again = false; !context_.stopped();) {
+      try {
+        if (std::exchange(again, false)) accept_all();
+        context_.run_one();
+      } catch (const std::exception&) {
+        // Out of memory: what was being started is given up, and the door must not stay shut for it.
+        std::this_thread::sleep_for(pause_without_descriptors);
+        again = true;
+      }
     }
-    Socket socket = accept_from(listener_);
-    if (!socket) break;
-    strangers_.push_back({.socket = std::move(socket), .since = now, .bytes = {}});
-    const Place stranger = std::prev(strangers_.end());
-    reactor_.watch(stranger->socket.get(), [this, stranger] { spoken_ = stranger->speaks = true; });
-    hear(stranger);  // a peer has usually spoken by now
   }
-  knocked_ = false;
-  if (errno != EAGAIN && errno != EWOULDBLOCK) pause(now + pause_without_descriptors);
-}
 
-void Door::hear(Place stranger) noexcept {
-  stranger->speaks = false;
-  while (stranger->have < hello_size) {
-    iovec piece{stranger->bytes.data() + stranger->have, hello_size - stranger->have};
-    const Moved moved = read_some(stranger->socket, {&piece, 1});
-    if (moved.error == EAGAIN) return;
-    if (moved.failed()) return show_out(stranger);
-    stranger->have += moved.bytes;
+  // ---- Accepting -------------------------------------------------------------------------------------------------
+
+  void accept_later() {
+    if (accepting_) return;
+    knock_.async_wait(stream_descriptor::wait_read, [this](const asio::error_code& failed) {
+      accepting_ = false;
+      if (!failed) accept_all();
+    });
+    accepting_ = true;
   }
-  const auto hello = decode_hello(stranger->bytes, token_);
-  if (!hello) return show_out(stranger);
-  reactor_.unwatch(stranger->socket.get());
-  Socket socket = std::move(stranger->socket);
-  strangers_.erase(stranger);
-  closed_until_ = {};  // its place is free
-  welcome_(*hello, std::move(socket));
-}
 
-void Door::show_out(Place stranger) noexcept {
-  reactor_.unwatch(stranger->socket.get());
-  strangers_.erase(stranger);
-  closed_until_ = {};
-}
+  void accept_all() {
+    for (;;) {
+      if (strangers_.size() >= limits_.strangers && !make_room())
+        return wake_at(strangers_.front()->since + limits_.least_patience);
+      Socket socket = accept_from(listener_);
+      if (!socket) break;
+      strangers_.push_back(std::make_shared<Stranger>(context_, std::move(socket), credentials_, purpose_));
+      ++count_;
+      hear(strangers_.back());  // a peer has usually spoken by now
+    }
+    if (errno != EAGAIN && errno != EWOULDBLOCK) return wake_at(Clock::now() + pause_without_descriptors);
+    accept_later();
+    if (!strangers_.empty()) wake_at(strangers_.front()->since + limits_.patience);
+  }
+
+  /// Those who say nothing must go before those who have begun to.
+  bool make_room() {
+    const auto silent =
+        std::find_if(strangers_.begin(), strangers_.end(), [](const auto& stranger) { return stranger->silent(); });
+    const StrangerPointer first = silent == strangers_.end() ? strangers_.front() : *silent;
+    if (silent == strangers_.end() && Clock::now() - first->since < limits_.least_patience) return false;
+    show_out(first);
+    return true;
+  }
+
+  /// Then those whose time is up are shown out, and others accepted.
+  void wake_at(Clock::time_point time) {
+    if (timer_set_ && timer_.expiry() <= time) return;
+    timer_.expires_at(time);
+    timer_.async_wait([this](const asio::error_code& failed) {
+      if (failed) return;  // set anew
+      timer_set_ = false;
+      const auto now = Clock::now();
+      while (!strangers_.empty() && now - strangers_.front()->since >= limits_.patience) show_out(strangers_.front());
+      accept_all();
+    });
+    timer_set_ = true;
+  }
+
+  // ---- Hearing ---------------------------------------------------------------------------------------------------
+
+  void hear(const StrangerPointer stranger) {
+    if (stranger->gone()) return;
+    const int error = advance(stranger->handshake, stranger->socket);
+    if (error == EAGAIN) return hear_later(stranger);
+    if (error != 0 || stranger->handshake.state() != Handshake::State::done) return show_out(stranger);
+    leave(stranger);
+    try {
+      welcome_(stranger->handshake.hello(), std::move(stranger->socket));
+    } catch (const std::exception&) {
+      stranger->socket.reset();
+    }
+  }
+
+  void hear_later(const StrangerPointer& stranger) {
+    if (stranger->waiting) return;
+    const bool writing = !stranger->handshake.outgoing().empty();
+    stranger->waiter.async_wait(writing ? stream_descriptor::wait_write : stream_descriptor::wait_read,
+                                [this, stranger](const asio::error_code& failed) {
+                                  stranger->waiting = false;
+                                  if (!failed) hear(stranger);
+                                });
+    stranger->waiting = true;
+  }
+
+  void leave(const StrangerPointer& stranger) {
+    stranger->waiter.part();
+    std::erase(strangers_, stranger);
+    --count_;
+  }
+
+  void show_out(const StrangerPointer stranger) {
+    leave(stranger);
+    stranger->socket.reset();
+  }
+
+  const Credentials credentials_;
+  const Purpose purpose_;
+  const Welcome welcome_;
+  const DoorLimits limits_;
+  std::atomic<std::size_t> count_{0};
+
+  asio::io_context context_{1};
+  asio::executor_work_guard<asio::io_context::executor_type> work_{context_.get_executor()};
+  Socket listener_;
+  const std::string address_;
+  Waiter knock_;
+  asio::steady_timer timer_{context_};
+  bool accepting_ = false;
+  bool timer_set_ = false;
+  std::list<StrangerPointer> strangers_;  ///< oldest first
+  std::thread thread_;
+};
+
+Door::Door(const Address& address, Credentials credentials, Purpose purpose, Welcome welcome, DoorLimits limits)
+    : impl_(std::make_unique<Impl>(address, std::move(credentials), purpose, std::move(welcome), limits)) {}
+
+Door::~Door() = default;
+
+const std::string& Door::address() const { return impl_->address(); }
+
+std::size_t Door::strangers() const { return impl_->strangers(); }
+
+void Door::look(std::function<void()> done) noexcept { impl_->look(std::move(done)); }
 
 }  // namespace tutti::transport::tcp

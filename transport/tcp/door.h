@@ -3,67 +3,58 @@
 #include <chrono>
 #include <cstddef>
 #include <functional>
-#include <list>
+#include <memory>
 #include <string>
 
-#include "transport/hello.h"
-#include "transport/reactor.h"
+#include "lib/base/challenge.h"
+#include "lib/base/secret.h"
 #include "transport/tcp/socket.h"
 
 namespace tutti::transport::tcp {
 
-/// Lets peers in: the listening socket, and the connections that have not said hello yet.
+/// What makes a process a member of a job: the key that all members know, and its place.
+struct Credentials {
+  Secret key;
+  int rank = 0;
+};
+
+struct DoorLimits {
+  std::size_t strangers = 128;                    ///< connections that have not proved themselves yet
+  std::chrono::milliseconds patience{5'000};      ///< with each of them
+  std::chrono::milliseconds least_patience{250};  ///< when others wait for the place of one that has begun to speak
+};
+
+/// Lets peers in: a listening socket, and a thread that asks everybody who comes for a proof (lib/base/challenge.h).
 ///
-/// A stranger costs one small record and nothing that it sends makes that grow. It gets exactly the bytes of a hello to
-/// say who it is, in a few seconds, and is shown out without a word otherwise.
+/// So strangers cost the engine's thread nothing, and a peer's first message need not wait until this rank happens to
+/// drive its engine. A stranger costs one small record that nothing he sends makes grow: exactly the bytes of a hello
+/// and a proof are read, in a few seconds; then he is shown out without a word. Who says nothing is not even
+/// accepted by the kernel for a while, and must go first when places are scarce.
 class Door {
  public:
+  /// Gets the connection of a peer that has proved itself, non-blocking, with nothing read behind the proof. Runs on
+  /// the door's thread, one at a time, and must not block; if it throws, the connection is closed.
   using Welcome = std::function<void(const Hello& hello, Socket socket)>;
 
-  static constexpr std::size_t most_strangers = 128;
-
-  /// `patience` with a stranger that says nothing. Throws Error{system} if `address` cannot be listened on.
-  Door(Reactor& reactor, const Address& address, const JobToken& token, Clock::duration patience, Welcome welcome);
+  /// Throws Error{system} if `address` cannot be listened on. Port 0: the kernel chooses. `welcome` may run before this
+  /// returns.
+  Door(const Address& address, Credentials credentials, Purpose purpose, Welcome welcome, DoorLimits limits = {});
+  /// Shows everybody out and joins the thread; `welcome` does not run any more.
   ~Door();
   Door(const Door&) = delete;
   Door& operator=(const Door&) = delete;
 
-  const std::string& address() const { return address_; }
-  std::size_t strangers() const { return strangers_.size(); }
-
-  /// Accepts, reads hellos, shows out who took too long. `look`: even if the reactor has not seen anything.
-  bool progress(bool look) noexcept;
-  /// Asks the reactor to wake this rank when a stranger's time is up.
-  void arm() noexcept;
+  /// "10.0.0.1:4242"
+  const std::string& address() const;
+  /// Connections without a proof, now.
+  std::size_t strangers() const;
+  /// Hears everybody who has come by now, welcomes whom that proves, then calls `done` on the door's thread. Where it
+  /// cannot (no memory), calls it at once.
+  void look(std::function<void()> done) noexcept;
 
  private:
-  struct Stranger {
-    Socket socket;
-    Clock::time_point since;
-    HelloBytes bytes;
-    std::size_t have = 0;
-    bool speaks = true;
-  };
-  using Place = std::list<Stranger>::iterator;
-
-  void open() noexcept;
-  void pause(Clock::time_point until) noexcept;
-  void accept_all(Clock::time_point now) noexcept;
-  void hear(Place stranger) noexcept;
-  void show_out(Place stranger) noexcept;
-
-  Reactor& reactor_;
-  JobToken token_;
-  Clock::duration patience_;
-  Clock::duration least_patience_;  ///< when others wait for the place
-  Welcome welcome_;
-  Socket listener_;
-  std::string address_;
-  bool knocked_ = false;
-  bool spoken_ = false;               ///< some stranger speaks
-  bool open_ = false;                 ///< the reactor watches the listener
-  Clock::time_point closed_until_{};  ///< where it does not
-  std::list<Stranger> strangers_;     ///< oldest first
+  class Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace tutti::transport::tcp

@@ -1,11 +1,12 @@
 // The sending end of a link.
 //
-//   idle --send--> connecting --> open --bye from the peer--> left
-//                  |     ^          |
-//                refused-+        dead  (also from connecting and refused, when time is up)
+//   idle --send--> connecting --> greeting --> open --bye from the peer--> left
+//                  |     ^            |           |
+//                refused-+------------+         dead  (also from the others, when time is up or the peer is a stranger)
 //
-// A message that finds an open connection and an empty queue goes out from send() in one sendmsg, header and payload
-// together. What the socket does not take waits in the queue; progress() sends as many waiting messages as fit.
+// Nothing is said before the peer has proved who it is. A message that finds an open connection and an empty queue goes
+// out from send() in one sendmsg, header and payload together. What the socket does not take waits in the queue;
+// progress() sends as many waiting messages as fit.
 
 #include "transport/tcp/out_link.h"
 
@@ -16,6 +17,8 @@
 #include <cerrno>
 #include <chrono>
 
+#include "transport/tcp/greeting.h"
+
 namespace tutti::transport::tcp {
 namespace {
 
@@ -25,17 +28,6 @@ constexpr std::size_t pieces_per_write = 64;
 /// One call copies at most so much, so that other links get their turn.
 constexpr std::size_t bytes_per_write = std::size_t{1} << 20;
 constexpr auto longest_pause = 250ms;
-
-/// A peer that does not listen yet, or closed before it knew who we are, may be tried again.
-bool worth_retrying(int error) {
-  return error == ECONNREFUSED || error == ECONNRESET || error == EPIPE || error == end_of_stream;
-}
-
-/// This host, not the peer, lacks something.
-bool our_own(int error) {
-  return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM || error == EADDRNOTAVAIL ||
-         error == EACCES || error == EPERM;
-}
 
 /// Pieces of one sendmsg.
 struct Gather {
@@ -59,10 +51,7 @@ double seconds(Clock::duration duration) { return std::chrono::duration<double>(
 }  // namespace
 
 OutLink::OutLink(Site& site, int peer, Channel channel, Manner manner)
-    : Link(peer, channel),
-      site_(site),
-      quiet_(manner == Manner::quiet),
-      hello_(encode(Hello{.from = site.rank, .to = peer, .channel = channel}, site.token)) {}
+    : Link(peer, channel), site_(site), quiet_(manner == Manner::quiet) {}
 
 OutLink::~OutLink() {
   disconnect();
@@ -92,7 +81,6 @@ bool OutLink::send(const Frame& frame, std::span<const std::byte> payload, Token
 /// Sends what the socket takes of the only message. True: all of it.
 bool OutLink::write_first(Message& message) noexcept {
   Gather gather;
-  gather.add(std::span(hello_).subspan(hello_done_));
   gather.add(message.header);
   gather.add(message.payload);
   const Moved moved = write_some(socket_, gather.all());
@@ -101,7 +89,8 @@ bool OutLink::write_first(Message& message) noexcept {
     if (state_ == State::left) refuse();
     return false;
   }
-  message.done = moved.bytes - greeted(moved.bytes);
+  message.done = moved.bytes;
+  sent_bytes_ += moved.bytes;
   return message.rest() == 0;
 }
 
@@ -109,6 +98,7 @@ bool OutLink::progress() noexcept {
   bool moved = false;
   if (state_ == State::refused && Clock::now() >= retry_at_) connect();
   if (state_ == State::connecting) moved = continue_connecting();
+  if (state_ == State::greeting) moved |= continue_greeting();
   if (state_ == State::open && heard_) moved |= listen();
   if (state_ == State::open) moved |= write();
   return moved;
@@ -117,6 +107,7 @@ bool OutLink::progress() noexcept {
 bool OutLink::busy() const noexcept {
   switch (state_) {
     case State::connecting:
+    case State::greeting:
     case State::refused:
       return true;
     case State::open:
@@ -138,8 +129,10 @@ void OutLink::make_busy() noexcept {
 
 void OutLink::arm() noexcept {
   if (state_ == State::refused) site_.reactor.wake_by(retry_at_);
-  if (state_ == State::connecting) site_.reactor.wake_by(give_up_at_);
-  if (state_ == State::connecting || (state_ == State::open && unsent()))
+  const bool greeting = state_ == State::greeting;
+  if (state_ == State::connecting || greeting) site_.reactor.wake_by(give_up_at_);
+  if (state_ == State::connecting || (state_ == State::open && unsent()) ||
+      (greeting && !handshake_->outgoing().empty()))
     site_.reactor.wait_writable(socket_.get(), [] {});  // being woken is all we want
 }
 
@@ -157,7 +150,7 @@ void OutLink::connect() noexcept {
   int error = 0;
   socket_ = connect_to(*address_, site_.congestion, error);
   if (error != 0 && error != EINPROGRESS) return connect_failed(error);
-  state_ = error == 0 ? State::open : State::connecting;
+  state_ = State::connecting;
   site_.reactor.watch(socket_.get(), [this] {
     heard_ = true;
     make_busy();
@@ -172,14 +165,39 @@ bool OutLink::continue_connecting() noexcept {
   } else if (error != 0) {
     connect_failed(error);
   } else {
+    handshake_.emplace(Handshake::initiate(
+        site_.key, {.from = site_.rank, .to = peer(), .channel = channel(), .purpose = Purpose::link}));
+    state_ = State::greeting;
+    heard_ = true;
+  }
+  return true;
+}
+
+bool OutLink::continue_greeting() noexcept {
+  if (!heard_ && handshake_->outgoing().empty()) {
+    if (Clock::now() < give_up_at_) return false;
+    connect_failed(ETIMEDOUT);
+    return true;
+  }
+  heard_ = false;
+  const int error = advance(*handshake_, socket_);
+  if (error == EAGAIN) return false;
+  if (error != 0) {
+    connect_failed(error);
+  } else if (handshake_->state() == Handshake::State::done) {
+    handshake_.reset();
     state_ = State::open;
+  } else {
+    lose(Certainty::sure,
+         {ErrorCode::peer_lost,
+          fmt::format("Rank {} cannot reach {}: {}", site_.rank, site_.name_of(peer()), who_has_another_secret),
+          peer()});
   }
   return true;
 }
 
 void OutLink::connect_failed(int error) noexcept {
   disconnect();
-  hello_done_ = 0;
   const auto now = Clock::now();
   if (worth_retrying(error) && now < give_up_at_) {
     state_ = State::refused;
@@ -189,16 +207,17 @@ void OutLink::connect_failed(int error) noexcept {
   }
   const auto tried = now - (give_up_at_ - site_.connect_timeout);
   lose(Certainty::sure,
-       {our_own(error) ? ErrorCode::system : ErrorCode::peer_lost,
+       {is_our_own(error) ? ErrorCode::system : ErrorCode::peer_lost,
         fmt::format("Rank {} cannot reach {}: {}; gave up after {} attempts in {:.1f} s. Is that process alive, and "
                     "may this host connect to that port?",
                     site_.rank, site_.name_of(peer()), text_of(error), attempts_, seconds(tried)),
-        our_own(error) ? site_.rank : peer()});
+        is_our_own(error) ? site_.rank : peer()});
 }
 
 void OutLink::disconnect() noexcept {
   if (socket_) site_.reactor.unwatch(socket_.get());
   socket_.reset();
+  handshake_.reset();
   heard_ = false;
   heard_bytes_.clear();
 }
@@ -215,7 +234,6 @@ Socket OutLink::release() noexcept {
 bool OutLink::write() noexcept {
   if (!unsent()) return false;
   Gather gather;
-  gather.add(std::span(hello_).subspan(hello_done_));
   for (std::size_t i = next_; i < queue_.size() && !gather.full(); ++i) {
     const Message& message = queue_[i];
     const std::size_t of_header = std::min(message.done, frame_size);
@@ -229,16 +247,8 @@ bool OutLink::write() noexcept {
   return true;
 }
 
-/// How many of the bytes that were sent belong to the hello.
-std::size_t OutLink::greeted(std::size_t bytes) noexcept {
-  const std::size_t of_hello = std::min(bytes, hello_size - hello_done_);
-  hello_done_ += of_hello;
-  sent_bytes_ += bytes - of_hello;
-  return of_hello;
-}
-
 void OutLink::settle(std::size_t bytes) noexcept {
-  bytes -= greeted(bytes);
+  sent_bytes_ += bytes;
   while (bytes > 0) {
     Message& message = queue_[next_];
     const std::size_t taken = std::min(bytes, message.rest());
@@ -261,7 +271,9 @@ bool OutLink::flush(Clock::time_point deadline) noexcept {
     const auto until = state_ == State::refused ? std::min(deadline, retry_at_) : deadline;
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
     const auto pause = static_cast<int>(std::clamp<std::chrono::milliseconds>(left, 0ms, longest_pause).count());
-    pollfd query{.fd = socket_.get(), .events = POLLOUT | POLLIN, .revents = 0};  // no socket: a plain pause
+    const bool listening = state_ == State::greeting && handshake_->outgoing().empty();
+    const short events = listening ? POLLIN : POLLOUT | POLLIN;
+    pollfd query{.fd = socket_.get(), .events = events, .revents = 0};  // no socket: a plain pause
     if (::poll(&query, 1, pause) > 0 && (query.revents & POLLIN) != 0) heard_ = true;
   }
   return ended() || !unsent();
@@ -328,11 +340,10 @@ void OutLink::refuse() noexcept {
 
 void OutLink::write_failed(int error) noexcept {
   // What the peer said before it went explains more than the error of a write does.
-  if (hello_done_ < hello_size || hear() != 0) lost(error);
+  if (hear() != 0) lost(error);
 }
 
 void OutLink::lost(int error) noexcept {
-  if (hello_done_ < hello_size) return connect_failed(error);
   lose(Certainty::echo, {ErrorCode::peer_lost,
                          fmt::format("Rank {} lost {} after sending it {} bytes on this link: {}. That process has "
                                      "probably died.",

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "lib/base/challenge.h"
 #include "transport/tcp/site.h"
 #include "transport/tcp/socket.h"
 
@@ -45,7 +46,8 @@ class OutLink final : public Link {
   enum class State {
     idle,  ///< nothing sent yet
     connecting,
-    refused,  ///< tries again at retry_at_
+    greeting,  ///< both sides prove who they are
+    refused,   ///< tries again at retry_at_
     open,
     left,  ///< the peer said bye: a failure only if there is more to send
     dead,
@@ -65,10 +67,10 @@ class OutLink final : public Link {
   void disconnect() noexcept;
   void connect() noexcept;
   bool continue_connecting() noexcept;
+  bool continue_greeting() noexcept;
   void connect_failed(int error) noexcept;
   bool write_first(Message& message) noexcept;
   bool write() noexcept;
-  std::size_t greeted(std::size_t bytes) noexcept;
   void settle(std::size_t bytes) noexcept;
   bool listen() noexcept;
   int hear() noexcept;
@@ -90,9 +92,8 @@ class OutLink final : public Link {
   int attempts_ = 0;
   std::uint64_t sent_bytes_ = 0;
 
-  HelloBytes hello_;
-  std::size_t hello_done_ = 0;
-  std::vector<Message> queue_;  ///< from next_ on; what lies before is sent
+  std::optional<Handshake> handshake_;  ///< in state greeting
+  std::vector<Message> queue_;          ///< from next_ on; what lies before is sent
   std::size_t next_ = 0;
   std::vector<std::byte> heard_bytes_;  ///< what the peer says backwards: one frame
 };

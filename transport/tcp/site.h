@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/secret.h"
 #include "transport/hello.h"
 #include "transport/reactor.h"
 #include "transport/transport.h"
@@ -24,12 +25,12 @@ struct Site {
     Link* link;
     Error reason;
     Certainty certainty;
-    bool waited = false;  ///< an echo is reported one pass later
+    std::uint64_t look = 0;  ///< an echo is reported after this look at the door; 0: not asked for yet
   };
 
   int rank;
   Reactor& reactor;
-  JobToken token;
+  Secret key;
   std::string congestion;
   std::chrono::milliseconds connect_timeout;
   Sink* sink = nullptr;

@@ -21,7 +21,8 @@
 namespace tutti::transport::tcp {
 namespace {
 
-constexpr int backlog = 4096;  // of connections not yet accepted; the kernel cuts it to somaxconn
+constexpr int seconds_of_silence = 30;  // before a connection that says nothing reaches accept()
+constexpr int backlog = 4096;           // of connections not yet accepted; the kernel cuts it to somaxconn
 
 void set_option(const Socket& socket, int level, int name, int value) {
   ::setsockopt(socket.get(), level, name, &value, sizeof value);
@@ -86,6 +87,7 @@ std::optional<Address> parse_address(const std::string& text) {
 Socket listen_on(const Address& address) {
   Socket socket(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
   if (socket) set_option(socket, SOL_SOCKET, SO_REUSEADDR, 1);
+  if (socket) set_option(socket, IPPROTO_TCP, TCP_DEFER_ACCEPT, seconds_of_silence);  // callers speak first
   if (!socket || ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.size) != 0 ||
       ::listen(socket.get(), backlog) != 0)
     throw Error(ErrorCode::system, "Cannot listen for TCP connections: " + text_of(errno) +
@@ -152,6 +154,15 @@ Moved write_some(const Socket& socket, std::span<iovec> pieces) {
     result = ::sendmsg(socket.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
   } while (result < 0 && errno == EINTR);
   return outcome(result, EAGAIN);
+}
+
+bool worth_retrying(int error) {
+  return error == ECONNREFUSED || error == ECONNRESET || error == EPIPE || error == end_of_stream;
+}
+
+bool is_our_own(int error) {
+  return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM || error == EADDRNOTAVAIL ||
+         error == EACCES || error == EPERM;
 }
 
 std::string text_of(int error) {

@@ -52,6 +52,10 @@ inline constexpr int end_of_stream = -1;
 Moved read_some(const Socket& socket, std::span<iovec> pieces);
 Moved write_some(const Socket& socket, std::span<iovec> pieces);
 
+/// A peer that does not listen yet, or hung up before it knew who we are, may be tried again.
+bool worth_retrying(int error);
+/// This host, not the peer, lacks something.
+bool is_our_own(int error);
 /// What went wrong, in words.
 std::string text_of(int error);
 

@@ -7,9 +7,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
+#include <atomic>
+#include <mutex>
 #include <set>
+#include <unordered_map>
 
+#include "transport/hello.h"
 #include "transport/tcp/door.h"
 #include "transport/tcp/in_link.h"
 #include "transport/tcp/out_link.h"
@@ -26,15 +29,6 @@ constexpr int most_misses = 256;  // of all hot links together, until one cools 
 constexpr auto courier_time = 1s;
 constexpr auto first_flush = 10ms;
 constexpr auto flush_turn = 2ms;
-
-JobToken token_from(const std::string& text) {
-  if (text.size() != job_token_size)
-    throw Error(ErrorCode::invalid_argument,
-                fmt::format("The token of a TCP transport has {} bytes, got {}.", job_token_size, text.size()));
-  JobToken token;
-  std::memcpy(token.data(), text.data(), token.size());
-  return token;
-}
 
 tcp::Address address_from(const std::string& text) {
   const auto address = tcp::parse_address(text, 0);
@@ -64,6 +58,51 @@ const std::string& tcp::Site::address_of(int peer) const {
   return std::cmp_less(peer, addresses.size()) ? addresses[static_cast<std::size_t>(peer)] : none;
 }
 
+/// What the door's thread hands over to the owner of the engine. Who comes for a channel that is closed hears so from
+/// the door, since the owner may never come back.
+class TcpTransport::Arrivals {
+ public:
+  struct Arrival {
+    Hello hello;
+    tcp::Socket socket;
+  };
+
+  void push(const Hello& hello, tcp::Socket socket) {
+    const std::lock_guard lock{mutex_};
+    if (const auto closed = closed_.find(hello.channel); closed != closed_.end()) {
+      iovec piece{closed->second.data(), closed->second.size()};
+      tcp::write_some(socket, {&piece, 1});
+      return;
+    }
+    waiting_.push_back({hello, std::move(socket)});
+    any_.store(true, std::memory_order_release);
+  }
+  bool any() const { return any_.load(std::memory_order_acquire); }
+  std::vector<Arrival> take() {
+    const std::lock_guard lock{mutex_};
+    any_.store(false, std::memory_order_relaxed);
+    return std::exchange(waiting_, {});
+  }
+
+  void open(Channel channel) {
+    const std::lock_guard lock{mutex_};
+    closed_.erase(channel);
+  }
+  /// What is said to whoever comes from now on, or comes anyway since an earlier call; valid until open().
+  std::span<const std::byte> close(Channel channel, std::vector<std::byte> last_words) {
+    const std::lock_guard lock{mutex_};
+    return closed_.try_emplace(channel, std::move(last_words)).first->second;
+  }
+
+  std::atomic<std::uint64_t> looked{0};  ///< looks at the door that are done
+
+ private:
+  std::atomic<bool> any_{false};  ///< lets a pass without arrivals do without the lock
+  std::mutex mutex_;
+  std::vector<Arrival> waiting_;
+  std::unordered_map<Channel, std::vector<std::byte>> closed_;
+};
+
 struct TcpTransport::Chunk {
   alignas(64) std::array<std::byte, std::size_t{128} * 1024> memory;
 };
@@ -81,12 +120,17 @@ TcpTransport::TcpTransport(int rank, const TcpOptions& options, Reactor& reactor
     : chunk_(std::make_unique<Chunk>()),
       site_(std::make_unique<tcp::Site>(tcp::Site{.rank = rank,
                                                   .reactor = reactor,
-                                                  .token = token_from(options.token),
+                                                  .key = options.key,
                                                   .congestion = options.congestion,
                                                   .connect_timeout = options.connect_timeout})),
+      arrivals_(std::make_unique<Arrivals>()),
       door_(std::make_unique<tcp::Door>(
-          reactor, address_from(options.bind_address), site_->token, options.hello_timeout,
-          [this](const Hello& hello, tcp::Socket socket) { welcome(hello, std::move(socket)); })) {
+          address_from(options.bind_address), tcp::Credentials{options.key, rank}, Purpose::link,
+          [this](const Hello& hello, tcp::Socket socket) {
+            arrivals_->push(hello, std::move(socket));
+            site_->reactor.interrupt();
+          },
+          tcp::DoorLimits{.patience = options.hello_timeout})) {
   site_->chunk = chunk_->memory;
 }
 
@@ -104,19 +148,16 @@ std::size_t TcpTransport::strangers() const { return door_->strangers(); }
 // ---- Links -----------------------------------------------------------------------------------------------------
 
 Link& TcpTransport::open(int peer, Channel channel) {
-  closed_.erase(channel);
+  arrivals_->open(channel);
   auto& link = out_links_[{channel, peer}];
   if (!link) link = std::make_unique<tcp::OutLink>(*site_, peer, channel);
   return *link;
 }
 
-void TcpTransport::welcome(const Hello& hello, tcp::Socket socket) {
-  if (hello.to != site_->rank || hello.from < 0 || std::cmp_greater_equal(hello.from, site_->addresses.size())) return;
-  in_links_.push_back(std::make_unique<tcp::InLink>(*site_, hello.from, hello.channel, std::move(socket)));
-  const auto closed = closed_.find(hello.channel);
-  if (closed == closed_.end()) return;
-  in_links_.back()->dismiss(closed->second);
-  in_links_.pop_back();
+void TcpTransport::let_in() noexcept {
+  for (auto& [hello, socket] : arrivals_->take())
+    if (hello.from >= 0 && std::cmp_less(hello.from, site_->addresses.size()))
+      in_links_.push_back(std::make_unique<tcp::InLink>(*site_, hello.from, hello.channel, std::move(socket)));
 }
 
 /// Tells the senders, backwards on their links, and destroys our ends. Returns who was told.
@@ -131,7 +172,9 @@ std::set<int> TcpTransport::dismiss_senders(Channel channel, std::span<const std
 /// Those who send to us are dismissed first, and who still comes, too: otherwise two ranks that close while each of
 /// them has more for the other than the network holds would wait for each other.
 void TcpTransport::close_channel(Channel channel, Clock::time_point deadline) noexcept {
-  dismiss_senders(channel, closed_.try_emplace(channel, bye_message()).first->second);
+  const auto last_words = arrivals_->close(channel, bye_message());
+  let_in();  // those who came before
+  dismiss_senders(channel, last_words);
   const auto begin = out_links_.lower_bound({channel, -1});
   auto end = begin;
   for (; end != out_links_.end() && end->first.first == channel; ++end) end->second->say_bye();
@@ -140,14 +183,14 @@ void TcpTransport::close_channel(Channel channel, Clock::time_point deadline) no
     for (auto link = begin; link != end; ++link)
       if (!link->second->flush(std::min(deadline, Clock::now() + flush_turn))) waiting = true;
     site_->reactor.poll();
-    door_->progress(true);
   }
   out_links_.erase(begin, end);
 }
 
 void TcpTransport::abort_channel(Channel channel, const Error& reason) noexcept {
-  const auto& message = closed_.try_emplace(channel, abort_message(reason)).first->second;
-  const std::set<int> told = dismiss_senders(channel, message);
+  const auto last_words = arrivals_->close(channel, abort_message(reason));
+  let_in();  // those who came before
+  const std::set<int> told = dismiss_senders(channel, last_words);
 
   const auto until = Clock::now() + courier_time;
   const auto begin = out_links_.lower_bound({channel, -1});
@@ -155,7 +198,7 @@ void TcpTransport::abort_channel(Channel channel, const Error& reason) noexcept 
   for (; end != out_links_.end() && end->first.first == channel; ++end) {
     if (end->second->ended()) continue;
     const int peer = end->second->peer();
-    Courier courier{message, {}, end->second->release(), until};
+    Courier courier{{last_words.begin(), last_words.end()}, {}, end->second->release(), until};
     if (!told.contains(peer)) {
       courier.link = std::make_unique<tcp::OutLink>(*site_, peer, channel, tcp::OutLink::Manner::quiet);
       courier.link->send(abort_frame(reason), std::span(courier.message).subspan(frame_size), 0);
@@ -175,10 +218,12 @@ void TcpTransport::abort_channel(Channel channel, const Error& reason) noexcept 
 bool TcpTransport::progress() noexcept {
   const bool suspicious = !site_->losses.empty();
   if (suspicious || ++passes_ % passes_per_poll == 0) site_->reactor.poll();
-  bool moved = door_->progress(suspicious);
+  const std::uint64_t looked = suspicious ? arrivals_->looked.load(std::memory_order_acquire) : 0;
+  bool moved = arrivals_->any();
+  if (moved) let_in();
   moved |= serve_links();
   if (!couriers_.empty()) moved |= serve_couriers();
-  if (suspicious || !site_->losses.empty()) moved |= report_losses();
+  if (suspicious || !site_->losses.empty()) moved |= report_losses(looked);
   return moved;
 }
 
@@ -217,16 +262,29 @@ bool TcpTransport::serve_couriers() noexcept {
   return std::erase_if(couriers_, [now](const Courier& courier) { return now >= courier.until; }) > 0;
 }
 
-/// What is certain comes first: it may explain the echoes, which had to wait for a pass in which everything was read.
-bool TcpTransport::report_losses() noexcept {
-  report_losses_if([](const tcp::Site::Loss& loss) { return loss.certainty == tcp::Certainty::sure; });
-  report_losses_if([](const tcp::Site::Loss& loss) { return loss.waited; });
-  for (tcp::Site::Loss& loss : site_->losses) loss.waited = true;
-  return true;
+/// What is certain comes first: it may explain the echoes. Those wait until everybody who was at the door when they
+/// were noticed has been let in, and then for a pass in which everything was read; `looked` is from before that pass.
+bool TcpTransport::report_losses(std::uint64_t looked) noexcept {
+  bool moved = report_losses_if([](const tcp::Site::Loss& loss) { return loss.certainty == tcp::Certainty::sure; });
+  moved |= report_losses_if([=](const tcp::Site::Loss& loss) { return loss.look != 0 && loss.look <= looked; });
+  ask_for_look();
+  return moved;
+}
+
+void TcpTransport::ask_for_look() noexcept {
+  const auto is_new = [](const tcp::Site::Loss& loss) { return loss.look == 0; };
+  if (std::none_of(site_->losses.begin(), site_->losses.end(), is_new)) return;
+  ++looks_;
+  for (tcp::Site::Loss& loss : site_->losses)
+    if (is_new(loss)) loss.look = looks_;
+  door_->look([this, look = looks_] {
+    arrivals_->looked.store(look, std::memory_order_release);
+    site_->reactor.interrupt();
+  });
 }
 
 template <class Due>
-void TcpTransport::report_losses_if(Due due) noexcept {
+bool TcpTransport::report_losses_if(Due due) noexcept {
   std::vector<tcp::Site::Loss> reports;
   for (const tcp::Site::Loss& loss : site_->losses)
     if (due(loss)) reports.push_back(loss);
@@ -235,6 +293,7 @@ void TcpTransport::report_losses_if(Due due) noexcept {
     silence_others(*loss.link);
     site_->sink->failed(*loss.link, loss.reason);
   }
+  return !reports.empty();
 }
 
 /// An abort may come on a connection of its own: then it speaks for the sender's other connection, too.
@@ -246,9 +305,10 @@ void TcpTransport::silence_others(const Link& failed) noexcept {
 }
 
 bool TcpTransport::prepare_sleep() noexcept {
-  if (!site_->losses.empty()) return false;
+  const std::uint64_t looked = arrivals_->looked.load(std::memory_order_acquire);
+  for (const tcp::Site::Loss& loss : site_->losses)
+    if (loss.certainty == tcp::Certainty::sure || loss.look <= looked) return false;
   for (tcp::OutLink* const link : site_->busy) link->arm();
-  door_->arm();
   if (!couriers_.empty()) site_->reactor.wake_by(couriers_.front().until);
   return true;
 }

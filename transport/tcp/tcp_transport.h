@@ -1,18 +1,18 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <list>
 #include <map>
 #include <memory>
 #include <set>
 #include <span>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "lib/base/descriptor.h"
-#include "transport/hello.h"
+#include "lib/base/secret.h"
 #include "transport/reactor.h"
 #include "transport/transport.h"
 
@@ -28,14 +28,14 @@ struct Site;
 struct TcpOptions {
   /// Numeric IPv4 or IPv6 address that peers can reach this rank at; the kernel chooses the port.
   std::string bind_address = "127.0.0.1";
-  /// 16 bytes, equal on all ranks of a job and unknown outside.
-  std::string token = {};
+  /// Equal on all ranks of a job and unknown outside.
+  Secret key = {};
   /// "cubic", "bbr" ... for every connection, where the system allows it; empty: the system's (on loopback: cubic or
   /// reno).
   std::string congestion = {};
   /// How long a link tries to reach a peer that refuses.
   std::chrono::milliseconds connect_timeout{30'000};
-  /// How long a connection may stay without a hello; a fifth of it when others wait for its place.
+  /// How long a connection may stay without a proof.
   std::chrono::milliseconds hello_timeout{5'000};
 };
 
@@ -64,30 +64,33 @@ class TcpTransport final : public Transport {
   bool prepare_sleep() noexcept override;
   void awake() noexcept override {}
 
-  /// Connections that have not said who they are.
+  /// Connections that have not proved who they are.
   std::size_t strangers() const;
 
  private:
+  class Arrivals;
   struct Chunk;
   struct Courier;
 
-  void welcome(const Hello& hello, Descriptor socket);
+  void let_in() noexcept;
   bool serve_links() noexcept;
   bool serve_couriers() noexcept;
-  bool report_losses() noexcept;
+  bool report_losses(std::uint64_t looked) noexcept;
+  void ask_for_look() noexcept;
   template <class Due>
-  void report_losses_if(Due due) noexcept;
+  bool report_losses_if(Due due) noexcept;
   void silence_others(const Link& failed) noexcept;
   std::set<int> dismiss_senders(Channel channel, std::span<const std::byte> last_words) noexcept;
 
   std::unique_ptr<Chunk> chunk_;
   std::unique_ptr<tcp::Site> site_;
-  std::unique_ptr<tcp::Door> door_;
+  std::unique_ptr<Arrivals> arrivals_;
+  std::unique_ptr<tcp::Door> door_;  ///< its thread uses all of the above
   std::map<std::pair<Channel, int>, std::unique_ptr<tcp::OutLink>> out_links_;
   std::vector<std::unique_ptr<tcp::InLink>> in_links_;
   std::list<Courier> couriers_;  ///< aborts on their way to peers that cannot be told on a link of theirs
-  std::unordered_map<Channel, std::vector<std::byte>> closed_;  ///< with what is said to whoever still comes
   unsigned passes_ = 0;
+  std::uint64_t looks_ = 0;  ///< asked for
 };
 
 }  // namespace tutti::transport

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace tutti::transport {
+namespace tutti {
 
 /// Writes `value` to `at`, lowest byte first; returns where the next one goes.
 template <std::unsigned_integral Integer>
@@ -21,4 +21,4 @@ Integer get(const std::byte*& at) {
   return static_cast<Integer>(value);
 }
 
-}  // namespace tutti::transport
+}  // namespace tutti

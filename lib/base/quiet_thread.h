@@ -1,0 +1,25 @@
+#pragma once
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <thread>
+#include <utility>
+
+namespace tutti {
+
+/// A thread that handles no signals: they are the user's, and his handlers run on his threads.
+template <class Body>
+std::thread start_quiet_thread(Body body) {
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  struct Restore {
+    const sigset_t& mask;
+    ~Restore() { ::pthread_sigmask(SIG_SETMASK, &mask, nullptr); }
+  } const restore{before};
+  return std::thread{std::move(body)};
+}
+
+}  // namespace tutti

@@ -1,0 +1,117 @@
+#include "lib/base/secret.h"
+
+#include <fcntl.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "lib/base/descriptor.h"
+#include "tutti/error.h"
+
+namespace tutti {
+namespace {
+
+constexpr std::size_t most_hmac_bytes = 512;
+
+[[noreturn]] void refuse(const std::string& why) { throw Error{ErrorCode::invalid_argument, why}; }
+
+void check_owner(const std::string& path, const struct stat& status) {
+  if (!S_ISREG(status.st_mode)) refuse("the secret file " + path + " is no regular file");
+  if (status.st_uid != ::geteuid())
+    refuse("the secret file " + path + " belongs to user " + std::to_string(status.st_uid) + ", not to this one (" +
+           std::to_string(::geteuid()) + "): copy it to a file of your own");
+  if ((status.st_mode & (S_IRWXG | S_IRWXO)) != 0)
+    refuse("the secret file " + path + " can be opened by other users: chmod 600 " + path);
+}
+
+}  // namespace
+
+Secret::~Secret() { OPENSSL_cleanse(bytes_.data(), bytes_.size()); }
+
+Secret Secret::random() {
+  Digest bytes;
+  if (!fill_with_random(bytes))
+    throw Error{ErrorCode::system, std::string{"cannot get random bytes: "} + std::strerror(errno)};
+  Secret secret{bytes};
+  OPENSSL_cleanse(bytes.data(), bytes.size());
+  return secret;
+}
+
+Secret Secret::from_text(std::string_view text, std::string_view said_by) {
+  if (text.size() < least_bytes || text.size() > most_bytes)
+    refuse(std::string{said_by} + " has " + std::to_string(text.size()) + " characters; a secret has " +
+           std::to_string(least_bytes) + " to " + std::to_string(most_bytes) + ". `openssl rand -hex 32` makes one");
+  return Secret{std::as_bytes(std::span{text})};
+}
+
+Secret Secret::from_file(const std::string& path) {
+  // Not blocking: a pipe must not keep us waiting for a writer.
+  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)};
+  struct stat status {};
+  if (!file || ::fstat(file.get(), &status) != 0)
+    refuse("cannot open the secret file " + path + ": " + std::strerror(errno));
+  check_owner(path, status);
+  std::array<char, most_bytes + 3> text;  // enough to see that it is too much
+  std::size_t size = 0;
+  while (size < text.size()) {
+    const ssize_t got = ::read(file.get(), text.data() + size, text.size() - size);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) refuse("cannot read the secret file " + path + ": " + std::strerror(errno));
+    if (got == 0) break;
+    size += static_cast<std::size_t>(got);
+  }
+  struct Wipe {
+    std::array<char, most_bytes + 3>& text;
+    ~Wipe() { OPENSSL_cleanse(text.data(), text.size()); }
+  } const wipe{text};
+  std::string_view content{text.data(), size};
+  if (content.ends_with('\n')) content.remove_suffix(1);
+  if (content.ends_with('\r')) content.remove_suffix(1);
+  return from_text(content, "the secret file " + path);
+}
+
+std::string Secret::reveal() const { return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()}; }
+
+Secret Secret::derive(std::string_view label, std::span<const std::byte> context) const {
+  constexpr std::byte end{0};
+  auto digest = hmac_sha256(bytes_, {std::as_bytes(std::span{label}), {&end, 1}, context});
+  if (!digest) throw Error{ErrorCode::system, "cannot derive a key: out of memory"};
+  Secret derived{*digest};
+  OPENSSL_cleanse(digest->data(), digest->size());
+  return derived;
+}
+
+std::optional<Digest> hmac_sha256(std::span<const std::byte> key,
+                                  std::initializer_list<std::span<const std::byte>> parts) noexcept {
+  std::array<std::byte, most_hmac_bytes> message;
+  std::size_t length = 0;
+  for (const auto part : parts) {
+    if (part.size() > message.size() - length) return std::nullopt;
+    std::copy(part.begin(), part.end(), message.begin() + static_cast<std::ptrdiff_t>(length));
+    length += part.size();
+  }
+  Digest digest;
+  unsigned int size = 0;
+  static constexpr unsigned char no_key = 0;  // HMAC() takes null for "the key of last time"
+  const void* const start = key.empty() ? static_cast<const void*>(&no_key) : key.data();
+  if (::HMAC(EVP_sha256(), start, static_cast<int>(key.size()), reinterpret_cast<const unsigned char*>(message.data()),
+             length, reinterpret_cast<unsigned char*>(digest.data()), &size) == nullptr ||
+      size != digest.size())
+    return std::nullopt;
+  return digest;
+}
+
+bool equal_in_constant_time(std::span<const std::byte> a, std::span<const std::byte> b) noexcept {
+  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+bool fill_with_random(std::span<std::byte> bytes) noexcept { return ::getentropy(bytes.data(), bytes.size()) == 0; }
+
+}  // namespace tutti

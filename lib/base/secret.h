@@ -1,0 +1,70 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tutti {
+
+inline constexpr std::size_t digest_size = 32;
+using Digest = std::array<std::byte, digest_size>;
+
+/// Bytes that only the members of a job know.
+///
+/// Wiped when it goes. Nothing prints it: an error or a log that wants to speak of it says where it came from instead.
+/// Threading: a value; const use from any thread.
+class Secret {
+ public:
+  /// Whoever reads one handshake can try words at leisure; what people make up must not be a word.
+  static constexpr std::size_t least_bytes = 16;
+  static constexpr std::size_t most_bytes = 4096;
+
+  /// None: for who trusts everybody.
+  Secret() = default;
+  explicit Secret(std::span<const std::byte> bytes) : bytes_(bytes.begin(), bytes.end()) {}
+  Secret(const Secret&) = default;
+  Secret(Secret&&) noexcept = default;
+  Secret& operator=(Secret other) noexcept {
+    bytes_.swap(other.bytes_);  // the end of `other` wipes what was here
+    return *this;
+  }
+  ~Secret();
+
+  /// 32 bytes from the kernel. Throws Error{system}.
+  static Secret random();
+  /// What a person or a launcher wrote down. Throws Error{invalid_argument} that quotes `said_by`, never the text, when
+  /// it is too short or too long.
+  static Secret from_text(std::string_view text, std::string_view said_by);
+  /// The content of a regular file that only this user may read, without the line end. Throws Error{invalid_argument}
+  /// with the remedy.
+  static Secret from_file(const std::string& path);
+
+  bool empty() const { return bytes_.empty(); }
+  std::span<const std::byte> bytes() const { return bytes_; }
+  /// For handing it to a child process; the one way out as text.
+  std::string reveal() const;
+
+  /// A key that tells nothing about this one. `label` says what it is for, `context` what it is bound to; together at
+  /// most 500 bytes. Throws Error{system}.
+  Secret derive(std::string_view label, std::span<const std::byte> context = {}) const;
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+/// HMAC-SHA256 over the parts, one after the other. Nothing for more than 512 bytes, and when memory ends.
+std::optional<Digest> hmac_sha256(std::span<const std::byte> key,
+                                  std::initializer_list<std::span<const std::byte>> parts) noexcept;
+
+/// Takes equally long wherever they differ.
+bool equal_in_constant_time(std::span<const std::byte> a, std::span<const std::byte> b) noexcept;
+
+/// Bytes that nobody can guess, at most 256. False where the kernel has none to give.
+bool fill_with_random(std::span<std::byte> bytes) noexcept;
+
+}  // namespace tutti
