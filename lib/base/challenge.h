@@ -85,9 +85,9 @@ class Handshake {
   std::size_t outgoing_size_ = 0;
   std::size_t received_ = 0;
   std::size_t incoming_size_ = 0;
-  std::array<std::byte, hello_size + digest_size> transcript_;  ///< hello, acceptor's nonce
-  std::array<std::byte, answer_size> outgoing_;
-  std::array<std::byte, answer_size> incoming_;
+  std::array<std::byte, hello_size + digest_size> transcript_{};  ///< hello, acceptor's nonce
+  std::array<std::byte, answer_size> outgoing_{};
+  std::array<std::byte, answer_size> incoming_{};
 };
 
 }  // namespace tutti

@@ -9,6 +9,12 @@
 namespace {
 
 thread_local std::size_t count = 0;
+thread_local void (*observer)(const void*) = nullptr;
+
+void release(void* memory) noexcept {
+  if (observer != nullptr && memory != nullptr) observer(memory);
+  std::free(memory);
+}
 
 void* try_allocate(std::size_t size, std::size_t alignment) noexcept {
   ++count;
@@ -33,13 +39,14 @@ void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
 void* operator new(std::size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
   return try_allocate(size, static_cast<std::size_t>(alignment));
 }
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory) noexcept { release(memory); }
+void operator delete(void* memory, std::size_t) noexcept { release(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { release(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { release(memory); }
 
 namespace tutti::transport::testing {
 
 std::size_t allocations() { return count; }
+void observe_releases(void (*with)(const void*)) { observer = with; }
 
 }  // namespace tutti::transport::testing

@@ -1,0 +1,197 @@
+#include "lib/base/secret.h"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <set>
+#include <string>
+
+#include "tests/transport/allocations.h"
+#include "tutti/error.h"
+
+namespace tutti {
+namespace {
+
+std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span{text}); }
+
+std::string hex(std::span<const std::byte> bytes) {
+  std::string text;
+  for (const std::byte byte : bytes) {
+    text += "0123456789abcdef"[std::to_integer<int>(byte) >> 4];
+    text += "0123456789abcdef"[std::to_integer<int>(byte) & 15];
+  }
+  return text;
+}
+
+std::string complaint(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    CHECK(error.code() == ErrorCode::invalid_argument);
+    return error.what();
+  }
+  return "";
+}
+
+/// A file that goes with this object.
+struct File {
+  explicit File(const std::string& content, mode_t mode = 0600) {
+    std::string name = (std::filesystem::temp_directory_path() / "tutti-secret-XXXXXX").string();
+    ::close(::mkstemp(name.data()));
+    path = name;
+    std::ofstream{path} << content;
+    ::chmod(path.c_str(), mode);
+  }
+  ~File() { std::filesystem::remove(path); }
+  std::string complaint_about() const {
+    return complaint([this] { Secret::from_file(path); });
+  }
+
+  std::string path;
+};
+
+bool has(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("HMAC-SHA256 is that of RFC 4231") {
+  const std::string key(20, '\x0b');
+  CHECK(hex(*hmac_sha256(bytes_of(key), {bytes_of("Hi There")})) ==
+        "b0344c61d8db38535ca8afceaf0bf12b881dc200c9833da726e9376c2e32cff7");
+  const std::string data = "what do ya want for nothing?";
+  const std::string expected = "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843";
+  CHECK(hex(*hmac_sha256(bytes_of("Jefe"), {bytes_of(data)})) == expected);
+  for (std::size_t cut = 0; cut <= data.size(); ++cut)
+    CHECK(hex(*hmac_sha256(bytes_of("Jefe"), {bytes_of(data).first(cut), bytes_of(""), bytes_of(data).subspan(cut)})) ==
+          expected);
+}
+
+TEST_CASE("a key of no bytes is a key like others, not the one before it") {
+  // By Python: hmac.new(b"", b"", "sha256")
+  const std::string expected = "b613679a0814d9ec772f95d778c35fc5ff1697c493715653c6c712144292c5ad";
+  CHECK(hex(*hmac_sha256({}, {})) == expected);
+  hmac_sha256(bytes_of("another"), {});
+  CHECK(hex(*hmac_sha256({}, {})) == expected);
+}
+
+TEST_CASE("more than an HMAC takes is refused, not cut") {
+  const std::string most(512, 'x');
+  CHECK(hmac_sha256(bytes_of("k"), {bytes_of(most)}));
+  CHECK_FALSE(hmac_sha256(bytes_of("k"), {bytes_of(most), bytes_of("y")}));
+}
+
+TEST_CASE("comparison finds every difference, in length too") {
+  const std::string a(32, 'a');
+  CHECK(equal_in_constant_time(bytes_of(a), bytes_of(a)));
+  CHECK(equal_in_constant_time({}, {}));
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    std::string b = a;
+    b[i] ^= 1;
+    CHECK_FALSE(equal_in_constant_time(bytes_of(a), bytes_of(b)));
+    CHECK_FALSE(equal_in_constant_time(bytes_of(a), bytes_of(a).first(i)));
+  }
+}
+
+TEST_CASE("random secrets differ, and fit where a person's must") {
+  std::set<std::string> seen;
+  for (int i = 0; i < 100; ++i) seen.insert(Secret::random().reveal());
+  CHECK(seen.size() == 100);
+  CHECK(Secret::random().bytes().size() >= Secret::least_bytes);
+}
+
+TEST_CASE("derived keys depend on secret, label and context") {
+  const Secret secret = Secret::from_text("a secret of a job", "test");
+  const Secret other = Secret::from_text("a secret of a jot", "test");
+  std::set<std::string> seen;
+  for (const Secret& from : {secret, other, Secret{}})
+    for (const char* label : {"link", "store", "l"})
+      for (const char* context : {"", "1", "ink"}) seen.insert(from.derive(label, bytes_of(context)).reveal());
+  CHECK(seen.size() == 27);
+  CHECK(secret.derive("l").reveal() == secret.derive("l").reveal());
+}
+
+TEST_CASE("a text that is too short or too long is refused without being quoted") {
+  CHECK(Secret::from_text("0123456789abcdef", "X").reveal() == "0123456789abcdef");
+  const std::string short_one = complaint([] { Secret::from_text("open sesame", "TUTTI_SECRET"); });
+  CHECK(has(short_one, "TUTTI_SECRET has 11 characters"));
+  CHECK(has(short_one, "openssl rand -hex 32"));
+  CHECK_FALSE(has(short_one, "sesame"));
+  CHECK(complaint([] { Secret::from_text(std::string(4096, 'x'), "X"); }) == "");
+  CHECK(complaint([] { Secret::from_text(std::string(4097, 'x'), "X"); }) != "");
+}
+
+TEST_CASE("a file gives its content without the line end") {
+  for (const char* end : {"", "\n", "\r\n"})
+    CHECK(Secret::from_file(File{std::string{"0123456789abcdef"} + end}.path).reveal() == "0123456789abcdef");
+  for (const mode_t mode : {0600u, 0400u}) CHECK(File("0123456789abcdef", mode).complaint_about() == "");
+  CHECK(File(std::string(4096, 'x') + "\n").complaint_about() == "");
+}
+
+TEST_CASE("a file that others may open is refused with the remedy") {
+  for (const mode_t mode : {0640u, 0604u, 0660u, 0644u, 0610u, 0601u, 0602u, 0620u, 0777u}) {
+    const File file{"0123456789abcdef", mode};
+    CAPTURE(mode);
+    CHECK(has(file.complaint_about(), "chmod 600 " + file.path));
+  }
+}
+
+TEST_CASE("what is no file of ours, or no secret, is refused by name") {
+  const File small{"short\n"}, large{std::string(4097, 'x')}, empty{""};
+  for (const File* file : {&small, &large, &empty}) {
+    CHECK(has(file->complaint_about(), file->path));
+    CHECK(has(file->complaint_about(), "characters"));
+    CHECK_FALSE(has(file->complaint_about(), "short"));
+  }
+  CHECK(has(complaint([] { Secret::from_file("/no/such/file"); }), "/no/such/file: No such file"));
+  CHECK(has(complaint([] { Secret::from_file("/tmp"); }), "no regular file"));
+  const File pipe{""};
+  std::filesystem::remove(pipe.path);
+  REQUIRE(::mkfifo(pipe.path.c_str(), 0600) == 0);
+  CHECK(has(pipe.complaint_about(), "no regular file"));  // and does not wait for a writer
+  if (::geteuid() == 0) {
+    const File foreign{"0123456789abcdef"};
+    REQUIRE(::chown(foreign.path.c_str(), 12345, 0) == 0);
+    CHECK(has(foreign.complaint_about(), "belongs to user 12345"));
+  }
+}
+
+namespace {
+
+constexpr std::string_view words = "unforgettable words, or are they";
+const void* watched = nullptr;
+int releases = 0;
+bool was_wiped = false;
+
+void look(const void* memory) {
+  if (memory != watched) return;
+  ++releases;
+  was_wiped = std::memcmp(memory, std::string(words.size(), '\0').data(), words.size()) == 0;
+}
+
+}  // namespace
+
+TEST_CASE("the memory of a secret is wiped before it is given back, also when another takes its place") {
+  for (const bool replaced : {false, true}) {
+    releases = 0;
+    was_wiped = false;
+    {
+      Secret secret{bytes_of(words)};
+      watched = secret.bytes().data();
+      REQUIRE(std::memcmp(watched, words.data(), words.size()) == 0);
+      transport::testing::observe_releases(look);
+      if (replaced) secret = Secret{};
+      CHECK(releases == (replaced ? 1 : 0));
+    }
+    transport::testing::observe_releases(nullptr);
+    CHECK(releases == 1);
+    CHECK(was_wiped);
+  }
+}
+
+}  // namespace tutti
