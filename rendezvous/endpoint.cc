@@ -102,6 +102,19 @@ bool SocketAddress::is_loopback() const {
   return family() == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&v6.sin6_addr);
 }
 
+namespace {
+
+/// With the names of /etc/hosts and the name servers.
+Resolved look_up_name(const Endpoint& endpoint) {
+  Resolved found = look_up(endpoint, 0);
+  // A chroot without /etc/hosts knows no localhost.
+  if (found.addresses.empty() && endpoint.host == "localhost")
+    found = look_up({"127.0.0.1", endpoint.port}, AI_NUMERICHOST);
+  return found;
+}
+
+}  // namespace
+
 Resolved resolve(const Endpoint& endpoint, Deadline deadline) {
   Resolved numeric = look_up(endpoint, AI_NUMERICHOST);
   if (!numeric.addresses.empty()) return numeric;
@@ -109,9 +122,24 @@ Resolved resolve(const Endpoint& endpoint, Deadline deadline) {
   // answer.
   std::promise<Resolved> promise;
   std::future<Resolved> answer = promise.get_future();
-  std::thread{[endpoint, promise = std::move(promise)]() mutable { promise.set_value(look_up(endpoint, 0)); }}.detach();
+  std::thread{[endpoint, promise = std::move(promise)]() mutable {
+    promise.set_value(look_up_name(endpoint));
+  }}.detach();
   if (answer.wait_until(deadline) == std::future_status::ready) return answer.get();
   return {{}, fmt::format("the name server did not answer for {}", endpoint.host)};
+}
+
+bool is_written_loopback(const std::string& host) {
+  if (host == "localhost") return true;
+  const Resolved numeric = look_up({host, 0}, AI_NUMERICHOST);
+  return !numeric.addresses.empty() && numeric.addresses.front().is_loopback();
+}
+
+std::string hidden_loopback(const Endpoint& endpoint, Deadline deadline) {
+  if (is_written_loopback(endpoint.host)) return {};
+  const Resolved found = resolve(endpoint, deadline);
+  if (found.addresses.empty() || !found.addresses.front().is_loopback()) return {};
+  return found.addresses.front().endpoint().host;
 }
 
 }  // namespace tutti::rendezvous

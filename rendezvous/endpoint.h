@@ -44,7 +44,15 @@ struct Resolved {
   std::string problem;                   ///< why there are none
 };
 
-/// Looks up the host's addresses. A resolver that does not answer costs no more than the deadline.
+/// Looks up the host's addresses. A resolver that does not answer costs no more than the deadline. "localhost" is
+/// loopback even where no resolver knows it.
 Resolved resolve(const Endpoint& endpoint, Deadline deadline);
+
+/// True for 127.x.x.x, ::1 and "localhost": whoever writes these means loopback.
+bool is_written_loopback(const std::string& host);
+
+/// Debian maps a host's own name to 127.0.1.1 in /etc/hosts, so that there, and only there, it leads to loopback. That
+/// address where `endpoint` is such a name, else empty.
+std::string hidden_loopback(const Endpoint& endpoint, Deadline deadline);
 
 }  // namespace tutti::rendezvous

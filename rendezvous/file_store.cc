@@ -2,7 +2,8 @@
 //
 // Users sign in and out in the same log. That is how the last one knows that the file may go, and how a file that an
 // earlier run left behind is told from a meeting under way:
-//   somebody signed in, did not sign out, and his process is gone     -> that run was killed: an error at once
+//   somebody signed in, did not sign out, and his process is gone     -> that run was killed: an error at once (the
+//                                                                        last of its users, if any is left, removes it)
 //   as many as were to come have signed in                            -> perhaps they are about to leave (two programs
 //   in
 //                                                                        a row under one name): wait, then an error
@@ -235,6 +236,10 @@ class FileStore final : public Store {
     const FileLog::Lock lock{*log_, LockKind::exclusive, Clock::now() + std::chrono::seconds{2}};
     replay();
     write(RecordKind::leave, std::to_string(number_), {});
+    // Who was killed never signs out: the last one left takes the file away all the same, unless somebody is still to
+    // come, who shall find out that this meeting is over.
+    if (visitors_.arrived >= users_)
+      std::erase_if(visitors_.present, [](const auto& visitor) { return has_ended(visitor.second); });
     if (!visitors_.present.empty()) return;
     log_->remove();
     if (own_folder_) ::rmdir(folder().c_str());

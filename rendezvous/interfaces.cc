@@ -110,14 +110,17 @@ Error no_match(std::span<const Interface> all, const std::optional<NameFilter>& 
                       list.empty() ? "none" : list)};
 }
 
-/// The address from which packets to the rendezvous would leave; empty without a TCP rendezvous or a route.
+/// The address from which packets to the rendezvous would leave; empty without a TCP rendezvous or a route. Where the
+/// name of this very host leads to loopback, that says nothing about where the peers are: no route.
 std::string route_to(const std::string& url, std::optional<bool> v6) {
   const std::size_t scheme_end = url.find("://");
   const std::string scheme = url.substr(0, scheme_end);
   if (scheme != "tcp" && scheme != "store") return {};
   const Endpoint endpoint = parse_endpoint(std::string_view{url}.substr(scheme_end + 3), "the rendezvous");
   const Resolved resolved = resolve(endpoint, std::chrono::steady_clock::now() + std::chrono::seconds{30});
+  const bool loopback_is_meant = is_written_loopback(endpoint.host);
   for (const SocketAddress& address : resolved.addresses) {
+    if (address.is_loopback() && !loopback_is_meant) continue;
     if (v6 && *v6 != (address.family() == AF_INET6)) continue;
     const Descriptor socket{::socket(address.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0)};
     if (socket && ::connect(socket.get(), address.get(), address.length) == 0)

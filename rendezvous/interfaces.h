@@ -19,9 +19,9 @@ struct Interface {
 std::vector<Interface> interfaces();
 
 /// The numeric address peers shall use to reach this rank: that of the route to the rendezvous `url`, or the one that
-/// TUTTI_SOCKET_IFNAME (NCCL's grammar: prefixes, `=` exact, `^` exclude) names. Loopback only if the rendezvous is
-/// on loopback or is a file and there is no other. Throws Error{invalid_argument} listing the interfaces when none
-/// matches.
+/// TUTTI_SOCKET_IFNAME (NCCL's grammar: prefixes, `=` exact, `^` exclude) names. Loopback only if the rendezvous
+/// is written as loopback (a name that leads there is not), or if there is no other interface. Throws
+/// Error{invalid_argument} listing the interfaces when none matches.
 Interface choose_interface(const std::string& url, const Lookup& environment);
 
 /// The same among given interfaces, where the route to the rendezvous starts at the address `route` (empty: no route).

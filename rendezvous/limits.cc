@@ -7,9 +7,10 @@
 namespace tutti::rendezvous {
 
 void check_key(std::string_view key) {
-  if (key.size() > max_key_bytes)
+  constexpr std::size_t most = max_key_bytes - 1;  // over TCP a "/" goes in front
+  if (key.size() > most)
     throw Error{ErrorCode::invalid_argument, fmt::format("store key \"{}...\" has {} bytes; at most {} are allowed.",
-                                                         key.substr(0, 32), key.size(), max_key_bytes)};
+                                                         key.substr(0, 32), key.size(), most)};
 }
 
 void check_value(std::string_view key, std::string_view value) {

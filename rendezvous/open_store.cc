@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cstdio>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -46,6 +47,19 @@ Memory& memory() {
   return memory;
 }
 
+/// Rank 0 would serve where ranks of other hosts cannot reach it, and all would wait until their deadline.
+void refuse_hidden_loopback(const Launch& launch, const Endpoint& endpoint, Deadline deadline) {
+  if (launch.local_size == launch.size) return;
+  const std::string address = hidden_loopback(endpoint, deadline);
+  if (address.empty()) return;
+  const std::string what = fmt::format(
+      "{} means {} on this host (see /etc/hosts), where ranks on other hosts cannot reach rank 0; name an address of a "
+      "network interface instead, for example from \"tutti doctor\"",
+      launch.rendezvous, address);
+  if (launch.local_size > 0) throw Error{ErrorCode::invalid_argument, what};
+  fmt::print(stderr, "tutti: {} (if all ranks are on this host, all is well)\n", what);
+}
+
 std::shared_ptr<Store> open_tcp(const Launch& launch, const Endpoint& endpoint, Store::Milliseconds timeout) {
   if (endpoint.port == 0)
     throw Error{
@@ -54,6 +68,7 @@ std::shared_ptr<Store> open_tcp(const Launch& launch, const Endpoint& endpoint, 
                     "port, or start the ranks with `tutti run`.",
                     launch.rendezvous, launch.size - 1)};
   if (!launch.serve) return connect_tcp_store(endpoint, timeout);
+  refuse_hidden_loopback(launch, endpoint, std::chrono::steady_clock::now() + timeout);
   struct Served {
     std::shared_ptr<TcpStoreServer> server;
     std::shared_ptr<Store> store;  // ends before the server

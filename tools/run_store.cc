@@ -35,13 +35,10 @@ Endpoint endpoint_of(const Job& job) {
   return {job.host.empty() ? "127.0.0.1" : job.host, static_cast<std::uint16_t>(job.port)};
 }
 
-/// Debian maps a host's own name to 127.0.1.1. Listening there, node 0 would wait for ever for the others.
+/// Listening there, node 0 would wait for ever for the others.
 void refuse_hidden_loopback(const Endpoint& endpoint) {
-  const auto deadline = std::chrono::steady_clock::now() + patience();
-  const rendezvous::Resolved found = rendezvous::resolve(endpoint, deadline);
-  if (found.addresses.empty() || endpoint.host == "localhost") return;
-  const std::string address = found.addresses.front().endpoint().host;
-  if (!found.addresses.front().is_loopback() || address == endpoint.host) return;
+  const std::string address = rendezvous::hidden_loopback(endpoint, std::chrono::steady_clock::now() + patience());
+  if (address.empty()) return;
   throw Error(ErrorCode::invalid_argument,
               fmt::format("run: {} means {} on this host, where the other nodes cannot reach it (see /etc/hosts); give "
                           "the address of a network interface in --rdzv-endpoint, for example from \"tutti doctor\"",

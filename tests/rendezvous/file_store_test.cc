@@ -208,6 +208,41 @@ TEST_CASE("a copy of the store in a forked process does not sign out when it goe
   CHECK(folder.is_empty());
 }
 
+namespace {
+
+/// Somebody who opens the store and is killed before he signs out.
+void open_and_be_killed(const std::string& path, int users) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const auto store = file_store(path, users);
+    ::_exit(0);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  CHECK(status == 0);
+}
+
+}  // namespace
+
+TEST_CASE("the last one left removes the file although another was killed") {
+  const TempFolder folder;
+  const std::string own = folder.file("job");
+  {
+    const auto store = open_file_store(own + "/store", 2, patience, true);
+    open_and_be_killed(own + "/store", 2);
+  }
+  CHECK(folder.is_empty());
+}
+
+TEST_CASE("the file stays for those who are still to come, who are told at once that it is stale") {
+  const TempFolder folder;
+  {
+    const auto store = file_store(folder.file("store"), 3);
+    open_and_be_killed(folder.file("store"), 3);
+  }
+  CHECK(contains(error_of([&] { file_store(folder.file("store"), 3); }).what(), "is stale"));
+}
+
 TEST_CASE("a folder of the job's own is made for this user only, and goes with the file") {
   const TempFolder folder;
   const std::string own = folder.file("job");

@@ -1,7 +1,10 @@
 #include "rendezvous/interfaces.h"
 
 #include <doctest/doctest.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <map>
 
 #include "tests/rendezvous/harness.h"
@@ -91,6 +94,32 @@ TEST_CASE("when no interface fits, the error names the wish and what there is") 
   for (const char* part :
        {"TUTTI_SOCKET_IFNAME=wlan,ib1", "AF_INET", "eth0 10.0.0.5", "ib1 192.168.8.5 (down)", "lo ::1"})
     CHECK(contains(error.what(), part));
+}
+
+TEST_CASE("a name of this host that leads to loopback does not make loopback the address for peers") {
+  std::array<char, 256> name{};
+  CHECK(::gethostname(name.data(), name.size() - 1) == 0);
+  const rendezvous::Endpoint here{name.data(), 29500};
+  const std::string address = rendezvous::hidden_loopback(here, Clock::now() + patience);
+  if (address.empty()) {
+    MESSAGE("this host's name does not lead to loopback: nothing to see");
+    return;
+  }
+  const auto all = rendezvous::interfaces();
+  const bool others = std::any_of(all.begin(), all.end(), [](const Interface& one) {
+    return one.up && !one.loopback && !one.address.starts_with("fe80:");
+  });
+  CHECK(choose_interface("tcp://" + to_string(here), lookup({})).loopback == !others);
+}
+
+TEST_CASE("what is written as loopback hides nothing") {
+  for (const char* host : {"127.0.0.1", "127.0.1.1", "::1", "localhost"}) {
+    CHECK(rendezvous::is_written_loopback(host));
+    CHECK(rendezvous::hidden_loopback({host, 1}, Clock::now() + patience).empty());
+  }
+  CHECK_FALSE(rendezvous::is_written_loopback("10.0.0.5"));
+  CHECK(rendezvous::hidden_loopback({"10.0.0.5", 1}, Clock::now() + patience).empty());
+  CHECK(rendezvous::hidden_loopback({"no-such-host.invalid", 1}, Clock::now() + patience).empty());
 }
 
 TEST_CASE("this host has a loopback interface, and the route to it starts there") {

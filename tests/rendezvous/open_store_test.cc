@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <filesystem>
 #include <map>
 
@@ -73,6 +74,24 @@ TEST_CASE("ranks meet over TCP with rank 0 serving, again and again in one proce
     meet(launch_at(url, rank, 4));
     exchange(*first, "end", rank, 4, "", late());
   });
+}
+
+TEST_CASE("rank 0 does not serve where ranks on other hosts cannot reach it") {
+  std::array<char, 256> name{};
+  CHECK(::gethostname(name.data(), name.size() - 1) == 0);
+  if (rendezvous::hidden_loopback({name.data(), 1}, late()).empty()) {
+    MESSAGE("this host's name does not lead to loopback: nothing to see");
+    return;
+  }
+  Launch launch = launch_at(std::string{"tcp://"} + name.data() + ":" + std::to_string(free_port()), 0, 2);
+  launch.local_size = 1;
+  const Error error = error_of([&] { open_store(launch, patience); });
+  CHECK(error.code() == ErrorCode::invalid_argument);
+  for (const std::string_view part :
+       {std::string_view{name.data()}, std::string_view{"means 127."}, std::string_view{"/etc/hosts"}})
+    CHECK(contains(error.what(), part));
+  launch.local_size = 2;
+  CHECK(open_store(launch, patience)->key_count() == 0);
 }
 
 TEST_CASE("ranks meet in a file, again and again, and leave nothing") {

@@ -1,6 +1,7 @@
 // The protocol, byte by byte, as both sides put it on the wire. The bytes are written down here once and for all: what
 // changes them breaks programs that use PyTorch's TCPStore.
 
+#include "rendezvous/limits.h"
 #include "rendezvous/tcp_protocol.h"
 
 #include <doctest/doctest.h>
@@ -331,6 +332,18 @@ TEST_CASE("nobody there: the error names host, port, reason and remedy, in time"
   CHECK(contains(error.what(), "refused (errno 111)"));
   CHECK(contains(error.what(), "Check that"));
   CHECK(contains(error_of([&] { tcp_store("no-such-host.invalid", 1, 100ms); }).what(), "no-such-host.invalid"));
+}
+
+TEST_CASE("the longest key that is taken is taken by the server too") {
+  const TcpStoreServer server{{"127.0.0.1", 0}};
+  const auto store = tcp_store(server.endpoint().host, server.endpoint().port, patience);
+  const std::string longest(rendezvous::max_key_bytes - 1, 'k');
+  store->set(longest, "value");
+  CHECK(store->get(longest) == "value");
+  const Error error = error_of([&] { store->set(longest + "k", "value"); });
+  CHECK(error.code() == ErrorCode::invalid_argument);
+  CHECK(contains(error.what(), "at most 8191"));
+  CHECK(store->get(longest) == "value");  // the connection is as it was
 }
 
 TEST_CASE("names, IPv4 and IPv6 addresses, with or without brackets, all lead to the server") {

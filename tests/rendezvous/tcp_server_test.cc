@@ -147,7 +147,7 @@ TEST_CASE("waits count against the memory too, and end with their connection") {
 }
 
 TEST_CASE("who does not read his answers blocks nobody, holds no more than one answer, and is dropped in the end") {
-  const TcpStoreServer server{any_port, {.stall = 200ms}};
+  const TcpStoreServer server{any_port, {.stall = 2s}};  // enough for the honest one on a slow machine
   const auto honest = connect(server);
   honest->set("big", std::string(8 << 20, 'x'));
   CHECK(honest->check(Keys{"big"}));
