@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "algorithms/catalogue.h"
+#include "lib/base/environment.h"
 #include "lib/compute/kernels.h"
 #include "rendezvous/launchers.h"
 #include "tools/bench_options.h"
@@ -38,7 +39,8 @@ std::optional<std::string> look_up(const std::string& name) {
 }
 
 /// What can be known to be wrong before any rank starts.
-void check_names(const bench::Options& options) {
+void check_before_start(const bench::Options& options) {
+  bench::wanted_bandwidth();
   std::vector<std::string> names = options.compare;
   if (!options.algorithm.empty()) names.push_back(options.algorithm);
   for (const std::string& name : names) {
@@ -86,19 +88,14 @@ int bench_main(int argc, char** argv) {
     std::fputs(bench::help_text().c_str(), stdout);
     return exit_success;
   }
-  check_names(options);
+  check_before_start(options);
   const rendezvous::Launch launch = rendezvous::find_launch({}, look_up);
   const bool alone = launch.size == 1 && launch.rendezvous.empty();
-  if (alone && options.ranks() > 1) return start_ranks(options, argc, argv);
-  try {
-    return run_rank(options, launch, argc, argv);
-  } catch (const Error& error) {
-    // What is wrong with the call itself is wrong on every rank: one of them tells.
-    const bool the_same_everywhere =
-        error.code() == ErrorCode::invalid_argument || error.code() == ErrorCode::unsupported;
-    if (!the_same_everywhere || launch.rank == 0) throw;
-    return exit_code_of(error.code());
+  if (alone && options.ranks() > 1) {
+    if (!variable("NCCL_TESTS_SPLIT")) bench::check_root(options, options.ranks());
+    return start_ranks(options, argc, argv);
   }
+  return run_rank(options, launch, argc, argv);  // every rank tells: the first to fail ends the others, mute or not
 }
 
 }  // namespace tutti::tools

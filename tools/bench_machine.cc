@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <limits>
 #include <set>
 #include <sstream>
 
@@ -47,6 +48,21 @@ bool is_pinned() {
 std::string kernel_release() {
   utsname name{};
   return ::uname(&name) == 0 ? fmt::format("{} {}", name.sysname, name.release) : "unknown";
+}
+
+/// What the cgroup in `folder` still allows: files that it keeps in memory make room when it is needed.
+std::size_t room_in_cgroup(const std::string& folder, bool old) {
+  constexpr std::size_t no_limit = std::numeric_limits<std::size_t>::max();
+  std::size_t limit = 0;
+  std::size_t used = 0;
+  std::ifstream limit_file{folder + (old ? "memory.limit_in_bytes" : "memory.max")};
+  std::ifstream used_file{folder + (old ? "memory.usage_in_bytes" : "memory.current")};
+  if (!(limit_file >> limit) || !(used_file >> used)) return no_limit;  // "max"
+  std::ifstream statistics{folder + "memory.stat"};
+  std::string name;
+  for (std::size_t value = 0; statistics >> name >> value;)
+    if (name == "inactive_file" || name == "active_file") used -= std::min(used, value);
+  return limit - std::min(limit, used);
 }
 
 /// "shm+tcp".
@@ -109,11 +125,33 @@ std::vector<std::string> describe(const Machine& machine) {
                       machine.congestion, machine.kernel, machine.version)};
 }
 
+std::size_t room_in_cgroups(const std::string& membership, const std::string& mounts) {
+  std::size_t least = std::numeric_limits<std::size_t>::max();
+  std::istringstream lines{membership};
+  for (std::string line; std::getline(lines, line);) {  // "0::/path", "4:memory:/path"
+    const std::size_t begin = line.find('/');
+    if (begin == std::string::npos) continue;
+    const bool old = line.find(":memory:") < begin;
+    if (!old && !line.starts_with("0::")) continue;
+    const std::string top = mounts + (old ? "/memory" : "");
+    // Every ancestor may limit as well. In a container the path may lead nowhere, and the top be the container's own.
+    std::string path = line.substr(begin);
+    for (bool more = true; more; path = path.substr(0, path.rfind('/'))) {
+      if (path == "/") path.clear();
+      more = !path.empty();
+      least = std::min(least, room_in_cgroup(top + path + "/", old));
+    }
+  }
+  return least;
+}
+
 std::size_t available_memory() {
   std::istringstream words{field("/proc/meminfo", "MemAvailable")};
   std::size_t kibibytes = 0;
   words >> kibibytes;
-  return kibibytes * 1024;
+  std::ostringstream membership;
+  membership << std::ifstream{"/proc/self/cgroup"}.rdbuf();
+  return std::min(kibibytes * 1024, room_in_cgroups(membership.str(), "/sys/fs/cgroup"));
 }
 
 std::size_t peak_memory() {

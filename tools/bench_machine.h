@@ -36,8 +36,11 @@ Machine look_around(Communicator& world, int group, Control& control);
 /// "cores 2, ranks per core 2 (oversubscribed), not pinned, transport shm, ..." in one or two lines without "#".
 std::vector<std::string> describe(const Machine& machine);
 
-/// Bytes of memory that this host could still give.
+/// Bytes of memory that this host, or the cgroups this process is in, could still give; 0: unknown.
 std::size_t available_memory();
+/// What the cgroups in `membership`, the text of /proc/self/cgroup, still allow, for version 2 mounted at `mounts` and
+/// version 1 below it; the largest number there is without a limit.
+std::size_t room_in_cgroups(const std::string& membership, const std::string& mounts);
 /// Largest resident memory of this process so far.
 std::size_t peak_memory();
 

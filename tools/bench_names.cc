@@ -53,6 +53,12 @@ constexpr std::size_t ops_there = 6;
 
 }  // namespace
 
+std::optional<Measured> known_measured(std::string_view name) {
+  for (const Program& program : programs)
+    if (!name.empty() && (name == program.name || name == program.alias)) return program.what;
+  return {};
+}
+
 Measured find_measured(std::string_view name) {
   std::string_view stem = name.substr(name.rfind('/') + 1);
   if (stem.ends_with("_mpi")) stem.remove_suffix(4);
@@ -60,11 +66,9 @@ Measured find_measured(std::string_view name) {
   if (stem == "hypercube")
     throw Error{ErrorCode::unsupported,
                 "bench: hypercube is not a collective of tutti; see all_gather --algo doubling"};
+  if (const auto what = known_measured(stem)) return *what;
   std::vector<std::string_view> known;
-  for (const Program& program : programs) {
-    if (stem == program.name || stem == program.alias) return program.what;
-    known.push_back(program.name);
-  }
+  for (const Program& program : programs) known.push_back(program.name);
   unknown("collective", stem, known);
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,6 +29,8 @@ enum class Measured : std::uint8_t {
 /// "all_to_all". Throws Error{invalid_argument} that offers the nearest name, {unsupported} for what nccl-tests has
 /// beyond ours.
 Measured find_measured(std::string_view name);
+/// The same for exactly these names; empty for any other.
+std::optional<Measured> known_measured(std::string_view name);
 /// Name of the program in nccl-tests: "alltoall_perf".
 std::string program_name(Measured what);
 

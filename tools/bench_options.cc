@@ -8,11 +8,11 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <cstdlib>
 #include <sstream>
 
 #include "lib/base/nearest.h"
+#include "tools/sizes.h"
 #include "tutti/error.h"
 
 namespace tutti::tools::bench {
@@ -237,17 +237,9 @@ std::string describe(const Option (&options)[size]) {
 }  // namespace
 
 std::size_t parse_size(const std::string& option, const std::string& text) {
-  char* unit = nullptr;
-  const double number = std::strtod(text.c_str(), &unit);
-  const std::string_view rest{unit};
-  int shift = 0;
-  if (rest == "K" || rest == "k") shift = 10;
-  if (rest == "M" || rest == "m") shift = 20;
-  if (rest == "G" || rest == "g") shift = 30;
-  const bool known_unit = rest.empty() || shift != 0;
-  if (unit == text.c_str() || !known_unit || !(number >= 0) || std::ldexp(number, shift) > 0x1p46)
-    wrong(fmt::format("{} takes a size such as 8, 64K, 32M or 1G, not \"{}\"", option, text));
-  return static_cast<std::size_t>(std::ldexp(number, shift));
+  const std::optional<std::size_t> bytes = parse_bytes(text);
+  if (!bytes) wrong(fmt::format("{} takes a size such as 8, 64K, 32M or 1G, not \"{}\"", option, text));
+  return *bytes;
 }
 
 std::string help_text() {

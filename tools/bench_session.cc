@@ -7,7 +7,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
+#include <cstring>
 
 #include "lib/base/environment.h"
 #include "lib/compute/kernels.h"
@@ -19,21 +21,35 @@ namespace {
 
 constexpr std::size_t largest_element = 16;
 
+/// Rounded up: 0 would stand for the library's own.
 std::chrono::milliseconds milliseconds(double seconds) {
-  return std::chrono::milliseconds{static_cast<std::int64_t>(seconds * 1000)};
-}
-
-std::optional<double> wanted_bandwidth() {
-  std::optional<std::string> text = variable("TUTTI_TESTS_MIN_BW");
-  if (!text) text = variable("NCCL_TESTS_MIN_BW");
-  if (!text) return {};
-  return std::strtod(text->c_str(), nullptr);
+  return std::chrono::milliseconds{static_cast<std::int64_t>(std::ceil(seconds * 1000))};
 }
 
 /// The algorithm as the library is told: "auto" leaves the choice to it.
 std::string asked_for(const std::string& name) { return name == "auto" ? "" : name; }
 
 }  // namespace
+
+std::optional<double> wanted_bandwidth() {
+  for (const char* name : {"TUTTI_TESTS_MIN_BW", "NCCL_TESTS_MIN_BW"}) {
+    const std::optional<std::string> text = variable(name);
+    if (!text) continue;
+    char* end = nullptr;
+    const double value = std::strtod(text->c_str(), &end);
+    if (*end != '\0' || !(value >= 0))
+      throw Error{ErrorCode::invalid_argument, fmt::format("bench: {}={} is no bandwidth in GB/s", name, *text)};
+    return value;
+  }
+  return {};
+}
+
+void check_root(const Options& options, int ranks) {
+  if (!has_root(options.what) || options.root == "all") return;
+  if (std::atoi(options.root.c_str()) >= ranks)
+    throw Error{ErrorCode::invalid_argument,
+                fmt::format("bench: root {} is not one of {} ranks (-r)", options.root, ranks)};
+}
 
 Session::Session(const Options& options, Communicator world, std::vector<std::string> arguments)
     : options_(options),
@@ -53,8 +69,13 @@ int Session::run() {
   limit_to_memory();
   machine_ = look_around(world_, colour_, control_);
   open_output_file();
-  announce();
-  run_tables();
+  try {
+    announce();
+    run_tables();
+  } catch (const std::exception& error) {
+    if (json_file_) write_file({error.what()});
+    throw;
+  }
   conclude();
   int code = exit_success;
   if (outcome_.wrong_placements > 0 || outcome_.too_slow()) code = exit_wrong_data;
@@ -69,6 +90,11 @@ void Session::limit_to_memory() {
     options_.max_bytes = static_cast<std::size_t>(room);
     say(fmt::format("# Reducing maxBytes to {} due to memory limitation\n", options_.max_bytes), false);
   }
+  if (options_.max_bytes < options_.min_bytes && options_.what != Measured::barrier)
+    throw Error{ErrorCode::system,
+                fmt::format("bench: {} ranks with two buffers each leave room for {} bytes, less than the first size, "
+                            "{} (-b); take smaller sizes or fewer ranks",
+                            world_.local_size(), options_.max_bytes, options_.min_bytes)};
   // all_to_all_v sends a little more than the size asked for on some ranks.
   buffers_.emplace(options_.max_bytes * (options_.what == Measured::all_to_all_v ? 2 : 1) +
                    options_.unalign * largest_element);
@@ -86,8 +112,9 @@ void Session::open_output_file() {
     if (errno != EEXIST) return say(fmt::format("# skipping json output; {} not accessible\n", path), false);
     path = fmt::format("{}.{}", options_.output_file, i);
   }
-  json_file_ = ::fdopen(descriptor, "w");
+  json_file_ = Descriptor{descriptor};
   say(fmt::format("# Writing JSON output to {}\n", path), false);
+  write_file({"the run was ended from outside before it was over"});  // what stays if that happens
 }
 
 void Session::announce() {
@@ -109,10 +136,8 @@ void Session::run_tables() {
   if (has_root(options_.what) && options_.root == "all") {
     for (int root = 1; root < comm().size(); ++root) roots.push_back(root);
   } else if (has_root(options_.what)) {
+    check_root(options_, comm().size());
     roots.front() = std::atoi(options_.root.c_str());
-    if (roots.front() >= comm().size())
-      throw Error{ErrorCode::invalid_argument,
-                  fmt::format("bench: root {} is not one of {} ranks (-r)", roots.front(), comm().size())};
   }
   for (int cycle = 0; options_.cycles == 0 || cycle < options_.cycles; ++cycle)
     for (const NamedOp& op : ops)
@@ -234,13 +259,17 @@ void Session::conclude() {
   }
   say(table_footer(outcome_, options_), false);
   if (options_.memory) say(fmt::format("# {:<20} : {} MiB\n", "Peak memory, rank 0", peak_memory() >> 20), false);
-  if (!json_) return;
-  const std::string document = json_->finish(outcome_, {});
-  if (options_.format == Format::json) say(document, true);
-  if (json_file_ == nullptr) return;
-  const bool whole = std::fputs(document.c_str(), json_file_) >= 0;
-  if (std::fclose(std::exchange(json_file_, nullptr)) != 0 || !whole)
-    throw Error{ErrorCode::system, fmt::format("bench: cannot write all of {}", options_.output_file)};
+  if (options_.format == Format::json) say(json_->finish(outcome_, {}), true);
+  if (json_file_) write_file({});
+}
+
+/// Over what the file held before.
+void Session::write_file(const std::vector<std::string>& errors) {
+  const std::string document = json_->finish(outcome_, errors);
+  if (::pwrite(json_file_.get(), document.data(), document.size(), 0) != static_cast<ssize_t>(document.size()) ||
+      ::ftruncate(json_file_.get(), static_cast<off_t>(document.size())) != 0)
+    throw Error{ErrorCode::system,
+                fmt::format("bench: cannot write all of {}: {}", options_.output_file, std::strerror(errno))};
 }
 
 /// Comments go to stderr where stdout is to be read by a program.

@@ -1,17 +1,24 @@
 #pragma once
 
-#include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "lib/base/descriptor.h"
 #include "tools/bench_compare.h"
 #include "tools/bench_control.h"
 #include "tools/bench_options.h"
 #include "tools/bench_report.h"
 
 namespace tutti::tools::bench {
+
+/// TUTTI_TESTS_MIN_BW, or nccl-tests' name for it: below 0.9 times that many GB/s the run fails. Throws
+/// Error{invalid_argument}.
+std::optional<double> wanted_bandwidth();
+
+/// Throws Error{invalid_argument} when -r is not one of so many ranks.
+void check_root(const Options& options, int ranks);
 
 /// The run on one rank: all rows, in order. Rank 0 prints, the others only take part.
 class Session {
@@ -35,6 +42,7 @@ class Session {
   void run_row(const Row& row);
   void compare_row(const Row& row);
   void conclude();
+  void write_file(const std::vector<std::string>& errors);
   void report(const RowResult& row);
   RowResult describe(const Row& row, const std::string& algorithm);
   void say(const std::string& text, bool result);
@@ -49,7 +57,7 @@ class Session {
   Machine machine_;
   std::optional<Buffers> buffers_;
   std::optional<JsonReport> json_;
-  std::FILE* json_file_ = nullptr;
+  Descriptor json_file_;
   Outcome outcome_;
   std::vector<Comparison> comparisons_;
 };

@@ -19,8 +19,10 @@
 
 #include "lib/base/environment.h"
 #include "lib/base/nearest.h"
+#include "tools/bench_names.h"
 #include "tools/exit_codes.h"
 #include "tools/plan_view.h"
+#include "tools/sizes.h"
 #include "tutti/error.h"
 
 namespace tutti::tools {
@@ -95,19 +97,17 @@ void refuse_extras(const CLI::App& app) {
   wrong(fmt::format("no option \"{}\".{}", word, did_you_mean(word, views)));
 }
 
-/// "64K": 64 * 1024.
 std::size_t size_of_text(const std::string& text) {
-  std::size_t value = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  const std::string_view unit{stop, static_cast<std::size_t>(end - stop)};
-  constexpr std::string_view units = "KMG";
-  const std::size_t power = unit.size() == 1 ? units.find(unit[0]) : std::string_view::npos;
-  const std::size_t shift = unit.empty() ? 0 : 10 * (power + 1);
-  const bool known = unit.empty() || power != std::string_view::npos;
-  if (error != std::errc{} || !known || value > (everything >> shift))
-    wrong(fmt::format("--bytes takes a size such as 8, 64K, 1M or 2G, not \"{}\"", text));
-  return value << shift;
+  const std::optional<std::size_t> bytes = parse_bytes(text);
+  if (!bytes) wrong(fmt::format("--bytes takes a size such as 8, 64K, 1M or 2G, not \"{}\"", text));
+  return *bytes;
+}
+
+/// Also by the names that `tutti bench` takes: allreduce, bcast, alltoall.
+Collective find_collective(const std::string& name) {
+  const std::optional<bench::Measured> measured = bench::known_measured(name);
+  if (measured && *measured != bench::Measured::send_recv) return bench::collective_of(*measured);
+  return algorithms::find_collective(name);
 }
 
 void check_options(const Options& options) {
@@ -198,7 +198,7 @@ void print_text(const Options& options, const View& view, const std::vector<int>
 }
 
 int show(const Options& options) {
-  const Collective collective = algorithms::find_collective(options.collective);
+  const Collective collective = find_collective(options.collective);
   check_options(options);
   std::string why;
   const Choice choice = choose(options, collective, why);
@@ -218,7 +218,7 @@ int show(const Options& options) {
 int show_list(const Options& options) {
   std::vector<Collective> collectives;
   if (!options.collective.empty()) {
-    collectives.push_back(algorithms::find_collective(options.collective));
+    collectives.push_back(find_collective(options.collective));
   } else {
     for (int i = 0; i < collective_count; ++i) collectives.push_back(static_cast<Collective>(i));
   }
@@ -230,7 +230,7 @@ int show_list(const Options& options) {
 
 int plan_main(int argc, char** argv) {
   Options options;
-  CLI::App app{"Shows, proves and explains what each rank does.\nUsage: tutti plan COLLECTIVE [OPTIONS]"};
+  CLI::App app{"Shows, proves and explains what each rank does.", "tutti plan"};
   declare(app, options);
   try {
     app.parse(argc, argv);

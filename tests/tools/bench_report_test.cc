@@ -3,7 +3,11 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <iterator>
+#include <limits>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -124,6 +128,30 @@ TEST_CASE("the environment that goes into a file holds no secret and nothing for
                                      "SLURM_JOB_ID=7",      "HOME=/root",     "MY_TUTTI_X=1",         nullptr};
   CHECK(recorded_environment(environment) ==
         std::vector<std::string>{"NCCL_DEBUG=WARN", "SLURM_JOB_ID=7", "TUTTI_TRANSPORT=tcp"});
+}
+
+TEST_CASE("the limits of the cgroups around a process leave what is not used, files in memory not counted") {
+  char folder[] = "/tmp/tutti-cgroups-XXXXXX";
+  REQUIRE(::mkdtemp(folder) != nullptr);
+  const std::string top{folder};
+  const auto put = [&](const std::string& path, const std::string& text) {
+    std::filesystem::create_directories(std::filesystem::path{top + path}.parent_path());
+    std::ofstream{top + path} << text;
+  };
+  constexpr std::size_t no_limit = std::numeric_limits<std::size_t>::max();
+  CHECK(room_in_cgroups("0::/a/b\n", top) == no_limit);
+  put("/a/b/memory.max", "max\n");
+  put("/a/b/memory.current", "10\n");
+  CHECK(room_in_cgroups("0::/a/b\n", top) == no_limit);
+  put("/a/memory.max", "1000\n");
+  put("/a/memory.current", "700\n");
+  CHECK(room_in_cgroups("0::/a/b\n", top) == 300);
+  put("/a/memory.stat", "anon 400\ninactive_file 50\nactive_file 40\nslab 1\n");
+  CHECK(room_in_cgroups("0::/a/b\n", top) == 390);
+  put("/memory/memory.limit_in_bytes", "500\n");
+  put("/memory/memory.usage_in_bytes", "600\n");
+  CHECK(room_in_cgroups("9:name=systemd:/\n4:memory:/not/seen/here\n0::/a/b\n", top) == 0);
+  std::filesystem::remove_all(top);
 }
 
 // ---- Comparison

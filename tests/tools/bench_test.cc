@@ -109,6 +109,7 @@ TEST_CASE("sizes take binary units and fractions") {
   CHECK(parse_size("-b", "1.5K") == 1536);
   CHECK(parse_size("-b", "32m") == 33554432);
   CHECK(parse_size("-b", "1G") == 1073741824);
+  CHECK(parse_size("-b", "64k") == 65536);
 }
 
 TEST_CASE("the help names every option once, with its letter") {

@@ -198,6 +198,14 @@ class Ending(Case):
             done = tutti("bench", what, "-b", "8", "-e", "8", *words)
             self.assertEqual(done.code, code, (words, done))
             self.assertSays(done.err, "^tutti: ")
+        for words in (["reduce", "-r", "5"], ["all_reduce", "--transport", "shmm"]):  # before, or by every rank
+            done = tutti("bench", *words, "-g", "2", "-b", "8", "-e", "8")
+            self.assertEqual(done.code, 6, done)
+            self.assertSays(done.err, "(?m)^tutti: .*" + words[-1])
+        done = tutti("bench", "all_reduce", "-g", "2", "-b", "8", "-e", "8", env={
+            "TUTTI_SOCKET_IFNAME": "nosuch", "TUTTI_TRANSPORT": "tcp"})
+        self.assertEqual(done.code, 6, done)
+        self.assertSays(done.err, "TUTTI_SOCKET_IFNAME=nosuch")
         self.assertEqual(tutti("bench").code, 6)
         self.assertEqual(tutti("bench", "--help").code, 0)
         self.assertEqual(tutti("run", "-n", "2", harness.PROGRAM, "bench", "barrier", "-g", "4").code, 5)
@@ -209,9 +217,23 @@ class Ending(Case):
             self.assertEqual(done.code, 7, done)
             self.assertSays(done.out, "# Avg bus bandwidth .* FAILED")
             self.assertEqual(tutti(*arguments, env={name: "0"}).code, 0)
+            done = tutti(*arguments, env={name: "abc"})
+            self.assertEqual((done.code, done.out), (6, ""), done)
+            self.assertSays(done.err, f"{name}=abc is no bandwidth")
+
+    def test_a_time_limit_below_a_millisecond_is_a_limit(self):
+        done = tutti("bench", "all_reduce", "-g", "3", "-b", "64M", "-e", "64M", "-T", "1e-6")
+        self.assertIn(done.code, (3, 4), done)  # one rank is late, the others miss it
+
+    def test_a_first_size_beyond_the_memory_is_refused(self):
+        done = tutti("bench", "all_reduce", "-g", "2", "-b", "16384G", "-e", "16384G", *QUICK)
+        self.assertEqual(done.code, 1, done)
+        self.assertSays(done.err, "less than the first size, 17592186044416")
 
     def test_a_rank_that_hangs_ends_the_run_with_4(self):
-        process = start(harness.PROGRAM, "bench", "all_reduce", "-g", "2", "-b", "64", "-e", "64", "-N", "0", "-T", "1")
+        path = self.folder / "hung.json"
+        process = start(harness.PROGRAM, "bench", "all_reduce", "-g", "2", "-b", "64", "-e", "64", "-N", "0", "-T", "1",
+                        "-J", path)
         pids = {}
         for line in process.stdout:
             found = re.match(r"#  Rank +(\d+) Group +\d+ Pid +(\d+)", line)
@@ -223,6 +245,7 @@ class Ending(Case):
         done = harness.Finished(process, 30)
         self.assertEqual(done.code, 4, done)
         self.assertSays(done.err, "rank 1")
+        self.assertSays(json.loads(path.read_text())["errors"][0], "rank 1")
 
     def test_a_rank_that_dies_ends_the_run_with_its_signal(self):
         process = start(harness.PROGRAM, "bench", "all_reduce", "-g", "3", "-b", "64", "-e", "64", "-N", "0")

@@ -46,6 +46,13 @@ class Show(Case):
         done = plan("all_reduce", "-n", "8", env={"TUTTI_TUNING_FILE": str(table)})
         self.assertSays(done.out, r"^all_reduce by chain\*3 over 8 ranks")
 
+    def test_names_and_sizes_are_those_of_bench(self):
+        for alias, name in (("allreduce", "all_reduce"), ("bcast", "broadcast"), ("alltoall", "all_to_all")):
+            self.assertSays(plan(alias, "-n", "2").out, rf"^{name} by ")
+        self.assertEqual(plan("all_reduce", "--bytes", "1.5k", "--explain").out,
+                         plan("all_reduce", "--bytes", "1536", "--explain").out)
+        self.assertEqual(plan("--help").out.count("Usage:"), 1)
+
     def test_the_list_has_every_collective(self):
         out = plan("--list").out
         for name in "all_reduce reduce broadcast all_gather reduce_scatter scatter gather all_to_all barrier".split():
