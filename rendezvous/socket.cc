@@ -117,6 +117,15 @@ Descriptor connect_to(const Endpoint& endpoint, Deadline deadline) {
                   in_seconds(std::chrono::duration_cast<milliseconds>(steady_clock::now() - begin)))};
 }
 
+bool nobody_listens(const Endpoint& endpoint, milliseconds limit) {
+  const auto deadline = steady_clock::now() + limit;
+  const Resolved resolved = resolve(endpoint, deadline);
+  return !resolved.addresses.empty() &&
+         std::all_of(resolved.addresses.begin(), resolved.addresses.end(), [&](const SocketAddress& address) {
+           return !try_connect(address, deadline) && errno == ECONNREFUSED;
+         });
+}
+
 Descriptor listen_on(const Endpoint& endpoint, Deadline deadline) {
   Resolved resolved = resolve(endpoint, deadline);
   // The name of a pod may become known only some time after the pod has started.

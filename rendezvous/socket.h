@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <span>
 #include <string_view>
@@ -30,6 +31,9 @@ class Descriptor {
 /// A non-blocking connection to `endpoint`. Tries all addresses of the host, again and again, more slowly each time,
 /// until the deadline: the other side may not have started yet. Throws Error{rendezvous} with the last reason.
 Descriptor connect_to(const Endpoint& endpoint, Deadline deadline);
+
+/// True when the host of `endpoint` answers, within `limit`, that nobody listens there.
+bool nobody_listens(const Endpoint& endpoint, std::chrono::milliseconds limit);
 
 /// A non-blocking listening socket on exactly that address; port 0: the kernel chooses. Throws Error{rendezvous} that
 /// says who holds the port, where that can be seen.

@@ -78,6 +78,11 @@ missing_to_check() {
   have shellcheck || echo shellcheck
 }
 
+# The packages that tests need on top, which skip what they cannot do without.
+missing_to_test() {
+  have ip || echo iproute2
+}
+
 as_root() {
   if [ "$(id -u)" = 0 ]; then
     "$@"
@@ -90,6 +95,21 @@ can_be_root() {
   [ "$(id -u)" = 0 ] && return
   have sudo || return 1
   [ -t 0 ] || sudo -n true 2>/dev/null
+}
+
+# refuse_old_system [OS-RELEASE]: ends with 3 where the system's packages are older than what tutti needs.
+refuse_old_system() {
+  # shellcheck disable=SC1090 # NAME=value
+  system=$(. "${1:-/etc/os-release}" 2>/dev/null && echo "${ID:-} ${VERSION_ID:-99}") || return 0
+  version=${system#* }
+  case $system in
+    "debian "*) [ "${version%%.*}" -lt 12 ] || return 0 ;;
+    "ubuntu "*) [ "${version%%.*}" -lt 24 ] || return 0 ;;
+    *) return 0 ;;
+  esac
+  say "The packages of this system ($system) are too old: tutti needs Meson 1.0, GCC 12, fmt 9 and OpenSSL 3, which" \
+    "Debian 12 and Ubuntu 24.04 are the first to have. Nothing was installed."
+  exit 3
 }
 
 # Installs the packages named, or says how and ends with 3.
@@ -105,6 +125,7 @@ install_packages() {
       "  Arch:   gcc meson ninja pkgconf asio fmt openssl doctest cli11 nlohmann-json"
     exit 3
   fi
+  refuse_old_system
   if [ "$dry_run" = yes ]; then
     say "+ apt-get update" "+ apt-get install -y --no-install-recommends $*"
   elif [ "$install" = yes ] && can_be_root; then

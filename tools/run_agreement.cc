@@ -3,9 +3,11 @@
 //   shape       nodes and ranks of each, from node 0; the others compare
 //   node/K      host and process of the runner of node K
 //   beat/K      a counter it raises while it lives
-//   well        how many nodes' ranks have all ended well
+//   well/K      the ranks of node K have all ended well
 //   verdict     "CODE NODE TEXT", set once: by the first failure, or by the last node that ended well
 //   left/K      the runner of node K is done with the store
+//
+// What is told may be told twice, over a second connection when the first was lost: no key but a heartbeat counts.
 
 #include "tools/run_agreement.h"
 
@@ -46,20 +48,27 @@ std::string this_process() { return fmt::format("host {}, pid {}", host_name(), 
 
 }  // namespace
 
-Agreement::Agreement(const Job& job, const std::string& id, const std::function<std::shared_ptr<Store>()>& join)
+Agreement::Agreement(const Job& job, const std::string& id, StoreAccess access)
     : nodes_(job.nodes),
       node_(job.node),
+      id_(id),
+      access_(std::move(access)),
       goodbye_(job.kill_grace + 5s),
-      store_(prefix_store("tutti-run/" + id, join())),
-      watched_(prefix_store("tutti-run/" + id, join())),
+      store_(open(answer_limit)),
+      watched_(open(beat_interval)),
+      heard_(std::chrono::steady_clock::now()),
       signs_(static_cast<std::size_t>(job.nodes)),
       ready_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  store_->set_timeout(answer_limit);
-  watched_->set_timeout(beat_interval);
   say_hello(job);
   watcher_ = std::jthread{[this](const std::stop_token& stop) {
     while (!stop.stop_requested() && !watch_once()) continue;
   }};
+}
+
+std::shared_ptr<Store> Agreement::open(std::chrono::milliseconds limit) const {
+  const std::shared_ptr<Store> store = access_.join(limit);
+  store->set_timeout(limit);  // of every request; that of a view bounds its waits only
+  return prefix_store("tutti-run/" + id_, store);
 }
 
 Agreement::~Agreement() = default;
@@ -82,26 +91,47 @@ void Agreement::say_hello(const Job& job) {
   }
 }
 
-void Agreement::all_well_here() {
-  word_ = std::jthread{[this] {
+bool Agreement::insist(const std::function<void(Store&)>& tell) {
+  const auto give_up = std::chrono::steady_clock::now() + silence_limit;
+  for (;;) {
     try {
-      if (store_->add("well", 1) == nodes_) store_->compare_set("verdict", "", encode({}));
-    } catch (const Error& error) {
-      lost_ = true;
-      conclude({1, error.what(), node_});
+      tell(*store_);
+      return true;
+    } catch (const Error&) {
+      if (leaving_ || std::chrono::steady_clock::now() > give_up || access_.is_over()) return false;
     }
-  }};
+    try {
+      store_ = open(answer_limit);
+    } catch (const Error&) {
+      continue;  // the old one throws again, at once
+    }
+  }
+}
+
+void Agreement::start_word(const std::function<void()>& word) {
+  leaving_ = true;
+  word_ = {};  // a last word that has not got through yet is superseded
+  leaving_ = false;
+  word_ = std::jthread{word};
+}
+
+void Agreement::all_well_here() {
+  start_word([this] {
+    lost_ = !insist([this](Store& store) {
+      store.set(fmt::format("well/{}", node_), "");
+      std::vector<std::string> all;
+      for (int node = 0; node < nodes_; ++node) all.push_back(fmt::format("well/{}", node));
+      if (store.check(all)) store.compare_set("verdict", "", encode({}));
+    });
+    if (lost_) conclude({1, "the store of the job does not answer", 0});
+  });
 }
 
 void Agreement::failed(const Verdict& verdict) {
-  word_ = std::jthread{[this, verdict] {
-    try {
-      store_->compare_set("verdict", "", encode(verdict));
-    } catch (const Error&) {
-      lost_ = true;  // the others find out when they miss the store, or this runner's heartbeat
-      conclude(verdict);
-    }
-  }};
+  start_word([this, verdict] {
+    lost_ = !insist([&](Store& store) { store.compare_set("verdict", "", encode(verdict)); });
+    if (lost_) conclude(verdict);  // the others find out when they miss the store, or this runner's heartbeat
+  });
 }
 
 std::optional<Verdict> Agreement::verdict() {
@@ -110,6 +140,7 @@ std::optional<Verdict> Agreement::verdict() {
 }
 
 void Agreement::leave() {
+  leaving_ = true;
   if (word_.joinable()) word_.join();
   if (lost_) return;
   try {
@@ -138,13 +169,30 @@ bool Agreement::watch_once() {
   }
   try {
     watched_->add(fmt::format("beat/{}", node_), 1);
+    heard_ = std::chrono::steady_clock::now();
     silent_ = silent_node();
     if (silent_ < 0) return false;
     watched_->compare_set(
         key, "", encode({1, fmt::format("the runner has not been heard of for {} s", silence_limit.count()), silent_}));
   } catch (const Error& error) {
-    conclude({1, fmt::format("the store of the job is gone ({})", error.what()), 0});
+    return lost(error);
+  }
+  return false;
+}
+
+bool Agreement::lost(const Error& why) {
+  if (access_.is_over()) {
+    conclude({1, fmt::format("the store of the job is gone ({})", why.what()), 0});
     return true;
+  }
+  if (std::chrono::steady_clock::now() - heard_ > silence_limit) {
+    conclude({1, fmt::format("the store of the job has not answered for {} s", silence_limit.count()), 0});
+    return true;
+  }
+  try {
+    watched_ = open(beat_interval);
+  } catch (const Error&) {
+    // The next request fails on the old connection, and leads here again.
   }
   return false;
 }

@@ -13,6 +13,7 @@
 
 #include "lib/base/descriptor.h"
 #include "tools/run.h"
+#include "tutti/error.h"
 #include "tutti/store.h"
 
 namespace tutti::tools {
@@ -24,6 +25,14 @@ struct Verdict {
   int node = -1;     ///< whose runner said so
 };
 
+/// The way to the store of a job.
+struct StoreAccess {
+  /// Opens a connection. Throws Error when there is none within `patience`.
+  std::function<std::shared_ptr<Store>(std::chrono::milliseconds patience)> join;
+  /// True when its host answers that nobody listens there: the runner of node 0 has ended.
+  std::function<bool()> is_over;
+};
+
 /// The runners of a job on several nodes agree through its store on how it ends.
 ///
 /// Threading: used by one thread, which has processes to look after and is therefore never kept waiting for the
@@ -31,9 +40,9 @@ struct Verdict {
 /// business of a thread with a connection of its own; it makes fd() readable when there is a verdict.
 class Agreement {
  public:
-  /// `join` opens a connection to the job's store. Throws Error when another runner is this node already, or the nodes
-  /// disagree on how many they are or how many ranks each has.
-  Agreement(const Job& job, const std::string& id, const std::function<std::shared_ptr<Store>()>& join);
+  /// Throws Error when another runner is this node already, or the nodes disagree on how many they are or how many
+  /// ranks each has.
+  Agreement(const Job& job, const std::string& id, StoreAccess access);
   ~Agreement();
 
   /// This node's ranks have ended well; when all nodes said so, that is the verdict.
@@ -42,22 +51,32 @@ class Agreement {
   void failed(const Verdict& verdict);
   int fd() const { return ready_.get(); }
   std::optional<Verdict> verdict();
-  /// Says goodbye. Node 0 waits (bounded) until everybody has, because the store ends with it.
+  /// Says goodbye, within seconds. Node 0 waits (bounded) until everybody has, because the store ends with it.
   void leave();
 
  private:
+  std::shared_ptr<Store> open(std::chrono::milliseconds answer_limit) const;
   void say_hello(const Job& job);
+  void start_word(const std::function<void()>& word);
+  /// Tells the store something, over new connections while node 0 has not been silent for too long and nobody leaves.
+  /// False when it could not be told.
+  bool insist(const std::function<void(Store&)>& tell);
   /// One round of the watcher; true when there is a verdict.
   bool watch_once();
+  /// The store did not answer the watcher. True when node 0 is given up.
+  bool lost(const Error& why);
   /// The first node that has shown no sign of life for too long, or -1.
   int silent_node();
   void conclude(const Verdict& verdict);
 
   int nodes_;
   int node_;
+  std::string id_;
+  StoreAccess access_;
   std::chrono::milliseconds goodbye_;
-  std::shared_ptr<Store> store_;
-  std::shared_ptr<Store> watched_;
+  std::shared_ptr<Store> store_;                 // of this thread, and of word_ while that runs
+  std::shared_ptr<Store> watched_;               // of watcher_
+  std::chrono::steady_clock::time_point heard_;  // when node 0 last answered the watcher
 
   struct Sign {
     std::int64_t beat = -1;  // not seen yet
@@ -70,7 +89,8 @@ class Agreement {
   std::mutex mutex_;
   std::optional<Verdict> verdict_;
   std::atomic<bool> lost_ = false;  // the store did not answer in time
-  std::jthread word_;               // tells the store what this node has to say
+  std::atomic<bool> leaving_ = false;
+  std::jthread word_;  // tells the store what this node has to say
   std::jthread watcher_;
 };
 

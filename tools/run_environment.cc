@@ -72,7 +72,8 @@ std::string describe_ranks(const Job& job) {
   meeting.endpoint.host = job.host.empty() ? "127.0.0.1" : job.host;
   meeting.endpoint.port = static_cast<std::uint16_t>(job.port);
   const std::string port = job.port == 0 ? "<free port>" : std::to_string(job.port);
-  meeting.rendezvous = "store://" + meeting.endpoint.host + ":" + port;
+  const std::string address = to_string(meeting.endpoint);  // an IPv6 host stands in brackets
+  meeting.rendezvous = "store://" + address.substr(0, address.rfind(':') + 1) + port;
   std::string text;
   for (int local = 0; local < job.ranks_here; ++local) {
     text += "[" + std::to_string(job.first_rank() + local) + "]";

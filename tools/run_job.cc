@@ -55,7 +55,8 @@ class Runner {
     start_ranks();
     while (!over()) turn();
     guardian_.reset();
-    end_orphans(Clock::now() + job_.kill_grace);
+    end_orphans(Clock::now() + job_.kill_grace, inherited_);
+    signals_.give_back();  // nothing is left to look after: who is tired of waiting for the other nodes interrupts
     store_.leave();
     return exit_code_;
   }
@@ -66,6 +67,7 @@ class Runner {
   bool over() const;
   void turn();
   void on_signals();
+  void stop();
   void on_verdict();
   void on_time();
   void notice_ends();
@@ -77,7 +79,8 @@ class Runner {
   void say(const std::string& text) { err_.put("tutti: " + text + "\n"); }
 
   const Job& job_;
-  Signals signals_;  // first: nothing may start a thread before it
+  const std::vector<pid_t> inherited_ = children();  // `sleep 99 & exec tutti run ...`: not ours to end
+  Signals signals_;                                  // first: nothing may start a thread before it
   Subreaper subreaper_;
   std::optional<Guardian> guardian_;
   JobStore store_;
@@ -168,7 +171,9 @@ void Runner::turn() {
 void Runner::on_signals() {
   while (const std::optional<int> number = signals_.next()) {
     if (*number == SIGCHLD) continue;  // notice_ends() looks
-    if (*number == SIGCONT) {
+    if (*number == SIGTSTP) {
+      stop();
+    } else if (*number == SIGCONT) {
       keyboard_.look_again();
     } else if (*number == SIGUSR1 || *number == SIGUSR2) {
       for (const Rank& rank : ranks_) rank.signal(*number);
@@ -182,6 +187,15 @@ void Runner::on_signals() {
       end_all(*number, 128 + *number);
     }
   }
+}
+
+/// Ctrl-Z stops the job as a whole. Its ranks are not in the terminal's group; what stops us continues us.
+void Runner::stop() {
+  const Clock::time_point begin = Clock::now();
+  for (const Rank& rank : ranks_) rank.signal(SIGSTOP);
+  ::raise(SIGSTOP);
+  for (const Rank& rank : ranks_) rank.signal(SIGCONT);
+  if (timeout_at_) *timeout_at_ += Clock::now() - begin;
 }
 
 void Runner::on_verdict() {

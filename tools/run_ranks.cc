@@ -29,25 +29,6 @@ Descriptor open_log(const std::string& folder, int rank) {
   return log;
 }
 
-/// Processes whose parent is this one, zombies included.
-std::vector<pid_t> children() {
-  std::vector<pid_t> result;
-  DIR* const folder = ::opendir("/proc");
-  if (folder == nullptr) return result;
-  while (const dirent* entry = ::readdir(folder)) {
-    const pid_t pid = std::atoi(entry->d_name);
-    if (pid <= 0) continue;
-    std::ifstream file{fmt::format("/proc/{}/stat", pid)};
-    std::string text;
-    std::getline(file, text);
-    const std::size_t name_end = text.rfind(')');  // "PID (name) STATE PARENT ..."; the name may hold anything
-    if (name_end == std::string::npos || name_end + 4 > text.size()) continue;
-    if (std::atoi(text.c_str() + name_end + 4) == ::getpid()) result.push_back(pid);
-  }
-  ::closedir(folder);
-  return result;
-}
-
 }  // namespace
 
 Rank::Rank(int number, Process process, const std::string& label, bool lines, Descriptor log, Outlet& out, Outlet& err)
@@ -122,6 +103,24 @@ cpu_set_t share_of_cores(const cpu_set_t& all, int local_rank, int ranks_here) {
   return share;
 }
 
+std::vector<pid_t> children() {
+  std::vector<pid_t> result;
+  DIR* const folder = ::opendir("/proc");
+  if (folder == nullptr) return result;
+  while (const dirent* entry = ::readdir(folder)) {
+    const pid_t pid = std::atoi(entry->d_name);
+    if (pid <= 0) continue;
+    std::ifstream file{fmt::format("/proc/{}/stat", pid)};
+    std::string text;
+    std::getline(file, text);
+    const std::size_t name_end = text.rfind(')');  // "PID (name) STATE PARENT ..."; the name may hold anything
+    if (name_end == std::string::npos || name_end + 4 > text.size()) continue;
+    if (std::atoi(text.c_str() + name_end + 4) == ::getpid()) result.push_back(pid);
+  }
+  ::closedir(folder);
+  return result;
+}
+
 void reap_orphans(const std::vector<Rank>& ranks) {
   const auto ours = [&](pid_t pid) {
     return std::any_of(ranks.begin(), ranks.end(), [&](const Rank& rank) { return !rank.gone() && rank.pid() == pid; });
@@ -133,16 +132,17 @@ void reap_orphans(const std::vector<Rank>& ranks) {
   }
 }
 
-void end_orphans(Clock::time_point until) {
+void end_orphans(Clock::time_point until, const std::vector<pid_t>& others) {
   sigset_t child;
   ::sigemptyset(&child);
   ::sigaddset(&child, SIGCHLD);
   for (;;) {
-    pid_t reaped = 0;
-    while ((reaped = ::waitpid(-1, nullptr, WNOHANG)) > 0) continue;
+    while (::waitpid(-1, nullptr, WNOHANG) > 0) continue;
+    std::vector<pid_t> orphans = children();
+    std::erase_if(orphans, [&](pid_t pid) { return std::find(others.begin(), others.end(), pid) != others.end(); });
     const auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(until - Clock::now()).count();
-    if (reaped < 0 || left <= 0) return;
-    for (const pid_t pid : children()) ::kill(pid, SIGKILL);  // each may leave us children of its own
+    if (orphans.empty() || left <= 0) return;
+    for (const pid_t pid : orphans) ::kill(pid, SIGKILL);  // each may leave us children of its own
     const timespec limit{left / 1'000'000'000, left % 1'000'000'000};
     ::sigtimedwait(&child, nullptr, &limit);
   }

@@ -65,11 +65,14 @@ Rank start_rank(const Job& job, const Meeting& meeting, int local_rank, Start st
 /// The cores of local rank `local_rank` when each rank gets its share: several cores each, or several ranks per core.
 cpu_set_t share_of_cores(const cpu_set_t& all, int local_rank, int ranks_here);
 
+/// Processes whose parent is this one, zombies included.
+std::vector<pid_t> children();
+
 /// What the ranks started may outlive its parents and then becomes our child. Reaps those of them that have ended,
 /// without touching `ranks`.
 void reap_orphans(const std::vector<Rank>& ranks);
-/// When all ranks are gone: kills all of them and their children, until none is left or `until` has passed.
-/// SIGCHLD must be blocked.
-void end_orphans(Clock::time_point until);
+/// When all ranks are gone: kills all of them and their children, until none is left or `until` has passed, but none of
+/// `others`, which this process had before it was a runner. SIGCHLD must be blocked.
+void end_orphans(Clock::time_point until, const std::vector<pid_t>& others);
 
 }  // namespace tutti::tools

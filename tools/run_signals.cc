@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <string>
+#include <utility>
 
 #include "tutti/error.h"
 
@@ -23,7 +24,7 @@ Signals::Signals() {
   sigset_t wanted;
   ::sigemptyset(&wanted);
   for (const int number : {SIGCHLD, SIGCONT, SIGUSR1, SIGUSR2}) ::sigaddset(&wanted, number);
-  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) {
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP}) {
     if (!ignored(number)) ::sigaddset(&wanted, number);  // nohup, and shells' background jobs, mean it
   }
   ::pthread_sigmask(SIG_BLOCK, &wanted, &before_);
@@ -34,7 +35,10 @@ Signals::Signals() {
   ::sigaction(SIGPIPE, &ignore, &pipe_before_);
 }
 
-Signals::~Signals() {
+Signals::~Signals() { give_back(); }
+
+void Signals::give_back() {
+  if (std::exchange(given_back_, true)) return;
   while (next()) continue;
   ::sigaction(SIGPIPE, &pipe_before_, nullptr);
   ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);

@@ -19,6 +19,8 @@ class Signals {
   int fd() const { return fd_.get(); }
   /// The next signal that came, if any.
   std::optional<int> next();
+  /// Lets signals do what they did before, now; an object without effect stays.
+  void give_back();
   /// The mask before: what children start with.
   const sigset_t& before() const { return before_; }
 
@@ -26,6 +28,7 @@ class Signals {
   Descriptor fd_;
   sigset_t before_;
   struct sigaction pipe_before_;
+  bool given_back_ = false;
 };
 
 /// "SIGKILL", "signal 35".

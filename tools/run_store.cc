@@ -10,6 +10,7 @@
 
 #include "lib/base/environment.h"
 #include "rendezvous/endpoint.h"
+#include "rendezvous/socket.h"
 #include "rendezvous/tcp_server.h"
 #include "rendezvous/tcp_store.h"
 #include "tutti/error.h"
@@ -76,8 +77,10 @@ JobStore::JobStore(const Job& job) : parts_(std::make_unique<Parts>()) {
   parts_->meeting = {"store://" + to_string(endpoint), id, endpoint};
   if (job.nodes > 1) {
     const Endpoint reached = parts_->server ? parts_->server->endpoint() : endpoint;
-    parts_->agreement =
-        std::make_unique<Agreement>(job, id, [reached] { return rendezvous::connect_tcp_store(reached, patience()); });
+    const StoreAccess access{
+        .join = [reached](auto limit) { return rendezvous::connect_tcp_store(reached, limit); },
+        .is_over = [reached] { return rendezvous::nobody_listens(reached, std::chrono::seconds{1}); }};
+    parts_->agreement = std::make_unique<Agreement>(job, id, access);
   } else {
     parts_->verdict_ready = Descriptor{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   }

@@ -95,6 +95,9 @@ std::shared_ptr<Store> connect(const Words& words) {
   std::string_view text = words.rendezvous;
   for (const std::string_view scheme : {"tcp://", "store://"})
     if (text.starts_with(scheme)) text.remove_prefix(scheme.size());
+  if (text.find("://") != std::string_view::npos)
+    throw Error{ErrorCode::invalid_argument,
+                fmt::format("{} is no TCP store; give the address of one: --rdzv host:port", words.rendezvous)};
   const auto timeout = std::chrono::milliseconds{static_cast<std::int64_t>(words.timeout * 1000)};
   return rendezvous::connect_tcp_store(rendezvous::parse_endpoint(text, "--rdzv"), timeout);
 }

@@ -4,10 +4,11 @@
     store_program_test.py path/to/tutti
 """
 
+import os
 import signal
 import subprocess
 import sys
-import threading
+import time
 import unittest
 
 TUTTI = ""
@@ -16,6 +17,14 @@ GOOD, FAILED, USAGE = 0, 1, 6
 
 def store(*words):
     return subprocess.run([TUTTI, "store", *words], capture_output=True, text=True, timeout=60)
+
+
+def has_socket(pid):
+    folder = f"/proc/{pid}/fd"
+    try:
+        return any(os.readlink(f"{folder}/{number}").startswith("socket:") for number in os.listdir(folder))
+    except FileNotFoundError:
+        return False
 
 
 class Store(unittest.TestCase):
@@ -64,10 +73,19 @@ class Store(unittest.TestCase):
             self.assertGood(store("keys", "--rdzv", scheme + self.place), "0\n")
 
     def test_get_waits_for_whoever_sets(self):
-        timer = threading.Timer(0.2, lambda: self.say("set", "late", "here"))
-        timer.start()
-        self.assertGood(self.say("get", "late"), "here\n")
-        timer.join()
+        getter = subprocess.Popen([TUTTI, "store", "get", "late", "--rdzv", self.place], stdout=subprocess.PIPE, text=True)
+        end = time.monotonic() + 60
+        while not has_socket(getter.pid) and time.monotonic() < end:
+            time.sleep(0.01)
+        self.assertIsNone(getter.poll())
+        self.assertGood(self.say("set", "late", "here"))
+        self.assertEqual(getter.communicate(timeout=60)[0], "here\n")
+
+    def test_a_place_that_is_no_tcp_store(self):
+        for place in ("file:///tmp/x", "env://"):
+            done = subprocess.run([TUTTI, "store", "keys"], capture_output=True, text=True, timeout=60,
+                                  env=os.environ | {"TUTTI_RDZV": place})
+            self.assertFails(done, USAGE, f"{place} is no TCP store")
 
     def test_what_never_comes_and_who_is_not_there_are_failures_in_time(self):
         self.assertFails(self.say("wait", "never", "--timeout", "0.1"), FAILED, '"never"', "0.1 s")

@@ -7,6 +7,9 @@ import harness
 from harness import Case, Finished, run, start, tutti
 
 
+AT_ONCE = 10  # well before the 20 s that a wait would take, and enough for a slow machine to start a program
+
+
 def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -47,14 +50,14 @@ class Joining(Case):
                                     (None, "4", r"TUTTI_SIZE is set, but TUTTI_RANK is not")):
             with self.subTest(rank=rank, size=size):
                 done = run(harness.JOIN, env={"TUTTI_RANK": rank, "TUTTI_SIZE": size, "TUTTI_RDZV": self.url})
-                self.assertFails(done, "^invalid_argument: ", message, limit=1)
+                self.assertFails(done, "^invalid_argument: ", message, limit=AT_ONCE)
 
     def test_another_launchers_half(self):
         for variables, message in (({"RANK": "0"}, "RANK is set, but WORLD_SIZE is not"),
                                    ({"RANK": "0", "WORLD_SIZE": "2"}, "MASTER_ADDR is not"),
                                    ({"TUTTI_RANK": "0", "TUTTI_SIZE": "2"}, "set TUTTI_RDZV=tcp://host:port")):
             with self.subTest(variables=variables):
-                self.assertFails(run(harness.JOIN, env=variables), "^invalid_argument: ", message, limit=1)
+                self.assertFails(run(harness.JOIN, env=variables), "^invalid_argument: ", message, limit=AT_ONCE)
 
     def test_an_address_that_is_none(self):
         for url, message in (("tpc://127.0.0.1:1", r'expected tcp://host:port.* Did you mean "tcp"\?'),
@@ -120,8 +123,8 @@ class Joining(Case):
         killed.kill()
         killed.communicate()
         self.assertTrue(path.exists())  # otherwise this tests nothing
-        for done in self.finish(self.start_rank(0, 2, TUTTI_RDZV=url), self.start_rank(1, 2, TUTTI_RDZV=url)):
-            self.assertFails(done, rf"{path} is stale: process {killed.pid} .*Remove it \(rm {path}\)", limit=1)
+        for done in self.finish(*(self.start_rank(r, 2, TUTTI_RDZV=url, TUTTI_TIMEOUT="20") for r in range(2))):
+            self.assertFails(done, rf"{path} is stale: process {killed.pid} .*Remove it \(rm {path}\)", limit=AT_ONCE)
         path.unlink()
         for done in self.finish(*(self.start_rank(r, 2, TUTTI_RDZV=url) for r in range(2))):
             self.assertEqual((done.code, done.out), (0, "sum 3\n"), done)

@@ -1,5 +1,7 @@
 """tutti run on several nodes, here all on one host: numbering, one end for all, whoever dies."""
 
+import os
+import pathlib
 import re
 import signal
 import socket
@@ -89,6 +91,51 @@ class SeveralNodes(Case):
         for done in self.finish(first, second, third)[:2]:  # who is alive goes on showing it, or node 1 would be named
             self.assertEqual(done.code, 1, done)
             self.assertSays(done.err, "on node 2 the runner has not been heard of for 15 s")
+
+    def connections_of(self, process):
+        links = (os.readlink(entry) for entry in pathlib.Path(f"/proc/{process.pid}/fd").iterdir())
+        return {link for link in links if link.startswith("socket:")}
+
+    def test_a_pause_of_node_0_is_not_the_end(self):
+        go = self.folder / "go"
+        program = script(f"touch {self.folder}/ready$RANK; until [ -e {go} ]; do sleep 0.05; done")
+        first, second = (self.start_node(node, *program, ranks=1) for node in range(2))
+        self.assertTrue(wait_until(lambda: all((self.folder / f"ready{rank}").exists() for rank in range(2))))
+        before = self.connections_of(second)
+        first.send_signal(signal.SIGSTOP)
+        # Its answer to the heartbeat missed, the runner has given up its connection and made another.
+        self.assertTrue(wait_until(lambda: self.connections_of(second) - before, 12))
+        first.send_signal(signal.SIGCONT)
+        go.touch()
+        first, second = self.finish(first, second)
+        self.assertEqual((first.code, second.code), (0, 0), (first, second))
+
+    def start_and_stop_node_0(self):
+        ready = self.folder / "ready"
+        first = self.start_node(0, "sleep", "100")
+        second = self.start_node(1, *script(f"touch {ready}; exec sleep 100"))
+        self.assertTrue(wait_until(ready.exists))
+        first.send_signal(signal.SIGSTOP)
+        return first, second
+
+    def end_node_0(self, first):
+        first.kill()
+        first.send_signal(signal.SIGCONT)
+        self.finish(first)
+
+    def test_a_runner_can_be_ended_while_node_0_does_not_answer(self):
+        first, second = self.start_and_stop_node_0()
+        second.send_signal(signal.SIGTERM)
+        done = harness.Finished(second, 15)
+        self.end_node_0(first)
+        self.assertEqual(done.code, 143, done)
+
+    def test_who_interrupts_again_does_not_wait_for_node_0(self):
+        first, second = self.start_and_stop_node_0()
+        self.assertTrue(wait_until(lambda: second.poll() is not None or second.send_signal(signal.SIGINT), 15))
+        self.end_node_0(first)
+        done = harness.Finished(second, 1)
+        self.assertEqual(done.code, -signal.SIGINT, done)  # in the middle of its goodbye
 
     def test_nodes_that_disagree_are_told(self):
         first, other = self.finish(self.start_node(0, "sleep", "100"), self.start_node(1, "sleep", "100", ranks=3))

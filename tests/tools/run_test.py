@@ -265,9 +265,9 @@ class Ends(Case):
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             with self.subTest(number=number.name):
                 process = start(harness.PROGRAM, "run", "-n", "2", "--no-label", "python3", "-c", (
-                    "import signal, sys\n"
-                    f"signal.signal(signal.{number.name}, lambda *_: (print('caught', flush=True), sys.exit(0)))\n"
-                    "print('ready', flush=True)\n"
+                    "import os, signal, sys\n"
+                    f"signal.signal(signal.{number.name}, lambda *_: (os.write(1, b'caught\\n'), sys.exit(0)))\n"
+                    "os.write(1, b'ready\\n')\n"  # print() would not bear a handler that prints too
                     "signal.sigtimedwait([], 100)"))
                 for _ in range(2):
                     self.assertEqual(process.stdout.readline(), "ready\n")
@@ -275,6 +275,19 @@ class Ends(Case):
                 done = harness.Finished(process, 10)
                 self.assertEqual(done.code, 128 + number, done)
                 self.assertEqual(done.lines, ["caught"] * 2, done)
+
+    def test_a_job_is_stopped_and_continued_as_a_whole(self):
+        go = self.folder / "go"
+        process = start(harness.PROGRAM, "run", "-n", "2", "--no-label",
+                        *script(f"echo $$; until [ -e {go} ]; do sleep 0.01; done; echo end"))
+        everybody = [process.pid, *(process.stdout.readline().strip() for _ in range(2))]
+        process.send_signal(signal.SIGTSTP)
+        self.assertTrue(wait_until(lambda: all(harness.state_of(pid) == "T" for pid in everybody)))
+        process.send_signal(signal.SIGCONT)
+        self.assertTrue(wait_until(lambda: all(harness.state_of(pid) != "T" for pid in everybody)))
+        go.touch()
+        out, err = process.communicate(timeout=20)
+        self.assertEqual((process.returncode, out), (0, "end\nend\n"), err)
 
     def test_a_second_interrupt_does_not_wait_for_the_grace(self):
         process = start(harness.PROGRAM, "run", "-n", "2", "--kill-grace", "100", "--no-label",
@@ -328,6 +341,16 @@ class Ends(Case):
         process.communicate()
         self.assertTrue(wait_until(lambda: all(is_gone(pid) for pid in pids), 5), pids)
 
+    def test_what_the_caller_started_before_it_became_the_runner_is_not_ours_to_end(self):
+        done = harness.run("bash", "-c", f'sleep 77 >/dev/null 2>&1 & echo $!; exec {harness.PROGRAM} run true')
+        pid = int(done.out)
+        survived = not is_gone(pid)
+        if survived:
+            os.kill(pid, signal.SIGKILL)
+        self.assertTrue(survived, done)
+        self.assertEqual(done.code, 0, done)
+        self.assertNotRegex(done.err, "tutti")
+
     def test_orphans_do_not_pile_up_as_zombies(self):
         go = self.folder / "go"
         process = start(harness.PROGRAM, "run", *script(
@@ -378,6 +401,8 @@ class CommandLine(Case):
         self.assertEqual(len(done.lines), 2)
         self.assertSays(done.lines[1], r"^\[1\] .*TUTTI_RANK=1 TUTTI_SIZE=2 .*WORLD_SIZE=2 .*A='b c' touch /")
         self.assertNotRegex(done.out, r"TUTTI_SECRET=[0-9a-f]{8}")
+        done = tutti("run", "--nnodes", "2", "--rdzv", "[fd00::1]:29400", "--dry-run", "true")
+        self.assertSays(done.out, r"TUTTI_RDZV='store://\[fd00::1\]:29400' .* MASTER_ADDR=fd00::1 MASTER_PORT=29400")
 
     def test_wrong_words_are_explained(self):
         for words, message in (
