@@ -277,15 +277,18 @@ class Ends(Case):
                 self.assertEqual(done.lines, ["caught"] * 2, done)
 
     def test_a_job_is_stopped_and_continued_as_a_whole(self):
-        go = self.folder / "go"
+        pipes = [self.folder / f"pipe{rank}" for rank in range(2)]
+        for pipe in pipes:
+            os.mkfifo(pipe)
         process = start(harness.PROGRAM, "run", "-n", "2", "--no-label",
-                        *script(f"echo $$; until [ -e {go} ]; do sleep 0.01; done; echo end"))
+                        *script(f"echo $$; read line < {self.folder}/pipe$RANK; echo end"))
         everybody = [process.pid, *(process.stdout.readline().strip() for _ in range(2))]
         process.send_signal(signal.SIGTSTP)
         self.assertTrue(wait_until(lambda: all(harness.state_of(pid) == "T" for pid in everybody)))
         process.send_signal(signal.SIGCONT)
         self.assertTrue(wait_until(lambda: all(harness.state_of(pid) != "T" for pid in everybody)))
-        go.touch()
+        for pipe in pipes:
+            pipe.write_text("go\n")
         out, err = process.communicate(timeout=20)
         self.assertEqual((process.returncode, out), (0, "end\nend\n"), err)
 
