@@ -92,6 +92,8 @@ bool Collectives::send(Operation& operation, std::uint32_t step, int peer, std::
   if (!lane.link) lane.link = &group_.open(peer, channel_);
   Frame frame = operation.frame();
   frame.length = bytes.size();
+  if (operation.injector()) [[unlikely]]
+    bytes = operation.injector()->tampered(operation, step, bytes);
   return lane.link->send(frame, bytes, transport::Token{operation.slot} << 32 | step);
 }
 

@@ -106,6 +106,10 @@ Communicator connect(const ConnectOptions& options) {
   context->tuning = load_tuning(options.tuning_file);
   context->kernels = &compute::choose_table(variable("TUTTI_ISA").value_or(""));
 
+  const auto faults = detail::parse_faults(variable("TUTTI_INJECT").value_or(""), launch.size);
+  detail::refuse_system_calls(faults, launch.rank);
+  context->injector = detail::Injector::make(faults, launch.rank);
+
   detail::JoinOptions join;
   choose_transports(options.transport, join);
   join.rank = launch.rank;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -8,6 +9,7 @@
 #include "lib/base/secret.h"
 #include "lib/compute/kernels.h"
 #include "lib/engine.h"
+#include "lib/inject.h"
 #include "lib/planner.h"
 #include "transport/transport.h"
 #include "tutti/options.h"
@@ -42,7 +44,9 @@ struct Context {
   std::string default_algorithms;
   std::shared_ptr<const algorithms::TuningTable> tuning;
   const compute::Table* kernels = nullptr;
-  std::shared_ptr<Store> store;  ///< rank 0's holds the server that others may still be reading from
+  std::shared_ptr<Store> store;        ///< rank 0's holds the server that others may still be reading from
+  std::unique_ptr<Injector> injector;  ///< null: no faults are played
+  std::atomic<int> groups_made{0};     ///< the world is the first
   std::shared_ptr<Engine> engine;
   Secret
       key;  ///< what only this job's ranks know, new for every connect(); connections prove it (transport/tcp/door.h)

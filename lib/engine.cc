@@ -61,22 +61,22 @@ void Engine::submit(Pending& pending) {
 }
 
 bool Engine::wait(Pending& pending, Clock::time_point until) {
-  if (pending.done()) return true;
+  if (pending.over()) return true;
   std::unique_lock lock{mutex_};
-  while (!pending.done()) {
+  while (!pending.over()) {
     if (!owned_) {
       owned_ = true;
       lock.unlock();
-      drive([&pending] { return pending.done(); }, until);
+      drive([&pending] { return pending.over(); }, until);
       lock.lock();
       leave(lock);
     } else {
       waiting_threads_.fetch_add(1);
       reactor_.interrupt();  // the helper leaves, a waiting caller looks at its inbox and sleeps again
-      changed_.wait_until(lock, until, [&] { return pending.done() || !owned_; });
+      changed_.wait_until(lock, until, [&] { return pending.over() || !owned_; });
       waiting_threads_.fetch_sub(1);
     }
-    if (Clock::now() >= until) return pending.done();
+    if (Clock::now() >= until) return pending.over();
   }
   return true;
 }
@@ -277,6 +277,10 @@ void Engine::forget(Failable& failed) {
 void Engine::clean_up_failures() noexcept {
   while (!failing_.empty())
     if (Failable* failed = failing_.pop()) failed->fail_now();
+}
+
+void Engine::cut() noexcept {
+  for (const auto& transport : transports_) transport->cut();
 }
 
 // ---- Channels --------------------------------------------------------------------------------------------------

@@ -83,6 +83,10 @@ class Engine final : public transport::Sink {
   void forget(Operation& operation);
   void forget(Failable& failed);
   void finished(Pending& pending, const Error* error = nullptr) noexcept;
+  /// Wakes those who wait for an operation that another thread has deserted.
+  void left() noexcept { finished_any_ = true; }
+  /// Cuts all connections, for fault injection: see Transport::cut().
+  void cut() noexcept;
 
  private:
   struct ReadyStep {

@@ -32,6 +32,7 @@ std::string slowest_transport(const Context& context, const std::vector<int>& me
 Group::Group(std::shared_ptr<Context> context, std::uint64_t id, std::vector<int> members)
     : context_(std::move(context)),
       id_(id),
+      index_(context_->groups_made.fetch_add(1)),
       members_(std::move(members)),
       group_rank_(static_cast<std::size_t>(context_->size), -1) {
   for (std::size_t i = 0; i < members_.size(); ++i)

@@ -27,6 +27,8 @@ class Group final : public Failable {
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(members_.size()); }
   std::uint64_t id() const { return id_; }
+  /// 0: the world, k: the k-th sub-group that this rank has made.
+  int index() const { return index_; }
   int global_rank(int rank) const { return members_[static_cast<std::size_t>(rank)]; }
   /// -1 for a rank that is not a member.
   int group_rank(int global_rank) const { return group_rank_[static_cast<std::size_t>(global_rank)]; }
@@ -52,6 +54,7 @@ class Group final : public Failable {
  private:
   std::shared_ptr<Context> context_;
   std::uint64_t id_;
+  int index_;
   std::vector<int> members_;
   std::vector<int> group_rank_;
   int rank_ = -1;

@@ -75,6 +75,8 @@ void Operation::prepare(Collectives& collectives, Group& group, const Prepared& 
   const Call call{request.collective, type_, op_.kind(), request.root, count, prepared.hash};
   frame_ = call.frame(number);
   bind(request);
+  Injector* const injector = group.context().injector.get();
+  injector_ = injector ? injector->for_operation(group.index(), number, plan()) : nullptr;
 }
 
 void Operation::bind(const Request& request) {
@@ -174,6 +176,8 @@ void Operation::issued(std::uint32_t step) noexcept {
 }
 
 void Operation::run(std::uint32_t id) noexcept {
+  if (injector_ && !injector_->allows(*this, id)) [[unlikely]]
+    return;
   const Step& step = plan().steps[id];
   switch (step.verb) {
     case Verb::send: {

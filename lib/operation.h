@@ -16,6 +16,7 @@ namespace tutti::detail {
 
 class Collectives;
 class Group;
+class Injector;
 
 /// One collective on its way: a plan bound to memory, with a counter per step.
 class Operation final : public Pending {
@@ -41,6 +42,8 @@ class Operation final : public Pending {
 
   const algorithms::Plan& plan() const { return prepared_->plan; }
   const transport::Frame& frame() const { return frame_; }
+  Group& group() const { return *group_; }
+  Injector* injector() const { return injector_; }
   std::uint64_t number() const { return number_; }
   /// "all_reduce #42 (ring, 1048576 x f32, sum) on rank 3 of 8".
   std::string describe() const;
@@ -69,7 +72,8 @@ class Operation final : public Pending {
   DataType type_{};
   std::size_t element_size_ = 1;
   std::chrono::milliseconds timeout_{};
-  bool divide_ = false;  // avg: the sum is divided at the end
+  Injector* injector_ = nullptr;  // null unless a fault aims at this operation
+  bool divide_ = false;           // avg: the sum is divided at the end
 
   Binding binding_;
   std::vector<std::size_t> prefix_[2];  // offsets of the parts of _v calls: input's and output's

@@ -16,7 +16,7 @@ void Pending::release() noexcept {
 
 void Pending::reset() noexcept {
   references_.store(1, std::memory_order_relaxed);
-  done_.store(false, std::memory_order_relaxed);
+  state_.store(State::running, std::memory_order_relaxed);
   has_continuations_.store(false, std::memory_order_relaxed);
   error_.reset();
   status = {};
@@ -27,8 +27,14 @@ void Pending::finish(const Error* error) noexcept {
   if (error) error_.emplace(*error);
   // Sequentially consistent on purpose, here and in then(): of "done" and "has continuations" at least one side must
   // see the other's, else a continuation added at this moment would never run.
-  done_.store(true);
+  state_.store(State::done);
   if (has_continuations_.load()) run_continuations();
+}
+
+void Pending::desert(std::function<void()> departure) noexcept {
+  departure_ = std::move(departure);
+  state_.store(State::deserted, std::memory_order_release);
+  engine_->left();
 }
 
 void Pending::then(std::function<void(const Error*)> next) {
@@ -37,7 +43,7 @@ void Pending::then(std::function<void(const Error*)> next) {
     continuations_.push_back(std::move(next));
   }
   has_continuations_.store(true);
-  if (done_.load()) run_continuations();
+  if (state_.load() == State::done) run_continuations();
 }
 
 void Pending::run_continuations() noexcept {

@@ -32,7 +32,9 @@ class Pending {
   void retain() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
   void release() noexcept;
 
-  bool done() const noexcept { return done_.load(std::memory_order_acquire); }
+  bool done() const noexcept { return state_.load(std::memory_order_acquire) == State::done; }
+  /// Done, or deserted.
+  bool over() const noexcept { return state_.load(std::memory_order_acquire) != State::running; }
   const Error* error() const noexcept { return done() && error_ ? &*error_ : nullptr; }
   void then(std::function<void(const Error*)> next);
   Engine& engine() const { return *engine_; }
@@ -41,6 +43,13 @@ class Pending {
   virtual void start() noexcept = 0;
   /// The deadline has passed.
   virtual void expire() noexcept = 0;
+
+  /// An injected fault: the operation stays as it is, and whoever waits for it leaves by calling `departure`.
+  void desert(std::function<void()> departure) noexcept;
+  /// For a waiter once over(): ends in the departure of a deserted operation; else does nothing.
+  void depart_if_deserted() const {
+    if (!done()) departure_();
+  }
 
   /// Ends the operation, once: publishes the outcome and runs the continuations.
   void finish(const Error* error = nullptr) noexcept;
@@ -62,7 +71,9 @@ class Pending {
   void run_continuations() noexcept;
 
   std::atomic<int> references_{1};
-  std::atomic<bool> done_{false};
+  enum class State : std::uint8_t { running, done, deserted };
+  std::atomic<State> state_{State::running};
+  std::function<void()> departure_;
   std::atomic<bool> has_continuations_{false};
   std::optional<Error> error_;
   std::mutex continuations_mutex_;

@@ -14,12 +14,14 @@ void Work::wait() {
   // The operation's own deadline bounds this wait: past it the engine fails the operation.
   while (!pending_->engine().wait(*pending_, detail::Clock::now() + std::chrono::hours{24})) {
   }
+  pending_->depart_if_deserted();
   if (const Error* failure = pending_->error()) throw Error{*failure};
 }
 
 bool Work::wait_for(std::chrono::nanoseconds limit) {
   if (!pending_) return true;
   if (!pending_->engine().wait(*pending_, detail::Clock::now() + limit)) return false;
+  pending_->depart_if_deserted();
   if (const Error* failure = pending_->error()) throw Error{*failure};
   return true;
 }

@@ -13,6 +13,7 @@
 
 #include "lib/base/environment.h"
 #include "lib/base/nearest.h"
+#include "lib/inject.h"
 #include "tools/exit_codes.h"
 #include "tutti/error.h"
 #include "tutti/version.h"
@@ -162,6 +163,8 @@ int doctor_main(int argc, char** argv) {
       print_environment();
     return exit_success;
   }
+  // A machine that refuses something can be played.
+  detail::refuse_system_calls(detail::parse_faults(variable("TUTTI_INJECT").value_or(""), 1), 0);
   const std::vector<Finding> findings = look(options.ranks);
   const bool good = std::none_of(findings.begin(), findings.end(),
                                  [](const Finding& finding) { return finding.level == Level::fail; });

@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "lib/base/descriptor.h"
+#include "lib/base/system_calls.h"
 #include "tools/doctor.h"
 
 namespace tutti::tools {
@@ -118,7 +119,7 @@ int fill_segment(const Address& address) {
 
 /// Empty when it works, else the step that failed.
 std::string try_segment() {
-  const Descriptor segment{::memfd_create("tutti-doctor", MFD_CLOEXEC)};
+  const Descriptor segment{system_calls::memfd_create("tutti-doctor", MFD_CLOEXEC)};
   if (!segment || ::ftruncate(segment.get(), 4096) != 0) return fmt::format("memfd_create: {}", ::strerror(errno));
   const Address address = abstract_address();
   const Descriptor listener{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
@@ -172,7 +173,7 @@ Finding cross_memory() {
     std::uint64_t found = 0;
     iovec to{&found, sizeof found};
     iovec from{const_cast<std::uint64_t*>(&here), sizeof here};
-    if (::process_vm_readv(owner, &to, 1, &from, 1, 0) != sizeof found) return errno;
+    if (system_calls::process_vm_readv(owner, to, from) != sizeof found) return errno;
     return found == pattern ? 0 : EIO;
   });
   const int result = result_of(reader);

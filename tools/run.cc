@@ -12,6 +12,7 @@
 
 #include "lib/base/host.h"
 #include "lib/base/nearest.h"
+#include "lib/inject.h"
 #include "rendezvous/endpoint.h"
 #include "tools/exit_codes.h"
 #include "tools/run_environment.h"
@@ -40,6 +41,7 @@ struct Words {
   std::string timeout = "0";
   std::string kill_grace = "2";
   std::vector<std::string> exported;
+  std::string inject;
   bool standalone = false;
   bool label_flag = false;
   bool no_label = false;
@@ -88,6 +90,7 @@ void declare(CLI::App& app, Words& words, Job& job) {
   value("--rdzv-id", job.id, "NAME", "Separates jobs (made up)");
   app.add_flag("--standalone", words.standalone, "One node (the default)");
   value("-x,--export", words.exported, "NAME[=VALUE]", "Set for all ranks; without a value: it must exist");
+  value("--inject", words.inject, "FAULTS", "Play faults, e.g. kill:rank=2,op=5 (TUTTI_INJECT for all ranks)");
   value("--label", words.label, "always|never", "[RANK] before each line (when there are several ranks)");
   app.add_flag("-l,--tag-output", words.label_flag, "The same as --label always");
   app.add_flag("--no-label", words.no_label, "The same as --label never");
@@ -191,6 +194,10 @@ void fill(const Words& words, Job& job) {
   job.nodes = whole_number("--nnodes", words.nodes, 1, 65536);
   set_place(words, job);
   set_exports(words, job);
+  if (!words.inject.empty()) {
+    detail::parse_faults(words.inject, job.ranks(), "run: --inject");
+    job.exported.emplace_back("TUTTI_INJECT", words.inject);
+  }
   const std::string label = words.label_flag ? "always" : words.no_label ? "never" : words.label;
   if (!label.empty() && label != "always" && label != "never") {
     wrong(fmt::format("--label takes always or never, not \"{}\"", label));

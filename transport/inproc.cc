@@ -68,22 +68,30 @@ class InprocWire final : public Wire {
 
   InprocWire(std::shared_ptr<InprocHub> hub, std::shared_ptr<SharedRing> ring, int peer, End end)
       : hub_(std::move(hub)), ring_(std::move(ring)), seat_(hub_->seat(peer)), end_(end) {}
-  ~InprocWire() override {
-    (end_ == End::sender ? ring_->sender_left : ring_->receiver_left).store(true);
-    seat_.happened();
-  }
+  ~InprocWire() override { tell_peer(); }
 
   RingMemory& ring() noexcept override { return ring_->memory; }
   void wake_peer() noexcept override { seat_.ring(); }
   bool peer_left() const noexcept override {
+    if (cut_) return true;
     return (end_ == End::sender ? ring_->receiver_left : ring_->sender_left).load();
+  }
+  void cut() noexcept override {
+    cut_ = true;
+    tell_peer();
   }
 
  private:
+  void tell_peer() noexcept {
+    (end_ == End::sender ? ring_->sender_left : ring_->receiver_left).store(true);
+    seat_.happened();
+  }
+
   std::shared_ptr<InprocHub> hub_;
   std::shared_ptr<SharedRing> ring_;
   InprocHub::Seat& seat_;  // the peer's
   End end_;
+  bool cut_ = false;
 };
 
 InprocHub::InprocHub(int ranks) {

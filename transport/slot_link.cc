@@ -161,6 +161,10 @@ void OutboundSlotLink::say_abort(const Error& reason) noexcept {
   leave(wire_->ring().from_sender, reason);
 }
 
+void OutboundSlotLink::cut() noexcept {
+  if (state_ == State::open) fail(lost(peer(), "when this rank was cut off"));
+}
+
 // ---- Inbound ---------------------------------------------------------------------------------------------------
 
 InboundSlotLink::InboundSlotLink(int peer, Channel channel, std::unique_ptr<Wire> wire)
@@ -288,6 +292,10 @@ bool InboundSlotLink::discard() noexcept {
     wire_.reset();
   }
   return moved;
+}
+
+void InboundSlotLink::cut() noexcept {
+  if (!over_) wire_->cut();
 }
 
 void InboundSlotLink::say_goodbye() noexcept {

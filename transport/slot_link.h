@@ -23,6 +23,8 @@ class Wire {
   virtual void wake_peer() noexcept = 0;
   /// The other end has left; what it wrote into the ring before is visible.
   virtual bool peer_left() const noexcept = 0;
+  /// Ends the connection as a broken network would: to both ends it looks as if the other had left.
+  virtual void cut() noexcept = 0;
   /// The peer has got what it needs to see the ring; until then it must be kept.
   virtual bool introduced() const noexcept { return true; }
   /// Why the peer could not be reached after all, or null.
@@ -91,6 +93,8 @@ class OutboundSlotLink final : public Link {
   /// A goodbye if all was sent, else silence; the transport destroys the link next.
   void say_goodbye() noexcept;
   void say_abort(const Error& reason) noexcept;
+  /// Plays a broken network.
+  void cut() noexcept;
 
  private:
   enum class State { fresh, open, closed_by_peer, failing, over };
@@ -131,6 +135,8 @@ class InboundSlotLink final : public Link {
   /// Tells the sender that no more is wanted; the transport destroys the link next.
   void say_goodbye() noexcept;
   void say_abort(const Error& reason) noexcept;
+  /// Plays a broken network.
+  void cut() noexcept;
 
  private:
   bool begin(Sink& sink) noexcept;

@@ -23,6 +23,8 @@ void SlotTransport::set_peers(std::vector<std::string> addresses) { addresses_ =
 
 const std::string& SlotTransport::address_of(int peer) const {
   const auto index = static_cast<std::size_t>(peer);
+  if (cut_)
+    throw Error(ErrorCode::peer_lost, fmt::format("rank {} cannot be reached: this rank was cut off", peer), peer);
   if (peer < 0 || index >= addresses_.size() || addresses_[index].empty())
     throw Error(ErrorCode::peer_lost, fmt::format("rank {} cannot be reached by {}: it has no address", peer, name()),
                 peer);
@@ -37,6 +39,7 @@ Link& SlotTransport::open(int peer, Channel channel) {
 }
 
 void SlotTransport::adopt(int peer, Channel channel, std::unique_ptr<Wire> wire) {
+  if (cut_) return;
   auto link = std::make_unique<InboundSlotLink>(peer, channel, std::move(wire));
   for (const Closed& closed : closed_) {
     if (closed.channel != channel) continue;
@@ -103,13 +106,21 @@ void SlotTransport::for_each(Channel channel, Action&& action) noexcept {
 
 void SlotTransport::close_channel(Channel channel, Clock::time_point deadline) noexcept {
   flush(channel, deadline);
-  for_each(channel, [](auto& link) { link.say_goodbye(); });
+  if (!cut_) for_each(channel, [](auto& link) { link.say_goodbye(); });
   destroy(channel, nullptr);
 }
 
 void SlotTransport::abort_channel(Channel channel, const Error& reason) noexcept {
-  for_each(channel, [&reason](auto& link) { link.say_abort(reason); });
+  if (!cut_) for_each(channel, [&reason](auto& link) { link.say_abort(reason); });
   destroy(channel, &reason);
+}
+
+/// The rings stay, but nobody may be told anything through them any more.
+void SlotTransport::cut() noexcept {
+  cut_ = true;
+  for (const auto& link : inbound_) link->cut();
+  for (const auto& [key, link] : outbound_) link->cut();
+  attention();
 }
 
 /// Peers may be closing too, so their messages are taken, that they can finish. No sink hears of any of it.

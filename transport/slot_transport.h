@@ -26,6 +26,7 @@ class SlotTransport : public Transport, protected SlotHost {
   Link& open(int peer, Channel channel) override;
   void close_channel(Channel channel, Clock::time_point deadline) noexcept override;
   void abort_channel(Channel channel, const Error& reason) noexcept override;
+  void cut() noexcept override;
 
   bool progress() noexcept override;
   bool prepare_sleep() noexcept override;
@@ -40,7 +41,7 @@ class SlotTransport : public Transport, protected SlotHost {
 
   /// A link that `peer` has made to us.
   void adopt(int peer, Channel channel, std::unique_ptr<Wire> wire);
-  /// Throws Error{peer_lost} if there is none.
+  /// Throws Error{peer_lost} if there is none, or the network was cut.
   const std::string& address_of(int peer) const;
   const std::vector<std::string>& addresses() const { return addresses_; }
   Reactor& reactor() { return reactor_; }
@@ -71,6 +72,7 @@ class SlotTransport : public Transport, protected SlotHost {
   std::vector<OutboundSlotLink*> backlog_;
   std::vector<Closed> closed_;  // of late: whatever still arrives for these is unwanted
   bool attention_ = false;
+  bool cut_ = false;
 };
 
 }  // namespace tutti::transport

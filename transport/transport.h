@@ -108,6 +108,10 @@ class Transport {
   /// Best effort: tells every peer of `channel` that this rank failed because of `reason`, then destroys its links.
   virtual void abort_channel(Channel channel, const Error& reason) noexcept = 0;
 
+  /// Plays that this rank's network is gone: every connection ends without a word, none can be made any more. Like
+  /// open(), not from inside progress().
+  virtual void cut() noexcept = 0;
+
   /// Moves what can be moved without blocking. True when something happened.
   virtual bool progress() noexcept = 0;
   /// Asks to be woken through the reactor; false: there is something to do, do not sleep. Always followed by awake().

@@ -36,6 +36,8 @@ constexpr std::array table{
              "TCP congestion control of connections between ranks."},
     Variable{"TUTTI_SPIN", "a number of tries | auto", "auto",
              "How often a wait looks again before it yields the core."},
+    Variable{"TUTTI_INJECT", "FAULT:key=value,...;...  e.g. kill:rank=2,op=5,step=3, or refuse:call=memfd,errno=EMFILE",
+             "none", "Faults to play, to see how the program and the other ranks take them."},
     Variable{"TUTTI_TESTS_MIN_BW", "GB/s", "none", "`tutti bench` fails when the average bus bandwidth is lower."},
 };
 

@@ -19,6 +19,7 @@ Communicator join(const WorldOptions& options, int rank, const std::shared_ptr<S
   context->deterministic = options.deterministic;
   context->default_algorithms = options.algorithms;
   context->tuning = {&algorithms::TuningTable::builtin(), [](const auto*) {}};
+  context->injector = detail::Injector::make(detail::parse_faults(options.inject, options.ranks), rank);
   context->kernels = &compute::choose_table(options.isa);
   detail::join_mesh(*context, {.rank = rank,
                                .size = options.ranks,

@@ -20,6 +20,7 @@ struct WorldOptions {
   std::chrono::milliseconds timeout{30'000};
   std::string algorithms = {};  ///< as TUTTI_ALGO
   std::string isa = {};
+  std::string inject = {};  ///< as TUTTI_INJECT, without refusals
 };
 
 /// Runs `body` on every rank at the same time and joins them. The first exception of any rank, in rank order, is

@@ -274,6 +274,45 @@ TEST_CASE("an abort reaches a peer in the middle of a message") {
   });
 }
 
+TEST_CASE("a rank that is cut off and its peers lose each other, and what it says then reaches nobody") {
+  for_each_kind([](const Kind& kind) {
+    Mesh mesh(kind, 3);
+    mesh[0].send(1, 1, 100, 1);
+    mesh[1].send(0, 1, 100, 2);
+    mesh[2].send(1, 1, 100, 3);
+    REQUIRE(
+        mesh.run_until([&] { return mesh[1].recorder.messages.size() == 2 && mesh[0].recorder.messages.size() == 1; }));
+    mesh[0].transport->cut();
+    mesh[0].transport->abort_channel(1, Error(ErrorCode::mismatch, "nobody may hear this", 0, 1));
+    REQUIRE(mesh.run_until([&] { return mesh[1].recorder.failures.size() == 2; }));
+    for (const Recorder::Failure& failure : mesh[1].recorder.failures) {
+      CHECK(failure.code == ErrorCode::peer_lost);
+      CHECK(failure.rank == 0);
+      CHECK(failure.text.find("nobody may hear this") == std::string::npos);
+    }
+    mesh[0].send(1, 2, 100, 4);
+    REQUIRE(mesh.run_until([&] { return mesh[0].recorder.failures.size() == 1; }));
+    CHECK(mesh[0].recorder.failures[0].rank == 1);
+    mesh[2].send(1, 1, 100, 5);  // the others go on
+    REQUIRE(mesh.run_until([&] { return mesh[1].recorder.messages.size() == 3; }));
+  });
+}
+
+TEST_CASE("a rank that is cut off hears of it from its own links") {
+  for_each_kind([](const Kind& kind) {
+    Mesh mesh(kind, 2);
+    mesh[0].send(1, 1, 100, 1);
+    mesh[1].send(0, 1, 100, 2);
+    REQUIRE(
+        mesh.run_until([&] { return mesh[1].recorder.messages.size() == 1 && mesh[0].recorder.messages.size() == 1; }));
+    mesh[0].transport->cut();
+    mesh[0].send(1, 1, 100, 3);
+    REQUIRE(mesh.run_until([&] { return mesh[0].recorder.failures.size() == 2; }));
+    mesh.settle();
+    CHECK(mesh[1].recorder.messages.size() == 1);
+  });
+}
+
 TEST_CASE("a peer without an address, or gone before the first message, fails the link") {
   for_each_kind([](const Kind& kind) {
     Mesh mesh(kind, 2);

@@ -106,6 +106,7 @@ struct LooseWire final : Wire {
   RingMemory& ring() noexcept override { return memory; }
   void wake_peer() noexcept override { ++wakes; }
   bool peer_left() const noexcept override { return left; }
+  void cut() noexcept override { left = true; }
 
   RingMemory& memory;
   bool left = false;

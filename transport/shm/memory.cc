@@ -11,6 +11,8 @@
 #include <cstring>
 #include <new>
 
+#include "lib/base/system_calls.h"
+
 namespace tutti::transport {
 namespace {
 
@@ -25,14 +27,15 @@ constexpr unsigned never_executable = 0x8;  // MFD_NOEXEC_SEAL of Linux 6.3, whi
 }
 
 Descriptor make_memfd() {
-  Descriptor made(::memfd_create("tutti-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING | never_executable));
-  if (!made && errno == EINVAL) made = Descriptor(::memfd_create("tutti-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  constexpr unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
+  Descriptor made(system_calls::memfd_create("tutti-ring", flags | never_executable));
+  if (!made && errno == EINVAL) made = Descriptor(system_calls::memfd_create("tutti-ring", flags));
   if (!made) refuse("create", errno);
   return made;
 }
 
 void* map(const Descriptor& descriptor) {
-  return ::mmap(nullptr, sizeof(RingMemory), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get(), 0);
+  return system_calls::mmap(sizeof(RingMemory), PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get());
 }
 
 }  // namespace
@@ -45,7 +48,7 @@ NewRing make_ring() {
   Descriptor descriptor = make_memfd();
   // Reserved now: where memory is short we get an error here instead of a signal at some later access.
   int error = 0;
-  do error = ::posix_fallocate(descriptor.get(), 0, sizeof(RingMemory));
+  do error = system_calls::fallocate(descriptor.get(), sizeof(RingMemory));
   while (error == EINTR);
   if (error != 0) refuse("reserve", error);
   if (::fcntl(descriptor.get(), F_ADD_SEALS, size_is_final | F_SEAL_SEAL) != 0) refuse("seal", errno);

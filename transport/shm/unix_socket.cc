@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "lib/base/system_calls.h"
 #include "tutti/error.h"
 
 namespace tutti::transport {
@@ -23,7 +24,9 @@ struct Name {
   ::sockaddr* get() { return reinterpret_cast<::sockaddr*>(&address); }
 };
 
-Descriptor make_socket() { return Descriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)); }
+Descriptor make_socket() {
+  return Descriptor(system_calls::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
 
 [[noreturn]] void refuse(const char* what) {
   throw Error(ErrorCode::system, fmt::format("cannot {} a Unix socket: {}", what, std::strerror(errno)));
@@ -68,7 +71,7 @@ Attempt connect_unix(const std::string& name, Descriptor& socket) {
 }
 
 Descriptor accept_unix(const Descriptor& listener) {
-  return Descriptor(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  return Descriptor(system_calls::accept4(listener.get(), SOCK_CLOEXEC | SOCK_NONBLOCK));
 }
 
 long user_of_peer(const Descriptor& socket) {

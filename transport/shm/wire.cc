@@ -1,6 +1,7 @@
 #include "transport/shm/wire.h"
 
 #include <fmt/core.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -63,6 +64,13 @@ void ShmWire::hear() {
   home_.reactor.unwatch(socket_.get());
   left_ = true;
   home_.host.attention();
+}
+
+void ShmWire::cut() noexcept {
+  if (left_ || !socket_) return;
+  home_.reactor.unwatch(socket_.get());
+  ::shutdown(socket_.get(), SHUT_RDWR);
+  left_ = true;
 }
 
 void ShmWire::wake_peer() noexcept {

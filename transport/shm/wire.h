@@ -42,6 +42,7 @@ class ShmWire final : public Wire {
   RingMemory& ring() noexcept override { return ring_.memory(); }
   void wake_peer() noexcept override;
   bool peer_left() const noexcept override { return left_; }
+  void cut() noexcept override;
   bool introduced() const noexcept override { return !introduction_; }
   const Error* trouble() const noexcept override { return trouble_ ? &*trouble_ : nullptr; }
 

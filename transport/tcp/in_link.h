@@ -49,6 +49,8 @@ class InLink final : public Link {
 
   /// Ends without a word: somebody else speaks for it.
   void silence() noexcept;
+  /// Plays a broken network.
+  void cut() noexcept { shut_down(socket_); }
   /// Tells the sender `last_words` (a whole bye or abort) and closes. True: they are on their way.
   bool dismiss(std::span<const std::byte> last_words) noexcept;
 

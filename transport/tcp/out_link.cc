@@ -147,8 +147,8 @@ void OutLink::connect() noexcept {
                                               "10.0.0.1:4242 for TCP.",
                                               site_.rank, site_.name_of(peer())),
                                   peer()});
-  int error = 0;
-  socket_ = connect_to(*address_, site_.congestion, error);
+  int error = ENETUNREACH;
+  if (!site_.cut) socket_ = connect_to(*address_, site_.congestion, error);
   if (error != 0 && error != EINPROGRESS) return connect_failed(error);
   state_ = State::connecting;
   site_.reactor.watch(socket_.get(), [this] {

@@ -32,6 +32,9 @@ class OutLink final : public Link {
   /// Asks the reactor to wake this rank when progress() can do something.
   void arm() noexcept;
 
+  /// Plays a broken network.
+  void cut() noexcept { shut_down(socket_); }
+
   /// Queues a bye behind what waits, and tells the sink nothing from now on.
   void say_bye() noexcept;
   /// Blocks until nothing waits any more or `deadline` passes; false: the latter. A link that ended has nothing

@@ -33,6 +33,7 @@ struct Site {
   Secret key;
   std::string congestion;
   std::chrono::milliseconds connect_timeout;
+  bool cut = false;  ///< connections can be made no more
   Sink* sink = nullptr;
   std::vector<std::string> addresses{};
 

@@ -16,6 +16,7 @@
 #include <cstring>
 #include <system_error>
 
+#include "lib/base/system_calls.h"
 #include "tutti/error.h"
 
 namespace tutti::transport::tcp {
@@ -85,7 +86,8 @@ std::optional<Address> parse_address(const std::string& text) {
 }
 
 Socket listen_on(const Address& address) {
-  Socket socket(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
+  Socket socket(
+      system_calls::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
   if (socket) set_option(socket, SOL_SOCKET, SO_REUSEADDR, 1);
   if (socket) set_option(socket, IPPROTO_TCP, TCP_DEFER_ACCEPT, seconds_of_silence);  // callers speak first
   if (!socket || ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.size) != 0 ||
@@ -109,14 +111,15 @@ std::string local_address(const Socket& socket) {
 Socket accept_from(const Socket& listener) {
   Socket socket;
   do {
-    socket = Socket(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    socket = Socket(system_calls::accept4(listener.get(), SOCK_NONBLOCK | SOCK_CLOEXEC));
   } while (!socket && (errno == EINTR || errno == ECONNABORTED));
   if (socket) set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
   return socket;
 }
 
 Socket connect_to(const Address& address, const std::string& congestion, int& error) {
-  Socket socket(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
+  Socket socket(
+      system_calls::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
   if (!socket) {
     error = errno;
     return socket;
@@ -134,6 +137,10 @@ int connected(const Socket& socket) {
   int error = 0;
   socklen_t size = sizeof error;
   return ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
+}
+
+void shut_down(const Socket& socket) noexcept {
+  if (socket) ::shutdown(socket.get(), SHUT_RDWR);
 }
 
 bool Moved::failed() const { return error != 0 && error != EAGAIN; }

@@ -39,6 +39,9 @@ Socket connect_to(const Address& address, const std::string& congestion, int& er
 /// What became of that: 0 when connected, EINPROGRESS, or why not.
 int connected(const Socket& socket);
 
+/// Ends the connection in both directions, if there is one; the socket stays open.
+void shut_down(const Socket& socket) noexcept;
+
 /// What one system call moved.
 struct Moved {
   std::size_t bytes = 0;

@@ -69,6 +69,7 @@ class TcpTransport::Arrivals {
 
   void push(const Hello& hello, tcp::Socket socket) {
     const std::lock_guard lock{mutex_};
+    if (shut_) return;
     if (const auto closed = closed_.find(hello.channel); closed != closed_.end()) {
       iovec piece{closed->second.data(), closed->second.size()};
       tcp::write_some(socket, {&piece, 1});
@@ -94,12 +95,20 @@ class TcpTransport::Arrivals {
     return closed_.try_emplace(channel, std::move(last_words)).first->second;
   }
 
+  /// Whoever comes from now on finds nobody.
+  void shut() {
+    const std::lock_guard lock{mutex_};
+    shut_ = true;
+    waiting_.clear();
+  }
+
   std::atomic<std::uint64_t> looked{0};  ///< looks at the door that are done
 
  private:
   std::atomic<bool> any_{false};  ///< lets a pass without arrivals do without the lock
   std::mutex mutex_;
   std::vector<Arrival> waiting_;
+  bool shut_ = false;
   std::unordered_map<Channel, std::vector<std::byte>> closed_;
 };
 
@@ -211,6 +220,13 @@ void TcpTransport::abort_channel(Channel channel, const Error& reason) noexcept 
   const auto deadline = Clock::now() + first_flush;
   for (Courier& courier : couriers_)
     if (courier.link) courier.link->flush(deadline);
+}
+
+void TcpTransport::cut() noexcept {
+  site_->cut = true;
+  arrivals_->shut();
+  for (const auto& link : in_links_) link->cut();
+  for (const auto& [key, link] : out_links_) link->cut();
 }
 
 // ---- Progress --------------------------------------------------------------------------------------------------

@@ -59,6 +59,7 @@ class TcpTransport final : public Transport {
   Link& open(int peer, Channel channel) override;
   void close_channel(Channel channel, Clock::time_point deadline) noexcept override;
   void abort_channel(Channel channel, const Error& reason) noexcept override;
+  void cut() noexcept override;
 
   bool progress() noexcept override;
   bool prepare_sleep() noexcept override;

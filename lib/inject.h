@@ -1,0 +1,77 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "algorithms/plan.h"
+#include "lib/base/system_calls.h"
+
+namespace tutti::detail {
+
+class Operation;
+
+/// One fault to play: what happens, to which rank, and where in its work. Text: `kill:rank=2,op=5,step=3`.
+struct Fault {
+  enum class Kind : std::uint8_t {
+    kill,       ///< the process kills itself with SIGKILL
+    stop,       ///< it stops itself with SIGSTOP
+    exit,       ///< the thread that waits for the operation calls exit(0)
+    exception,  ///< it throws a std::runtime_error instead ("throw"); the operation is left as it is
+    drop,       ///< all connections of this rank are cut, as if its network were gone
+    delay,      ///< the step waits
+    corrupt,    ///< one byte of what the step sends is flipped on its way
+    refuse,     ///< a system call fails
+  };
+  static constexpr std::int64_t first_step = -1;
+  static constexpr std::int64_t last_step = -2;
+
+  Kind kind{};
+  int rank = -1;  ///< in the world; -1: every rank
+  int group = 0;  ///< 0: the world, k: the k-th sub-group that the rank makes
+  std::uint64_t operation = 1;
+  std::int64_t step = first_step;  ///< place in the rank's plan, from 0; of `corrupt` the first and last are sends
+  std::chrono::milliseconds delay{0};
+  std::optional<SystemCall> call{};  ///< of `refuse`
+  int error = 0;
+  unsigned nth = 0;  ///< which of these calls, from 1; 0: each
+  std::string text;  ///< as it was given
+};
+
+/// Reads TUTTI_INJECT's grammar: FAULT[:key=value,...][;FAULT...]. Throws Error{invalid_argument} that offers the
+/// nearest known word; messages begin with `said_by`. `ranks`: of the job.
+std::vector<Fault> parse_faults(std::string_view text, int ranks, std::string_view said_by = "TUTTI_INJECT");
+
+/// Makes the system calls fail that `faults` refuse to `rank`; of the whole process, for the rest of its life.
+void refuse_system_calls(std::span<const Fault> faults, int rank);
+
+/// Plays the faults of one rank. An operation that none of them concerns does not know of it.
+///
+/// Threading: for_operation() from anywhere, the rest on the thread that owns the engine.
+class Injector {
+ public:
+  /// Null when none of them concerns an operation of `rank`.
+  static std::unique_ptr<Injector> make(std::span<const Fault> faults, int rank);
+
+  /// This, if a fault aims at that operation, else null. Throws Error{invalid_argument} for a step that `plan` does not
+  /// have: a fault that never happens would prove nothing.
+  Injector* for_operation(int group, std::uint64_t operation, const algorithms::Plan& plan);
+
+  /// `step` is about to run. False: it must not, and never will.
+  bool allows(Operation& operation, algorithms::StepId step) noexcept;
+  /// What `step` sends, or a copy with one bit flipped that lives as long as this.
+  std::span<const std::byte> tampered(const Operation& operation, algorithms::StepId step,
+                                      std::span<const std::byte> bytes);
+
+ private:
+  std::vector<Fault> faults_;
+  std::vector<std::vector<std::byte>> copies_;
+};
+
+}  // namespace tutti::detail

@@ -1,0 +1,83 @@
+#!/usr/bin/env python3
+"""Faults played on real processes: --inject, what becomes of the rank, and what the others say."""
+
+import unittest
+
+import harness
+from harness import tutti
+
+
+def run_with(fault, *words, timeout="2", **options):
+    return tutti("run", "-n", "3", "--label", "always", *words, "--inject", fault, "-x", f"TUTTI_TIMEOUT={timeout}",
+                 harness.JOIN, "--repeat", **options)
+
+
+class Inject(harness.Case):
+    def without_launcher(self, fault, transport, ranks=3):
+        """How each rank ends when nobody ends it because of another."""
+        started = [harness.start(harness.JOIN, "--repeat", env={
+            "TUTTI_RANK": str(rank), "TUTTI_SIZE": str(ranks), "TUTTI_RDZV": f"file://{self.folder}/{transport}-{fault}",
+            "TUTTI_INJECT": fault, "TUTTI_TRANSPORT": transport, "TUTTI_TIMEOUT": "5"}) for rank in range(ranks)]
+        return [harness.Finished(one, 30) for one in started]
+
+    def test_a_killed_rank_dies_of_sigkill_in_the_middle_of_that_operation(self):
+        for transport in ("shm", "tcp"):
+            for op in (1, 5):
+                done = self.without_launcher(f"kill:rank=1,op={op},step=last", transport)
+                self.assertEqual([one.code for one in done], [1, -9, 1], done)
+                for rank in (0, 2):  # not always in the same call: one may be done with it, another still in the last
+                    self.assertSays(done[rank].err, rf"peer_lost: all_reduce #({op - 1}|{op}|{op + 1}) .*rank 1")
+
+    def test_a_rank_that_exits_in_a_call_is_missed_by_the_others(self):
+        for transport in ("shm", "tcp"):
+            done = self.without_launcher("exit:rank=2,op=3", transport)
+            self.assertEqual([one.code for one in done], [1, 1, 0], done)
+            for rank in (0, 1):
+                self.assertSays(done[rank].err, r"peer_lost: all_reduce #[234] .*rank 2")
+
+    def test_a_rank_that_drops_its_links_fails_like_the_others(self):
+        for transport in ("shm", "tcp"):
+            done = self.without_launcher("drop:rank=1,op=2", transport)
+            self.assertEqual([one.code for one in done], [1, 1, 1], done)
+            for rank in (0, 2):
+                self.assertSays(done[rank].err, r"peer_lost: all_reduce #[123] .*rank 1")
+            self.assertSays(done[1].err, r"peer_lost: all_reduce #2 .*rank [02]")
+
+    def test_a_job_whose_rank_is_killed_ends_with_its_code(self):
+        done = run_with("kill:rank=1,op=5,step=last")
+        self.assertEqual(done.code, 128 + 9, done)
+        self.assertSays(done.err, r"rank 1 \(host .*\) was killed by SIGKILL")
+
+    def test_a_rank_that_throws_ends_as_its_program_would(self):
+        done = run_with("throw:rank=0,op=2")
+        self.assertEqual(done.code, 128 + 6, done)
+        self.assertSays(done.err, r"\[0\].*injected by TUTTI_INJECT=throw:rank=0,op=2")
+
+    def test_a_stopped_rank_makes_the_others_time_out_and_they_name_it(self):
+        done = run_with("stop:rank=1,op=4", timeout="1")
+        self.assertEqual(done.code, 1, done)
+        self.assertSays(done.err, r"\[[02]\] (timeout|peer_lost): all_reduce #4 .*rank 1")
+        self.assertLess(done.seconds, 6)
+
+    def test_wrong_words_are_refused_before_anything_starts(self):
+        for fault, word in (("kil:rank=1", 'Did you mean "kill"'), ("kill:rank=9", "rank 9 is none of this job's"),
+                            ("kill:when=3", 'no key "when"'), ("refuse:call=memfd", "needs call= and errno=")):
+            done = run_with(fault)
+            self.assertEqual(done.code, 6, done)
+            self.assertSays(done.err, "^tutti: run: --inject: ", word)
+            self.assertEqual(done.out, "")
+
+    def test_the_variable_does_the_same_without_the_launcher(self):
+        done = harness.run(harness.JOIN, "--repeat", env={
+            "TUTTI_INJECT": "throw:op=3", "TUTTI_RANK": "0", "TUTTI_SIZE": "1", "TUTTI_RDZV": "tcp://127.0.0.1:0"})
+        self.assertEqual(done.code, -6, done)
+        self.assertSays(done.err, "injected by TUTTI_INJECT=throw:op=3")
+
+    def test_doctor_says_what_a_refusing_machine_needs(self):
+        done = tutti("doctor", env={"TUTTI_INJECT": "refuse:call=process_vm_readv,errno=EPERM"})
+        self.assertSays(done.out, "warn  single copy: process_vm_readv: Operation not permitted",
+                        "-> (in a container --cap-add SYS_PTRACE|sysctl kernel.yama.ptrace_scope=0)")
+
+
+if __name__ == "__main__":
+    harness.main()
