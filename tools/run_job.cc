@@ -32,6 +32,13 @@
 namespace tutti::tools {
 namespace {
 
+/// A killed rank's connections close before its death can be seen, so that one which fails for missing it may well be
+/// seen first. The one that was killed is looked for so long.
+constexpr std::chrono::milliseconds second_look{100};
+
+/// No echo of another rank's end, as far as one can tell: an abort is what becomes of an error that nobody catches.
+bool is_sudden(const Rank& rank) { return rank.was_killed() && rank.exit_code() != 128 + SIGABRT; }
+
 /// While it lives, processes that lose their parent become our children.
 class Subreaper {
  public:
@@ -89,12 +96,14 @@ class Runner {
   Outlet err_{STDERR_FILENO};
   std::vector<Rank> ranks_;
 
+  const Rank* culprit_ = nullptr;  // the first that failed, or was killed soon after
   bool ending_ = false;
   bool killed_ = false;
   bool told_to_stop_ = false;
   bool said_done_ = false;
   bool have_verdict_ = false;
   int exit_code_ = 0;
+  std::optional<Clock::time_point> report_at_;  // the culprit has failed, but may not be the first
   std::optional<Clock::time_point> timeout_at_;
   std::optional<Clock::time_point> kill_at_;   // ending: SIGKILL then
   std::optional<Clock::time_point> clear_at_;  // a rank has ended, but something of it still holds its output
@@ -208,16 +217,18 @@ void Runner::on_verdict() {
 }
 
 void Runner::notice_ends() {
-  const Rank* culprit = nullptr;
   for (Rank& rank : ranks_) {
     if (!rank.notice_end()) continue;
     rank.drain();
     if (!clear_at_) clear_at_ = Clock::now() + job_.kill_grace;
-    // Of several found at once, one that was killed is the cause; the others may have failed for missing it.
-    const bool worse = culprit == nullptr || (rank.was_killed() && !culprit->was_killed());
-    if (rank.exit_code() != 0 && worse) culprit = &rank;
+    if (rank.exit_code() == 0 || ending_) continue;
+    if (culprit_ == nullptr) report_at_ = Clock::now() + second_look;
+    if (culprit_ == nullptr || (is_sudden(rank) && !is_sudden(*culprit_))) culprit_ = &rank;
   }
-  if (culprit != nullptr && !ending_) report_failure(*culprit);
+  if (culprit_ != nullptr && !ending_ && (is_sudden(*culprit_) || Clock::now() >= *report_at_)) {
+    report_at_.reset();
+    report_failure(*culprit_);
+  }
   reap_orphans(ranks_);
 }
 
@@ -245,7 +256,7 @@ void Runner::settle() {
   }
   if (!waiting) clear_at_.reset();
   const bool all_gone = std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.gone(); });
-  if (all_gone && !ending_ && !said_done_) {
+  if (all_gone && !ending_ && !said_done_ && culprit_ == nullptr) {
     said_done_ = true;
     store_.all_well_here();
   }
@@ -258,6 +269,7 @@ void Runner::end_all(int signal, int exit_code) {
     kill_at_ = Clock::now() + job_.kill_grace;
   }
   timeout_at_.reset();
+  report_at_.reset();
   for (const Rank& rank : ranks_) {
     rank.signal(signal);
     rank.signal(SIGCONT);  // a stopped process takes no signal
@@ -288,7 +300,7 @@ void Runner::on_time() {
 
 std::optional<Clock::time_point> Runner::next_deadline() const {
   std::optional<Clock::time_point> next;
-  for (const auto& deadline : {timeout_at_, kill_at_, clear_at_}) {
+  for (const auto& deadline : {report_at_, timeout_at_, kill_at_, clear_at_}) {
     if (deadline && (!next || *deadline < *next)) next = deadline;
   }
   return next;

@@ -229,6 +229,16 @@ class Ends(Case):
         self.assertEqual(done.code, 137, done)
         self.assertSays(done.err, r"rank 2 .* was killed by SIGKILL")
 
+    def test_one_that_is_killed_right_after_another_has_failed_is_named(self):
+        pid, seen = self.folder / "pid", self.folder / "seen"
+        done = tutti("run", "-n", "2", "--no-label", *script(
+            f'if [ $RANK = 0 ]; then echo $$ > {pid}.new; mv {pid}.new {pid}; until [ -e {seen} ]; do :; done; exit 1; fi;'
+            f'until [ -e {pid} ]; do :; done; read zero < {pid}; > {seen};'
+            'while read -r line < /proc/$zero/stat && [ "${line#*) Z}" = "$line" ]; do :; done; kill -KILL $$'))
+        self.assertEqual(done.code, 137, done)
+        self.assertSays(done.err, r"rank 1 .* was killed by SIGKILL")
+        self.assertEqual(done.err.count("\n"), 1)
+
     def test_who_ignores_sigterm_is_killed_after_the_grace(self):
         ready = self.folder / "ready"
         done = tutti("run", "-n", "3", "--kill-grace", "0.3s", *script(
