@@ -234,7 +234,8 @@ class Ends(Case):
         done = tutti("run", "-n", "2", "--no-label", *script(
             f'if [ $RANK = 0 ]; then echo $$ > {pid}.new; mv {pid}.new {pid}; until [ -e {seen} ]; do :; done; exit 1; fi;'
             f'until [ -e {pid} ]; do :; done; read zero < {pid}; > {seen};'
-            'while read -r line < /proc/$zero/stat && [ "${line#*) Z}" = "$line" ]; do :; done; kill -KILL $$'))
+            'exec 2> /dev/null; while read -r line < /proc/$zero/stat && [ "${line#*) Z}" = "$line" ]; do :; done;'
+            'kill -KILL $$'))
         self.assertEqual(done.code, 137, done)
         self.assertSays(done.err, r"rank 1 .* was killed by SIGKILL")
         self.assertEqual(done.err.count("\n"), 1)
