@@ -16,6 +16,7 @@
 #include "lib/base/nearest.h"
 #include "lib/communicator_state.h"
 #include "lib/context.h"
+#include "lib/error_file.h"
 #include "lib/mesh.h"
 #include "rendezvous/interfaces.h"
 #include "rendezvous/launchers.h"
@@ -96,7 +97,7 @@ std::optional<std::string> look_up(const std::string& name) {
 
 }  // namespace
 
-Communicator connect(const ConnectOptions& options) {
+Communicator connect(const ConnectOptions& options) try {
   check_environment(environ);
   const rendezvous::Launch launch = rendezvous::find_launch(options, look_up);
   auto context = std::make_shared<detail::Context>();
@@ -126,6 +127,9 @@ Communicator connect(const ConnectOptions& options) {
   }
   detail::join_mesh(*context, join);
   return detail::world(std::move(context));
+} catch (const Error& error) {
+  write_error_file(error);
+  throw;
 }
 
 }  // namespace tutti

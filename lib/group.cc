@@ -6,6 +6,7 @@
 
 #include "lib/collectives.h"
 #include "lib/context.h"
+#include "lib/error_file.h"
 #include "lib/messages.h"
 
 namespace tutti::detail {
@@ -82,6 +83,8 @@ transport::Link& Group::open(int rank, transport::Channel channel) {
 void Group::fail(const Error& reason) noexcept {
   if (failure_) return;  // the first failure is the cause, the rest are its echoes
   failure_.emplace(reason);
+  if (reason.code() != ErrorCode::aborted || reason.rank() != rank_)
+    write_error_file(reason);  // others', or found here
   context_->engine->fail_soon(*this);
 }
 

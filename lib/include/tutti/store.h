@@ -67,7 +67,8 @@ TUTTI_API std::shared_ptr<Store> file_store(const std::string& path, int users);
 TUTTI_API std::shared_ptr<Store> tcp_store(const std::string& host, std::uint16_t port,
                                            Store::Milliseconds timeout = Store::Milliseconds{300'000});
 
-/// A view of `store` in which every key is preceded by `prefix` + "/".
+/// A view of `store` in which every key is preceded by `prefix` + "/". Its timeout is its own and bounds its waits; how
+/// long a request may go unanswered is a matter of `store`'s.
 TUTTI_API std::shared_ptr<Store> prefix_store(std::string prefix, std::shared_ptr<Store> store);
 
 }  // namespace tutti
