@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/documented.h"
+
 namespace tutti {
 namespace {
 
@@ -118,16 +120,22 @@ TEST_CASE("every message is as long as the specification says, and never more is
   CHECK(second.outgoing().empty());
 }
 
-TEST_CASE("the proofs are what docs/wire.md says") {
-  const Record record = talk(Handshake::initiate(key, hello), acceptor());
-  const std::string& first = record.messages[0];
-  CHECK(first.substr(0, 24) == std::string("TUTI\2\0\1\0\3\0\0\0\5\0\0\0\x10\x32\x54\x76\x98\xba\xdc\xfe", 24));
-  const std::string transcript = first + record.messages[1].substr(0, 32);
-  const auto hmac = [&](const std::string& label) {
+TEST_CASE("the proofs are what docs/wire.md says, and so is its example") {
+  const auto digest = [&](const std::string& label, const std::string& transcript) {
     return text_of(*hmac_sha256(key.bytes(), {std::as_bytes(std::span{label}), std::as_bytes(std::span{transcript})}));
   };
-  CHECK(record.messages[1].substr(32) == hmac("tutti 2 acceptor"));
-  CHECK(record.messages[2] == hmac("tutti 2 initiator"));
+  const auto documented = [](const char* name) { return text_of(testing::documented_bytes(name)); };
+  const Record record = talk(Handshake::initiate(key, hello), acceptor());
+  const std::string example_hello = documented("hello");
+  CHECK(example_hello.size() == record.messages[0].size());
+  CHECK(example_hello.substr(0, 24) == record.messages[0].substr(0, 24));
+  const std::string transcript = record.messages[0] + record.messages[1].substr(0, 32);
+  CHECK(record.messages[1].substr(32) == digest("tutti 2 acceptor", transcript));
+  CHECK(record.messages[2] == digest("tutti 2 initiator", transcript));
+
+  const std::string example = example_hello + documented("answer").substr(0, 32);
+  CHECK(documented("answer").substr(32) == digest("tutti 2 acceptor", example));
+  CHECK(documented("proof") == digest("tutti 2 initiator", example));
 }
 
 TEST_CASE("bytes may come one by one") {

@@ -2,12 +2,11 @@
 
 #include <doctest/doctest.h>
 
-#include <filesystem>
-#include <fstream>
 #include <limits>
-#include <sstream>
 #include <string>
 #include <vector>
+
+#include "tests/support/documented.h"
 
 namespace {
 
@@ -22,28 +21,6 @@ const Frame example{.kind = FrameKind::data,
                     .algorithm = 0x9d2c5680,
                     .count = 1048576,
                     .length = 65536};
-
-/// docs/wire.md, seen from this source file or from the test program (a build folder inside the repository).
-std::filesystem::path specification() {
-  for (std::filesystem::path start :
-       {std::filesystem::absolute(__FILE__), std::filesystem::canonical("/proc/self/exe")})
-    for (auto folder = start.parent_path(); folder != folder.root_path(); folder = folder.parent_path())
-      if (std::filesystem::exists(folder / "docs" / "wire.md")) return folder / "docs" / "wire.md";
-  return {};
-}
-
-/// The bytes in the document's block that begins with "```hex <name>"; text after '#' is comment.
-std::vector<std::byte> documented_bytes(const std::string& name) {
-  std::ifstream file(specification());
-  std::string line;
-  while (std::getline(file, line) && line != "```hex " + name) continue;
-  std::vector<std::byte> bytes;
-  while (std::getline(file, line) && line != "```") {
-    std::istringstream words(line.substr(0, line.find('#')));
-    for (std::string word; words >> word;) bytes.push_back(static_cast<std::byte>(std::stoi(word, nullptr, 16)));
-  }
-  return bytes;
-}
 
 FrameBytes with_byte(const Frame& frame, std::size_t position, int value) {
   FrameBytes bytes = encode(frame);
@@ -72,7 +49,7 @@ TEST_CASE("a frame survives encoding and decoding, whatever its fields are") {
 }
 
 TEST_CASE("the worked example of docs/wire.md is what we send and understand") {
-  const std::vector<std::byte> documented = documented_bytes("frame");
+  const std::vector<std::byte> documented = tutti::testing::documented_bytes("frame");
   REQUIRE(documented.size() == frame_size);
   const FrameBytes ours = encode(example);
   for (std::size_t i = 0; i < frame_size; ++i) CHECK_MESSAGE(documented[i] == ours[i], "byte " << i);

@@ -69,7 +69,7 @@ class Door::Impl {
         purpose_(purpose),
         welcome_(std::move(welcome)),
         limits_(limits),
-        listener_(listen_on(address)),
+        listener_(listen_on(address, limits.silence)),
         address_(local_address(listener_)),
         knock_(context_, listener_.get()) {
     accept_later();

@@ -22,6 +22,7 @@ struct DoorLimits {
   std::size_t strangers = 128;                    ///< connections that have not proved themselves yet
   std::chrono::milliseconds patience{5'000};      ///< with each of them
   std::chrono::milliseconds least_patience{250};  ///< when others wait for the place of one that has begun to speak
+  std::chrono::seconds silence{30};               ///< of a caller until the kernel shows him to the door at all
 };
 
 /// Lets peers in: a listening socket, and a thread that asks everybody who comes for a proof (lib/base/challenge.h).

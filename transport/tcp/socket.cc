@@ -22,8 +22,7 @@
 namespace tutti::transport::tcp {
 namespace {
 
-constexpr int seconds_of_silence = 30;  // before a connection that says nothing reaches accept()
-constexpr int backlog = 4096;           // of connections not yet accepted; the kernel cuts it to somaxconn
+constexpr int backlog = 4096;  // of connections not yet accepted; the kernel cuts it to somaxconn
 
 void set_option(const Socket& socket, int level, int name, int value) {
   ::setsockopt(socket.get(), level, name, &value, sizeof value);
@@ -85,11 +84,11 @@ std::optional<Address> parse_address(const std::string& text) {
   return parse_address(host, port);
 }
 
-Socket listen_on(const Address& address) {
+Socket listen_on(const Address& address, std::chrono::seconds silence) {
   Socket socket(
       system_calls::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, IPPROTO_TCP));
   if (socket) set_option(socket, SOL_SOCKET, SO_REUSEADDR, 1);
-  if (socket) set_option(socket, IPPROTO_TCP, TCP_DEFER_ACCEPT, seconds_of_silence);  // callers speak first
+  if (socket) set_option(socket, IPPROTO_TCP, TCP_DEFER_ACCEPT, static_cast<int>(silence.count()));
   if (!socket || ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.size) != 0 ||
       ::listen(socket.get(), backlog) != 0)
     throw Error(ErrorCode::system, "Cannot listen for TCP connections: " + text_of(errno) +

@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include <chrono>
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -26,8 +27,9 @@ std::optional<Address> parse_address(const std::string& text);
 /// The same from a numeric host and a port.
 std::optional<Address> parse_address(const std::string& host, unsigned short port);
 
-/// Listens on a port that the kernel chooses. Throws Error{system}.
-Socket listen_on(const Address& address);
+/// Listens on a port that the kernel chooses. A connection that says nothing reaches accept() only after `silence`.
+/// Throws Error{system}.
+Socket listen_on(const Address& address, std::chrono::seconds silence);
 /// "10.0.0.1:4242" of a bound socket.
 std::string local_address(const Socket& socket);
 /// The next connection, or none, with errno.
