@@ -48,8 +48,7 @@ struct Context {
   std::unique_ptr<Injector> injector;  ///< null: no faults are played
   std::atomic<int> groups_made{0};     ///< the world is the first
   std::shared_ptr<Engine> engine;
-  Secret
-      key;  ///< what only this job's ranks know, new for every connect(); connections prove it (transport/tcp/door.h)
+  Secret key;  ///< only this job's ranks know it, new for every connect(); connections prove it (transport/tcp/door.h)
 };
 
 }  // namespace tutti::detail
