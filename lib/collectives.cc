@@ -18,6 +18,7 @@ using transport::Link;
 Collectives::Collectives(Group& group, transport::Channel channel, Planner planner)
     : group_(group),
       channel_(channel),
+      checksum_(group.context().checksum),
       planner_(std::move(planner)),
       pool_(std::make_shared<Pool<Operation>>()),
       out_(static_cast<std::size_t>(group.size())),
@@ -92,6 +93,7 @@ bool Collectives::send(Operation& operation, std::uint32_t step, int peer, std::
   if (!lane.link) lane.link = &group_.open(peer, channel_);
   Frame frame = operation.frame();
   frame.length = bytes.size();
+  if (checksum_) frame.checksum = checksum_of(bytes);
   if (operation.injector()) [[unlikely]]
     bytes = operation.injector()->tampered(operation, step, bytes);
   return lane.link->send(frame, bytes, transport::Token{operation.slot} << 32 | step);
@@ -99,7 +101,7 @@ bool Collectives::send(Operation& operation, std::uint32_t step, int peer, std::
 
 void Collectives::post(Operation& operation, std::uint32_t step, int peer, std::span<std::byte> bytes) noexcept {
   InLane& lane = in_[static_cast<std::size_t>(peer)];
-  lane.posted.push({&operation, step, bytes, 0});
+  lane.posted.push({&operation, step, bytes, 0, {}});
   if (lane.link) lane.link->resume();
 }
 
@@ -114,6 +116,8 @@ Acceptance Collectives::arrived(Link& from, const Frame& frame) noexcept {
   Posted& expected = lane.posted.front();
   Frame wanted = expected.operation->frame();
   wanted.length = expected.bytes.size();
+  wanted.checksum = frame.checksum;
+  expected.arriving.begin(frame.checksum);
   if (frame != wanted) {
     group_.fail(mismatch(group_.group_rank(from.peer()), frame, expected));
     return {};
@@ -126,13 +130,18 @@ Acceptance Collectives::arrived(Link& from, const Frame& frame) noexcept {
 void Collectives::view(Link& from, std::span<const std::byte> piece) noexcept {
   if (group_.failing()) return;
   Posted& expected = in_lane(from).posted.front();
+  expected.arriving.add(piece);
   expected.operation->reduce_piece(expected.step, expected.seen, piece);
   expected.seen += piece.size();
 }
 
 void Collectives::received(Link& from) noexcept {
   if (group_.failing()) return;
-  const Posted done = in_lane(from).posted.pop();
+  Posted done = in_lane(from).posted.pop();
+  if (done.seen == 0) done.arriving.add(done.bytes);
+  if (done.arriving.broken())
+    return group_.fail(
+        done.arriving.complaint(group_, group_.group_rank(from.peer()), done.bytes.size(), done.operation->number()));
   done.operation->complete(done.step);
 }
 

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "lib/checksum.h"
 #include "lib/engine.h"
 #include "lib/fifo.h"
 #include "lib/operation.h"
@@ -53,6 +54,7 @@ class Collectives final : public ChannelUser {
     std::uint32_t step = 0;
     std::span<std::byte> bytes;
     std::size_t seen = 0;
+    Arriving arriving{};
   };
   struct OutLane {
     transport::Link* link = nullptr;
@@ -75,6 +77,7 @@ class Collectives final : public ChannelUser {
 
   Group& group_;
   transport::Channel channel_;
+  bool checksum_;
   Planner planner_;
   std::shared_ptr<Pool<Operation>> pool_;
   std::vector<OutLane> out_;

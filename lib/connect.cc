@@ -73,10 +73,10 @@ std::shared_ptr<const algorithms::TuningTable> load_tuning(std::string path) {
   return std::make_shared<const algorithms::TuningTable>(algorithms::TuningTable::parse(text.str(), path));
 }
 
-bool choose_deterministic(bool option) {
-  const std::string text = variable("TUTTI_DETERMINISTIC").value_or("0");
-  if (text != "0" && text != "1") refuse(fmt::format("TUTTI_DETERMINISTIC={} is neither 0 nor 1", text));
-  return option || text == "1";
+bool is_on(const char* name) {
+  const std::string text = variable(name).value_or("0");
+  if (text != "0" && text != "1") refuse(fmt::format("{}={} is neither 0 nor 1", name, text));
+  return text == "1";
 }
 
 std::optional<int> choose_spins() {
@@ -102,7 +102,8 @@ Communicator connect(const ConnectOptions& options) try {
   const rendezvous::Launch launch = rendezvous::find_launch(options, look_up);
   auto context = std::make_shared<detail::Context>();
   context->timeout = choose_timeout(options.timeout);
-  context->deterministic = choose_deterministic(options.deterministic);
+  context->deterministic = is_on("TUTTI_DETERMINISTIC") || options.deterministic;
+  context->checksum = is_on("TUTTI_CHECKSUM");
   context->default_algorithms = variable("TUTTI_ALGO").value_or("");
   context->tuning = load_tuning(options.tuning_file);
   context->kernels = &compute::choose_table(variable("TUTTI_ISA").value_or(""));

@@ -41,6 +41,7 @@ struct Context {
   std::vector<Peer> peers;      ///< by global rank
   std::chrono::milliseconds timeout{300'000};
   bool deterministic = false;
+  bool checksum = false;  ///< every payload carries one
   std::string default_algorithms;
   std::shared_ptr<const algorithms::TuningTable> tuning;
   const compute::Table* kernels = nullptr;

@@ -20,6 +20,8 @@ const char* name_of(ErrorCode code) {
       return "rendezvous";
     case ErrorCode::system:
       return "system";
+    case ErrorCode::corrupted:
+      return "corrupted";
   }
   return "unknown";
 }

@@ -44,7 +44,7 @@ StepId place(const Fault& fault, const Plan& plan) {
 }
 
 bool concerns(const Fault& fault, int group, std::uint64_t operation) {
-  return fault.group == group && fault.operation == operation;
+  return fault.message == 0 && fault.group == group && fault.operation == operation;
 }
 
 /// Of the whole process, not only of the calling thread.
@@ -119,11 +119,22 @@ std::span<const std::byte> Injector::tampered(const Operation& operation, StepId
     if (fault.kind != Fault::Kind::corrupt || !concerns(fault, operation.group().index(), operation.number()) ||
         place(fault, operation.plan()) != step || bytes.empty())
       continue;
-    auto& copy = copies_.emplace_back(bytes.begin(), bytes.end());
-    copy[copy.size() / 2] ^= std::byte{0x40};
-    return copy;
+    return with_a_bit_flipped(bytes);
   }
   return bytes;
+}
+
+std::span<const std::byte> Injector::tampered(std::span<const std::byte> message) {
+  ++messages_;
+  for (const Fault& fault : faults_)
+    if (fault.message == messages_) return with_a_bit_flipped(message);
+  return message;
+}
+
+std::span<const std::byte> Injector::with_a_bit_flipped(std::span<const std::byte> bytes) {
+  auto& copy = copies_.emplace_back(bytes.begin(), bytes.end());
+  copy[copy.size() / 2] ^= std::byte{0x40};
+  return copy;
 }
 
 }  // namespace tutti::detail

@@ -37,6 +37,7 @@ struct Fault {
   int group = 0;  ///< 0: the world, k: the k-th sub-group that the rank makes
   std::uint64_t operation = 1;
   std::int64_t step = first_step;  ///< place in the rank's plan, from 0; of `corrupt` the first and last are sends
+  std::uint64_t message = 0;  ///< of `corrupt`, instead of a step: the point-to-point payload the rank sends, from 1
   std::chrono::milliseconds delay{0};
   std::optional<SystemCall> call{};  ///< of `refuse`
   int error = 0;
@@ -69,8 +70,14 @@ class Injector {
   std::span<const std::byte> tampered(const Operation& operation, algorithms::StepId step,
                                       std::span<const std::byte> bytes);
 
+  /// The same for a point-to-point message; they are counted here, over all groups.
+  std::span<const std::byte> tampered(std::span<const std::byte> message);
+
  private:
+  std::span<const std::byte> with_a_bit_flipped(std::span<const std::byte> bytes);
+
   std::vector<Fault> faults_;
+  std::uint64_t messages_ = 0;
   std::vector<std::vector<std::byte>> copies_;
 };
 

@@ -1,7 +1,7 @@
 // TUTTI_INJECT and `tutti run --inject` as people write them:
 //
 //   kill:rank=2,op=5,step=3      stop:rank=1,op=2      drop:rank=0,op=7,step=last;delay:rank=3,ms=200
-//   corrupt:rank=1,op=4          refuse:call=memfd,errno=EMFILE,nth=2
+//   corrupt:rank=1,op=4          corrupt:rank=0,message=2          refuse:call=memfd,errno=EMFILE,nth=2
 
 #include <fmt/format.h>
 
@@ -93,6 +93,7 @@ std::vector<std::string_view> keys_of(Fault::Kind kind) {
   if (kind == Fault::Kind::refuse) return {"rank", "call", "errno", "nth"};
   std::vector<std::string_view> keys{"rank", "op", "step", "group"};
   if (kind == Fault::Kind::delay) keys.push_back("ms");
+  if (kind == Fault::Kind::corrupt) keys.push_back("message");
   return keys;
 }
 
@@ -108,6 +109,8 @@ void set(Fault& fault, std::string_view key, std::string_view word, const Reader
                      : static_cast<std::int64_t>(read.number<std::uint32_t>("step=first, step=last or step", word, 0));
   } else if (key == "group") {
     fault.group = word == "world" ? 0 : read.number("group=world, or group", word, 1);
+  } else if (key == "message") {
+    fault.message = read.number<std::uint64_t>(key, word, 1);
   } else if (key == "ms") {
     fault.delay = std::chrono::milliseconds{read.number<std::uint32_t>(key, word, 1)};
   } else if (key == "call") {

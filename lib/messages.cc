@@ -189,10 +189,12 @@ void Messages::take(Message& receive, std::list<Unexpected>::iterator from) noex
 
 // ---- Wire --------------------------------------------------------------------------------------------------------
 
-void Messages::push(int peer, const Frame& frame, std::span<const std::byte> payload, Token token,
-                    Message* sender) noexcept {
+void Messages::push(int peer, Frame frame, std::span<const std::byte> payload, Token token, Message* sender) noexcept {
   PeerState& state = state_of(peer);
   if (!state.out) state.out = &group_.open(peer, channel_);
+  if (group_.context().checksum && !payload.empty()) frame.checksum = checksum_of(payload);
+  if (group_.context().injector && !payload.empty()) [[unlikely]]
+    payload = group_.context().injector->tampered(payload);
   if (state.out->send(frame, payload, token) && sender) end(*sender);
 }
 
@@ -242,6 +244,7 @@ Acceptance Messages::arrived(Link& from, const Frame& frame) noexcept {
   if (group_.failing()) return {};
   if (frame.data_type >= data_type_count) return broken("an unknown element type");
   const auto type = static_cast<DataType>(frame.data_type);
+  peer.incoming.arriving.begin(frame.checksum);
   const Acceptance nothing{.kind = Acceptance::Kind::memory};
   const auto active = [&](std::uint64_t slot) { return slot < active_.size() ? active_[slot] : nullptr; };
 
@@ -310,7 +313,10 @@ Acceptance Messages::arrived_eager(PeerState& peer, const Envelope& envelope) no
 void Messages::received(Link& from) noexcept {
   if (group_.failing()) return;
   const int source = group_.group_rank(from.peer());
-  const Incoming incoming = std::exchange(state_of(source).incoming, {});
+  Incoming incoming = std::exchange(state_of(source).incoming, {});
+  if (incoming.to_unexpected) incoming.arriving.add(incoming.unexpected->data);
+  if (incoming.message) incoming.arriving.add(incoming.message->bytes.first(incoming.length));
+  if (incoming.arriving.broken()) return group_.fail(incoming.arriving.complaint(group_, source, incoming.length, 1));
   if (incoming.to_unexpected) {
     incoming.unexpected->complete = true;
     if (Message* taker = std::exchange(incoming.unexpected->taker, nullptr)) take(*taker, incoming.unexpected);

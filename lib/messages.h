@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "lib/checksum.h"
 #include "lib/engine.h"
 #include "lib/fifo.h"
 #include "lib/pool.h"
@@ -92,6 +93,7 @@ class Messages final : public ChannelUser {
     bool to_unexpected = false;
     bool eager = false;
     std::size_t length = 0;
+    Arriving arriving{};
   };
   struct PeerState {
     transport::Link* out = nullptr;
@@ -119,7 +121,7 @@ class Messages final : public ChannelUser {
   bool fits(const Message& receive, const Envelope& envelope) noexcept;
   void deliver(Message& receive, const Envelope& envelope) noexcept;
   void consumed(int source, std::size_t bytes) noexcept;
-  void push(int peer, const transport::Frame& frame, std::span<const std::byte> payload, transport::Token token,
+  void push(int peer, transport::Frame frame, std::span<const std::byte> payload, transport::Token token,
             Message* sender) noexcept;
   transport::Acceptance arrived_eager(PeerState& peer, const Envelope& envelope) noexcept;
   std::uint32_t remember(Message& message) noexcept;

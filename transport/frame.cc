@@ -1,7 +1,7 @@
 // The frame header as bytes. All integers are little-endian, whatever the host is; docs/wire.md has the table.
 //
 //    0      2       3    4          5         6  7  8         12   16        20 24     32     40
-//    magic  version kind collective data_type op 0  operation root algorithm 0  count  length
+//    magic  version kind collective data_type op 0  operation root algorithm checksum count length
 
 #include "transport/frame.h"
 
@@ -22,11 +22,20 @@ FrameBytes encode(const Frame& frame) {
   at = put(at, frame.operation);
   at = put(at, static_cast<std::uint32_t>(frame.root));
   at = put(at, frame.algorithm);
-  at = put(at, std::uint32_t{0});
+  at = put(at, frame.checksum);
   at = put(at, frame.count);
   put(at, frame.length);
   return bytes;
 }
+
+namespace {
+
+/// Whether its payload is a user's.
+bool may_have_checksum(FrameKind kind) {
+  return kind == FrameKind::data || kind == FrameKind::eager || kind == FrameKind::bulk;
+}
+
+}  // namespace
 
 std::optional<Frame> decode(std::span<const std::byte, frame_size> bytes) {
   const std::byte* at = bytes.data();
@@ -43,7 +52,8 @@ std::optional<Frame> decode(std::span<const std::byte, frame_size> bytes) {
   frame.operation = get<std::uint32_t>(at);
   frame.root = static_cast<std::int32_t>(get<std::uint32_t>(at));
   frame.algorithm = get<std::uint32_t>(at);
-  if (get<std::uint32_t>(at) != 0) return std::nullopt;
+  frame.checksum = get<std::uint32_t>(at);
+  if (frame.checksum != 0 && !may_have_checksum(frame.kind)) return std::nullopt;
   frame.count = get<std::uint64_t>(at);
   frame.length = get<std::uint64_t>(at);
   if (frame.length > max_length) return std::nullopt;

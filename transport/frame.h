@@ -30,6 +30,7 @@ struct Frame {
   std::uint32_t operation = 0;  ///< low 32 bits of the operation number; message number for point to point
   std::int32_t root = 0;        ///< root; tag for point to point
   std::uint32_t algorithm = 0;  ///< hash of the algorithm and its parameters
+  std::uint32_t checksum = 0;   ///< of the payload: CRC-32C, or 0 for none; data, eager and bulk only
   std::uint64_t count = 0;      ///< elements of the call; hash of the counts for _v
   std::uint64_t length = 0;     ///< payload bytes of this message
 

@@ -32,6 +32,8 @@ constexpr std::array table{
     Variable{"TUTTI_ISA", "generic | avx2 | avx512", "the best this processor has", "Instructions used to reduce."},
     Variable{"TUTTI_DETERMINISTIC", "0 | 1", "0",
              "1: results are the left fold in rank order, whatever the algorithm."},
+    Variable{"TUTTI_CHECKSUM", "0 | 1", "0",
+             "1: every message carries a CRC-32C of its payload, which its receiver verifies."},
     Variable{"TUTTI_CONGESTION", "a name from /proc/sys/net/ipv4/tcp_available_congestion_control", "the system's",
              "TCP congestion control of connections between ranks."},
     Variable{"TUTTI_SPIN", "a number of tries | auto", "auto",

@@ -17,6 +17,7 @@ Communicator join(const WorldOptions& options, int rank, const std::shared_ptr<S
   auto context = std::make_shared<detail::Context>();
   context->timeout = options.timeout;
   context->deterministic = options.deterministic;
+  context->checksum = options.checksum;
   context->default_algorithms = options.algorithms;
   context->tuning = {&algorithms::TuningTable::builtin(), [](const auto*) {}};
   context->injector = detail::Injector::make(detail::parse_faults(options.inject, options.ranks), rank);

@@ -17,6 +17,7 @@ struct WorldOptions {
   int ranks = 4;
   Kind kind = Kind::inproc;
   bool deterministic = false;
+  bool checksum = false;
   std::chrono::milliseconds timeout{30'000};
   std::string algorithms = {};  ///< as TUTTI_ALGO
   std::string isa = {};

@@ -33,6 +33,7 @@ FrameBytes with_byte(const Frame& frame, std::size_t position, int value) {
 TEST_CASE("a frame survives encoding and decoding, whatever its fields are") {
   for (int kind = 0; kind < frame_kind_count; ++kind) {
     CAPTURE(kind);
+    const bool may_have = kind == 0 || kind == 1 || kind == 4;  // a checksum: what has a payload of the user's
     const Frame low{.kind = static_cast<FrameKind>(kind)};
     const Frame high{.kind = static_cast<FrameKind>(kind),
                      .collective = 0xff,
@@ -41,6 +42,7 @@ TEST_CASE("a frame survives encoding and decoding, whatever its fields are") {
                      .operation = 0xfffefdfc,
                      .root = std::numeric_limits<std::int32_t>::min(),
                      .algorithm = 0xf0f1f2f3,
+                     .checksum = may_have ? 0xf4f5f6f7 : 0,
                      .count = std::numeric_limits<std::uint64_t>::max(),
                      .length = max_length};
     CHECK(decode(encode(low)) == low);
@@ -64,9 +66,18 @@ TEST_CASE("a header with any foreign part is refused") {
   CHECK_FALSE(decode(with_byte(example, 3, frame_kind_count)));  // kind
   CHECK_FALSE(decode(with_byte(example, 3, 0xff)));              //
   CHECK_FALSE(decode(with_byte(example, 7, 1)));                 // reserved
-  for (std::size_t position = 20; position < 24; ++position) CHECK_FALSE(decode(with_byte(example, position, 1)));
-  CHECK_FALSE(decode(with_byte(example, 38, 2)));  // length 2^49
+  CHECK_FALSE(decode(with_byte(example, 38, 2)));                // length 2^49
   CHECK_FALSE(decode(with_byte(example, 39, 0x80)));
+}
+
+TEST_CASE("a checksum is refused where there is no payload of a user's") {
+  for (int kind = 0; kind < frame_kind_count; ++kind) {
+    CAPTURE(kind);
+    Frame frame = example;
+    frame.kind = static_cast<FrameKind>(kind);
+    for (std::size_t position = 20; position < 24; ++position)
+      CHECK(decode(with_byte(frame, position, 1)).has_value() == (kind == 0 || kind == 1 || kind == 4));
+  }
 }
 
 TEST_CASE("a length of just the maximum passes and one more byte does not") {

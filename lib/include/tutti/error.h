@@ -18,6 +18,7 @@ enum class ErrorCode : std::uint8_t {
   aborted,           ///< the communicator was destroyed or aborted with work pending
   rendezvous,        ///< ranks did not find each other
   system,            ///< the operating system refused something we need
+  corrupted,         ///< data changed on its way between two ranks; the communicator is unusable
 };
 
 TUTTI_API const char* name_of(ErrorCode code);
