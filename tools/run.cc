@@ -40,6 +40,7 @@ struct Words {
   std::string master_port;
   std::string timeout = "0";
   std::string kill_grace = "2";
+  std::string max_restarts = "0";
   std::vector<std::string> exported;
   std::string inject;
   bool standalone = false;
@@ -98,6 +99,7 @@ void declare(CLI::App& app, Words& words, Job& job) {
   value("--bind-to", words.bind_to, "core|none", "core: pin each rank to its share of the cores (none)");
   value("--timeout", words.timeout, "SECONDS", "End the whole job after that time; 0: never (0)");
   value("--kill-grace", words.kill_grace, "SECONDS", "Time between SIGTERM and SIGKILL (2)");
+  value("--max-restarts", words.max_restarts, "N", "Start all ranks again, up to N times, when one has failed (0)");
   app.add_flag("--dry-run", words.dry_run, "Print what would be started");
   app.add_flag("--no-python,--oversubscribe,--allow-run-as-root", words.foreign,
                "Taken from command lines for other launchers; needless here");
@@ -209,6 +211,7 @@ void fill(const Words& words, Job& job) {
   job.bind_to_core = words.bind_to == "core";
   job.timeout = duration("--timeout", words.timeout);
   job.kill_grace = duration("--kill-grace", words.kill_grace);
+  job.max_restarts = whole_number("--max-restarts", words.max_restarts, 0, 1'000'000);
   if (job.command.empty()) wrong("which program? For example: tutti run -n 4 ./prog");
 }
 

@@ -3,8 +3,8 @@
 //   shape       nodes and ranks of each, from node 0; the others compare
 //   node/K      host and process of the runner of node K
 //   beat/K      a counter it raises while it lives
-//   well/K      the ranks of node K have all ended well
-//   verdict     "CODE NODE TEXT", set once: by the first failure, or by the last node that ended well
+//   well/A/K    the ranks of node K have all ended attempt A well
+//   verdict/A   "CODE NODE RESTARTS TEXT", set once: by the first failure, or by the last node that ended well
 //   left/K      the runner of node K is done with the store
 //
 // What is told may be told twice, over a second connection when the first was lost: no key but a heartbeat counts.
@@ -32,16 +32,23 @@ constexpr auto silence_limit = 15s;
 constexpr auto answer_limit = 5s;
 
 std::string encode(const Verdict& verdict) {
-  return fmt::format("{} {} {}", verdict.exit_code, verdict.node, verdict.text);
+  return fmt::format("{} {} {} {}", verdict.exit_code, verdict.node, verdict.restarts ? 1 : 0, verdict.text);
 }
 
 Verdict decode(const std::string& value) {
   std::istringstream in{value};
   Verdict verdict;
-  in >> verdict.exit_code >> verdict.node;
+  in >> verdict.exit_code >> verdict.node >> verdict.restarts;
   in.get();
   std::getline(in, verdict.text);
   return verdict;
+}
+
+std::string verdict_key(int attempt) { return fmt::format("verdict/{}", attempt); }
+
+void set_verdict(Store& store, int attempt, const Verdict& verdict) {
+  const Verdict first = decode(store.compare_set(verdict_key(attempt), "", encode(verdict)));
+  if (first.restarts && !verdict.restarts) store.compare_set(verdict_key(attempt + 1), "", encode(verdict));
 }
 
 std::string this_process() { return fmt::format("host {}, pid {}", host_name(), ::getpid()); }
@@ -60,9 +67,7 @@ Agreement::Agreement(const Job& job, const std::string& id, StoreAccess access)
       signs_(static_cast<std::size_t>(job.nodes)),
       ready_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   say_hello(job);
-  watcher_ = std::jthread{[this](const std::stop_token& stop) {
-    while (!stop.stop_requested() && !watch_once()) continue;
-  }};
+  watcher_ = std::jthread{[this](const std::stop_token& stop) { watch(stop); }};
 }
 
 std::shared_ptr<Store> Agreement::open(std::chrono::milliseconds limit) const {
@@ -74,13 +79,15 @@ std::shared_ptr<Store> Agreement::open(std::chrono::milliseconds limit) const {
 Agreement::~Agreement() = default;
 
 void Agreement::say_hello(const Job& job) {
-  const std::string mine = fmt::format("{} nodes with {} ranks each", job.nodes, job.ranks_here);
+  std::string mine = fmt::format("{} nodes with {} ranks each", job.nodes, job.ranks_here);
+  if (job.max_restarts > 0) mine += fmt::format(" and up to {} restarts", job.max_restarts);
   if (node_ == 0) store_->set("shape", mine);
   const std::string expected = store_->get("shape");
   if (expected != mine) {
     const std::string text = fmt::format("this node was told {}, node 0 {}", mine, expected);
-    store_->compare_set("verdict", "", encode({exit_usage, text, node_}));  // the job cannot become complete
-    throw Error(ErrorCode::invalid_argument, fmt::format("run: {}; give the same --nnodes and -n everywhere", text));
+    set_verdict(*store_, 0, {exit_usage, text, node_});  // the job cannot become complete
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("run: {}; give the same --nnodes, -n and --max-restarts everywhere", text));
   }
   const std::string me = this_process();
   const std::string holder = store_->compare_set(fmt::format("node/{}", node_), "", me);
@@ -116,22 +123,34 @@ void Agreement::start_word(const std::function<void()>& word) {
 }
 
 void Agreement::all_well_here() {
-  start_word([this] {
-    lost_ = !insist([this](Store& store) {
-      store.set(fmt::format("well/{}", node_), "");
+  start_word([this, attempt = attempt_] {
+    lost_ = !insist([&](Store& store) {
+      store.set(fmt::format("well/{}/{}", attempt, node_), "");
       std::vector<std::string> all;
-      for (int node = 0; node < nodes_; ++node) all.push_back(fmt::format("well/{}", node));
-      if (store.check(all)) store.compare_set("verdict", "", encode({}));
+      for (int node = 0; node < nodes_; ++node) all.push_back(fmt::format("well/{}/{}", attempt, node));
+      if (store.check(all)) set_verdict(store, attempt, {});
     });
-    if (lost_) conclude({1, "the store of the job does not answer", 0});
+    if (lost_) conclude(attempt, {1, "the store of the job does not answer", 0});
   });
 }
 
 void Agreement::failed(const Verdict& verdict) {
-  start_word([this, verdict] {
-    lost_ = !insist([&](Store& store) { store.compare_set("verdict", "", encode(verdict)); });
-    if (lost_) conclude(verdict);  // the others find out when they miss the store, or this runner's heartbeat
+  start_word([this, verdict = Verdict{verdict}, attempt = attempt_]() mutable {
+    lost_ = !insist([&](Store& store) { set_verdict(store, attempt, verdict); });
+    verdict.restarts = false;
+    if (lost_) conclude(attempt, verdict);  // the others find out when they miss the store, or this runner's heartbeat
   });
+}
+
+void Agreement::begin_attempt() {
+  const std::lock_guard lock{mutex_};
+  ++attempt_;
+  verdict_ = gone_;
+  if (!verdict_) {
+    eventfd_t count = 0;
+    ::eventfd_read(ready_.get(), &count);
+  }
+  next_attempt_.notify_all();
 }
 
 std::optional<Verdict> Agreement::verdict() {
@@ -158,43 +177,71 @@ void Agreement::leave() {
   }
 }
 
-bool Agreement::watch_once() {
-  const std::string key = "verdict";
+void Agreement::watch(const std::stop_token& stop) {
+  for (bool goes_on = true; goes_on && !stop.stop_requested();) {
+    std::unique_lock lock{mutex_};
+    const int attempt = attempt_;
+    lock.unlock();
+    await_verdict(stop, attempt);
+    goes_on = show_life(attempt);
+  }
+}
+
+void Agreement::await_verdict(const std::stop_token& stop, int attempt) {
+  {
+    std::unique_lock lock{mutex_};
+    if (attempt_ != attempt) return;
+    if (verdict_) {
+      next_attempt_.wait_for(lock, stop, beat_interval, [&] { return attempt_ != attempt; });
+      return;
+    }
+  }
   try {
+    const std::string key = verdict_key(attempt);
     watched_->wait({&key, 1});
-    conclude(decode(watched_->get(key)));
-    return true;
+    conclude(attempt, decode(watched_->get(key)));
   } catch (const Error&) {
     // Time for a heartbeat; or the store is gone, which the next request shows.
   }
+}
+
+bool Agreement::show_life(int attempt) {
   try {
     watched_->add(fmt::format("beat/{}", node_), 1);
     heard_ = std::chrono::steady_clock::now();
     silent_ = silent_node();
-    if (silent_ < 0) return false;
-    watched_->compare_set(
-        key, "", encode({1, fmt::format("the runner has not been heard of for {} s", silence_limit.count()), silent_}));
+    if (silent_ >= 0)
+      set_verdict(*watched_, attempt,
+                  {1, fmt::format("the runner has not been heard of for {} s", silence_limit.count()), silent_});
+    return true;
   } catch (const Error& error) {
-    return lost(error);
+    return may_return(error, attempt);
   }
-  return false;
 }
 
-bool Agreement::lost(const Error& why) {
+bool Agreement::may_return(const Error& why, int attempt) {
   if (access_.is_over()) {
-    conclude({1, fmt::format("the store of the job is gone ({})", why.what()), 0});
-    return true;
+    give_up({1, fmt::format("the store of the job is gone ({})", why.what()), 0}, attempt);
+    return false;
   }
   if (std::chrono::steady_clock::now() - heard_ > silence_limit) {
-    conclude({1, fmt::format("the store of the job has not answered for {} s", silence_limit.count()), 0});
-    return true;
+    give_up({1, fmt::format("the store of the job has not answered for {} s", silence_limit.count()), 0}, attempt);
+    return false;
   }
   try {
     watched_ = open(beat_interval);
   } catch (const Error&) {
     // The next request fails on the old connection, and leads here again.
   }
-  return false;
+  return true;
+}
+
+void Agreement::give_up(const Verdict& verdict, int attempt) {
+  {
+    const std::lock_guard lock{mutex_};
+    gone_ = verdict;
+  }
+  conclude(attempt, verdict);
 }
 
 int Agreement::silent_node() {
@@ -211,9 +258,9 @@ int Agreement::silent_node() {
   return -1;
 }
 
-void Agreement::conclude(const Verdict& verdict) {
+void Agreement::conclude(int attempt, const Verdict& verdict) {
   const std::lock_guard lock{mutex_};
-  if (verdict_) return;
+  if (attempt != attempt_ || verdict_) return;
   verdict_ = verdict;
   ::eventfd_write(ready_.get(), 1);
 }

@@ -2,11 +2,13 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
@@ -18,11 +20,12 @@
 
 namespace tutti::tools {
 
-/// How a job ended, as the runners of all nodes agree on it.
+/// How an attempt at a job ended, as the runners of all nodes agree on it.
 struct Verdict {
   int exit_code = 0;
-  std::string text;  ///< empty when all is well
-  int node = -1;     ///< whose runner said so
+  std::string text;       ///< empty when all is well
+  int node = -1;          ///< whose runner said so
+  bool restarts = false;  ///< all ranks are to be started again
 };
 
 /// The way to the store of a job.
@@ -33,7 +36,8 @@ struct StoreAccess {
   std::function<bool()> is_over;
 };
 
-/// The runners of a job on several nodes agree through its store on how it ends.
+/// The runners of a job on several nodes agree through its store on how it ends. Each attempt has a verdict; when that
+/// says so, all begin the next one.
 ///
 /// Threading: used by one thread, which has processes to look after and is therefore never kept waiting for the
 /// network, except by the constructor and leave(). Waiting for the others, and noticing that one has died, is the
@@ -47,8 +51,11 @@ class Agreement {
 
   /// This node's ranks have ended well; when all nodes said so, that is the verdict.
   void all_well_here();
-  /// The first to say so is the verdict.
+  /// The first to say so is the verdict. Where that is to be followed by another attempt, but this one is not, this one
+  /// is the verdict on that attempt.
   void failed(const Verdict& verdict);
+  /// Once the verdict is there: the next attempt begins, which has none yet.
+  void begin_attempt();
   int fd() const { return ready_.get(); }
   std::optional<Verdict> verdict();
   /// Says goodbye, within seconds. Node 0 waits (bounded) until everybody has, because the store ends with it.
@@ -61,13 +68,17 @@ class Agreement {
   /// Tells the store something, over new connections while node 0 has not been silent for too long and nobody leaves.
   /// False when it could not be told.
   bool insist(const std::function<void(Store&)>& tell);
-  /// One round of the watcher; true when there is a verdict.
-  bool watch_once();
-  /// The store did not answer the watcher. True when node 0 is given up.
-  bool lost(const Error& why);
+  void watch(const std::stop_token& stop);
+  /// Waits a little for the verdict on `attempt`, unless there is one.
+  void await_verdict(const std::stop_token& stop, int attempt);
+  /// Shows that this runner lives, and looks for those that do not. False when node 0 is given up.
+  bool show_life(int attempt);
+  /// The store did not answer the watcher. True while node 0 may come back.
+  bool may_return(const Error& why, int attempt);
   /// The first node that has shown no sign of life for too long, or -1.
   int silent_node();
-  void conclude(const Verdict& verdict);
+  void give_up(const Verdict& verdict, int attempt);
+  void conclude(int attempt, const Verdict& verdict);
 
   int nodes_;
   int node_;
@@ -87,7 +98,10 @@ class Agreement {
 
   Descriptor ready_;
   std::mutex mutex_;
-  std::optional<Verdict> verdict_;
+  int attempt_ = 0;
+  std::optional<Verdict> verdict_;  // on this attempt
+  std::optional<Verdict> gone_;     // on every one from now on: node 0 is given up
+  std::condition_variable_any next_attempt_;
   std::atomic<bool> lost_ = false;  // the store did not answer in time
   std::atomic<bool> leaving_ = false;
   std::jthread word_;  // tells the store what this node has to say

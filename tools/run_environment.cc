@@ -46,8 +46,8 @@ std::vector<std::pair<std::string, std::string>> rank_variables(const Job& job, 
       {"MASTER_ADDR", meeting.endpoint.host},
       {"MASTER_PORT", std::to_string(meeting.endpoint.port)},
       {"TORCHELASTIC_RUN_ID", meeting.id},
-      {"TORCHELASTIC_RESTART_COUNT", "0"},
-      {"TORCHELASTIC_MAX_RESTARTS", "0"},
+      {"TORCHELASTIC_RESTART_COUNT", std::to_string(meeting.restart)},
+      {"TORCHELASTIC_MAX_RESTARTS", std::to_string(job.max_restarts)},
       {"TORCHELASTIC_USE_AGENT_STORE", "True"},  // the runner serves, as torchrun's agent does
   };
   result.insert(result.end(), job.exported.begin(), job.exported.end());

@@ -14,6 +14,7 @@ struct Meeting {
   std::string rendezvous;  ///< "store://host:port"
   std::string id;
   rendezvous::Endpoint endpoint;
+  int restart = 0;  ///< how often the ranks were started before; part of the prefix of all keys
 };
 
 /// The variables that tell a rank who it is: ours, then torchrun's, then those the user exports.

@@ -59,8 +59,10 @@ class Runner {
 
   int run() {
     if (job_.timeout.count() > 0) timeout_at_ = Clock::now() + job_.timeout;
-    start_ranks();
-    while (!over()) turn();
+    do {
+      start_ranks();
+      while (!over()) turn();
+    } while (begin_again());
     guardian_.reset();
     end_orphans(Clock::now() + job_.kill_grace, inherited_);
     signals_.give_back();  // nothing is left to look after: who is tired of waiting for the other nodes interrupts
@@ -72,6 +74,7 @@ class Runner {
   void start_ranks();
   void cannot_start(int exit_code, const std::string& why);
   bool over() const;
+  bool begin_again();
   void turn();
   void on_signals();
   void stop();
@@ -80,7 +83,7 @@ class Runner {
   void notice_ends();
   void report_failure(const Rank& rank);
   void settle();
-  void end_all(int signal, int exit_code);
+  void end_all(int signal, const Verdict& verdict);
   void kill_all();
   std::optional<Clock::time_point> next_deadline() const;
   void say(const std::string& text) { err_.put("tutti: " + text + "\n"); }
@@ -98,10 +101,12 @@ class Runner {
 
   const Rank* culprit_ = nullptr;  // the first that failed, or was killed soon after
   bool ending_ = false;
+  bool final_ = false;  // no other attempt follows this ending
   bool killed_ = false;
   bool told_to_stop_ = false;
   bool said_done_ = false;
-  bool have_verdict_ = false;
+  std::optional<Verdict> verdict_;
+  int restarts_ = 0;
   int exit_code_ = 0;
   std::optional<Clock::time_point> report_at_;  // the culprit has failed, but may not be the first
   std::optional<Clock::time_point> timeout_at_;
@@ -134,19 +139,39 @@ void Runner::start_ranks() {
 
 void Runner::cannot_start(int exit_code, const std::string& why) {
   say(why);
-  store_.failed({exit_code, why, job_.node});
-  end_all(SIGTERM, exit_code);
+  end_all(SIGTERM, {exit_code, why, job_.node});
 }
 
 bool Runner::over() const {
   const bool all_gone = std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.gone(); });
   const bool all_written = (out_.empty() && err_.empty()) || (told_to_stop_ && killed_);
-  return all_gone && all_written && (have_verdict_ || ending_);
+  return all_gone && all_written && (verdict_ || final_);
+}
+
+/// After an attempt that failed, unless it was the last.
+bool Runner::begin_again() {
+  if (final_ || !verdict_->restarts) return false;
+  std::vector<pid_t> others = inherited_;
+  others.push_back(guardian_->pid());
+  end_orphans(Clock::now() + job_.kill_grace, others);
+  ++restarts_;
+  say(fmt::format("starting all ranks again after {}: restart {} of {}, {} left", verdict_->text, restarts_,
+                  job_.max_restarts, job_.max_restarts - restarts_));
+  store_.begin_attempt();
+  ranks_.clear();
+  culprit_ = nullptr;
+  ending_ = killed_ = said_done_ = false;
+  verdict_.reset();
+  exit_code_ = 0;
+  kill_at_.reset();
+  clear_at_.reset();
+  keyboard_ = Keyboard{job_.first_rank() == 0};
+  return true;
 }
 
 void Runner::turn() {
   std::vector<pollfd> waits{{signals_.fd(), POLLIN, 0},
-                            {have_verdict_ ? -1 : store_.verdict_fd(), POLLIN, 0},
+                            {verdict_ ? -1 : store_.verdict_fd(), POLLIN, 0},
                             {out_.empty() ? -1 : out_.fd(), POLLOUT, 0},
                             {err_.empty() ? -1 : err_.fd(), POLLOUT, 0},
                             keyboard_.wait()};
@@ -171,7 +196,9 @@ void Runner::turn() {
   if (waits[3].revents != 0) err_.flush();
   if (waits[0].revents != 0) on_signals();
   if (waits[1].revents != 0) on_verdict();
-  if (out_.broken() && !ending_) end_all(SIGTERM, 128 + SIGPIPE);  // as any program whose reader has left
+  if (out_.broken() && !final_) {  // as any program whose reader has left
+    end_all(SIGTERM, {128 + SIGPIPE, "nobody reads the output of its ranks", job_.node});
+  }
   notice_ends();
   settle();
   on_time();
@@ -190,10 +217,7 @@ void Runner::on_signals() {
       kill_all();  // asked twice
     } else {
       told_to_stop_ = true;
-      if (!ending_) {
-        store_.failed({128 + *number, fmt::format("its runner received {}", signal_name(*number)), job_.node});
-      }
-      end_all(*number, 128 + *number);
+      end_all(*number, {128 + *number, fmt::format("its runner received {}", signal_name(*number)), job_.node});
     }
   }
 }
@@ -208,12 +232,14 @@ void Runner::stop() {
 }
 
 void Runner::on_verdict() {
-  const std::optional<Verdict> verdict = store_.verdict();
-  if (!verdict) return;
-  have_verdict_ = true;
-  if (verdict->exit_code == 0 || ending_) return;
-  say(fmt::format("ending the ranks on {}: on node {} {}", host_name(), verdict->node, verdict->text));
-  end_all(SIGTERM, verdict->exit_code);
+  verdict_ = store_.verdict();
+  if (!verdict_ || verdict_->exit_code == 0) return;
+  if (ending_) {
+    final_ = final_ || !verdict_->restarts;  // another node knows better
+    return;
+  }
+  say(fmt::format("ending the ranks on {}: on node {} {}", host_name(), verdict_->node, verdict_->text));
+  end_all(SIGTERM, *verdict_);
 }
 
 void Runner::notice_ends() {
@@ -236,8 +262,7 @@ void Runner::report_failure(const Rank& rank) {
   const std::string text =
       fmt::format("rank {} (host {}, pid {}) {}", rank.number(), host_name(), rank.pid(), rank.how_it_ended());
   say(text + (rank.last_line().empty() ? "; it wrote nothing" : fmt::format("; its last line: {}", rank.last_line())));
-  store_.failed({rank.exit_code(), text, job_.node});
-  end_all(SIGTERM, rank.exit_code());
+  end_all(SIGTERM, {rank.exit_code(), text, job_.node, restarts_ < job_.max_restarts});
 }
 
 /// A rank is over when its process has ended and nobody holds its output open, or the grace for that has passed.
@@ -262,13 +287,16 @@ void Runner::settle() {
   }
 }
 
-void Runner::end_all(int signal, int exit_code) {
-  if (!ending_) {
-    ending_ = true;
-    exit_code_ = exit_code;
-    kill_at_ = Clock::now() + job_.kill_grace;
+/// Tells the other nodes, unless `verdict` came from there or is overtaken by an earlier one.
+void Runner::end_all(int signal, const Verdict& verdict) {
+  if (!ending_) kill_at_ = Clock::now() + job_.kill_grace;
+  if (!ending_ || (!final_ && !verdict.restarts)) {
+    exit_code_ = verdict.exit_code;
+    if (verdict.node == job_.node) store_.failed(verdict);
   }
-  timeout_at_.reset();
+  ending_ = true;
+  final_ = final_ || !verdict.restarts;
+  if (final_) timeout_at_.reset();
   report_at_.reset();
   for (const Rank& rank : ranks_) {
     rank.signal(signal);
@@ -292,8 +320,7 @@ void Runner::on_time() {
     const std::string text = fmt::format("the job did not end within {:g} s; still running: rank {}",
                                          static_cast<double>(job_.timeout.count()) / 1000, fmt::join(late, ", "));
     say(text + "; ending all ranks (--timeout)");
-    store_.failed({exit_job_timeout, text, job_.node});
-    end_all(SIGTERM, exit_job_timeout);
+    end_all(SIGTERM, {exit_job_timeout, text, job_.node});
   }
   if (kill_at_ && now >= *kill_at_) kill_all();
 }

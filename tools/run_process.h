@@ -50,6 +50,7 @@ class Guardian {
   ~Guardian();
   void watch(pid_t group);
   void forget(pid_t group);
+  pid_t pid() const { return pid_; }
 
  private:
   void tell(pid_t group);

@@ -21,10 +21,10 @@
 namespace tutti::tools {
 namespace {
 
-Descriptor open_log(const std::string& folder, int rank) {
+Descriptor open_log(const std::string& folder, int rank, bool again) {
   if (folder.empty()) return {};
   const std::string path = fmt::format("{}/rank-{}.log", folder, rank);
-  Descriptor log{::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)};
+  Descriptor log{::open(path.c_str(), O_WRONLY | O_CREAT | (again ? O_APPEND : O_TRUNC) | O_CLOEXEC, 0666)};
   if (!log) throw Error(ErrorCode::system, fmt::format("cannot write {}: {}", path, ::strerror(errno)));
   return log;
 }
@@ -85,7 +85,7 @@ Rank start_rank(const Job& job, const Meeting& meeting, int local_rank, Start wh
   }
   const bool labelled = job.label == Label::always || (job.label == Label::when_several && job.ranks() > 1);
   const bool lines = labelled || job.ranks() > 1;
-  Descriptor log = open_log(job.log_dir, number);
+  Descriptor log = open_log(job.log_dir, number, meeting.restart > 0);
   return Rank{number, start(what), labelled ? fmt::format("[{}] ", number) : "", lines, std::move(log), out, err};
 }
 

@@ -49,6 +49,7 @@ void refuse_hidden_loopback(const Endpoint& endpoint) {
 }  // namespace
 
 struct JobStore::Parts {
+  Endpoint asked;  // with port 0 where the kernel chooses
   std::unique_ptr<rendezvous::TcpStoreServer> server;
   Meeting meeting;
   std::unique_ptr<Agreement> agreement;  // several nodes only
@@ -63,10 +64,9 @@ void JobStore::await(const Job& job) {
 }
 
 JobStore::JobStore(const Job& job) : parts_(std::make_unique<Parts>()) {
-  Endpoint endpoint = endpoint_of(job);
+  Endpoint endpoint = parts_->asked = endpoint_of(job);
   if (job.node == 0) {
-    parts_->server = std::make_unique<rendezvous::TcpStoreServer>(endpoint);
-    endpoint.port = parts_->server->endpoint().port;
+    endpoint.port = serve();
     if (!parts_->server->is_on_loopback()) {
       fmt::print(stderr, "tutti: everybody who can reach {} can join this job; use a network you trust\n",
                  to_string(endpoint));
@@ -108,6 +108,23 @@ int JobStore::verdict_fd() const { return parts_->agreement ? parts_->agreement-
 
 std::optional<Verdict> JobStore::verdict() {
   return parts_->agreement ? parts_->agreement->verdict() : parts_->verdict;
+}
+
+void JobStore::begin_attempt() {
+  ++parts_->meeting.restart;
+  if (parts_->agreement) return parts_->agreement->begin_attempt();
+  parts_->verdict.reset();
+  eventfd_t count = 0;
+  ::eventfd_read(parts_->verdict_ready.get(), &count);
+  // With the store goes what the attempt before left in it.
+  parts_->meeting.endpoint.port = serve();
+  parts_->meeting.rendezvous = "store://" + to_string(parts_->meeting.endpoint);
+}
+
+std::uint16_t JobStore::serve() {
+  parts_->server.reset();
+  parts_->server = std::make_unique<rendezvous::TcpStoreServer>(parts_->asked);
+  return parts_->server->endpoint().port;
 }
 
 void JobStore::leave() {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 
@@ -22,14 +23,18 @@ class JobStore {
 
   const Meeting& meeting() const;
 
-  // See Agreement; on one node this node's word is the verdict.
+  // See Agreement; on one node this node's word is the verdict, and each attempt has a store of its own.
   void all_well_here();
   void failed(const Verdict& verdict);
   int verdict_fd() const;
   std::optional<Verdict> verdict();
+  void begin_attempt();
   void leave();
 
  private:
+  /// The port of a new server.
+  std::uint16_t serve();
+
   struct Parts;
   std::unique_ptr<Parts> parts_;
 };
