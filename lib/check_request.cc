@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <numeric>
 #include <string>
 
@@ -19,6 +20,7 @@ class Checker {
   Checker(const Request& request, const Group& group) : request_(request), group_(group) {}
 
   void run() const {
+    if (request_.timeout.count() < 0) refuse(fmt::format("a timeout of {} ms is negative", request_.timeout.count()));
     if (request_.collective == Collective::barrier) return;
     if (is_rooted(request_.collective) && (request_.root < 0 || request_.root >= group_.size()))
       refuse(fmt::format("root {} is not a rank of this communicator; valid are 0 to {}", request_.root,
@@ -48,6 +50,10 @@ class Checker {
     const bool exchange = request_.collective == Collective::all_to_all;
     require_size(request_.counts, exchange ? "send_counts" : "counts");
     if (exchange) require_size(request_.recv_counts, "recv_counts");
+    const std::size_t most = std::numeric_limits<std::size_t>::max() / size_of(request_.input.type) / ranks();
+    for (const auto counts : {request_.counts, request_.recv_counts})
+      for (const std::size_t count : counts)
+        if (count > most) refuse(fmt::format("a count of {} elements is more than any memory holds", count));
   }
 
   void require(const char* side, std::size_t found, std::size_t wanted, const char* because) const {

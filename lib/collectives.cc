@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "lib/context.h"
 #include "lib/group.h"
+#include "lib/watch/letter.h"
 
 namespace tutti::detail {
 
@@ -57,7 +59,7 @@ Fifo<Collectives::Turn>& Collectives::turns(const algorithms::Lane& lane) {
   return lane.direction == Direction::out ? out_[peer].turns : in_[peer].turns;
 }
 
-void Collectives::start(Operation& operation) noexcept {
+bool Collectives::start(Operation& operation) noexcept {
   if (free_slots_.empty()) {
     free_slots_.push_back(static_cast<std::uint32_t>(running_.size()));
     running_.push_back(nullptr);
@@ -65,7 +67,12 @@ void Collectives::start(Operation& operation) noexcept {
   operation.slot = free_slots_.back();
   free_slots_.pop_back();
   running_[operation.slot] = &operation;
-  if (group_.failing()) return operation.fail(*group_.failure());
+  started_ = operation.number();
+  recent_[started_ % remembered] = {started_, operation.frame(), &operation.prepared()};
+  if (group_.failing()) {
+    operation.fail(*group_.failure());
+    return false;
+  }
 
   const auto& lanes = operation.plan().lanes;
   for (std::uint32_t lane = 0; lane < lanes.size(); ++lane) {
@@ -73,6 +80,7 @@ void Collectives::start(Operation& operation) noexcept {
     queue.push({&operation, lane});
     if (queue.size() == 1) operation.lane_granted(lane);
   }
+  return true;
 }
 
 void Collectives::lane_done(Operation& operation, std::uint32_t lane) noexcept {
@@ -82,6 +90,7 @@ void Collectives::lane_done(Operation& operation, std::uint32_t lane) noexcept {
 }
 
 void Collectives::ended(Operation& operation) noexcept {
+  finished_ = std::max(finished_, operation.number());
   running_[operation.slot] = nullptr;
   free_slots_.push_back(operation.slot);
 }
@@ -96,7 +105,9 @@ bool Collectives::send(Operation& operation, std::uint32_t step, int peer, std::
   if (checksum_) frame.checksum = checksum_of(bytes);
   if (operation.injector()) [[unlikely]]
     bytes = operation.injector()->tampered(operation, step, bytes);
-  return lane.link->send(frame, bytes, transport::Token{operation.slot} << 32 | step);
+  const bool sent = lane.link->send(frame, bytes, transport::Token{operation.slot} << 32 | step);
+  lane.unsent += sent ? 0 : 1;
+  return sent;
 }
 
 void Collectives::post(Operation& operation, std::uint32_t step, int peer, std::span<std::byte> bytes) noexcept {
@@ -108,6 +119,8 @@ void Collectives::post(Operation& operation, std::uint32_t step, int peer, std::
 Collectives::InLane& Collectives::in_lane(const Link& link) {
   return in_[static_cast<std::size_t>(group_.group_rank(link.peer()))];
 }
+
+bool Collectives::knows(int rank) const noexcept { return group_.group_rank(rank) >= 0; }
 
 Acceptance Collectives::arrived(Link& from, const Frame& frame) noexcept {
   InLane& lane = in_lane(from);
@@ -142,17 +155,19 @@ void Collectives::received(Link& from) noexcept {
   if (done.arriving.broken())
     return group_.fail(
         done.arriving.complaint(group_, group_.group_rank(from.peer()), done.bytes.size(), done.operation->number()));
+  done.operation->count_received(done.bytes.size());
   done.operation->complete(done.step);
 }
 
-void Collectives::sent(Link&, transport::Token token) noexcept {
+void Collectives::sent(Link& to, transport::Token token) noexcept {
   if (group_.failing()) return;
+  --out_[static_cast<std::size_t>(group_.group_rank(to.peer()))].unsent;
   running_[token >> 32]->complete(static_cast<std::uint32_t>(token));
 }
 
 // ---- Failure ---------------------------------------------------------------------------------------------------
 
-void Collectives::failed(Link& link, const Error& reason) noexcept { group_.fail(group_.explain(link, reason)); }
+void Collectives::failed(Link& link, const Error& reason) noexcept { group_.link_failed(link, reason); }
 
 Error Collectives::mismatch(int peer, const Frame& theirs, const Posted& expected) const {
   const Frame& ours = expected.operation->frame();
@@ -172,25 +187,48 @@ void Collectives::fail_all(const Error& reason) noexcept {
     if (running_[slot]) running_[slot]->fail(reason);
 }
 
-int Collectives::first_awaited(const Operation& operation) const {
-  for (std::size_t peer = 0; peer < in_.size(); ++peer) {
-    auto& posted = const_cast<Fifo<Posted>&>(in_[peer].posted);
-    for (std::size_t i = 0; i < posted.size(); ++i)
-      if (posted[i].operation == &operation) return static_cast<int>(peer);
+void Collectives::testify(std::uint64_t number, Status& status) const {
+  status.started = started_;
+  status.finished = finished_;
+  const Recent& recent = recent_[number % remembered];
+  if (recent.number == number) status.call = fmt::format("{} with {}", describe(recent.frame), recent.prepared->name);
+  for (const Operation* operation : running_) {
+    if (!operation || operation->number() != number) continue;
+    status.doing = operation->call_text();
+    status.steps = static_cast<std::uint32_t>(operation->plan().steps.size());
+    status.steps_done = status.steps - operation->remaining();
+    for (std::size_t peer = 0; peer < in_.size(); ++peer)
+      if (is_awaited(peer, *operation)) status.awaited.push_back(group_.global_rank(static_cast<int>(peer)));
   }
+}
+
+std::string Collectives::busy_with() const {
+  const Operation* oldest = nullptr;
+  for (const Operation* operation : running_)
+    if (operation && (!oldest || operation->number() < oldest->number())) oldest = operation;
+  return oldest ? oldest->call_text() : "";
+}
+
+bool Collectives::is_awaited(std::size_t peer, const Operation& operation) const {
+  const Fifo<Posted>& posted = in_[peer].posted;
+  for (std::size_t i = 0; i < posted.size(); ++i)
+    if (posted[i].operation == &operation) return true;
+  if (out_[peer].unsent == 0) return false;
+  return std::ranges::any_of(operation.plan().lanes, [peer](const algorithms::Lane& lane) {
+    return lane.direction == Direction::out && std::cmp_equal(lane.peer, peer);
+  });
+}
+
+int Collectives::first_awaited(const Operation& operation) const {
+  for (std::size_t peer = 0; peer < in_.size(); ++peer)
+    if (is_awaited(peer, operation)) return static_cast<int>(peer);
   return -1;
 }
 
 std::string Collectives::awaited(const Operation& operation) const {
   std::string names;
-  for (std::size_t peer = 0; peer < in_.size(); ++peer) {
-    auto& posted = const_cast<Fifo<Posted>&>(in_[peer].posted);
-    for (std::size_t i = 0; i < posted.size(); ++i) {
-      if (posted[i].operation != &operation) continue;
-      names += (names.empty() ? "" : ", ") + group_.name_of(static_cast<int>(peer));
-      break;
-    }
-  }
+  for (std::size_t peer = 0; peer < in_.size(); ++peer)
+    if (is_awaited(peer, operation)) names += (names.empty() ? "" : ", ") + group_.name_of(static_cast<int>(peer));
   return names;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -14,6 +15,7 @@
 namespace tutti::detail {
 
 class Group;
+struct Status;
 
 /// The collectives of one communicator on their way: which operation may use which link when, and which arriving
 /// message belongs to which step.
@@ -28,11 +30,12 @@ class Collectives final : public ChannelUser {
   Planner& planner() { return planner_; }
   /// A checked call, numbered and bound to memory, ready for Engine::submit().
   Operation& make(const Request& request);
-  /// Numbers are given out in the order of calls; for error messages.
-  std::uint64_t last_number() const { return last_number_; }
+  /// Of the last operation that has begun; for error messages.
+  std::uint64_t last_number() const { return started_; }
 
   // ---- Owner of the engine ----
-  void start(Operation& operation) noexcept;
+  /// False: it has ended, with the failure of the group.
+  bool start(Operation& operation) noexcept;
   /// The link is next to carry this lane's messages: they may be issued, in order.
   void lane_done(Operation& operation, std::uint32_t lane) noexcept;
   bool send(Operation& operation, std::uint32_t step, int peer, std::span<const std::byte> bytes) noexcept;
@@ -40,7 +43,11 @@ class Collectives final : public ChannelUser {
   void ended(Operation& operation) noexcept;
   bool busy() const { return free_slots_.size() < running_.size(); }
   void fail_all(const Error& reason) noexcept;
-  /// "rank 2 (host a), rank 5 (host b)": those whose messages the operation waits for.
+  /// What this rank can say about operation `number`.
+  void testify(std::uint64_t number, Status& status) const;
+  /// The oldest running operation in words; empty: none runs.
+  std::string busy_with() const;
+  /// "rank 2 (host a), rank 5 (host b)": those whose messages the operation waits for, or who do not take its own.
   std::string awaited(const Operation& operation) const;
   int first_awaited(const Operation& operation) const;
 
@@ -59,6 +66,7 @@ class Collectives final : public ChannelUser {
   struct OutLane {
     transport::Link* link = nullptr;
     Fifo<Turn> turns;
+    int unsent = 0;  // messages that the link has not taken yet
   };
   struct InLane {
     transport::Link* link = nullptr;
@@ -66,6 +74,7 @@ class Collectives final : public ChannelUser {
     Fifo<Posted> posted;
   };
 
+  bool knows(int rank) const noexcept override;
   transport::Acceptance arrived(transport::Link& from, const transport::Frame& frame) noexcept override;
   void view(transport::Link& from, std::span<const std::byte> piece) noexcept override;
   void received(transport::Link& from) noexcept override;
@@ -73,6 +82,7 @@ class Collectives final : public ChannelUser {
   void failed(transport::Link& link, const Error& reason) noexcept override;
   Fifo<Turn>& turns(const algorithms::Lane& lane);
   InLane& in_lane(const transport::Link& link);
+  bool is_awaited(std::size_t peer, const Operation& operation) const;
   Error mismatch(int peer, const transport::Frame& theirs, const Posted& expected) const;
 
   Group& group_;
@@ -85,6 +95,17 @@ class Collectives final : public ChannelUser {
   std::vector<Operation*> running_;  // by slot; null: free
   std::vector<std::uint32_t> free_slots_;
   std::uint64_t last_number_ = 0;
+
+  /// Calls that have begun, so that a rank that is ahead can still say what it called.
+  struct Recent {
+    std::uint64_t number = 0;
+    transport::Frame frame;
+    const Prepared* prepared = nullptr;
+  };
+  static constexpr std::size_t remembered = 64;
+  std::array<Recent, remembered> recent_;
+  std::uint64_t started_ = 0;
+  std::uint64_t finished_ = 0;
 };
 
 }  // namespace tutti::detail

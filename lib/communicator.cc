@@ -37,6 +37,7 @@ Pending& make_message(Group& group, Message::Kind kind, Buffer data, int peer, c
                        receive ? " and any_source" : ""));
   if ((options.tag < 0 || options.tag > highest_tag) && !(receive && options.tag == any_tag))
     refuse(fmt::format("tag {} is not in 0 to {}{}", options.tag, highest_tag, receive ? " nor any_tag" : ""));
+  if (options.timeout.count() < 0) refuse(fmt::format("a timeout of {} ms is negative", options.timeout.count()));
   const std::span bytes{static_cast<std::byte*>(data.data), data.count * size_of(data.type)};
   return group.messages().make(kind, bytes, data.type, peer, options.tag, options.timeout);
 }
@@ -86,6 +87,7 @@ int Communicator::local_rank() const { return state_->group.context().local_rank
 int Communicator::local_size() const { return state_->group.context().local_size; }
 
 Work Communicator::start_collective(const detail::Request& request) {
+  state_->group.context().engine->get_helper();
   return detail::start(state_->group, detail::make_collective(state_->group, request));
 }
 
@@ -94,6 +96,7 @@ void Communicator::run_collective(const detail::Request& request) {
 }
 
 Work Communicator::start_send(detail::ConstBuffer data, int to, const MessageOptions& options) {
+  state_->group.context().engine->get_helper();
   return detail::start(state_->group,
                        detail::make_message(state_->group, Message::Kind::send, detail::writable(data), to, options));
 }
@@ -105,6 +108,7 @@ void Communicator::run_send(detail::ConstBuffer data, int to, const MessageOptio
 }
 
 Work Communicator::start_recv(detail::Buffer data, int from, const MessageOptions& options) {
+  state_->group.context().engine->get_helper();
   return detail::start(state_->group, detail::make_message(state_->group, Message::Kind::receive, data, from, options));
 }
 
@@ -134,7 +138,7 @@ Communicator Communicator::subgroup(std::span<const int> ranks) {
     refuse("this rank is not in the list; only the members of a sub-group call subgroup()");
   const std::uint32_t turn = state_->subgroups_made[members]++;
   return Communicator{std::make_shared<detail::CommunicatorState>(
-      group.shared_context(), detail::subgroup_id(group.id(), members, turn), std::move(members))};
+      group.shared_context(), detail::subgroup_id(group.id(), members, turn), std::move(members), group.id())};
 }
 
 Communicator Communicator::split(int colour, int key) {
@@ -151,6 +155,26 @@ Communicator Communicator::split(int colour, int key) {
     return all[2 * static_cast<std::size_t>(a) + 1] < all[2 * static_cast<std::size_t>(b) + 1];
   });
   return subgroup(ranks);
+}
+
+void Communicator::abort(std::string_view reason) {
+  detail::Group& group = state_->group;
+  const auto limit = detail::Clock::now() + std::chrono::milliseconds{900};
+  group.context().engine->exclusively([&] { group.abort(reason); }, limit);
+}
+
+Communicator Communicator::shrink(std::chrono::milliseconds timeout) {
+  detail::Group& group = state_->group;
+  detail::Context& context = group.context();
+  if (!context.lookout->is_watched())
+    throw Error{ErrorCode::unsupported,
+                fmt::format("shrink on rank {} of {}: nobody watches the ranks of this communicator", rank(), size())};
+  detail::Report report;
+  context.engine->exclusively([&] { report = context.lookout->reunion_of(group); });
+  const auto limit = detail::deadline_after(timeout.count() > 0 ? timeout : context.timeout);
+  detail::Reunion reunion = context.lookout->watch().reunite(report, limit);
+  return Communicator{
+      std::make_shared<detail::CommunicatorState>(group.shared_context(), reunion.group, std::move(reunion.members))};
 }
 
 std::string Communicator::chosen_algorithm(Collective collective, std::size_t bytes) const {

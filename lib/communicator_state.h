@@ -13,8 +13,9 @@ namespace tutti::detail {
 /// What a Communicator points to.
 class CommunicatorState {
  public:
-  CommunicatorState(std::shared_ptr<Context> context, std::uint64_t id, std::vector<int> members)
-      : group(std::move(context), id, std::move(members)) {}
+  CommunicatorState(std::shared_ptr<Context> context, std::uint64_t id, std::vector<int> members,
+                    std::uint64_t parent = 0)
+      : group(std::move(context), id, std::move(members), parent) {}
 
   Group group;
   std::map<std::vector<int>, std::uint32_t> subgroups_made;  ///< how often this list was asked for

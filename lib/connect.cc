@@ -31,17 +31,33 @@ constexpr milliseconds default_timeout{300'000};
 
 [[noreturn]] void refuse(const std::string& why) { throw Error{ErrorCode::invalid_argument, "connect: " + why}; }
 
+milliseconds to_milliseconds(const std::string& text, const char* variable) {
+  char* end = nullptr;
+  const double seconds = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end != '\0' || !(seconds > 0) || seconds > 1e9)
+    refuse(fmt::format("{}={} is not a positive number of seconds", variable, text));
+  return milliseconds{std::max<long long>(1, std::llround(seconds * 1000))};
+}
+
 /// The option if given, else TUTTI_TIMEOUT, else five minutes.
 milliseconds choose_timeout(milliseconds option) {
   if (option.count() < 0) refuse(fmt::format("a timeout of {} ms is negative", option.count()));
   if (option.count() > 0) return option;
   const auto text = variable("TUTTI_TIMEOUT");
-  if (!text) return default_timeout;
-  char* end = nullptr;
-  const double seconds = std::strtod(text->c_str(), &end);
-  if (*end != '\0' || !(seconds > 0) || seconds > 1e9)
-    refuse(fmt::format("TUTTI_TIMEOUT={} is not a positive number of seconds", *text));
-  return milliseconds{std::max<long long>(1, std::llround(seconds * 1000))};
+  return text ? to_milliseconds(*text, "TUTTI_TIMEOUT") : default_timeout;
+}
+
+/// The option if given, else TUTTI_LOST_AFTER, else ten seconds.
+milliseconds choose_lost_after(milliseconds option) {
+  if (option.count() == 0)
+    if (const auto text = variable("TUTTI_LOST_AFTER")) option = to_milliseconds(*text, "TUTTI_LOST_AFTER");
+  if (option.count() == 0) return milliseconds{10'000};
+  if (option < milliseconds{1000})
+    refuse(
+        fmt::format("{} ms of silence are too few to give up a rank: its process may just not have had a core; "
+                    "give a second or more (TUTTI_LOST_AFTER, ConnectOptions::lost_after)",
+                    option.count()));
+  return option;
 }
 
 /// "shm,tcp", "tcp", "^shm": which transports may be used.
@@ -114,12 +130,13 @@ Communicator connect(const ConnectOptions& options) try {
 
   detail::JoinOptions join;
   choose_transports(options.transport, join);
+  join.lost_after = choose_lost_after(options.lost_after);
   join.rank = launch.rank;
   join.size = launch.size;
   join.spins = choose_spins();
   join.congestion = variable("TUTTI_CONGESTION").value_or("");
   const milliseconds setup_timeout = choose_timeout(options.setup_timeout);
-  join.deadline = detail::Clock::now() + setup_timeout;
+  join.deadline = detail::deadline_after(setup_timeout);
   if (options.store || !launch.rendezvous.empty()) {
     auto store = options.store ? options.store : rendezvous::open_store(launch, setup_timeout);
     store->set_timeout(setup_timeout);

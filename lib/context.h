@@ -10,6 +10,7 @@
 #include "lib/compute/kernels.h"
 #include "lib/engine.h"
 #include "lib/inject.h"
+#include "lib/lookout.h"
 #include "lib/planner.h"
 #include "transport/transport.h"
 #include "tutti/options.h"
@@ -30,6 +31,7 @@ struct Context {
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
   ~Context() {
+    if (lookout) lookout->stop();
     if (engine) engine->stop();
   }
 
@@ -49,7 +51,9 @@ struct Context {
   std::unique_ptr<Injector> injector;  ///< null: no faults are played
   std::atomic<int> groups_made{0};     ///< the world is the first
   std::shared_ptr<Engine> engine;
-  Secret key;  ///< only this job's ranks know it, new for every connect(); connections prove it (transport/tcp/door.h)
+  /// What only this job's ranks know, new for every connect(); connections prove it (transport/tcp/door.h).
+  Secret key;
+  std::unique_ptr<Lookout> lookout;
 };
 
 }  // namespace tutti::detail

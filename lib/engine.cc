@@ -3,6 +3,8 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <string>
+#include <system_error>
 #include <utility>
 
 #include "lib/operation.h"
@@ -12,10 +14,9 @@ namespace {
 
 using std::chrono::microseconds;
 
-constexpr int passes_per_poll = 64;           // how often an idle driver looks at descriptors that are not hot
-constexpr int passes_per_clock = 64;          // and at the clock
+constexpr int passes_per_look = 64;           // how often an idle driver looks at the clock and at quiet descriptors
+constexpr int busy_passes_per_look = 256;     // and one that has something to do
 constexpr microseconds helper_interval{200};  // the helper takes over when nobody drove for this long
-constexpr int helper_patience = 100;          // intervals without asynchronous work before it goes to sleep
 
 void pause_briefly() noexcept {
 #if defined(__x86_64__) || defined(__i386__)
@@ -41,11 +42,21 @@ void Engine::add(std::unique_ptr<transport::Transport> transport) {
 
 // ---- Who drives ----------------------------------------------------------------------------------------------
 
+void Engine::get_helper() {
+  const std::lock_guard lock{mutex_};
+  if (helper_.joinable()) return;
+  try {
+    helper_ = std::thread{[this] { help(); }};
+  } catch (const std::system_error& error) {
+    throw Error{ErrorCode::system, std::string("cannot start the thread that asynchronous calls need: ") +
+                                       error.what() + "; raise `ulimit -u`, or use the calls that wait"};
+  }
+}
+
 void Engine::submit(Pending& pending) {
   pending.retain();
   if (pending.asynchronous) asynchronous_.fetch_add(1);
   std::unique_lock lock{mutex_};
-  if (pending.asynchronous && !helper_.joinable()) helper_ = std::thread{[this] { help(); }};
   if (owned_) {
     inbox_.push_back(&pending);
     inbox_full_.store(true, std::memory_order_release);
@@ -81,24 +92,45 @@ bool Engine::wait(Pending& pending, Clock::time_point until) {
   return true;
 }
 
-void Engine::exclusively(const std::function<void()>& task) {
+bool Engine::exclusively(const std::function<void()>& task, Clock::time_point until) {
   std::unique_lock lock{mutex_};
   if (!owned_) {
-    owned_ = true;
-    lock.unlock();
-    task();
-    lock.lock();
-    leave(lock);
-    return;
+    run_alone(lock, task);
+    return true;
   }
-  tasks_.push_back(&task);
+  const auto entry = std::make_shared<Task>(Task{task});
+  tasks_.push_back(entry);
   inbox_full_.store(true, std::memory_order_release);
   waiting_threads_.fetch_add(1);
   reactor_.interrupt();
-  const auto finished = [&] { return std::find(tasks_.begin(), tasks_.end(), &task) == tasks_.end(); };
-  // The owner runs its inbox between two passes and before it leaves, so this wait is as short as a pass.
-  changed_.wait(lock, finished);
+  // The owner runs its inbox between two passes and before it leaves, so this wait is as short as a pass, unless a
+  // user's function is on its stack.
+  const auto done = [&entry] { return entry->done; };
+  if (until == Clock::time_point::max()) {
+    changed_.wait(lock, done);
+  } else if (!changed_.wait_until(lock, until, done) && entry->begun) {
+    changed_.wait(lock, done);
+  }
+  if (!entry->done) std::erase(tasks_, entry);
   waiting_threads_.fetch_sub(1);
+  return entry->done;
+}
+
+void Engine::post(std::function<void()> task) {
+  std::unique_lock lock{mutex_};
+  if (!owned_) return run_alone(lock, task);
+  tasks_.push_back(std::make_shared<Task>(Task{std::move(task)}));
+  inbox_full_.store(true, std::memory_order_release);
+  reactor_.interrupt();
+}
+
+void Engine::run_alone(std::unique_lock<std::mutex>& lock, const std::function<void()>& task) {
+  owned_ = true;
+  lock.unlock();
+  task();
+  clean_up_failures();
+  lock.lock();
+  leave(lock);
 }
 
 void Engine::leave(std::unique_lock<std::mutex>& lock) noexcept {
@@ -109,7 +141,7 @@ void Engine::leave(std::unique_lock<std::mutex>& lock) noexcept {
   }
   owned_ = false;
   if (waiting_threads_.load() > 0) changed_.notify_all();
-  if (asynchronous_.load() > 0 && helper_idle_) helper_wanted_.notify_one();
+  if (asynchronous_.load() > 0) helper_wanted_.notify_one();
 }
 
 void Engine::drain_inbox() noexcept {
@@ -123,11 +155,14 @@ void Engine::drain_inbox() noexcept {
     lock.lock();
   }
   while (!tasks_.empty()) {
-    const std::function<void()>* task = tasks_.front();
+    const auto task = tasks_.front();
+    tasks_.pop_front();
+    task->begun = true;
     lock.unlock();
-    (*task)();
+    task->run();
+    clean_up_failures();
     lock.lock();
-    tasks_.erase(tasks_.begin());
+    task->done = true;
     changed_.notify_all();
   }
 }
@@ -135,23 +170,18 @@ void Engine::drain_inbox() noexcept {
 void Engine::help() {
   std::unique_lock lock{mutex_};
   while (!stopping_) {
-    helper_idle_ = true;
-    helper_wanted_.wait(lock, [this] { return stopping_ || asynchronous_.load() > 0; });
-    helper_idle_ = false;
-    std::uint64_t seen = passes_.load();
-    for (int quiet = 0; !stopping_ && quiet < helper_patience;) {
-      helper_wanted_.wait_for(lock, helper_interval);
-      quiet = asynchronous_.load() > 0 ? 0 : quiet + 1;
-      const bool nobody_drove = std::exchange(seen, passes_.load()) == passes_.load();
-      if (asynchronous_.load() == 0 || owned_ || waiting_threads_.load() > 0 || !nobody_drove) continue;
-      owned_ = true;
-      lock.unlock();
-      drive([this] { return asynchronous_.load() == 0 || waiting_threads_.load() > 0 || stopping_; },
-            Clock::time_point::max());
-      lock.lock();
-      leave(lock);
-      seen = passes_.load();
-    }
+    // While somebody owns the engine there is nothing to do: leave() calls.
+    helper_wanted_.wait(lock, [this] { return stopping_ || (asynchronous_.load() > 0 && !owned_); });
+    const std::uint64_t seen = passes_.load();
+    helper_wanted_.wait_for(lock, helper_interval, [this] { return stopping_; });
+    if (stopping_ || asynchronous_.load() == 0 || owned_ || waiting_threads_.load() > 0 || passes_.load() != seen)
+      continue;
+    owned_ = true;
+    lock.unlock();
+    drive([this] { return asynchronous_.load() == 0 || waiting_threads_.load() > 0 || stopping_; },
+          Clock::time_point::max());
+    lock.lock();
+    leave(lock);
   }
 }
 
@@ -173,6 +203,10 @@ void Engine::drive(Done&& done, Clock::time_point until) noexcept {
   for (int passes = 0; !done();) {
     if (inbox_full_.load(std::memory_order_acquire)) drain_inbox();
     const bool moved = progress();
+    if (++passes_since_look_ >= busy_passes_per_look) {
+      look();
+      if (Clock::now() >= until) return;
+    }
     if (finished_any_) {
       finished_any_ = false;
       if (waiting_threads_.load() > 0) {
@@ -184,7 +218,7 @@ void Engine::drive(Done&& done, Clock::time_point until) noexcept {
       passes = 0;
     } else if (!done()) {
       idle(++passes, until);
-      if (passes % passes_per_clock == 0 && Clock::now() >= until) return;
+      if (passes % passes_per_look == 0 && Clock::now() >= until) return;
       if (passes > patience_.spins + patience_.yields && Clock::now() >= until) return;
     }
   }
@@ -205,11 +239,15 @@ void Engine::run_ready() noexcept {
   }
 }
 
+/// What must not starve, however busy the links are.
+void Engine::look() noexcept {
+  passes_since_look_ = 0;
+  reactor_.poll();
+  expire_overdue();
+}
+
 void Engine::idle(int passes, Clock::time_point until) noexcept {
-  if (passes % passes_per_poll == 0) {
-    reactor_.poll();
-    expire_overdue();
-  }
+  if (passes % passes_per_look == 0) look();
   if (passes <= patience_.spins) {
     pause_briefly();
   } else if (passes <= patience_.spins + patience_.yields) {
@@ -235,11 +273,8 @@ Clock::time_point Engine::expire_overdue() noexcept {
   const auto now = Clock::now();
   auto next = Clock::time_point::max();
   for (std::size_t i = 0; i < live_.size(); ++i) {
-    if (live_[i]->deadline <= now) {
-      live_[i]->expire();
-    } else {
-      next = std::min(next, live_[i]->deadline);
-    }
+    if (live_[i]->deadline <= now) live_[i]->expire();  // may have put off its deadline
+    next = std::min(next, std::max(live_[i]->deadline, now));
   }
   return next;
 }
@@ -313,7 +348,7 @@ void Engine::abort_channel(transport::Channel channel, const Error& reason) noex
 ChannelUser* Engine::user_of(transport::Link& link) noexcept {
   if (link.context) return static_cast<ChannelUser*>(link.context);
   const auto found = users_.find(link.channel());
-  if (found == users_.end()) return nullptr;
+  if (found == users_.end() || !found->second->knows(link.peer())) return nullptr;
   link.context = found->second;
   return found->second;
 }

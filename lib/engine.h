@@ -3,6 +3,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -23,6 +24,8 @@ class Operation;
 /// Called on the thread that owns the engine.
 class ChannelUser {
  public:
+  /// Whether the rank (global) has any business on this channel.
+  virtual bool knows(int rank) const noexcept = 0;
   virtual transport::Acceptance arrived(transport::Link& from, const transport::Frame& frame) noexcept = 0;
   virtual void view(transport::Link& from, std::span<const std::byte> piece) noexcept = 0;
   virtual void received(transport::Link& from) noexcept = 0;
@@ -44,8 +47,8 @@ class Failable {
 
 /// How long an idle driver tries before it sleeps. More ranks than cores: hardly at all, since the peer needs the core.
 struct Patience {
-  int spins = 2000;  ///< passes with a pause instruction
-  int yields = 200;  ///< further passes with sched_yield
+  int spins;   ///< passes with a pause instruction
+  int yields;  ///< further passes with sched_yield
 };
 
 /// Runs every plan on every transport of one rank.
@@ -63,12 +66,17 @@ class Engine final : public transport::Sink {
   void add(std::unique_ptr<transport::Transport> transport);
   void set_patience(Patience patience) { patience_ = patience; }
 
+  /// Before the first asynchronous operation is submitted. Throws Error{system}.
+  void get_helper();
   /// Starts an operation and keeps a reference until it is finished.
   void submit(Pending& pending);
   /// Drives, or sleeps while somebody else drives, until `pending` is done. False: `until` came first.
   bool wait(Pending& pending, Clock::time_point until);
-  /// Runs `task` while no one else owns the engine.
-  void exclusively(const std::function<void()>& task);
+  /// Runs `task` while no one else owns the engine. False: its owner did not get to it until `until`, and it will not
+  /// run.
+  bool exclusively(const std::function<void()>& task, Clock::time_point until = Clock::time_point::max());
+  /// The same without waiting for it; it runs here, or on the owner's thread soon.
+  void post(std::function<void()> task);
   /// Joins the helper thread; nothing may be submitted afterwards.
   void stop() noexcept;
 
@@ -94,6 +102,12 @@ class Engine final : public transport::Sink {
     std::uint32_t step;
   };
 
+  struct Task {
+    std::function<void()> run;
+    bool begun = false;
+    bool done = false;
+  };
+
   transport::Acceptance arrived(transport::Link& from, const transport::Frame& frame) noexcept override;
   void view(transport::Link& from, std::span<const std::byte> piece) noexcept override;
   void received(transport::Link& from) noexcept override;
@@ -107,12 +121,14 @@ class Engine final : public transport::Sink {
   bool progress() noexcept;
   void run_ready() noexcept;
   void clean_up_failures() noexcept;
+  void look() noexcept;
   void idle(int passes, Clock::time_point until) noexcept;
   void sleep(Clock::time_point until) noexcept;
   Clock::time_point expire_overdue() noexcept;
   template <class Done>
   void drive(Done&& done, Clock::time_point until) noexcept;
   void leave(std::unique_lock<std::mutex>& lock) noexcept;
+  void run_alone(std::unique_lock<std::mutex>& lock, const std::function<void()>& task);
   void help();
 
   // Shared between threads, under mutex_ (the atomics are also peeked at without it).
@@ -122,12 +138,11 @@ class Engine final : public transport::Sink {
   bool owned_ = false;
   bool stopping_ = false;
   std::vector<Pending*> inbox_;
-  std::vector<const std::function<void()>*> tasks_;
+  std::deque<std::shared_ptr<Task>> tasks_;
   std::atomic<bool> inbox_full_{false};
   std::atomic<int> waiting_threads_{0};
   std::atomic<int> asynchronous_{0};      // operations nobody waits for
   std::atomic<std::uint64_t> passes_{0};  // lets the helper see that somebody drives
-  bool helper_idle_ = true;
   std::thread helper_;
 
   // The owner's.
@@ -140,6 +155,7 @@ class Engine final : public transport::Sink {
   Fifo<ReadyStep> ready_;
   Fifo<Failable*> failing_;
   bool finished_any_ = false;
+  int passes_since_look_ = 0;
 };
 
 }  // namespace tutti::detail

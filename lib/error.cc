@@ -1,5 +1,7 @@
 #include "tutti/error.h"
 
+#include <utility>
+
 namespace tutti {
 
 const char* name_of(ErrorCode code) {
@@ -30,5 +32,14 @@ Error::Error(ErrorCode code, const std::string& message, int rank, std::uint64_t
     : std::runtime_error(message), code_(code), rank_(rank), operation_(operation) {}
 
 Error::~Error() = default;
+
+const FailureDetails& Error::details() const {
+  static const FailureDetails none;
+  return details_ ? *details_ : none;
+}
+
+void Error::set_details(FailureDetails details) {
+  details_ = std::make_shared<const FailureDetails>(std::move(details));
+}
 
 }  // namespace tutti

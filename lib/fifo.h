@@ -13,6 +13,7 @@ class Fifo {
   bool empty() const { return size_ == 0; }
   std::size_t size() const { return size_; }
   T& front() { return ring_[head_]; }
+  const T& operator[](std::size_t i) const { return ring_[(head_ + i) & (ring_.size() - 1)]; }
   T& operator[](std::size_t i) { return ring_[(head_ + i) & (ring_.size() - 1)]; }
 
   void push(T value) {

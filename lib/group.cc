@@ -30,10 +30,11 @@ std::string slowest_transport(const Context& context, const std::vector<int>& me
 
 }  // namespace
 
-Group::Group(std::shared_ptr<Context> context, std::uint64_t id, std::vector<int> members)
+Group::Group(std::shared_ptr<Context> context, std::uint64_t id, std::vector<int> members, std::uint64_t parent)
     : context_(std::move(context)),
       id_(id),
       index_(context_->groups_made.fetch_add(1)),
+      parent_(parent),
       members_(std::move(members)),
       group_rank_(static_cast<std::size_t>(context_->size), -1) {
   for (std::size_t i = 0; i < members_.size(); ++i)
@@ -51,6 +52,7 @@ Group::Group(std::shared_ptr<Context> context, std::uint64_t id, std::vector<int
   context_->engine->exclusively([this] {
     context_->engine->attach(collective_channel(id_), *collectives_);
     context_->engine->attach(message_channel(id_), *messages_);
+    context_->lookout->attach(*this);
   });
 }
 
@@ -60,13 +62,14 @@ Group::~Group() {
   context_->engine->exclusively([this] {
     const bool pending = collectives_->busy() || messages_->busy();
     const Error left{ErrorCode::aborted, fmt::format("{} destroyed its communicator with work pending", name_of(rank_)),
-                     rank_, 1};
+                     rank_, collectives_->last_number()};
     if (pending) fail(left);
     const Error* reason = failure_ ? &*failure_ : nullptr;
     if (pending) fail_now();
     for (const auto channel : {collective_channel(id_), message_channel(id_)})
       context_->engine->detach(channel, reason, Clock::now() + flush);
     context_->engine->forget(*this);
+    context_->lookout->detach(*this);
   });
 }
 
@@ -80,12 +83,44 @@ transport::Link& Group::open(int rank, transport::Channel channel) {
   return context_->peers[static_cast<std::size_t>(global)].transport->open(global, channel);
 }
 
-void Group::fail(const Error& reason) noexcept {
+void Group::fail(const Error& reason, Origin origin) noexcept {
   if (failure_) return;  // the first failure is the cause, the rest are its echoes
   failure_.emplace(reason);
   if (reason.code() != ErrorCode::aborted || reason.rank() != rank_)
     write_error_file(reason);  // others', or found here
+  if (reason.rank() >= 0 && reason.rank() < size()) {
+    const Peer& culprit = context_->peers[static_cast<std::size_t>(global_rank(reason.rank()))];
+    FailureDetails details = reason.details();
+    details.host = culprit.host;
+    details.process = culprit.process;
+    failure_->set_details(std::move(details));
+  }
   context_->engine->fail_soon(*this);
+  context_->lookout->spread(*this, *failure_, origin);
+}
+
+void Group::link_failed(const transport::Link& link, const Error& reason) noexcept {
+  const Error explained = explain(link, reason);
+  const bool certain = explained.details().reported || explained.code() != ErrorCode::peer_lost;
+  if (failure_ || accused_) return;
+  if (certain || !context_->lookout->is_watched()) return fail(explained);
+  accused_ = true;
+  context_->lookout->accuse(*this, explained);
+}
+
+/// Who should have found out why the deadline passed but did not answer is the most likely reason himself.
+void Group::give_up(const std::string& text, int peer, std::uint64_t operation) noexcept {
+  const int centre = context_->lookout->is_watched() ? group_rank(context_->lookout->watch().centre()) : rank_;
+  if (centre < 0 || centre == rank_) return fail(Error{ErrorCode::timeout, text, peer, operation});
+  fail(Error{ErrorCode::timeout,
+             fmt::format("{}; {} does not answer: its process is stopped or starved, or its host or network is down",
+                         text, name_of(centre)),
+             centre, operation});
+}
+
+void Group::abort(std::string_view reason) noexcept {
+  fail(Error{ErrorCode::aborted, fmt::format("{} aborted the communicator: {}", name_of(rank_), reason), rank_,
+             collectives_->last_number()});
 }
 
 void Group::fail_now() noexcept {
@@ -95,13 +130,31 @@ void Group::fail_now() noexcept {
   messages_->fail_all(*failure_);
 }
 
+Error Group::translate(const Verdict& verdict) const {
+  const int culprit = verdict.culprit >= 0 && verdict.culprit < context_->size ? group_rank(verdict.culprit) : -1;
+  return Error{verdict.code, verdict.text, culprit, verdict.operation};
+}
+
+Error Group::inherited(const Group& parent) const {
+  const Error& reason = *parent.failure();
+  const int culprit =
+      reason.rank() >= 0 && reason.rank() < parent.size() ? group_rank(parent.global_rank(reason.rank())) : -1;
+  return Error{reason.code(), fmt::format("the communicator it was made from has failed: {}", reason.what()), culprit,
+               reason.operation()};
+}
+
+std::string Group::busy_with() const {
+  std::string words = collectives_->busy_with();
+  return words.empty() ? messages_->busy_with() : words;
+}
+
 Error Group::explain(const transport::Link& link, const Error& reason) const {
   const int peer = group_rank(link.peer());
-  if (reason.operation() > 0)  // an abort frame: the peer tells us the cause, in group ranks
-    return Error{reason.code(), fmt::format("{} reported: {}", name_of(peer), reason.what()), reason.rank(),
-                 reason.operation()};
-  return Error{reason.code(), fmt::format("lost {}: {}", name_of(peer), reason.what()), peer,
-               std::max<std::uint64_t>(1, collectives_->last_number())};
+  if (reason.details().reported) return reason;  // the peer's words are the cause, in group ranks
+  const bool ours = reason.code() == ErrorCode::system;
+  return Error{reason.code(),
+               ours ? std::string(reason.what()) : fmt::format("lost {}: {}", name_of(peer), reason.what()),
+               ours ? rank_ : peer, collectives_->last_number()};
 }
 
 }  // namespace tutti::detail

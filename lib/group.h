@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/engine.h"
@@ -14,14 +15,19 @@ namespace tutti::detail {
 struct Context;
 class Collectives;
 class Messages;
+struct Verdict;
 
 /// The ranks of one communicator, and what they share: names, the first failure, the two lanes.
 ///
 /// Group ranks are used everywhere above the transports; links know global ranks.
 class Group final : public Failable {
  public:
-  /// Made on every member with the same `id` and `members` (global ranks in group order).
-  Group(std::shared_ptr<Context> context, std::uint64_t id, std::vector<int> members);
+  /// Who found a failure: those who did tell the others.
+  enum class Origin { here, elsewhere };
+
+  /// Made on every member with the same `id` and `members` (global ranks in group order). `parent`: the id of the group
+  /// it was made from, whose failure is its own; 0: none.
+  Group(std::shared_ptr<Context> context, std::uint64_t id, std::vector<int> members, std::uint64_t parent = 0);
   ~Group();
 
   int rank() const { return rank_; }
@@ -29,6 +35,8 @@ class Group final : public Failable {
   std::uint64_t id() const { return id_; }
   /// 0: the world, k: the k-th sub-group that this rank has made.
   int index() const { return index_; }
+  std::uint64_t parent() const { return parent_; }
+  const std::vector<int>& members() const { return members_; }
   int global_rank(int rank) const { return members_[static_cast<std::size_t>(rank)]; }
   /// -1 for a rank that is not a member.
   int group_rank(int global_rank) const { return group_rank_[static_cast<std::size_t>(global_rank)]; }
@@ -44,21 +52,35 @@ class Group final : public Failable {
   transport::Link& open(int rank, transport::Channel channel);
 
   /// Remembers the first failure; every pending and later operation ends with it. Owner of the engine only.
-  void fail(const Error& reason) noexcept;
+  void fail(const Error& reason, Origin origin = Origin::here) noexcept;
   bool failing() const { return failure_.has_value(); }
   const std::optional<Error>& failure() const { return failure_; }
   void fail_now() noexcept override;
+  /// A link broke. Where somebody watches, the failure is what he makes of it.
+  void link_failed(const transport::Link& link, const Error& reason) noexcept;
+  /// A deadline has passed, and no verdict has come: `text` says what is known here, `peer` whom this rank waits for.
+  void give_up(const std::string& text, int peer, std::uint64_t operation) noexcept;
+  /// The user's wish.
+  void abort(std::string_view reason) noexcept;
   /// What a link's failure means in this group's words.
   Error explain(const transport::Link& link, const Error& reason) const;
+  /// A verdict from elsewhere in this group's ranks.
+  Error translate(const Verdict& verdict) const;
+  /// What the failure of the group that this one was made from means here.
+  Error inherited(const Group& parent) const;
+  /// What this rank waits in here, in words; empty: nothing.
+  std::string busy_with() const;
 
  private:
   std::shared_ptr<Context> context_;
   std::uint64_t id_;
   int index_;
+  std::uint64_t parent_;
   std::vector<int> members_;
   std::vector<int> group_rank_;
   int rank_ = -1;
   std::optional<Error> failure_;
+  bool accused_ = false;  // a peer, whose link broke; the verdict is awaited
   std::unique_ptr<Collectives> collectives_;
   std::unique_ptr<Messages> messages_;
 };

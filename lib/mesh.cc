@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <map>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -32,11 +33,15 @@ struct Card {
   std::string shm;  ///< address, empty: none
   std::string tcp;
   std::string domain;
+  std::string watch = {};  ///< address, empty: none
+  std::string allowed = allowed_cores();
 
-  std::string encode() const { return fmt::format("{}\n{}\n{}\n{}\n{}\n{}", host, process, cores, shm, tcp, domain); }
+  std::string encode() const {
+    return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", host, process, cores, shm, tcp, domain, watch, allowed);
+  }
 
   static Card decode(const std::string& text, int rank) {
-    std::array<std::string, 6> fields;
+    std::array<std::string, 8> fields;
     std::size_t begin = 0;
     for (std::string& field : fields) {
       const std::size_t end = std::min(text.find('\n', begin), text.size());
@@ -50,7 +55,7 @@ struct Card {
                               "shares this store under the same job name",
                               rank, text.size()),
                   rank};
-    return {fields[0], fields[1], cores, fields[3], fields[4], fields[5]};
+    return {fields[0], fields[1], cores, fields[3], fields[4], fields[5], fields[6], fields[7]};
   }
 };
 
@@ -64,7 +69,12 @@ constexpr Patience shared_core{.spins = 0, .yields = 200};
 std::string job_token(const JoinOptions& options) {
   if (!options.store) return std::string(16, '\0');
   constexpr const char* key = "token";
-  if (options.rank != 0) return options.store->get(key);
+  if (options.rank != 0) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(options.deadline - Clock::now());
+    const std::string name{key};
+    options.store->wait_for({&name, 1}, std::max(left, std::chrono::milliseconds{1}));
+    return options.store->get(key);
+  }
   std::string token(16, '\0');
   if (getentropy(token.data(), token.size()) != 0)
     throw Error{ErrorCode::system,
@@ -89,6 +99,21 @@ std::vector<std::vector<int>> hosts_of(const std::vector<Card>& cards) {
     }
   }
   return hosts;
+}
+
+/// How many cores these ranks have together: each may be bound to one of its own, or all share a quota.
+int cores_of(const std::vector<int>& ranks, const std::vector<Card>& cards) {
+  std::string all;
+  int quota = 0;
+  for (const int rank : ranks) {
+    const Card& card = cards[static_cast<std::size_t>(rank)];
+    if (all.size() < card.allowed.size()) all.resize(card.allowed.size(), '0');
+    for (std::size_t core = 0; core < card.allowed.size(); ++core)
+      if (card.allowed[core] == '1') all[core] = '1';
+    if (card.cores < std::ranges::count(card.allowed, '1')) quota = std::max(quota, card.cores);
+  }
+  const int allowed = std::max(1, static_cast<int>(std::ranges::count(all, '1')));
+  return quota > 0 ? std::min(quota, allowed) : allowed;
 }
 
 const std::vector<int>& host_of(const std::vector<std::vector<int>>& hosts, int rank) {
@@ -124,6 +149,30 @@ void fill_peers(Context& context, const std::vector<Card>& cards) {
   }
 }
 
+std::vector<std::string> names_of(const Context& context) {
+  std::vector<std::string> names;
+  for (std::size_t rank = 0; rank < context.peers.size(); ++rank)
+    names.push_back(fmt::format("rank {} (host {}, {})", rank, context.peers[rank].host, context.peers[rank].process));
+  return names;
+}
+
+void set_lookout(Context& context) {
+  context.lookout = std::make_unique<Lookout>(context.rank, names_of(context), context.engine);
+}
+
+/// Everybody has published an address, or nobody watches.
+void begin_watch(Context& context, std::unique_ptr<Watch> watch, const std::vector<Card>& cards,
+                 const JoinOptions& options) {
+  std::vector<Watched> ranks;
+  const std::vector<std::string> names = names_of(context);
+  for (std::size_t rank = 0; rank < cards.size(); ++rank) {
+    if (cards[rank].watch.empty()) return;
+    ranks.push_back({cards[rank].watch, names[rank]});
+  }
+  watch->begin(std::move(ranks), {.beat = options.lost_after / 10, .lost = options.lost_after}, *context.lookout);
+  context.lookout->set_watch(std::move(watch));
+}
+
 /// All ranks in one process: one transport, nothing to probe.
 void join_threads(Context& context, const JoinOptions& options) {
   auto transport =
@@ -144,9 +193,12 @@ void join_threads(Context& context, const JoinOptions& options) {
   }
   context.local_rank = options.rank;
   context.local_size = options.size;
-  context.oversubscribed = options.size > mine.cores;
+  std::vector<int> everyone(cards.size());
+  std::iota(everyone.begin(), everyone.end(), 0);
+  context.oversubscribed = options.size > cores_of(everyone, cards);
   transport->set_peers(addresses);
   context.engine->add(std::move(transport));
+  set_lookout(context);
 }
 
 /// Decides per peer: shared memory within this host if it works, else TCP.
@@ -178,6 +230,16 @@ void choose_transports(Context& context, const std::vector<Card>& cards, const s
   if (tcp) tcp->set_peers(tcp_addresses);
 }
 
+/// Who shares this rank's host, and whether ranks outnumber cores anywhere.
+std::vector<int> settle(Context& context, const std::vector<Card>& cards) {
+  const auto hosts = hosts_of(cards);
+  const auto& local = host_of(hosts, context.rank);
+  context.local_size = static_cast<int>(local.size());
+  context.local_rank = static_cast<int>(std::find(local.begin(), local.end(), context.rank) - local.begin());
+  for (const auto& ranks : hosts) context.oversubscribed |= static_cast<int>(ranks.size()) > cores_of(ranks, cards);
+  return local;
+}
+
 }  // namespace
 
 void join_mesh(Context& context, const JoinOptions& options) {
@@ -187,6 +249,7 @@ void join_mesh(Context& context, const JoinOptions& options) {
   context.engine = std::make_shared<Engine>(own_core);
   if (options.size == 1 && !options.store) {
     fill_peers(context, {{host_name(), fmt::format("pid {}", getpid()), 1, "", "", ""}});
+    set_lookout(context);
     return;
   }
   rendezvous::join(*options.store, options.rank, options.size, options.deadline);
@@ -204,13 +267,15 @@ void join_mesh(Context& context, const JoinOptions& options) {
                                                                                   .congestion = options.congestion},
                                                             reactor)
                            : nullptr;
+    auto watch = std::make_unique<Watch>(options.rank, options.bind_address, context.key);
     // The shared-memory address also says which host this is, so it is published even where it is not used.
     const Card mine{host_name(),
                     fmt::format("pid {}", getpid()),
                     available_cores(),
                     shm ? shm->address() : transport::host_identity(),
                     tcp ? tcp->address() : "",
-                    options.domain};
+                    options.domain,
+                    watch->address()};
     const auto texts =
         rendezvous::exchange(*options.store, "card", options.rank, options.size, mine.encode(), options.deadline);
     std::vector<Card> cards;
@@ -218,17 +283,13 @@ void join_mesh(Context& context, const JoinOptions& options) {
       cards.push_back(Card::decode(texts[static_cast<std::size_t>(rank)], rank));
     fill_peers(context, cards);
 
-    const auto hosts = hosts_of(cards);
-    const auto& local = host_of(hosts, options.rank);
-    context.local_size = static_cast<int>(local.size());
-    context.local_rank = static_cast<int>(std::find(local.begin(), local.end(), options.rank) - local.begin());
-    for (const auto& ranks : hosts)
-      context.oversubscribed |= static_cast<int>(ranks.size()) > cards[static_cast<std::size_t>(ranks.front())].cores;
-
+    const std::vector<int> local = settle(context, cards);
     const std::string trouble = agree_on_shm(shm.get(), local, cards, options);
     if (!trouble.empty() && context.local_rank == 0)
       fmt::print(stderr, "tutti: shared memory is not used on host {}: {}\n", mine.host, trouble);
     choose_transports(context, cards, local, shm.get(), tcp.get(), trouble);
+    set_lookout(context);
+    begin_watch(context, std::move(watch), cards, options);
     if (shm) context.engine->add(std::move(shm));
     if (tcp) context.engine->add(std::move(tcp));
   }

@@ -8,6 +8,7 @@
 
 #include "lib/context.h"
 #include "lib/group.h"
+#include "lib/watch/letter.h"
 #include "tutti/options.h"
 
 namespace tutti::detail {
@@ -23,6 +24,8 @@ namespace {
 constexpr Token no_token = ~Token{0};  // control frames: nobody waits for them
 /// Credit is returned in lumps, so that a stream of small messages costs few extra frames.
 constexpr std::size_t credit_lump = Messages::eager_credit / 4;
+/// What a message costs its receiver besides its bytes.
+constexpr std::size_t overhead = 256;
 
 Frame frame_of(FrameKind kind, const Message& message) {
   return {.kind = kind,
@@ -34,34 +37,6 @@ Frame frame_of(FrameKind kind, const Message& message) {
 }
 
 }  // namespace
-
-// ---- Message -----------------------------------------------------------------------------------------------------
-
-void Message::prepare(Messages& messages, Kind new_kind, std::span<std::byte> new_bytes, DataType new_type,
-                      int new_peer, int new_tag, std::chrono::milliseconds timeout,
-                      std::shared_ptr<Pool<Message>> pool) {
-  reset();
-  messages_ = &messages;
-  kind = new_kind;
-  bytes = new_bytes;
-  type = new_type;
-  peer = new_peer;
-  tag = new_tag;
-  timeout_ = timeout;
-  pool_ = std::move(pool);
-}
-
-void Message::start() noexcept {
-  deadline = Clock::now() + timeout_;
-  messages_->start(*this);
-}
-
-void Message::expire() noexcept { messages_->expire(*this); }
-
-void Message::recycle() noexcept {
-  const auto pool = std::move(pool_);
-  pool->give(std::unique_ptr<Message>{this});
-}
 
 // ---- Starting ----------------------------------------------------------------------------------------------------
 
@@ -101,9 +76,21 @@ void Messages::end(Message& message, const Error* error) noexcept {
   group_.context().engine->finished(message, error);
 }
 
+void Messages::end_failed(Message& message, const Error& reason) noexcept {
+  FailureDetails details = reason.details();
+  details.collective = message.kind == Message::Kind::send ? "send" : "recv";
+  details.data_type = name_of(message.type);
+  details.count = message.bytes.size() / size_of(message.type);
+  Error error{reason.code(),
+              fmt::format("{} on rank {} of {}: {}", message.describe(), group_.rank(), group_.size(), reason.what()),
+              reason.rank(), reason.operation()};
+  error.set_details(std::move(details));
+  end(message, &error);
+}
+
 void Messages::start(Message& message) noexcept {
   message.slot = remember(message);
-  if (group_.failing()) return end(message, &*group_.failure());
+  if (group_.failing()) return end_failed(message, *group_.failure());
   if (message.kind == Message::Kind::receive) return start_receive(message);
   if (message.peer == group_.rank()) return send_to_self(message);
   start_send(message);
@@ -112,11 +99,12 @@ void Messages::start(Message& message) noexcept {
 void Messages::start_send(Message& message) noexcept {
   PeerState& peer = state_of(message.peer);
   const std::size_t length = message.bytes.size();
-  if (length <= eager_limit && peer.eager_outstanding + length <= eager_credit) {
-    peer.eager_outstanding += length;
+  if (length <= eager_limit && peer.eager_outstanding + length + overhead <= eager_credit) {
+    peer.eager_outstanding += length + overhead;
     push(message.peer, frame_of(FrameKind::eager, message), message.bytes, message.slot, &message);
     return;
   }
+  message.stage = Message::Stage::asked;
   Frame request = frame_of(FrameKind::request, message);
   push(message.peer, request, {}, no_token, nullptr);
   look_out(message.peer);  // for its grant
@@ -191,6 +179,7 @@ void Messages::take(Message& receive, std::list<Unexpected>::iterator from) noex
 
 void Messages::push(int peer, Frame frame, std::span<const std::byte> payload, Token token, Message* sender) noexcept {
   PeerState& state = state_of(peer);
+  if (state.lost) return group_.fail(*state.lost);
   if (!state.out) state.out = &group_.open(peer, channel_);
   if (group_.context().checksum && !payload.empty()) frame.checksum = checksum_of(payload);
   if (group_.context().injector && !payload.empty()) [[unlikely]]
@@ -216,8 +205,8 @@ void Messages::deliver(Message& receive, const Envelope& envelope) noexcept {
 
 void Messages::consumed(int source, std::size_t bytes) noexcept {
   PeerState& peer = state_of(source);
-  peer.eager_consumed += bytes;
-  if (peer.eager_consumed < credit_lump) return;
+  peer.eager_consumed += bytes + overhead;
+  if (peer.eager_consumed < credit_lump || peer.lost) return;
   push(source, {.kind = FrameKind::credit, .count = std::exchange(peer.eager_consumed, 0)}, {}, no_token, nullptr);
 }
 
@@ -229,8 +218,11 @@ void Messages::grant(Message& receive, const Envelope& envelope, std::uint32_t n
          nullptr);
     return deliver(receive, envelope);
   }
+  receive.stage = Message::Stage::granted;
   push(envelope.source, {.kind = FrameKind::grant, .operation = number, .count = receive.slot}, {}, no_token, nullptr);
 }
+
+bool Messages::knows(int rank) const noexcept { return group_.group_rank(rank) >= 0; }
 
 Acceptance Messages::arrived(Link& from, const Frame& frame) noexcept {
   const int source = group_.group_rank(from.peer());
@@ -238,58 +230,78 @@ Acceptance Messages::arrived(Link& from, const Frame& frame) noexcept {
   peer.incoming = {};
   peer.in = &from;
   const auto broken = [&](const char* what) {
-    group_.fail(Error{ErrorCode::mismatch, fmt::format("{} sent {}", group_.name_of(source), what), source, 1});
+    group_.fail(Error{ErrorCode::mismatch, fmt::format("{} sent {}", group_.name_of(source), what), source});
     return Acceptance{};
   };
   if (group_.failing()) return {};
   if (frame.data_type >= data_type_count) return broken("an unknown element type");
+  const bool has_payload = frame.kind == FrameKind::eager || frame.kind == FrameKind::bulk;
+  if (!has_payload && frame.length > 0) return broken("a payload where none belongs");
   const auto type = static_cast<DataType>(frame.data_type);
   peer.incoming.arriving.begin(frame.checksum);
   const Acceptance nothing{.kind = Acceptance::Kind::memory};
-  const auto active = [&](std::uint64_t slot) { return slot < active_.size() ? active_[slot] : nullptr; };
 
   switch (frame.kind) {
     case FrameKind::eager:
       if (frame.length > eager_limit) return broken("an eager message above the limit");
       return arrived_eager(peer, {source, frame.root, type, static_cast<std::size_t>(frame.length)});
-    case FrameKind::request: {
-      const Envelope envelope{source, frame.root, type, static_cast<std::size_t>(frame.count) * size_of(type)};
-      if (Message* receive = match(envelope)) {
-        grant(*receive, envelope, frame.operation);
-      } else {
-        Unexpected& waiting = unexpected_.emplace_back();
-        waiting.envelope = envelope;
-        waiting.request = true;
-        waiting.number = frame.operation;
+    case FrameKind::request:
+      return arrived_request(source, type, frame) ? nothing : broken("a request for more than any memory holds");
+    case FrameKind::grant:
+      return arrived_grant(source, frame) ? nothing : broken("a grant nobody asked for");
+    case FrameKind::bulk:
+      if (Message* receive = granted(source, frame)) {
+        peer.incoming.message = receive;
+        peer.incoming.length = static_cast<std::size_t>(frame.length);
+        return {.kind = Acceptance::Kind::memory, .memory = receive->bytes.first(peer.incoming.length)};
       }
-      return nothing;
-    }
-    case FrameKind::grant: {
-      Message* send = active(frame.operation);
-      if (!send || send->kind != Message::Kind::send || send->peer != source) return broken("a grant nobody asked for");
-      if (frame.count == ~std::uint64_t{0}) {
-        end(*send);  // the receiver has the error; a send is done when its message has been taken
-        return nothing;
-      }
-      Frame bulk = frame_of(FrameKind::bulk, *send);
-      bulk.operation = static_cast<std::uint32_t>(frame.count);
-      push(source, bulk, send->bytes, send->slot, send);
-      return nothing;
-    }
-    case FrameKind::bulk: {
-      Message* receive = active(frame.operation);
-      if (!receive || receive->kind != Message::Kind::receive || frame.length > receive->bytes.size())
-        return broken("a payload nobody asked for");
-      peer.incoming.message = receive;
-      peer.incoming.length = static_cast<std::size_t>(frame.length);
-      return {.kind = Acceptance::Kind::memory, .memory = receive->bytes.first(peer.incoming.length)};
-    }
+      return broken("a payload nobody asked for");
     case FrameKind::credit:
       peer.eager_outstanding -= std::min<std::size_t>(peer.eager_outstanding, frame.count);
       return nothing;
     default:
       return broken("a frame that has no place on this lane");
   }
+}
+
+Message* Messages::active(std::uint64_t slot, Message::Kind kind, Message::Stage stage) const {
+  Message* message = slot < active_.size() ? active_[slot] : nullptr;
+  return message && message->kind == kind && message->stage == stage ? message : nullptr;
+}
+
+bool Messages::arrived_request(int source, DataType type, const Frame& frame) noexcept {
+  if (frame.count > transport::max_length / size_of(type)) return false;
+  const Envelope envelope{source, frame.root, type, static_cast<std::size_t>(frame.count) * size_of(type)};
+  if (Message* receive = match(envelope)) {
+    grant(*receive, envelope, frame.operation);
+    return true;
+  }
+  Unexpected& waiting = unexpected_.emplace_back();
+  waiting.envelope = envelope;
+  waiting.request = true;
+  waiting.number = frame.operation;
+  return true;
+}
+
+bool Messages::arrived_grant(int source, const Frame& frame) noexcept {
+  Message* send = active(frame.operation, Message::Kind::send, Message::Stage::asked);
+  if (!send || send->peer != source) return false;
+  send->stage = Message::Stage::granted;
+  if (frame.count == ~std::uint64_t{0}) {
+    end(*send);  // the receiver has the error; a send is done when its message has been taken
+    return true;
+  }
+  Frame bulk = frame_of(FrameKind::bulk, *send);
+  bulk.operation = static_cast<std::uint32_t>(frame.count);
+  push(source, bulk, send->bytes, send->slot, send);
+  return true;
+}
+
+/// The receive for which this payload was asked.
+Message* Messages::granted(int source, const Frame& frame) const {
+  Message* receive = active(frame.operation, Message::Kind::receive, Message::Stage::granted);
+  const bool fits = receive && receive->status.source == source && frame.length <= receive->bytes.size();
+  return fits ? receive : nullptr;
 }
 
 Acceptance Messages::arrived_eager(PeerState& peer, const Envelope& envelope) noexcept {
@@ -334,19 +346,43 @@ void Messages::sent(Link&, Token token) noexcept {
 
 // ---- Failure -----------------------------------------------------------------------------------------------------
 
-void Messages::failed(Link& link, const Error& reason) noexcept { group_.fail(group_.explain(link, reason)); }
+/// A rank may send, and leave before what it sent has been received: that its link takes no credit any more harms
+/// nobody until there is something to say to it.
+void Messages::failed(Link& link, const Error& reason) noexcept {
+  const int rank = group_.group_rank(link.peer());
+  PeerState& peer = state_of(rank);
+  const bool concerned = std::ranges::any_of(active_, [rank](const Message* message) {
+    return message && (message->peer == rank || message->peer == any_source);
+  });
+  if (&link != peer.out || concerned) return group_.link_failed(link, reason);
+  peer.lost = group_.explain(link, reason);
+}
 
 bool Messages::busy() const { return active_count_ > 0; }
 
-void Messages::expire(Message& message) noexcept {
+void Messages::ask(Message& message, bool overdue) noexcept {
+  group_.context().lookout->ask(group_, 0, message.describe(), true, overdue);
+}
+
+void Messages::give_up(Message& message) noexcept {
   const bool send = message.kind == Message::Kind::send;
-  const std::string peer = message.peer == any_source ? "any rank" : group_.name_of(message.peer);
-  group_.fail(Error{ErrorCode::timeout,
-                    fmt::format("{} on rank {} of {} timed out: {} {} {} x {} with tag {}", send ? "send" : "recv",
-                                group_.rank(), group_.size(), peer, send ? "never received" : "never sent",
-                                message.bytes.size() / size_of(message.type), name_of(message.type),
-                                message.tag == any_tag ? "any" : std::to_string(message.tag)),
-                    message.peer, 1});
+  group_.give_up(
+      fmt::format("timed out: {} never {} it", message.peer == any_source ? "no rank" : group_.name_of(message.peer),
+                  send ? "received" : "sent"),
+      message.peer, 0);
+}
+
+std::string Messages::busy_with() const {
+  for (const Message* message : active_)
+    if (message) return message->describe();
+  return "";
+}
+
+void Messages::testify(Status& status) const {
+  status.doing = busy_with();
+  for (const Message* message : active_)
+    if (message && message->peer != any_source && message->peer != group_.rank())
+      status.awaited.push_back(group_.global_rank(message->peer));
 }
 
 void Messages::fail_all(const Error& reason) noexcept {
@@ -354,7 +390,7 @@ void Messages::fail_all(const Error& reason) noexcept {
   unexpected_.clear();
   peers_.assign(peers_.size(), {});
   for (std::size_t slot = 0; slot < active_.size(); ++slot)
-    if (active_[slot]) end(*active_[slot], &reason);
+    if (active_[slot]) end_failed(*active_[slot], reason);
 }
 
 }  // namespace tutti::detail

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -10,12 +11,14 @@
 #include "lib/engine.h"
 #include "lib/fifo.h"
 #include "lib/pool.h"
+#include "lib/vigil.h"
 #include "tutti/types.h"
 
 namespace tutti::detail {
 
 class Group;
 class Messages;
+struct Status;
 
 /// One send or receive on its way.
 class Message final : public Pending {
@@ -28,6 +31,8 @@ class Message final : public Pending {
 
   void start() noexcept override;
   void expire() noexcept override;
+  /// "send of 100 x f32 to rank 1 (tag 0)".
+  std::string describe() const;
 
   Kind kind = Kind::send;
   std::span<std::byte> bytes;  ///< of a send: only read
@@ -36,6 +41,7 @@ class Message final : public Pending {
   int tag = 0;
   std::uint32_t number = 0;  ///< of a large send: names it in request, grant and bulk frames
   std::uint32_t slot = 0;
+  enum class Stage : std::uint8_t { begun, asked, granted } stage = Stage::begun;  ///< of a large message
 
  private:
   void recycle() noexcept override;
@@ -43,15 +49,16 @@ class Message final : public Pending {
   Messages* messages_ = nullptr;
   std::shared_ptr<Pool<Message>> pool_;
   std::chrono::milliseconds timeout_{};
+  Vigil vigil_;
 };
 
 /// Point to point of one communicator, on a channel of its own.
 ///
 /// Small messages travel eagerly: they are buffered at the receiver if nobody has asked for them yet. A sender may
-/// have `eager_credit` such bytes outstanding at one receiver; beyond that, and for larger messages, it asks first
-/// (request), and sends the payload once the receiver has a place for it (grant, bulk). So the memory that unexpected
-/// messages take is bounded, and a large message is read straight into its destination.
-/// Matching is MPI's: receives in the order they were posted, messages of one sender in the order they were sent.
+/// have `eager_credit` such bytes, and some for each message, outstanding at one receiver; beyond that, and for larger
+/// messages, it asks first (request), and sends the payload once the receiver has a place for it (grant, bulk). So the
+/// memory that unexpected messages take is bounded, and a large message is read straight into its destination. Matching
+/// is MPI's: receives in the order they were posted, messages of one sender in the order they were sent.
 class Messages final : public ChannelUser {
  public:
   Messages(Group& group, transport::Channel channel);
@@ -65,7 +72,13 @@ class Messages final : public ChannelUser {
 
   // ---- Owner of the engine ----
   void start(Message& message) noexcept;
-  void expire(Message& message) noexcept;
+  /// A message takes long: asks the others about it, or gives it up.
+  void ask(Message& message, bool overdue) noexcept;
+  void give_up(Message& message) noexcept;
+  Group& group() { return group_; }
+  void testify(Status& status) const;
+  /// The longest waiting send or receive in words; empty: none.
+  std::string busy_with() const;
   bool busy() const;
   void fail_all(const Error& reason) noexcept;
 
@@ -101,8 +114,10 @@ class Messages final : public ChannelUser {
     std::size_t eager_outstanding = 0;  // bytes sent eagerly and not credited back
     std::size_t eager_consumed = 0;     // bytes taken from the peer and not credited yet
     Incoming incoming;
+    std::optional<Error> lost;  // nothing can be sent there any more
   };
 
+  bool knows(int rank) const noexcept override;
   transport::Acceptance arrived(transport::Link& from, const transport::Frame& frame) noexcept override;
   void view(transport::Link&, std::span<const std::byte>) noexcept override {}
   void received(transport::Link& from) noexcept override;
@@ -123,9 +138,15 @@ class Messages final : public ChannelUser {
   void consumed(int source, std::size_t bytes) noexcept;
   void push(int peer, transport::Frame frame, std::span<const std::byte> payload, transport::Token token,
             Message* sender) noexcept;
+  bool arrived_request(int source, DataType type, const transport::Frame& frame) noexcept;
+  bool arrived_grant(int source, const transport::Frame& frame) noexcept;
+  Message* granted(int source, const transport::Frame& frame) const;
+  Message* active(std::uint64_t slot, Message::Kind kind, Message::Stage stage) const;
   transport::Acceptance arrived_eager(PeerState& peer, const Envelope& envelope) noexcept;
   std::uint32_t remember(Message& message) noexcept;
   void end(Message& message, const Error* error = nullptr) noexcept;
+  /// Ends with the group's failure, put into this message's words.
+  void end_failed(Message& message, const Error& reason) noexcept;
   PeerState& state_of(int rank) { return peers_[static_cast<std::size_t>(rank)]; }
 
   Group& group_;

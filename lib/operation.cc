@@ -47,6 +47,12 @@ std::size_t part_count(const Request& request, std::size_t ranks) {
   }
 }
 
+/// Later calls quote the failure that made the communicator unusable.
+std::string since(const Error& reason, std::uint64_t number) {
+  if (reason.operation() == 0 || reason.operation() >= number) return "";
+  return fmt::format("the communicator failed in operation #{}: ", reason.operation());
+}
+
 }  // namespace
 
 void Operation::FreeBytes::operator()(std::byte* bytes) const noexcept { ::operator delete(bytes, alignment); }
@@ -152,11 +158,12 @@ std::byte* Operation::memory(std::size_t bytes) {
 }
 
 void Operation::start() noexcept {
-  deadline = Clock::now() + timeout_;
+  vigil_.begin(Clock::now(), deadline_after(timeout_), group_->context().lookout->is_watched());
+  deadline = vigil_.next();
+  received_ = asked_at_ = 0;
   waiting_ = prepared_->waits_for;
   remaining_ = static_cast<std::uint32_t>(plan().steps.size());
-  collectives_->start(*this);
-  if (done()) return;
+  if (!collectives_->start(*this)) return;  // it failed, and may be in use for another call already
   if (remaining_ == 0) return succeed();
   for (const algorithms::StepId step : prepared_->first) engine_->ready(*this, step);
 }
@@ -244,26 +251,46 @@ void Operation::succeed() noexcept {
 void Operation::fail(const Error& reason) noexcept {
   engine_->forget(*this);
   collectives_->ended(*this);
-  const Error error{reason.code(), fmt::format("{}: {}", describe(), reason.what()), reason.rank(), number_};
+  FailureDetails details = reason.details();
+  details.collective = name_of(static_cast<Collective>(frame_.collective));
+  details.algorithm = prepared_->name;
+  details.data_type = name_of(type_);
+  details.count = frame_.count;
+  details.steps = plan().steps.size();
+  details.steps_done = details.steps - remaining_;
+  details.bytes_received = received_;
+  Error error{reason.code(),
+              fmt::format("{}: {}{}. {} of {} steps were done here, {} bytes received", describe(),
+                          since(reason, number_), reason.what(), details.steps_done, details.steps, received_),
+              reason.rank(), number_};
+  error.set_details(std::move(details));
   engine_->finished(*this, &error);
 }
 
+/// Nobody waits for ever, nor without asking: what is not certain before the deadline is decided then.
 void Operation::expire() noexcept {
+  if (group_->failing()) return;
+  const Vigil::Act act = vigil_.act(Clock::now());
+  deadline = vigil_.next();
+  if (act == Vigil::Act::give_up) return give_up();
+  const bool stalled = std::exchange(asked_at_, received_) == received_;
+  group_->context().lookout->ask(*group_, number_, call_text(), stalled, act == Vigil::Act::demand);
+}
+
+/// The deadline has passed, and nobody could say more.
+void Operation::give_up() noexcept {
   const std::string awaited = collectives_->awaited(*this);
-  group_->fail(Error{ErrorCode::timeout,
-                     fmt::format("timed out after {:.1f} s{}{}. {}", std::chrono::duration<double>(timeout_).count(),
-                                 awaited.empty() ? "" : " waiting for ", awaited, progress_text()),
-                     collectives_->first_awaited(*this), number_});
+  group_->give_up(fmt::format("timed out after {:.1f} s{}{}", std::chrono::duration<double>(timeout_).count(),
+                              awaited.empty() ? "" : " waiting for ", awaited),
+                  collectives_->first_awaited(*this), number_);
 }
 
 std::string Operation::describe() const {
-  return fmt::format("{} with {} on rank {} of {}", detail::describe(frame_), prepared_->name, group_->rank(),
-                     group_->size());
+  return fmt::format("{} on rank {} of {}", call_text(), group_->rank(), group_->size());
 }
 
-std::string Operation::progress_text() const {
-  return fmt::format("{} of {} steps were done; a rank that is waited for may be stuck, or may not have called {}",
-                     plan().steps.size() - remaining_, plan().steps.size(), detail::describe(frame_));
+std::string Operation::call_text() const {
+  return fmt::format("{} with {}", detail::describe(frame_), prepared_->name);
 }
 
 void Operation::recycle() noexcept {

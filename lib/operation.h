@@ -11,6 +11,7 @@
 #include "lib/pending.h"
 #include "lib/planner.h"
 #include "lib/pool.h"
+#include "lib/vigil.h"
 
 namespace tutti::detail {
 
@@ -41,18 +42,23 @@ class Operation final : public Pending {
   void fail(const Error& reason) noexcept;
 
   const algorithms::Plan& plan() const { return prepared_->plan; }
+  const Prepared& prepared() const { return *prepared_; }
+  std::uint32_t remaining() const { return remaining_; }
+  void count_received(std::size_t bytes) { received_ += bytes; }
   const transport::Frame& frame() const { return frame_; }
   Group& group() const { return *group_; }
   Injector* injector() const { return injector_; }
   std::uint64_t number() const { return number_; }
   /// "all_reduce #42 (ring, 1048576 x f32, sum) on rank 3 of 8".
   std::string describe() const;
-  std::string progress_text() const;
+  /// "all_reduce #42 (1048576 x f32, sum) with ring": equal on all ranks.
+  std::string call_text() const;
 
   std::uint32_t slot = 0;  ///< the collectives'
 
  private:
   void recycle() noexcept override;
+  void give_up() noexcept;
   void bind(const Request& request);
   void bind_sides(const Request& request);
   void issued(std::uint32_t step) noexcept;
@@ -79,6 +85,9 @@ class Operation final : public Pending {
   std::vector<std::size_t> prefix_[2];  // offsets of the parts of _v calls: input's and output's
   std::vector<std::uint32_t> waiting_;
   std::uint32_t remaining_ = 0;
+  std::uint64_t received_ = 0;  // bytes
+  std::uint64_t asked_at_ = 0;  // received_ when the others were last asked
+  Vigil vigil_;
   struct FreeBytes {
     void operator()(std::byte* bytes) const noexcept;
   };

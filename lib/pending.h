@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -17,6 +18,16 @@ namespace tutti::detail {
 
 class Engine;
 using Clock = std::chrono::steady_clock;
+
+/// Waits as long as there are users: a sum that would overflow is a deadline in ten years.
+inline Clock::time_point deadline_after(std::chrono::nanoseconds limit) {
+  constexpr std::chrono::hours longest{24 * 3650};
+  return Clock::now() + std::min<std::chrono::nanoseconds>(limit, longest);
+}
+inline Clock::time_point deadline_after(std::chrono::milliseconds limit) {
+  constexpr std::chrono::hours longest{24 * 3650};
+  return deadline_after(std::chrono::nanoseconds{std::min<std::chrono::milliseconds>(limit, longest)});
+}
 
 /// One operation on its way: what a Work points to.
 ///

@@ -20,7 +20,7 @@ void Work::wait() {
 
 bool Work::wait_for(std::chrono::nanoseconds limit) {
   if (!pending_) return true;
-  if (!pending_->engine().wait(*pending_, detail::Clock::now() + limit)) return false;
+  if (!pending_->engine().wait(*pending_, detail::deadline_after(limit))) return false;
   pending_->depart_if_deserted();
   if (const Error* failure = pending_->error()) throw Error{*failure};
   return true;

@@ -56,7 +56,9 @@ std::vector<std::byte> abort_message(const Error& reason) {
 Error told_by(const Frame& frame, std::span<const std::byte> text) {
   const bool known = frame.data_type <= static_cast<std::uint8_t>(ErrorCode::corrupted);
   const auto code = known ? static_cast<ErrorCode>(frame.data_type) : ErrorCode::peer_lost;
-  return Error(code, std::string(reinterpret_cast<const char*>(text.data()), text.size()), frame.root, frame.operation);
+  Error error(code, std::string(reinterpret_cast<const char*>(text.data()), text.size()), frame.root, frame.operation);
+  error.set_details({.reported = true});
+  return error;
 }
 
 }  // namespace tutti::transport

@@ -21,6 +21,8 @@ constexpr std::array table{
              "the launcher's, or MASTER_ADDR and MASTER_PORT", "Where the ranks meet."},
     Variable{"TUTTI_JOB", "any word", "none", "Separates jobs that share a store."},
     Variable{"TUTTI_TIMEOUT", "seconds, e.g. 30 or 0.5", "300", "Deadline of set-up and of each operation."},
+    Variable{"TUTTI_LOST_AFTER", "seconds, from 1", "10",
+             "Silence after which a rank counts as lost; one whose process ends is noticed at once."},
     Variable{"TUTTI_TRANSPORT", "list of shm, tcp; ^ before it excludes: ^shm", "shm,tcp", "What ranks may talk over."},
     Variable{"TUTTI_ALGO", "an algorithm, or collective:algorithm;...  e.g. ring, or all_reduce:ring;broadcast:tree",
              "the tuning table's choice", "Algorithm of every call that names none itself."},

@@ -41,6 +41,14 @@ int available_cores() {
   return quota > 0 ? std::min(cores, quota) : cores;
 }
 
+std::string allowed_cores() {
+  cpu_set_t allowed;
+  std::string mask;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return mask;
+  for (std::size_t core = 0; core < CPU_SETSIZE; ++core) mask += CPU_ISSET(core, &allowed) ? '1' : '0';
+  return mask.substr(0, mask.rfind('1') + 1);
+}
+
 std::string host_name() {
   std::array<char, 256> name{};
   return gethostname(name.data(), name.size() - 1) == 0 && name[0] != '\0' ? name.data() : "localhost";

@@ -7,6 +7,9 @@ namespace tutti {
 /// Cores this process may use: the smaller of its affinity mask and its cgroup's quota, at least 1.
 int available_cores();
 
+/// Those that its affinity mask allows, as one '0' or '1' per core from core 0 on.
+std::string allowed_cores();
+
 /// This host's name as people know it; "localhost" where it has none.
 std::string host_name();
 

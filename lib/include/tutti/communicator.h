@@ -310,6 +310,16 @@ class TUTTI_API Communicator {
   /// All ranks call; those with the same colour (>= 0) form one communicator, ordered by key, then by rank.
   Communicator split(int colour, int key = 0);
 
+  // ---- Failure ------------------------------------------------------------------------------------------
+
+  /// Makes every pending and later call on this communicator and on those made from it throw Error{aborted} with
+  /// `reason`, here at once and on all other ranks soon. Any thread may call, again and again; returns within a second.
+  void abort(std::string_view reason);
+  /// A communicator of the survivors, in the order of their ranks here, after a rank was lost (or without: then of
+  /// all). Every survivor calls; returns when all have, within `timeout` (0: the communicator's). This communicator
+  /// stays as it is. Throws Error{timeout} naming who is alive but did not call, {unsupported} where ranks are threads.
+  Communicator shrink(std::chrono::milliseconds timeout = {});
+
   /// Name of the algorithm that the tuning table chooses for a call that moves `bytes`, as accepted by `algorithm`.
   std::string chosen_algorithm(Collective collective, std::size_t bytes) const;
   /// How this rank reaches `peer`: "shm", "tcp", "inproc" or "self".

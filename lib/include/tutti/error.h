@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <stdexcept>
 #include <string>
 
@@ -23,6 +24,20 @@ enum class ErrorCode : std::uint8_t {
 
 TUTTI_API const char* name_of(ErrorCode code);
 
+/// How things stood when a call failed, for programs; what() says it in words. What is not known is empty or 0.
+struct FailureDetails {
+  std::string host = {};        ///< the culprit's
+  std::string process = {};     ///< the culprit's, e.g. "pid 1234"
+  std::string collective = {};  ///< "all_reduce", "send" ...
+  std::string algorithm = {};   ///< with its parameters: "tree:4"
+  std::string data_type = {};   ///< "f32"
+  std::uint64_t count = 0;      ///< elements of the call
+  std::uint64_t steps_done = 0;
+  std::uint64_t steps = 0;  ///< of this rank's plan
+  std::uint64_t bytes_received = 0;
+  bool reported = false;  ///< another rank found out and told this one
+};
+
 /// Every failure of tutti. `what()` is a full sentence: who, what, where, how far, the remedy.
 class [[nodiscard]] TUTTI_API Error : public std::runtime_error {
  public:
@@ -36,11 +51,14 @@ class [[nodiscard]] TUTTI_API Error : public std::runtime_error {
   int rank() const { return rank_; }
   /// Number of the operation on its communicator, from 1; 0 where there is none.
   std::uint64_t operation() const { return operation_; }
+  const FailureDetails& details() const;
+  void set_details(FailureDetails details);
 
  private:
   ErrorCode code_;
   int rank_;
   std::uint64_t operation_;
+  std::shared_ptr<const FailureDetails> details_;  // shared: copies of an Error must not throw
 };
 
 }  // namespace tutti

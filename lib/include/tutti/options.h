@@ -50,6 +50,9 @@ struct ConnectOptions {
   std::chrono::milliseconds setup_timeout{0};
   /// Deadline of an operation that gives none itself; 0: TUTTI_TIMEOUT or 300 s.
   std::chrono::milliseconds timeout{0};
+  /// Silence after which a rank counts as lost (its process stopped, its host or network down), a second or more;
+  /// 0: TUTTI_LOST_AFTER or 10 s. A process that ends is noticed at once.
+  std::chrono::milliseconds lost_after{0};
   /// Every result is the left fold in rank order, whatever size, transport and tuning.
   bool deterministic = false;
 

@@ -1,0 +1,137 @@
+#include "lib/lookout.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "lib/collectives.h"
+#include "lib/context.h"
+#include "lib/engine.h"
+#include "lib/group.h"
+#include "lib/messages.h"
+
+namespace tutti::detail {
+namespace {
+
+/// A rank that does not get to a question within this time counts as not answering.
+constexpr std::chrono::milliseconds answer_time{250};
+constexpr std::size_t most_remembered = 256;
+
+}  // namespace
+
+Lookout::Lookout(int rank, std::vector<std::string> names, std::shared_ptr<Engine> engine)
+    : rank_(rank), names_(std::move(names)), engine_(std::move(engine)) {}
+
+Lookout::~Lookout() = default;
+
+void Lookout::stop() noexcept {
+  if (watch_) watch_->stop();
+}
+
+// ---- Groups ----------------------------------------------------------------------------------------------------
+
+void Lookout::attach(Group& group) {
+  groups_.emplace(group.id(), &group);
+  for (const Verdict& verdict : unclaimed_)
+    if (verdict.group == group.id()) group.fail(group.translate(verdict), Group::Origin::elsewhere);
+  std::erase_if(unclaimed_, [&group](const Verdict& verdict) { return verdict.group == group.id(); });
+  const auto parent = groups_.find(group.parent());
+  if (parent != groups_.end() && parent->second->failing())
+    group.fail(group.inherited(*parent->second), Group::Origin::elsewhere);
+}
+
+void Lookout::detach(Group& group) noexcept {
+  groups_.erase(group.id());
+  if (closed_.size() == most_remembered) closed_.erase(closed_.begin());
+  closed_.push_back(group.id());
+}
+
+void Lookout::spread(Group& group, const Error& reason, Group::Origin origin) noexcept {
+  for (const auto& [id, other] : groups_)
+    if (other->parent() == group.id()) other->fail(other->inherited(group), Group::Origin::elsewhere);
+  if (!watch_ || origin == Group::Origin::elsewhere) return;
+  watch_->tell(verdict_on(group, reason));
+}
+
+Verdict Lookout::verdict_on(const Group& group, const Error& reason) const {
+  const int culprit = reason.rank() >= 0 && reason.rank() < group.size() ? group.global_rank(reason.rank()) : -1;
+  return {group.id(), reason.code(), culprit, reason.operation(), reason.what()};
+}
+
+void Lookout::accuse(Group& group, const Error& reason) noexcept { watch_->accuse(verdict_on(group, reason)); }
+
+void Lookout::cut() noexcept {
+  if (watch_) watch_->cut();
+}
+
+void Lookout::failed(const Verdict& verdict) noexcept {
+  engine_->post([this, verdict] { apply(verdict); });
+}
+
+void Lookout::apply(const Verdict& verdict) {
+  if (verdict.group == 0) {
+    for (const auto& [id, group] : groups_)
+      if (verdict.culprit == rank_ || group->group_rank(verdict.culprit) >= 0)
+        group->fail(group->translate(verdict), Group::Origin::elsewhere);
+    return;
+  }
+  const auto found = groups_.find(verdict.group);
+  if (found != groups_.end()) return found->second->fail(found->second->translate(verdict), Group::Origin::elsewhere);
+  if (std::ranges::count(closed_, verdict.group) > 0) return;
+  if (unclaimed_.size() == most_remembered) unclaimed_.erase(unclaimed_.begin());
+  unclaimed_.push_back(verdict);
+}
+
+// ---- Asking and answering --------------------------------------------------------------------------------------
+
+std::vector<std::uint64_t> Lookout::made() const {
+  std::vector<std::uint64_t> ids;
+  for (const auto& [id, group] : groups_) ids.push_back(id);
+  return ids;
+}
+
+void Lookout::ask(Group& group, std::uint64_t operation, std::string call, bool stalled, bool overdue) {
+  Report report = reunion_of(group);
+  report.operation = operation;
+  report.call = std::move(call);
+  report.stalled = stalled;
+  report.overdue = overdue;
+  watch_->report(report);
+}
+
+Report Lookout::reunion_of(const Group& group) const {
+  Report report{.group = group.id(), .reporter = rank_, .call = {}, .members = group.members(), .groups = made()};
+  return report;
+}
+
+std::optional<Status> Lookout::status(const Report& about) noexcept {
+  std::optional<Status> answer;
+  engine_->exclusively([&] { answer = status_now(about); }, Watch::Clock::now() + answer_time);
+  return answer;
+}
+
+Status Lookout::status_now(const Report& about) const {
+  Status status;
+  const auto found = groups_.find(about.group);
+  if (found != groups_.end()) {
+    Group& group = *found->second;
+    status.presence = Status::Presence::here;
+    if (about.operation > 0) {
+      group.collectives().testify(about.operation, status);
+    } else {
+      group.messages().testify(status);
+    }
+  } else if (std::ranges::count(closed_, about.group) > 0) {
+    status.presence = Status::Presence::closed;
+  }
+  for (const auto& [id, group] : groups_) {
+    if (status.doing.empty()) status.doing = group->busy_with();
+    const bool unknown_there = std::ranges::count(about.groups, id) == 0;
+    if (status.presence == Status::Presence::absent && unknown_there && !group->busy_with().empty() &&
+        std::ranges::count(group->members(), about.reporter) > 0)
+      status.rival = group->members();
+  }
+  return status;
+}
+
+}  // namespace tutti::detail

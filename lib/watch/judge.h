@@ -1,0 +1,27 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+
+#include "lib/watch/letter.h"
+
+namespace tutti::detail {
+
+/// One member of a group whose operation takes too long, as the centre of the watch sees it.
+struct Witness {
+  int rank = -1;                      ///< global
+  std::string name;                   ///< "rank 2 (host a, pid 123)"
+  std::optional<Status> status = {};  ///< none: it did not answer in time
+  double silent_seconds = 0;          ///< since its last sign of life
+  bool left = false;                  ///< its process has said goodbye
+};
+
+/// Who is to blame for the operation that `report` complains about, in words. Pure.
+///
+/// Some findings are certain at any time (ranks that called different things, one that waits for a rank that has
+/// closed the communicator); others only make a verdict once the deadline has passed, because a rank that has not
+/// called yet may just be busy. Nothing: wait on.
+std::optional<Verdict> judge(const Report& report, std::span<const Witness> witnesses);
+
+}  // namespace tutti::detail

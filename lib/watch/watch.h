@@ -1,0 +1,155 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lib/base/descriptor.h"
+#include "lib/base/secret.h"
+#include "lib/watch/letter.h"
+#include "lib/watch/line.h"
+#include "transport/tcp/door.h"
+
+namespace tutti::detail {
+
+class Centre;
+
+/// Who wants to know. Called on the watch's thread.
+class WatchUser {
+ public:
+  /// Something failed, here or elsewhere. The same may be told twice.
+  virtual void failed(const Verdict& verdict) noexcept = 0;
+  /// How is it here? Nothing if that cannot be found out within a fraction of a second.
+  virtual std::optional<Status> status(const Report& about) noexcept = 0;
+
+ protected:
+  ~WatchUser() = default;
+};
+
+struct WatchSettings {
+  std::chrono::milliseconds beat{1000};    ///< between signs of life
+  std::chrono::milliseconds lost{10'000};  ///< silence after which a rank is given up
+};
+
+/// How others reach a rank's watch, and what it is called in messages.
+struct Watched {
+  std::string address;
+  std::string name;  ///< "rank 2 (host a, pid 123)"
+};
+
+/// Those who go on without the lost.
+struct Reunion {
+  std::uint64_t group = 0;   ///< fresh, equal on all
+  std::vector<int> members;  ///< global ranks, in the order of the old group
+};
+
+/// Sees to it that a failure anywhere is known everywhere: one thread and, as a rule, one connection per rank, apart
+/// from the data, so that they work while the program computes.
+///
+/// The lowest rank that is alive is the centre; all others are connected to it. A connection that ends without a
+/// goodbye is a death, silence is another; when the centre goes, the next rank takes its place. Whoever finds a failure
+/// tells the centre, the centre tells everybody, and the first word counts. It also asks around when somebody's
+/// operation takes long (see judge.h), and gathers the survivors of a loss.
+///
+/// Threading: begin() and stop() once each; the rest from anywhere in between.
+class Watch {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  /// Listens on `bind_address` from now on, and lets in who knows `key`. Throws Error{system}.
+  Watch(int rank, const std::string& bind_address, const Secret& key);
+  ~Watch();
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+  const std::string& address() const { return door_->address(); }
+  void begin(std::vector<Watched> ranks, const WatchSettings& settings, WatchUser& user);
+  /// Says goodbye to the others. Bounded.
+  void stop() noexcept;
+
+  /// The rank that would have to say what is wrong; this one's own where it is the centre itself.
+  int centre() const { return centre_rank_.load(); }
+  void tell(const Verdict& verdict);
+  /// A link broke, which both its ends see: the centre finds out which of them is lost. Should it not say, `verdict`
+  /// comes back as it is.
+  void accuse(const Verdict& verdict);
+  void report(const Report& report);
+  /// Cuts all connections, for fault injection.
+  void cut();
+  /// Meets all members of `report.members` that are not lost and call this, too. Throws Error{timeout} that names who
+  /// did not.
+  Reunion reunite(const Report& report, Clock::time_point deadline);
+
+ private:
+  friend class Centre;
+  enum class State : std::uint8_t { alive, lost, left };
+  struct Awaited {  // a reunion of this rank
+    Report report;
+    std::optional<Reunion> outcome;
+    std::vector<int> missing;
+  };
+
+  int size() const { return static_cast<int>(ranks_.size()); }
+  State& state(int rank) { return states_[static_cast<std::size_t>(rank)]; }
+  const std::string& name(int rank) const { return ranks_[static_cast<std::size_t>(rank)].name; }
+  bool is_centre() const { return centre_rank_ == rank_; }
+
+  void post(std::function<void()> task);
+  void run() noexcept;
+  void wait_for_news();
+  void tick(Clock::time_point now);
+  void welcome(int rank, Descriptor socket);
+  void read(int rank);
+  void handle(int from, const Letter& letter);
+  void handle_as_member(const Letter& letter);
+  void line_ended(int rank);
+  void lose(int rank, const std::string& how);
+  void elect();
+  void connect();
+  void centre_is_gone();
+  void send_to_centre(const Letter& letter);
+  void catch_up();
+  void say_goodbye();
+
+  const int rank_;
+  const Secret key_;
+  Descriptor bell_;
+  WatchSettings settings_;
+  WatchUser* user_ = nullptr;
+
+  std::mutex mutex_;
+  std::vector<std::function<void()>> tasks_;
+  bool stopping_ = false;
+
+  // The thread's.
+  std::vector<Watched> ranks_;
+  std::vector<State> states_;
+  std::map<int, Line> lines_;  // to the centre, or as the centre to everybody
+  struct Accusation {
+    Verdict verdict;
+    Clock::time_point until;
+  };
+  std::vector<Accusation> accusations_;  // of this rank
+  std::vector<Letter> unposted_;
+  std::atomic<int> centre_rank_ = 0;
+  std::unique_ptr<Centre> centre_;
+  bool predecessor_died_ = false;
+  Clock::time_point centre_since_{};
+  Clock::time_point connect_at_{};
+  Clock::time_point next_tick_{};
+  std::map<std::uint64_t, std::shared_ptr<Awaited>> reunions_;  // by old group; guarded by mutex_
+  std::condition_variable reunited_;
+  std::thread thread_;
+  std::unique_ptr<transport::tcp::Door> door_;  // last: it may call until it is gone
+};
+
+}  // namespace tutti::detail
