@@ -8,6 +8,8 @@
 
 #include "transport/tcp/door.h"
 
+#include <poll.h>
+
 #include <algorithm>
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
@@ -125,8 +127,10 @@ class Door::Impl {
 
   void accept_all() {
     for (;;) {
-      if (strangers_.size() >= limits_.strangers && !make_room())
+      if (strangers_.size() >= limits_.strangers && somebody_waits() && !make_room()) {
+        full_ = true;
         return wake_at(strangers_.front()->since + limits_.least_patience);
+      }
       Socket socket = accept_from(listener_);
       if (!socket) break;
       strangers_.push_back(std::make_shared<Stranger>(context_, std::move(socket), credentials_, purpose_));
@@ -136,6 +140,11 @@ class Door::Impl {
     if (errno != EAGAIN && errno != EWOULDBLOCK) return wake_at(Clock::now() + pause_without_descriptors);
     accept_later();
     if (!strangers_.empty()) wake_at(strangers_.front()->since + limits_.patience);
+  }
+
+  bool somebody_waits() const {
+    pollfd query{.fd = listener_.get(), .events = POLLIN, .revents = 0};
+    return ::poll(&query, 1, 0) > 0;
   }
 
   /// Those who say nothing must go before those who have begun to.
@@ -192,6 +201,7 @@ class Door::Impl {
     stranger->waiter.part();
     std::erase(strangers_, stranger);
     --count_;
+    if (std::exchange(full_, false)) asio::post(context_, [this] { accept_all(); });
   }
 
   void show_out(const StrangerPointer stranger) {
@@ -213,6 +223,7 @@ class Door::Impl {
   asio::steady_timer timer_{context_};
   bool accepting_ = false;
   bool timer_set_ = false;
+  bool full_ = false;                     ///< somebody waits for a place
   std::list<StrangerPointer> strangers_;  ///< oldest first
   std::thread thread_;
 };
