@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "lib/base/environment.h"
+#include "lib/base/host.h"
 #include "lib/base/nearest.h"
 #include "lib/communicator_state.h"
 #include "lib/context.h"
@@ -127,6 +128,9 @@ Communicator connect(const ConnectOptions& options) try {
   const auto faults = detail::parse_faults(variable("TUTTI_INJECT").value_or(""), launch.size);
   detail::refuse_system_calls(faults, launch.rank);
   context->injector = detail::Injector::make(faults, launch.rank);
+
+  std::string trouble;
+  context->black_box = black_box::Box::open({launch.rank, launch.size, host_name(), launch.prefix}, trouble);
 
   detail::JoinOptions join;
   choose_transports(options.transport, join);

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/black_box.h"
 #include "lib/base/secret.h"
 #include "lib/compute/kernels.h"
 #include "lib/engine.h"
@@ -47,9 +48,10 @@ struct Context {
   std::string default_algorithms;
   std::shared_ptr<const algorithms::TuningTable> tuning;
   const compute::Table* kernels = nullptr;
-  std::shared_ptr<Store> store;        ///< rank 0's holds the server that others may still be reading from
-  std::unique_ptr<Injector> injector;  ///< null: no faults are played
-  std::atomic<int> groups_made{0};     ///< the world is the first
+  std::shared_ptr<Store> store;               ///< rank 0's holds the server that others may still be reading from
+  std::unique_ptr<black_box::Box> black_box;  ///< null: nothing is noted down
+  std::unique_ptr<Injector> injector;         ///< null: no faults are played
+  std::atomic<int> groups_made{0};            ///< the world is the first
   std::shared_ptr<Engine> engine;
   /// What only this job's ranks know, new for every connect(); connections prove it (transport/tcp/door.h).
   Secret key;

@@ -53,6 +53,7 @@ Group::Group(std::shared_ptr<Context> context, std::uint64_t id, std::vector<int
     context_->engine->attach(collective_channel(id_), *collectives_);
     context_->engine->attach(message_channel(id_), *messages_);
     context_->lookout->attach(*this);
+    if (context_->black_box) context_->black_box->add_group(id_, size(), rank_);
   });
 }
 

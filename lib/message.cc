@@ -27,9 +27,25 @@ void Message::prepare(Messages& messages, Kind new_kind, std::span<std::byte> ne
 }
 
 void Message::start() noexcept {
-  vigil_.begin(Clock::now(), deadline_after(timeout_), messages_->group().context().lookout->is_watched());
+  const auto now = Clock::now();
+  vigil_.begin(now, deadline_after(timeout_), messages_->group().context().lookout->is_watched());
   deadline = vigil_.next();
+  note_start(now);
   messages_->start(*this);
+}
+
+void Message::note_start(Clock::time_point now) noexcept {
+  black_box::Box* const box = messages_->group().context().black_box.get();
+  flight = {};
+  if (!box) return;
+  black_box::Call call{.group = messages_->group().id(),
+                       .count = bytes.size() / size_of(type),
+                       .started = std::chrono::nanoseconds{now.time_since_epoch()}.count(),
+                       .root = peer,
+                       .tag = tag,
+                       .collective = kind == Kind::send ? black_box::send : black_box::receive,
+                       .type = static_cast<std::uint8_t>(type)};
+  flight = box->begin(call);
 }
 
 void Message::expire() noexcept {

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "lib/base/black_box.h"
 #include "lib/checksum.h"
 #include "lib/engine.h"
 #include "lib/fifo.h"
@@ -42,9 +43,11 @@ class Message final : public Pending {
   std::uint32_t number = 0;  ///< of a large send: names it in request, grant and bulk frames
   std::uint32_t slot = 0;
   enum class Stage : std::uint8_t { begun, asked, granted } stage = Stage::begun;  ///< of a large message
+  black_box::Flight flight;
 
  private:
   void recycle() noexcept override;
+  void note_start(Clock::time_point now) noexcept;
 
   Messages* messages_ = nullptr;
   std::shared_ptr<Pool<Message>> pool_;

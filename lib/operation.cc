@@ -77,6 +77,7 @@ void Operation::prepare(Collectives& collectives, Group& group, const Prepared& 
   combine_ = op_.kind() == OpKind::user ? nullptr : kernels_->combine[static_cast<int>(op_.kind())];
 
   std::uint64_t count = part_count(request, static_cast<std::size_t>(group.size()));
+  variable_ = request.variable;
   if (request.variable) count = request.collective == Collective::all_to_all ? 0 : counts_hash(request.counts);
   const Call call{request.collective, type_, op_.kind(), request.root, count, prepared.hash};
   frame_ = call.frame(number);
@@ -158,14 +159,32 @@ std::byte* Operation::memory(std::size_t bytes) {
 }
 
 void Operation::start() noexcept {
-  vigil_.begin(Clock::now(), deadline_after(timeout_), group_->context().lookout->is_watched());
+  const auto now = Clock::now();
+  vigil_.begin(now, deadline_after(timeout_), group_->context().lookout->is_watched());
   deadline = vigil_.next();
-  received_ = asked_at_ = 0;
+  received_ = sent_ = asked_at_ = 0;
   waiting_ = prepared_->waits_for;
   remaining_ = static_cast<std::uint32_t>(plan().steps.size());
+  if (black_box::Box* const box = group_->context().black_box.get()) note_start(*box, now);
   if (!collectives_->start(*this)) return;  // it failed, and may be in use for another call already
   if (remaining_ == 0) return succeed();
   for (const algorithms::StepId step : prepared_->first) engine_->ready(*this, step);
+}
+
+void Operation::note_start(black_box::Box& box, Clock::time_point now) noexcept {
+  black_box::Call call{.group = group_->id(),
+                       .operation = number_,
+                       .count = frame_.count,
+                       .started = std::chrono::nanoseconds{now.time_since_epoch()}.count(),
+                       .root = frame_.root,
+                       .steps = remaining_,
+                       .collective = frame_.collective,
+                       .type = frame_.data_type,
+                       .op = frame_.op,
+                       .variable = variable_};
+  std::memcpy(call.algorithm.data(), prepared_->name.data(),
+              std::min(prepared_->name.size(), call.algorithm.size() - 1));
+  flight_ = box.begin(call);
 }
 
 void Operation::lane_granted(std::uint32_t lane) noexcept {
@@ -190,6 +209,7 @@ void Operation::run(std::uint32_t id) noexcept {
     case Verb::send: {
       const auto bytes = binding_.bytes(step.left);
       const bool sent = bytes.empty() || collectives_->send(*this, id, step.peer, bytes);
+      sent_ += bytes.size();
       issued(id);
       if (sent) complete(id);
       return;
@@ -232,7 +252,9 @@ void Operation::combine(std::byte* dst, const std::byte* left, const std::byte* 
 void Operation::complete(std::uint32_t id) noexcept {
   for (const algorithms::StepId next : plan().successors(id))
     if (--waiting_[next] == 0) engine_->ready(*this, next);
-  if (--remaining_ == 0) succeed();
+  --remaining_;
+  flight_.progress(static_cast<std::uint32_t>(plan().steps.size()) - remaining_, sent_ + received_);
+  if (remaining_ == 0) succeed();
 }
 
 void Operation::succeed() noexcept {
@@ -244,6 +266,7 @@ void Operation::succeed() noexcept {
     const auto result = binding_.bytes({algorithms::Buffer::output, own_part ? group_->rank() * pipeline : 0, blocks});
     kernels_->divide(result.data(), result.size() / element_size_, group_->size());
   }
+  flight_.land(nullptr);
   collectives_->ended(*this);
   engine_->finished(*this);
 }
@@ -264,6 +287,7 @@ void Operation::fail(const Error& reason) noexcept {
                           since(reason, number_), reason.what(), details.steps_done, details.steps, received_),
               reason.rank(), number_};
   error.set_details(std::move(details));
+  flight_.land(&error);
   engine_->finished(*this, &error);
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/black_box.h"
 #include "lib/binding.h"
 #include "lib/call.h"
 #include "lib/compute/kernels.h"
@@ -63,6 +64,7 @@ class Operation final : public Pending {
   void bind_sides(const Request& request);
   void issued(std::uint32_t step) noexcept;
   void succeed() noexcept;
+  void note_start(black_box::Box& box, Clock::time_point now) noexcept;
   void combine(std::byte* dst, const std::byte* left, const std::byte* right, std::size_t bytes) noexcept;
   std::byte* memory(std::size_t bytes);
 
@@ -79,6 +81,7 @@ class Operation final : public Pending {
   std::size_t element_size_ = 1;
   std::chrono::milliseconds timeout_{};
   Injector* injector_ = nullptr;  // null unless a fault aims at this operation
+  bool variable_ = false;         // a _v call
   bool divide_ = false;           // avg: the sum is divided at the end
 
   Binding binding_;
@@ -86,8 +89,10 @@ class Operation final : public Pending {
   std::vector<std::uint32_t> waiting_;
   std::uint32_t remaining_ = 0;
   std::uint64_t received_ = 0;  // bytes
+  std::uint64_t sent_ = 0;      // bytes handed to links
   std::uint64_t asked_at_ = 0;  // received_ when the others were last asked
   Vigil vigil_;
+  black_box::Flight flight_;
   struct FreeBytes {
     void operator()(std::byte* bytes) const noexcept;
   };

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/black_box.h"
 #include "tools/run_signals.h"
 #include "tutti/error.h"
 
@@ -29,12 +30,23 @@ Descriptor open_log(const std::string& folder, int rank, bool again) {
   return log;
 }
 
+/// Kept here, it tells of a rank that was killed. A rank that gets none makes its own.
+Descriptor make_black_box() {
+  try {
+    return black_box::make_memory();
+  } catch (const Error&) {
+    return {};
+  }
+}
+
 }  // namespace
 
-Rank::Rank(int number, Process process, const std::string& label, bool lines, Descriptor log, Outlet& out, Outlet& err)
+Rank::Rank(int number, Process process, const std::string& label, bool lines, Descriptor log, Descriptor black_box,
+           Outlet& out, Outlet& err)
     : number_(number),
       pid_(process.pid),
       log_(std::move(log)),
+      black_box_(std::move(black_box)),
       outputs_{RankOutput{std::move(process.out), label, lines, log_.get(), out, *last_line_},
                RankOutput{std::move(process.err), label, lines, log_.get(), err, *last_line_}} {}
 
@@ -78,7 +90,11 @@ void Rank::clear() {
 
 Rank start_rank(const Job& job, const Meeting& meeting, int local_rank, Start what, Outlet& out, Outlet& err) {
   const int number = job.first_rank() + local_rank;
-  what.environment = with_variables(rank_variables(job, meeting, local_rank));
+  auto variables = rank_variables(job, meeting, local_rank);
+  Descriptor black_box = make_black_box();
+  if (black_box) variables.emplace_back("TUTTI_BLACK_BOX_FD", std::to_string(black_box.get()));
+  what.inherited = black_box.get();
+  what.environment = with_variables(variables);
   cpu_set_t cores;
   if (job.bind_to_core && ::sched_getaffinity(0, sizeof cores, &cores) == 0) {
     what.cores = share_of_cores(cores, local_rank, job.ranks_here);
@@ -86,7 +102,9 @@ Rank start_rank(const Job& job, const Meeting& meeting, int local_rank, Start wh
   const bool labelled = job.label == Label::always || (job.label == Label::when_several && job.ranks() > 1);
   const bool lines = labelled || job.ranks() > 1;
   Descriptor log = open_log(job.log_dir, number, meeting.restart > 0);
-  return Rank{number, start(what), labelled ? fmt::format("[{}] ", number) : "", lines, std::move(log), out, err};
+  return Rank{
+      number, start(what), labelled ? fmt::format("[{}] ", number) : "", lines, std::move(log), std::move(black_box),
+      out,    err};
 }
 
 cpu_set_t share_of_cores(const cpu_set_t& all, int local_rank, int ranks_here) {

@@ -21,7 +21,8 @@ using Clock = std::chrono::steady_clock;
 /// One rank of this node: its process, what it wrote last, how it ended.
 class Rank {
  public:
-  Rank(int number, Process process, const std::string& label, bool lines, Descriptor log, Outlet& out, Outlet& err);
+  Rank(int number, Process process, const std::string& label, bool lines, Descriptor log, Descriptor black_box,
+       Outlet& out, Outlet& err);
 
   int number() const { return number_; }
   pid_t pid() const { return pid_; }
@@ -29,6 +30,8 @@ class Rank {
   bool gone() const { return gone_; }
   std::array<RankOutput, 2>& outputs() { return outputs_; }
   const std::string& last_line() const { return *last_line_; }
+  /// The memory of its black box, which outlives it; empty where there was none to be had.
+  const Descriptor& black_box() const { return black_box_; }
 
   /// True when the process has ended since the last call; from then on exit_code(), was_killed() and how_it_ended()
   /// hold. The process stays a zombie until clear(), so that its group cannot become somebody else's.
@@ -50,6 +53,7 @@ class Rank {
   int number_;
   pid_t pid_;
   Descriptor log_;
+  Descriptor black_box_;
   std::unique_ptr<std::string> last_line_ = std::make_unique<std::string>();
   std::array<RankOutput, 2> outputs_;
   bool ended_ = false;

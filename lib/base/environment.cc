@@ -42,6 +42,9 @@ constexpr std::array table{
              "How often a wait looks again before it yields the core."},
     Variable{"TUTTI_INJECT", "FAULT:key=value,...;...  e.g. kill:rank=2,op=5,step=3, or refuse:call=memfd,errno=EMFILE",
              "none", "Faults to play, to see how the program and the other ranks take them."},
+    Variable{"TUTTI_BLACK_BOX", "a path with %r, the rank | off", "memory that `tutti blackbox PID` finds",
+             "Where the last operations of each rank are noted down; a file stays when the rank has gone."},
+    Variable{"TUTTI_BLACK_BOX_FD", "a descriptor", "none", "`tutti run` passes on the memory for them with it."},
     Variable{"TUTTI_TESTS_MIN_BW", "GB/s", "none", "`tutti bench` fails when the average bus bandwidth is lower."},
 };
 

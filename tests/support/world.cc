@@ -21,6 +21,8 @@ Communicator join(const WorldOptions& options, int rank, const std::shared_ptr<S
   context->default_algorithms = options.algorithms;
   context->tuning = {&algorithms::TuningTable::builtin(), [](const auto*) {}};
   context->injector = detail::Injector::make(detail::parse_faults(options.inject, options.ranks), rank);
+  std::string trouble;
+  context->black_box = black_box::Box::open({rank, options.ranks, "here", "test"}, trouble);
   context->kernels = &compute::choose_table(options.isa);
   detail::join_mesh(*context, {.rank = rank,
                                .size = options.ranks,

@@ -74,14 +74,17 @@ class Environment(Case):
         os.close(master)
         os.close(terminal)
 
-    def test_descriptors_of_the_caller_pass_through_and_ours_do_not(self):
+    def test_descriptors_of_the_caller_pass_through_and_of_ours_only_the_black_box(self):
         read_end, write_end = os.pipe()
-        done = tutti("run", "-n", "1", *script(f"echo through >&{write_end}; ls -l /proc/self/fd"), pass_fds=[write_end])
+        done = tutti("run", "-n", "1", *script(
+            f"echo through >&{write_end}; ls -l /proc/self/fd; echo box $TUTTI_BLACK_BOX_FD"), pass_fds=[write_end])
         os.close(write_end)
         self.assertEqual(os.read(read_end, 100), b"through\n", done)
         os.close(read_end)
         opened = set(re.findall(r" (\d+) -> (?!/proc)", done.out))
-        self.assertEqual(opened, {"0", "1", "2", str(write_end)}, done)
+        box = re.search(r"(?<=box )\d+", done.out).group()
+        self.assertEqual(opened, {"0", "1", "2", str(write_end), box}, done)
+        self.assertSays(done.out, f" {box} -> /memfd:tutti-blackbox ")
 
     def test_closed_standard_descriptors_do_no_harm(self):
         witness = self.folder / "witness"
