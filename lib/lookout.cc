@@ -35,6 +35,8 @@ void Lookout::attach(Group& group) {
   for (const Verdict& verdict : unclaimed_)
     if (verdict.group == group.id()) group.fail(group.translate(verdict), Group::Origin::elsewhere);
   std::erase_if(unclaimed_, [&group](const Verdict& verdict) { return verdict.group == group.id(); });
+  for (const Verdict& verdict : losses_)
+    if (group.group_rank(verdict.culprit) >= 0) group.fail(group.translate(verdict), Group::Origin::elsewhere);
   const auto parent = groups_.find(group.parent());
   if (parent != groups_.end() && parent->second->failing())
     group.fail(group.inherited(*parent->second), Group::Origin::elsewhere);
@@ -70,6 +72,7 @@ void Lookout::failed(const Verdict& verdict) noexcept {
 
 void Lookout::apply(const Verdict& verdict) {
   if (verdict.group == 0) {
+    losses_.push_back(verdict);  // at most one per rank
     for (const auto& [id, group] : groups_)
       if (verdict.culprit == rank_ || group->group_rank(verdict.culprit) >= 0)
         group->fail(group->translate(verdict), Group::Origin::elsewhere);

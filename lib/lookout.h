@@ -56,6 +56,7 @@ class Lookout final : public WatchUser {
   std::shared_ptr<Engine> engine_;
   std::map<std::uint64_t, Group*> groups_;
   std::vector<std::uint64_t> closed_;  // of late
+  std::vector<Verdict> losses_;        // of processes
   std::vector<Verdict> unclaimed_;     // of groups that are not here yet
   std::unique_ptr<Watch> watch_;
 };

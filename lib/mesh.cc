@@ -169,7 +169,8 @@ void begin_watch(Context& context, std::unique_ptr<Watch> watch, const std::vect
     if (cards[rank].watch.empty()) return;
     ranks.push_back({cards[rank].watch, names[rank]});
   }
-  watch->begin(std::move(ranks), {.beat = options.lost_after / 10, .lost = options.lost_after}, *context.lookout);
+  watch->begin(std::move(ranks), {.beat = options.lost_after / 10, .lost = options.lost_after}, *context.lookout,
+               options.deadline);
   context.lookout->set_watch(std::move(watch));
 }
 

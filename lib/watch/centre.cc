@@ -16,7 +16,6 @@ constexpr milliseconds answer_time{400};
 constexpr milliseconds trial_time{60};
 /// All members of a group report the same wait at about the same time: one inquest serves them.
 constexpr milliseconds asked_lately{150};
-constexpr std::size_t most_remembered = 64;
 
 std::uint64_t fresh_group() {
   std::uint64_t bits = 0;
@@ -53,18 +52,13 @@ void Centre::handle(int from, const Letter& letter) {
 }
 
 void Centre::publish(const Verdict& verdict) {
-  const bool known = std::ranges::any_of(published_, [&](const Verdict& earlier) {
-    return earlier.group == verdict.group && (verdict.group != 0 || earlier.culprit == verdict.culprit);
-  });
-  if (known) return;
-  if (published_.size() == most_remembered) published_.erase(published_.begin());  // worst case: said twice
-  published_.push_back(verdict);
+  if (!watch_.learn(verdict)) return;
   for (auto& [rank, line] : watch_.lines_) line.send({.kind = Letter::Kind::verdict, .verdict = verdict});
   watch_.user_->failed(verdict);
 }
 
 void Centre::brief(Line& line) {
-  for (const Verdict& verdict : published_) line.send({.kind = Letter::Kind::verdict, .verdict = verdict});
+  for (const Verdict& verdict : watch_.verdicts_) line.send({.kind = Letter::Kind::verdict, .verdict = verdict});
 }
 
 // ---- Broken links ----------------------------------------------------------------------------------------------

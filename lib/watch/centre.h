@@ -59,7 +59,6 @@ class Centre {
   void send(int rank, const Letter& letter);
 
   Watch& watch_;
-  std::vector<Verdict> published_;
   std::map<std::uint64_t, Trial> trials_;  // by group
   std::list<Inquest> inquests_;
   std::map<std::pair<std::uint64_t, std::uint64_t>, Clock::time_point> asked_;  // lately, by group and operation

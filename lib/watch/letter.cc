@@ -163,6 +163,7 @@ template <class SomeLetter, class Field>
 void for_each_field(SomeLetter& letter, Field&& field) {
   switch (letter.kind) {
     case Letter::Kind::beat:
+    case Letter::Kind::ready:
       return;
     case Letter::Kind::leave:
       return field(letter.ranks);

@@ -61,6 +61,7 @@ struct Status {
 struct Letter {
   enum class Kind : std::uint8_t {
     beat,        ///< nothing but a sign of life
+    ready,       ///< from the first centre: everybody is connected, begin
     leave,       ///< the sender ends on purpose; `ranks`: who else has left, for its successor as the centre
     verdict,     ///< to the centre: found this; from it: this is what failed
     report,      ///< to the centre

@@ -18,27 +18,9 @@ namespace {
 using std::chrono::milliseconds;
 namespace tcp = transport::tcp;
 
-constexpr milliseconds connect_time{1500};
-constexpr milliseconds connect_pause{100};
-/// When the centre has left on purpose the job is usually about to end, and its successor too.
-constexpr milliseconds succession_pause{300};
 constexpr milliseconds goodbye_time{500};
-constexpr std::size_t most_unposted = 256;
 /// Enough for the centre to hear all sides and to answer.
 constexpr milliseconds accusation_time{400};
-
-/// Nobody listens there.
-bool is_refused(const std::string& text) {
-  const auto address = tcp::parse_address(text);
-  if (!address) return true;
-  int error = 0;
-  const tcp::Socket socket = tcp::connect_to(*address, "", error);
-  if (error == EINPROGRESS) {
-    pollfd query{socket.get(), POLLOUT, 0};
-    error = ::poll(&query, 1, static_cast<int>(connect_time.count())) > 0 ? tcp::connected(socket) : ETIMEDOUT;
-  }
-  return error == ECONNREFUSED;
-}
 
 }  // namespace
 
@@ -57,12 +39,25 @@ Watch::Watch(int rank, const std::string& bind_address, const Secret& key)
 
 Watch::~Watch() { stop(); }
 
-void Watch::begin(std::vector<Watched> ranks, const WatchSettings& settings, WatchUser& user) {
+void Watch::begin(std::vector<Watched> ranks, const WatchSettings& settings, WatchUser& user,
+                  Clock::time_point deadline) {
   ranks_ = std::move(ranks);
   states_.assign(ranks_.size(), State::alive);
   settings_ = settings;
   user_ = &user;
   thread_ = start_quiet_thread([this] { run(); });
+  std::unique_lock lock{mutex_};
+  news_.wait_until(lock, deadline, [this] { return ready_ || hopeless_; });
+  if (ready_) return;
+  const auto verdict = hopeless_;
+  lock.unlock();
+  stop();
+  if (verdict) throw Error{verdict->code, "set-up: " + verdict->text, verdict->culprit};
+  throw Error{ErrorCode::rendezvous,
+              fmt::format("set-up: {} waited in vain for all ranks to connect to {} at {}, which watches over the job: "
+                          "are they alive, and may their hosts connect to that port?",
+                          name(rank_), name(0), ranks_.front().address),
+              0};
 }
 
 void Watch::stop() noexcept {
@@ -94,6 +89,7 @@ void Watch::accuse(const Verdict& verdict) {
 
 void Watch::cut() {
   post([this] {
+    cut_ = true;
     for (auto& [rank, line] : lines_) line.cut();
   });
 }
@@ -110,7 +106,7 @@ Reunion Watch::reunite(const Report& report, Clock::time_point deadline) {
   }
   post([this, report] { send_to_centre({.kind = Letter::Kind::reunion, .report = report}); });
   std::unique_lock lock{mutex_};
-  const bool met = reunited_.wait_until(lock, deadline, [&] { return awaited->outcome.has_value(); });
+  const bool met = news_.wait_until(lock, deadline, [&] { return awaited->outcome.has_value(); });
   reunions_.erase(report.group);
   if (met) return *awaited->outcome;
   std::string names;
@@ -126,6 +122,7 @@ Reunion Watch::reunite(const Report& report, Clock::time_point deadline) {
 void Watch::run() noexcept {
   centre_since_ = Clock::now();
   elect();
+  if (size() == 1) set_ready();
   while (!stopping_) {
     const auto before = Clock::now();
     wait_for_news();
@@ -174,7 +171,7 @@ void Watch::tick(Clock::time_point now) {
   if (centre_) centre_->tick(now);
   std::erase_if(accusations_, [&](const Accusation& accusation) {
     if (accusation.until > now) return false;
-    user_->failed(accusation.verdict);
+    user_->failed(without_verdict(accusation.verdict, now));
     return true;
   });
   std::vector<int> ended;  // by this side, which no poll() tells
@@ -196,12 +193,42 @@ void Watch::tick(Clock::time_point now) {
   }
 }
 
+/// The centre has not said who is to blame for a broken link. If it has been silent for longer, it is: the peer may
+/// have failed for the same reason, and left.
+Verdict Watch::without_verdict(Verdict verdict, Clock::time_point now) {
+  const auto line = lines_.find(centre_rank_);
+  if (is_centre() || line == lines_.end() || now - line->second.heard() < settings_.beat * 5 / 4) return verdict;
+  verdict.code = ErrorCode::timeout;
+  verdict.culprit = centre_rank_;
+  verdict.text =
+      fmt::format("{} does not answer: its process is stopped or starved, or its host or network is down ({})",
+                  name(centre_rank_), verdict.text);
+  return verdict;
+}
+
 // ---- Lines -----------------------------------------------------------------------------------------------------
 
 void Watch::welcome(int rank, Descriptor socket) {
   if (rank < 0 || rank >= size() || rank == rank_ || state(rank) != State::alive || lines_.contains(rank)) return;
+  if (cut_) return;
   const auto line = lines_.emplace(rank, Line{std::move(socket)}).first;
-  if (centre_) centre_->brief(line->second);
+  if (!centre_) return;
+  centre_->brief(line->second);
+  if (!ready_ && std::cmp_equal(lines_.size(), size() - 1)) set_ready();
+}
+
+void Watch::set_ready() {
+  if (centre_)
+    for (auto& [rank, line] : lines_) line.send({.kind = Letter::Kind::ready});
+  const std::lock_guard lock{mutex_};
+  ready_ = true;
+  news_.notify_all();
+}
+
+void Watch::give_up_before_ready(const Verdict& verdict) {
+  const std::lock_guard lock{mutex_};
+  if (!ready_) hopeless_ = verdict;
+  news_.notify_all();
 }
 
 void Watch::read(int rank) {
@@ -216,6 +243,7 @@ void Watch::read(int rank) {
 void Watch::handle(int from, const Letter& letter) {
   if (letter.kind == Letter::Kind::leave) {
     state(from) = State::left;
+    give_up_before_ready({0, ErrorCode::rendezvous, from, 0, fmt::format("{} has given up", name(from))});
     for (const int rank : letter.ranks)
       if (rank >= 0 && rank < size() && state(rank) == State::alive && rank != rank_) state(rank) = State::left;
     if (centre_) centre_->gone(from);
@@ -226,9 +254,11 @@ void Watch::handle(int from, const Letter& letter) {
 }
 
 void Watch::handle_as_member(const Letter& letter) {
+  if (letter.kind == Letter::Kind::ready) return set_ready();
   if (letter.kind == Letter::Kind::verdict) {
     const Verdict& verdict = letter.verdict;
     if (verdict.group == 0 && verdict.culprit >= 0 && verdict.culprit < size()) state(verdict.culprit) = State::lost;
+    learn(verdict);
     user_->failed(verdict);
   } else if (letter.kind == Letter::Kind::question) {
     if (const auto status = user_->status(letter.report))
@@ -242,93 +272,8 @@ void Watch::handle_as_member(const Letter& letter) {
       return;
     }
     found->second->outcome = Reunion{letter.number, letter.ranks};
-    reunited_.notify_all();
+    news_.notify_all();
   }
-}
-
-void Watch::line_ended(int rank) {
-  if (state(rank) == State::alive)
-    return lose(rank,
-                "its connection ended without a goodbye: its process crashed, was killed or exited early, or its "
-                "network is cut; its own output says more");
-  if (rank != centre_rank_) return;
-  predecessor_died_ = state(rank) == State::lost;
-  connect_at_ = Clock::now() + (predecessor_died_ ? milliseconds{0} : succession_pause);
-  elect();
-}
-
-void Watch::lose(int rank, const std::string& how) {
-  state(rank) = State::lost;
-  const Verdict verdict{0, ErrorCode::peer_lost, rank, 0, fmt::format("{} is lost: {}", name(rank), how)};
-  // Should it come back, it learns from this that the others went on without it.
-  if (const auto line = lines_.find(rank); line != lines_.end())
-    line->second.send({.kind = Letter::Kind::verdict, .verdict = verdict});
-  lines_.erase(rank);
-  if (rank == centre_rank_) {
-    predecessor_died_ = true;
-    connect_at_ = Clock::now();
-    elect();
-  }
-  if (centre_) {
-    centre_->publish(verdict);
-    centre_->gone(rank);
-  } else {
-    user_->failed(verdict);
-  }
-}
-
-/// The lowest rank that is alive. This one is, so there always is one.
-void Watch::elect() {
-  int next = 0;
-  while (next < rank_ && state(next) != State::alive) ++next;
-  if (next == centre_rank_ && (centre_ || !is_centre())) return;
-  centre_rank_ = next;
-  centre_since_ = Clock::now();
-  lines_.erase(rank_);
-  if (is_centre() && !centre_) {
-    centre_ = std::make_unique<Centre>(*this);
-    catch_up();
-  }
-}
-
-/// Whose process is gone is known at once; everything else takes its time.
-void Watch::connect() {
-  const int centre = centre_rank_;
-  const std::string& address = ranks_[static_cast<std::size_t>(centre)].address;
-  connect_at_ = Clock::now() + connect_pause;
-  try {
-    if (centre > 0 && is_refused(address)) return centre_is_gone();
-    const Hello hello{.from = rank_, .to = centre, .channel = 0, .purpose = Purpose::watch};
-    Descriptor socket = tcp::connect_authenticated(address, key_, hello, Clock::now() + connect_time);
-    lines_.emplace(centre, Line{std::move(socket)});
-    catch_up();
-  } catch (const Error&) {
-    if (is_refused(address)) return centre_is_gone();
-    // Else tried again, until the silence has lasted too long.
-  }
-}
-
-void Watch::centre_is_gone() {
-  if (predecessor_died_) return lose(centre_rank_, "its process does not exist any more");
-  state(centre_rank_) = State::left;
-  elect();
-}
-
-void Watch::send_to_centre(const Letter& letter) {
-  if (centre_) return centre_->handle(rank_, letter);
-  const auto line = lines_.find(centre_rank_);
-  if (line != lines_.end()) return line->second.send(letter);
-  if (unposted_.size() < most_unposted) unposted_.push_back(letter);
-}
-
-/// What was to be said while there was no centre.
-void Watch::catch_up() {
-  for (const Letter& letter : std::exchange(unposted_, {})) send_to_centre(letter);
-  const std::lock_guard lock{mutex_};
-  for (const auto& [group, awaited] : reunions_)
-    tasks_.push_back(
-        [this, report = awaited->report] { send_to_centre({.kind = Letter::Kind::reunion, .report = report}); });
-  ::eventfd_write(bell_.get(), 1);
 }
 
 void Watch::say_goodbye() {

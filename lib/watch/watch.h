@@ -72,7 +72,9 @@ class Watch {
   Watch& operator=(const Watch&) = delete;
 
   const std::string& address() const { return door_->address(); }
-  void begin(std::vector<Watched> ranks, const WatchSettings& settings, WatchUser& user);
+  /// Returns once all ranks are watched, so that no operation ever runs where a loss would go unheard. Throws
+  /// Error{rendezvous} that names who cannot be reached until `deadline`, or Error{peer_lost} for who has gone already.
+  void begin(std::vector<Watched> ranks, const WatchSettings& settings, WatchUser& user, Clock::time_point deadline);
   /// Says goodbye to the others. Bounded.
   void stop() noexcept;
 
@@ -107,6 +109,7 @@ class Watch {
   void run() noexcept;
   void wait_for_news();
   void tick(Clock::time_point now);
+  Verdict without_verdict(Verdict verdict, Clock::time_point now);
   void welcome(int rank, Descriptor socket);
   void read(int rank);
   void handle(int from, const Letter& letter);
@@ -116,7 +119,11 @@ class Watch {
   void elect();
   void connect();
   void centre_is_gone();
+  /// False: it was known.
+  bool learn(const Verdict& verdict);
   void send_to_centre(const Letter& letter);
+  void set_ready();
+  void give_up_before_ready(const Verdict& verdict);
   void catch_up();
   void say_goodbye();
 
@@ -129,6 +136,9 @@ class Watch {
   std::mutex mutex_;
   std::vector<std::function<void()>> tasks_;
   bool stopping_ = false;
+  bool ready_ = false;               // everybody is watched
+  std::optional<Verdict> hopeless_;  // somebody went before that
+  std::condition_variable news_;     // of these, and of reunions_
 
   // The thread's.
   std::vector<Watched> ranks_;
@@ -139,15 +149,17 @@ class Watch {
     Clock::time_point until;
   };
   std::vector<Accusation> accusations_;  // of this rank
+  std::vector<Verdict> verdicts_;        // of late; a new centre tells them to who has not heard them from the old one
   std::vector<Letter> unposted_;
   std::atomic<int> centre_rank_ = 0;
   std::unique_ptr<Centre> centre_;
   bool predecessor_died_ = false;
+  bool cut_ = false;
   Clock::time_point centre_since_{};
   Clock::time_point connect_at_{};
+  std::chrono::milliseconds patience_{200};  // with the next connect()
   Clock::time_point next_tick_{};
   std::map<std::uint64_t, std::shared_ptr<Awaited>> reunions_;  // by old group; guarded by mutex_
-  std::condition_variable reunited_;
   std::thread thread_;
   std::unique_ptr<transport::tcp::Door> door_;  // last: it may call until it is gone
 };
