@@ -12,6 +12,7 @@
 #include "lib/base/environment.h"
 #include "lib/base/nearest.h"
 #include "tools/bench.h"
+#include "tools/blackbox.h"
 #include "tools/doctor.h"
 #include "tools/exit_codes.h"
 #include "tools/plan.h"
@@ -33,6 +34,7 @@ constexpr Subcommand subcommands[] = {
     {"run", run_main, "start ranks of a program and look after them"},
     {"bench", bench_main, "measure and check a collective, or compare its algorithms"},
     {"plan", plan_main, "show, prove and explain what each rank does"},
+    {"blackbox", blackbox_main, "what ranks did last, and who is behind, also when they hang or were killed"},
     {"store", store_main, "serve a store where ranks meet, or speak to one"},
     {"doctor", doctor_main, "what works on this machine, what does not, and the remedy"},
 };

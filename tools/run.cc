@@ -198,7 +198,7 @@ void fill(const Words& words, Job& job) {
   set_exports(words, job);
   if (!words.inject.empty()) {
     detail::parse_faults(words.inject, job.ranks(), "run: --inject");
-    job.exported.emplace_back("TUTTI_INJECT", words.inject);
+    job.inject = words.inject;
   }
   const std::string label = words.label_flag ? "always" : words.no_label ? "never" : words.label;
   if (!label.empty() && label != "always" && label != "never") {

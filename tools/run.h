@@ -17,6 +17,8 @@ struct Job {
   int ranks_here = 1;
   std::vector<std::pair<std::string, std::string>> exported;  ///< set for every rank, beside the caller's environment
 
+  std::string inject;  ///< TUTTI_INJECT of all ranks, in the first attempt only
+
   Label label = Label::when_several;           ///< precede each line of output with "[rank] "
   std::string log_dir;                         ///< also write the output of rank r to <log_dir>/rank-r.log
   bool bind_to_core = false;                   ///< pin each rank to its share of the cores

@@ -50,6 +50,7 @@ std::vector<std::pair<std::string, std::string>> rank_variables(const Job& job, 
       {"TORCHELASTIC_MAX_RESTARTS", std::to_string(job.max_restarts)},
       {"TORCHELASTIC_USE_AGENT_STORE", "True"},  // the runner serves, as torchrun's agent does
   };
+  if (!job.inject.empty()) result.emplace_back("TUTTI_INJECT", meeting.restart == 0 ? job.inject : "");
   result.insert(result.end(), job.exported.begin(), job.exported.end());
   return result;
 }

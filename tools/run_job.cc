@@ -22,6 +22,7 @@
 
 #include "lib/base/host.h"
 #include "tools/run.h"
+#include "tools/run_aftermath.h"
 #include "tools/run_input.h"
 #include "tools/run_output.h"
 #include "tools/run_ranks.h"
@@ -253,7 +254,7 @@ void Runner::notice_ends() {
   }
   if (culprit_ != nullptr && !ending_ && (is_sudden(*culprit_) || Clock::now() >= *report_at_)) {
     report_at_.reset();
-    report_failure(*culprit_);
+    report_failure(is_sudden(*culprit_) ? *culprit_ : first_to_fail(*culprit_, ranks_));
   }
   reap_orphans(ranks_);
 }
@@ -262,6 +263,7 @@ void Runner::report_failure(const Rank& rank) {
   const std::string text =
       fmt::format("rank {} (host {}, pid {}) {}", rank.number(), host_name(), rank.pid(), rank.how_it_ended());
   say(text + (rank.last_line().empty() ? "; it wrote nothing" : fmt::format("; its last line: {}", rank.last_line())));
+  if (const std::string more = last_moments(rank, ranks_); !more.empty()) say(more);
   end_all(SIGTERM, {rank.exit_code(), text, job_.node, restarts_ < job_.max_restarts});
 }
 
@@ -320,6 +322,7 @@ void Runner::on_time() {
     const std::string text = fmt::format("the job did not end within {:g} s; still running: rank {}",
                                          static_cast<double>(job_.timeout.count()) / 1000, fmt::join(late, ", "));
     say(text + "; ending all ranks (--timeout)");
+    if (const std::string more = who_waits(ranks_); !more.empty()) say(more);
     end_all(SIGTERM, {exit_job_timeout, text, job_.node});
   }
   if (kill_at_ && now >= *kill_at_) kill_all();

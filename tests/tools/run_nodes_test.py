@@ -38,7 +38,7 @@ class SeveralNodes(Case):
     def test_ranks_inherit_none_of_the_runners_connections(self):
         done = self.finish(*(self.start_node(node, *script("ls -l /proc/self/fd")) for node in range(2)))
         for one in done:
-            self.assertEqual(set(re.findall(r" (\d+) -> (?!/proc)", one.out)), {"0", "1", "2"}, one)
+            self.assertEqual(set(re.findall(r" (\d+) -> (?!/proc|/memfd:tutti-blackbox )", one.out)), {"0", "1", "2"}, one)
 
     def test_node_0_stays_until_all_nodes_are_done(self):
         ready = self.folder / "ready"
