@@ -40,16 +40,21 @@ Operation& Collectives::make(const Request& request) {
     for (const std::size_t count : request.counts) bytes += count * size_of(request.input.type);
     if (request.collective == Collective::all_to_all) bytes = 0;  // differs between ranks
   }
-  const Prepared& prepared = planner_.prepare({.collective = request.collective,
-                                               .algorithm = request.algorithm,
-                                               .bytes = bytes,
-                                               .root = request.root,
-                                               .equal_parts = !request.variable});
+  const Prepared& prepared = plan({.collective = request.collective,
+                                   .algorithm = request.algorithm,
+                                   .bytes = bytes,
+                                   .root = request.root,
+                                   .equal_parts = !request.variable});
   auto operation = pool_->take();
   if (!operation) operation = std::make_unique<Operation>(group_.context().engine);
-  operation->prepare(*this, group_, prepared, request, last_number_ + 1, pool_);
-  ++last_number_;
+  operation->prepare(*this, group_, prepared, request, made_.load(std::memory_order_relaxed) + 1, pool_);
+  made_.fetch_add(1, std::memory_order_relaxed);
   return *operation.release();
+}
+
+const Prepared& Collectives::plan(const Planner::Wish& wish) {
+  const std::lock_guard lock{planning_};
+  return planner_.prepare(wish);
 }
 
 // ---- Turns on lanes --------------------------------------------------------------------------------------------
@@ -67,7 +72,7 @@ bool Collectives::start(Operation& operation) noexcept {
   operation.slot = free_slots_.back();
   free_slots_.pop_back();
   running_[operation.slot] = &operation;
-  started_ = operation.number();
+  operation.set_number(++started_);
   recent_[started_ % remembered] = {started_, operation.frame(), &operation.prepared()};
   if (group_.failing()) {
     operation.fail(*group_.failure());

@@ -1,8 +1,10 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "lib/checksum.h"
@@ -28,7 +30,7 @@ class Collectives final : public ChannelUser {
   Collectives(Group& group, transport::Channel channel, Planner planner);
 
   Planner& planner() { return planner_; }
-  /// A checked call, numbered and bound to memory, ready for Engine::submit().
+  /// A checked call, bound to memory, ready for Engine::submit(). Any thread.
   Operation& make(const Request& request);
   /// Of the last operation that has begun; for error messages.
   std::uint64_t last_number() const { return started_; }
@@ -80,6 +82,7 @@ class Collectives final : public ChannelUser {
   void received(transport::Link& from) noexcept override;
   void sent(transport::Link& to, transport::Token token) noexcept override;
   void failed(transport::Link& link, const Error& reason) noexcept override;
+  const Prepared& plan(const Planner::Wish& wish);
   Fifo<Turn>& turns(const algorithms::Lane& lane);
   InLane& in_lane(const transport::Link& link);
   bool is_awaited(std::size_t peer, const Operation& operation) const;
@@ -88,13 +91,14 @@ class Collectives final : public ChannelUser {
   Group& group_;
   transport::Channel channel_;
   bool checksum_;
+  std::mutex planning_;  // several threads may call
   Planner planner_;
   std::shared_ptr<Pool<Operation>> pool_;
   std::vector<OutLane> out_;
   std::vector<InLane> in_;
   std::vector<Operation*> running_;  // by slot; null: free
   std::vector<std::uint32_t> free_slots_;
-  std::uint64_t last_number_ = 0;
+  std::atomic<std::uint64_t> made_{0};  // calls, if all of them came from one thread their last number
 
   /// Calls that have begun, so that a rank that is ahead can still say what it called.
   struct Recent {

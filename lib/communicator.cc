@@ -54,6 +54,12 @@ Work start_waited(Group& group, Pending& pending) {
   return Work{&pending};
 }
 
+/// The group of a call that sends, waits or changes something.
+Group& called(CommunicatorState& state) {
+  state.group.context().engine->require_own_process();
+  return state.group;
+}
+
 Pending& make_collective(Group& group, const Request& request) {
   check_request(request, group);
   return group.collectives().make(request);
@@ -78,8 +84,16 @@ using detail::Message;
 
 Communicator::Communicator(std::shared_ptr<detail::CommunicatorState> state) : state_(std::move(state)) {}
 Communicator::Communicator(Communicator&&) noexcept = default;
-Communicator& Communicator::operator=(Communicator&&) noexcept = default;
-Communicator::~Communicator() = default;
+Communicator& Communicator::operator=(Communicator&& other) noexcept {
+  Communicator old{std::move(other)};
+  std::swap(state_, old.state_);
+  return *this;
+}
+Communicator::~Communicator() {
+  if (!state_) return;
+  const detail::Engine& engine = *state_->group.context().engine;
+  if (!engine.is_own_process()) keep_for_ever(std::move(state_));
+}
 
 int Communicator::rank() const { return state_->group.rank(); }
 int Communicator::size() const { return state_->group.size(); }
@@ -87,40 +101,43 @@ int Communicator::local_rank() const { return state_->group.context().local_rank
 int Communicator::local_size() const { return state_->group.context().local_size; }
 
 Work Communicator::start_collective(const detail::Request& request) {
-  state_->group.context().engine->get_helper();
-  return detail::start(state_->group, detail::make_collective(state_->group, request));
+  detail::Group& group = detail::called(*state_);
+  group.context().engine->get_helper();
+  return detail::start(group, detail::make_collective(group, request));
 }
 
 void Communicator::run_collective(const detail::Request& request) {
-  detail::start_waited(state_->group, detail::make_collective(state_->group, request)).wait();
+  detail::Group& group = detail::called(*state_);
+  detail::start_waited(group, detail::make_collective(group, request)).wait();
 }
 
 Work Communicator::start_send(detail::ConstBuffer data, int to, const MessageOptions& options) {
-  state_->group.context().engine->get_helper();
-  return detail::start(state_->group,
-                       detail::make_message(state_->group, Message::Kind::send, detail::writable(data), to, options));
+  detail::Group& group = detail::called(*state_);
+  group.context().engine->get_helper();
+  return detail::start(group, detail::make_message(group, Message::Kind::send, detail::writable(data), to, options));
 }
 
 void Communicator::run_send(detail::ConstBuffer data, int to, const MessageOptions& options) {
-  detail::start_waited(state_->group,
-                       detail::make_message(state_->group, Message::Kind::send, detail::writable(data), to, options))
+  detail::Group& group = detail::called(*state_);
+  detail::start_waited(group, detail::make_message(group, Message::Kind::send, detail::writable(data), to, options))
       .wait();
 }
 
 Work Communicator::start_recv(detail::Buffer data, int from, const MessageOptions& options) {
-  state_->group.context().engine->get_helper();
-  return detail::start(state_->group, detail::make_message(state_->group, Message::Kind::receive, data, from, options));
+  detail::Group& group = detail::called(*state_);
+  group.context().engine->get_helper();
+  return detail::start(group, detail::make_message(group, Message::Kind::receive, data, from, options));
 }
 
 MessageStatus Communicator::run_recv(detail::Buffer data, int from, const MessageOptions& options) {
-  Work work = detail::start_waited(state_->group,
-                                   detail::make_message(state_->group, Message::Kind::receive, data, from, options));
+  detail::Group& group = detail::called(*state_);
+  Work work = detail::start_waited(group, detail::make_message(group, Message::Kind::receive, data, from, options));
   work.wait();
   return work.status();
 }
 
 Communicator Communicator::subgroup(std::span<const int> ranks) {
-  detail::Group& group = state_->group;
+  detail::Group& group = detail::called(*state_);
   const auto refuse = [&](const std::string& why) {
     throw Error{ErrorCode::invalid_argument,
                 fmt::format("subgroup on rank {} of {}: {}", group.rank(), group.size(), why)};
@@ -136,7 +153,11 @@ Communicator Communicator::subgroup(std::span<const int> ranks) {
   }
   if (std::find(ranks.begin(), ranks.end(), group.rank()) == ranks.end())
     refuse("this rank is not in the list; only the members of a sub-group call subgroup()");
-  const std::uint32_t turn = state_->subgroups_made[members]++;
+  std::uint32_t turn = 0;
+  {
+    const std::lock_guard lock{state_->mutex};
+    turn = state_->subgroups_made[members]++;
+  }
   return Communicator{std::make_shared<detail::CommunicatorState>(
       group.shared_context(), detail::subgroup_id(group.id(), members, turn), std::move(members), group.id())};
 }
@@ -158,13 +179,13 @@ Communicator Communicator::split(int colour, int key) {
 }
 
 void Communicator::abort(std::string_view reason) {
-  detail::Group& group = state_->group;
+  detail::Group& group = detail::called(*state_);
   const auto limit = detail::Clock::now() + std::chrono::milliseconds{900};
   group.context().engine->exclusively([&] { group.abort(reason); }, limit);
 }
 
 Communicator Communicator::shrink(std::chrono::milliseconds timeout) {
-  detail::Group& group = state_->group;
+  detail::Group& group = detail::called(*state_);
   detail::Context& context = group.context();
   if (!context.lookout->is_watched())
     throw Error{ErrorCode::unsupported,

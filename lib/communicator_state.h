@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "lib/group.h"
@@ -18,6 +19,7 @@ class CommunicatorState {
       : group(std::move(context), id, std::move(members), parent) {}
 
   Group group;
+  std::mutex mutex;                                          ///< of what follows
   std::map<std::vector<int>, std::uint32_t> subgroups_made;  ///< how often this list was asked for
 };
 

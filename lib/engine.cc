@@ -1,6 +1,8 @@
 #include "lib/engine.h"
 
+#include <fmt/format.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <string>
@@ -41,6 +43,14 @@ void Engine::add(std::unique_ptr<transport::Transport> transport) {
 }
 
 // ---- Who drives ----------------------------------------------------------------------------------------------
+
+Error Engine::error_in_child() const {
+  return Error{ErrorCode::invalid_argument,
+               fmt::format("a communicator belongs to the process that made it, {}; this one, {}, is a child of fork() "
+                           "and has neither its threads nor a place among its ranks. Call it there, or exec a program "
+                           "that connects by itself",
+                           mark_.process(), ::getpid())};
+}
 
 void Engine::get_helper() {
   const std::lock_guard lock{mutex_};

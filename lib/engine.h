@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "lib/base/fork_mark.h"
 #include "lib/fifo.h"
 #include "lib/pending.h"
 #include "transport/reactor.h"
@@ -65,6 +66,15 @@ class Engine final : public transport::Sink {
   /// Set-up only.
   void add(std::unique_ptr<transport::Transport> transport);
   void set_patience(Patience patience) { patience_ = patience; }
+
+  /// Throws Error{invalid_argument} in a child of fork(): nothing that waits or sends may be called there, nor may any
+  /// object of the parent's be destroyed.
+  void require_own_process() const {
+    if (!mark_.is_here()) [[unlikely]]
+      throw error_in_child();
+  }
+  Error error_in_child() const;
+  bool is_own_process() const noexcept { return mark_.is_here(); }
 
   /// Before the first asynchronous operation is submitted. Throws Error{system}.
   void get_helper();
@@ -132,6 +142,7 @@ class Engine final : public transport::Sink {
   void help();
 
   // Shared between threads, under mutex_ (the atomics are also peeked at without it).
+  const ForkMark mark_;
   std::mutex mutex_;
   std::condition_variable changed_;  // somebody else's work is done, or the owner left
   std::condition_variable helper_wanted_;

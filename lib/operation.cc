@@ -86,6 +86,11 @@ void Operation::prepare(Collectives& collectives, Group& group, const Prepared& 
   injector_ = injector ? injector->for_operation(group.index(), number, plan()) : nullptr;
 }
 
+void Operation::set_number(std::uint64_t number) noexcept {
+  number_ = number;
+  frame_.operation = static_cast<std::uint32_t>(number);
+}
+
 void Operation::bind(const Request& request) {
   bind_sides(request);
   const std::size_t scratch_bytes = round_up(binding_.lay_out_scratch(plan()));

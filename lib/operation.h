@@ -28,6 +28,8 @@ class Operation final : public Pending {
   /// Binds a checked request. On the caller's thread, before submit().
   void prepare(Collectives& collectives, Group& group, const Prepared& prepared, const Request& request,
                std::uint64_t number, std::shared_ptr<Pool<Operation>> pool);
+  /// Its place in the order of calls: certain when it starts, since several threads may call at once.
+  void set_number(std::uint64_t number) noexcept;
 
   void start() noexcept override;
   void expire() noexcept override;

@@ -9,10 +9,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include "lib/base/descriptor.h"
+#include "lib/base/fork_mark.h"
 #include "tutti/error.h"
 
 namespace tutti {
@@ -88,6 +92,44 @@ Secret Secret::derive(std::string_view label, std::span<const std::byte> context
   return derived;
 }
 
+namespace {
+
+/// As a rule libcrypto has itself taken down by exit(), while threads of ours may be at work, and before objects with
+/// static storage that hold a communicator are destroyed. We ask it not to; where the program has been quicker, this
+/// gate is closed first, and there is no way through it afterwards.
+class Gate {
+ public:
+  static Gate& instance() {
+    static Gate& gate = *new Gate;  // outlives everything
+    return gate;
+  }
+  bool enter() noexcept {
+    users_.fetch_add(1);
+    if (!closed_.load()) return true;
+    leave();
+    return false;
+  }
+  void leave() noexcept { users_.fetch_sub(1); }
+
+ private:
+  Gate() {
+    ::OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT | OPENSSL_INIT_ADD_ALL_DIGESTS, nullptr);
+    // libcrypto's handler, if any, is older than ours, so that it runs later.
+    std::atexit([] { instance().close(); });
+  }
+  void close() noexcept {
+    closed_.store(true);
+    if (!mark_.is_here()) return;  // in a child of fork(): those who were inside have stayed with the parent
+    while (users_.load() > 0) std::this_thread::yield();
+  }
+
+  const ForkMark mark_;
+  std::atomic<int> users_{0};
+  std::atomic<bool> closed_{false};
+};
+
+}  // namespace
+
 std::optional<Digest> hmac_sha256(std::span<const std::byte> key,
                                   std::initializer_list<std::span<const std::byte>> parts) noexcept {
   std::array<std::byte, most_hmac_bytes> message;
@@ -101,10 +143,12 @@ std::optional<Digest> hmac_sha256(std::span<const std::byte> key,
   unsigned int size = 0;
   static constexpr unsigned char no_key = 0;  // HMAC() takes null for "the key of last time"
   const void* const start = key.empty() ? static_cast<const void*>(&no_key) : key.data();
-  if (::HMAC(EVP_sha256(), start, static_cast<int>(key.size()), reinterpret_cast<const unsigned char*>(message.data()),
-             length, reinterpret_cast<unsigned char*>(digest.data()), &size) == nullptr ||
-      size != digest.size())
-    return std::nullopt;
+  if (!Gate::instance().enter()) return std::nullopt;
+  const bool made =
+      ::HMAC(EVP_sha256(), start, static_cast<int>(key.size()), reinterpret_cast<const unsigned char*>(message.data()),
+             length, reinterpret_cast<unsigned char*>(digest.data()), &size) != nullptr;
+  Gate::instance().leave();
+  if (!made || size != digest.size()) return std::nullopt;
   return digest;
 }
 

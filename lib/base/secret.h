@@ -57,7 +57,8 @@ class Secret {
   std::vector<std::byte> bytes_;
 };
 
-/// HMAC-SHA256 over the parts, one after the other. Nothing for more than 512 bytes, and when memory ends.
+/// HMAC-SHA256 over the parts, one after the other. Nothing for more than 512 bytes, when memory ends, and once
+/// the program does (exit() takes libcrypto down).
 std::optional<Digest> hmac_sha256(std::span<const std::byte> key,
                                   std::initializer_list<std::span<const std::byte>> parts) noexcept;
 

@@ -70,8 +70,12 @@ using Counts = std::span<const std::size_t>;
 ///            (for all_gather, gather, scatter and reduce_scatter: `in` or `out` is this rank's own part of the
 ///            larger buffer). Any other overlap is Error{invalid_argument}.
 /// Ownership: buffers stay yours. With `_async` they must live, untouched, until the Work is done.
-/// Threading: calls on one Communicator must not overlap; different Communicators (a parent and its
-///            sub-groups, too) may be used from different threads at the same time.
+/// Threading: any thread may call, several at once, also on one Communicator. Collectives start in the order in which
+///            the calls arrive, which must be the same on all ranks: threads that call them on one Communicator take
+///            turns by themselves, or have a sub-group each. Messages have no such order.
+/// Fork:      a child of fork() gets Error{invalid_argument} from everything that sends or waits, and may destroy what
+///            it inherited; the parent goes on undisturbed. While the child lives and has not called exec, the
+///            parent's death is noticed late (TUTTI_LOST_AFTER): it shares the connections.
 /// Failure:   Error{invalid_argument} or {unsupported} is thrown at once, with nothing sent. Any other Error
 ///            comes from waiting, leaves the output unspecified, and makes the communicator unusable.
 /// Zero elements are allowed everywhere and send nothing.
