@@ -41,6 +41,7 @@ struct Words {
   std::string timeout = "0";
   std::string kill_grace = "2";
   std::string max_restarts = "0";
+  std::string max_lost = "0";
   std::vector<std::string> exported;
   std::string inject;
   bool standalone = false;
@@ -100,6 +101,7 @@ void declare(CLI::App& app, Words& words, Job& job) {
   value("--timeout", words.timeout, "SECONDS", "End the whole job after that time; 0: never (0)");
   value("--kill-grace", words.kill_grace, "SECONDS", "Time between SIGTERM and SIGKILL (2)");
   value("--max-restarts", words.max_restarts, "N", "Start all ranks again, up to N times, when one has failed (0)");
+  value("--max-lost", words.max_lost, "N", "Ranks that may fail while the others go on, see Communicator::shrink (0)");
   app.add_flag("--dry-run", words.dry_run, "Print what would be started");
   app.add_flag("--no-python,--oversubscribe,--allow-run-as-root", words.foreign,
                "Taken from command lines for other launchers; needless here");
@@ -211,6 +213,7 @@ void fill(const Words& words, Job& job) {
   job.bind_to_core = words.bind_to == "core";
   job.timeout = duration("--timeout", words.timeout);
   job.kill_grace = duration("--kill-grace", words.kill_grace);
+  job.max_lost = whole_number("--max-lost", words.max_lost, 0, job.ranks() - 1);
   job.max_restarts = whole_number("--max-restarts", words.max_restarts, 0, 1'000'000);
   if (job.command.empty()) wrong("which program? For example: tutti run -n 4 ./prog");
 }

@@ -25,6 +25,7 @@ struct Job {
   std::chrono::milliseconds timeout{0};        ///< of the whole job; 0: none
   std::chrono::milliseconds kill_grace{2000};  ///< between SIGTERM and SIGKILL
   int max_restarts = 0;                        ///< how often all ranks are started again after one has failed
+  int max_lost = 0;                            ///< how many ranks may fail while the others go on
 
   int nodes = 1;
   int node = 0;
@@ -44,8 +45,10 @@ inline constexpr int exit_not_found = 127;
 /// Starts the ranks with a store served inside this process, forwards their output, and returns when all have ended:
 /// 0, or the code of the first rank that failed (128 + signal when one killed it) after ending the others, or
 /// 128 + signal when this process was told to stop. Nothing that the ranks started is left behind. While restarts are
-/// left, a failed rank is the end of an attempt only: all ranks of all nodes are ended and started again.
-/// Call from the main thread: it waits for signals and children. Throws Error for what is wrong before the start.
+/// left, a failed rank is the end of an attempt only: all ranks of all nodes are ended and started again. Up to
+/// `max_lost` failed ranks are not even that: the others go on without them (Communicator::shrink()), and when these
+/// end well the job has. Call from the main thread: it waits for signals and children. Throws Error for what is wrong
+/// before the start.
 int run_job(const Job& job);
 
 /// `tutti run`.

@@ -5,6 +5,7 @@
 //   beat/K      a counter it raises while it lives
 //   well/A/K    the ranks of node K have all ended attempt A well
 //   verdict/A   "CODE NODE RESTARTS TEXT", set once: by the first failure, or by the last node that ended well
+//   lost/A/N    the Nth rank that failed in attempt A without being the end of it, as in verdict/A
 //   left/K      the runner of node K is done with the store
 //
 // What is told may be told twice, over a second connection when the first was lost: no key but a heartbeat counts.
@@ -55,6 +56,12 @@ std::string this_process() { return fmt::format("host {}, pid {}", host_name(), 
 
 }  // namespace
 
+Verdict Verdict::beyond(int max_lost) const {
+  Verdict last = *this;
+  last.text += fmt::format(", one more than the {} that may be lost", max_lost);
+  return last;
+}
+
 Agreement::Agreement(const Job& job, const std::string& id, StoreAccess access)
     : nodes_(job.nodes),
       node_(job.node),
@@ -65,6 +72,7 @@ Agreement::Agreement(const Job& job, const std::string& id, StoreAccess access)
       watched_(open(beat_interval)),
       heard_(std::chrono::steady_clock::now()),
       signs_(static_cast<std::size_t>(job.nodes)),
+      max_lost_(job.max_lost),
       ready_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   say_hello(job);
   watcher_ = std::jthread{[this](const std::stop_token& stop) { watch(stop); }};
@@ -80,6 +88,7 @@ Agreement::~Agreement() = default;
 
 void Agreement::say_hello(const Job& job) {
   std::string mine = fmt::format("{} nodes with {} ranks each", job.nodes, job.ranks_here);
+  if (job.max_lost > 0) mine += fmt::format(" of which {} may be lost", job.max_lost);
   if (job.max_restarts > 0) mine += fmt::format(" and up to {} restarts", job.max_restarts);
   if (node_ == 0) store_->set("shape", mine);
   const std::string expected = store_->get("shape");
@@ -87,7 +96,7 @@ void Agreement::say_hello(const Job& job) {
     const std::string text = fmt::format("this node was told {}, node 0 {}", mine, expected);
     set_verdict(*store_, 0, {exit_usage, text, node_});  // the job cannot become complete
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("run: {}; give the same --nnodes, -n and --max-restarts everywhere", text));
+                fmt::format("run: {}; give the same --nnodes, -n, --max-lost and --max-restarts everywhere", text));
   }
   const std::string me = this_process();
   const std::string holder = store_->compare_set(fmt::format("node/{}", node_), "", me);
@@ -122,9 +131,30 @@ void Agreement::start_word(const std::function<void()>& word) {
   word_ = std::jthread{word};
 }
 
+bool Agreement::claim(Store& store, int attempt, int max_lost, const std::vector<Verdict>& lost) {
+  for (const Verdict& one : lost) {
+    bool entered = false;
+    for (int place = 0; place < max_lost && !entered; ++place)
+      entered = store.compare_set(fmt::format("lost/{}/{}", attempt, place), "", encode(one)) == encode(one);
+    if (entered) continue;
+    set_verdict(store, attempt, one.beyond(max_lost));
+    return false;
+  }
+  return true;
+}
+
+void Agreement::lost(const Verdict& verdict) {
+  lost_here_.push_back(verdict);
+  start_word([this, attempt = attempt_, lost = lost_here_] {
+    lost_ = !insist([&](Store& store) { claim(store, attempt, max_lost_, lost); });
+    if (lost_) conclude(attempt, {1, "the store of the job does not answer", 0});
+  });
+}
+
 void Agreement::all_well_here() {
-  start_word([this, attempt = attempt_] {
+  start_word([this, attempt = attempt_, lost = lost_here_] {
     lost_ = !insist([&](Store& store) {
+      if (!claim(store, attempt, max_lost_, lost)) return;
       store.set(fmt::format("well/{}/{}", attempt, node_), "");
       std::vector<std::string> all;
       for (int node = 0; node < nodes_; ++node) all.push_back(fmt::format("well/{}/{}", attempt, node));
@@ -143,6 +173,7 @@ void Agreement::failed(const Verdict& verdict) {
 }
 
 void Agreement::begin_attempt() {
+  lost_here_.clear();
   const std::lock_guard lock{mutex_};
   ++attempt_;
   verdict_ = gone_;

@@ -26,6 +26,9 @@ struct Verdict {
   std::string text;       ///< empty when all is well
   int node = -1;          ///< whose runner said so
   bool restarts = false;  ///< all ranks are to be started again
+
+  /// The failure of a rank that was one too many.
+  Verdict beyond(int max_lost) const;
 };
 
 /// The way to the store of a job.
@@ -51,6 +54,8 @@ class Agreement {
 
   /// This node's ranks have ended well; when all nodes said so, that is the verdict.
   void all_well_here();
+  /// A rank failed. When more than Job::max_lost have, on all nodes together, that is the verdict.
+  void lost(const Verdict& verdict);
   /// The first to say so is the verdict. Where that is to be followed by another attempt, but this one is not, this one
   /// is the verdict on that attempt.
   void failed(const Verdict& verdict);
@@ -68,6 +73,8 @@ class Agreement {
   /// Tells the store something, over new connections while node 0 has not been silent for too long and nobody leaves.
   /// False when it could not be told.
   bool insist(const std::function<void(Store&)>& tell);
+  /// Enters what was lost here into the list of the job. False when that is too long by now; the verdict says so.
+  static bool claim(Store& store, int attempt, int max_lost, const std::vector<Verdict>& lost);
   void watch(const std::stop_token& stop);
   /// Waits a little for the verdict on `attempt`, unless there is one.
   void await_verdict(const std::stop_token& stop, int attempt);
@@ -94,7 +101,9 @@ class Agreement {
     std::chrono::steady_clock::time_point since;
   };
   std::vector<Sign> signs_;
-  std::atomic<int> silent_ = -1;  // the node that was given up
+  int max_lost_;
+  std::vector<Verdict> lost_here_;  // in this attempt
+  std::atomic<int> silent_ = -1;    // the node that was given up
 
   Descriptor ready_;
   std::mutex mutex_;

@@ -82,7 +82,7 @@ class Runner {
   void on_verdict();
   void on_time();
   void notice_ends();
-  void report_failure(const Rank& rank);
+  Verdict failure_of(const Rank& rank);
   void settle();
   void end_all(int signal, const Verdict& verdict);
   void kill_all();
@@ -239,7 +239,8 @@ void Runner::on_verdict() {
     final_ = final_ || !verdict_->restarts;  // another node knows better
     return;
   }
-  say(fmt::format("ending the ranks on {}: on node {} {}", host_name(), verdict_->node, verdict_->text));
+  const std::string where = job_.nodes > 1 ? fmt::format("on node {} ", verdict_->node) : "";
+  say(fmt::format("ending the ranks on {}: {}{}", host_name(), where, verdict_->text));
   end_all(SIGTERM, *verdict_);
 }
 
@@ -249,22 +250,27 @@ void Runner::notice_ends() {
     rank.drain();
     if (!clear_at_) clear_at_ = Clock::now() + job_.kill_grace;
     if (rank.exit_code() == 0 || ending_) continue;
+    if (job_.max_lost > 0) {
+      store_.lost(failure_of(rank));
+      continue;
+    }
     if (culprit_ == nullptr) report_at_ = Clock::now() + second_look;
     if (culprit_ == nullptr || (is_sudden(rank) && !is_sudden(*culprit_))) culprit_ = &rank;
   }
   if (culprit_ != nullptr && !ending_ && (is_sudden(*culprit_) || Clock::now() >= *report_at_)) {
     report_at_.reset();
-    report_failure(is_sudden(*culprit_) ? *culprit_ : first_to_fail(*culprit_, ranks_));
+    end_all(SIGTERM, failure_of(is_sudden(*culprit_) ? *culprit_ : first_to_fail(*culprit_, ranks_)));
   }
   reap_orphans(ranks_);
 }
 
-void Runner::report_failure(const Rank& rank) {
+/// Says how the rank ended.
+Verdict Runner::failure_of(const Rank& rank) {
   const std::string text =
       fmt::format("rank {} (host {}, pid {}) {}", rank.number(), host_name(), rank.pid(), rank.how_it_ended());
   say(text + (rank.last_line().empty() ? "; it wrote nothing" : fmt::format("; its last line: {}", rank.last_line())));
   if (const std::string more = last_moments(rank, ranks_); !more.empty()) say(more);
-  end_all(SIGTERM, {rank.exit_code(), text, job_.node, restarts_ < job_.max_restarts});
+  return {rank.exit_code(), text, job_.node, restarts_ < job_.max_restarts};
 }
 
 /// A rank is over when its process has ended and nobody holds its output open, or the grace for that has passed.

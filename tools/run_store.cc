@@ -50,6 +50,8 @@ void refuse_hidden_loopback(const Endpoint& endpoint) {
 
 struct JobStore::Parts {
   Endpoint asked;  // with port 0 where the kernel chooses
+  int max_lost = 0;
+  int lost = 0;  // one node only
   std::unique_ptr<rendezvous::TcpStoreServer> server;
   Meeting meeting;
   std::unique_ptr<Agreement> agreement;  // several nodes only
@@ -64,6 +66,7 @@ void JobStore::await(const Job& job) {
 }
 
 JobStore::JobStore(const Job& job) : parts_(std::make_unique<Parts>()) {
+  parts_->max_lost = job.max_lost;
   Endpoint endpoint = parts_->asked = endpoint_of(job);
   if (job.node == 0) {
     endpoint.port = serve();
@@ -97,6 +100,11 @@ void JobStore::all_well_here() {
     failed({});
 }
 
+void JobStore::lost(const Verdict& verdict) {
+  if (parts_->agreement) return parts_->agreement->lost(verdict);
+  if (++parts_->lost > parts_->max_lost) failed(verdict.beyond(parts_->max_lost));
+}
+
 void JobStore::failed(const Verdict& verdict) {
   if (parts_->agreement) return parts_->agreement->failed(verdict);
   if (parts_->verdict) return;
@@ -112,6 +120,7 @@ std::optional<Verdict> JobStore::verdict() {
 
 void JobStore::begin_attempt() {
   ++parts_->meeting.restart;
+  parts_->lost = 0;
   if (parts_->agreement) return parts_->agreement->begin_attempt();
   parts_->verdict.reset();
   eventfd_t count = 0;

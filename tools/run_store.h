@@ -25,6 +25,7 @@ class JobStore {
 
   // See Agreement; on one node this node's word is the verdict, and each attempt has a store of its own.
   void all_well_here();
+  void lost(const Verdict& verdict);
   void failed(const Verdict& verdict);
   int verdict_fd() const;
   std::optional<Verdict> verdict();

@@ -118,6 +118,31 @@ class OneNode(Case):
         self.assertTrue(wait_until(lambda: all(is_gone(pid) for pid in pids), 5), pids)
 
 
+class Lost(Case):
+    """tutti run --max-lost: the others may go on."""
+
+    def test_as_many_as_allowed_may_fail_and_the_rest_decide(self):
+        ready = self.folder / "ready"
+        done = tutti("run", "-n", "4", "--max-lost", "2", *script(
+            f'case $RANK in 1) exit 3;; 2) until [ -e {ready} ]; do sleep 0.01; done; kill -9 $$;; esac;'
+            f'touch {ready}; echo well'))
+        self.assertEqual((done.code, sorted(done.lines)), (0, ["[0] well", "[3] well"]), done)
+        self.assertSays(done.err, r"rank 1 \(.*\) exited with code 3", r"rank 2 \(.*\) was killed by SIGKILL")
+
+    def test_one_more_is_the_end_of_the_attempt(self):
+        text = '[ $RANK = 0 ] && exec sleep 100; exit $((10 + RANK))'
+        done = tutti("run", "-n", "4", "--max-lost", "2", *script(text))
+        self.assertIn(done.code, (11, 12, 13), done)
+        self.assertSays(done.err, r"ending the ranks on .*: rank \d .*, one more than the 2 that may be lost")
+        done = tutti("run", "-n", "4", "--max-lost", "2", "--max-restarts", "1", *script(
+            f"[ $TORCHELASTIC_RESTART_COUNT = 1 ] && exec {harness.JOIN}; {text}"))
+        self.assertEqual((done.code, sorted(done.lines)), (0, [f"[{r}] sum 10" for r in range(4)]), done)
+        self.assertEqual(len(restart_lines(done)), 1, done)
+
+    def test_all_can_not_be_lost(self):
+        self.assertSays(tutti("run", "-n", "4", "--max-lost", "4", "true").err, "--max-lost takes .* 0 to 3")
+
+
 class SeveralNodes(Case):
     def setUp(self):
         super().setUp()
@@ -125,9 +150,9 @@ class SeveralNodes(Case):
             probe.bind(("127.0.0.1", 0))
             self.endpoint = f"127.0.0.1:{probe.getsockname()[1]}"
 
-    def start_node(self, node, text, restarts=3, nodes=2):
+    def start_node(self, node, text, *more, restarts=3, nodes=2):
         return start(harness.PROGRAM, "run", "-n", "2", "--nnodes", nodes, "--node-rank", node, "--rdzv-endpoint",
-                     self.endpoint, "--max-restarts", restarts, "--no-label", *script(text))
+                     self.endpoint, "--max-restarts", restarts, *more, "--no-label", *script(text))
 
     def finish(self, *processes):
         return [harness.Finished(process, 40) for process in processes]
@@ -168,6 +193,15 @@ class SeveralNodes(Case):
         first, second = self.finish(first, second)
         self.assertEqual((first.code, second.code), (130, 130), (first, second))
         self.assertSays(first.err, "on node 1 its runner received SIGINT")
+
+    def test_ranks_may_be_lost_on_all_nodes_together(self):
+        for lost, code in ((2, 0), (1, 7)):
+            with self.subTest(lost=lost):
+                text = f'case $RANK in 1|2) exit 7;; esac; [ {lost} = 2 ] || exec sleep 100'  # one on each node
+                nodes = self.finish(*(self.start_node(node, text, "--max-lost", lost, restarts=0) for node in range(2)))
+                self.assertEqual([node.code for node in nodes], [code, code], nodes)
+                for node, rank in zip(nodes, (1, 2)):
+                    self.assertSays(node.err, rf"rank {rank} \(.*\) exited with code 7")
 
     def test_a_lost_runner_is_the_end_whatever_is_left(self):
         first, second = (self.start_node(node, 'echo x; exec sleep 100') for node in range(2))
