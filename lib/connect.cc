@@ -14,6 +14,7 @@
 
 #include "lib/base/environment.h"
 #include "lib/base/host.h"
+#include "lib/base/log.h"
 #include "lib/base/nearest.h"
 #include "lib/communicator_state.h"
 #include "lib/context.h"
@@ -22,6 +23,7 @@
 #include "rendezvous/interfaces.h"
 #include "rendezvous/launchers.h"
 #include "tutti/communicator.h"
+#include "tutti/version.h"
 
 namespace tutti {
 namespace {
@@ -112,12 +114,28 @@ std::optional<std::string> look_up(const std::string& name) {
   return value;
 }
 
+/// Version, place and settings, for whoever reads the log later.
+void introduce(const Log& log, const rendezvous::Launch& launch) {
+  if (launch.rank == 0) log.version("tutti " TUTTI_VERSION);
+  log.info(Log::Subsystem::init, fmt::format("tutti {}: rank {} of {}, as told by {}", TUTTI_VERSION, launch.rank,
+                                             launch.size, launch.source));
+  for (const Variable& known : variables()) {
+    const auto value = variable(known.name);
+    if (!value) continue;
+    const bool secret = known.name.find("SECRET") != std::string_view::npos;
+    log.info(Log::Subsystem::env, fmt::format("{}={}", known.name, secret ? "(not shown)" : *value));
+  }
+}
+
 }  // namespace
 
 Communicator connect(const ConnectOptions& options) try {
+  const auto begin = detail::Clock::now();
   check_environment(environ);
   const rendezvous::Launch launch = rendezvous::find_launch(options, look_up);
   auto context = std::make_shared<detail::Context>();
+  context->log = Log::from_environment(launch.rank, host_name());
+  introduce(context->log, launch);
   context->timeout = choose_timeout(options.timeout);
   context->deterministic = is_on("TUTTI_DETERMINISTIC") || options.deterministic;
   context->checksum = is_on("TUTTI_CHECKSUM");
@@ -131,6 +149,7 @@ Communicator connect(const ConnectOptions& options) try {
 
   std::string trouble;
   context->black_box = black_box::Box::open({launch.rank, launch.size, host_name(), launch.prefix}, trouble);
+  if (!trouble.empty()) context->log.info(Log::Subsystem::init, "keeps no black box: " + trouble);
 
   detail::JoinOptions join;
   choose_transports(options.transport, join);
@@ -142,12 +161,18 @@ Communicator connect(const ConnectOptions& options) try {
   const milliseconds setup_timeout = choose_timeout(options.setup_timeout);
   join.deadline = detail::deadline_after(setup_timeout);
   if (options.store || !launch.rendezvous.empty()) {
-    auto store = options.store ? options.store : rendezvous::open_store(launch, setup_timeout);
+    auto store = options.store ? options.store : rendezvous::open_store(launch, setup_timeout, context->log);
     store->set_timeout(setup_timeout);
+    context->log.info(Log::Subsystem::store,
+                      fmt::format("meets the others at {}, under \"{}\"",
+                                  options.store ? "a store of the program's" : launch.rendezvous, launch.prefix));
     join.store = prefix_store(launch.prefix, std::move(store));
     if (launch.size > 1) join.bind_address = rendezvous::choose_interface(launch.rendezvous, look_up).address;
   }
   detail::join_mesh(*context, join);
+  context->log.info(
+      Log::Subsystem::init,
+      fmt::format("joined after {:.3f} s", std::chrono::duration<double>(detail::Clock::now() - begin).count()));
   return detail::world(std::move(context));
 } catch (const Error& error) {
   write_error_file(error);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lib/base/black_box.h"
+#include "lib/base/log.h"
 #include "lib/base/secret.h"
 #include "lib/compute/kernels.h"
 #include "lib/engine.h"
@@ -36,6 +37,7 @@ struct Context {
     if (engine) engine->stop();
   }
 
+  Log log;
   int rank = 0;
   int size = 1;
   int local_rank = 0;

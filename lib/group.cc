@@ -1,6 +1,7 @@
 #include "lib/group.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <utility>
 
@@ -46,9 +47,12 @@ Group::Group(std::shared_ptr<Context> context, std::uint64_t id, std::vector<int
                    .oversubscribed = context_->oversubscribed,
                    .deterministic = context_->deterministic,
                    .default_algorithms = context_->default_algorithms,
-                   .table = context_->tuning}};
+                   .table = context_->tuning,
+                   .log = &context_->log}};
   collectives_ = std::make_unique<Collectives>(*this, collective_channel(id), std::move(planner));
   messages_ = std::make_unique<Messages>(*this, message_channel(id));
+  context_->log.info(Log::Subsystem::init, fmt::format("makes communicator {:x}: rank {} of {}, world ranks {}", id_,
+                                                       rank_, size(), fmt::join(members_, " ")));
   context_->engine->exclusively([this] {
     context_->engine->attach(collective_channel(id_), *collectives_);
     context_->engine->attach(message_channel(id_), *messages_);
@@ -81,7 +85,10 @@ std::string Group::name_of(int rank) const {
 
 transport::Link& Group::open(int rank, transport::Channel channel) {
   const int global = global_rank(rank);
-  return context_->peers[static_cast<std::size_t>(global)].transport->open(global, channel);
+  transport::Transport& transport = *context_->peers[static_cast<std::size_t>(global)].transport;
+  context_->log.info(std::string_view{transport.name()} == "shm" ? Log::Subsystem::shm : Log::Subsystem::net,
+                     fmt::format("opens a link to rank {} over {}, channel {:x}", global, transport.name(), channel));
+  return transport.open(global, channel);
 }
 
 void Group::fail(const Error& reason, Origin origin) noexcept {
@@ -96,6 +103,7 @@ void Group::fail(const Error& reason, Origin origin) noexcept {
     details.process = culprit.process;
     failure_->set_details(std::move(details));
   }
+  context_->log.info(Log::Subsystem::init, fmt::format("communicator {:x} fails: {}", id_, failure_->what()));
   context_->engine->fail_soon(*this);
   context_->lookout->spread(*this, *failure_, origin);
 }

@@ -84,6 +84,7 @@ bool Injector::allows(Operation& operation, StepId step) noexcept {
   for (const Fault& fault : faults_) {
     if (!concerns(fault, operation.group().index(), operation.number()) || place(fault, operation.plan()) != step)
       continue;
+    operation.group().context().log.info(Log::Subsystem::init, "plays " + fault.text);
     switch (fault.kind) {
       case Fault::Kind::kill:
         send_signal(SIGKILL);

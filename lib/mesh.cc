@@ -1,6 +1,7 @@
 #include "lib/mesh.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sys/random.h>
 #include <unistd.h>
 
@@ -241,6 +242,30 @@ std::vector<int> settle(Context& context, const std::vector<Card>& cards) {
   return local;
 }
 
+/// "0 1 2 3"
+std::string list(const std::vector<int>& ranks) { return fmt::format("{}", fmt::join(ranks, " ")); }
+
+/// Who talks over what, for people who wonder.
+void tell(const Context& context, const Card& mine, const std::vector<int>& local, const std::string& shm_trouble) {
+  using Subsystem = Log::Subsystem;
+  if (!context.log.shows(Log::Level::info, Subsystem::init) && !context.log.shows(Log::Level::info, Subsystem::net) &&
+      !context.log.shows(Log::Level::info, Subsystem::shm))
+    return;
+  std::map<std::string, std::vector<int>> by_transport;
+  for (int rank = 0; rank < context.size; ++rank)
+    if (const auto* transport = context.peers[static_cast<std::size_t>(rank)].transport)
+      by_transport[transport->name()].push_back(rank);
+  context.log.info(Subsystem::init,
+                   fmt::format("{} of {} ranks are on host {} (ranks {}), local rank {}; {} cores{}", local.size(),
+                               context.size, mine.host, list(local), context.local_rank, mine.cores,
+                               context.oversubscribed ? "; some host has more ranks than cores" : ""));
+  if (!mine.tcp.empty()) context.log.info(Subsystem::net, "accepts TCP links at " + mine.tcp);
+  if (!shm_trouble.empty()) context.log.info(Subsystem::shm, "shared memory is not used: " + shm_trouble);
+  for (const auto& [name, ranks] : by_transport)
+    context.log.info(name == "shm" ? Subsystem::shm : Subsystem::net,
+                     fmt::format("talks over {} to ranks {}", name, list(ranks)));
+}
+
 }  // namespace
 
 void join_mesh(Context& context, const JoinOptions& options) {
@@ -287,8 +312,9 @@ void join_mesh(Context& context, const JoinOptions& options) {
     const std::vector<int> local = settle(context, cards);
     const std::string trouble = agree_on_shm(shm.get(), local, cards, options);
     if (!trouble.empty() && context.local_rank == 0)
-      fmt::print(stderr, "tutti: shared memory is not used on host {}: {}\n", mine.host, trouble);
+      context.log.warn(fmt::format("shared memory is not used on host {}: {}", mine.host, trouble));
     choose_transports(context, cards, local, shm.get(), tcp.get(), trouble);
+    tell(context, mine, local, trouble);
     set_lookout(context);
     begin_watch(context, std::move(watch), cards, options);
     if (shm) context.engine->add(std::move(shm));

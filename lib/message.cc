@@ -36,7 +36,10 @@ void Message::start() noexcept {
 
 void Message::note_start(Clock::time_point now) noexcept {
   black_box::Box* const box = messages_->group().context().black_box.get();
-  flight = {};
+  flight_ = {};
+  const Log& log = messages_->group().context().log;
+  if (log.shows(Log::Level::trace, Log::Subsystem::p2p)) [[unlikely]]
+    log.trace(Log::Subsystem::p2p, describe() + " begins");
   if (!box) return;
   black_box::Call call{.group = messages_->group().id(),
                        .count = bytes.size() / size_of(type),
@@ -45,7 +48,15 @@ void Message::note_start(Clock::time_point now) noexcept {
                        .tag = tag,
                        .collective = kind == Kind::send ? black_box::send : black_box::receive,
                        .type = static_cast<std::uint8_t>(type)};
-  flight = box->begin(call);
+  flight_ = box->begin(call);
+}
+
+void Message::note_end(const Error* error) noexcept {
+  if (!error) flight_.progress(0, bytes.size());
+  flight_.land(error);
+  const Log& log = messages_->group().context().log;
+  if (log.shows(Log::Level::trace, Log::Subsystem::p2p)) [[unlikely]]
+    log.trace(Log::Subsystem::p2p, describe() + (error ? " fails" : " ends"));
 }
 
 void Message::expire() noexcept {

@@ -70,8 +70,7 @@ std::uint32_t Messages::remember(Message& message) noexcept {
 }
 
 void Messages::end(Message& message, const Error* error) noexcept {
-  if (!error) message.flight.progress(0, message.bytes.size());
-  message.flight.land(error);
+  message.note_end(error);
   active_[message.slot] = nullptr;
   free_slots_.push_back(message.slot);
   --active_count_;

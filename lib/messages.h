@@ -31,6 +31,8 @@ class Message final : public Pending {
                std::chrono::milliseconds timeout, std::shared_ptr<Pool<Message>> pool);
 
   void start() noexcept override;
+  /// For the black box and the log; null: all is well.
+  void note_end(const Error* error) noexcept;
   void expire() noexcept override;
   /// "send of 100 x f32 to rank 1 (tag 0)".
   std::string describe() const;
@@ -43,11 +45,12 @@ class Message final : public Pending {
   std::uint32_t number = 0;  ///< of a large send: names it in request, grant and bulk frames
   std::uint32_t slot = 0;
   enum class Stage : std::uint8_t { begun, asked, granted } stage = Stage::begun;  ///< of a large message
-  black_box::Flight flight;
 
  private:
   void recycle() noexcept override;
   void note_start(Clock::time_point now) noexcept;
+
+  black_box::Flight flight_;
 
   Messages* messages_ = nullptr;
   std::shared_ptr<Pool<Message>> pool_;

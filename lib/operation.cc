@@ -82,6 +82,8 @@ void Operation::prepare(Collectives& collectives, Group& group, const Prepared& 
   const Call call{request.collective, type_, op_.kind(), request.root, count, prepared.hash};
   frame_ = call.frame(number);
   bind(request);
+  const Log& log = group.context().log;
+  trace_ = log.shows(Log::Level::trace, Log::Subsystem::coll) ? &log : nullptr;
   Injector* const injector = group.context().injector.get();
   injector_ = injector ? injector->for_operation(group.index(), number, plan()) : nullptr;
 }
@@ -170,13 +172,17 @@ void Operation::start() noexcept {
   received_ = sent_ = asked_at_ = 0;
   waiting_ = prepared_->waits_for;
   remaining_ = static_cast<std::uint32_t>(plan().steps.size());
-  if (black_box::Box* const box = group_->context().black_box.get()) note_start(*box, now);
+  note_start(now);
   if (!collectives_->start(*this)) return;  // it failed, and may be in use for another call already
   if (remaining_ == 0) return succeed();
   for (const algorithms::StepId step : prepared_->first) engine_->ready(*this, step);
 }
 
-void Operation::note_start(black_box::Box& box, Clock::time_point now) noexcept {
+void Operation::note_start(Clock::time_point now) noexcept {
+  if (trace_) [[unlikely]]
+    trace_->trace(Log::Subsystem::coll, describe() + " begins");
+  black_box::Box* const box = group_->context().black_box.get();
+  if (!box) return;
   black_box::Call call{.group = group_->id(),
                        .operation = number_,
                        .count = frame_.count,
@@ -189,7 +195,16 @@ void Operation::note_start(black_box::Box& box, Clock::time_point now) noexcept 
                        .variable = variable_};
   std::memcpy(call.algorithm.data(), prepared_->name.data(),
               std::min(prepared_->name.size(), call.algorithm.size() - 1));
-  flight_ = box.begin(call);
+  flight_ = box->begin(call);
+}
+
+void Operation::note_end(const Error* error) noexcept {
+  flight_.land(error);
+  if (!trace_) [[likely]]
+    return;
+  trace_->trace(Log::Subsystem::coll,
+                error ? std::string{"fails: "} + error->what()
+                      : fmt::format("{} ends: {} steps, {} bytes", describe(), plan().steps.size(), sent_ + received_));
 }
 
 void Operation::lane_granted(std::uint32_t lane) noexcept {
@@ -271,7 +286,7 @@ void Operation::succeed() noexcept {
     const auto result = binding_.bytes({algorithms::Buffer::output, own_part ? group_->rank() * pipeline : 0, blocks});
     kernels_->divide(result.data(), result.size() / element_size_, group_->size());
   }
-  flight_.land(nullptr);
+  note_end(nullptr);
   collectives_->ended(*this);
   engine_->finished(*this);
 }
@@ -292,7 +307,7 @@ void Operation::fail(const Error& reason) noexcept {
                           since(reason, number_), reason.what(), details.steps_done, details.steps, received_),
               reason.rank(), number_};
   error.set_details(std::move(details));
-  flight_.land(&error);
+  note_end(&error);
   engine_->finished(*this, &error);
 }
 

@@ -66,7 +66,8 @@ class Operation final : public Pending {
   void bind_sides(const Request& request);
   void issued(std::uint32_t step) noexcept;
   void succeed() noexcept;
-  void note_start(black_box::Box& box, Clock::time_point now) noexcept;
+  void note_start(Clock::time_point now) noexcept;
+  void note_end(const Error* error) noexcept;
   void combine(std::byte* dst, const std::byte* left, const std::byte* right, std::size_t bytes) noexcept;
   std::byte* memory(std::size_t bytes);
 
@@ -82,6 +83,7 @@ class Operation final : public Pending {
   DataType type_{};
   std::size_t element_size_ = 1;
   std::chrono::milliseconds timeout_{};
+  const Log* trace_ = nullptr;    // null unless every operation is logged
   Injector* injector_ = nullptr;  // null unless a fault aims at this operation
   bool variable_ = false;         // a _v call
   bool divide_ = false;           // avg: the sum is divided at the end

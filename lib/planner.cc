@@ -118,6 +118,19 @@ Choice Planner::choose(const Wish& wish) const {
                                   .rank_order = settings_.deterministic && is_reduction(wish.collective)});
 }
 
+void Planner::tell(const Wish& wish, const Prepared& prepared, bool is_new) const {
+  if (settings_.log->shows(Log::Level::info, Log::Subsystem::tune))
+    settings_.log->info(Log::Subsystem::tune,
+                        fmt::format("{} of {} bytes over {} among {} ranks: {}{}", tutti::name_of(wish.collective),
+                                    wish.bytes, settings_.transport, settings_.ranks, prepared.name,
+                                    wish.algorithm.empty() ? "" : ", as the call says"));
+  if (is_new && settings_.log->shows(Log::Level::info, Log::Subsystem::algo))
+    settings_.log->info(Log::Subsystem::algo,
+                        fmt::format("{} with {}: {} steps on {} lanes, {} scratch slots here",
+                                    tutti::name_of(wish.collective), prepared.name, prepared.plan.steps.size(),
+                                    prepared.plan.lanes.size(), prepared.plan.scratch_like.size()));
+}
+
 const Prepared& Planner::prepare(const Wish& wish) {
   const std::uint64_t key = key_of(wish);
   if (const auto found = remembered_.find(key); found != remembered_.end()) {
@@ -128,12 +141,14 @@ const Prepared& Planner::prepare(const Wish& wish) {
   }
   const Choice choice = choose(wish);
   auto& plan = plans_[{choice.entry, wish.root, choice.pipeline, choice.radix}];
-  if (!plan)
+  const bool is_new = !plan;
+  if (is_new)
     plan = build(choice, {.rank = settings_.rank,
                           .ranks = settings_.ranks,
                           .root = wish.root,
                           .pipeline = choice.pipeline,
                           .radix = choice.radix});
+  if (settings_.log) tell(wish, *plan, is_new);
   if (remembered_.size() >= most_remembered) remembered_.clear();
   remembered_[key] = {wish, std::string{wish.algorithm}, plan.get()};
   return *plan;

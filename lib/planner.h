@@ -12,6 +12,7 @@
 
 #include "algorithms/catalogue.h"
 #include "algorithms/select.h"
+#include "lib/base/log.h"
 
 namespace tutti::detail {
 
@@ -35,6 +36,7 @@ class Planner {
     bool deterministic = false;
     std::string default_algorithms;  ///< TUTTI_ALGO: "ring" or "all_reduce:ring;broadcast:tree"
     std::shared_ptr<const algorithms::TuningTable> table;
+    const Log* log = nullptr;  ///< hears of choices and plans; null: nobody does
   };
   explicit Planner(Settings settings);
 
@@ -56,6 +58,8 @@ class Planner {
     std::string algorithm;
     const Prepared* prepared;
   };
+  void tell(const Wish& wish, const Prepared& prepared, bool is_new) const;
+
   using PlanKey = std::tuple<const algorithms::Entry*, int, int, int>;  // entry, root, pipeline, radix
 
   Settings settings_;

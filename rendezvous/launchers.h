@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "lib/base/log.h"
 #include "tutti/options.h"
 
 namespace tutti::rendezvous {
@@ -36,6 +37,6 @@ Launch find_launch(const ConnectOptions& options, const Lookup& environment);
 /// Opens the store that `launch` names; where launch.serve, starts the server, which lives as long as the store.
 /// The prefix is left to the caller. A process may do this again for the same meeting: the n-th store of a rank sees
 /// the keys of the others' n-th.
-std::shared_ptr<Store> open_store(const Launch& launch, Store::Milliseconds timeout);
+std::shared_ptr<Store> open_store(const Launch& launch, Store::Milliseconds timeout, const Log& log = Log{});
 
 }  // namespace tutti::rendezvous

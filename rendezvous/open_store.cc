@@ -48,7 +48,7 @@ Memory& memory() {
 }
 
 /// Rank 0 would serve where ranks of other hosts cannot reach it, and all would wait until their deadline.
-void refuse_hidden_loopback(const Launch& launch, const Endpoint& endpoint, Deadline deadline) {
+void refuse_hidden_loopback(const Launch& launch, const Endpoint& endpoint, Deadline deadline, const Log& log) {
   if (launch.local_size == launch.size) return;
   const std::string address = hidden_loopback(endpoint, deadline);
   if (address.empty()) return;
@@ -57,10 +57,11 @@ void refuse_hidden_loopback(const Launch& launch, const Endpoint& endpoint, Dead
       "network interface instead, for example from \"tutti doctor\"",
       launch.rendezvous, address);
   if (launch.local_size > 0) throw Error{ErrorCode::invalid_argument, what};
-  fmt::print(stderr, "tutti: {} (if all ranks are on this host, all is well)\n", what);
+  log.warn(what + " (if all ranks are on this host, all is well)");
 }
 
-std::shared_ptr<Store> open_tcp(const Launch& launch, const Endpoint& endpoint, Store::Milliseconds timeout) {
+std::shared_ptr<Store> open_tcp(const Launch& launch, const Endpoint& endpoint, Store::Milliseconds timeout,
+                                const Log& log) {
   if (endpoint.port == 0)
     throw Error{
         ErrorCode::invalid_argument,
@@ -68,7 +69,7 @@ std::shared_ptr<Store> open_tcp(const Launch& launch, const Endpoint& endpoint, 
                     "port, or start the ranks with `tutti run`.",
                     launch.rendezvous, launch.size - 1)};
   if (!launch.serve) return connect_tcp_store(endpoint, timeout);
-  refuse_hidden_loopback(launch, endpoint, std::chrono::steady_clock::now() + timeout);
+  refuse_hidden_loopback(launch, endpoint, std::chrono::steady_clock::now() + timeout, log);
   struct Served {
     std::shared_ptr<TcpStoreServer> server;
     std::shared_ptr<Store> store;  // ends before the server
@@ -81,7 +82,7 @@ std::shared_ptr<Store> open_tcp(const Launch& launch, const Endpoint& endpoint, 
 
 }  // namespace
 
-std::shared_ptr<Store> open_store(const Launch& launch, Store::Milliseconds timeout) {
+std::shared_ptr<Store> open_store(const Launch& launch, Store::Milliseconds timeout, const Log& log) {
   constexpr std::string_view tcp = "tcp://";
   constexpr std::string_view file = "file://";
   const std::string& url = launch.rendezvous;
@@ -95,7 +96,8 @@ std::shared_ptr<Store> open_store(const Launch& launch, Store::Milliseconds time
   if (url.starts_with(file))
     return open_file_store(url.substr(file.size()) + number, launch.size, timeout, launch.own_folder);
   if (!url.starts_with(tcp)) throw Error{ErrorCode::invalid_argument, fmt::format("\"{}\" is no place to meet.", url)};
-  auto store = open_tcp(launch, parse_endpoint(std::string_view{url}.substr(tcp.size()), "the rendezvous"), timeout);
+  auto store =
+      open_tcp(launch, parse_endpoint(std::string_view{url}.substr(tcp.size()), "the rendezvous"), timeout, log);
   return opening == 0 ? store : prefix_store(number, std::move(store));
 }
 

@@ -45,6 +45,12 @@ constexpr std::array table{
     Variable{"TUTTI_BLACK_BOX", "a path with %r, the rank | off", "memory that `tutti blackbox PID` finds",
              "Where the last operations of each rank are noted down; a file stays when the rank has gone."},
     Variable{"TUTTI_BLACK_BOX_FD", "a descriptor", "none", "`tutti run` passes on the memory for them with it."},
+    Variable{"TUTTI_DEBUG", "VERSION | WARN | INFO | TRACE", "warnings, without a head",
+             "What ranks tell about what they do."},
+    Variable{"TUTTI_DEBUG_SUBSYS",
+             "list of INIT, NET, SHM, STORE, COLL, P2P, ALGO, TUNE, ENV, ALL; ^ before it excludes",
+             "INIT,NET,SHM,STORE,ENV", "About which parts; COLL and P2P tell of every operation at TRACE."},
+    Variable{"TUTTI_DEBUG_FILE", "a path with %h host, %p pid, %r rank", "stderr", "Where they tell it."},
     Variable{"TUTTI_TESTS_MIN_BW", "GB/s", "none", "`tutti bench` fails when the average bus bandwidth is lower."},
 };
 
