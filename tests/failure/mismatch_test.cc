@@ -1,0 +1,174 @@
+// The mismatch matrix: one rank calls something else than the others. Nothing hangs, nothing returns wrong data, and
+// every rank hears both calls.
+
+#include <doctest/doctest.h>
+#include <fmt/format.h>
+
+#include <atomic>
+#include <barrier>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "tests/support/world.h"
+
+namespace tutti::testing {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int ranks = 4;
+
+struct Call {
+  Collective collective = Collective::all_reduce;
+  bool wide = false;  ///< f64 instead of i32
+  bool maximum = false;
+  std::size_t count = 100;
+  int root = 0;
+  std::string algorithm = {};
+  bool variable = false;
+};
+
+template <class T>
+void make_typed(Communicator& comm, const Call& call) {
+  const auto n = static_cast<std::size_t>(comm.size());
+  std::vector<T> one(call.count, T{1});
+  std::vector<T> all(call.count * n, T{1});
+  std::vector<T> other = one;
+  std::vector<T> others = all;
+  const Op op = call.maximum ? max : sum;
+  const CallOptions plain{.algorithm = call.algorithm};
+  const RootOptions rooted{.root = call.root, .algorithm = call.algorithm};
+  const std::vector<std::size_t> counts(n, call.count);
+  switch (call.collective) {
+    case Collective::all_reduce:
+      return comm.all_reduce(one, other, op, plain);
+    case Collective::reduce:
+      return comm.reduce(one, other, op, rooted);
+    case Collective::broadcast:
+      return comm.broadcast(one, rooted);
+    case Collective::all_gather:
+      return call.variable ? comm.all_gather_v(one, all, counts, plain) : comm.all_gather(one, all, plain);
+    case Collective::gather:
+      return call.variable ? comm.gather_v(one, all, counts, rooted) : comm.gather(one, all, rooted);
+    case Collective::scatter:
+      return call.variable ? comm.scatter_v(all, counts, one, rooted) : comm.scatter(all, one, rooted);
+    case Collective::reduce_scatter:
+      return call.variable ? comm.reduce_scatter_v(all, one, counts, op, plain)
+                           : comm.reduce_scatter(all, one, op, plain);
+    case Collective::all_to_all:
+      return call.variable ? comm.all_to_all_v(all, counts, others, counts, plain)
+                           : comm.all_to_all(all, others, plain);
+    case Collective::barrier:
+      return comm.barrier(plain);
+  }
+}
+
+void make(Communicator& comm, const Call& call) {
+  if (call.wide) return make_typed<double>(comm, call);
+  make_typed<int>(comm, call);
+}
+
+bool reduces(Collective collective) {
+  return collective == Collective::all_reduce || collective == Collective::reduce ||
+         collective == Collective::reduce_scatter;
+}
+bool has_root(Collective collective) {
+  return collective == Collective::reduce || collective == Collective::broadcast || collective == Collective::gather ||
+         collective == Collective::scatter;
+}
+
+struct Case {
+  const char* what;
+  Call usual;
+  Call odd;
+  int rank;  ///< who makes the odd call
+  Kind kind;
+};
+
+/// Every argument of every collective, differing at the first and the last rank, over every way to talk.
+std::vector<Case> all_cases() {
+  std::vector<Case> cases;
+  for (int which = 0; which < 9; ++which) {
+    const auto collective = static_cast<Collective>(which);
+    for (const bool variable : {false, true}) {
+      if (variable && (which <= static_cast<int>(Collective::broadcast) || collective == Collective::barrier)) continue;
+      for (const int rank : {0, ranks - 1})
+        for (const Kind kind : {Kind::shm, Kind::tcp, Kind::mixed}) {
+          const auto add = [&](const char* what, auto&& change) {
+            Call usual{.collective = collective, .variable = variable};
+            Call odd = usual;
+            change(odd);
+            cases.push_back({what, usual, odd, rank, kind});
+          };
+          add("collective", [&](Call& odd) {
+            odd.variable = false;
+            odd.collective = collective == Collective::all_reduce ? Collective::barrier : Collective::all_reduce;
+          });
+          if (collective == Collective::barrier) continue;
+          add("type", [](Call& odd) { odd.wide = true; });
+          add("more elements", [](Call& odd) { odd.count = 101; });
+          add("no elements", [](Call& odd) { odd.count = 0; });
+          if (reduces(collective)) add("op", [](Call& odd) { odd.maximum = true; });
+          if (has_root(collective)) add("root", [](Call& odd) { odd.root = 1; });
+        }
+    }
+  }
+  return cases;
+}
+
+struct Outcome {
+  ErrorCode code{};
+  std::string text;
+};
+
+/// What every rank hears: of the call itself, or of one of the next, for those who were done with it.
+std::vector<Outcome> outcomes(const Case& one) {
+  std::vector<Outcome> heard(ranks);
+  std::barrier<> all_done{ranks};
+  run_ranks({.ranks = ranks, .kind = one.kind, .timeout = 20s}, [&](Communicator& comm) {
+    const auto rank = static_cast<std::size_t>(comm.rank());
+    heard[rank].text = error_of(
+        [&] {
+          make(comm, comm.rank() == one.rank ? one.odd : one.usual);
+          for (int i = 0; i < 3; ++i) comm.barrier();
+        },
+        &heard[rank].code);
+    all_done.arrive_and_wait();
+  });
+  return heard;
+}
+
+TEST_CASE("a rank that calls something else is named on every rank, whatever differs") {
+  const std::vector<Case> cases = all_cases();
+  std::atomic<std::size_t> next{0};
+  std::mutex mutex;
+  std::vector<std::string> wrong;
+  const auto work = [&] {
+    for (std::size_t i = next++; i < cases.size(); i = next++) {
+      const Case& one = cases[i];
+      const auto begin = std::chrono::steady_clock::now();
+      const std::vector<Outcome> heard = outcomes(one);
+      const bool slow = std::chrono::steady_clock::now() - begin > 10s;
+      for (std::size_t rank = 0; rank < heard.size(); ++rank) {
+        const std::string& text = heard[rank].text;
+        const bool quotes_both =
+            text.find(" called ") != std::string::npos && text.find(" while ") != std::string::npos;
+        if (heard[rank].code == ErrorCode::mismatch && quotes_both && !slow) continue;
+        const std::lock_guard lock{mutex};
+        wrong.push_back(fmt::format("{} of {}{} differs on rank {}, over {}: rank {} heard \"{}\"{}", one.what,
+                                    name_of(one.usual.collective), one.usual.variable ? "_v" : "", one.rank,
+                                    name_of(one.kind), rank, text, slow ? ", late" : ""));
+      }
+    }
+  };
+  std::vector<std::thread> workers;
+  for (int i = 0; i < 6; ++i) workers.emplace_back(work);
+  for (std::thread& worker : workers) worker.join();
+  MESSAGE(cases.size() << " mismatches");
+  CHECK(cases.size() > 150);
+  for (const std::string& one : wrong) FAIL_CHECK(one);
+}
+
+}  // namespace
+}  // namespace tutti::testing
