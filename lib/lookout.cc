@@ -131,8 +131,10 @@ Status Lookout::status_now(const Report& about) const {
     if (status.doing.empty()) status.doing = group->busy_with();
     const bool unknown_there = std::ranges::count(about.groups, id) == 0;
     if (status.presence == Status::Presence::absent && unknown_there && !group->busy_with().empty() &&
-        std::ranges::count(group->members(), about.reporter) > 0)
+        std::ranges::count(group->members(), about.reporter) > 0) {
       status.rival = group->members();
+      status.rival_group = id;
+    }
   }
   return status;
 }

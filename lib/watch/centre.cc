@@ -149,6 +149,12 @@ void Centre::conclude(const Inquest& inquest) {
   if (!verdict) return;
   if (verdict->code == ErrorCode::timeout) verdict->text = "timed out: " + verdict->text;
   publish(*verdict);
+  // Who waits in a sub-group that the others have not made hears it there.
+  for (const auto& [member, status] : inquest.answers) {
+    if (status.rival.empty() || verdict->code != ErrorCode::mismatch) continue;
+    verdict->group = status.rival_group;
+    publish(*verdict);
+  }
 }
 
 // ---- Reunions --------------------------------------------------------------------------------------------------

@@ -143,6 +143,7 @@ void put(Writer& to, const Status& status) {
   to.list(status.awaited);
   to.number(status.steps_done);
   to.number(status.steps);
+  to.number(status.rival_group);
   to.list(status.rival);
 }
 
@@ -155,6 +156,7 @@ void get(Reader& from, Status& status) {
   from.list(status.awaited);
   from.number(status.steps_done);
   from.number(status.steps);
+  from.number(status.rival_group);
   from.list(status.rival);
 }
 

@@ -53,6 +53,7 @@ struct Status {
   std::vector<int> awaited;              ///< global ranks whose message or place it waits for, in the group
   std::uint32_t steps_done = 0;          ///< of the operation asked about
   std::uint32_t steps = 0;
+  std::uint64_t rival_group = 0;
   std::vector<int> rival;  ///< members of a group that it waits in, with the reporter, who has not made that one
 
   friend bool operator==(const Status&, const Status&) = default;

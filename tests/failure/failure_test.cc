@@ -13,29 +13,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST_CASE("ranks that call different collectives get an error that quotes both calls") {
-  for (const Kind kind : all_kinds) {
-    run_ranks({.ranks = 2, .kind = kind, .timeout = 10s}, [](Communicator& comm) {
-      std::vector<int> data(100, 1);
-      ErrorCode code{};
-      const std::string what = error_of(
-          [&] {
-            if (comm.rank() == 0) {
-              comm.all_reduce(data, sum, {.algorithm = "ring"});
-            } else {
-              comm.all_reduce(data, max, {.algorithm = "ring"});
-            }
-          },
-          &code);
-      CHECK_MESSAGE((code == ErrorCode::mismatch || code == ErrorCode::peer_lost), what);
-      if (code == ErrorCode::mismatch) {
-        CHECK_MESSAGE(what.find("max") != std::string::npos, what);
-        CHECK_MESSAGE(what.find("sum") != std::string::npos, what);
-      }
-    });
-  }
-}
-
 TEST_CASE("a rank that never calls makes the others time out, and they say whom they waited for") {
   for (const Kind kind : all_kinds) {
     std::promise<void> others_done;
@@ -74,8 +51,8 @@ TEST_CASE("a communicator destroyed with work pending fails that work at once, h
       } else {
         ErrorCode code{};
         const std::string what =
-            error_of([&] { part.all_reduce(data, sum, {.algorithm = "ring", .timeout = 3s}); }, &code);
-        CHECK_MESSAGE(!what.empty(), "nothing failed");
+            error_of([&] { part.all_reduce(data, sum, {.algorithm = "ring", .timeout = 15s}); }, &code);
+        CHECK_MESSAGE((code == ErrorCode::aborted || code == ErrorCode::peer_lost), what);
       }
       comm.barrier();  // the parent is another group: it goes on
     });
