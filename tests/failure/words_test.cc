@@ -65,16 +65,16 @@ TEST_CASE("docs/failures.md quotes what ranks say") {
   check_quoted(heard_by(0, 3, [](Communicator& comm) {
     std::vector<int> data(10, 1);
     comm.all_reduce(data, sum, {.algorithm = "direct"});
-    if (comm.rank() != 1) comm.all_reduce(data, sum, {.algorithm = "direct", .timeout = 300ms});
+    if (comm.rank() != 1) comm.all_reduce(data, sum, {.algorithm = "direct", .timeout = 1s});
   }));
   check_quoted(heard_by(0, 2, [](Communicator& comm) {
     std::vector<int> data(10, 1);
     if (comm.rank() == 1) comm.recv(data, 0, {.tag = 7, .timeout = 5s});
-    comm.all_reduce(data, sum, {.algorithm = "direct", .timeout = 300ms});
+    comm.all_reduce(data, sum, {.algorithm = "direct", .timeout = 1s});
   }));
   check_quoted(heard_by(0, 2, [](Communicator& comm) {
     std::vector<int> data(100'000, 1);
-    comm.send(data, 1 - comm.rank(), {.timeout = 300ms});
+    comm.send(data, 1 - comm.rank(), {.timeout = 1s});
   }));
   check_quoted(heard_by(0, 3, [](Communicator& comm) {
     std::vector<int> data(10, 1);
