@@ -181,7 +181,8 @@ std::optional<Answer> slurm_variables(Question& question) {
       "SLURM_STEP_NODELIST and SLURM_JOB_NODELIST are not set: set MASTER_ADDR and MASTER_PORT, or TUTTI_RDZV";
   if (question.has_meeting || *size == 1) return answer;
 
-  std::string host = env.text("MASTER_ADDR").value_or("");
+  // On one node nobody else need reach the store, and it needs no secret.
+  std::string host = env.text("MASTER_ADDR").value_or(answer.launch.local_size == *size ? "127.0.0.1" : "");
   for (const char* list : {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"})
     if (const auto hosts = env.text(list); hosts && host.empty()) host = expand_hostlist(*hosts).front();
   if (host.empty()) return answer;
@@ -324,6 +325,7 @@ Launch find_launch(const ConnectOptions& options, const Lookup& environment) {
 
   const Meeting meeting = find_meeting(options, env, answer);
   launch.rendezvous = meeting.url;
+  launch.foreign = meeting.foreign;
   launch.own_folder = meeting.own_folder;
   launch.serve = launch.rank == 0 && meeting.url.starts_with("tcp://") && !meeting.served;
   return launch;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "lib/base/log.h"
+#include "rendezvous/admission.h"
 #include "tutti/options.h"
 
 namespace tutti::rendezvous {
@@ -20,6 +21,7 @@ struct Launch {
   int local_size = -1;
   std::string rendezvous = {};  ///< "tcp://host:port", "file:///path", or empty (one rank, or a store was given)
   bool serve = false;           ///< this rank is the TCP server
+  bool foreign = false;         ///< what is served there is a launcher's own store, which knows nothing of our secrets
   bool own_folder = false;      ///< the file's folder is this job's: open_store() makes it, the last rank removes it
   std::string prefix = {};      ///< of every key; separates jobs and restarts
   std::string source = {};      ///< who said so, for people: "TUTTI_*", "torchrun", "Slurm step" ...
@@ -34,9 +36,11 @@ struct Launch {
 /// without `serve`.
 Launch find_launch(const ConnectOptions& options, const Lookup& environment);
 
-/// Opens the store that `launch` names; where launch.serve, starts the server, which lives as long as the store.
+/// Opens the store that `launch` names; where launch.serve, starts the server, which lives as long as the store. With a
+/// secret in `admission`, server and clients prove to each other that they know it, unless the store is foreign.
 /// The prefix is left to the caller. A process may do this again for the same meeting: the n-th store of a rank sees
 /// the keys of the others' n-th.
-std::shared_ptr<Store> open_store(const Launch& launch, Store::Milliseconds timeout, const Log& log = Log{});
+std::shared_ptr<Store> open_store(const Launch& launch, Store::Milliseconds timeout, const Admission& admission = {},
+                                  const Log& log = Log{});
 
 }  // namespace tutti::rendezvous

@@ -23,7 +23,9 @@ Meeting tcp_meeting(const Endpoint& endpoint, const Environment& environment) {
   const bool agent = environment.text("TORCHELASTIC_USE_AGENT_STORE") == "True" &&
                      environment.text("MASTER_ADDR") == endpoint.host &&
                      environment.text("MASTER_PORT") == std::to_string(endpoint.port);
-  return {"tcp://" + to_string(endpoint), agent};
+  // `tutti run` says it twice, once in our own words.
+  const bool ours = environment.text("TUTTI_RDZV") == "store://" + to_string(endpoint);
+  return {.url = "tcp://" + to_string(endpoint), .served = agent, .foreign = agent && !ours};
 }
 
 /// MASTER_ADDR is a bare host, so an IPv6 address needs no brackets there.
@@ -92,7 +94,7 @@ std::optional<Meeting> meeting_from(const Environment& environment) {
 Meeting private_file(std::string_view job, const Environment& environment) {
   std::string base = environment.text("XDG_RUNTIME_DIR").value_or("");
   if (base.empty() || !is_own_folder(base)) base = "/tmp";
-  return {fmt::format("file://{}/tutti-{}-{:016x}/store", base, ::geteuid(), fnv1a(job)), false, true};
+  return {.url = fmt::format("file://{}/tutti-{}-{:016x}/store", base, ::geteuid(), fnv1a(job)), .own_folder = true};
 }
 
 }  // namespace tutti::rendezvous

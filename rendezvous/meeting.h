@@ -25,6 +25,7 @@ class Environment {
 struct Meeting {
   std::string url = {};     ///< "tcp://host:port" or "file:///path"
   bool served = false;      ///< somebody else serves there already
+  bool foreign = false;     ///< see Launch
   bool own_folder = false;  ///< see Launch
 };
 

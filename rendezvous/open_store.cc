@@ -28,11 +28,11 @@ class Memory {
     return openings_[fmt::format("{} {} {}", launch.rank, launch.rendezvous, launch.prefix)]++;
   }
 
-  std::shared_ptr<TcpStoreServer> serve(const Endpoint& endpoint, Deadline deadline) {
+  std::shared_ptr<TcpStoreServer> serve(const Endpoint& endpoint, Deadline deadline, const Admission& admission) {
     const std::lock_guard lock{mutex_};
     std::weak_ptr<TcpStoreServer>& known = servers_[to_string(endpoint)];
     auto server = known.lock();
-    if (!server) known = server = std::make_shared<TcpStoreServer>(endpoint, ServerLimits{}, deadline);
+    if (!server) known = server = std::make_shared<TcpStoreServer>(endpoint, ServerLimits{}, deadline, admission);
     return server;
   }
 
@@ -61,28 +61,31 @@ void refuse_hidden_loopback(const Launch& launch, const Endpoint& endpoint, Dead
 }
 
 std::shared_ptr<Store> open_tcp(const Launch& launch, const Endpoint& endpoint, Store::Milliseconds timeout,
-                                const Log& log) {
+                                const Admission& admission, const Log& log) {
   if (endpoint.port == 0)
     throw Error{
         ErrorCode::invalid_argument,
         fmt::format("{}: port 0 lets the system choose a port, which the other {} ranks cannot know. Name a free "
                     "port, or start the ranks with `tutti run`.",
                     launch.rendezvous, launch.size - 1)};
-  if (!launch.serve) return connect_tcp_store(endpoint, timeout);
+  if (!launch.serve) return connect_tcp_store(endpoint, timeout, launch.foreign ? Secret{} : admission.secret);
   refuse_hidden_loopback(launch, endpoint, std::chrono::steady_clock::now() + timeout, log);
   struct Served {
     std::shared_ptr<TcpStoreServer> server;
     std::shared_ptr<Store> store;  // ends before the server
   };
   const auto served = std::make_shared<Served>();
-  served->server = memory().serve(endpoint, std::chrono::steady_clock::now() + timeout);
-  served->store = connect_tcp_store(served->server->endpoint(), timeout);
+  served->server = memory().serve(endpoint, std::chrono::steady_clock::now() + timeout, admission);
+  if (!served->server->is_on_loopback() && !served->server->has_secret())
+    log.warn("everybody who can reach " + to_string(served->server->endpoint()) + " can join this job (insecure)");
+  served->store = connect_tcp_store(served->server->endpoint(), timeout, admission.secret);
   return {served, served->store.get()};
 }
 
 }  // namespace
 
-std::shared_ptr<Store> open_store(const Launch& launch, Store::Milliseconds timeout, const Log& log) {
+std::shared_ptr<Store> open_store(const Launch& launch, Store::Milliseconds timeout, const Admission& admission,
+                                  const Log& log) {
   constexpr std::string_view tcp = "tcp://";
   constexpr std::string_view file = "file://";
   const std::string& url = launch.rendezvous;
@@ -96,8 +99,8 @@ std::shared_ptr<Store> open_store(const Launch& launch, Store::Milliseconds time
   if (url.starts_with(file))
     return open_file_store(url.substr(file.size()) + number, launch.size, timeout, launch.own_folder);
   if (!url.starts_with(tcp)) throw Error{ErrorCode::invalid_argument, fmt::format("\"{}\" is no place to meet.", url)};
-  auto store =
-      open_tcp(launch, parse_endpoint(std::string_view{url}.substr(tcp.size()), "the rendezvous"), timeout, log);
+  auto store = open_tcp(launch, parse_endpoint(std::string_view{url}.substr(tcp.size()), "the rendezvous"), timeout,
+                        admission, log);
   return opening == 0 ? store : prefix_store(number, std::move(store));
 }
 

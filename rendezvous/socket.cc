@@ -24,6 +24,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
+constexpr int seconds_of_silence = 30;  // before a client that says nothing reaches accept()
+
 void set_flag(int socket, int level, int option, int value) {
   ::setsockopt(socket, level, option, &value, sizeof value);
 }
@@ -138,6 +140,7 @@ Descriptor listen_on(const Endpoint& endpoint, Deadline deadline) {
     Descriptor socket{::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
     if (socket) {
       set_flag(socket.get(), SOL_SOCKET, SO_REUSEADDR, 1);
+      set_flag(socket.get(), IPPROTO_TCP, TCP_DEFER_ACCEPT, seconds_of_silence);
       // "::" means every address, of both kinds; anything else means itself.
       if (address.family() == AF_INET6)
         set_flag(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, endpoint.host == "::" ? 0 : 1);

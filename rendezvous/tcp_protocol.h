@@ -27,7 +27,9 @@ namespace tutti::rendezvous {
 //   cancel_wait                                u8 1         after the 0 of the wait, if that was under way already
 //   ping         u32                           u32
 //
-// Operation bytes from 0x80 on are kept free for extensions of our own.
+// Operation bytes from 0x80 on are extensions of our own. A server that has a secret understands nothing but this one
+// until it has been answered: the operation byte, then the challenge of lib/base/challenge.h with purpose `store` and
+// ranks 0; afterwards the client greets with `validate` as above.
 enum class StoreOp : std::uint8_t {
   validate,
   set,
@@ -46,6 +48,8 @@ enum class StoreOp : std::uint8_t {
 };
 inline constexpr int store_op_count = 14;
 const char* name_of(StoreOp op);
+
+inline constexpr std::byte op_authenticate{0x80};
 
 inline constexpr std::uint32_t store_magic = 0x3C85F7CE;
 

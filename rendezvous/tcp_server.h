@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "rendezvous/admission.h"
 #include "rendezvous/endpoint.h"
 
 namespace tutti::rendezvous {
@@ -22,14 +23,18 @@ struct ServerLimits {
 
 /// A TCP store: serves PyTorch's TCPStore protocol from a thread of its own until it is destroyed.
 ///
-/// It asks nobody who he is; it therefore listens on exactly the address it was told, and on no other.
-/// Threading: construct, destroy and ask from any thread.
+/// It listens on exactly the address it was told, and on no other. With a secret every client must prove that it knows
+/// it, and proves its own knowledge to the client, before anything else is read; PyTorch's client cannot. Without one
+/// it asks nobody who he is, and therefore listens on loopback only. Threading: construct, destroy and ask from any
+/// thread.
 class TcpStoreServer {
  public:
   /// Throws Error{rendezvous} when it cannot listen there, or the host's name stays unknown until the deadline.
-  /// Port 0: the kernel chooses.
+  /// Port 0: the kernel chooses. Throws Error{invalid_argument} with the remedies when everybody in the network could
+  /// reach a store without a secret.
   explicit TcpStoreServer(const Endpoint& endpoint, const ServerLimits& limits = {},
-                          Deadline deadline = std::chrono::steady_clock::now() + std::chrono::seconds{2});
+                          Deadline deadline = std::chrono::steady_clock::now() + std::chrono::seconds{2},
+                          const Admission& admission = {});
   ~TcpStoreServer();
   TcpStoreServer(const TcpStoreServer&) = delete;
   TcpStoreServer& operator=(const TcpStoreServer&) = delete;
@@ -37,11 +42,13 @@ class TcpStoreServer {
   /// Where it listens, numeric.
   const Endpoint& endpoint() const;
   bool is_on_loopback() const;
+  bool has_secret() const;
 
   struct Figures {
     std::uint64_t requests = 0;    ///< served in all, without the greetings
     std::size_t connections = 0;   ///< now
     std::size_t memory_bytes = 0;  ///< of limits.total_bytes in use
+    std::uint64_t unproved = 0;    ///< turned away because they did not even try to prove that they know the secret
   };
   Figures figures() const;
 

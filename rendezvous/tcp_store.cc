@@ -13,9 +13,12 @@
 #include <cerrno>
 #include <cstring>
 #include <optional>
+#include <thread>
 #include <utility>
 
+#include "lib/base/job_secret.h"
 #include "rendezvous/complaints.h"
+#include "rendezvous/greeting.h"
 #include "rendezvous/limits.h"
 #include "rendezvous/socket.h"
 #include "rendezvous/tcp_protocol.h"
@@ -31,9 +34,12 @@ constexpr std::chrono::seconds grace{2};
 
 class TcpStore final : public Store {
  public:
-  TcpStore(const Endpoint& endpoint, Milliseconds timeout)
-      : where_("store " + to_string(endpoint)), socket_(connect_to(endpoint, Clock::now() + timeout)) {
+  TcpStore(const Endpoint& endpoint, Milliseconds timeout, const Secret& secret)
+      : where_("store " + to_string(endpoint)), has_secret_(!secret.empty()) {
+    const auto end = Clock::now() + timeout;
     Store::set_timeout(timeout);
+    socket_ = connect_to(endpoint, end);
+    if (has_secret_) greet(endpoint, store_key(secret), end);
     send(Message{StoreOp::validate}.u32(store_magic), "greeting", deadline());
   }
 
@@ -117,6 +123,28 @@ class TcpStore final : public Store {
   }
 
  private:
+  /// Tries a few times, because a server with too many strangers shows out some who would have proved themselves.
+  void greet(const Endpoint& endpoint, const Secret& key, Deadline end) {
+    for (int attempts_left = 3; prove_once(key, end) == Proof::closed; socket_ = connect_to(endpoint, end)) {
+      if (--attempts_left == 0) lose_unproved();
+      std::this_thread::sleep_for(std::chrono::milliseconds{50});
+    }
+  }
+
+  Proof prove_once(const Secret& key, Deadline end) {
+    const Proof proof = prove(socket_, receiver_, key, end);
+    if (proof == Proof::refused) lose_unproved();
+    if (proof == Proof::timed_out)
+      lose("challenge", "does not answer; it may be stopped or overloaded, or no store of tutti's");
+    return proof;
+  }
+
+  [[noreturn]] void lose_unproved() {
+    lose("challenge",
+         "did not prove that it knows this job's secret: it was started without one or with another, or is not "
+         "tutti's. Start it with the same TUTTI_SECRET or TUTTI_SECRET_FILE, or unset those here");
+  }
+
   Deadline deadline() const { return Clock::now() + timeout(); }
 
   static Message with_key(StoreOp op, std::string_view key) {
@@ -211,8 +239,9 @@ class TcpStore final : public Store {
   }
 
   [[noreturn]] void lose_closed(const char* during) {
-    lose(during, fmt::format("closed the connection ({}): it ended, or refused the request, or is no store at all",
-                             errno == 0 ? "end of stream" : std::strerror(errno)));
+    lose(during, fmt::format("closed the connection ({}): it ended, or refused the request, or is no store at all{}",
+                             errno == 0 ? "end of stream" : std::strerror(errno),
+                             has_secret_ ? "" : ", or wants a secret (TUTTI_SECRET or TUTTI_SECRET_FILE)"));
   }
 
   /// In the middle of an exchange nobody knows what the next bytes mean: the connection is of no more use.
@@ -223,6 +252,7 @@ class TcpStore final : public Store {
   }
 
   std::string where_;
+  bool has_secret_;
   Descriptor socket_;
   Receiver receiver_{socket_};
   std::string lost_;  // why, if the connection was given up
@@ -230,14 +260,15 @@ class TcpStore final : public Store {
 
 }  // namespace
 
-std::shared_ptr<Store> connect_tcp_store(const Endpoint& endpoint, Store::Milliseconds timeout) {
-  return std::make_shared<TcpStore>(endpoint, timeout);
+std::shared_ptr<Store> connect_tcp_store(const Endpoint& endpoint, Store::Milliseconds timeout, const Secret& secret) {
+  return std::make_shared<TcpStore>(endpoint, timeout, secret);
 }
 
 }  // namespace rendezvous
 
-std::shared_ptr<Store> tcp_store(const std::string& host, std::uint16_t port, Store::Milliseconds timeout) {
-  return rendezvous::connect_tcp_store({rendezvous::without_brackets(host), port}, timeout);
+std::shared_ptr<Store> tcp_store(const std::string& host, std::uint16_t port, Store::Milliseconds timeout,
+                                 const std::string& secret_file) {
+  return rendezvous::connect_tcp_store({rendezvous::without_brackets(host), port}, timeout, job_secret(secret_file));
 }
 
 }  // namespace tutti

@@ -2,12 +2,15 @@
 
 #include <memory>
 
+#include "lib/base/secret.h"
 #include "rendezvous/endpoint.h"
 #include "tutti/store.h"
 
 namespace tutti::rendezvous {
 
-/// tcp_store() for an endpoint that was parsed already.
-std::shared_ptr<Store> connect_tcp_store(const Endpoint& endpoint, Store::Milliseconds timeout);
+/// tcp_store() for an endpoint that was parsed already. With a secret the server must have the same, which both prove
+/// to each other first.
+std::shared_ptr<Store> connect_tcp_store(const Endpoint& endpoint, Store::Milliseconds timeout,
+                                         const Secret& secret = {});
 
 }  // namespace tutti::rendezvous

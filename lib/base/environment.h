@@ -14,6 +14,7 @@ struct Variable {
   std::string_view values;    ///< grammar, for people: "seconds, e.g. 30 or 0.5"
   std::string_view fallback;  ///< what holds without it
   std::string_view meaning;
+  bool is_secret = false;  ///< its value is shown to nobody
 };
 std::span<const Variable> variables();
 

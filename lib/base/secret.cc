@@ -43,8 +43,15 @@ Secret Secret::random() {
   Digest bytes;
   if (!fill_with_random(bytes))
     throw Error{ErrorCode::system, std::string{"cannot get random bytes: "} + std::strerror(errno)};
-  Secret secret{bytes};
+  std::array<std::byte, 2 * digest_size> digits;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    constexpr std::string_view names = "0123456789abcdef";
+    digits[2 * i] = static_cast<std::byte>(names[std::to_integer<std::size_t>(bytes[i] >> 4)]);
+    digits[2 * i + 1] = static_cast<std::byte>(names[std::to_integer<std::size_t>(bytes[i] & std::byte{15})]);
+  }
+  Secret secret{digits};
   OPENSSL_cleanse(bytes.data(), bytes.size());
+  OPENSSL_cleanse(digits.data(), digits.size());
   return secret;
 }
 

@@ -35,7 +35,7 @@ class Secret {
   }
   ~Secret();
 
-  /// 32 bytes from the kernel. Throws Error{system}.
+  /// 32 bytes from the kernel, written as 64 hexadecimal digits. Throws Error{system}.
   static Secret random();
   /// What a person or a launcher wrote down. Throws Error{invalid_argument} that quotes `said_by`, never the text, when
   /// it is too short or too long.

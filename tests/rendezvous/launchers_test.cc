@@ -115,6 +115,26 @@ TEST_CASE("torchrun: a client of the agent's store under a prefix of its own per
         "0/2 local 0/2 tcp://n0:29500 /worker/attempt_3/tutti/none/second (torchrun)");
 }
 
+TEST_CASE(
+    "a launcher's own store knows nothing of our secrets; that of tutti run does, by whichever name it is called") {
+  CHECK(launch_of(torchrun).foreign);
+  CHECK_FALSE(launch_of(torchrun + Variables{{"TORCHELASTIC_USE_AGENT_STORE", "False"}}).foreign);
+  CHECK_FALSE(launch_of(torchrun + Variables{{"TUTTI_RDZV", "store://n1:29500"}}).foreign);
+  const Variables both{{"TUTTI_RANK", "0"},
+                       {"TUTTI_SIZE", "2"},
+                       {"RANK", "0"},
+                       {"WORLD_SIZE", "2"},
+                       {"MASTER_ADDR", "n0"},
+                       {"MASTER_PORT", "29500"},
+                       {"TUTTI_RDZV", "store://n0:29500"},
+                       {"TORCHELASTIC_USE_AGENT_STORE", "True"}};
+  ConnectOptions by_environment;
+  by_environment.rendezvous = "env://";
+  CHECK_FALSE(launch_of(both).foreign);
+  CHECK_FALSE(launch_of(both, by_environment).foreign);
+  CHECK(launch_of(both + Variables{{"MASTER_PORT", "29501"}}, by_environment).foreign);
+}
+
 TEST_CASE("env:// by hand, also with an IPv6 address, and as a rendezvous of its own") {
   CHECK(summary(launch_of(by_hand)) == "0/2 local -1/-1 tcp://n0:29500 serves tutti (env://)");
   CHECK(launch_of(by_hand + Variables{{"MASTER_ADDR", "fd00::1"}}).rendezvous == "tcp://[fd00::1]:29500");
@@ -187,6 +207,9 @@ TEST_CASE("a Slurm step: rank 0's host is the first of the step, the port follow
   CHECK(launch_of(slurm + Variables{{"SLURM_NODEID", "3"}, {"SLURM_LOCALID", "0"}}).local_size == 1);
 
   CHECK(launch_of(slurm + Variables{{"MASTER_PORT", "1234"}}).rendezvous == "tcp://n07:1234");
+  const Variables one_node{{"SLURM_NODEID", "0"}, {"SLURM_STEP_TASKS_PER_NODE", "7"}, {"SLURM_STEP_NODELIST", "n07"}};
+  CHECK(launch_of(slurm + one_node).rendezvous.starts_with("tcp://127.0.0.1:2"));
+  CHECK(launch_of(slurm + one_node + Variables{{"MASTER_ADDR", "n07"}}).rendezvous.starts_with("tcp://n07:2"));
   CHECK(launch_of(slurm + Variables{{"MASTER_ADDR", "m3"}, {"MASTER_PORT", "1234"}}).rendezvous == "tcp://m3:1234");
   CHECK(launch_of(slurm + Variables{{"TUTTI_RDZV", "file:///shared/x"}}).rendezvous == "file:///shared/x");
   CHECK(launch_of(slurm + Variables{{"SLURM_STEP_NODELIST", ""}, {"SLURM_JOB_NODELIST", "a,b"}})

@@ -1,11 +1,11 @@
 // The protocol, byte by byte, as both sides put it on the wire. The bytes are written down here once and for all: what
 // changes them breaks programs that use PyTorch's TCPStore.
 
-#include "rendezvous/limits.h"
 #include "rendezvous/tcp_protocol.h"
 
 #include <doctest/doctest.h>
 
+#include "rendezvous/limits.h"
 #include "rendezvous/tcp_server.h"
 #include "tests/rendezvous/harness.h"
 

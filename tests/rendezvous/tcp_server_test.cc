@@ -199,22 +199,34 @@ TEST_CASE("half a request blocks nobody and costs its sender the connection; bet
 
 TEST_CASE("who does not say what he is is dropped in time") {
   const TcpStoreServer server{any_port, {.identify = 100ms}};
-  RawClient mute{server.endpoint()};
+  RawClient brief{server.endpoint()};
   RawClient slow{server.endpoint()};
+  brief.send(bytes("00"));
   slow.send(bytes("00 ce f7"));
-  CHECK(mute.is_closed());
+  CHECK(brief.is_closed());
   CHECK(slow.is_closed());
   check_serves(server);
 }
 
 TEST_CASE("of many who do not say what they are the oldest go first, and honest clients come through") {
   const TcpStoreServer server{any_port, {.unidentified = 3, .grace = 5ms, .identify = patience}};
-  std::vector<RawClient> mute;
-  for (int i = 0; i < 10; ++i) mute.emplace_back(server.endpoint());
+  std::vector<RawClient> strangers;
+  for (int i = 0; i < 10; ++i) {
+    strangers.emplace_back(server.endpoint());
+    strangers.back().send(bytes("00"));
+  }
   check_serves(server);
-  CHECK(mute[0].is_closed());
-  CHECK(mute[6].is_closed());
-  CHECK(mute[9].is_silent());
+  CHECK(strangers[0].is_closed());
+  CHECK(strangers[6].is_closed());
+  CHECK(strangers[9].is_silent());
+}
+
+TEST_CASE("clients who say nothing cost nothing, and keep nobody waiting") {
+  const TcpStoreServer server{any_port, {.unidentified = 3, .grace = patience, .identify = patience}};
+  std::vector<RawClient> mute;
+  for (int i = 0; i < 300; ++i) mute.emplace_back(server.endpoint());
+  check_serves(server);
+  CHECK(server.figures().connections <= 1);
 }
 
 TEST_CASE("honest clients who come all at once and are slow to speak are all served") {
@@ -235,7 +247,9 @@ TEST_CASE("connections beyond the limit are closed, until others have left") {
   second.send(greeting() + bytes("07"));
   CHECK(first->recv(8).size() == 8);
   CHECK(second.recv(8).size() == 8);
-  CHECK(RawClient{server.endpoint()}.is_closed());
+  RawClient third{server.endpoint()};
+  third.send(greeting());
+  CHECK(third.is_closed());
   first.reset();
   CHECK(eventually([&] { return server.figures().connections == 1; }));
   check_serves(server);
@@ -288,7 +302,8 @@ TEST_CASE("the server listens on the address it was told, and on no other") {
   CHECK(error_of([&] { tcp_store("127.0.0.2", server.endpoint().port, 50ms); }).code() == ErrorCode::rendezvous);
   CHECK(error_of([&] { tcp_store("::1", server.endpoint().port, 50ms); }).code() == ErrorCode::rendezvous);
   CHECK(server.is_on_loopback());
-  CHECK_FALSE(TcpStoreServer{{"0.0.0.0", 0}}.is_on_loopback());
+  const TcpStoreServer everywhere{{"0.0.0.0", 0}, {}, Clock::now() + patience, {.insecure = true}};
+  CHECK_FALSE(everywhere.is_on_loopback());
 }
 
 TEST_CASE("a port in use is named, with who holds it; so is an address of another host") {

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "lib/base/secret.h"
+#include "rendezvous/socket.h"
+#include "rendezvous/tcp_server.h"
+#include "rendezvous/tcp_service.h"
+
+namespace asio {
+class io_context;
+}
+
+namespace tutti::rendezvous {
+
+/// What a connection needs from the server it belongs to.
+class ConnectionHost {
+ public:
+  virtual const ServerLimits& limits() const = 0;
+  /// Clients must prove that they know it; empty: everybody is welcome.
+  virtual const Secret& key() const = 0;
+  virtual StoreService& service() = 0;
+  virtual Budget& budget() = 0;
+  virtual std::span<char> receive_buffer() = 0;
+  virtual void identified(std::uint64_t number) = 0;
+  virtual void count_request() = 0;
+  /// Somebody spoke to us without a proof of the key.
+  virtual void count_unproved() = 0;
+  virtual void watch_deadlines() = 0;
+  /// Forgets the connection; it lives on until its last handler has run.
+  virtual void drop(std::uint64_t number) = 0;
+
+ protected:
+  ~ConnectionHost() = default;
+};
+
+/// One client of the server. Threading: all on the server's thread.
+class Connection {
+ public:
+  virtual ~Connection() = default;
+  virtual void start() = 0;
+  /// Does nothing the second time.
+  virtual void close() = 0;
+  virtual std::chrono::steady_clock::time_point begin() const = 0;
+  /// When the client loses its connection unless it moves on; empty when it may take its time.
+  virtual std::optional<std::chrono::steady_clock::time_point> deadline() const = 0;
+};
+
+std::shared_ptr<Connection> make_connection(ConnectionHost& host, std::uint64_t number, asio::io_context& context,
+                                            Descriptor socket);
+
+}  // namespace tutti::rendezvous
