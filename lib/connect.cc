@@ -14,6 +14,7 @@
 
 #include "lib/base/environment.h"
 #include "lib/base/host.h"
+#include "lib/base/job_secret.h"
 #include "lib/base/log.h"
 #include "lib/base/nearest.h"
 #include "lib/communicator_state.h"
@@ -157,11 +158,14 @@ Communicator connect(const ConnectOptions& options) try {
   join.rank = launch.rank;
   join.size = launch.size;
   join.spins = choose_spins();
+  join.secret = job_secret(options.secret_file);
+  join.foreign_store = launch.foreign;
   join.congestion = variable("TUTTI_CONGESTION").value_or("");
   const milliseconds setup_timeout = choose_timeout(options.setup_timeout);
   join.deadline = detail::deadline_after(setup_timeout);
   if (options.store || !launch.rendezvous.empty()) {
-    auto store = options.store ? options.store : rendezvous::open_store(launch, setup_timeout, context->log);
+    const rendezvous::Admission admission{join.secret, insecure_allowed()};
+    auto store = options.store ? options.store : rendezvous::open_store(launch, setup_timeout, admission, context->log);
     store->set_timeout(setup_timeout);
     context->log.info(Log::Subsystem::store,
                       fmt::format("meets the others at {}, under \"{}\"",

@@ -2,19 +2,17 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <cstring>
 #include <map>
 #include <numeric>
 #include <utility>
 #include <vector>
 
 #include "lib/base/host.h"
+#include "lib/job_key.h"
 #include "rendezvous/exchange.h"
 #include "transport/shm/address.h"
 #include "transport/shm/shm_transport.h"
@@ -34,15 +32,17 @@ struct Card {
   std::string shm;  ///< address, empty: none
   std::string tcp;
   std::string domain;
-  std::string watch = {};  ///< address, empty: none
+  std::string watch = {};        ///< address, empty: none
+  std::string fingerprint = {};  ///< of the key
   std::string allowed = allowed_cores();
 
   std::string encode() const {
-    return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", host, process, cores, shm, tcp, domain, watch, allowed);
+    return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", host, process, cores, shm, tcp, domain, watch, fingerprint,
+                       allowed);
   }
 
   static Card decode(const std::string& text, int rank) {
-    std::array<std::string, 8> fields;
+    std::array<std::string, 9> fields;
     std::size_t begin = 0;
     for (std::string& field : fields) {
       const std::size_t end = std::min(text.find('\n', begin), text.size());
@@ -56,7 +56,7 @@ struct Card {
                               "shares this store under the same job name",
                               rank, text.size()),
                   rank};
-    return {fields[0], fields[1], cores, fields[3], fields[4], fields[5], fields[6], fields[7]};
+    return {fields[0], fields[1], cores, fields[3], fields[4], fields[5], fields[6], fields[7], fields[8]};
   }
 };
 
@@ -65,24 +65,6 @@ struct Card {
 /// one that another process wants they save a whole time slice. Sleep comes last, since a wake-up costs 5 to 20 us.
 constexpr Patience own_core{.spins = 200, .yields = 2000};
 constexpr Patience shared_core{.spins = 0, .yields = 200};
-
-/// Sixteen bytes that are new for every communicator: what was said in one is worth nothing in another.
-std::string job_token(const JoinOptions& options) {
-  if (!options.store) return std::string(16, '\0');
-  constexpr const char* key = "token";
-  if (options.rank != 0) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(options.deadline - Clock::now());
-    const std::string name{key};
-    options.store->wait_for({&name, 1}, std::max(left, std::chrono::milliseconds{1}));
-    return options.store->get(key);
-  }
-  std::string token(16, '\0');
-  if (getentropy(token.data(), token.size()) != 0)
-    throw Error{ErrorCode::system,
-                fmt::format("cannot get random bytes for the job's token: {}", std::strerror(errno))};
-  options.store->set(key, token);
-  return token;
-}
 
 /// Ranks by host, in rank order, where a host is what same_host() says it is.
 std::vector<std::vector<int>> hosts_of(const std::vector<Card>& cards) {
@@ -232,9 +214,16 @@ void choose_transports(Context& context, const std::vector<Card>& cards, const s
   if (tcp) tcp->set_peers(tcp_addresses);
 }
 
+void check_secrets(const std::vector<Card>& cards, int rank) {
+  std::vector<std::string> fingerprints;
+  for (const Card& card : cards) fingerprints.push_back(card.fingerprint);
+  check_fingerprints(fingerprints, rank);
+}
+
 /// Who shares this rank's host, and whether ranks outnumber cores anywhere.
-std::vector<int> settle(Context& context, const std::vector<Card>& cards) {
+std::vector<int> settle(Context& context, const std::vector<Card>& cards, const JoinOptions& options) {
   const auto hosts = hosts_of(cards);
+  warn_of_open_key(options, hosts.size(), context.log);
   const auto& local = host_of(hosts, context.rank);
   context.local_size = static_cast<int>(local.size());
   context.local_rank = static_cast<int>(std::find(local.begin(), local.end(), context.rank) - local.begin());
@@ -282,8 +271,7 @@ void join_mesh(Context& context, const JoinOptions& options) {
   if (options.inproc) {
     join_threads(context, options);
   } else {
-    const std::string job = job_token(options);
-    context.key = Secret{}.derive("tutti job", std::as_bytes(std::span{job}));
+    context.key = agree_on_key(options);
     const std::string token = context.key.derive("shared memory").reveal().substr(0, transport::job_token_size);
     auto& reactor = context.engine->reactor();
     auto shm = options.shm ? std::make_unique<ShmTransport>(options.rank, token, reactor) : nullptr;
@@ -301,15 +289,17 @@ void join_mesh(Context& context, const JoinOptions& options) {
                     shm ? shm->address() : transport::host_identity(),
                     tcp ? tcp->address() : "",
                     options.domain,
-                    watch->address()};
+                    watch->address(),
+                    fingerprint(context.key)};
     const auto texts =
         rendezvous::exchange(*options.store, "card", options.rank, options.size, mine.encode(), options.deadline);
     std::vector<Card> cards;
     for (int rank = 0; rank < options.size; ++rank)
       cards.push_back(Card::decode(texts[static_cast<std::size_t>(rank)], rank));
     fill_peers(context, cards);
+    check_secrets(cards, options.rank);
 
-    const std::vector<int> local = settle(context, cards);
+    const std::vector<int> local = settle(context, cards, options);
     const std::string trouble = agree_on_shm(shm.get(), local, cards, options);
     if (!trouble.empty() && context.local_rank == 0)
       context.log.warn(fmt::format("shared memory is not used on host {}: {}", mine.host, trouble));

@@ -16,6 +16,8 @@ struct JoinOptions {
   int rank = 0;
   int size = 1;
   std::shared_ptr<Store> store = {};  ///< null only for one rank
+  bool foreign_store = false;         ///< a launcher's own, which anybody may read who reaches it
+  Secret secret = {};                 ///< of the job; empty: it has none
   bool shm = true;
   bool tcp = true;
   std::shared_ptr<transport::InprocHub> inproc = {};  ///< given: ranks are threads, nothing else is used

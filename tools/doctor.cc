@@ -65,12 +65,16 @@ Options parse(int argc, char** argv) {
   return options;
 }
 
+/// What holds, but never a secret.
+std::string shown(const Variable& one, const std::optional<std::string>& value) {
+  return value && one.is_secret ? "(set; not shown)" : value.value_or(std::string{one.fallback});
+}
+
 void print_environment() {
   for (const Variable& one : variables()) {
     const std::optional<std::string> value = variable(one.name);
-    fmt::print("{} = {}\n    {}\n    from: {}; default: {}; takes: {}\n", one.name,
-               value.value_or(std::string{one.fallback}), one.meaning, value ? "environment" : "default", one.fallback,
-               one.values);
+    fmt::print("{} = {}\n    {}\n    from: {}; default: {}; takes: {}\n", one.name, shown(one, value), one.meaning,
+               value ? "environment" : "default", one.fallback, one.values);
   }
 }
 
@@ -98,7 +102,7 @@ void print_environment_json() {
   for (const Variable& one : variables()) {
     const std::optional<std::string> value = variable(one.name);
     list.push_back(object({{"name", std::string{one.name}},
-                           {"value", value.value_or(std::string{one.fallback})},
+                           {"value", shown(one, value)},
                            {"source", value ? "environment" : "default"},
                            {"default", std::string{one.fallback}},
                            {"takes", std::string{one.values}},

@@ -90,6 +90,11 @@ void declare(CLI::App& app, Words& words, Job& job) {
   value("--master-addr", words.master_host, "HOST", "The same in two parts, as with torchrun");
   value("--master-port", words.master_port, "PORT", "(29400)");
   value("--rdzv-id", job.id, "NAME", "Separates jobs (made up)");
+  value(
+      "--secret-file", job.secret_file, "FILE",
+      "With the job's secret, readable by its user only; else TUTTI_SECRET or TUTTI_SECRET_FILE (made up on one node)");
+  app.add_flag("--insecure", job.insecure,
+               "Without any: whoever reaches the store can join; for PyTorch's store clients");
   app.add_flag("--standalone", words.standalone, "One node (the default)");
   value("-x,--export", words.exported, "NAME[=VALUE]", "Set for all ranks; without a value: it must exist");
   value("--inject", words.inject, "FAULTS", "Play faults, e.g. kill:rank=2,op=5 (TUTTI_INJECT for all ranks)");
@@ -185,6 +190,8 @@ void set_exports(const Words& words, Job& job) {
     const std::size_t end = word.find('=');
     if (end == 0 || word.empty()) wrong(fmt::format("-x takes NAME or NAME=VALUE, not \"{}\"", word));
     if (end != std::string::npos) {
+      if (word.starts_with("TUTTI_SECRET="))
+        wrong("a command line can be read by everybody on this host: set TUTTI_SECRET before it, or use --secret-file");
       job.exported.emplace_back(word.substr(0, end), word.substr(end + 1));
     } else if (std::getenv(word.c_str()) == nullptr) {
       wrong(fmt::format("-x {}: that variable is not set here; give -x {}=VALUE", word, word));

@@ -33,6 +33,9 @@ struct Job {
   int port = 0;      ///< of the store on node 0; 0: chosen by the kernel (one node only)
   std::string id;    ///< separates jobs; empty: made up
 
+  std::string secret_file;  ///< with the job's secret; empty: from the environment, or made up (one node only)
+  bool insecure = false;    ///< without a secret, all the same
+
   int ranks() const { return nodes * ranks_here; }
   int first_rank() const { return node * ranks_here; }
 };

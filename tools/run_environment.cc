@@ -4,7 +4,10 @@
 
 #include <unistd.h>
 
+#include <filesystem>
 #include <map>
+
+#include "lib/base/job_secret.h"
 
 namespace tutti::tools {
 
@@ -51,6 +54,11 @@ std::vector<std::pair<std::string, std::string>> rank_variables(const Job& job, 
       {"TORCHELASTIC_USE_AGENT_STORE", "True"},  // the runner serves, as torchrun's agent does
   };
   if (!job.inject.empty()) result.emplace_back("TUTTI_INJECT", meeting.restart == 0 ? job.inject : "");
+  if (!job.secret_file.empty()) {
+    result.emplace_back("TUTTI_SECRET_FILE", std::filesystem::absolute(job.secret_file));
+    result.emplace_back("TUTTI_SECRET", "");  // whatever the caller has there
+  }
+  if (!meeting.made_secret.empty()) result.emplace_back("TUTTI_SECRET", meeting.made_secret.reveal());
   result.insert(result.end(), job.exported.begin(), job.exported.end());
   return result;
 }
@@ -75,6 +83,9 @@ std::string describe_ranks(const Job& job) {
   const std::string port = job.port == 0 ? "<free port>" : std::to_string(job.port);
   const std::string address = to_string(meeting.endpoint);  // an IPv6 host stands in brackets
   meeting.rendezvous = "store://" + address.substr(0, address.rfind(':') + 1) + port;
+  const bool secret = !job.secret_file.empty() || !job_secret().empty();
+  if (job.nodes == 1 && !secret && !job.insecure)
+    meeting.made_secret = Secret::from_text("<made up at the start>", "TUTTI_SECRET");
   std::string text;
   for (int local = 0; local < job.ranks_here; ++local) {
     text += "[" + std::to_string(job.first_rank() + local) + "]";

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/secret.h"
 #include "rendezvous/endpoint.h"
 #include "tools/run.h"
 
@@ -13,8 +14,9 @@ namespace tutti::tools {
 struct Meeting {
   std::string rendezvous;  ///< "store://host:port"
   std::string id;
-  rendezvous::Endpoint endpoint;
-  int restart = 0;  ///< how often the ranks were started before; part of the prefix of all keys
+  rendezvous::Endpoint endpoint;  ///< of the store that PyTorch's clients can join
+  Secret made_secret = {};  ///< for this job, and known to nobody else; empty: the ranks have one already, or need none
+  int restart = 0;          ///< how often the ranks were started before; part of the prefix of all keys
 };
 
 /// The variables that tell a rank who it is: ours, then torchrun's, then those the user exports.

@@ -9,6 +9,7 @@
 #include <random>
 
 #include "lib/base/environment.h"
+#include "lib/base/job_secret.h"
 #include "rendezvous/endpoint.h"
 #include "rendezvous/socket.h"
 #include "rendezvous/tcp_server.h"
@@ -46,13 +47,26 @@ void refuse_hidden_loopback(const Endpoint& endpoint) {
                           endpoint.host, address));
 }
 
+bool is_loopback(const Endpoint& endpoint) {
+  const auto found = rendezvous::resolve(endpoint, std::chrono::steady_clock::now() + patience());
+  return !found.addresses.empty() && found.addresses.front().is_loopback();
+}
+
+rendezvous::Admission admission_to(const Job& job) {
+  return {job_secret(job.secret_file), job.insecure || insecure_allowed()};
+}
+
 }  // namespace
 
 struct JobStore::Parts {
   Endpoint asked;  // with port 0 where the kernel chooses
+  rendezvous::Admission admission;
+  bool makes_secrets = false;     // a new one for each attempt
+  bool serves_plain_too = false;  // for PyTorch's clients, which cannot prove anything, on loopback
   int max_lost = 0;
   int lost = 0;  // one node only
   std::unique_ptr<rendezvous::TcpStoreServer> server;
+  std::unique_ptr<rendezvous::TcpStoreServer> plain;
   Meeting meeting;
   std::unique_ptr<Agreement> agreement;  // several nodes only
   Descriptor verdict_ready;              // one node only
@@ -62,26 +76,29 @@ struct JobStore::Parts {
 void JobStore::await(const Job& job) {
   const Endpoint endpoint = endpoint_of(job);
   if (job.nodes > 1 && job.node == 0) refuse_hidden_loopback(endpoint);
-  if (job.node > 0) rendezvous::connect_tcp_store(endpoint, patience());
+  if (job.node == 0) return;
+  const rendezvous::Admission admission = admission_to(job);
+  const auto resolved = rendezvous::resolve(endpoint, std::chrono::steady_clock::now() + patience());
+  if (!resolved.addresses.empty()) rendezvous::check_admission(resolved.addresses.front(), admission);
+  rendezvous::connect_tcp_store(endpoint, patience(), admission.secret);
 }
 
 JobStore::JobStore(const Job& job) : parts_(std::make_unique<Parts>()) {
+  const Endpoint endpoint = parts_->asked = endpoint_of(job);
   parts_->max_lost = job.max_lost;
-  Endpoint endpoint = parts_->asked = endpoint_of(job);
-  if (job.node == 0) {
-    endpoint.port = serve();
-    if (!parts_->server->is_on_loopback()) {
-      fmt::print(stderr, "tutti: everybody who can reach {} can join this job; use a network you trust\n",
-                 to_string(endpoint));
-    }
-  }
+  parts_->admission = admission_to(job);
+  parts_->makes_secrets = job.nodes == 1 && parts_->admission.secret.empty() && !parts_->admission.insecure;
+  parts_->serves_plain_too = job.nodes == 1 && (parts_->makes_secrets || !parts_->admission.secret.empty());
   // Nodes that share an endpoint share a job unless they say otherwise.
   const std::string id = !job.id.empty() ? job.id : job.nodes > 1 ? "job" : made_up_id();
-  parts_->meeting = {"store://" + to_string(endpoint), id, endpoint};
+  parts_->meeting.id = id;
+  meet_at(endpoint, endpoint);
+  if (job.node == 0) serve();
   if (job.nodes > 1) {
     const Endpoint reached = parts_->server ? parts_->server->endpoint() : endpoint;
     const StoreAccess access{
-        .join = [reached](auto limit) { return rendezvous::connect_tcp_store(reached, limit); },
+        .join = [reached, secret = parts_->admission.secret](
+                    auto limit) { return rendezvous::connect_tcp_store(reached, limit, secret); },
         .is_over = [reached] { return rendezvous::nobody_listens(reached, std::chrono::seconds{1}); }};
     parts_->agreement = std::make_unique<Agreement>(job, id, access);
   } else {
@@ -125,18 +142,44 @@ void JobStore::begin_attempt() {
   parts_->verdict.reset();
   eventfd_t count = 0;
   ::eventfd_read(parts_->verdict_ready.get(), &count);
-  // With the store goes what the attempt before left in it.
-  parts_->meeting.endpoint.port = serve();
-  parts_->meeting.rendezvous = "store://" + to_string(parts_->meeting.endpoint);
+  serve();  // with the old store goes what the attempt before left in it
 }
 
-std::uint16_t JobStore::serve() {
-  parts_->server.reset();
-  parts_->server = std::make_unique<rendezvous::TcpStoreServer>(parts_->asked);
-  return parts_->server->endpoint().port;
+void JobStore::meet_at(const Endpoint& ours, const Endpoint& plain) {
+  parts_->meeting.rendezvous = "store://" + to_string(ours);
+  parts_->meeting.endpoint = plain;
+}
+
+void JobStore::serve() {
+  Parts& parts = *parts_;
+  const auto start = [&parts](const Endpoint& at, const rendezvous::Admission& admission) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds{2};
+    return std::make_unique<rendezvous::TcpStoreServer>(at, rendezvous::ServerLimits{}, deadline, admission);
+  };
+  parts.server.reset();
+  parts.plain.reset();
+  if (parts.makes_secrets) parts.admission.secret = parts.meeting.made_secret = Secret::random();
+  Endpoint ours = parts.asked;
+  Endpoint plain{"127.0.0.1", 0};
+  // A port that was asked for is one that torchrun would have given to PyTorch's clients.
+  if (parts.serves_plain_too && ours.port != 0 && is_loopback(ours)) std::swap(ours.port, plain.port);
+  parts.server = start(ours, parts.admission);
+  ours.port = parts.server->endpoint().port;
+  if (!parts.server->is_on_loopback() && !parts.server->has_secret())
+    fmt::print(stderr, "tutti: everybody who can reach {} can join this job; use a network you trust\n",
+               to_string(ours));
+  if (!parts.serves_plain_too) return meet_at(ours, ours);
+  parts.plain = start(plain, {});
+  meet_at(ours, parts.plain->endpoint());
 }
 
 void JobStore::leave() {
+  const std::uint64_t unproved = parts_->server ? parts_->server->figures().unproved : 0;
+  if (unproved > 0)
+    fmt::print(stderr,
+               "tutti: turned away {} connection{} to the job's store without a proof of its secret; PyTorch's store "
+               "client has none to give: on several nodes it needs tutti run --insecure\n",
+               unproved, unproved == 1 ? "" : "s");
   if (parts_->agreement) parts_->agreement->leave();
 }
 

@@ -33,8 +33,10 @@ class JobStore {
   void leave();
 
  private:
-  /// The port of a new server.
-  std::uint16_t serve();
+  /// Starts new servers and says where they are. With a secret, one for our ranks, and on loopback a second one that
+  /// PyTorch's clients can join, which shares nothing with the first.
+  void serve();
+  void meet_at(const rendezvous::Endpoint& ours, const rendezvous::Endpoint& plain);
 
   struct Parts;
   std::unique_ptr<Parts> parts_;

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "lib/base/environment.h"
+#include "lib/base/job_secret.h"
 #include "rendezvous/endpoint.h"
 #include "rendezvous/tcp_server.h"
 #include "rendezvous/tcp_store.h"
@@ -31,6 +32,7 @@ namespace {
 constexpr const char* examples =
     "Examples:\n"
     "  tutti store --port 29500                 serve; the ranks get TUTTI_RDZV=store://127.0.0.1:29500\n"
+    "  tutti store --host n0 --secret-file FILE serve other hosts; the ranks get TUTTI_SECRET_FILE=FILE, too\n"
     "  tutti store set colour green             put a value where the other ranks or PyTorch's TCPStore see it\n"
     "  tutti store wait ready --timeout 60      until somebody sets the key\n";
 
@@ -41,6 +43,8 @@ struct Words {
   std::string port = "29500";
   std::string rendezvous = variable("TUTTI_RDZV").value_or("127.0.0.1:29500");
   double timeout = 30;
+  std::string secret_file;
+  bool insecure = false;
   std::string key;
   std::string value;
   std::int64_t number = 1;
@@ -82,10 +86,12 @@ void serve(const Words& words) {
   const rendezvous::Endpoint endpoint{words.host, rendezvous::parse_port(words.port, "--port")};
   const EndSignals signals;
   raise_descriptor_limit();
-  const rendezvous::TcpStoreServer server{endpoint};
+  const rendezvous::Admission admission{job_secret(words.secret_file), words.insecure || insecure_allowed()};
+  const rendezvous::TcpStoreServer server{
+      endpoint, {}, std::chrono::steady_clock::now() + std::chrono::seconds{2}, admission};
   fmt::print("listening on {}\n", to_string(server.endpoint()));
   std::fflush(stdout);
-  if (!server.is_on_loopback())
+  if (!server.is_on_loopback() && !server.has_secret())
     fmt::print(stderr, "tutti store: everybody who can reach {} can read and change what is stored\n",
                to_string(server.endpoint()));
   signals.wait();
@@ -99,12 +105,19 @@ std::shared_ptr<Store> connect(const Words& words) {
     throw Error{ErrorCode::invalid_argument,
                 fmt::format("{} is no TCP store; give the address of one: --rdzv host:port", words.rendezvous)};
   const auto timeout = std::chrono::milliseconds{static_cast<std::int64_t>(words.timeout * 1000)};
-  return rendezvous::connect_tcp_store(rendezvous::parse_endpoint(text, "--rdzv"), timeout);
+  return rendezvous::connect_tcp_store(rendezvous::parse_endpoint(text, "--rdzv"), timeout,
+                                       job_secret(words.secret_file));
+}
+
+void add_secret(CLI::App& command, Words& words) {
+  command.add_option("--secret-file", words.secret_file,
+                     "File with the job's secret, readable by its user only; else TUTTI_SECRET or TUTTI_SECRET_FILE");
 }
 
 CLI::App* client_command(CLI::App& app, Words& words, const char* name, const char* meaning) {
   CLI::App* command = app.add_subcommand(name, meaning);
   command->add_option("--rdzv", words.rendezvous, "host:port of the store; TUTTI_RDZV, if set")->capture_default_str();
+  add_secret(*command, words);
   command->add_option("--timeout", words.timeout, "Seconds to wait")->capture_default_str()->check(CLI::PositiveNumber);
   return command;
 }
@@ -113,6 +126,8 @@ CLI::App* client_command(CLI::App& app, Words& words, const char* name, const ch
 void declare(CLI::App& app, Words& words, std::function<int()>& action) {
   app.add_option("--host", words.host, "Address to listen on, and on no other")->capture_default_str();
   app.add_option("--port", words.port, "Port; 0: a free one")->capture_default_str();
+  add_secret(app, words);
+  app.add_flag("--insecure", words.insecure, "Serve other hosts without a secret (also TUTTI_INSECURE=1)");
   app.require_subcommand(0, 1);
   app.footer(examples);
 

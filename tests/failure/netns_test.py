@@ -20,6 +20,7 @@ from harness import Case, Finished, start
 NAMES = [f"tutti-test-{os.getpid()}-{side}" for side in "ab"]
 CABLES = [f"tt{os.getpid() % 1000000}{side}" for side in "ab"]
 ADDRESSES = ["10.213.77.1", "10.213.77.2"]
+SECRET = "known on both of these hosts"
 
 
 def ip(*words):
@@ -49,10 +50,10 @@ class TwoHosts(Case):
         self.addCleanup(remove_hosts)
         make_hosts()
 
-    def start_node(self, node, *words, **variables):
+    def start_node(self, node, *words, options=(), **variables):
         return start("ip", "netns", "exec", NAMES[node], harness.PROGRAM, "run", "-n", "2", "--nnodes", "2",
-                     "--node-rank", node, "--rdzv-endpoint", f"{ADDRESSES[0]}:29411", harness.JOIN, *words,
-                     env=variables)
+                     "--node-rank", node, "--rdzv-endpoint", f"{ADDRESSES[0]}:29411", *options, harness.JOIN, *words,
+                     env={"TUTTI_SECRET": SECRET} | variables)
 
     def finish(self, nodes, limit=60):
         return [Finished(node, limit) for node in nodes]
@@ -89,6 +90,49 @@ class TwoHosts(Case):
         for one in done:
             self.assertEqual(one.code, 1, done)
         self.assertSays(done[0].err + done[1].err, "Allow tcp in TUTTI_TRANSPORT")
+
+    def test_without_a_secret_nothing_starts_unless_that_is_wanted(self):
+        for one in self.finish([self.start_node(n, TUTTI_SECRET=None) for n in range(2)]):
+            self.assertEqual(one.code, 6, one)
+            self.assertSays(one.err, f"a store at {ADDRESSES[0]}:29411 could be read and changed by everybody",
+                            "TUTTI_SECRET_FILE", "--insecure")
+        for how in ({"options": ["--insecure"]}, {"TUTTI_INSECURE": "1"}):
+            done = self.finish([self.start_node(n, TUTTI_SECRET=None, **how) for n in range(2)])
+            self.assertEqual([one.code for one in done], [0, 0], done)
+            self.assertSays(done[0].err, f"everybody who can reach {ADDRESSES[0]}:29411 can join this job")
+
+    def test_a_node_with_another_secret_is_refused(self):
+        # Node 1 first: it must find the store of node 0, and must not be let in.
+        done = self.finish([self.start_node(n, TUTTI_SECRET=SECRET + "!" * n, TUTTI_TIMEOUT="5") for n in (1, 0)])
+        self.assertNotEqual(done[0].code, 0, done)
+        self.assertSays(done[0].err, "did not prove that it knows this job's secret")
+        self.assertNotIn(SECRET, done[0].err + done[1].err)
+        self.assertNotEqual(done[1].code, 0, done)
+
+    def start_rank(self, rank, **variables):
+        """As torchrun does: the store is the launcher's, and knows nothing of secrets."""
+        return start("ip", "netns", "exec", NAMES[rank], harness.JOIN, "--transports",
+                     env={"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": ADDRESSES[0], "MASTER_PORT": "29412",
+                          "TORCHELASTIC_USE_AGENT_STORE": "True"} | variables)
+
+    def test_in_a_foreign_store_ranks_of_several_hosts_are_warned_once_or_have_a_secret(self):
+        store = start("ip", "netns", "exec", NAMES[0], harness.PROGRAM, "store", "--host", ADDRESSES[0],
+                      "--port", "29412", "--insecure")
+        try:
+            self.assertIn("29412", store.stdout.readline())
+            for job, (secrets, warnings) in enumerate((((None, None), 1), ((SECRET, SECRET), 0))):
+                done = self.finish([self.start_rank(r, TUTTI_SECRET=secrets[r], TUTTI_JOB=str(job)) for r in range(2)])
+                self.assertEqual([one.code for one in done], [0, 0], done)
+                said = done[0].err + done[1].err
+                self.assertEqual(said.count("whoever can reach this launcher's store can join the job"), warnings, done)
+                self.assertNotIn(SECRET, said)
+            done = self.finish([self.start_rank(r, TUTTI_SECRET=[SECRET, None][r], TUTTI_JOB="3") for r in range(2)])
+            for rank, one in enumerate(done):
+                self.assertEqual(one.code, 1, done)
+                self.assertSays(one.err, f"rank {1 - rank} was started with another secret than rank {rank}")
+        finally:
+            store.terminate()
+            store.communicate(timeout=10)
 
     def test_a_cut_cable_ends_all_ranks_in_time(self):
         nodes = [self.start_node(n, "--repeat", "--count", "100003", TUTTI_TIMEOUT="2") for n in range(2)]

@@ -102,7 +102,10 @@ TEST_CASE("random secrets differ, and fit where a person's must") {
   std::set<std::string> seen;
   for (int i = 0; i < 100; ++i) seen.insert(Secret::random().reveal());
   CHECK(seen.size() == 100);
-  CHECK(Secret::random().bytes().size() >= Secret::least_bytes);
+  const std::string one = Secret::random().reveal();
+  CHECK(one.size() == 64);
+  CHECK(one.find_first_not_of("0123456789abcdef") == std::string::npos);
+  CHECK(Secret::from_text(one, "test").reveal() == one);
 }
 
 TEST_CASE("derived keys depend on secret, label and context") {

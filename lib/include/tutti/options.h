@@ -45,6 +45,10 @@ struct ConnectOptions {
   std::shared_ptr<Store> store = {};
   /// Separates jobs that share a store.
   std::string job = {};
+  /// Path of a file that only this user may read (mode 0600) with the secret that all ranks share: who does not know it
+  /// can neither read the store nor reach a rank. Empty: TUTTI_SECRET, TUTTI_SECRET_FILE, or the one that `tutti run`
+  /// makes. Rank 0 serves a store without a secret on loopback only, unless TUTTI_INSECURE=1. See docs/security.md.
+  std::string secret_file = {};
 
   /// How long set-up may take; 0: TUTTI_TIMEOUT or 300 s.
   std::chrono::milliseconds setup_timeout{0};

@@ -64,8 +64,12 @@ TUTTI_API std::shared_ptr<Store> memory_store();
 TUTTI_API std::shared_ptr<Store> file_store(const std::string& path, int users);
 
 /// A client of a TCP store: `tutti store`, the one inside `tutti run`, or PyTorch's TCPStore.
+///
+/// With a secret (of the file `secret_file` that only this user may read, else TUTTI_SECRET or TUTTI_SECRET_FILE) the
+/// store must have the same, and both prove that first; without one it must be open to everybody, as PyTorch's is.
 TUTTI_API std::shared_ptr<Store> tcp_store(const std::string& host, std::uint16_t port,
-                                           Store::Milliseconds timeout = Store::Milliseconds{300'000});
+                                           Store::Milliseconds timeout = Store::Milliseconds{300'000},
+                                           const std::string& secret_file = {});
 
 /// A view of `store` in which every key is preceded by `prefix` + "/". Its timeout is its own and bounds its waits; how
 /// long a request may go unanswered is a matter of `store`'s.
