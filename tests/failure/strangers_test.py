@@ -1,0 +1,397 @@
+"""Strangers at every door of a job: they get nothing, and the job does not notice.
+
+    strangers_test.py TUTTI ROUNDS
+
+Prints what the job's speed is without strangers and with 2,000 of them; docs/security.md quotes it.
+"""
+
+import contextlib
+import os
+import pathlib
+import random
+import resource
+import select
+import socket
+import struct
+import sys
+import threading
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tools"))
+
+import harness
+import members
+from harness import Case, Finished, is_sanitized, start
+
+SECRET = b"what the members of this job know"
+RANKS = 4
+CROWD = 2000
+MEBIBYTE = 1 << 20
+GREETING = b"\0" + struct.pack("<I", 0x3C85F7CE)
+
+
+def noise(count, seed):
+    return random.Random(seed).randbytes(count)
+
+
+# What people and programs send to a port that they do not know.
+WORDS = {
+    "nothing": b"",
+    "a zero": b"\0",
+    "random bytes": noise(100_000, 1),
+    "random bytes after our magic": b"TUTI" + noise(5000, 2),
+    "HTTP": b"GET / HTTP/1.1\r\nHost: localhost\r\nUser-Agent: curl/8\r\nAccept: */*\r\n\r\n",
+    "TLS": bytes.fromhex("1603010200010001fc0303") + noise(600, 3),
+    "SSH": b"SSH-2.0-OpenSSH_9.2\r\n" + noise(200, 4),
+    "nmap: null, generic lines, RPC, DNS": b"\r\n\r\n" + bytes.fromhex(
+        "8000002872fe1d130000000000000002000186a00001977c00000000000000000000000000000000") + bytes.fromhex(
+        "001e00060100000100000000000007766572736f6e0462696e640000100003"),
+    "a PyTorch client": GREETING + b"\x01" + struct.pack("<Q", 1) + b"k" + struct.pack("<Q", 1) + b"v",
+    "the length of a key of 2^31": GREETING + b"\x03" + struct.pack("<Q", 1 << 31),
+    "the length of a value of -1": GREETING + b"\x01" + struct.pack("<Q", 1) + b"k" + struct.pack("<q", -1),
+    "2^63 keys": GREETING + b"\x06" + struct.pack("<Q", 1 << 63),
+    "an operation of ours, then the rest of HTTP": b"\x80" + b"GET / HTTP/1.1\r\n\r\n" * 10,
+    "an old hello": b"TUTI" + struct.pack("<I16siiQ", 1, noise(16, 5), 0, 1, 7),
+    "a hello and a made up proof": members.hello(members.LINK, 1, 0, 7) + noise(32, 6) + noise(1000, 7),
+    "a client's hello and a made up proof": b"\x80" + members.hello(members.STORE) + noise(32, 8) + GREETING + b"\x07",
+}
+
+
+def is_closed(connection, heard, limit):
+    """Whether the other side has closed within the time; at most `limit` bytes may come before."""
+    connection.settimeout(20)
+    try:
+        while piece := connection.recv(65536):
+            heard += piece
+            if len(heard) > limit:
+                return False
+    except ConnectionError:
+        pass
+    except TimeoutError:
+        return False
+    return True
+
+
+def resident(pid):
+    for line in pathlib.Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024
+    raise AssertionError(f"no VmRSS of {pid}")
+
+
+def sockets_of(pid):
+    inodes = set()
+    for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            target = os.readlink(entry)
+            if target.startswith("socket:["):
+                inodes.add(target[8:-1])
+    return inodes
+
+
+def tcp_doors(pid):
+    """Where it listens."""
+    mine = sockets_of(pid)
+    doors = []
+    for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        fields = line.split()
+        if fields[3] == "0A" and fields[9] in mine:
+            host, port = fields[1].split(":")
+            doors.append(f"{socket.inet_ntoa(struct.pack('<I', int(host, 16)))}:{int(port, 16)}")
+    return doors
+
+
+def unix_doors(pid):
+    """Names in the abstract namespace at which it listens."""
+    mine = sockets_of(pid)
+    lines = [line.split() for line in pathlib.Path("/proc/net/unix").read_text().splitlines()[1:]]
+    return [f[7] for f in lines if len(f) > 7 and f[3] == "00010000" and f[6] in mine and f[7].startswith("@")]
+
+
+class Job:
+    """A store of its own and RANKS ranks that work until they are told to stop."""
+
+    def __init__(self, case, transport, elements=1000):
+        self.case = case
+        case.secret.write_bytes(SECRET)
+        case.secret.chmod(0o600)
+        self.store = start(harness.PROGRAM, "store", "--port", "0", "--secret-file", case.secret)
+        self.place = self.store.stdout.readline().split()[-1]
+        self.environment = {"TUTTI_SIZE": str(RANKS), "TUTTI_RDZV": f"store://{self.place}", "TUTTI_JOB": "watched",
+                            "TUTTI_SECRET_FILE": str(case.secret), "TUTTI_TRANSPORT": transport,
+                            "TUTTI_TIMEOUT": "60"}
+        self.elements = elements
+        self.ranks = []
+
+    def begin(self):
+        for rank in range(RANKS):
+            more = {"stdin": -1} if rank == 0 else {}  # a pipe
+            self.ranks.append(start(ROUNDS, self.elements, env=self.environment | {"TUTTI_RANK": str(rank)}, **more))
+        self.case.assertTrue(self.ranks[0].stdout.readline().startswith("0 "), self.ranks[0])
+
+    def rounds(self):
+        """How many are done, and when that was."""
+        self.ranks[0].stdin.write("count\n")
+        self.ranks[0].stdin.flush()
+        answer = select.poll()
+        answer.register(self.ranks[0].stdout, select.POLLIN)
+        self.case.assertTrue(answer.poll(60_000), "the job stands still")
+        count, when = self.ranks[0].stdout.readline().split()
+        return int(count), float(when)
+
+    def go_on(self, rounds=20):
+        """Waits until the job has worked so much more."""
+        first, _ = self.rounds()
+        while self.rounds()[0] < first + rounds:
+            pass
+
+    def speed(self, seconds):
+        """Rounds per second."""
+        first, begin = self.rounds()
+        count, end = first, begin
+        while end - begin < seconds:
+            time.sleep(0.05)  # only paces the questions
+            count, end = self.rounds()
+        return (count - first) / (end - begin)
+
+    def doors(self):
+        return [door for rank in self.ranks for door in tcp_doors(rank.pid)]
+
+    def finish(self):
+        self.ranks[0].stdin.close()
+        self.ranks[0].stdin = None
+        for rank in self.ranks:
+            done = Finished(rank, 60)
+            self.case.assertEqual(done.code, 0, done)
+            self.case.assertRegex(done.lines[-1], r"^done \d+ wrong 0$")
+
+    def end(self):
+        for process in [*self.ranks, self.store]:
+            if process.poll() is None:
+                process.terminate()
+            process.communicate(timeout=20)
+
+    def pids(self):
+        return [self.store.pid] + [rank.pid for rank in self.ranks]
+
+
+class Strangers(Case):
+    def setUp(self):
+        super().setUp()
+        self.secret = self.folder / "secret"
+        self.jobs = []
+
+    def tearDown(self):
+        for job in self.jobs:
+            job.end()
+        super().tearDown()
+
+    def job(self, transport="tcp", elements=1000):
+        self.jobs.append(Job(self, transport, elements))
+        return self.jobs[-1]
+
+    def assertShownOut(self, what, connection):
+        heard = bytearray()
+        self.assertTrue(is_closed(connection, heard, members.ANSWER), f"{what} heard {bytes(heard[:100])}")
+        self.assertIn(len(heard), (0, members.ANSWER), what)
+        connection.close()
+
+    def assertTurnedAway(self, door, greeting, keys):
+        for what, key in keys.items():
+            with members.dial(door) as connection:
+                connection.sendall(greeting)
+                answer = members.read(connection, members.ANSWER)
+                self.assertFalse(members.is_acceptors(key, greeting, answer), what)
+                connection.sendall(members.proof(key, greeting, answer))
+                self.assertEqual(members.read(connection, 1), b"", what)
+
+    def say_all(self, doors, job):
+        """Every word at every door, all at once; the job goes on meanwhile, and all are shown out."""
+        open_ones = []
+        for door in doors:
+            for what, words in WORDS.items():
+                connection = members.dial(door)
+                with contextlib.suppress(ConnectionError):
+                    connection.sendall(words)
+                if what == "nothing":
+                    connection.close()
+                else:
+                    open_ones.append((f"{what} at {door}", connection))
+        if job.ranks:
+            job.go_on()
+        for what, connection in open_ones:
+            self.assertShownOut(what, connection)
+
+    def assertLittleGrowth(self, before):
+        """`before`: resident memory by process."""
+        for pid, bytes_before in before.items():
+            if not is_sanitized():  # a sanitizer keeps what was freed
+                self.assertLess(resident(pid) - bytes_before, 32 * MEBIBYTE)
+
+    def crowd(self, doors, words=b""):
+        """CROWD connections that say so much and then nothing."""
+        connections = []
+        for i in range(CROWD):
+            connection = members.dial(doors[i % len(doors)])
+            connection.sendall(words)
+            connections.append(connection)
+        return connections
+
+    def disperse(self, crowd):
+        for connection in crowd:
+            connection.close()
+
+    def test_before_the_job_and_while_it_runs_strangers_are_shown_out_at_every_tcp_port(self):
+        job = self.job()
+        self.say_all([job.place], job)
+        job.begin()
+        doors = job.doors()
+        self.assertGreaterEqual(len(doors), RANKS)
+        before = {pid: resident(pid) for pid in job.pids()}
+        self.say_all([job.place, *doors], job)
+        self.assertLittleGrowth(before)
+        job.finish()
+
+    def test_strangers_at_the_unix_sockets_are_shown_out(self):
+        job = self.job("shm")
+        job.begin()
+        for rank in job.ranks:
+            doors = unix_doors(rank.pid)
+            self.assertEqual(len(doors), 1)
+            for what, words in WORDS.items():
+                with socket.socket(socket.AF_UNIX) as connection:
+                    connection.settimeout(20)
+                    connection.connect("\0" + doors[0][1:])
+                    with contextlib.suppress(ConnectionError):
+                        connection.sendall(words)
+                    connection.shutdown(socket.SHUT_WR)
+                    heard = bytearray()
+                    self.assertTrue(is_closed(connection, heard, 0), what)
+                    self.assertEqual(heard, b"", what)
+        crowd = []
+        for i in range(300):
+            crowd.append(socket.socket(socket.AF_UNIX))
+            crowd[-1].setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                crowd[-1].connect("\0" + doors[0][1:])
+        job.go_on()
+        for connection in crowd:
+            connection.close()
+        job.finish()
+
+    def test_a_member_gets_through_and_nobody_without_the_right_key_does(self):
+        job = self.job()
+        job.begin()
+        member = members.Store(job.place, SECRET)
+        token = member.get("tutti/watched/token")
+        self.assertEqual(len(token), 16)
+        key = members.job_key(SECRET, token)
+        with self.assertRaises(PermissionError):
+            members.Store(job.place, SECRET + b"!")
+        wrong = {
+            "another secret": members.job_key(SECRET + b"!", token),
+            "another job": members.job_key(SECRET, noise(16, 9)),
+            "no secret": members.job_key(b"", token),
+            "the secret itself": SECRET,
+            "the key of the store": members.store_key(SECRET),
+        }
+        seen = []
+        for number, rank in enumerate(job.ranks):
+            for door in tcp_doors(rank.pid):
+                for purpose in (members.LINK, members.WATCH):
+                    greeting = members.hello(purpose, (number + 1) % RANKS, number, 99)
+                    with members.dial(door) as connection:
+                        connection.sendall(greeting)
+                        answer = members.read(connection, members.ANSWER)
+                    if not answer:
+                        continue  # the door for the other purpose
+                    seen.append(purpose)
+                    self.assertTrue(members.is_acceptors(key, greeting, answer))
+                    self.assertTurnedAway(door, greeting, wrong)
+                    if purpose == members.LINK:  # an end of signs of life would be the end of that rank
+                        with members.dial(door) as connection:
+                            recorded = members.enter(connection, key, greeting)
+                            self.assertIsNotNone(recorded)
+                        replay = members.dial(door)
+                        replay.sendall(recorded)
+                        self.assertShownOut("a replayed handshake", replay)
+        self.assertEqual(sorted(seen), [members.LINK] * RANKS + [members.WATCH] * RANKS)
+        replay = members.dial(job.place)
+        replay.sendall(member.recorded + GREETING + b"\x07")
+        self.assertShownOut("a replayed client", replay)
+        job.go_on()
+        member.close()
+        job.finish()
+
+    def test_a_second_process_with_the_same_rank_is_refused_and_the_first_works_on(self):
+        job = self.job()
+        job.begin()
+        done = Finished(start(ROUNDS, "1", env=job.environment | {"TUTTI_RANK": "1"}), 60)
+        self.assertEqual(done.code, 1, done)
+        self.assertSays(done.err, r"rank 1 is already taken by process \d+")
+        job.go_on()
+        job.finish()
+
+    def test_who_writes_a_byte_per_second_is_shown_out_after_seconds(self):
+        job = self.job()
+        job.begin()
+        slow = [(door, members.dial(door), said) for door in [job.place, *job.doors()]
+                for said in (b"\x80" + members.hello(members.STORE), members.hello(members.LINK, 1, 0, 7))]
+        over = threading.Event()
+
+        def dribble():
+            for i in range(30):
+                for _, connection, said in slow:
+                    with contextlib.suppress(OSError):
+                        connection.send(said[i:i + 1])
+                if over.wait(1):
+                    return
+
+        writer = threading.Thread(target=dribble)
+        writer.start()
+        try:
+            begin = time.monotonic()
+            for door, connection, _ in slow:
+                self.assertShownOut(f"a slow writer at {door}", connection)
+            self.assertLess(time.monotonic() - begin, 20)
+        finally:
+            over.set()
+            writer.join()
+        job.go_on()
+        job.finish()
+
+    def test_a_job_starts_and_works_among_two_thousand_who_say_nothing_or_half_of_something(self):
+        job = self.job()
+        crowd = self.crowd([job.place]) + self.crowd([job.place], b"\x80TUTI")
+        before = {job.store.pid: resident(job.store.pid)}
+        job.begin()
+        self.assertLittleGrowth(before)
+        self.disperse(crowd)
+        before = {pid: resident(pid) for pid in job.pids()}
+        speeds = [job.speed(1.5)]
+        for words in (b"", b"TUTI"):
+            crowd = self.crowd([job.place, *job.doors()], words)
+            speeds.append(job.speed(1.5))
+            self.disperse(crowd)
+            speeds.append(job.speed(1.5))
+        self.assertLittleGrowth(before)
+        print("rounds per second: {:.0f} alone, {:.0f} among 2000 who say nothing, {:.0f} alone, {:.0f} among 2000 who "
+              "say half of something, {:.0f} alone".format(*speeds), flush=True)
+        job.finish()
+
+
+def main():
+    global ROUNDS
+    harness.PROGRAM, ROUNDS = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    if most < 5 * CROWD:
+        print(f"skipped: this needs {5 * CROWD} descriptors, and may have {most}")
+        sys.exit(77)
+    sys.argv[1:3] = []
+    unittest.main(verbosity=2, warnings="ignore")  # sockets that a failed check leaves open
+
+
+if __name__ == "__main__":
+    main()
