@@ -6,7 +6,9 @@
 
 #include <atomic>
 #include <barrier>
+#include <cstdlib>
 #include <mutex>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -140,7 +142,14 @@ std::vector<Outcome> outcomes(const Case& one) {
 }
 
 TEST_CASE("a rank that calls something else is named on every rank, whatever differs") {
-  const std::vector<Case> cases = all_cases();
+  std::vector<Case> cases = all_cases();
+  CHECK(cases.size() > 150);
+  const char* extent = std::getenv("TEST_MATRIX");
+  if (extent && std::string_view{extent} == "reduced") {  // under a sanitizer
+    std::vector<Case> some;
+    for (std::size_t i = 0; i < cases.size(); i += 7) some.push_back(cases[i]);
+    cases = some;
+  }
   std::atomic<std::size_t> next{0};
   std::mutex mutex;
   std::vector<std::string> wrong;
@@ -166,7 +175,6 @@ TEST_CASE("a rank that calls something else is named on every rank, whatever dif
   for (int i = 0; i < 6; ++i) workers.emplace_back(work);
   for (std::thread& worker : workers) worker.join();
   MESSAGE(cases.size() << " mismatches");
-  CHECK(cases.size() > 150);
   for (const std::string& one : wrong) FAIL_CHECK(one);
 }
 
