@@ -10,6 +10,7 @@
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <vector>
 
 #include "lib/base/environment.h"
@@ -17,6 +18,7 @@
 #include "lib/base/job_secret.h"
 #include "lib/base/log.h"
 #include "lib/base/nearest.h"
+#include "lib/base/refusal.h"
 #include "lib/communicator_state.h"
 #include "lib/context.h"
 #include "lib/error_file.h"
@@ -181,6 +183,10 @@ Communicator connect(const ConnectOptions& options) try {
 } catch (const Error& error) {
   write_error_file(error);
   throw;
+} catch (const std::system_error& error) {  // threads, and what Asio asks the system for
+  const Error refused{ErrorCode::system, "connect: " + refusal(error.code().value())};
+  write_error_file(refused);
+  throw refused;
 }
 
 }  // namespace tutti

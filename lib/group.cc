@@ -162,7 +162,8 @@ Error Group::explain(const transport::Link& link, const Error& reason) const {
   if (reason.details().reported) return reason;  // the peer's words are the cause, in group ranks
   const bool ours = reason.code() == ErrorCode::system;
   return Error{reason.code(),
-               ours ? std::string(reason.what()) : fmt::format("lost {}: {}", name_of(peer), reason.what()),
+               ours ? fmt::format("{}: {}", name_of(rank_), reason.what())
+                    : fmt::format("lost {}: {}", name_of(peer), reason.what()),
                ours ? rank_ : peer, collectives_->last_number()};
 }
 

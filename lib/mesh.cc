@@ -8,10 +8,12 @@
 #include <array>
 #include <map>
 #include <numeric>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "lib/base/host.h"
+#include "lib/base/refusal.h"
 #include "lib/job_key.h"
 #include "rendezvous/exchange.h"
 #include "transport/shm/address.h"
@@ -106,15 +108,20 @@ const std::vector<int>& host_of(const std::vector<std::vector<int>>& hosts, int 
 }
 
 /// Tries shared memory among the ranks of this host for real and tells the others. Empty: it works; else the first
-/// rank's reason why not. Every rank calls.
-std::string agree_on_shm(ShmTransport* shm, const std::vector<int>& local, const std::vector<Card>& cards,
-                         const JoinOptions& options) {
-  std::string outcome;
-  if (shm && local.size() > 1) {
-    std::vector<std::string> addresses;
-    for (const int rank : local) addresses.push_back(cards[static_cast<std::size_t>(rank)].shm);
+/// rank's reason why not. Every rank calls. `trouble`: why this one has no `shm`, if it should.
+std::string agree_on_shm(ShmTransport* shm, const std::string& trouble, const std::vector<int>& local,
+                         const std::vector<Card>& cards, const JoinOptions& options) {
+  std::vector<std::string> addresses;
+  for (const int rank : local) addresses.push_back(cards[static_cast<std::size_t>(rank)].shm);
+  const auto offered = std::ranges::count_if(addresses, transport::offers_shm);
+  std::string outcome = trouble;
+  if (local.size() == 1) {
+    outcome.clear();  // nobody misses it
+  } else if (std::cmp_equal(offered, local.size())) {
     const auto position = std::find(local.begin(), local.end(), options.rank) - local.begin();
-    if (auto reason = shm->probe(addresses, static_cast<int>(position), options.deadline)) outcome = *reason;
+    outcome = shm->probe(addresses, static_cast<int>(position), options.deadline).value_or("");
+  } else if (!shm && outcome.empty() && offered > 0) {
+    outcome = "it was told to do without";
   }
   const auto outcomes =
       rendezvous::exchange(*options.store, "shm", options.rank, options.size, "=" + outcome, options.deadline);
@@ -187,7 +194,8 @@ void join_threads(Context& context, const JoinOptions& options) {
 
 /// Decides per peer: shared memory within this host if it works, else TCP.
 void choose_transports(Context& context, const std::vector<Card>& cards, const std::vector<int>& local,
-                       ShmTransport* shm, TcpTransport* tcp, const std::string& shm_trouble) {
+                       ShmTransport* shm, TcpTransport* tcp, const std::string& shm_trouble,
+                       const std::string& tcp_trouble) {
   std::vector<std::string> shm_addresses(cards.size());
   std::vector<std::string> tcp_addresses(cards.size());
   for (std::size_t i = 0; i < cards.size(); ++i) {
@@ -202,12 +210,14 @@ void choose_transports(Context& context, const std::vector<Card>& cards, const s
       tcp_addresses[i] = cards[i].tcp;
       peer.transport = tcp;
     } else {
-      throw Error{
-          ErrorCode::rendezvous,
-          fmt::format("rank {} (host {}) cannot be reached from rank {} (host {}): {}. Allow tcp in TUTTI_TRANSPORT",
-                      rank, peer.host, context.rank, cards[static_cast<std::size_t>(context.rank)].host,
-                      shm_trouble.empty() ? "it is on another host" : "shared memory failed: " + shm_trouble),
-          rank};
+      throw Error{ErrorCode::rendezvous,
+                  fmt::format("rank {} (host {}) cannot be reached from rank {} (host {}): {}{}", rank, peer.host,
+                              context.rank, cards[static_cast<std::size_t>(context.rank)].host,
+                              !peer.same_host       ? "it is on another host"
+                              : shm_trouble.empty() ? "one of them has no shared memory"
+                                                    : "shared memory failed: " + shm_trouble,
+                              tcp_trouble.empty() ? ". Allow tcp in TUTTI_TRANSPORT" : "; TCP failed: " + tcp_trouble),
+                  rank};
     }
   }
   if (shm) shm->set_peers(shm_addresses);
@@ -218,6 +228,21 @@ void check_secrets(const std::vector<Card>& cards, int rank) {
   std::vector<std::string> fingerprints;
   for (const Card& card : cards) fingerprints.push_back(card.fingerprint);
   check_fingerprints(fingerprints, rank);
+}
+
+/// The transport, if it is wanted and the system grants what it needs; else null, and `trouble` says why.
+template <class Kind, class... Arguments>
+std::unique_ptr<Kind> make(bool wanted, std::string& trouble, Arguments&&... arguments) {
+  if (!wanted) return nullptr;
+  try {
+    return std::make_unique<Kind>(std::forward<Arguments>(arguments)...);
+  } catch (const Error& error) {
+    if (error.code() != ErrorCode::system) throw;
+    trouble = error.what();
+  } catch (const std::system_error& error) {  // Asio's, and threads'
+    trouble = refusal(error.code().value());
+  }
+  return nullptr;
 }
 
 /// Who shares this rank's host, and whether ranks outnumber cores anywhere.
@@ -274,13 +299,12 @@ void join_mesh(Context& context, const JoinOptions& options) {
     context.key = agree_on_key(options);
     const std::string token = context.key.derive("shared memory").reveal().substr(0, transport::job_token_size);
     auto& reactor = context.engine->reactor();
-    auto shm = options.shm ? std::make_unique<ShmTransport>(options.rank, token, reactor) : nullptr;
-    auto tcp = options.tcp ? std::make_unique<TcpTransport>(options.rank,
-                                                            transport::TcpOptions{.bind_address = options.bind_address,
-                                                                                  .key = context.key,
-                                                                                  .congestion = options.congestion},
-                                                            reactor)
-                           : nullptr;
+    const transport::TcpOptions tcp_options{
+        .bind_address = options.bind_address, .key = context.key, .congestion = options.congestion, .log = context.log};
+    std::string no_shm;
+    std::string no_tcp;
+    auto shm = make<ShmTransport>(options.shm, no_shm, options.rank, token, reactor, context.log);
+    auto tcp = make<TcpTransport>(options.tcp, no_tcp, options.rank, tcp_options, reactor);
     auto watch = std::make_unique<Watch>(options.rank, options.bind_address, context.key);
     // The shared-memory address also says which host this is, so it is published even where it is not used.
     const Card mine{host_name(),
@@ -300,10 +324,10 @@ void join_mesh(Context& context, const JoinOptions& options) {
     check_secrets(cards, options.rank);
 
     const std::vector<int> local = settle(context, cards, options);
-    const std::string trouble = agree_on_shm(shm.get(), local, cards, options);
+    const std::string trouble = agree_on_shm(shm.get(), no_shm, local, cards, options);
     if (!trouble.empty() && context.local_rank == 0)
       context.log.warn(fmt::format("shared memory is not used on host {}: {}", mine.host, trouble));
-    choose_transports(context, cards, local, shm.get(), tcp.get(), trouble);
+    choose_transports(context, cards, local, shm.get(), tcp.get(), trouble, no_tcp);
     tell(context, mine, local, trouble);
     set_lookout(context);
     begin_watch(context, std::move(watch), cards, options);

@@ -17,6 +17,7 @@
 #include <optional>
 #include <string_view>
 
+#include "lib/base/refusal.h"
 #include "rendezvous/endpoint.h"
 #include "rendezvous/socket.h"
 #include "tutti/error.h"
@@ -133,8 +134,7 @@ std::string route_to(const std::string& url, std::optional<bool> v6) {
 
 std::vector<Interface> interfaces() {
   ifaddrs* list = nullptr;
-  if (::getifaddrs(&list) != 0)
-    throw Error{ErrorCode::system, fmt::format("cannot list the network interfaces: {}.", std::strerror(errno))};
+  if (::getifaddrs(&list) != 0) throw Error{ErrorCode::system, "cannot list the network interfaces: " + refusal(errno)};
   const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner{list, &::freeifaddrs};
   std::vector<Interface> result;
   for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {

@@ -14,6 +14,7 @@
 #include <string>
 #include <thread>
 
+#include "lib/base/refusal.h"
 #include "rendezvous/complaints.h"
 #include "rendezvous/process.h"
 #include "tutti/error.h"
@@ -104,6 +105,9 @@ Descriptor connect_to(const Endpoint& endpoint, Deadline deadline) {
       const auto share = (deadline - steady_clock::now()) / static_cast<int>(resolved.addresses.size() - i);
       Descriptor socket = try_connect(resolved.addresses[i], steady_clock::now() + share);
       if (socket) return socket;
+      if (errno == EMFILE || errno == ENFILE)  // this host's own trouble, which waiting does not end
+        throw Error{ErrorCode::system,
+                    fmt::format("cannot connect to the store at {}: {}", to_string(endpoint), refusal(errno))};
       problem = fmt::format("connecting to {}: {} (errno {})", to_string(resolved.addresses[i].endpoint()),
                             std::strerror(errno), errno);
     }

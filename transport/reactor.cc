@@ -14,9 +14,13 @@
 #include <asio/post.hpp>
 #include <atomic>
 #include <cstddef>
+#include <system_error>
 #include <unordered_map>
 #include <utility>
 #include <vector>
+
+#include "lib/base/refusal.h"
+#include "tutti/error.h"
 
 namespace tutti::transport {
 namespace {
@@ -123,7 +127,12 @@ struct Reactor::Impl {
   asio::executor_work_guard<asio::io_context::executor_type> work{context.get_executor()};
 };
 
-Reactor::Reactor() : impl_(std::make_unique<Impl>()) {}
+Reactor::Reactor() try : impl_(std::make_unique<Impl>()) {
+  // Asio would get its descriptors at the first watch(), where there is nobody left to tell that it cannot.
+  asio::posix::stream_descriptor{impl_->context};
+} catch (const std::system_error& error) {
+  throw Error(ErrorCode::system, "cannot watch for events: " + refusal(error.code().value()));
+}
 
 Reactor::~Reactor() {
   while (!impl_->watches.empty()) unwatch(impl_->watches.begin()->first);

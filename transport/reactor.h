@@ -13,6 +13,7 @@ class Reactor {
  public:
   using Clock = std::chrono::steady_clock;
 
+  /// Throws Error{system}.
   Reactor();
   ~Reactor();
   Reactor(const Reactor&) = delete;

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -69,7 +70,10 @@ int memfd_create(const char* name, unsigned flags) {
 }
 
 int fallocate(int descriptor, off_t size) {
-  return refused(SystemCall::fallocate) ? errno : ::posix_fallocate(descriptor, 0, size);
+  if (refused(SystemCall::fallocate)) return errno;
+  rlimit limit{};  // beyond it the system would not say no, but kill us (SIGXFSZ), memory or file
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < static_cast<rlim_t>(size)) return EFBIG;
+  return ::posix_fallocate(descriptor, 0, size);
 }
 
 void* mmap(std::size_t length, int protection, int flags, int descriptor) {

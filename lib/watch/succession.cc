@@ -112,7 +112,9 @@ void Watch::connect() {
     Descriptor socket = tcp::connect_authenticated(address, key_, hello, Clock::now() + patience_);
     lines_.emplace(centre, Line{std::move(socket)});
     catch_up();
-  } catch (const Error&) {
+  } catch (const Error& failure) {
+    if (failure.code() == ErrorCode::system)
+      give_up_before_ready({0, ErrorCode::system, rank_, 0, failure.what()});  // this host lacks something
     if (is_refused(address)) return centre_is_gone();
     patience_ = std::min(2 * patience_, longest_connect_time);  // tried again, until the silence has lasted too long
   }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "lib/base/quiet_thread.h"
+#include "lib/base/refusal.h"
 #include "lib/watch/centre.h"
 #include "transport/tcp/dial.h"
 
@@ -26,7 +27,7 @@ constexpr milliseconds accusation_time{400};
 
 Watch::Watch(int rank, const std::string& bind_address, const Secret& key)
     : rank_(rank), key_(key), bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  if (!bell_) throw Error{ErrorCode::system, "cannot make an eventfd for the watch: raise `ulimit -n`"};
+  if (!bell_) throw Error{ErrorCode::system, "cannot make an eventfd for the watch: " + refusal(errno)};
   const auto address = tcp::parse_address(bind_address, 0);
   if (!address)
     throw Error{ErrorCode::invalid_argument, fmt::format("cannot listen on \"{}\": no numeric address", bind_address)};

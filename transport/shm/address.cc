@@ -84,6 +84,11 @@ std::string host_identity() try { return ShmAddress::here().encode(); } catch (c
   return "";
 }
 
+bool offers_shm(std::string_view address) {
+  const auto parsed = ShmAddress::parse(address);
+  return parsed && !parsed->socket.empty();
+}
+
 bool same_host(std::string_view one, std::string_view other) {
   const auto a = ShmAddress::parse(one);
   const auto b = ShmAddress::parse(other);

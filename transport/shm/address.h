@@ -25,6 +25,8 @@ struct ShmAddress {
 
 /// Text that says on which host this process runs, for ranks that have no shared-memory address. Empty: cannot tell.
 std::string host_identity();
+/// It is the address of a rank that can be reached by shared memory, not only an identity.
+bool offers_shm(std::string_view address);
 /// Both texts, addresses or identities, come from processes that see the same Unix sockets. False for anything else.
 bool same_host(std::string_view one, std::string_view other);
 

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <new>
 
+#include "lib/base/refusal.h"
 #include "lib/base/system_calls.h"
 
 namespace tutti::transport {
@@ -20,10 +21,8 @@ constexpr int size_is_final = F_SEAL_SHRINK | F_SEAL_GROW;
 constexpr unsigned never_executable = 0x8;  // MFD_NOEXEC_SEAL of Linux 6.3, which systems may insist on
 
 [[noreturn]] void refuse(const char* what, int error) {
-  throw Error(ErrorCode::system,
-              fmt::format("cannot {} {} KiB of shared memory: {}; other memory or descriptors may have to be freed, or "
-                          "choose TUTTI_TRANSPORT=tcp",
-                          what, sizeof(RingMemory) / 1024, std::strerror(error)));
+  throw Error(ErrorCode::system, fmt::format("cannot {} {} KiB of shared memory: {}. TUTTI_TRANSPORT=tcp does without",
+                                             what, sizeof(RingMemory) / 1024, refusal(error)));
 }
 
 Descriptor make_memfd() {

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <variant>
 
+#include "lib/base/refusal.h"
 #include "transport/shm/probe.h"
 #include "transport/shm/unix_socket.h"
 #include "transport/shm/wire.h"
@@ -45,12 +46,14 @@ bool is_exhaustion(int error) { return error == EMFILE || error == ENFILE || err
 
 }  // namespace
 
-ShmTransport::ShmTransport(int rank, std::string_view token, Reactor& reactor)
+ShmTransport::ShmTransport(int rank, std::string_view token, Reactor& reactor, const Log& log)
     : SlotTransport(reactor),
       token_(token_of(token)),
+      log_(log),
       address_(ShmAddress::here()),
       listener_(listen_unix()),
       home_(std::make_unique<WireHome>(WireHome{reactor, *this})) {
+  make_ring();  // thrown away: where it is refused this is known before anybody waits for it
   address_.rank = rank;
   address_.socket = name_of_socket(listener_);
 }
@@ -97,10 +100,17 @@ void ShmTransport::close_door() noexcept {
   guests_.clear();
 }
 
+/// Whoever tried to reach this rank will say that it is gone: the reason and the remedy are here.
+void ShmTransport::starved(const std::string& what, int error) {
+  if (!std::exchange(starved_, true))
+    log_.warn(fmt::format("rank {} cannot {} from other ranks of this host: {}", address_.rank, what, refusal(error)));
+}
+
 void ShmTransport::welcome() {
   for (int i = 0; i < welcomes_at_once; ++i) {
     Descriptor socket = accept_unix(listener_);
     if (!socket && is_exhaustion(errno)) {
+      starved("accept links", errno);
       // Who waits outside keeps the listener readable: look away for a while instead of spinning on it.
       reactor().unwatch(listener_.get());
       door_ = Door::shut_for_now;
@@ -137,12 +147,17 @@ bool ShmTransport::greet(Descriptor& socket) {
   HelloBytes bytes;
   Received received = receive_with_descriptor(socket, bytes);
   if (received.attempt == Attempt::later) return false;
+  if (received.no_room) starved("take the memory of links", EMFILE);
   Descriptor caller = std::move(socket);  // hung up on unless it becomes part of a wire
   const auto hello = received.attempt == Attempt::done ? decode_hello(bytes, token_) : std::nullopt;
   if (!hello || !is_invited(*hello)) return true;
+  errno = 0;
   auto mapped = map_ring(received.descriptor);
-  if (auto* ring = std::get_if<MappedRing>(&mapped))
+  if (auto* ring = std::get_if<MappedRing>(&mapped)) {
     adopt(hello->from, hello->channel, std::make_unique<ShmWire>(std::move(*ring), std::move(caller), *home_));
+  } else if (errno != 0) {
+    starved("map the memory of links", errno);
+  }
   return true;
 }
 
@@ -187,7 +202,9 @@ std::optional<std::string> ShmTransport::probe(const std::vector<std::string>& h
 
   probing_ = true;
   set_peers(std::move(by_rank));
-  deadline = std::min(deadline, Clock::now() + probe_patience);
+  // What comes after a probe that fails needs time, too.
+  const auto now = Clock::now();
+  deadline = std::min<Clock::time_point>(now + (deadline - now) / 2, now + probe_patience);
   auto outcome = probe_transfer(*this, reactor(), address_.rank, next, previous, deadline);
   close_door();
   probing_ = false;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lib/base/descriptor.h"
+#include "lib/base/log.h"
 #include "transport/hello.h"
 #include "transport/shm/address.h"
 #include "transport/slot_transport.h"
@@ -21,7 +22,8 @@ class ShmTransport final : public SlotTransport {
  public:
   /// `token`: 16 bytes, equal on all ranks of the job; connections that do not show it are refused. Throws
   /// Error{invalid_argument} for another length and Error{system} where there are no Unix sockets.
-  ShmTransport(int rank, std::string_view token, Reactor& reactor);
+  /// `log` hears when links cannot be taken in.
+  ShmTransport(int rank, std::string_view token, Reactor& reactor, const Log& log = Log{});
   ~ShmTransport() override;
 
   const char* name() const override { return "shm"; }
@@ -34,7 +36,8 @@ class ShmTransport final : public SlotTransport {
   ///
   /// `host_addresses` are those of all ranks on this host in the same order everywhere, this rank's at `position`.
   /// Each rank learns about its own two neighbours only, so ask all before trusting any. All ranks must call at about
-  /// the same time: however late `deadline` is, after ten seconds it counts as failed.
+  /// the same time: after ten seconds, or half of the time
+  /// until `deadline`, it counts as failed.
   std::optional<std::string> probe(const std::vector<std::string>& host_addresses, int position,
                                    Clock::time_point deadline);
 
@@ -55,7 +58,11 @@ class ShmTransport final : public SlotTransport {
   bool greet(Descriptor& socket);
   bool is_invited(const Hello& hello) const;
 
+  void starved(const std::string& what, int error);
+
   JobToken token_{};
+  Log log_;
+  bool starved_ = false;  // and said so
   ShmAddress address_;
   Descriptor listener_;
   enum class Door { shut, open, shut_for_now } door_ = Door::shut;

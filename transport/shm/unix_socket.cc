@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "lib/base/refusal.h"
 #include "lib/base/system_calls.h"
 #include "tutti/error.h"
 
@@ -29,7 +30,7 @@ Descriptor make_socket() {
 }
 
 [[noreturn]] void refuse(const char* what) {
-  throw Error(ErrorCode::system, fmt::format("cannot {} a Unix socket: {}", what, std::strerror(errno)));
+  throw Error(ErrorCode::system, fmt::format("cannot {} a Unix socket: {}", what, refusal(errno)));
 }
 
 bool is_busy(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
@@ -123,6 +124,7 @@ Received receive_with_descriptor(const Descriptor& socket, std::span<std::byte> 
       received.descriptor = Descriptor(number);  // closes one that came before
     }
   }
+  received.no_room = (message.msg_flags & MSG_CTRUNC) != 0 && count == 0;
   const bool whole = got == static_cast<ssize_t>(bytes.size()) && (message.msg_flags & MSG_CTRUNC) == 0;
   if (whole && count == 1) received.attempt = Attempt::done;
   return received;

@@ -32,6 +32,7 @@ Attempt send_with_descriptor(const Descriptor& socket, std::span<const std::byte
 struct Received {
   Attempt attempt = Attempt::failed;  ///< done only if all of the buffer was filled and exactly one descriptor came
   Descriptor descriptor{};
+  bool no_room = false;  ///< a descriptor came, but this process may open no more
 };
 Received receive_with_descriptor(const Descriptor& socket, std::span<std::byte> bytes);
 

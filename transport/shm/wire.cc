@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "lib/base/refusal.h"
 #include "transport/shm/unix_socket.h"
 
 namespace tutti::transport {
@@ -34,8 +35,8 @@ bool ShmWire::introduce() {
     attempt = send_with_descriptor(socket_, introduction_->hello, introduction_->memory);
   }
   if (attempt == Attempt::failed) {
-    if (errno != EMFILE && errno != ENFILE) return give_up(ErrorCode::peer_lost, std::strerror(errno));
-    return give_up(ErrorCode::system, "this rank may not open more files; raise `ulimit -n`");
+    const bool ours = errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS;
+    return give_up(ours ? ErrorCode::system : ErrorCode::peer_lost, refusal(errno));
   }
   if (attempt == Attempt::later) {
     socket_ = Descriptor();

@@ -8,6 +8,7 @@
 
 #include "transport/tcp/door.h"
 
+#include <fmt/format.h>
 #include <poll.h>
 
 #include <algorithm>
@@ -23,6 +24,7 @@
 #include <utility>
 
 #include "lib/base/quiet_thread.h"
+#include "lib/base/refusal.h"
 #include "transport/tcp/greeting.h"
 
 namespace tutti::transport::tcp {
@@ -66,11 +68,13 @@ using StrangerPointer = std::shared_ptr<Stranger>;
 
 class Door::Impl {
  public:
-  Impl(const Address& address, Credentials credentials, Purpose purpose, Welcome welcome, DoorLimits limits)
+  Impl(const Address& address, Credentials credentials, Purpose purpose, Welcome welcome, DoorLimits limits,
+       const Log& log)
       : credentials_(std::move(credentials)),
         purpose_(purpose),
         welcome_(std::move(welcome)),
         limits_(limits),
+        log_(log),
         listener_(listen_on(address, limits.silence)),
         address_(local_address(listener_)),
         knock_(context_, listener_.get()) {
@@ -137,7 +141,12 @@ class Door::Impl {
       ++count_;
       hear(strangers_.back());  // a peer has usually spoken by now
     }
-    if (errno != EAGAIN && errno != EWOULDBLOCK) return wake_at(Clock::now() + pause_without_descriptors);
+    if (errno != EAGAIN && errno != EWOULDBLOCK) {
+      if (!std::exchange(starved_, true))
+        log_.warn(
+            fmt::format("rank {} cannot accept connections of other ranks: {}", credentials_.rank, refusal(errno)));
+      return wake_at(Clock::now() + pause_without_descriptors);
+    }
     accept_later();
     if (!strangers_.empty()) wake_at(strangers_.front()->since + limits_.patience);
   }
@@ -213,6 +222,7 @@ class Door::Impl {
   const Purpose purpose_;
   const Welcome welcome_;
   const DoorLimits limits_;
+  const Log log_;
   std::atomic<std::size_t> count_{0};
 
   asio::io_context context_{1};
@@ -223,13 +233,15 @@ class Door::Impl {
   asio::steady_timer timer_{context_};
   bool accepting_ = false;
   bool timer_set_ = false;
+  bool starved_ = false;                  ///< and said so
   bool full_ = false;                     ///< somebody waits for a place
   std::list<StrangerPointer> strangers_;  ///< oldest first
   std::thread thread_;
 };
 
-Door::Door(const Address& address, Credentials credentials, Purpose purpose, Welcome welcome, DoorLimits limits)
-    : impl_(std::make_unique<Impl>(address, std::move(credentials), purpose, std::move(welcome), limits)) {}
+Door::Door(const Address& address, Credentials credentials, Purpose purpose, Welcome welcome, DoorLimits limits,
+           const Log& log)
+    : impl_(std::make_unique<Impl>(address, std::move(credentials), purpose, std::move(welcome), limits, log)) {}
 
 Door::~Door() = default;
 

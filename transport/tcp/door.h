@@ -7,6 +7,7 @@
 #include <string>
 
 #include "lib/base/challenge.h"
+#include "lib/base/log.h"
 #include "lib/base/secret.h"
 #include "transport/tcp/socket.h"
 
@@ -38,8 +39,9 @@ class Door {
   using Welcome = std::function<void(const Hello& hello, Socket socket)>;
 
   /// Throws Error{system} if `address` cannot be listened on. Port 0: the kernel chooses. `welcome` may run before this
-  /// returns.
-  Door(const Address& address, Credentials credentials, Purpose purpose, Welcome welcome, DoorLimits limits = {});
+  /// returns. `log` hears when the system lets nobody in any more.
+  Door(const Address& address, Credentials credentials, Purpose purpose, Welcome welcome, DoorLimits limits = {},
+       const Log& log = Log{});
   /// Shows everybody out and joins the thread; `welcome` does not run any more.
   ~Door();
   Door(const Door&) = delete;

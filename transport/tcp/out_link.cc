@@ -205,13 +205,18 @@ void OutLink::connect_failed(int error) noexcept {
         std::min<Clock::time_point>({now + longest_pause, now + 1ms * (1 << std::min(attempts_, 10)), give_up_at_});
     return;
   }
+  if (is_our_own(error))
+    return lose(Certainty::sure,
+                {ErrorCode::system,
+                 fmt::format("Rank {} cannot connect to {}: {}", site_.rank, site_.name_of(peer()), text_of(error)),
+                 site_.rank});
   const auto tried = now - (give_up_at_ - site_.connect_timeout);
   lose(Certainty::sure,
-       {is_our_own(error) ? ErrorCode::system : ErrorCode::peer_lost,
+       {ErrorCode::peer_lost,
         fmt::format("Rank {} cannot reach {}: {}; gave up after {} attempts in {:.1f} s. Is that process alive, and "
                     "may this host connect to that port?",
                     site_.rank, site_.name_of(peer()), text_of(error), attempts_, seconds(tried)),
-        is_our_own(error) ? site_.rank : peer()});
+        peer()});
 }
 
 void OutLink::disconnect() noexcept {

@@ -16,6 +16,7 @@
 #include <cstring>
 #include <system_error>
 
+#include "lib/base/refusal.h"
 #include "lib/base/system_calls.h"
 #include "tutti/error.h"
 
@@ -91,8 +92,7 @@ Socket listen_on(const Address& address, std::chrono::seconds silence) {
   if (socket) set_option(socket, IPPROTO_TCP, TCP_DEFER_ACCEPT, static_cast<int>(silence.count()));
   if (!socket || ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.size) != 0 ||
       ::listen(socket.get(), backlog) != 0)
-    throw Error(ErrorCode::system, "Cannot listen for TCP connections: " + text_of(errno) +
-                                       ". Does this host have the address that was chosen for it?");
+    throw Error(ErrorCode::system, "Cannot listen for TCP connections: " + refusal(errno));
   return socket;
 }
 
@@ -172,7 +172,7 @@ bool is_our_own(int error) {
 }
 
 std::string text_of(int error) {
-  return error == end_of_stream ? "the connection was closed without a goodbye" : std::system_category().message(error);
+  return error == end_of_stream ? "the connection was closed without a goodbye" : refusal(error);
 }
 
 }  // namespace tutti::transport::tcp

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "lib/base/descriptor.h"
+#include "lib/base/log.h"
 #include "lib/base/secret.h"
 #include "transport/reactor.h"
 #include "transport/transport.h"
@@ -33,6 +34,8 @@ struct TcpOptions {
   /// "cubic", "bbr" ... for every connection, where the system allows it; empty: the system's (on loopback: cubic or
   /// reno).
   std::string congestion = {};
+  /// Hears when connections cannot be accepted.
+  Log log{};
   /// How long a link tries to reach a peer that refuses.
   std::chrono::milliseconds connect_timeout{30'000};
   /// How long a connection may stay without a proof.

@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""A rank to which the system refuses something: the job does without it and says why, or ends soon and says what to do.
+
+Refusals are played (TUTTI_INJECT=refuse:...) and real: limits of descriptors, address space, file sizes, and a small
+/dev/shm, which is not used at all.
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tools"))
+import harness  # noqa: E402
+from harness import tutti  # noqa: E402
+
+TIMEOUT = 3
+REMEDY = {
+    "EMFILE": r"Too many open files; raise the limit of open files \(ulimit -n\)",
+    "ENOMEM": r"Cannot allocate memory; free memory, or raise the limit",
+    "ENOSPC": r"No space left on device; free memory, or raise the limit",
+    "EPERM": r"Operation not permitted; allow it in the sandbox",
+}
+
+
+def job(*words, script=None, transport=None, ranks=3):
+    program = [harness.JOIN, "--transports"]
+    if script:
+        program = ["sh", "-c", script.format(join=" ".join(program))]
+    exports = ["-x", f"TUTTI_TIMEOUT={TIMEOUT}"] + (["-x", f"TUTTI_TRANSPORT={transport}"] if transport else [])
+    return tutti("run", "-n", str(ranks), *exports, *words, *program, limit=TIMEOUT * 2 + 15)
+
+
+class Resources(harness.Case):
+    def assertWorks(self, done, over):
+        self.assertEqual(done.code, 0, done)
+        self.assertEqual(sorted(done.lines)[:6:2], [f"[{rank}] sum 6" for rank in range(3)], done)
+        self.assertEqual(len([line for line in done.lines if "transports" in line and over in line]), 3, done)
+
+    def assertWorksOrSays(self, done, remedy):
+        """True when it works. Nothing is wrong silently, dies of a signal or takes much longer than its deadline."""
+        self.assertLess(done.seconds, TIMEOUT * 2 + 5, done)
+        if done.code == 0:
+            self.assertEqual(len([line for line in done.lines if line.endswith("sum 6")]), 3, done)
+            return True
+        self.assertLess(done.code, 128, done)
+        self.assertSays(done.err, remedy)
+        return False
+
+    # ---- Played
+
+    def test_without_memory_for_links_ranks_talk_over_tcp_and_say_why(self):
+        for call in ("memfd", "fallocate", "mmap"):
+            for error, remedy in REMEDY.items():
+                with self.subTest(call=call, error=error):
+                    done = job("--inject", f"refuse:rank=1,call={call},errno={error}")
+                    self.assertWorks(done, "tcp")
+                    self.assertSays(done.err, r"\[0\] tutti: shared memory is not used on host .*: rank 1: cannot \w+ 264 KiB "
+                                              rf"of shared memory: {remedy}")
+                    self.assertEqual(done.err.count("tutti:"), 1, done)
+
+    def test_without_unix_sockets_ranks_talk_over_tcp_and_say_why(self):
+        done = job("--inject", "refuse:rank=2,call=socket,errno=EMFILE,nth=1")
+        self.assertWorks(done, "tcp")
+        self.assertSays(done.err, rf"rank 2: cannot make a Unix socket: {REMEDY['EMFILE']}")
+
+    def test_where_only_shared_memory_may_be_used_its_refusal_is_the_end(self):
+        done = job("--inject", "refuse:rank=1,call=memfd,errno=EPERM", transport="shm")
+        self.assertNotEqual(done.code, 0, done)
+        self.assertSays(done.err, rf"cannot be reached .*{REMEDY['EPERM']}", r"Allow tcp in TUTTI_TRANSPORT")
+
+    def test_without_any_socket_the_rank_says_so_at_once(self):
+        done = job("--inject", "refuse:rank=1,call=socket,errno=EMFILE")
+        self.assertEqual(done.code, 1, done)
+        self.assertLess(done.seconds, 2)
+        self.assertSays(done.err, rf"\[1\] system: .*{REMEDY['EMFILE']}")
+
+    def test_whichever_call_is_refused_the_job_works_or_names_the_remedy(self):
+        worked = 0
+        for call in ("memfd", "fallocate", "mmap", "socket", "accept"):
+            for nth in range(1, 10):
+                with self.subTest(call=call, nth=nth):
+                    done = job("--inject", f"refuse:rank=1,call={call},errno=EMFILE,nth={nth}")
+                    # What a probe lost is only known to be lost.
+                    worked += self.assertWorksOrSays(done, r"ulimit -n")
+        self.assertGreater(worked, 20)
+
+    def test_ranks_need_no_reading_of_each_others_memory(self):
+        done = job("--inject", "refuse:call=process_vm_readv,errno=EPERM")
+        self.assertWorks(done, "shm")
+        self.assertEqual(done.err, "")
+
+    # ---- Real limits
+
+    def test_any_limit_of_descriptors_lets_a_rank_work_or_say_so(self):
+        for transport in ("shm,tcp", "tcp"):
+            worked = []
+            for limit in range(4, 34):
+                with self.subTest(limit=limit, transport=transport):
+                    done = job(script=f"[ $RANK = 1 ] && ulimit -n {limit}; exec {{join}}", transport=transport)
+                    worked.append(self.assertWorksOrSays(done, r"ulimit -n"))
+            if not harness.is_sanitized():
+                self.assertTrue(all(worked[-4:]), worked)
+            self.assertFalse(any(worked[:3]), worked)
+
+    def test_any_limit_of_memory_lets_a_rank_work_or_say_so(self):
+        if harness.is_sanitized():
+            self.skipTest("sanitizers take terabytes of addresses")
+        worked = []
+        for kilobytes in range(16_000, 80_000, 4_000):
+            with self.subTest(kilobytes=kilobytes):
+                done = job(script=f"[ $RANK = 1 ] && ulimit -v {kilobytes}; exec {{join}}")
+                worked.append(self.assertWorksOrSays(done, r"ulimit -v|failed to map segment|Cannot allocate memory"))
+        self.assertTrue(worked[-1], worked)
+
+    def test_a_limit_of_file_sizes_costs_shared_memory_and_not_the_ranks_life(self):
+        for limit in (0, 1, 200):  # in blocks of 512 bytes
+            done = job(script=f"[ $RANK = 1 ] && ulimit -f {limit}; exec {{join}}")
+            self.assertWorks(done, "tcp")
+            self.assertSays(done.err, r"rank 1: cannot reserve .*File too large; raise the limit of file sizes \(ulimit -f\)")
+
+    # ---- /dev/shm
+
+    def test_a_running_job_has_nothing_in_dev_shm(self):
+        process = harness.start(harness.PROGRAM, "run", "-n", "3", harness.JOIN, "--repeat")
+        try:
+            for _ in range(3):
+                self.assertRegex(process.stdout.readline(), "sum 6")
+            ranks = [pid for pid in harness.processes_with(self.mark)
+                     if pathlib.Path(f"/proc/{pid}/comm").read_text() == "join\n"]
+            self.assertEqual(len(ranks), 3)
+            for pid in ranks:
+                opened = [os.readlink(entry) for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir()]
+                self.assertTrue(any("memfd:tutti-" in name for name in opened), opened)
+                for name in opened + pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines():
+                    self.assertNotIn("/dev/shm", name)
+        finally:
+            process.kill()
+            process.communicate()
+
+    def test_a_small_dev_shm_does_not_matter(self):
+        # 64 MiB is what containers have; one page is less than anybody could live on.
+        for size in ("64m", "4k"):
+            mounted = ["unshare", "--mount", "sh", "-c",
+                       f'mount -t tmpfs -o size={size} none /dev/shm && "$@" && test -z "$(ls -A /dev/shm)"', "sh"]
+            if shutil.which("unshare") is None or subprocess.run([*mounted, "true"], capture_output=True).returncode != 0:
+                self.skipTest("this user may not mount")
+            done = harness.run(*mounted, harness.PROGRAM, "run", "-n", "3", "-x", "TUTTI_TRANSPORT=shm", harness.JOIN,
+                               "--count", "8000000")  # 32 MB per rank
+            self.assertEqual(done.code, 0, done)
+            self.assertEqual(sorted(done.lines), [f"[{rank}] sum 6" for rank in range(3)], done)
+
+
+if __name__ == "__main__":
+    harness.main()
