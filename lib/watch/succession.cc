@@ -97,7 +97,10 @@ void Watch::elect() {
   lines_.erase(rank_);
   if (is_centre() && !centre_) {
     centre_ = std::make_unique<Centre>(*this);
+    for (auto& [rank, line] : lines_) centre_->brief(line);
     catch_up();
+    for (const auto& [from, letter] : std::exchange(early_, {}))
+      if (state(from) == State::alive) centre_->handle(from, letter);
   }
 }
 

@@ -20,6 +20,7 @@ using std::chrono::milliseconds;
 namespace tcp = transport::tcp;
 
 constexpr milliseconds goodbye_time{500};
+constexpr std::size_t most_early = 256;
 /// Enough for the centre to hear all sides and to answer.
 constexpr milliseconds accusation_time{400};
 
@@ -251,7 +252,9 @@ void Watch::handle(int from, const Letter& letter) {
     return;
   }
   if (centre_) return centre_->handle(from, letter);
-  if (from == centre_rank_) handle_as_member(letter);
+  if (from == centre_rank_) return handle_as_member(letter);
+  // Whoever turns to us knows already that the centre is gone, which we are about to see.
+  if (early_.size() < most_early) early_.emplace_back(from, letter);
 }
 
 void Watch::handle_as_member(const Letter& letter) {

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "lib/base/descriptor.h"
@@ -151,6 +152,7 @@ class Watch {
   std::vector<Accusation> accusations_;  // of this rank
   std::vector<Verdict> verdicts_;        // of late; a new centre tells them to who has not heard them from the old one
   std::vector<Letter> unposted_;
+  std::vector<std::pair<int, Letter>> early_;  // to the centre that this rank will be, and from whom
   std::atomic<int> centre_rank_ = 0;
   std::unique_ptr<Centre> centre_;
   bool predecessor_died_ = false;
