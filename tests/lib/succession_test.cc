@@ -1,0 +1,71 @@
+// The centre of the watch dies, and who turned to its successor first is heard.
+
+#include <doctest/doctest.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "lib/watch/watch.h"
+#include "transport/tcp/dial.h"
+
+namespace tutti::detail {
+namespace {
+
+using namespace std::chrono_literals;
+
+class Nobody final : public WatchUser {
+ public:
+  void failed(const Verdict&) noexcept override {}
+  std::optional<Status> status(const Report&) noexcept override { return std::nullopt; }
+};
+
+/// Waits for so many letters of a kind.
+bool hear(Line& line, Letter::Kind kind, std::ptrdiff_t count, Watch::Clock::time_point deadline) {
+  while (count > 0 && !line.ended() && Watch::Clock::now() < deadline) {
+    pollfd query{.fd = line.fd(), .events = POLLIN, .revents = 0};
+    ::poll(&query, 1, 100);
+    std::vector<Letter> letters;
+    line.read(letters);
+    count -= std::ranges::count(letters, kind, &Letter::kind);
+  }
+  return count <= 0;
+}
+
+TEST_CASE("what is said to a rank before it knows that it is the centre is heard once it does") {
+  const Secret key = Secret::random();
+  const auto deadline = Watch::Clock::now() + 20s;
+  Nobody user;
+  Watch first{0, "127.0.0.1", key};
+  Watch second{1, "127.0.0.1", key};
+  const std::vector<Watched> ranks{{first.address(), "r0"}, {second.address(), "r1"}, {"127.0.0.1:9", "r2"}};
+  const WatchSettings settings{.beat = 20ms};
+  std::jthread other{[&] { second.begin(ranks, settings, user, deadline); }};
+  std::jthread one{[&] { first.begin(ranks, settings, user, deadline); }};
+  const auto call = [&](int to) {  // as rank 2
+    return Line{transport::tcp::connect_authenticated(ranks[static_cast<std::size_t>(to)].address, key,
+                                                      {.from = 2, .to = to, .channel = 0, .purpose = Purpose::watch},
+                                                      deadline)};
+  };
+  const Line to_first = call(0);
+  one.join();
+  other.join();
+
+  // Rank 2 knows already that rank 0 is gone.
+  Line third = call(1);
+  const Report report{.group = 8, .reporter = 2, .call = {}, .members = {0, 1, 2}};
+  third.send({.kind = Letter::Kind::reunion, .report = report});
+  // Rank 1 looks at its lines before each beat: after the second one it has read the letter.
+  REQUIRE(hear(third, Letter::Kind::beat, 2, deadline));
+  CHECK(second.centre() == 0);
+  first.cut();
+
+  const Reunion reunion = second.reunite(report, deadline);
+  CHECK(reunion.members == std::vector<int>{1, 2});
+  CHECK(hear(third, Letter::Kind::decision, 1, deadline));
+}
+
+}  // namespace
+}  // namespace tutti::detail
