@@ -34,8 +34,8 @@ enum class Tense { present, past };
 /// for `least_seconds`, or where there is only one box. Boxes of several jobs are compared job by job.
 std::vector<std::string> compare(std::span<const black_box::Snapshot> boxes, Tense tense, double least_seconds = 0);
 
-/// What the owner of `box`, whose process has ended, was in the middle of, and where the others were then; empty if it
-/// was in no call.
+/// What the owner of `box`, whose process has ended, was in the middle of (of several calls: the oldest), and where the
+/// others were then; empty if it was in no call.
 std::string last_call(const black_box::Snapshot& box, std::span<const black_box::Snapshot> boxes);
 
 /// The rank of the job that the last failure in `box` blames; -1 where it blames nobody whom `boxes` know.

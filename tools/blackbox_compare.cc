@@ -242,13 +242,14 @@ std::vector<std::string> compare(std::span<const Snapshot> boxes, Tense tense, d
 }
 
 std::string last_call(const Snapshot& box, std::span<const Snapshot> boxes) {
-  if (box.entries.empty() || box.entries.back().state != State::started) return "";
-  const Entry& last = box.entries.back();
-  if (!is_collective(last)) return fmt::format("rank {} was in {}", box.rank, describe(last.call));
+  const auto first = std::find_if(box.entries.begin(), box.entries.end(),
+                                  [](const Entry& entry) { return entry.state == State::started; });
+  if (first == box.entries.end()) return "";
+  if (!is_collective(*first)) return fmt::format("rank {} was in {}", box.rank, describe(first->call));
   const ByGroup groups = by_group(boxes);
-  const auto found = groups.find({box.job, last.call.group});
+  const auto found = groups.find({box.job, first->call.group});
   if (found == groups.end()) return "";
-  return Meeting(last.call.group, last.call.operation, found->second, Tense::past).around(box);
+  return Meeting(first->call.group, first->call.operation, found->second, Tense::past).around(box);
 }
 
 int blamed_by(const Snapshot& box, std::span<const Snapshot> boxes) {

@@ -175,6 +175,13 @@ TEST_CASE("what a rank was in when it died, and where the others were") {
         "was rank 0; rank 2 had finished it");
 }
 
+TEST_CASE("of several calls that a dead rank had begun the oldest is where it was") {
+  auto boxes = three_at_rest();
+  call(boxes[1], 3, State::started, 4);
+  call(boxes[1], 4, State::started, 0);
+  CHECK(last_call(boxes[1], boxes).find("rank 1 was in all_reduce #3 ") == 0);
+}
+
 TEST_CASE("whom a failure blames is found in the communicator's own numbers") {
   auto boxes = three_at_rest();
   for (const std::size_t one : {1U, 2U}) boxes[one].groups.push_back({7, 2, static_cast<int>(one) - 1});
