@@ -152,7 +152,7 @@ void JobStore::meet_at(const Endpoint& ours, const Endpoint& plain) {
 
 void JobStore::serve() {
   Parts& parts = *parts_;
-  const auto start = [&parts](const Endpoint& at, const rendezvous::Admission& admission) {
+  const auto start = [](const Endpoint& at, const rendezvous::Admission& admission) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds{2};
     return std::make_unique<rendezvous::TcpStoreServer>(at, rendezvous::ServerLimits{}, deadline, admission);
   };

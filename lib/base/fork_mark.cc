@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <new>
 #include <utility>
 
@@ -50,7 +51,8 @@ std::atomic<const Kept*> kept{nullptr};
 ForkMark::ForkMark() noexcept : page_(&shared_page()), mark_(mark_on(shared_page())), process_(::getpid()) {}
 
 void keep_for_ever(std::shared_ptr<const void> object) noexcept {
-  Kept* const entry = new Kept{std::move(object), kept.load()};
+  Kept* const entry = new (std::nothrow) Kept{std::move(object), kept.load()};
+  if (entry == nullptr) std::abort();  // better than what destroying it would do
   while (!kept.compare_exchange_weak(entry->next, entry)) continue;
 }
 
