@@ -116,11 +116,8 @@ bool Engine::exclusively(const std::function<void()>& task, Clock::time_point un
   // The owner runs its inbox between two passes and before it leaves, so this wait is as short as a pass, unless a
   // user's function is on its stack.
   const auto done = [&entry] { return entry->done; };
-  if (until == Clock::time_point::max()) {
-    changed_.wait(lock, done);
-  } else if (!changed_.wait_until(lock, until, done) && entry->begun) {
-    changed_.wait(lock, done);
-  }
+  const bool in_time = until != Clock::time_point::max() && changed_.wait_until(lock, until, done);
+  if (!in_time && (until == Clock::time_point::max() || entry->begun)) changed_.wait(lock, done);
   if (!entry->done) std::erase(tasks_, entry);
   waiting_threads_.fetch_sub(1);
   return entry->done;

@@ -29,7 +29,6 @@ namespace tutti::tools {
 namespace {
 
 using algorithms::Choice;
-using algorithms::Shape;
 
 constexpr std::size_t everything = std::numeric_limits<std::size_t>::max();
 constexpr std::size_t most_steps_unasked = 40;  // of rank 0, when nobody asked for a rank
