@@ -23,6 +23,8 @@ struct Named {
   std::string_view name;
   T value;
 };
+template <class T>
+Named(const char*, T) -> Named<T>;
 
 constexpr std::array kinds{
     Named{"kill", Fault::Kind::kill},       Named{"stop", Fault::Kind::stop},     Named{"exit", Fault::Kind::exit},
