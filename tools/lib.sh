@@ -97,10 +97,10 @@ can_be_root() {
   [ -t 0 ] || sudo -n true 2>/dev/null
 }
 
-# refuse_old_system [OS-RELEASE]: ends with 3 where the system's packages are older than what tutti needs.
+# refuse_old_system OS-RELEASE: ends with 3 where the system's packages are older than what tutti needs.
 refuse_old_system() {
   # shellcheck disable=SC1090 # NAME=value
-  system=$(. "${1:-/etc/os-release}" 2>/dev/null && echo "${ID:-} ${VERSION_ID:-99}") || return 0
+  system=$(. "$1" 2>/dev/null && echo "${ID:-} ${VERSION_ID:-99}") || return 0
   version=${system#* }
   case $system in
     "debian "*) [ "${version%%.*}" -lt 12 ] || return 0 ;;
@@ -125,7 +125,7 @@ install_packages() {
       "  Arch:   gcc meson ninja pkgconf asio fmt openssl doctest cli11 nlohmann-json"
     exit 3
   fi
-  refuse_old_system
+  refuse_old_system /etc/os-release
   if [ "$dry_run" = yes ]; then
     say "+ apt-get update" "+ apt-get install -y --no-install-recommends $*"
   elif [ "$install" = yes ] && can_be_root; then

@@ -24,9 +24,7 @@ Wish wish_of_test() {
   return ::read(STDIN_FILENO, line, sizeof line) > 0 ? Wish::count : Wish::stop;
 }
 
-double now() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 /// Every element is right on this rank.
 bool reduce(tutti::Communicator& comm, std::vector<long>& data, long round) {
