@@ -38,19 +38,31 @@ std::string alike(std::string text) {
 
 /// What `rank` hears when all ranks run `body` over shared memory.
 std::string heard_by(int rank, int ranks, const std::function<void(Communicator&)>& body,
-                     const std::string& inject = {}) {
+                     const std::string& inject = {}, bool checksum = false) {
   std::vector<std::string> heard(static_cast<std::size_t>(ranks));
   std::barrier<> done{ranks};
-  run_ranks({.ranks = ranks, .kind = Kind::shm, .timeout = 20s, .inject = inject}, [&](Communicator& comm) {
-    heard[static_cast<std::size_t>(comm.rank())] = error_of([&] { body(comm); });
-    done.arrive_and_wait();
-  });
+  run_ranks({.ranks = ranks, .kind = Kind::shm, .checksum = checksum, .timeout = 20s, .inject = inject},
+            [&](Communicator& comm) {
+              heard[static_cast<std::size_t>(comm.rank())] = error_of([&] { body(comm); });
+              done.arrive_and_wait();
+            });
   return heard[static_cast<std::size_t>(rank)];
 }
 
 void check_quoted(const std::string& heard) {
   const std::string text = alike(heard);
   CHECK_MESSAGE(page().find("```\n" + text + "\n```") != std::string::npos, "not in docs/failures.md: " << text);
+}
+
+TEST_CASE("docs/failures.md quotes what a rank says of a message that was changed on its way") {
+  check_quoted(heard_by(
+      1, 2,
+      [](Communicator& comm) {
+        std::vector<int> data(1000, 1);
+        comm.broadcast(data, {.root = 0, .algorithm = "tree"});
+        comm.barrier();
+      },
+      "corrupt:rank=0", true));
 }
 
 TEST_CASE("docs/failures.md quotes what ranks say") {
