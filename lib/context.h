@@ -33,7 +33,12 @@ struct Context {
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
   ~Context() {
-    if (lookout) lookout->stop();
+    if (lookout) {
+      lookout->stop();
+      // Another thread may own the engine, in a wait that has just failed: what the watch gave it to do refers to the
+      // lookout, and ends before it.
+      engine->exclusively([] {});
+    }
     if (engine) engine->stop();
   }
 
