@@ -152,6 +152,15 @@ TEST_CASE("a peer that stays away is reported in time, with its address") {
   CHECK(node->recorder.failures[0].text.find("Connection refused") != std::string::npos);
 }
 
+TEST_CASE("a socket that is connected to itself counts as refused") {
+  const tcp::Socket socket(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  const auto any = tcp::parse_address("127.0.0.1", 0);
+  REQUIRE(::bind(socket.get(), reinterpret_cast<const sockaddr*>(&any->storage), any->size) == 0);
+  const auto itself = tcp::parse_address(tcp::local_address(socket));
+  REQUIRE(::connect(socket.get(), reinterpret_cast<const sockaddr*>(&itself->storage), itself->size) == 0);
+  CHECK(tcp::connected(socket) == ECONNREFUSED);
+}
+
 TEST_CASE("ranks talk over IPv6 loopback") {
   Reactor reactor;
   try {

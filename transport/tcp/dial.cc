@@ -33,10 +33,9 @@ bool wait_for(const Socket& socket, short events, Clock::time_point deadline) {
 int attempt(const Address& address, Handshake& handshake, Socket& socket, Clock::time_point deadline) {
   int error = 0;
   socket = connect_to(address, "", error);
-  while (error == EINPROGRESS) {
+  if (error != 0 && error != EINPROGRESS) return error;
+  while ((error = connected(socket)) == EINPROGRESS)
     if (!wait_for(socket, POLLOUT, deadline)) return ETIMEDOUT;
-    error = connected(socket);
-  }
   if (error != 0) return error;
   while ((error = advance(handshake, socket)) == EAGAIN)
     if (!wait_for(socket, handshake.outgoing().empty() ? POLLIN : POLLOUT, deadline)) return ETIMEDOUT;

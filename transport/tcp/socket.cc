@@ -55,6 +55,18 @@ msghdr message_of(std::span<iovec> pieces) {
   return message;
 }
 
+/// A socket that connects to a port of this host from which the kernel also takes ports for clients may be connected to
+/// itself when nobody listens there.
+bool is_connected_to_itself(const Socket& socket) {
+  sockaddr_storage ours{};
+  sockaddr_storage theirs{};
+  socklen_t our_size = sizeof ours;
+  socklen_t their_size = sizeof theirs;
+  return ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&ours), &our_size) == 0 &&
+         ::getpeername(socket.get(), reinterpret_cast<sockaddr*>(&theirs), &their_size) == 0 &&
+         our_size == their_size && std::memcmp(&ours, &theirs, our_size) == 0;
+}
+
 }  // namespace
 
 std::optional<Address> parse_address(const std::string& host, unsigned short port) {
@@ -135,7 +147,8 @@ int connected(const Socket& socket) {
   if (::poll(&query, 1, 0) <= 0) return EINPROGRESS;
   int error = 0;
   socklen_t size = sizeof error;
-  return ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno;
+  if (::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size) != 0) return errno;
+  return error == 0 && is_connected_to_itself(socket) ? ECONNREFUSED : error;
 }
 
 void shut_down(const Socket& socket) noexcept {
