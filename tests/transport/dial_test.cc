@@ -161,6 +161,17 @@ TEST_CASE("a door without descriptors to spare lets people in once there are som
   CHECK(connect_authenticated(house.door.address(), key, hello, Clock::now() + 30s));
 }
 
+TEST_CASE("without descriptors to spare a stranger goes for a peer") {
+  House house({.patience = 1000s, .least_patience = 0ms});
+  RawPeer stranger(house.door.address(), "TUTI");
+  while (house.door.strangers() == 0) std::this_thread::yield();
+  RawPeer caller(house.door.address(), "");
+  const NoDescriptors none;
+  CHECK(caller.shake_hands(Handshake::initiate(key, hello)));
+  CHECK(house.next().first == hello);
+  CHECK(stranger.closed_by_peer());
+}
+
 TEST_CASE("those whose silence has outlasted the kernel's patience make room for a peer at once") {
   House house({.patience = 1000s, .least_patience = 1000s, .silence = 1s});
   std::vector<RawPeer> crowd;

@@ -136,6 +136,7 @@ class Door::Impl {
         return wake_at(strangers_.front()->since + limits_.least_patience);
       }
       Socket socket = accept_from(listener_);
+      if (!socket && is_our_own(errno) && !strangers_.empty() && make_room()) continue;  // a stranger's descriptor
       if (!socket) break;
       strangers_.push_back(std::make_shared<Stranger>(context_, std::move(socket), credentials_, purpose_));
       ++count_;
