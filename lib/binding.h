@@ -28,7 +28,6 @@ class Partition {
  private:
   std::span<const std::size_t> prefix_;  // empty: equal parts
   std::size_t count_ = 0;
-  int pipeline_ = 1;
   int pieces_ = 1;  // per part
   bool one_vector_ = false;
   std::size_t element_size_ = 1;
