@@ -14,6 +14,7 @@
 
 #include "lib/base/host.h"
 #include "lib/base/refusal.h"
+#include "lib/card.h"
 #include "lib/job_key.h"
 #include "rendezvous/exchange.h"
 #include "transport/shm/address.h"
@@ -25,42 +26,6 @@ namespace {
 
 using transport::ShmTransport;
 using transport::TcpTransport;
-
-/// What a rank publishes about itself, one field per line.
-struct Card {
-  std::string host;
-  std::string process;
-  int cores = 1;
-  std::string shm;  ///< address, empty: none
-  std::string tcp;
-  std::string domain;
-  std::string watch = {};        ///< address, empty: none
-  std::string fingerprint = {};  ///< of the key
-  std::string allowed = allowed_cores();
-
-  std::string encode() const {
-    return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", host, process, cores, shm, tcp, domain, watch, fingerprint,
-                       allowed);
-  }
-
-  static Card decode(const std::string& text, int rank) {
-    std::array<std::string, 9> fields;
-    std::size_t begin = 0;
-    for (std::string& field : fields) {
-      const std::size_t end = std::min(text.find('\n', begin), text.size());
-      field = text.substr(begin, end - begin);
-      begin = std::min(end + 1, text.size());
-    }
-    const int cores = std::atoi(fields[2].c_str());
-    if (cores < 1)
-      throw Error{ErrorCode::rendezvous,
-                  fmt::format("rank {} published something that is not tutti's ({} bytes): another program or version "
-                              "shares this store under the same job name",
-                              rank, text.size()),
-                  rank};
-    return {fields[0], fields[1], cores, fields[3], fields[4], fields[5], fields[6], fields[7], fields[8]};
-  }
-};
 
 /// Where every rank has a core of its own, a short spin catches an answer that is under way; where they share cores
 /// it only delays the peer that is waited for. Yields follow in both cases: they cost little on an idle core, and on

@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+
+#include "lib/base/host.h"
+
+namespace tutti::detail {
+
+/// What a rank publishes about itself in the store, one field per line.
+struct Card {
+  std::string host;
+  std::string process;
+  int cores = 1;
+  std::string shm;  ///< address, empty: none
+  std::string tcp;
+  std::string domain;
+  std::string watch = {};        ///< address, empty: none
+  std::string fingerprint = {};  ///< of the key
+  std::string allowed = allowed_cores();
+
+  std::string encode() const;
+  /// Throws Error{rendezvous} that names `rank` when it is none of ours.
+  static Card decode(const std::string& text, int rank);
+};
+
+}  // namespace tutti::detail
