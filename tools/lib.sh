@@ -69,9 +69,20 @@ clang_tool() {
   return 1
 }
 
+# Whether clang++ has libFuzzer. A link is the only sign: the library lies where only clang knows.
+can_fuzz() {
+  compiler=$(clang_tool clang++) || return 1
+  probe=$(mktemp -d)
+  echo 'extern "C" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long) { return 0; }' >"$probe/probe.cc"
+  "$compiler" -fsanitize=fuzzer "$probe/probe.cc" -o "$probe/probe" >/dev/null 2>&1 && found=0 || found=1
+  rm -r "$probe"
+  return "$found"
+}
+
 # The packages that checking needs on top.
 missing_to_check() {
   have clang++-14 || have clang++ || echo clang-14
+  can_fuzz || echo libclang-rt-14-dev
   have clang-format-14 || have clang-format || echo clang-format-14
   have clang-tidy-14 || have clang-tidy || echo clang-tidy-14
   have cmake || echo cmake

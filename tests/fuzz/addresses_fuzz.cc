@@ -1,0 +1,64 @@
+// Addresses and the cards that ranks publish: from people, launchers, and a store that others may write to.
+
+#include "lib/card.h"
+#include "rendezvous/endpoint.h"
+#include "rendezvous/meeting.h"
+#include "rendezvous/process.h"
+#include "tests/fuzz/input.h"
+#include "transport/shm/address.h"
+#include "transport/tcp/socket.h"
+
+using namespace tutti;
+using namespace tutti::fuzz;
+
+namespace {
+
+void try_endpoint(const std::string& text) {
+  const rendezvous::Endpoint endpoint = rendezvous::parse_endpoint(text, "the fuzzer");
+  require(rendezvous::parse_endpoint(to_string(endpoint), "the fuzzer") == endpoint);
+}
+
+void try_meeting(const std::string& text) {
+  const rendezvous::Lookup lookup = [](const std::string& name) -> std::optional<std::string> {
+    if (name == "MASTER_ADDR") return "n0";
+    if (name == "MASTER_PORT") return "29500";
+    return std::nullopt;
+  };
+  const rendezvous::Environment environment{lookup};
+  const rendezvous::Meeting meeting = rendezvous::parse_meeting(text, "the fuzzer", environment);
+  require(meeting.url.starts_with("tcp://") || meeting.url.starts_with("file:///"));
+}
+
+void try_card(const std::string& text) {
+  const detail::Card card = detail::Card::decode(text, 3);
+  const std::string again = card.encode();
+  require(detail::Card::decode(again, 3).encode() == again);
+}
+
+void try_shm_address(const std::string& text) {
+  const auto address = transport::ShmAddress::parse(text);
+  if (address) require(transport::ShmAddress::parse(address->encode()).has_value());
+}
+
+void try_process(const std::string& text) {
+  const auto process = rendezvous::decode_process(text);
+  if (process) require(rendezvous::decode_process(rendezvous::encode(*process)).has_value());
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  Input input{data, size};
+  const int kind = input.number() % 7;
+  const std::string text{input.rest()};
+  may_refuse([&] {
+    if (kind == 0) try_endpoint(text);
+    if (kind == 1) rendezvous::parse_port(text, "the fuzzer");
+    if (kind == 2) try_meeting(text);
+    if (kind == 3) transport::tcp::parse_address(text);
+    if (kind == 4) try_shm_address(text);
+    if (kind == 5) try_process(text);
+    if (kind == 6) try_card(text);
+  });
+  return 0;
+}
