@@ -6,9 +6,11 @@
 #include <fcntl.h>
 #include <sys/resource.h>
 
+#include <cerrno>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
+#include <vector>
 
 #include "tests/transport/tcp_pair.h"
 #include "transport/tcp/door.h"
@@ -61,17 +63,19 @@ std::string failure_of(const std::string& address, Clock::time_point deadline, c
 
 bool has(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
-/// As many descriptors as this process may have less those it has.
+/// Takes all descriptors that this process may still have.
 struct NoDescriptors {
   NoDescriptors() {
     ::getrlimit(RLIMIT_NOFILE, &before);
-    const tcp::Socket next(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-    const rlimit tight{static_cast<rlim_t>(next.get()), before.rlim_max};
+    const rlimit tight{256, before.rlim_max};
     ::setrlimit(RLIMIT_NOFILE, &tight);
+    while (tcp::Socket one{::open("/dev/null", O_RDONLY | O_CLOEXEC)}) taken.push_back(std::move(one));
+    REQUIRE(errno == EMFILE);
   }
   ~NoDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before); }
 
   rlimit before{};
+  std::vector<tcp::Socket> taken;
 };
 
 }  // namespace

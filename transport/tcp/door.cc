@@ -130,22 +130,27 @@ class Door::Impl {
   }
 
   void accept_all() {
+    int error = 0;
     for (;;) {
       if (strangers_.size() >= limits_.strangers && somebody_waits() && !make_room()) {
         full_ = true;
         return wake_at(strangers_.front()->since + limits_.least_patience);
       }
       Socket socket = accept_from(listener_);
-      if (!socket && is_our_own(errno) && !strangers_.empty() && make_room()) continue;  // a stranger's descriptor
-      if (!socket) break;
+      error = socket ? 0 : errno;
+      if (is_our_own(error)) {
+        if (!somebody_waits()) error = EAGAIN;  // the kernel looks for a descriptor first
+        if (error != EAGAIN && !strangers_.empty() && make_room()) continue;
+      }
+      if (error != 0) break;
       strangers_.push_back(std::make_shared<Stranger>(context_, std::move(socket), credentials_, purpose_));
       ++count_;
       hear(strangers_.back());  // a peer has usually spoken by now
     }
-    if (errno != EAGAIN && errno != EWOULDBLOCK) {
+    if (error != EAGAIN && error != EWOULDBLOCK) {
       if (!std::exchange(starved_, true))
         log_.warn(
-            fmt::format("rank {} cannot accept connections of other ranks: {}", credentials_.rank, refusal(errno)));
+            fmt::format("rank {} cannot accept connections of other ranks: {}", credentials_.rank, refusal(error)));
       return wake_at(Clock::now() + pause_without_descriptors);
     }
     accept_later();
