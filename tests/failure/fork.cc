@@ -112,6 +112,7 @@ int fork_once() {
   if (child == 0) be_a_child(comm, pending, finished);
   const bool good = child > 0 && ended_well(child);
 
+  comm.barrier();  // before any message: it would end what the others' children must find pending
   comm.send(std::vector<int>(10, comm.rank()), next);
   pending.wait();
   data.assign(data.size(), 1);

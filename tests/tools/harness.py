@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -32,6 +33,8 @@ def clean_environment(**extra):
 def start(*arguments, env=None, **options):
     """Starts a program of its own session with pipes for output, so that the test can end all of it."""
     options.setdefault("stdin", subprocess.DEVNULL)
+    # When the tests run under nohup, what they test would rightly ignore a hang-up, too.
+    options.setdefault("preexec_fn", lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL))
     return subprocess.Popen(
         [str(a) for a in arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env=clean_environment(**(env or {})), start_new_session=True, **options)

@@ -278,10 +278,11 @@ class Ends(Case):
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             with self.subTest(number=number.name):
                 process = start(harness.PROGRAM, "run", "-n", "2", "--no-label", "python3", "-c", (
-                    "import os, signal, sys\n"
-                    f"signal.signal(signal.{number.name}, lambda *_: (os.write(1, b'caught\\n'), sys.exit(0)))\n"
-                    "os.write(1, b'ready\\n')\n"  # print() would not bear a handler that prints too
-                    "signal.sigtimedwait([], 100)"))
+                    "import os, signal\n"
+                    f"signal.pthread_sigmask(signal.SIG_BLOCK, [{int(number)}])\n"
+                    "os.write(1, b'ready\\n')\n"
+                    f"signal.sigtimedwait([{int(number)}], 100)\n"
+                    "os.write(1, b'caught\\n')"))
                 for _ in range(2):
                     self.assertEqual(process.stdout.readline(), "ready\n")
                 process.send_signal(number)
