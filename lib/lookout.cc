@@ -19,8 +19,8 @@ constexpr std::size_t most_remembered = 256;
 
 }  // namespace
 
-Lookout::Lookout(int rank, std::vector<std::string> names, std::shared_ptr<Engine> engine)
-    : rank_(rank), names_(std::move(names)), engine_(std::move(engine)) {}
+Lookout::Lookout(int rank, std::vector<std::string> names, std::shared_ptr<Engine> engine, Log log)
+    : rank_(rank), names_(std::move(names)), engine_(std::move(engine)), log_(std::move(log)) {}
 
 Lookout::~Lookout() = default;
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/log.h"
 #include "lib/group.h"
 #include "lib/watch/watch.h"
 
@@ -19,7 +20,7 @@ class Engine;
 /// thread, from where they reach the owner through the engine.
 class Lookout final : public WatchUser {
  public:
-  Lookout(int rank, std::vector<std::string> names, std::shared_ptr<Engine> engine);
+  Lookout(int rank, std::vector<std::string> names, std::shared_ptr<Engine> engine, Log log);
   ~Lookout();
 
   /// Without it (ranks that are threads) a failure spreads along the links only.
@@ -43,6 +44,7 @@ class Lookout final : public WatchUser {
   Report reunion_of(const Group& group) const;
 
   void failed(const Verdict& verdict) noexcept override;
+  void suspected(const std::string& text) noexcept override { log_.warn(text); }
   std::optional<Status> status(const Report& about) noexcept override;
 
  private:
@@ -54,6 +56,7 @@ class Lookout final : public WatchUser {
   const int rank_;
   const std::vector<std::string> names_;
   std::shared_ptr<Engine> engine_;
+  const Log log_;
   std::map<std::uint64_t, Group*> groups_;
   std::vector<std::uint64_t> closed_;  // of late
   std::vector<Verdict> losses_;        // of processes

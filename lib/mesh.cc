@@ -112,7 +112,7 @@ std::vector<std::string> names_of(const Context& context) {
 }
 
 void set_lookout(Context& context) {
-  context.lookout = std::make_unique<Lookout>(context.rank, names_of(context), context.engine);
+  context.lookout = std::make_unique<Lookout>(context.rank, names_of(context), context.engine, context.log);
 }
 
 /// Everybody has published an address, or nobody watches.

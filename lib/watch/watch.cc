@@ -186,12 +186,22 @@ void Watch::tick(Clock::time_point now) {
   for (auto& [rank, line] : lines_) line.send({.kind = Letter::Kind::beat});
   for (int rank = 0; rank < size(); ++rank) {
     if (rank == rank_ || state(rank) != State::alive || (!is_centre() && rank != centre_rank_)) continue;
-    const auto line = lines_.find(rank);
-    const auto heard = line != lines_.end() ? line->second.heard() : centre_since_;
-    if (now - heard > settings_.lost)
-      lose(rank, fmt::format("it has not been heard of for {:.1f} s: its process is stopped or starved, or its host or "
-                             "network is down",
-                             std::chrono::duration<double>(now - heard).count()));
+    listen_for(rank, now);
+  }
+}
+
+void Watch::listen_for(int rank, Clock::time_point now) {
+  const auto line = lines_.find(rank);
+  const auto heard = line != lines_.end() ? line->second.heard() : centre_since_;
+  const std::chrono::duration<double> silence = now - heard;
+  if (silence > settings_.lost) {
+    lose(rank, fmt::format("it has not been heard of for {:.1f} s: its process is stopped or starved, or its host or "
+                           "network is down",
+                           silence.count()));
+  } else if (silence > settings_.lost / 2 && suspected_[rank] != heard) {
+    suspected_[rank] = heard;  // once for each silence
+    user_->suspected(fmt::format("{} has not been heard of for {:.1f} s, and counts as lost after {:.1f} s", name(rank),
+                                 silence.count(), std::chrono::duration<double>(settings_.lost).count()));
   }
 }
 

@@ -29,6 +29,8 @@ class WatchUser {
  public:
   /// Something failed, here or elsewhere. The same may be told twice.
   virtual void failed(const Verdict& verdict) noexcept = 0;
+  /// Half of the silence after which a rank counts as lost is over.
+  virtual void suspected(const std::string& text) noexcept = 0;
   /// How is it here? Nothing if that cannot be found out within a fraction of a second.
   virtual std::optional<Status> status(const Report& about) noexcept = 0;
 
@@ -117,6 +119,7 @@ class Watch {
   void handle_as_member(const Letter& letter);
   void line_ended(int rank);
   void lose(int rank, const std::string& how);
+  void listen_for(int rank, Clock::time_point now);
   void elect();
   void connect();
   void centre_is_gone();
@@ -144,7 +147,8 @@ class Watch {
   // The thread's.
   std::vector<Watched> ranks_;
   std::vector<State> states_;
-  std::map<int, Line> lines_;  // to the centre, or as the centre to everybody
+  std::map<int, Line> lines_;                   // to the centre, or as the centre to everybody
+  std::map<int, Clock::time_point> suspected_;  // since when they have been silent
   struct Accusation {
     Verdict verdict;
     Clock::time_point until;

@@ -18,6 +18,7 @@ using namespace std::chrono_literals;
 
 class Nobody final : public WatchUser {
  public:
+  void suspected(const std::string&) noexcept override {}
   void failed(const Verdict&) noexcept override {}
   std::optional<Status> status(const Report&) noexcept override { return std::nullopt; }
 };
