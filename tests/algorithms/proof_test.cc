@@ -13,11 +13,15 @@
 #include "algorithms/check.h"
 #include "algorithms/select.h"
 #include "tests/algorithms/hand_made.h"
+#include "tests/support/extent.h"
 
 namespace tutti::algorithms::testing {
 namespace {
 
 using enum Collective;
+
+/// Every number of ranks that is tried exhaustively.
+int most_ranks() { return tutti::testing::only_a_sample() ? 20 : 64; }
 
 bool has_root(Collective collective) {
   return collective == broadcast || collective == reduce || collective == scatter || collective == gather;
@@ -34,17 +38,17 @@ void prove(const Entry& entry, const Shape& shape, std::size_t& proved) {
 TEST_CASE("every algorithm without a root is right for 1 to 64 ranks") {
   std::size_t proved = 0;
   for (const Entry& entry : catalogue())
-    for (int ranks = 1; ranks <= 64; ++ranks)
+    for (int ranks = 1; ranks <= most_ranks(); ++ranks)
       if (!has_root(entry.collective)) prove(entry, {0, ranks}, proved);
-  std::printf("%zu shapes proved, 1 to 64 ranks\n", proved);
+  std::printf("%zu shapes proved, 1 to %d ranks\n", proved, most_ranks());
 }
 
 void prove_for_every_root(Collective collective) {
   std::size_t proved = 0;
   for (const Entry& entry : catalogue(collective))
-    for (int ranks = 1; ranks <= 64; ++ranks)
+    for (int ranks = 1; ranks <= most_ranks(); ++ranks)
       for (int root = 0; root < ranks; ++root) prove(entry, {0, ranks, root}, proved);
-  std::printf("%zu shapes proved, %s, 1 to 64 ranks, every root\n", proved, name_of(collective));
+  std::printf("%zu shapes proved, %s, 1 to %d ranks, every root\n", proved, name_of(collective), most_ranks());
 }
 
 TEST_CASE("every broadcast is right for 1 to 64 ranks and every root") { prove_for_every_root(broadcast); }
@@ -94,8 +98,9 @@ TEST_CASE("every algorithm is right for random shapes of up to 300 ranks") {
   int largest = 0;
   std::mt19937 random(2024);
   const auto draw = [&](int from, int to) { return std::uniform_int_distribution<int>{from, to}(random); };
+  const int tries = tutti::testing::only_a_sample() ? 1 : 6;
   for (const Entry& entry : catalogue())
-    for (int i = 0; i < 6; ++i) {
+    for (int i = 0; i < tries; ++i) {
       Shape shape{0, draw(65, 300), 0, draw(1, 3), draw(2, 8)};
       while (weight(entry, shape) > 1'000'000) shape.pipeline > 1 ? --shape.pipeline : shape.ranks -= shape.ranks / 6;
       if (has_root(entry.collective)) shape.root = draw(0, shape.ranks - 1);

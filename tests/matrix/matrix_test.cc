@@ -14,16 +14,11 @@
 #include "lib/call.h"
 #include "lib/compute/kernels.h"
 #include "tests/matrix/cells.h"
+#include "tests/support/extent.h"
 #include "tests/support/world.h"
 
 namespace tutti::testing {
 namespace {
-
-/// Sanitizers slow everything down by ten: there a sample of types and ops meets every algorithm and transport.
-bool sampled() {
-  const char* size = std::getenv("TEST_MATRIX");
-  return size && std::string(size) == "reduced";
-}
 
 struct Tally {
   std::atomic<long> cells{0};
@@ -51,7 +46,7 @@ void run_type(Communicator& comm, const algorithms::Entry& entry, Tally& tally) 
   for (int kind = 0; kind < (reduction ? static_cast<int>(OpKind::user) : 1); ++kind) {
     const auto op = static_cast<OpKind>(kind);
     if (!compute::supports(type, op)) continue;
-    if (sampled() && op != OpKind::sum && type != DataType::i32) continue;
+    if (only_a_sample() && op != OpKind::sum && type != DataType::i32) continue;
     for (std::size_t count : awkward_counts(n)) {
       for (const bool in_place : {false, true}) {
         for (const bool variable : {false, true}) {
@@ -82,7 +77,7 @@ void run_types(Communicator& comm, const algorithms::Entry& entry, Tally& tally)
 
 void run_all(Communicator& comm, Tally& tally) {
   for (const algorithms::Entry& entry : algorithms::catalogue()) {
-    if (sampled()) {
+    if (only_a_sample()) {
       run_types<std::int32_t, float, bf16, std::complex<double>>(comm, entry, tally);
     } else {
       run_types<std::int8_t, std::uint8_t, std::int16_t, std::uint16_t, std::int32_t, std::uint32_t, std::int64_t,
