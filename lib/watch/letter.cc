@@ -95,14 +95,12 @@ void put(Writer& to, const Verdict& verdict) {
 }
 
 void get(Reader& from, Verdict& verdict) {
-  std::uint8_t code = 0;
   std::int32_t culprit = 0;
   from.number(verdict.group);
-  from.number(code);
+  from.choice(verdict.code, ErrorCode::corrupted);
   from.number(culprit);
   from.number(verdict.operation);
   from.text(verdict.text);
-  verdict.code = static_cast<ErrorCode>(code);
   verdict.culprit = culprit;
 }
 

@@ -10,6 +10,7 @@
 #include "lib/vigil.h"
 #include "lib/watch/judge.h"
 #include "lib/watch/letter.h"
+#include "tests/support/documented.h"
 
 namespace tutti::detail {
 namespace {
@@ -138,6 +139,31 @@ TEST_CASE("letters come back as they went, and no part of one is taken for anoth
     for (std::size_t size = 0; size < body.size(); ++size) CHECK(!decode_letter(body.first(size)));
     CHECK(!decode_letter(bytes.substr(letter_head) + "x"));
   }
+}
+
+TEST_CASE("a letter has the bytes that docs/wire.md says") {
+  const Letter example{.kind = Letter::Kind::verdict,
+                       .verdict = {0x8877665544332210, ErrorCode::peer_lost, 2, 42, "rank 2 is lost"}};
+  const std::vector<std::byte> documented = tutti::testing::documented_bytes("letter");
+  REQUIRE(documented.size() > letter_head);
+  const std::string bytes{reinterpret_cast<const char*>(documented.data()), documented.size()};
+  CHECK(bytes == encode(example));
+  const auto read = decode_letter(std::span(bytes).subspan(letter_head));
+  REQUIRE(read);
+  CHECK(*read == example);
+}
+
+TEST_CASE("a letter with a word that does not exist is none") {
+  std::string bytes = encode({.kind = Letter::Kind::verdict}).substr(letter_head);
+  const auto with = [&bytes](std::size_t place, int value) {
+    std::string changed = bytes;
+    changed[place] = static_cast<char>(value);
+    return decode_letter(changed).has_value();
+  };
+  CHECK(with(0, static_cast<int>(Letter::Kind::accusation)));
+  CHECK(!with(0, static_cast<int>(Letter::Kind::accusation) + 1));
+  CHECK(with(9, static_cast<int>(ErrorCode::corrupted)));
+  CHECK(!with(9, static_cast<int>(ErrorCode::corrupted) + 1));
 }
 
 TEST_CASE("no bytes make a letter crash") {
