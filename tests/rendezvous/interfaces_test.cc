@@ -113,9 +113,9 @@ TEST_CASE("a name of this host that leads to loopback does not make loopback the
 }
 
 TEST_CASE("what is written as loopback hides nothing") {
-  for (const char* host : {"127.0.0.1", "127.0.1.1", "::1", "localhost"}) {
-    CHECK(rendezvous::is_written_loopback(host));
-    CHECK(rendezvous::hidden_loopback({host, 1}, Clock::now() + patience).empty());
+  for (const char* numeric : {"127.0.0.1", "127.0.1.1", "::1", "localhost"}) {
+    CHECK(rendezvous::is_written_loopback(numeric));
+    CHECK(rendezvous::hidden_loopback({numeric, 1}, Clock::now() + patience).empty());
   }
   CHECK_FALSE(rendezvous::is_written_loopback("10.0.0.5"));
   CHECK(rendezvous::hidden_loopback({"10.0.0.5", 1}, Clock::now() + patience).empty());
