@@ -5,6 +5,7 @@
 torchrun is looked for in PATH; TESTED_TORCHRUN=/path/of/venv/bin/torchrun names another.
 """
 
+import itertools
 import os
 import pathlib
 import shutil
@@ -21,11 +22,14 @@ SKIP = 77
 TORCHRUN = os.environ.get("TESTED_TORCHRUN") or shutil.which("torchrun") or ""
 
 
+CANDIDATES = itertools.count(20000 + os.getpid() % 8000)
+
+
 def free_ports(count):
-    """Ports that are free now, below the range from which the kernel chooses."""
-    ports, candidate = [], 20000 + os.getpid() % 8000
+    """Ports that are free now, below the range from which the kernel chooses; each is given once."""
+    ports = []
     while len(ports) < count:
-        candidate += 1
+        candidate = next(CANDIDATES)
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", candidate))
@@ -118,13 +122,29 @@ class Torchrun(Launched):
 
 
 class Cluster:
-    """Slurm of our own in a temporary folder: munged, slurmctld and two slurmd that call themselves n0 and n1."""
+    """Slurm of our own in a temporary folder: munged, slurmctld and two slurmd that call themselves n0 and n1.
+
+    It has a network namespace of its own, where both have an address that is not loopback's: ranks of several nodes
+    rightly refuse to meet at one that is.
+    """
+
+    ADDRESS = "10.83.0.1"
 
     def __init__(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="slurm-"))
         self.daemons = []
         self.environment = {"SLURM_CONF": str(self.folder / "slurm.conf")}
+        self.network = f"tutti-slurm-{os.getpid()}"
         self.write_configuration()
+
+    def within(self, *words):
+        return ["nsenter", f"--net=/run/netns/{self.network}", *words]
+
+    def make_network(self):
+        subprocess.run(["ip", "netns", "add", self.network], check=True)
+        for words in ("link add nodes type veth peer name other", f"address add {self.ADDRESS}/24 dev nodes",
+                      "link set lo up", "link set nodes up", "link set other up"):
+            subprocess.run(["ip", "-n", self.network, *words.split()], check=True)
 
     def write_configuration(self):
         folder, host = self.folder, socket.gethostname()
@@ -163,11 +183,12 @@ KillWait=2
     def spawn(self, *words):
         with open(self.folder / f"{pathlib.Path(words[0]).name}-{len(self.daemons)}.log", "wb") as log:
             self.daemons.append(subprocess.Popen(
-                [str(word) for word in words], stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+                self.within(*map(str, words)), stdout=log, stderr=log, stdin=subprocess.DEVNULL,
                 env=os.environ | self.environment, start_new_session=True))
 
     def start(self):
         folder = self.folder
+        self.make_network()
         self.spawn("munged", "--foreground", "--force", f"--key-file={folder}/key", f"--socket={folder}/munge.socket",
                    f"--pid-file={folder}/munge.pid", f"--seed-file={folder}/munge.seed", f"--log-file={folder}/munge.log")
         if not wait_until((folder / "munge.socket").exists):
@@ -175,7 +196,7 @@ KillWait=2
         self.spawn("slurmctld", "-D", "-f", folder / "slurm.conf")
         # A cluster's name service knows its nodes; here a view of /etc/hosts that only these daemons and their jobs have.
         hosts = pathlib.Path("/etc/hosts").read_text()
-        (folder / "hosts").write_text(hosts + "\n127.0.0.1 n0\n127.0.0.1 n1\n")
+        (folder / "hosts").write_text(hosts + "".join(f"\n{self.ADDRESS} {node}\n" for node in ("n0", "n1")))
         for node in ("n0", "n1"):
             self.spawn("unshare", "--mount", "sh", "-c",
                        f"mount --bind {folder}/hosts /etc/hosts && exec slurmd -D -N {node} -f {folder}/slurm.conf")
@@ -183,7 +204,7 @@ KillWait=2
             raise RuntimeError("the nodes did not become idle: " + self.logs())
 
     def is_ready(self):
-        states = subprocess.run(["sinfo", "-h", "-N", "-o", "%T"], env=os.environ | self.environment,
+        states = subprocess.run(self.within("sinfo", "-h", "-N", "-o", "%T"), env=os.environ | self.environment,
                                 capture_output=True, text=True, check=False).stdout.split()
         return states == ["idle", "idle"]
 
@@ -199,6 +220,7 @@ KillWait=2
             except subprocess.TimeoutExpired:
                 daemon.kill()
                 daemon.wait()
+        subprocess.run(["ip", "netns", "delete", self.network], check=False)
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -210,7 +232,8 @@ class Slurm(Launched):
         cls.cluster.start()
 
     def srun(self, *words, **options):
-        return run("srun", *words, env=self.cluster.environment, limit=60, **options)
+        secret = {"TUTTI_SECRET": "what several nodes need"}
+        return run(*self.cluster.within("srun", *words), env=self.cluster.environment | secret, limit=60, **options)
 
     def test_ranks_of_one_node_and_of_two_find_each_other(self):
         for shape in (["-N1", "-n3"], ["-N2", "-n2"], ["-N2", "-n5"]):
@@ -227,7 +250,8 @@ class Slurm(Launched):
         script = self.folder / "job.sh"
         output = self.folder / "output"
         script.write_text(f"#!/bin/sh\nexec {os.path.abspath(harness.JOIN)}\n")
-        done = run("sbatch", "--wait", "-N2", "-n4", "-o", output, script, env=self.cluster.environment, limit=60)
+        done = run(*self.cluster.within("sbatch", "--wait", "-N2", "-n4", "-o", output, script),
+                   env=self.cluster.environment, limit=60)
         self.assertEqual(done.code, 0, (done, output.read_text()))
         self.assertEqual(output.read_text(), "sum 1\n")
 
