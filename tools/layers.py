@@ -18,7 +18,7 @@ SYSTEM = ("std", "system")
 RULES = {
     # folder: (own includes by prefix, what may come in angle brackets)
     "lib/include/": (("tutti/",), ("std",)),
-    "lib/base/": (("tutti/", "lib/base/"), SYSTEM + ("fmt", "openssl")),
+    "lib/base/": (("tutti/", "lib/base/"), SYSTEM + ("fmt", "openssl", "asio")),
     "lib/error.cc": (("tutti/", "lib/base/"), ("std", "fmt")),
     "lib/types.cc": (("tutti/", "lib/base/"), ("std", "fmt")),
     "lib/compute/": (("tutti/", "lib/base/", "lib/compute/"), SYSTEM + ("fmt",)),

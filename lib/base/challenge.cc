@@ -20,6 +20,7 @@ std::optional<Digest> proof_of(std::string_view who, std::span<const std::byte> 
 constexpr std::array<std::byte, Handshake::welcome_size> welcome{std::byte{'W'}};
 constexpr std::string_view acceptor_label = "tutti 2 acceptor";
 constexpr std::string_view initiator_label = "tutti 2 initiator";
+constexpr std::string_view tunnel_label = "tutti 2 tunnel";
 
 }  // namespace
 
@@ -30,7 +31,7 @@ Handshake Handshake::initiate(const Secret& key, const Hello& hello) {
   at = put(at, magic);
   at = put(at, version);
   at = put(at, static_cast<std::uint8_t>(hello.purpose));
-  at = put(at, std::uint8_t{0});
+  at = put(at, std::uint8_t{hello.encrypted});
   at = put(at, static_cast<std::uint32_t>(hello.from));
   at = put(at, static_cast<std::uint32_t>(hello.to));
   at = put(at, hello.channel);
@@ -43,13 +44,16 @@ Handshake Handshake::initiate(const Secret& key, const Hello& hello) {
   return made;
 }
 
-Handshake Handshake::accept(const Secret& key, Purpose purpose, std::int32_t rank) {
+Handshake Handshake::accept(const Secret& key, Purpose purpose, std::int32_t rank, bool encrypted) {
   Handshake made{key, false};
   made.hello_.purpose = purpose;
+  made.hello_.encrypted = encrypted;
   made.rank_ = rank;
   made.await(hello_size);
   return made;
 }
+
+std::optional<Digest> Handshake::tunnel_key() const noexcept { return proof_of(tunnel_label, key_, transcript_); }
 
 void Handshake::say(std::span<const std::byte> bytes) {
   std::copy(bytes.begin(), bytes.end(), outgoing_.begin());
@@ -92,7 +96,8 @@ void Handshake::received(std::size_t bytes) {
 void Handshake::hear_hello() {
   const std::byte* at = incoming_.data();
   const bool ours = get<std::uint32_t>(at) == magic && get<std::uint16_t>(at) == version &&
-                    get<std::uint8_t>(at) == static_cast<std::uint8_t>(hello_.purpose) && get<std::uint8_t>(at) == 0;
+                    get<std::uint8_t>(at) == static_cast<std::uint8_t>(hello_.purpose) &&
+                    get<std::uint8_t>(at) == std::uint8_t{hello_.encrypted};
   if (!ours) return refuse();
   hello_.from = static_cast<std::int32_t>(get<std::uint32_t>(at));
   hello_.to = static_cast<std::int32_t>(get<std::uint32_t>(at));

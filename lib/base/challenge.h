@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "lib/base/secret.h"
@@ -22,6 +23,7 @@ struct Hello {
   std::int32_t to = 0;
   std::uint64_t channel = 0;
   Purpose purpose = Purpose::link;
+  bool encrypted = false;  ///< a tunnel follows (lib/base/tunnel.h); both sides must want the same
 
   friend bool operator==(const Hello&, const Hello&) = default;
 };
@@ -51,10 +53,13 @@ class Handshake {
 
   /// The one who opens the connection. `key` must outlive this.
   static Handshake initiate(const Secret& key, const Hello& hello);
-  /// The one who is called: takes only who wants `rank` for `purpose`.
-  static Handshake accept(const Secret& key, Purpose purpose, std::int32_t rank);
+  /// The one who is called: takes only who wants `rank` for `purpose`, and to be encrypted or not as this side does.
+  static Handshake accept(const Secret& key, Purpose purpose, std::int32_t rank, bool encrypted = false);
 
   State state() const { return state_; }
+  bool is_initiator() const { return initiator_; }
+  /// Once done: what only these two know, and only of this connection. Nothing where hmac_sha256() has nothing.
+  std::optional<Digest> tunnel_key() const noexcept;
   /// For an acceptor once the hello has come; only after `done` is it more than a claim.
   const Hello& hello() const { return hello_; }
 

@@ -19,6 +19,7 @@ class Descriptor {
   ~Descriptor() { reset(); }
 
   int get() const { return fd_; }
+  int release() { return std::exchange(fd_, -1); }
   explicit operator bool() const { return fd_ >= 0; }
   void reset() {
     if (fd_ >= 0) ::close(std::exchange(fd_, -1));

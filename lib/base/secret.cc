@@ -137,6 +137,12 @@ class Gate {
 
 }  // namespace
 
+bool keep_libcrypto() noexcept {
+  const bool up = Gate::instance().enter();
+  if (up) Gate::instance().leave();
+  return up;
+}
+
 std::optional<Digest> hmac_sha256(std::span<const std::byte> key,
                                   std::initializer_list<std::span<const std::byte>> parts) noexcept {
   std::array<std::byte, most_hmac_bytes> message;

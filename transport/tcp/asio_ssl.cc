@@ -1,0 +1,3 @@
+// The one place where Asio's TLS is compiled, where there is any.
+
+#include <asio/ssl/impl/src.hpp>
