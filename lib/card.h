@@ -17,6 +17,7 @@ struct Card {
   std::string watch = {};        ///< address, empty: none
   std::string fingerprint = {};  ///< of the key
   std::string allowed = allowed_cores();
+  std::string encrypted = {};  ///< "tls", empty: its connections are not
 
   std::string encode() const;
   /// Throws Error{rendezvous} that names `rank` when it is none of ours.

@@ -96,6 +96,15 @@ std::string agree_on_shm(ShmTransport* shm, const std::string& trouble, const st
   return "";
 }
 
+std::vector<Card> exchange_cards(const Card& mine, const JoinOptions& options) {
+  const auto texts =
+      rendezvous::exchange(*options.store, "card", options.rank, options.size, mine.encode(), options.deadline);
+  std::vector<Card> cards;
+  for (int rank = 0; rank < options.size; ++rank)
+    cards.push_back(Card::decode(texts[static_cast<std::size_t>(rank)], rank));
+  return cards;
+}
+
 void fill_peers(Context& context, const std::vector<Card>& cards) {
   context.peers.resize(cards.size());
   for (std::size_t i = 0; i < cards.size(); ++i) {
@@ -134,14 +143,9 @@ void join_threads(Context& context, const JoinOptions& options) {
   auto transport =
       std::make_unique<transport::InprocTransport>(options.inproc, options.rank, context.engine->reactor());
   const Card mine{host_name(), fmt::format("thread {}", options.rank), available_cores(), "", transport->address(), ""};
-  const auto texts =
-      rendezvous::exchange(*options.store, "card", options.rank, options.size, mine.encode(), options.deadline);
-  std::vector<Card> cards;
+  const std::vector<Card> cards = exchange_cards(mine, options);
   std::vector<std::string> addresses;
-  for (int rank = 0; rank < options.size; ++rank) {
-    cards.push_back(Card::decode(texts[static_cast<std::size_t>(rank)], rank));
-    addresses.push_back(cards.back().tcp);
-  }
+  for (const Card& card : cards) addresses.push_back(card.tcp);
   fill_peers(context, cards);
   for (Peer& peer : context.peers) {
     peer.same_host = true;
@@ -195,6 +199,18 @@ void check_secrets(const std::vector<Card>& cards, int rank) {
   check_fingerprints(fingerprints, rank);
 }
 
+/// Whoever encrypts would wait for a peer that does not, and the other way round, until the deadline.
+void check_encryption(const std::vector<Card>& cards, int rank) {
+  const bool mine = !cards[static_cast<std::size_t>(rank)].encrypted.empty();
+  for (std::size_t other = 0; other < cards.size(); ++other)
+    if (cards[other].encrypted.empty() == mine)
+      throw Error{ErrorCode::rendezvous,
+                  fmt::format("rank {} encrypts its connections and rank {} does not: set TUTTI_TLS=1 for all ranks "
+                              "(tutti run --tls does), or for none",
+                              mine ? rank : static_cast<int>(other), mine ? static_cast<int>(other) : rank),
+                  static_cast<int>(other)};
+}
+
 /// The transport, if it is wanted and the system grants what it needs; else null, and `trouble` says why.
 template <class Kind, class... Arguments>
 std::unique_ptr<Kind> make(bool wanted, std::string& trouble, Arguments&&... arguments) {
@@ -238,7 +254,9 @@ void tell(const Context& context, const Card& mine, const std::vector<int>& loca
                    fmt::format("{} of {} ranks are on host {} (ranks {}), local rank {}; {} cores{}", local.size(),
                                context.size, mine.host, list(local), context.local_rank, mine.cores,
                                context.oversubscribed ? "; some host has more ranks than cores" : ""));
-  if (!mine.tcp.empty()) context.log.info(Subsystem::net, "accepts TCP links at " + mine.tcp);
+  if (!mine.tcp.empty())
+    context.log.info(Subsystem::net,
+                     "accepts TCP links at " + mine.tcp + (mine.encrypted.empty() ? "" : ", encrypted"));
   if (!shm_trouble.empty()) context.log.info(Subsystem::shm, "shared memory is not used: " + shm_trouble);
   for (const auto& [name, ranks] : by_transport)
     context.log.info(name == "shm" ? Subsystem::shm : Subsystem::net,
@@ -264,13 +282,16 @@ void join_mesh(Context& context, const JoinOptions& options) {
     context.key = agree_on_key(options);
     const std::string token = context.key.derive("shared memory").reveal().substr(0, transport::job_token_size);
     auto& reactor = context.engine->reactor();
-    const transport::TcpOptions tcp_options{
-        .bind_address = options.bind_address, .key = context.key, .congestion = options.congestion, .log = context.log};
+    const transport::TcpOptions tcp_options{.bind_address = options.bind_address,
+                                            .key = context.key,
+                                            .tunnels = options.tunnels,
+                                            .congestion = options.congestion,
+                                            .log = context.log};
     std::string no_shm;
     std::string no_tcp;
     auto shm = make<ShmTransport>(options.shm, no_shm, options.rank, token, reactor, context.log);
     auto tcp = make<TcpTransport>(options.tcp, no_tcp, options.rank, tcp_options, reactor);
-    auto watch = std::make_unique<Watch>(options.rank, options.bind_address, context.key);
+    auto watch = std::make_unique<Watch>(options.rank, options.bind_address, context.key, options.tunnels);
     // The shared-memory address also says which host this is, so it is published even where it is not used.
     const Card mine{host_name(),
                     fmt::format("pid {}", getpid()),
@@ -279,14 +300,13 @@ void join_mesh(Context& context, const JoinOptions& options) {
                     tcp ? tcp->address() : "",
                     options.domain,
                     watch->address(),
-                    fingerprint(context.key)};
-    const auto texts =
-        rendezvous::exchange(*options.store, "card", options.rank, options.size, mine.encode(), options.deadline);
-    std::vector<Card> cards;
-    for (int rank = 0; rank < options.size; ++rank)
-      cards.push_back(Card::decode(texts[static_cast<std::size_t>(rank)], rank));
+                    fingerprint(context.key),
+                    allowed_cores(),
+                    options.tunnels ? "tls" : ""};
+    const std::vector<Card> cards = exchange_cards(mine, options);
     fill_peers(context, cards);
     check_secrets(cards, options.rank);
+    check_encryption(cards, options.rank);
 
     const std::vector<int> local = settle(context, cards, options);
     const std::string trouble = agree_on_shm(shm.get(), no_shm, local, cards, options);

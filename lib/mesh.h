@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "lib/base/tunnel.h"
 #include "lib/context.h"
 #include "transport/inproc.h"
 #include "tutti/store.h"
@@ -15,9 +16,10 @@ namespace tutti::detail {
 struct JoinOptions {
   int rank = 0;
   int size = 1;
-  std::shared_ptr<Store> store = {};  ///< null only for one rank
-  bool foreign_store = false;         ///< a launcher's own, which anybody may read who reaches it
-  Secret secret = {};                 ///< of the job; empty: it has none
+  std::shared_ptr<Store> store = {};      ///< null only for one rank
+  bool foreign_store = false;             ///< a launcher's own, which anybody may read who reaches it
+  Secret secret = {};                     ///< of the job; empty: it has none
+  std::shared_ptr<Tunnels> tunnels = {};  ///< encrypt what goes over TCP; null: nothing is encrypted
   bool shm = true;
   bool tcp = true;
   std::shared_ptr<transport::InprocHub> inproc = {};  ///< given: ranks are threads, nothing else is used

@@ -112,7 +112,7 @@ void Watch::connect() {
   try {
     if (centre > 0 && is_refused(address)) return centre_is_gone();
     const Hello hello{.from = rank_, .to = centre, .channel = 0, .purpose = Purpose::watch};
-    Descriptor socket = tcp::connect_authenticated(address, key_, hello, Clock::now() + patience_);
+    Descriptor socket = tcp::connect_authenticated(address, key_, hello, Clock::now() + patience_, tunnels_);
     lines_.emplace(centre, Line{std::move(socket)});
     catch_up();
   } catch (const Error& failure) {

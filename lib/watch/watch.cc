@@ -26,13 +26,13 @@ constexpr milliseconds accusation_time{400};
 
 }  // namespace
 
-Watch::Watch(int rank, const std::string& bind_address, const Secret& key)
-    : rank_(rank), key_(key), bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+Watch::Watch(int rank, const std::string& bind_address, const Secret& key, std::shared_ptr<Tunnels> tunnels)
+    : rank_(rank), key_(key), tunnels_(std::move(tunnels)), bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   if (!bell_) throw Error{ErrorCode::system, "cannot make an eventfd for the watch: " + refusal(errno)};
   const auto address = tcp::parse_address(bind_address, 0);
   if (!address)
     throw Error{ErrorCode::invalid_argument, fmt::format("cannot listen on \"{}\": no numeric address", bind_address)};
-  door_ = std::make_unique<tcp::Door>(*address, tcp::Credentials{key, rank}, Purpose::watch,
+  door_ = std::make_unique<tcp::Door>(*address, tcp::Credentials{key, rank, tunnels_}, Purpose::watch,
                                       [this](const Hello& hello, tcp::Socket socket) {
                                         const auto guest = std::make_shared<Descriptor>(std::move(socket));
                                         post([this, guest, rank = hello.from] { welcome(rank, std::move(*guest)); });

@@ -16,6 +16,7 @@
 
 #include "lib/base/descriptor.h"
 #include "lib/base/secret.h"
+#include "lib/base/tunnel.h"
 #include "lib/watch/letter.h"
 #include "lib/watch/line.h"
 #include "transport/tcp/door.h"
@@ -68,8 +69,9 @@ class Watch {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Listens on `bind_address` from now on, and lets in who knows `key`. Throws Error{system}.
-  Watch(int rank, const std::string& bind_address, const Secret& key);
+  /// Listens on `bind_address` from now on, and lets in who knows `key`; with `tunnels` all is encrypted. Throws
+  /// Error{system}.
+  Watch(int rank, const std::string& bind_address, const Secret& key, std::shared_ptr<Tunnels> tunnels = {});
   ~Watch();
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
@@ -133,6 +135,7 @@ class Watch {
 
   const int rank_;
   const Secret key_;
+  const std::shared_ptr<Tunnels> tunnels_;
   Descriptor bell_;
   WatchSettings settings_;
   WatchUser* user_ = nullptr;

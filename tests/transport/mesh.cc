@@ -31,24 +31,37 @@ std::vector<std::unique_ptr<Transport>> make_shm(std::vector<Reactor*> reactors)
   return made;
 }
 
-std::vector<std::unique_ptr<Transport>> make_tcp(std::vector<Reactor*> reactors) {
+std::vector<std::unique_ptr<Transport>> make_tcp(std::vector<Reactor*> reactors, bool encrypted) {
   TcpOptions options;
   options.key = Secret::from_text(job_token, "the test");
   options.connect_timeout = std::chrono::seconds(1);  // a test waits for it
   std::vector<std::unique_ptr<Transport>> made;
-  for (Reactor* reactor : reactors)
+  for (Reactor* reactor : reactors) {
+    options.tunnels = encrypted ? std::make_shared<Tunnels>() : nullptr;
     made.push_back(std::make_unique<TcpTransport>(static_cast<int>(made.size()), options, *reactor));
+  }
   return made;
+}
+
+bool built_with_tls() try {
+  const Tunnels tunnels;
+  return true;
+} catch (const Error&) {
+  return false;
 }
 
 }  // namespace
 
 const std::vector<Kind>& all_kinds() {
-  static const std::vector<Kind> kinds = {
-      {"inproc", make_inproc},
-      {"shm", make_shm},
-      {"tcp", make_tcp},
-  };
+  static const std::vector<Kind> kinds = [] {
+    std::vector<Kind> made = {
+        {"inproc", make_inproc},
+        {"shm", make_shm},
+        {"tcp", [](auto reactors) { return make_tcp(reactors, false); }},
+    };
+    if (built_with_tls()) made.push_back({"tcp, encrypted", [](auto reactors) { return make_tcp(reactors, true); }});
+    return made;
+  }();
   return kinds;
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <thread>
+#include <utility>
 
 #include "transport/tcp/greeting.h"
 #include "tutti/error.h"
@@ -30,7 +31,8 @@ bool wait_for(const Socket& socket, short events, Clock::time_point deadline) {
 }
 
 /// One attempt. 0: the handshake is over; else why not, ETIMEDOUT for `deadline`.
-int attempt(const Address& address, Handshake& handshake, Socket& socket, Clock::time_point deadline) {
+int attempt(const Address& address, Handshake& handshake, Socket& socket, Clock::time_point deadline,
+            Tunnels* tunnels) {
   int error = 0;
   socket = connect_to(address, "", error);
   if (error != 0 && error != EINPROGRESS) return error;
@@ -39,13 +41,19 @@ int attempt(const Address& address, Handshake& handshake, Socket& socket, Clock:
   if (error != 0) return error;
   while ((error = advance(handshake, socket)) == EAGAIN)
     if (!wait_for(socket, handshake.outgoing().empty() ? POLLIN : POLLOUT, deadline)) return ETIMEDOUT;
+  if (error != 0 || handshake.state() != Handshake::State::done || tunnels == nullptr) return error;
+  socket = tunnels->encrypt(std::move(socket), handshake);
+  if (!socket) return errno;
+  while ((error = Tunnels::is_ready(socket.get())) == EAGAIN)
+    if (!wait_for(socket, POLLIN, deadline)) return ETIMEDOUT;
   return error;
 }
 
 }  // namespace
 
-Socket connect_authenticated(const std::string& address, const Secret& key, const Hello& hello,
-                             Clock::time_point deadline) {
+Socket connect_authenticated(const std::string& address, const Secret& key, Hello hello, Clock::time_point deadline,
+                             const std::shared_ptr<Tunnels>& tunnels) {
+  hello.encrypted = tunnels != nullptr;
   const auto fail = [&](ErrorCode code, const std::string& why) {
     throw Error(code, fmt::format("Rank {} cannot reach rank {} (tcp, {}): {}.", hello.from, hello.to, address, why),
                 code == ErrorCode::system ? hello.from : hello.to);
@@ -55,7 +63,7 @@ Socket connect_authenticated(const std::string& address, const Secret& key, cons
   for (int attempts = 1;; ++attempts) {
     Socket socket;
     Handshake handshake = Handshake::initiate(key, hello);
-    const int error = attempt(*where, handshake, socket, deadline);
+    const int error = attempt(*where, handshake, socket, deadline, tunnels.get());
     if (error == 0 && handshake.state() == Handshake::State::done) return socket;
     if (error == 0) fail(ErrorCode::peer_lost, who_has_another_secret);
     if (is_our_own(error)) fail(ErrorCode::system, text_of(error));

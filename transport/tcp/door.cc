@@ -1,6 +1,6 @@
 // The door: one thread, one Asio loop, one handshake per stranger.
 //
-//   listening --accept--> stranger --hello--> answered --proof--> welcome, with the socket
+//   listening --accept--> stranger --hello--> answered --proof--> (encrypted -->) welcome, with the socket
 //                            |                    |
 //                            +---- time is up, wrong, gone, place wanted ----> shown out
 //
@@ -50,14 +50,31 @@ struct Stranger {
   Stranger(asio::io_context& context, Socket accepted, const Credentials& credentials, Purpose purpose)
       : socket(std::move(accepted)),
         waiter(context, socket.get()),
-        handshake(Handshake::accept(credentials.key, purpose, credentials.rank)) {}
+        handshake(Handshake::accept(credentials.key, purpose, credentials.rank, credentials.tunnels != nullptr)),
+        tunnels(credentials.tunnels.get()) {}
 
   bool gone() const { return !waiter.is_open(); }
   bool silent() { return handshake.incoming().size() == Handshake::hello_size; }
 
+  /// As advance(), and then until the tunnel is there.
+  int hear() {
+    if (int error = encrypted ? 0 : advance(handshake, socket); error != 0) return error;
+    if (tunnels == nullptr || handshake.state() != Handshake::State::done) return 0;
+    if (!std::exchange(encrypted, true)) {
+      waiter.part();
+      socket = tunnels->encrypt(std::move(socket), handshake);
+      if (!socket) return errno;
+      waiter.assign(socket.get());
+      waiting = false;  // what was awaited of the other socket does not come
+    }
+    return Tunnels::is_ready(socket.get());
+  }
+
   Socket socket;
   Waiter waiter;
   Handshake handshake;
+  Tunnels* const tunnels;
+  bool encrypted = false;
   const Clock::time_point since = Clock::now();
   bool waiting = false;  ///< a handler is on its way
 };
@@ -190,7 +207,7 @@ class Door::Impl {
 
   void hear(const StrangerPointer stranger) {
     if (stranger->gone()) return;
-    const int error = advance(stranger->handshake, stranger->socket);
+    const int error = stranger->hear();
     if (error == EAGAIN) return hear_later(stranger);
     if (error != 0 || stranger->handshake.state() != Handshake::State::done) return show_out(stranger);
     leave(stranger);

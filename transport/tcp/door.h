@@ -9,6 +9,7 @@
 #include "lib/base/challenge.h"
 #include "lib/base/log.h"
 #include "lib/base/secret.h"
+#include "lib/base/tunnel.h"
 #include "transport/tcp/socket.h"
 
 namespace tutti::transport::tcp {
@@ -17,6 +18,7 @@ namespace tutti::transport::tcp {
 struct Credentials {
   Secret key;
   int rank = 0;
+  std::shared_ptr<Tunnels> tunnels = {};  ///< null: connections are not encrypted
 };
 
 struct DoorLimits {
@@ -34,7 +36,8 @@ struct DoorLimits {
 /// accepted by the kernel for a while, and must go first when places are scarce.
 class Door {
  public:
-  /// Gets the connection of a peer that has proved itself, non-blocking, with nothing read behind the proof. Runs on
+  /// Gets the connection of a peer that has proved itself, and is encrypted if it shall be; non-blocking, with nothing
+  /// read behind the proof. Runs on
   /// the door's thread, one at a time, and must not block; if it throws, the connection is closed.
   using Welcome = std::function<void(const Hello& hello, Socket socket)>;
 

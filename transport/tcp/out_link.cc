@@ -1,8 +1,9 @@
 // The sending end of a link.
 //
-//   idle --send--> connecting --> greeting --> open --bye from the peer--> left
-//                  |     ^            |           |
-//                refused-+------------+         dead  (also from the others, when time is up or the peer is a stranger)
+//   idle --send--> connecting --> greeting --> (securing -->) open --bye from the peer--> left
+//                  |     ^            |            |            |
+//                refused-+------------+------------+          dead  (also from the others, when time is up or the peer
+//                is a stranger)
 //
 // Nothing is said before the peer has proved who it is. A message that finds an open connection and an empty queue goes
 // out from send() in one sendmsg, header and payload together. What the socket does not take waits in the queue;
@@ -99,6 +100,7 @@ bool OutLink::progress() noexcept {
   if (state_ == State::refused && Clock::now() >= retry_at_) connect();
   if (state_ == State::connecting) moved = continue_connecting();
   if (state_ == State::greeting) moved |= continue_greeting();
+  if (state_ == State::securing) moved |= continue_securing();
   if (state_ == State::open && heard_) moved |= listen();
   if (state_ == State::open) moved |= write();
   return moved;
@@ -108,6 +110,7 @@ bool OutLink::busy() const noexcept {
   switch (state_) {
     case State::connecting:
     case State::greeting:
+    case State::securing:
     case State::refused:
       return true;
     case State::open:
@@ -130,7 +133,7 @@ void OutLink::make_busy() noexcept {
 void OutLink::arm() noexcept {
   if (state_ == State::refused) site_.reactor.wake_by(retry_at_);
   const bool greeting = state_ == State::greeting;
-  if (state_ == State::connecting || greeting) site_.reactor.wake_by(give_up_at_);
+  if (state_ == State::connecting || greeting || state_ == State::securing) site_.reactor.wake_by(give_up_at_);
   if (state_ == State::connecting || (state_ == State::open && unsent()) ||
       (greeting && !handshake_->outgoing().empty()))
     site_.reactor.wait_writable(socket_.get(), [] {});  // being woken is all we want
@@ -151,6 +154,10 @@ void OutLink::connect() noexcept {
   if (!site_.cut) socket_ = connect_to(*address_, site_.congestion, error);
   if (error != 0 && error != EINPROGRESS) return connect_failed(error);
   state_ = State::connecting;
+  watch_socket();
+}
+
+void OutLink::watch_socket() noexcept {
   site_.reactor.watch(socket_.get(), [this] {
     heard_ = true;
     make_busy();
@@ -165,8 +172,11 @@ bool OutLink::continue_connecting() noexcept {
   } else if (error != 0) {
     connect_failed(error);
   } else {
-    handshake_.emplace(Handshake::initiate(
-        site_.key, {.from = site_.rank, .to = peer(), .channel = channel(), .purpose = Purpose::link}));
+    handshake_.emplace(Handshake::initiate(site_.key, {.from = site_.rank,
+                                                       .to = peer(),
+                                                       .channel = channel(),
+                                                       .purpose = Purpose::link,
+                                                       .encrypted = site_.tunnels != nullptr}));
     state_ = State::greeting;
     heard_ = true;
   }
@@ -184,6 +194,16 @@ bool OutLink::continue_greeting() noexcept {
   if (error == EAGAIN) return false;
   if (error != 0) {
     connect_failed(error);
+  } else if (handshake_->state() == Handshake::State::done && site_.tunnels) {
+    site_.reactor.unwatch(socket_.get());
+    socket_ = site_.tunnels->encrypt(std::move(socket_), *handshake_);
+    if (!socket_) {
+      connect_failed(errno);
+      return true;
+    }
+    handshake_.reset();
+    state_ = State::securing;
+    watch_socket();
   } else if (handshake_->state() == Handshake::State::done) {
     handshake_.reset();
     state_ = State::open;
@@ -193,6 +213,15 @@ bool OutLink::continue_greeting() noexcept {
           fmt::format("Rank {} cannot reach {}: {}", site_.rank, site_.name_of(peer()), who_has_another_secret),
           peer()});
   }
+  return true;
+}
+
+bool OutLink::continue_securing() noexcept {
+  int error = std::exchange(heard_, false) ? Tunnels::is_ready(socket_.get()) : EAGAIN;
+  if (error == EAGAIN && Clock::now() >= give_up_at_) error = ETIMEDOUT;
+  if (error == EAGAIN) return false;
+  if (error == 0) state_ = State::open;
+  if (error != 0) connect_failed(error);
   return true;
 }
 
@@ -276,7 +305,7 @@ bool OutLink::flush(Clock::time_point deadline) noexcept {
     const auto until = state_ == State::refused ? std::min(deadline, retry_at_) : deadline;
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
     const auto pause = static_cast<int>(std::clamp<std::chrono::milliseconds>(left, 0ms, longest_pause).count());
-    const bool listening = state_ == State::greeting && handshake_->outgoing().empty();
+    const bool listening = state_ == State::securing || (state_ == State::greeting && handshake_->outgoing().empty());
     const short events = listening ? POLLIN : POLLOUT | POLLIN;
     pollfd query{.fd = socket_.get(), .events = events, .revents = 0};  // no socket: a plain pause
     if (::poll(&query, 1, pause) > 0 && (query.revents & POLLIN) != 0) heard_ = true;

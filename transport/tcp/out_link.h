@@ -50,6 +50,7 @@ class OutLink final : public Link {
     idle,  ///< nothing sent yet
     connecting,
     greeting,  ///< both sides prove who they are
+    securing,  ///< until the tunnel is there, if there shall be one
     refused,   ///< tries again at retry_at_
     open,
     left,  ///< the peer said bye: a failure only if there is more to send
@@ -71,6 +72,8 @@ class OutLink final : public Link {
   void connect() noexcept;
   bool continue_connecting() noexcept;
   bool continue_greeting() noexcept;
+  bool continue_securing() noexcept;
+  void watch_socket() noexcept;
   void connect_failed(int error) noexcept;
   bool write_first(Message& message) noexcept;
   bool write() noexcept;

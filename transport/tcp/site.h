@@ -2,11 +2,13 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "lib/base/secret.h"
+#include "lib/base/tunnel.h"
 #include "transport/hello.h"
 #include "transport/reactor.h"
 #include "transport/transport.h"
@@ -31,6 +33,7 @@ struct Site {
   int rank;
   Reactor& reactor;
   Secret key;
+  std::shared_ptr<Tunnels> tunnels;  ///< null: connections are not encrypted
   std::string congestion;
   std::chrono::milliseconds connect_timeout;
   bool cut = false;  ///< connections can be made no more

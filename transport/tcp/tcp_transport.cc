@@ -130,11 +130,12 @@ TcpTransport::TcpTransport(int rank, const TcpOptions& options, Reactor& reactor
       site_(std::make_unique<tcp::Site>(tcp::Site{.rank = rank,
                                                   .reactor = reactor,
                                                   .key = options.key,
+                                                  .tunnels = options.tunnels,
                                                   .congestion = options.congestion,
                                                   .connect_timeout = options.connect_timeout})),
       arrivals_(std::make_unique<Arrivals>()),
       door_(std::make_unique<tcp::Door>(
-          address_from(options.bind_address), tcp::Credentials{options.key, rank}, Purpose::link,
+          address_from(options.bind_address), tcp::Credentials{options.key, rank, options.tunnels}, Purpose::link,
           [this](const Hello& hello, tcp::Socket socket) {
             arrivals_->push(hello, std::move(socket));
             site_->reactor.interrupt();

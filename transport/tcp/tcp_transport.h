@@ -14,6 +14,7 @@
 #include "lib/base/descriptor.h"
 #include "lib/base/log.h"
 #include "lib/base/secret.h"
+#include "lib/base/tunnel.h"
 #include "transport/reactor.h"
 #include "transport/transport.h"
 
@@ -31,6 +32,8 @@ struct TcpOptions {
   std::string bind_address = "127.0.0.1";
   /// Equal on all ranks of a job and unknown outside.
   Secret key = {};
+  /// Encrypts all links, which it must on all ranks; null: none.
+  std::shared_ptr<Tunnels> tunnels = {};
   /// "cubic", "bbr" ... for every connection, where the system allows it; empty: the system's (on loopback: cubic or
   /// reno).
   std::string congestion = {};

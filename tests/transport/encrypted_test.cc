@@ -1,0 +1,141 @@
+// Encrypted links: what who stands between two ranks gets of them, and what becomes of ranks that disagree. That they
+// carry messages as any others do is for the conformance suite.
+
+#include <doctest/doctest.h>
+#include <poll.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "tests/transport/tcp_pair.h"
+#include "transport/tcp/dial.h"
+#include "transport/tcp/door.h"
+
+namespace tutti::transport::testing {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::string_view phrase = "what rank 0 has to say to rank 1 and to nobody else";
+
+/// Stands before a door, hands one connection on, and keeps what passes.
+class Relay {
+ public:
+  explicit Relay(const std::string& door)
+      : door_(*tcp::parse_address(door)),
+        listener_(tcp::listen_on(*tcp::parse_address("127.0.0.1", 0), 0s)),
+        address_(tcp::local_address(listener_)),
+        thread_([this] { run(); }) {}
+  ~Relay() { stop(); }
+
+  const std::string& address() const { return address_; }
+  /// All that has passed.
+  const std::string& stop() {
+    stop_ = true;
+    if (thread_.joinable()) thread_.join();
+    return heard_;
+  }
+
+ private:
+  void run() {
+    tcp::Socket client;
+    while (!stop_ && !(client = tcp::accept_from(listener_))) std::this_thread::sleep_for(1ms);
+    int error = 0;
+    const tcp::Socket server = tcp::connect_to(door_, "", error);
+    while (!stop_ && tcp::connected(server) == EINPROGRESS) std::this_thread::yield();
+    while (!stop_ && hand_on(client, server) && hand_on(server, client)) {
+      std::array<pollfd, 2> queries{pollfd{client.get(), POLLIN, 0}, pollfd{server.get(), POLLIN, 0}};
+      ::poll(queries.data(), queries.size(), 10);
+    }
+  }
+  bool hand_on(const tcp::Socket& from, const tcp::Socket& to) {
+    std::array<char, 65'536> buffer;
+    iovec piece{buffer.data(), buffer.size()};
+    const tcp::Moved got = tcp::read_some(from, {&piece, 1});
+    if (got.error != 0) return got.error == EAGAIN;
+    heard_.append(buffer.data(), got.bytes);
+    for (std::size_t sent = 0; sent < got.bytes && !stop_;) {
+      iovec rest{buffer.data() + sent, got.bytes - sent};
+      const tcp::Moved put = tcp::write_some(to, {&rest, 1});
+      if (put.failed()) return false;
+      sent += put.bytes;
+    }
+    return true;
+  }
+
+  const tcp::Address door_;
+  const tcp::Socket listener_;
+  const std::string address_;
+  std::string heard_;
+  std::atomic<bool> stop_{false};
+  std::thread thread_;
+};
+
+std::shared_ptr<Tunnels> tunnels(bool wanted) { return wanted ? std::make_shared<Tunnels>() : nullptr; }
+
+}  // namespace
+
+TEST_CASE("who stands between two ranks reads what they say, unless it is encrypted") {
+  std::string said;
+  for (int i = 0; i < 1000; ++i) said += phrase;
+  for (const bool encrypted : {false, true}) {
+    CAPTURE(encrypted);
+    Pair pair({.tunnels = tunnels(encrypted)});
+    Relay relay(pair.door());
+    pair.sender->transport->set_peers({pair.sender->transport->address(), relay.address()});
+    pair.sender->transport->open(1, 1).send({.length = said.size()}, std::as_bytes(std::span(said)), 0);
+    REQUIRE(pair.run_until([&] { return !pair.receiver->recorder.messages.empty(); }));
+    CHECK((text_of(pair.receiver->recorder.messages[0].bytes) == said));
+    const std::string& heard = relay.stop();
+    CHECK(heard.size() > said.size());
+    CHECK((heard.find(phrase) == std::string::npos) == encrypted);
+    CHECK((heard.find(phrase.substr(0, 12)) == std::string::npos) == encrypted);
+  }
+}
+
+TEST_CASE("signs of life are encrypted, too, where their door is") {
+  std::atomic<bool> done{false};
+  tcp::Socket guest;
+  tcp::Door door(*tcp::parse_address("127.0.0.1", 0), {key, 1, tunnels(true)}, Purpose::watch,
+                 [&](const Hello&, tcp::Socket socket) {
+                   guest = std::move(socket);
+                   done = true;
+                 });
+  Relay relay(door.address());
+  const auto ours = tunnels(true);
+  const tcp::Socket line =
+      tcp::connect_authenticated(relay.address(), key, {.to = 1, .purpose = Purpose::watch}, Clock::now() + 30s, ours);
+  for (const auto deadline = Clock::now() + 30s; !done && Clock::now() < deadline;) std::this_thread::yield();
+  REQUIRE(done);
+  std::string text{phrase};
+  iovec piece{text.data(), text.size()};
+  REQUIRE(tcp::write_some(line, {&piece, 1}).bytes == text.size());
+  pollfd query{guest.get(), POLLIN, 0};
+  REQUIRE(::poll(&query, 1, 30'000) == 1);
+  std::string arrived(text.size(), '\0');
+  iovec room{arrived.data(), arrived.size()};
+  CHECK(tcp::read_some(guest, {&room, 1}).bytes == text.size());
+  CHECK(arrived == text);
+  CHECK(relay.stop().find(phrase) == std::string::npos);
+}
+
+TEST_CASE("a rank that encrypts and one that does not have nothing to say to each other") {
+  for (const bool encrypted : {false, true}) {
+    const auto sender = make_node(0, {.tunnels = tunnels(encrypted), .connect_timeout = 300ms});
+    const auto receiver = make_node(1, {.tunnels = tunnels(!encrypted)});
+    sender->transport->set_peers({sender->transport->address(), receiver->transport->address()});
+    sender->send(1, 1, 100, 1);
+    REQUIRE(sender->sleep_until([&] { return !sender->recorder.failures.empty(); }));
+    CHECK(sender->recorder.failures[0].code == ErrorCode::peer_lost);
+    CHECK(sender->recorder.failures[0].rank == 1);
+    receiver->step();
+    CHECK(receiver->recorder.messages.empty());
+  }
+}
+
+}  // namespace tutti::transport::testing
