@@ -5,7 +5,9 @@
 #include <cerrno>
 #include <string_view>
 
+#include "lib/base/refusal.h"
 #include "rendezvous/tcp_protocol.h"
+#include "tutti/error.h"
 
 namespace tutti::rendezvous {
 namespace {
@@ -56,8 +58,16 @@ Greeting::Step Greeting::advance(int socket) noexcept {
   return handshake_.state() == Handshake::State::done ? Step::admitted : Step::refused;
 }
 
-Proof prove(const Descriptor& socket, Receiver& receiver, const Secret& key, Deadline deadline) {
-  Handshake handshake = Handshake::initiate(key, {.purpose = Purpose::store});
+namespace {
+
+Proof outcome(Transfer transfer) {
+  return transfer == Transfer::done ? Proof::done : transfer == Transfer::timed_out ? Proof::timed_out : Proof::closed;
+}
+
+}  // namespace
+
+Proof prove(Descriptor& socket, Receiver& receiver, const Secret& key, Deadline deadline, Tunnels* tunnels) {
+  Handshake handshake = Handshake::initiate(key, {.purpose = Purpose::store, .encrypted = tunnels != nullptr});
   std::string_view prefix{reinterpret_cast<const char*>(&op_authenticate), 1};
   while (handshake.state() == Handshake::State::under_way) {
     Transfer transfer = Transfer::done;
@@ -72,10 +82,14 @@ Proof prove(const Descriptor& socket, Receiver& receiver, const Secret& key, Dea
       transfer = receiver.recv_all({reinterpret_cast<char*>(room.data()), room.size()}, deadline);
       if (transfer == Transfer::done) handshake.received(room.size());
     }
-    if (transfer == Transfer::timed_out) return Proof::timed_out;
-    if (transfer == Transfer::closed) return Proof::closed;
+    if (transfer != Transfer::done) return outcome(transfer);
   }
-  return handshake.state() == Handshake::State::done ? Proof::done : Proof::refused;
+  if (handshake.state() != Handshake::State::done) return Proof::refused;
+  if (tunnels == nullptr) return Proof::done;
+  socket = Descriptor{tunnels->encrypt(tutti::Descriptor{socket.release()}, handshake).release()};
+  if (!socket) throw Error{ErrorCode::system, "cannot encrypt the connection to the store: " + refusal(errno)};
+  char ready{};
+  return outcome(receiver.recv_all({&ready, 1}, deadline));
 }
 
 }  // namespace tutti::rendezvous

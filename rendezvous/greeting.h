@@ -4,6 +4,7 @@
 
 #include "lib/base/challenge.h"
 #include "lib/base/secret.h"
+#include "lib/base/tunnel.h"
 #include "rendezvous/socket.h"
 
 namespace tutti::rendezvous {
@@ -17,12 +18,13 @@ class Greeting {
   enum class Step : std::uint8_t { wait_to_read, wait_to_write, admitted, refused };
 
   /// `key` must outlive this.
-  explicit Greeting(const Secret& key) : handshake_(Handshake::accept(key, Purpose::store, 0)) {}
+  Greeting(const Secret& key, bool encrypted) : handshake_(Handshake::accept(key, Purpose::store, 0, encrypted)) {}
 
   /// Moves what can be moved without blocking. Reads no byte beyond the proof.
   Step advance(int socket) noexcept;
   /// The client did not even try: it is PyTorch's, or was started without the secret.
   bool was_plain() const { return was_plain_; }
+  const Handshake& handshake() const { return handshake_; }
 
  private:
   Handshake handshake_;
@@ -30,9 +32,11 @@ class Greeting {
   bool was_plain_ = false;
 };
 
-/// The client's side. done: both have proved themselves. refused: the server could not, or speaks another language.
-/// closed: it ended the connection; it may be open to everybody, or have too many strangers. timed_out: `deadline`.
+/// The client's side; with `tunnels` it leaves an encrypted connection in `socket`, or throws Error{system} where this
+/// host has too little for one. done: both have proved themselves. refused: the server could not, or speaks another
+/// language. closed: it ended the connection; it may be open to everybody, or have too many strangers. timed_out:
+/// `deadline`.
 enum class Proof : std::uint8_t { done, refused, closed, timed_out };
-Proof prove(const Descriptor& socket, Receiver& receiver, const Secret& key, Deadline deadline);
+Proof prove(Descriptor& socket, Receiver& receiver, const Secret& key, Deadline deadline, Tunnels* tunnels);
 
 }  // namespace tutti::rendezvous

@@ -68,7 +68,8 @@ std::shared_ptr<Store> open_tcp(const Launch& launch, const Endpoint& endpoint, 
         fmt::format("{}: port 0 lets the system choose a port, which the other {} ranks cannot know. Name a free "
                     "port, or start the ranks with `tutti run`.",
                     launch.rendezvous, launch.size - 1)};
-  if (!launch.serve) return connect_tcp_store(endpoint, timeout, launch.foreign ? Secret{} : admission.secret);
+  if (!launch.serve && launch.foreign) return connect_tcp_store(endpoint, timeout);
+  if (!launch.serve) return connect_tcp_store(endpoint, timeout, admission.secret, admission.tunnels);
   refuse_hidden_loopback(launch, endpoint, std::chrono::steady_clock::now() + timeout, log);
   struct Served {
     std::shared_ptr<TcpStoreServer> server;
@@ -78,7 +79,7 @@ std::shared_ptr<Store> open_tcp(const Launch& launch, const Endpoint& endpoint, 
   served->server = memory().serve(endpoint, std::chrono::steady_clock::now() + timeout, admission);
   if (!served->server->is_on_loopback() && !served->server->has_secret())
     log.warn("everybody who can reach " + to_string(served->server->endpoint()) + " can join this job (insecure)");
-  served->store = connect_tcp_store(served->server->endpoint(), timeout, admission.secret);
+  served->store = connect_tcp_store(served->server->endpoint(), timeout, admission.secret, admission.tunnels);
   return {served, served->store.get()};
 }
 

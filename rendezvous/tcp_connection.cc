@@ -3,7 +3,7 @@
 // A connection is unidentified until it has proved that it knows the secret, if there is one, and its first five bytes
 // then are those of `validate`. Then it alternates:
 //
-//   greeting --proof--> reading --request--> serve --answer--> writing --all sent--> reading
+//   greeting --proof--> (securing -->) reading --request--> serve --answer--> writing --all sent--> reading
 //                                              |
 //                                              +--wait--> reading on (for cancel_wait, or the end) until the keys are
 //                                              there
@@ -41,7 +41,7 @@ class StoreConnection final : public Connection,
         socket_(context, socket.get()),
         parser_(limits_.message_bytes) {
     socket.release();
-    if (!host.key().empty()) greeting_.emplace(host.key());
+    if (!host.key().empty()) greeting_.emplace(host.key(), host.tunnels() != nullptr);
   }
 
   void start() override { read_later(); }
@@ -82,8 +82,17 @@ class StoreConnection final : public Connection,
       self->reading_ = false;
       if (self->closed_) return;
       if (failed) return self->close();
-      self->guarded([&] { self->greeting_ ? self->greet() : self->read(); });
+      self->guarded([&] { self->read_or_greet(); });
     });
+  }
+
+  void read_or_greet() {
+    if (greeting_) return greet();
+    if (!securing_) return read();
+    const int error = Tunnels::is_ready(socket_.native_handle());
+    if (error != 0 && error != EAGAIN) return close();
+    securing_ = error == EAGAIN;
+    read_later();
   }
 
   /// Whatever goes wrong with one client (memory, say) must not reach the others.
@@ -104,12 +113,21 @@ class StoreConnection final : public Connection,
       case Greeting::Step::wait_to_write:
         return write_later();
       case Greeting::Step::admitted:
+        if (host_.tunnels() != nullptr) secure(*host_.tunnels());
         greeting_.reset();
         return read_later();
       case Greeting::Step::refused:
         if (greeting_->was_plain()) host_.count_unproved();
         return close();
     }
+  }
+
+  void secure(Tunnels& tunnels) {
+    tutti::Descriptor end = tunnels.encrypt(tutti::Descriptor{socket_.release()}, greeting_->handshake());
+    if (!end) return close();
+    socket_.assign(end.get());
+    end.release();
+    securing_ = true;
   }
 
   void read() {
@@ -192,6 +210,7 @@ class StoreConnection final : public Connection,
   const ServerLimits& limits_;
   stream_descriptor socket_;
   std::optional<Greeting> greeting_;  // until the client has proved itself
+  bool securing_ = false;             // until the tunnel is there
   RequestParser parser_;
   std::string answer_;  // not sent yet, from sent_ on
   std::size_t sent_ = 0;

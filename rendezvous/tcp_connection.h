@@ -7,6 +7,7 @@
 #include <span>
 
 #include "lib/base/secret.h"
+#include "lib/base/tunnel.h"
 #include "rendezvous/socket.h"
 #include "rendezvous/tcp_server.h"
 #include "rendezvous/tcp_service.h"
@@ -23,6 +24,8 @@ class ConnectionHost {
   virtual const ServerLimits& limits() const = 0;
   /// Clients must prove that they know it; empty: everybody is welcome.
   virtual const Secret& key() const = 0;
+  /// Encrypt connections; null: they are not.
+  virtual Tunnels* tunnels() = 0;
   virtual StoreService& service() = 0;
   virtual Budget& budget() = 0;
   virtual std::span<char> receive_buffer() = 0;

@@ -42,6 +42,7 @@ class TcpStoreServer::Impl final : public ConnectionHost {
   Impl(const Endpoint& endpoint, const ServerLimits& limits, Deadline deadline, const Admission& admission)
       : limits_(limits),
         key_(store_key(admission.secret)),
+        tunnels_(admission.tunnels),
         budget_(limits.total_bytes),
         service_(budget_, limits.message_bytes),
         listener_(context_) {
@@ -72,6 +73,7 @@ class TcpStoreServer::Impl final : public ConnectionHost {
  private:
   const ServerLimits& limits() const override { return limits_; }
   const Secret& key() const override { return key_; }
+  Tunnels* tunnels() override { return tunnels_.get(); }
   StoreService& service() override { return service_; }
   Budget& budget() override { return budget_; }
   std::span<char> receive_buffer() override { return receive_buffer_; }
@@ -190,6 +192,7 @@ class TcpStoreServer::Impl final : public ConnectionHost {
 
   const ServerLimits limits_;
   const Secret key_;
+  const std::shared_ptr<Tunnels> tunnels_;
   Endpoint endpoint_;
   bool on_loopback_ = false;
   Budget budget_;

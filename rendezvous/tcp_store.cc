@@ -34,8 +34,8 @@ constexpr std::chrono::seconds grace{2};
 
 class TcpStore final : public Store {
  public:
-  TcpStore(const Endpoint& endpoint, Milliseconds timeout, const Secret& secret)
-      : where_("store " + to_string(endpoint)), has_secret_(!secret.empty()) {
+  TcpStore(const Endpoint& endpoint, Milliseconds timeout, const Secret& secret, std::shared_ptr<Tunnels> tunnels)
+      : where_("store " + to_string(endpoint)), has_secret_(!secret.empty()), tunnels_(std::move(tunnels)) {
     const auto end = Clock::now() + timeout;
     Store::set_timeout(timeout);
     socket_ = connect_to(endpoint, end);
@@ -132,7 +132,7 @@ class TcpStore final : public Store {
   }
 
   Proof prove_once(const Secret& key, Deadline end) {
-    const Proof proof = prove(socket_, receiver_, key, end);
+    const Proof proof = prove(socket_, receiver_, key, end, tunnels_.get());
     if (proof == Proof::refused) lose_unproved();
     if (proof == Proof::timed_out)
       lose("challenge", "does not answer; it may be stopped or overloaded, or no store of tutti's");
@@ -141,8 +141,11 @@ class TcpStore final : public Store {
 
   [[noreturn]] void lose_unproved() {
     lose("challenge",
-         "did not prove that it knows this job's secret: it was started without one or with another, or is not "
-         "tutti's. Start it with the same TUTTI_SECRET or TUTTI_SECRET_FILE, or unset those here");
+         fmt::format(
+             "did not prove that it knows this job's secret: it was started without one or with another, or is "
+             "not tutti's. Start it with the same TUTTI_SECRET or TUTTI_SECRET_FILE, or unset those here. Or one "
+             "side encrypts and the other does not: TUTTI_TLS, which is {} here, must be the same there",
+             tunnels_ ? "on" : "off"));
   }
 
   Deadline deadline() const { return Clock::now() + timeout(); }
@@ -253,6 +256,7 @@ class TcpStore final : public Store {
 
   std::string where_;
   bool has_secret_;
+  std::shared_ptr<Tunnels> tunnels_;
   Descriptor socket_;
   Receiver receiver_{socket_};
   std::string lost_;  // why, if the connection was given up
@@ -260,15 +264,18 @@ class TcpStore final : public Store {
 
 }  // namespace
 
-std::shared_ptr<Store> connect_tcp_store(const Endpoint& endpoint, Store::Milliseconds timeout, const Secret& secret) {
-  return std::make_shared<TcpStore>(endpoint, timeout, secret);
+std::shared_ptr<Store> connect_tcp_store(const Endpoint& endpoint, Store::Milliseconds timeout, const Secret& secret,
+                                         std::shared_ptr<Tunnels> tunnels) {
+  return std::make_shared<TcpStore>(endpoint, timeout, secret, std::move(tunnels));
 }
 
 }  // namespace rendezvous
 
 std::shared_ptr<Store> tcp_store(const std::string& host, std::uint16_t port, Store::Milliseconds timeout,
                                  const std::string& secret_file) {
-  return rendezvous::connect_tcp_store({rendezvous::without_brackets(host), port}, timeout, job_secret(secret_file));
+  const Secret secret = job_secret(secret_file);
+  return rendezvous::connect_tcp_store({rendezvous::without_brackets(host), port}, timeout, secret,
+                                       job_tunnels(secret));
 }
 
 }  // namespace tutti

@@ -3,14 +3,15 @@
 #include <memory>
 
 #include "lib/base/secret.h"
+#include "lib/base/tunnel.h"
 #include "rendezvous/endpoint.h"
 #include "tutti/store.h"
 
 namespace tutti::rendezvous {
 
 /// tcp_store() for an endpoint that was parsed already. With a secret the server must have the same, which both prove
-/// to each other first.
+/// to each other first; with `tunnels`, which takes a secret, it must encrypt, too.
 std::shared_ptr<Store> connect_tcp_store(const Endpoint& endpoint, Store::Milliseconds timeout,
-                                         const Secret& secret = {});
+                                         const Secret& secret = {}, std::shared_ptr<Tunnels> tunnels = {});
 
 }  // namespace tutti::rendezvous

@@ -26,6 +26,8 @@ constexpr std::array table{
     Variable{"TUTTI_SECRET_FILE", "path of a file that only its user may read", "none", "The same, from a file."},
     Variable{"TUTTI_INSECURE", "0 | 1", "0",
              "1: without a secret, a store may be reachable from other hosts all the same."},
+    Variable{"TUTTI_TLS", "0 | 1", "0",
+             "1, for all ranks: what goes over TCP, to the store and between ranks, is encrypted. Needs a secret."},
     Variable{"TUTTI_TIMEOUT", "seconds, e.g. 30 or 0.5", "300", "Deadline of set-up and of each operation."},
     Variable{"TUTTI_LOST_AFTER", "seconds, from 1", "10",
              "Silence after which a rank counts as lost; one whose process ends is noticed at once."},

@@ -15,11 +15,27 @@ Secret job_secret(const std::string& path) {
   return file ? Secret::from_file(*file) : Secret{};
 }
 
-bool insecure_allowed() {
-  const std::string text = variable("TUTTI_INSECURE").value_or("0");
+namespace {
+
+bool is_on(const char* name) {
+  const std::string text = variable(name).value_or("0");
   if (text != "0" && text != "1")
-    throw Error{ErrorCode::invalid_argument, "TUTTI_INSECURE=" + text + " is neither 0 nor 1"};
+    throw Error{ErrorCode::invalid_argument, std::string{name} + "=" + text + " is neither 0 nor 1"};
   return text == "1";
+}
+
+}  // namespace
+
+bool insecure_allowed() { return is_on("TUTTI_INSECURE"); }
+
+std::shared_ptr<Tunnels> job_tunnels(const Secret& secret, bool wanted) {
+  if (!is_on("TUTTI_TLS") && !wanted) return nullptr;
+  if (secret.empty())
+    throw Error{ErrorCode::invalid_argument,
+                "TUTTI_TLS needs a secret: without one the keys would travel in the clear. Give all ranks the same "
+                "TUTTI_SECRET or TUTTI_SECRET_FILE (`openssl rand -hex 32` makes one), or start them with `tutti run`, "
+                "which makes one on one node"};
+  return std::make_shared<Tunnels>();
 }
 
 }  // namespace tutti

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "lib/base/secret.h"
+#include "lib/base/tunnel.h"
 
 namespace tutti {
 
@@ -14,5 +16,10 @@ Secret job_secret(const std::string& path = {});
 /// TUTTI_INSECURE: without a secret, a store may be reachable from other hosts all the same. Throws
 /// Error{invalid_argument} when it is neither 0 nor 1.
 bool insecure_allowed();
+
+/// What encrypts the connections of this process's job, if that is `wanted` or TUTTI_TLS says so; else null. Throws
+/// Error{invalid_argument} when that variable is neither 0 nor 1, or there is no `secret` from which keys could be
+/// made, and Error{unsupported} where this library was built without TLS.
+std::shared_ptr<Tunnels> job_tunnels(const Secret& secret, bool wanted = false);
 
 }  // namespace tutti
