@@ -166,7 +166,8 @@ Communicator connect(const ConnectOptions& options) try {
   const milliseconds setup_timeout = choose_timeout(options.setup_timeout);
   join.deadline = detail::deadline_after(setup_timeout);
   if (options.store || !launch.rendezvous.empty()) {
-    const rendezvous::Admission admission{join.secret, insecure_allowed()};
+    join.tunnels = job_tunnels(join.secret, options.tls);
+    const rendezvous::Admission admission{join.secret, insecure_allowed(), join.tunnels};
     auto store = options.store ? options.store : rendezvous::open_store(launch, setup_timeout, admission, context->log);
     store->set_timeout(setup_timeout);
     context->log.info(Log::Subsystem::store,

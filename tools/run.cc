@@ -95,6 +95,7 @@ void declare(CLI::App& app, Words& words, Job& job) {
       "With the job's secret, readable by its user only; else TUTTI_SECRET or TUTTI_SECRET_FILE (made up on one node)");
   app.add_flag("--insecure", job.insecure,
                "Without any: whoever reaches the store can join; for PyTorch's store clients");
+  app.add_flag("--tls", job.tls, "Encrypt what goes over TCP, to the store and between ranks (TUTTI_TLS=1)");
   app.add_flag("--standalone", words.standalone, "One node (the default)");
   value("-x,--export", words.exported, "NAME[=VALUE]", "Set for all ranks; without a value: it must exist");
   value("--inject", words.inject, "FAULTS", "Play faults, e.g. kill:rank=2,op=5 (TUTTI_INJECT for all ranks)");

@@ -35,6 +35,7 @@ struct Job {
 
   std::string secret_file;  ///< with the job's secret; empty: from the environment, or made up (one node only)
   bool insecure = false;    ///< without a secret, all the same
+  bool tls = false;         ///< encrypt what goes over TCP (TUTTI_TLS)
 
   int ranks() const { return nodes * ranks_here; }
   int first_rank() const { return node * ranks_here; }

@@ -54,6 +54,7 @@ std::vector<std::pair<std::string, std::string>> rank_variables(const Job& job, 
       {"TORCHELASTIC_USE_AGENT_STORE", "True"},  // the runner serves, as torchrun's agent does
   };
   if (!job.inject.empty()) result.emplace_back("TUTTI_INJECT", meeting.restart == 0 ? job.inject : "");
+  if (job.tls) result.emplace_back("TUTTI_TLS", "1");
   if (!job.secret_file.empty()) {
     result.emplace_back("TUTTI_SECRET_FILE", std::filesystem::absolute(job.secret_file));
     result.emplace_back("TUTTI_SECRET", "");  // whatever the caller has there

@@ -52,8 +52,15 @@ bool is_loopback(const Endpoint& endpoint) {
   return !found.addresses.empty() && found.addresses.front().is_loopback();
 }
 
+/// On one node a job without a secret gets one that is made up.
+bool makes_secrets(const Job& job, const rendezvous::Admission& admission) {
+  return job.nodes == 1 && admission.secret.empty() && !admission.insecure;
+}
+
 rendezvous::Admission admission_to(const Job& job) {
-  return {job_secret(job.secret_file), job.insecure || insecure_allowed()};
+  rendezvous::Admission admission{job_secret(job.secret_file), job.insecure || insecure_allowed()};
+  if (!makes_secrets(job, admission)) admission.tunnels = job_tunnels(admission.secret, job.tls);
+  return admission;
 }
 
 }  // namespace
@@ -62,6 +69,7 @@ struct JobStore::Parts {
   Endpoint asked;  // with port 0 where the kernel chooses
   rendezvous::Admission admission;
   bool makes_secrets = false;     // a new one for each attempt
+  bool tls = false;               // also where the environment does not say so
   bool serves_plain_too = false;  // for PyTorch's clients, which cannot prove anything, on loopback
   int max_lost = 0;
   int lost = 0;  // one node only
@@ -80,14 +88,15 @@ void JobStore::await(const Job& job) {
   const rendezvous::Admission admission = admission_to(job);
   const auto resolved = rendezvous::resolve(endpoint, std::chrono::steady_clock::now() + patience());
   if (!resolved.addresses.empty()) rendezvous::check_admission(resolved.addresses.front(), admission);
-  rendezvous::connect_tcp_store(endpoint, patience(), admission.secret);
+  rendezvous::connect_tcp_store(endpoint, patience(), admission.secret, admission.tunnels);
 }
 
 JobStore::JobStore(const Job& job) : parts_(std::make_unique<Parts>()) {
   const Endpoint endpoint = parts_->asked = endpoint_of(job);
   parts_->max_lost = job.max_lost;
   parts_->admission = admission_to(job);
-  parts_->makes_secrets = job.nodes == 1 && parts_->admission.secret.empty() && !parts_->admission.insecure;
+  parts_->makes_secrets = makes_secrets(job, parts_->admission);
+  parts_->tls = job.tls;
   parts_->serves_plain_too = job.nodes == 1 && (parts_->makes_secrets || !parts_->admission.secret.empty());
   // Nodes that share an endpoint share a job unless they say otherwise.
   const std::string id = !job.id.empty() ? job.id : job.nodes > 1 ? "job" : made_up_id();
@@ -97,8 +106,10 @@ JobStore::JobStore(const Job& job) : parts_(std::make_unique<Parts>()) {
   if (job.nodes > 1) {
     const Endpoint reached = parts_->server ? parts_->server->endpoint() : endpoint;
     const StoreAccess access{
-        .join = [reached, secret = parts_->admission.secret](
-                    auto limit) { return rendezvous::connect_tcp_store(reached, limit, secret); },
+        .join =
+            [reached, admission = parts_->admission](auto limit) {
+              return rendezvous::connect_tcp_store(reached, limit, admission.secret, admission.tunnels);
+            },
         .is_over = [reached] { return rendezvous::nobody_listens(reached, std::chrono::seconds{1}); }};
     parts_->agreement = std::make_unique<Agreement>(job, id, access);
   } else {
@@ -158,7 +169,10 @@ void JobStore::serve() {
   };
   parts.server.reset();
   parts.plain.reset();
-  if (parts.makes_secrets) parts.admission.secret = parts.meeting.made_secret = Secret::random();
+  if (parts.makes_secrets) {
+    parts.admission.secret = parts.meeting.made_secret = Secret::random();
+    parts.admission.tunnels = job_tunnels(parts.admission.secret, parts.tls);
+  }
   Endpoint ours = parts.asked;
   Endpoint plain{"127.0.0.1", 0};
   // A port that was asked for is one that torchrun would have given to PyTorch's clients.

@@ -45,6 +45,7 @@ struct Words {
   double timeout = 30;
   std::string secret_file;
   bool insecure = false;
+  bool tls = false;
   std::string key;
   std::string value;
   std::int64_t number = 1;
@@ -86,7 +87,8 @@ void serve(const Words& words) {
   const rendezvous::Endpoint endpoint{words.host, rendezvous::parse_port(words.port, "--port")};
   const EndSignals signals;
   raise_descriptor_limit();
-  const rendezvous::Admission admission{job_secret(words.secret_file), words.insecure || insecure_allowed()};
+  const Secret secret = job_secret(words.secret_file);
+  const rendezvous::Admission admission{secret, words.insecure || insecure_allowed(), job_tunnels(secret, words.tls)};
   const rendezvous::TcpStoreServer server{
       endpoint, {}, std::chrono::steady_clock::now() + std::chrono::seconds{2}, admission};
   fmt::print("listening on {}\n", to_string(server.endpoint()));
@@ -105,13 +107,15 @@ std::shared_ptr<Store> connect(const Words& words) {
     throw Error{ErrorCode::invalid_argument,
                 fmt::format("{} is no TCP store; give the address of one: --rdzv host:port", words.rendezvous)};
   const auto timeout = std::chrono::milliseconds{static_cast<std::int64_t>(words.timeout * 1000)};
-  return rendezvous::connect_tcp_store(rendezvous::parse_endpoint(text, "--rdzv"), timeout,
-                                       job_secret(words.secret_file));
+  const Secret secret = job_secret(words.secret_file);
+  return rendezvous::connect_tcp_store(rendezvous::parse_endpoint(text, "--rdzv"), timeout, secret,
+                                       job_tunnels(secret, words.tls));
 }
 
 void add_secret(CLI::App& command, Words& words) {
   command.add_option("--secret-file", words.secret_file,
                      "File with the job's secret, readable by its user only; else TUTTI_SECRET or TUTTI_SECRET_FILE");
+  command.add_flag("--tls", words.tls, "Encrypt connections (also TUTTI_TLS=1); needs a secret");
 }
 
 CLI::App* client_command(CLI::App& app, Words& words, const char* name, const char* meaning) {

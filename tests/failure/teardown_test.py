@@ -15,14 +15,15 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tools")
 import harness
 from harness import Case, Finished, start, tutti
 
-TRANSPORTS = ("shm", "tcp")
+TRANSPORTS = {"shm": {}, "tcp": {}, "tls": {"TUTTI_TRANSPORT": "tcp", "TUTTI_TLS": "1"}}
 # Of the whole job: starting, a few MiB of data, the end. What waits for a deadline takes 20 s (TUTTI_TIMEOUT) or more.
 LIMIT = 10
 
 
 class Ways(Case):
     def go(self, way, *more, transport="shm", ranks=3):
-        done = tutti("run", "-n", ranks, "--no-label", TEARDOWN, way, *more, limit=60, env={"TUTTI_TRANSPORT": transport})
+        done = tutti("run", "-n", ranks, "--no-label", TEARDOWN, way, *more, limit=60,
+                     env={"TUTTI_TRANSPORT": transport} | TRANSPORTS[transport])
         self.assertEqual(done.code, 0, (way, transport, done))
         self.assertLess(done.seconds, LIMIT, (way, transport, done))
         return done
@@ -79,7 +80,8 @@ class Fork(Case):
         for transport in TRANSPORTS:
             # What only threads that are not in the child referred to is lost there, and would count as a leak.
             done = tutti("run", "-n", "3", FORK, *words, limit=60, env={
-                "TUTTI_TRANSPORT": transport, "ASAN_OPTIONS": "abort_on_error=1:detect_leaks=0"})
+                "TUTTI_TRANSPORT": transport,
+                "ASAN_OPTIONS": "abort_on_error=1:detect_leaks=0"} | TRANSPORTS[transport])
             self.assertEqual((done.code, done.err), (0, ""), (transport, done))
 
     def test_a_child_gets_errors_and_the_parent_goes_on(self):
@@ -133,4 +135,7 @@ class ErrorFile(Case):
 
 if __name__ == "__main__":
     TEARDOWN, FORK = (os.path.abspath(sys.argv.pop(3)) for _ in range(2))
+    harness.PROGRAM = os.path.abspath(sys.argv[1])
+    if tutti("run", "--tls", "true").code != 0:
+        del TRANSPORTS["tls"]  # not built
     harness.main()

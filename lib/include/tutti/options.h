@@ -49,6 +49,10 @@ struct ConnectOptions {
   /// can neither read the store nor reach a rank. Empty: TUTTI_SECRET, TUTTI_SECRET_FILE, or the one that `tutti run`
   /// makes. Rank 0 serves a store without a secret on loopback only, unless TUTTI_INSECURE=1. See docs/security.md.
   std::string secret_file = {};
+  /// Encrypts all that goes over TCP, to the store and between ranks: TLS 1.3 with keys made of the secret, which there
+  /// must be. The same on all ranks; TUTTI_TLS=1 switches it on, too. A store of a launcher's or your own is not
+  /// encrypted, and within a host ranks use memory. Throws Error{unsupported} where the library was built without TLS.
+  bool tls = false;
 
   /// How long set-up may take; 0: TUTTI_TIMEOUT or 300 s.
   std::chrono::milliseconds setup_timeout{0};
