@@ -47,7 +47,7 @@ struct Context {
   int size = 1;
   int local_rank = 0;
   int local_size = 1;
-  bool oversubscribed = false;  ///< some host of the job has more ranks than cores
+  bool oversubscribed = false;  ///< some host of the job has fewer cores than ranks, or their busy threads
   std::vector<Peer> peers;      ///< by global rank
   std::chrono::milliseconds timeout{300'000};
   bool deterministic = false;

@@ -233,7 +233,9 @@ std::vector<int> settle(Context& context, const std::vector<Card>& cards, const 
   const auto& local = host_of(hosts, context.rank);
   context.local_size = static_cast<int>(local.size());
   context.local_rank = static_cast<int>(std::find(local.begin(), local.end(), context.rank) - local.begin());
-  for (const auto& ranks : hosts) context.oversubscribed |= static_cast<int>(ranks.size()) > cores_of(ranks, cards);
+  const std::size_t threads = options.tunnels ? 2 : 1;  // of a rank that are busy at the same time
+  for (const auto& ranks : hosts)
+    context.oversubscribed |= std::cmp_greater(threads * ranks.size(), cores_of(ranks, cards));
   return local;
 }
 
