@@ -3,7 +3,10 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -104,6 +107,37 @@ TEST_CASE("each purpose is let in at its own door only, and nonces are fresh on 
   const Record two = talk(Handshake::initiate(key, hello), acceptor());
   CHECK(one.messages[0].substr(24) != two.messages[0].substr(24));
   CHECK(one.messages[1].substr(0, 32) != two.messages[1].substr(0, 32));
+}
+
+TEST_CASE("who wants to be encrypted is let in only where that is done, and the other way round") {
+  for (const bool mine : {false, true})
+    for (const bool theirs : {false, true}) {
+      Hello wish = hello;
+      wish.encrypted = mine;
+      const Record record =
+          talk(Handshake::initiate(key, wish), Handshake::accept(key, Purpose::link, hello.to, theirs));
+      CHECK((record.acceptor == State::done) == (mine == theirs));
+      CHECK((record.initiator == State::done) == (mine == theirs));
+    }
+}
+
+TEST_CASE("the key of the tunnel is the same on both sides, as docs/wire.md says, and another one each time") {
+  std::optional<Digest> last;
+  for (int i = 0; i < 2; ++i) {
+    Handshake first = Handshake::initiate(key, hello);
+    Handshake second = acceptor();
+    const std::string transcript_begin = said_by(first);
+    tell(second, transcript_begin);
+    const std::string answer = said_by(second);
+    tell(first, answer);
+    const std::string transcript = transcript_begin + answer.substr(0, 32);
+    const auto expected = hmac_sha256(key.bytes(), {std::as_bytes(std::span{std::string_view{"tutti 2 tunnel"}}),
+                                                    std::as_bytes(std::span{transcript})});
+    CHECK(first.tunnel_key() == expected);
+    CHECK(second.tunnel_key() == expected);
+    CHECK(first.tunnel_key() != last);
+    last = first.tunnel_key();
+  }
 }
 
 TEST_CASE("every message is as long as the specification says, and never more is read") {
