@@ -109,7 +109,7 @@ class Door::Impl {
   const std::string& address() const { return address_; }
   std::size_t strangers() const { return count_.load(); }
 
-  void look(std::function<void()> done) noexcept {
+  void look(const std::function<void()>& done) noexcept {
     try {
       asio::post(context_, [this, done] {
         accept_all();
@@ -205,7 +205,8 @@ class Door::Impl {
 
   // ---- Hearing ---------------------------------------------------------------------------------------------------
 
-  void hear(const StrangerPointer stranger) {
+  // By value, since the list that a caller's reference may point into forgets him.
+  void hear(const StrangerPointer stranger) {  // NOLINT(performance-unnecessary-value-param)
     if (stranger->gone()) return;
     const int error = stranger->hear();
     if (error == EAGAIN) return hear_later(stranger);
@@ -236,7 +237,7 @@ class Door::Impl {
     if (std::exchange(full_, false)) asio::post(context_, [this] { accept_all(); });
   }
 
-  void show_out(const StrangerPointer stranger) {
+  void show_out(const StrangerPointer stranger) {  // NOLINT(performance-unnecessary-value-param)
     leave(stranger);
     stranger->socket.reset();
   }
@@ -272,6 +273,6 @@ const std::string& Door::address() const { return impl_->address(); }
 
 std::size_t Door::strangers() const { return impl_->strangers(); }
 
-void Door::look(std::function<void()> done) noexcept { impl_->look(std::move(done)); }
+void Door::look(const std::function<void()>& done) noexcept { impl_->look(done); }
 
 }  // namespace tutti::transport::tcp

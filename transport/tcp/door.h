@@ -56,7 +56,7 @@ class Door {
   std::size_t strangers() const;
   /// Hears everybody who has come by now, welcomes whom that proves, then calls `done` on the door's thread. Where it
   /// cannot (no memory), calls it at once.
-  void look(std::function<void()> done) noexcept;
+  void look(const std::function<void()>& done) noexcept;
 
  private:
   class Impl;
