@@ -41,7 +41,8 @@ def traces():
     """What ranks may leave behind on this host."""
     sockets = re.findall(r"@\S*tutti\S*", pathlib.Path("/proc/net/unix").read_text())
     shared = os.listdir("/dev/shm") if os.path.isdir("/dev/shm") else []
-    return {*sockets, *(f"/dev/shm/{name}" for name in shared), *(f"/tmp/{n}" for n in os.listdir("/tmp") if "tutti" in n)}
+    files = (name for name in os.listdir("/tmp") if name.startswith("tutti-") and not name.startswith("tutti-fuzz"))
+    return {*sockets, *(f"/dev/shm/{name}" for name in shared), *(f"/tmp/{name}" for name in files)}
 
 
 class Job:
