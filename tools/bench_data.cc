@@ -86,11 +86,12 @@ Value decode(T value) {
 template <class T>
 Value divided(Value sum, int ranks) {
   const T held = encode<T>(sum);  // integers wrap before they are divided
-  if constexpr (std::is_integral_v<T>)
-    return static_cast<double>(held / static_cast<T>(std::max(ranks, 1)));
-  else if constexpr (std::is_same_v<T, double> || std::is_same_v<T, std::complex<double>>)
+  if constexpr (std::is_integral_v<T>) {
+    const auto quotient = held / static_cast<T>(std::max(ranks, 1));
+    return static_cast<double>(quotient);
+  } else if constexpr (std::is_same_v<T, double> || std::is_same_v<T, std::complex<double>>) {
     return decode(held) / static_cast<double>(ranks);
-  else {
+  } else {
     const Value wide = decode(held);
     const auto n = static_cast<float>(ranks);
     return {static_cast<float>(wide.real()) / n, static_cast<float>(wide.imag()) / n};
