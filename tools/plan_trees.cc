@@ -15,7 +15,6 @@
 namespace tutti::tools {
 namespace {
 
-using algorithms::Blocks;
 using algorithms::Buffer;
 using algorithms::Plan;
 using algorithms::Step;

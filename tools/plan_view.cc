@@ -12,7 +12,6 @@
 namespace tutti::tools {
 namespace {
 
-using algorithms::Buffer;
 using algorithms::Plan;
 using algorithms::Shape;
 using algorithms::Step;

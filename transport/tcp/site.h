@@ -46,7 +46,7 @@ struct Site {
   std::vector<Loss> losses{};    ///< links that failed and whose user does not know yet
 
   /// `link` is dead from now on; its user hears of it from progress().
-  void lose(Link& link, Certainty certainty, Error reason);
+  void lose(Link& link, Certainty certainty, const Error& reason);
   /// "rank 2 (tcp, 10.0.0.1:4242)"
   std::string name_of(int peer) const;
   /// Empty for who cannot be reached.

@@ -45,8 +45,8 @@ std::vector<std::byte> bye_message() {
 
 }  // namespace
 
-void tcp::Site::lose(Link& link, Certainty certainty, Error reason) {
-  losses.push_back({&link, std::move(reason), certainty});
+void tcp::Site::lose(Link& link, Certainty certainty, const Error& reason) {
+  losses.push_back({&link, reason, certainty});
 }
 
 std::string tcp::Site::name_of(int peer) const {
@@ -90,7 +90,7 @@ class TcpTransport::Arrivals {
     closed_.erase(channel);
   }
   /// What is said to whoever comes from now on, or comes anyway since an earlier call; valid until open().
-  std::span<const std::byte> close(Channel channel, std::vector<std::byte> last_words) {
+  std::span<const std::byte> close(Channel channel, std::vector<std::byte>&& last_words) {
     const std::lock_guard lock{mutex_};
     return closed_.try_emplace(channel, std::move(last_words)).first->second;
   }
