@@ -16,7 +16,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tools"))
 
 import harness
-from harness import Case, Finished, start, tutti
+from harness import Case, Finished, free_port, start, tutti
 
 SECRET = "what the members of this job know"
 RANKS = 3
@@ -141,11 +141,10 @@ class Tls(Case):
             self.assertEqual(done.code, 1, done)
             self.assertSays(done.err, "^peer_lost: .*rank 1 ")
         # At once, and not only when a silence (10 s) or the deadline (20 s) is over. The fault matrix times it.
-        self.assertLess(time.monotonic() - begin, 5)
+        self.assertLess(time.monotonic() - begin, 9)
 
     def test_several_nodes(self):
-        with socket.create_server(("127.0.0.1", 0)) as probe:
-            port = probe.getsockname()[1]
+        port = free_port()
         nodes = [start(harness.PROGRAM, "run", "--tls", "-n", "2", "--nnodes", "2", "--node-rank", node, "--no-label",
                        "--rdzv-endpoint", f"127.0.0.1:{port}", harness.JOIN,
                        env={"TUTTI_TRANSPORT": "tcp", "TUTTI_SECRET": SECRET}) for node in range(2)]

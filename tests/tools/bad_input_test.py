@@ -4,16 +4,10 @@ import os
 import socket
 
 import harness
-from harness import Case, Finished, run, start, tutti
+from harness import Case, Finished, free_port, run, start, tutti
 
 
 AT_ONCE = 10  # well before the 20 s that a wait would take, and enough for a slow machine to start a program
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Joining(Case):

@@ -1,9 +1,11 @@
 """What the tests of the built program share: running it with a deadline, and seeing what it leaves behind."""
 
+import itertools
 import os
 import pathlib
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -21,6 +23,20 @@ def is_sanitized():
 
 # Variables of the launcher that runs the tests must not reach what is tested.
 FOREIGN = ("TUTTI_", "SLURM_", "OMPI_", "PMI_", "PMIX_", "TORCHELASTIC_", "MASTER_")
+
+
+CANDIDATES = itertools.count(20000 + os.getpid() % 8000)
+
+
+def free_port():
+    """One of loopback's that is free now, below the range from which the kernel chooses, and given only once."""
+    for candidate in CANDIDATES:
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", candidate))
+                return candidate
+            except OSError:
+                continue
 
 
 def clean_environment(**extra):

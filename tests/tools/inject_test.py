@@ -59,13 +59,12 @@ class Inject(harness.Case):
 
     def test_a_silent_rank_is_suspected_then_lost_long_before_the_deadline(self):
         done = tutti("run", "-n", "3", "--inject", "stop:rank=1,op=4", "-x", "TUTTI_TIMEOUT=60",
-                     "-x", "TUTTI_LOST_AFTER=1", harness.JOIN, "--repeat")
+                     "-x", "TUTTI_LOST_AFTER=4", harness.JOIN, "--repeat")
         self.assertNotEqual(done.code, 0, done)
-        self.assertSays(done.err, r"rank 1 \(host .*, pid \d+\) has not been heard of for 0\.\d s, and counts as lost "
-                                  r"after 1\.0 s",
-                        r"peer_lost: all_reduce #4 .*rank 1 \(.*\) is lost: it has not been heard of for 1\.\d s")
-        self.assertEqual(done.err.count("counts as lost after"), 1, done)
-        self.assertLess(done.seconds, 20)
+        self.assertSays(done.err, r"rank 1 \(host .*, pid \d+\) has not been heard of for [23]\.\d s, and counts as lost "
+                                  r"after 4\.0 s",
+                        r"peer_lost: all_reduce #4 .*rank 1 \(.*\) is lost: it has not been heard of for \d\.\d s")
+        self.assertLess(done.seconds, 30)
 
     def test_wrong_words_are_refused_before_anything_starts(self):
         for fault, word in (("kil:rank=1", 'Did you mean "kill"'), ("kill:rank=9", "rank 9 is none of this job's"),

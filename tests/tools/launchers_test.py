@@ -5,7 +5,6 @@
 torchrun is looked for in PATH; TESTED_TORCHRUN=/path/of/venv/bin/torchrun names another.
 """
 
-import itertools
 import os
 import pathlib
 import shutil
@@ -16,27 +15,10 @@ import tempfile
 import unittest
 
 import harness
-from harness import Case, Finished, run, start, wait_until
+from harness import Case, Finished, free_port, run, start, wait_until
 
 SKIP = 77
 TORCHRUN = os.environ.get("TESTED_TORCHRUN") or shutil.which("torchrun") or ""
-
-
-CANDIDATES = itertools.count(20000 + os.getpid() % 8000)
-
-
-def free_ports(count):
-    """Ports that are free now, below the range from which the kernel chooses; each is given once."""
-    ports = []
-    while len(ports) < count:
-        candidate = next(CANDIDATES)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", candidate))
-                ports.append(candidate)
-            except OSError:
-                continue
-    return ports
 
 
 class Launched(Case):
@@ -70,7 +52,7 @@ class Mpirun(Launched):
             self.assertSums(Finished(process, 60), ranks)
 
     def test_an_address_may_be_given(self):
-        port = free_ports(1)[0]
+        port = free_port()
         self.assertSums(self.mpirun("-n", "3", "-x", "TUTTI_RDZV", harness.JOIN,
                                     env={"TUTTI_RDZV": f"tcp://127.0.0.1:{port}"}), 3)
 
@@ -88,7 +70,7 @@ class Torchrun(Launched):
         self.assertSums(Finished(self.torchrun("--standalone", "--nproc-per-node", "4"), 120), 4)
 
     def test_two_agents_with_a_fixed_master(self):
-        port = free_ports(1)[0]
+        port = free_port()
         agents = [self.torchrun("--nnodes", "2", "--node-rank", node, "--nproc-per-node", "2", "--master-addr",
                                 "127.0.0.1", "--master-port", port) for node in range(2)]
         done = [Finished(agent, 120) for agent in agents]
@@ -148,7 +130,7 @@ class Cluster:
 
     def write_configuration(self):
         folder, host = self.folder, socket.gethostname()
-        control, first, second = free_ports(3)
+        control, first, second = (free_port() for _ in range(3))
         (folder / "key").write_bytes(os.urandom(128))
         (folder / "key").chmod(0o400)
         (folder / "state").mkdir()
@@ -242,7 +224,7 @@ class Slurm(Launched):
                 self.assertSums(done, int(shape[1][2:]), {"self", "shm", "tcp"})
 
     def test_an_address_may_be_given(self):
-        port = free_ports(1)[0]
+        port = free_port()
         done = self.srun("-N2", "-n4", "--export", f"ALL,TUTTI_RDZV=tcp://127.0.0.1:{port}", harness.JOIN)
         self.assertSums(done, 4)
 
@@ -256,7 +238,7 @@ class Slurm(Launched):
         self.assertEqual(output.read_text(), "sum 1\n")
 
     def test_tutti_run_in_an_allocation(self):
-        endpoint = f"127.0.0.1:{free_ports(1)[0]}"
+        endpoint = f"127.0.0.1:{free_port()}"
         done = self.srun("-N2", "--ntasks-per-node=1", "sh", "-c",
                          f"{os.path.abspath(harness.PROGRAM)} run -n 2 --nnodes 2 --node-rank $SLURM_PROCID "
                          f"--rdzv-endpoint {endpoint} {os.path.abspath(harness.JOIN)}")

@@ -5,11 +5,10 @@ import os
 import pty
 import re
 import signal
-import socket
 import termios
 
 import harness
-from harness import Case, is_gone, start, tutti, wait_until
+from harness import Case, free_port, is_gone, start, tutti, wait_until
 
 
 def script(text):
@@ -146,9 +145,7 @@ class Lost(Case):
 class SeveralNodes(Case):
     def setUp(self):
         super().setUp()
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.endpoint = f"127.0.0.1:{probe.getsockname()[1]}"
+        self.endpoint = f"127.0.0.1:{free_port()}"
 
     def start_node(self, node, text, *more, restarts=3, nodes=2):
         return start(harness.PROGRAM, "run", "-n", "2", "--nnodes", nodes, "--node-rank", node, "--rdzv-endpoint",

@@ -7,7 +7,7 @@ import signal
 import socket
 
 import harness
-from harness import Case, start, wait_until
+from harness import Case, free_port, start, wait_until
 
 
 def script(text):
@@ -17,9 +17,7 @@ def script(text):
 class SeveralNodes(Case):
     def setUp(self):
         super().setUp()
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.endpoint = f"127.0.0.1:{probe.getsockname()[1]}"
+        self.endpoint = f"127.0.0.1:{free_port()}"
 
     def start_node(self, node, *program, nodes=2, ranks=2):
         return start(harness.PROGRAM, "run", "-n", ranks, "--nnodes", nodes, "--node-rank", node,
