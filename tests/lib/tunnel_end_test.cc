@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <fstream>
 #include <iterator>
 #include <string>
 #include <utility>
@@ -23,6 +24,18 @@ constexpr bool has_thread_sanitizer = false;
 
 std::ptrdiff_t entries(const char* folder) {
   return std::distance(std::filesystem::directory_iterator{folder}, std::filesystem::directory_iterator{});
+}
+
+/// Then they hold no lock of the allocator's or OpenSSL's, which a child of fork() would wait for in vain.
+bool other_threads_sleep() {
+  for (const auto& task : std::filesystem::directory_iterator{"/proc/self/task"}) {
+    if (task.path().filename() == std::to_string(::gettid())) continue;
+    std::ifstream file{task.path() / "stat"};
+    const std::string stat{std::istreambuf_iterator<char>{file}, {}};
+    const std::size_t name_end = stat.rfind(')');
+    if (name_end == std::string::npos || stat.compare(name_end, 3, ") S") != 0) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -63,6 +76,7 @@ TEST_CASE("the end of the service is bounded where the other side does not read"
 TEST_CASE("a child of fork() has no say, and does not wait") {
   Pair pair;
   REQUIRE(pair.ready());
+  REQUIRE(await(other_threads_sleep));
   const pid_t child = ::fork();
   if (child == 0) {
     ::alarm(20);
