@@ -68,6 +68,8 @@ Endpoint parse_endpoint(std::string_view text, std::string_view said_by) {
     port = text.substr(colon + 1);
   }
   if (host.empty()) throw malformed(said_by, text, "the host is missing; expected host:port");
+  if (host.find_first_of("[]") != std::string_view::npos)
+    throw malformed(said_by, text, "brackets stand around an IPv6 address, once: [::1]:29500");
   if (port.empty()) throw malformed(said_by, text, "the port is missing; expected host:port");
   return {std::string{host}, parse_port(port, said_by)};
 }
