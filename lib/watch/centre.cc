@@ -16,6 +16,9 @@ constexpr milliseconds answer_time{400};
 constexpr milliseconds trial_time{60};
 /// All members of a group report the same wait at about the same time: one inquest serves them.
 constexpr milliseconds asked_lately{150};
+/// Longer than a report travels.
+constexpr milliseconds known_before{150};
+constexpr std::size_t most_gone = 4096;
 
 std::uint64_t fresh_group() {
   std::uint64_t bits = 0;
@@ -140,11 +143,15 @@ void Centre::conclude(const Inquest& inquest) {
     Witness witness{.rank = member, .name = watch_.name(member)};
     if (const auto found = inquest.answers.find(member); found != inquest.answers.end()) witness.status = found->second;
     witness.left = watch_.state(member) == Watch::State::left;
+    const bool closed = witness.status && witness.status->presence == Status::Presence::closed;
+    if (closed || witness.left)
+      witness.known_gone = now - gone_.try_emplace({inquest.report.group, member}, now).first->second > known_before;
     const auto line = watch_.lines_.find(member);
     const auto heard = line != watch_.lines_.end() ? line->second.heard() : watch_.centre_since_;
     witness.silent_seconds = std::chrono::duration<double>(now - heard).count();
     witnesses.push_back(std::move(witness));
   }
+  if (gone_.size() > most_gone) gone_.clear();  // and found out anew
   auto verdict = judge(inquest.report, witnesses);
   if (!verdict) return;
   if (verdict->code == ErrorCode::timeout) verdict->text = "timed out: " + verdict->text;

@@ -63,6 +63,7 @@ class Centre {
   std::list<Inquest> inquests_;
   std::map<std::pair<std::uint64_t, std::uint64_t>, Clock::time_point> asked_;  // lately, by group and operation
   std::map<std::uint64_t, Gathering> gatherings_;                               // by old group
+  std::map<std::pair<std::uint64_t, int>, Clock::time_point> gone_;             // group and rank: first found so
   std::uint64_t last_number_ = 0;
 };
 

@@ -2,7 +2,7 @@
 //
 //   1  two ranks called different things under one number              at any time
 //   2  two sub-groups were made from different lists                   at any time
-//   3  somebody waits for a rank that has closed the communicator      at any time, if nothing moves
+//   3  somebody waits for a rank that has closed the communicator      at any time, if nothing has moved since
 //   4  a rank does not answer                                          at the deadline, like all that follow
 //   5  a rank is alive but has not called
 //   6  ranks wait for each other in a circle
@@ -90,6 +90,8 @@ class Court {
     for (const Witness& witness : witnesses_) {
       const bool closed = witness.status && witness.status->presence == Presence::closed;
       if ((!closed && !witness.left) || !is_awaited(witness.rank)) continue;
+      // Its last words may have been on their way when the report was made.
+      if (!witness.known_gone && !report_.overdue) continue;
       return verdict(ErrorCode::peer_lost, witness,
                      fmt::format("{} has left: it {} while others still wait for it in {}", witness.name,
                                  witness.left ? "ended" : "closed its communicator", report_.call));

@@ -15,6 +15,7 @@ struct Witness {
   std::optional<Status> status = {};  ///< none: it did not answer in time
   double silent_seconds = 0;          ///< since its last sign of life
   bool left = false;                  ///< its process has said goodbye
+  bool known_gone = false;            ///< that, or that it has closed the group, was known before the report was made
 };
 
 /// Who is to blame for the operation that `report` complains about, in words. Pure.

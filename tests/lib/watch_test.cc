@@ -83,10 +83,15 @@ TEST_CASE("at the deadline the silent come first, then the absent, then the slow
 TEST_CASE("who waits for one who left is told at once, but only if nothing moves") {
   Status closed;
   closed.presence = Presence::closed;
-  const std::vector<Witness> all = {witness(0, in_call("a", {1})), witness(1, closed), witness(2, in_call("a"))};
+  std::vector<Witness> all = {witness(0, in_call("a", {1})), witness(1, closed), witness(2, in_call("a"))};
   Report report = report_of(5, false);
   CHECK(!judge(report, all));
   report.stalled = true;
+  CHECK(!judge(report, all));  // what it said before it left may be on its way
+  report.overdue = true;
+  CHECK(judge(report, all));
+  report.overdue = false;
+  all[1].known_gone = true;
   const auto verdict = judge(report, all);
   REQUIRE(verdict);
   CHECK(verdict->code == ErrorCode::peer_lost);

@@ -18,7 +18,7 @@ struct WorldOptions {
   Kind kind = Kind::inproc;
   bool deterministic = false;
   bool checksum = false;
-  std::chrono::milliseconds timeout{30'000};
+  std::chrono::milliseconds timeout{60'000};
   std::string algorithms = {};  ///< as TUTTI_ALGO
   std::string isa = {};
   std::string inject = {};  ///< as TUTTI_INJECT, without refusals
