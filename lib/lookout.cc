@@ -88,7 +88,7 @@ void Lookout::apply(const Verdict& verdict) {
 // ---- Asking and answering --------------------------------------------------------------------------------------
 
 std::vector<std::uint64_t> Lookout::made() const {
-  std::vector<std::uint64_t> ids;
+  std::vector<std::uint64_t> ids{closed_};  // others may still be in the last call there
   for (const auto& [id, group] : groups_) ids.push_back(id);
   return ids;
 }
@@ -131,7 +131,7 @@ Status Lookout::status_now(const Report& about) const {
     if (status.doing.empty()) status.doing = group->busy_with();
     const bool unknown_there = std::ranges::count(about.groups, id) == 0;
     if (status.presence == Status::Presence::absent && unknown_there && !group->busy_with().empty() &&
-        std::ranges::count(group->members(), about.reporter) > 0) {
+        group->members() != about.members && std::ranges::count(group->members(), about.reporter) > 0) {
       status.rival = group->members();
       status.rival_group = id;
     }

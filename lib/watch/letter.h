@@ -37,7 +37,7 @@ struct Report {
   int reporter = -1;                       ///< global rank
   std::string call;                        ///< in words
   std::vector<int> members;                ///< global ranks
-  std::vector<std::uint64_t> groups = {};  ///< all that the reporter has made and not closed
+  std::vector<std::uint64_t> groups = {};  ///< all that the reporter has made, also those it has closed of late
 
   friend bool operator==(const Report&, const Report&) = default;
 };
