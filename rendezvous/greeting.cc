@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <string_view>
+#include <utility>
 
 #include "lib/base/refusal.h"
 #include "rendezvous/tcp_protocol.h"
@@ -86,7 +87,7 @@ Proof prove(Descriptor& socket, Receiver& receiver, const Secret& key, Deadline 
   }
   if (handshake.state() != Handshake::State::done) return Proof::refused;
   if (tunnels == nullptr) return Proof::done;
-  socket = Descriptor{tunnels->encrypt(tutti::Descriptor{socket.release()}, handshake).release()};
+  socket = tunnels->encrypt(std::move(socket), handshake);
   if (!socket) throw Error{ErrorCode::system, "cannot encrypt the connection to the store: " + refusal(errno)};
   char ready{};
   return outcome(receiver.recv_all({&ready, 1}, deadline));

@@ -81,18 +81,6 @@ Descriptor try_connect(const SocketAddress& address, Deadline deadline) {
 
 }  // namespace
 
-Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
-  std::swap(number_, other.number_);
-  return *this;
-}
-
-Descriptor::~Descriptor() {
-  if (number_ < 0) return;
-  const int kept = errno;
-  ::close(number_);
-  errno = kept;
-}
-
 Descriptor connect_to(const Endpoint& endpoint, Deadline deadline) {
   const auto begin = steady_clock::now();
   // Ranks that start together must not come again together.

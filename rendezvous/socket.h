@@ -5,28 +5,11 @@
 #include <cstddef>
 #include <span>
 #include <string_view>
-#include <utility>
 
+#include "lib/base/descriptor.h"
 #include "rendezvous/endpoint.h"
 
 namespace tutti::rendezvous {
-
-/// Owns a file descriptor.
-class Descriptor {
- public:
-  Descriptor() = default;
-  explicit Descriptor(int number) : number_(number) {}
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept;
-  ~Descriptor();
-
-  int get() const { return number_; }
-  int release() { return std::exchange(number_, -1); }
-  explicit operator bool() const { return number_ >= 0; }
-
- private:
-  int number_ = -1;
-};
 
 /// A non-blocking connection to `endpoint`. Tries all addresses of the host, again and again, more slowly each time,
 /// until the deadline: the other side may not have started yet. Throws Error{rendezvous} with the last reason.

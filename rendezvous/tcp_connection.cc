@@ -123,7 +123,7 @@ class StoreConnection final : public Connection,
   }
 
   void secure(Tunnels& tunnels) {
-    tutti::Descriptor end = tunnels.encrypt(tutti::Descriptor{socket_.release()}, greeting_->handshake());
+    Descriptor end = tunnels.encrypt(Descriptor{socket_.release()}, greeting_->handshake());
     if (!end) return close();
     socket_.assign(end.get());
     end.release();

@@ -2,11 +2,12 @@
 
 #include <unistd.h>
 
+#include <cerrno>
 #include <utility>
 
 namespace tutti {
 
-/// Owns one file descriptor.
+/// Owns one file descriptor. Closing it leaves errno as it is, which may say why it is closed.
 class Descriptor {
  public:
   Descriptor() = default;
@@ -22,7 +23,10 @@ class Descriptor {
   int release() { return std::exchange(fd_, -1); }
   explicit operator bool() const { return fd_ >= 0; }
   void reset() {
-    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+    if (fd_ < 0) return;
+    const int kept = errno;
+    ::close(std::exchange(fd_, -1));
+    errno = kept;
   }
 
  private:

@@ -143,8 +143,7 @@ void Centre::conclude(const Inquest& inquest) {
     Witness witness{.rank = member, .name = watch_.name(member)};
     if (const auto found = inquest.answers.find(member); found != inquest.answers.end()) witness.status = found->second;
     witness.left = watch_.state(member) == Watch::State::left;
-    const bool closed = witness.status && witness.status->presence == Status::Presence::closed;
-    if (closed || witness.left)
+    if (witness.is_gone())
       witness.known_gone = now - gone_.try_emplace({inquest.report.group, member}, now).first->second > known_before;
     const auto line = watch_.lines_.find(member);
     const auto heard = line != watch_.lines_.end() ? line->second.heard() : watch_.centre_since_;

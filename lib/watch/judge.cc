@@ -88,8 +88,7 @@ class Court {
 
   std::optional<Verdict> waits_for_one_who_left() const {
     for (const Witness& witness : witnesses_) {
-      const bool closed = witness.status && witness.status->presence == Presence::closed;
-      if ((!closed && !witness.left) || !is_awaited(witness.rank)) continue;
+      if (!witness.is_gone() || !is_awaited(witness.rank)) continue;
       // Its last words may have been on their way when the report was made.
       if (!witness.known_gone && !report_.overdue) continue;
       return verdict(ErrorCode::peer_lost, witness,

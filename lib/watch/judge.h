@@ -15,7 +15,10 @@ struct Witness {
   std::optional<Status> status = {};  ///< none: it did not answer in time
   double silent_seconds = 0;          ///< since its last sign of life
   bool left = false;                  ///< its process has said goodbye
-  bool known_gone = false;            ///< that, or that it has closed the group, was known before the report was made
+  bool known_gone = false;            ///< is_gone() was known before the report was made
+
+  /// Its process has said goodbye, or it has closed the group.
+  bool is_gone() const { return left || (status && status->presence == Status::Presence::closed); }
 };
 
 /// Who is to blame for the operation that `report` complains about, in words. Pure.

@@ -54,7 +54,7 @@ std::string hex(std::string_view bytes);
 class RawClient {
  public:
   explicit RawClient(const rendezvous::Endpoint& server);
-  explicit RawClient(rendezvous::Descriptor socket) : socket_(std::move(socket)) {}
+  explicit RawClient(Descriptor socket) : socket_(std::move(socket)) {}
   void send(std::string_view bytes);
   /// Exactly so many bytes; fewer when the connection ends.
   std::string recv(std::size_t count);
@@ -65,7 +65,7 @@ class RawClient {
   int get() const { return socket_.get(); }
 
  private:
-  rendezvous::Descriptor socket_;
+  Descriptor socket_;
 };
 
 }  // namespace tutti::testing

@@ -12,7 +12,6 @@
 namespace tutti::testing {
 namespace {
 
-using rendezvous::Descriptor;
 using rendezvous::TcpStoreServer;
 using Keys = std::vector<std::string>;
 

@@ -155,10 +155,8 @@ class Door::Impl {
       }
       Socket socket = accept_from(listener_);
       error = socket ? 0 : errno;
-      if (is_our_own(error)) {
-        if (!somebody_waits()) error = EAGAIN;  // the kernel looks for a descriptor first
-        if (error != EAGAIN && !strangers_.empty() && make_room()) continue;
-      }
+      if (is_our_own(error) && !somebody_waits()) error = EAGAIN;  // the kernel looks for a descriptor first
+      if (is_our_own(error) && !strangers_.empty() && make_room()) continue;
       if (error != 0) break;
       strangers_.push_back(std::make_shared<Stranger>(context_, std::move(socket), credentials_, purpose_));
       ++count_;

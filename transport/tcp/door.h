@@ -37,8 +37,8 @@ struct DoorLimits {
 class Door {
  public:
   /// Gets the connection of a peer that has proved itself, and is encrypted if it shall be; non-blocking, with nothing
-  /// read behind the proof. Runs on
-  /// the door's thread, one at a time, and must not block; if it throws, the connection is closed.
+  /// read behind the proof. Runs on the door's thread, one at a time, and must not block; if it throws, the connection
+  /// is closed.
   using Welcome = std::function<void(const Hello& hello, Socket socket)>;
 
   /// Throws Error{system} if `address` cannot be listened on. Port 0: the kernel chooses. `welcome` may run before this
