@@ -6,7 +6,7 @@
 // writes, for soak_test.py:
 //
 //   up RANK PID              has met the others
-//   lost RANK                who is named as the culprit (by the rank it had at the start), by each survivor
+//   lost RANK WHY            who is named as the culprit (by the rank it had at the start), by each survivor
 //   shrunk RANKS MS          the survivors have met again, after so many milliseconds; by the first of them
 //   done CALLS CHECKED       calls and bytes of checked results since the last such line; by the first of them
 //   wrong WHAT               a result that is not what it should be
@@ -110,7 +110,7 @@ class Soak {
   void report(const Error& error) {
     std::fprintf(stderr, "%s\n", error.what());
     if (error.rank() >= 0 && !first_ranks_.empty())
-      say("lost %d\n", first_ranks_[static_cast<std::size_t>(error.rank())]);
+      say("lost %d rank %d: %s\n", first_ranks_[static_cast<std::size_t>(error.rank())], me_, error.what());
   }
 
   bool go_on() {

@@ -57,7 +57,7 @@ class Job:
         self.lock = threading.Lock()
         self.pids = {}  # by rank, of the latest attempt
         self.counts = {"calls": 0, "checked": 0, "restarts": 0, "shrinks": 0}
-        self.named = []  # (when, rank) that survivors called lost
+        self.named = []  # (when, rank, why) that survivors called lost
         self.wrong = []
         self.errors = []  # the last lines on standard error
         self.slowest_shrink = 0
@@ -78,7 +78,7 @@ class Job:
         if word == "up":
             self.pids[int(rest[0])] = int(rest[1])
         elif word == "lost":
-            self.named.append((time.monotonic(), int(rest[0])))
+            self.named.append((time.monotonic(), int(rest[0]), " ".join(rest[1:])))
         elif word == "done":
             self.counts["calls"] += int(rest[0])
             self.counts["checked"] += int(rest[1])
@@ -227,10 +227,10 @@ class Soak(Case):
                 found.append(f"nobody had more than {most} descriptors among all, process {pid} {min(fewer)} among fewer ranks")
         if mode == "shrink":  # a runner that restarts ends the survivors, who then name each other with good reason
             restart_at = [when for n, (when, _) in enumerate(self.killed, 1) if n % (RANKS - FEWEST + 1) == 0]
-            for when, rank in self.job.named:
+            for when, rank, why in self.job.named:
                 dead = {other for at, other in self.killed if when - STUCK < at <= when}
                 if rank not in dead and not any(0 <= when - at < 10 for at in restart_at):
-                    found.append(f"rank {rank} was named, but killed were {sorted(dead)}")
+                    found.append(f"rank {rank} was named, but killed were {sorted(dead)}: {why}")
         return found
 
     def tell(self, mode, transport, seconds):

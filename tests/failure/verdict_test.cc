@@ -2,7 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include <barrier>
 #include <chrono>
 #include <future>
 #include <memory>
@@ -37,13 +36,11 @@ Heard heard(const std::function<void()>& call) {
 bool says(const Heard& what, const std::string& words) { return what.text.find(words) != std::string::npos; }
 
 /// Runs `body` on every rank and keeps all communicators until the last one is done with it.
-std::vector<Heard> ask_all(const WorldOptions& options, const std::function<void(Communicator&)>& body) {
+std::vector<Heard> ask_all(WorldOptions options, const std::function<void(Communicator&)>& body) {
   std::vector<Heard> answers(static_cast<std::size_t>(options.ranks));
-  std::barrier<> done{options.ranks};
-  run_ranks(options, [&](Communicator& comm) {
-    answers[static_cast<std::size_t>(comm.rank())] = heard([&] { body(comm); });
-    done.arrive_and_wait();
-  });
+  options.leave_together = true;
+  run_ranks(options,
+            [&](Communicator& comm) { answers[static_cast<std::size_t>(comm.rank())] = heard([&] { body(comm); }); });
   return answers;
 }
 

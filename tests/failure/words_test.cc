@@ -2,7 +2,6 @@
 
 #include <doctest/doctest.h>
 
-#include <barrier>
 #include <cstdlib>
 #include <fstream>
 #include <regex>
@@ -40,12 +39,14 @@ std::string alike(std::string text) {
 std::string heard_by(int rank, int ranks, const std::function<void(Communicator&)>& body,
                      const std::string& inject = {}, bool checksum = false) {
   std::vector<std::string> heard(static_cast<std::size_t>(ranks));
-  std::barrier<> done{ranks};
-  run_ranks({.ranks = ranks, .kind = Kind::shm, .checksum = checksum, .timeout = 20s, .inject = inject},
-            [&](Communicator& comm) {
-              heard[static_cast<std::size_t>(comm.rank())] = error_of([&] { body(comm); });
-              done.arrive_and_wait();
-            });
+  const WorldOptions options{.ranks = ranks,
+                             .kind = Kind::shm,
+                             .checksum = checksum,
+                             .timeout = 20s,
+                             .inject = inject,
+                             .leave_together = true};
+  run_ranks(options,
+            [&](Communicator& comm) { heard[static_cast<std::size_t>(comm.rank())] = error_of([&] { body(comm); }); });
   return heard[static_cast<std::size_t>(rank)];
 }
 

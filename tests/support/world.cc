@@ -1,7 +1,9 @@
 #include "tests/support/world.h"
 
+#include <barrier>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <thread>
 
@@ -55,15 +57,18 @@ void run_ranks(const WorldOptions& options, const std::function<void(Communicato
   const auto store = memory_store();
   const auto hub = std::make_shared<transport::InprocHub>(options.ranks);
   std::vector<std::exception_ptr> failures(static_cast<std::size_t>(options.ranks));
+  std::barrier<> all_ended{options.ranks};
   std::vector<std::thread> threads;
   for (int rank = 0; rank < options.ranks; ++rank) {
     threads.emplace_back([&, rank] {
+      std::optional<Communicator> comm;
       try {
-        Communicator comm = join(options, rank, store, hub);
-        body(comm);
+        comm.emplace(join(options, rank, store, hub));
+        body(*comm);
       } catch (...) {
         failures[static_cast<std::size_t>(rank)] = std::current_exception();
       }
+      if (options.leave_together) all_ended.arrive_and_wait();
     });
   }
   for (std::thread& thread : threads) thread.join();

@@ -21,7 +21,8 @@ struct WorldOptions {
   std::chrono::milliseconds timeout{60'000};
   std::string algorithms = {};  ///< as TUTTI_ALGO
   std::string isa = {};
-  std::string inject = {};  ///< as TUTTI_INJECT, without refusals
+  std::string inject = {};      ///< as TUTTI_INJECT, without refusals
+  bool leave_together = false;  ///< no communicator is closed before every rank has ended `body`, or could not join
 };
 
 /// Runs `body` on every rank at the same time and joins them. The first exception of any rank, in rank order, is
