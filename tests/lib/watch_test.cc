@@ -80,6 +80,19 @@ TEST_CASE("at the deadline the silent come first, then the absent, then the slow
   CHECK(verdict->text.find("2 of 10 steps") != std::string::npos);
 }
 
+TEST_CASE("a call that all have ended when they are asked was late, and nobody's fault") {
+  Status done = in_call("a");
+  done.finished = 5;
+  const std::vector<Witness> all = {witness(0, done), witness(1, done), witness(2, done)};
+  auto verdict = judge(report_of(5, true), all);
+  REQUIRE(verdict);
+  CHECK(verdict->culprit == -1);
+  CHECK(verdict->text.find("late, not stuck") != std::string::npos);
+  verdict = judge(report_of(0, true), all);
+  REQUIRE(verdict);
+  CHECK(verdict->text.find("never sent") != std::string::npos);
+}
+
 TEST_CASE("who waits for one who left is told at once, but only if nothing moves") {
   Status closed;
   closed.presence = Presence::closed;
