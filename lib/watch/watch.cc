@@ -178,9 +178,9 @@ void Watch::tick(Clock::time_point now) {
   });
   std::vector<int> ended;  // by this side, which no poll() tells
   for (const auto& [rank, line] : lines_)
-    if (line.ended()) ended.push_back(rank);
-  for (const int rank : ended)
-    if (lines_.erase(rank) > 0) line_ended(rank);
+    if (line.ended() && line.confirmed()) ended.push_back(rank);
+  std::erase_if(lines_, [](const auto& entry) { return entry.second.ended(); });
+  for (const int rank : ended) line_ended(rank);
   if (now < next_tick_) return;
   next_tick_ = now + settings_.beat;
   for (auto& [rank, line] : lines_) line.send({.kind = Letter::Kind::beat});
@@ -221,12 +221,16 @@ Verdict Watch::without_verdict(Verdict verdict, Clock::time_point now) {
 // ---- Lines -----------------------------------------------------------------------------------------------------
 
 void Watch::welcome(int rank, Descriptor socket) {
-  if (rank < 0 || rank >= size() || rank == rank_ || state(rank) != State::alive || lines_.contains(rank)) return;
-  if (cut_) return;
-  const auto line = lines_.emplace(rank, Line{std::move(socket)}).first;
-  if (!centre_) return;
-  centre_->brief(line->second);
-  if (!ready_ && std::cmp_equal(lines_.size(), size() - 1)) set_ready();
+  if (rank < 0 || rank >= size() || rank == rank_ || state(rank) != State::alive || cut_) return;
+  if (const auto line = lines_.find(rank); line != lines_.end() && line->second.confirmed()) return;
+  lines_.insert_or_assign(rank, Line{std::move(socket), Line::Side::accepted});
+}
+
+/// The line to `rank` has just been confirmed.
+void Watch::admit(int rank) {
+  centre_->brief(lines_.find(rank)->second);
+  const auto confirmed = std::ranges::count_if(lines_, [](const auto& entry) { return entry.second.confirmed(); });
+  if (!ready_ && confirmed == size() - 1) set_ready();
 }
 
 void Watch::set_ready() {
@@ -245,14 +249,18 @@ void Watch::give_up_before_ready(const Verdict& verdict) {
 
 void Watch::read(int rank) {
   const auto line = lines_.find(rank);
+  const bool was_confirmed = line->second.confirmed();
   std::vector<Letter> letters;
   line->second.read(letters);
   const bool ended = line->second.ended();
+  const bool confirmed = line->second.confirmed();
+  if (centre_ && confirmed && !was_confirmed) admit(rank);
   for (const Letter& letter : letters) handle(rank, letter);
-  if (ended && lines_.erase(rank) > 0) line_ended(rank);
+  if (ended && lines_.erase(rank) > 0 && confirmed) line_ended(rank);
 }
 
 void Watch::handle(int from, const Letter& letter) {
+  if (letter.kind == Letter::Kind::beat) return;
   if (letter.kind == Letter::Kind::leave) {
     state(from) = State::left;
     give_up_before_ready({0, ErrorCode::rendezvous, from, 0, fmt::format("{} has given up", name(from))});

@@ -116,6 +116,7 @@ class Watch {
   void tick(Clock::time_point now);
   Verdict without_verdict(Verdict verdict, Clock::time_point now);
   void welcome(int rank, Descriptor socket);
+  void admit(int rank);
   void read(int rank);
   void handle(int from, const Letter& letter);
   void handle_as_member(const Letter& letter);

@@ -1,10 +1,13 @@
-// The centre of the watch dies, and who turned to its successor first is heard.
+// How ranks come to the centre of the watch: again, after the first connection came to nothing; and to its successor,
+// before that knows that it is one.
 
 #include <doctest/doctest.h>
 #include <poll.h>
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -35,6 +38,27 @@ bool hear(Line& line, Letter::Kind kind, std::ptrdiff_t count, Watch::Clock::tim
   return count <= 0;
 }
 
+Line dial(int from, int to, const std::string& address, const Secret& key, Watch::Clock::time_point deadline) {
+  const Hello hello{.from = from, .to = to, .channel = 0, .purpose = Purpose::watch};
+  return {transport::tcp::connect_authenticated(address, key, hello, deadline), Line::Side::dialled};
+}
+
+TEST_CASE("a rank that gave up waiting for the last proof comes again, and nobody calls it lost") {
+  for (const bool closed : {false, true}) {
+    const Secret key = Secret::random();
+    const auto deadline = Watch::Clock::now() + 20s;
+    Nobody user;
+    Watch first{0, "127.0.0.1", key};
+    Watch second{1, "127.0.0.1", key};
+    const std::vector<Watched> ranks{{first.address(), "r0"}, {second.address(), "r1"}};
+    const WatchSettings settings{.beat = 20ms};
+    std::optional<Line> in_vain = dial(1, 0, first.address(), key, deadline);
+    if (closed) in_vain.reset();
+    std::jthread centre{[&] { CHECK_NOTHROW(first.begin(ranks, settings, user, deadline)); }};
+    CHECK_NOTHROW(second.begin(ranks, settings, user, deadline));
+  }
+}
+
 TEST_CASE("what is said to a rank before it knows that it is the centre is heard once it does") {
   const Secret key = Secret::random();
   const auto deadline = Watch::Clock::now() + 20s;
@@ -46,9 +70,9 @@ TEST_CASE("what is said to a rank before it knows that it is the centre is heard
   std::jthread other{[&] { second.begin(ranks, settings, user, deadline); }};
   std::jthread one{[&] { first.begin(ranks, settings, user, deadline); }};
   const auto call = [&](int to) {  // as rank 2
-    return Line{transport::tcp::connect_authenticated(ranks[static_cast<std::size_t>(to)].address, key,
-                                                      {.from = 2, .to = to, .channel = 0, .purpose = Purpose::watch},
-                                                      deadline)};
+    Line line = dial(2, to, ranks[static_cast<std::size_t>(to)].address, key, deadline);
+    line.send({.kind = Letter::Kind::beat});
+    return line;
   };
   const Line to_first = call(0);
   one.join();
