@@ -36,7 +36,7 @@ class Watchdog : public doctest::IReporter {
   ~Watchdog() override { stop(); }
 
   void test_run_start() override {
-    if (patience().count() > 0) thread_ = std::thread([this] { watch(); });
+    if (patience_.count() > 0) thread_ = std::thread([this] { watch(); });
   }
   void test_run_end(const doctest::TestRunStats& /*stats*/) override { stop(); }
   void test_case_start(const doctest::TestCaseData& test) override {
@@ -77,9 +77,9 @@ class Watchdog : public doctest::IReporter {
       const auto moved_on = [&] { return stopping_ || generation_ != seen; };
       if (running_.empty()) {
         changed_.wait(lock, moved_on);
-      } else if (!changed_.wait_for(lock, patience(), moved_on)) {
+      } else if (!changed_.wait_for(lock, patience_, moved_on)) {
         std::fprintf(stderr, "watchdog: still running after %lld s, giving up: %s\n",
-                     static_cast<long long>(patience().count()), running_.c_str());
+                     static_cast<long long>(patience_.count()), running_.c_str());
         kill_children();
         std::signal(SIGABRT, SIG_DFL);  // doctest's own handler would come back to this object
         std::abort();
@@ -87,6 +87,7 @@ class Watchdog : public doctest::IReporter {
     }
   }
 
+  const std::chrono::seconds patience_ = patience();  // looked up before any test changes the environment
   std::mutex mutex_;
   std::condition_variable changed_;
   std::string running_;
