@@ -168,8 +168,8 @@ class Court {
       return Verdict{report_.group, ErrorCode::timeout, -1, report_.operation,
                      report_.operation == 0
                          ? "all its ranks answer, and none has anything left to do: what is awaited was never sent"
-                         : "all its ranks answer, and each has ended the call meanwhile: they were late, not stuck; a "
-                           "longer timeout lets it end"};
+                         : "all ranks that answer have ended the call meanwhile: they were late, not stuck; a longer "
+                           "timeout lets it end"};
     const Status& status = *slow->status;
     if (report_.operation == 0)
       return verdict(ErrorCode::timeout, *slow,

@@ -53,7 +53,6 @@ void Line::digest(std::vector<Letter>& letters) noexcept {
     auto letter = decode_letter(std::span(arrived_).subspan(begin + letter_head, length));
     if (!letter) return socket_.reset();
     letters.push_back(std::move(*letter));
-    confirmed_ = true;
     begin += letter_head + length;
   }
   arrived_.erase(0, begin);

@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,18 +16,13 @@ class Line {
  public:
   using Clock = std::chrono::steady_clock;
 
-  enum class Side : std::uint8_t { dialled, accepted };
   /// `socket`: connected, non-blocking, authenticated.
-  Line(Descriptor socket, Side side)
-      : socket_(std::move(socket)), heard_(Clock::now()), confirmed_(side == Side::dialled) {}
+  explicit Line(Descriptor socket) : socket_(std::move(socket)), heard_(Clock::now()) {}
 
   int fd() const { return socket_.get(); }
   /// Gone: closed by the peer or the network, or it said something that is no letter.
   bool ended() const { return !socket_; }
   bool has_unsent() const { return !unsent_.empty(); }
-  /// Both sides know that there is this line. Who dialled may have given up before the last proof reached it, and dial
-  /// again: who accepted knows from the first letter that it has not.
-  bool confirmed() const { return confirmed_; }
   /// When the peer last said anything.
   Clock::time_point heard() const { return heard_; }
   /// This process itself could not listen for a while: what the peer said meanwhile has yet to be read.
@@ -51,7 +45,6 @@ class Line {
   std::string unsent_;
   std::string arrived_;
   Clock::time_point heard_;
-  bool confirmed_;
 };
 
 }  // namespace tutti::detail

@@ -97,8 +97,7 @@ void Watch::elect() {
   lines_.erase(rank_);
   if (is_centre() && !centre_) {
     centre_ = std::make_unique<Centre>(*this);
-    for (auto& [rank, line] : lines_)
-      if (line.confirmed()) centre_->brief(line);
+    for (auto& [rank, line] : lines_) centre_->brief(line);
     catch_up();
     for (const auto& [from, letter] : std::exchange(early_, {}))
       if (state(from) == State::alive) centre_->handle(from, letter);
@@ -114,7 +113,7 @@ void Watch::connect() {
     if (centre > 0 && is_refused(address)) return centre_is_gone();
     const Hello hello{.from = rank_, .to = centre, .channel = 0, .purpose = Purpose::watch};
     Descriptor socket = tcp::connect_authenticated(address, key_, hello, Clock::now() + patience_, tunnels_);
-    Line& line = lines_.emplace(centre, Line{std::move(socket), Line::Side::dialled}).first->second;
+    Line& line = lines_.emplace(centre, Line{std::move(socket)}).first->second;
     line.send({.kind = Letter::Kind::beat});
     catch_up();
   } catch (const Error& failure) {

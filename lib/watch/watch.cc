@@ -93,6 +93,7 @@ void Watch::cut() {
   post([this] {
     cut_ = true;
     for (auto& [rank, line] : lines_) line.cut();
+    callers_.clear();
   });
 }
 
@@ -136,8 +137,10 @@ void Watch::run() noexcept {
     for (const auto& task : tasks) task();
     const auto now = Clock::now();
     // Whoever was stopped himself must not take the others' silence for theirs.
-    if (now - before > settings_.beat * 3)
+    if (now - before > settings_.beat * 3) {
       for (auto& [rank, line] : lines_) line.forgive(now);
+      centre_since_ = now;  // and those who have no line
+    }
     if (!stopping_) tick(now);
   }
 }
@@ -149,6 +152,7 @@ void Watch::wait_for_news() {
     queries.push_back({line.fd(), static_cast<short>(line.has_unsent() ? POLLIN | POLLOUT : POLLIN), 0});
     who.push_back(rank);
   }
+  for (const auto& [rank, line] : callers_) queries.push_back({line.fd(), POLLIN, 0});
   auto until = next_tick_;
   for (const Accusation& accusation : accusations_) until = std::min(until, accusation.until);
   if (centre_) until = std::min(until, centre_->next());
@@ -166,6 +170,7 @@ void Watch::wait_for_news() {
     if ((queries[i + 1].revents & POLLOUT) != 0) line->second.write();
     read(who[i]);
   }
+  hear_callers();
 }
 
 void Watch::tick(Clock::time_point now) {
@@ -178,9 +183,9 @@ void Watch::tick(Clock::time_point now) {
   });
   std::vector<int> ended;  // by this side, which no poll() tells
   for (const auto& [rank, line] : lines_)
-    if (line.ended() && line.confirmed()) ended.push_back(rank);
-  std::erase_if(lines_, [](const auto& entry) { return entry.second.ended(); });
-  for (const int rank : ended) line_ended(rank);
+    if (line.ended()) ended.push_back(rank);
+  for (const int rank : ended)
+    if (lines_.erase(rank) > 0) line_ended(rank);
   if (now < next_tick_) return;
   next_tick_ = now + settings_.beat;
   for (auto& [rank, line] : lines_) line.send({.kind = Letter::Kind::beat});
@@ -192,7 +197,7 @@ void Watch::tick(Clock::time_point now) {
 
 void Watch::listen_for(int rank, Clock::time_point now) {
   const auto line = lines_.find(rank);
-  const auto heard = line != lines_.end() ? line->second.heard() : centre_since_;
+  const auto heard = line != lines_.end() ? line->second.heard() : std::max(centre_since_, called_[rank]);
   const std::chrono::duration<double> silence = now - heard;
   if (silence > settings_.lost) {
     lose(rank, fmt::format("it has not been heard of for {:.1f} s: its process is stopped or starved, or its host or "
@@ -221,16 +226,40 @@ Verdict Watch::without_verdict(Verdict verdict, Clock::time_point now) {
 // ---- Lines -----------------------------------------------------------------------------------------------------
 
 void Watch::welcome(int rank, Descriptor socket) {
-  if (rank < 0 || rank >= size() || rank == rank_ || state(rank) != State::alive || cut_) return;
-  if (const auto line = lines_.find(rank); line != lines_.end() && line->second.confirmed()) return;
-  lines_.insert_or_assign(rank, Line{std::move(socket), Line::Side::accepted});
+  if (rank < 0 || rank >= size() || rank == rank_ || state(rank) != State::alive || lines_.contains(rank)) return;
+  if (cut_) return;
+  callers_.emplace_back(rank, Line{std::move(socket)});
+  called_[rank] = Clock::now();
 }
 
-/// The line to `rank` has just been confirmed.
-void Watch::admit(int rank) {
-  centre_->brief(lines_.find(rank)->second);
-  const auto confirmed = std::ranges::count_if(lines_, [](const auto& entry) { return entry.second.confirmed(); });
-  if (!ready_ && confirmed == size() - 1) set_ready();
+void Watch::hear_callers() {
+  for (std::size_t i = 0; i < callers_.size();) {
+    auto& [rank, line] = callers_[i];
+    std::vector<Letter> letters;
+    line.read(letters);
+    if (!letters.empty()) {
+      admit(rank, std::move(line), letters);
+      i = 0;
+    } else if (line.ended()) {
+      callers_.erase(callers_.begin() + static_cast<std::ptrdiff_t>(i));
+    } else {
+      ++i;
+    }
+  }
+}
+
+/// The first line on which `rank` has spoken.
+void Watch::admit(int rank, Line line, const std::vector<Letter>& letters) {
+  std::erase_if(callers_, [rank](const auto& caller) { return caller.first == rank; });
+  if (state(rank) != State::alive || lines_.contains(rank)) return;
+  const bool ended = line.ended();
+  Line& kept = lines_.emplace(rank, std::move(line)).first->second;
+  if (centre_ && !ended) {
+    centre_->brief(kept);
+    if (!ready_ && std::cmp_equal(lines_.size(), size() - 1)) set_ready();
+  }
+  for (const Letter& letter : letters) handle(rank, letter);
+  if (ended && lines_.erase(rank) > 0) line_ended(rank);
 }
 
 void Watch::set_ready() {
@@ -249,14 +278,11 @@ void Watch::give_up_before_ready(const Verdict& verdict) {
 
 void Watch::read(int rank) {
   const auto line = lines_.find(rank);
-  const bool was_confirmed = line->second.confirmed();
   std::vector<Letter> letters;
   line->second.read(letters);
   const bool ended = line->second.ended();
-  const bool confirmed = line->second.confirmed();
-  if (centre_ && confirmed && !was_confirmed) admit(rank);
   for (const Letter& letter : letters) handle(rank, letter);
-  if (ended && lines_.erase(rank) > 0 && confirmed) line_ended(rank);
+  if (ended && lines_.erase(rank) > 0) line_ended(rank);
 }
 
 void Watch::handle(int from, const Letter& letter) {
@@ -303,6 +329,8 @@ void Watch::say_goodbye() {
   if (centre_)
     for (int rank = 0; rank < size(); ++rank)
       if (state(rank) == State::left) goodbye.ranks.push_back(rank);
+  for (auto& [rank, line] : callers_) lines_.emplace(rank, std::move(line));
+  callers_.clear();
   for (auto& [rank, line] : lines_) line.send(goodbye);
   const auto deadline = Clock::now() + goodbye_time;
   for (auto& [rank, line] : lines_) line.flush(deadline);

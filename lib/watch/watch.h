@@ -116,7 +116,8 @@ class Watch {
   void tick(Clock::time_point now);
   Verdict without_verdict(Verdict verdict, Clock::time_point now);
   void welcome(int rank, Descriptor socket);
-  void admit(int rank);
+  void hear_callers();
+  void admit(int rank, Line line, const std::vector<Letter>& letters);
   void read(int rank);
   void handle(int from, const Letter& letter);
   void handle_as_member(const Letter& letter);
@@ -151,7 +152,11 @@ class Watch {
   // The thread's.
   std::vector<Watched> ranks_;
   std::vector<State> states_;
-  std::map<int, Line> lines_;                   // to the centre, or as the centre to everybody
+  std::map<int, Line> lines_;  // to the centre, or as the centre to everybody
+  // Accepted, but nothing was said yet. Who dialled may have given up before the last proof reached it, and dial again:
+  // the line on which it speaks is the one that counts.
+  std::vector<std::pair<int, Line>> callers_;
+  std::map<int, Clock::time_point> called_;     // when each last dialled
   std::map<int, Clock::time_point> suspected_;  // since when they have been silent
   struct Accusation {
     Verdict verdict;

@@ -40,7 +40,7 @@ bool hear(Line& line, Letter::Kind kind, std::ptrdiff_t count, Watch::Clock::tim
 
 Line dial(int from, int to, const std::string& address, const Secret& key, Watch::Clock::time_point deadline) {
   const Hello hello{.from = from, .to = to, .channel = 0, .purpose = Purpose::watch};
-  return {transport::tcp::connect_authenticated(address, key, hello, deadline), Line::Side::dialled};
+  return Line{transport::tcp::connect_authenticated(address, key, hello, deadline)};
 }
 
 TEST_CASE("a rank that gave up waiting for the last proof comes again, and nobody calls it lost") {
@@ -56,6 +56,14 @@ TEST_CASE("a rank that gave up waiting for the last proof comes again, and nobod
     if (closed) in_vain.reset();
     std::jthread centre{[&] { CHECK_NOTHROW(first.begin(ranks, settings, user, deadline)); }};
     CHECK_NOTHROW(second.begin(ranks, settings, user, deadline));
+    centre.join();
+    // Whoever comes as a rank that has spoken is shown out, whatever he says.
+    Line stranger = dial(1, 0, first.address(), key, deadline);
+    stranger.send({.kind = Letter::Kind::beat});
+    CHECK(!hear(stranger, Letter::Kind::ready, 1, deadline));
+    CHECK(stranger.ended());
+    CHECK(first.centre() == 0);
+    CHECK(second.centre() == 0);
   }
 }
 
