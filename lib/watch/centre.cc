@@ -145,9 +145,7 @@ void Centre::conclude(const Inquest& inquest) {
     witness.left = watch_.state(member) == Watch::State::left;
     if (witness.is_gone())
       witness.known_gone = now - gone_.try_emplace({inquest.report.group, member}, now).first->second > known_before;
-    const auto line = watch_.lines_.find(member);
-    const auto heard = line != watch_.lines_.end() ? line->second.heard() : watch_.centre_since_;
-    witness.silent_seconds = std::chrono::duration<double>(now - heard).count();
+    witness.silent_seconds = std::chrono::duration<double>(now - watch_.heard(member)).count();
     witnesses.push_back(std::move(witness));
   }
   if (gone_.size() > most_gone) gone_.clear();  // and found out anew

@@ -195,16 +195,22 @@ void Watch::tick(Clock::time_point now) {
   }
 }
 
+/// The last sign of life of `rank`, or since when this rank listens.
+Watch::Clock::time_point Watch::heard(int rank) const {
+  if (const auto line = lines_.find(rank); line != lines_.end()) return line->second.heard();
+  const auto call = called_.find(rank);
+  return call == called_.end() ? centre_since_ : std::max(centre_since_, call->second);
+}
+
 void Watch::listen_for(int rank, Clock::time_point now) {
-  const auto line = lines_.find(rank);
-  const auto heard = line != lines_.end() ? line->second.heard() : std::max(centre_since_, called_[rank]);
-  const std::chrono::duration<double> silence = now - heard;
+  const auto last_sign = heard(rank);
+  const std::chrono::duration<double> silence = now - last_sign;
   if (silence > settings_.lost) {
     lose(rank, fmt::format("it has not been heard of for {:.1f} s: its process is stopped or starved, or its host or "
                            "network is down",
                            silence.count()));
-  } else if (silence > settings_.lost / 2 && suspected_[rank] != heard) {
-    suspected_[rank] = heard;  // once for each silence
+  } else if (silence > settings_.lost / 2 && suspected_[rank] != last_sign) {
+    suspected_[rank] = last_sign;  // once for each silence
     user_->suspected(fmt::format("{} has not been heard of for {:.1f} s, and counts as lost after {:.1f} s", name(rank),
                                  silence.count(), std::chrono::duration<double>(settings_.lost).count()));
   }
@@ -252,14 +258,12 @@ void Watch::hear_callers() {
 void Watch::admit(int rank, Line line, const std::vector<Letter>& letters) {
   std::erase_if(callers_, [rank](const auto& caller) { return caller.first == rank; });
   if (state(rank) != State::alive || lines_.contains(rank)) return;
-  const bool ended = line.ended();
   Line& kept = lines_.emplace(rank, std::move(line)).first->second;
-  if (centre_ && !ended) {
+  if (centre_ && !kept.ended()) {
     centre_->brief(kept);
     if (!ready_ && std::cmp_equal(lines_.size(), size() - 1)) set_ready();
   }
-  for (const Letter& letter : letters) handle(rank, letter);
-  if (ended && lines_.erase(rank) > 0) line_ended(rank);
+  heed(rank, letters);
 }
 
 void Watch::set_ready() {
@@ -280,7 +284,12 @@ void Watch::read(int rank) {
   const auto line = lines_.find(rank);
   std::vector<Letter> letters;
   line->second.read(letters);
-  const bool ended = line->second.ended();
+  heed(rank, letters);
+}
+
+/// What has just been read on the line of `rank`, and the line's end if it came behind.
+void Watch::heed(int rank, const std::vector<Letter>& letters) {
+  const bool ended = lines_.find(rank)->second.ended();
   for (const Letter& letter : letters) handle(rank, letter);
   if (ended && lines_.erase(rank) > 0) line_ended(rank);
 }

@@ -119,10 +119,12 @@ class Watch {
   void hear_callers();
   void admit(int rank, Line line, const std::vector<Letter>& letters);
   void read(int rank);
+  void heed(int rank, const std::vector<Letter>& letters);
   void handle(int from, const Letter& letter);
   void handle_as_member(const Letter& letter);
   void line_ended(int rank);
   void lose(int rank, const std::string& how);
+  Clock::time_point heard(int rank) const;
   void listen_for(int rank, Clock::time_point now);
   void elect();
   void connect();
