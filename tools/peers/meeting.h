@@ -1,0 +1,84 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+// Where the ranks of one measurement meet: a page range that all of them map. It is the same code for every library
+// that is measured, and none of it is the library's own.
+
+namespace tutti::tools::peers {
+
+inline constexpr int most_ranks = 64;
+inline constexpr int most_iterations = 2000;
+
+/// Lies in memory that the ranks share; all zero is its initial state.
+struct Shared {
+  alignas(64) std::atomic<std::uint32_t> arrived;
+  alignas(64) std::atomic<std::uint32_t> round;
+  alignas(64) std::atomic<std::uint32_t> sleepers;
+  alignas(64) std::atomic<std::uint32_t> aligned;
+  alignas(64) std::atomic<std::uint32_t> align_round;
+  alignas(64) std::atomic<std::uint32_t> decision[2];  // alternating: who is late never sees the next one
+  alignas(64) std::atomic<std::uint64_t> sum;
+  alignas(64) std::atomic<std::uint32_t> ping;
+  alignas(64) std::atomic<std::uint32_t> pong;
+  alignas(64) double value[most_ranks];
+  double begin[most_ranks][most_iterations];
+  double end[most_ranks][most_iterations];
+};
+
+/// Maps the file at `path`, made where there is none, for all ranks that give the same path. nullptr: errno says why.
+Shared* map_shared(const std::string& path);
+/// Shared with the children of fork().
+Shared* map_shared_with_children();
+
+/// CLOCK_MONOTONIC, which all processes of a host share.
+double microseconds_now();
+
+/// One rank's view. Threading: one thread. The functions that say "all ranks" return once all have called.
+class Meeting {
+ public:
+  /// `threads` of the library run on each rank: with more of them than cores, who waits here sleeps. `progress` is
+  /// called about once a millisecond by who waits; empty for libraries that need no calls to go on.
+  Meeting(Shared* shared, int rank, int ranks, int threads, std::function<void()> progress = {});
+
+  int rank() const { return rank_; }
+  int ranks() const { return ranks_; }
+
+  /// All ranks, asleep where they outnumber the cores, so that nobody is in the way of a library that still works.
+  void gather();
+  /// All ranks, none of them asleep: each returns running, within a few switches of the first.
+  void align();
+  /// All ranks get what rank 0 gives.
+  bool decide(bool of_first);
+  /// All ranks get the largest.
+  double largest(double mine);
+  /// All ranks get the sum.
+  std::uint64_t sum(std::uint64_t mine);
+  /// All ranks: round trip of a cache line between the first two cores that this process may use, in ns: what the
+  /// first two ranks see while they are there for a few milliseconds. 0 with one core or one rank.
+  double probe();
+
+  double* begin_of(int rank) { return shared_->begin[rank]; }
+  double* end_of(int rank) { return shared_->end[rank]; }
+
+ private:
+  void wait_awake(const std::atomic<std::uint32_t>& round, std::uint32_t old);
+
+  Shared* shared_;
+  int rank_;
+  int ranks_;
+  bool awake_;
+  unsigned decisions_ = 0;
+  std::function<void()> progress_;
+};
+
+/// The first two cores that this process may use, or fewer.
+std::vector<int> first_two_cores();
+/// Keeps this process on one core. False: it may not be there.
+bool stay_on(int core);
+
+}  // namespace tutti::tools::peers
