@@ -5,7 +5,6 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -19,19 +18,14 @@
 #include "tools/bench_options.h"
 #include "tools/bench_session.h"
 #include "tools/exit_codes.h"
+#include "tools/own_path.h"
 #include "tools/run.h"
+#include "tools/versus.h"
 #include "tutti/communicator.h"
 #include "tutti/error.h"
 
 namespace tutti::tools {
 namespace {
-
-std::string own_path() {
-  std::array<char, 4096> path{};
-  const ssize_t length = ::readlink("/proc/self/exe", path.data(), path.size() - 1);
-  if (length <= 0) throw Error{ErrorCode::system, "bench: cannot find this program (/proc/self/exe)"};
-  return {path.data(), static_cast<std::size_t>(length)};
-}
 
 std::optional<std::string> look_up(const std::string& name) {
   const char* const value = std::getenv(name.c_str());
@@ -91,6 +85,14 @@ int bench_main(int argc, char** argv) {
   check_before_start(options);
   const rendezvous::Launch launch = rendezvous::find_launch({}, look_up);
   const bool alone = launch.size == 1 && launch.rendezvous.empty();
+  if (options.is_comparison()) {
+    if (!alone)
+      throw Error{
+          ErrorCode::unsupported,
+          fmt::format("bench: a comparison starts the ranks of all sides itself; run it without a launcher ({})",
+                      launch.source)};
+    return versus::versus_main(options, {argv, argv + argc});
+  }
   if (alone && options.ranks() > 1) {
     if (!variable("NCCL_TESTS_SPLIT")) bench::check_root(options, options.ranks());
     return start_ranks(options, argc, argv);

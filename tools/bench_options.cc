@@ -1,5 +1,6 @@
 // The command line of `tutti bench`: one table of options, each with exactly one value, as nccl-tests has them (even
-// its switches take 0 or 1). Values may be glued to a letter (-b8) or follow; long names may be cut short and take
+// its switches take 0 or 1); only two switches of ours take none. Values may be glued to a letter (-b8) or follow; long
+// names may be cut short and take
 // '-' and '_' alike.
 
 #include "tools/bench_options.h"
@@ -162,6 +163,20 @@ constexpr Option options_ours[] = {
      }},
 };
 
+constexpr Option options_comparing[] = {
+    {0, "peers", "A,B,...", "compare with openmpi, mpich, gloo (all: those that are here), each at its best",
+     [](O& o, Text, Text v) { o.peers = list(v); }},
+    {0, "repetitions", "N", "rows of each side at each point, in turn (5)",
+     [](O& o, Text n, Text v) { o.repetitions = whole(n, v, 1, 1000); }},
+    {0, "csv", "FILE", "keep the rows there, and go on from those that it has", [](O& o, Text, Text v) { o.csv = v; }},
+    {0, "svg", "FILE", "draw the times over the sizes", [](O& o, Text, Text v) { o.svg = v; }},
+    {0, "grid", "", "all collectives, ranks and sizes (or those given), then a summary",
+     [](O& o, Text, Text) { o.grid = true; }},
+    {0, "summary", "", "the summary of --csv, nothing measured", [](O& o, Text, Text) { o.summary = o.grid = true; }},
+    {0, "peers-dir", "DIR", "where the programs tutti-peer-* are (beside this one)",
+     [](O& o, Text, Text v) { o.peers_dir = v; }},
+};
+
 std::string unified(std::string_view name) {
   std::string text{name};
   std::replace(text.begin(), text.end(), '_', '-');
@@ -172,6 +187,7 @@ const Option& find_option(std::string_view word) {
   std::vector<const Option*> all;
   for (const Option& option : options_there) all.push_back(&option);
   for (const Option& option : options_ours) all.push_back(&option);
+  for (const Option& option : options_comparing) all.push_back(&option);
 
   std::vector<std::string> names;
   std::vector<const Option*> fitting;
@@ -200,8 +216,11 @@ void take_option(Options& options, const std::vector<std::string>& words, std::s
     return;
   }
   const Option& option = find_option(name);
+  options.given.push_back(unified(option.name));
   std::string value;
-  if (name_end < word.size()) {
+  if (option.value.empty()) {
+    if (name_end < word.size()) wrong(fmt::format("{} takes no value", name));
+  } else if (name_end < word.size()) {
     value = word.substr(name_end + (long_name ? 1 : 0));
   } else if (at < words.size()) {
     value = words[at++];
@@ -220,6 +239,9 @@ void check_together(Options& o) {
   if (o.min_time > 0 && o.max_time > 0 && o.min_time > o.max_time) wrong("--min-time is above --max-time");
   if (o.compare.size() == 1) wrong("--compare needs two algorithms or more; for one give --algo");
   if (!o.compare.empty() && !o.algorithm.empty()) wrong("give either --algo or --compare");
+  if (o.summary && o.csv.empty()) wrong("--summary needs --csv FILE with the rows");
+  if (!o.is_comparison() && !(o.csv.empty() && o.svg.empty()))
+    wrong("--csv and --svg go with --peers or --grid; for tables as CSV give --format csv");
   find_types(o.type);
   find_ops(o.op);
 }
@@ -249,10 +271,15 @@ std::string help_text() {
          "sendrecv\n"
          "barrier\n\nOptions of nccl-tests (each takes a value):\n" +
          describe(options_there) + "\nOptions of tutti:\n" + describe(options_ours) +
+         "\nBeside other libraries (docs/performance.md; -g, -b, -e, -f, --transport shm or tcp, --min-time and "
+         "--max-time\n"
+         "of a point, -T of one start of a side):\n" +
+         describe(options_comparing) +
          "  -h, --help\n\n"
          "Examples:\n"
          "  tutti bench all_reduce -g 4 -b 8 -e 64M -f 4\n"
          "  tutti bench all_reduce -g 4 -b 8 -e 1M -f 8 --compare ring,tree,double_binary_tree\n"
+         "  tutti bench all_reduce -g 2 --transport tcp --peers openmpi,mpich,gloo\n"
          "  tutti run -n 4 tutti bench broadcast -b 1M -e 1M --format wide\n\n"
          "Exit codes: 0 good, 1 internal, 3 library, 4 timeout, 5 not supported, 6 wrong usage, 7 wrong data or an\n"
          "average bus bandwidth below 0.9 times TUTTI_TESTS_MIN_BW.\n";
@@ -272,9 +299,10 @@ Options parse_options(int argc, const char* const* argv) {
     }
   }
   if (options.help) return options;
-  if (collectives.empty()) wrong("which collective? For example: tutti bench all_reduce -g 4");
+  if (collectives.empty() && !options.grid) wrong("which collective? For example: tutti bench all_reduce -g 4");
   if (collectives.size() > 1) wrong(fmt::format("one collective at a time, not also \"{}\"", collectives[1]));
-  options.what = find_measured(collectives.front());
+  options.has_collective = !collectives.empty();
+  if (options.has_collective) options.what = find_measured(collectives.front());
   check_together(options);
   return options;
 }

@@ -47,6 +47,8 @@ struct Options {
   bool memory = false;
   std::size_t unalign = 0;  ///< elements before the first of each buffer
   std::string output_file;
+  bool has_collective = false;
+  std::vector<std::string> given;  ///< long names, with '-', of the options that were there
 
   std::string algorithm;
   std::string transport;
@@ -58,6 +60,15 @@ struct Options {
   bool deterministic = false;
   Progress progress = Progress::none;
 
+  std::vector<std::string> peers;  ///< other libraries to compare with
+  bool grid = false;
+  bool summary = false;
+  int repetitions = 5;  ///< rows of each side at each point
+  std::string csv;      ///< where they are kept
+  std::string svg;
+  std::string peers_dir;
+
+  bool is_comparison() const { return !peers.empty() || grid || summary; }
   int ranks() const { return threads * gpus; }
   /// True when single calls must be timed, not only the loop.
   bool wants_series() const {

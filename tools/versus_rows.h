@@ -1,0 +1,74 @@
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tools/peers/measure.h"
+#include "tools/peers/workload.h"
+
+// What the comparison with other libraries has measured: rows, and the CSV file that keeps them.
+
+namespace tutti::tools::versus {
+
+/// What is compared: one call of one size between so many ranks.
+struct Point {
+  std::string transport;  ///< "shm" or "tcp"
+  peers::Call call = peers::Call::barrier;
+  int ranks = 2;
+  std::size_t size = 0;  ///< bytes as asked for
+  auto operator<=>(const Point&) const = default;
+};
+
+/// Where the hypervisor had the two cores, by the round trip of a cache line around the point: figures differ by a
+/// factor of 2 to 4 between near and far, so only rows of one state are compared. `mixed` changed meanwhile and counts
+/// nowhere; `alone` is a machine of one core.
+enum class State : std::uint8_t { near, far, alone, mixed };
+std::string_view name_of(State state);
+
+/// One measurement of one side. `trouble` says why there are no figures, if so.
+struct Row {
+  Point point;
+  std::string side;  ///< "tutti", "openmpi", "mpich", "gloo", "limit"
+  std::string setting;
+  int repetition = 1;
+  int cores = 1;
+  std::size_t bytes = 0;  ///< as measured: rounded up to whole parts
+  peers::Times times;
+  std::uint64_t wrong = 0;
+  double probe_before = 0;
+  double probe_after = 0;
+  std::string trouble;
+
+  State state() const;
+  bool good() const { return trouble.empty() && wrong == 0; }
+  /// The figure that counts: back to back up to 1 KiB where ranks outnumber cores, else the single call. There, the
+  /// time of one call of a rooted collective says when the root may go on, not what the call costs.
+  double time() const { return by_loop() ? times.loop : times.single; }
+  bool by_loop() const { return point.ranks > cores && point.size <= 1024; }
+};
+
+/// Rows kept in a file from which an interrupted run goes on. Without a path they are only remembered.
+class Ledger {
+ public:
+  /// Reads what is there. Throws Error{invalid_argument} for a file that is none of ours, {system}.
+  explicit Ledger(std::string path);
+
+  /// Written before it returns.
+  void add(Row row);
+  std::span<const Row> rows() const { return rows_; }
+  /// The rows of one setting at one point.
+  std::vector<const Row*> of(const Point& point, std::string_view side, std::string_view setting) const;
+
+ private:
+  std::string path_;
+  std::vector<Row> rows_;
+};
+
+std::string csv_header();
+std::string csv_line(const Row& row);
+
+}  // namespace tutti::tools::versus
