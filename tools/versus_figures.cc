@@ -33,13 +33,6 @@ bool is_hopeless(const Ledger& ledger, const Point& point, const Setting& settin
 
 }  // namespace
 
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  const std::size_t middle = values.size() / 2;
-  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
-
 double geometric_mean(const std::vector<double>& values) {
   double sum = 0;
   for (const double value : values) sum += std::log(value);
@@ -85,7 +78,7 @@ Comparison compare_in(State state, std::span<const Row> rows, const Point& point
   }
   for (auto& [who, values] : times) {
     const auto [least, most] = std::minmax_element(values.begin(), values.end());
-    const Figure figure{median(values), *least, *most, static_cast<int>(values.size()), who.second};
+    const Figure figure{peers::median(values), *least, *most, static_cast<int>(values.size()), who.second};
     const auto [place, is_new] = comparison.sides.try_emplace(who.first, figure);
     if (!is_new && figure.median < place->second.median) place->second = figure;
   }

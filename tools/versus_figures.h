@@ -51,7 +51,6 @@ Comparison compare(std::span<const Row> rows, const Point& point);
 /// many in all, nothing failed, and not one of those that are behind another peer's setting for good.
 bool needs_more(const Ledger& ledger, const Point& point, const Setting& setting, int repetitions, bool near_only);
 
-double median(std::vector<double> values);
 double geometric_mean(const std::vector<double>& values);
 
 /// Points of the rows, in order.

@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "tools/peers/limit.h"
+#include "tools/peers/measure.h"
 
 namespace tutti::tools::peers {
 namespace {
@@ -64,27 +65,32 @@ void receive_all(int end, char* data, std::size_t bytes) {
 }  // namespace
 
 double tcp_round_trip() {
-  constexpr int trips = 4000;
-  constexpr int ignored = 200;
+  constexpr int batches = 80;
+  constexpr int trips = 50;
   const Connection connection = connect_to_self();
   const std::vector<double> times = in_processes(2, [&](Meeting& meeting) {
     const int end = connection.ends[meeting.rank()];
     char word[4] = {};
-    double begin = 0;
-    for (int i = 0; i < trips + ignored; ++i) {
-      if (i == ignored) begin = microseconds_now();
-      if (meeting.rank() == 0) send_all(end, word, sizeof word);
-      receive_all(end, word, sizeof word);
-      if (meeting.rank() == 1) send_all(end, word, sizeof word);
+    std::vector<double> seen;
+    for (int batch = 0; batch < batches; ++batch) {
+      const double begin = microseconds_now();
+      for (int i = 0; i < trips; ++i) {
+        if (meeting.rank() == 0) send_all(end, word, sizeof word);
+        receive_all(end, word, sizeof word);
+        if (meeting.rank() == 1) send_all(end, word, sizeof word);
+      }
+      seen.push_back((microseconds_now() - begin) / trips);
     }
-    return (microseconds_now() - begin) / trips;
+    return median(seen);
   });
   close_both(connection);
   return times.front();
 }
 
+/// The median of the rates at which parts of it came: whoever interrupts is in a few of them only.
 double tcp_stream(bool both_ways) {
   constexpr std::size_t total = std::size_t{256} << 20;
+  constexpr std::size_t part = total / 32;
   constexpr std::size_t piece = std::size_t{256} << 10;
   const Connection connection = connect_to_self();
   const std::vector<double> rates = in_processes(2, [&](Meeting& meeting) {
@@ -93,17 +99,24 @@ double tcp_stream(bool both_ways) {
     std::vector<char> in(piece, 1);
     std::size_t to_send = both_ways || meeting.rank() == 0 ? total : 0;
     std::size_t to_receive = both_ways || meeting.rank() == 1 ? total : 0;
+    std::vector<double> seen;
     meeting.gather();
-    const double begin = microseconds_now();
+    double begin = microseconds_now();
     while (to_send > 0 || to_receive > 0) {
       const ssize_t sent = to_send > 0 ? ::send(end, out.data(), std::min(piece, to_send), MSG_NOSIGNAL) : 0;
       if (sent < 0 && !would_block(sent)) ::_exit(1);
       if (sent > 0) to_send -= static_cast<std::size_t>(sent);
       const ssize_t received = to_receive > 0 ? ::recv(end, in.data(), std::min(piece, to_receive), 0) : -1;
       if (received == 0) ::_exit(1);
-      if (received > 0) to_receive -= static_cast<std::size_t>(received);
+      if (received <= 0) continue;
+      const std::size_t parts_before = to_receive / part;
+      to_receive -= static_cast<std::size_t>(received);
+      if (to_receive / part == parts_before) continue;
+      const double now = microseconds_now();
+      seen.push_back(static_cast<double>(part) / (now - begin) * 1e-3);
+      begin = now;
     }
-    return static_cast<double>(total) / (microseconds_now() - begin) * 1e-3;
+    return median(seen);
   });
   close_both(connection);
   return both_ways ? rates[0] + rates[1] : rates[1];

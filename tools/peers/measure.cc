@@ -54,10 +54,8 @@ Times judge(Meeting& meeting, int count) {
     skews.push_back(last - first);
   }
   std::sort(slowest.begin(), slowest.end());
-  std::sort(skews.begin(), skews.end());
-  const auto middle = static_cast<std::size_t>(count) / 2;
   const auto near_end = std::min(static_cast<std::size_t>(count) - 1, static_cast<std::size_t>(count) * 95 / 100);
-  return {slowest[middle], slowest.front(), slowest[near_end], 0, skews[middle], count};
+  return {median(slowest), slowest.front(), slowest[near_end], 0, median(skews), count};
 }
 
 double back_to_back(Meeting& meeting, const Budget& budget, const std::function<void()>& call, double expected) {
@@ -72,11 +70,17 @@ double back_to_back(Meeting& meeting, const Budget& budget, const std::function<
     for (int i = 0; i < calls; ++i) call();
     times.push_back(meeting.largest((microseconds_now() - begin) / calls));
   }
-  std::sort(times.begin(), times.end());
-  return times[times.size() / 2];
+  return median(times);
 }
 
 }  // namespace
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
 
 Times measure(Meeting& meeting, const Budget& budget, const std::function<void()>& call) {
   warm_up(meeting, budget, call);

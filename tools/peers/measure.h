@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <vector>
 
 #include "tools/peers/meeting.h"
 
@@ -32,5 +33,8 @@ struct Times {
 
 /// All ranks call it together and get the same.
 Times measure(Meeting& meeting, const Budget& budget, const std::function<void()>& call);
+
+/// 0 of none.
+double median(std::vector<double> values);
 
 }  // namespace tutti::tools::peers

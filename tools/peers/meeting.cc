@@ -27,15 +27,16 @@ void wait_for(const std::atomic<std::uint32_t>& word, std::uint32_t value) {
 
 /// Nanoseconds per round trip: the least of several batches, as a batch may have been interrupted.
 double first_side(Shared& shared) {
-  constexpr std::uint32_t batches = 20;
-  constexpr std::uint32_t trips = 250;
+  constexpr std::uint32_t batches = 100;
+  constexpr std::uint32_t least_batches = 10;
+  constexpr std::uint32_t trips = 50;
   constexpr double long_enough = 20'000;  // microseconds, on a machine that gives this process no core for long
   const double start = microseconds_now();
   double least = 0;
   std::uint32_t count = 0;
   for (std::uint32_t batch = 0; batch < batches; ++batch) {
     const double begin = microseconds_now();
-    if (begin - start > long_enough) break;
+    if (batch >= least_batches && begin - start > long_enough) break;
     for (std::uint32_t i = 0; i < trips; ++i) {
       shared.ping.store(++count, std::memory_order_release);
       wait_for(shared.pong, count);
