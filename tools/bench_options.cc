@@ -169,7 +169,7 @@ constexpr Option options_comparing[] = {
     {0, "repetitions", "N", "rows of each side at each point, in turn (5)",
      [](O& o, Text n, Text v) { o.repetitions = whole(n, v, 1, 1000); }},
     {0, "csv", "FILE", "keep the rows there, and go on from those that it has", [](O& o, Text, Text v) { o.csv = v; }},
-    {0, "svg", "FILE", "draw the times over the sizes", [](O& o, Text, Text v) { o.svg = v; }},
+    {0, "svg", "FILE", "draw the times over the sizes; never over a file", [](O& o, Text, Text v) { o.svg = v; }},
     {0, "grid", "", "all collectives, ranks and sizes (or those given), then a summary",
      [](O& o, Text, Text) { o.grid = true; }},
     {0, "summary", "", "the summary of --csv, nothing measured", [](O& o, Text, Text) { o.summary = o.grid = true; }},

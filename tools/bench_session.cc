@@ -1,7 +1,6 @@
 #include "tools/bench_session.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <fmt/core.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -14,6 +13,7 @@
 #include "lib/base/environment.h"
 #include "lib/compute/kernels.h"
 #include "tools/exit_codes.h"
+#include "tools/new_file.h"
 #include "tutti/error.h"
 
 namespace tutti::tools::bench {
@@ -100,20 +100,15 @@ void Session::limit_to_memory() {
                    options_.unalign * largest_element);
 }
 
-/// Never writes over a file: x.json, then x.json.0, x.json.1 ...
 void Session::open_output_file() {
   if (!first()) return;
   const bool needed = !options_.output_file.empty() || options_.format == Format::json;
   if (needed) json_.emplace(options_, machine_, arguments_, recorded_environment(::environ));
   if (options_.output_file.empty()) return;
-  std::string path = options_.output_file;
-  int descriptor = -1;
-  for (int i = 0; (descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644)) < 0; ++i) {
-    if (errno != EEXIST) return say(fmt::format("# skipping json output; {} not accessible\n", path), false);
-    path = fmt::format("{}.{}", options_.output_file, i);
-  }
-  json_file_ = Descriptor{descriptor};
-  say(fmt::format("# Writing JSON output to {}\n", path), false);
+  NewFile file = make_new_file(options_.output_file);
+  if (!file.descriptor) return say(fmt::format("# skipping json output; {} not accessible\n", file.path), false);
+  json_file_ = std::move(file.descriptor);
+  say(fmt::format("# Writing JSON output to {}\n", file.path), false);
   write_file({"the run was ended from outside before it was over"});  // what stays if that happens
 }
 

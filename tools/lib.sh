@@ -89,6 +89,17 @@ missing_to_check() {
   have shellcheck || echo shellcheck
 }
 
+# The packages that comparing with other libraries needs on top.
+missing_to_compare() {
+  have mpicxx.openmpi || echo libopenmpi-dev
+  have mpirun.openmpi || echo openmpi-bin
+  have mpicxx.mpich || echo libmpich-dev
+  have mpirun.mpich || echo mpich
+  for pair in gloo/allreduce.h=libgloo-dev hiredis/hiredis.h=libhiredis-dev; do
+    [ -e "/usr/include/${pair%=*}" ] || echo "${pair#*=}"
+  done
+}
+
 # The packages that tests need on top, which skip what they cannot do without.
 missing_to_test() {
   have ip || echo iproute2

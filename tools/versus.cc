@@ -3,15 +3,18 @@
 #include "tools/versus.h"
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
-#include <fstream>
-#include <memory>
+#include <cstring>
+#include <optional>
 #include <set>
 
 #include "lib/base/host.h"
 #include "tools/exit_codes.h"
+#include "tools/new_file.h"
 #include "tools/versus_figures.h"
 #include "tools/versus_launch.h"
 #include "tools/versus_lines.h"
@@ -147,9 +150,13 @@ class Session {
 
   bool is_json() const { return options_.format == bench::Format::json; }
 
-  static void write(const std::string& path, const std::string& text) {
-    std::ofstream file{path};
-    if (!(file << text << std::flush)) throw Error{ErrorCode::system, fmt::format("bench: cannot write {}", path)};
+  void write(const std::string& path, const std::string& text) const {
+    const NewFile file = make_new_file(path);
+    const bool written = file.descriptor &&
+                         ::write(file.descriptor.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size());
+    if (!written)
+      throw Error{ErrorCode::system, fmt::format("bench: cannot write {}: {}", file.path, std::strerror(errno))};
+    say(fmt::format("# wrote {}\n", file.path), false);
   }
 
   /// Peers may fail: their cells say so. Wrong data of anybody, and any failure of ours, is what must be seen.
