@@ -1,10 +1,10 @@
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "tools/peers/measure.h"
@@ -20,7 +20,11 @@ struct Point {
   peers::Call call = peers::Call::barrier;
   int ranks = 2;
   std::size_t size = 0;  ///< bytes as asked for
-  auto operator<=>(const Point&) const = default;
+
+  friend bool operator<(const Point& a, const Point& b) {
+    return std::tie(a.transport, a.call, a.ranks, a.size) < std::tie(b.transport, b.call, b.ranks, b.size);
+  }
+  friend bool operator==(const Point& a, const Point& b) { return !(a < b) && !(b < a); }
 };
 
 /// Where the hypervisor had the two cores, by the round trip of a cache line around the point: figures differ by a

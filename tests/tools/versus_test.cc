@@ -1,0 +1,145 @@
+// What the comparison with other libraries rests on: that wrong results are seen, and that the slowest rank counts.
+
+#include <doctest/doctest.h>
+#include <sys/mman.h>
+
+#include <array>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tools/peers/measure.h"
+#include "tools/peers/workload.h"
+#include "tools/versus_figures.h"
+
+using namespace tutti::tools;
+using peers::Call;
+using peers::Task;
+
+namespace {
+
+using Buffers = std::vector<std::vector<float>>;
+
+struct World {
+  std::vector<Task> tasks;
+  Buffers inputs;
+  Buffers outputs;
+
+  World(Call call, int ranks, std::size_t bytes) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      tasks.push_back(peers::task_of(call, rank, ranks, bytes));
+      inputs.emplace_back(tasks.back().input + 1);
+      outputs.emplace_back(tasks.back().output + 1);
+      peers::fill(tasks.back(), inputs.back().data(), outputs.back().data());
+    }
+  }
+
+  /// What the collective gives, by its definition.
+  float expected(int rank, std::size_t place) const {
+    const Task& task = tasks[static_cast<std::size_t>(rank)];
+    const auto me = static_cast<std::size_t>(rank);
+    const std::size_t peer = task.part > 0 ? place / task.part : 0;
+    const std::size_t within = task.part > 0 ? place % task.part : 0;
+    float sum = 0;
+    switch (task.call) {
+      case Call::broadcast:
+        return inputs[0][place];
+      case Call::send_recv:
+        return inputs[(me + inputs.size() - 1) % inputs.size()][place];
+      case Call::scatter:
+        return inputs[0][me * task.part + place];
+      case Call::all_gather:
+      case Call::gather:
+        return inputs[peer][within];
+      case Call::all_to_all:
+        return inputs[peer][me * task.part + within];
+      case Call::reduce_scatter:
+        for (const auto& input : inputs) sum += input[me * task.part + place];
+        return sum;
+      default:
+        for (const auto& input : inputs) sum += input[place];
+        return sum;
+    }
+  }
+};
+
+versus::Row row_of(const std::string& side, const std::string& setting, double time, double probe) {
+  versus::Row row;
+  row.point = {"shm", Call::broadcast, 2, 64};
+  row.side = side;
+  row.setting = setting;
+  row.cores = 2;
+  row.times.single = time;
+  row.probe_before = row.probe_after = probe;
+  return row;
+}
+
+}  // namespace
+
+TEST_CASE("what a call must give passes, and one element that differs is one wrong element") {
+  for (const Call call : peers::all_calls) {
+    for (const std::size_t bytes : {std::size_t{4}, std::size_t{1000}}) {
+      CAPTURE(std::string{peers::name_of(call)});
+      CHECK(peers::find_call(peers::name_of(call)) == call);
+      World world{call, 3, bytes};
+      for (int rank = 0; rank < 3 && call != Call::barrier; ++rank) {
+        const Task& task = world.tasks[static_cast<std::size_t>(rank)];
+        std::vector<float>& output = world.outputs[static_cast<std::size_t>(rank)];
+        CHECK(task.bytes >= bytes);
+        const bool gets = rank == 0 || (call != Call::reduce && call != Call::gather);
+        const bool has_it = call == Call::broadcast && rank == 0;
+        CHECK(peers::count_wrong(task, output.data()) == (gets && !has_it ? task.output : 0));  // spoiled before
+        for (std::size_t i = 0; i < task.output; ++i) output[i] = world.expected(rank, i);
+        CHECK(peers::count_wrong(task, output.data()) == 0);
+        output[task.output / 2] += 1;
+        CHECK(peers::count_wrong(task, output.data()) == (gets ? 1 : 0));
+      }
+    }
+  }
+}
+
+TEST_CASE("a call takes as long as its slowest rank, on every rank, both ways of taking the time") {
+  constexpr double slow_us = 300;
+  peers::Shared* const shared = peers::map_shared_with_children();
+  REQUIRE(shared != nullptr);
+  std::array<peers::Times, 2> times;
+  const auto run = [&](int rank) {
+    peers::Meeting meeting{shared, rank, 2, 2};
+    times[static_cast<std::size_t>(rank)] = peers::measure(meeting, {5, 20, 5}, [&] {
+      const double end = peers::microseconds_now() + (rank == 1 ? slow_us : 0);
+      while (peers::microseconds_now() < end) {
+      }
+    });
+    meeting.gather();
+  };
+  std::thread other{run, 1};
+  run(0);
+  other.join();
+  for (const peers::Times& one : times) {
+    CHECK(one.least >= slow_us);
+    CHECK(one.single >= one.least);
+    CHECK(one.p95 >= one.single);
+    CHECK(one.loop >= slow_us);
+    CHECK(one.iterations >= 2);
+  }
+  CHECK(times[0].single == times[1].single);
+  CHECK(times[0].loop == times[1].loop);
+  ::munmap(shared, sizeof *shared);
+}
+
+TEST_CASE("a comparison is made within one state, with the best setting of each side") {
+  const std::vector<versus::Row> rows{row_of("tutti", "a", 4, 100),   row_of("tutti", "b", 2, 100),
+                                      row_of("tutti", "b", 1, 500),   row_of("openmpi", "a", 6, 120),
+                                      row_of("openmpi", "b", 1, 250), row_of("limit", "a", 1, 100)};
+  const versus::Comparison near = versus::compare(rows, rows.front().point);
+  CHECK(near.state == versus::State::near);
+  CHECK(near.of("tutti")->setting == "b");
+  CHECK(near.of("tutti")->rows == 1);
+  CHECK(near.of("openmpi")->median == 6);
+  CHECK(*near.ratio() == 3);
+  CHECK(*near.to_limit() == 2);
+  CHECK_FALSE(versus::compare_in(versus::State::far, rows, rows.front().point).ratio());
+  CHECK(rows[4].state() == versus::State::mixed);
+  CHECK(row_of("tutti", "a", 1, 0).state() == versus::State::alone);
+}
