@@ -230,7 +230,17 @@ void take_option(Options& options, const std::vector<std::string>& words, std::s
   option.set(options, name, value);
 }
 
+/// All of the grid's sizes, where nccl-tests' defaults would be one large one.
+void widen_for_comparison(Options& o) {
+  const auto was_given = [&](std::string_view name) {
+    return std::find(o.given.begin(), o.given.end(), name) != o.given.end();
+  };
+  if (!was_given("minbytes")) o.min_bytes = std::min<std::size_t>(4, o.max_bytes);
+  if (!was_given("maxbytes")) o.max_bytes = std::max(o.min_bytes, std::size_t{64} << 20);
+}
+
 void check_together(Options& o) {
+  if (o.is_comparison()) widen_for_comparison(o);
   if (o.min_bytes > o.max_bytes)
     wrong(fmt::format("the first size, {}, is above the last, {} (-b, -e)", o.min_bytes, o.max_bytes));
   if (o.step_factor == 1 && o.step_bytes == 0 && o.min_bytes != o.max_bytes)

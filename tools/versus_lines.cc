@@ -55,19 +55,19 @@ std::vector<Call> calls(const bench::Options& options) {
   return {*call};
 }
 
+/// The grid's between -b and -e, or the steps that were asked for.
 std::vector<std::size_t> sizes(const bench::Options& options, Call call, int ranks) {
   if (call == Call::barrier) return {0};
-  if (!options.grid && (was_given(options, "minbytes") || was_given(options, "maxbytes"))) {
+  const bool one = options.min_bytes == options.max_bytes;
+  if (one || was_given(options, "stepfactor") || was_given(options, "stepbytes")) {
     std::vector<std::size_t> all = bench::sizes_of(options);
     std::sort(all.begin(), all.end());
     return all;
   }
   std::vector<std::size_t> fitting;
   for (const std::size_t size : grid_sizes) {
-    const bool too_small = was_given(options, "minbytes") && size < options.min_bytes;
-    const bool too_large = was_given(options, "maxbytes") && size > options.max_bytes;
-    const bool too_many = ranks >= many_ranks && size > most_with_many;
-    if (!too_small && !too_large && !too_many) fitting.push_back(size);
+    const bool inside = size >= options.min_bytes && size <= options.max_bytes;
+    if (inside && (ranks < many_ranks || size <= most_with_many)) fitting.push_back(size);
   }
   return fitting;
 }
@@ -94,6 +94,8 @@ std::vector<Line> lines_of(const bench::Options& options) {
         Line line{transport, call, count, sizes(options, call, count)};
         if (!line.sizes.empty()) lines.push_back(std::move(line));
       }
+  if (lines.empty())
+    throw Error{ErrorCode::invalid_argument, "bench: none of the grid's sizes lies between -b and -e; give steps (-f)"};
   return lines;
 }
 

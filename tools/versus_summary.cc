@@ -137,12 +137,12 @@ std::vector<Verdict> judge(std::span<const Row> rows) {
 
 std::string summary_text(std::span<const Row> rows, int repetitions) {
   std::string text = "# ratio: best peer's time / tutti's, medians of near rows\n";
-  text += fmt::format("# {:<52} {:>8} {:>8} {:>7}\n", "what", "bar", "reached", "points");
+  text += fmt::format("# {:<60} {:>8} {:>8} {:>7}\n", "what", "bar", "reached", "points");
   for (const Verdict& one : judge(rows)) {
     if (one.points == 0) {
-      text += fmt::format("# {:<52} {:>8.2f} {:>8} {:>7}  not measured\n", one.what, one.wanted, "-", 0);
+      text += fmt::format("# {:<60} {:>8.2f} {:>8} {:>7}  not measured\n", one.what, one.wanted, "-", 0);
     } else {
-      text += fmt::format("# {:<52} {:>8.2f} {:>8.2f} {:>7}  {}{}\n", one.what, one.wanted, one.reached, one.points,
+      text += fmt::format("# {:<60} {:>8.2f} {:>8.2f} {:>7}  {}{}\n", one.what, one.wanted, one.reached, one.points,
                           one.met() ? "met" : "MISSED",
                           one.where.empty() || one.points == 1 ? "" : fmt::format("; worst: {}", one.where));
     }

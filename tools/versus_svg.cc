@@ -16,7 +16,7 @@ constexpr int width = 400;  // of one chart with its margins
 constexpr int height = 290;
 constexpr int left = 56;
 constexpr int top = 30;
-constexpr int plot_width = 328;
+constexpr int plot_width = 314;
 constexpr int plot_height = 214;
 constexpr int columns = 3;
 

@@ -132,6 +132,16 @@ class Invented(Case):
         self.assertEqual(self.started()[before:], ["self free 512"])
         self.assertEqual(len(self.rows()), len(whole))
 
+    def test_the_grid_takes_its_sizes_and_ends_with_the_summary(self):
+        for words, points in ((["-e", "1K"], ["4 B", "1 KiB"]), (["-b", "20M"], ["64 MiB"])):
+            done = self.bench("--grid", "all_reduce", "-g", "2", "--transport", "shm", "--repetitions", "1", *words)
+            self.assertEqual(done.code, 0, done)
+            found = [" ".join(line.split()[i] for i in (0, 3, 4)) for line in done.lines if line.startswith(" all")]
+            self.assertEqual(found, [f"{call} {size}" for call in ("all_reduce", "all_reduce_inplace") for size in points])
+            self.assertSays(done.out, rf"shm, whole grid, geometric mean +1.70 +1.50 +{2 * len(points)}  MISSED")
+        self.assertEqual(self.bench("--grid", "barrier", "-g", "2", "--transport", "shm", "--repetitions", "1").code, 0)
+        self.assertEqual(self.bench("broadcast", "-b", "5K", "-e", "6K").code, 6)
+
     def test_a_file_of_someone_else_is_refused_and_left_alone(self):
         for text, line in (("a,b\n1,2\n", 1), (HEADER + "\nshm,broadcast,2\n", 2)):
             (self.folder / "rows.csv").write_text(text)

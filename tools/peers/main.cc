@@ -64,10 +64,12 @@ void run(int argc, char** argv) {
   ::alarm(static_cast<unsigned>(arguments.seconds));
   const std::unique_ptr<Backend> library = join({arguments.setting, arguments.folder});
   if (library->ranks() > most_ranks) throw std::invalid_argument("at most 64 ranks can be compared");
-  Shared* const shared = map_shared(arguments.folder + "/meeting");
+  const std::string meeting_file = arguments.folder + "/meeting";
+  Shared* const shared = map_shared(meeting_file);
   if (shared == nullptr) throw std::runtime_error("cannot share " + arguments.folder + ": " + std::strerror(errno));
   Meeting meeting{shared, library->rank(), library->ranks(), library->threads(), library->progress()};
   meeting.gather();
+  if (meeting.rank() == 0) ::unlink(meeting_file.c_str());  // all have it; nobody may be left to do it later
   for (const std::size_t size : arguments.sizes) measure_point(meeting, *library, arguments, size);
   if (meeting.rank() == 0) print_end();
   meeting.gather();
