@@ -25,8 +25,6 @@ volatile std::sig_atomic_t told_to_stop = 0;
 
 namespace {
 
-constexpr double poll_us = 50'000;
-
 void note_signal(int number) { told_to_stop = number; }
 
 /// Where the ranks of one start meet; in memory where there is such a place, and gone with it.
@@ -120,7 +118,8 @@ class Running {
  private:
   void wait_and_read() {
     pollfd ends[] = {{process_.out.get(), POLLIN, 0}, {process_.err.get(), POLLIN, 0}};
-    ::poll(ends, 2, static_cast<int>(poll_us / 1000));
+    const bool silent = !process_.out && !process_.err;  // it is about to end
+    ::poll(ends, 2, silent ? 1 : 50);
     drain(process_.out, out_);
     drain(process_.err, err_);
   }
