@@ -17,7 +17,8 @@ HelloBytes encode(const Hello& hello, const JobToken& token) {
   at = std::copy(token.begin(), token.end(), at);
   at = put(at, static_cast<std::uint32_t>(hello.from));
   at = put(at, static_cast<std::uint32_t>(hello.to));
-  put(at, hello.channel);
+  at = put(at, hello.channel);
+  put(at, static_cast<std::uint32_t>(hello.purpose));
   return bytes;
 }
 
@@ -32,6 +33,10 @@ std::optional<Hello> decode_hello(std::span<const std::byte, hello_size> bytes, 
   hello.from = static_cast<std::int32_t>(get<std::uint32_t>(at));
   hello.to = static_cast<std::int32_t>(get<std::uint32_t>(at));
   hello.channel = get<std::uint64_t>(at);
+  const auto purpose = get<std::uint32_t>(at);
+  if (purpose != static_cast<std::uint32_t>(Purpose::link) && purpose != static_cast<std::uint32_t>(Purpose::board))
+    return std::nullopt;
+  hello.purpose = static_cast<Purpose>(purpose);
   return hello;
 }
 

@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstring>
 #include <mutex>
+#include <new>
 
 #include "lib/base/descriptor.h"
 
@@ -100,6 +101,19 @@ InprocHub::InprocHub(int ranks) {
 
 InprocHub::~InprocHub() = default;
 
+/// Whoever comes first makes it.
+std::shared_ptr<std::byte> InprocHub::board_memory(Channel channel, std::size_t bytes) {
+  static constexpr std::align_val_t alignment{4096};
+  const std::lock_guard lock(boards_mutex_);
+  std::weak_ptr<std::byte>& known = boards_[channel];
+  if (auto memory = known.lock()) return memory;
+  auto* const made = static_cast<std::byte*>(::operator new(bytes, alignment));
+  std::memset(made, 0, bytes);
+  std::shared_ptr<std::byte> memory{made, [](std::byte* old) { ::operator delete(old, alignment); }};
+  known = memory;
+  return memory;
+}
+
 InprocTransport::InprocTransport(std::shared_ptr<InprocHub> hub, int rank, Reactor& reactor)
     : SlotTransport(reactor), hub_(std::move(hub)), rank_(rank) {
   InprocHub::Seat& seat = hub_->seat(rank_);
@@ -133,6 +147,10 @@ std::unique_ptr<Wire> InprocTransport::reach(int peer, Channel channel) {
   }
   seat.happened();
   return std::make_unique<InprocWire>(hub_, std::move(ring), peer, InprocWire::End::sender);
+}
+
+std::shared_ptr<std::byte> InprocTransport::board_memory(Channel channel, std::span<const int>, std::size_t bytes) {
+  return hub_->board_memory(channel, bytes);
 }
 
 bool InprocTransport::notice() noexcept {

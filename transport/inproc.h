@@ -1,6 +1,9 @@
 #pragma once
 
+#include <map>
 #include <memory>
+#include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,9 +24,12 @@ class InprocHub {
   friend class InprocWire;
   struct Seat;
 
+  std::shared_ptr<std::byte> board_memory(Channel channel, std::size_t bytes);
   Seat& seat(int rank) { return *seats_[static_cast<std::size_t>(rank)]; }
 
   std::vector<std::unique_ptr<Seat>> seats_;
+  std::mutex boards_mutex_;
+  std::map<Channel, std::weak_ptr<std::byte>> boards_;
 };
 
 /// Ranks are threads: for tests, examples and sanitizers. Destroying it without close_channel() looks to the peers
@@ -39,6 +45,8 @@ class InprocTransport final : public SlotTransport {
  private:
   std::unique_ptr<Wire> reach(int peer, Channel channel) override;
   bool notice() noexcept override;
+  std::shared_ptr<std::byte> board_memory(Channel channel, std::span<const int> members, std::size_t bytes) override;
+  int rank() const noexcept override { return rank_; }
 
   std::shared_ptr<InprocHub> hub_;
   int rank_;

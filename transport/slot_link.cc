@@ -59,6 +59,10 @@ bool OutboundSlotLink::send(const Frame& frame, std::span<const std::byte> paylo
   return false;
 }
 
+void OutboundSlotLink::wake() noexcept {
+  if (usable()) wire_->wake_peer();
+}
+
 /// False: the sink will hear, or has heard, that the link failed.
 bool OutboundSlotLink::usable() noexcept {
   if (state_ == State::fresh) connect();

@@ -38,6 +38,17 @@ Link& SlotTransport::open(int peer, Channel channel) {
   return *link;
 }
 
+Board* SlotTransport::board(Channel channel, std::span<const int> members) {
+  const auto known = boards_.find(channel);
+  if (known != boards_.end()) return &known->second.board;
+  const int ranks = static_cast<int>(members.size());
+  auto memory = board_memory(channel, members, Board::bytes_for(ranks));
+  if (!memory) return nullptr;
+  const int place = static_cast<int>(std::ranges::find(members, rank()) - members.begin());
+  Shared shared{Board{std::move(memory), ranks, place}, {members.begin(), members.end()}};
+  return &boards_.emplace(channel, std::move(shared)).first->second.board;
+}
+
 void SlotTransport::adopt(int peer, Channel channel, std::unique_ptr<Wire> wire) {
   if (cut_) return;
   auto link = std::make_unique<InboundSlotLink>(peer, channel, std::move(wire));
@@ -111,7 +122,10 @@ void SlotTransport::close_channel(Channel channel, Clock::time_point deadline) n
 }
 
 void SlotTransport::abort_channel(Channel channel, const Error& reason) noexcept {
-  if (!cut_) for_each(channel, [&reason](auto& link) { link.say_abort(reason); });
+  if (!cut_) {
+    abort_board(channel, reason);
+    for_each(channel, [&reason](auto& link) { link.say_abort(reason); });
+  }
   destroy(channel, &reason);
 }
 
@@ -153,14 +167,28 @@ void SlotTransport::flush(Channel channel, Clock::time_point deadline) noexcept 
   }
 }
 
+void SlotTransport::abort_board(Channel channel, const Error& reason) noexcept {
+  const auto found = boards_.find(channel);
+  if (found == boards_.end()) return;
+  auto& [board, members] = found->second;
+  board.say_abort(reason);
+  for (std::size_t i = 0; i < members.size(); ++i)
+    if (members[i] != rank() && board.takes_down_alarm(static_cast<int>(i))) open(members[i], channel).wake();
+}
+
 void SlotTransport::destroy(Channel channel, const Error* reason) noexcept {
   std::erase_if(backlog_, [=](const OutboundSlotLink* link) { return link->channel() == channel; });
   std::erase_if(outbound_, [=](const auto& entry) { return entry.first.first == channel; });
   std::erase_if(inbound_, [=](const auto& link) { return link->channel() == channel; });
-  for (const Closed& closed : closed_)
-    if (closed.channel == channel) return;
+  boards_.erase(channel);
+  closed(channel);
+  if (was_closed(channel)) return;
   if (closed_.size() == closed_remembered) closed_.erase(closed_.begin());
   closed_.push_back({channel, reason ? std::optional<Error>(*reason) : std::nullopt});
+}
+
+bool SlotTransport::was_closed(Channel channel) const noexcept {
+  return std::ranges::any_of(closed_, [=](const Closed& closed) { return closed.channel == channel; });
 }
 
 void SlotTransport::drop_links() noexcept {

@@ -3,10 +3,12 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "transport/board.h"
 #include "transport/reactor.h"
 #include "transport/slot_link.h"
 
@@ -24,6 +26,8 @@ class SlotTransport : public Transport, protected SlotHost {
   void set_peers(std::vector<std::string> addresses) override;
   void set_sink(Sink& sink) override { sink_ = &sink; }
   Link& open(int peer, Channel channel) override;
+  Board* board(Channel channel, std::span<const int> members) override;
+  bool has_boards() const noexcept override { return true; }
   void close_channel(Channel channel, Clock::time_point deadline) noexcept override;
   void abort_channel(Channel channel, const Error& reason) noexcept override;
   void cut() noexcept override;
@@ -38,6 +42,13 @@ class SlotTransport : public Transport, protected SlotHost {
   /// Looks for news about peers: arrivals go to adopt(), departures to attention(). True when there are any, or when it
   /// must be called again soon. Called in every progress(), so it must be cheap.
   virtual bool notice() noexcept = 0;
+
+  /// The memory of a board, all zeros at first; null: it has not come from members.front() yet. Throws Error{system}.
+  virtual std::shared_ptr<std::byte> board_memory(Channel channel, std::span<const int> members, std::size_t bytes) = 0;
+  virtual int rank() const noexcept = 0;
+  /// The channel has gone, and whatever belongs to it.
+  virtual void closed(Channel) noexcept {}
+  bool was_closed(Channel channel) const noexcept;
 
   /// A link that `peer` has made to us.
   void adopt(int peer, Channel channel, std::unique_ptr<Wire> wire);
@@ -61,6 +72,7 @@ class SlotTransport : public Transport, protected SlotHost {
   bool attend() noexcept;
   void flush(Channel channel, Clock::time_point deadline) noexcept;
   void destroy(Channel channel, const Error* reason) noexcept;
+  void abort_board(Channel channel, const Error& reason) noexcept;
   template <class Action>
   void for_each(Channel channel, Action&& action) noexcept;
 
@@ -69,6 +81,11 @@ class SlotTransport : public Transport, protected SlotHost {
   std::vector<std::string> addresses_;
   std::map<std::pair<Channel, int>, std::unique_ptr<OutboundSlotLink>> outbound_;
   std::vector<std::unique_ptr<InboundSlotLink>> inbound_;
+  struct Shared {
+    Board board;
+    std::vector<int> members;
+  };
+  std::map<Channel, Shared> boards_;
   std::vector<OutboundSlotLink*> backlog_;
   std::vector<Closed> closed_;  // of late: whatever still arrives for these is unwanted
   bool attention_ = false;

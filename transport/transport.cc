@@ -5,4 +5,6 @@ namespace tutti::transport {
 Link::~Link() = default;
 Transport::~Transport() = default;
 
+Board* Transport::board(Channel, std::span<const int>) { return nullptr; }
+
 }  // namespace tutti::transport

@@ -13,6 +13,7 @@
 
 namespace tutti::transport {
 
+class Board;
 class Link;
 
 /// Names a communicator's lane; equal on all its members. Links of different channels are independent.
@@ -74,6 +75,8 @@ class Link {
   /// Incoming links. A message is wanted now: offer the parked one again at the next progress(), or, where none is
   /// parked, look out for the next.
   virtual void resume() noexcept = 0;
+  /// Outgoing links of transports with boards. Ends the peer's sleep.
+  virtual void wake() noexcept {}
 
   /// For the sink alone.
   void* context = nullptr;
@@ -102,6 +105,12 @@ class Transport {
 
   /// The outgoing link to `peer` on `channel`, made now if need be; connects at the first send.
   virtual Link& open(int peer, Channel channel) = 0;
+  /// Memory that all `members` see (ranks, this one among them, the same order everywhere): made by the first of them,
+  /// null until it has come to this rank. It lasts as long as the channel. Throws Error{system}. Only where
+  /// has_boards(), and only among ranks that are reached by this transport.
+  virtual Board* board(Channel channel, std::span<const int> members);
+  virtual bool has_boards() const noexcept { return false; }
+
   /// Says goodbye on outgoing links of `channel` once what was sent is on its way (at most until `deadline`), then
   /// destroys all its links. Messages that still arrive for it are dropped.
   virtual void close_channel(Channel channel, Clock::time_point deadline) noexcept = 0;

@@ -15,6 +15,7 @@ enum class Purpose : std::uint8_t {
   link = 1,   ///< messages from one rank to another
   watch = 2,  ///< signs of life
   store = 3,  ///< a client of the store
+  board = 4,  ///< memory for a group's tiny messages (only within a host)
 };
 
 /// Who opens a connection, and what for. The ranks of a store's client and server are 0.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -21,6 +22,8 @@ class Descriptor {
 
   int get() const { return fd_; }
   int release() { return std::exchange(fd_, -1); }
+  /// Another one for the same file, not inherited by exec. Empty: errno tells why.
+  Descriptor duplicate() const { return Descriptor{::fcntl(fd_, F_DUPFD_CLOEXEC, 0)}; }
   explicit operator bool() const { return fd_ >= 0; }
   void reset() {
     if (fd_ < 0) return;

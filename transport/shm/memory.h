@@ -1,5 +1,9 @@
 #pragma once
 
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
 #include <variant>
 
 #include "lib/base/descriptor.h"
@@ -7,29 +11,27 @@
 
 namespace tutti::transport {
 
-/// A ring mapped from memory without a name. Unmaps it at the end; the memory goes with its last user.
-class MappedRing {
- public:
-  explicit MappedRing(RingMemory* memory) : memory_(memory) {}
-  MappedRing(MappedRing&& other) noexcept : memory_(std::exchange(other.memory_, nullptr)) {}
-  MappedRing& operator=(MappedRing&&) = delete;
-  ~MappedRing();
-
-  RingMemory& memory() const { return *memory_; }
-
- private:
-  RingMemory* memory_;
+/// Memory that several processes see, unmapped by its last user in each of them.
+using SharedMemory = std::shared_ptr<std::byte>;
+struct NewMemory {
+  SharedMemory memory;
+  Descriptor descriptor;
 };
 
+/// `bytes` bytes of zeros; `name` is what /proc shows. Throws Error{system} where the system has no memory or forbids
+/// it.
+NewMemory make_memory(const char* name, std::size_t bytes);
+/// What a peer has made, or what is wrong with its descriptor. The size cannot change afterwards, so that access never
+/// faults.
+std::variant<SharedMemory, std::string> map_memory(const Descriptor& descriptor, std::size_t bytes);
+
+/// The same for an empty ring, and for one that a peer has made.
+using MappedRing = std::shared_ptr<RingMemory>;
 struct NewRing {
   MappedRing ring;
-  Descriptor descriptor;  ///< what a peer needs to map it too
+  Descriptor descriptor;
 };
-
-/// An empty ring. Throws Error{system} where the system has no memory or forbids it.
 NewRing make_ring();
-/// The ring that a peer has made, or what is wrong with its descriptor. The size cannot change afterwards, so that
-/// access never faults.
 std::variant<MappedRing, std::string> map_ring(const Descriptor& descriptor);
 
 }  // namespace tutti::transport

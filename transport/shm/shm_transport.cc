@@ -70,20 +70,63 @@ void ShmTransport::set_peers(std::vector<std::string> addresses) {
 
 // ---- Going out -------------------------------------------------------------------------------------------------
 
-std::unique_ptr<Wire> ShmTransport::reach(int peer, Channel channel) {
+/// The name of its Unix socket.
+std::string ShmTransport::socket_of(int peer) const {
   const auto target = ShmAddress::parse(address_of(peer));
   if (!target || target->socket.empty())
     throw Error(ErrorCode::peer_lost, fmt::format("rank {} offers no shared memory", peer), peer);
   if (!same_host(address_of(peer), address_.encode()) || target->user != address_.user)
     throw Error(ErrorCode::peer_lost, fmt::format("rank {} runs on another host or as another user", peer), peer);
 
+  return target->socket;
+}
+
+std::unique_ptr<Wire> ShmTransport::reach(int peer, Channel channel) {
+  std::string socket = socket_of(peer);
   NewRing made = make_ring();
-  Introduction introduction{encode(Hello{address_.rank, peer, channel}, token_), peer, target->socket,
+  Introduction introduction{encode(Hello{address_.rank, peer, channel}, token_), peer, std::move(socket),
                             std::move(made.descriptor)};
   auto wire = std::make_unique<ShmWire>(std::move(made.ring), std::move(introduction), *home_);
   if (!wire->introduce()) home_->strangers.push_back(wire.get());
   if (wire->trouble()) throw Error(*wire->trouble());
   return wire;
+}
+
+// ---- Boards ----------------------------------------------------------------------------------------------------
+
+std::shared_ptr<std::byte> ShmTransport::board_memory(Channel channel, std::span<const int> members,
+                                                      std::size_t bytes) {
+  if (members.front() == address_.rank) {
+    NewMemory made = make_memory("tutti-board", bytes);
+    for (const int peer : members.subspan(1)) {
+      const Hello hello{.from = address_.rank, .to = peer, .channel = channel, .purpose = Purpose::board};
+      Descriptor copy = made.descriptor.duplicate();
+      if (!copy) throw Error(ErrorCode::system, "cannot share memory with the ranks of this host: " + refusal(errno));
+      offers_.push_back({encode(hello, token_), peer, socket_of(peer), std::move(copy)});
+    }
+    make_offers();
+    return std::move(made.memory);
+  }
+  const auto found = arrived_.find(channel);
+  if (found == arrived_.end() || found->second.from != members.front()) return nullptr;
+  const Arrived arrived = std::move(found->second);
+  arrived_.erase(found);
+  auto mapped = map_memory(arrived.memory, bytes);
+  if (auto* const memory = std::get_if<SharedMemory>(&mapped)) return std::move(*memory);
+  throw Error(ErrorCode::system, fmt::format("cannot use the memory that rank {} shares: {}", members.front(),
+                                             std::get<std::string>(mapped)));
+}
+
+/// Who is gone needs none; that it is gone is for others to notice.
+void ShmTransport::make_offers() noexcept {
+  std::erase_if(offers_, [](const Introduction& offer) {
+    try {
+      Descriptor socket;
+      return hand_over(offer, socket) != Attempt::later;
+    } catch (const Error& error) {
+      return error.code() != ErrorCode::system;  // tried again when descriptors are free
+    }
+  });
 }
 
 // ---- Letting in ------------------------------------------------------------------------------------------------
@@ -151,6 +194,10 @@ bool ShmTransport::greet(Descriptor& socket) {
   Descriptor caller = std::move(socket);  // hung up on unless it becomes part of a wire
   const auto hello = received.attempt == Attempt::done ? decode_hello(bytes, token_) : std::nullopt;
   if (!hello || !is_invited(*hello)) return true;
+  if (hello->purpose == Purpose::board) {
+    if (!was_closed(hello->channel)) arrived_.try_emplace(hello->channel, hello->from, std::move(received.descriptor));
+    return true;
+  }
   errno = 0;
   auto mapped = map_ring(received.descriptor);
   if (auto* ring = std::get_if<MappedRing>(&mapped)) {
@@ -168,7 +215,7 @@ bool ShmTransport::is_invited(const Hello& hello) const {
 }
 
 bool ShmTransport::notice() noexcept {
-  if (home_->strangers.empty() && guests_.empty() && door_ == Door::open) return false;
+  if (home_->strangers.empty() && offers_.empty() && guests_.empty() && door_ == Door::open) return false;
   const auto now = Clock::now();
   while (!guests_.empty() && guests_.front().until <= now) {
     reactor().unwatch(guests_.front().socket.get());
@@ -177,7 +224,9 @@ bool ShmTransport::notice() noexcept {
   if (door_ == Door::shut_for_now && door_opens_ <= now) open_door();
   std::erase_if(home_->strangers, [](ShmWire* wire) { return wire->introduce(); });
 
-  if (!home_->strangers.empty()) reactor().wake_by(now + retry_interval);
+  make_offers();
+
+  if (!home_->strangers.empty() || !offers_.empty()) reactor().wake_by(now + retry_interval);
   if (door_ == Door::shut_for_now) reactor().wake_by(door_opens_);
   if (!guests_.empty()) reactor().wake_by(guests_.front().until);
   return false;

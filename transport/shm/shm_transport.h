@@ -1,7 +1,10 @@
 #pragma once
 
+#include <cstddef>
+#include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +17,7 @@
 
 namespace tutti::transport {
 
+struct Introduction;
 struct WireHome;
 
 /// Ranks are processes of one user on one host. Rings live in memfds, which are handed over through Unix sockets in the
@@ -49,7 +53,12 @@ class ShmTransport final : public SlotTransport {
 
   std::unique_ptr<Wire> reach(int peer, Channel channel) override;
   bool notice() noexcept override;
+  std::shared_ptr<std::byte> board_memory(Channel channel, std::span<const int> members, std::size_t bytes) override;
+  void closed(Channel channel) noexcept override { arrived_.erase(channel); }
+  int rank() const noexcept override { return address_.rank; }
 
+  std::string socket_of(int peer) const;
+  void make_offers() noexcept;
   void open_door();
   void close_door() noexcept;
   void welcome();
@@ -70,6 +79,13 @@ class ShmTransport final : public SlotTransport {
   bool probing_ = false;
   std::vector<Guest> guests_;  // connected, but have not said who they are; oldest first
   std::unique_ptr<WireHome> home_;
+
+  struct Arrived {
+    int from;
+    Descriptor memory;
+  };
+  std::map<Channel, Arrived> arrived_;  // boards that nobody has asked for yet
+  std::vector<Introduction> offers_;    // boards for members that had no room for another connection yet
 };
 
 }  // namespace tutti::transport

@@ -12,6 +12,26 @@
 
 namespace tutti::transport {
 
+Attempt hand_over(const Introduction& introduction, Descriptor& socket) {
+  const auto refuse = [&](ErrorCode code, const std::string& why) {
+    throw Error(code, fmt::format("cannot connect to rank {} through its Unix socket: {}", introduction.peer, why),
+                introduction.peer);
+  };
+  Attempt attempt = connect_unix(introduction.socket, socket);
+  if (attempt == Attempt::done) {
+    const long user = user_of_peer(socket);
+    if (user != static_cast<long>(::geteuid()))
+      refuse(ErrorCode::peer_lost, fmt::format("its socket belongs to user {}, not to user {}", user, ::geteuid()));
+    attempt = send_with_descriptor(socket, introduction.hello, introduction.memory);
+  }
+  if (attempt == Attempt::failed) {
+    const bool ours = errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS;
+    refuse(ours ? ErrorCode::system : ErrorCode::peer_lost, refusal(errno));
+  }
+  if (attempt == Attempt::later) socket = Descriptor();
+  return attempt;
+}
+
 ShmWire::ShmWire(MappedRing ring, Descriptor socket, WireHome& home)
     : ring_(std::move(ring)), socket_(std::move(socket)), home_(home) {
   watch();
@@ -26,33 +46,16 @@ ShmWire::~ShmWire() {
 }
 
 bool ShmWire::introduce() {
-  Attempt attempt = connect_unix(introduction_->socket, socket_);
-  if (attempt == Attempt::done) {
-    const long user = user_of_peer(socket_);
-    if (user != static_cast<long>(::geteuid()))
-      return give_up(ErrorCode::peer_lost,
-                     fmt::format("its socket belongs to user {}, not to user {}", user, ::geteuid()));
-    attempt = send_with_descriptor(socket_, introduction_->hello, introduction_->memory);
-  }
-  if (attempt == Attempt::failed) {
-    const bool ours = errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS;
-    return give_up(ours ? ErrorCode::system : ErrorCode::peer_lost, refusal(errno));
-  }
-  if (attempt == Attempt::later) {
+  try {
+    if (hand_over(*introduction_, socket_) == Attempt::later) return false;
+    introduction_.reset();
+    watch();
+  } catch (const Error& error) {
+    trouble_.emplace(error);
+    introduction_.reset();
     socket_ = Descriptor();
-    return false;
+    home_.host.attention();
   }
-  introduction_.reset();
-  watch();
-  return true;
-}
-
-bool ShmWire::give_up(ErrorCode code, const std::string& why) {
-  const int peer = introduction_->peer;
-  trouble_.emplace(code, fmt::format("cannot connect to rank {} through its Unix socket: {}", peer, why), peer);
-  introduction_.reset();
-  socket_ = Descriptor();
-  home_.host.attention();
   return true;
 }
 

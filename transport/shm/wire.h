@@ -9,17 +9,22 @@
 #include "transport/hello.h"
 #include "transport/reactor.h"
 #include "transport/shm/memory.h"
+#include "transport/shm/unix_socket.h"
 #include "transport/slot_link.h"
 
 namespace tutti::transport {
 
-/// What a new ring's peer must be told, once.
+/// What the peer must be told of new memory, once.
 struct Introduction {
   HelloBytes hello;
   int peer;
   std::string socket;  ///< abstract name
   Descriptor memory;
 };
+
+/// Hands the memory to the peer, on a connection that is `socket` afterwards. `later`: its queue is full, try again.
+/// Throws Error: {system} when this process lacks something, else {peer_lost}.
+Attempt hand_over(const Introduction& introduction, Descriptor& socket);
 
 class ShmWire;
 
@@ -39,7 +44,7 @@ class ShmWire final : public Wire {
   ShmWire(MappedRing ring, Introduction introduction, WireHome& home);
   ~ShmWire() override;
 
-  RingMemory& ring() noexcept override { return ring_.memory(); }
+  RingMemory& ring() noexcept override { return *ring_; }
   void wake_peer() noexcept override;
   bool peer_left() const noexcept override { return left_; }
   void cut() noexcept override;
@@ -52,7 +57,6 @@ class ShmWire final : public Wire {
  private:
   void watch();
   void hear();
-  bool give_up(ErrorCode code, const std::string& why);
 
   MappedRing ring_;
   Descriptor socket_;

@@ -1,0 +1,127 @@
+// Boards: what ranks put there in one round is what the others read in it, however far apart they run.
+
+#include "transport/board.h"
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <new>
+#include <random>
+#include <thread>
+#include <vector>
+
+namespace tutti::transport::testing {
+namespace {
+
+std::shared_ptr<std::byte> memory_for(int ranks) {
+  static constexpr std::align_val_t alignment{4096};
+  const std::size_t bytes = Board::bytes_for(ranks);
+  auto* const made = static_cast<std::byte*>(::operator new(bytes, alignment));
+  std::memset(made, 0, bytes);
+  return {made, [](std::byte* old) { ::operator delete(old, alignment); }};
+}
+
+std::vector<std::byte> words_of(int rank, std::uint64_t round, std::size_t size) {
+  std::vector<std::byte> bytes(size);
+  for (std::size_t i = 0; i < size; ++i)
+    bytes[i] = static_cast<std::byte>(static_cast<std::uint64_t>(rank) * 31 + round * 7 + i);
+  return bytes;
+}
+
+bool equal(std::span<const std::byte> left, std::span<const std::byte> right) {
+  return std::ranges::equal(left, right);
+}
+
+TEST_CASE("every rank reads in each round what the others put there for it") {
+  for (const int ranks : {2, 3, 5}) {
+    const auto memory = memory_for(ranks);
+    std::vector<std::thread> threads;
+    std::vector<int> wrong(static_cast<std::size_t>(ranks));
+    for (int rank = 0; rank < ranks; ++rank)
+      threads.emplace_back([&, rank] {
+        Board board{memory, ranks, rank};
+        std::mt19937_64 sizes{42};  // the same on all ranks
+        for (std::uint64_t round = 1; round <= 2000; ++round) {
+          const std::size_t size = round % 3 == 0 ? sizes() % (board_bytes + 1) : sizes() % (2 * post_bytes);
+          while (!board.may_begin()) std::this_thread::yield();
+          const Frame call{.operation = static_cast<std::uint32_t>(round), .root = rank};
+          board.begin(round * 100, call, {}, words_of(rank, round, size));
+          // Some rounds are read by one rank only: then the others run ahead.
+          if (round % 2 == 0 && rank != static_cast<int>(round) % ranks) continue;
+          for (int other = 0; other < ranks; ++other) {
+            while (!board.is_here(other)) std::this_thread::yield();
+            const auto theirs = board.call(other, round);
+            const bool right = board.digest(other) == round * 100 && theirs && theirs->root == other &&
+                               theirs->operation == round &&
+                               equal(board.contribution(other, size), words_of(other, round, size));
+            if (!right) ++wrong[static_cast<std::size_t>(rank)];
+          }
+        }
+      });
+    for (std::thread& thread : threads) thread.join();
+    CHECK(wrong == std::vector<int>(static_cast<std::size_t>(ranks)));
+  }
+}
+
+TEST_CASE("a rank runs ahead of the others by as many rounds as there is room for") {
+  const auto memory = memory_for(2);
+  Board fast{memory, 2, 0};
+  Board slow{memory, 2, 1};
+  const auto begin = [](Board& board) { board.begin(0, {}, {}, {}); };
+  for (std::uint64_t round = 1; round < board_depth; ++round) {
+    REQUIRE(fast.may_begin());
+    begin(fast);
+  }
+  CHECK(!fast.may_begin());  // the next one would take the place of what the other has not begun to read
+  begin(slow);
+  CHECK(fast.may_begin());
+  begin(fast);
+  CHECK(!fast.may_begin());
+}
+
+TEST_CASE("a sleeper is woken by exactly one of those who see its alarm") {
+  const auto memory = memory_for(3);
+  Board sleeper{memory, 3, 0};
+  Board one{memory, 3, 1};
+  Board other{memory, 3, 2};
+  CHECK(!one.takes_down_alarm(0));
+  sleeper.arm();
+  CHECK(one.takes_down_alarm(0));
+  CHECK(!other.takes_down_alarm(0));
+  sleeper.arm();
+  sleeper.disarm();
+  CHECK(!other.takes_down_alarm(0));
+}
+
+TEST_CASE("an abort is read by who waits") {
+  const auto memory = memory_for(2);
+  Board one{memory, 2, 0};
+  Board other{memory, 2, 1};
+  CHECK(!one.last_words(1));
+  other.say_abort(Error{ErrorCode::aborted, "enough", 1, 7});
+  const auto words = one.last_words(1);
+  REQUIRE(words);
+  CHECK(words->code() == ErrorCode::aborted);
+  CHECK(std::string{words->what()} == "enough");
+  CHECK(words->rank() == 1);
+  CHECK(words->details().reported);
+}
+
+TEST_CASE("what a rank did of late is known as long as it is there") {
+  const auto memory = memory_for(2);
+  Board one{memory, 2, 0};
+  Board other{memory, 2, 1};
+  for (std::uint32_t round = 1; round <= 6; ++round) {
+    one.begin(0, {.operation = 2 * round}, {.operation = 2 * round - 1}, {});
+    other.begin(0, {}, {}, {});
+  }
+  CHECK(!other.call(0, 2));
+  for (std::uint64_t round = 3; round <= 6; ++round) {
+    REQUIRE(other.call(0, round));
+    CHECK(other.call(0, round)->operation == 2 * round);
+    CHECK(other.call(0, round, true)->operation == 2 * round - 1);
+  }
+}
+
+}  // namespace
+}  // namespace tutti::transport::testing

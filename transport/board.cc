@@ -1,0 +1,81 @@
+// One board for all ranks of a group: see board.h. The memory is three arrays: posts, by round and rank; notes, by
+// rank; and the room for what does not fit into a post.
+
+#include "transport/board.h"
+
+#include <cstring>
+#include <utility>
+
+namespace tutti::transport {
+namespace {
+
+constexpr std::size_t page = 4096;
+
+std::size_t round_up(std::size_t bytes) { return (bytes + page - 1) / page * page; }
+
+}  // namespace
+
+std::size_t Board::heads(int ranks) {
+  const auto count = static_cast<std::size_t>(ranks);
+  return round_up(count * (board_depth * sizeof(Post) + sizeof(Note)));
+}
+
+std::size_t Board::bytes_for(int ranks) {
+  return heads(ranks) + static_cast<std::size_t>(ranks) * board_depth * board_bytes;
+}
+
+// The objects begin their life in whichever process comes first; all of them are trivial, and zeros are their start.
+Board::Board(std::shared_ptr<std::byte> memory, int ranks, int rank)
+    : memory_(std::move(memory)),
+      ranks_(ranks),
+      rank_(rank),
+      posts_(reinterpret_cast<Post*>(memory_.get())),
+      notes_(reinterpret_cast<Note*>(memory_.get() + static_cast<std::size_t>(ranks) * board_depth * sizeof(Post))),
+      large_(memory_.get() + heads(ranks)) {}
+
+std::byte* Board::large(int rank, std::uint64_t round) const noexcept {
+  const std::size_t index = (round % board_depth) * static_cast<std::size_t>(ranks_) + static_cast<std::size_t>(rank);
+  return large_ + index * board_bytes;
+}
+
+bool Board::may_begin() noexcept {
+  const std::uint64_t next = round_ + 1;
+  if (next < board_depth || all_begun_ + board_depth > next) return true;
+  const std::uint64_t needed = next - board_depth + 1;
+  for (int rank = 0; rank < ranks_; ++rank)
+    if (post(rank, needed).round.load(std::memory_order_acquire) < needed) return false;
+  all_begun_ = needed;
+  return true;
+}
+
+void Board::begin(std::uint64_t digest, const Frame& call, const Frame& before,
+                  std::span<const std::byte> contribution) noexcept {
+  ++round_;
+  Post& mine = post(rank_, round_);
+  mine.digest = digest;
+  mine.call = encode(call);
+  mine.before = encode(before);
+  std::byte* where = contribution.size() > post_bytes ? large(rank_, round_) : mine.contribution.data();
+  if (!contribution.empty()) std::memcpy(where, contribution.data(), contribution.size());
+  mine.round.store(round_, std::memory_order_seq_cst);
+}
+
+std::optional<Frame> Board::call(int rank, std::uint64_t round, bool before) const noexcept {
+  const Post& where = post(rank, round);
+  if (where.round.load(std::memory_order_acquire) != round) return std::nullopt;
+  const FrameBytes bytes = before ? where.before : where.call;
+  return decode(bytes);
+}
+
+std::optional<Error> Board::last_words(int rank) const noexcept {
+  const Farewell& farewell = note(rank).farewell;
+  if (farewell.parting.load(std::memory_order_acquire) != Parting::aborted) return std::nullopt;
+  return transport::last_words(farewell);
+}
+
+std::span<const std::byte> Board::contribution(int rank, std::size_t size) const noexcept {
+  const std::byte* where = size > post_bytes ? large(rank, round_) : post(rank, round_).contribution.data();
+  return {where, size};
+}
+
+}  // namespace tutti::transport

@@ -1,0 +1,102 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "transport/frame.h"
+#include "transport/slot_ring.h"
+#include "tutti/error.h"
+
+namespace tutti::transport {
+
+/// Rounds that may be under way at once: a rank begins round n when all have begun round n - board_depth + 1.
+inline constexpr std::uint64_t board_depth = 4;
+/// What one rank can put there for one round.
+inline constexpr std::size_t board_bytes = 8 * 1024;
+/// So much of it lies beside the flag, in the same cache line.
+inline constexpr std::size_t post_bytes = 48;
+
+/// Memory that all ranks of a group see, where each puts what it contributes to a round, and reads what the others put
+/// there: one trip of a cache line, and nobody answers.
+///
+///   round n   everybody writes its post n % depth, the flag last, and waits for the posts that it needs
+///   reuse     a post may be written again once all ranks have begun a later round: whoever has begun round m has
+///             read all it needs of the rounds before
+///
+/// Every word has one writer, but for the alarms, which their owner sets and others take down. Believes nothing that
+/// it reads: a wrong flag keeps its reader waiting, the lengths are the reader's own.
+///
+/// Ownership: keeps the memory alive. Threading: one thread at a time on each rank.
+class Board {
+ public:
+  static std::size_t bytes_for(int ranks);
+  /// `memory`: bytes_for(ranks) bytes of zeros when the first rank comes, in pages of 4 KiB.
+  Board(std::shared_ptr<std::byte> memory, int ranks, int rank);
+
+  /// The number of the round that this rank has begun last, from 1; 0: none.
+  std::uint64_t round() const { return round_; }
+  /// Nobody needs any more what lies where the next round's post will.
+  bool may_begin() noexcept;
+  /// Begins the next round. Only when it may. `call` is what this rank does in it, `before` what it did before, and
+  /// `digest` a number for all of that.
+  void begin(std::uint64_t digest, const Frame& call, const Frame& before,
+             std::span<const std::byte> contribution) noexcept;
+  /// `rank` has begun this rank's round: until the next one the rest is there to be read.
+  bool is_here(int rank) const noexcept { return post(rank, round_).round.load(std::memory_order_acquire) == round_; }
+  std::uint64_t digest(int rank) const noexcept { return post(rank, round_).digest; }
+  /// What `rank` did in a round of late, this one included, or before it; nothing if that is not there any more.
+  std::optional<Frame> call(int rank, std::uint64_t round, bool before = false) const noexcept;
+  /// `size` bytes, as many as the rank has put there if it makes the same call.
+  std::span<const std::byte> contribution(int rank, std::size_t size) const noexcept;
+
+  // ---- Sleeping: raise the alarm, look once more, sleep; whoever begins a round then sees the alarm
+  void arm() noexcept { note(rank_).alarm.store(1, std::memory_order_seq_cst); }
+  void disarm() noexcept { note(rank_).alarm.store(0, std::memory_order_relaxed); }
+  /// Somebody else sleeps, and is to be woken by this rank.
+  bool takes_down_alarm(int rank) noexcept {
+    auto& alarm = note(rank).alarm;
+    return alarm.load(std::memory_order_seq_cst) != 0 && alarm.exchange(0) != 0;
+  }
+
+  // ---- The end
+  void say_abort(const Error& reason) noexcept { leave(note(rank_).farewell, reason); }
+  /// Why `rank` has aborted; nothing if it has not.
+  std::optional<Error> last_words(int rank) const noexcept;
+
+ private:
+  struct alignas(128) Post {
+    std::atomic<std::uint64_t> round{0};  ///< written last
+    std::uint64_t digest;
+    std::array<std::byte, post_bytes> contribution;
+    FrameBytes call;
+    FrameBytes before;
+  };
+  struct alignas(128) Note {
+    std::atomic<std::uint32_t> alarm{0};
+    Farewell farewell;
+  };
+  static_assert(sizeof(Post) == 256 && offsetof(Post, call) == 64);
+
+  static std::size_t heads(int ranks);
+  Post& post(int rank, std::uint64_t round) const noexcept {
+    return posts_[(round % board_depth) * static_cast<std::size_t>(ranks_) + static_cast<std::size_t>(rank)];
+  }
+  Note& note(int rank) const noexcept { return notes_[static_cast<std::size_t>(rank)]; }
+  std::byte* large(int rank, std::uint64_t round) const noexcept;
+
+  std::shared_ptr<std::byte> memory_;
+  int ranks_;
+  int rank_;
+  Post* posts_;
+  Note* notes_;
+  std::byte* large_;
+  std::uint64_t round_ = 0;
+  std::uint64_t all_begun_ = 0;  ///< rounds that all ranks have begun, as last seen
+};
+
+}  // namespace tutti::transport
