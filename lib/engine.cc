@@ -20,14 +20,6 @@ constexpr int passes_per_look = 64;           // how often an idle driver looks 
 constexpr int busy_passes_per_look = 256;     // and one that has something to do
 constexpr microseconds helper_interval{200};  // the helper takes over when nobody drove for this long
 
-void pause_briefly() noexcept {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
-
 }  // namespace
 
 Engine::Engine(Patience patience) : patience_(patience) {}
@@ -79,6 +71,24 @@ void Engine::submit(Pending& pending) {
   begin(pending);
   lock.lock();
   leave(lock);
+}
+
+bool Engine::try_own() noexcept {
+  const std::lock_guard lock{mutex_};
+  if (owned_) return false;
+  owned_ = true;
+  return true;
+}
+
+void Engine::disown() noexcept {
+  std::unique_lock lock{mutex_};
+  leave(lock);
+}
+
+void Engine::submit_and_disown(Pending& pending) {
+  pending.retain();
+  begin(pending);
+  disown();
 }
 
 bool Engine::wait(Pending& pending, Clock::time_point until) {
@@ -234,6 +244,8 @@ void Engine::drive(Done&& done, Clock::time_point until) noexcept {
 bool Engine::progress() noexcept {
   bool moved = !ready_.empty();
   for (const auto& transport : transports_) moved |= transport->progress();
+  for (std::size_t i = 0; i < polled_.size(); ++i) moved |= polled_[i]->progress();  // may add some
+  std::erase_if(polled_, [](const Pollable* pollable) { return pollable->idle(); });
   run_ready();
   clean_up_failures();
   return moved;
@@ -268,12 +280,14 @@ void Engine::sleep(Clock::time_point until) noexcept {
   until = std::min(until, expire_overdue());
   bool nothing_to_do = failing_.empty();
   for (const auto& transport : transports_) nothing_to_do &= transport->prepare_sleep();
+  for (Pollable* const pollable : polled_) nothing_to_do &= pollable->prepare_sleep();
   if (nothing_to_do) {
     reactor_.sleep(until);
   } else {
     reactor_.poll();
   }
   for (const auto& transport : transports_) transport->awake();
+  for (Pollable* const pollable : polled_) pollable->awake();
 }
 
 Clock::time_point Engine::expire_overdue() noexcept {
@@ -294,6 +308,10 @@ void Engine::begin(Pending& pending) noexcept {
   pending.start();
   run_ready();
   clean_up_failures();
+}
+
+void Engine::poll(Pollable& pollable) {
+  if (std::ranges::count(polled_, &pollable) == 0) polled_.push_back(&pollable);
 }
 
 void Engine::finished(Pending& pending, const Error* error) noexcept {

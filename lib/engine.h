@@ -21,6 +21,15 @@ namespace tutti::detail {
 
 class Operation;
 
+/// For loops that wait for another core.
+inline void pause_briefly() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
 /// Who handles the messages of one channel: a communicator's collectives or its point-to-point lane.
 /// Called on the thread that owns the engine.
 class ChannelUser {
@@ -44,6 +53,21 @@ class Failable {
 
  protected:
   ~Failable() = default;
+};
+
+/// Something that moves by itself, without any transport's doing. Called on the thread that owns the engine.
+class Pollable {
+ public:
+  /// True when something happened.
+  virtual bool progress() noexcept = 0;
+  /// Needs no more calls, until Engine::poll() again.
+  virtual bool idle() const noexcept = 0;
+  /// As a transport's.
+  virtual bool prepare_sleep() noexcept = 0;
+  virtual void awake() noexcept = 0;
+
+ protected:
+  ~Pollable() = default;
 };
 
 /// How long an idle driver tries before it sleeps. More ranks than cores: hardly at all, since the peer needs the core.
@@ -80,6 +104,11 @@ class Engine final : public transport::Sink {
   void get_helper();
   /// Starts an operation and keeps a reference until it is finished.
   void submit(Pending& pending);
+  /// For a caller that tries to do an operation without a Pending: true makes it the owner, until it calls one of the
+  /// others. False: somebody else is, or has something to do first.
+  bool try_own() noexcept;
+  void disown() noexcept;
+  void submit_and_disown(Pending& pending);
   /// Drives, or sleeps while somebody else drives, until `pending` is done. False: `until` came first.
   bool wait(Pending& pending, Clock::time_point until);
   /// Runs `task` while no one else owns the engine. False: its owner did not get to it until `until`, and it will not
@@ -100,6 +129,9 @@ class Engine final : public transport::Sink {
   void ready(Operation& operation, std::uint32_t step) { ready_.push({&operation, step}); }
   void forget(Operation& operation);
   void forget(Failable& failed);
+  /// Calls it in every pass until it is idle.
+  void poll(Pollable& pollable);
+  void forget(Pollable& pollable) { std::erase(polled_, &pollable); }
   void finished(Pending& pending, const Error* error = nullptr) noexcept;
   /// Wakes those who wait for an operation that another thread has deserted.
   void left() noexcept { finished_any_ = true; }
@@ -162,6 +194,7 @@ class Engine final : public transport::Sink {
   std::vector<std::unique_ptr<transport::Transport>> transports_;
   std::unordered_map<transport::Channel, ChannelUser*> users_;
   std::vector<transport::Link*> strangers_;  // links whose channel nobody has attached yet
+  std::vector<Pollable*> polled_;
   std::vector<Pending*> live_;
   Fifo<ReadyStep> ready_;
   Fifo<Failable*> failing_;
