@@ -47,4 +47,27 @@ std::string describe(const transport::Frame& frame) {
   return text + ")";
 }
 
+std::size_t part_count(const Request& request, std::size_t ranks) {
+  switch (request.collective) {
+    case Collective::all_gather:
+    case Collective::gather:
+      return request.input.count;
+    case Collective::reduce_scatter:
+    case Collective::scatter:
+      return request.output.count;
+    case Collective::all_to_all:
+      return request.input.count / ranks;
+    default:
+      return request.input.count;
+  }
+}
+
+Call call_of(const Request& request, int ranks, std::uint32_t algorithm) {
+  const Op& op = request.collective == Collective::barrier ? bor : request.op ? *request.op : sum;
+  std::uint64_t count = part_count(request, static_cast<std::size_t>(ranks));
+  // Of an all_to_all_v every rank knows only its own counts.
+  if (request.variable) count = request.collective == Collective::all_to_all ? 0 : counts_hash(request.counts);
+  return {request.collective, type_of(request), op.kind(), request.root, count, algorithm};
+}
+
 }  // namespace tutti::detail

@@ -3,13 +3,32 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "lib/context.h"
+#include "lib/flat.h"
 #include "lib/group.h"
 #include "lib/watch/letter.h"
 
 namespace tutti::detail {
+namespace {
+
+/// Some microseconds: then the others are late, and the engine has better ways to wait.
+constexpr int tries_at_once = 1000;
+
+/// Differs for calls that differ in anything, and for what was called before them.
+std::uint64_t extended(std::uint64_t history, const transport::Frame& call) {
+  constexpr std::uint64_t odd = 0x9e3779b97f4a7c15;
+  const std::uint64_t kinds = std::uint64_t{call.collective} | std::uint64_t{call.data_type} << 8 |
+                              std::uint64_t{call.op} << 16 | std::uint64_t{call.operation} << 32;
+  const std::uint64_t places = static_cast<std::uint32_t>(call.root) | std::uint64_t{call.algorithm} << 32;
+  std::uint64_t digest = (history ^ kinds ^ places * odd) * odd;
+  digest = (digest ^ digest >> 31 ^ call.count) * odd;
+  return digest ^ digest >> 29;
+}
+
+}  // namespace
 
 using algorithms::Direction;
 using algorithms::Verb;
@@ -24,37 +43,86 @@ Collectives::Collectives(Group& group, transport::Channel channel, Planner plann
       planner_(std::move(planner)),
       pool_(std::make_shared<Pool<Operation>>()),
       out_(static_cast<std::size_t>(group.size())),
-      in_(static_cast<std::size_t>(group.size())) {}
+      in_(static_cast<std::size_t>(group.size())) {
+  if (transport::Transport* const shared = group_.shared_memory(); shared && group_.context().flat_limit > 0)
+    flat_ = std::make_unique<Flat>(group_, *shared, channel_, group_.context().flat_limit);
+}
 
-Operation& Collectives::make(const Request& request) {
+Collectives::~Collectives() = default;
+
+/// What every rank must arrive at alike.
+Collectives::Planned Collectives::plan(const Request& request) {
   const std::size_t input_bytes = request.input.count * size_of(request.input.type);
   const std::size_t output_bytes = request.output.count * size_of(request.output.type);
   std::size_t bytes = std::max(input_bytes, output_bytes);
-  // A scatter's input exists on the root only: every rank must arrive at the same choice.
+  // A scatter's input exists on the root only.
   const auto ranks = static_cast<std::size_t>(group_.size());
   if (request.collective == Collective::scatter) bytes = output_bytes * ranks;
   if (request.collective == Collective::gather) bytes = input_bytes * ranks;
   if (request.collective == Collective::reduce) bytes = input_bytes;
+  const bool sizes_differ = request.variable && request.collective == Collective::all_to_all;
   if (request.variable) {
     bytes = 0;
     for (const std::size_t count : request.counts) bytes += count * size_of(request.input.type);
-    if (request.collective == Collective::all_to_all) bytes = 0;  // differs between ranks
+    if (sizes_differ) bytes = 0;
   }
-  const Prepared& prepared = plan({.collective = request.collective,
-                                   .algorithm = request.algorithm,
-                                   .bytes = bytes,
-                                   .root = request.root,
-                                   .equal_parts = !request.variable});
+  const Planner::Wish wish{.collective = request.collective,
+                           .algorithm = request.algorithm,
+                           .bytes = bytes,
+                           .root = request.root,
+                           .equal_parts = !request.variable};
+  const bool one_part =
+      !request.variable && (request.collective == Collective::all_gather || request.collective == Collective::gather);
+  const std::lock_guard lock{planning_};
+  const Prepared& prepared = planner_.prepare(wish);
+  return {prepared, flat_ && !sizes_differ && flat_->serves(prepared, one_part ? bytes / ranks : bytes)};
+}
+
+Operation& Collectives::make(const Request& request) { return make(request, plan(request)); }
+
+Operation& Collectives::make(const Request& request, const Planned& planned) {
   auto operation = pool_->take();
   if (!operation) operation = std::make_unique<Operation>(group_.context().engine);
-  operation->prepare(*this, group_, prepared, request, made_.load(std::memory_order_relaxed) + 1, pool_);
+  operation->prepare(*this, group_, planned.prepared, request, made_.load(std::memory_order_relaxed) + 1, pool_,
+                     planned.flat);
   made_.fetch_add(1, std::memory_order_relaxed);
   return *operation.release();
 }
 
-const Prepared& Collectives::plan(const Planner::Wish& wish) {
-  const std::lock_guard lock{planning_};
-  return planner_.prepare(wish);
+bool Collectives::run_at_once(const Request& request) {
+  const Context& context = group_.context();
+  if (!flat_ || context.oversubscribed || context.injector || request.variable ||
+      (request.op && request.op->kind() == OpKind::premul_sum) ||
+      context.log.shows(Log::Level::trace, Log::Subsystem::coll))
+    return false;
+  const Planned planned = plan(request);
+  Engine& engine = *context.engine;
+  if (!planned.flat || !engine.try_own()) return false;
+  if (group_.failing() || !flat_->is_free()) {
+    engine.disown();
+    return false;
+  }
+  const FlatCall call = FlatCall::of(request, group_.rank(), group_.size(), *context.kernels);
+  const transport::Frame before = recent_[started_ % remembered].frame;
+  const transport::Frame frame = call_of(request, group_.size(), planned.prepared.hash).frame(++started_);
+  note_call(frame, planned.prepared);
+  if (flat_->run({.call = &call, .frame = frame, .before = before, .history = history_}, tries_at_once)) {
+    made_.fetch_add(1, std::memory_order_relaxed);
+    finished_ = std::max(finished_, started_);
+    engine.disown();
+    return true;
+  }
+  Operation* operation = nullptr;
+  try {
+    operation = &make(request, planned);
+  } catch (...) {
+    engine.disown();
+    throw;
+  }
+  operation->take_over(started_);
+  engine.submit_and_disown(*operation);
+  Work{operation}.wait();
+  return true;
 }
 
 // ---- Turns on lanes --------------------------------------------------------------------------------------------
@@ -72,13 +140,18 @@ bool Collectives::start(Operation& operation) noexcept {
   operation.slot = free_slots_.back();
   free_slots_.pop_back();
   running_[operation.slot] = &operation;
-  operation.set_number(++started_);
-  recent_[started_ % remembered] = {started_, operation.frame(), &operation.prepared()};
+  if (!operation.has_begun()) {
+    operation.set_number(++started_);
+    const std::uint64_t before = history_;
+    note_call(operation.frame(), operation.prepared());
+    if (flat_ && !operation.flat()) operation.add_history(before);
+  }
   if (group_.failing()) {
     operation.fail(*group_.failure());
     return false;
   }
 
+  if (operation.flat()) return true;
   const auto& lanes = operation.plan().lanes;
   for (std::uint32_t lane = 0; lane < lanes.size(); ++lane) {
     auto& queue = turns(lanes[lane]);
@@ -86,6 +159,16 @@ bool Collectives::start(Operation& operation) noexcept {
     if (queue.size() == 1) operation.lane_granted(lane);
   }
   return true;
+}
+
+void Collectives::note_call(const Frame& frame, const Prepared& prepared) {
+  history_ = extended(history_, frame);
+  recent_[started_ % remembered] = {started_, frame, &prepared};
+}
+
+void Collectives::start_flat(Operation& operation) noexcept {
+  const Recent& before = recent_[(operation.number() - 1) % remembered];
+  flat_->start({operation.flat(), operation.frame(), before.frame, history_, &operation});
 }
 
 void Collectives::lane_done(Operation& operation, std::uint32_t lane) noexcept {
@@ -137,7 +220,7 @@ Acceptance Collectives::arrived(Link& from, const Frame& frame) noexcept {
   wanted.checksum = frame.checksum;
   expected.arriving.begin(frame.checksum);
   if (frame != wanted) {
-    group_.fail(mismatch(group_.group_rank(from.peer()), frame, expected));
+    group_.fail(mismatch(group_.group_rank(from.peer()), frame, wanted));
     return {};
   }
   if (expected.operation->plan().steps[expected.step].verb == Verb::recv_reduce)
@@ -174,22 +257,31 @@ void Collectives::sent(Link& to, transport::Token token) noexcept {
 
 void Collectives::failed(Link& link, const Error& reason) noexcept { group_.link_failed(link, reason); }
 
-Error Collectives::mismatch(int peer, const Frame& theirs, const Posted& expected) const {
-  const Frame& ours = expected.operation->frame();
+Error Collectives::mismatch(int peer, Frame theirs, Frame ours) const {
+  // Calls that agree in all that is said of them may come after some that do not.
+  if (const auto earlier = flat_ && describe(theirs) == describe(ours) ? flat_->differing_call(peer) : std::nullopt)
+    std::tie(theirs, ours) = *earlier;
   std::string what = fmt::format("{} called {} while rank {} called {}", group_.name_of(peer), describe(theirs),
                                  group_.rank(), describe(ours));
   if (describe(theirs) == describe(ours))
     what += theirs.algorithm != ours.algorithm
                 ? ", with another algorithm: give all ranks the same tuning table and options"
-                : fmt::format(", but sent {} bytes where {} were expected", theirs.length, expected.bytes.size());
-  return Error{ErrorCode::mismatch, what, peer, expected.operation->number()};
+                : fmt::format(", but sent {} bytes where {} were expected", theirs.length, ours.length);
+  const std::uint64_t number =
+      started_ - static_cast<std::uint32_t>(static_cast<std::uint32_t>(started_) - ours.operation);
+  return Error{ErrorCode::mismatch, what, peer, number};
 }
 
 void Collectives::fail_all(const Error& reason) noexcept {
   out_.assign(out_.size(), {});
   in_.assign(in_.size(), {});
+  if (flat_) flat_->clear();
   for (std::size_t slot = 0; slot < running_.size(); ++slot)
     if (running_[slot]) running_[slot]->fail(reason);
+}
+
+void Collectives::close() noexcept {
+  if (flat_) flat_->clear();
 }
 
 void Collectives::testify(std::uint64_t number, Status& status) const {
@@ -215,6 +307,7 @@ std::string Collectives::busy_with() const {
 }
 
 bool Collectives::is_awaited(std::size_t peer, const Operation& operation) const {
+  if (operation.flat()) return flat_->awaits(static_cast<int>(peer), operation);
   const Fifo<Posted>& posted = in_[peer].posted;
   for (std::size_t i = 0; i < posted.size(); ++i)
     if (posted[i].operation == &operation) return true;
@@ -228,6 +321,27 @@ int Collectives::first_awaited(const Operation& operation) const {
   for (std::size_t peer = 0; peer < in_.size(); ++peer)
     if (is_awaited(peer, operation)) return static_cast<int>(peer);
   return -1;
+}
+
+void Collectives::notice_who_went_on(Operation& operation) noexcept {
+  if (!flat_ || operation.flat()) return;
+  for (std::size_t i = 0; i < in_.size(); ++i) {
+    const int peer = static_cast<int>(i);
+    const Fifo<Posted>& posted = in_[i].posted;
+    if (posted.empty() || posted[0].operation != &operation) continue;
+    const auto later = flat_->call_after(peer, operation.number());
+    if (!later) continue;
+    if (operation.suspect != peer) {  // its last message may have come meanwhile
+      operation.suspect = peer;
+      return;
+    }
+    return group_.fail(Error{
+        ErrorCode::mismatch,
+        fmt::format("{} called {} while rank {} waits for {} more bytes from it in {}: the counts they gave differ",
+                    group_.name_of(peer), describe(*later), group_.rank(), posted[0].bytes.size() - posted[0].seen,
+                    describe(operation.frame())),
+        peer, operation.number()});
+  }
 }
 
 std::string Collectives::awaited(const Operation& operation) const {

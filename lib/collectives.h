@@ -16,6 +16,7 @@
 
 namespace tutti::detail {
 
+class Flat;
 class Group;
 struct Status;
 
@@ -28,16 +29,20 @@ struct Status;
 class Collectives final : public ChannelUser {
  public:
   Collectives(Group& group, transport::Channel channel, Planner planner);
+  ~Collectives();
 
   Planner& planner() { return planner_; }
   /// A checked call, bound to memory, ready for Engine::submit(). Any thread.
   Operation& make(const Request& request);
+  /// Does a tiny call at once, without an operation. False: nothing has happened, make() one.
+  bool run_at_once(const Request& request);
   /// Of the last operation that has begun; for error messages.
   std::uint64_t last_number() const { return started_; }
 
   // ---- Owner of the engine ----
   /// False: it has ended, with the failure of the group.
   bool start(Operation& operation) noexcept;
+  void start_flat(Operation& operation) noexcept;
   /// The link is next to carry this lane's messages: they may be issued, in order.
   void lane_done(Operation& operation, std::uint32_t lane) noexcept;
   bool send(Operation& operation, std::uint32_t step, int peer, std::span<const std::byte> bytes) noexcept;
@@ -45,6 +50,8 @@ class Collectives final : public ChannelUser {
   void ended(Operation& operation) noexcept;
   bool busy() const { return free_slots_.size() < running_.size(); }
   void fail_all(const Error& reason) noexcept;
+  /// The channel goes; nothing is pending.
+  void close() noexcept;
   /// What this rank can say about operation `number`.
   void testify(std::uint64_t number, Status& status) const;
   /// The oldest running operation in words; empty: none runs.
@@ -52,6 +59,11 @@ class Collectives final : public ChannelUser {
   /// "rank 2 (host a), rank 5 (host b)": those whose messages the operation waits for, or who do not take its own.
   std::string awaited(const Operation& operation) const;
   int first_awaited(const Operation& operation) const;
+  /// Called now and then, with passes of all transports in between: a rank that has begun a later call sends nothing
+  /// more for this one, so who still waits for it has been told other counts. Fails the group.
+  void notice_who_went_on(Operation& operation) noexcept;
+  /// `peer` has made another call than this rank, or its message has another length.
+  Error mismatch(int peer, transport::Frame theirs, transport::Frame ours) const;
 
  private:
   struct Turn {
@@ -82,11 +94,16 @@ class Collectives final : public ChannelUser {
   void received(transport::Link& from) noexcept override;
   void sent(transport::Link& to, transport::Token token) noexcept override;
   void failed(transport::Link& link, const Error& reason) noexcept override;
-  const Prepared& plan(const Planner::Wish& wish);
+  struct Planned {
+    const Prepared& prepared;
+    bool flat;
+  };
+  Planned plan(const Request& request);
+  Operation& make(const Request& request, const Planned& planned);
+  void note_call(const transport::Frame& frame, const Prepared& prepared);
   Fifo<Turn>& turns(const algorithms::Lane& lane);
   InLane& in_lane(const transport::Link& link);
   bool is_awaited(std::size_t peer, const Operation& operation) const;
-  Error mismatch(int peer, const transport::Frame& theirs, const Posted& expected) const;
 
   Group& group_;
   transport::Channel channel_;
@@ -94,6 +111,7 @@ class Collectives final : public ChannelUser {
   std::mutex planning_;  // several threads may call
   Planner planner_;
   std::shared_ptr<Pool<Operation>> pool_;
+  std::unique_ptr<Flat> flat_;  // null where not all ranks share memory
   std::vector<OutLane> out_;
   std::vector<InLane> in_;
   std::vector<Operation*> running_;  // by slot; null: free
@@ -110,6 +128,7 @@ class Collectives final : public ChannelUser {
   std::array<Recent, remembered> recent_;
   std::uint64_t started_ = 0;
   std::uint64_t finished_ = 0;
+  std::uint64_t history_ = 0;  // a number for all calls that have begun
 };
 
 }  // namespace tutti::detail

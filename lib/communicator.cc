@@ -108,7 +108,9 @@ Work Communicator::start_collective(const detail::Request& request) {
 
 void Communicator::run_collective(const detail::Request& request) {
   detail::Group& group = detail::called(*state_);
-  detail::start_waited(group, detail::make_collective(group, request)).wait();
+  detail::check_request(request, group);
+  if (group.collectives().run_at_once(request)) return;
+  detail::start_waited(group, group.collectives().make(request)).wait();
 }
 
 Work Communicator::start_send(detail::ConstBuffer data, int to, const MessageOptions& options) {

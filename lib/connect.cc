@@ -25,6 +25,7 @@
 #include "lib/mesh.h"
 #include "rendezvous/interfaces.h"
 #include "rendezvous/launchers.h"
+#include "transport/board.h"
 #include "tutti/communicator.h"
 #include "tutti/version.h"
 
@@ -111,6 +112,17 @@ std::optional<int> choose_spins() {
   return spins;
 }
 
+std::size_t choose_flat_limit(std::size_t otherwise) {
+  const std::string text = variable("TUTTI_FLAT_BYTES").value_or("");
+  if (text.empty()) return otherwise;
+  std::size_t bytes = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), bytes);
+  if (error != std::errc{} || end != text.data() + text.size() || bytes > transport::board_bytes)
+    refuse(
+        fmt::format("TUTTI_FLAT_BYTES={} is not a number of bytes from 0 (off) to {}", text, transport::board_bytes));
+  return bytes;
+}
+
 std::optional<std::string> look_up(const std::string& name) {
   const char* value = std::getenv(name.c_str());
   if (!value || !*value) return std::nullopt;
@@ -160,6 +172,7 @@ Communicator connect(const ConnectOptions& options) try {
   join.rank = launch.rank;
   join.size = launch.size;
   join.spins = choose_spins();
+  join.flat_limit = choose_flat_limit(join.flat_limit);
   join.secret = job_secret(options.secret_file);
   join.foreign_store = launch.foreign;
   join.congestion = variable("TUTTI_CONGESTION").value_or("");

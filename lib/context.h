@@ -51,7 +51,8 @@ struct Context {
   std::vector<Peer> peers;      ///< by global rank
   std::chrono::milliseconds timeout{300'000};
   bool deterministic = false;
-  bool checksum = false;  ///< every payload carries one
+  bool checksum = false;       ///< every payload carries one
+  std::size_t flat_limit = 0;  ///< bytes a rank may contribute to a flat call (lib/flat.h); equal on all ranks
   std::string default_algorithms;
   std::shared_ptr<const algorithms::TuningTable> tuning;
   const compute::Table* kernels = nullptr;

@@ -71,6 +71,7 @@ Group::~Group() {
     if (pending) fail(left);
     const Error* reason = failure_ ? &*failure_ : nullptr;
     if (pending) fail_now();
+    collectives_->close();
     for (const auto channel : {collective_channel(id_), message_channel(id_)})
       context_->engine->detach(channel, reason, Clock::now() + flush);
     context_->engine->forget(*this);
@@ -81,6 +82,17 @@ Group::~Group() {
 std::string Group::name_of(int rank) const {
   const Peer& peer = context_->peers[static_cast<std::size_t>(global_rank(rank))];
   return fmt::format("rank {} (host {}, {})", rank, peer.host, peer.process);
+}
+
+transport::Transport* Group::shared_memory() const {
+  transport::Transport* shared = nullptr;
+  for (const int member : members_) {
+    if (member == context_->rank) continue;
+    transport::Transport* const transport = context_->peers[static_cast<std::size_t>(member)].transport;
+    if (!transport || !transport->has_boards() || (shared && transport != shared)) return nullptr;
+    shared = transport;
+  }
+  return shared;
 }
 
 transport::Link& Group::open(int rank, transport::Channel channel) {

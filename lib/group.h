@@ -48,6 +48,8 @@ class Group final : public Failable {
   Collectives& collectives() { return *collectives_; }
   Messages& messages() { return *messages_; }
 
+  /// The transport that all its ranks share memory through, if they do.
+  transport::Transport* shared_memory() const;
   /// Opens the link to a group rank on one of this group's channels.
   transport::Link& open(int rank, transport::Channel channel);
 

@@ -105,7 +105,13 @@ std::vector<Card> exchange_cards(const Card& mine, const JoinOptions& options) {
   return cards;
 }
 
+/// Checksums are of messages, and a flat call has none.
+std::size_t flat_limit_of(const Context& context, const JoinOptions& options) {
+  return context.checksum ? 0 : options.flat_limit;
+}
+
 void fill_peers(Context& context, const std::vector<Card>& cards) {
+  context.flat_limit = std::ranges::min(cards, {}, &Card::flat_limit).flat_limit;
   context.peers.resize(cards.size());
   for (std::size_t i = 0; i < cards.size(); ++i) {
     context.peers[i].host = cards[i].host;
@@ -142,7 +148,8 @@ void begin_watch(Context& context, std::unique_ptr<Watch> watch, const std::vect
 void join_threads(Context& context, const JoinOptions& options) {
   auto transport =
       std::make_unique<transport::InprocTransport>(options.inproc, options.rank, context.engine->reactor());
-  const Card mine{host_name(), fmt::format("thread {}", options.rank), available_cores(), "", transport->address(), ""};
+  Card mine{host_name(), fmt::format("thread {}", options.rank), available_cores(), "", transport->address(), ""};
+  mine.flat_limit = flat_limit_of(context, options);
   const std::vector<Card> cards = exchange_cards(mine, options);
   std::vector<std::string> addresses;
   for (const Card& card : cards) addresses.push_back(card.tcp);
@@ -304,7 +311,8 @@ void join_mesh(Context& context, const JoinOptions& options) {
                     watch->address(),
                     fingerprint(context.key),
                     allowed_cores(),
-                    options.tunnels ? "tls" : ""};
+                    options.tunnels ? "tls" : "",
+                    flat_limit_of(context, options)};
     const std::vector<Card> cards = exchange_cards(mine, options);
     fill_peers(context, cards);
     check_secrets(cards, options.rank);

@@ -8,6 +8,7 @@
 
 #include "lib/collectives.h"
 #include "lib/context.h"
+#include "lib/flat.h"
 #include "lib/group.h"
 
 namespace tutti::detail {
@@ -31,22 +32,6 @@ void to_prefix(std::span<const std::size_t> counts, std::vector<std::size_t>& pr
   for (std::size_t i = 0; i < counts.size(); ++i) prefix[i + 1] = prefix[i] + counts[i];
 }
 
-/// Elements per rank of the side that has one part per rank.
-std::size_t part_count(const Request& request, std::size_t ranks) {
-  switch (request.collective) {
-    case Collective::all_gather:
-    case Collective::gather:
-      return request.input.count;
-    case Collective::reduce_scatter:
-    case Collective::scatter:
-      return request.output.count;
-    case Collective::all_to_all:
-      return request.input.count / ranks;
-    default:
-      return request.input.count;
-  }
-}
-
 /// Later calls quote the failure that made the communicator unusable.
 std::string since(const Error& reason, std::uint64_t number) {
   if (reason.operation() == 0 || reason.operation() >= number) return "";
@@ -58,7 +43,7 @@ std::string since(const Error& reason, std::uint64_t number) {
 void Operation::FreeBytes::operator()(std::byte* bytes) const noexcept { ::operator delete(bytes, alignment); }
 
 void Operation::prepare(Collectives& collectives, Group& group, const Prepared& prepared, const Request& request,
-                        std::uint64_t number, std::shared_ptr<Pool<Operation>> pool) {
+                        std::uint64_t number, std::shared_ptr<Pool<Operation>> pool, bool flat) {
   reset();
   engine_ = group.context().engine;
   collectives_ = &collectives;
@@ -66,22 +51,21 @@ void Operation::prepare(Collectives& collectives, Group& group, const Prepared& 
   prepared_ = &prepared;
   pool_ = std::move(pool);
   number_ = number;
+  taken_over_ = false;
   timeout_ = request.timeout.count() > 0 ? request.timeout : group.context().timeout;
 
-  type_ = request.collective == Collective::broadcast ? request.output.type : request.input.type;
-  const bool barrier = request.collective == Collective::barrier;
-  op_ = barrier ? bor : request.op ? *request.op : sum;
-  divide_ = op_.kind() == OpKind::avg;
-  element_size_ = size_of(type_);
-  kernels_ = &compute::kernels(*group.context().kernels, type_);
-  combine_ = op_.kind() == OpKind::user ? nullptr : kernels_->combine[static_cast<int>(op_.kind())];
-
-  std::uint64_t count = part_count(request, static_cast<std::size_t>(group.size()));
+  type_ = type_of(request);
+  const Op& op = request.collective == Collective::barrier ? bor : request.op ? *request.op : sum;
+  arithmetic_ = Arithmetic{*group.context().kernels, type_, op};
   variable_ = request.variable;
-  if (request.variable) count = request.collective == Collective::all_to_all ? 0 : counts_hash(request.counts);
-  const Call call{request.collective, type_, op_.kind(), request.root, count, prepared.hash};
-  frame_ = call.frame(number);
-  bind(request);
+  frame_ = call_of(request, group.size(), prepared.hash).frame(number);
+  flat_.reset();
+  if (flat) {
+    flat_ = FlatCall::of(request, group.rank(), group.size(), *group.context().kernels);
+    bind_flat(request);
+  } else {
+    bind(request);
+  }
   const Log& log = group.context().log;
   trace_ = log.shows(Log::Level::trace, Log::Subsystem::coll) ? &log : nullptr;
   Injector* const injector = group.context().injector.get();
@@ -93,15 +77,30 @@ void Operation::set_number(std::uint64_t number) noexcept {
   frame_.operation = static_cast<std::uint32_t>(number);
 }
 
+void Operation::take_over(std::uint64_t number) noexcept {
+  set_number(number);
+  taken_over_ = true;
+}
+
+void Operation::bind_flat(const Request& request) {
+  if (request.variable) {
+    to_prefix(request.counts, prefix_[0]);
+    flat_->prefix = prefix_[0];
+  }
+  if (!arithmetic_.premultiplies() || !request.op) return;
+  flat_->input = memory(request.input.count * arithmetic_.element_size());
+  arithmetic_.premultiply(flat_->input, request.input.data, request.input.count);
+}
+
 void Operation::bind(const Request& request) {
   bind_sides(request);
   const std::size_t scratch_bytes = round_up(binding_.lay_out_scratch(plan()));
   const bool barrier = request.collective == Collective::barrier;
-  const bool premultiplied = op_.kind() == OpKind::premul_sum && request.op;
+  const bool premultiplied = arithmetic_.premultiplies() && request.op;
   const bool exchanged_in_place =
       request.collective == Collective::all_to_all && request.input.data == request.output.data;
-  const std::size_t input_bytes =
-      barrier ? static_cast<std::size_t>(group_->size() * plan().shape.pipeline) : request.input.count * element_size_;
+  const std::size_t input_bytes = barrier ? static_cast<std::size_t>(group_->size() * plan().shape.pipeline)
+                                          : request.input.count * arithmetic_.element_size();
   const bool staged = barrier || premultiplied || exchanged_in_place;
   binding_.scratch = memory(scratch_bytes + (staged ? input_bytes : 0));
   if (!staged) return;
@@ -113,7 +112,7 @@ void Operation::bind(const Request& request) {
     std::memset(copy, 0, input_bytes);
     binding_.output.origin = copy;
   } else if (premultiplied) {
-    kernels_->scale(copy, request.input.data, request.input.count, op_.factor());
+    arithmetic_.premultiply(copy, request.input.data, request.input.count);
   } else if (input_bytes > 0) {
     std::memcpy(copy, request.input.data, input_bytes);
   }
@@ -131,7 +130,8 @@ void Operation::bind_sides(const Request& request) {
     case Collective::all_reduce:
     case Collective::reduce:
     case Collective::broadcast:
-      input.partition = output.partition = Partition::vector(request.input.count, ranks * pipeline, element_size_);
+      input.partition = output.partition =
+          Partition::vector(request.input.count, ranks * pipeline, arithmetic_.element_size());
       input.origin = origin(request.input.data, 0);
       output.origin = origin(request.output.data, 0);
       return;
@@ -143,11 +143,11 @@ void Operation::bind_sides(const Request& request) {
   } else if (request.variable) {
     to_prefix(request.counts, prefix_[0]);
     to_prefix(request.recv_counts.empty() ? request.counts : request.recv_counts, prefix_[1]);
-    input.partition = Partition::parts(prefix_[0], pipeline, element_size_);
-    output.partition = Partition::parts(prefix_[1], pipeline, element_size_);
+    input.partition = Partition::parts(prefix_[0], pipeline, arithmetic_.element_size());
+    output.partition = Partition::parts(prefix_[1], pipeline, arithmetic_.element_size());
   } else {
     input.partition = output.partition =
-        Partition::parts(part_count(request, static_cast<std::size_t>(ranks)), pipeline, element_size_);
+        Partition::parts(part_count(request, static_cast<std::size_t>(ranks)), pipeline, arithmetic_.element_size());
   }
   const bool own_input = request.collective == Collective::all_gather || request.collective == Collective::gather;
   const bool own_output = request.collective == Collective::reduce_scatter || request.collective == Collective::scatter;
@@ -170,10 +170,12 @@ void Operation::start() noexcept {
   vigil_.begin(now, deadline_after(timeout_), group_->context().lookout->is_watched());
   deadline = vigil_.next();
   received_ = sent_ = asked_at_ = 0;
+  suspect = -1;
   waiting_ = prepared_->waits_for;
   remaining_ = static_cast<std::uint32_t>(plan().steps.size());
   note_start(now);
   if (!collectives_->start(*this)) return;  // it failed, and may be in use for another call already
+  if (flat_) return collectives_->start_flat(*this);
   if (remaining_ == 0) return succeed();
   for (const algorithms::StepId step : prepared_->first) engine_->ready(*this, step);
 }
@@ -262,13 +264,6 @@ void Operation::reduce_piece(std::uint32_t id, std::size_t offset, std::span<con
           piece.size());
 }
 
-void Operation::combine(std::byte* dst, const std::byte* left, const std::byte* right, std::size_t bytes) noexcept {
-  if (bytes == 0) return;
-  if (op_.kind() != OpKind::user) return combine_(dst, left, right, bytes / element_size_);
-  if (dst != left) std::memcpy(dst, left, bytes);
-  (*op_.function())(dst, right, bytes / element_size_);
-}
-
 void Operation::complete(std::uint32_t id) noexcept {
   for (const algorithms::StepId next : plan().successors(id))
     if (--waiting_[next] == 0) engine_->ready(*this, next);
@@ -277,14 +272,30 @@ void Operation::complete(std::uint32_t id) noexcept {
   if (remaining_ == 0) succeed();
 }
 
+bool Operation::play_faults(bool sends, std::span<const std::byte>& contribution) noexcept {
+  if (!injector_) return true;
+  for (algorithms::StepId id = 0; id < plan().steps.size(); ++id) {
+    if ((plan().steps[id].verb == Verb::send) != sends) continue;
+    if (!injector_->allows(*this, id)) return false;
+    if (sends) contribution = injector_->tampered(*this, id, contribution);
+  }
+  return true;
+}
+
+void Operation::complete_all() noexcept {
+  remaining_ = 0;
+  flight_.progress(static_cast<std::uint32_t>(plan().steps.size()), 0);
+  succeed();
+}
+
 void Operation::succeed() noexcept {
   const auto collective = static_cast<Collective>(frame_.collective);
-  if (divide_ && (collective != Collective::reduce || group_->rank() == frame_.root)) {
+  if (!flat_ && is_reduction(collective) && (collective != Collective::reduce || group_->rank() == frame_.root)) {
     const int pipeline = plan().shape.pipeline;
     const bool own_part = collective == Collective::reduce_scatter;
     const int blocks = own_part ? pipeline : pipeline * group_->size();
     const auto result = binding_.bytes({algorithms::Buffer::output, own_part ? group_->rank() * pipeline : 0, blocks});
-    kernels_->divide(result.data(), result.size() / element_size_, group_->size());
+    arithmetic_.finish(result.data(), result.size(), group_->size());
   }
   note_end(nullptr);
   collectives_->ended(*this);
@@ -317,6 +328,8 @@ void Operation::expire() noexcept {
   const Vigil::Act act = vigil_.act(Clock::now());
   deadline = vigil_.next();
   if (act == Vigil::Act::give_up) return give_up();
+  collectives_->notice_who_went_on(*this);
+  if (group_->failing()) return;
   const bool stalled = std::exchange(asked_at_, received_) == received_;
   group_->context().lookout->ask(*group_, number_, call_text(), stalled, act == Vigil::Act::demand);
 }
@@ -340,7 +353,8 @@ std::string Operation::call_text() const {
 void Operation::recycle() noexcept {
   // The pool must not be kept alive by what lies in it.
   const auto pool = std::move(pool_);
-  op_ = sum;
+  arithmetic_ = {};
+  flat_.reset();
   engine_.reset();
   pool->give(std::unique_ptr<Operation>{this});
 }

@@ -2,13 +2,15 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "lib/arithmetic.h"
 #include "lib/base/black_box.h"
 #include "lib/binding.h"
 #include "lib/call.h"
-#include "lib/compute/kernels.h"
+#include "lib/flat_call.h"
 #include "lib/pending.h"
 #include "lib/planner.h"
 #include "lib/pool.h"
@@ -27,9 +29,13 @@ class Operation final : public Pending {
 
   /// Binds a checked request. On the caller's thread, before submit().
   void prepare(Collectives& collectives, Group& group, const Prepared& prepared, const Request& request,
-               std::uint64_t number, std::shared_ptr<Pool<Operation>> pool);
+               std::uint64_t number, std::shared_ptr<Pool<Operation>> pool, bool flat);
+  /// Its part in the order of calls was taken by a caller that tried to do it all at once, and it is on the board.
+  void take_over(std::uint64_t number) noexcept;
   /// Its place in the order of calls: certain when it starts, since several threads may call at once.
   void set_number(std::uint64_t number) noexcept;
+  /// Ranks whose earlier calls differ must notice: they are part of what its messages say.
+  void add_history(std::uint64_t history) noexcept { frame_.algorithm ^= static_cast<std::uint32_t>(history); }
 
   void start() noexcept override;
   void expire() noexcept override;
@@ -43,6 +49,15 @@ class Operation final : public Pending {
   void reduce_piece(std::uint32_t step, std::size_t offset, std::span<const std::byte> piece) noexcept;
   /// Ends with `reason`, put into this operation's words.
   void fail(const Error& reason) noexcept;
+
+  // ---- For Flat, which does the whole plan at once
+  /// Null: it goes step by step.
+  const FlatCall* flat() const { return flat_ ? &*flat_ : nullptr; }
+  bool has_begun() const { return taken_over_; }
+  /// Plays what is injected at the steps that send, or at the others. False: it must not go on, and never will.
+  /// `contribution`: what is sent, perhaps tampered with.
+  bool play_faults(bool sends, std::span<const std::byte>& contribution) noexcept;
+  void complete_all() noexcept;
 
   const algorithms::Plan& plan() const { return prepared_->plan; }
   const Prepared& prepared() const { return *prepared_; }
@@ -58,17 +73,21 @@ class Operation final : public Pending {
   std::string call_text() const;
 
   std::uint32_t slot = 0;  ///< the collectives'
+  int suspect = -1;        ///< theirs, too
 
  private:
   void recycle() noexcept override;
   void give_up() noexcept;
   void bind(const Request& request);
+  void bind_flat(const Request& request);
   void bind_sides(const Request& request);
   void issued(std::uint32_t step) noexcept;
   void succeed() noexcept;
   void note_start(Clock::time_point now) noexcept;
   void note_end(const Error* error) noexcept;
-  void combine(std::byte* dst, const std::byte* left, const std::byte* right, std::size_t bytes) noexcept;
+  void combine(std::byte* dst, const std::byte* left, const std::byte* right, std::size_t bytes) noexcept {
+    arithmetic_.combine(dst, left, right, bytes);
+  }
   std::byte* memory(std::size_t bytes);
 
   Collectives* collectives_ = nullptr;
@@ -77,16 +96,14 @@ class Operation final : public Pending {
   std::shared_ptr<Pool<Operation>> pool_;
   std::uint64_t number_ = 0;
   transport::Frame frame_{};
-  Op op_ = sum;
-  const compute::Kernels* kernels_ = nullptr;
-  compute::Combine combine_ = nullptr;
+  Arithmetic arithmetic_;
   DataType type_{};
-  std::size_t element_size_ = 1;
   std::chrono::milliseconds timeout_{};
   const Log* trace_ = nullptr;    // null unless every operation is logged
   Injector* injector_ = nullptr;  // null unless a fault aims at this operation
   bool variable_ = false;         // a _v call
-  bool divide_ = false;           // avg: the sum is divided at the end
+  std::optional<FlatCall> flat_;  // none: step by step
+  bool taken_over_ = false;
 
   Binding binding_;
   std::vector<std::size_t> prefix_[2];  // offsets of the parts of _v calls: input's and output's

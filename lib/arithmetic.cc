@@ -1,0 +1,29 @@
+#include "lib/arithmetic.h"
+
+#include <cstring>
+
+namespace tutti::detail {
+
+Arithmetic::Arithmetic(const compute::Table& table, DataType type, const Op& op)
+    : op_(op),
+      kernels_(&compute::kernels(table, type)),
+      combine_(op.kind() == OpKind::user ? nullptr : kernels_->combine[static_cast<int>(op.kind())]),
+      element_size_(size_of(type)) {}
+
+void Arithmetic::combine(std::byte* dst, const std::byte* left, const std::byte* right,
+                         std::size_t bytes) const noexcept {
+  if (bytes == 0) return;
+  if (combine_) return combine_(dst, left, right, bytes / element_size_);
+  if (dst != left) std::memcpy(dst, left, bytes);
+  (*op_.function())(dst, right, bytes / element_size_);
+}
+
+void Arithmetic::premultiply(std::byte* dst, const void* src, std::size_t count) const noexcept {
+  kernels_->scale(dst, src, count, op_.factor());
+}
+
+void Arithmetic::finish(std::byte* data, std::size_t bytes, int ranks) const noexcept {
+  if (op_.kind() == OpKind::avg) kernels_->divide(data, bytes / element_size_, ranks);
+}
+
+}  // namespace tutti::detail

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstddef>
+
+#include "lib/compute/kernels.h"
+#include "tutti/types.h"
+
+namespace tutti::detail {
+
+/// What an op means for elements of one type: kernels, or a user's function.
+class Arithmetic {
+ public:
+  Arithmetic() = default;
+  Arithmetic(const compute::Table& table, DataType type, const Op& op);
+
+  std::size_t element_size() const { return element_size_; }
+  /// dst = left op right; `dst` may be `left`.
+  void combine(std::byte* dst, const std::byte* left, const std::byte* right, std::size_t bytes) const noexcept;
+  /// Contributions are multiplied before anything is sent.
+  bool premultiplies() const { return op_.kind() == OpKind::premul_sum; }
+  void premultiply(std::byte* dst, const void* src, std::size_t count) const noexcept;
+  /// What is left to do when all of `ranks` have been combined: the division of an average.
+  void finish(std::byte* data, std::size_t bytes, int ranks) const noexcept;
+
+ private:
+  Op op_ = sum;
+  const compute::Kernels* kernels_ = nullptr;
+  compute::Combine combine_ = nullptr;
+  std::size_t element_size_ = 1;
+};
+
+}  // namespace tutti::detail

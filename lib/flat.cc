@@ -1,0 +1,158 @@
+#include "lib/flat.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "lib/collectives.h"
+#include "lib/context.h"
+#include "lib/group.h"
+
+namespace tutti::detail {
+
+Flat::Flat(Group& group, transport::Transport& transport, transport::Channel channel, std::size_t limit)
+    : group_(group), transport_(transport), channel_(channel), limit_(std::min(limit, transport::board_bytes)) {}
+
+bool Flat::serves(const Prepared& prepared, std::size_t contribution) const {
+  return contribution <= limit_ && prepared.name == "direct";
+}
+
+void Flat::start(const Entry& entry) noexcept {
+  const bool is_next = queue_.empty();
+  begun_ = begun_ || entry.operation->has_begun();
+  queue_.push(entry);
+  if (is_next) progress();
+  if (!queue_.empty()) group_.context().engine->poll(*this);
+}
+
+void Flat::clear() noexcept {
+  queue_.clear();
+  begun_ = stuck_ = false;
+  board_ = nullptr;
+  group_.context().engine->forget(*this);
+}
+
+// ---- One call after the other ----------------------------------------------------------------------------------
+
+bool Flat::run(const Entry& entry, int tries) noexcept {
+  begin(entry);
+  while (!all_are_here(entry)) {
+    if (--tries <= 0 || group_.failing()) return false;
+    pause_briefly();
+  }
+  entry.call->take(*board_);
+  return true;
+}
+
+bool Flat::progress() noexcept {
+  bool moved = false;
+  while (!queue_.empty() && !stuck_ && !group_.failing()) {
+    const Entry& entry = queue_.front();
+    if (!begun_) begun_ = begin(entry);
+    if (!begun_ || !all_are_here(entry)) break;
+    end();
+    moved = true;
+  }
+  return moved;
+}
+
+/// False: it has not come yet, or the group fails.
+bool Flat::find_board() noexcept {
+  if (board_) return true;
+  try {
+    board_ = transport_.board(channel_, group_.members());
+  } catch (const Error& error) {
+    group_.fail(Error{error.code(), fmt::format("{}: {}", group_.name_of(group_.rank()), error.what()), group_.rank(),
+                      group_.collectives().last_number()});
+  }
+  return board_ != nullptr;
+}
+
+/// False: it must wait for who still reads there, or an injected fault has struck.
+bool Flat::begin(const Entry& entry) noexcept {
+  if (!find_board() || !board_->may_begin()) return false;
+  std::span<const std::byte> contribution = entry.call->contribution();
+  stuck_ = entry.operation && !entry.operation->play_faults(true, contribution);
+  if (stuck_) return false;
+  board_->begin(entry.history, entry.frame, entry.before, contribution);
+  checked_ = 0;
+  wake_sleepers();
+  return true;
+}
+
+bool Flat::all_are_here(const Entry& entry) noexcept {
+  for (; checked_ < group_.size(); ++checked_) {
+    if (checked_ == group_.rank() || !entry.call->reads(checked_)) continue;
+    if (!board_->is_here(checked_)) {
+      if (const auto words = board_->last_words(checked_)) group_.fail(*words);
+      return false;
+    }
+    if (board_->digest(checked_) == entry.history) continue;
+    group_.fail(group_.collectives().mismatch(checked_, entry.frame, entry.frame));
+    return false;
+  }
+  return true;
+}
+
+void Flat::end() noexcept {
+  const Entry entry = queue_.front();
+  std::span<const std::byte> nothing;
+  stuck_ = !entry.operation->play_faults(false, nothing);
+  if (stuck_) return;
+  entry.call->take(*board_);
+  queue_.pop();
+  begun_ = false;
+  entry.operation->complete_all();
+}
+
+// ---- What errors say -------------------------------------------------------------------------------------------
+
+bool Flat::awaits(int peer, const Operation& operation) const {
+  if (queue_.empty() || queue_[0].operation != &operation || peer == group_.rank()) return false;
+  return !begun_ || (peer >= checked_ && operation.flat()->reads(peer) && !board_->is_here(peer));
+}
+
+std::optional<std::pair<transport::Frame, transport::Frame>> Flat::differing_call(int peer) const {
+  if (!board_) return std::nullopt;
+  const std::uint64_t last = board_->round();
+  for (std::uint64_t round = last - std::min(last, transport::board_depth) + 1; round <= last; ++round) {
+    for (const bool before : {true, false}) {
+      const auto ours = board_->call(group_.rank(), round, before);
+      const auto theirs = board_->call(peer, round, before);
+      if (ours && theirs && *ours != *theirs) return std::pair{*theirs, *ours};
+    }
+  }
+  return std::nullopt;
+}
+
+/// None of these posts can be written again before this rank has begun another round.
+std::optional<transport::Frame> Flat::call_after(int peer, std::uint64_t number) noexcept {
+  if (!find_board()) return std::nullopt;
+  for (std::uint64_t round = board_->round() + 1; round < board_->round() + transport::board_depth; ++round)
+    if (const auto call = board_->call(peer, round); call && call->operation != static_cast<std::uint32_t>(number))
+      return call;
+  return std::nullopt;
+}
+
+// ---- Sleeping --------------------------------------------------------------------------------------------------
+
+void Flat::wake_sleepers() noexcept {
+  for (int rank = 0; rank < group_.size(); ++rank)
+    if (rank != group_.rank() && board_->takes_down_alarm(rank))
+      transport_.open(group_.global_rank(rank), channel_).wake();
+}
+
+/// False: what the first operation waits for is there.
+bool Flat::prepare_sleep() noexcept {
+  if (!board_) return true;  // its coming wakes the transport
+  board_->arm();
+  if (stuck_) return true;
+  return begun_ ? !board_->is_here(checked_) : !board_->may_begin();
+}
+
+void Flat::awake() noexcept {
+  if (board_) board_->disarm();
+}
+
+}  // namespace tutti::detail

@@ -1,0 +1,80 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <utility>
+
+#include "lib/engine.h"
+#include "lib/fifo.h"
+#include "lib/flat_call.h"
+#include "lib/operation.h"
+#include "transport/board.h"
+
+namespace tutti::detail {
+
+/// The tiny collectives of one communicator whose ranks share memory: each rank puts its contribution on a board and
+/// reads what the others put there, without messages. A call costs one trip of a cache line.
+///
+/// Calls go one after the other, in the order of their numbers. Threading: serves() from anywhere, the rest on the
+/// thread that owns the engine.
+class Flat final : public Pollable {
+ public:
+  /// `limit`: bytes that one rank may contribute, equal on all ranks.
+  Flat(Group& group, transport::Transport& transport, transport::Channel channel, std::size_t limit);
+
+  /// All ranks get the same answer for the same call.
+  bool serves(const Prepared& prepared, std::size_t contribution) const;
+
+  /// `history` stands for all calls so far, this one included; ranks whose calls differ have another one. `before` is
+  /// what the call before this was.
+  struct Entry {
+    const FlatCall* call = nullptr;
+    transport::Frame frame{};
+    transport::Frame before{};
+    std::uint64_t history = 0;
+    Operation* operation = nullptr;
+  };
+  void start(const Entry& entry) noexcept;
+  /// The group has failed or ends: whatever waited has been told.
+  void clear() noexcept;
+
+  // ---- For a caller that tries to do a call at once
+  /// Nothing is before it, and it may begin.
+  bool is_free() noexcept { return board_ && queue_.empty() && board_->may_begin(); }
+  /// Begins it and looks `tries` times whether all are here. False: not yet, or the group fails: it must be start()ed.
+  bool run(const Entry& entry, int tries) noexcept;
+
+  // ---- For errors
+  /// The operation waits for `peer`.
+  bool awaits(int peer, const Operation& operation) const;
+  /// The first call of late in which `peer` differs: its and ours.
+  std::optional<std::pair<transport::Frame, transport::Frame>> differing_call(int peer) const;
+
+  /// What `peer` does already after operation `number` of this rank. Sees to it that there is a board to say so.
+  std::optional<transport::Frame> call_after(int peer, std::uint64_t number) noexcept;
+
+  bool progress() noexcept override;
+  bool idle() const noexcept override { return queue_.empty(); }
+  bool prepare_sleep() noexcept override;
+  void awake() noexcept override;
+
+ private:
+  bool find_board() noexcept;
+  bool begin(const Entry& entry) noexcept;
+  bool all_are_here(const Entry& entry) noexcept;
+  void end() noexcept;
+  void wake_sleepers() noexcept;
+
+  Group& group_;
+  transport::Transport& transport_;
+  transport::Channel channel_;
+  std::size_t limit_;
+  transport::Board* board_ = nullptr;  ///< the transport's; null until it has come
+  Fifo<Entry> queue_;
+  bool begun_ = false;  ///< the first of them has
+  bool stuck_ = false;  ///< it never ends here: an injected fault
+  int checked_ = 0;     ///< ranks of whom it needs nothing more
+};
+
+}  // namespace tutti::detail
