@@ -18,19 +18,22 @@ using enum Collective;
 struct Traits {
   bool radix = false;
   bool pipeline = false;
+  bool slices = false;
   bool equal_parts = false;
   bool rank_order = false;
 };
 
 constexpr Entry entry(Collective collective, std::string_view name, Builder build, Traits traits,
                       std::string_view idea) {
-  return {collective, name, build, traits.radix, traits.pipeline, traits.equal_parts, traits.rank_order, idea};
+  return {collective,        name, build, traits.radix, traits.pipeline, traits.slices, traits.equal_parts,
+          traits.rank_order, idea};
 }
 
 constexpr Traits plain{};
 constexpr Traits pipelined{.pipeline = true};
+constexpr Traits in_slices{.pipeline = true, .slices = true};
 constexpr Traits with_radix{.radix = true};
-constexpr Traits with_radix_and_pipeline{.radix = true, .pipeline = true};
+constexpr Traits with_radix_in_slices{.radix = true, .pipeline = true, .slices = true};
 constexpr Traits in_rank_order{.rank_order = true};
 constexpr Traits for_equal_parts{.equal_parts = true};
 
@@ -59,7 +62,39 @@ int take_parameter(std::string_view& name, char mark, const char* meaning, int l
   return value;
 }
 
+/// The bytes after '/' in `name`, "64K" or "1M", which are cut off; 0 if there are none.
+std::size_t take_message(std::string_view& name) {
+  const std::size_t at = name.find('/');
+  if (at == std::string_view::npos) return 0;
+  std::string_view digits = name.substr(at + 1);
+  const std::size_t unit = digits.empty() ? std::string_view::npos : std::string_view{"KM"}.find(digits.back());
+  if (unit != std::string_view::npos) digits.remove_suffix(1);
+  std::size_t value = 0;
+  const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (problem != std::errc{} || end != digits.data() + digits.size() || value == 0 || value >= 1 << 20)
+    refuse("Algorithm \"" + std::string{name} +
+           "\": the size of messages after '/' must be like 4096, 64K or 1M, not \"" +
+           std::string{name.substr(at + 1)} + "\".");
+  name = name.substr(0, at);
+  return unit == std::string_view::npos ? value : value << 10 * (unit + 1);
+}
+
+/// "64K", or the plain number where it is none.
+std::string message_text(std::size_t bytes) {
+  if (bytes % (1 << 20) == 0) return std::to_string(bytes >> 20) + "M";
+  return bytes % 1024 == 0 ? std::to_string(bytes >> 10) + "K" : std::to_string(bytes);
+}
+
 }  // namespace
+
+Choice settled(Choice choice, int ranks, std::size_t bytes) {
+  if (choice.message == 0) return choice;
+  const std::size_t whole = choice.entry->has_slices ? bytes : bytes / static_cast<std::size_t>(ranks);
+  while (choice.pipeline < most_pipeline && whole / static_cast<std::size_t>(choice.pipeline) > choice.message)
+    choice.pipeline *= 2;
+  choice.message = 0;
+  return choice;
+}
 
 std::span<const Entry> catalogue() { return entries; }
 
@@ -72,7 +107,8 @@ std::span<const Entry> catalogue(Collective collective) {
 Choice find(Collective collective, std::string_view name) {
   std::string_view rest = name;
   Choice choice;
-  choice.pipeline_given = rest.find('*') != std::string_view::npos;
+  choice.message = take_message(rest);
+  choice.pipeline_given = choice.message > 0 || rest.find('*') != std::string_view::npos;
   choice.pipeline = take_parameter(rest, '*', "pipeline", 1, most_pipeline, choice.pipeline);
   const bool radix_given = rest.find(':') != std::string_view::npos;
   choice.radix = take_parameter(rest, ':', "radix", 2, most_radix, choice.radix);
@@ -90,9 +126,13 @@ Choice find(Collective collective, std::string_view name) {
   if (radix_given && !choice.entry->has_radix)
     refuse("Algorithm \"" + std::string{name} + "\": " + std::string{rest} + " of " + name_of(collective) +
            " has no radix; leave out ':" + std::to_string(choice.radix) + "'.");
+  const std::string pipeline =
+      choice.message > 0 ? "/" + message_text(choice.message) : "*" + std::to_string(choice.pipeline);
   if (choice.pipeline_given && !choice.entry->has_pipeline)
     refuse("Algorithm \"" + std::string{name} + "\": " + std::string{rest} + " of " + name_of(collective) +
-           " gains nothing from a pipeline; leave out '*" + std::to_string(choice.pipeline) + "'.");
+           " gains nothing from a pipeline; leave out '" + pipeline + "'.");
+  if (choice.message > 0 && choice.pipeline != 1)
+    refuse("Algorithm \"" + std::string{name} + "\": give either a pipeline (*) or the size of its messages (/).");
   return choice;
 }
 
@@ -100,6 +140,7 @@ std::string to_string(const Choice& choice) {
   std::string text{choice.entry->name};
   if (choice.entry->has_radix) text += ":" + std::to_string(choice.radix);
   if (choice.pipeline != 1) text += "*" + std::to_string(choice.pipeline);
+  if (choice.message > 0) text += "/" + message_text(choice.message);
   return text;
 }
 

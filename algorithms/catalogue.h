@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <span>
 #include <string>
@@ -18,6 +19,7 @@ struct Entry {
   Builder build;
   bool has_radix = false;      ///< "name:4" chooses the fan-out
   bool has_pipeline = false;   ///< gains from Shape::pipeline > 1
+  bool has_slices = false;     ///< the pipeline cuts the whole vector, not each rank's part of it
   bool equal_parts = false;    ///< needs parts of equal size: not for _v calls
   bool rank_order = false;     ///< reduces every block at one rank as the left fold in rank order
   std::string_view idea = {};  ///< one line for people
@@ -27,13 +29,18 @@ struct Entry {
 std::span<const Entry> catalogue();
 std::span<const Entry> catalogue(Collective collective);
 
-/// An entry with its parameters: "ring", "tree:4" (radix 4), "chain*8" (pipeline 8), "tree:4*8".
+/// An entry with its parameters: "ring", "tree:4" (radix 4), "chain*8" (pipeline 8), "tree:4*8", "ring/64K" (as much of
+/// a pipeline as makes messages of 64 KiB at most).
 struct Choice {
   const Entry* entry = nullptr;
   int radix = 2;
   int pipeline = 1;
   bool pipeline_given = false;
+  std::size_t message = 0;  ///< bytes; 0: the pipeline is as it stands there
 };
+
+/// With the pipeline that it has for a vector of `bytes` bytes: a power of two where messages have a size.
+Choice settled(Choice choice, int ranks, std::size_t bytes);
 
 /// Reads such a name. Throws Error{invalid_argument} that offers the nearest name and lists the others.
 Choice find(Collective collective, std::string_view name);

@@ -139,7 +139,7 @@ const Prepared& Planner::prepare(const Wish& wish) {
         last.wish.equal_parts == wish.equal_parts && last.algorithm == wish.algorithm)
       return *last.prepared;
   }
-  const Choice choice = choose(wish);
+  const Choice choice = algorithms::settled(choose(wish), settings_.ranks, wish.bytes);
   auto& plan = plans_[{choice.entry, wish.root, choice.pipeline, choice.radix}];
   const bool is_new = !plan;
   if (is_new)

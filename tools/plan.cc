@@ -145,6 +145,8 @@ Choice choose(const Options& options, Collective collective, std::string& why) {
   std::string name{chosen.entry->name};
   if (options.radix != 0 || chosen.entry->has_radix)
     name += fmt::format(":{}", options.radix != 0 ? options.radix : chosen.radix);
+  if (options.pipeline == 0 && chosen.message != 0)
+    chosen = settled(chosen, options.ranks, size_of_text(options.bytes));
   if (options.pipeline != 0 || chosen.pipeline != 1)
     name += fmt::format("*{}", options.pipeline != 0 ? options.pipeline : chosen.pipeline);
   return algorithms::find(collective, name);
@@ -200,7 +202,8 @@ int show(const Options& options) {
   const Collective collective = find_collective(options.collective);
   check_options(options);
   std::string why;
-  const Choice choice = choose(options, collective, why);
+  const Choice choice =
+      algorithms::settled(choose(options, collective, why), options.ranks, size_of_text(options.bytes));
   const View view = make_view(collective, choice,
                               {rank_in_front(options), options.ranks, options.root, choice.pipeline, choice.radix});
   if (!view.complete() && (options.check || options.rank == "all"))

@@ -135,6 +135,24 @@ TEST_CASE("a name may carry a radix and a pipeline") {
   CHECK(find(Collective::all_reduce, "ring*1").pipeline_given);
 }
 
+TEST_CASE("a name may say how large messages may be, and the pipeline follows from the size of the vector") {
+  const Choice ring = find(Collective::all_reduce, "ring/64K");
+  CHECK(ring.message == 65536);
+  CHECK(ring.pipeline_given);
+  CHECK(to_string(ring) == "ring/64K");
+  CHECK(to_string(find(Collective::broadcast, "tree:4/2M")) == "tree:4/2M");
+  CHECK(to_string(find(Collective::broadcast, "chain/1000")) == "chain/1000");
+
+  const std::size_t mib = 1 << 20;
+  CHECK(to_string(settled(ring, 4, 0)) == "ring");
+  CHECK(to_string(settled(ring, 4, mib / 4)) == "ring");  // a part is a message
+  CHECK(to_string(settled(ring, 4, mib / 4 + 4)) == "ring*2");
+  CHECK(to_string(settled(ring, 4, 3 * mib)) == "ring*16");  // a power of two, so that few plans serve all sizes
+  CHECK(to_string(settled(ring, 2, mib << 20)) == "ring*4096");
+  CHECK(to_string(settled(find(Collective::broadcast, "chain/64K"), 4, mib)) == "chain*16");  // slices of the whole
+  CHECK(to_string(settled(find(Collective::all_reduce, "ring*3"), 4, mib)) == "ring*3");
+}
+
 TEST_CASE("a choice is written as it is read") {
   for (const Entry& entry : catalogue()) {
     const Choice choice{.entry = &entry, .radix = entry.has_radix ? 5 : 2, .pipeline = entry.has_pipeline ? 7 : 1};
@@ -171,6 +189,12 @@ TEST_CASE("parameters that make no sense are refused with the reason") {
            {Collective::broadcast, "chain*", "pipeline after '*' must be a number"},
            {Collective::broadcast, "chain*100000", "to 4096"},
            {Collective::broadcast, "tree*8:4", "not \"8:4\""},
+           {Collective::broadcast, "chain/0", "size of messages after '/' must be like 4096, 64K or 1M, not \"0\""},
+           {Collective::broadcast, "chain/", "not \"\""},
+           {Collective::broadcast, "chain/64k", "not \"64k\""},
+           {Collective::broadcast, "chain/-1", "not \"-1\""},
+           {Collective::broadcast, "chain*4/64K", "either a pipeline (*) or the size of its messages (/)"},
+           {Collective::all_reduce, "circulant/64K", "gains nothing from a pipeline; leave out '/64K'"},
            {Collective::broadcast, "chain:4", "has no radix; leave out ':4'"},
            {Collective::all_reduce, "circulant*4", "gains nothing from a pipeline; leave out '*4'"},
            {Collective::all_reduce, "", "There is no algorithm \"\""},
