@@ -14,7 +14,9 @@ class Arithmetic {
   Arithmetic(const compute::Table& table, DataType type, const Op& op);
 
   std::size_t element_size() const { return element_size_; }
-  /// dst = left op right; `dst` may be `left`.
+  /// The same whichever side an operand stands on, as far as we know.
+  bool is_symmetric() const { return combine_ != nullptr; }
+  /// dst = left op right; `dst` may be `left`, or `right` if it is symmetric.
   void combine(std::byte* dst, const std::byte* left, const std::byte* right, std::size_t bytes) const noexcept;
   /// Contributions are multiplied before anything is sent.
   bool premultiplies() const { return op_.kind() == OpKind::premul_sum; }

@@ -84,7 +84,7 @@ Operation& Collectives::make(const Request& request, const Planned& planned) {
   auto operation = pool_->take();
   if (!operation) operation = std::make_unique<Operation>(group_.context().engine);
   operation->prepare(*this, group_, planned.prepared, request, made_.load(std::memory_order_relaxed) + 1, pool_,
-                     planned.flat);
+                     planned.flat ? flat_->capacity() : 0);
   made_.fetch_add(1, std::memory_order_relaxed);
   return *operation.release();
 }
@@ -96,13 +96,14 @@ bool Collectives::run_at_once(const Request& request) {
       context.log.shows(Log::Level::trace, Log::Subsystem::coll))
     return false;
   const Planned planned = plan(request);
+  if (!planned.flat) return false;
+  const FlatCall call = FlatCall::of(request, group_.rank(), group_.size(), *context.kernels, flat_->capacity());
   Engine& engine = *context.engine;
-  if (!planned.flat || !engine.try_own()) return false;
+  if (call.rounds() > 1 || !engine.try_own()) return false;
   if (group_.failing() || !flat_->is_free()) {
     engine.disown();
     return false;
   }
-  const FlatCall call = FlatCall::of(request, group_.rank(), group_.size(), *context.kernels);
   const transport::Frame before = recent_[started_ % remembered].frame;
   const transport::Frame frame = call_of(request, group_.size(), planned.prepared.hash).frame(++started_);
   note_call(frame, planned.prepared);

@@ -10,9 +10,19 @@
 #include "lib/group.h"
 
 namespace tutti::detail {
+namespace {
+
+/// Other things want to be done, too.
+constexpr int rounds_per_pass = 16;
+
+}  // namespace
 
 Flat::Flat(Group& group, transport::Transport& transport, transport::Channel channel, std::size_t limit)
-    : group_(group), transport_(transport), channel_(channel), limit_(std::min(limit, transport::board_bytes)) {}
+    : group_(group),
+      transport_(transport),
+      channel_(channel),
+      limit_(limit),
+      capacity_(transport::Board::capacity(group.size())) {}
 
 bool Flat::serves(const Prepared& prepared, std::size_t contribution) const {
   return contribution <= limit_ && prepared.name == "direct";
@@ -29,6 +39,7 @@ void Flat::start(const Entry& entry) noexcept {
 void Flat::clear() noexcept {
   queue_.clear();
   begun_ = stuck_ = false;
+  round_ = 0;
   board_ = nullptr;
   group_.context().engine->forget(*this);
 }
@@ -41,20 +52,19 @@ bool Flat::run(const Entry& entry, int tries) noexcept {
     if (--tries <= 0 || group_.failing()) return false;
     pause_briefly();
   }
-  entry.call->take(*board_);
+  entry.call->take(*board_, 0);
   return true;
 }
 
 bool Flat::progress() noexcept {
-  bool moved = false;
-  while (!queue_.empty() && !stuck_ && !group_.failing()) {
+  int rounds = 0;
+  for (; rounds < rounds_per_pass && !queue_.empty() && !stuck_ && !group_.failing(); ++rounds) {
     const Entry& entry = queue_.front();
     if (!begun_) begun_ = begin(entry);
     if (!begun_ || !all_are_here(entry)) break;
-    end();
-    moved = true;
+    end_round();
   }
-  return moved;
+  return rounds > 0;
 }
 
 /// False: it has not come yet, or the group fails.
@@ -72,10 +82,14 @@ bool Flat::find_board() noexcept {
 /// False: it must wait for who still reads there, or an injected fault has struck.
 bool Flat::begin(const Entry& entry) noexcept {
   if (!find_board() || !board_->may_begin()) return false;
-  std::span<const std::byte> contribution = entry.call->contribution();
-  stuck_ = entry.operation && !entry.operation->play_faults(true, contribution);
-  if (stuck_) return false;
-  board_->begin(entry.history, entry.frame, entry.before, contribution);
+  if (round_ == 0) {
+    std::span<const std::byte> contribution = entry.call->contribution();
+    stuck_ = entry.operation && !entry.operation->play_faults(true, contribution);
+    if (stuck_) return false;
+    contribution_ = contribution.data();
+  }
+  entry.call->put(board_->room(entry.call->size_of_round(round_)), contribution_, round_);
+  board_->begin(entry.history, entry.frame, entry.before);
   checked_ = 0;
   wake_sleepers();
   return true;
@@ -95,14 +109,18 @@ bool Flat::all_are_here(const Entry& entry) noexcept {
   return true;
 }
 
-void Flat::end() noexcept {
+void Flat::end_round() noexcept {
   const Entry entry = queue_.front();
+  const bool last = round_ + 1 >= entry.call->rounds();
   std::span<const std::byte> nothing;
-  stuck_ = !entry.operation->play_faults(false, nothing);
+  stuck_ = last && !entry.operation->play_faults(false, nothing);
   if (stuck_) return;
-  entry.call->take(*board_);
-  queue_.pop();
+  entry.call->take(*board_, round_);
   begun_ = false;
+  ++round_;
+  if (!last) return;
+  round_ = 0;
+  queue_.pop();
   entry.operation->complete_all();
 }
 

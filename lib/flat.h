@@ -13,14 +13,14 @@
 
 namespace tutti::detail {
 
-/// The tiny collectives of one communicator whose ranks share memory: each rank puts its contribution on a board and
-/// reads what the others put there, without messages. A call costs one trip of a cache line.
+/// Collectives of one communicator whose ranks share memory: each rank puts its contribution on a board, in rounds if
+/// it does not fit, and reads what the others put there, without messages. A tiny call costs one trip of a cache line.
 ///
 /// Calls go one after the other, in the order of their numbers. Threading: serves() from anywhere, the rest on the
 /// thread that owns the engine.
 class Flat final : public Pollable {
  public:
-  /// `limit`: bytes that one rank may contribute, equal on all ranks.
+  /// `limit`: bytes that one rank may contribute to a call, equal on all ranks.
   Flat(Group& group, transport::Transport& transport, transport::Channel channel, std::size_t limit);
 
   /// All ranks get the same answer for the same call.
@@ -40,9 +40,11 @@ class Flat final : public Pollable {
   void clear() noexcept;
 
   // ---- For a caller that tries to do a call at once
+  std::size_t capacity() const { return capacity_; }
   /// Nothing is before it, and it may begin.
   bool is_free() noexcept { return board_ && queue_.empty() && board_->may_begin(); }
-  /// Begins it and looks `tries` times whether all are here. False: not yet, or the group fails: it must be start()ed.
+  /// Begins a call of one round and looks `tries` times whether all are here. False: not yet, or the group fails: it
+  /// must be start()ed.
   bool run(const Entry& entry, int tries) noexcept;
 
   // ---- For errors
@@ -63,18 +65,21 @@ class Flat final : public Pollable {
   bool find_board() noexcept;
   bool begin(const Entry& entry) noexcept;
   bool all_are_here(const Entry& entry) noexcept;
-  void end() noexcept;
+  void end_round() noexcept;
   void wake_sleepers() noexcept;
 
   Group& group_;
   transport::Transport& transport_;
   transport::Channel channel_;
   std::size_t limit_;
+  std::size_t capacity_;               ///< the board's
   transport::Board* board_ = nullptr;  ///< the transport's; null until it has come
   Fifo<Entry> queue_;
-  bool begun_ = false;  ///< the first of them has
-  bool stuck_ = false;  ///< it never ends here: an injected fault
-  int checked_ = 0;     ///< ranks of whom it needs nothing more
+  int round_ = 0;                            ///< of the first of them, from 0
+  const std::byte* contribution_ = nullptr;  ///< its, perhaps tampered with
+  bool begun_ = false;                       ///< this round has
+  bool stuck_ = false;                       ///< it never ends here: an injected fault
+  int checked_ = 0;                          ///< ranks of whom it needs nothing more
 };
 
 }  // namespace tutti::detail

@@ -1,17 +1,22 @@
 #include "lib/flat_call.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace tutti::detail {
 namespace {
 
-void copy(std::byte* to, std::span<const std::byte> from) {
-  if (!from.empty()) std::memcpy(to, from.data(), from.size());
+/// A reduction reads all ranks' pieces at once, and writes another: they should lie in the nearest caches together.
+constexpr std::size_t piece_to_reduce = 64 * 1024;
+
+void copy(std::byte* to, const std::byte* from, std::size_t bytes) {
+  if (bytes > 0) std::memcpy(to, from, bytes);
 }
 
 }  // namespace
 
-FlatCall FlatCall::of(const Request& request, int rank, int ranks, const compute::Table& kernels) {
+FlatCall FlatCall::of(const Request& request, int rank, int ranks, const compute::Table& kernels,
+                      std::size_t capacity) {
   FlatCall call;
   call.collective = request.collective;
   call.rank = rank;
@@ -22,6 +27,8 @@ FlatCall FlatCall::of(const Request& request, int rank, int ranks, const compute
   call.input = static_cast<std::byte*>(const_cast<void*>(request.input.data));
   call.output = static_cast<std::byte*>(request.output.data);
   call.vector_bytes = part_count(request, static_cast<std::size_t>(ranks)) * call.arithmetic.element_size();
+  if (is_reduction(request.collective)) capacity = std::min(capacity, piece_to_reduce);
+  call.piece_bytes = capacity / (call.contributes_parts() ? static_cast<std::size_t>(ranks) : 1) / 64 * 64;
   return call;
 }
 
@@ -43,7 +50,56 @@ bool FlatCall::reads(int peer) const {
   }
 }
 
-/// Of what all ranks' posts hold the reader needs only its part, if there are any.
+// ---- Rounds ----------------------------------------------------------------------------------------------------
+
+/// One for each rank, of which a reader needs only its own.
+bool FlatCall::contributes_parts() const {
+  return collective == Collective::scatter || collective == Collective::reduce_scatter ||
+         collective == Collective::all_to_all;
+}
+
+std::size_t FlatCall::largest_part() const {
+  std::size_t largest = prefix.empty() ? vector_bytes : 0;
+  for (std::size_t part = 0; part + 1 < prefix.size(); ++part)
+    largest = std::max(largest, size(static_cast<int>(part)));
+  return largest;
+}
+
+int FlatCall::rounds() const {
+  const std::size_t largest = largest_part();
+  return largest <= piece_bytes ? 1 : static_cast<int>((largest + piece_bytes - 1) / piece_bytes);
+}
+
+FlatCall::Range FlatCall::piece(Range whole, int round) const {
+  const std::size_t begin = std::min(whole.size, static_cast<std::size_t>(round) * piece_bytes);
+  return {whole.begin + begin, std::min(piece_bytes, whole.size - begin)};
+}
+
+std::size_t FlatCall::size_of_round(int peer, int round) const {
+  switch (collective) {
+    case Collective::barrier:
+      return 0;
+    case Collective::all_reduce:
+    case Collective::reduce:
+      return piece({0, vector_bytes}, round).size;
+    case Collective::broadcast:
+      return peer == root ? piece({0, vector_bytes}, round).size : 0;
+    case Collective::all_gather:
+    case Collective::gather:
+      return piece_of_part(peer, round).size;
+    case Collective::scatter:
+      if (peer != root) return 0;
+      [[fallthrough]];
+    case Collective::reduce_scatter:
+    case Collective::all_to_all: {
+      std::size_t size = 0;
+      for (int part = 0; part < ranks; ++part) size += piece_of_part(part, round).size;
+      return size;
+    }
+  }
+  return 0;
+}
+
 std::span<const std::byte> FlatCall::contribution() const {
   switch (collective) {
     case Collective::barrier:
@@ -65,41 +121,82 @@ std::span<const std::byte> FlatCall::contribution() const {
   return {};
 }
 
-/// output = the left fold, in rank order, of `bytes` bytes from `from` on in every rank's contribution of `whole`
-/// bytes.
-void FlatCall::fold(const transport::Board& board, std::size_t whole, std::size_t from,
-                    std::size_t bytes) const noexcept {
-  const auto part = [&](int peer) { return board.contribution(peer, whole).data() + from; };
-  arithmetic.combine(output, part(0), part(1), bytes);
-  for (int peer = 2; peer < ranks; ++peer) arithmetic.combine(output, output, part(peer), bytes);
-  arithmetic.finish(output, bytes, ranks);
+void FlatCall::put(std::byte* room, const std::byte* contribution, int round) const noexcept {
+  if (!contributes_parts()) {
+    const std::size_t skipped = static_cast<std::size_t>(round) * piece_bytes;
+    const std::size_t bytes = size_of_round(round);
+    return copy(room, bytes > 0 ? contribution + skipped : contribution, bytes);
+  }
+  if (collective == Collective::scatter && !is_root()) return;
+  for (int part = 0; part < ranks; ++part) {
+    const Range from = piece_of_part(part, round);
+    copy(room, contribution + from.begin, from.size);
+    room += from.size;
+  }
 }
 
-void FlatCall::take(const transport::Board& board) const noexcept {
+// ---- What becomes of it ----------------------------------------------------------------------------------------
+
+const std::byte* FlatCall::posted(const transport::Board& board, int peer, int round) const {
+  return board.contribution(peer, size_of_round(peer, round)).data();
+}
+
+/// The left fold, in rank order, of all ranks' pieces. A rank's own is nearer where it came from, unless the first sum
+/// is written there.
+void FlatCall::fold(const transport::Board& board, int round) const noexcept {
+  const bool scatters = collective == Collective::reduce_scatter;
+  const Range whole = scatters ? Range{offset(rank), size(rank)} : Range{0, vector_bytes};
+  const Range from = piece(whole, round);
+  std::byte* const to = output + (from.begin - whole.begin);
+  std::size_t skipped = 0;  // of what each rank has put there
+  for (int part = 0; scatters && part < rank; ++part) skipped += piece_of_part(part, round).size;
+
+  const bool kept = rank == 0 || (rank == 1 && arithmetic.is_symmetric()) || input + from.begin != to;
+  const auto operand = [&](int peer) {
+    return peer == rank && kept ? input + from.begin : posted(board, peer, round) + skipped;
+  };
+  arithmetic.combine(to, operand(0), operand(1), from.size);
+  for (int peer = 2; peer < ranks; ++peer) arithmetic.combine(to, to, operand(peer), from.size);
+  arithmetic.finish(to, from.size, ranks);
+}
+
+/// Of the parts that `peer` has put there.
+void FlatCall::fetch_own_part(const transport::Board& board, int peer, int round, std::byte* to) const noexcept {
+  std::size_t skipped = 0;
+  for (int part = 0; part < rank; ++part) skipped += piece_of_part(part, round).size;
+  const Range mine = piece_of_part(rank, round);
+  copy(to + (mine.begin - offset(rank)), posted(board, peer, round) + skipped, mine.size);
+}
+
+void FlatCall::take(const transport::Board& board, int round) const noexcept {
   switch (collective) {
     case Collective::barrier:
       return;
-    case Collective::all_reduce:
-      return fold(board, vector_bytes, 0, vector_bytes);
     case Collective::reduce:
-      if (is_root()) fold(board, vector_bytes, 0, vector_bytes);
-      return;
+      if (!is_root()) return;
+      [[fallthrough]];
+    case Collective::all_reduce:
     case Collective::reduce_scatter:
-      return fold(board, offset(ranks), offset(rank), size(rank));
-    case Collective::broadcast:
-      if (!is_root()) copy(output, board.contribution(root, vector_bytes));
+      return fold(board, round);
+    case Collective::broadcast: {
+      const Range mine = piece({0, vector_bytes}, round);
+      if (!is_root()) copy(output + mine.begin, posted(board, root, round), mine.size);
       return;
+    }
     case Collective::scatter:
-      return copy(output, board.contribution(root, offset(ranks)).subspan(offset(rank), size(rank)));
+      return fetch_own_part(board, root, round, output);
     case Collective::gather:
       if (!is_root()) return;
       [[fallthrough]];
     case Collective::all_gather:
-      for (int peer = 0; peer < ranks; ++peer) copy(output + offset(peer), board.contribution(peer, size(peer)));
+      for (int peer = 0; peer < ranks; ++peer) {
+        const Range theirs = piece_of_part(peer, round);
+        const std::byte* const from = peer == rank ? input + (theirs.begin - offset(peer)) : posted(board, peer, round);
+        if (from != output + theirs.begin) copy(output + theirs.begin, from, theirs.size);
+      }
       return;
     case Collective::all_to_all:
-      for (int peer = 0; peer < ranks; ++peer)
-        copy(output + offset(peer), board.contribution(peer, offset(ranks)).subspan(offset(rank), size(rank)));
+      for (int peer = 0; peer < ranks; ++peer) fetch_own_part(board, peer, round, output + offset(peer));
       return;
   }
 }

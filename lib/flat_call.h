@@ -12,15 +12,24 @@ namespace tutti::detail {
 
 /// One collective over a board: what a rank contributes, whose contributions it needs, and what it makes of them. It
 /// is what the plans called `direct` say, with the same result to the last bit.
+///
+/// What does not fit is done piece by piece, a round each: round k has the k-th piece of every part.
 struct FlatCall {
-  /// The request must be checked and outlive the call. Throws nothing.
-  static FlatCall of(const Request& request, int rank, int ranks, const compute::Table& kernels);
+  /// The request must be checked and outlive the call. `capacity`: bytes that a rank can contribute to a round. Throws
+  /// nothing.
+  static FlatCall of(const Request& request, int rank, int ranks, const compute::Table& kernels, std::size_t capacity);
 
   bool is_root() const { return rank == root; }
   bool reads(int peer) const;
+  int rounds() const;
+  /// All that this rank contributes, round by round.
   std::span<const std::byte> contribution() const;
-  /// Everybody whom this rank reads has begun.
-  void take(const transport::Board& board) const noexcept;
+  /// Bytes of it that belong to round `round`.
+  std::size_t size_of_round(int round) const { return size_of_round(rank, round); }
+  /// Puts them to `room`. `contribution` is as above, or a copy.
+  void put(std::byte* room, const std::byte* contribution, int round) const noexcept;
+  /// Everybody whom this rank reads has begun the round.
+  void take(const transport::Board& board, int round) const noexcept;
 
   /// Where part `part` of the side that has one per rank begins.
   std::size_t offset(int part) const;
@@ -33,11 +42,24 @@ struct FlatCall {
   std::byte* input = nullptr;
   std::byte* output = nullptr;
   std::size_t vector_bytes = 0;              ///< all_reduce, reduce, broadcast: of the whole; else of an equal part
+  std::size_t piece_bytes = 0;               ///< of a part that go in one round, at most
   std::span<const std::size_t> prefix = {};  ///< _v: elements before each part
   Arithmetic arithmetic;
 
  private:
-  void fold(const transport::Board& board, std::size_t whole, std::size_t from, std::size_t bytes) const noexcept;
+  /// Bytes of a buffer.
+  struct Range {
+    std::size_t begin = 0;
+    std::size_t size = 0;
+  };
+  bool contributes_parts() const;
+  Range piece(Range whole, int round) const;
+  Range piece_of_part(int part, int round) const { return piece({offset(part), size(part)}, round); }
+  std::size_t size_of_round(int peer, int round) const;
+  std::size_t largest_part() const;
+  const std::byte* posted(const transport::Board& board, int peer, int round) const;
+  void fold(const transport::Board& board, int round) const noexcept;
+  void fetch_own_part(const transport::Board& board, int peer, int round, std::byte* to) const noexcept;
 };
 
 }  // namespace tutti::detail

@@ -26,7 +26,7 @@ struct JoinOptions {
   std::string bind_address = "127.0.0.1";             ///< numeric; where TCP links are accepted
   std::string congestion = {};                        ///< TCP congestion control; empty: the transport's choice
   std::string domain = {};  ///< ranks of different domains do not share memory: lets tests play several hosts on one
-  std::size_t flat_limit = 1024;                 ///< see Context; the smallest of all ranks' counts
+  std::size_t flat_limit = ~std::size_t{0};      ///< see Context; the smallest of all ranks' counts
   std::optional<int> spins = {};                 ///< tries before a wait yields the core; empty: by ranks per core
   std::chrono::milliseconds lost_after{10'000};  ///< of silence
   Clock::time_point deadline = {};

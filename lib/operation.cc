@@ -43,7 +43,7 @@ std::string since(const Error& reason, std::uint64_t number) {
 void Operation::FreeBytes::operator()(std::byte* bytes) const noexcept { ::operator delete(bytes, alignment); }
 
 void Operation::prepare(Collectives& collectives, Group& group, const Prepared& prepared, const Request& request,
-                        std::uint64_t number, std::shared_ptr<Pool<Operation>> pool, bool flat) {
+                        std::uint64_t number, std::shared_ptr<Pool<Operation>> pool, std::size_t flat_capacity) {
   reset();
   engine_ = group.context().engine;
   collectives_ = &collectives;
@@ -60,8 +60,8 @@ void Operation::prepare(Collectives& collectives, Group& group, const Prepared& 
   variable_ = request.variable;
   frame_ = call_of(request, group.size(), prepared.hash).frame(number);
   flat_.reset();
-  if (flat) {
-    flat_ = FlatCall::of(request, group.rank(), group.size(), *group.context().kernels);
+  if (flat_capacity > 0) {
+    flat_ = FlatCall::of(request, group.rank(), group.size(), *group.context().kernels, flat_capacity);
     bind_flat(request);
   } else {
     bind(request);

@@ -27,9 +27,10 @@ class Operation final : public Pending {
  public:
   explicit Operation(std::shared_ptr<Engine> engine) : Pending(std::move(engine)) {}
 
-  /// Binds a checked request. On the caller's thread, before submit().
+  /// Binds a checked request. On the caller's thread, before submit(). `flat_capacity`: of a board's round; 0: it goes
+  /// step by step.
   void prepare(Collectives& collectives, Group& group, const Prepared& prepared, const Request& request,
-               std::uint64_t number, std::shared_ptr<Pool<Operation>> pool, bool flat);
+               std::uint64_t number, std::shared_ptr<Pool<Operation>> pool, std::size_t flat_capacity);
   /// Its part in the order of calls was taken by a caller that tried to do it all at once, and it is on the board.
   void take_over(std::uint64_t number) noexcept;
   /// Its place in the order of calls: certain when it starts, since several threads may call at once.

@@ -3,6 +3,8 @@
 
 #include "transport/board.h"
 
+#include <algorithm>
+#include <bit>
 #include <cstring>
 #include <utility>
 
@@ -20,8 +22,13 @@ std::size_t Board::heads(int ranks) {
   return round_up(count * (board_depth * sizeof(Post) + sizeof(Note)));
 }
 
+std::size_t Board::capacity(int ranks) {
+  constexpr std::size_t all = 1024 * 1024, most = 128 * 1024, least = 8 * 1024;
+  return std::clamp(std::bit_floor(all / static_cast<std::size_t>(ranks)), least, most);
+}
+
 std::size_t Board::bytes_for(int ranks) {
-  return heads(ranks) + static_cast<std::size_t>(ranks) * board_depth * board_bytes;
+  return heads(ranks) + static_cast<std::size_t>(ranks) * board_depth * capacity(ranks);
 }
 
 // The objects begin their life in whichever process comes first; all of them are trivial, and zeros are their start.
@@ -31,11 +38,12 @@ Board::Board(std::shared_ptr<std::byte> memory, int ranks, int rank)
       rank_(rank),
       posts_(reinterpret_cast<Post*>(memory_.get())),
       notes_(reinterpret_cast<Note*>(memory_.get() + static_cast<std::size_t>(ranks) * board_depth * sizeof(Post))),
-      large_(memory_.get() + heads(ranks)) {}
+      large_(memory_.get() + heads(ranks)),
+      capacity_(capacity(ranks)) {}
 
 std::byte* Board::large(int rank, std::uint64_t round) const noexcept {
   const std::size_t index = (round % board_depth) * static_cast<std::size_t>(ranks_) + static_cast<std::size_t>(rank);
-  return large_ + index * board_bytes;
+  return large_ + index * capacity_;
 }
 
 bool Board::may_begin() noexcept {
@@ -48,15 +56,16 @@ bool Board::may_begin() noexcept {
   return true;
 }
 
-void Board::begin(std::uint64_t digest, const Frame& call, const Frame& before,
-                  std::span<const std::byte> contribution) noexcept {
+std::byte* Board::room(std::size_t size) const noexcept {
+  return size > post_bytes ? large(rank_, round_ + 1) : post(rank_, round_ + 1).contribution.data();
+}
+
+void Board::begin(std::uint64_t digest, const Frame& call, const Frame& before) noexcept {
   ++round_;
   Post& mine = post(rank_, round_);
   mine.digest = digest;
   mine.call = encode(call);
   mine.before = encode(before);
-  std::byte* where = contribution.size() > post_bytes ? large(rank_, round_) : mine.contribution.data();
-  if (!contribution.empty()) std::memcpy(where, contribution.data(), contribution.size());
   mine.round.store(round_, std::memory_order_seq_cst);
 }
 

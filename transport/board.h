@@ -16,8 +16,6 @@ namespace tutti::transport {
 
 /// Rounds that may be under way at once: a rank begins round n when all have begun round n - board_depth + 1.
 inline constexpr std::uint64_t board_depth = 4;
-/// What one rank can put there for one round.
-inline constexpr std::size_t board_bytes = 8 * 1024;
 /// So much of it lies beside the flag, in the same cache line.
 inline constexpr std::size_t post_bytes = 48;
 
@@ -34,6 +32,8 @@ inline constexpr std::size_t post_bytes = 48;
 /// Ownership: keeps the memory alive. Threading: one thread at a time on each rank.
 class Board {
  public:
+  /// What one rank can put there for one round: all of it together takes 4 MiB for up to 128 ranks.
+  static std::size_t capacity(int ranks);
   static std::size_t bytes_for(int ranks);
   /// `memory`: bytes_for(ranks) bytes of zeros when the first rank comes, in pages of 4 KiB.
   Board(std::shared_ptr<std::byte> memory, int ranks, int rank);
@@ -42,10 +42,11 @@ class Board {
   std::uint64_t round() const { return round_; }
   /// Nobody needs any more what lies where the next round's post will.
   bool may_begin() noexcept;
+  /// Where the `size` bytes that this rank contributes to the next round are to be put. Only when it may begin.
+  std::byte* room(std::size_t size) const noexcept;
   /// Begins the next round. Only when it may. `call` is what this rank does in it, `before` what it did before, and
   /// `digest` a number for all of that.
-  void begin(std::uint64_t digest, const Frame& call, const Frame& before,
-             std::span<const std::byte> contribution) noexcept;
+  void begin(std::uint64_t digest, const Frame& call, const Frame& before) noexcept;
   /// `rank` has begun this rank's round: until the next one the rest is there to be read.
   bool is_here(int rank) const noexcept { return post(rank, round_).round.load(std::memory_order_acquire) == round_; }
   std::uint64_t digest(int rank) const noexcept { return post(rank, round_).digest; }
@@ -95,6 +96,7 @@ class Board {
   Post* posts_;
   Note* notes_;
   std::byte* large_;
+  std::size_t capacity_;
   std::uint64_t round_ = 0;
   std::uint64_t all_begun_ = 0;  ///< rounds that all ranks have begun, as last seen
 };

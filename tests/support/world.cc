@@ -33,6 +33,7 @@ Communicator join(const WorldOptions& options, int rank, const std::shared_ptr<S
                                .tcp = options.kind != Kind::shm,
                                .inproc = options.kind == Kind::inproc ? hub : nullptr,
                                .domain = options.kind == Kind::mixed && rank % 2 == 1 ? "odd" : "even",
+                               .flat_limit = options.boards ? ~std::size_t{0} : 0,
                                .deadline = detail::Clock::now() + options.timeout});
   return detail::world(std::move(context));
 }

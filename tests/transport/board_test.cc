@@ -42,10 +42,11 @@ TEST_CASE("every rank reads in each round what the others put there for it") {
         Board board{memory, ranks, rank};
         std::mt19937_64 sizes{42};  // the same on all ranks
         for (std::uint64_t round = 1; round <= 2000; ++round) {
-          const std::size_t size = round % 3 == 0 ? sizes() % (board_bytes + 1) : sizes() % (2 * post_bytes);
+          const std::size_t size = round % 3 == 0 ? sizes() % (Board::capacity(ranks) + 1) : sizes() % (2 * post_bytes);
           while (!board.may_begin()) std::this_thread::yield();
           const Frame call{.operation = static_cast<std::uint32_t>(round), .root = rank};
-          board.begin(round * 100, call, {}, words_of(rank, round, size));
+          std::ranges::copy(words_of(rank, round, size), board.room(size));
+          board.begin(round * 100, call, {});
           // Some rounds are read by one rank only: then the others run ahead.
           if (round % 2 == 0 && rank != static_cast<int>(round) % ranks) continue;
           for (int other = 0; other < ranks; ++other) {
@@ -67,7 +68,7 @@ TEST_CASE("a rank runs ahead of the others by as many rounds as there is room fo
   const auto memory = memory_for(2);
   Board fast{memory, 2, 0};
   Board slow{memory, 2, 1};
-  const auto begin = [](Board& board) { board.begin(0, {}, {}, {}); };
+  const auto begin = [](Board& board) { board.begin(0, {}, {}); };
   for (std::uint64_t round = 1; round < board_depth; ++round) {
     REQUIRE(fast.may_begin());
     begin(fast);
@@ -112,8 +113,8 @@ TEST_CASE("what a rank did of late is known as long as it is there") {
   Board one{memory, 2, 0};
   Board other{memory, 2, 1};
   for (std::uint32_t round = 1; round <= 6; ++round) {
-    one.begin(0, {.operation = 2 * round}, {.operation = 2 * round - 1}, {});
-    other.begin(0, {}, {}, {});
+    one.begin(0, {.operation = 2 * round}, {.operation = 2 * round - 1});
+    other.begin(0, {}, {});
   }
   CHECK(!other.call(0, 2));
   for (std::uint64_t round = 3; round <= 6; ++round) {

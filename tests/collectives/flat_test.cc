@@ -1,0 +1,115 @@
+// What is done on a board is what the plan called `direct` says, to the last bit: random numbers, whose sums depend on
+// the order, are sent once over the board and once over links, in sizes that take no round's room, one or several
+// rounds.
+
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <cstring>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "tests/support/world.h"
+#include "transport/board.h"
+
+namespace tutti::testing {
+namespace {
+
+using Vector = std::vector<float>;
+
+Vector noise(std::size_t count, int seed) {
+  std::mt19937 generator{static_cast<unsigned>(seed)};
+  std::uniform_real_distribution<float> values{-1e6F, 1e6F};
+  Vector result(count);
+  for (float& value : result) value = values(generator);
+  return result;
+}
+
+/// All that one rank gets from a call of each collective, with `count` elements to a part.
+Vector results(Communicator& comm, std::size_t count) {
+  const auto ranks = static_cast<std::size_t>(comm.size());
+  const auto own = static_cast<std::size_t>(comm.rank()) * count;
+  const int root = comm.size() - 1;
+  const Vector part = noise(count, comm.rank());
+  const Vector parts = noise(count * ranks, comm.rank());
+  Vector got;
+  const auto keep = [&got](const Vector& values) { got.insert(got.end(), values.begin(), values.end()); };
+
+  Vector one(count), all(count * ranks);
+  comm.all_reduce(part, one, sum, {.algorithm = "direct"});
+  keep(one);
+  one = part;
+  comm.all_reduce(one, avg, {.algorithm = "direct"});
+  keep(one);
+  one = part;
+  comm.all_reduce(one, premul_sum(0.3), {.algorithm = "direct"});
+  keep(one);
+  one = part;
+  comm.reduce(one, sum, {.root = root, .algorithm = "direct"});
+  if (comm.rank() == root) keep(one);
+  one = part;
+  comm.broadcast(one, {.root = root, .algorithm = "direct"});
+  keep(one);
+  comm.all_gather(part, all, {.algorithm = "direct"});
+  keep(all);
+  std::fill(all.begin(), all.end(), 0.0F);
+  std::copy(part.begin(), part.end(), all.begin() + static_cast<std::ptrdiff_t>(own));
+  comm.all_gather(std::span{all}.subspan(own, count), std::span{all}, {.algorithm = "direct"});
+  keep(all);
+  comm.reduce_scatter(parts, one, sum, {.algorithm = "direct"});
+  keep(one);
+  all = parts;
+  comm.reduce_scatter(std::span{all}, std::span{all}.subspan(own, count), sum, {.algorithm = "direct"});
+  keep(Vector(all.begin() + static_cast<std::ptrdiff_t>(own), all.begin() + static_cast<std::ptrdiff_t>(own + count)));
+  comm.all_to_all(parts, all, {.algorithm = "direct"});
+  keep(all);
+  all = parts;
+  comm.all_to_all(all, all, {.algorithm = "direct"});
+  keep(all);
+  comm.gather(part, all, {.root = root, .algorithm = "direct"});
+  if (comm.rank() == root) keep(all);
+  comm.scatter(parts, one, {.root = root, .algorithm = "direct"});
+  keep(one);
+  return got;
+}
+
+std::vector<Vector> results_of(int ranks, bool boards, std::size_t count) {
+  std::vector<Vector> by_rank(static_cast<std::size_t>(ranks));
+  run_ranks({.ranks = ranks, .kind = Kind::inproc, .boards = boards},
+            [&](Communicator& comm) { by_rank[static_cast<std::size_t>(comm.rank())] = results(comm, count); });
+  return by_rank;
+}
+
+TEST_CASE("boards and links give the same bits") {
+  for (const int ranks : {2, 3, 5}) {
+    const std::size_t room = transport::Board::capacity(ranks) / sizeof(float);
+    for (const std::size_t count :
+         {std::size_t{1}, std::size_t{12}, std::size_t{13}, room / 4 + 1, room - 1, room, room + 1, 3 * room + 17}) {
+      CAPTURE(ranks);
+      CAPTURE(count);
+      const auto on_boards = results_of(ranks, true, count);
+      const auto over_links = results_of(ranks, false, count);
+      for (std::size_t rank = 0; rank < on_boards.size(); ++rank) {
+        CAPTURE(rank);
+        REQUIRE(on_boards[rank].size() == over_links[rank].size());
+        CHECK(std::memcmp(on_boards[rank].data(), over_links[rank].data(), sizeof(float) * on_boards[rank].size()) ==
+              0);
+      }
+    }
+  }
+}
+
+TEST_CASE("a user's op is folded in rank order on boards, in place, too") {
+  const auto latest = user_op<int>([](int a, int b) { return b != 0 ? b : a; });
+  for (const int ranks : {2, 3}) {
+    run_ranks({.ranks = ranks, .kind = Kind::inproc}, [&](Communicator& comm) {
+      std::vector<int> data(100'000, comm.rank() + 1);
+      comm.all_reduce(data, latest, {.algorithm = "direct"});
+      CHECK(data == std::vector<int>(data.size(), comm.size()));
+    });
+  }
+}
+
+}  // namespace
+}  // namespace tutti::testing
