@@ -22,7 +22,7 @@ constexpr microseconds helper_interval{200};  // the helper takes over when nobo
 
 }  // namespace
 
-Engine::Engine(Patience patience) : patience_(patience) {}
+Engine::Engine(Patience patience) : patience_(patience), usual_patience_(patience) {}
 
 Engine::~Engine() {
   stop();
@@ -319,7 +319,7 @@ void Engine::finished(Pending& pending, const Error* error) noexcept {
   live_[pending.live_index] = live_.back();
   live_.pop_back();
   if (pending.asynchronous) asynchronous_.fetch_sub(1);
-  finished_any_ = true;
+  if (!std::exchange(finished_any_, true)) patience_ = usual_patience_;
   pending.finish(error);
   pending.release();
 }

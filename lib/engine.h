@@ -89,7 +89,7 @@ class Engine final : public transport::Sink {
   transport::Reactor& reactor() { return reactor_; }
   /// Set-up only.
   void add(std::unique_ptr<transport::Transport> transport);
-  void set_patience(Patience patience) { patience_ = patience; }
+  void set_patience(Patience first, Patience usual) { patience_ = first, usual_patience_ = usual; }
 
   /// Throws Error{invalid_argument} in a child of fork(): nothing that waits or sends may be called there, nor may any
   /// object of the parent's be destroyed.
@@ -189,7 +189,8 @@ class Engine final : public transport::Sink {
   std::thread helper_;
 
   // The owner's.
-  Patience patience_;
+  Patience patience_;        // until something has finished: what may be at its first
+  Patience usual_patience_;  // and from then on
   transport::Reactor reactor_;
   std::vector<std::unique_ptr<transport::Transport>> transports_;
   std::unordered_map<transport::Channel, ChannelUser*> users_;

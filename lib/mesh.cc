@@ -32,6 +32,8 @@ using transport::TcpTransport;
 /// one that another process wants they save a whole time slice. Sleep comes last, since a wake-up costs 5 to 20 us.
 constexpr Patience own_core{.spins = 200, .yields = 2000};
 constexpr Patience shared_core{.spins = 0, .yields = 200};
+/// The first of all waits lasts until the others have set up what they need, for which they need the cores.
+constexpr Patience first_wait{.spins = 0, .yields = 4};
 
 /// Ranks by host, in rank order, where a host is what same_host() says it is.
 std::vector<std::vector<int>> hosts_of(const std::vector<Card>& cards) {
@@ -331,7 +333,7 @@ void join_mesh(Context& context, const JoinOptions& options) {
   }
   Patience patience = context.oversubscribed ? shared_core : own_core;
   patience.spins = options.spins.value_or(patience.spins);
-  context.engine->set_patience(patience);
+  context.engine->set_patience(context.oversubscribed ? first_wait : patience, patience);
 }
 
 }  // namespace tutti::detail

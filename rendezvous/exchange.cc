@@ -1,21 +1,26 @@
-// Everybody publishes one value under his rank and reads all of them.
+// Everybody publishes one value under his rank; rank 0 gathers them, and publishes them together for the others, so
+// that the server looks up a few keys for each rank, and not all for each.
 //
 // Keys, under the store's prefix:
 //   size             what the first to come was told
 //   place/<rank>     who has that place: compare_set lets one process in and tells a second one who it was
 //   <name>/<rank>    the values of an exchange
-//   <name>/done      counts those that have read all; the last one sets
-//   <name>/read      for which rank 0 waits: its server may end with it, and nobody must then still be reading
+//   <name>/all       all of them, each behind its length; empty where that is more than a store takes
+//   <name>/read/<rank>   he has read them; rank 0 waits, as its server may end with it
 
 #include "rendezvous/exchange.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <optional>
 #include <span>
 
+#include "lib/base/little_endian.h"
 #include "rendezvous/complaints.h"
+#include "rendezvous/limits.h"
 #include "rendezvous/process.h"
 #include "tutti/error.h"
 
@@ -64,24 +69,50 @@ Error absent(std::string_view name, int rank, int ranks, const std::vector<int>&
       who.front()};
 }
 
-/// Waits until all ranks' keys exist.
-void await_all(Store& store, std::string_view name, int rank, std::span<const std::string> keys,
-               Clock::time_point deadline) {
+/// Waits for `awaited`; in vain means that the keys of some ranks are missing, or that rank 0 has not passed them on.
+void await_all(Store& store, std::string_view name, int rank, std::span<const std::string> awaited,
+               std::span<const std::string> keys, Clock::time_point deadline) {
   const auto begin = Clock::now();
   try {
-    store.wait_for(keys, time_left(deadline));
+    store.wait_for(awaited, time_left(deadline));
   } catch (const Error& error) {
     constexpr std::size_t shown = 8;
+    const auto waited = std::chrono::duration_cast<milliseconds>(Clock::now() - begin);
     std::vector<int> who;
     try {
       who = missing(store, keys, shown);
+      if (who.empty() && rank != 0 && !store.check(awaited)) who.push_back(0);
     } catch (const Error&) {
       // The store itself is gone; the first error says so.
     }
     if (who.empty()) throw;
-    throw absent(name, rank, static_cast<int>(keys.size()), who, shown,
-                 std::chrono::duration_cast<milliseconds>(Clock::now() - begin), error.what());
+    throw absent(name, rank, static_cast<int>(keys.size()), who, shown, waited, error.what());
   }
+}
+
+std::string pack(const std::vector<std::string>& values) {
+  std::string all;
+  for (const std::string& value : values) {
+    std::array<std::byte, sizeof(std::uint32_t)> length;
+    put(length.data(), static_cast<std::uint32_t>(value.size()));
+    all.append(reinterpret_cast<const char*>(length.data()), length.size()).append(value);
+  }
+  return all.size() > max_value_bytes ? "" : all;
+}
+
+/// Nothing if these are not `count` values.
+std::optional<std::vector<std::string>> unpack(std::string_view all, std::size_t count) {
+  std::vector<std::string> values;
+  while (all.size() >= sizeof(std::uint32_t)) {
+    const std::byte* at = reinterpret_cast<const std::byte*>(all.data());
+    const std::size_t length = get<std::uint32_t>(at);
+    all.remove_prefix(sizeof(std::uint32_t));
+    if (length > all.size()) return std::nullopt;
+    values.emplace_back(all.substr(0, length));
+    all.remove_prefix(length);
+  }
+  if (!all.empty() || values.size() != count) return std::nullopt;
+  return values;
 }
 
 }  // namespace
@@ -117,19 +148,31 @@ std::vector<std::string> exchange(Store& store, std::string_view name, int rank,
   std::vector<std::string> keys;
   for (int i = 0; i < ranks; ++i) keys.push_back(fmt::format("{}/{}", name, i));
   store.set(keys[static_cast<std::size_t>(rank)], mine);
-  await_all(store, name, rank, keys, deadline);
-  std::vector<std::string> values = store.multi_get(keys);
-
-  const std::vector<std::string> read{fmt::format("{}/read", name)};
-  if (store.add(fmt::format("{}/done", name), 1) == ranks) store.set(read[0], "");
+  const std::string all = fmt::format("{}/all", name);
+  std::optional<std::vector<std::string>> values;
   if (rank == 0) {
-    try {
-      store.wait_for(read, std::min(time_left(deadline), milliseconds{5000}));
-    } catch (const Error&) {
-      // Whoever has not read by now has failed, or will hear of it when he asks; what this rank wanted it has.
-    }
+    await_all(store, name, rank, keys, keys, deadline);
+    values = store.multi_get(keys);
+    store.set(all, pack(*values));
+  } else {
+    await_all(store, name, rank, {&all, 1}, keys, deadline);
+    values = unpack(store.get(all), keys.size());
+    if (!values) values = store.multi_get(keys);
   }
-  return values;
+
+  const auto read = [name](int reader) { return fmt::format("{}/read/{}", name, reader); };
+  if (rank != 0) {
+    store.set(read(rank), "");
+    return std::move(*values);
+  }
+  std::vector<std::string> readers;
+  for (int i = 1; i < ranks; ++i) readers.push_back(read(i));
+  try {
+    if (!readers.empty()) store.wait_for(readers, std::min(time_left(deadline), milliseconds{5000}));
+  } catch (const Error&) {
+    // Whoever has not read by now has failed, or will hear of it when he asks; what this rank wanted it has.
+  }
+  return std::move(*values);
 }
 
 }  // namespace tutti::rendezvous

@@ -13,8 +13,8 @@ namespace tutti::rendezvous {
 /// told another size. Two messages per rank; does not wait for the others. Call it before the first exchange().
 void join(Store& store, int rank, int size, std::chrono::steady_clock::time_point deadline);
 
-/// Publishes `mine` and returns everybody's, by rank: one set and one batched read per rank, so O(ranks) messages at
-/// the server. Collective; `name` separates successive exchanges. Throws Error{rendezvous} that names the ranks that
+/// Publishes `mine` and returns everybody's, by rank, as gathered by rank 0: O(ranks) messages and look-ups at the
+/// server. Collective; `name` separates successive exchanges. Throws Error{rendezvous} that names the ranks that
 /// did not come (its rank() is the first of them).
 ///
 /// Rank 0 returns last (or five seconds after it has all values): the server often ends with it.

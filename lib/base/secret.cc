@@ -1,9 +1,10 @@
 #include "lib/base/secret.h"
 
 #include <fcntl.h>
+#include <openssl/core_names.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
-#include <openssl/hmac.h>
+#include <openssl/params.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -21,8 +22,6 @@
 
 namespace tutti {
 namespace {
-
-constexpr std::size_t most_hmac_bytes = 512;
 
 [[noreturn]] void refuse(const std::string& why) { throw Error{ErrorCode::invalid_argument, why}; }
 
@@ -117,10 +116,15 @@ class Gate {
     return false;
   }
   void leave() noexcept { users_.fetch_sub(1); }
+  /// Null: out of memory. Never freed.
+  EVP_MAC* mac() const noexcept { return mac_; }
 
  private:
   Gate() {
-    ::OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT | OPENSSL_INIT_ADD_ALL_DIGESTS, nullptr);
+    ::OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);
+    // A context of our own: the program's would read its configuration now, at every start, and perhaps before the
+    // program has said which.
+    mac_ = ::EVP_MAC_fetch(::OSSL_LIB_CTX_new(), OSSL_MAC_NAME_HMAC, nullptr);
     // libcrypto's handler, if any, is older than ours, so that it runs later.
     std::atexit([] { instance().close(); });
   }
@@ -131,6 +135,7 @@ class Gate {
   }
 
   const ForkMark mark_;
+  EVP_MAC* mac_ = nullptr;
   std::atomic<int> users_{0};
   std::atomic<bool> closed_{false};
 };
@@ -145,23 +150,25 @@ bool keep_libcrypto() noexcept {
 
 std::optional<Digest> hmac_sha256(std::span<const std::byte> key,
                                   std::initializer_list<std::span<const std::byte>> parts) noexcept {
-  std::array<std::byte, most_hmac_bytes> message;
-  std::size_t length = 0;
-  for (const auto part : parts) {
-    if (part.size() > message.size() - length) return std::nullopt;
-    std::copy(part.begin(), part.end(), message.begin() + static_cast<std::ptrdiff_t>(length));
-    length += part.size();
-  }
-  Digest digest;
-  unsigned int size = 0;
-  static constexpr unsigned char no_key = 0;  // HMAC() takes null for "the key of last time"
-  const void* const start = key.empty() ? static_cast<const void*>(&no_key) : key.data();
+  const auto bytes = [](std::span<const std::byte> span) {
+    static constexpr unsigned char none = 0;  // null would mean "the key of last time"
+    return span.empty() ? &none : reinterpret_cast<const unsigned char*>(span.data());
+  };
   if (!Gate::instance().enter()) return std::nullopt;
-  const bool made =
-      ::HMAC(EVP_sha256(), start, static_cast<int>(key.size()), reinterpret_cast<const unsigned char*>(message.data()),
-             length, reinterpret_cast<unsigned char*>(digest.data()), &size) != nullptr;
+  std::array<char, 7> name{"SHA256"};
+  const std::array<OSSL_PARAM, 2> settings{::OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, name.data(), 0),
+                                           ::OSSL_PARAM_construct_end()};
+  Digest digest;
+  std::size_t size = 0;
+  EVP_MAC* const mac = Gate::instance().mac();
+  EVP_MAC_CTX* const context = mac == nullptr ? nullptr : ::EVP_MAC_CTX_new(mac);
+  bool made = context != nullptr && ::EVP_MAC_init(context, bytes(key), key.size(), settings.data()) == 1;
+  for (const auto part : parts) made = made && ::EVP_MAC_update(context, bytes(part), part.size()) == 1;
+  made = made && ::EVP_MAC_final(context, reinterpret_cast<unsigned char*>(digest.data()), &size, digest.size()) == 1 &&
+         size == digest.size();
+  ::EVP_MAC_CTX_free(context);
   Gate::instance().leave();
-  if (!made || size != digest.size()) return std::nullopt;
+  if (!made) return std::nullopt;
   return digest;
 }
 

@@ -60,8 +60,8 @@ class Secret {
 /// From now on exit() leaves libcrypto as it is, unless the program was quicker to use it. False: it is down already.
 bool keep_libcrypto() noexcept;
 
-/// HMAC-SHA256 over the parts, one after the other. Nothing for more than 512 bytes, when memory ends, and once
-/// the program does (exit() takes libcrypto down).
+/// HMAC-SHA256 over the parts, one after the other. Nothing when memory ends, and once the program does (exit() takes
+/// libcrypto down).
 std::optional<Digest> hmac_sha256(std::span<const std::byte> key,
                                   std::initializer_list<std::span<const std::byte>> parts) noexcept;
 

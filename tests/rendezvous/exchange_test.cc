@@ -47,8 +47,8 @@ TEST_CASE("an exchange costs a fixed number of messages per rank at the server")
       exchange(*store, "card", rank, ranks, value_of(rank), late());
       ++done;
     });
-    // join: 2. exchange: set, wait, wait and read of multi_get, add; of the last one a set, of rank 0 a wait.
-    CHECK(server.figures().requests == static_cast<std::uint64_t>(7 * ranks + 2));
+    // join: 2. exchange: set, wait, wait and read of get, set; rank 0 sets them all, too, and waits for the readers.
+    CHECK(server.figures().requests == static_cast<std::uint64_t>(7 * ranks + 1));
   }
 }
 
@@ -75,6 +75,24 @@ TEST_CASE("who did not come is named, the first of them as the culprit") {
     CHECK(contains(error.what(), "\"card\" on rank " + std::to_string(rank) + " of 5"));
     CHECK(contains(error.what(), "ranks 1, 3."));
   });
+}
+
+TEST_CASE("rank 0 is named when the others are there, but it does not pass their values on") {
+  const auto store = memory_store();
+  for (const char* there : {"card/0", "card/2"}) store->set(there, "x");
+  const Error error = error_of([&] { exchange(*store, "card", 1, 3, "x", soon()); });
+  CHECK(error.rank() == 0);
+  CHECK(contains(error.what(), "waited"));
+}
+
+TEST_CASE("values that are too much for one key are read one by one") {
+  const auto store = memory_store();
+  const std::string much(5 << 20, 'v');
+  run_threads(2, [&](int rank) {
+    const auto values = exchange(*store, "large", rank, 2, much + std::to_string(rank), late());
+    CHECK((values == std::vector<std::string>{much + "0", much + "1"}));
+  });
+  CHECK(store->get("large/all").empty());
 }
 
 TEST_CASE("many who did not come are counted, not all listed, and found with few questions") {

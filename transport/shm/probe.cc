@@ -11,12 +11,14 @@
 namespace tutti::transport {
 namespace {
 
-/// Needs every slot more than once, and the back-pressure between.
-constexpr std::size_t probe_bytes = 2 * slot_count * slot_bytes + 3;
+/// Every slot is needed more than once, with the back-pressure between; and a message lies in its slot, not beside its
+/// flag, but is no longer than needed for that: whoever touches all of a ring's memory pays for it at every start.
+constexpr std::size_t messages = 2 * slot_count + 1;
+constexpr std::size_t message_bytes = short_bytes + 64;
 
-/// Different for every rank and every page, so that no wrong memory passes for the right one.
+/// Different for every rank, message and byte, so that no wrong memory passes for the right one.
 std::vector<std::byte> pattern_of(int rank) {
-  std::vector<std::byte> bytes(probe_bytes);
+  std::vector<std::byte> bytes(messages * message_bytes);
   std::uint32_t state = 0x9e3779b9U * (static_cast<std::uint32_t>(rank) + 1);
   for (std::byte& byte : bytes) {
     state = state * 1664525U + 1013904223U;
@@ -25,33 +27,35 @@ std::vector<std::byte> pattern_of(int rank) {
   return bytes;
 }
 
-/// Takes one message from `previous` and remembers the first trouble.
+/// Takes the messages from `previous` and remembers the first trouble.
 class ProbeSink final : public Sink {
  public:
   ProbeSink(int previous, std::span<std::byte> memory) : previous_(previous), memory_(memory) {}
 
   Acceptance arrived(Link& from, const Frame& frame) noexcept override {
     if (from.channel() != probe_channel) return {};
-    if (from.peer() != previous_ || frame.length != memory_.size() || complete) {
+    if (from.peer() != previous_ || frame.length != message_bytes || received_ == messages) {
       trouble = fmt::format("rank {} sent {} bytes that nobody expected", from.peer(), frame.length);
       return {};
     }
-    return {Acceptance::Kind::memory, memory_};
+    return {Acceptance::Kind::memory, memory_.subspan(received_ * message_bytes, message_bytes)};
   }
   void view(Link&, std::span<const std::byte>) noexcept override {}
-  void received(Link&) noexcept override { complete = true; }
-  void sent(Link&, Token) noexcept override { gone = true; }
+  void received(Link&) noexcept override { ++received_; }
+  void sent(Link&, Token) noexcept override { ++gone; }
   void failed(Link& link, const Error& reason) noexcept override {
     if (link.channel() == probe_channel && trouble.empty()) trouble = reason.what();
   }
 
-  bool complete = false;
-  bool gone = false;
+  bool complete() const { return received_ == messages; }
+
+  std::size_t gone = 0;
   std::string trouble;
 
  private:
   int previous_;
   std::span<std::byte> memory_;
+  std::size_t received_ = 0;
 };
 
 void wait_briefly(Transport& transport, Reactor& reactor, Clock::time_point deadline) {
@@ -69,18 +73,20 @@ std::optional<std::string> probe_transfer(Transport& transport, Reactor& reactor
                                           Clock::time_point deadline) {
   const std::vector<std::byte> mine = pattern_of(self);
   const std::vector<std::byte> expected = pattern_of(previous);
-  std::vector<std::byte> memory(probe_bytes);
+  std::vector<std::byte> memory(mine.size());
   ProbeSink sink(previous, memory);
   transport.set_sink(sink);
-  sink.gone = transport.open(next, probe_channel).send({.length = mine.size()}, mine, 0);
-  while (!(sink.complete && sink.gone) && sink.trouble.empty() && Clock::now() < deadline)
+  Link& link = transport.open(next, probe_channel);
+  for (std::size_t i = 0; i < messages; ++i)
+    if (link.send({.length = message_bytes}, std::span{mine}.subspan(i * message_bytes, message_bytes), i)) ++sink.gone;
+  while (!(sink.complete() && sink.gone == messages) && sink.trouble.empty() && Clock::now() < deadline)
     if (!transport.progress()) wait_briefly(transport, reactor, deadline);
   transport.close_channel(probe_channel, deadline);
 
   if (!sink.trouble.empty()) return sink.trouble;
-  if (!sink.complete) return fmt::format("nothing came from rank {}", previous);
+  if (!sink.complete()) return fmt::format("nothing came from rank {}", previous);
   if (memory != expected) return fmt::format("what came from rank {} is not what it sent", previous);
-  if (!sink.gone) return fmt::format("rank {} did not take what was sent to it", next);
+  if (sink.gone < messages) return fmt::format("rank {} did not take what was sent to it", next);
   return std::nullopt;
 }
 

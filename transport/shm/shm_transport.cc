@@ -53,7 +53,7 @@ ShmTransport::ShmTransport(int rank, std::string_view token, Reactor& reactor, c
       address_(ShmAddress::here()),
       listener_(listen_unix()),
       home_(std::make_unique<WireHome>(WireHome{reactor, *this})) {
-  make_ring();  // thrown away: where it is refused this is known before anybody waits for it
+  spare_ = make_ring();  // where it is refused this is known before anybody waits for it
   address_.rank = rank;
   address_.socket = name_of_socket(listener_);
 }
@@ -65,6 +65,7 @@ ShmTransport::~ShmTransport() {
 
 void ShmTransport::set_peers(std::vector<std::string> addresses) {
   SlotTransport::set_peers(std::move(addresses));
+  if (!probing_) spare_.reset();
   if (door_ != Door::open) open_door();
 }
 
@@ -83,7 +84,8 @@ std::string ShmTransport::socket_of(int peer) const {
 
 std::unique_ptr<Wire> ShmTransport::reach(int peer, Channel channel) {
   std::string socket = socket_of(peer);
-  NewRing made = make_ring();
+  NewRing made = spare_ ? std::move(*spare_) : make_ring();
+  spare_.reset();
   Introduction introduction{encode(Hello{address_.rank, peer, channel}, token_), peer, std::move(socket),
                             std::move(made.descriptor)};
   auto wire = std::make_unique<ShmWire>(std::move(made.ring), std::move(introduction), *home_);

@@ -13,6 +13,7 @@
 #include "lib/base/log.h"
 #include "transport/hello.h"
 #include "transport/shm/address.h"
+#include "transport/shm/memory.h"
 #include "transport/slot_transport.h"
 
 namespace tutti::transport {
@@ -77,7 +78,8 @@ class ShmTransport final : public SlotTransport {
   enum class Door { shut, open, shut_for_now } door_ = Door::shut;
   Clock::time_point door_opens_{};  // again, after descriptors ran out
   bool probing_ = false;
-  std::vector<Guest> guests_;  // connected, but have not said who they are; oldest first
+  std::optional<NewRing> spare_;  // for the probe
+  std::vector<Guest> guests_;     // connected, but have not said who they are; oldest first
   std::unique_ptr<WireHome> home_;
 
   struct Arrived {
