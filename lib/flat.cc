@@ -91,6 +91,7 @@ bool Flat::begin(const Entry& entry) noexcept {
   entry.call->put(board_->room(entry.call->size_of_round(round_)), contribution_, round_);
   board_->begin(entry.history, entry.frame, entry.before);
   checked_ = 0;
+  if (entry.operation) entry.operation->advance(2 * round_ + 1, 2 * entry.call->rounds());
   wake_sleepers();
   return true;
 }

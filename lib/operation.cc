@@ -282,9 +282,16 @@ bool Operation::play_faults(bool sends, std::span<const std::byte>& contribution
   return true;
 }
 
+void Operation::advance(int part, int whole) noexcept {
+  const auto steps = static_cast<std::uint32_t>(plan().steps.size());
+  const auto done = static_cast<std::uint32_t>(std::uint64_t{steps} * static_cast<std::uint64_t>(part) /
+                                               static_cast<std::uint64_t>(whole));
+  remaining_ = steps - done;
+  flight_.progress(done, 0);
+}
+
 void Operation::complete_all() noexcept {
-  remaining_ = 0;
-  flight_.progress(static_cast<std::uint32_t>(plan().steps.size()), 0);
+  advance(1, 1);
   succeed();
 }
 

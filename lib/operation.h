@@ -58,6 +58,8 @@ class Operation final : public Pending {
   /// Plays what is injected at the steps that send, or at the others. False: it must not go on, and never will.
   /// `contribution`: what is sent, perhaps tampered with.
   bool play_faults(bool sends, std::span<const std::byte>& contribution) noexcept;
+  /// `part` of `whole` equal parts of its steps are done.
+  void advance(int part, int whole) noexcept;
   void complete_all() noexcept;
 
   const algorithms::Plan& plan() const { return prepared_->plan; }
