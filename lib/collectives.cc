@@ -14,9 +14,6 @@
 namespace tutti::detail {
 namespace {
 
-/// Some microseconds: then the others are late, and the engine has better ways to wait.
-constexpr int tries_at_once = 1000;
-
 /// Differs for calls that differ in anything, and for what was called before them.
 std::uint64_t extended(std::uint64_t history, const transport::Frame& call) {
   constexpr std::uint64_t odd = 0x9e3779b97f4a7c15;
@@ -91,8 +88,7 @@ Operation& Collectives::make(const Request& request, const Planned& planned) {
 
 bool Collectives::run_at_once(const Request& request) {
   const Context& context = group_.context();
-  if (!flat_ || context.oversubscribed || context.injector || request.variable ||
-      (request.op && request.op->kind() == OpKind::premul_sum) ||
+  if (!flat_ || context.injector || request.variable || (request.op && request.op->kind() == OpKind::premul_sum) ||
       context.log.shows(Log::Level::trace, Log::Subsystem::coll))
     return false;
   const Planned planned = plan(request);
@@ -107,7 +103,7 @@ bool Collectives::run_at_once(const Request& request) {
   const transport::Frame before = recent_[started_ % remembered].frame;
   const transport::Frame frame = call_of(request, group_.size(), planned.prepared.hash).frame(++started_);
   note_call(frame, planned.prepared);
-  if (flat_->run({.call = &call, .frame = frame, .before = before, .history = history_}, tries_at_once)) {
+  if (flat_->run({.call = &call, .frame = frame, .before = before, .history = history_})) {
     made_.fetch_add(1, std::memory_order_relaxed);
     finished_ = std::max(finished_, started_);
     engine.disown();

@@ -1,6 +1,7 @@
 #include "lib/flat.h"
 
 #include <fmt/format.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <array>
@@ -14,6 +15,11 @@ namespace {
 
 /// Other things want to be done, too.
 constexpr int rounds_per_pass = 16;
+/// The engine has better ways to wait, but costs more.
+constexpr int tries_at_once = 300;
+constexpr int tries_before_waking = 32;
+/// Even with a core for each rank two of them may be on one.
+constexpr int tries_before_yielding = 100;
 
 }  // namespace
 
@@ -46,21 +52,30 @@ void Flat::clear() noexcept {
 
 // ---- One call after the other ----------------------------------------------------------------------------------
 
-bool Flat::run(const Entry& entry, int tries) noexcept {
+bool Flat::run(const Entry& entry) noexcept {
   begin(entry);
-  while (!all_are_here(entry)) {
-    if (--tries <= 0 || group_.failing()) return false;
-    pause_briefly();
+  const bool shared = group_.context().oversubscribed;
+  bool here = all_are_here(entry);
+  for (int tries = 0; !here && !group_.failing() && tries < tries_at_once; ++tries) {
+    // Sleepers are looked for a little later: by then what they are to see has long left this core.
+    if (tries == tries_before_waking) wake_sleepers();
+    if (shared || tries >= tries_before_yielding) {
+      sched_yield();
+    } else {
+      pause_briefly();
+    }
+    here = all_are_here(entry);
   }
-  entry.call->take(*board_, 0);
-  return true;
+  wake_sleepers();
+  if (here) entry.call->take(*board_, 0);
+  return here;
 }
 
 bool Flat::progress() noexcept {
   int rounds = 0;
   for (; rounds < rounds_per_pass && !queue_.empty() && !stuck_ && !group_.failing(); ++rounds) {
     const Entry& entry = queue_.front();
-    if (!begun_) begun_ = begin(entry);
+    if (!begun_ && (begun_ = begin(entry))) wake_sleepers();
     if (!begun_ || !all_are_here(entry)) break;
     end_round();
   }
@@ -92,7 +107,6 @@ bool Flat::begin(const Entry& entry) noexcept {
   board_->begin(entry.history, entry.frame, entry.before);
   checked_ = 0;
   if (entry.operation) entry.operation->advance(2 * round_ + 1, 2 * entry.call->rounds());
-  wake_sleepers();
   return true;
 }
 
@@ -157,6 +171,7 @@ std::optional<transport::Frame> Flat::call_after(int peer, std::uint64_t number)
 // ---- Sleeping --------------------------------------------------------------------------------------------------
 
 void Flat::wake_sleepers() noexcept {
+  board_->before_alarms();
   for (int rank = 0; rank < group_.size(); ++rank)
     if (rank != group_.rank() && board_->takes_down_alarm(rank))
       transport_.open(group_.global_rank(rank), channel_).wake();

@@ -43,9 +43,9 @@ class Flat final : public Pollable {
   std::size_t capacity() const { return capacity_; }
   /// Nothing is before it, and it may begin.
   bool is_free() noexcept { return board_ && queue_.empty() && board_->may_begin(); }
-  /// Begins a call of one round and looks `tries` times whether all are here. False: not yet, or the group fails: it
-  /// must be start()ed.
-  bool run(const Entry& entry, int tries) noexcept;
+  /// Begins a call of one round and looks for a while whether all are here. False: not yet, or the group fails: it must
+  /// be start()ed.
+  bool run(const Entry& entry) noexcept;
 
   // ---- For errors
   /// The operation waits for `peer`.

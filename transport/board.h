@@ -55,9 +55,12 @@ class Board {
   /// `size` bytes, as many as the rank has put there if it makes the same call.
   std::span<const std::byte> contribution(int rank, std::size_t size) const noexcept;
 
-  // ---- Sleeping: raise the alarm, look once more, sleep; whoever begins a round then sees the alarm
+  // ---- Sleeping: raise the alarm, look once more, sleep; whoever has begun a round, and looks for alarms, sees it
   void arm() noexcept { note(rank_).alarm.store(1, std::memory_order_seq_cst); }
   void disarm() noexcept { note(rank_).alarm.store(0, std::memory_order_relaxed); }
+  /// To be called between begin() and takes_down_alarm(). Apart from both, since it costs less when the round has had
+  /// time to leave this core.
+  void before_alarms() noexcept;
   /// Somebody else sleeps, and is to be woken by this rank.
   bool takes_down_alarm(int rank) noexcept {
     auto& alarm = note(rank).alarm;
