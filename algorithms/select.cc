@@ -95,7 +95,7 @@ bool TuningTable::Row::covers(const Situation& situation) const {
   const auto count = static_cast<std::size_t>(situation.ranks);
   return collective == situation.collective && (transport == "*" || transport == situation.transport) &&
          ranks_from <= count && count <= ranks_to && bytes_from <= situation.bytes && situation.bytes <= bytes_to &&
-         (situation.oversubscribed || !only_oversubscribed);
+         (crowd == Crowd::any || (crowd == Crowd::oversubscribed) == situation.oversubscribed);
 }
 
 const TuningTable& TuningTable::builtin() {
@@ -103,19 +103,26 @@ const TuningTable& TuningTable::builtin() {
   return table;
 }
 
+TuningTable::Crowd TuningTable::crowd_in(std::string_view word) {
+  if (word == "oversubscribed") return Crowd::oversubscribed;
+  if (word == "core-per-rank") return Crowd::core_per_rank;
+  constexpr std::array<std::string_view, 2> known{"oversubscribed", "core-per-rank"};
+  refuse("the sixth word can only be \"oversubscribed\" or \"core-per-rank\", not " + quoted(word) + "." +
+         did_you_mean(word, known));
+}
+
 TuningTable::Row TuningTable::parse_row(std::string_view text, int line) {
   const std::vector<std::string_view> words = words_of(text);
   if (words.size() < 5 || words.size() > 6)
-    refuse("expected \"collective transport ranks bytes algorithm\" and perhaps \"oversubscribed\", found " +
-           std::to_string(words.size()) + " words in " + quoted(text) + ".");
+    refuse(
+        "expected \"collective transport ranks bytes algorithm\" and perhaps \"oversubscribed\" or \"core-per-rank\", "
+        "found " +
+        std::to_string(words.size()) + " words in " + quoted(text) + ".");
   const Collective collective = find_collective(words[0]);
   if (std::find(transports.begin(), transports.end(), words[1]) == transports.end())
     refuse("there is no transport " + quoted(words[1]) + "." + did_you_mean(words[1], transports) +
            " There are: shm, tcp, inproc, and * for all.");
   const Range ranks = range_in(words[2], "ranks"), bytes = range_in(words[3], "bytes");
-  const bool only_oversubscribed = words.size() == 6;
-  if (only_oversubscribed && words[5] != "oversubscribed")
-    refuse("the sixth word can only be \"oversubscribed\", not " + quoted(words[5]) + ".");
   return {.collective = collective,
           .transport = std::string{words[1]},
           .ranks_from = ranks.from,
@@ -123,7 +130,7 @@ TuningTable::Row TuningTable::parse_row(std::string_view text, int line) {
           .bytes_from = bytes.from,
           .bytes_to = bytes.to,
           .choice = find(collective, words[4]),
-          .only_oversubscribed = only_oversubscribed,
+          .crowd = words.size() == 6 ? crowd_in(words[5]) : Crowd::any,
           .text = joined(words),
           .line = line};
 }
@@ -156,6 +163,11 @@ Choice TuningTable::select(const Situation& situation, std::string* why) const {
                ": " + row.text;
       return row.choice;
     }
+  if (this != &builtin()) {
+    const Choice choice = builtin().select(situation, why);
+    if (why != nullptr) *why += "; no line of " + file_name_ + " is for this call";
+    return choice;
+  }
   Choice choice;
   for (const Entry& entry : catalogue(situation.collective))
     if (choice.entry == nullptr && fits(entry, situation)) choice.entry = &entry;

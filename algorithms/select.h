@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,7 +23,8 @@ struct Situation {
 
 /// A tuning table: lines of `collective transport ranks bytes algorithm`, first match wins, `#` starts a comment.
 /// `transport` is a name or `*`; `ranks` and `bytes` are `lo-hi` (both included), `lo-`, a number or `*`, with K, M and
-/// G. A sixth word, `oversubscribed`, keeps the line to hosts with more ranks than cores.
+/// G. A sixth word keeps the line to jobs some host of which has more ranks than cores (`oversubscribed`), or to those
+/// without such a host (`core-per-rank`).
 class TuningTable {
  public:
   /// The built-in table (see tuning_table.inc).
@@ -30,23 +32,28 @@ class TuningTable {
   /// Throws Error{invalid_argument} naming file, line and what is wrong.
   static TuningTable parse(std::string_view text, std::string_view file_name);
 
-  /// Never fails: the last resort is the first catalogue entry that fits. `why`, if given, gets a sentence.
+  /// Never fails: what this table has no line for the built-in one decides, and its last resort is the first catalogue
+  /// entry that fits. `why`, if given, gets a sentence.
   Choice select(const Situation& situation, std::string* why = nullptr) const;
 
  private:
+  /// Jobs that a line is for.
+  enum class Crowd : std::uint8_t { any, oversubscribed, core_per_rank };
+
   struct Row {
     Collective collective;
     std::string transport;
     std::size_t ranks_from, ranks_to;
     std::size_t bytes_from, bytes_to;
     Choice choice;
-    bool only_oversubscribed;
+    Crowd crowd;
     std::string text;
     int line;
 
     bool covers(const Situation& situation) const;
   };
   static Row parse_row(std::string_view text, int line);
+  static Crowd crowd_in(std::string_view word);
 
   std::string file_name_;
   std::vector<Row> rows_;

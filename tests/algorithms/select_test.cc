@@ -51,6 +51,14 @@ TEST_CASE("a line for oversubscribed hosts holds only there") {
   CHECK(chosen(table, situation) == "direct");
 }
 
+TEST_CASE("a line for a core per rank holds nowhere else") {
+  const TuningTable table = TuningTable::parse("all_reduce * * * direct core-per-rank\nall_reduce * * * chain", "t");
+  Situation situation = all_reduce_of(8, 4, "shm");
+  CHECK(chosen(table, situation) == "direct");
+  situation.oversubscribed = true;
+  CHECK(chosen(table, situation) == "chain");
+}
+
 TEST_CASE("a line whose algorithm does not serve the call is passed over") {
   const TuningTable table = TuningTable::parse(
       "all_to_all * * * bruck\nall_to_all * * * direct\n"
@@ -62,12 +70,16 @@ TEST_CASE("a line whose algorithm does not serve the call is passed over") {
   CHECK(chosen(table, {.collective = Collective::all_gather, .ranks = 4, .rank_order = true}) == "bruck");
 }
 
-TEST_CASE("without a line the first algorithm that fits is taken") {
-  const TuningTable table = TuningTable::parse("", "empty.table");
-  std::string why;
-  CHECK(table.select({.collective = Collective::all_reduce, .ranks = 4}, &why).entry->name ==
-        catalogue(Collective::all_reduce).front().name);
-  CHECK(contains(why, "no line of empty.table"));
+TEST_CASE("what a table has no line for the built-in one decides") {
+  const TuningTable table = TuningTable::parse("all_reduce tcp 4 * doubling", "mine.table");
+  for (const std::size_t bytes : {std::size_t{8}, std::size_t{1} << 16, std::size_t{1} << 26}) {
+    const Situation situation = all_reduce_of(bytes, 5, "tcp");
+    std::string why;
+    CHECK(to_string(table.select(situation, &why)) == chosen(TuningTable::builtin(), situation));
+    CAPTURE(why);
+    CHECK(contains(why, "by tuning_table.inc:"));
+    CHECK(contains(why, "; no line of mine.table is for this call"));
+  }
   CHECK(table.select({.collective = Collective::reduce, .ranks = 4, .rank_order = true}).entry->rank_order);
 }
 
@@ -86,7 +98,9 @@ TEST_CASE("a wrong line is refused with file, line and what is wrong") {
   for (const Case& wrong : std::vector<Case>{
            {"all_reduce tcp 2-8 *", "expected \"collective transport ranks bytes algorithm\""},
            {"all_reduce tcp 2-8 * ring oversubscribed really", "found 7 words"},
-           {"all_reduce tcp 2-8 * ring crowded", "the sixth word can only be \"oversubscribed\", not \"crowded\""},
+           {"all_reduce tcp 2-8 * ring crowded",
+            "the sixth word can only be \"oversubscribed\" or \"core-per-rank\", not"},
+           {"all_reduce tcp 2-8 * ring core-per-rnk", "Did you mean \"core-per-rank\"?"},
            {"allreduce tcp 2-8 * ring", "Did you mean \"all_reduce\"?"},
            {"all_reduce tpc 2-8 * ring", "Did you mean \"tcp\"?"},
            {"all_reduce tcp 8-2 * ring", "column ranks: \"8-2\" ends before it begins"},
