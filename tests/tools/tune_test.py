@@ -1,0 +1,151 @@
+"""tutti tune: that it writes what programs choose by, never half of it, and says what is wrong."""
+
+import csv
+import os
+import signal
+import tempfile
+
+import harness
+from harness import Case, tutti
+
+QUICK = ("tune", "--transport", "shm", "-g", "2", "-e", "4K", "--time", "0.5")
+
+
+class Tuning(Case):
+    def setUp(self):
+        super().setUp()
+        self.table = self.folder / "my.tuning"
+        # Ranks meet there, and who is killed cannot clean up.
+        meeting = tempfile.TemporaryDirectory()
+        self.addCleanup(meeting.cleanup)
+        self.meeting = meeting.name
+        os.environ["TMPDIR"] = meeting.name
+        self.addCleanup(os.environ.pop, "TMPDIR")
+
+    def files(self):
+        return sorted(entry.name for entry in self.folder.iterdir())
+
+    def test_writes_a_table_that_is_chosen_by(self):
+        done = tutti(*QUICK, "all_reduce", "-o", self.table)
+        self.assertEqual(done.code, 0, done)
+        self.assertSays(done.out, r"of \d+ points", f"export TUTTI_TUNING_FILE={self.table}")
+        lines = [line for line in self.table.read_text().splitlines() if line and not line.startswith("#")]
+        self.assertTrue(lines, done)
+        for line in lines:
+            self.assertRegex(line, r"^all_reduce +shm +2(-3)? +(\*|0-\S+) +\S+ +(core-per-rank|oversubscribed)$")
+        for crowd, ranks in (("core-per-rank", 2), ("oversubscribed", 2)):
+            if crowd in lines[0]:
+                self.table.write_text(f"all_reduce shm {ranks} * tree:2*2\n")
+                asked = tutti("plan", "all_reduce", "-n", ranks, "--transport", "shm", "--explain",
+                              env={"TUTTI_TUNING_FILE": str(self.table)})
+                self.assertSays(asked.out, "tree:2\\*2", "my.tuning:1")
+        self.assertEqual(self.files(), ["my.tuning"])
+
+    def test_tunes_over_tcp_with_more_ranks_than_cores(self):
+        ranks = str(2 * os.cpu_count()) if os.cpu_count() <= 4 else "8"
+        done = tutti("tune", "barrier", "broadcast", "-g", ranks, "--transport", "tcp", "-e", "1K", "--time", "2",
+                     "-o", self.table)
+        self.assertEqual(done.code, 0, done)
+        self.assertSays(self.table.read_text(), r"barrier +tcp", r"broadcast +tcp")
+
+    def test_an_existing_file_needs_force(self):
+        self.table.write_text("mine\n")
+        done = tutti(*QUICK, "barrier", "-o", self.table)
+        self.assertEqual(done.code, 6, done)
+        self.assertSays(done.err, "my.tuning is there already", "--force")
+        self.assertEqual(self.table.read_text(), "mine\n")
+        done = tutti(*QUICK, "barrier", "-o", self.table, "--force")
+        self.assertEqual(done.code, 0, done)
+        self.assertSays(self.table.read_text(), "barrier +shm")
+        self.assertEqual(self.files(), ["my.tuning"])
+
+    def start_and_find_ranks(self):
+        """A run that goes on for long, once its ranks are there."""
+        process = harness.start(harness.PROGRAM, "tune", "all_reduce", "-g", "3", "--transport", "shm", "--time", "60",
+                                "-o", self.table)
+        self.assertTrue(harness.wait_until(lambda: len(harness.processes_with(self.mark)) == 4))
+        return process, [pid for pid in harness.processes_with(self.mark) if pid != process.pid]
+
+    def test_stopped_it_leaves_nothing(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            process, _ = self.start_and_find_ranks()
+            os.kill(process.pid, number)
+            done = harness.Finished(process, 10)
+            self.assertEqual(done.code, 128 + number, done)
+            self.assertSays(done.err, "stopped; nothing was written")
+            self.assertEqual(self.files(), [])
+            self.assertEqual(os.listdir(self.meeting), [])
+
+    def test_killed_it_leaves_no_ranks_and_no_file(self):
+        process, _ = self.start_and_find_ranks()
+        os.kill(process.pid, signal.SIGKILL)
+        harness.Finished(process, 10)
+        self.assertEqual(self.files(), [])
+
+    def test_a_rank_that_dies_is_told(self):
+        process, ranks = self.start_and_find_ranks()
+        os.kill(ranks[0], signal.SIGKILL)
+        done = harness.Finished(process, 20)
+        self.assertNotEqual(done.code, 0, done)
+        self.assertSays(done.err, "tune: 3 ranks over shm: ")
+        self.assertEqual(self.files(), [])
+        self.assertEqual(os.listdir(self.meeting), [])
+
+    def test_without_a_place_to_meet_it_says_so(self):
+        done = tutti(*QUICK, "barrier", "-o", self.table, env={"TMPDIR": str(self.folder / "nowhere")})
+        self.assertNotEqual(done.code, 0, done)
+        self.assertSays(done.err, "no folder for the ranks to meet in", "set TMPDIR")
+
+    def test_judges_a_table(self):
+        self.table.write_text("barrier shm 2 * dissemination\n")
+        points = self.folder / "points.csv"
+        done = tutti(*QUICK, "--check", "barrier", "--table", self.table, "--csv", points)
+        self.assertEqual(done.code, 0, done)
+        self.assertSays(done.out, "choices of .*my.tuning", r"barrier +shm +2 +0 +dissemination", "cliff")
+        rows = list(csv.DictReader(points.read_text().splitlines()))
+        self.assertEqual([(row["collective"], row["chosen"]) for row in rows], [("barrier", "dissemination")])
+        self.assertGreater(float(rows[0]["chosen_us"]), 0)
+        done = tutti(*QUICK, "--check", "barrier", env={"TUTTI_TUNING_FILE": str(self.table)})
+        self.assertSays(done.out, "choices of .*my.tuning")
+
+    def test_variables_that_would_choose_do_not_reach_the_ranks(self):
+        done = tutti(*QUICK, "--check", "barrier", env={"TUTTI_ALGO": "dissemination", "TUTTI_TRANSPORT": "tcp"})
+        self.assertSays(done.out, "choices of the built-in table", r"barrier +shm +2 +0 +direct")
+
+    def test_a_table_that_is_wrong_is_told(self):
+        self.table.write_text("barrier shm 2 * nothing\n")
+        done = tutti(*QUICK, "--check", "barrier", "--table", self.table)
+        self.assertNotEqual(done.code, 0, done)
+        self.assertSays(done.err, "my.tuning:1: .*no algorithm \"nothing\"")
+        done = tutti(*QUICK, "--check", "barrier", "--table", self.folder / "none")
+        self.assertSays(done.err, "cannot read the tuning table")
+
+    def test_wrong_words_are_told(self):
+        for words, reason in (
+                (("--tiem", "3"), "no option \"--tiem\".*Did you mean \"--time\""),
+                (("--time", "soon"), "--time takes seconds"),
+                (("--time", "0"), "--time takes seconds"),
+                (("-g", "1"), "-g takes numbers of ranks from 2"),
+                (("-g", "2,x"), "-g takes numbers of ranks"),
+                (("--transport", "shmm"), "no transport \"shmm\".*Did you mean \"shm\""),
+                (("all_redcue",), "all_reduce"),
+                (("sendrecv",), "no algorithms to choose from"),
+                (("-b", "2M", "-e", "1M"), "no size is measured"),
+                (("-e", "many"), "-e takes a size"),
+                (("--table", "x"), "belong to --check"),
+                (("--check", "--force"), "leave out --force"),
+                (("--bind-to", "socket"), "--bind-to takes core or none")):
+            with self.subTest(words=words):
+                done = tutti("tune", *words, "-o", self.table)
+                self.assertEqual(done.code, 6, done)
+                self.assertSays(done.err, reason)
+        self.assertEqual(self.files(), [])
+
+    def test_it_is_no_program_for_a_launcher(self):
+        done = tutti("run", "-n", "2", harness.PROGRAM, *QUICK, "-o", self.table)
+        self.assertSays(done.err, "starts ranks itself; run it without a launcher")
+        self.assertEqual(self.files(), [])
+
+
+if __name__ == "__main__":
+    harness.main()
