@@ -36,7 +36,10 @@ bool Flat::serves(const Prepared& prepared, std::size_t contribution) const {
 
 void Flat::start(const Entry& entry) noexcept {
   const bool is_next = queue_.empty();
-  begun_ = begun_ || entry.operation->has_begun();
+  if (entry.operation->has_begun()) {
+    begun_ = true;
+    entry.operation->advance(1, 2);
+  }
   queue_.push(entry);
   if (is_next) progress();
   if (!queue_.empty()) group_.context().engine->poll(*this);
