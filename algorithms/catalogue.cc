@@ -85,6 +85,17 @@ std::string message_text(std::size_t bytes) {
   return bytes % 1024 == 0 ? std::to_string(bytes >> 10) + "K" : std::to_string(bytes);
 }
 
+[[noreturn]] void refuse_name(Collective collective, std::string_view name) {
+  std::vector<std::string_view> known;
+  std::string list;
+  for (const Entry& entry : catalogue(collective)) {
+    known.push_back(entry.name);
+    list += (list.empty() ? "" : ", ") + std::string{entry.name};
+  }
+  refuse("There is no algorithm \"" + std::string{name} + "\" for " + name_of(collective) + "." +
+         did_you_mean(name, known) + " There are: " + list + ".");
+}
+
 }  // namespace
 
 Choice settled(Choice choice, int ranks, std::size_t bytes) {
@@ -113,16 +124,9 @@ Choice find(Collective collective, std::string_view name) {
   const bool radix_given = rest.find(':') != std::string_view::npos;
   choice.radix = take_parameter(rest, ':', "radix", 2, most_radix, choice.radix);
 
-  std::vector<std::string_view> known;
-  std::string list;
-  for (const Entry& entry : catalogue(collective)) {
+  for (const Entry& entry : catalogue(collective))
     if (entry.name == rest) choice.entry = &entry;
-    known.push_back(entry.name);
-    list += (list.empty() ? "" : ", ") + std::string{entry.name};
-  }
-  if (choice.entry == nullptr)
-    refuse("There is no algorithm \"" + std::string{rest} + "\" for " + name_of(collective) + "." +
-           did_you_mean(rest, known) + " There are: " + list + ".");
+  if (choice.entry == nullptr) refuse_name(collective, rest);
   if (radix_given && !choice.entry->has_radix)
     refuse("Algorithm \"" + std::string{name} + "\": " + std::string{rest} + " of " + name_of(collective) +
            " has no radix; leave out ':" + std::to_string(choice.radix) + "'.");
@@ -150,8 +154,10 @@ Collective find_collective(std::string_view name) {
   for (int i = 0; i < collective_count; ++i) {
     const auto collective = static_cast<Collective>(i);
     if (name == name_of(collective)) return collective;
-    known.push_back(name_of(collective));
-    list += (list.empty() ? "" : ", ") + std::string{name_of(collective)};
+  }
+  for (int i = 0; i < collective_count; ++i) {
+    known.push_back(name_of(static_cast<Collective>(i)));
+    list += (list.empty() ? "" : ", ") + std::string{known.back()};
   }
   refuse("There is no collective \"" + std::string{name} + "\"." + did_you_mean(name, known) + " There are: " + list +
          ".");

@@ -27,6 +27,7 @@ std::string quoted(std::string_view text) { return "\"" + std::string{text} + "\
 std::vector<std::string_view> words_of(std::string_view text) {
   constexpr std::string_view blank = " \t\r";
   std::vector<std::string_view> words;
+  words.reserve(8);
   for (std::size_t begin = text.find_first_not_of(blank); begin != std::string_view::npos;) {
     const std::size_t end = std::min(text.find_first_of(blank, begin), text.size());
     words.push_back(text.substr(begin, end - begin));
@@ -37,7 +38,11 @@ std::vector<std::string_view> words_of(std::string_view text) {
 
 std::string joined(const std::vector<std::string_view>& words) {
   std::string text;
-  for (const std::string_view word : words) text += (text.empty() ? "" : " ") + std::string{word};
+  text.reserve(64);
+  for (const std::string_view word : words) {
+    if (!text.empty()) text += ' ';
+    text += word;
+  }
   return text;
 }
 
