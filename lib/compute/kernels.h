@@ -41,9 +41,12 @@ std::vector<const Table*> available_tables();
 const Table& reference_table();
 
 inline const Kernels& kernels(const Table& table, DataType type) { return table.of[static_cast<int>(type)]; }
-/// Null where supports() is false.
+/// Both null where supports() is false.
 inline Combine combine(const Table& table, DataType type, OpKind kind) {
   return kernels(table, type).combine[static_cast<int>(kind)];
+}
+inline Fold fold(const Table& table, DataType type, OpKind kind) {
+  return kernels(table, type).fold[static_cast<int>(kind)];
 }
 
 }  // namespace tutti::compute

@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "lib/base/half.h"
+#include "lib/compute/streams.inl"
 #include "lib/compute/table.h"
 
 #if defined(__F16C__)
@@ -285,47 +286,45 @@ using Exact = std::conditional_t<sizeof(T) <= 2, float, std::conditional_t<sizeo
 
 template <class T>
 constexpr Kernels integer() {
-  constexpr Combine sum = combine<Modular<T>, Sum>;
-  return {{sum, combine<Modular<T>, Product>, combine<Raw<T>, Min>, combine<Raw<T>, Max>, combine<Modular<T>, And>,
-           combine<Modular<T>, Or>, combine<Modular<T>, Xor>, sum, nullptr},
-          nullptr,
-          divide<Raw<T>, Exact<T>>};
+  using U = Modular<std::make_unsigned_t<T>>;
+  return kernels_of<sizeof(T), combine<U, Sum>, combine<U, Product>, combine<Raw<T>, Min>, combine<Raw<T>, Max>,
+                    combine<U, And>, combine<U, Or>, combine<U, Xor>, combine<U, Sum>, nullptr>(
+      nullptr, divide<Raw<T>, Exact<T>>);
 }
 
 constexpr Kernels boolean() {
   constexpr Combine both = combine<Bool, And>;
   constexpr Combine either = combine<Bool, Or>;
-  return {{either, both, both, either, both, either, combine<Bool, Xor>, nullptr, nullptr}, nullptr, nullptr};
+  return kernels_of<1, either, both, both, either, both, either, combine<Bool, Xor>, nullptr, nullptr>(nullptr,
+                                                                                                       nullptr);
 }
 
-template <class Bits, Bits infinity>
-constexpr Kernels floating(Combine sum, Combine product, Scale by, Divide through) {
-  return {{sum, product, combine<Raw<Bits>, ByOrder<Min, Bits, infinity>>,
-           combine<Raw<Bits>, ByOrder<Max, Bits, infinity>>, nullptr, nullptr, nullptr, sum, sum},
-          by,
-          through};
+template <class Bits, Bits infinity, Combine sum, Combine product>
+constexpr Kernels floating(Scale by, Divide through) {
+  return kernels_of<sizeof(Bits), sum, product, combine<Raw<Bits>, ByOrder<Min, Bits, infinity>>,
+                    combine<Raw<Bits>, ByOrder<Max, Bits, infinity>>, nullptr, nullptr, nullptr, sum, sum>(by, through);
 }
 
 template <class Bits, Bits infinity, class Element, class T>
 constexpr Kernels floating() {
-  return floating<Bits, infinity>(combine<Element, Sum>, combine<Element, Product>, scale<Element>, divide<Element, T>);
+  return floating<Bits, infinity, combine<Element, Sum>, combine<Element, Product>>(scale<Element>, divide<Element, T>);
 }
 
 template <class T>
 constexpr Kernels complex() {
   constexpr Combine sum = combine_parts<T, Sum>;
-  return {{sum, multiply_complex<T>, nullptr, nullptr, nullptr, nullptr, nullptr, sum, sum},
-          scale_parts<T>,
-          divide_parts<T>};
+  return kernels_of<2 * sizeof(T), sum, multiply_complex<T>, nullptr, nullptr, nullptr, nullptr, nullptr, sum, sum>(
+      scale_parts<T>, divide_parts<T>);
 }
 
 }  // namespace
 
 extern constexpr Table TUTTI_TABLE{
     TUTTI_ISA,
+    copy_streaming,
     {integer<std::int8_t>(), integer<std::uint8_t>(), integer<std::int16_t>(), integer<std::uint16_t>(),
      integer<std::int32_t>(), integer<std::uint32_t>(), integer<std::int64_t>(), integer<std::uint64_t>(), boolean(),
-     floating<std::uint16_t, 0x7c00>(combine_f16<Sum>, combine_f16<Product>, scale_f16, divide_f16),
+     floating<std::uint16_t, 0x7c00, combine_f16<Sum>, combine_f16<Product>>(scale_f16, divide_f16),
      floating<std::uint16_t, 0x7f80, Bf16, float>(), floating<std::uint32_t, 0x7f800000, Real<float>, float>(),
      floating<std::uint64_t, 0x7ff0000000000000, Real<double>, double>(), complex<float>(), complex<double>()}};
 

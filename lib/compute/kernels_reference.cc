@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 #include <type_traits>
+#include <vector>
 
 #include "lib/compute/kernels.h"
 
@@ -134,6 +135,14 @@ void combine(void* dst, const void* left, const void* right, std::size_t count) 
   for (std::size_t i = 0; i < count; ++i) store<T>(dst, i, op(load<T>(left, i), load<T>(right, i)));
 }
 
+template <Combine combine, std::size_t size>
+void fold(void* dst, const void* const* sources, int n, std::size_t count) {
+  std::vector<char> total(count * size);
+  if (count > 0) std::memcpy(total.data(), sources[0], total.size());
+  for (int s = 1; s < n; ++s) combine(total.data(), total.data(), sources[s], count);
+  if (count > 0) std::memcpy(dst, total.data(), total.size());
+}
+
 template <class T>
 void scale(void* dst, const void* src, std::size_t count, double factor) {
   for (std::size_t i = 0; i < count; ++i) store<T>(dst, i, times(load<T>(src, i), factor));
@@ -162,46 +171,58 @@ std::uint8_t both(std::uint8_t a, std::uint8_t b) { return a != 0 && b != 0 ? 1 
 std::uint8_t either(std::uint8_t a, std::uint8_t b) { return a != 0 || b != 0 ? 1 : 0; }
 std::uint8_t one_of(std::uint8_t a, std::uint8_t b) { return (a != 0) != (b != 0) ? 1 : 0; }
 
+template <Combine combine, std::size_t size>
+constexpr Fold fold_of() {
+  if constexpr (combine == nullptr) {
+    return nullptr;
+  } else {
+    return fold<combine, size>;
+  }
+}
+
+template <std::size_t size, Combine... combine>
+Kernels kernels_of(Scale scale, Divide divide) {
+  return {{combine...}, {fold_of<combine, size>()...}, {}, {}, scale, divide};
+}
+
 // Columns: sum product min max band bor bxor avg premul_sum
 
 template <class T>
 Kernels integer() {
-  return {{combine<T, add>, combine<T, multiply>, combine<T, smaller>, combine<T, larger>, combine<T, bitwise_and>,
-           combine<T, bitwise_or>, combine<T, bitwise_xor>, combine<T, add>, nullptr},
-          nullptr,
-          divide<T>};
+  return kernels_of<sizeof(T), combine<T, add>, combine<T, multiply>, combine<T, smaller>, combine<T, larger>,
+                    combine<T, bitwise_and>, combine<T, bitwise_or>, combine<T, bitwise_xor>, combine<T, add>, nullptr>(
+      nullptr, divide<T>);
 }
 
 Kernels boolean() {
   using Byte = std::uint8_t;
-  return {{combine<Byte, either>, combine<Byte, both>, combine<Byte, both>, combine<Byte, either>, combine<Byte, both>,
-           combine<Byte, either>, combine<Byte, one_of>, nullptr, nullptr},
-          nullptr,
-          nullptr};
+  return kernels_of<1, combine<Byte, either>, combine<Byte, both>, combine<Byte, both>, combine<Byte, either>,
+                    combine<Byte, both>, combine<Byte, either>, combine<Byte, one_of>, nullptr, nullptr>(nullptr,
+                                                                                                         nullptr);
 }
 
 template <class T>
 Kernels floating() {
-  return {{combine<T, add>, combine<T, multiply>, combine<T, smaller>, combine<T, larger>, nullptr, nullptr, nullptr,
-           combine<T, add>, combine<T, add>},
-          scale<T>,
-          divide<T>};
+  return kernels_of<sizeof(T), combine<T, add>, combine<T, multiply>, combine<T, smaller>, combine<T, larger>, nullptr,
+                    nullptr, nullptr, combine<T, add>, combine<T, add>>(scale<T>, divide<T>);
 }
 
 template <class T>
 Kernels complex() {
   using Complex = std::complex<T>;
-  return {{combine<Complex, add>, combine<Complex, multiply_complex<T>>, nullptr, nullptr, nullptr, nullptr, nullptr,
-           combine<Complex, add>, combine<Complex, add>},
-          scale<Complex>,
-          divide<Complex>};
+  return kernels_of<sizeof(Complex), combine<Complex, add>, combine<Complex, multiply_complex<T>>, nullptr, nullptr,
+                    nullptr, nullptr, nullptr, combine<Complex, add>, combine<Complex, add>>(scale<Complex>,
+                                                                                             divide<Complex>);
 }
+
+void copy(void* dst, const void* src, std::size_t bytes) { std::memcpy(dst, src, bytes); }
 
 }  // namespace
 
 const Table& reference_table() {
   static const Table table{
       "reference",
+      copy,
       {integer<std::int8_t>(), integer<std::uint8_t>(), integer<std::int16_t>(), integer<std::uint16_t>(),
        integer<std::int32_t>(), integer<std::uint32_t>(), integer<std::int64_t>(), integer<std::uint64_t>(), boolean(),
        floating<f16>(), floating<bf16>(), floating<float>(), floating<double>(), complex<float>(), complex<double>()}};

@@ -4,11 +4,20 @@
 
 // The shape of a kernel table, apart from kernels.h because this is all that the files for one instruction set may
 // include: an inline function of a larger header, compiled there for AVX-512, could be the copy that the linker keeps.
+//
+// "Streaming" kernels write past the caches. They pay where dst is larger than the caches and nobody reads it soon: a
+// plain store first reads the line that it overwrites. Both give the same bits, and a streaming kernel ends with a
+// fence, so a flag that is set after it says the same as one that is set after plain stores.
 
 namespace tutti::compute {
 
 /// dst[i] = left[i] op right[i]. `dst` may be `left` or `right`, else disjoint; no alignment is needed.
 using Combine = void (*)(void* dst, const void* left, const void* right, std::size_t count);
+/// dst[i] = sources[0][i] op ... op sources[n - 1][i], from the left, n >= 1: the bits of n - 1 combines, but every
+/// source is read once and dst written once. `dst` may be one of the sources, else disjoint; sources may coincide.
+using Fold = void (*)(void* dst, const void* const* sources, int n, std::size_t count);
+/// memcpy.
+using Copy = void (*)(void* dst, const void* src, std::size_t bytes);
 /// dst[i] = factor * src[i]. `dst` may be `src`, else disjoint.
 using Scale = void (*)(void* dst, const void* src, std::size_t count, double factor);
 /// data[i] = data[i] / n.
@@ -17,15 +26,19 @@ using Divide = void (*)(void* data, std::size_t count, int n);
 inline constexpr int op_count = 9;     // OpKind without `user`
 inline constexpr int type_count = 15;  // DataType
 
-/// What one element type can do; null where it cannot.
+/// What one element type can do; null where it cannot. Arrays are by OpKind; `avg` and `premul_sum` combine like `sum`.
 struct Kernels {
-  Combine combine[op_count];  // by OpKind; `avg` and `premul_sum` combine like `sum`
-  Scale scale;                // what premul_sum begins with
-  Divide divide;              // what avg ends with
+  Combine combine[op_count];
+  Fold fold[op_count];
+  Combine combine_streaming[op_count];  // null, too, where the instruction set has no such stores: use `combine`
+  Fold fold_streaming[op_count];        // likewise
+  Scale scale;                          // what premul_sum begins with
+  Divide divide;                        // what avg ends with
 };
 
 struct Table {
   const char* isa;
+  Copy copy_streaming;     // never null
   Kernels of[type_count];  // by DataType
 };
 

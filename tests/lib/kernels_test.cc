@@ -279,6 +279,7 @@ TEST_CASE("a table has a kernel exactly where the pair is supported") {
         CAPTURE(std::string{name_of(type)});
         CAPTURE(std::string{name_of(kind)});
         CHECK((compute::combine(*table, type, kind) != nullptr) == compute::supports(type, kind));
+        CHECK((compute::fold(*table, type, kind) != nullptr) == compute::supports(type, kind));
       }
       CHECK((compute::kernels(*table, type).scale != nullptr) == compute::supports(type, OpKind::premul_sum));
       CHECK((compute::kernels(*table, type).divide != nullptr) == compute::supports(type, OpKind::avg));
