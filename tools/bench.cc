@@ -18,6 +18,7 @@
 #include "tools/bench_options.h"
 #include "tools/bench_session.h"
 #include "tools/exit_codes.h"
+#include "tools/kernel_bench.h"
 #include "tools/own_path.h"
 #include "tools/run.h"
 #include "tools/versus.h"
@@ -77,6 +78,7 @@ int run_rank(const bench::Options& options, const rendezvous::Launch& launch, in
 }  // namespace
 
 int bench_main(int argc, char** argv) {
+  if (argc > 1 && std::string_view{argv[1]} == "kernels") return kernel_bench_main(argc - 1, argv + 1);
   const bench::Options options = bench::parse_options(argc, argv);
   if (options.help) {
     std::fputs(bench::help_text().c_str(), stdout);

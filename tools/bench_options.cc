@@ -290,7 +290,8 @@ std::string help_text() {
          "  tutti bench all_reduce -g 4 -b 8 -e 64M -f 4\n"
          "  tutti bench all_reduce -g 4 -b 8 -e 1M -f 8 --compare ring,tree,double_binary_tree\n"
          "  tutti bench all_reduce -g 2 --transport tcp --peers openmpi,mpich,gloo\n"
-         "  tutti run -n 4 tutti bench broadcast -b 1M -e 1M --format wide\n\n"
+         "  tutti run -n 4 tutti bench broadcast -b 1M -e 1M --format wide\n"
+         "  tutti bench kernels --help                 what reductions are made of, on one core\n\n"
          "Exit codes: 0 good, 1 internal, 3 library, 4 timeout, 5 not supported, 6 wrong usage, 7 wrong data or an\n"
          "average bus bandwidth below 0.9 times TUTTI_TESTS_MIN_BW.\n";
 }
