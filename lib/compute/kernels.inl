@@ -5,16 +5,10 @@
 // table.h for why.
 
 #include <cstdint>
-#include <limits>
 #include <type_traits>
 
-#include "lib/base/half.h"
 #include "lib/compute/streams.inl"
 #include "lib/compute/table.h"
-
-#if defined(__F16C__)
-#include <immintrin.h>
-#endif
 
 // No iteration depends on another: dst is left or right, or apart from both.
 #if defined(__clang__)
@@ -79,22 +73,6 @@ struct Real {
   }
 };
 
-struct F16 {
-  using Stored = std::uint16_t;
-  static float load(Stored bits) { return half::widen_f16(bits); }
-  static Stored store(float value) {
-    return static_cast<Stored>(half::round_f16(value) | (value != value ? 0xffffu : 0u));
-  }
-};
-
-struct Bf16 {
-  using Stored = std::uint16_t;
-  static float load(Stored bits) { return half::widen_bf16(bits); }
-  static Stored store(float value) {
-    return static_cast<Stored>(half::round_bf16(value) | (value != value ? 0xffffu : 0u));
-  }
-};
-
 // ---- Ops
 
 struct Sum {
@@ -140,23 +118,16 @@ struct Xor {
   }
 };
 
-/// Min or Max of floating types, on their bits: flipping the magnitude of negative numbers makes their order that of
-/// signed integers, with -0 just below +0.
-template <class Pick, class Bits, Bits infinity>
-struct ByOrder {
-  using Key = std::make_signed_t<Bits>;
-  static constexpr Bits magnitude = std::numeric_limits<Key>::max();
-
-  static Key key(Bits bits) {
-    const auto negative = static_cast<Bits>(static_cast<Key>(bits) < 0 ? magnitude : 0);
-    return static_cast<Key>(bits ^ negative);
-  }
-  static bool is_nan(Bits bits) { return static_cast<Key>(bits & magnitude) > static_cast<Key>(infinity); }
-
-  Bits operator()(Bits a, Bits b) const {
-    const Bits picked = static_cast<Bits>(key(static_cast<Bits>(Pick{}(key(a), key(b)))));
-    const Bits nan = is_nan(a) || is_nan(b) ? static_cast<Bits>(~Bits{0}) : Bits{0};
-    return static_cast<Bits>(picked | nan);
+/// Min or Max of floating types. Operands that compare equal differ at most by the sign of a zero; then the two picks
+/// are the two operands, and Merge (Or for Min, And for Max) finds the sign.
+template <class Pick, class Merge>
+struct Extreme {
+  template <class T>
+  T operator()(T a, T b) const {
+    using Bits = typename Real<T>::Bits;
+    const auto picked = Merge{}(__builtin_bit_cast(Bits, Pick{}(a, b)), __builtin_bit_cast(Bits, Pick{}(b, a)));
+    const Bits nan = (a != a) | (b != b) ? ~Bits{0} : Bits{0};
+    return __builtin_bit_cast(T, picked | nan);
   }
 };
 
@@ -190,6 +161,14 @@ void divide(void* data, std::size_t count, int n) {
     put<T>(data, i, Element::store(static_cast<decltype(Element::load(T{}))>(value / by)));
   }
 }
+
+}  // namespace
+}  // namespace tutti::compute
+
+#include "lib/compute/halves.inl"
+
+namespace tutti::compute {
+namespace {
 
 // ---- Complex numbers: two reals side by side
 
@@ -230,55 +209,6 @@ void multiply_complex(void* dst, const void* left, const void* right, std::size_
   }
 }
 
-// ---- f16: eight at a time through the processor's own conversions, where it has them
-
-#if defined(__F16C__)
-
-__m256 get8(const void* from, std::size_t i) {
-  return _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(static_cast<const char*>(from) + 2 * i)));
-}
-
-/// The conversion keeps a NaN a NaN; then all its bits are set.
-void put8(void* to, std::size_t i, __m256 value) {
-  const __m128i halves = _mm256_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-  const __m128i magnitude = _mm_and_si128(halves, _mm_set1_epi16(0x7fff));
-  const __m128i nan = _mm_cmpgt_epi16(magnitude, _mm_set1_epi16(0x7c00));
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(static_cast<char*>(to) + 2 * i), _mm_or_si128(halves, nan));
-}
-
-void* at(void* halves, std::size_t i) { return static_cast<char*>(halves) + 2 * i; }
-const void* at(const void* halves, std::size_t i) { return static_cast<const char*>(halves) + 2 * i; }
-
-template <class Op>
-void combine_f16(void* dst, const void* left, const void* right, std::size_t count) {
-  const std::size_t whole = count / 8 * 8;
-  for (std::size_t i = 0; i < whole; i += 8) put8(dst, i, Op{}(get8(left, i), get8(right, i)));
-  combine<F16, Op>(at(dst, whole), at(left, whole), at(right, whole), count - whole);
-}
-
-void scale_f16(void* dst, const void* src, std::size_t count, double factor) {
-  const std::size_t whole = count / 8 * 8;
-  const __m256 by = _mm256_set1_ps(static_cast<float>(factor));
-  for (std::size_t i = 0; i < whole; i += 8) put8(dst, i, get8(src, i) * by);
-  scale<F16>(at(dst, whole), at(src, whole), count - whole, factor);
-}
-
-void divide_f16(void* data, std::size_t count, int n) {
-  const std::size_t whole = count / 8 * 8;
-  const __m256 by = _mm256_set1_ps(static_cast<float>(n));
-  for (std::size_t i = 0; i < whole; i += 8) put8(data, i, get8(data, i) / by);
-  divide<F16, float>(at(data, whole), count - whole, n);
-}
-
-#else
-
-template <class Op>
-constexpr Combine combine_f16 = combine<F16, Op>;
-constexpr Scale scale_f16 = scale<F16>;
-constexpr Divide divide_f16 = divide<F16, float>;
-
-#endif
-
 // ---- The table. Columns: sum product min max band bor bxor avg premul_sum
 
 template <class T>
@@ -299,15 +229,22 @@ constexpr Kernels boolean() {
                                                                                                        nullptr);
 }
 
-template <class Bits, Bits infinity, Combine sum, Combine product>
+template <std::size_t size, Combine sum, Combine product, Combine min, Combine max>
 constexpr Kernels floating(Scale by, Divide through) {
-  return kernels_of<sizeof(Bits), sum, product, combine<Raw<Bits>, ByOrder<Min, Bits, infinity>>,
-                    combine<Raw<Bits>, ByOrder<Max, Bits, infinity>>, nullptr, nullptr, nullptr, sum, sum>(by, through);
+  return kernels_of<size, sum, product, min, max, nullptr, nullptr, nullptr, sum, sum>(by, through);
 }
 
-template <class Bits, Bits infinity, class Element, class T>
-constexpr Kernels floating() {
-  return floating<Bits, infinity, combine<Element, Sum>, combine<Element, Product>>(scale<Element>, divide<Element, T>);
+template <class T>
+constexpr Kernels real() {
+  return floating<sizeof(T), combine<Real<T>, Sum>, combine<Real<T>, Product>, combine<Raw<T>, Extreme<Min, Or>>,
+                  combine<Raw<T>, Extreme<Max, And>>>(scale<Real<T>>, divide<Real<T>, T>);
+}
+
+template <class Half, std::uint16_t infinity>
+constexpr Kernels half_float() {
+  return floating<2, combine_halves<Half, Sum>, combine_halves<Half, Product>,
+                  combine<Raw<std::uint16_t>, ByOrder<Min, infinity>>,
+                  combine<Raw<std::uint16_t>, ByOrder<Max, infinity>>>(scale_halves<Half>, divide_halves<Half>);
 }
 
 template <class T>
@@ -324,8 +261,7 @@ extern constexpr Table TUTTI_TABLE{
     copy_streaming,
     {integer<std::int8_t>(), integer<std::uint8_t>(), integer<std::int16_t>(), integer<std::uint16_t>(),
      integer<std::int32_t>(), integer<std::uint32_t>(), integer<std::int64_t>(), integer<std::uint64_t>(), boolean(),
-     floating<std::uint16_t, 0x7c00, combine_f16<Sum>, combine_f16<Product>>(scale_f16, divide_f16),
-     floating<std::uint16_t, 0x7f80, Bf16, float>(), floating<std::uint32_t, 0x7f800000, Real<float>, float>(),
-     floating<std::uint64_t, 0x7ff0000000000000, Real<double>, double>(), complex<float>(), complex<double>()}};
+     half_float<F16s, 0x7c00>(), half_float<Bf16s, 0x7f80>(), real<float>(), real<double>(), complex<float>(),
+     complex<double>()}};
 
 }  // namespace tutti::compute
