@@ -30,14 +30,22 @@ struct Bf16 {
 
 // ---- Two elements of bf16: each is half of a word and half of a float, so neither has to change its lane
 
-struct TwoFloats {
-  float upper, lower;
-  TwoFloats(float u, float l) : upper{u}, lower{l} {}
-  explicit TwoFloats(double both) : upper{static_cast<float>(both)}, lower{upper} {}
-  TwoFloats operator+(TwoFloats b) const { return {upper + b.upper, lower + b.lower}; }
-  TwoFloats operator*(TwoFloats b) const { return {upper * b.upper, lower * b.lower}; }
-  TwoFloats operator/(TwoFloats b) const { return {upper / b.upper, lower / b.lower}; }
+/// Lane::Type: float, or a vector of them (which as a template's argument would lose its attributes).
+template <class Lane>
+struct Two {
+  using T = typename Lane::Type;
+  T upper, lower;
+  Two(T u, T l) : upper{u}, lower{l} {}
+  explicit Two(double both) : upper{static_cast<float>(both)}, lower{upper} {}
+  Two operator+(Two b) const { return {upper + b.upper, lower + b.lower}; }
+  Two operator*(Two b) const { return {upper * b.upper, lower * b.lower}; }
+  Two operator/(Two b) const { return {upper / b.upper, lower / b.lower}; }
 };
+
+struct OneFloat {
+  using Type = float;
+};
+using TwoFloats = Two<OneFloat>;
 
 struct TwoBf16 {
   using Stored = std::uint32_t;
@@ -52,89 +60,120 @@ struct TwoBf16 {
   }
 };
 
-struct Bf16s {
-  using One = Bf16;
-  static constexpr std::size_t at_once = 2;
+// ---- How many are computed at a time: `Element` is `at_once` neighbours, of type One each
+
+template <class One_, class Element, class Wide, std::size_t at_once_>
+struct Plain {
+  using One = One_;
+  static constexpr std::size_t at_once = at_once_;
 
   template <class Op>
   static void combine_many(void* dst, const void* left, const void* right, std::size_t times) {
-    combine<TwoBf16, Op>(dst, left, right, times);
+    combine<Element, Op>(dst, left, right, times);
   }
   static void scale_many(void* dst, const void* src, std::size_t times, double factor) {
-    scale<TwoBf16>(dst, src, times, factor);
+    scale<Element>(dst, src, times, factor);
   }
-  static void divide_many(void* data, std::size_t times, int n) { divide<TwoBf16, TwoFloats>(data, times, n); }
+  static void divide_many(void* data, std::size_t times, int n) { divide<Element, Wide>(data, times, n); }
 };
 
-// ---- A vector of f16, through the processor's own conversions where it has them
+/// A whole vector of the processor's, in its own instructions.
+template <class One_, class Vector>
+struct Vectors {
+  using One = One_;
+  static constexpr std::size_t at_once = sizeof(typename Vector::Stored) / 2;
 
-#if defined(__F16C__)
-
-#if defined(__AVX512F__)
-
-using Floats = __m512;
-using Halves = __m256i;
-
-Floats floats_of(float value) { return _mm512_set1_ps(value); }
-Floats widened(Halves halves) { return _mm512_cvtph_ps(halves); }
-/// All bits set where the value is a NaN.
-Halves narrowed(Floats value) {
-  const __mmask16 is_number = _mm512_cmp_ps_mask(value, value, _CMP_ORD_Q);
-  return _mm512_mask_cvtps_ph(_mm256_set1_epi16(-1), is_number, value, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-}
-
-#else
-
-using Floats = __m256;
-using Halves = __m128i;
-
-Floats floats_of(float value) { return _mm256_set1_ps(value); }
-Floats widened(Halves halves) { return _mm256_cvtph_ps(halves); }
-/// The conversion keeps a NaN a NaN; then all its bits are set.
-Halves narrowed(Floats value) {
-  const Halves halves = _mm256_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-  const Halves magnitude = _mm_and_si128(halves, _mm_set1_epi16(0x7fff));
-  return _mm_or_si128(halves, _mm_cmpgt_epi16(magnitude, _mm_set1_epi16(0x7c00)));
-}
-
-#endif
-
-struct F16s {
-  using One = F16;
-  static constexpr std::size_t at_once = sizeof(Halves) / 2;
-
-  static Floats load(const void* from, std::size_t i) { return widened(get<Halves>(from, i)); }
-  static void store(void* to, std::size_t i, Floats value) { put<Halves>(to, i, narrowed(value)); }
+  static auto load(const void* from, std::size_t i) { return Vector::load(get<typename Vector::Stored>(from, i)); }
+  static void store(void* to, std::size_t i, typename Vector::Wide value) {
+    put<typename Vector::Stored>(to, i, Vector::store(value));
+  }
 
   template <class Op>
   static void combine_many(void* dst, const void* left, const void* right, std::size_t times) {
+    TUTTI_UNROLLED
     for (std::size_t i = 0; i < times; ++i) store(dst, i, Op{}(load(left, i), load(right, i)));
   }
   static void scale_many(void* dst, const void* src, std::size_t times, double factor) {
-    const Floats by = floats_of(static_cast<float>(factor));
+    const auto by = Vector::spread(static_cast<float>(factor));
+    TUTTI_UNROLLED
     for (std::size_t i = 0; i < times; ++i) store(dst, i, load(src, i) * by);
   }
   static void divide_many(void* data, std::size_t times, int n) {
-    const Floats by = floats_of(static_cast<float>(n));
+    const auto by = Vector::spread(static_cast<float>(n));
     for (std::size_t i = 0; i < times; ++i) store(data, i, load(data, i) / by);
   }
 };
 
+#if defined(__AVX512F__)
+
+// Comparisons have their result in a mask register, which is slow: each costs as much as a conversion. Another
+// instruction classifies every float and takes the other operand for a NaN.
+
+__m512 nan_as(std::uint32_t nan, __m512 value) {
+  const __m512 bits = _mm512_castsi512_ps(_mm512_set1_epi32(static_cast<int>(nan)));
+  return _mm512_fixupimm_ps(bits, value, _mm512_set1_epi32(0x11111100), 0);  // from digits 0 and 1, the NaNs: bits
+}
+
+struct VectorOfF16 {
+  using Stored = __m256i;
+  using Wide = __m512;
+  static Wide spread(float value) { return _mm512_set1_ps(value); }
+  static Wide load(Stored halves) { return _mm512_cvtph_ps(halves); }
+  static Stored store(Wide value) {
+    return _mm512_cvtps_ph(nan_as(0xffffffff, value), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  }
+};
+
+struct VectorOfBf16 {
+  using Stored = __m512i;
+  struct Lane {
+    using Type = __m512;
+  };
+  using Wide = Two<Lane>;
+  static constexpr __mmask32 uppers = 0xaaaaaaaa;
+
+  static Wide spread(float value) { return {_mm512_set1_ps(value), _mm512_set1_ps(value)}; }
+  static Wide load(Stored bits) {
+    return {_mm512_castsi512_ps(bits & _mm512_set1_epi32(static_cast<int>(0xffff0000))),
+            _mm512_castsi512_ps(_mm512_slli_epi32(bits, 16))};
+  }
+  /// As half::round_bf16, for both halves at once: what is kept, and next to it what is dropped. The average rounds
+  /// up, and so has a carry in its first bit where dropped + 0x7fff + (1 if kept is odd) has one.
+  static Stored store(Wide value) {
+    const __m512i upper = _mm512_castps_si512(nan_as(0xffff0000, value.upper));
+    const __m512i lower = _mm512_castps_si512(nan_as(0xffff0000, value.lower));
+    const __m512i kept = _mm512_mask_mov_epi16(_mm512_srli_epi32(lower, 16), uppers, upper);
+    const __m512i dropped = _mm512_mask_mov_epi16(lower, uppers, _mm512_slli_epi32(upper, 16));
+    const __m512i half = (kept & _mm512_set1_epi16(1)) | _mm512_set1_epi16(0x7ffe);
+    return _mm512_add_epi16(kept, _mm512_srli_epi16(_mm512_avg_epu16(dropped, half), 15));
+  }
+};
+
+using F16s = Vectors<F16, VectorOfF16>;
+using Bf16s = Vectors<Bf16, VectorOfBf16>;
+
+#elif defined(__F16C__)
+
+struct VectorOfF16 {
+  using Stored = __m128i;
+  using Wide = __m256;
+  static Wide spread(float value) { return _mm256_set1_ps(value); }
+  static Wide load(Stored halves) { return _mm256_cvtph_ps(halves); }
+  /// The conversion keeps a NaN a NaN; then all its bits are set.
+  static Stored store(Wide value) {
+    const Stored halves = _mm256_cvtps_ph(value, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    const Stored magnitude = _mm_and_si128(halves, _mm_set1_epi16(0x7fff));
+    return _mm_or_si128(halves, _mm_cmpgt_epi16(magnitude, _mm_set1_epi16(0x7c00)));
+  }
+};
+
+using F16s = Vectors<F16, VectorOfF16>;
+using Bf16s = Plain<Bf16, TwoBf16, TwoFloats, 2>;
+
 #else
 
-struct F16s {
-  using One = F16;
-  static constexpr std::size_t at_once = 1;
-
-  template <class Op>
-  static void combine_many(void* dst, const void* left, const void* right, std::size_t times) {
-    combine<F16, Op>(dst, left, right, times);
-  }
-  static void scale_many(void* dst, const void* src, std::size_t times, double factor) {
-    scale<F16>(dst, src, times, factor);
-  }
-  static void divide_many(void* data, std::size_t times, int n) { divide<F16, float>(data, times, n); }
-};
+using F16s = Plain<F16, F16, float, 1>;
+using Bf16s = Plain<Bf16, TwoBf16, TwoFloats, 2>;
 
 #endif
 

@@ -13,8 +13,10 @@
 // No iteration depends on another: dst is left or right, or apart from both.
 #if defined(__clang__)
 #define TUTTI_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#define TUTTI_UNROLLED _Pragma("unroll 4")
 #else
 #define TUTTI_INDEPENDENT _Pragma("GCC ivdep")
+#define TUTTI_UNROLLED _Pragma("GCC unroll 4")
 #endif
 
 namespace tutti::compute {
@@ -126,7 +128,7 @@ struct Extreme {
   T operator()(T a, T b) const {
     using Bits = typename Real<T>::Bits;
     const auto picked = Merge{}(__builtin_bit_cast(Bits, Pick{}(a, b)), __builtin_bit_cast(Bits, Pick{}(b, a)));
-    const Bits nan = (a != a) | (b != b) ? ~Bits{0} : Bits{0};
+    const Bits nan = ((a != a) | (b != b)) ? ~Bits{0} : Bits{0};
     return __builtin_bit_cast(T, picked | nan);
   }
 };

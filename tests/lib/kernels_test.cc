@@ -160,9 +160,11 @@ TEST_CASE("every kernel of every instruction set equals the reference bit for bi
 }
 
 TEST_CASE("scaling and dividing equal the reference bit for bit, in place or not") {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  static const double nan = std::nan("0xfffffffffffff");  // of all payload bits, so that nothing may carry into the sign
   for_every_case([](const Table& table, const Case& c) {
     if (compute::supports(c.type, OpKind::premul_sum)) {
-      for (const double factor : {0.0, 1.0, -0.1, 1e30, 0.5}) {
+      for (const double factor : {0.0, 1.0, -0.1, 1e30, 0.5, infinity, nan, -nan}) {
         CAPTURE(factor);
         CHECK(agrees_with_reference(table, c.old, c.offset, [&](const Table& t, unsigned char* dst) {
           compute::kernels(t, c.type).scale(dst, c.left.data() + c.offset, c.count, factor);
