@@ -36,43 +36,33 @@ std::size_t least(std::size_t a, std::size_t b) { return a < b ? a : b; }
 
 void copy_plain(void* dst, const void* src, std::size_t bytes) { __builtin_memcpy(dst, src, bytes); }
 
-/// What a fold is made of: `last` writes dst.
-struct Parts {
-  Combine kernel;
-  Combine last;
-  Copy copy;
-  std::size_t size;  // of an element
-};
-
-/// The fold of sources[..] from byte `offset` on, of at most a block. Reads all of them before it writes dst.
-void fold_block(const Parts& parts, void* dst, const void* const* sources, int n, std::size_t offset,
-                std::size_t count) {
+/// The fold of sources[..] from byte `offset` on, of at most a block, to `to`: all are read before that is written.
+void fold_block(Combine kernel, void* to, const void* const* sources, int n, std::size_t offset, std::size_t count) {
   Block block;
   const void* so_far = forward(sources[0], offset);
   for (int s = 1; s < n - 1; ++s) {
-    parts.kernel(block.bytes, so_far, forward(sources[s], offset), count);
+    kernel(block.bytes, so_far, forward(sources[s], offset), count);
     so_far = block.bytes;
   }
-  parts.last(forward(dst, offset), so_far, forward(sources[n - 1], offset), count);
+  kernel(to, so_far, forward(sources[n - 1], offset), count);
 }
 
-[[gnu::noinline]] void fold_blocks(const Parts& parts, void* dst, const void* const* sources, int n,
+[[gnu::noinline]] void fold_blocks(Combine kernel, std::size_t size, void* dst, const void* const* sources, int n,
                                    std::size_t count) {
   if (n == 1) {
-    if (dst != sources[0]) parts.copy(dst, sources[0], count * parts.size);
+    if (dst != sources[0]) copy_plain(dst, sources[0], count * size);
   } else if (n == 2) {
-    parts.last(dst, sources[0], sources[1], count);
+    kernel(dst, sources[0], sources[1], count);
   } else {
-    const std::size_t most = block_size / parts.size;
+    const std::size_t most = block_size / size;
     for (std::size_t done = 0; done < count; done += most)
-      fold_block(parts, dst, sources, n, done * parts.size, least(most, count - done));
+      fold_block(kernel, forward(dst, done * size), sources, n, done * size, least(most, count - done));
   }
 }
 
-template <Combine kernel, Combine last, Copy copy, std::size_t size>
+template <Combine kernel, std::size_t size>
 void fold(void* dst, const void* const* sources, int n, std::size_t count) {
-  static constexpr Parts parts{kernel, last, copy, size};
-  fold_blocks(parts, dst, sources, n, count);
+  fold_blocks(kernel, size, dst, sources, n, count);
 }
 
 // ---- Streams
@@ -82,53 +72,68 @@ void fold(void* dst, const void* const* sources, int n, std::size_t count) {
 /// Bytes up to the next line.
 std::size_t to_line(const void* at) { return -reinterpret_cast<std::uintptr_t>(at) % line_size; }
 
-/// Whole lines to an aligned place, without a fence.
-void stream_lines(void* dst, const void* src, std::size_t lines) {
-  auto* to = static_cast<char*>(dst);
-  const auto* from = static_cast<const char*>(src);
-  for (std::size_t i = 0; i < lines; ++i, to += line_size, from += line_size) {
+/// A whole line to the begin of another, without a fence.
+void stream_line(char* to, const char* from) {
 #if defined(__AVX512F__)
-    _mm512_stream_si512(reinterpret_cast<__m512i*>(to), _mm512_loadu_si512(from));
+  _mm512_stream_si512(reinterpret_cast<__m512i*>(to), _mm512_loadu_si512(from));
 #else
-    const __m256i low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
-    const __m256i high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + line_size / 2));
-    _mm256_stream_si256(reinterpret_cast<__m256i*>(to), low);
-    _mm256_stream_si256(reinterpret_cast<__m256i*>(to + line_size / 2), high);
+  const __m256i low = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+  const __m256i high = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + line_size / 2));
+  _mm256_stream_si256(reinterpret_cast<__m256i*>(to), low);
+  _mm256_stream_si256(reinterpret_cast<__m256i*>(to + line_size / 2), high);
 #endif
+}
+
+/// Streams a block of results and has the next block of two sources fetched: else memory would be read and written by
+/// turns, where both at once are faster.
+void stream_block(void* dst, const Block& block, std::size_t bytes, const void* next_left, const void* next_right) {
+  for (std::size_t i = 0; i < bytes; i += line_size) {
+    __builtin_prefetch(forward(next_left, i));
+    __builtin_prefetch(forward(next_right, i));
+    stream_line(static_cast<char*>(forward(dst, i)), reinterpret_cast<const char*>(block.bytes) + i);
   }
 }
 
 void copy_streaming(void* dst, const void* src, std::size_t bytes) {
   const std::size_t head = least(to_line(dst), bytes);
-  const std::size_t lines = (bytes - head) / line_size;
-  const std::size_t tail = head + lines * line_size;
+  const std::size_t tail = head + (bytes - head) / line_size * line_size;
   __builtin_memcpy(dst, src, head);
-  stream_lines(forward(dst, head), forward(src, head), lines);
+  for (std::size_t i = head; i < tail; i += line_size)
+    stream_line(static_cast<char*>(forward(dst, i)), static_cast<const char*>(forward(src, i)));
   __builtin_memcpy(forward(dst, tail), forward(src, tail), bytes - tail);
   _mm_sfence();
 }
 
-[[gnu::noinline]] void stream_blocks(Combine kernel, std::size_t size, void* dst, const void* left, const void* right,
+[[gnu::noinline]] void stream_blocks(Combine kernel, std::size_t size, void* dst, const void* const* sources, int n,
                                      std::size_t count) {
+  if (n == 1 && dst != sources[0]) return copy_streaming(dst, sources[0], count * size);
   const std::size_t apart = to_line(dst);
-  if (apart % size != 0) return kernel(dst, left, right, count);  // no element begins where a line does
+  if (n == 1 || apart % size != 0)  // no element begins where a line does
+    return fold_blocks(kernel, size, dst, sources, n, count);
   std::size_t done = least(apart / size, count);
-  kernel(dst, left, right, done);
+  fold_block(kernel, dst, sources, n, 0, done);
   const std::size_t per_line = line_size / size;
   while (count - done >= per_line) {
     Block block;
-    const std::size_t lines = least((count - done) / per_line, block_size / line_size);
-    kernel(block.bytes, forward(left, done * size), forward(right, done * size), lines * per_line);
-    stream_lines(forward(dst, done * size), block.bytes, lines);
-    done += lines * per_line;
+    const std::size_t now = least((count - done) / per_line * per_line, block_size / size);
+    const std::size_t offset = done * size, next = (done + now) * size;
+    fold_block(kernel, block.bytes, sources, n, offset, now);
+    stream_block(forward(dst, offset), block, now * size, forward(sources[0], next), forward(sources[1], next));
+    done += now;
   }
-  kernel(forward(dst, done * size), forward(left, done * size), forward(right, done * size), count - done);
+  fold_block(kernel, forward(dst, done * size), sources, n, done * size, count - done);
   _mm_sfence();
 }
 
 template <Combine kernel, std::size_t size>
+void fold_streaming(void* dst, const void* const* sources, int n, std::size_t count) {
+  stream_blocks(kernel, size, dst, sources, n, count);
+}
+
+template <Combine kernel, std::size_t size>
 void combine_streaming(void* dst, const void* left, const void* right, std::size_t count) {
-  stream_blocks(kernel, size, dst, left, right, count);
+  const void* const sources[] = {left, right};
+  stream_blocks(kernel, size, dst, sources, 2, count);
 }
 
 #else
@@ -140,7 +145,13 @@ constexpr Copy copy_streaming = copy_plain;
 // ---- Rows of the table
 
 template <Combine kernel, std::size_t size>
-constexpr Combine streaming_of() {
+constexpr Fold fold_of() {
+  if constexpr (kernel != nullptr) return fold<kernel, size>;
+  return nullptr;
+}
+
+template <Combine kernel, std::size_t size>
+constexpr Combine combine_streaming_of() {
 #if TUTTI_STREAMS
   if constexpr (kernel != nullptr) return combine_streaming<kernel, size>;
 #endif
@@ -148,20 +159,11 @@ constexpr Combine streaming_of() {
 }
 
 template <Combine kernel, std::size_t size>
-constexpr Fold fold_of() {
-  if constexpr (kernel == nullptr)
-    return nullptr;
-  else
-    return fold<kernel, kernel, copy_plain, size>;
-}
-
-template <Combine kernel, std::size_t size>
 constexpr Fold fold_streaming_of() {
-  constexpr Combine last = streaming_of<kernel, size>();
-  if constexpr (last == nullptr)
-    return nullptr;
-  else
-    return fold<kernel, last, copy_streaming, size>;
+#if TUTTI_STREAMS
+  if constexpr (kernel != nullptr) return fold_streaming<kernel, size>;
+#endif
+  return nullptr;
 }
 
 /// All that follows from the combine kernels of a type whose elements have `size` bytes.
@@ -170,7 +172,7 @@ constexpr Kernels kernels_of(Scale scale, Divide divide) {
   static_assert(sizeof...(kernel) == op_count);
   return {{kernel...},
           {fold_of<kernel, size>()...},
-          {streaming_of<kernel, size>()...},
+          {combine_streaming_of<kernel, size>()...},
           {fold_streaming_of<kernel, size>()...},
           scale,
           divide};
