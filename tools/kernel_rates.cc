@@ -21,8 +21,11 @@ constexpr std::size_t random_part = 65536;
 
 // ---- The copy loop: plain loads and stores, as wide as the kernels' own; no memcpy, which has tricks of its own.
 
-using Line [[gnu::vector_size(64), gnu::aligned(64), gnu::may_alias]] = unsigned char;
+using Line16 [[gnu::vector_size(16), gnu::may_alias]] = unsigned char;
+using Line32 [[gnu::vector_size(32), gnu::may_alias]] = unsigned char;
+using Line64 [[gnu::vector_size(64), gnu::may_alias]] = unsigned char;
 
+template <class Line>
 [[gnu::always_inline]] inline void copy_lines(std::byte* dst, const std::byte* src, std::size_t bytes) {
   for (std::size_t i = 0; i < bytes; i += sizeof(Line)) {
     *reinterpret_cast<Line*>(dst + i) = *reinterpret_cast<const Line*>(src + i);
@@ -32,13 +35,13 @@ using Line [[gnu::vector_size(64), gnu::aligned(64), gnu::may_alias]] = unsigned
 
 using CopyLoop = void (*)(std::byte* dst, const std::byte* src, std::size_t bytes);
 
-void copy_generic(std::byte* dst, const std::byte* src, std::size_t bytes) { copy_lines(dst, src, bytes); }
+void copy_generic(std::byte* dst, const std::byte* src, std::size_t bytes) { copy_lines<Line16>(dst, src, bytes); }
 #if defined(__x86_64__)
 [[gnu::target("avx2")]] void copy_avx2(std::byte* dst, const std::byte* src, std::size_t bytes) {
-  copy_lines(dst, src, bytes);
+  copy_lines<Line32>(dst, src, bytes);
 }
 [[gnu::target("avx512f")]] void copy_avx512(std::byte* dst, const std::byte* src, std::size_t bytes) {
-  copy_lines(dst, src, bytes);
+  copy_lines<Line64>(dst, src, bytes);
 }
 #endif
 
