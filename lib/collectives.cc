@@ -75,51 +75,69 @@ Collectives::Planned Collectives::plan(const Request& request) {
   return {prepared, flat_ && !sizes_differ && flat_->serves(prepared, one_part ? bytes / ranks : bytes)};
 }
 
-Operation& Collectives::make(const Request& request) { return make(request, plan(request)); }
+Operation& Collectives::make(const Request& request) { return make(request, plan(request), pool_); }
 
-Operation& Collectives::make(const Request& request, const Planned& planned) {
-  auto operation = pool_->take();
+Operation& Collectives::make(const Request& request, const Planned& planned,
+                             const std::shared_ptr<Pool<Operation>>& pool) {
+  auto operation = pool->take();
   if (!operation) operation = std::make_unique<Operation>(group_.context().engine);
-  operation->prepare(*this, group_, planned.prepared, request, made_.load(std::memory_order_relaxed) + 1, pool_,
+  operation->prepare(*this, group_, planned.prepared, request, made_.load(std::memory_order_relaxed) + 1, pool,
                      planned.flat ? flat_->capacity() : 0);
   made_.fetch_add(1, std::memory_order_relaxed);
   return *operation.release();
 }
 
-bool Collectives::run_at_once(const Request& request) {
+bool Collectives::may_be_at_once(const Request& request) const {
   const Context& context = group_.context();
-  if (!flat_ || context.injector || request.variable || (request.op && request.op->kind() == OpKind::premul_sum) ||
-      context.log.shows(Log::Level::trace, Log::Subsystem::coll))
-    return false;
+  return flat_ && !context.injector && !request.variable && !(request.op && request.op->kind() == OpKind::premul_sum) &&
+         !context.log.shows(Log::Level::trace, Log::Subsystem::coll);
+}
+
+bool Collectives::run_at_once(const Request& request) {
+  if (!may_be_at_once(request)) return false;
   const Planned planned = plan(request);
   if (!planned.flat) return false;
-  const FlatCall call = FlatCall::of(request, group_.rank(), group_.size(), *context.kernels, flat_->capacity());
-  Engine& engine = *context.engine;
-  if (call.rounds() > 1 || !engine.try_own()) return false;
+  auto work = begin_at_once({request, planned, flat_call(request), frame_of(request, planned), pool_}, false);
+  if (work) work->wait();
+  return work.has_value();
+}
+
+FlatCall Collectives::flat_call(const Request& request) const {
+  return FlatCall::of(request, group_.rank(), group_.size(), *group_.context().kernels, flat_->capacity());
+}
+
+transport::Frame Collectives::frame_of(const Request& request, const Planned& planned) const {
+  return call_of(request, group_.size(), planned.prepared.hash).frame(0);
+}
+
+std::optional<Work> Collectives::begin_at_once(const Ready& ready, bool asynchronous) {
+  Engine& engine = *group_.context().engine;
+  if (ready.flat.rounds() > 1 || !engine.try_own()) return std::nullopt;
   if (group_.failing() || !flat_->is_free()) {
     engine.disown();
-    return false;
+    return std::nullopt;
   }
   const transport::Frame before = recent_[started_ % remembered].frame;
-  const transport::Frame frame = call_of(request, group_.size(), planned.prepared.hash).frame(++started_);
-  note_call(frame, planned.prepared);
-  if (flat_->run({.call = &call, .frame = frame, .before = before, .history = history_})) {
+  transport::Frame frame = ready.frame;
+  frame.operation = static_cast<std::uint32_t>(++started_);
+  note_call(frame, ready.planned.prepared);
+  if (flat_->run({.call = &ready.flat, .frame = frame, .before = before, .history = history_})) {
     made_.fetch_add(1, std::memory_order_relaxed);
     finished_ = std::max(finished_, started_);
     engine.disown();
-    return true;
+    return Work{};
   }
   Operation* operation = nullptr;
   try {
-    operation = &make(request, planned);
+    operation = &make(ready);
   } catch (...) {
     engine.disown();
     throw;
   }
   operation->take_over(started_);
+  operation->asynchronous = asynchronous;
   engine.submit_and_disown(*operation);
-  Work{operation}.wait();
-  return true;
+  return Work{operation};
 }
 
 // ---- Turns on lanes --------------------------------------------------------------------------------------------

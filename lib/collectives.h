@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "lib/checksum.h"
@@ -36,6 +37,28 @@ class Collectives final : public ChannelUser {
   Operation& make(const Request& request);
   /// Does a tiny call at once, without an operation. False: nothing has happened, make() one.
   bool run_at_once(const Request& request);
+
+  struct Planned {
+    const Prepared& prepared;
+    bool flat;
+  };
+  /// What every start of a call needs, whoever made it ready.
+  struct Ready {
+    const Request& request;
+    Planned planned;
+    FlatCall flat;           // if it may be done at once
+    transport::Frame frame;  // but for its number
+    std::shared_ptr<Pool<Operation>> pool;
+  };
+  Planned plan(const Request& request);
+  Operation& make(const Ready& ready) { return make(ready.request, ready.planned, ready.pool); }
+  /// Whether begin_at_once() may do it.
+  bool may_be_at_once(const Request& request) const;
+  FlatCall flat_call(const Request& request) const;
+  transport::Frame frame_of(const Request& request, const Planned& planned) const;
+  /// Begins a tiny call, and ends it if the others are soon there; else what it returns is on its way. Nothing: it must
+  /// be made.
+  std::optional<Work> begin_at_once(const Ready& ready, bool asynchronous);
   /// Of the last operation that has begun; for error messages.
   std::uint64_t last_number() const { return started_; }
 
@@ -94,12 +117,7 @@ class Collectives final : public ChannelUser {
   void received(transport::Link& from) noexcept override;
   void sent(transport::Link& to, transport::Token token) noexcept override;
   void failed(transport::Link& link, const Error& reason) noexcept override;
-  struct Planned {
-    const Prepared& prepared;
-    bool flat;
-  };
-  Planned plan(const Request& request);
-  Operation& make(const Request& request, const Planned& planned);
+  Operation& make(const Request& request, const Planned& planned, const std::shared_ptr<Pool<Operation>>& pool);
   void note_call(const transport::Frame& frame, const Prepared& prepared);
   Fifo<Turn>& turns(const algorithms::Lane& lane);
   InLane& in_lane(const transport::Link& link);

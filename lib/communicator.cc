@@ -11,6 +11,7 @@
 #include "lib/communicator_state.h"
 #include "lib/context.h"
 #include "lib/messages.h"
+#include "lib/persistent.h"
 
 namespace tutti {
 namespace detail {
@@ -111,6 +112,11 @@ void Communicator::run_collective(const detail::Request& request) {
   detail::check_request(request, group);
   if (group.collectives().run_at_once(request)) return;
   detail::start_waited(group, group.collectives().make(request)).wait();
+}
+
+Persistent Communicator::prepare_collective(const detail::Request& request) {
+  detail::check_request(request, detail::called(*state_));
+  return Persistent{std::make_unique<detail::PersistentCall>(state_, request)};
 }
 
 Work Communicator::start_send(detail::ConstBuffer data, int to, const MessageOptions& options) {

@@ -19,6 +19,7 @@ using std::chrono::microseconds;
 constexpr int passes_per_look = 64;           // how often an idle driver looks at the clock and at quiet descriptors
 constexpr int busy_passes_per_look = 256;     // and one that has something to do
 constexpr microseconds helper_interval{200};  // the helper takes over when nobody drove for this long
+constexpr int most_quiet_looks = 10;          // without a new call: then it must be called, which costs each call more
 
 }  // namespace
 
@@ -56,8 +57,7 @@ void Engine::get_helper() {
 }
 
 void Engine::submit(Pending& pending) {
-  pending.retain();
-  if (pending.asynchronous) asynchronous_.fetch_add(1);
+  take(pending);
   std::unique_lock lock{mutex_};
   if (owned_) {
     inbox_.push_back(&pending);
@@ -86,7 +86,7 @@ void Engine::disown() noexcept {
 }
 
 void Engine::submit_and_disown(Pending& pending) {
-  pending.retain();
+  take(pending);
   begin(pending);
   disown();
 }
@@ -158,7 +158,7 @@ void Engine::leave(std::unique_lock<std::mutex>& lock) noexcept {
   }
   owned_ = false;
   if (waiting_threads_.load() > 0) changed_.notify_all();
-  if (asynchronous_.load() > 0) helper_wanted_.notify_one();
+  if (asynchronous_.load() > 0 && !helper_looks_) helper_wanted_.notify_one();
 }
 
 void Engine::drain_inbox() noexcept {
@@ -186,11 +186,15 @@ void Engine::drain_inbox() noexcept {
 
 void Engine::help() {
   std::unique_lock lock{mutex_};
-  while (!stopping_) {
+  for (int quiet = most_quiet_looks; !stopping_; ++quiet) {
+    helper_looks_ = quiet < most_quiet_looks;
     // While somebody owns the engine there is nothing to do: leave() calls.
-    helper_wanted_.wait(lock, [this] { return stopping_ || (asynchronous_.load() > 0 && !owned_); });
+    if (!helper_looks_)
+      helper_wanted_.wait(lock, [this] { return stopping_ || (asynchronous_.load() > 0 && !owned_); });
     const std::uint64_t seen = passes_.load();
+    const std::uint64_t begun = begun_asynchronous_.load();
     helper_wanted_.wait_for(lock, helper_interval, [this] { return stopping_; });
+    if (!helper_looks_ || begun_asynchronous_.load() != begun) quiet = 0;
     if (stopping_ || asynchronous_.load() == 0 || owned_ || waiting_threads_.load() > 0 || passes_.load() != seen)
       continue;
     owned_ = true;
@@ -337,10 +341,6 @@ void Engine::forget(Failable& failed) {
 void Engine::clean_up_failures() noexcept {
   while (!failing_.empty())
     if (Failable* failed = failing_.pop()) failed->fail_now();
-}
-
-void Engine::cut() noexcept {
-  for (const auto& transport : transports_) transport->cut();
 }
 
 // ---- Channels --------------------------------------------------------------------------------------------------

@@ -136,7 +136,9 @@ class Engine final : public transport::Sink {
   /// Wakes those who wait for an operation that another thread has deserted.
   void left() noexcept { finished_any_ = true; }
   /// Cuts all connections, for fault injection: see Transport::cut().
-  void cut() noexcept;
+  void cut() noexcept {
+    for (const auto& transport : transports_) transport->cut();
+  }
 
  private:
   struct ReadyStep {
@@ -157,7 +159,12 @@ class Engine final : public transport::Sink {
   void failed(transport::Link& link, const Error& reason) noexcept override;
   ChannelUser* user_of(transport::Link& link) noexcept;
 
-  void start_now(Pending& pending) noexcept;
+  void take(Pending& pending) noexcept {
+    pending.retain();
+    if (!pending.asynchronous) return;
+    asynchronous_.fetch_add(1);
+    begun_asynchronous_.fetch_add(1);
+  }
   void begin(Pending& pending) noexcept;
   void drain_inbox() noexcept;
   bool progress() noexcept;
@@ -184,7 +191,9 @@ class Engine final : public transport::Sink {
   std::deque<std::shared_ptr<Task>> tasks_;
   std::atomic<bool> inbox_full_{false};
   std::atomic<int> waiting_threads_{0};
-  std::atomic<int> asynchronous_{0};      // operations nobody waits for
+  std::atomic<int> asynchronous_{0};  // operations nobody waits for
+  std::atomic<std::uint64_t> begun_asynchronous_{0};
+  bool helper_looks_ = false;             // by itself, often: it need not be called
   std::atomic<std::uint64_t> passes_{0};  // lets the helper see that somebody drives
   std::thread helper_;
 

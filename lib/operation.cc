@@ -63,9 +63,12 @@ void Operation::prepare(Collectives& collectives, Group& group, const Prepared& 
   if (flat_capacity > 0) {
     flat_ = FlatCall::of(request, group.rank(), group.size(), *group.context().kernels, flat_capacity);
     bind_flat(request);
+  } else if (bound_to_ == &request) {
+    stage(request);
   } else {
     bind(request);
   }
+  bound_to_ = request.persistent && flat_capacity == 0 ? &request : nullptr;
   const Log& log = group.context().log;
   trace_ = log.shows(Log::Level::trace, Log::Subsystem::coll) ? &log : nullptr;
   Injector* const injector = group.context().injector.get();
@@ -94,27 +97,33 @@ void Operation::bind_flat(const Request& request) {
 
 void Operation::bind(const Request& request) {
   bind_sides(request);
-  const std::size_t scratch_bytes = round_up(binding_.lay_out_scratch(plan()));
+  scratch_bytes_ = round_up(binding_.lay_out_scratch(plan()));
+  binding_.scratch = memory(scratch_bytes_ + staged_bytes(request));
+  stage(request);
+}
+
+/// What the plan reads is a copy: contributions multiplied beforehand, parts that would be overwritten before they are
+/// sent, or the tokens of a barrier. 0: it reads the input.
+std::size_t Operation::staged_bytes(const Request& request) const {
   const bool barrier = request.collective == Collective::barrier;
   const bool premultiplied = arithmetic_.premultiplies() && request.op;
   const bool exchanged_in_place =
       request.collective == Collective::all_to_all && request.input.data == request.output.data;
-  const std::size_t input_bytes = barrier ? static_cast<std::size_t>(group_->size() * plan().shape.pipeline)
-                                          : request.input.count * arithmetic_.element_size();
-  const bool staged = barrier || premultiplied || exchanged_in_place;
-  binding_.scratch = memory(scratch_bytes + (staged ? input_bytes : 0));
-  if (!staged) return;
+  if (barrier) return static_cast<std::size_t>(group_->size() * plan().shape.pipeline);
+  return premultiplied || exchanged_in_place ? request.input.count * arithmetic_.element_size() : 0;
+}
 
-  // The plan reads a copy: contributions multiplied beforehand, parts that would be overwritten before they are
-  // sent, or the tokens of a barrier.
-  std::byte* copy = binding_.scratch + scratch_bytes;
-  if (barrier) {
-    std::memset(copy, 0, input_bytes);
+void Operation::stage(const Request& request) {
+  const std::size_t bytes = staged_bytes(request);
+  if (bytes == 0) return;
+  std::byte* copy = binding_.scratch + scratch_bytes_;
+  if (request.collective == Collective::barrier) {
+    std::memset(copy, 0, bytes);
     binding_.output.origin = copy;
-  } else if (premultiplied) {
+  } else if (arithmetic_.premultiplies()) {
     arithmetic_.premultiply(copy, request.input.data, request.input.count);
-  } else if (input_bytes > 0) {
-    std::memcpy(copy, request.input.data, input_bytes);
+  } else {
+    std::memcpy(copy, request.input.data, bytes);
   }
   binding_.input.origin = copy;
 }

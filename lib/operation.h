@@ -82,6 +82,8 @@ class Operation final : public Pending {
   void recycle() noexcept override;
   void give_up() noexcept;
   void bind(const Request& request);
+  void stage(const Request& request);
+  std::size_t staged_bytes(const Request& request) const;
   void bind_flat(const Request& request);
   void bind_sides(const Request& request);
   void issued(std::uint32_t step) noexcept;
@@ -108,6 +110,7 @@ class Operation final : public Pending {
   std::optional<FlatCall> flat_;  // none: step by step
   bool taken_over_ = false;
 
+  const Request* bound_to_ = nullptr;  // a persistent one, which `binding_` and `memory_` serve already
   Binding binding_;
   std::vector<std::size_t> prefix_[2];  // offsets of the parts of _v calls: input's and output's
   std::vector<std::uint32_t> waiting_;
@@ -122,6 +125,7 @@ class Operation final : public Pending {
   };
   std::unique_ptr<std::byte, FreeBytes> memory_;  // scratch and staged input; grows, is kept
   std::size_t memory_size_ = 0;
+  std::size_t scratch_bytes_ = 0;  // of it; staged input follows
 };
 
 }  // namespace tutti::detail

@@ -61,6 +61,8 @@ EXPECTED = {
     "broadcast": each_rank(lambda r, n: f"rank {r}: learning rate 0.001, momentum 0.9, batch 64"),
     "all_gather": each_rank(gathered),
     "all_reduce": each_rank(lambda r, n: f"rank {r} of {n}: {(n - 1) / 2:g}"),
+    "persistent": each_rank(
+        lambda r, n: f"rank {r} of {n}: own {499500 + 1000 * r}, all {499500 * n + 500 * n * (n - 1)}"),
     "all_to_all": each_rank(transposed),
     "reduce_scatter": each_rank(owned),
     "point_to_point": each_rank(lambda r, n: f"rank {r} got 262144 numbers from rank {(r - 1) % n}"),

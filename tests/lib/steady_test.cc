@@ -2,9 +2,17 @@
 // ever before; an allocation per call would show as 500.
 
 #include <doctest/doctest.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
+#include <barrier>
+#include <thread>
 #include <vector>
 
+#include "lib/base/host.h"
+#include "tests/lib/system_call_count.h"
 #include "tests/support/world.h"
 #include "tests/transport/allocations.h"
 
@@ -35,6 +43,67 @@ TEST_CASE("blocking collectives allocate nothing once warm") {
       CHECK(allocations_of([&] { comm.barrier(); }) <= few);
     });
   }
+}
+
+/// Some batch of calls, on both ranks at once, without a system call or an allocation. A rank that has to wait for the
+/// other because something else has its core may yield and sleep, so not every batch is as the path itself is.
+template <class Call>
+void require_clean_batch(Communicator& comm, std::barrier<>& together, std::atomic<std::uint64_t>& calls, Call&& call) {
+  constexpr int batches = 3000;
+  constexpr int calls_in_batch = 5;
+  for (int warm_up = 0; warm_up < 50; ++warm_up) call();
+  std::uint64_t fewest = ~std::uint64_t{0};
+  std::size_t fewest_allocations = ~std::size_t{0};
+  int last = -1;
+  for (int batch = 0; batch < batches && fewest + fewest_allocations > 0; ++batch) {
+    together.arrive_and_wait();
+    calls = 0;
+    const std::size_t allocated = allocations();
+    together.arrive_and_wait();
+    call();  // the two are now close to each other
+    {
+      SystemCallCount counting;
+      for (int i = 0; i < calls_in_batch; ++i) call();
+      calls += counting.count();
+      if (counting.count() > 0) last = counting.last();
+    }
+    together.arrive_and_wait();
+    fewest = std::min(fewest, calls.load());
+    fewest_allocations = std::min(fewest_allocations, allocations() - allocated);
+    together.arrive_and_wait();
+  }
+  CAPTURE(comm.rank());
+  CAPTURE(last);
+  CHECK(fewest == 0);
+  CHECK(fewest_allocations == 0);
+}
+
+TEST_CASE("system calls are counted") {
+  const SystemCallCount counting;
+  if (!counting.works()) return;
+  for (int i = 0; i < 3; ++i) ::syscall(SYS_getppid);
+  CHECK(counting.count() == 3);
+  CHECK(counting.last() == SYS_getppid);
+}
+
+TEST_CASE("with a core per rank, calls over shared memory need neither the kernel nor the heap") {
+  const bool can_count = SystemCallCount{}.works();
+  if (!can_count || available_cores() < 2) {
+    MESSAGE("skipped: " << (can_count ? "two ranks share a core" : "the kernel counts no system calls here"));
+    return;
+  }
+  std::barrier together{2};
+  std::atomic<std::uint64_t> calls{0};
+  run_ranks({.ranks = 2, .kind = Kind::shm}, [&](Communicator& comm) {
+    for (const std::size_t count : {std::size_t{1}, std::size_t{256}, std::size_t{16'384}, std::size_t{262'144}}) {
+      CAPTURE(count);
+      std::vector<float> in(count, 1.0F), out(count);
+      require_clean_batch(comm, together, calls, [&] { comm.all_reduce(in, out, sum); });
+      auto persistent = comm.prepare_all_reduce(in, out, sum);
+      require_clean_batch(comm, together, calls, [&] { persistent.run(); });
+    }
+    require_clean_batch(comm, together, calls, [&] { comm.barrier(); });
+  });
 }
 
 }  // namespace

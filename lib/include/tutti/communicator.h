@@ -2,63 +2,20 @@
 
 #include <cstddef>
 #include <memory>
-#include <ranges>
 #include <span>
 #include <string>
-#include <vector>
 
-#include "tutti/error.h"
 #include "tutti/export.h"
 #include "tutti/options.h"
-#include "tutti/types.h"
+#include "tutti/persistent.h"
+#include "tutti/request.h"
 #include "tutti/work.h"
 
 namespace tutti {
 
 namespace detail {
-
-struct ConstBuffer {
-  const void* data = nullptr;
-  std::size_t count = 0;
-  DataType type = DataType::u8;
-};
-
-struct Buffer {
-  void* data = nullptr;
-  std::size_t count = 0;
-  DataType type = DataType::u8;
-};
-
-/// A call with its types erased: what every collective below becomes.
-struct Request {
-  Collective collective;
-  ConstBuffer input;
-  Buffer output;
-  const Op* op = nullptr;  // reductions only
-  int root = 0;
-  std::span<const std::size_t> counts{};       // _v: elements per rank of the side that has many parts
-  std::span<const std::size_t> recv_counts{};  // all_to_all_v: elements from each rank
-  bool variable = false;                       // a _v call
-  std::string_view algorithm{};
-  std::chrono::milliseconds timeout{0};
-};
-
-template <Elements R>
-ConstBuffer const_buffer(const R& range) {
-  return {std::ranges::data(range), std::ranges::size(range), data_type_of<std::ranges::range_value_t<R>>};
-}
-template <class R>
-Buffer buffer(R&& range) {
-  return {std::ranges::data(range), std::ranges::size(range),
-          data_type_of<std::ranges::range_value_t<std::remove_cvref_t<R>>>};
-}
-template <class A, class B>
-concept SameElement = std::same_as<std::ranges::range_value_t<std::remove_cvref_t<A>>,
-                                   std::ranges::range_value_t<std::remove_cvref_t<B>>>;
-
 class CommunicatorState;
-
-}  // namespace detail
+}
 
 using Counts = std::span<const std::size_t>;
 
@@ -281,6 +238,57 @@ class TUTTI_API Communicator {
                    options);
   }
 
+  // ---- The same call again and again --------------------------------------------------------------------
+
+  /// Each makes the call of its name ready, to be started any number of times: see Persistent. What is wrong with it is
+  /// thrown here, and nothing is sent.
+  template <MutableElements Data>
+  Persistent prepare_all_reduce(Data&& data, const Op& op, const CallOptions& options = {}) {
+    return prepare(Collective::all_reduce, detail::const_buffer(data), detail::buffer(data), &op, options);
+  }
+  template <Elements In, MutableElements Out>
+  requires detail::SameElement<In, Out> Persistent prepare_all_reduce(const In& in, Out&& out, const Op& op,
+                                                                      const CallOptions& options = {}) {
+    return prepare(Collective::all_reduce, detail::const_buffer(in), detail::buffer(out), &op, options);
+  }
+  template <Elements In, MutableElements Out>
+  requires detail::SameElement<In, Out> Persistent prepare_all_gather(const In& in, Out&& out,
+                                                                      const CallOptions& options = {}) {
+    return prepare(Collective::all_gather, detail::const_buffer(in), detail::buffer(out), nullptr, options);
+  }
+  template <Elements In, MutableElements Out>
+  requires detail::SameElement<In, Out> Persistent prepare_reduce_scatter(const In& in, Out&& out, const Op& op,
+                                                                          const CallOptions& options = {}) {
+    return prepare(Collective::reduce_scatter, detail::const_buffer(in), detail::buffer(out), &op, options);
+  }
+  template <Elements In, MutableElements Out>
+  requires detail::SameElement<In, Out> Persistent prepare_all_to_all(const In& in, Out&& out,
+                                                                      const CallOptions& options = {}) {
+    return prepare(Collective::all_to_all, detail::const_buffer(in), detail::buffer(out), nullptr, options);
+  }
+  Persistent prepare_barrier(const CallOptions& options = {}) {
+    return prepare(Collective::barrier, detail::ConstBuffer{}, detail::Buffer{}, nullptr, options);
+  }
+  template <MutableElements Data>
+  Persistent prepare_broadcast(Data&& data, const RootOptions& options = {}) {
+    return prepare(Collective::broadcast, detail::const_buffer(data), detail::buffer(data), nullptr, options);
+  }
+  template <Elements In, MutableElements Out>
+  requires detail::SameElement<In, Out> Persistent prepare_reduce(const In& in, Out&& out, const Op& op,
+                                                                  const RootOptions& options = {}) {
+    return prepare(Collective::reduce, detail::const_buffer(in), detail::buffer(out), &op, options);
+  }
+  template <Elements In, MutableElements Out>
+  requires detail::SameElement<In, Out> Persistent prepare_scatter(const In& in, Out&& out,
+                                                                   const RootOptions& options = {}) {
+    return prepare(Collective::scatter, detail::const_buffer(in), detail::buffer(out), nullptr, options);
+  }
+  template <Elements In, MutableElements Out>
+  requires detail::SameElement<In, Out> Persistent prepare_gather(const In& in, Out&& out,
+                                                                  const RootOptions& options = {}) {
+    return prepare(Collective::gather, detail::const_buffer(in), detail::buffer(out), nullptr, options);
+  }
+
   // ---- Two ranks ----------------------------------------------------------------------------------------
 
   /// Sends `data` to rank `to`. A small message returns at once; a large one once the receiver has taken it.
@@ -360,6 +368,10 @@ class TUTTI_API Communicator {
     return start_collective(request_v(arguments...));
   }
   template <class... Arguments>
+  Persistent prepare(const Arguments&... arguments) {
+    return prepare_collective(request(arguments...));
+  }
+  template <class... Arguments>
   void run(const Arguments&... arguments) {
     run_collective(request(arguments...));
   }
@@ -371,6 +383,7 @@ class TUTTI_API Communicator {
   // Waiting calls are not start + wait: the engine need not get ready for a caller that goes away.
   Work start_collective(const detail::Request& request);
   void run_collective(const detail::Request& request);
+  Persistent prepare_collective(const detail::Request& request);
   Work start_send(detail::ConstBuffer data, int to, const MessageOptions& options);
   void run_send(detail::ConstBuffer data, int to, const MessageOptions& options);
   Work start_recv(detail::Buffer data, int from, const MessageOptions& options);

@@ -3,6 +3,7 @@
 #include "tutti/communicator.h"
 #include "tutti/error.h"
 #include "tutti/options.h"
+#include "tutti/persistent.h"
 #include "tutti/store.h"
 #include "tutti/types.h"
 #include "tutti/version.h"
