@@ -15,6 +15,7 @@
 #include "lib/base/environment.h"
 #include "lib/compute/kernels.h"
 #include "rendezvous/launchers.h"
+#include "tools/bench_footprint.h"
 #include "tools/bench_options.h"
 #include "tools/bench_session.h"
 #include "tools/exit_codes.h"
@@ -79,6 +80,7 @@ int run_rank(const bench::Options& options, const rendezvous::Launch& launch, in
 
 int bench_main(int argc, char** argv) {
   if (argc > 1 && std::string_view{argv[1]} == "kernels") return kernel_bench_main(argc - 1, argv + 1);
+  if (argc > 1 && bench::is_footprint(argv[1])) return bench::footprint_main(argc - 1, argv + 1);
   const bench::Options options = bench::parse_options(argc, argv);
   if (options.help) {
     std::fputs(bench::help_text().c_str(), stdout);

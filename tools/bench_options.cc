@@ -279,7 +279,8 @@ std::string help_text() {
          "Usage: tutti bench COLLECTIVE [OPTIONS]       (or all_reduce_perf [OPTIONS] and so on)\n\n"
          "COLLECTIVE: all_reduce all_gather reduce_scatter broadcast reduce alltoall alltoallv gather scatter "
          "sendrecv\n"
-         "barrier\n\nOptions of nccl-tests (each takes a value):\n" +
+         "barrier; or startup, waiting, memory: what ranks cost besides (tutti bench startup --help)\n\nOptions of "
+         "nccl-tests (each takes a value):\n" +
          describe(options_there) + "\nOptions of tutti:\n" + describe(options_ours) +
          "\nBeside other libraries (docs/performance.md; -g, -b, -e, -f, --transport shm or tcp, --min-time and "
          "--max-time\n"

@@ -22,6 +22,23 @@ def shell(command, text):
     return subprocess.run(["sh", "-c", command], input=text, capture_output=True, text=True, check=True).stdout
 
 
+class Footprint(Case):
+    def test_startup_waiting_and_memory_are_told(self):
+        for what, pattern in (("startup", r"startup, 2 ranks: \d+\.\d ms to the first finished barrier \(.*, 5 starts\)"),
+                              ("waiting", r"waiting, 2 ranks: \d+\.\d\d % of a core; .* after the wait \d+\.\d\d us"),
+                              ("memory", r"memory, 2 ranks: \d+\.\d MiB resident .*, \d+\.\d MiB of it private")):
+            with self.subTest(what):
+                done = tutti("bench", what, "-g", "2", "-b", "1M", limit=60)
+                self.assertEqual((done.code, done.err), (0, ""), done)
+                self.assertEqual(len(done.lines), 1, done)
+                self.assertRegex(done.lines[0], f"^{pattern}$")
+
+    def test_wrong_options_are_refused(self):
+        for words in (["-x", "1"], ["-g"], ["-g", "0"], ["-g", "2,a"], ["-b", "many"], ["--repetitions", "-1"]):
+            with self.subTest(words=words):
+                self.assertEqual(tutti("bench", "startup", *words).code, 6)
+
+
 class Measuring(Case):
     def test_every_collective_gives_right_data_for_awkward_sizes_and_every_root(self):
         for collective in COLLECTIVES:
