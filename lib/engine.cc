@@ -285,11 +285,7 @@ void Engine::sleep(Clock::time_point until) noexcept {
   bool nothing_to_do = failing_.empty();
   for (const auto& transport : transports_) nothing_to_do &= transport->prepare_sleep();
   for (Pollable* const pollable : polled_) nothing_to_do &= pollable->prepare_sleep();
-  if (nothing_to_do) {
-    reactor_.sleep(until);
-  } else {
-    reactor_.poll();
-  }
+  nothing_to_do ? reactor_.sleep(until) : static_cast<void>(reactor_.poll());
   for (const auto& transport : transports_) transport->awake();
   for (Pollable* const pollable : polled_) pollable->awake();
 }

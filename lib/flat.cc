@@ -176,8 +176,7 @@ std::optional<transport::Frame> Flat::call_after(int peer, std::uint64_t number)
 void Flat::wake_sleepers() noexcept {
   board_->before_alarms();
   for (int rank = 0; rank < group_.size(); ++rank)
-    if (rank != group_.rank() && board_->takes_down_alarm(rank))
-      transport_.open(group_.global_rank(rank), channel_).wake();
+    if (rank != group_.rank() && board_->takes_down_alarm(rank)) transport_.wake(group_.global_rank(rank), channel_);
 }
 
 /// False: what the first operation waits for is there.

@@ -78,7 +78,8 @@ class OutboundSlotLink final : public Link {
   bool send(const Frame& frame, std::span<const std::byte> payload, Token token) noexcept override;
   /// Nothing is ever parked here.
   void resume() noexcept override {}
-  void wake() noexcept override;
+  /// Ends the peer's sleep.
+  void wake() noexcept;
 
   bool idle() const { return queue_.empty(); }
   /// Moves what fits of the backlog; true if anything did. Without a sink nobody hears of it.

@@ -31,7 +31,9 @@ const std::string& SlotTransport::address_of(int peer) const {
   return addresses_[index];
 }
 
-Link& SlotTransport::open(int peer, Channel channel) {
+Link& SlotTransport::open(int peer, Channel channel) { return link_to(peer, channel); }
+
+OutboundSlotLink& SlotTransport::link_to(int peer, Channel channel) {
   std::erase_if(closed_, [=](const Closed& closed) { return closed.channel == channel; });
   auto& link = outbound_[{channel, peer}];
   if (!link) link = std::make_unique<OutboundSlotLink>(static_cast<SlotHost&>(*this), peer, channel);
@@ -173,7 +175,7 @@ void SlotTransport::abort_board(Channel channel, const Error& reason) noexcept {
   auto& [board, members] = found->second;
   board.say_abort(reason);
   for (std::size_t i = 0; i < members.size(); ++i)
-    if (members[i] != rank() && board.takes_down_alarm(static_cast<int>(i))) open(members[i], channel).wake();
+    if (members[i] != rank() && board.takes_down_alarm(static_cast<int>(i))) wake(members[i], channel);
 }
 
 void SlotTransport::destroy(Channel channel, const Error* reason) noexcept {

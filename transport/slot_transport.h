@@ -28,6 +28,7 @@ class SlotTransport : public Transport, protected SlotHost {
   Link& open(int peer, Channel channel) override;
   Board* board(Channel channel, std::span<const int> members) override;
   bool has_boards() const noexcept override { return true; }
+  void wake(int peer, Channel channel) noexcept override { link_to(peer, channel).wake(); }
   void close_channel(Channel channel, Clock::time_point deadline) noexcept override;
   void abort_channel(Channel channel, const Error& reason) noexcept override;
   void cut() noexcept override;
@@ -56,6 +57,7 @@ class SlotTransport : public Transport, protected SlotHost {
   const std::string& address_of(int peer) const;
   const std::vector<std::string>& addresses() const { return addresses_; }
   Reactor& reactor() { return reactor_; }
+  bool is_cut() const noexcept { return cut_; }
   /// For destructors of subclasses, whose parts the wires need.
   void drop_links() noexcept;
 
@@ -67,6 +69,7 @@ class SlotTransport : public Transport, protected SlotHost {
     std::optional<Error> reason;  // of its abort
   };
 
+  OutboundSlotLink& link_to(int peer, Channel channel);
   void backlog(OutboundSlotLink& link) noexcept override;
   bool push_backlog() noexcept;
   bool attend() noexcept;

@@ -75,8 +75,6 @@ class Link {
   /// Incoming links. A message is wanted now: offer the parked one again at the next progress(), or, where none is
   /// parked, look out for the next.
   virtual void resume() noexcept = 0;
-  /// Outgoing links of transports with boards. Ends the peer's sleep.
-  virtual void wake() noexcept {}
 
   /// For the sink alone.
   void* context = nullptr;
@@ -110,6 +108,8 @@ class Transport {
   /// has_boards(), and only among ranks that are reached by this transport.
   virtual Board* board(Channel channel, std::span<const int> members);
   virtual bool has_boards() const noexcept { return false; }
+  /// The same. Ends the sleep of `peer`, of which its board has told.
+  virtual void wake(int /*peer*/, Channel) noexcept {}
 
   /// Says goodbye on outgoing links of `channel` once what was sent is on its way (at most until `deadline`), then
   /// destroys all its links. Messages that still arrive for it are dropped.

@@ -42,6 +42,9 @@ JobToken token_of(std::string_view text) {
   return token;
 }
 
+/// Beside the name of a rank's listener, which the kernel makes and nobody else has.
+std::string bell_of(const std::string& socket) { return socket + "b"; }
+
 bool is_exhaustion(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
 
 }  // namespace
@@ -56,9 +59,12 @@ ShmTransport::ShmTransport(int rank, std::string_view token, Reactor& reactor, c
   spare_ = make_ring();  // where it is refused this is known before anybody waits for it
   address_.rank = rank;
   address_.socket = name_of_socket(listener_);
+  bell_ = make_bell(bell_of(address_.socket));
+  reactor.watch(bell_.get(), [this] { hush(bell_); });
 }
 
 ShmTransport::~ShmTransport() {
+  reactor().unwatch(bell_.get());
   close_door();
   drop_links();
 }
@@ -66,6 +72,11 @@ ShmTransport::~ShmTransport() {
 void ShmTransport::set_peers(std::vector<std::string> addresses) {
   SlotTransport::set_peers(std::move(addresses));
   if (!probing_) spare_.reset();
+  bells_.clear();
+  for (const std::string& text : this->addresses()) {
+    const auto address = ShmAddress::parse(text);
+    bells_.push_back(address && !address->socket.empty() ? bell_of(address->socket) : "");
+  }
   if (door_ != Door::open) open_door();
 }
 
@@ -92,6 +103,11 @@ std::unique_ptr<Wire> ShmTransport::reach(int peer, Channel channel) {
   if (!wire->introduce()) home_->strangers.push_back(wire.get());
   if (wire->trouble()) throw Error(*wire->trouble());
   return wire;
+}
+
+/// Without a link: whoever sleeps at a board would else cost each that may wake it a ring.
+void ShmTransport::wake(int peer, Channel) noexcept {
+  if (!is_cut() && std::cmp_less(peer, bells_.size())) ring_bell(bell_, bells_[static_cast<std::size_t>(peer)]);
 }
 
 // ---- Boards ----------------------------------------------------------------------------------------------------

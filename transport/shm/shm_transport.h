@@ -52,6 +52,7 @@ class ShmTransport final : public SlotTransport {
     Clock::time_point until;
   };
 
+  void wake(int peer, Channel channel) noexcept override;
   std::unique_ptr<Wire> reach(int peer, Channel channel) override;
   bool notice() noexcept override;
   std::shared_ptr<std::byte> board_memory(Channel channel, std::span<const int> members, std::size_t bytes) override;
@@ -75,6 +76,8 @@ class ShmTransport final : public SlotTransport {
   bool starved_ = false;  // and said so
   ShmAddress address_;
   Descriptor listener_;
+  Descriptor bell_;                 // ends this rank's sleep; rung by ranks that need no link for it
+  std::vector<std::string> bells_;  // of the others
   enum class Door { shut, open, shut_for_now } door_ = Door::shut;
   Clock::time_point door_opens_{};  // again, after descriptors ran out
   bool probing_ = false;

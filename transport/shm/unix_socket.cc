@@ -25,8 +25,17 @@ struct Name {
   ::sockaddr* get() { return reinterpret_cast<::sockaddr*>(&address); }
 };
 
-Descriptor make_socket() {
-  return Descriptor(system_calls::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+Descriptor make_socket(int type = SOCK_STREAM) {
+  return Descriptor(system_calls::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+}
+
+/// False: it is too long, or empty.
+bool set_abstract(Name& to, const std::string& name) {
+  if (name.empty() || name.size() + 1 > sizeof to.address.sun_path) return false;
+  to.address.sun_family = AF_UNIX;
+  std::copy(name.begin(), name.end(), to.address.sun_path + 1);
+  to.length = static_cast<::socklen_t>(offsetof(::sockaddr_un, sun_path) + 1 + name.size());
+  return true;
 }
 
 [[noreturn]] void refuse(const char* what) {
@@ -58,15 +67,12 @@ std::string name_of_socket(const Descriptor& socket) {
 
 Attempt connect_unix(const std::string& name, Descriptor& socket) {
   Name target;
-  if (name.empty() || name.size() + 1 > sizeof target.address.sun_path) {
+  if (!set_abstract(target, name)) {
     errno = EINVAL;
     return Attempt::failed;
   }
   socket = make_socket();
   if (!socket) return Attempt::failed;
-  target.address.sun_family = AF_UNIX;
-  std::copy(name.begin(), name.end(), target.address.sun_path + 1);
-  target.length = static_cast<::socklen_t>(offsetof(::sockaddr_un, sun_path) + 1 + name.size());
   if (::connect(socket.get(), target.get(), target.length) == 0) return Attempt::done;
   return is_busy(errno) ? Attempt::later : Attempt::failed;
 }
@@ -128,6 +134,28 @@ Received receive_with_descriptor(const Descriptor& socket, std::span<std::byte> 
   const bool whole = got == static_cast<ssize_t>(bytes.size()) && (message.msg_flags & MSG_CTRUNC) == 0;
   if (whole && count == 1) received.attempt = Attempt::done;
   return received;
+}
+
+Descriptor make_bell(const std::string& name) {
+  Descriptor socket = make_socket(SOCK_DGRAM);
+  if (!socket) refuse("make");
+  Name own;
+  if (!set_abstract(own, name) || ::bind(socket.get(), own.get(), own.length) != 0) refuse("name");
+  return socket;
+}
+
+void ring_bell(const Descriptor& from, const std::string& name) noexcept {
+  Name target;
+  const char bell = 0;
+  if (!set_abstract(target, name)) return;
+  // A full queue holds plenty of bells already; whose socket is gone needs none.
+  [[maybe_unused]] const auto sent =
+      ::sendto(from.get(), &bell, 1, MSG_DONTWAIT | MSG_NOSIGNAL, target.get(), target.length);
+}
+
+void hush(const Descriptor& bell) noexcept {
+  char bytes = 0;
+  while (::recv(bell.get(), &bytes, 1, MSG_DONTWAIT) >= 0) continue;
 }
 
 void send_bell(const Descriptor& socket) noexcept {

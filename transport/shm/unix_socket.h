@@ -37,6 +37,14 @@ struct Received {
 Received receive_with_descriptor(const Descriptor& socket, std::span<std::byte> bytes);
 
 /// One byte that means nothing but "look".
+/// A socket that takes bells from whoever knows its name, without a connection: for ranks that have no link.
+/// Throws Error{system}.
+Descriptor make_bell(const std::string& name);
+/// Rings the bell of that name, from another bell.
+void ring_bell(const Descriptor& from, const std::string& name) noexcept;
+/// Forgets the bells that have been rung.
+void hush(const Descriptor& bell) noexcept;
+
 void send_bell(const Descriptor& socket) noexcept;
 /// Takes all bells; false: the other end has closed.
 bool take_bells(const Descriptor& socket) noexcept;
