@@ -20,6 +20,7 @@ constexpr char block = 1;
 
 thread_local volatile char selector = allow;
 thread_local volatile std::uint64_t calls = 0;
+thread_local volatile std::uint64_t yields = 0;
 thread_local volatile int last_call = -1;
 
 #ifdef __x86_64__
@@ -28,6 +29,7 @@ void on_call(int, siginfo_t* info, void* opaque) {
   selector = allow;
   auto& registers = static_cast<ucontext_t*>(opaque)->uc_mcontext.gregs;
   calls = calls + 1;
+  if (info->si_syscall == SYS_sched_yield) yields = yields + 1;
   last_call = info->si_syscall;
   long result = 0;
   register long r10 asm("r10") = registers[REG_R10];
@@ -72,6 +74,7 @@ SystemCallCount::SystemCallCount() {
   static const void* const way_back = way_back_of_handler();
   constexpr unsigned long length = 16;
   calls = 0;
+  yields = 0;
   last_call = -1;
   works_ = way_back != nullptr &&
            ::prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, way_back, length, &selector) == 0;
@@ -85,6 +88,7 @@ SystemCallCount::~SystemCallCount() {
 }
 
 std::uint64_t SystemCallCount::count() const { return calls; }
+std::uint64_t SystemCallCount::yield_count() const { return yields; }
 int SystemCallCount::last() const { return last_call; }
 
 }  // namespace tutti::testing

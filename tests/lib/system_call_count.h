@@ -16,6 +16,8 @@ class SystemCallCount {
   /// False: this kernel, or who locked this process in, does not offer that.
   bool works() const { return works_; }
   std::uint64_t count() const;
+  /// Those among them that gave the core to whoever wanted it.
+  std::uint64_t yield_count() const;
   /// The number of the last one.
   int last() const;
 
