@@ -36,6 +36,21 @@ std::uint64_t counts_hash(std::span<const std::size_t> counts) {
   return fnv1a({reinterpret_cast<const char*>(counts.data()), counts.size_bytes()});
 }
 
+black_box::Call recorded(const transport::Frame& frame, std::uint64_t group, std::uint64_t number,
+                         std::string_view algorithm, std::size_t steps, bool variable) {
+  black_box::Call call{.group = group,
+                       .operation = number,
+                       .count = frame.count,
+                       .root = frame.root,
+                       .steps = static_cast<std::uint32_t>(steps),
+                       .collective = frame.collective,
+                       .type = frame.data_type,
+                       .op = frame.op,
+                       .variable = variable};
+  std::memcpy(call.algorithm.data(), algorithm.data(), std::min(algorithm.size(), call.algorithm.size() - 1));
+  return call;
+}
+
 std::string describe(const transport::Frame& frame) {
   if (frame.collective >= collective_count || frame.data_type >= data_type_count) return "an unknown call";
   const auto collective = static_cast<Collective>(frame.collective);

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "lib/base/black_box.h"
 #include "transport/frame.h"
 #include "tutti/communicator.h"
 
@@ -39,6 +40,10 @@ bool is_rooted(Collective collective);
 /// 32 bits that differ for different algorithms: ranks that tuned differently must notice.
 std::uint32_t algorithm_hash(std::string_view name);
 std::uint64_t counts_hash(std::span<const std::size_t> counts);
+
+/// For the black box: all of it but the time.
+black_box::Call recorded(const transport::Frame& frame, std::uint64_t group, std::uint64_t number,
+                         std::string_view algorithm, std::size_t steps, bool variable);
 
 /// `all_reduce #42 (1048576 x f32, sum)`: what a frame of a collective says.
 std::string describe(const transport::Frame& frame);

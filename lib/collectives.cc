@@ -124,6 +124,7 @@ std::optional<Work> Collectives::begin_at_once(const Ready& ready, bool asynchro
   if (flat_->run({.call = &ready.flat, .frame = frame, .before = before, .history = history_})) {
     made_.fetch_add(1, std::memory_order_relaxed);
     finished_ = std::max(finished_, started_);
+    record(frame, ready.planned.prepared);
     engine.disown();
     return Work{};
   }
@@ -138,6 +139,14 @@ std::optional<Work> Collectives::begin_at_once(const Ready& ready, bool asynchro
   operation->asynchronous = asynchronous;
   engine.submit_and_disown(*operation);
   return Work{operation};
+}
+
+/// A call that was done at once.
+void Collectives::record(const Frame& frame, const Prepared& prepared) const {
+  black_box::Box* const box = group_.context().black_box.get();
+  if (!box) return;
+  auto call = recorded(frame, group_.id(), started_, prepared.name, prepared.plan.steps.size(), false);
+  box->note_done(call);
 }
 
 // ---- Turns on lanes --------------------------------------------------------------------------------------------

@@ -119,6 +119,7 @@ class Collectives final : public ChannelUser {
   void failed(transport::Link& link, const Error& reason) noexcept override;
   Operation& make(const Request& request, const Planned& planned, const std::shared_ptr<Pool<Operation>>& pool);
   void note_call(const transport::Frame& frame, const Prepared& prepared);
+  void record(const transport::Frame& frame, const Prepared& prepared) const;
   Fifo<Turn>& turns(const algorithms::Lane& lane);
   InLane& in_lane(const transport::Link& link);
   bool is_awaited(std::size_t peer, const Operation& operation) const;

@@ -194,18 +194,8 @@ void Operation::note_start(Clock::time_point now) noexcept {
     trace_->trace(Log::Subsystem::coll, describe() + " begins");
   black_box::Box* const box = group_->context().black_box.get();
   if (!box) return;
-  black_box::Call call{.group = group_->id(),
-                       .operation = number_,
-                       .count = frame_.count,
-                       .started = std::chrono::nanoseconds{now.time_since_epoch()}.count(),
-                       .root = frame_.root,
-                       .steps = remaining_,
-                       .collective = frame_.collective,
-                       .type = frame_.data_type,
-                       .op = frame_.op,
-                       .variable = variable_};
-  std::memcpy(call.algorithm.data(), prepared_->name.data(),
-              std::min(prepared_->name.size(), call.algorithm.size() - 1));
+  black_box::Call call = recorded(frame_, group_->id(), number_, prepared_->name, plan().steps.size(), variable_);
+  call.started = std::chrono::nanoseconds{now.time_since_epoch()}.count();
   flight_ = box->begin(call);
 }
 

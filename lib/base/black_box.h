@@ -106,6 +106,7 @@ class Flight {
   }
   /// The end; `error` null: all is well. Nothing may be said afterwards.
   void land(const Error* error) noexcept;
+  void land(std::int64_t ended) noexcept;
 
  private:
   bool is_mine() const noexcept { return record_ && record_->ticket.load(std::memory_order_relaxed) == ticket_; }
@@ -138,6 +139,8 @@ class Box {
 
   void add_group(std::uint64_t id, int size, int rank) noexcept;
   Flight begin(Call& call) noexcept;
+  /// An operation that began and ended well a moment ago; its time is as coarse as the kernel's clock tick.
+  void note_done(Call& call) noexcept;
 
  private:
   enum class Home : std::uint8_t { inherited, own };
