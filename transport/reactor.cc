@@ -147,7 +147,8 @@ void Reactor::watch(int descriptor, std::function<void()> readable) {
 }
 
 void Reactor::wait_writable(int descriptor, std::function<void()> writable) {
-  const WatchPointer watch = impl_->watches.at(descriptor);
+  WatchPointer& watch = impl_->watches[descriptor];
+  if (!watch) watch = std::make_shared<Watch>(impl_->context, descriptor);
   const bool armed = watch->writable != nullptr;
   watch->writable = std::move(writable);
   if (armed) return;

@@ -22,7 +22,8 @@ class Reactor {
   /// Watches `descriptor` (not owned, must be unwatched before it is closed). `readable` runs in poll() or sleep() when
   /// it can be read or has hung up; level-triggered, so it must read or unwatch.
   void watch(int descriptor, std::function<void()> readable);
-  /// Calls `writable` once in poll() or sleep(), when the watched `descriptor` can be written.
+  /// Calls `writable` once in poll() or sleep(), when `descriptor` can be written. Where it is not watched, it is from
+  /// now on, but not for reading, and must be unwatched, too.
   void wait_writable(int descriptor, std::function<void()> writable);
   void unwatch(int descriptor);
 

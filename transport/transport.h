@@ -18,6 +18,9 @@ class Link;
 
 /// Names a communicator's lane; equal on all its members. Links of different channels are independent.
 using Channel = std::uint64_t;
+/// On odd channels a rank may say something to who has said bye already, and must not harm by it what that one said
+/// before. On even ones both know what comes.
+constexpr bool may_talk_to_who_left(Channel channel) { return (channel & 1) != 0; }
 /// What the sender wants to hear back when its bytes are free again.
 using Token = std::uint64_t;
 using Clock = std::chrono::steady_clock;

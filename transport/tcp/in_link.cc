@@ -15,6 +15,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "transport/tcp/out_link.h"
+
 namespace tutti::transport::tcp {
 namespace {
 
@@ -45,12 +47,13 @@ std::size_t ReadAhead::take(std::span<std::byte> to) {
   return count;
 }
 
-InLink::InLink(Site& site, int peer, Channel channel, Socket socket)
-    : Link(peer, channel), site_(site), socket_(std::move(socket)) {
+InLink::InLink(Site& site, int peer, Channel channel, Socket socket, OutLink* writer)
+    : Link(peer, channel), site_(site), socket_(std::move(socket)), writer_(writer) {
   warm();
 }
 
 InLink::~InLink() {
+  if (writer_) writer_->reader_gone();
   disconnect();
   std::erase(site_.hot, this);
   std::erase_if(site_.losses, [this](const Site::Loss& loss) { return loss.link == this; });
@@ -153,11 +156,13 @@ void InLink::begin_message() noexcept {
   switch (frame_.kind) {
     case FrameKind::bye:
       phase_ = Phase::over;
+      if (writer_) std::exchange(writer_, nullptr)->peer_left();
       return disconnect();
     case FrameKind::abort:
       phase_ = Phase::abort;
       return;
     default:
+      unused_ = false;
       phase_ = Phase::offered;
       offer_again_ = true;
   }
@@ -242,8 +247,23 @@ Moved InLink::read_views() noexcept {
 
 // ---- The end -----------------------------------------------------------------------------------------------------
 
+Socket InLink::share(OutLink& writer) noexcept {
+  Socket twin = socket_.duplicate();
+  if (twin) writer_ = &writer;
+  return twin;
+}
+
+void InLink::drain() noexcept {
+  for (iovec piece{site_.chunk.data(), site_.chunk.size()}; socket_;) {
+    const Moved moved = read_some(socket_, {&piece, 1});
+    if (moved.error == EAGAIN) return;
+    if (moved.error != 0) disconnect();
+  }
+}
+
 bool InLink::dismiss(std::span<const std::byte> last_words) noexcept {
-  if (!socket_) return false;
+  if (writer_) phase_ = Phase::over;
+  if (!socket_ || writer_) return false;
   iovec piece{const_cast<std::byte*>(last_words.data()), last_words.size()};
   const bool told = write_some(socket_, {&piece, 1}).bytes == last_words.size();
   phase_ = Phase::over;
@@ -259,6 +279,10 @@ void InLink::silence() noexcept {
 
 void InLink::lost(int error) noexcept {
   const bool inside = phase_ != Phase::header || ahead_.size() > 0;
+  if (writer_) {
+    std::exchange(writer_, nullptr)->peer_lost(error);
+    if (unused_) return silence();
+  }
   lose(Certainty::echo,
        {ErrorCode::peer_lost,
         fmt::format("Rank {} lost {} {} {} bytes of messages: {}. That process has probably died.", site_.rank,
@@ -269,6 +293,10 @@ void InLink::lost(int error) noexcept {
 void InLink::lose(Certainty certainty, const Error& reason) noexcept {
   disconnect();
   phase_ = Phase::over;
+  if (writer_) {
+    std::exchange(writer_, nullptr)->peer_failed(certainty, reason);
+    if (unused_) return;
+  }
   site_.lose(*this, certainty, reason);
 }
 

@@ -30,10 +30,13 @@ class ReadAhead {
 
 static_assert(sizeof(ReadAhead) >= frame_size + max_reason, "an abort is read whole");
 
-/// The receiving end of a link: one accepted connection whose hello has been read.
+class OutLink;
+
+/// The receiving end of a link: one direction of a connection on which the peer has proved who it is. In the other
+/// direction a `writer` may send.
 class InLink final : public Link {
  public:
-  InLink(Site& site, int peer, Channel channel, Socket socket);
+  InLink(Site& site, int peer, Channel channel, Socket socket, OutLink* writer = nullptr);
   ~InLink() override;
 
   bool send(const Frame&, std::span<const std::byte>, Token) noexcept override { return false; }  // wrong direction
@@ -47,11 +50,22 @@ class InLink final : public Link {
   bool idle() const noexcept { return phase_ == Phase::over || (phase_ == Phase::offered && !offer_again_); }
   void cool() noexcept { hot_ = false; }
 
+  /// Whether a writer may still come.
+  bool is_unshared() const noexcept { return writer_ == nullptr && socket_ && phase_ != Phase::over; }
+  bool has_writer() const noexcept { return writer_ != nullptr; }
+  /// Another descriptor of the connection, for `writer`; empty: the system has none.
+  Socket share(OutLink& writer) noexcept;
+  /// The writer has gone.
+  void part() noexcept { writer_ = nullptr; }
+  /// Drops what has come, so that the peer gets rid of what it still has to say.
+  void drain() noexcept;
+
   /// Ends without a word: somebody else speaks for it.
   void silence() noexcept;
   /// Plays a broken network.
   void cut() noexcept { shut_down(socket_); }
-  /// Tells the sender `last_words` (a whole bye or abort) and closes. True: they are on their way.
+  /// Reads no more. Where there is no writer: tells the sender `last_words` (a whole bye or abort) and closes; true:
+  /// they are on their way.
   bool dismiss(std::span<const std::byte> last_words) noexcept;
 
  private:
@@ -79,10 +93,12 @@ class InLink final : public Link {
 
   Site& site_;
   Socket socket_;
+  OutLink* writer_;
   Phase phase_ = Phase::header;
   bool watched_ = false;
   bool hot_ = false;
   bool offer_again_ = false;
+  bool unused_ = true;  ///< no message has begun: where there is a writer, it speaks for this link
   int misses_ = 0;
   Frame frame_;
   std::span<std::byte> memory_;  ///< what is still missing of the message

@@ -1,13 +1,13 @@
 // The sending end of a link.
 //
-//   idle --send--> connecting --> greeting --> (securing -->) open --bye from the peer--> left
-//                  |     ^            |            |            |
-//                refused-+------------+------------+          dead  (also from the others, when time is up or the peer
-//                is a stranger)
+//   idle --send--> (expecting -->) connecting --> greeting --> (securing -->) open --bye from the peer--> left
+//                      |            |     ^            |            |           |
+//                      |          refused-+------------+------------+         dead  (also from the others, when time is
+//                      +--the peer has connected--> open                            up or the peer is a stranger)
 //
-// Nothing is said before the peer has proved who it is. A message that finds an open connection and an empty queue goes
-// out from send() in one sendmsg, header and payload together. What the socket does not take waits in the queue;
-// progress() sends as many waiting messages as fit.
+// How it gets there is in out_link_connect.cc. A message that finds an open connection and an empty queue goes out from
+// send() in one sendmsg, header and payload together. What the socket does not take waits in the queue; progress()
+// sends as many waiting messages as fit.
 
 #include "transport/tcp/out_link.h"
 
@@ -18,7 +18,7 @@
 #include <cerrno>
 #include <chrono>
 
-#include "transport/tcp/greeting.h"
+#include "transport/tcp/in_link.h"
 
 namespace tutti::transport::tcp {
 namespace {
@@ -47,12 +47,13 @@ struct Gather {
   std::span<iovec> all() { return std::span(pieces).first(count); }
 };
 
-double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
-
 }  // namespace
 
 OutLink::OutLink(Site& site, int peer, Channel channel, Manner manner)
-    : Link(peer, channel), site_(site), quiet_(manner == Manner::quiet) {}
+    : Link(peer, channel),
+      site_(site),
+      shares_(manner == Manner::normal && !may_talk_to_who_left(channel)),
+      quiet_(manner == Manner::quiet) {}
 
 OutLink::~OutLink() {
   disconnect();
@@ -66,11 +67,7 @@ bool OutLink::send(const Frame& frame, std::span<const std::byte> payload, Token
     refuse();
     return false;
   }
-  if (state_ == State::idle) {
-    give_up_at_ = Clock::now() + site_.connect_timeout;
-    connect();
-    if (state_ == State::connecting) continue_connecting();  // on loopback that was all
-  }
+  if (state_ == State::idle) begin();
   Message message{encode(frame), payload, token};
   if (state_ == State::open && !unsent() && write_first(message)) return true;
   if (ended()) return false;
@@ -97,17 +94,20 @@ bool OutLink::write_first(Message& message) noexcept {
 
 bool OutLink::progress() noexcept {
   bool moved = false;
-  if (state_ == State::refused && Clock::now() >= retry_at_) connect();
+  if (state_ == State::expecting) moved = adopt();
+  if ((state_ == State::refused || state_ == State::expecting) && Clock::now() >= retry_at_) connect();
   if (state_ == State::connecting) moved = continue_connecting();
   if (state_ == State::greeting) moved |= continue_greeting();
   if (state_ == State::securing) moved |= continue_securing();
   if (state_ == State::open && heard_) moved |= listen();
+  if (state_ == State::open && doubt_ != 0) return settle_doubt();
   if (state_ == State::open) moved |= write();
   return moved;
 }
 
 bool OutLink::busy() const noexcept {
   switch (state_) {
+    case State::expecting:
     case State::connecting:
     case State::greeting:
     case State::securing:
@@ -131,124 +131,18 @@ void OutLink::make_busy() noexcept {
 }
 
 void OutLink::arm() noexcept {
-  if (state_ == State::refused) site_.reactor.wake_by(retry_at_);
+  if (state_ == State::refused || state_ == State::expecting) site_.reactor.wake_by(retry_at_);
   const bool greeting = state_ == State::greeting;
   if (state_ == State::connecting || greeting || state_ == State::securing) site_.reactor.wake_by(give_up_at_);
   if (state_ == State::connecting || (state_ == State::open && unsent()) ||
       (greeting && !handshake_->outgoing().empty()))
-    site_.reactor.wait_writable(socket_.get(), [] {});  // being woken is all we want
-}
-
-// ---- Connecting ------------------------------------------------------------------------------------------------
-
-void OutLink::connect() noexcept {
-  ++attempts_;
-  if (!address_) address_ = parse_address(site_.address_of(peer()));
-  if (!address_)
-    return lose(Certainty::sure, {ErrorCode::peer_lost,
-                                  fmt::format("Rank {} cannot reach {}: it published no address of the form "
-                                              "10.0.0.1:4242 for TCP.",
-                                              site_.rank, site_.name_of(peer())),
-                                  peer()});
-  int error = ENETUNREACH;
-  if (!site_.cut) socket_ = connect_to(*address_, site_.congestion, error);
-  if (error != 0 && error != EINPROGRESS) return connect_failed(error);
-  state_ = State::connecting;
-  watch_socket();
-}
-
-void OutLink::watch_socket() noexcept {
-  site_.reactor.watch(socket_.get(), [this] {
-    heard_ = true;
-    make_busy();
-  });
-}
-
-bool OutLink::continue_connecting() noexcept {
-  const int error = connected(socket_);
-  if (error == EINPROGRESS) {
-    if (Clock::now() < give_up_at_) return false;
-    connect_failed(ETIMEDOUT);
-  } else if (error != 0) {
-    connect_failed(error);
-  } else {
-    handshake_.emplace(Handshake::initiate(site_.key, {.from = site_.rank,
-                                                       .to = peer(),
-                                                       .channel = channel(),
-                                                       .purpose = Purpose::link,
-                                                       .encrypted = site_.tunnels != nullptr}));
-    state_ = State::greeting;
-    heard_ = true;
-  }
-  return true;
-}
-
-bool OutLink::continue_greeting() noexcept {
-  if (!heard_ && handshake_->outgoing().empty()) {
-    if (Clock::now() < give_up_at_) return false;
-    connect_failed(ETIMEDOUT);
-    return true;
-  }
-  heard_ = false;
-  const int error = advance(*handshake_, socket_);
-  if (error == EAGAIN) return false;
-  if (error != 0) {
-    connect_failed(error);
-  } else if (handshake_->state() == Handshake::State::done && site_.tunnels) {
-    site_.reactor.unwatch(socket_.get());
-    socket_ = site_.tunnels->encrypt(std::move(socket_), *handshake_);
-    if (!socket_) {
-      connect_failed(errno);
-      return true;
-    }
-    handshake_.reset();
-    state_ = State::securing;
-    watch_socket();
-  } else if (handshake_->state() == Handshake::State::done) {
-    handshake_.reset();
-    state_ = State::open;
-  } else {
-    lose(Certainty::sure,
-         {ErrorCode::peer_lost,
-          fmt::format("Rank {} cannot reach {}: {}", site_.rank, site_.name_of(peer()), who_has_another_secret),
-          peer()});
-  }
-  return true;
-}
-
-bool OutLink::continue_securing() noexcept {
-  int error = std::exchange(heard_, false) ? Tunnels::is_ready(socket_.get()) : EAGAIN;
-  if (error == EAGAIN && Clock::now() >= give_up_at_) error = ETIMEDOUT;
-  if (error == EAGAIN) return false;
-  if (error == 0) state_ = State::open;
-  if (error != 0) connect_failed(error);
-  return true;
-}
-
-void OutLink::connect_failed(int error) noexcept {
-  disconnect();
-  const auto now = Clock::now();
-  if (worth_retrying(error) && now < give_up_at_) {
-    state_ = State::refused;
-    retry_at_ =
-        std::min<Clock::time_point>({now + longest_pause, now + 1ms * (1 << std::min(attempts_, 10)), give_up_at_});
-    return;
-  }
-  if (is_our_own(error))
-    return lose(Certainty::sure,
-                {ErrorCode::system,
-                 fmt::format("Rank {} cannot connect to {}: {}", site_.rank, site_.name_of(peer()), text_of(error)),
-                 site_.rank});
-  const auto tried = now - (give_up_at_ - site_.connect_timeout);
-  lose(Certainty::sure,
-       {ErrorCode::peer_lost,
-        fmt::format("Rank {} cannot reach {}: {}; gave up after {} attempts in {:.1f} s. Is that process alive, and "
-                    "may this host connect to that port?",
-                    site_.rank, site_.name_of(peer()), text_of(error), attempts_, seconds(tried)),
-        peer()});
+    site_.reactor.wait_writable(socket_.get(), [this] {  // being woken is all we want
+      if (reader_) site_.reactor.unwatch(socket_.get());
+    });
 }
 
 void OutLink::disconnect() noexcept {
+  if (reader_) std::exchange(reader_, nullptr)->part();
   if (socket_) site_.reactor.unwatch(socket_.get());
   socket_.reset();
   handshake_.reset();
@@ -257,6 +151,7 @@ void OutLink::disconnect() noexcept {
 }
 
 Socket OutLink::release() noexcept {
+  if (reader_) std::exchange(reader_, nullptr)->part();
   if (socket_) site_.reactor.unwatch(socket_.get());
   Socket released = std::move(socket_);
   state_ = State::dead;
@@ -302,13 +197,19 @@ void OutLink::settle(std::size_t bytes) noexcept {
 bool OutLink::flush(Clock::time_point deadline) noexcept {
   while (!ended() && unsent() && Clock::now() < deadline) {
     if (progress()) continue;
-    const auto until = state_ == State::refused ? std::min(deadline, retry_at_) : deadline;
+    const bool pausing = state_ == State::refused || state_ == State::expecting;
+    const auto until = pausing ? std::min(deadline, retry_at_) : deadline;
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
     const auto pause = static_cast<int>(std::clamp<std::chrono::milliseconds>(left, 0ms, longest_pause).count());
     const bool listening = state_ == State::securing || (state_ == State::greeting && handshake_->outgoing().empty());
     const short events = listening ? POLLIN : POLLOUT | POLLIN;
     pollfd query{.fd = socket_.get(), .events = events, .revents = 0};  // no socket: a plain pause
-    if (::poll(&query, 1, pause) > 0 && (query.revents & POLLIN) != 0) heard_ = true;
+    if (::poll(&query, 1, pause) <= 0 || (query.revents & POLLIN) == 0) continue;
+    if (reader_) {
+      reader_->drain();
+    } else {
+      heard_ = true;
+    }
   }
   return ended() || !unsent();
 }
@@ -372,9 +273,40 @@ void OutLink::refuse() noexcept {
                          peer()});
 }
 
+// What the peer said before it went explains more than the error of a write does.
 void OutLink::write_failed(int error) noexcept {
-  // What the peer said before it went explains more than the error of a write does.
-  if (hear() != 0) lost(error);
+  if (reader_) {
+    doubt_ = error;
+    reader_->resume();
+    make_busy();
+  } else if (hear() != 0) {
+    lost(error);
+  }
+}
+
+/// The reader comes to the end, and tells us, unless what lies before it is not wanted yet.
+bool OutLink::settle_doubt() noexcept {
+  if (reader_ && !reader_->idle()) return false;
+  lost(doubt_);
+  return true;
+}
+
+void OutLink::peer_left() noexcept {
+  reader_ = nullptr;
+  if (state_ != State::open) return;
+  disconnect();
+  state_ = State::left;
+  if (unsent()) refuse();
+}
+
+void OutLink::peer_failed(Certainty certainty, const Error& reason) noexcept {
+  reader_ = nullptr;
+  if (state_ == State::open) lose(certainty, reason);
+}
+
+void OutLink::peer_lost(int error) noexcept {
+  reader_ = nullptr;
+  if (state_ == State::open) lost(error);
 }
 
 void OutLink::lost(int error) noexcept {

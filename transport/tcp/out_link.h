@@ -13,7 +13,10 @@
 
 namespace tutti::transport::tcp {
 
-/// The sending end of a link: a connection that is made for the first message, and the messages that wait for it.
+class InLink;
+
+/// The sending end of a link: a connection that is found or made for the first message, and the messages that wait for
+/// it. Once it is open, a reader, an InLink, reads the other direction.
 class OutLink final : public Link {
  public:
   /// A `quiet` link tells the sink nothing.
@@ -42,12 +45,21 @@ class OutLink final : public Link {
   bool flush(Clock::time_point deadline) noexcept;
   /// Dead, or the peer has left.
   bool ended() const noexcept { return state_ == State::left || state_ == State::dead; }
+
+  // ---- For its reader, whose last call it is
+  /// The peer has said bye.
+  void peer_left() noexcept;
+  void peer_failed(Certainty certainty, const Error& reason) noexcept;
+  void peer_lost(int error) noexcept;
+  void reader_gone() noexcept { reader_ = nullptr; }
+
   /// Takes the connection away without closing it; empty if there is none.
   Socket release() noexcept;
 
  private:
   enum class State {
-    idle,  ///< nothing sent yet
+    idle,       ///< nothing sent yet
+    expecting,  ///< the peer may connect until retry_at_
     connecting,
     greeting,  ///< both sides prove who they are
     securing,  ///< until the tunnel is there, if there shall be one
@@ -69,6 +81,9 @@ class OutLink final : public Link {
   bool busy() const noexcept;
   void make_busy() noexcept;
   void disconnect() noexcept;
+  void begin() noexcept;
+  bool adopt() noexcept;
+  void opened() noexcept;
   void connect() noexcept;
   bool continue_connecting() noexcept;
   bool continue_greeting() noexcept;
@@ -83,14 +98,18 @@ class OutLink final : public Link {
   bool understand() noexcept;
   void refuse() noexcept;
   void write_failed(int error) noexcept;
+  bool settle_doubt() noexcept;
   void lost(int error) noexcept;
   void lose(Certainty certainty, const Error& reason) noexcept;
 
   Site& site_;
   State state_ = State::idle;
+  const bool shares_;  ///< its connection with the link in the other direction
   bool quiet_;
   bool on_busy_list_ = false;
   bool heard_ = false;  ///< the peer has written or hung up
+  int doubt_ = 0;       ///< why a write failed, while the reader may still learn more
+  InLink* reader_ = nullptr;
   Socket socket_;
   std::optional<Address> address_;
   Clock::time_point give_up_at_{};
@@ -101,7 +120,7 @@ class OutLink final : public Link {
   std::optional<Handshake> handshake_;  ///< in state greeting
   std::vector<Message> queue_;          ///< from next_ on; what lies before is sent
   std::size_t next_ = 0;
-  std::vector<std::byte> heard_bytes_;  ///< what the peer says backwards: one frame
+  std::vector<std::byte> heard_bytes_;  ///< what the peer says backwards where there is no reader: one frame
 };
 
 }  // namespace tutti::transport::tcp

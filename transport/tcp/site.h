@@ -44,9 +44,12 @@ struct Site {
   std::vector<OutLink*> busy{};  ///< have something to send, to connect or to read
   std::vector<InLink*> hot{};    ///< may have something to read: tried in every pass
   std::vector<Loss> losses{};    ///< links that failed and whose user does not know yet
+  std::vector<std::unique_ptr<InLink>> in_links{};
 
   /// `link` is dead from now on; its user hears of it from progress().
   void lose(Link& link, Certainty certainty, const Error& reason);
+  /// A live link from `peer` on whose connection nobody writes yet, or null.
+  InLink* unshared(int peer, Channel channel) const;
   /// "rank 2 (tcp, 10.0.0.1:4242)"
   std::string name_of(int peer) const;
   /// Empty for who cannot be reached.

@@ -49,6 +49,12 @@ void tcp::Site::lose(Link& link, Certainty certainty, const Error& reason) {
   losses.push_back({&link, reason, certainty});
 }
 
+tcp::InLink* tcp::Site::unshared(int peer, Channel channel) const {
+  for (const auto& link : in_links)
+    if (link->peer() == peer && link->channel() == channel && link->is_unshared()) return link.get();
+  return nullptr;
+}
+
 std::string tcp::Site::name_of(int peer) const {
   return fmt::format("rank {} (tcp, {})", peer, address_of(peer).empty() ? "no address" : address_of(peer));
 }
@@ -167,15 +173,17 @@ Link& TcpTransport::open(int peer, Channel channel) {
 void TcpTransport::let_in() noexcept {
   for (auto& [hello, socket] : arrivals_->take())
     if (hello.from >= 0 && std::cmp_less(hello.from, site_->addresses.size()))
-      in_links_.push_back(std::make_unique<tcp::InLink>(*site_, hello.from, hello.channel, std::move(socket)));
+      site_->in_links.push_back(std::make_unique<tcp::InLink>(*site_, hello.from, hello.channel, std::move(socket)));
 }
 
-/// Tells the senders, backwards on their links, and destroys our ends. Returns who was told.
+/// Tells the senders, backwards on their connections, and destroys our ends, unless we send on those, too. Returns who
+/// was told.
 std::set<int> TcpTransport::dismiss_senders(Channel channel, std::span<const std::byte> last_words) noexcept {
   std::set<int> told;
-  for (const auto& link : in_links_)
+  for (const auto& link : site_->in_links)
     if (link->channel() == channel && link->dismiss(last_words)) told.insert(link->peer());
-  std::erase_if(in_links_, [channel](const auto& link) { return link->channel() == channel; });
+  std::erase_if(site_->in_links,
+                [channel](const auto& link) { return link->channel() == channel && !link->has_writer(); });
   return told;
 }
 
@@ -194,7 +202,12 @@ void TcpTransport::close_channel(Channel channel, Clock::time_point deadline) no
       if (!link->second->flush(std::min(deadline, Clock::now() + flush_turn))) waiting = true;
     site_->reactor.poll();
   }
-  out_links_.erase(begin, end);
+  forget(channel);
+}
+
+void TcpTransport::forget(Channel channel) noexcept {
+  std::erase_if(out_links_, [channel](const auto& entry) { return entry.first.first == channel; });
+  std::erase_if(site_->in_links, [channel](const auto& link) { return link->channel() == channel; });
 }
 
 void TcpTransport::abort_channel(Channel channel, const Error& reason) noexcept {
@@ -215,7 +228,7 @@ void TcpTransport::abort_channel(Channel channel, const Error& reason) noexcept 
     }
     couriers_.push_back(std::move(courier));
   }
-  out_links_.erase(begin, end);
+  forget(channel);
 
   // A program that ends because of the failure may never come back here.
   const auto deadline = Clock::now() + first_flush;
@@ -226,7 +239,7 @@ void TcpTransport::abort_channel(Channel channel, const Error& reason) noexcept 
 void TcpTransport::cut() noexcept {
   site_->cut = true;
   arrivals_->shut();
-  for (const auto& link : in_links_) link->cut();
+  for (const auto& link : site_->in_links) link->cut();
   for (const auto& [key, link] : out_links_) link->cut();
 }
 
@@ -316,8 +329,8 @@ bool TcpTransport::report_losses_if(Due due) noexcept {
 /// An abort may come on a connection of its own: then it speaks for the sender's other connection, too.
 void TcpTransport::silence_others(const Link& failed) noexcept {
   const auto is_failed = [&](const auto& link) { return link.get() == &failed; };
-  if (std::none_of(in_links_.begin(), in_links_.end(), is_failed)) return;
-  for (const auto& link : in_links_)
+  if (std::none_of(site_->in_links.begin(), site_->in_links.end(), is_failed)) return;
+  for (const auto& link : site_->in_links)
     if (!is_failed(link) && link->channel() == failed.channel() && link->peer() == failed.peer()) link->silence();
 }
 

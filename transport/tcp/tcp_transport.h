@@ -45,7 +45,7 @@ struct TcpOptions {
   std::chrono::milliseconds hello_timeout{5'000};
 };
 
-/// Ranks on any hosts that reach each other by TCP; one connection per link.
+/// Ranks on any hosts that reach each other by TCP; one connection for both links of a pair.
 ///
 /// Which links it reads: those on the hot list are tried in every progress(), without asking whether they have
 /// something. A link gets hot when the reactor sees bytes on it or its parked message is asked for, and cools down
@@ -86,6 +86,7 @@ class TcpTransport final : public Transport {
   void ask_for_look() noexcept;
   template <class Due>
   bool report_losses_if(Due due) noexcept;
+  void forget(Channel channel) noexcept;
   void silence_others(const Link& failed) noexcept;
   std::set<int> dismiss_senders(Channel channel, std::span<const std::byte> last_words) noexcept;
 
@@ -94,7 +95,6 @@ class TcpTransport final : public Transport {
   std::unique_ptr<Arrivals> arrivals_;
   std::unique_ptr<tcp::Door> door_;  ///< its thread uses all of the above
   std::map<std::pair<Channel, int>, std::unique_ptr<tcp::OutLink>> out_links_;
-  std::vector<std::unique_ptr<tcp::InLink>> in_links_;
   std::list<Courier> couriers_;  ///< aborts on their way to peers that cannot be told on a link of theirs
   unsigned passes_ = 0;
   std::uint64_t looks_ = 0;  ///< asked for

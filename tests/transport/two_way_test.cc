@@ -1,0 +1,147 @@
+// TCP alone: both links of a pair of ranks use one connection, whoever made it, and what then must not get in the way
+// of the other direction.
+
+#include <doctest/doctest.h>
+
+#include <future>
+
+#include "tests/transport/tcp_pair.h"
+
+namespace tutti::transport::testing {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t mebibyte = std::size_t{1} << 20;
+
+constexpr Channel channel = 2;  // even: connections are shared
+
+std::string message(std::size_t size, std::uint64_t seed) {
+  return text_of(encode(Frame{.length = size})) + text_of(pattern(size, seed));
+}
+
+/// Does what blocks in a thread of its own, while this one drives the node.
+template <class Blocking>
+auto meanwhile(Node& node, Blocking&& blocking) {
+  auto result = std::async(std::launch::async, blocking);
+  while (result.wait_for(0s) != std::future_status::ready) node.step();
+  return result.get();
+}
+
+/// The payload of a message that a node sends.
+std::string read_from(RawPeer& peer, Node& node, std::size_t size) {
+  return meanwhile(node, [&] { return peer.read(frame_size + size); }).substr(frame_size);
+}
+
+std::string payload(std::size_t size, std::uint64_t seed) { return text_of(pattern(size, seed)); }
+
+bool reported(Pair& pair, const Node& node) {
+  return pair.run_until([&] { return !node.recorder.failures.empty(); });
+}
+
+}  // namespace
+
+TEST_CASE("an answer comes back on the connection of the question") {
+  Lonely lonely;  // it cannot connect to rank 0: nobody listens there
+  RawPeer peer = lonely.enter(message(100, 1), channel);
+  REQUIRE(lonely.run_until([&] { return lonely.node->recorder.messages.size() == 1; }));
+  lonely.node->send(0, channel, 200, 2);
+  CHECK(read_from(peer, *lonely.node, 200) == payload(200, 2));
+}
+
+TEST_CASE("what comes back on a connection of one's own is read") {
+  RawListener listener;
+  const auto node = make_node(0);
+  node->transport->set_peers({node->transport->address(), listener.address()});
+  node->send(1, channel, 100, 1);
+  RawPeer peer = let_in(listener, *node);
+  CHECK(read_from(peer, *node, 100) == payload(100, 1));
+  peer.write(message(300, 3) + message(17, 4));
+  REQUIRE(node->sleep_until([&] { return node->recorder.messages.size() == 2; }));
+  CHECK(node->recorder.messages[0].bytes == pattern(300, 3));
+  CHECK(node->recorder.messages[1].bytes == pattern(17, 4));
+}
+
+TEST_CASE("the higher rank gives the lower one time to connect") {
+  Lonely lonely;
+  lonely.node->send(0, channel, 200, 2);
+  RawPeer peer = lonely.enter("", channel);
+  CHECK(read_from(peer, *lonely.node, 200) == payload(200, 2));
+  CHECK(lonely.node->recorder.failures.empty());
+}
+
+TEST_CASE("the higher rank connects when the lower one does not, and both connections work") {
+  RawListener listener;
+  const auto node = make_node(1);
+  node->transport->set_peers({listener.address(), node->transport->address()});
+  node->send(0, channel, 200, 2);
+  RawPeer own = meanwhile(*node, [&] { return listener.accept(); });
+  REQUIRE(own.shake_hands(Handshake::accept(key, Purpose::link, 0), [&] { node->step(); }));
+  RawPeer other(node->transport->address(), "");
+  REQUIRE(other.shake_hands(Handshake::initiate(key, {.from = 0, .to = 1, .channel = channel})));
+  other.write(message(100, 1));
+  REQUIRE(node->sleep_until([&] { return node->recorder.messages.size() == 1; }));
+  node->send(0, channel, 300, 3);
+  CHECK(read_from(own, *node, 200) == payload(200, 2));
+  CHECK(read_from(own, *node, 300) == payload(300, 3));
+}
+
+TEST_CASE("neither direction waits for the other") {
+  Pair pair;
+  pair.receiver->recorder.decide = [](Link&, const Frame&) { return Acceptance::Kind::park; };
+  pair.sender->send(1, channel, 64 * mebibyte, 1);  // parked, and the connection is full
+  REQUIRE(pair.run_until([&] { return !pair.receiver->recorder.parked.empty(); }));
+  pair.receiver->send(0, channel, 48 * mebibyte, 2);
+  REQUIRE(pair.run_until([&] { return pair.sender->recorder.messages.size() == 1; }));
+  CHECK(pair.sender->recorder.messages[0].bytes == pattern(48 * mebibyte, 2));
+}
+
+TEST_CASE("an abort passes what is parked on the connection") {
+  for (const int aborting : {0, 1}) {
+    Pair pair;
+    Node& one = aborting == 0 ? *pair.sender : *pair.receiver;
+    Node& two = aborting == 0 ? *pair.receiver : *pair.sender;
+    pair.sender->send(1, channel, 10, 1);
+    REQUIRE(pair.run_until([&] { return !pair.receiver->recorder.messages.empty(); }));
+    pair.receiver->send(0, channel, 10, 1);
+    REQUIRE(pair.run_until([&] { return !pair.sender->recorder.messages.empty(); }));
+    two.recorder.decide = [](Link&, const Frame&) { return Acceptance::Kind::park; };
+    one.send(two.rank, channel, 64 * mebibyte, 2);
+    REQUIRE(pair.run_until([&] { return !two.recorder.parked.empty(); }));
+    one.transport->abort_channel(channel, Error(ErrorCode::timeout, "rank 7 is late", 7, 3));
+    REQUIRE(reported(pair, two));
+    CHECK(two.recorder.failures[0].text == "rank 7 is late");
+    CHECK(two.recorder.failures[0].rank == 7);
+  }
+}
+
+TEST_CASE("a peer that said bye behind a message is not said to have died when more is sent to it") {
+  Pair pair;
+  pair.sender->send(1, channel, 10, 1);
+  REQUIRE(pair.run_until([&] { return !pair.receiver->recorder.messages.empty(); }));
+  pair.receiver->send(0, channel, 300, 2);
+  pair.receiver->transport->close_channel(channel, Clock::now() + 10s);
+  Link& link = pair.sender->transport->open(1, channel);
+  for (int i = 0; i < 3; ++i) pair.sender->send(link, 10, 3);  // meets a connection that is reset
+  CHECK(reported(pair, *pair.sender));
+  CHECK(pair.sender->recorder.messages.size() == 1);
+  REQUIRE(pair.sender->recorder.failures.size() == 1);
+  CHECK(pair.sender->recorder.failures[0].link == &link);
+  CHECK(pair.sender->recorder.failures[0].text.find("closed its communicator") != std::string::npos);
+}
+
+TEST_CASE("where a rank may talk to who has left, it cannot harm what that one said before") {
+  constexpr Channel lane = channel + 1;
+  Pair pair;
+  pair.sender->send(1, lane, 10, 1);
+  REQUIRE(pair.run_until([&] { return !pair.receiver->recorder.messages.empty(); }));
+  pair.receiver->send(0, lane, mebibyte, 2);
+  for (int i = 0; i < 10; ++i) pair.receiver->step();
+  pair.receiver->transport->close_channel(lane, Clock::now() + 10s);
+  Link& link = pair.sender->transport->open(1, lane);
+  for (int i = 0; i < 3; ++i) pair.sender->send(link, 10, 3);
+  REQUIRE(pair.run_until([&] { return !pair.sender->recorder.messages.empty(); }));
+  CHECK(pair.sender->recorder.messages[0].bytes == pattern(mebibyte, 2));
+}
+
+}  // namespace tutti::transport::testing

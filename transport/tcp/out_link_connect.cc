@@ -1,0 +1,176 @@
+// How the sending end of a link gets its connection: it uses the one on which the peer sends to this rank, if there is
+// one, and else makes one, on which the peer will send, too.
+//
+// A connection that talks both ways is faster than two that talk one way each. On the latter the kernel acknowledges
+// every second small message by a packet of its own, as nothing goes back that could carry it: a round trip of small
+// messages takes half as long again. So of two ranks that both want to send, the higher one waits a moment for the
+// lower one to connect. If that takes too long, there are two connections, and all is well, only slower.
+//
+// Who has left does not read any more: what he is sent then resets the connection, and what he said last may be lost
+// with it. So channels on which that may happen keep one connection per direction.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+
+#include "transport/tcp/greeting.h"
+#include "transport/tcp/in_link.h"
+#include "transport/tcp/out_link.h"
+
+namespace tutti::transport::tcp {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto longest_pause = 250ms;
+constexpr auto expectation = 5ms;
+
+double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+}  // namespace
+
+void OutLink::begin() noexcept {
+  const auto now = Clock::now();
+  give_up_at_ = now + site_.connect_timeout;
+  if (adopt()) return;
+  if (shares_ && site_.rank > peer()) {
+    state_ = State::expecting;
+    retry_at_ = now + expectation;
+    return;
+  }
+  connect();
+  if (state_ == State::connecting) continue_connecting();  // on loopback that was all
+}
+
+bool OutLink::adopt() noexcept {
+  InLink* const reader = shares_ ? site_.unshared(peer(), channel()) : nullptr;
+  if (reader == nullptr) return false;
+  socket_ = reader->share(*this);
+  if (!socket_) return false;  // a connection of its own will say why
+  reader_ = reader;
+  state_ = State::open;
+  return true;
+}
+
+/// What the peer says on this connection is read by a link of its own.
+void OutLink::opened() noexcept {
+  if (shares_) {
+    site_.reactor.unwatch(socket_.get());
+    Socket twin = socket_.duplicate();
+    if (!twin) return connect_failed(errno);
+    site_.in_links.push_back(std::make_unique<InLink>(site_, peer(), channel(), std::move(twin), this));
+    reader_ = site_.in_links.back().get();
+  }
+  state_ = State::open;
+}
+
+void OutLink::connect() noexcept {
+  ++attempts_;
+  if (!address_) address_ = parse_address(site_.address_of(peer()));
+  if (!address_)
+    return lose(Certainty::sure, {ErrorCode::peer_lost,
+                                  fmt::format("Rank {} cannot reach {}: it published no address of the form "
+                                              "10.0.0.1:4242 for TCP.",
+                                              site_.rank, site_.name_of(peer())),
+                                  peer()});
+  int error = ENETUNREACH;
+  if (!site_.cut) socket_ = connect_to(*address_, site_.congestion, error);
+  if (error != 0 && error != EINPROGRESS) return connect_failed(error);
+  state_ = State::connecting;
+  watch_socket();
+}
+
+void OutLink::watch_socket() noexcept {
+  site_.reactor.watch(socket_.get(), [this] {
+    heard_ = true;
+    make_busy();
+  });
+}
+
+bool OutLink::continue_connecting() noexcept {
+  const int error = connected(socket_);
+  if (error == EINPROGRESS) {
+    if (Clock::now() < give_up_at_) return false;
+    connect_failed(ETIMEDOUT);
+  } else if (error != 0) {
+    connect_failed(error);
+  } else {
+    handshake_.emplace(Handshake::initiate(site_.key, {.from = site_.rank,
+                                                       .to = peer(),
+                                                       .channel = channel(),
+                                                       .purpose = Purpose::link,
+                                                       .encrypted = site_.tunnels != nullptr}));
+    state_ = State::greeting;
+    heard_ = true;
+  }
+  return true;
+}
+
+bool OutLink::continue_greeting() noexcept {
+  if (!heard_ && handshake_->outgoing().empty()) {
+    if (Clock::now() < give_up_at_) return false;
+    connect_failed(ETIMEDOUT);
+    return true;
+  }
+  heard_ = false;
+  const int error = advance(*handshake_, socket_);
+  if (error == EAGAIN) return false;
+  if (error != 0) {
+    connect_failed(error);
+  } else if (handshake_->state() == Handshake::State::done && site_.tunnels) {
+    site_.reactor.unwatch(socket_.get());
+    socket_ = site_.tunnels->encrypt(std::move(socket_), *handshake_);
+    if (!socket_) {
+      connect_failed(errno);
+      return true;
+    }
+    handshake_.reset();
+    state_ = State::securing;
+    watch_socket();
+  } else if (handshake_->state() == Handshake::State::done) {
+    handshake_.reset();
+    opened();
+  } else {
+    lose(Certainty::sure,
+         {ErrorCode::peer_lost,
+          fmt::format("Rank {} cannot reach {}: {}", site_.rank, site_.name_of(peer()), who_has_another_secret),
+          peer()});
+  }
+  return true;
+}
+
+bool OutLink::continue_securing() noexcept {
+  int error = std::exchange(heard_, false) ? Tunnels::is_ready(socket_.get()) : EAGAIN;
+  if (error == EAGAIN && Clock::now() >= give_up_at_) error = ETIMEDOUT;
+  if (error == EAGAIN) return false;
+  if (error == 0) opened();
+  if (error != 0) connect_failed(error);
+  return true;
+}
+
+void OutLink::connect_failed(int error) noexcept {
+  disconnect();
+  const auto now = Clock::now();
+  if (worth_retrying(error) && now < give_up_at_) {
+    state_ = State::refused;
+    retry_at_ =
+        std::min<Clock::time_point>({now + longest_pause, now + 1ms * (1 << std::min(attempts_, 10)), give_up_at_});
+    return;
+  }
+  if (is_our_own(error))
+    return lose(Certainty::sure,
+                {ErrorCode::system,
+                 fmt::format("Rank {} cannot connect to {}: {}", site_.rank, site_.name_of(peer()), text_of(error)),
+                 site_.rank});
+  const auto tried = now - (give_up_at_ - site_.connect_timeout);
+  lose(Certainty::sure,
+       {ErrorCode::peer_lost,
+        fmt::format("Rank {} cannot reach {}: {}; gave up after {} attempts in {:.1f} s. Is that process alive, and "
+                    "may this host connect to that port?",
+                    site_.rank, site_.name_of(peer()), text_of(error), attempts_, seconds(tried)),
+        peer()});
+}
+
+}  // namespace tutti::transport::tcp
