@@ -66,6 +66,7 @@ void InLink::warm() noexcept {
   if (watched_) return;
   watched_ = true;
   site_.reactor.watch(socket_.get(), [this] {
+    wanted_ = std::max(wanted_, 1);
     if (!idle()) return warm();
     site_.reactor.unwatch(socket_.get());  // parked: it would only wake us again and again
     watched_ = false;
@@ -81,6 +82,7 @@ void InLink::disconnect() noexcept {
 void InLink::resume() noexcept {
   if (phase_ == Phase::over) return;  // the peer has left; what waits for it ends by its deadline
   if (phase_ == Phase::offered) offer_again_ = true;
+  ++wanted_;
   warm();
 }
 
@@ -185,6 +187,7 @@ void InLink::offer() noexcept {
 
 void InLink::finish() noexcept {
   phase_ = Phase::header;
+  wanted_ = std::max(wanted_ - 1, 0);
   site_.sink->received(*this);
 }
 

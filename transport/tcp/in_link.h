@@ -46,6 +46,8 @@ class InLink final : public Link {
   bool progress() noexcept;
   /// Passes in a row in which there was nothing.
   int misses() const noexcept { return misses_; }
+  /// Whether the sink waits for a message. On odd channels it may take one at any time.
+  bool wanted() const noexcept { return wanted_ > 0 || phase_ != Phase::header || may_talk_to_who_left(channel()); }
   /// Nothing to try until the reactor or resume() makes it hot again.
   bool idle() const noexcept { return phase_ == Phase::over || (phase_ == Phase::offered && !offer_again_); }
   void cool() noexcept { hot_ = false; }
@@ -100,6 +102,7 @@ class InLink final : public Link {
   bool offer_again_ = false;
   bool unused_ = true;  ///< no message has begun: where there is a writer, it speaks for this link
   int misses_ = 0;
+  int wanted_ = 1;  ///< messages asked for by resume(), or announced by the reactor, and not received yet
   Frame frame_;
   std::span<std::byte> memory_;  ///< what is still missing of the message
   std::uint64_t rest_ = 0;       ///< payload bytes still missing

@@ -265,7 +265,7 @@ bool TcpTransport::serve_links() noexcept {
   for (std::size_t i = 0; i < hot.size();) {
     tcp::InLink* const link = hot[i];
     moved |= link->progress();
-    if (link->idle() || link->misses() > patience) {
+    if (link->idle() || !link->wanted() || link->misses() > patience) {
       link->cool();
       hot[i] = hot.back();
       hot.pop_back();

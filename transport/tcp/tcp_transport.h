@@ -48,9 +48,10 @@ struct TcpOptions {
 /// Ranks on any hosts that reach each other by TCP; one connection for both links of a pair.
 ///
 /// Which links it reads: those on the hot list are tried in every progress(), without asking whether they have
-/// something. A link gets hot when the reactor sees bytes on it or its parked message is asked for, and cools down
-/// after many fruitless passes. So a busy link costs one system call per message, and an idle one costs nothing; its
-/// first byte is seen by the next Reactor::poll(), which progress() itself calls now and then.
+/// something. A link gets hot when the reactor sees bytes on it or a message is asked for, and cools down when all that
+/// was asked for has come, or after many fruitless passes. So a busy link costs one system call per message, and an
+/// idle one costs nothing; its first byte is seen by the next Reactor::poll(), which progress() itself calls now and
+/// then.
 class TcpTransport final : public Transport {
  public:
   /// Listens from now on. Throws Error{invalid_argument} or {system}.
