@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
 #include "lib/context.h"
@@ -283,17 +282,27 @@ void Collectives::failed(Link& link, const Error& reason) noexcept { group_.link
 
 Error Collectives::mismatch(int peer, Frame theirs, Frame ours) const {
   // Calls that agree in all that is said of them may come after some that do not.
-  if (const auto earlier = flat_ && describe(theirs) == describe(ours) ? flat_->differing_call(peer) : std::nullopt)
-    std::tie(theirs, ours) = *earlier;
+  if (flat_ && describe(theirs) == describe(ours)) {
+    for (const Frame& call : flat_->calls_of(peer)) {
+      const Recent& recent = recent_[full_number(call.operation) % remembered];
+      if (recent.frame.operation != call.operation || recent.frame == call) continue;
+      theirs = call;
+      ours = recent.frame;
+      break;
+    }
+  }
   std::string what = fmt::format("{} called {} while rank {} called {}", group_.name_of(peer), describe(theirs),
                                  group_.rank(), describe(ours));
   if (describe(theirs) == describe(ours))
     what += theirs.algorithm != ours.algorithm
                 ? ", with another algorithm: give all ranks the same tuning table and options"
                 : fmt::format(", but sent {} bytes where {} were expected", theirs.length, ours.length);
-  const std::uint64_t number =
-      started_ - static_cast<std::uint32_t>(static_cast<std::uint32_t>(started_) - ours.operation);
-  return Error{ErrorCode::mismatch, what, peer, number};
+  return Error{ErrorCode::mismatch, what, peer, full_number(ours.operation)};
+}
+
+/// Of a call of late: frames have the lower half of it only.
+std::uint64_t Collectives::full_number(std::uint32_t operation) const {
+  return started_ - static_cast<std::uint32_t>(static_cast<std::uint32_t>(started_) - operation);
 }
 
 void Collectives::fail_all(const Error& reason) noexcept {

@@ -122,6 +122,7 @@ class Collectives final : public ChannelUser {
   void record(const transport::Frame& frame, const Prepared& prepared) const;
   Fifo<Turn>& turns(const algorithms::Lane& lane);
   InLane& in_lane(const transport::Link& link);
+  std::uint64_t full_number(std::uint32_t operation) const;
   bool is_awaited(std::size_t peer, const Operation& operation) const;
 
   Group& group_;

@@ -149,17 +149,17 @@ bool Flat::awaits(int peer, const Operation& operation) const {
   return !begun_ || (peer >= checked_ && operation.flat()->reads(peer) && !board_->is_here(peer));
 }
 
-std::optional<std::pair<transport::Frame, transport::Frame>> Flat::differing_call(int peer) const {
-  if (!board_) return std::nullopt;
+std::vector<transport::Frame> Flat::calls_of(int peer) const {
+  std::vector<transport::Frame> calls;
+  if (!board_) return calls;
   const std::uint64_t last = board_->round();
   for (std::uint64_t round = last - std::min(last, transport::board_depth) + 1; round <= last; ++round) {
     for (const bool before : {true, false}) {
-      const auto ours = board_->call(group_.rank(), round, before);
-      const auto theirs = board_->call(peer, round, before);
-      if (ours && theirs && *ours != *theirs) return std::pair{*theirs, *ours};
+      const auto call = board_->call(peer, round, before);
+      if (call && call->operation > 0) calls.push_back(*call);
     }
   }
-  return std::nullopt;
+  return calls;
 }
 
 /// None of these posts can be written again before this rank has begun another round.

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <utility>
+#include <vector>
 
 #include "lib/engine.h"
 #include "lib/fifo.h"
@@ -50,9 +50,8 @@ class Flat final : public Pollable {
   // ---- For errors
   /// The operation waits for `peer`.
   bool awaits(int peer, const Operation& operation) const;
-  /// The first call of late in which `peer` differs: its and ours.
-  std::optional<std::pair<transport::Frame, transport::Frame>> differing_call(int peer) const;
-
+  /// What is known of the calls that `peer` has made of late, the oldest first; some may be there twice.
+  std::vector<transport::Frame> calls_of(int peer) const;
   /// What `peer` does already after operation `number` of this rank. Sees to it that there is a board to say so.
   std::optional<transport::Frame> call_after(int peer, std::uint64_t number) noexcept;
 
