@@ -18,6 +18,21 @@ void Arithmetic::combine(std::byte* dst, const std::byte* left, const std::byte*
   (*op_.function())(dst, right, bytes / element_size_);
 }
 
+void Arithmetic::fold(std::byte* dst, std::span<const std::byte* const> sources, std::size_t bytes,
+                      bool streaming) const noexcept {
+  if (bytes == 0) return;
+  if (op_.kind() == OpKind::user) {
+    if (dst != sources.front()) std::memcpy(dst, sources.front(), bytes);
+    for (const std::byte* const source : sources.subspan(1)) combine(dst, dst, source, bytes);
+    return;
+  }
+  const int kind = static_cast<int>(op_.kind());
+  const compute::Fold past_caches = streaming ? kernels_->fold_streaming[kind] : nullptr;
+  const compute::Fold kernel = past_caches ? past_caches : kernels_->fold[kind];
+  kernel(dst, reinterpret_cast<const void* const*>(sources.data()), static_cast<int>(sources.size()),
+         bytes / element_size_);
+}
+
 void Arithmetic::premultiply(std::byte* dst, const void* src, std::size_t count) const noexcept {
   kernels_->scale(dst, src, count, op_.factor());
 }

@@ -248,7 +248,8 @@ Acceptance Collectives::arrived(Link& from, const Frame& frame) noexcept {
   }
   if (expected.operation->plan().steps[expected.step].verb == Verb::recv_reduce)
     return {.kind = Acceptance::Kind::views};
-  return {.kind = Acceptance::Kind::memory, .memory = expected.bytes};
+  return {
+      .kind = Acceptance::Kind::memory, .memory = expected.bytes, .copy = expected.operation->copy_of(expected.step)};
 }
 
 void Collectives::view(Link& from, std::span<const std::byte> piece) noexcept {

@@ -1,6 +1,7 @@
 #include "lib/flat_call.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 namespace tutti::detail {
@@ -9,9 +10,7 @@ namespace {
 /// A reduction reads all ranks' pieces at once, and writes another: they should lie in the nearest caches together.
 constexpr std::size_t piece_to_reduce = 64 * 1024;
 
-void copy(std::byte* to, const std::byte* from, std::size_t bytes) {
-  if (bytes > 0) std::memcpy(to, from, bytes);
-}
+constexpr int operands_at_once = 16;
 
 }  // namespace
 
@@ -27,6 +26,8 @@ FlatCall FlatCall::of(const Request& request, int rank, int ranks, const compute
   call.input = static_cast<std::byte*>(const_cast<void*>(request.input.data));
   call.output = static_cast<std::byte*>(request.output.data);
   call.vector_bytes = part_count(request, static_cast<std::size_t>(ranks)) * call.arithmetic.element_size();
+  call.copy_streaming = kernels.copy_streaming;
+  call.streams = detail::streams(request.output.count * call.arithmetic.element_size());
   if (is_reduction(request.collective)) capacity = std::min(capacity, piece_to_reduce);
   call.piece_bytes = capacity / (call.contributes_parts() ? static_cast<std::size_t>(ranks) : 1) / 64 * 64;
   return call;
@@ -125,24 +126,35 @@ void FlatCall::put(std::byte* room, const std::byte* contribution, int round) co
   if (!contributes_parts()) {
     const std::size_t skipped = static_cast<std::size_t>(round) * piece_bytes;
     const std::size_t bytes = size_of_round(round);
-    return copy(room, bytes > 0 ? contribution + skipped : contribution, bytes);
+    if (bytes > 0) std::memcpy(room, contribution + skipped, bytes);
+    return;
   }
   if (collective == Collective::scatter && !is_root()) return;
   for (int part = 0; part < ranks; ++part) {
     const Range from = piece_of_part(part, round);
-    copy(room, contribution + from.begin, from.size);
+    if (from.size > 0) std::memcpy(room, contribution + from.begin, from.size);
     room += from.size;
   }
 }
 
 // ---- What becomes of it ----------------------------------------------------------------------------------------
 
+/// To where it ends.
+void FlatCall::copy(std::byte* to, const std::byte* from, std::size_t bytes) const noexcept {
+  if (bytes == 0 || to == from) return;
+  if (streams) {
+    copy_streaming(to, from, bytes);
+  } else {
+    std::memcpy(to, from, bytes);
+  }
+}
+
 const std::byte* FlatCall::posted(const transport::Board& board, int peer, int round) const {
   return board.contribution(peer, size_of_round(peer, round)).data();
 }
 
-/// The left fold, in rank order, of all ranks' pieces. A rank's own is nearer where it came from, unless the first sum
-/// is written there.
+/// The left fold, in rank order, of all ranks' pieces. A rank's own is nearer where it came from, unless it would be
+/// overwritten before its turn.
 void FlatCall::fold(const transport::Board& board, int round) const noexcept {
   const bool scatters = collective == Collective::reduce_scatter;
   const Range whole = scatters ? Range{offset(rank), size(rank)} : Range{0, vector_bytes};
@@ -151,12 +163,16 @@ void FlatCall::fold(const transport::Board& board, int round) const noexcept {
   std::size_t skipped = 0;  // of what each rank has put there
   for (int part = 0; scatters && part < rank; ++part) skipped += piece_of_part(part, round).size;
 
-  const bool kept = rank == 0 || (rank == 1 && arithmetic.is_symmetric()) || input + from.begin != to;
-  const auto operand = [&](int peer) {
-    return peer == rank && kept ? input + from.begin : posted(board, peer, round) + skipped;
-  };
-  arithmetic.combine(to, operand(0), operand(1), from.size);
-  for (int peer = 2; peer < ranks; ++peer) arithmetic.combine(to, to, operand(peer), from.size);
+  const bool in_place = input + from.begin == to;
+  const bool kept = !in_place || rank == 0 || (rank < operands_at_once && arithmetic.is_symmetric());
+  std::array<const std::byte*, operands_at_once> operands{};
+  for (int peer = 0; peer < ranks;) {
+    std::size_t count = 0;
+    if (peer > 0) operands[count++] = to;
+    for (; peer < ranks && count < operands.size(); ++peer)
+      operands[count++] = peer == rank && kept ? input + from.begin : posted(board, peer, round) + skipped;
+    arithmetic.fold(to, std::span{operands}.first(count), from.size, streams && !in_place && ranks <= operands_at_once);
+  }
   arithmetic.finish(to, from.size, ranks);
 }
 
@@ -192,7 +208,7 @@ void FlatCall::take(const transport::Board& board, int round) const noexcept {
       for (int peer = 0; peer < ranks; ++peer) {
         const Range theirs = piece_of_part(peer, round);
         const std::byte* const from = peer == rank ? input + (theirs.begin - offset(peer)) : posted(board, peer, round);
-        if (from != output + theirs.begin) copy(output + theirs.begin, from, theirs.size);
+        copy(output + theirs.begin, from, theirs.size);
       }
       return;
     case Collective::all_to_all:

@@ -45,6 +45,8 @@ struct FlatCall {
   std::size_t piece_bytes = 0;               ///< of a part that go in one round, at most
   std::span<const std::size_t> prefix = {};  ///< _v: elements before each part
   Arithmetic arithmetic;
+  compute::Copy copy_streaming = nullptr;
+  bool streams = false;  ///< its result is written past the caches
 
  private:
   /// Bytes of a buffer.
@@ -58,6 +60,7 @@ struct FlatCall {
   std::size_t size_of_round(int peer, int round) const;
   std::size_t largest_part() const;
   const std::byte* posted(const transport::Board& board, int peer, int round) const;
+  void copy(std::byte* to, const std::byte* from, std::size_t bytes) const noexcept;
   void fold(const transport::Board& board, int round) const noexcept;
   void fetch_own_part(const transport::Board& board, int peer, int round, std::byte* to) const noexcept;
 };

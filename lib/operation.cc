@@ -58,6 +58,8 @@ void Operation::prepare(Collectives& collectives, Group& group, const Prepared& 
   const Op& op = request.collective == Collective::barrier ? bor : request.op ? *request.op : sum;
   arithmetic_ = Arithmetic{*group.context().kernels, type_, op};
   variable_ = request.variable;
+  const bool in_place = request.collective != Collective::broadcast && request.input.data == request.output.data;
+  streams_ = !in_place && streams(request.output.count * arithmetic_.element_size());
   frame_ = call_of(request, group.size(), prepared.hash).frame(number);
   flat_.reset();
   if (flat_capacity > 0) {
@@ -246,7 +248,13 @@ void Operation::run(std::uint32_t id) noexcept {
     case Verb::copy: {
       const auto to = binding_.bytes(step.dst);
       const auto from = binding_.bytes(step.left);
-      if (to.data() != from.data() && !to.empty()) std::memcpy(to.data(), from.data(), to.size());
+      const compute::Copy copy = copy_of(id);
+      if (to.data() == from.data() || to.empty()) return complete(id);
+      if (copy) {
+        copy(to.data(), from.data(), to.size());
+      } else {
+        std::memcpy(to.data(), from.data(), to.size());
+      }
       return complete(id);
     }
     case Verb::reduce: {
@@ -255,6 +263,12 @@ void Operation::run(std::uint32_t id) noexcept {
       return complete(id);
     }
   }
+}
+
+/// Past the caches, if no other step reads it there.
+compute::Copy Operation::copy_of(std::uint32_t id) const noexcept {
+  const bool ends_there = plan().steps[id].dst.buffer == algorithms::Buffer::output && plan().successors(id).empty();
+  return streams_ && ends_there ? group_->context().kernels->copy_streaming : nullptr;
 }
 
 void Operation::reduce_piece(std::uint32_t id, std::size_t offset, std::span<const std::byte> piece) noexcept {

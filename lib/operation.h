@@ -46,6 +46,8 @@ class Operation final : public Pending {
   /// It is this operation's turn on lane `lane` of its plan.
   void lane_granted(std::uint32_t lane) noexcept;
   void complete(std::uint32_t step) noexcept;
+  /// How what a recv step receives is to be copied; null: as usual.
+  compute::Copy copy_of(std::uint32_t step) const noexcept;
   /// The next bytes of what a recv_reduce step receives.
   void reduce_piece(std::uint32_t step, std::size_t offset, std::span<const std::byte> piece) noexcept;
   /// Ends with `reason`, put into this operation's words.
@@ -107,6 +109,7 @@ class Operation final : public Pending {
   const Log* trace_ = nullptr;    // null unless every operation is logged
   Injector* injector_ = nullptr;  // null unless a fault aims at this operation
   bool variable_ = false;         // a _v call
+  bool streams_ = false;          // its result is written past the caches
   std::optional<FlatCall> flat_;  // none: step by step
   bool taken_over_ = false;
 

@@ -219,6 +219,7 @@ bool InboundSlotLink::begin(Sink& sink) noexcept {
   }
   assert(acceptance.kind != Acceptance::Kind::memory || acceptance.memory.size() == frame_.length);
   destination_ = acceptance.kind == Acceptance::Kind::memory ? acceptance.memory.data() : nullptr;
+  copy_ = acceptance.copy;
   rest_ = frame_.length;
   inside_ = true;
   return true;
@@ -228,7 +229,11 @@ void InboundSlotLink::take_slot(Sink& sink) noexcept {
   const auto piece = reader_.piece(frame_.length, rest_);
   if (!piece.empty()) {
     if (destination_) {
-      std::memcpy(destination_, piece.data(), piece.size());
+      if (copy_) {
+        copy_(destination_, piece.data(), piece.size());
+      } else {
+        std::memcpy(destination_, piece.data(), piece.size());
+      }
       destination_ += piece.size();
     } else {
       sink.view(*this, piece);

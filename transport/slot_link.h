@@ -150,10 +150,11 @@ class InboundSlotLink final : public Link {
 
   std::unique_ptr<Wire> wire_;
   RingReader reader_;
-  Frame frame_{};                     // of the current message
-  std::uint64_t rest_ = 0;            // bytes of it that are still to come
-  std::byte* destination_ = nullptr;  // of these, where it was accepted to memory
-  bool inside_ = false;               // a message was accepted and is not complete
+  Frame frame_{};                                                          // of the current message
+  std::uint64_t rest_ = 0;                                                 // bytes of it that are still to come
+  std::byte* destination_ = nullptr;                                       // of these, where it was accepted to memory
+  void (*copy_)(void* to, const void* from, std::size_t bytes) = nullptr;  // Acceptance::copy
+  bool inside_ = false;                                                    // a message was accepted and is not complete
   bool parked_ = false;
   bool resumed_ = false;   // during the sink's decision
   bool departed_ = false;  // the peer has left; the ring holds all there will ever be

@@ -34,6 +34,8 @@ struct Acceptance {
   };
   Kind kind = Kind::park;
   std::span<std::byte> memory{};
+  /// How to copy what lies in memory already; null: as std::memcpy does.
+  void (*copy)(void* to, const void* from, std::size_t bytes) = nullptr;
 };
 
 /// What a transport tells its user. Called only from Transport::progress(), by the thread that called it; a sink may

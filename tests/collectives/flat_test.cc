@@ -100,6 +100,30 @@ TEST_CASE("boards and links give the same bits") {
   }
 }
 
+TEST_CASE("results that are written past the caches are the same bits") {
+  constexpr std::size_t count = (std::size_t{16} << 20) / sizeof(float) + 4;
+  std::vector<Vector> results(2);
+  for (const bool boards : {true, false}) {
+    run_ranks({.ranks = 2, .kind = Kind::shm, .boards = boards}, [&](Communicator& comm) {
+      const Vector part = noise(count, comm.rank());
+      Vector sums(count), all(2 * count), parts(count);
+      comm.all_reduce(part, sums, avg, {.algorithm = "direct"});
+      comm.all_gather(part, all, {.algorithm = "direct"});
+      comm.all_to_all(part, parts, {.algorithm = "direct"});
+      Vector& kept = results[static_cast<std::size_t>(comm.rank())];
+      if (boards) kept = sums;
+      CHECK(kept == sums);
+      for (int rank = 0; rank < 2; ++rank) {
+        const Vector theirs = noise(count, rank);
+        const auto whole = static_cast<std::ptrdiff_t>(count), half = whole / 2;
+        CHECK(std::equal(theirs.begin(), theirs.end(), all.begin() + rank * whole));
+        CHECK(std::equal(parts.begin() + rank * half, parts.begin() + (rank + 1) * half,
+                         theirs.begin() + comm.rank() * half));
+      }
+    });
+  }
+}
+
 TEST_CASE("a user's op is folded in rank order on boards, in place, too") {
   const auto latest = user_op<int>([](int a, int b) { return b != 0 ? b : a; });
   for (const int ranks : {2, 3}) {
