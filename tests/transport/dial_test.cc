@@ -4,7 +4,6 @@
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
-#include <sys/resource.h>
 
 #include <cerrno>
 #include <condition_variable>
@@ -12,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/transport/no_descriptors.h"
 #include "tests/transport/tcp_pair.h"
 #include "transport/tcp/door.h"
 
@@ -25,7 +25,7 @@ const Hello hello{.from = 4, .to = 7, .channel = 9, .purpose = Purpose::watch};
 
 /// Rank 7's door, and who has come through it.
 struct House {
-  explicit House(tcp::DoorLimits limits = {})
+  explicit House(tcp::DoorOptions options = {})
       : door(
             *tcp::parse_address("127.0.0.1", 0), {key, 7}, Purpose::watch,
             [this](const Hello& who, tcp::Socket socket) {
@@ -33,7 +33,7 @@ struct House {
               guests.emplace_back(who, std::move(socket));
               came.notify_all();
             },
-            limits) {}
+            std::move(options)) {}
 
   std::pair<Hello, tcp::Socket> next() {
     std::unique_lock lock{mutex};
@@ -62,21 +62,6 @@ std::string failure_of(const std::string& address, Clock::time_point deadline, c
 }
 
 bool has(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
-
-/// Takes all descriptors that this process may still have.
-struct NoDescriptors {
-  NoDescriptors() {
-    ::getrlimit(RLIMIT_NOFILE, &before);
-    const rlimit tight{256, before.rlim_max};
-    ::setrlimit(RLIMIT_NOFILE, &tight);
-    while (tcp::Socket one{::open("/dev/null", O_RDONLY | O_CLOEXEC)}) taken.push_back(std::move(one));
-    REQUIRE(errno == EMFILE);
-  }
-  ~NoDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before); }
-
-  rlimit before{};
-  std::vector<tcp::Socket> taken;
-};
 
 }  // namespace
 

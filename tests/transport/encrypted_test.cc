@@ -44,7 +44,7 @@ class Relay {
  private:
   void run() {
     tcp::Socket client;
-    while (!stop_ && !(client = tcp::accept_from(listener_))) std::this_thread::sleep_for(1ms);
+    while (!stop_ && !(client = tcp::accept_from(listener_, ""))) std::this_thread::sleep_for(1ms);
     int error = 0;
     const tcp::Socket server = tcp::connect_to(door_, "", error);
     while (!stop_ && tcp::connected(server) == EINPROGRESS) std::this_thread::yield();

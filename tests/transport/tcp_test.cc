@@ -2,8 +2,13 @@
 // door_test.cc; what every transport must do, in conformance_test.cc and endings_test.cc.
 
 #include <doctest/doctest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
 
+#include <array>
 #include <string>
 #include <thread>
 
@@ -194,6 +199,43 @@ TEST_CASE("a congestion algorithm that the system does not have is no reason to 
     Pair pair({.congestion = name});
     CHECK(pair.exchange(1000, 1));
   }
+}
+
+TEST_CASE("both ends of a connection use the congestion algorithm that was asked for") {
+  for (const std::string name : {"reno", "cubic"}) {
+    const Descriptor sample{::socket(AF_INET, SOCK_STREAM, 0)};
+    if (::setsockopt(sample.get(), IPPROTO_TCP, TCP_CONGESTION, name.data(), static_cast<socklen_t>(name.size())) != 0)
+      continue;  // this system does not let us choose it
+    Pair pair({.congestion = name});
+    REQUIRE(pair.exchange(1000, 1));
+    int ends = 0;
+    for (int descriptor = 0; descriptor < 1024; ++descriptor) {
+      tcp_info state{};
+      socklen_t size = sizeof state;
+      if (::getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &state, &size) != 0 || state.tcpi_state != TCP_ESTABLISHED)
+        continue;
+      std::array<char, 16> used{};
+      size = used.size();
+      REQUIRE(::getsockopt(descriptor, IPPROTO_TCP, TCP_CONGESTION, used.data(), &size) == 0);
+      CHECK(used.data() == name);
+      ++ends;
+    }
+    CHECK(ends >= 2);
+  }
+}
+
+TEST_CASE("what cannot be read from the sender's memory ends the link at once, and says why") {
+  void* const nothing = ::mmap(nullptr, mebibyte, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(nothing != MAP_FAILED);
+  for (const Channel channel : {Channel{1}, Channel{2}}) {
+    Pair pair;
+    REQUIRE(pair.exchange(100, 1));
+    CHECK_FALSE(pair.sender->transport->open(1, channel)
+                    .send(Frame{.length = mebibyte}, std::span{static_cast<const std::byte*>(nothing), mebibyte}, 7));
+    REQUIRE(pair.run_until([&] { return !pair.sender->recorder.failures.empty(); }));
+    CHECK(pair.sender->recorder.failures[0].text.find("Bad address") != std::string::npos);
+  }
+  ::munmap(nothing, mebibyte);
 }
 
 }  // namespace tutti::transport::testing

@@ -85,14 +85,14 @@ using StrangerPointer = std::shared_ptr<Stranger>;
 
 class Door::Impl {
  public:
-  Impl(const Address& address, Credentials credentials, Purpose purpose, Welcome welcome, DoorLimits limits,
+  Impl(const Address& address, Credentials credentials, Purpose purpose, Welcome welcome, DoorOptions options,
        const Log& log)
       : credentials_(std::move(credentials)),
         purpose_(purpose),
         welcome_(std::move(welcome)),
-        limits_(limits),
+        options_(std::move(options)),
         log_(log),
-        listener_(listen_on(address, limits.silence)),
+        listener_(listen_on(address, options_.silence)),
         address_(local_address(listener_)),
         knock_(context_, listener_.get()) {
     accept_later();
@@ -149,11 +149,11 @@ class Door::Impl {
   void accept_all() {
     int error = 0;
     for (;;) {
-      if (strangers_.size() >= limits_.strangers && somebody_waits() && !make_room()) {
+      if (strangers_.size() >= options_.strangers && somebody_waits() && !make_room()) {
         full_ = true;
-        return wake_at(strangers_.front()->since + limits_.least_patience);
+        return wake_at(strangers_.front()->since + options_.least_patience);
       }
-      Socket socket = accept_from(listener_);
+      Socket socket = accept_from(listener_, options_.congestion);
       error = socket ? 0 : errno;
       if (is_our_own(error) && !somebody_waits()) error = EAGAIN;  // the kernel looks for a descriptor first
       if (is_our_own(error) && !strangers_.empty() && make_room()) continue;
@@ -169,7 +169,7 @@ class Door::Impl {
       return wake_at(Clock::now() + pause_without_descriptors);
     }
     accept_later();
-    if (!strangers_.empty()) wake_at(strangers_.front()->since + limits_.patience);
+    if (!strangers_.empty()) wake_at(strangers_.front()->since + options_.patience);
   }
 
   bool somebody_waits() const {
@@ -182,7 +182,7 @@ class Door::Impl {
     const auto silent =
         std::find_if(strangers_.begin(), strangers_.end(), [](const auto& stranger) { return stranger->silent(); });
     const StrangerPointer first = silent == strangers_.end() ? strangers_.front() : *silent;
-    if (silent == strangers_.end() && Clock::now() - first->since < limits_.least_patience) return false;
+    if (silent == strangers_.end() && Clock::now() - first->since < options_.least_patience) return false;
     show_out(first);
     return true;
   }
@@ -195,7 +195,7 @@ class Door::Impl {
       if (failed) return;  // set anew
       timer_set_ = false;
       const auto now = Clock::now();
-      while (!strangers_.empty() && now - strangers_.front()->since >= limits_.patience) show_out(strangers_.front());
+      while (!strangers_.empty() && now - strangers_.front()->since >= options_.patience) show_out(strangers_.front());
       accept_all();
     });
     timer_set_ = true;
@@ -243,7 +243,7 @@ class Door::Impl {
   const Credentials credentials_;
   const Purpose purpose_;
   const Welcome welcome_;
-  const DoorLimits limits_;
+  const DoorOptions options_;
   const Log log_;
   std::atomic<std::size_t> count_{0};
 
@@ -261,9 +261,10 @@ class Door::Impl {
   std::thread thread_;
 };
 
-Door::Door(const Address& address, Credentials credentials, Purpose purpose, Welcome welcome, DoorLimits limits,
+Door::Door(const Address& address, Credentials credentials, Purpose purpose, Welcome welcome, DoorOptions options,
            const Log& log)
-    : impl_(std::make_unique<Impl>(address, std::move(credentials), purpose, std::move(welcome), limits, log)) {}
+    : impl_(std::make_unique<Impl>(address, std::move(credentials), purpose, std::move(welcome), std::move(options),
+                                   log)) {}
 
 Door::~Door() = default;
 

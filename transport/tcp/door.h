@@ -21,7 +21,8 @@ struct Credentials {
   std::shared_ptr<Tunnels> tunnels = {};  ///< null: connections are not encrypted
 };
 
-struct DoorLimits {
+struct DoorOptions {
+  std::string congestion = {};                    ///< as for connect_to()
   std::size_t strangers = 128;                    ///< connections that have not proved themselves yet
   std::chrono::milliseconds patience{5'000};      ///< with each of them
   std::chrono::milliseconds least_patience{250};  ///< when others wait for the place of one that has begun to speak
@@ -43,7 +44,7 @@ class Door {
 
   /// Throws Error{system} if `address` cannot be listened on. Port 0: the kernel chooses. `welcome` may run before this
   /// returns. `log` hears when the system lets nobody in any more.
-  Door(const Address& address, Credentials credentials, Purpose purpose, Welcome welcome, DoorLimits limits = {},
+  Door(const Address& address, Credentials credentials, Purpose purpose, Welcome welcome, DoorOptions options = {},
        const Log& log = Log{});
   /// Shows everybody out and joins the thread; `welcome` does not run any more.
   ~Door();

@@ -94,7 +94,7 @@ bool OutLink::write_first(Message& message) noexcept {
 
 bool OutLink::progress() noexcept {
   bool moved = false;
-  if (state_ == State::expecting) moved = adopt();
+  if (state_ == State::expecting || state_ == State::refused) moved = adopt();
   if ((state_ == State::refused || state_ == State::expecting) && Clock::now() >= retry_at_) connect();
   if (state_ == State::connecting) moved = continue_connecting();
   if (state_ == State::greeting) moved |= continue_greeting();
@@ -284,9 +284,10 @@ void OutLink::write_failed(int error) noexcept {
   }
 }
 
-/// The reader comes to the end, and tells us, unless what lies before it is not wanted yet.
+/// A connection that has ended has an end to read, and the reader tells us what lies before it, unless that is not
+/// wanted yet. Where it finds nothing, the error is our own.
 bool OutLink::settle_doubt() noexcept {
-  if (reader_ && !reader_->idle()) return false;
+  if (reader_ && !reader_->idle() && reader_->misses() == 0) return false;
   lost(doubt_);
   return true;
 }

@@ -25,7 +25,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto longest_pause = 250ms;
-constexpr auto expectation = 5ms;
+constexpr auto expectation = 500us;
 
 double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
 

@@ -30,14 +30,14 @@ void set_option(const Socket& socket, int level, int name, int value) {
 }
 
 /// bbr paces what it sends, which halves the speed of loopback; the classic algorithms do not.
-void choose_congestion(const Socket& socket, const Address& address, const std::string& wanted) {
+void choose_congestion(const Socket& socket, bool loopback, const std::string& wanted) {
   const auto use = [&](const std::string& name) {
     return ::setsockopt(socket.get(), IPPROTO_TCP, TCP_CONGESTION, name.data(), static_cast<socklen_t>(name.size())) ==
            0;
   };
   if (!wanted.empty()) {
     use(wanted);
-  } else if (address.loopback && !use("cubic")) {
+  } else if (loopback && !use("cubic")) {
     use("reno");
   }
 }
@@ -119,12 +119,17 @@ std::string local_address(const Socket& socket) {
   return endpoint.address().is_v6() ? "[" + host + "]:" + port : host + ":" + port;
 }
 
-Socket accept_from(const Socket& listener) {
+Socket accept_from(const Socket& listener, const std::string& congestion) {
   Socket socket;
   do {
     socket = Socket(system_calls::accept4(listener.get(), SOCK_NONBLOCK | SOCK_CLOEXEC));
   } while (!socket && (errno == EINTR || errno == ECONNABORTED));
-  if (socket) set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  if (!socket) return socket;
+  set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
+  asio::ip::tcp::endpoint peer;
+  auto size = static_cast<socklen_t>(peer.capacity());
+  const bool known = ::getpeername(socket.get(), peer.data(), &size) == 0;
+  choose_congestion(socket, known && peer.address().is_loopback(), congestion);
   return socket;
 }
 
@@ -136,7 +141,7 @@ Socket connect_to(const Address& address, const std::string& congestion, int& er
     return socket;
   }
   set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
-  choose_congestion(socket, address, congestion);
+  choose_congestion(socket, address.loopback, congestion);
   const bool done = ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.size) == 0;
   error = done ? 0 : errno == EINTR ? EINPROGRESS : errno;
   return socket;

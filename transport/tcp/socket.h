@@ -32,8 +32,8 @@ std::optional<Address> parse_address(const std::string& host, unsigned short por
 Socket listen_on(const Address& address, std::chrono::seconds silence);
 /// "10.0.0.1:4242" of a bound socket.
 std::string local_address(const Socket& socket);
-/// The next connection, or none, with errno.
-Socket accept_from(const Socket& listener);
+/// The next connection, or none, with errno. `congestion`: as for connect_to(); each end chooses for what it sends.
+Socket accept_from(const Socket& listener, const std::string& congestion);
 
 /// Starts to connect. `error` is 0 when connected, EINPROGRESS when on its way, else why not. `congestion` is the
 /// algorithm to use if the system allows it; empty: the system's, but not a slow one on loopback.

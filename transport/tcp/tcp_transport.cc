@@ -146,7 +146,7 @@ TcpTransport::TcpTransport(int rank, const TcpOptions& options, Reactor& reactor
             arrivals_->push(hello, std::move(socket));
             site_->reactor.interrupt();
           },
-          tcp::DoorLimits{.patience = options.hello_timeout}, options.log)) {
+          tcp::DoorOptions{.congestion = options.congestion, .patience = options.hello_timeout}, options.log)) {
   site_->chunk = chunk_->memory;
 }
 
