@@ -108,8 +108,10 @@ void Flight::land(const Error* error) noexcept {
   record_ = nullptr;
 }
 
-void Flight::land(std::int64_t ended) noexcept {
-  record_->ended.store(ended, std::memory_order_relaxed);
+void Flight::land_at_once(std::uint32_t steps) noexcept {
+  if (!record_) return;
+  record_->steps_done.store(steps, std::memory_order_relaxed);
+  record_->ended.store(now_of(CLOCK_MONOTONIC_COARSE), std::memory_order_relaxed);
   record_->state.store(State::done, std::memory_order_release);
   record_ = nullptr;
 }
@@ -216,11 +218,9 @@ Flight Box::begin(Call& call) noexcept {
   return Flight(record, memory_->texts[place]);
 }
 
-void Box::note_done(Call& call) noexcept {
+Flight Box::begin_at_once(Call& call) noexcept {
   call.started = now_of(CLOCK_MONOTONIC_COARSE);
-  Flight flight = begin(call);
-  flight.progress(call.steps, 0);
-  flight.land(call.started);
+  return begin(call);
 }
 
 }  // namespace tutti::black_box

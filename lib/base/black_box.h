@@ -19,7 +19,7 @@ namespace tutti::black_box {
 
 inline constexpr std::uint64_t magic = 0x584f424954545554;  // "TUTTIBOX"
 inline constexpr std::uint32_t layout_version = 1;
-inline constexpr std::size_t record_count = 256;
+inline constexpr std::size_t record_count = 64;  // all together leave most of the first cache to others
 inline constexpr std::size_t group_count = 64;
 inline constexpr const char* memory_name = "tutti-blackbox";
 
@@ -106,7 +106,8 @@ class Flight {
   }
   /// The end; `error` null: all is well. Nothing may be said afterwards.
   void land(const Error* error) noexcept;
-  void land(std::int64_t ended) noexcept;
+  /// Of what was begun at once: all is well, and nothing else has begun meanwhile.
+  void land_at_once(std::uint32_t steps) noexcept;
 
  private:
   bool is_mine() const noexcept { return record_ && record_->ticket.load(std::memory_order_relaxed) == ticket_; }
@@ -139,8 +140,8 @@ class Box {
 
   void add_group(std::uint64_t id, int size, int rank) noexcept;
   Flight begin(Call& call) noexcept;
-  /// An operation that began and ended well a moment ago; its time is as coarse as the kernel's clock tick.
-  void note_done(Call& call) noexcept;
+  /// An operation that will probably end in a moment: its times are as coarse as the kernel's clock tick.
+  Flight begin_at_once(Call& call) noexcept;
 
  private:
   enum class Home : std::uint8_t { inherited, own };
