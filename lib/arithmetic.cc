@@ -21,6 +21,7 @@ void Arithmetic::combine(std::byte* dst, const std::byte* left, const std::byte*
 void Arithmetic::fold(std::byte* dst, std::span<const std::byte* const> sources, std::size_t bytes,
                       bool streaming) const noexcept {
   if (bytes == 0) return;
+  if (sources.size() == 2 && !streaming) return combine(dst, sources[0], sources[1], bytes);
   if (op_.kind() == OpKind::user) {
     if (dst != sources.front()) std::memcpy(dst, sources.front(), bytes);
     for (const std::byte* const source : sources.subspan(1)) combine(dst, dst, source, bytes);
@@ -38,7 +39,7 @@ void Arithmetic::premultiply(std::byte* dst, const void* src, std::size_t count)
 }
 
 void Arithmetic::finish(std::byte* data, std::size_t bytes, int ranks) const noexcept {
-  if (op_.kind() == OpKind::avg) kernels_->divide(data, bytes / element_size_, ranks);
+  if (finishes()) kernels_->divide(data, bytes / element_size_, ranks);
 }
 
 }  // namespace tutti::detail

@@ -31,6 +31,7 @@ class Arithmetic {
   bool premultiplies() const { return op_.kind() == OpKind::premul_sum; }
   void premultiply(std::byte* dst, const void* src, std::size_t count) const noexcept;
   /// What is left to do when all of `ranks` have been combined: the division of an average.
+  bool finishes() const { return op_.kind() == OpKind::avg; }
   void finish(std::byte* data, std::size_t bytes, int ranks) const noexcept;
 
  private:

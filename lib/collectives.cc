@@ -8,7 +8,6 @@
 #include "lib/context.h"
 #include "lib/flat.h"
 #include "lib/group.h"
-#include "lib/watch/letter.h"
 
 namespace tutti::detail {
 namespace {
@@ -40,7 +39,8 @@ Collectives::Collectives(Group& group, transport::Channel channel, Planner plann
       pool_(std::make_shared<Pool<Operation>>()),
       out_(static_cast<std::size_t>(group.size())),
       in_(static_cast<std::size_t>(group.size())) {
-  if (transport::Transport* const shared = group_.shared_memory(); shared && group_.context().flat_limit > 0)
+  transport::Transport* const shared = group_.shared_memory();
+  if (shared && group_.context().flat_limit > 0 && group_.size() <= transport::Board::most_ranks)
     flat_ = std::make_unique<Flat>(group_, *shared, channel_, group_.context().flat_limit);
 }
 
@@ -120,10 +120,13 @@ std::optional<Work> Collectives::begin_at_once(const Ready& ready, bool asynchro
   transport::Frame frame = ready.frame;
   frame.operation = static_cast<std::uint32_t>(++started_);
   note_call(frame, ready.planned.prepared);
-  if (flat_->run({.call = &ready.flat, .frame = frame, .before = before, .history = history_})) {
+  const Flat::Entry entry{.call = &ready.flat, .frame = frame, .before = before, .history = history_};
+  flat_->begin_at_once(entry);
+  black_box::Flight flight = record(frame, ready.planned.prepared);  // while that is on its way to the others
+  if (flat_->end_at_once(entry)) {
+    flight.land_at_once(static_cast<std::uint32_t>(ready.planned.prepared.plan.steps.size()));
     made_.fetch_add(1, std::memory_order_relaxed);
     finished_ = std::max(finished_, started_);
-    record(frame, ready.planned.prepared);
     engine.disown();
     return Work{};
   }
@@ -134,18 +137,18 @@ std::optional<Work> Collectives::begin_at_once(const Ready& ready, bool asynchro
     engine.disown();
     throw;
   }
-  operation->take_over(started_);
+  operation->take_over(started_, flight);
   operation->asynchronous = asynchronous;
   engine.submit_and_disown(*operation);
   return Work{operation};
 }
 
-/// A call that was done at once.
-void Collectives::record(const Frame& frame, const Prepared& prepared) const {
+/// A call that is begun at once.
+black_box::Flight Collectives::record(const Frame& frame, const Prepared& prepared) const {
   black_box::Box* const box = group_.context().black_box.get();
-  if (!box) return;
+  if (!box) return {};
   auto call = recorded(frame, group_.id(), started_, prepared.name, prepared.plan.steps.size(), false);
-  box->note_done(call);
+  return box->begin_at_once(call);
 }
 
 // ---- Turns on lanes --------------------------------------------------------------------------------------------
@@ -275,114 +278,6 @@ void Collectives::sent(Link& to, transport::Token token) noexcept {
   if (group_.failing()) return;
   --out_[static_cast<std::size_t>(group_.group_rank(to.peer()))].unsent;
   running_[token >> 32]->complete(static_cast<std::uint32_t>(token));
-}
-
-// ---- Failure ---------------------------------------------------------------------------------------------------
-
-void Collectives::failed(Link& link, const Error& reason) noexcept { group_.link_failed(link, reason); }
-
-Error Collectives::mismatch(int peer, Frame theirs, Frame ours) const {
-  // Calls that agree in all that is said of them may come after some that do not.
-  if (flat_ && describe(theirs) == describe(ours)) {
-    for (const Frame& call : flat_->calls_of(peer)) {
-      const Recent& recent = recent_[full_number(call.operation) % remembered];
-      if (recent.frame.operation != call.operation || recent.frame == call) continue;
-      theirs = call;
-      ours = recent.frame;
-      break;
-    }
-  }
-  std::string what = fmt::format("{} called {} while rank {} called {}", group_.name_of(peer), describe(theirs),
-                                 group_.rank(), describe(ours));
-  if (describe(theirs) == describe(ours))
-    what += theirs.algorithm != ours.algorithm
-                ? ", with another algorithm: give all ranks the same tuning table and options"
-                : fmt::format(", but sent {} bytes where {} were expected", theirs.length, ours.length);
-  return Error{ErrorCode::mismatch, what, peer, full_number(ours.operation)};
-}
-
-/// Of a call of late: frames have the lower half of it only.
-std::uint64_t Collectives::full_number(std::uint32_t operation) const {
-  return started_ - static_cast<std::uint32_t>(static_cast<std::uint32_t>(started_) - operation);
-}
-
-void Collectives::fail_all(const Error& reason) noexcept {
-  out_.assign(out_.size(), {});
-  in_.assign(in_.size(), {});
-  if (flat_) flat_->clear();
-  for (std::size_t slot = 0; slot < running_.size(); ++slot)
-    if (running_[slot]) running_[slot]->fail(reason);
-}
-
-void Collectives::close() noexcept {
-  if (flat_) flat_->clear();
-}
-
-void Collectives::testify(std::uint64_t number, Status& status) const {
-  status.started = started_;
-  status.finished = finished_;
-  const Recent& recent = recent_[number % remembered];
-  if (recent.number == number) status.call = fmt::format("{} with {}", describe(recent.frame), recent.prepared->name);
-  for (const Operation* operation : running_) {
-    if (!operation || operation->number() != number) continue;
-    status.doing = operation->call_text();
-    status.steps = static_cast<std::uint32_t>(operation->plan().steps.size());
-    status.steps_done = status.steps - operation->remaining();
-    for (std::size_t peer = 0; peer < in_.size(); ++peer)
-      if (is_awaited(peer, *operation)) status.awaited.push_back(group_.global_rank(static_cast<int>(peer)));
-  }
-}
-
-std::string Collectives::busy_with() const {
-  const Operation* oldest = nullptr;
-  for (const Operation* operation : running_)
-    if (operation && (!oldest || operation->number() < oldest->number())) oldest = operation;
-  return oldest ? oldest->call_text() : "";
-}
-
-bool Collectives::is_awaited(std::size_t peer, const Operation& operation) const {
-  if (operation.flat()) return flat_->awaits(static_cast<int>(peer), operation);
-  const Fifo<Posted>& posted = in_[peer].posted;
-  for (std::size_t i = 0; i < posted.size(); ++i)
-    if (posted[i].operation == &operation) return true;
-  if (out_[peer].unsent == 0) return false;
-  return std::ranges::any_of(operation.plan().lanes, [peer](const algorithms::Lane& lane) {
-    return lane.direction == Direction::out && std::cmp_equal(lane.peer, peer);
-  });
-}
-
-int Collectives::first_awaited(const Operation& operation) const {
-  for (std::size_t peer = 0; peer < in_.size(); ++peer)
-    if (is_awaited(peer, operation)) return static_cast<int>(peer);
-  return -1;
-}
-
-void Collectives::notice_who_went_on(Operation& operation) noexcept {
-  if (!flat_ || operation.flat()) return;
-  for (std::size_t i = 0; i < in_.size(); ++i) {
-    const int peer = static_cast<int>(i);
-    const Fifo<Posted>& posted = in_[i].posted;
-    if (posted.empty() || posted[0].operation != &operation) continue;
-    const auto later = flat_->call_after(peer, operation.number());
-    if (!later) continue;
-    if (operation.suspect != peer) {  // its last message may have come meanwhile
-      operation.suspect = peer;
-      return;
-    }
-    return group_.fail(Error{
-        ErrorCode::mismatch,
-        fmt::format("{} called {} while rank {} waits for {} more bytes from it in {}: the counts they gave differ",
-                    group_.name_of(peer), describe(*later), group_.rank(), posted[0].bytes.size() - posted[0].seen,
-                    describe(operation.frame())),
-        peer, operation.number()});
-  }
-}
-
-std::string Collectives::awaited(const Operation& operation) const {
-  std::string names;
-  for (std::size_t peer = 0; peer < in_.size(); ++peer)
-    if (is_awaited(peer, operation)) names += (names.empty() ? "" : ", ") + group_.name_of(static_cast<int>(peer));
-  return names;
 }
 
 }  // namespace tutti::detail

@@ -71,6 +71,8 @@ class Collectives final : public ChannelUser {
   bool send(Operation& operation, std::uint32_t step, int peer, std::span<const std::byte> bytes) noexcept;
   void post(Operation& operation, std::uint32_t step, int peer, std::span<std::byte> bytes) noexcept;
   void ended(Operation& operation) noexcept;
+  /// The number of the oldest operation that runs, or else `next`.
+  std::uint32_t oldest_running(std::uint32_t next) const noexcept;
   bool busy() const { return free_slots_.size() < running_.size(); }
   void fail_all(const Error& reason) noexcept;
   /// The channel goes; nothing is pending.
@@ -82,8 +84,8 @@ class Collectives final : public ChannelUser {
   /// "rank 2 (host a), rank 5 (host b)": those whose messages the operation waits for, or who do not take its own.
   std::string awaited(const Operation& operation) const;
   int first_awaited(const Operation& operation) const;
-  /// Called now and then, with passes of all transports in between: a rank that has begun a later call sends nothing
-  /// more for this one, so who still waits for it has been told other counts. Fails the group.
+  /// Called now and then, with passes of all transports in between: a rank for which this call has ended sends nothing
+  /// more for it, so who still waits for it has been told other counts. Fails the group.
   void notice_who_went_on(Operation& operation) noexcept;
   /// `peer` has made another call than this rank, or its message has another length.
   Error mismatch(int peer, transport::Frame theirs, transport::Frame ours) const;
@@ -119,7 +121,7 @@ class Collectives final : public ChannelUser {
   void failed(transport::Link& link, const Error& reason) noexcept override;
   Operation& make(const Request& request, const Planned& planned, const std::shared_ptr<Pool<Operation>>& pool);
   void note_call(const transport::Frame& frame, const Prepared& prepared);
-  void record(const transport::Frame& frame, const Prepared& prepared) const;
+  black_box::Flight record(const transport::Frame& frame, const Prepared& prepared) const;
   Fifo<Turn>& turns(const algorithms::Lane& lane);
   InLane& in_lane(const transport::Link& link);
   std::uint64_t full_number(std::uint32_t operation) const;

@@ -18,6 +18,7 @@ using std::chrono::microseconds;
 
 constexpr int passes_per_look = 64;           // how often an idle driver looks at the clock and at quiet descriptors
 constexpr int busy_passes_per_look = 256;     // and one that has something to do
+constexpr unsigned calls_per_pass = 16;       // done at once, beside asynchronous work
 constexpr microseconds helper_interval{200};  // the helper takes over when nobody drove for this long
 constexpr int most_quiet_looks = 10;          // without a new call: then it must be called, which costs each call more
 
@@ -81,6 +82,11 @@ bool Engine::try_own() noexcept {
 }
 
 void Engine::disown() noexcept {
+  // Calls that are done at once are not all that there is to do.
+  if (asynchronous_.load() > 0 && ++disowned_ % calls_per_pass == 0) {
+    progress();
+    if (++passes_since_look_ >= passes_per_look) look();
+  }
   std::unique_lock lock{mutex_};
   leave(lock);
 }
@@ -337,60 +343,6 @@ void Engine::forget(Failable& failed) {
 void Engine::clean_up_failures() noexcept {
   while (!failing_.empty())
     if (Failable* failed = failing_.pop()) failed->fail_now();
-}
-
-// ---- Channels --------------------------------------------------------------------------------------------------
-
-void Engine::attach(transport::Channel channel, ChannelUser& user) {
-  users_.emplace(channel, &user);
-  std::erase_if(strangers_, [&](transport::Link* link) {
-    if (link->channel() != channel) return false;
-    link->resume();
-    return true;
-  });
-}
-
-void Engine::detach(transport::Channel channel, const Error* reason, Clock::time_point deadline) noexcept {
-  for (const auto& transport : transports_) {
-    if (reason) {
-      transport->abort_channel(channel, *reason);
-    } else {
-      transport->close_channel(channel, deadline);
-    }
-  }
-  std::erase_if(strangers_, [&](transport::Link* link) { return link->channel() == channel; });
-  users_.erase(channel);
-}
-
-void Engine::abort_channel(transport::Channel channel, const Error& reason) noexcept {
-  for (const auto& transport : transports_) transport->abort_channel(channel, reason);
-}
-
-ChannelUser* Engine::user_of(transport::Link& link) noexcept {
-  if (link.context) return static_cast<ChannelUser*>(link.context);
-  const auto found = users_.find(link.channel());
-  if (found == users_.end() || !found->second->knows(link.peer())) return nullptr;
-  link.context = found->second;
-  return found->second;
-}
-
-transport::Acceptance Engine::arrived(transport::Link& from, const transport::Frame& frame) noexcept {
-  if (ChannelUser* user = user_of(from)) return user->arrived(from, frame);
-  strangers_.push_back(&from);  // a peer is ahead of us: it has made a sub-group that we are about to make
-  return {};
-}
-
-void Engine::view(transport::Link& from, std::span<const std::byte> piece) noexcept {
-  user_of(from)->view(from, piece);
-}
-
-void Engine::received(transport::Link& from) noexcept { user_of(from)->received(from); }
-
-void Engine::sent(transport::Link& to, transport::Token token) noexcept { user_of(to)->sent(to, token); }
-
-void Engine::failed(transport::Link& link, const Error& reason) noexcept {
-  std::erase(strangers_, &link);
-  if (ChannelUser* user = user_of(link)) user->failed(link, reason);
 }
 
 }  // namespace tutti::detail

@@ -210,6 +210,7 @@ class Engine final : public transport::Sink {
   Fifo<Failable*> failing_;
   bool finished_any_ = false;
   int passes_since_look_ = 0;
+  unsigned disowned_ = 0;  // so often
 };
 
 }  // namespace tutti::detail

@@ -55,8 +55,7 @@ void Flat::clear() noexcept {
 
 // ---- One call after the other ----------------------------------------------------------------------------------
 
-bool Flat::run(const Entry& entry) noexcept {
-  begin(entry);
+bool Flat::end_at_once(const Entry& entry) noexcept {
   const bool shared = group_.context().oversubscribed;
   bool here = all_are_here(entry);
   for (int tries = 0; !here && !group_.failing() && tries < tries_at_once; ++tries) {
@@ -99,7 +98,7 @@ bool Flat::find_board() noexcept {
 
 /// False: it must wait for who still reads there, or an injected fault has struck.
 bool Flat::begin(const Entry& entry) noexcept {
-  if (!find_board() || !board_->may_begin()) return false;
+  if (!find_board() || !may_begin()) return false;
   if (round_ == 0) {
     std::span<const std::byte> contribution = entry.call->contribution();
     stuck_ = entry.operation && !entry.operation->play_faults(true, contribution);
@@ -107,17 +106,32 @@ bool Flat::begin(const Entry& entry) noexcept {
     contribution_ = contribution.data();
   }
   entry.call->put(board_->room(entry.call->size_of_round(round_)), contribution_, round_);
-  board_->begin(entry.history, entry.frame, entry.before);
+  transport::Frame call = entry.frame;  // its length says here that all calls before that one have ended on this rank
+  call.length = group_.collectives().oldest_running(entry.frame.operation);
+  board_->begin(entry.history, call, entry.before);
   checked_ = 0;
   if (entry.operation) entry.operation->advance(2 * round_ + 1, 2 * entry.call->rounds());
   return true;
+}
+
+/// False: somebody still reads what lies there, or has aborted and never will have done so.
+bool Flat::may_begin() noexcept {
+  if (board_->may_begin()) return true;
+  for (int rank = 0; rank < group_.size(); ++rank) heed_last_words(rank);
+  return false;
+}
+
+bool Flat::heed_last_words(int rank) noexcept {
+  const auto words = board_->last_words(rank);
+  if (words) group_.fail(*words);
+  return words.has_value();
 }
 
 bool Flat::all_are_here(const Entry& entry) noexcept {
   for (; checked_ < group_.size(); ++checked_) {
     if (checked_ == group_.rank() || !entry.call->reads(checked_)) continue;
     if (!board_->is_here(checked_)) {
-      if (const auto words = board_->last_words(checked_)) group_.fail(*words);
+      heed_last_words(checked_);
       return false;
     }
     if (board_->digest(checked_) == entry.history) continue;
@@ -155,8 +169,10 @@ std::vector<transport::Frame> Flat::calls_of(int peer) const {
   const std::uint64_t last = board_->round();
   for (std::uint64_t round = last - std::min(last, transport::board_depth) + 1; round <= last; ++round) {
     for (const bool before : {true, false}) {
-      const auto call = board_->call(peer, round, before);
-      if (call && call->operation > 0) calls.push_back(*call);
+      auto call = board_->call(peer, round, before);
+      if (!call || call->operation == 0) continue;
+      call->length = 0;
+      calls.push_back(*call);
     }
   }
   return calls;
@@ -165,9 +181,11 @@ std::vector<transport::Frame> Flat::calls_of(int peer) const {
 /// None of these posts can be written again before this rank has begun another round.
 std::optional<transport::Frame> Flat::call_after(int peer, std::uint64_t number) noexcept {
   if (!find_board()) return std::nullopt;
-  for (std::uint64_t round = board_->round() + 1; round < board_->round() + transport::board_depth; ++round)
-    if (const auto call = board_->call(peer, round); call && call->operation != static_cast<std::uint32_t>(number))
+  for (std::uint64_t round = board_->round() + 1; round < board_->round() + transport::board_depth; ++round) {
+    const auto call = board_->call(peer, round);
+    if (call && transport::is_before(static_cast<std::uint32_t>(number), static_cast<std::uint32_t>(call->length)))
       return call;
+  }
   return std::nullopt;
 }
 
@@ -181,10 +199,10 @@ void Flat::wake_sleepers() noexcept {
 
 /// False: what the first operation waits for is there.
 bool Flat::prepare_sleep() noexcept {
-  if (!board_) return true;  // its coming wakes the transport
+  if (!board_) return stuck_ || group_.failing() || !find_board();  // its coming wakes the transport
   board_->arm();
   if (stuck_) return true;
-  return begun_ ? !board_->is_here(checked_) : !board_->may_begin();
+  return begun_ ? !board_->is_here(checked_) && !heed_last_words(checked_) : !may_begin() && !group_.failing();
 }
 
 void Flat::awake() noexcept {

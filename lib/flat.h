@@ -43,16 +43,17 @@ class Flat final : public Pollable {
   std::size_t capacity() const { return capacity_; }
   /// Nothing is before it, and it may begin.
   bool is_free() noexcept { return board_ && queue_.empty() && board_->may_begin(); }
-  /// Begins a call of one round and looks for a while whether all are here. False: not yet, or the group fails: it must
-  /// be start()ed.
-  bool run(const Entry& entry) noexcept;
+  /// Begins a call of one round: what this rank contributes is on its way.
+  void begin_at_once(const Entry& entry) noexcept { begin(entry); }
+  /// Looks for a while whether all are here. False: not yet, or the group fails: it must be start()ed.
+  bool end_at_once(const Entry& entry) noexcept;
 
   // ---- For errors
   /// The operation waits for `peer`.
   bool awaits(int peer, const Operation& operation) const;
   /// What is known of the calls that `peer` has made of late, the oldest first; some may be there twice.
   std::vector<transport::Frame> calls_of(int peer) const;
-  /// What `peer` does already after operation `number` of this rank. Sees to it that there is a board to say so.
+  /// What `peer` does already, after operation `number` has ended there. Sees to it that there is a board to say so.
   std::optional<transport::Frame> call_after(int peer, std::uint64_t number) noexcept;
 
   bool progress() noexcept override;
@@ -63,6 +64,8 @@ class Flat final : public Pollable {
  private:
   bool find_board() noexcept;
   bool begin(const Entry& entry) noexcept;
+  bool may_begin() noexcept;
+  bool heed_last_words(int rank) noexcept;
   bool all_are_here(const Entry& entry) noexcept;
   void end_round() noexcept;
   void wake_sleepers() noexcept;

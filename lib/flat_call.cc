@@ -27,7 +27,7 @@ FlatCall FlatCall::of(const Request& request, int rank, int ranks, const compute
   call.output = static_cast<std::byte*>(request.output.data);
   call.vector_bytes = part_count(request, static_cast<std::size_t>(ranks)) * call.arithmetic.element_size();
   call.copy_streaming = kernels.copy_streaming;
-  call.streams = detail::streams(request.output.count * call.arithmetic.element_size());
+  call.streams = !call.arithmetic.finishes() && detail::streams(request.output.count * call.arithmetic.element_size());
   if (is_reduction(request.collective)) capacity = std::min(capacity, piece_to_reduce);
   call.piece_bytes = capacity / (call.contributes_parts() ? static_cast<std::size_t>(ranks) : 1) / 64 * 64;
   return call;

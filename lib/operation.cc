@@ -59,7 +59,7 @@ void Operation::prepare(Collectives& collectives, Group& group, const Prepared& 
   arithmetic_ = Arithmetic{*group.context().kernels, type_, op};
   variable_ = request.variable;
   const bool in_place = request.collective != Collective::broadcast && request.input.data == request.output.data;
-  streams_ = !in_place && streams(request.output.count * arithmetic_.element_size());
+  streams_ = !in_place && !arithmetic_.finishes() && streams(request.output.count * arithmetic_.element_size());
   frame_ = call_of(request, group.size(), prepared.hash).frame(number);
   flat_.reset();
   if (flat_capacity > 0) {
@@ -82,8 +82,9 @@ void Operation::set_number(std::uint64_t number) noexcept {
   frame_.operation = static_cast<std::uint32_t>(number);
 }
 
-void Operation::take_over(std::uint64_t number) noexcept {
+void Operation::take_over(std::uint64_t number, black_box::Flight flight) noexcept {
   set_number(number);
+  flight_ = flight;
   taken_over_ = true;
 }
 
@@ -111,7 +112,7 @@ std::size_t Operation::staged_bytes(const Request& request) const {
   const bool premultiplied = arithmetic_.premultiplies() && request.op;
   const bool exchanged_in_place =
       request.collective == Collective::all_to_all && request.input.data == request.output.data;
-  if (barrier) return static_cast<std::size_t>(group_->size() * plan().shape.pipeline);
+  if (barrier) return static_cast<std::size_t>(group_->size()) * static_cast<std::size_t>(plan().shape.pipeline);
   return premultiplied || exchanged_in_place ? request.input.count * arithmetic_.element_size() : 0;
 }
 
@@ -195,7 +196,7 @@ void Operation::note_start(Clock::time_point now) noexcept {
   if (trace_) [[unlikely]]
     trace_->trace(Log::Subsystem::coll, describe() + " begins");
   black_box::Box* const box = group_->context().black_box.get();
-  if (!box) return;
+  if (!box || taken_over_) return;
   black_box::Call call = recorded(frame_, group_->id(), number_, prepared_->name, plan().steps.size(), variable_);
   call.started = std::chrono::nanoseconds{now.time_since_epoch()}.count();
   flight_ = box->begin(call);

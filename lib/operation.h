@@ -32,7 +32,7 @@ class Operation final : public Pending {
   void prepare(Collectives& collectives, Group& group, const Prepared& prepared, const Request& request,
                std::uint64_t number, std::shared_ptr<Pool<Operation>> pool, std::size_t flat_capacity);
   /// Its part in the order of calls was taken by a caller that tried to do it all at once, and it is on the board.
-  void take_over(std::uint64_t number) noexcept;
+  void take_over(std::uint64_t number, black_box::Flight flight) noexcept;
   /// Its place in the order of calls: certain when it starts, since several threads may call at once.
   void set_number(std::uint64_t number) noexcept;
   /// Ranks whose earlier calls differ must notice: they are part of what its messages say.

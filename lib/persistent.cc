@@ -47,7 +47,10 @@ void PersistentCall::start(bool asynchronous) {
   if (started_)
     throw Error{ErrorCode::invalid_argument, fmt::format("{} on rank {} of {}: started again before wait()",
                                                          name_of(request_.collective), group.rank(), group.size())};
-  if (asynchronous && !std::exchange(has_helper_, true)) engine.get_helper();
+  if (asynchronous && !has_helper_) {
+    engine.get_helper();
+    has_helper_ = true;
+  }
   if (at_once_ && !(asynchronous && group.context().oversubscribed)) {
     if (auto work = group.collectives().begin_at_once(ready_, asynchronous)) {
       work_ = std::move(*work);

@@ -32,7 +32,9 @@ inline constexpr std::size_t post_bytes = 48;
 /// Ownership: keeps the memory alive. Threading: one thread at a time on each rank.
 class Board {
  public:
-  /// What one rank can put there for one round: all of it together takes 4 MiB for up to 128 ranks.
+  /// For more, each rank's part of what one rank has room for would be less than a few cache lines.
+  static constexpr int most_ranks = 128;
+  /// What one rank can put there for one round: all of it together takes 4 MiB.
   static std::size_t capacity(int ranks);
   static std::size_t bytes_for(int ranks);
   /// `memory`: bytes_for(ranks) bytes of zeros when the first rank comes, in pages of 4 KiB.

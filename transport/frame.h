@@ -37,6 +37,9 @@ struct Frame {
   friend bool operator==(const Frame&, const Frame&) = default;
 };
 
+/// Whether operation `one` comes before `other`, of numbers that may have passed 2^32 between them.
+constexpr bool is_before(std::uint32_t one, std::uint32_t other) { return static_cast<std::int32_t>(one - other) < 0; }
+
 inline constexpr std::size_t frame_size = 40;
 inline constexpr std::uint16_t frame_magic = 0x5454;  // "TT"
 inline constexpr std::uint8_t protocol_version = 1;

@@ -102,16 +102,20 @@ InprocHub::InprocHub(int ranks) {
 InprocHub::~InprocHub() = default;
 
 /// Whoever comes first makes it.
-std::shared_ptr<std::byte> InprocHub::board_memory(Channel channel, std::size_t bytes) {
+std::shared_ptr<std::byte> InprocHub::board_memory(Channel channel, std::size_t members, std::size_t bytes) {
   static constexpr std::align_val_t alignment{4096};
   const std::lock_guard lock(boards_mutex_);
-  std::weak_ptr<std::byte>& known = boards_[channel];
-  if (auto memory = known.lock()) return memory;
-  auto* const made = static_cast<std::byte*>(::operator new(bytes, alignment));
-  std::memset(made, 0, bytes);
-  std::shared_ptr<std::byte> memory{made, [](std::byte* old) { ::operator delete(old, alignment); }};
-  known = memory;
-  return memory;
+  const auto board = boards_.try_emplace(channel).first;
+  auto& [memory, to_come] = board->second;
+  if (!memory) {
+    auto* const made = static_cast<std::byte*>(::operator new(bytes, alignment));
+    std::memset(made, 0, bytes);
+    memory = {made, [](std::byte* old) { ::operator delete(old, alignment); }};
+    to_come = members;
+  }
+  const auto taken = memory;
+  if (--to_come == 0) boards_.erase(board);
+  return taken;
 }
 
 InprocTransport::InprocTransport(std::shared_ptr<InprocHub> hub, int rank, Reactor& reactor)
@@ -149,8 +153,9 @@ std::unique_ptr<Wire> InprocTransport::reach(int peer, Channel channel) {
   return std::make_unique<InprocWire>(hub_, std::move(ring), peer, InprocWire::End::sender);
 }
 
-std::shared_ptr<std::byte> InprocTransport::board_memory(Channel channel, std::span<const int>, std::size_t bytes) {
-  return hub_->board_memory(channel, bytes);
+std::shared_ptr<std::byte> InprocTransport::board_memory(Channel channel, std::span<const int> members,
+                                                         std::size_t bytes) {
+  return hub_->board_memory(channel, members.size(), bytes);
 }
 
 bool InprocTransport::notice() noexcept {

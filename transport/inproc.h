@@ -24,12 +24,16 @@ class InprocHub {
   friend class InprocWire;
   struct Seat;
 
-  std::shared_ptr<std::byte> board_memory(Channel channel, std::size_t bytes);
+  std::shared_ptr<std::byte> board_memory(Channel channel, std::size_t members, std::size_t bytes);
   Seat& seat(int rank) { return *seats_[static_cast<std::size_t>(rank)]; }
 
   std::vector<std::unique_ptr<Seat>> seats_;
   std::mutex boards_mutex_;
-  std::map<Channel, std::weak_ptr<std::byte>> boards_;
+  struct SharedBoard {
+    std::shared_ptr<std::byte> memory;
+    std::size_t to_come = 0;  ///< members that have not taken it yet: one may have left before another comes
+  };
+  std::map<Channel, SharedBoard> boards_;
 };
 
 /// Ranks are threads: for tests, examples and sanitizers. Destroying it without close_channel() looks to the peers

@@ -159,7 +159,7 @@ void SlotTransport::flush(Channel channel, Clock::time_point deadline) noexcept 
   for (bool flushed = false; !flushed;) {
     Round round;
     for_each(channel, round);
-    flushed = round.flushed || Clock::now() >= deadline;
+    flushed = (round.flushed && this->flushed(channel)) || Clock::now() >= deadline;
     if (!flushed && !notice() && !round.moved && round.may_sleep) {
       reactor_.sleep(deadline);
     } else if (!flushed) {
@@ -174,6 +174,7 @@ void SlotTransport::abort_board(Channel channel, const Error& reason) noexcept {
   if (found == boards_.end()) return;
   auto& [board, members] = found->second;
   board.say_abort(reason);
+  board.before_alarms();
   for (std::size_t i = 0; i < members.size(); ++i)
     if (members[i] != rank() && board.takes_down_alarm(static_cast<int>(i))) wake(members[i], channel);
 }

@@ -47,6 +47,8 @@ class SlotTransport : public Transport, protected SlotHost {
   /// The memory of a board, all zeros at first; null: it has not come from members.front() yet. Throws Error{system}.
   virtual std::shared_ptr<std::byte> board_memory(Channel channel, std::span<const int> members, std::size_t bytes) = 0;
   virtual int rank() const noexcept = 0;
+  /// Nothing of the channel's own waits to be handed over.
+  virtual bool flushed(Channel) const noexcept { return true; }
   /// The channel has gone, and whatever belongs to it.
   virtual void closed(Channel) noexcept {}
   bool was_closed(Channel channel) const noexcept;

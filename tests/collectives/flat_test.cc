@@ -4,10 +4,13 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstring>
+#include <future>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/support/world.h"
@@ -133,6 +136,76 @@ TEST_CASE("a user's op is folded in rank order on boards, in place, too") {
       CHECK(data == std::vector<int>(data.size(), comm.size()));
     });
   }
+}
+
+// ---- Beside calls over links -----------------------------------------------------------------------------------
+
+constexpr auto late = std::chrono::milliseconds(1500);  // longer than it takes to become suspicious
+
+TEST_CASE("who began the next call before it waited for this one is not suspected of other counts") {
+  run_ranks({.ranks = 3, .kind = Kind::shm}, [](Communicator& comm) {
+    std::vector<float> large(1 << 20, 1), small(4, 1);
+    comm.barrier();
+    if (comm.rank() == 2) std::this_thread::sleep_for(late);
+    Work work = comm.all_reduce_async(large, sum, {.algorithm = "ring"});
+    if (comm.rank() == 1) work.wait();
+    comm.all_reduce(small, sum, {.algorithm = "direct"});
+    work.wait();
+    CHECK(large.back() == 3);
+    CHECK(small.back() == 3);
+  });
+}
+
+TEST_CASE("who is a round behind in an earlier call suspects nobody in the next one") {
+  run_ranks({.ranks = 3, .kind = Kind::shm}, [](Communicator& comm) {
+    std::vector<float> first(1 << 20, 1), second(1 << 18, 1);
+    comm.barrier();
+    if (comm.rank() == 1) std::this_thread::sleep_for(late);
+    Work one = comm.reduce_async(first, sum, {.root = 0, .algorithm = "direct"});
+    Work other = comm.all_reduce_async(second, sum, {.algorithm = "ring"});
+    one.wait();
+    other.wait();
+    CHECK(second.back() == 3);
+  });
+}
+
+TEST_CASE("asynchronous calls go on beside calls that are done at once") {
+  run_ranks({.ranks = 2, .kind = Kind::shm}, [](Communicator& comm) {
+    std::vector<float> large(1 << 20, 1);
+    float least = 0;
+    Work work = comm.all_reduce_async(large, sum, {.algorithm = "ring"});
+    int calls = 0;
+    for (; least < 1 && calls < 20'000; ++calls) {
+      least = work.done() ? 1 : 0;
+      comm.all_reduce(std::span{&least, 1}, min, {.algorithm = "direct"});
+    }
+    CHECK(least == 1);
+    work.wait();
+    CHECK(large.back() == 2);
+  });
+}
+
+TEST_CASE("more ranks than a board has room for use links") {
+  run_ranks({.ranks = transport::Board::most_ranks + 1, .kind = Kind::inproc}, [](Communicator& comm) {
+    const std::vector<int> parts(static_cast<std::size_t>(comm.size()), comm.rank());
+    int own = 0;
+    comm.reduce_scatter(parts, std::span{&own, 1}, sum, {.algorithm = "direct"});
+    CHECK(own == comm.size() * (comm.size() - 1) / 2);
+  });
+}
+
+TEST_CASE("what one rank has put on a board is there for who comes when it has left") {
+  std::promise<void> left;
+  run_ranks({.ranks = 2, .kind = Kind::inproc}, [&](Communicator& comm) {
+    int data = comm.rank() + 1;
+    if (comm.rank() == 1) left.get_future().wait();
+    comm.reduce(std::span{&data, 1}, sum, {.root = 1, .algorithm = "direct"});
+    if (comm.rank() == 1) CHECK(data == 3);
+    if (comm.rank() == 0) {
+      const Communicator gone = std::move(comm);
+      left.set_value();
+    }
+  });
 }
 
 }  // namespace

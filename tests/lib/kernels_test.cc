@@ -161,7 +161,8 @@ TEST_CASE("every kernel of every instruction set equals the reference bit for bi
 
 TEST_CASE("scaling and dividing equal the reference bit for bit, in place or not") {
   constexpr double infinity = std::numeric_limits<double>::infinity();
-  static const double nan = std::nan("0xfffffffffffff");  // of all payload bits, so that nothing may carry into the sign
+  static const double nan =
+      std::nan("0xfffffffffffff");  // of all payload bits, so that nothing may carry into the sign
   for_every_case([](const Table& table, const Case& c) {
     if (compute::supports(c.type, OpKind::premul_sum)) {
       for (const double factor : {0.0, 1.0, -0.1, 1e30, 0.5, infinity, nan, -nan}) {

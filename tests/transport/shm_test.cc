@@ -10,12 +10,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <set>
 #include <thread>
 
 #include "tests/transport/mesh.h"
+#include "tests/transport/no_descriptors.h"
 #include "transport/shm/memory.h"
 #include "transport/shm/probe.h"
 #include "transport/shm/shm_transport.h"
@@ -161,6 +163,21 @@ TEST_CASE("a transport that was probed still connects, and may be probed again")
 TEST_CASE("a token of another length is refused") {
   Reactor reactor;
   CHECK_THROWS_AS(ShmTransport(0, "short", reactor), Error);
+}
+
+TEST_CASE("a board for which a rank has no descriptor free is not waited for: the rank says so") {
+  Mesh mesh(shm_kind(), 2);
+  constexpr std::array members{0, 1};
+  std::string reason;
+  REQUIRE(mesh[0].transport->board(4, members) != nullptr);
+  NoDescriptors none;
+  none.taken.pop_back();  // enough to accept the connection, but not what comes over it
+  for (Board* board = nullptr; board == nullptr && reason.empty(); mesh.step()) try {
+      board = mesh[1].transport->board(4, members);
+    } catch (const Error& error) {
+      reason = error.what();
+    }
+  CHECK(reason.find("cannot take the memory that rank 0 shares: Too many open files") != std::string::npos);
 }
 
 // ---- Strangers -------------------------------------------------------------------------------------------------

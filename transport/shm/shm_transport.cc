@@ -97,7 +97,7 @@ std::unique_ptr<Wire> ShmTransport::reach(int peer, Channel channel) {
   std::string socket = socket_of(peer);
   NewRing made = spare_ ? std::move(*spare_) : make_ring();
   spare_.reset();
-  Introduction introduction{encode(Hello{address_.rank, peer, channel}, token_), peer, std::move(socket),
+  Introduction introduction{encode(Hello{address_.rank, peer, channel}, token_), peer, channel, std::move(socket),
                             std::move(made.descriptor)};
   auto wire = std::make_unique<ShmWire>(std::move(made.ring), std::move(introduction), *home_);
   if (!wire->introduce()) home_->strangers.push_back(wire.get());
@@ -120,7 +120,7 @@ std::shared_ptr<std::byte> ShmTransport::board_memory(Channel channel, std::span
       const Hello hello{.from = address_.rank, .to = peer, .channel = channel, .purpose = Purpose::board};
       Descriptor copy = made.descriptor.duplicate();
       if (!copy) throw Error(ErrorCode::system, "cannot share memory with the ranks of this host: " + refusal(errno));
-      offers_.push_back({encode(hello, token_), peer, socket_of(peer), std::move(copy)});
+      offers_.push_back({encode(hello, token_), peer, channel, socket_of(peer), std::move(copy)});
     }
     make_offers();
     return std::move(made.memory);
@@ -129,10 +129,22 @@ std::shared_ptr<std::byte> ShmTransport::board_memory(Channel channel, std::span
   if (found == arrived_.end() || found->second.from != members.front()) return nullptr;
   const Arrived arrived = std::move(found->second);
   arrived_.erase(found);
+  if (!arrived.memory)
+    throw Error(ErrorCode::system,
+                fmt::format("cannot take the memory that rank {} shares: {}", members.front(), refusal(EMFILE)));
   auto mapped = map_memory(arrived.memory, bytes);
   if (auto* const memory = std::get_if<SharedMemory>(&mapped)) return std::move(*memory);
   throw Error(ErrorCode::system, fmt::format("cannot use the memory that rank {} shares: {}", members.front(),
                                              std::get<std::string>(mapped)));
+}
+
+bool ShmTransport::flushed(Channel channel) const noexcept {
+  return std::ranges::find(offers_, channel, &Introduction::channel) == offers_.end();
+}
+
+void ShmTransport::closed(Channel channel) noexcept {
+  arrived_.erase(channel);
+  std::erase_if(offers_, [=](const Introduction& offer) { return offer.channel == channel; });
 }
 
 /// Who is gone needs none; that it is gone is for others to notice.
@@ -205,17 +217,20 @@ void ShmTransport::hear(int descriptor) {
 
 /// Reads the hello and takes the ring, or hangs up. False: nothing was said yet.
 bool ShmTransport::greet(Descriptor& socket) {
-  HelloBytes bytes;
+  HelloBytes bytes{};
   Received received = receive_with_descriptor(socket, bytes);
   if (received.attempt == Attempt::later) return false;
   if (received.no_room) starved("take the memory of links", EMFILE);
   Descriptor caller = std::move(socket);  // hung up on unless it becomes part of a wire
-  const auto hello = received.attempt == Attempt::done ? decode_hello(bytes, token_) : std::nullopt;
+  const bool spoke = received.attempt == Attempt::done || received.no_room;
+  const auto hello = spoke ? decode_hello(bytes, token_) : std::nullopt;
   if (!hello || !is_invited(*hello)) return true;
   if (hello->purpose == Purpose::board) {
-    if (!was_closed(hello->channel)) arrived_.try_emplace(hello->channel, hello->from, std::move(received.descriptor));
+    if (!was_closed(hello->channel))
+      arrived_.try_emplace(hello->channel, Arrived{hello->from, std::move(received.descriptor)});
     return true;
   }
+  if (received.no_room) return true;  // the caller makes another
   errno = 0;
   auto mapped = map_ring(received.descriptor);
   if (auto* ring = std::get_if<MappedRing>(&mapped)) {

@@ -56,7 +56,8 @@ class ShmTransport final : public SlotTransport {
   std::unique_ptr<Wire> reach(int peer, Channel channel) override;
   bool notice() noexcept override;
   std::shared_ptr<std::byte> board_memory(Channel channel, std::span<const int> members, std::size_t bytes) override;
-  void closed(Channel channel) noexcept override { arrived_.erase(channel); }
+  bool flushed(Channel channel) const noexcept override;
+  void closed(Channel channel) noexcept override;
   int rank() const noexcept override { return address_.rank; }
 
   std::string socket_of(int peer) const;
@@ -87,7 +88,7 @@ class ShmTransport final : public SlotTransport {
 
   struct Arrived {
     int from;
-    Descriptor memory;
+    Descriptor memory;  // none: there was no room for it
   };
   std::map<Channel, Arrived> arrived_;  // boards that nobody has asked for yet
   std::vector<Introduction> offers_;    // boards for members that had no room for another connection yet

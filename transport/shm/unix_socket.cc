@@ -1,6 +1,7 @@
 #include "transport/shm/unix_socket.h"
 
 #include <fmt/core.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -17,6 +18,8 @@ namespace tutti::transport {
 namespace {
 
 constexpr std::size_t most_descriptors = 8;  // room to receive, and close, more than we want
+constexpr int longest_ring = 10;             // ms until others have heard their bells
+constexpr int most_rings = 64;               // heard at a time
 
 struct Name {
   ::sockaddr_un address{};
@@ -148,14 +151,19 @@ void ring_bell(const Descriptor& from, const std::string& name) noexcept {
   Name target;
   const char bell = 0;
   if (!set_abstract(target, name)) return;
-  // A full queue holds plenty of bells already; whose socket is gone needs none.
-  [[maybe_unused]] const auto sent =
-      ::sendto(from.get(), &bell, 1, MSG_DONTWAIT | MSG_NOSIGNAL, target.get(), target.length);
+  const auto ring = [&] {
+    return ::sendto(from.get(), &bell, 1, MSG_DONTWAIT | MSG_NOSIGNAL, target.get(), target.length) >= 0;
+  };
+  if (ring() || !is_busy(errno)) return;  // whose socket is gone needs none
+  // Either the target's queue is full, and holds plenty of bells, or what this socket sent to others fills its buffer.
+  ::pollfd room{.fd = from.get(), .events = POLLOUT, .revents = 0};
+  if (::poll(&room, 1, longest_ring) > 0) ring();
 }
 
 void hush(const Descriptor& bell) noexcept {
   char bytes = 0;
-  while (::recv(bell.get(), &bytes, 1, MSG_DONTWAIT) >= 0) continue;
+  // Who rings without end, which any process of this host can, must not hold us here: the rest is heard next time.
+  for (int rings = 0; rings < most_rings && ::recv(bell.get(), &bytes, 1, MSG_DONTWAIT) >= 0;) ++rings;
 }
 
 void send_bell(const Descriptor& socket) noexcept {

@@ -18,6 +18,7 @@ namespace tutti::transport {
 struct Introduction {
   HelloBytes hello;
   int peer;
+  Channel channel;
   std::string socket;  ///< abstract name
   Descriptor memory;
 };
