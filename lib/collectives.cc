@@ -12,6 +12,9 @@
 namespace tutti::detail {
 namespace {
 
+/// Below that a call in windows is done as any other: one trip there instead of two.
+constexpr std::size_t least_in_window = 16 * 1024;
+
 /// Differs for calls that differ in anything, and for what was called before them.
 std::uint64_t extended(std::uint64_t history, const transport::Frame& call) {
   constexpr std::uint64_t odd = 0x9e3779b97f4a7c15;
@@ -47,7 +50,7 @@ Collectives::Collectives(Group& group, transport::Channel channel, Planner plann
 Collectives::~Collectives() = default;
 
 /// What every rank must arrive at alike.
-Collectives::Planned Collectives::plan(const Request& request) {
+Planned Collectives::plan(const Request& request) {
   const std::size_t input_bytes = request.input.count * size_of(request.input.type);
   const std::size_t output_bytes = request.output.count * size_of(request.output.type);
   std::size_t bytes = std::max(input_bytes, output_bytes);
@@ -62,8 +65,11 @@ Collectives::Planned Collectives::plan(const Request& request) {
     for (const std::size_t count : request.counts) bytes += count * size_of(request.input.type);
     if (sizes_differ) bytes = 0;
   }
+  const bool may_be_in_window = flat_ && !windows_.empty() && bytes >= least_in_window &&
+                                (request.algorithm.empty() || request.algorithm == "direct");
+  const Place place = may_be_in_window ? windows_.place_of(request) : Place{};
   const Planner::Wish wish{.collective = request.collective,
-                           .algorithm = request.algorithm,
+                           .algorithm = place.given() ? "direct" : request.algorithm,
                            .bytes = bytes,
                            .root = request.root,
                            .equal_parts = !request.variable};
@@ -71,7 +77,8 @@ Collectives::Planned Collectives::plan(const Request& request) {
       !request.variable && (request.collective == Collective::all_gather || request.collective == Collective::gather);
   const std::lock_guard lock{planning_};
   const Prepared& prepared = planner_.prepare(wish);
-  return {prepared, flat_ && !sizes_differ && flat_->serves(prepared, one_part ? bytes / ranks : bytes)};
+  const bool flat = flat_ && !sizes_differ && flat_->serves(prepared, one_part ? bytes / ranks : bytes);
+  return {prepared, flat || place.given(), place};
 }
 
 Operation& Collectives::make(const Request& request) { return make(request, plan(request), pool_); }
@@ -80,7 +87,7 @@ Operation& Collectives::make(const Request& request, const Planned& planned,
                              const std::shared_ptr<Pool<Operation>>& pool) {
   auto operation = pool->take();
   if (!operation) operation = std::make_unique<Operation>(group_.context().engine);
-  operation->prepare(*this, group_, planned.prepared, request, made_.load(std::memory_order_relaxed) + 1, pool,
+  operation->prepare(*this, group_, planned, request, made_.load(std::memory_order_relaxed) + 1, pool,
                      planned.flat ? flat_->capacity() : 0);
   made_.fetch_add(1, std::memory_order_relaxed);
   return *operation.release();
@@ -96,17 +103,18 @@ bool Collectives::run_at_once(const Request& request) {
   if (!may_be_at_once(request)) return false;
   const Planned planned = plan(request);
   if (!planned.flat) return false;
-  auto work = begin_at_once({request, planned, flat_call(request), frame_of(request, planned), pool_}, false);
+  auto work = begin_at_once({request, planned, flat_call(request, planned), frame_of(request, planned), pool_}, false);
   if (work) work->wait();
   return work.has_value();
 }
 
-FlatCall Collectives::flat_call(const Request& request) const {
-  return FlatCall::of(request, group_.rank(), group_.size(), *group_.context().kernels, flat_->capacity());
+FlatCall Collectives::flat_call(const Request& request, const Planned& planned) const {
+  return FlatCall::of(request, group_.rank(), group_.size(), *group_.context().kernels, flat_->capacity(),
+                      planned.place);
 }
 
 transport::Frame Collectives::frame_of(const Request& request, const Planned& planned) const {
-  return call_of(request, group_.size(), planned.prepared.hash).frame(0);
+  return call_of(request, group_.size(), planned.hash()).frame(0);
 }
 
 std::optional<Work> Collectives::begin_at_once(const Ready& ready, bool asynchronous) {

@@ -38,10 +38,6 @@ class Collectives final : public ChannelUser {
   /// Does a tiny call at once, without an operation. False: nothing has happened, make() one.
   bool run_at_once(const Request& request);
 
-  struct Planned {
-    const Prepared& prepared;
-    bool flat;
-  };
   /// What every start of a call needs, whoever made it ready.
   struct Ready {
     const Request& request;
@@ -54,7 +50,7 @@ class Collectives final : public ChannelUser {
   Operation& make(const Ready& ready) { return make(ready.request, ready.planned, ready.pool); }
   /// Whether begin_at_once() may do it.
   bool may_be_at_once(const Request& request) const;
-  FlatCall flat_call(const Request& request) const;
+  FlatCall flat_call(const Request& request, const Planned& planned) const;
   transport::Frame frame_of(const Request& request, const Planned& planned) const;
   /// Begins a tiny call, and ends it if the others are soon there; else what it returns is on its way. Nothing: it must
   /// be made.
@@ -71,6 +67,10 @@ class Collectives final : public ChannelUser {
   bool send(Operation& operation, std::uint32_t step, int peer, std::span<const std::byte> bytes) noexcept;
   void post(Operation& operation, std::uint32_t step, int peer, std::span<std::byte> bytes) noexcept;
   void ended(Operation& operation) noexcept;
+  /// Any thread.
+  Windows& windows() { return windows_; }
+  /// Whether memory of allocate() is worth anything.
+  bool shares_memory() const { return flat_ != nullptr; }
   /// The number of the oldest operation that runs, or else `next`.
   std::uint32_t oldest_running(std::uint32_t next) const noexcept;
   bool busy() const { return free_slots_.size() < running_.size(); }
@@ -133,6 +133,7 @@ class Collectives final : public ChannelUser {
   std::mutex planning_;  // several threads may call
   Planner planner_;
   std::shared_ptr<Pool<Operation>> pool_;
+  Windows windows_;
   std::unique_ptr<Flat> flat_;  // null where not all ranks share memory
   std::vector<OutLane> out_;
   std::vector<InLane> in_;

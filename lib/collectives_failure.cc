@@ -33,7 +33,8 @@ Error Collectives::mismatch(int peer, Frame theirs, Frame ours) const {
                                  group_.rank(), describe(ours));
   if (describe(theirs) == describe(ours))
     what += theirs.algorithm != ours.algorithm
-                ? ", with another algorithm: give all ranks the same tuning table and options"
+                ? ", with another algorithm, or in memory of another allocate(): give all ranks the same tuning "
+                  "table, options and allocations"
                 : fmt::format(", but sent {} bytes where {} were expected", theirs.length, ours.length);
   return Error{ErrorCode::mismatch, what, peer, full_number(ours.operation)};
 }

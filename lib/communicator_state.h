@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -20,6 +21,7 @@ class CommunicatorState {
 
   Group group;
   std::mutex mutex;                                          ///< of what follows
+  std::atomic<std::uint32_t> windows_made{0};                ///< by calls that all ranks make in the same order
   std::map<std::vector<int>, std::uint32_t> subgroups_made;  ///< how often this list was asked for
 };
 

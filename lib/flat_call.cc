@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
 
 namespace tutti::detail {
 namespace {
@@ -10,13 +11,16 @@ namespace {
 /// A reduction reads all ranks' pieces at once, and writes another: they should lie in the nearest caches together.
 constexpr std::size_t piece_to_reduce = 64 * 1024;
 
-constexpr int operands_at_once = 16;
+using Operands = std::array<const std::byte*, transport::Board::most_ranks>;
+constexpr std::size_t line = 64;
+constexpr std::size_t whole = std::numeric_limits<std::size_t>::max() / 2;
 
 }  // namespace
 
-FlatCall FlatCall::of(const Request& request, int rank, int ranks, const compute::Table& kernels,
-                      std::size_t capacity) {
+FlatCall FlatCall::of(const Request& request, int rank, int ranks, const compute::Table& kernels, std::size_t capacity,
+                      const Place& place) {
   FlatCall call;
+  call.place = place;
   call.collective = request.collective;
   call.rank = rank;
   call.ranks = ranks;
@@ -29,6 +33,7 @@ FlatCall FlatCall::of(const Request& request, int rank, int ranks, const compute
   call.copy_streaming = kernels.copy_streaming;
   call.streams = !call.arithmetic.finishes() && detail::streams(request.output.count * call.arithmetic.element_size());
   if (is_reduction(request.collective)) capacity = std::min(capacity, piece_to_reduce);
+  if (place.given()) capacity = whole;
   call.piece_bytes = capacity / (call.contributes_parts() ? static_cast<std::size_t>(ranks) : 1) / 64 * 64;
   return call;
 }
@@ -39,6 +44,7 @@ std::size_t FlatCall::offset(int part) const {
 }
 
 bool FlatCall::reads(int peer) const {
+  if (place.given()) return true;
   switch (collective) {
     case Collective::broadcast:
     case Collective::scatter:
@@ -67,6 +73,7 @@ std::size_t FlatCall::largest_part() const {
 }
 
 int FlatCall::rounds() const {
+  if (place.given()) return 2;
   const std::size_t largest = largest_part();
   return largest <= piece_bytes ? 1 : static_cast<int>((largest + piece_bytes - 1) / piece_bytes);
 }
@@ -77,6 +84,7 @@ FlatCall::Range FlatCall::piece(Range whole, int round) const {
 }
 
 std::size_t FlatCall::size_of_round(int peer, int round) const {
+  if (place.given()) return round == 0 ? sizeof(Place::Offsets) : 0;
   switch (collective) {
     case Collective::barrier:
       return 0;
@@ -102,6 +110,7 @@ std::size_t FlatCall::size_of_round(int peer, int round) const {
 }
 
 std::span<const std::byte> FlatCall::contribution() const {
+  if (place.given()) return {};
   switch (collective) {
     case Collective::barrier:
       return {};
@@ -123,6 +132,10 @@ std::span<const std::byte> FlatCall::contribution() const {
 }
 
 void FlatCall::put(std::byte* room, const std::byte* contribution, int round) const noexcept {
+  if (place.given()) {
+    if (round == 0) std::memcpy(room, &place.offsets, sizeof place.offsets);
+    return;
+  }
   if (!contributes_parts()) {
     const std::size_t skipped = static_cast<std::size_t>(round) * piece_bytes;
     const std::size_t bytes = size_of_round(round);
@@ -150,7 +163,25 @@ void FlatCall::copy(std::byte* to, const std::byte* from, std::size_t bytes) con
 }
 
 const std::byte* FlatCall::posted(const transport::Board& board, int peer, int round) const {
+  const std::size_t parts = contributes_parts() ? static_cast<std::size_t>(ranks) : 1;
+  if (place.input) return place.input->at(peer, offsets_of(board, peer).input, parts * vector_bytes);
+  if (place.output) return place.output->at(peer, offsets_of(board, peer).output, vector_bytes);
   return board.contribution(peer, size_of_round(peer, round)).data();
+}
+
+/// Of the first round.
+Place::Offsets FlatCall::offsets_of(const transport::Board& board, int peer) const {
+  Place::Offsets offsets;
+  std::memcpy(&offsets, board.contribution(peer, sizeof offsets).data(), sizeof offsets);
+  return offsets;
+}
+
+/// What is for this rank, of the parts that `peer` has put there.
+const std::byte* FlatCall::own_part_posted(const transport::Board& board, int peer, int round) const {
+  if (place.given()) return posted(board, peer, round) + offset(rank);
+  std::size_t skipped = 0;
+  for (int part = 0; part < rank; ++part) skipped += piece_of_part(part, round).size;
+  return posted(board, peer, round) + skipped;
 }
 
 /// The left fold, in rank order, of all ranks' pieces. A rank's own is nearer where it came from, unless it would be
@@ -160,31 +191,58 @@ void FlatCall::fold(const transport::Board& board, int round) const noexcept {
   const Range whole = scatters ? Range{offset(rank), size(rank)} : Range{0, vector_bytes};
   const Range from = piece(whole, round);
   std::byte* const to = output + (from.begin - whole.begin);
-  std::size_t skipped = 0;  // of what each rank has put there
-  for (int part = 0; scatters && part < rank; ++part) skipped += piece_of_part(part, round).size;
+  const auto theirs = [&](int peer) {
+    return scatters ? own_part_posted(board, peer, round) : posted(board, peer, round);
+  };
 
   const bool in_place = input + from.begin == to;
-  const bool kept = !in_place || rank == 0 || (rank < operands_at_once && arithmetic.is_symmetric());
-  std::array<const std::byte*, operands_at_once> operands{};
-  for (int peer = 0; peer < ranks;) {
-    std::size_t count = 0;
-    if (peer > 0) operands[count++] = to;
-    for (; peer < ranks && count < operands.size(); ++peer)
-      operands[count++] = peer == rank && kept ? input + from.begin : posted(board, peer, round) + skipped;
-    arithmetic.fold(to, std::span{operands}.first(count), from.size, streams && !in_place && ranks <= operands_at_once);
-  }
+  const bool kept = !in_place || rank == 0 || arithmetic.is_symmetric();
+  Operands operands;
+  for (int peer = 0; peer < ranks; ++peer)
+    operands[static_cast<std::size_t>(peer)] = peer == rank && kept ? input + from.begin : theirs(peer);
+  arithmetic.fold(to, std::span{operands}.first(static_cast<std::size_t>(ranks)), from.size, streams && !in_place);
   arithmetic.finish(to, from.size, ranks);
 }
 
-/// Of the parts that `peer` has put there.
 void FlatCall::fetch_own_part(const transport::Board& board, int peer, int round, std::byte* to) const noexcept {
-  std::size_t skipped = 0;
-  for (int part = 0; part < rank; ++part) skipped += piece_of_part(part, round).size;
   const Range mine = piece_of_part(rank, round);
-  copy(to + (mine.begin - offset(rank)), posted(board, peer, round) + skipped, mine.size);
+  copy(to + (mine.begin - offset(rank)), own_part_posted(board, peer, round), mine.size);
+}
+
+/// This rank's part of an all_reduce in windows, piece by piece, so that what is copied to the others is in the caches
+/// yet. Its operands and results are touched by no other rank.
+void FlatCall::share_the_folding(const transport::Board& board) const noexcept {
+  const std::size_t lines = (vector_bytes + line - 1) / line;
+  const auto begin_of = [&](int part) {
+    return std::min(vector_bytes, lines * static_cast<std::size_t>(part) / static_cast<std::size_t>(ranks) * line);
+  };
+  Operands inputs, operands;
+  std::array<std::byte*, transport::Board::most_ranks> outputs;
+  for (int peer = 0; peer < ranks; ++peer) {
+    const Place::Offsets theirs = offsets_of(board, peer);
+    inputs[static_cast<std::size_t>(peer)] = place.input->at(peer, theirs.input, vector_bytes);
+    outputs[static_cast<std::size_t>(peer)] = place.output->at(peer, theirs.output, vector_bytes);
+  }
+  for (std::size_t at = begin_of(rank), end = begin_of(rank + 1); at < end; at += piece_to_reduce) {
+    const std::size_t bytes = std::min(piece_to_reduce, end - at);
+    const auto all = static_cast<std::size_t>(ranks);
+    for (std::size_t peer = 0; peer < all; ++peer) operands[peer] = inputs[peer] + at;
+    arithmetic.fold(output + at, std::span{operands}.first(all), bytes, false);
+    arithmetic.finish(output + at, bytes, ranks);
+    for (std::size_t peer = 0; peer < all; ++peer) copy(outputs[peer] + at, output + at, bytes);
+  }
+}
+
+/// The root writes to each rank's output.
+void FlatCall::hand_out(const transport::Board& board) const noexcept {
+  for (int peer = 0; is_root() && peer < ranks; ++peer)
+    copy(place.output->at(peer, offsets_of(board, peer).output, vector_bytes), input + offset(peer), vector_bytes);
 }
 
 void FlatCall::take(const transport::Board& board, int round) const noexcept {
+  if (place.given() && round > 0) return;
+  if (place.given() && collective == Collective::all_reduce) return share_the_folding(board);
+  if (place.given() && collective == Collective::scatter) return hand_out(board);
   switch (collective) {
     case Collective::barrier:
       return;

@@ -5,6 +5,7 @@
 
 #include "lib/arithmetic.h"
 #include "lib/call.h"
+#include "lib/window.h"
 #include "transport/board.h"
 #include "tutti/communicator.h"
 
@@ -14,10 +15,15 @@ namespace tutti::detail {
 /// is what the plans called `direct` say, with the same result to the last bit.
 ///
 /// What does not fit is done piece by piece, a round each: round k has the k-th piece of every part.
+///
+/// In windows only the place of the buffers is put on the board: in the first round a rank reads what the others
+/// contribute where it lies; the second one says that all are through. Of an all_reduce each rank combines one
+/// part, and writes it to all of them.
 struct FlatCall {
   /// The request must be checked and outlive the call. `capacity`: bytes that a rank can contribute to a round. Throws
   /// nothing.
-  static FlatCall of(const Request& request, int rank, int ranks, const compute::Table& kernels, std::size_t capacity);
+  static FlatCall of(const Request& request, int rank, int ranks, const compute::Table& kernels, std::size_t capacity,
+                     const Place& place);
 
   bool is_root() const { return rank == root; }
   bool reads(int peer) const;
@@ -47,6 +53,7 @@ struct FlatCall {
   Arithmetic arithmetic;
   compute::Copy copy_streaming = nullptr;
   bool streams = false;  ///< its result is written past the caches
+  Place place;
 
  private:
   /// Bytes of a buffer.
@@ -60,9 +67,13 @@ struct FlatCall {
   std::size_t size_of_round(int peer, int round) const;
   std::size_t largest_part() const;
   const std::byte* posted(const transport::Board& board, int peer, int round) const;
+  Place::Offsets offsets_of(const transport::Board& board, int peer) const;
+  const std::byte* own_part_posted(const transport::Board& board, int peer, int round) const;
   void copy(std::byte* to, const std::byte* from, std::size_t bytes) const noexcept;
   void fold(const transport::Board& board, int round) const noexcept;
   void fetch_own_part(const transport::Board& board, int peer, int round, std::byte* to) const noexcept;
+  void share_the_folding(const transport::Board& board) const noexcept;
+  void hand_out(const transport::Board& board) const noexcept;
 };
 
 }  // namespace tutti::detail

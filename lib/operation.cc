@@ -42,13 +42,13 @@ std::string since(const Error& reason, std::uint64_t number) {
 
 void Operation::FreeBytes::operator()(std::byte* bytes) const noexcept { ::operator delete(bytes, alignment); }
 
-void Operation::prepare(Collectives& collectives, Group& group, const Prepared& prepared, const Request& request,
+void Operation::prepare(Collectives& collectives, Group& group, const Planned& planned, const Request& request,
                         std::uint64_t number, std::shared_ptr<Pool<Operation>> pool, std::size_t flat_capacity) {
   reset();
   engine_ = group.context().engine;
   collectives_ = &collectives;
   group_ = &group;
-  prepared_ = &prepared;
+  prepared_ = &planned.prepared;
   pool_ = std::move(pool);
   number_ = number;
   taken_over_ = false;
@@ -60,10 +60,10 @@ void Operation::prepare(Collectives& collectives, Group& group, const Prepared& 
   variable_ = request.variable;
   const bool in_place = request.collective != Collective::broadcast && request.input.data == request.output.data;
   streams_ = !in_place && !arithmetic_.finishes() && streams(request.output.count * arithmetic_.element_size());
-  frame_ = call_of(request, group.size(), prepared.hash).frame(number);
+  frame_ = call_of(request, group.size(), planned.hash()).frame(number);
   flat_.reset();
   if (flat_capacity > 0) {
-    flat_ = FlatCall::of(request, group.rank(), group.size(), *group.context().kernels, flat_capacity);
+    flat_ = FlatCall::of(request, group.rank(), group.size(), *group.context().kernels, flat_capacity, planned.place);
     bind_flat(request);
   } else if (bound_to_ == &request) {
     stage(request);

@@ -22,6 +22,16 @@ class Collectives;
 class Group;
 class Injector;
 
+/// How a call is to be carried out.
+struct Planned {
+  const Prepared& prepared;
+  bool flat;
+  Place place;
+
+  /// What the ranks must have alike, beyond the call itself.
+  std::uint32_t hash() const { return prepared.hash ^ place.hash(); }
+};
+
 /// One collective on its way: a plan bound to memory, with a counter per step.
 class Operation final : public Pending {
  public:
@@ -29,7 +39,7 @@ class Operation final : public Pending {
 
   /// Binds a checked request. On the caller's thread, before submit(). `flat_capacity`: of a board's round; 0: it goes
   /// step by step.
-  void prepare(Collectives& collectives, Group& group, const Prepared& prepared, const Request& request,
+  void prepare(Collectives& collectives, Group& group, const Planned& planned, const Request& request,
                std::uint64_t number, std::shared_ptr<Pool<Operation>> pool, std::size_t flat_capacity);
   /// Its part in the order of calls was taken by a caller that tried to do it all at once, and it is on the board.
   void take_over(std::uint64_t number, black_box::Flight flight) noexcept;

@@ -22,8 +22,8 @@ Request kept(const Request& request, const Op& op, const std::string& algorithm)
 }
 
 Collectives::Ready ready_of(Collectives& collectives, const Request& request) {
-  const Collectives::Planned planned = collectives.plan(request);
-  return {request, planned, planned.flat ? collectives.flat_call(request) : FlatCall{},
+  const Planned planned = collectives.plan(request);
+  return {request, planned, planned.flat ? collectives.flat_call(request, planned) : FlatCall{},
           collectives.frame_of(request, planned), std::make_shared<Pool<Operation>>()};
 }
 

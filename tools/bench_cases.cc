@@ -27,10 +27,17 @@ Op make_op(OpKind kind) { return kind == OpKind::premul_sum ? premul_sum(premul_
 void Buffers::Free::operator()(std::byte* memory) const { std::free(memory); }
 
 Buffers::Buffers(std::size_t bytes_each) : stride_((bytes_each + page) / page * page) {
-  memory_.reset(static_cast<std::byte*>(std::aligned_alloc(page, 2 * stride_)));
-  if (memory_ == nullptr)
+  own_.reset(static_cast<std::byte*>(std::aligned_alloc(page, 2 * stride_)));
+  if (own_ == nullptr)
     throw Error{ErrorCode::system, fmt::format("bench: no memory for two buffers of {} bytes; lower -e", stride_)};
-  std::memset(memory_.get(), 0, 2 * stride_);
+  memory_ = own_.get();
+  std::memset(memory_, 0, 2 * stride_);
+}
+
+Buffers::Buffers(std::size_t bytes_each, Communicator& comm) : stride_((bytes_each + page) / page * page) {
+  shared_ = allocate<std::uint8_t>(comm, 2 * stride_);
+  memory_ = reinterpret_cast<std::byte*>(shared_->data());
+  std::memset(memory_, 0, 2 * stride_);
 }
 
 Case::Case(Communicator& comm, const Buffers& buffers, Row row)

@@ -3,11 +3,13 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "tools/bench_data.h"
 #include "tools/bench_names.h"
 #include "tools/bench_numbers.h"
+#include "tutti/allocate.h"
 #include "tutti/communicator.h"
 
 namespace tutti::tools::bench {
@@ -35,16 +37,20 @@ class Buffers {
  public:
   /// Throws Error{system} where the memory is not to be had.
   explicit Buffers(std::size_t bytes_each);
+  /// In memory that all ranks of `comm` see; all of them call.
+  Buffers(std::size_t bytes_each, Communicator& comm);
 
-  std::byte* send() const { return memory_.get(); }
-  std::byte* recv() const { return memory_.get() + stride_; }
+  std::byte* send() const { return memory_; }
+  std::byte* recv() const { return memory_ + stride_; }
 
  private:
   struct Free {
     void operator()(std::byte* memory) const;
   };
   std::size_t stride_;
-  std::unique_ptr<std::byte, Free> memory_;
+  std::unique_ptr<std::byte, Free> own_;
+  std::optional<SharedArray<std::uint8_t>> shared_;
+  std::byte* memory_ = nullptr;
 };
 
 /// Runs a row on given buffers: fills, calls, checks.

@@ -46,6 +46,7 @@ struct Options {
   bool timestamps = false;
   bool memory = false;
   std::size_t unalign = 0;  ///< elements before the first of each buffer
+  bool allocated = false;   ///< buffers of tutti::allocate()
   std::string output_file;
   bool has_collective = false;
   std::vector<std::string> given;  ///< long names, with '-', of the options that were there

@@ -96,8 +96,13 @@ void Session::limit_to_memory() {
                             "{} (-b); take smaller sizes or fewer ranks",
                             world_.local_size(), options_.max_bytes, options_.min_bytes)};
   // all_to_all_v sends a little more than the size asked for on some ranks.
-  buffers_.emplace(options_.max_bytes * (options_.what == Measured::all_to_all_v ? 2 : 1) +
-                   options_.unalign * largest_element);
+  const std::size_t bytes =
+      options_.max_bytes * (options_.what == Measured::all_to_all_v ? 2 : 1) + options_.unalign * largest_element;
+  if (options_.allocated) {
+    buffers_.emplace(bytes, comm());
+  } else {
+    buffers_.emplace(bytes);
+  }
 }
 
 void Session::open_output_file() {

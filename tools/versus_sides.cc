@@ -12,6 +12,7 @@
 #include "lib/base/nearest.h"
 #include "tools/own_path.h"
 #include "tools/run_process.h"
+#include "tools/versus_figures.h"
 #include "tutti/error.h"
 
 namespace tutti::tools::versus {
@@ -128,8 +129,11 @@ std::vector<Setting> of_gloo(const Line& line, int cores) {
 
 std::vector<Setting> of_tutti(const Line& line) {
   const Words environment{"TUTTI_TRANSPORT=" + line.transport};
-  return {{"tutti", "bound", tutti_run(line, "core"), environment},
-          {"tutti", "free", tutti_run(line, "none"), environment}};
+  std::vector<Setting> settings{{"tutti", "bound", tutti_run(line, "core"), environment},
+                                {"tutti", "free", tutti_run(line, "none"), environment}};
+  if (line.transport == "shm" && is_all_reduce(line.call))
+    settings.push_back({"tutti", std::string{allocated}, tutti_run(line, "core"), environment});
+  return settings;
 }
 
 }  // namespace

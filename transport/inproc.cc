@@ -102,7 +102,7 @@ InprocHub::InprocHub(int ranks) {
 InprocHub::~InprocHub() = default;
 
 /// Whoever comes first makes it.
-std::shared_ptr<std::byte> InprocHub::board_memory(Channel channel, std::size_t members, std::size_t bytes) {
+std::shared_ptr<std::byte> InprocHub::shared_memory(Channel channel, std::size_t members, std::size_t bytes) {
   static constexpr std::align_val_t alignment{4096};
   const std::lock_guard lock(boards_mutex_);
   const auto board = boards_.try_emplace(channel).first;
@@ -153,9 +153,9 @@ std::unique_ptr<Wire> InprocTransport::reach(int peer, Channel channel) {
   return std::make_unique<InprocWire>(hub_, std::move(ring), peer, InprocWire::End::sender);
 }
 
-std::shared_ptr<std::byte> InprocTransport::board_memory(Channel channel, std::span<const int> members,
-                                                         std::size_t bytes) {
-  return hub_->board_memory(channel, members.size(), bytes);
+std::shared_ptr<std::byte> InprocTransport::shared_memory(Channel channel, std::span<const int> members,
+                                                          std::size_t bytes) {
+  return hub_->shared_memory(channel, members.size(), bytes);
 }
 
 bool InprocTransport::notice() noexcept {

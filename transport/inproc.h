@@ -24,7 +24,7 @@ class InprocHub {
   friend class InprocWire;
   struct Seat;
 
-  std::shared_ptr<std::byte> board_memory(Channel channel, std::size_t members, std::size_t bytes);
+  std::shared_ptr<std::byte> shared_memory(Channel channel, std::size_t members, std::size_t bytes);
   Seat& seat(int rank) { return *seats_[static_cast<std::size_t>(rank)]; }
 
   std::vector<std::unique_ptr<Seat>> seats_;
@@ -49,7 +49,7 @@ class InprocTransport final : public SlotTransport {
  private:
   std::unique_ptr<Wire> reach(int peer, Channel channel) override;
   bool notice() noexcept override;
-  std::shared_ptr<std::byte> board_memory(Channel channel, std::span<const int> members, std::size_t bytes) override;
+  std::shared_ptr<std::byte> shared_memory(Channel channel, std::span<const int> members, std::size_t bytes) override;
   int rank() const noexcept override { return rank_; }
 
   std::shared_ptr<InprocHub> hub_;

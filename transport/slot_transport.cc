@@ -44,7 +44,7 @@ Board* SlotTransport::board(Channel channel, std::span<const int> members) {
   const auto known = boards_.find(channel);
   if (known != boards_.end()) return &known->second.board;
   const int ranks = static_cast<int>(members.size());
-  auto memory = board_memory(channel, members, Board::bytes_for(ranks));
+  auto memory = shared_memory(channel, members, Board::bytes_for(ranks));
   if (!memory) return nullptr;
   const int place = static_cast<int>(std::ranges::find(members, rank()) - members.begin());
   Shared shared{Board{std::move(memory), ranks, place}, {members.begin(), members.end()}};

@@ -44,8 +44,6 @@ class SlotTransport : public Transport, protected SlotHost {
   /// must be called again soon. Called in every progress(), so it must be cheap.
   virtual bool notice() noexcept = 0;
 
-  /// The memory of a board, all zeros at first; null: it has not come from members.front() yet. Throws Error{system}.
-  virtual std::shared_ptr<std::byte> board_memory(Channel channel, std::span<const int> members, std::size_t bytes) = 0;
   virtual int rank() const noexcept = 0;
   /// Nothing of the channel's own waits to be handed over.
   virtual bool flushed(Channel) const noexcept { return true; }

@@ -108,12 +108,15 @@ class Transport {
 
   /// The outgoing link to `peer` on `channel`, made now if need be; connects at the first send.
   virtual Link& open(int peer, Channel channel) = 0;
-  /// Memory that all `members` see (ranks, this one among them, the same order everywhere): made by the first of them,
-  /// null until it has come to this rank. It lasts as long as the channel. Throws Error{system}. Only where
-  /// has_boards(), and only among ranks that are reached by this transport.
+  /// `bytes` bytes that all `members` see (ranks, this one among them, the same order everywhere), zeros at first: made
+  /// by the first of them at each call, null until they have come to this rank. They live as long as somebody holds
+  /// them. `channel` is a name that nothing else has. Throws Error{system}. Only where has_boards(), and only among
+  /// ranks that are reached by this transport.
+  virtual std::shared_ptr<std::byte> shared_memory(Channel channel, std::span<const int> members, std::size_t bytes);
+  /// A board in such memory, the same at each call. It lasts as long as the channel.
   virtual Board* board(Channel channel, std::span<const int> members);
   virtual bool has_boards() const noexcept { return false; }
-  /// The same. Ends the sleep of `peer`, of which its board has told.
+  /// Ends the sleep of `peer`, of which its board has told.
   virtual void wake(int /*peer*/, Channel) noexcept {}
 
   /// Says goodbye on outgoing links of `channel` once what was sent is on its way (at most until `deadline`), then

@@ -63,6 +63,8 @@ EXPECTED = {
     "all_reduce": each_rank(lambda r, n: f"rank {r} of {n}: {(n - 1) / 2:g}"),
     "persistent": each_rank(
         lambda r, n: f"rank {r} of {n}: own {499500 + 1000 * r}, all {499500 * n + 500 * n * (n - 1)}"),
+    "allocated": each_rank(
+        lambda r, n: f"rank {r} of {n}: average {9 + (n - 1) / 2:.1f} in {'shared' if n > 1 else 'ordinary'} memory"),
     "all_to_all": each_rank(transposed),
     "reduce_scatter": each_rank(owned),
     "point_to_point": each_rank(lambda r, n: f"rank {r} got 262144 numbers from rank {(r - 1) % n}"),

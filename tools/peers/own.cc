@@ -1,8 +1,11 @@
 // Tutti's own side of the comparison: measured by the very code that measures the others.
 
+#include <algorithm>
+#include <memory>
 #include <span>
 
 #include "tools/peers/backend.h"
+#include "tutti/allocate.h"
 #include "tutti/communicator.h"
 
 namespace tutti::tools::peers {
@@ -10,11 +13,25 @@ namespace {
 
 class Own : public Backend {
  public:
+  /// "allocated": the calls work in memory that all ranks see.
+  explicit Own(bool in_allocated) : in_allocated_(in_allocated) {}
+
   int rank() const override { return comm_.rank(); }
   int ranks() const override { return comm_.size(); }
 
   Prepared prepare(const Task& task, float* input, float* output) override {
-    return {call(task.call, std::span{input, task.input}, std::span{output, task.output})};
+    const std::span in{input, task.input}, out{output, task.output};
+    if (!in_allocated_) return {call(task.call, in, out)};
+    // All ranks must ask for the same, and a root has more than others.
+    const std::size_t most = std::max({task.part * static_cast<std::size_t>(task.ranks), in.size(), out.size()});
+    const auto shared = std::make_shared<SharedArray<float>>(allocate<float>(comm_, 2 * most));
+    const std::span shared_in{shared->data(), in.size()}, shared_out{shared->data() + most, out.size()};
+    return {call(task.call, shared_in, shared_out),
+            [=] {
+              std::ranges::copy(in, shared_in.begin());
+              std::ranges::copy(out, shared_out.begin());
+            },
+            [=, kept = shared] { std::ranges::copy(shared_out, out.begin()); }};
   }
 
   void leave() override { comm_.barrier(); }
@@ -54,10 +71,11 @@ class Own : public Backend {
   }
 
   Communicator comm_ = connect();
+  bool in_allocated_;
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> join(const Joining&) { return std::make_unique<Own>(); }
+std::unique_ptr<Backend> join(const Joining& how) { return std::make_unique<Own>(how.setting == "allocated"); }
 
 }  // namespace tutti::tools::peers

@@ -55,7 +55,7 @@ class ShmTransport final : public SlotTransport {
   void wake(int peer, Channel channel) noexcept override;
   std::unique_ptr<Wire> reach(int peer, Channel channel) override;
   bool notice() noexcept override;
-  std::shared_ptr<std::byte> board_memory(Channel channel, std::span<const int> members, std::size_t bytes) override;
+  std::shared_ptr<std::byte> shared_memory(Channel channel, std::span<const int> members, std::size_t bytes) override;
   bool flushed(Channel channel) const noexcept override;
   void closed(Channel channel) noexcept override;
   int rank() const noexcept override { return address_.rank; }

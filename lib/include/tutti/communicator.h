@@ -14,8 +14,9 @@
 namespace tutti {
 
 namespace detail {
+class Allocator;
 class CommunicatorState;
-}
+}  // namespace detail
 
 using Counts = std::span<const std::size_t>;
 
@@ -35,10 +36,8 @@ using Counts = std::span<const std::size_t>;
 ///            parent's death is noticed late (TUTTI_LOST_AFTER): it shares the connections.
 /// Failure:   Error{invalid_argument} or {unsupported} is thrown at once, with nothing sent. Any other Error
 ///            comes from waiting, leaves the output unspecified, and makes the communicator unusable.
-/// Zero elements are allowed everywhere and send nothing.
-///
-/// Every collective has two shapes, `name(...)` which waits and `name_async(...)` which returns a Work.
-/// Below n is size(), r is rank(), and x_k is `in` (or `data`) on rank k.
+/// Zero elements are allowed everywhere and send nothing. Every collective has two shapes, `name(...)` which waits and
+/// `name_async(...)` which returns a Work. Below n is size(), r is rank(), and x_k is `in` (or `data`) on rank k.
 class TUTTI_API Communicator {
  public:
   explicit Communicator(std::shared_ptr<detail::CommunicatorState> state);
@@ -338,6 +337,7 @@ class TUTTI_API Communicator {
   std::string transport_to(int peer) const;
 
  private:
+  friend class detail::Allocator;
   template <class Options>
   static detail::Request request(Collective collective, detail::ConstBuffer in, detail::Buffer out, const Op* op,
                                  const Options& options) {

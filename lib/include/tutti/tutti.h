@@ -1,5 +1,6 @@
 #pragma once
 
+#include "tutti/allocate.h"
 #include "tutti/communicator.h"
 #include "tutti/error.h"
 #include "tutti/options.h"

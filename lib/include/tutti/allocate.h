@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <utility>
+
+#include "tutti/communicator.h"
+#include "tutti/error.h"
+#include "tutti/export.h"
+#include "tutti/types.h"
+
+namespace tutti {
+namespace detail {
+
+/// Bytes of one rank, and whether the others see them.
+struct Allocated {
+  std::shared_ptr<std::byte> memory;
+  bool shared = false;
+};
+
+class TUTTI_API Allocator {
+ public:
+  static Allocated allocate(Communicator& comm, std::size_t bytes);
+};
+
+}  // namespace detail
+
+/// Elements of this rank in memory that all ranks of a communicator see: see allocate(). A contiguous range, so it
+/// goes into every call as it is, as a whole or as parts of std::span.
+///
+/// Ownership: moves, does not copy; frees its memory at the end, as soon as no other rank uses its own part. It may
+///            outlive the communicator.
+template <Element T>
+class [[nodiscard]] SharedArray {
+ public:
+  SharedArray(detail::Allocated allocated, std::size_t size) : allocated_(std::move(allocated)), size_(size) {}
+  SharedArray(SharedArray&& other) noexcept
+      : allocated_(std::move(other.allocated_)), size_(std::exchange(other.size_, 0)) {}
+  SharedArray& operator=(SharedArray&& other) noexcept {
+    allocated_ = std::move(other.allocated_);
+    size_ = std::exchange(other.size_, 0);
+    return *this;
+  }
+
+  T* data() const noexcept { return reinterpret_cast<T*>(allocated_.memory.get()); }
+  std::size_t size() const noexcept { return size_; }
+  T* begin() const noexcept { return data(); }
+  T* end() const noexcept { return data() + size_; }
+  T& operator[](std::size_t index) const noexcept { return data()[index]; }
+  /// The other ranks see it. False: it is ordinary memory, and calls take the usual way.
+  bool is_shared() const noexcept { return allocated_.shared; }
+
+ private:
+  detail::Allocated allocated_;
+  std::size_t size_ = 0;
+};
+
+/// `count` elements for each rank, zeros at first, that collectives of `comm` read and write where they lie instead of
+/// copying them through buffers of their own: between processes of one host, the fewest bytes that can be moved.
+///
+///     auto gradients = tutti::allocate<float>(comm, count);
+///     comm.all_reduce(gradients, tutti::avg);
+///
+/// Effect:    all_reduce needs input and output there, broadcast its data, scatter its output, the others their input.
+///            It works from 16 KiB on, unless an algorithm is named or a size is given per rank (_v), and not for
+///            user-defined ops, premul_sum and all_to_all in place; whatever does not work goes the usual way. The
+///            result is the same to the last bit as with `direct`.
+/// Agreement: a collective call: all ranks of `comm` call it, with the same count (Error{mismatch}), between the other
+///            collectives. What then is used in a call must lie in the same allocation on all ranks, each in its
+///            own part, or on none of them in an allocation of `comm` (Error{mismatch}).
+/// Memory:    all parts lie in one memfd, which counts as shared memory of the rank that touches it (resource limits of
+///            containers). Where the ranks share no memory, boards are off (TUTTI_FLAT_BYTES=0), there are more than
+///            128 of them, or the system refuses it (with a warning), it is ordinary memory.
+/// Failure:   as any collective. After a call has failed, peers may go on writing to its buffers for a moment.
+template <Element T>
+SharedArray<T> allocate(Communicator& comm, std::size_t count) {
+  if (count > static_cast<std::size_t>(-1) / sizeof(T) / 2)
+    throw Error{ErrorCode::invalid_argument, "allocate: so many elements do not fit into memory"};
+  return {detail::Allocator::allocate(comm, count * sizeof(T)), count};
+}
+
+}  // namespace tutti

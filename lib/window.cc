@@ -1,0 +1,70 @@
+#include "lib/window.h"
+
+#include <functional>
+#include <utility>
+
+namespace tutti::detail {
+
+Window::Window(std::shared_ptr<std::byte> memory, std::size_t part_bytes, int rank, std::uint32_t number)
+    : memory_(std::move(memory)), part_bytes_(part_bytes), rank_(rank), number_(number) {}
+
+bool Window::holds(const void* data, std::size_t bytes) const noexcept {
+  const auto* const begin = static_cast<const std::byte*>(data);
+  constexpr std::less_equal<const std::byte*> at_most{};
+  return at_most(own(), begin) && at_most(begin, own() + part_bytes_) && bytes <= part_bytes_ - offset_of(data);
+}
+
+std::size_t Window::offset_of(const void* data) const noexcept {
+  return static_cast<std::size_t>(static_cast<const std::byte*>(data) - own());
+}
+
+std::uint32_t Place::hash() const noexcept {
+  constexpr std::uint32_t odd = 0x9e3779b1;
+  return (input ? input->number() * odd : 0) ^ (output ? output->number() * odd << 1 | 1 : 0);
+}
+
+void Windows::add(const Window& window) {
+  const std::lock_guard lock{mutex_};
+  all_.push_back(&window);
+  count_.store(all_.size(), std::memory_order_relaxed);
+}
+
+void Windows::remove(const Window& window) noexcept {
+  const std::lock_guard lock{mutex_};
+  std::erase(all_, &window);
+  count_.store(all_.size(), std::memory_order_relaxed);
+}
+
+const Window* Windows::find(const void* data, std::size_t bytes) const noexcept {
+  for (const Window* const window : all_)
+    if (window->holds(data, bytes)) return window;
+  return nullptr;
+}
+
+/// What a rank has only if it is the root cannot be asked for: the others must arrive at the same answer.
+Place Windows::place_of(const Request& request) const {
+  const std::size_t element = size_of(request.output.type);
+  const bool writes_theirs = request.collective == Collective::all_reduce || request.collective == Collective::scatter;
+  const bool has_data_in_output = request.collective == Collective::broadcast;
+  const bool reads_theirs = request.collective != Collective::scatter && !has_data_in_output;
+  const OpKind op = request.op ? request.op->kind() : OpKind::sum;
+  const bool staged = op == OpKind::premul_sum || op == OpKind::user ||  // which may not write over what it reads
+                      (request.collective == Collective::all_to_all && request.input.data == request.output.data);
+  if (request.collective == Collective::barrier || request.variable || staged) return {};
+
+  const std::lock_guard lock{mutex_};
+  Place place;
+  if (reads_theirs) {
+    place.input = find(request.input.data, request.input.count * size_of(request.input.type));
+    if (!place.input) return {};
+    place.offsets.input = place.input->offset_of(request.input.data);
+  }
+  if (writes_theirs || has_data_in_output) {
+    place.output = find(request.output.data, request.output.count * element);
+    if (!place.output) return {};
+    place.offsets.output = place.output->offset_of(request.output.data);
+  }
+  return place;
+}
+
+}  // namespace tutti::detail

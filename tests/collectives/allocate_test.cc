@@ -1,0 +1,197 @@
+// What is done in memory that all ranks see is what is done in any other, to the last bit.
+
+#include "tutti/allocate.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <optional>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/support/world.h"
+
+namespace tutti::testing {
+namespace {
+
+using Vector = std::vector<float>;
+
+Vector noise(std::size_t count, int seed) {
+  std::mt19937 generator{static_cast<unsigned>(seed)};
+  std::uniform_real_distribution<float> values{-1e6F, 1e6F};
+  Vector result(count);
+  for (float& value : result) value = values(generator);
+  return result;
+}
+
+/// What a rank gets from each collective with `count` elements to a part, from buffers that begin `skipped` elements
+/// into `in` and `out`.
+Vector results(Communicator& comm, std::size_t count, std::span<float> in, std::span<float> out) {
+  const auto ranks = static_cast<std::size_t>(comm.size());
+  const auto own = static_cast<std::size_t>(comm.rank()) * count;
+  const int root = comm.size() - 1;
+  const auto one_in = in.first(count), one_out = out.first(count);
+  const auto all_in = in.first(ranks * count), all_out = out.first(ranks * count);
+  Vector got;
+  const auto fill = [&](std::span<float> with) { std::ranges::copy(noise(with.size(), comm.rank()), with.begin()); };
+  const auto keep = [&](std::span<const float> values) { got.insert(got.end(), values.begin(), values.end()); };
+
+  fill(one_in);
+  comm.all_reduce(one_in, one_out, sum);
+  keep(one_out);
+  keep(one_in);  // it is still there
+  comm.all_reduce(one_in, avg);
+  keep(one_in);
+  fill(one_in);
+  comm.all_reduce(one_in, premul_sum(0.3));
+  keep(one_in);
+  fill(one_in);
+  comm.reduce(one_in, one_out, max, {.root = root});
+  if (comm.rank() == root) keep(one_out);
+  comm.reduce(one_in, sum, {.root = root});
+  if (comm.rank() == root) keep(one_in);
+  fill(one_out);
+  comm.broadcast(one_out, {.root = root});
+  keep(one_out);
+  fill(one_in);
+  comm.all_gather(one_in, all_out);
+  keep(all_out);
+  std::ranges::fill(all_out, 0.0F);
+  fill(all_out.subspan(own, count));
+  comm.all_gather(all_out.subspan(own, count), all_out);
+  keep(all_out);
+  fill(all_in);
+  comm.reduce_scatter(all_in, one_out, sum);
+  keep(one_out);
+  comm.reduce_scatter(all_in, all_in.subspan(own, count), sum);
+  keep(all_in.subspan(own, count));
+  fill(all_in);
+  comm.all_to_all(all_in, all_out);
+  keep(all_out);
+  comm.all_to_all(all_in, all_in);
+  keep(all_in);
+  fill(one_in);
+  comm.gather(one_in, all_out, {.root = root});
+  if (comm.rank() == root) keep(all_out);
+  fill(all_in);
+  comm.scatter(all_in, one_out, {.root = root});
+  keep(one_out);
+  comm.barrier();
+  return got;
+}
+
+}  // namespace
+
+TEST_CASE("calls in allocated memory give the same bits as others") {
+  for (const Kind kind : {Kind::inproc, Kind::shm, Kind::mixed}) {
+    for (const int ranks : {2, 3, 5}) {
+      for (const std::size_t count : {std::size_t{1}, std::size_t{4095}, std::size_t{4096}, std::size_t{50'001}}) {
+        CAPTURE(std::string{name_of(kind)});
+        CAPTURE(ranks);
+        CAPTURE(count);
+        run_ranks({.ranks = ranks, .kind = kind, .deterministic = true}, [&](Communicator& comm) {
+          const std::size_t most = count * static_cast<std::size_t>(ranks) + 3;
+          Vector in(most), out(most);
+          const SharedArray<float> shared_in = allocate<float>(comm, most), shared_out = allocate<float>(comm, most);
+          CHECK(shared_in.is_shared() == (kind != Kind::mixed));
+          CHECK(std::ranges::count(shared_in, 0.0F) == std::ssize(shared_in));
+          const Vector expected = results(comm, count, std::span{in}.subspan(3), out);
+          const Vector got = results(comm, count, std::span{shared_in}.subspan(3), shared_out);
+          REQUIRE(got.size() == expected.size());
+          CHECK(std::memcmp(got.data(), expected.data(), sizeof(float) * got.size()) == 0);
+          const Vector mixed = results(comm, count, shared_in, out);
+          CHECK(std::memcmp(mixed.data(), expected.data(), sizeof(float) * mixed.size()) == 0);
+        });
+      }
+    }
+  }
+}
+
+TEST_CASE("calls in allocated memory may be asynchronous, persistent, and many") {
+  run_ranks({.ranks = 3, .kind = Kind::shm}, [](Communicator& comm) {
+    const SharedArray<int> one = allocate<int>(comm, 20'000), other = allocate<int>(comm, 20'000);
+    Persistent persistent = comm.prepare_all_reduce(one, other, sum);
+    for (int turn = 1; turn <= 50; ++turn) {
+      std::ranges::fill(one, turn);
+      std::ranges::fill(other, comm.rank());
+      Work first = comm.all_reduce_async(one, sum);
+      Work second = comm.broadcast_async(other, {.root = turn % 3});
+      first.wait();
+      second.wait();
+      CHECK(std::ranges::count(one, 3 * turn) == 20'000);
+      CHECK(std::ranges::count(other, turn % 3) == 20'000);
+      persistent.run();
+      CHECK(std::ranges::count(other, 9 * turn) == 20'000);
+    }
+  });
+}
+
+TEST_CASE("allocated memory outlives its name, its communicator and other allocations") {
+  run_ranks({.ranks = 2, .kind = Kind::shm}, [](Communicator& comm) {
+    std::optional<SharedArray<int>> kept;
+    {
+      Communicator half = comm.split(0);
+      kept = allocate<int>(half, 10'000);
+      const SharedArray<int> gone = allocate<int>(half, 10'000);
+      std::ranges::fill(*kept, 1);
+      half.all_reduce(*kept, sum);
+    }
+    comm.all_reduce(*kept, sum);  // not its communicator: as any memory
+    CHECK(std::ranges::count(*kept, 4) == 10'000);
+    for (int turn = 0; turn < 20; ++turn) {
+      kept = allocate<int>(comm, 5'000);
+      std::ranges::fill(*kept, comm.rank());
+      comm.all_reduce(*kept, sum);
+      CHECK(std::ranges::count(*kept, 1) == 5'000);
+    }
+  });
+}
+
+TEST_CASE("where no memory is shared, or none is asked for, it is ordinary memory") {
+  run_ranks({.ranks = 2, .kind = Kind::tcp}, [](Communicator& comm) {
+    const SharedArray<double> array = allocate<double>(comm, 5'000);
+    CHECK_FALSE(array.is_shared());
+    std::ranges::fill(array, 1.5);
+    comm.all_reduce(array, sum);
+    CHECK(std::ranges::count(array, 3.0) == 5'000);
+  });
+  run_ranks({.ranks = 2, .kind = Kind::shm}, [](Communicator& comm) {
+    const SharedArray<double> nothing = allocate<double>(comm, 0);
+    CHECK(nothing.size() == 0);
+    comm.all_reduce(nothing, sum);
+  });
+  run_ranks({.ranks = 1}, [](Communicator& comm) {
+    const SharedArray<double> array = allocate<double>(comm, 10);
+    CHECK_FALSE(array.is_shared());
+  });
+}
+
+TEST_CASE("ranks that ask for different sizes are told who did") {
+  run_ranks({.ranks = 3, .kind = Kind::shm}, [](Communicator& comm) {
+    ErrorCode code{};
+    const std::string text = error_of([&] { (void)allocate<int>(comm, comm.rank() == 2 ? 30 : 20); }, &code);
+    CHECK(code == ErrorCode::mismatch);
+    CHECK(text.find(comm.rank() == 2 ? "120 bytes here, 80 on rank 0" : "80 bytes here, 120 on rank 2") !=
+          std::string::npos);
+  });
+}
+
+TEST_CASE("buffers may lie at different places of an allocation, but not in different ones") {
+  run_ranks({.ranks = 2, .kind = Kind::shm}, [](Communicator& comm) {
+    const SharedArray<int> one = allocate<int>(comm, 20'000), other = allocate<int>(comm, 20'000);
+    const auto part = std::span{one}.subspan(static_cast<std::size_t>(comm.rank()), 10'000);
+    std::ranges::fill(part, 1);
+    comm.all_reduce(part, sum);
+    CHECK(std::ranges::count(one, 2) == 10'000);
+    ErrorCode code{};
+    const std::string text = error_of([&] { comm.all_reduce(comm.rank() == 0 ? one : other, sum); }, &code);
+    CHECK(code == ErrorCode::mismatch);
+    CHECK(text.find("memory of another allocate()") != std::string::npos);
+  });
+}
+
+}  // namespace tutti::testing
