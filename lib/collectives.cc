@@ -119,7 +119,7 @@ transport::Frame Collectives::frame_of(const Request& request, const Planned& pl
 
 std::optional<Work> Collectives::begin_at_once(const Ready& ready, bool asynchronous) {
   Engine& engine = *group_.context().engine;
-  if (ready.flat.rounds() > 1 || !engine.try_own()) return std::nullopt;
+  if (!ready.flat.may_be_at_once() || !engine.try_own()) return std::nullopt;
   if (group_.failing() || !flat_->is_free()) {
     engine.disown();
     return std::nullopt;

@@ -56,6 +56,19 @@ void Flat::clear() noexcept {
 // ---- One call after the other ----------------------------------------------------------------------------------
 
 bool Flat::end_at_once(const Entry& entry) noexcept {
+  while (wait_a_little(entry)) {
+    entry.call->take(*board_, round_);
+    if (++round_ == entry.call->rounds()) {
+      round_ = 0;
+      return true;
+    }
+    begin(entry);  // it may: all have begun the round before
+  }
+  return false;
+}
+
+/// Until all are here.
+bool Flat::wait_a_little(const Entry& entry) noexcept {
   const bool shared = group_.context().oversubscribed;
   bool here = all_are_here(entry);
   for (int tries = 0; !here && !group_.failing() && tries < tries_at_once; ++tries) {
@@ -69,7 +82,6 @@ bool Flat::end_at_once(const Entry& entry) noexcept {
     here = all_are_here(entry);
   }
   wake_sleepers();
-  if (here) entry.call->take(*board_, 0);
   return here;
 }
 

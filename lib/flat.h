@@ -43,7 +43,7 @@ class Flat final : public Pollable {
   std::size_t capacity() const { return capacity_; }
   /// Nothing is before it, and it may begin.
   bool is_free() noexcept { return board_ && queue_.empty() && board_->may_begin(); }
-  /// Begins a call of one round: what this rank contributes is on its way.
+  /// Begins a call that may_be_at_once(): what this rank contributes is on its way.
   void begin_at_once(const Entry& entry) noexcept { begin(entry); }
   /// Looks for a while whether all are here. False: not yet, or the group fails: it must be start()ed.
   bool end_at_once(const Entry& entry) noexcept;
@@ -64,6 +64,7 @@ class Flat final : public Pollable {
  private:
   bool find_board() noexcept;
   bool begin(const Entry& entry) noexcept;
+  bool wait_a_little(const Entry& entry) noexcept;
   bool may_begin() noexcept;
   bool heed_last_words(int rank) noexcept;
   bool all_are_here(const Entry& entry) noexcept;

@@ -28,6 +28,8 @@ struct FlatCall {
   bool is_root() const { return rank == root; }
   bool reads(int peer) const;
   int rounds() const;
+  /// It takes one round, or two between which little is to be done.
+  bool may_be_at_once() const { return rounds() == 1 || (place.given() && vector_bytes <= most_at_once); }
   /// All that this rank contributes, round by round.
   std::span<const std::byte> contribution() const;
   /// Bytes of it that belong to round `round`.
@@ -56,6 +58,7 @@ struct FlatCall {
   Place place;
 
  private:
+  static constexpr std::size_t most_at_once = std::size_t{1} << 20;
   /// Bytes of a buffer.
   struct Range {
     std::size_t begin = 0;

@@ -35,7 +35,7 @@ PersistentCall::PersistentCall(std::shared_ptr<CommunicatorState> state, const R
       op_(request.op ? *request.op : sum),
       request_(kept(request, op_, algorithm_)),
       ready_(ready_of(state_->group.collectives(), request_)),
-      at_once_(ready_.planned.flat && ready_.flat.rounds() == 1 &&
+      at_once_(ready_.planned.flat && ready_.flat.may_be_at_once() &&
                state_->group.collectives().may_be_at_once(request_)) {}
 
 bool PersistentCall::is_own_process() const { return state_->group.context().engine->is_own_process(); }
