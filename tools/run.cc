@@ -34,7 +34,7 @@ struct Words {
   std::string ranks = "1";
   std::string nodes = "1";
   std::string label;
-  std::string bind_to = "none";
+  std::string bind_to = "auto";
   std::string endpoint;
   std::string master_host;
   std::string master_port;
@@ -103,7 +103,8 @@ void declare(CLI::App& app, Words& words, Job& job) {
   app.add_flag("-l,--tag-output", words.label_flag, "The same as --label always");
   app.add_flag("--no-label", words.no_label, "The same as --label never");
   value("--log-dir", job.log_dir, "DIR", "Also write the output of rank r to DIR/rank-r.log");
-  value("--bind-to", words.bind_to, "core|none", "core: pin each rank to its share of the cores (none)");
+  value("--bind-to", words.bind_to, "auto|core|none",
+        "core: pin each rank to its share of the cores; auto: if there is at least one for each (auto)");
   value("--timeout", words.timeout, "SECONDS", "End the whole job after that time; 0: never (0)");
   value("--kill-grace", words.kill_grace, "SECONDS", "Time between SIGTERM and SIGKILL (2)");
   value("--max-restarts", words.max_restarts, "N", "Start all ranks again, up to N times, when one has failed (0)");
@@ -215,10 +216,12 @@ void fill(const Words& words, Job& job) {
     wrong(fmt::format("--label takes always or never, not \"{}\"", label));
   }
   job.label = label == "always" ? Label::always : label == "never" ? Label::never : Label::when_several;
-  if (words.bind_to != "core" && words.bind_to != "none") {
-    wrong(fmt::format("--bind-to takes core or none, not \"{}\"", words.bind_to));
+  if (words.bind_to != "auto" && words.bind_to != "core" && words.bind_to != "none") {
+    wrong(fmt::format("--bind-to takes auto, core or none, not \"{}\"", words.bind_to));
   }
-  job.bind_to_core = words.bind_to == "core";
+  job.binding = words.bind_to == "core"   ? Binding::core
+                : words.bind_to == "none" ? Binding::none
+                                          : Binding::when_it_fits;
   job.timeout = duration("--timeout", words.timeout);
   job.kill_grace = duration("--kill-grace", words.kill_grace);
   job.max_lost = whole_number("--max-lost", words.max_lost, 0, job.ranks() - 1);

@@ -98,7 +98,8 @@ Rank start_rank(const Job& job, const Meeting& meeting, int local_rank, Start wh
   what.inherited = black_box.get();
   what.environment = with_variables(variables);
   cpu_set_t cores;
-  if (job.bind_to_core && ::sched_getaffinity(0, sizeof cores, &cores) == 0) {
+  const bool known = job.binding != Binding::none && ::sched_getaffinity(0, sizeof cores, &cores) == 0;
+  if (known && (job.binding == Binding::core || job.ranks_here <= CPU_COUNT(&cores))) {
     what.cores = share_of_cores(cores, local_rank, job.ranks_here);
   }
   const bool labelled = job.label == Label::always || (job.label == Label::when_several && job.ranks() > 1);

@@ -111,6 +111,13 @@ class Environment(Case):
                      "import os; print(*sorted(os.sched_getaffinity(0)))")
         self.assertEqual(set(done.lines), {str(core) for core in cores}, done)
 
+    def test_ranks_are_bound_unless_they_outnumber_the_cores(self):
+        cores = len(os.sched_getaffinity(0))
+        look = ["python3", "-c", "import os; print(len(os.sched_getaffinity(0)))"]
+        for ranks, words, each in ((cores, [], 1), (1, [], cores), (cores + 1, [], cores), (1, ["--bind-to", "none"], cores)):
+            done = tutti("run", "-n", ranks, *words, "--no-label", *look)
+            self.assertEqual(done.lines, [str(each)] * ranks, done)
+
     def test_auto_means_one_rank_per_core(self):
         done = tutti("run", "-n", "auto", "--no-label", *script("echo $WORLD_SIZE"))
         self.assertEqual(set(done.lines), {str(len(done.lines))}, done)
@@ -431,7 +438,7 @@ class CommandLine(Case):
                 (["--nproc-per-nod", "2", "x"], r'no option "--nproc-per-nod". Did you mean "--nproc-per-node"\?'),
                 (["-q", "x"], r'no option "-q"'),
                 (["--timeout", "soon", "x"], r'--timeout takes a time such as .* not "soon"'),
-                (["--bind-to", "socket", "x"], r'--bind-to takes core or none, not "socket"'),
+                (["--bind-to", "socket", "x"], r'--bind-to takes auto, core or none, not "socket"'),
                 (["--label", "maybe", "x"], r'--label takes always or never, not "maybe"'),
                 (["-x", "NO_SUCH_VARIABLE", "x"], r"NO_SUCH_VARIABLE: that variable is not set here"),
                 (["-x", "=1", "x"], r"-x takes NAME or NAME=VALUE"),
