@@ -103,9 +103,45 @@ bool Collectives::run_at_once(const Request& request) {
   if (!may_be_at_once(request)) return false;
   const Planned planned = plan(request);
   if (!planned.flat) return false;
-  auto work = begin_at_once({request, planned, flat_call(request, planned), frame_of(request, planned), pool_}, false);
+  const Ready ready{request, planned, flat_call(request, planned), frame_of(request, planned), pool_};
+  if (!ready.flat.may_be_at_once() || !group_.context().engine->try_own()) return false;
+  const bool keeps = request.algorithm.empty() && (!request.op || request.op->kind() != OpKind::user);
+  last_.reset();
+  if (keeps) last_.emplace(ready, windows_.changes());
+  last_output_.store(keeps ? hint_of(request) : nullptr, std::memory_order_relaxed);
+  auto work = begin_owned(ready, false);
   if (work) work->wait();
   return work.has_value();
+}
+
+bool Collectives::run_again(const Request& request) {
+  Engine& engine = *group_.context().engine;
+  if (last_output_.load(std::memory_order_relaxed) != hint_of(request) || !engine.try_own()) return false;
+  if (!last_ || !last_->is(request, windows_.changes())) {
+    engine.disown();
+    return false;
+  }
+  auto work = begin_owned(last_->ready, false);
+  if (work) work->wait();
+  return work.has_value();
+}
+
+Collectives::Last::Last(const Ready& made, std::uint32_t changes_of_windows)
+    : op(made.request.op ? *made.request.op : sum),
+      request(made.request),
+      windows(changes_of_windows),
+      ready{request, made.planned, made.flat, made.frame, made.pool} {
+  if (request.op) request.op = &op;
+}
+
+bool Collectives::Last::is(const Request& other, std::uint32_t changes_of_windows) const noexcept {
+  const auto same = [](const auto& one, const auto& another) {
+    return one.data == another.data && one.count == another.count && one.type == another.type;
+  };
+  const bool same_op = request.op && other.op ? op.kind() == other.op->kind() : request.op == other.op;
+  return request.collective == other.collective && same(request.input, other.input) &&
+         same(request.output, other.output) && same_op && request.root == other.root && !other.variable &&
+         other.algorithm.empty() && request.timeout == other.timeout && windows == changes_of_windows;
 }
 
 FlatCall Collectives::flat_call(const Request& request, const Planned& planned) const {
@@ -118,8 +154,13 @@ transport::Frame Collectives::frame_of(const Request& request, const Planned& pl
 }
 
 std::optional<Work> Collectives::begin_at_once(const Ready& ready, bool asynchronous) {
+  if (!ready.flat.may_be_at_once() || !group_.context().engine->try_own()) return std::nullopt;
+  return begin_owned(ready, asynchronous);
+}
+
+/// By the owner of the engine, who is it no longer then.
+std::optional<Work> Collectives::begin_owned(const Ready& ready, bool asynchronous) {
   Engine& engine = *group_.context().engine;
-  if (!ready.flat.may_be_at_once() || !engine.try_own()) return std::nullopt;
   if (group_.failing() || !flat_->is_free()) {
     engine.disown();
     return std::nullopt;

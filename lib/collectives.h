@@ -35,8 +35,10 @@ class Collectives final : public ChannelUser {
   Planner& planner() { return planner_; }
   /// A checked call, bound to memory, ready for Engine::submit(). Any thread.
   Operation& make(const Request& request);
-  /// Does a tiny call at once, without an operation. False: nothing has happened, make() one.
+  /// Does a tiny checked call at once, without an operation. False: nothing has happened, make() one.
   bool run_at_once(const Request& request);
+  /// The same for a request that need not be checked, since it is the one before once more.
+  bool run_again(const Request& request);
 
   /// What every start of a call needs, whoever made it ready.
   struct Ready {
@@ -120,6 +122,8 @@ class Collectives final : public ChannelUser {
   void sent(transport::Link& to, transport::Token token) noexcept override;
   void failed(transport::Link& link, const Error& reason) noexcept override;
   Operation& make(const Request& request, const Planned& planned, const std::shared_ptr<Pool<Operation>>& pool);
+  std::optional<Work> begin_owned(const Ready& ready, bool asynchronous);
+  const void* hint_of(const Request& request) const { return request.output.data ? request.output.data : this; }
   void note_call(const transport::Frame& frame, const Prepared& prepared);
   black_box::Flight record(const transport::Frame& frame, const Prepared& prepared) const;
   Fifo<Turn>& turns(const algorithms::Lane& lane);
@@ -134,6 +138,20 @@ class Collectives final : public ChannelUser {
   Planner planner_;
   std::shared_ptr<Pool<Operation>> pool_;
   Windows windows_;
+  /// The last call that run_at_once() did: who makes it again from the same buffers finds it planned. The engine's
+  /// owner's, but for the hint.
+  struct Last {
+    Last(const Ready& made, std::uint32_t changes_of_windows);
+    Last(const Last&) = delete;
+    bool is(const Request& other, std::uint32_t changes_of_windows) const noexcept;
+
+    Op op;
+    Request request;
+    std::uint32_t windows;
+    Ready ready;
+  };
+  std::optional<Last> last_;
+  std::atomic<const void*> last_output_{nullptr};
   std::unique_ptr<Flat> flat_;  // null where not all ranks share memory
   std::vector<OutLane> out_;
   std::vector<InLane> in_;

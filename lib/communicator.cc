@@ -109,6 +109,7 @@ Work Communicator::start_collective(const detail::Request& request) {
 
 void Communicator::run_collective(const detail::Request& request) {
   detail::Group& group = detail::called(*state_);
+  if (group.collectives().run_again(request)) return;
   detail::check_request(request, group);
   if (group.collectives().run_at_once(request)) return;
   detail::start_waited(group, group.collectives().make(request)).wait();

@@ -27,12 +27,14 @@ void Windows::add(const Window& window) {
   const std::lock_guard lock{mutex_};
   all_.push_back(&window);
   count_.store(all_.size(), std::memory_order_relaxed);
+  changes_.fetch_add(1, std::memory_order_relaxed);
 }
 
 void Windows::remove(const Window& window) noexcept {
   const std::lock_guard lock{mutex_};
   std::erase(all_, &window);
   count_.store(all_.size(), std::memory_order_relaxed);
+  changes_.fetch_add(1, std::memory_order_relaxed);
 }
 
 const Window* Windows::find(const void* data, std::size_t bytes) const noexcept {

@@ -58,6 +58,8 @@ struct Place {
 class Windows {
  public:
   bool empty() const noexcept { return count_.load(std::memory_order_relaxed) == 0; }
+  /// So often they were others.
+  std::uint32_t changes() const noexcept { return changes_.load(std::memory_order_relaxed); }
   void add(const Window& window);
   void remove(const Window& window) noexcept;
   /// Of a checked request whose ranks read or write each other's buffers, if all that needs that lies in windows.
@@ -67,6 +69,7 @@ class Windows {
   const Window* find(const void* data, std::size_t bytes) const noexcept;
 
   std::atomic<std::size_t> count_{0};
+  std::atomic<std::uint32_t> changes_{0};
   mutable std::mutex mutex_;
   std::vector<const Window*> all_;
 };
