@@ -100,7 +100,7 @@ TEST_CASE("wrong usage is told apart from what is not supported") {
   CHECK(refused({"broadcast"}) == "invalid_argument");
   CHECK(refused({"-d", "f8e4m3"}) == "unsupported");
   CHECK(refused({"-G", "1"}) == "unsupported");
-  CHECK(refused({"-R", "2"}) == "unsupported");
+  CHECK(refused({"-D", "1"}) == "unsupported");
   CHECK(refused({"-G", "0", "-p", "1", "-y", "0"}) == "none");
 }
 
