@@ -5,8 +5,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
+#include <exception>
+#include <limits>
 #include <new>
+#include <thread>
 #include <vector>
 
 #include "lib/call.h"
@@ -18,16 +22,17 @@ namespace tutti::detail {
 namespace {
 
 constexpr std::size_t page = 4096;
+/// Memory that has not come by then will not: nobody fetches for ever.
+constexpr auto longest_fetch = std::chrono::seconds{5};
+constexpr auto pause = std::chrono::milliseconds{1};
 
-/// A part of it and all that must live as long.
+/// A window and the list it is in.
 struct Holder {
-  Holder(std::shared_ptr<CommunicatorState> of, Window made) : state(std::move(of)), window(std::move(made)) {
-    state->group.collectives().windows().add(window);
-  }
-  ~Holder() { state->group.collectives().windows().remove(window); }
+  Holder(std::shared_ptr<Windows> of, Window made) : list(std::move(of)), window(std::move(made)) { list->add(window); }
+  ~Holder() { list->remove(window); }
   Holder(const Holder&) = delete;
 
-  std::shared_ptr<CommunicatorState> state;
+  std::shared_ptr<Windows> list;
   Window window;
 };
 
@@ -64,11 +69,18 @@ class Fetching {
     group_.context().engine->exclusively([this] {
       try {
         if (!memory_) memory_ = transport_.shared_memory(channel_, group_.members(), bytes_);
-      } catch (const Error& error) {
+      } catch (const std::exception& error) {
         trouble_ = error.what();
       }
     });
-    return memory_ ? have : trouble_.empty() ? wait : refused;
+    if (memory_) return have;
+    if (trouble_.empty() && Clock::now() >= until_)
+      trouble_ = fmt::format("{} has not handed it over within {} s", group_.name_of(0), longest_fetch.count());
+    return trouble_.empty() ? wait : refused;
+  }
+  /// Whatever comes yet, or was to be handed over yet, is dropped.
+  void give_up() {
+    group_.context().engine->exclusively([this] { transport_.close_channel(channel_, Clock::now()); });
   }
   std::shared_ptr<std::byte> take() { return std::move(memory_); }
   const std::string& trouble() const { return trouble_; }
@@ -78,6 +90,7 @@ class Fetching {
   transport::Transport& transport_;
   transport::Channel channel_;
   std::size_t bytes_;
+  Clock::time_point until_ = Clock::now() + longest_fetch;
   std::shared_ptr<std::byte> memory_;
   std::string trouble_;
 };
@@ -88,6 +101,10 @@ Allocated Allocator::allocate(Communicator& comm, std::size_t bytes) {
   Group& group = state->group;
   if (bytes == 0 || group.size() == 1 || !group.collectives().shares_memory()) return ordinary(bytes);
 
+  if (bytes > std::numeric_limits<std::size_t>::max() / 4 / static_cast<std::size_t>(group.size()))
+    throw Error{ErrorCode::invalid_argument, fmt::format("allocate on rank {} of {}: {} bytes are more than any memory "
+                                                         "holds",
+                                                         comm.rank(), comm.size(), bytes)};
   const std::size_t part_bytes = (bytes + page - 1) / page * page;
   const std::uint32_t number = ++state->windows_made;
   const std::size_t name[] = {static_cast<std::size_t>(group.id()), number, 0x77696e646f77};  // "window"
@@ -98,13 +115,16 @@ Allocated Allocator::allocate(Communicator& comm, std::size_t bytes) {
     const int own = fetching.look();
     comm.all_gather(std::span{&own, 1}, states, {.algorithm = "ring"});
     worst = std::ranges::max(states);
+    if (worst == Fetching::wait) std::this_thread::sleep_for(pause);
     if (worst != Fetching::refused) continue;
+    fetching.give_up();
     group.context().log.warn(fmt::format(
         "rank {}: allocate: {} bytes are not shared: {}", comm.rank(), bytes,
         fetching.trouble().empty() ? std::string{"another rank could not; it says why"} : fetching.trouble()));
     return ordinary(bytes);
   }
-  auto holder = std::make_shared<Holder>(state, Window{fetching.take(), part_bytes, comm.rank(), number});
+  auto holder =
+      std::make_shared<Holder>(group.collectives().windows(), Window{fetching.take(), part_bytes, comm.rank(), number});
   std::byte* const own = holder->window.own();
   return {{std::move(holder), own}, true};
 }

@@ -51,6 +51,10 @@ black_box::Call recorded(const transport::Frame& frame, std::uint64_t group, std
   return call;
 }
 
+std::string algorithm_text(std::string_view name, bool in_window) {
+  return fmt::format("{}{}", name, in_window ? " in allocated memory" : "");
+}
+
 std::string describe(const transport::Frame& frame) {
   if (frame.collective >= collective_count || frame.data_type >= data_type_count) return "an unknown call";
   const auto collective = static_cast<Collective>(frame.collective);

@@ -45,6 +45,9 @@ std::uint64_t counts_hash(std::span<const std::size_t> counts);
 black_box::Call recorded(const transport::Frame& frame, std::uint64_t group, std::uint64_t number,
                          std::string_view algorithm, std::size_t steps, bool variable);
 
+/// "ring:2", or "direct in allocated memory".
+std::string algorithm_text(std::string_view name, bool in_window);
+
 /// `all_reduce #42 (1048576 x f32, sum)`: what a frame of a collective says.
 std::string describe(const transport::Frame& frame);
 

@@ -11,7 +11,7 @@
 namespace tutti::detail {
 
 std::string Card::encode() const {
-  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", host, process, cores, shm, tcp, domain, watch,
+  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", host, process, quota, shm, tcp, domain, watch,
                      fingerprint, allowed, encrypted, flat_limit);
 }
 
@@ -27,15 +27,15 @@ Card Card::decode(const std::string& text, int rank) {
     const auto [stopped, failure] = std::from_chars(field.data(), field.data() + field.size(), value);
     return failure == std::errc{} && stopped == field.data() + field.size();
   };
-  int cores = 0;
+  int quota = 0;
   std::size_t flat_limit = 0;
-  if (!is_number(fields[2], cores) || cores < 1 || !is_number(fields[10], flat_limit))
+  if (!is_number(fields[2], quota) || quota < 0 || !is_number(fields[10], flat_limit))
     throw Error{ErrorCode::rendezvous,
                 fmt::format("rank {} published something that is not tutti's ({} bytes): another program or version "
                             "shares this store under the same job name",
                             rank, text.size()),
                 rank};
-  return {fields[0], fields[1], cores,     fields[3], fields[4], fields[5],
+  return {fields[0], fields[1], quota,     fields[3], fields[4], fields[5],
           fields[6], fields[7], fields[8], fields[9], flat_limit};
 }
 

@@ -10,7 +10,7 @@ namespace tutti::detail {
 struct Card {
   std::string host;
   std::string process;
-  int cores = 1;
+  int quota = 0;    ///< cores that its cgroup gives it, 0: all
   std::string shm;  ///< address, empty: none
   std::string tcp;
   std::string domain;

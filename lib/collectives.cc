@@ -65,9 +65,10 @@ Planned Collectives::plan(const Request& request) {
     for (const std::size_t count : request.counts) bytes += count * size_of(request.input.type);
     if (sizes_differ) bytes = 0;
   }
-  const bool may_be_in_window = flat_ && !windows_.empty() && bytes >= least_in_window &&
-                                (request.algorithm.empty() || request.algorithm == "direct");
-  const Place place = may_be_in_window ? windows_.place_of(request) : Place{};
+  const bool may_be_in_window =
+      flat_ && !windows_->empty() && bytes >= least_in_window &&
+      (request.algorithm == "direct" || (request.algorithm.empty() && !planner_.has_default(request.collective)));
+  const Place place = may_be_in_window ? windows_->place_of(request) : Place{};
   const Planner::Wish wish{.collective = request.collective,
                            .algorithm = place.given() ? "direct" : request.algorithm,
                            .bytes = bytes,
@@ -107,7 +108,7 @@ bool Collectives::run_at_once(const Request& request) {
   if (!ready.flat.may_be_at_once() || !group_.context().engine->try_own()) return false;
   const bool keeps = request.algorithm.empty() && (!request.op || request.op->kind() != OpKind::user);
   last_.reset();
-  if (keeps) last_.emplace(ready, windows_.changes());
+  if (keeps) last_.emplace(ready, windows_->changes());
   last_output_.store(keeps ? hint_of(request) : nullptr, std::memory_order_relaxed);
   auto work = begin_owned(ready, false);
   if (work) work->wait();
@@ -117,7 +118,7 @@ bool Collectives::run_at_once(const Request& request) {
 bool Collectives::run_again(const Request& request) {
   Engine& engine = *group_.context().engine;
   if (last_output_.load(std::memory_order_relaxed) != hint_of(request) || !engine.try_own()) return false;
-  if (!last_ || !last_->is(request, windows_.changes())) {
+  if (!last_ || !last_->is(request, windows_->changes())) {
     engine.disown();
     return false;
   }
@@ -168,7 +169,7 @@ std::optional<Work> Collectives::begin_owned(const Ready& ready, bool asynchrono
   const transport::Frame before = recent_[started_ % remembered].frame;
   transport::Frame frame = ready.frame;
   frame.operation = static_cast<std::uint32_t>(++started_);
-  note_call(frame, ready.planned.prepared);
+  note_call(frame, ready.planned.prepared, ready.planned.place.given());
   const Flat::Entry entry{.call = &ready.flat, .frame = frame, .before = before, .history = history_};
   flat_->begin_at_once(entry);
   black_box::Flight flight = record(frame, ready.planned.prepared);  // while that is on its way to the others
@@ -183,6 +184,10 @@ std::optional<Work> Collectives::begin_owned(const Ready& ready, bool asynchrono
   try {
     operation = &make(ready);
   } catch (...) {
+    group_.fail(
+        Error{ErrorCode::system,
+              fmt::format("{} ran out of memory in the middle of {}", group_.name_of(group_.rank()), describe(frame)),
+              group_.rank(), started_});
     engine.disown();
     throw;
   }
@@ -218,7 +223,7 @@ bool Collectives::start(Operation& operation) noexcept {
   if (!operation.has_begun()) {
     operation.set_number(++started_);
     const std::uint64_t before = history_;
-    note_call(operation.frame(), operation.prepared());
+    note_call(operation.frame(), operation.prepared(), operation.is_in_window());
     if (flat_ && !operation.flat()) operation.add_history(before);
   }
   if (group_.failing()) {
@@ -236,9 +241,9 @@ bool Collectives::start(Operation& operation) noexcept {
   return true;
 }
 
-void Collectives::note_call(const Frame& frame, const Prepared& prepared) {
+void Collectives::note_call(const Frame& frame, const Prepared& prepared, bool in_window) {
   history_ = extended(history_, frame);
-  recent_[started_ % remembered] = {started_, frame, &prepared};
+  recent_[started_ % remembered] = {started_, frame, &prepared, in_window};
 }
 
 void Collectives::start_flat(Operation& operation) noexcept {

@@ -70,7 +70,7 @@ class Collectives final : public ChannelUser {
   void post(Operation& operation, std::uint32_t step, int peer, std::span<std::byte> bytes) noexcept;
   void ended(Operation& operation) noexcept;
   /// Any thread.
-  Windows& windows() { return windows_; }
+  const std::shared_ptr<Windows>& windows() const { return windows_; }
   /// Whether memory of allocate() is worth anything.
   bool shares_memory() const { return flat_ != nullptr; }
   /// The number of the oldest operation that runs, or else `next`.
@@ -124,7 +124,7 @@ class Collectives final : public ChannelUser {
   Operation& make(const Request& request, const Planned& planned, const std::shared_ptr<Pool<Operation>>& pool);
   std::optional<Work> begin_owned(const Ready& ready, bool asynchronous);
   const void* hint_of(const Request& request) const { return request.output.data ? request.output.data : this; }
-  void note_call(const transport::Frame& frame, const Prepared& prepared);
+  void note_call(const transport::Frame& frame, const Prepared& prepared, bool in_window);
   black_box::Flight record(const transport::Frame& frame, const Prepared& prepared) const;
   Fifo<Turn>& turns(const algorithms::Lane& lane);
   InLane& in_lane(const transport::Link& link);
@@ -137,7 +137,7 @@ class Collectives final : public ChannelUser {
   std::mutex planning_;  // several threads may call
   Planner planner_;
   std::shared_ptr<Pool<Operation>> pool_;
-  Windows windows_;
+  std::shared_ptr<Windows> windows_ = std::make_shared<Windows>();
   /// The last call that run_at_once() did: who makes it again from the same buffers finds it planned. The engine's
   /// owner's, but for the hint.
   struct Last {
@@ -164,6 +164,7 @@ class Collectives final : public ChannelUser {
     std::uint64_t number = 0;
     transport::Frame frame;
     const Prepared* prepared = nullptr;
+    bool in_window = false;
   };
   static constexpr std::size_t remembered = 64;
   std::array<Recent, remembered> recent_;

@@ -60,7 +60,9 @@ void Collectives::testify(std::uint64_t number, Status& status) const {
   status.started = started_;
   status.finished = finished_;
   const Recent& recent = recent_[number % remembered];
-  if (recent.number == number) status.call = fmt::format("{} with {}", describe(recent.frame), recent.prepared->name);
+  if (recent.number == number)
+    status.call =
+        fmt::format("{} with {}", describe(recent.frame), algorithm_text(recent.prepared->name, recent.in_window));
   for (const Operation* operation : running_) {
     if (!operation || operation->number() != number) continue;
     status.doing = operation->call_text();

@@ -62,7 +62,7 @@ int cores_of(const std::vector<int>& ranks, const std::vector<Card>& cards) {
     if (all.size() < card.allowed.size()) all.resize(card.allowed.size(), '0');
     for (std::size_t core = 0; core < card.allowed.size(); ++core)
       if (card.allowed[core] == '1') all[core] = '1';
-    if (card.cores < std::ranges::count(card.allowed, '1')) quota = std::max(quota, card.cores);
+    quota = std::max(quota, card.quota);
   }
   const int allowed = std::max(1, static_cast<int>(std::ranges::count(all, '1')));
   return quota > 0 ? std::min(quota, allowed) : allowed;
@@ -150,7 +150,7 @@ void begin_watch(Context& context, std::unique_ptr<Watch> watch, const std::vect
 void join_threads(Context& context, const JoinOptions& options) {
   auto transport =
       std::make_unique<transport::InprocTransport>(options.inproc, options.rank, context.engine->reactor());
-  Card mine{host_name(), fmt::format("thread {}", options.rank), available_cores(), "", transport->address(), ""};
+  Card mine{host_name(), fmt::format("thread {}", options.rank), quota_cores(), "", transport->address(), ""};
   mine.flat_limit = flat_limit_of(context, options);
   const std::vector<Card> cards = exchange_cards(mine, options);
   std::vector<std::string> addresses;
@@ -263,7 +263,7 @@ void tell(const Context& context, const Card& mine, const std::vector<int>& loca
       by_transport[transport->name()].push_back(rank);
   context.log.info(Subsystem::init,
                    fmt::format("{} of {} ranks are on host {} (ranks {}), local rank {}; {} cores{}", local.size(),
-                               context.size, mine.host, list(local), context.local_rank, mine.cores,
+                               context.size, mine.host, list(local), context.local_rank, available_cores(),
                                context.oversubscribed ? "; some host has more ranks than cores" : ""));
   if (!mine.tcp.empty())
     context.log.info(Subsystem::net,
@@ -306,7 +306,7 @@ void join_mesh(Context& context, const JoinOptions& options) {
     // The shared-memory address also says which host this is, so it is published even where it is not used.
     const Card mine{host_name(),
                     fmt::format("pid {}", getpid()),
-                    available_cores(),
+                    quota_cores(),
                     shm ? shm->address() : transport::host_identity(),
                     tcp ? tcp->address() : "",
                     options.domain,

@@ -328,7 +328,7 @@ void Operation::fail(const Error& reason) noexcept {
   collectives_->ended(*this);
   FailureDetails details = reason.details();
   details.collective = name_of(static_cast<Collective>(frame_.collective));
-  details.algorithm = prepared_->name;
+  details.algorithm = algorithm_text(prepared_->name, is_in_window());
   details.data_type = name_of(type_);
   details.count = frame_.count;
   details.steps = plan().steps.size();
@@ -368,7 +368,7 @@ std::string Operation::describe() const {
 }
 
 std::string Operation::call_text() const {
-  return fmt::format("{} with {}", detail::describe(frame_), prepared_->name);
+  return fmt::format("{} with {}", detail::describe(frame_), algorithm_text(prepared_->name, is_in_window()));
 }
 
 void Operation::recycle() noexcept {

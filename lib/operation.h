@@ -67,6 +67,7 @@ class Operation final : public Pending {
   /// Null: it goes step by step.
   const FlatCall* flat() const { return flat_ ? &*flat_ : nullptr; }
   bool has_begun() const { return taken_over_; }
+  bool is_in_window() const { return flat_ && flat_->place.given(); }
   /// Plays what is injected at the steps that send, or at the others. False: it must not go on, and never will.
   /// `contribution`: what is sent, perhaps tampered with.
   bool play_faults(bool sends, std::span<const std::byte>& contribution) noexcept;

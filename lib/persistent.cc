@@ -47,6 +47,10 @@ void PersistentCall::start(bool asynchronous) {
   if (started_)
     throw Error{ErrorCode::invalid_argument, fmt::format("{} on rank {} of {}: started again before wait()",
                                                          name_of(request_.collective), group.rank(), group.size())};
+  if (ready_.planned.place.given() && !group.collectives().windows()->have(ready_.planned.place))
+    throw Error{ErrorCode::invalid_argument,
+                fmt::format("{} on rank {} of {}: the allocated memory that it was prepared for has been freed",
+                            name_of(request_.collective), group.rank(), group.size())};
   if (asynchronous && !has_helper_) {
     engine.get_helper();
     has_helper_ = true;

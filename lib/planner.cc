@@ -81,6 +81,10 @@ Planner::Planner(Settings settings)
   if (everywhere != default_by_collective_.end()) require_known(everywhere->second);
 }
 
+bool Planner::has_default(Collective collective) const {
+  return default_by_collective_.contains(tutti::name_of(collective)) || default_by_collective_.contains("");
+}
+
 Choice Planner::choose(const Wish& wish) const {
   std::string_view name = wish.algorithm;
   bool optional = false;

@@ -50,6 +50,8 @@ class Planner {
   /// Throws Error{invalid_argument} for an unknown name, {unsupported} for one that cannot serve this call.
   const Prepared& prepare(const Wish& wish);
   algorithms::Choice choose(const Wish& wish) const;
+  /// The user has named an algorithm for it (default_algorithms).
+  bool has_default(Collective collective) const;
   const Settings& settings() const { return settings_; }
 
  private:

@@ -1,7 +1,10 @@
 #include "lib/window.h"
 
+#include <algorithm>
 #include <functional>
 #include <utility>
+
+#include "lib/call.h"
 
 namespace tutti::detail {
 
@@ -19,8 +22,10 @@ std::size_t Window::offset_of(const void* data) const noexcept {
 }
 
 std::uint32_t Place::hash() const noexcept {
-  constexpr std::uint32_t odd = 0x9e3779b1;
-  return (input ? input->number() * odd : 0) ^ (output ? output->number() * odd << 1 | 1 : 0);
+  if (!given()) return 0;
+  const std::size_t numbers[] = {input ? input->number() : 0, output ? output->number() : 0};
+  const std::uint64_t digest = counts_hash(numbers);
+  return static_cast<std::uint32_t>(digest ^ digest >> 32) | 1;
 }
 
 void Windows::add(const Window& window) {
@@ -35,6 +40,12 @@ void Windows::remove(const Window& window) noexcept {
   std::erase(all_, &window);
   count_.store(all_.size(), std::memory_order_relaxed);
   changes_.fetch_add(1, std::memory_order_relaxed);
+}
+
+bool Windows::have(const Place& place) const noexcept {
+  const std::lock_guard lock{mutex_};
+  const auto has = [this](const Window* window) { return !window || std::ranges::count(all_, window) > 0; };
+  return has(place.input) && has(place.output);
 }
 
 const Window* Windows::find(const void* data, std::size_t bytes) const noexcept {

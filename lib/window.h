@@ -47,7 +47,7 @@ struct Place {
   };
   const Window* input = nullptr;
   const Window* output = nullptr;
-  Offsets offsets;
+  Offsets offsets{};
 
   bool given() const noexcept { return input != nullptr || output != nullptr; }
   /// Of all that the ranks must have alike; 0 if in none.
@@ -62,6 +62,8 @@ class Windows {
   std::uint32_t changes() const noexcept { return changes_.load(std::memory_order_relaxed); }
   void add(const Window& window);
   void remove(const Window& window) noexcept;
+  /// Its windows are still there.
+  bool have(const Place& place) const noexcept;
   /// Of a checked request whose ranks read or write each other's buffers, if all that needs that lies in windows.
   Place place_of(const Request& request) const;
 

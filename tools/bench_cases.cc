@@ -36,6 +36,9 @@ Buffers::Buffers(std::size_t bytes_each) : stride_((bytes_each + page) / page * 
 
 Buffers::Buffers(std::size_t bytes_each, Communicator& comm) : stride_((bytes_each + page) / page * page) {
   shared_ = allocate<std::uint8_t>(comm, 2 * stride_);
+  if (comm.size() > 1 && !shared_->is_shared())
+    throw Error{ErrorCode::unsupported,
+                "bench: -R needs ranks that share memory; these do not (TUTTI_LOG=info says why)"};
   memory_ = reinterpret_cast<std::byte*>(shared_->data());
   std::memset(memory_, 0, 2 * stride_);
 }

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "lib/base/black_box.h"
+#include "lib/base/host.h"
 #include "tools/run_signals.h"
 #include "tutti/error.h"
 
@@ -99,7 +100,7 @@ Rank start_rank(const Job& job, const Meeting& meeting, int local_rank, Start wh
   what.environment = with_variables(variables);
   cpu_set_t cores;
   const bool known = job.binding != Binding::none && ::sched_getaffinity(0, sizeof cores, &cores) == 0;
-  if (known && (job.binding == Binding::core || job.ranks_here <= CPU_COUNT(&cores))) {
+  if (known && (job.binding == Binding::core || job.ranks_here <= available_cores())) {
     what.cores = share_of_cores(cores, local_rank, job.ranks_here);
   }
   const bool labelled = job.label == Label::always || (job.label == Label::when_several && job.ranks() > 1);

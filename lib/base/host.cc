@@ -9,9 +9,8 @@
 #include <string>
 
 namespace tutti {
-namespace {
 
-/// Cores by the quota of the version 2 cgroup this process is in ("max 100000" or "150000 100000"); 0: no limit.
+/// Of version 2: "max 100000" or "150000 100000".
 int quota_cores() {
   std::ifstream own{"/proc/self/cgroup"};
   std::string line;
@@ -30,8 +29,6 @@ int quota_cores() {
   }
   return fewest;
 }
-
-}  // namespace
 
 int available_cores() {
   cpu_set_t allowed;

@@ -5,14 +5,17 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstring>
 #include <optional>
 #include <random>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "lib/window.h"
 #include "tests/support/world.h"
 
 namespace tutti::testing {
@@ -177,6 +180,55 @@ TEST_CASE("ranks that ask for different sizes are told who did") {
     CHECK(code == ErrorCode::mismatch);
     CHECK(text.find(comm.rank() == 2 ? "120 bytes here, 80 on rank 0" : "80 bytes here, 120 on rank 2") !=
           std::string::npos);
+  });
+}
+
+TEST_CASE("more than any memory holds is refused before anything is made") {
+  run_ranks({.ranks = 2, .kind = Kind::shm}, [](Communicator& comm) {
+    for (const int bits : {61, 62, 63}) {
+      ErrorCode code{};
+      error_of([&] { (void)allocate<std::uint8_t>(comm, (std::size_t{1} << bits) + 4096); }, &code);
+      CHECK(code == ErrorCode::invalid_argument);
+    }
+    comm.barrier();
+  });
+}
+
+TEST_CASE("calls in different pairs of allocations have different numbers") {
+  std::vector<detail::Window> windows;
+  for (std::uint32_t number = 1; number <= 60; ++number) windows.emplace_back(nullptr, 0, 0, number);
+  std::set<std::uint32_t> seen{0};
+  for (const detail::Window& one : windows) {
+    CHECK(seen.insert(detail::Place{.input = &one}.hash()).second);
+    CHECK(seen.insert(detail::Place{.output = &one}.hash()).second);
+    for (const detail::Window& other : windows)
+      CHECK(seen.insert(detail::Place{.input = &one, .output = &other}.hash()).second);
+  }
+}
+
+TEST_CASE("a persistent call notices that its memory has been freed") {
+  run_ranks({.ranks = 2, .kind = Kind::shm}, [](Communicator& comm) {
+    std::optional<SharedArray<int>> array = allocate<int>(comm, 10'000);
+    Persistent persistent = comm.prepare_all_reduce(*array, sum);
+    persistent.run();
+    array.reset();
+    ErrorCode code{};
+    CHECK(error_of([&] { persistent.run(); }, &code).find("has been freed") != std::string::npos);
+    CHECK(code == ErrorCode::invalid_argument);
+  });
+}
+
+TEST_CASE("a communicator ends when it is destroyed, whatever allocations it leaves") {
+  run_ranks({.ranks = 2, .kind = Kind::shm}, [](Communicator& comm) {
+    std::optional<Communicator> half = comm.split(0);
+    const SharedArray<int> array = allocate<int>(*half, 10'000);
+    if (comm.rank() == 0) half.reset();
+    ErrorCode code{};
+    if (half) error_of([&] { half->all_reduce(array, sum, {.timeout = std::chrono::seconds(30)}); }, &code);
+    if (half) CHECK(code == ErrorCode::peer_lost);
+    array[9'999] = comm.rank();
+    comm.barrier();
+    CHECK(array[9'999] == comm.rank());
   });
 }
 

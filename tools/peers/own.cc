@@ -25,6 +25,7 @@ class Own : public Backend {
     // All ranks must ask for the same, and a root has more than others.
     const std::size_t most = std::max({task.part * static_cast<std::size_t>(task.ranks), in.size(), out.size()});
     const auto shared = std::make_shared<SharedArray<float>>(allocate<float>(comm_, 2 * most));
+    if (!shared->is_shared()) throw Error{ErrorCode::unsupported, "these ranks share no memory"};
     const std::span shared_in{shared->data(), in.size()}, shared_out{shared->data() + most, out.size()};
     return {call(task.call, shared_in, shared_out),
             [=] {

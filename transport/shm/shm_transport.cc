@@ -113,7 +113,7 @@ void ShmTransport::wake(int peer, Channel) noexcept {
 // ---- Boards ----------------------------------------------------------------------------------------------------
 
 std::shared_ptr<std::byte> ShmTransport::shared_memory(Channel channel, std::span<const int> members,
-                                                      std::size_t bytes) {
+                                                       std::size_t bytes) {
   if (members.front() == address_.rank) {
     NewMemory made = make_memory("tutti-board", bytes);
     for (const int peer : members.subspan(1)) {

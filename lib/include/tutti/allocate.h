@@ -62,15 +62,16 @@ class [[nodiscard]] SharedArray {
 ///     comm.all_reduce(gradients, tutti::avg);
 ///
 /// Effect:    all_reduce needs input and output there, broadcast its data, scatter its output, the others their input.
-///            It works from 16 KiB on, unless an algorithm is named or a size is given per rank (_v), and not for
-///            user-defined ops, premul_sum and all_to_all in place; whatever does not work goes the usual way. The
-///            result is the same to the last bit as with `direct`.
+///            It works from 16 KiB on, unless an algorithm is named (here or by TUTTI_ALGO) or a size is given per
+///            rank (_v), and not for user-defined ops, premul_sum and all_to_all in place, which then must be so on all
+///            ranks; whatever does not work goes the usual way. The result is the same to the last bit as with
+///            `direct`.
 /// Agreement: a collective call: all ranks of `comm` call it, with the same count (Error{mismatch}), between the other
 ///            collectives. What then is used in a call must lie in the same allocation on all ranks, each in its
 ///            own part, or on none of them in an allocation of `comm` (Error{mismatch}).
-/// Memory:    all parts lie in one memfd, which counts as shared memory of the rank that touches it (resource limits of
-///            containers). Where the ranks share no memory, boards are off (TUTTI_FLAT_BYTES=0), there are more than
-///            128 of them, or the system refuses it (with a warning), it is ordinary memory.
+/// Memory:    all parts lie in one memfd, made by rank 0, to which the resource limits of containers apply. Where
+///            the ranks share no memory, boards are off (TUTTI_FLAT_BYTES=0), there are more than 128 of them, or the
+///            system refuses it (with a warning), it is ordinary memory.
 /// Failure:   as any collective. After a call has failed, peers may go on writing to its buffers for a moment.
 template <Element T>
 SharedArray<T> allocate(Communicator& comm, std::size_t count) {
