@@ -13,7 +13,7 @@ constexpr std::size_t piece_to_reduce = 64 * 1024;
 
 using Operands = std::array<const std::byte*, transport::Board::most_ranks>;
 constexpr std::size_t line = 64;
-constexpr std::size_t whole = std::numeric_limits<std::size_t>::max() / 2;
+constexpr std::size_t no_limit = std::numeric_limits<std::size_t>::max() / 2;
 
 }  // namespace
 
@@ -33,7 +33,7 @@ FlatCall FlatCall::of(const Request& request, int rank, int ranks, const compute
   call.copy_streaming = kernels.copy_streaming;
   call.streams = !call.arithmetic.finishes() && detail::streams(request.output.count * call.arithmetic.element_size());
   if (is_reduction(request.collective)) capacity = std::min(capacity, piece_to_reduce);
-  if (place.given()) capacity = whole;
+  if (place.given()) capacity = no_limit;
   call.piece_bytes = capacity / (call.contributes_parts() ? static_cast<std::size_t>(ranks) : 1) / 64 * 64;
   return call;
 }
