@@ -57,7 +57,7 @@ int runnable_threads() {
   return runnable;
 }
 
-/// What both ranks of a batch share.
+/// What both ranks of a batch share. Rank 0 counts and decides.
 struct Batch {
   std::barrier<> together{2};
   std::atomic<std::uint64_t> calls{0};
@@ -77,7 +77,8 @@ void require_clean_batch(Communicator& comm, Batch& both, bool waits, Call&& cal
   std::size_t fewest_allocations = ~std::size_t{0};
   int last = -1;
   int samples = 0, crowded = 0;
-  for (int batch = 0; fewest + fewest_allocations > 0; ++batch) {
+  both.was_last = false;
+  for (int batch = 0; !both.was_last; ++batch) {
     if (batch % 100 == 0) {
       ++samples;
       crowded += runnable_threads() > available_cores() ? 1 : 0;
@@ -93,15 +94,16 @@ void require_clean_batch(Communicator& comm, Batch& both, bool waits, Call&& cal
       both.calls += counting.count() - (waits ? counting.yield_count() : 0);
       if (counting.count() > 0) last = counting.last();
     }
-    if (comm.rank() == 0) both.was_last = std::chrono::steady_clock::now() > until;
     both.together.arrive_and_wait();
-    fewest = std::min(fewest, both.calls.load());
-    fewest_allocations = std::min(fewest_allocations, allocations() - allocated);
-    const bool enough = both.was_last;
+    if (comm.rank() == 0) {
+      fewest = std::min(fewest, both.calls.load());
+      fewest_allocations = std::min(fewest_allocations, allocations() - allocated);
+      both.was_last = fewest + fewest_allocations == 0 || std::chrono::steady_clock::now() > until;
+    }
     both.together.arrive_and_wait();
-    if (enough) break;
   }
-  CAPTURE(comm.rank());
+  both.together.arrive_and_wait();  // before the next one begins
+  if (comm.rank() != 0) return;
   CAPTURE(last);
   CHECK((fewest == 0 || 4 * crowded > samples));
   CHECK(fewest_allocations == 0);
