@@ -53,19 +53,16 @@ std::vector<std::vector<int>> hosts_of(const std::vector<Card>& cards) {
   return hosts;
 }
 
-/// How many cores these ranks have together: each may be bound to one of its own, or all share a quota.
+/// How many cores these ranks of one host have together.
 int cores_of(const std::vector<int>& ranks, const std::vector<Card>& cards) {
-  std::string all;
+  std::vector<std::string> allowed;
   int quota = 0;
   for (const int rank : ranks) {
     const Card& card = cards[static_cast<std::size_t>(rank)];
-    if (all.size() < card.allowed.size()) all.resize(card.allowed.size(), '0');
-    for (std::size_t core = 0; core < card.allowed.size(); ++core)
-      if (card.allowed[core] == '1') all[core] = '1';
+    allowed.push_back(card.allowed);
     quota = std::max(quota, card.quota);
   }
-  const int allowed = std::max(1, static_cast<int>(std::ranges::count(all, '1')));
-  return quota > 0 ? std::min(quota, allowed) : allowed;
+  return cores_together(allowed, quota);
 }
 
 const std::vector<int>& host_of(const std::vector<std::vector<int>>& hosts, int rank) {

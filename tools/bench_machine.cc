@@ -96,18 +96,6 @@ Device from_text(const std::string& text, std::set<std::string>& transports_seen
   return device;
 }
 
-/// Of all ranks together: each may be bound to its share of them.
-int cores_of(const std::vector<std::string>& allowed) {
-  std::string all;
-  for (const std::string& cores : allowed) {
-    if (all.size() < cores.size()) all.resize(cores.size(), '0');
-    for (std::size_t core = 0; core < cores.size(); ++core)
-      if (cores[core] == '1') all[core] = '1';
-  }
-  const int count = std::max(1, static_cast<int>(std::ranges::count(all, '1')));
-  return quota_cores() > 0 ? std::min(count, quota_cores()) : count;
-}
-
 }  // namespace
 
 Machine look_around(Communicator& world, int group, Control& control) {
@@ -119,7 +107,7 @@ Machine look_around(Communicator& world, int group, Control& control) {
   for (const std::string& text : texts) machine.devices.push_back(from_text(text, seen));
   if (seen.size() > 1) seen.erase("self");
   machine.transport = sum_of(seen);
-  machine.cores = cores_of(control.gather_text(allowed_cores()));
+  machine.cores = cores_together(control.gather_text(allowed_cores()), quota_cores());
   machine.ranks_per_core = static_cast<double>(world.local_size()) / machine.cores;
   machine.pinned = is_pinned();
   machine.congestion = variable("TUTTI_CONGESTION").value_or(first_line("/proc/sys/net/ipv4/tcp_congestion_control"));

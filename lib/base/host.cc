@@ -46,6 +46,17 @@ std::string allowed_cores() {
   return mask.substr(0, mask.rfind('1') + 1);
 }
 
+int cores_together(std::span<const std::string> allowed, int quota) {
+  std::string all;
+  for (const std::string& cores : allowed) {
+    if (all.size() < cores.size()) all.resize(cores.size(), '0');
+    for (std::size_t core = 0; core < cores.size(); ++core)
+      if (cores[core] == '1') all[core] = '1';
+  }
+  const int count = std::max(1, static_cast<int>(std::ranges::count(all, '1')));
+  return quota > 0 ? std::min(quota, count) : count;
+}
+
 std::string host_name() {
   std::array<char, 256> name{};
   return gethostname(name.data(), name.size() - 1) == 0 && name[0] != '\0' ? name.data() : "localhost";
