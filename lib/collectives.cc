@@ -110,9 +110,7 @@ bool Collectives::run_at_once(const Request& request) {
   last_.reset();
   if (keeps) last_.emplace(ready, windows_->changes());
   last_output_.store(keeps ? hint_of(request) : nullptr, std::memory_order_relaxed);
-  auto work = begin_owned(ready, false);
-  if (work) work->wait();
-  return work.has_value();
+  return run_owned(ready);
 }
 
 bool Collectives::run_again(const Request& request) {
@@ -122,7 +120,11 @@ bool Collectives::run_again(const Request& request) {
     engine.disown();
     return false;
   }
-  auto work = begin_owned(last_->ready, false);
+  return run_owned(last_->ready);
+}
+
+bool Collectives::run_owned(const Ready& ready) {
+  auto work = begin_owned(ready, false);
   if (work) work->wait();
   return work.has_value();
 }

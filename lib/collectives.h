@@ -123,6 +123,7 @@ class Collectives final : public ChannelUser {
   void failed(transport::Link& link, const Error& reason) noexcept override;
   Operation& make(const Request& request, const Planned& planned, const std::shared_ptr<Pool<Operation>>& pool);
   std::optional<Work> begin_owned(const Ready& ready, bool asynchronous);
+  bool run_owned(const Ready& ready);
   const void* hint_of(const Request& request) const { return request.output.data ? request.output.data : this; }
   void note_call(const transport::Frame& frame, const Prepared& prepared, bool in_window);
   black_box::Flight record(const transport::Frame& frame, const Prepared& prepared) const;

@@ -56,7 +56,6 @@ const Window* Windows::find(const void* data, std::size_t bytes) const noexcept 
 
 /// What a rank has only if it is the root cannot be asked for: the others must arrive at the same answer.
 Place Windows::place_of(const Request& request) const {
-  const std::size_t element = size_of(request.output.type);
   const bool writes_theirs = request.collective == Collective::all_reduce || request.collective == Collective::scatter;
   const bool has_data_in_output = request.collective == Collective::broadcast;
   const bool reads_theirs = request.collective != Collective::scatter && !has_data_in_output;
@@ -73,7 +72,7 @@ Place Windows::place_of(const Request& request) const {
     place.offsets.input = place.input->offset_of(request.input.data);
   }
   if (writes_theirs || has_data_in_output) {
-    place.output = find(request.output.data, request.output.count * element);
+    place.output = find(request.output.data, request.output.count * size_of(request.output.type));
     if (!place.output) return {};
     place.offsets.output = place.output->offset_of(request.output.data);
   }

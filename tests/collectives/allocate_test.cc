@@ -9,13 +9,13 @@
 #include <cstddef>
 #include <cstring>
 #include <optional>
-#include <random>
 #include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "lib/window.h"
+#include "tests/support/noise.h"
 #include "tests/support/world.h"
 
 namespace tutti::testing {
@@ -23,16 +23,8 @@ namespace {
 
 using Vector = std::vector<float>;
 
-Vector noise(std::size_t count, int seed) {
-  std::mt19937 generator{static_cast<unsigned>(seed)};
-  std::uniform_real_distribution<float> values{-1e6F, 1e6F};
-  Vector result(count);
-  for (float& value : result) value = values(generator);
-  return result;
-}
-
-/// What a rank gets from each collective with `count` elements to a part, from buffers that begin `skipped` elements
-/// into `in` and `out`.
+/// What a rank gets from each collective with `count` elements to a part, in buffers that begin where `in` and `out`
+/// do.
 Vector results(Communicator& comm, std::size_t count, std::span<float> in, std::span<float> out) {
   const auto ranks = static_cast<std::size_t>(comm.size());
   const auto own = static_cast<std::size_t>(comm.rank()) * count;

@@ -8,11 +8,11 @@
 #include <cstddef>
 #include <cstring>
 #include <future>
-#include <random>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "tests/support/noise.h"
 #include "tests/support/world.h"
 #include "transport/board.h"
 
@@ -20,14 +20,6 @@ namespace tutti::testing {
 namespace {
 
 using Vector = std::vector<float>;
-
-Vector noise(std::size_t count, int seed) {
-  std::mt19937 generator{static_cast<unsigned>(seed)};
-  std::uniform_real_distribution<float> values{-1e6F, 1e6F};
-  Vector result(count);
-  for (float& value : result) value = values(generator);
-  return result;
-}
 
 /// All that one rank gets from a call of each collective, with `count` elements to a part.
 Vector results(Communicator& comm, std::size_t count) {
