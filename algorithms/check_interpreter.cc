@@ -1,0 +1,202 @@
+// Every place holds a block number and the set of ranks whose blocks of that number have been combined. A set that
+// would hold a rank twice is an error at once, and so is reading a place that nothing was put into. Data that only
+// moves is the same with one rank in the set. For a barrier the tokens are of no interest, only that they exist: they
+// may be combined as often as one likes.
+//
+// Blocks of different numbers cannot meet in a reduction: their sizes differ, which is looked at before.
+//
+// Sets are numbered and combined through a table, since whole ranges of blocks go through the same combinations.
+
+#include "algorithms/check_interpreter.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace tutti::algorithms::checking {
+
+Sets::Sets(int ranks, bool rank_order)
+    : ranks_(index(ranks)), words_((ranks_ + 63) / 64), rank_order_(rank_order), bits_(first_rank * words_, 0) {
+  prefix_.assign(first_rank, 0);
+  for (int rank = 0; rank < ranks; ++rank) {
+    bits_.resize(bits_.size() + words_, 0);
+    bits_[bits_.size() - words_ + index(rank) / 64] = std::uint64_t{1} << (rank % 64);
+    prefix_.push_back(rank == 0 ? 1 : 0);
+  }
+}
+
+std::size_t Sets::count(SetId set) const {
+  std::size_t ranks = 0;
+  for (std::size_t word = 0; word < words_; ++word)
+    ranks += static_cast<std::size_t>(std::popcount(bits_[set * words_ + word]));
+  return ranks;
+}
+
+SetId Sets::combine_afresh(SetId left, SetId right) {
+  for (std::size_t word = 0; word < words_; ++word)
+    if ((bits_[left * words_ + word] & bits_[right * words_ + word]) != 0) return twice;
+  const std::size_t prefix = prefix_[left];
+  const bool in_order = prefix > 0 && right == first_rank + prefix;
+  if (rank_order_ && !in_order) return disordered;
+  const SetId made = static_cast<SetId>(prefix_.size());
+  for (std::size_t word = 0; word < words_; ++word)
+    bits_.push_back(bits_[left * words_ + word] | bits_[right * words_ + word]);
+  prefix_.push_back(in_order ? prefix + 1 : 0);
+  return made;
+}
+
+Interpreter::Interpreter(const World& world, const Run& run, bool in_place, Report& report)
+    : world_(world), run_(run), in_place_(in_place), report_(report), sets_(world.ranks, world.claims.rank_order) {
+  for (const Plan& plan : world.plans) {
+    memory_at_.push_back(memory_.size());
+    memory_.resize(memory_.size() + scratch_at() + plan.scratch_like.size());
+  }
+  memory_at_.push_back(memory_.size());
+  message_of_.resize(world.steps());
+  for (int rank = 0; rank < world.ranks; ++rank) fill_input(rank);
+}
+
+void Interpreter::execute(RankStep at) {
+  at_ = at;
+  reported_ = false;
+  execute(world_.step(at.rank, at.step));
+}
+
+void Interpreter::check_results() {
+  for (int rank = 0; rank < world_.ranks; ++rank) {
+    const Range out = world_.present(rank, Buffer::output);
+    for (int block = out.from; block < out.to && !report_.full(); ++block) check_result(rank, block);
+  }
+}
+
+std::span<const Value> Interpreter::memory(int rank) const {
+  return {memory_.data() + memory_at_[index(rank)], memory_.data() + memory_at_[index(rank) + 1]};
+}
+
+void Interpreter::fill_input(int rank) {
+  const bool root_has_it = world_.collective == Collective::broadcast && rank == world_.root;
+  const Buffer buffer = root_has_it ? Buffer::output : Buffer::input;
+  const Range in = world_.present(rank, buffer);
+  Value* place = find(rank, {buffer, in.from, in.to - in.from});
+  for (int block = in.from; block < in.to; ++block) *place++ = {block, sets_.of(rank)};
+}
+
+void Interpreter::execute(const Step& step) {
+  switch (step.verb) {
+    case Verb::send:
+      return send(step);
+    case Verb::recv:
+    case Verb::recv_reduce:
+      return receive(step);
+    case Verb::copy: {
+      const Value* from = find(at_.rank, step.left);
+      Value* to = find(at_.rank, step.dst);
+      for (int i = 0; i < step.dst.count; ++i) to[i] = defined(from[i], step.left, i);
+      return;
+    }
+    case Verb::reduce: {
+      const Value* left = find(at_.rank, step.left);
+      const Value* right = find(at_.rank, step.right);
+      Value* to = find(at_.rank, step.dst);
+      for (int i = 0; i < step.dst.count; ++i)
+        to[i] = combine(defined(left[i], step.left, i), defined(right[i], step.right, i), step.dst, i);
+      return;
+    }
+  }
+}
+
+void Interpreter::send(const Step& step) {
+  if (free_messages_.empty()) {
+    free_messages_.push_back(static_cast<std::uint32_t>(messages_.size()));
+    messages_.emplace_back();
+  }
+  const std::uint32_t id = free_messages_.back();
+  free_messages_.pop_back();
+  message_of_[world_.number(at_.rank, at_.step)] = id;
+  std::vector<Value>& message = messages_[id];
+  message.resize(index(step.left.count));
+  const Value* from = find(at_.rank, step.left);
+  for (int i = 0; i < step.left.count; ++i) message[index(i)] = defined(from[i], step.left, i);
+}
+
+void Interpreter::receive(const Step& step) {
+  const std::uint32_t id = message_of_[run_.partner[world_.number(at_.rank, at_.step)]];
+  const std::vector<Value>& message = messages_[id];
+  Value* to = find(at_.rank, step.dst);
+  if (step.verb == Verb::recv) {
+    std::copy(message.begin(), message.end(), to);
+  } else {
+    const Value* left = find(at_.rank, step.left);
+    for (int i = 0; i < step.dst.count; ++i)
+      to[i] = combine(defined(left[i], step.left, i), message[index(i)], step.dst, i);
+  }
+  free_messages_.push_back(id);
+}
+
+Value Interpreter::defined(Value value, const Blocks& blocks, int i) {
+  if (value.set != undefined) return value;
+  problem("reads " + to_string({blocks.buffer, blocks.first + i, 1}) + ", which nothing was put into");
+  return {value.block, broken};
+}
+
+Value Interpreter::combine(Value left, Value right, const Blocks& dst, int i) {
+  if (left.set == broken || right.set == broken) return {left.block, broken};
+  if (world_.collective == Collective::barrier) return left;
+  const SetId set = sets_.combine(left.set, right.set);
+  if (set >= first_rank) return {left.block, set};
+  const std::string place = to_string({dst.buffer, dst.first + i, 1});
+  if (set == twice)
+    problem("counts " + ranks_in_both(left.set, right.set) + " twice in " + place);
+  else
+    problem("does not fold in rank order: " + place + " = (" + ranks_of(left.set) + ") op (" + ranks_of(right.set) +
+            ")");
+  return {left.block, broken};
+}
+
+void Interpreter::problem(const std::string& text) {
+  if (!reported_) report_.problem(at_.rank, at_.step, text + mode());
+  reported_ = true;
+}
+
+template <class Predicate>
+std::string Interpreter::list_ranks(Predicate wanted) const {
+  std::string text;
+  int found = 0;
+  for (int rank = 0; rank < world_.ranks; ++rank) {
+    if (!wanted(rank)) continue;
+    if (++found <= 8) text += (found > 1 ? ", " : "") + std::to_string(rank);
+  }
+  if (found > 8) text += " and " + std::to_string(found - 8) + " more";
+  return (found == 1 ? "rank " : "ranks ") + text;
+}
+std::string Interpreter::ranks_of(SetId set) const {
+  return list_ranks([&](int rank) { return sets_.holds(set, rank); });
+}
+std::string Interpreter::ranks_in_both(SetId a, SetId b) const {
+  return list_ranks([&](int rank) { return sets_.holds(a, rank) && sets_.holds(b, rank); });
+}
+
+Interpreter::Origin Interpreter::origin(int rank, int block) const {
+  const int part = block / world_.pipeline;
+  if (world_.collective == Collective::all_to_all) return {part, rank * world_.pipeline + block % world_.pipeline};
+  const bool from_root = world_.collective == Collective::broadcast || world_.collective == Collective::scatter;
+  return {from_root ? world_.root : part, block};
+}
+
+void Interpreter::check_result(int rank, int block) {
+  const Value value = *find(rank, {Buffer::output, block, 1});
+  if (value.set == broken) return;
+  const std::string place = "ends with " + to_string({Buffer::output, block, 1});
+  if (value.set == undefined) return report_.problem(rank, place + " empty" + mode());
+  if (!world_.only_moves()) {
+    if (sets_.holds_all(value.set)) return;
+    const auto lacks = [&](int other) { return !sets_.holds(value.set, other); };
+    return report_.problem(rank, place + " lacking " + list_ranks(lacks) + mode());
+  }
+  const Origin expected = origin(rank, block);
+  if (value.set == sets_.of(expected.rank) && value.block == expected.block) return;
+  report_.problem(rank, place + " holding block " + std::to_string(value.block) + " of " + ranks_of(value.set) +
+                            " instead of block " + std::to_string(expected.block) + " of rank " +
+                            std::to_string(expected.rank) + mode());
+}
+
+}  // namespace tutti::algorithms::checking

@@ -1,0 +1,118 @@
+#pragma once
+
+// Runs plans with, in place of data, what the data is made of. The checker reads off it whether the results are right,
+// the replay what each rank holds on the way. Private to them.
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "algorithms/check_world.h"
+
+namespace tutti::algorithms::checking {
+
+using SetId = std::uint32_t;
+constexpr SetId undefined = 0;
+constexpr SetId broken = 1;  // reported already
+constexpr SetId twice = 2;   // results of combining that are to be reported
+constexpr SetId disordered = 3;
+constexpr SetId first_rank = 4;  // then {0}, {1}, ...
+
+/// Sets of ranks, numbered in the order in which they are first made.
+class Sets {
+ public:
+  Sets(int ranks, bool rank_order);
+
+  SetId of(int rank) const { return first_rank + static_cast<SetId>(rank); }
+
+  SetId combine(SetId left, SetId right) {
+    if (left == last_left_ && right == last_right_) return last_;
+    last_left_ = left;
+    last_right_ = right;
+    SetId& known = table_[std::uint64_t{left} << 32 | right];
+    if (known == undefined) known = combine_afresh(left, right);
+    return last_ = known;
+  }
+
+  bool holds_all(SetId set) const { return count(set) == ranks_; }
+  std::size_t count(SetId set) const;
+  bool holds(SetId set, int rank) const { return (bits_[set * words_ + index(rank) / 64] >> (rank % 64) & 1) != 0; }
+
+ private:
+  SetId combine_afresh(SetId left, SetId right);
+
+  std::size_t ranks_;
+  std::size_t words_;  // per set
+  bool rank_order_;
+  std::vector<std::uint64_t> bits_;
+  std::vector<std::size_t> prefix_;  // per set: k if it was made as (x0 op x1) op ... op x(k-1), else 0
+  std::unordered_map<std::uint64_t, SetId> table_;
+  SetId last_left_ = undefined, last_right_ = undefined, last_ = undefined;
+};
+
+/// What a place holds.
+struct Value {
+  int block = 0;
+  SetId set = undefined;
+};
+
+class Interpreter {
+ public:
+  Interpreter(const World& world, const Run& run, bool in_place, Report& report);
+
+  /// Sends before their receives, and each step after those that it waits for: any such order gives the same.
+  void execute(RankStep at);
+  /// Compares all outputs with what the collective promises.
+  void check_results();
+
+  /// All places of a rank: input, output unless in place, scratch.
+  std::span<const Value> memory(int rank) const;
+  std::span<const Value> look(int rank, const Blocks& blocks) { return {find(rank, blocks), index(blocks.count)}; }
+  const Sets& sets() const { return sets_; }
+
+ private:
+  std::size_t output_at() const { return in_place_ ? 0 : index(world_.blocks); }
+  std::size_t scratch_at() const { return output_at() + index(world_.blocks); }
+  Value* find(int rank, const Blocks& blocks) {
+    const std::size_t at[] = {0, output_at(), scratch_at()};
+    return memory_.data() + memory_at_[index(rank)] + at[static_cast<std::size_t>(blocks.buffer)] + index(blocks.first);
+  }
+
+  void fill_input(int rank);
+  void execute(const Step& step);
+  void send(const Step& step);
+  void receive(const Step& step);
+  Value defined(Value value, const Blocks& blocks, int i);
+  Value combine(Value left, Value right, const Blocks& dst, int i);
+  void check_result(int rank, int block);
+
+  void problem(const std::string& text);
+  const char* mode() const { return in_place_ ? " (in place)" : ""; }
+  template <class Predicate>
+  std::string list_ranks(Predicate wanted) const;
+  std::string ranks_of(SetId set) const;
+  std::string ranks_in_both(SetId a, SetId b) const;
+
+  /// Where the data of an output block that only moves comes from.
+  struct Origin {
+    int rank;
+    int block;
+  };
+  Origin origin(int rank, int block) const;
+
+  const World& world_;
+  const Run& run_;
+  const bool in_place_;
+  Report& report_;
+  Sets sets_;
+  std::vector<std::size_t> memory_at_;  // per rank, and the end
+  std::vector<Value> memory_;
+  std::vector<std::uint32_t> message_of_;  // per send
+  std::vector<std::vector<Value>> messages_;
+  std::vector<std::uint32_t> free_messages_;
+  RankStep at_{0, 0};
+  bool reported_ = false;  // one problem per step is enough
+};
+
+}  // namespace tutti::algorithms::checking
