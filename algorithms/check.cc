@@ -199,20 +199,4 @@ Verdict check(const Entry& entry, int ranks, int root, int pipeline, int radix) 
   return check(entry.collective, plans, {entry.equal_parts, entry.rank_order});
 }
 
-std::vector<std::vector<int>> rounds_of_steps(Collective collective, const std::vector<Plan>& plans, Claims claims) {
-  if (plans.empty()) return {};
-  const World world(collective, plans, claims);
-  Report report(world);
-  Run run;
-  check_form(world, report);
-  if (report.clean()) check_matching(world, run, report);
-  if (report.clean()) check_progress(world, run, report);
-  if (!report.clean()) return {};
-  const std::vector<int> rounds = count_rounds(world, run);
-  std::vector<std::vector<int>> of_steps;
-  for (int rank = 0; rank < world.ranks; ++rank)
-    of_steps.emplace_back(rounds.begin() + world.base[index(rank)], rounds.begin() + world.base[index(rank) + 1]);
-  return of_steps;
-}
-
 }  // namespace tutti::algorithms

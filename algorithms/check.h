@@ -33,9 +33,4 @@ Verdict check(const Entry& entry, int ranks, int root = 0, int pipeline = 1, int
 /// The same for given plans, one per rank (what the mutation tests use).
 Verdict check(Collective collective, const std::vector<Plan>& plans, Claims claims = {});
 
-/// Per rank and step: how many messages have come one after the other, at the least, when the step is complete; the
-/// largest is Verdict::rounds. Empty if the plans do not get to their end.
-std::vector<std::vector<int>> rounds_of_steps(Collective collective, const std::vector<Plan>& plans,
-                                              Claims claims = {});
-
 }  // namespace tutti::algorithms

@@ -71,7 +71,9 @@ struct Replay {
   std::vector<Held> start;                   ///< ranks x blocks
   std::vector<Change> changes;               ///< as they happen
 
-  std::size_t cell(int rank, int block) const { return static_cast<std::size_t>(rank * blocks + block); }
+  std::size_t cell(int rank, int block) const {
+    return static_cast<std::size_t>(rank) * static_cast<std::size_t>(blocks) + static_cast<std::size_t>(block);
+  }
 };
 
 /// Runs the plans, one per rank, out of place. Takes time and memory as all their steps and places do.

@@ -21,6 +21,10 @@
 #include "lib/base/nearest.h"
 #include "tools/bench_names.h"
 #include "tools/exit_codes.h"
+#include "tools/plan_frames.h"
+#include "tools/plan_replay.h"
+#include "tools/plan_svg.h"
+#include "tools/plan_text.h"
 #include "tools/plan_view.h"
 #include "tools/sizes.h"
 #include "tutti/error.h"
@@ -31,15 +35,19 @@ namespace {
 using algorithms::Choice;
 
 constexpr std::size_t everything = std::numeric_limits<std::size_t>::max();
-constexpr std::size_t most_steps_unasked = 40;  // of rank 0, when nobody asked for a rank
-constexpr int most_ranks = 4096;                // the largest plans grow with their square
-constexpr int most_ranks_unasked = 8;           // with few steps each
+constexpr std::size_t most_steps_unasked = 40;   // of rank 0, when nobody asked for a rank
+constexpr std::size_t most_frames_unasked = 40;  // when nobody asked for a step
+constexpr int most_ranks = 4096;                 // the largest plans grow with their square
+constexpr int most_ranks_in_frames = 16;         // unasked
+constexpr int most_ranks_in_text = 36;           // a digit or letter each
 
 constexpr const char* examples = R"(Examples:
-  tutti plan all_reduce --algo ring -n 4                          what each rank does, step by step
+  tutti plan all_reduce --algo ring -n 4                          what each rank has after each step
+  tutti plan all_reduce --algo ring -n 4 --rank 1                 what rank 1 does, and what it waits for
   tutti plan all_reduce --algo double_binary_tree -n 24 --check   the trees, and the proof
   tutti plan broadcast --algo tree:4*8 --root 2 -n 9 --rank 2     radix 4, pipeline 8, one rank
   tutti plan all_reduce -n 8 --bytes 64K --transport shm --explain
+  tutti plan all_reduce --algo ring -n 4 --svg ring.svg           ... as a picture
   tutti plan --list)";
 
 struct Options {
@@ -48,7 +56,11 @@ struct Options {
   std::string rank;
   std::string bytes = "1M";
   std::string transport = "tcp";
+  std::string svg;
+  double latency = 10;      // us, of one message
+  double bandwidth = 1.25;  // GB/s: 10 Gb/s
   int ranks = 4;
+  int step = -1;  // not given
   int root = 0;
   int pipeline = 0;  // 0: not given
   int radix = 0;
@@ -71,13 +83,20 @@ void declare(CLI::App& app, Options& options) {
   app.add_option("--root", options.root, "Rank that has the input or gets the result")->capture_default_str();
   app.add_option("--pipeline", options.pipeline, "Blocks per part: how finely steps may overlap");
   app.add_option("--radix", options.radix, "Fan-out of trees");
-  app.add_option("--rank", options.rank, "Show the steps of this rank, or of all; without it those of few ranks");
-  app.add_option("--bytes", options.bytes, "Message size that the tuning table is asked for, e.g. 64K")
+  app.add_option("--rank", options.rank, "What this rank does, or all, and what each step waits for");
+  app.add_option("--step", options.step, "Show what all have after this step alone; 0 is the start");
+  app.add_option("--bytes", options.bytes, "Size of the vector, for times and the tuning table, e.g. 64K")
       ->capture_default_str();
-  app.add_option("--transport", options.transport, "... and transport: shm, tcp or inproc")->capture_default_str();
+  app.add_option("--latency", options.latency, "Microseconds that a message takes besides those of its bytes")
+      ->capture_default_str();
+  app.add_option("--bandwidth", options.bandwidth, "GB/s of a rank's way out, and of its way in")
+      ->capture_default_str();
+  app.add_option("--transport", options.transport, "Transport that the tuning table is asked for: shm, tcp or inproc")
+      ->capture_default_str();
   app.add_flag("--check", options.check, "Prove the plans of all ranks; exit code 1 if they are wrong");
   app.add_flag("--explain", options.explain, "Why this algorithm, and what the others would cost");
   app.add_flag("--list", options.list, "All algorithms, or those of COLLECTIVE");
+  app.add_option("--svg", options.svg, "Draw it into this file: one step (--step), times, what all have when");
   app.add_flag("--json", options.json, "For programs");
   app.footer(examples);
   app.allow_extras();
@@ -114,6 +133,11 @@ void check_options(const Options& options) {
     wrong(fmt::format("-n takes 1 to {} ranks, not {}", most_ranks, options.ranks));
   if (options.root < 0 || options.root >= options.ranks)
     wrong(fmt::format("--root {} is outside 0 to {} (-n {})", options.root, options.ranks - 1, options.ranks));
+  if (!(options.latency >= 0 && options.latency <= 1e6))
+    wrong(fmt::format("--latency takes 0 to 1000000 microseconds, not {}", options.latency));
+  if (!(options.bandwidth >= 1e-3 && options.bandwidth <= 1e6))
+    wrong(fmt::format("--bandwidth takes 0.001 to 1000000 GB/s, not {}", options.bandwidth));
+  if (options.step < -1) wrong(fmt::format("--step counts from 0, the start; there is no {}", options.step));
   constexpr std::string_view transports[] = {"shm", "tcp", "inproc"};
   if (std::find(std::begin(transports), std::end(transports), options.transport) == std::end(transports))
     wrong(fmt::format("no transport \"{}\".{} There are shm, tcp and inproc.", options.transport,
@@ -152,18 +176,6 @@ Choice choose(const Options& options, Collective collective, std::string& why) {
   return algorithms::find(collective, name);
 }
 
-/// Whose steps are shown.
-std::vector<int> ranks_to_show(const Options& options, const View& view) {
-  std::vector<int> all(static_cast<std::size_t>(options.ranks));
-  std::iota(all.begin(), all.end(), 0);
-  if (options.rank == "all") return all;
-  if (!options.rank.empty()) return {view.shape.rank};
-  std::size_t steps = 0;
-  for (const algorithms::Plan& plan : view.plans) steps = std::max(steps, plan.steps.size());
-  const bool few = options.ranks <= most_ranks_unasked && steps <= most_steps_unasked;
-  return few ? all : std::vector<int>{0};
-}
-
 int rank_in_front(const Options& options) {
   if (options.rank.empty() || options.rank == "all") return 0;
   int rank = -1;
@@ -175,9 +187,50 @@ int rank_in_front(const Options& options) {
   return rank;
 }
 
-void print_text(const Options& options, const View& view, const std::vector<int>& ranks, const std::string& why) {
+/// Whose steps are shown: those that were asked for, else those of the first, or of few for programs.
+std::vector<int> ranks_to_show(const Options& options) {
+  const bool few = options.rank.empty() && options.json && options.ranks <= most_ranks_in_frames;
+  if (options.rank != "all" && !few) return {rank_in_front(options)};
+  std::vector<int> all(static_cast<std::size_t>(options.ranks));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
+void check_step(const Options& options, const Replays& replays) {
+  if (replays.empty()) wrong("these plans are not run step by step: too large, or with --explain");
+  if (static_cast<std::size_t>(options.step) >= replays.frames.size())
+    wrong(fmt::format("--step takes 0 to {} here, not {}", replays.frames.size() - 1, options.step));
+  if (options.svg.empty() && !options.json && options.ranks > most_ranks_in_text)
+    wrong(fmt::format("text has room for {} ranks; take fewer, or --json", most_ranks_in_text));
+}
+
+void print_steps(const Options& options, const View& view, const Replays& replays) {
+  const std::vector<int> ranks = ranks_to_show(options);
+  const std::size_t at_most = options.rank.empty() ? most_steps_unasked : everything;
+  for (const algorithms::Plan& plan : view.plans)
+    if (std::find(ranks.begin(), ranks.end(), plan.shape.rank) != ranks.end())
+      std::fputs(steps(plan, replays, at_most).c_str(), stdout);
+  if (replays.empty()) return;
+  fmt::print(
+      "\n# counts the steps of this rank's plan; \"step\" is that of all in which it ends.\n"
+      "It waits for others of its rank, for a message, or to leave behind another.\n");
+  if (options.rank.empty() && view.shape.ranks > 1) fmt::print("The other ranks: --rank R, or --rank all.\n");
+}
+
+void print_frames(const Options& options, const View& view, const Replays& replays) {
+  std::fputs(frames_legend(view, replays).c_str(), stdout);
+  const std::size_t frames = replays.frames.size();
+  if (options.step >= 0)
+    return (void)std::fputs(frame(view, replays, static_cast<std::size_t>(options.step)).c_str(), stdout);
+  for (std::size_t step = 0; step < std::min(frames, most_frames_unasked); ++step)
+    std::fputs(frame(view, replays, step).c_str(), stdout);
+  if (frames > most_frames_unasked)
+    fmt::print("\n... {} more steps: --step {} and so on\n", frames - most_frames_unasked, most_frames_unasked);
+}
+
+void print_text(const Options& options, const View& view, const Replays& replays, const std::string& why) {
   std::fputs(heading(view).c_str(), stdout);
-  if (!why.empty()) fmt::print("Chosen for {}\n", why);
+  if (!why.empty()) std::fputs(wrapped(fmt::format("Chosen for {}\n", why), 2).c_str(), stdout);
   if (options.explain) {
     if (why.empty()) fmt::print("Chosen by --algo; without it the tuning table is asked.\n");
     std::fputs(comparison(view, size_of_text(options.bytes)).c_str(), stdout);
@@ -186,34 +239,49 @@ void print_text(const Options& options, const View& view, const std::vector<int>
   }
   if (!view.complete()) fmt::print("The plans of all ranks would be too large to look at together.\n");
   std::fputs(trees(view).c_str(), stdout);
-  const std::size_t at_most = options.rank.empty() ? most_steps_unasked : everything;
-  for (const algorithms::Plan& plan : view.plans)
-    if (std::find(ranks.begin(), ranks.end(), plan.shape.rank) != ranks.end())
-      std::fputs(steps(view, plan, at_most).c_str(), stdout);
-  if (ranks.size() < static_cast<std::size_t>(view.shape.ranks) && options.rank.empty())
-    fmt::print("\nThe other ranks: --rank R, or --rank all.\n");
-  if (options.check || (view.complete() && !view.verdict.ok()))
-    std::fputs(verdict(view).c_str(), stdout);
-  else if (view.complete())
-    fmt::print("\nAll ranks together: {}", figures(view));
+  const bool small = !replays.empty() && options.ranks <= most_ranks_in_frames;
+  if (options.rank.empty() && (small || options.step >= 0))
+    print_frames(options, view, replays);
+  else
+    print_steps(options, view, replays);
+  if (!replays.empty()) std::fputs(footer(view, replays).c_str(), stdout);
+  if (options.check || (view.complete() && !view.verdict.ok())) std::fputs(verdict(view).c_str(), stdout);
+}
+
+void write_picture(const Options& options, const View& view, const Replays& replays) {
+  const std::string why_not = too_large_to_draw(replays);
+  if (!why_not.empty()) wrong(why_not + "; take fewer ranks or a smaller pipeline");
+  std::optional<std::size_t> step;
+  if (options.step >= 0) step = static_cast<std::size_t>(options.step);
+  std::ofstream file{options.svg, std::ios::binary};
+  file << to_svg(view, replays, step) << std::flush;
+  if (!file) wrong(fmt::format("cannot write {}", options.svg));
+  fmt::print("Drawn into {}: {}, {}\n", options.svg, plural(replays.frames.size() - 1, "step"),
+             plural(replays.steps.messages.size(), "message"));
 }
 
 int show(const Options& options) {
   const Collective collective = find_collective(options.collective);
   check_options(options);
   std::string why;
-  const Choice choice =
-      algorithms::settled(choose(options, collective, why), options.ranks, size_of_text(options.bytes));
+  const std::size_t bytes = size_of_text(options.bytes);
+  const Choice choice = algorithms::settled(choose(options, collective, why), options.ranks, bytes);
   const View view = make_view(collective, choice,
                               {rank_in_front(options), options.ranks, options.root, choice.pipeline, choice.radix});
   if (!view.complete() && (options.check || options.rank == "all"))
     wrong(fmt::format("the plans of {} ranks would be too large to look at together; take fewer ranks, or --rank R",
                       options.ranks));
-  const std::vector<int> ranks = ranks_to_show(options, view);
+  Replays replays;
+  if (!options.explain) replays = make_replays(view, {bytes, options.latency, options.bandwidth});
+  if (options.step >= 0) check_step(options, replays);
+  if (!options.svg.empty()) {
+    write_picture(options, view, replays);
+    return exit_success;
+  }
   if (options.json)
-    std::fputs(to_json(view, ranks, why).c_str(), stdout);
+    std::fputs(to_json(view, replays, ranks_to_show(options), why).c_str(), stdout);
   else
-    print_text(options, view, ranks, why);
+    print_text(options, view, replays, why);
   return view.complete() && !view.verdict.ok() ? exit_internal : exit_success;
 }
 

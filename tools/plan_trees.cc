@@ -127,16 +127,4 @@ std::string draw(const Tree& tree) {
   return text;
 }
 
-std::string compress(const std::vector<int>& ascending) {
-  std::string text;
-  for (std::size_t i = 0; i < ascending.size();) {
-    std::size_t last = i;
-    while (last + 1 < ascending.size() && ascending[last + 1] == ascending[last] + 1) ++last;
-    text += fmt::format("{}{}", text.empty() ? "" : ", ", ascending[i]);
-    if (last > i) text += fmt::format("-{}", ascending[last]);
-    i = last + 1;
-  }
-  return text;
-}
-
 }  // namespace tutti::tools

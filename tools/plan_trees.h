@@ -23,7 +23,4 @@ std::vector<Tree> find_trees(Collective collective, const std::vector<algorithms
 /// One rank per line, under its parent.
 std::string draw(const Tree& tree);
 
-/// "0-3, 7, 9-12"
-std::string compress(const std::vector<int>& ascending);
-
 }  // namespace tutti::tools

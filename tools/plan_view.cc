@@ -7,6 +7,8 @@
 #include <algorithm>
 
 #include "algorithms/describe.h"
+#include "tools/plan_replay.h"
+#include "tools/plan_text.h"
 #include "tools/plan_trees.h"
 
 namespace tutti::tools {
@@ -19,12 +21,9 @@ using algorithms::StepId;
 
 constexpr std::size_t most_blocks = 100'000'000;  // that plans of all ranks may touch together
 constexpr int most_ranks_drawn = 128;
+constexpr std::size_t widest_description = 46;
 
 std::size_t index(int i) { return static_cast<std::size_t>(i); }
-
-std::string plural(std::size_t count, const std::string& what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-}
 
 /// Blocks that one rank's plan touches, roughly what it costs to build and check.
 std::size_t weight(const Plan& plan) {
@@ -33,12 +32,31 @@ std::size_t weight(const Plan& plan) {
   return blocks;
 }
 
-/// Per step, the steps it waits for.
-std::vector<std::vector<int>> predecessors(const Plan& plan) {
+/// Per step: which steps of its own rank must be complete, which must have gone before it on its link, and which step
+/// of another rank sends what it receives.
+std::vector<std::string> waits_of(const Plan& plan, const Replays& replays) {
   std::vector<std::vector<int>> before(plan.steps.size());
-  for (StepId step = 0; step < plan.steps.size(); ++step)
+  std::vector<StepId> ahead(plan.steps.size(), algorithms::no_step);
+  for (StepId step = 0; step < plan.steps.size(); ++step) {
     for (const StepId next : plan.successors(step)) before[next].push_back(static_cast<int>(step));
-  return before;
+    if (plan.next_on_lane[step] != algorithms::no_step) ahead[plan.next_on_lane[step]] = step;
+  }
+  std::vector<std::string> waits(plan.steps.size());
+  const auto add = [&](std::size_t step, const std::string& what) {
+    waits[step] += (waits[step].empty() ? "" : "; ") + what;
+  };
+  for (std::size_t step = 0; step < plan.steps.size(); ++step) {
+    if (!before[step].empty()) add(step, "#" + compress(before[step]));
+    const int turn = static_cast<int>(ahead[step]);
+    if (algorithms::sends(plan.steps[step].verb) && ahead[step] != algorithms::no_step &&
+        std::find(before[step].begin(), before[step].end(), turn) == before[step].end())
+      add(step, fmt::format("behind #{}", turn));
+  }
+  for (const algorithms::Message& message : replays.steps.messages)
+    if (message.to == plan.shape.rank) add(message.recv, fmt::format("rank {}'s #{}", message.from, message.send));
+  for (std::string& wait : waits)
+    if (wait.empty()) wait = "-";
+  return waits;
 }
 
 /// "1.50 S": blocks as a part of the whole vector.
@@ -46,19 +64,10 @@ std::string share(std::size_t blocks, const Shape& shape) {
   return fmt::format("{:.2f} S", static_cast<double>(blocks) / (shape.ranks * shape.pipeline));
 }
 
-/// "64 KiB"
-std::string size_text(double bytes) {
-  for (const char* unit : {"B", "KiB", "MiB", "GiB"}) {
-    if (bytes < 1024 || std::string{unit} == "GiB") return fmt::format("{:.4g} {}", bytes, unit);
-    bytes /= 1024;
-  }
-  return {};
-}
-
 }  // namespace
 
 View make_view(Collective collective, const algorithms::Choice& choice, const Shape& shape) {
-  View view{collective, choice, shape, {}, {}, {}};
+  View view{collective, choice, shape, {}, {}};
   Plan first = choice.entry->build(shape);
   if (weight(first) > most_blocks / index(shape.ranks)) {
     view.plans.push_back(std::move(first));
@@ -70,7 +79,6 @@ View make_view(Collective collective, const algorithms::Choice& choice, const Sh
     view.plans.push_back(choice.entry->build(other));
   }
   view.verdict = check(collective, view.plans, view.claims());
-  view.rounds = rounds_of_steps(collective, view.plans, view.claims());
   return view;
 }
 
@@ -81,9 +89,9 @@ std::string heading(const View& view) {
   std::string text = fmt::format("{} by {} over {}{}: {}\n", name_of(view.collective), to_string(view.choice),
                                  plural(index(shape.ranks), "rank"), rooted ? fmt::format(", root {}", shape.root) : "",
                                  view.choice.entry->idea);
-  if (view.collective == Collective::barrier) return text + "Blocks are tokens; all together they are S.\n";
-  return text + fmt::format("The vector S is cut into {}, {} per rank.\n",
-                            plural(index(shape.ranks * shape.pipeline), "block"), shape.pipeline);
+  if (view.collective == Collective::barrier) return wrapped(text + "Blocks are tokens; all together they are S.\n", 0);
+  return wrapped(text, 0) + fmt::format("The vector S is cut into {}, {} per rank.\n",
+                                        plural(index(shape.ranks * shape.pipeline), "block"), shape.pipeline);
 }
 
 std::string trees(const View& view) {
@@ -99,7 +107,7 @@ std::string trees(const View& view) {
   return text;
 }
 
-std::string steps(const View& view, const Plan& plan, std::size_t at_most) {
+std::string steps(const Plan& plan, const Replays& replays, std::size_t at_most) {
   const Shape& shape = plan.shape;
   std::size_t sent = 0;
   std::size_t messages = 0;
@@ -108,56 +116,49 @@ std::string steps(const View& view, const Plan& plan, std::size_t at_most) {
     ++messages;
     sent += index(step.left.count);
   }
-  std::string text = fmt::format("\nRank {} of {}: {}, sends {} in {}, {}\n", shape.rank, shape.ranks,
-                                 plural(plan.steps.size(), "step"), share(sent, shape), plural(messages, "message"),
-                                 plural(plan.scratch_like.size(), "scratch block"));
-  const std::vector<std::vector<int>> before = predecessors(plan);
-  const std::vector<int>* rounds =
-      view.rounds.empty() ? nullptr : &view.rounds[view.complete() ? index(shape.rank) : 0];
+  std::string text =
+      wrapped(fmt::format("\nRank {} of {}: {}, sends {} in {}, {}\n", shape.rank, shape.ranks,
+                          plural(plan.steps.size(), "plan step"), share(sent, shape), plural(messages, "message"),
+                          plural(plan.scratch_like.size(), "scratch block")),
+              2);
+  const std::vector<std::string> waits = waits_of(plan, replays);
   std::size_t widest = 4;
   const std::size_t shown = std::min(at_most, plan.steps.size());
   for (std::size_t i = 0; i < shown; ++i) widest = std::max(widest, describe(plan.steps[i]).size());
+  widest = std::min(widest, widest_description);
   if (shown > 0)
-    text += fmt::format("  {:>5} {:>5}  {:{}}  after step\n", rounds ? "round" : "", "step", "what", widest);
+    text += fmt::format("{:>6} {:>6}  {:{}}  waits for\n", replays.empty() ? "" : "step", "#", "what", widest);
   for (std::size_t i = 0; i < shown; ++i) {
-    const Step& step = plan.steps[i];
-    std::string round;
-    if (rounds) round = std::to_string((*rounds)[i] + (algorithms::sends(step.verb) ? 1 : 0));
-    text += fmt::format("  {:>5} {:>5}  {:{}}  {}\n", round, i, describe(step), widest,
-                        before[i].empty() ? "-" : compress(before[i]));
+    const std::string when = replays.empty() ? "" : std::to_string(replays.steps.steps[index(shape.rank)][i].end);
+    text += wrapped(fmt::format("{:>6} {:>6}  {:{}}  {}\n", when, i, describe(plan.steps[i]), widest, waits[i]),
+                    widest + 17);
   }
   if (shown < plan.steps.size())
     text += fmt::format("  ... {} more (all of them with --rank {})\n", plan.steps.size() - shown, shape.rank);
   return text;
 }
 
-std::string figures(const View& view) {
-  const algorithms::Verdict& verdict = view.verdict;
-  return fmt::format("{}, {}, the busiest rank sends {}, at most {} of scratch\n", plural(verdict.messages, "message"),
-                     plural(index(verdict.rounds), "round"), share(verdict.busiest_blocks, view.shape),
-                     plural(verdict.scratch_blocks, "block"));
-}
-
 std::string verdict(const View& view) {
   const algorithms::Verdict& verdict = view.verdict;
-  std::string text;
-  if (verdict.ok()) {
-    text = fmt::format(
-        "\nProved for all {}: sends match receives, every contribution arrives exactly once,\n"
-        "no two steps race{}, no deadlock with {} per link under way.\n",
-        plural(index(view.shape.ranks), "rank"),
-        view.collective == Collective::all_to_all ? "" : " (in place and out of place)",
-        plural(index(verdict.slots), "message"));
-    return text + figures(view);
+  if (!verdict.ok()) {
+    std::string text = "\nWRONG:\n";
+    for (const std::string& problem : verdict.problems) text += wrapped("  " + problem + "\n", 4);
+    return text;
   }
-  text = "\nWRONG:\n";
-  for (const std::string& problem : verdict.problems) text += "  " + problem + "\n";
-  return text;
+  return wrapped(
+      fmt::format("\nProved for all {}: sends match receives, every contribution arrives exactly once, no two steps "
+                  "race{}, no deadlock with {} per link under way.\n{}, at most {} one after the other, the busiest "
+                  "rank sends {}, {} of scratch\n",
+                  plural(index(view.shape.ranks), "rank"),
+                  view.collective == Collective::all_to_all ? "" : " (in place and out of place)",
+                  plural(index(verdict.slots), "message"), plural(verdict.messages, "message"), verdict.rounds,
+                  share(verdict.busiest_blocks, view.shape), plural(verdict.scratch_blocks, "block")),
+      0);
 }
 
 std::string comparison(const View& view, std::size_t bytes) {
   std::string text =
-      fmt::format("\n  {:28} {:>6} {:>9} {:>22} {:>8}\n", "", "rounds", "messages", "busiest rank sends", "scratch");
+      fmt::format("\n  {:26} {:>8} {:>9} {:>22} {:>8}\n", "", "in a row", "messages", "busiest rank sends", "scratch");
   for (const algorithms::Entry& entry : algorithms::catalogue(view.collective)) {
     algorithms::Choice choice{&entry};
     const bool chosen = &entry == view.choice.entry;
@@ -168,11 +169,11 @@ std::string comparison(const View& view, std::size_t bytes) {
     const View other = chosen ? view : make_view(view.collective, choice, shape);
     const std::string name = fmt::format("{} {}", chosen ? "*" : " ", to_string(choice));
     if (!other.complete()) {
-      text += fmt::format("  {:28} too large to count\n", name);
+      text += fmt::format("  {:26} too large to count\n", name);
       continue;
     }
     const double part = static_cast<double>(bytes) / (shape.ranks * shape.pipeline);
-    text += fmt::format("  {:28} {:>6} {:>9} {:>22} {:>8}\n", name, other.verdict.rounds, other.verdict.messages,
+    text += fmt::format("  {:26} {:>8} {:>9} {:>22} {:>8}\n", name, other.verdict.rounds, other.verdict.messages,
                         fmt::format("{} = {}", share(other.verdict.busiest_blocks, shape),
                                     size_text(part * static_cast<double>(other.verdict.busiest_blocks))),
                         share(other.verdict.scratch_blocks, shape));
@@ -190,7 +191,7 @@ std::string list(const std::vector<Collective>& collectives) {
       std::string idea{entry.idea};
       if (entry.equal_parts) idea += "; equal parts only";
       if (entry.rank_order) idea += "; folds in rank order";
-      text += fmt::format("  {:24} {}\n", name, idea);
+      text += wrapped(fmt::format("  {:24} {}\n", name, idea), 27);
     }
   }
   return text + "\n:K chooses the radix and *P the pipeline, for example tree:4 or chain*8.\n";

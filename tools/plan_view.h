@@ -11,14 +11,15 @@
 
 namespace tutti::tools {
 
+struct Replays;
+
 /// What `tutti plan` shows.
 struct View {
   Collective collective{};
   algorithms::Choice choice;
-  algorithms::Shape shape;               ///< of the rank in front
-  std::vector<algorithms::Plan> plans;   ///< of all ranks; of `shape.rank` alone when all would be too much
-  std::vector<std::vector<int>> rounds;  ///< per plan and step; empty when unknown
-  algorithms::Verdict verdict;           ///< of all ranks, if they are here
+  algorithms::Shape shape;              ///< of the rank in front
+  std::vector<algorithms::Plan> plans;  ///< of all ranks; of `shape.rank` alone when all would be too much
+  algorithms::Verdict verdict;          ///< of all ranks, if they are here
   bool complete() const { return plans.size() == static_cast<std::size_t>(shape.ranks); }
   algorithms::Claims claims() const { return {choice.entry->equal_parts, choice.entry->rank_order}; }
 };
@@ -29,9 +30,9 @@ View make_view(Collective collective, const algorithms::Choice& choice, const al
 std::string heading(const View& view);
 /// The trees, if the messages form few and small ones; otherwise nothing.
 std::string trees(const View& view);
-/// One rank's steps, a line each, the first `at_most` of them.
-std::string steps(const View& view, const algorithms::Plan& plan, std::size_t at_most);
-std::string figures(const View& view);
+/// One rank's steps, a line each, the first `at_most` of them: in which step of all it completes, unless the plans were
+/// too large to be run, and what it waits for.
+std::string steps(const algorithms::Plan& plan, const Replays& replays, std::size_t at_most);
 std::string verdict(const View& view);
 
 /// What all algorithms of the collective would cost, beside the one that was chosen.
@@ -40,7 +41,7 @@ std::string comparison(const View& view, std::size_t bytes);
 /// The catalogue, or one collective of it.
 std::string list(const std::vector<Collective>& collectives);
 
-std::string to_json(const View& view, const std::vector<int>& ranks, const std::string& why);
+std::string to_json(const View& view, const Replays& replays, const std::vector<int>& ranks, const std::string& why);
 std::string list_as_json(const std::vector<Collective>& collectives);
 
 }  // namespace tutti::tools

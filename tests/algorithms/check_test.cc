@@ -166,15 +166,6 @@ TEST_CASE("rounds are the messages on the longest way, whichever comes last") {
     CHECK(verdict.scratch_blocks == 2);
     CHECK(verdict.busiest_blocks == 3);
   }
-  CHECK(rounds_of_steps(barrier, row(true))[3] == std::vector<int>{1, 3, 3, 3, 3, 3});
-  CHECK(rounds_of_steps(barrier, row(true))[0] == std::vector<int>{0, 0, 4});
-}
-
-TEST_CASE("plans that do not end have no rounds") {
-  const auto plans = plans_of(2, [](PlanBuilder& plan, int rank) {
-    if (rank == 0) plan.send(1, in(0));
-  });
-  CHECK(rounds_of_steps(barrier, plans).empty());
 }
 
 TEST_CASE("a race is found where a step does not wait for another") {

@@ -8,6 +8,7 @@
 #include "algorithms/catalogue.h"
 #include "algorithms/double_binary_tree.h"
 #include "algorithms/tree.h"
+#include "tools/plan_text.h"
 
 namespace tutti::tools {
 namespace {
