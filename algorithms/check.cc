@@ -19,10 +19,11 @@
 namespace tutti::algorithms {
 namespace checking {
 
-World::World(Collective which, std::span<const Plan> all, Claims what)
+World::World(Collective which, std::span<const Plan> all, Claims what, const StepNames* called)
     : collective(which),
       claims(what),
       plans(all),
+      names(called),
       ranks(static_cast<int>(all.size())),
       root(all[0].shape.root),
       pipeline(all[0].shape.pipeline),
@@ -94,8 +95,13 @@ void Report::problem(int rank, StepId step, const std::string& text) {
   problem(where(world_, rank, step) + ": " + text);
 }
 
+std::string step_text(const World& world, int rank, StepId step) {
+  const std::string name = world.names ? (*world.names)[index(rank)][step] : "step " + std::to_string(step);
+  return name + " (" + label(world.step(rank, step)) + ")";
+}
+
 std::string where(const World& world, int rank, StepId step) {
-  return "rank " + std::to_string(rank) + " step " + std::to_string(step) + " (" + label(world.step(rank, step)) + ")";
+  return "rank " + std::to_string(rank) + " " + step_text(world, rank, step);
 }
 
 /// No rank may leave before all have come: the end of each rank's plan must depend on every rank's beginning.
@@ -179,13 +185,13 @@ void prove(const World& world, Verdict& verdict, Report& report) {
 
 }  // namespace
 
-Verdict check(Collective collective, const std::vector<Plan>& plans, Claims claims) {
+Verdict check(Collective collective, const std::vector<Plan>& plans, Claims claims, const StepNames* names) {
   Verdict verdict;
   if (plans.empty()) {
     verdict.problems.push_back(std::string(name_of(collective)) + ": there are no plans to check");
     return verdict;
   }
-  const World world(collective, plans, claims);
+  const World world(collective, plans, claims, names);
   Report report(world);
   prove(world, verdict, report);
   verdict.problems = std::move(report).take();

@@ -30,7 +30,11 @@ struct Claims {
 /// and out of place.
 Verdict check(const Entry& entry, int ranks, int root = 0, int pipeline = 1, int radix = 2);
 
-/// The same for given plans, one per rank (what the mutation tests use).
-Verdict check(Collective collective, const std::vector<Plan>& plans, Claims claims = {});
+/// What somebody else calls the steps, per rank: "thread block 2 step 5" where the plan came from a program of such.
+using StepNames = std::vector<std::vector<std::string>>;
+
+/// The same for given plans, one per rank. Problems name steps by `names` if there are any, else by their numbers.
+Verdict check(Collective collective, const std::vector<Plan>& plans, Claims claims = {},
+              const StepNames* names = nullptr);
 
 }  // namespace tutti::algorithms

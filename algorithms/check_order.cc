@@ -200,7 +200,7 @@ class Progress {
     for (StepId other = 0; other < plan.steps.size(); ++other)
       if (!done[world_.number(rank, other)])
         for (const StepId next : plan.successors(other))
-          if (next == step) return "waits for step " + std::to_string(other) + " (" + label(plan.steps[other]) + ")";
+          if (next == step) return "waits for " + step_text(world_, rank, other);
     return "waits for its turn on the lane";
   }
 

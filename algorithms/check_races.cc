@@ -23,7 +23,7 @@ constexpr std::uint32_t end_of_list = ~std::uint32_t{0};
 class Races {
  public:
   Races(const World& world, int rank, std::vector<StepId> order, Report& report)
-      : rank_(rank), plan_(world.plans[index(rank)]), order_(std::move(order)), report_(report) {
+      : world_(world), rank_(rank), plan_(world.plans[index(rank)]), order_(std::move(order)), report_(report) {
     const std::size_t vectors = world.runs_in_place() ? 1 : 2;
     output_at_ = (vectors - 1) * index(world.blocks);
     scratch_at_ = vectors * index(world.blocks);
@@ -98,7 +98,7 @@ class Races {
     if (reaches_current(other)) return;
     reported_ = true;
     report_.problem(rank_, current_,
-                    "races with step " + std::to_string(other) + " (" + label(plan_.steps[other]) + ") for " +
+                    "races with " + step_text(world_, rank_, other) + " for " +
                         to_string({blocks.buffer, blocks.first + i, 1}) + ": neither waits for the other");
   }
 
@@ -120,6 +120,7 @@ class Races {
     return before_current_[other] == current_;
   }
 
+  const World& world_;
   const int rank_;
   const Plan& plan_;
   const std::vector<StepId> order_;  // as the steps complete

@@ -25,11 +25,12 @@ struct Range {
 
 /// The plans under test and the rules of their collective.
 struct World {
-  World(Collective collective, std::span<const Plan> plans, Claims claims);
+  World(Collective collective, std::span<const Plan> plans, Claims claims, const StepNames* names = nullptr);
 
   Collective collective;
   Claims claims;
   std::span<const Plan> plans;
+  const StepNames* names;  ///< or null
   int ranks;
   int root;
   int pipeline;
@@ -69,7 +70,8 @@ class Report {
   std::vector<std::string> problems_;
 };
 
-/// "rank 3 step 7 (send to 2)"
+/// "step 7 (send to 2)", and the same with its rank before it.
+std::string step_text(const World& world, int rank, StepId step);
 std::string where(const World& world, int rank, StepId step);
 
 struct RankStep {
