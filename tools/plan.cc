@@ -20,6 +20,7 @@
 #include "lib/base/environment.h"
 #include "lib/base/nearest.h"
 #include "tools/bench_names.h"
+#include "tools/exchange/options.h"
 #include "tools/exit_codes.h"
 #include "tools/plan_frames.h"
 #include "tools/plan_replay.h"
@@ -48,6 +49,8 @@ constexpr const char* examples = R"(Examples:
   tutti plan broadcast --algo tree:4*8 --root 2 -n 9 --rank 2     radix 4, pipeline 8, one rank
   tutti plan all_reduce -n 8 --bytes 64K --transport shm --explain
   tutti plan all_reduce --algo ring -n 4 --svg ring.svg           ... as a picture
+  tutti plan all_reduce --algo ring -n 8 --msccl ring.xml         ... as a program of MSCCL
+  tutti plan --import grid.xml --svg grid.svg                     somebody else's, proved and drawn
   tutti plan --list)";
 
 struct Options {
@@ -57,6 +60,8 @@ struct Options {
   std::string bytes = "1M";
   std::string transport = "tcp";
   std::string svg;
+  std::string import;
+  exchange::Outputs outputs;
   double latency = 10;      // us, of one message
   double bandwidth = 1.25;  // GB/s: 10 Gb/s
   int ranks = 4;
@@ -97,6 +102,13 @@ void declare(CLI::App& app, Options& options) {
   app.add_flag("--explain", options.explain, "Why this algorithm, and what the others would cost");
   app.add_flag("--list", options.list, "All algorithms, or those of COLLECTIVE");
   app.add_option("--svg", options.svg, "Draw it into this file: one step (--step), times, what all have when");
+  app.add_option("--import", options.import, "Take the plan from this program of MSCCL (XML), proved first")
+      ->excludes("--algo", "--ranks", "--root", "--pipeline", "--radix", "--explain", "--list");
+  app.add_option("--msccl", options.outputs.msccl, "Write it as a program of MSCCL (XML)");
+  app.add_option("--goal", options.outputs.goal, "Write it as a GOAL schedule for LogGOPSim");
+  app.add_option("--goal-calc", options.outputs.calc_per_byte, "... where a byte that is reduced takes so many ns")
+      ->capture_default_str();
+  app.add_option("--save", options.outputs.save, "Write it so that programs can run it: TUTTI_PLAN_FILE");
   app.add_flag("--json", options.json, "For programs");
   app.footer(examples);
   app.allow_extras();
@@ -260,24 +272,40 @@ void write_picture(const Options& options, const View& view, const Replays& repl
              plural(replays.steps.messages.size(), "message"));
 }
 
-int show(const Options& options) {
+/// A plan from elsewhere; it says itself for how many ranks it is.
+View view_of_import(Options& options, exchange::Foreign& foreign) {
+  exchange::load_foreign(options.import, foreign);
+  if (!options.collective.empty() && find_collective(options.collective) != foreign.view.collective)
+    wrong(fmt::format("{} is for {}, not {}", options.import, name_of(foreign.view.collective), options.collective));
+  options.ranks = foreign.view.shape.ranks;
+  options.root = foreign.view.shape.root;
+  check_options(options);
+  foreign.view.shape.rank = rank_in_front(options);
+  return foreign.view;
+}
+
+View view_of_choice(const Options& options, std::size_t bytes, std::string& why) {
   const Collective collective = find_collective(options.collective);
   check_options(options);
+  const Choice choice = algorithms::settled(choose(options, collective, why), options.ranks, bytes);
+  return make_view(collective, choice,
+                   {rank_in_front(options), options.ranks, options.root, choice.pipeline, choice.radix});
+}
+
+int show(Options options) {
   std::string why;
   const std::size_t bytes = size_of_text(options.bytes);
-  const Choice choice = algorithms::settled(choose(options, collective, why), options.ranks, bytes);
-  const View view = make_view(collective, choice,
-                              {rank_in_front(options), options.ranks, options.root, choice.pipeline, choice.radix});
+  exchange::Foreign foreign;
+  const View view = options.import.empty() ? view_of_choice(options, bytes, why) : view_of_import(options, foreign);
   if (!view.complete() && (options.check || options.rank == "all"))
     wrong(fmt::format("the plans of {} ranks would be too large to look at together; take fewer ranks, or --rank R",
                       options.ranks));
   Replays replays;
   if (!options.explain) replays = make_replays(view, {bytes, options.latency, options.bandwidth});
   if (options.step >= 0) check_step(options, replays);
-  if (!options.svg.empty()) {
-    write_picture(options, view, replays);
-    return exit_success;
-  }
+  exchange::write_files(options.outputs, view, bytes);
+  if (!options.svg.empty()) write_picture(options, view, replays);
+  if (!options.svg.empty() || options.outputs.any()) return exit_success;
   if (options.json)
     std::fputs(to_json(view, replays, ranks_to_show(options), why).c_str(), stdout);
   else
@@ -312,7 +340,8 @@ int plan_main(int argc, char** argv) {
   }
   refuse_extras(app);
   if (options.list) return show_list(options);
-  if (options.collective.empty()) wrong("which collective? For example: tutti plan all_reduce --algo ring");
+  if (options.collective.empty() && options.import.empty())
+    wrong("which collective? For example: tutti plan all_reduce --algo ring");
   return show(options);
 }
 

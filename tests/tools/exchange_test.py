@@ -1,0 +1,302 @@
+"""tutti plan: what it writes for other programs, and what it takes from them."""
+
+import collections
+import os
+import pathlib
+import re
+import unittest
+import xml.etree.ElementTree as xml
+
+import harness
+from harness import Case, tutti
+
+GRID = pathlib.Path(__file__).resolve().parents[2] / "examples" / "plans" / "grid_2x4.xml"
+
+ALGORITHMS = [("all_reduce", "ring"), ("all_reduce", "tree:3*2"), ("all_reduce", "double_binary_tree"),
+              ("all_reduce", "direct"), ("broadcast", "chain*3"), ("reduce", "all_pairs"), ("all_gather", "bruck"),
+              ("reduce_scatter", "circulant"), ("scatter", "tree"), ("gather", "direct"), ("all_to_all", "pairwise"),
+              ("barrier", "dissemination")]
+
+
+class Goal:
+    """A schedule, read as LogGOPSim's txt2bin reads it: one operation or dependency a line, labels known before."""
+
+    OPERATION = re.compile(r"(\w+): (?:(send|recv) (\d+)b (?:to|from) (\d+) tag (\d+)|(calc) (\d+))$")
+    WAIT = re.compile(r"(\w+) (requires|irequires) (\w+)$")
+
+    def __init__(self, text):
+        lines = [line for line in text.splitlines() if line]
+        head = re.fullmatch(r"num_ranks (\d+)", lines[0])
+        assert head, lines[0]
+        self.ranks = int(head[1])
+        self.operations = {}  # (rank, label) -> kind, bytes, peer, tag
+        self.waits = []       # ((rank, label), (rank, label)): the first waits for the second
+        rank = None
+        begun = []
+        for line in lines[1:]:
+            if rank is None:
+                match = re.fullmatch(r"rank (\d+) \{", line)
+                assert match, line
+                rank = int(match[1])
+                begun.append(rank)
+            elif line == "}":
+                rank = None
+            else:
+                self.read(rank, line)
+        assert rank is None and begun == list(range(self.ranks)), begun
+
+    def read(self, rank, line):
+        wait = self.WAIT.fullmatch(line)
+        if wait:
+            first, second = (rank, wait[1]), (rank, wait[3])
+            assert first in self.operations and second in self.operations, line
+            self.waits.append((first, second))
+            return
+        found = self.OPERATION.fullmatch(line)
+        assert found, line
+        assert (rank, found[1]) not in self.operations, line
+        kind, size, peer, tag = found[2] or found[6], int(found[3] or found[7]), found[4], found[5]
+        self.operations[rank, found[1]] = (kind, size, None if peer is None else int(peer),
+                                           None if tag is None else int(tag))
+
+    def messages(self):
+        """(sender, receiver, tag) -> bytes on either side; a key twice is an ambiguous match."""
+        sides = {"send": {}, "recv": {}}
+        for (rank, _), (kind, size, peer, tag) in self.operations.items():
+            if kind == "calc":
+                continue
+            key = (rank, peer, tag) if kind == "send" else (peer, rank, tag)
+            assert key not in sides[kind], f"two {kind}s of {key}"
+            sides[kind][key] = size
+        return sides
+
+    def is_acyclic(self):
+        """With a message as an edge from its send to its receive: whether everything can be done."""
+        after = collections.defaultdict(list)
+        missing = collections.Counter()
+        ends = collections.defaultdict(dict)
+        for at, (kind, _, peer, tag) in self.operations.items():
+            if kind != "calc":
+                key = (at[0], peer, tag) if kind == "send" else (peer, at[0], tag)
+                ends[key][kind] = at
+        for later, earlier in self.waits + [(end["recv"], end["send"]) for end in ends.values()]:
+            after[earlier].append(later)
+            missing[later] += 1
+        ready = [at for at in self.operations if not missing[at]]
+        for at in ready:
+            for later in after[at]:
+                missing[later] -= 1
+                if not missing[later]:
+                    ready.append(later)
+        return len(ready) == len(self.operations)
+
+
+class WriteGoal(Case):
+    def goal(self, *arguments):
+        path = self.folder / "schedule.goal"
+        done = tutti("plan", *arguments, "--goal", path)
+        self.assertEqual(done.code, 0, done)
+        return Goal(path.read_text())
+
+    def test_messages_meet_and_nothing_waits_in_a_circle(self):
+        for collective, algorithm in ALGORITHMS:
+            for ranks in (2, 5, 8, 13):
+                with self.subTest(collective=collective, algorithm=algorithm, ranks=ranks):
+                    goal = self.goal(collective, "--algo", algorithm, "-n", str(ranks), "--bytes", "1000003")
+                    sides = goal.messages()
+                    self.assertEqual(sides["send"], sides["recv"])
+                    self.assertGreater(len(sides["send"]), 0)
+                    self.assertTrue(goal.is_acyclic())
+
+    def test_a_ring_of_four_sends_its_bytes_in_the_order_of_its_links(self):
+        goal = self.goal("all_reduce", "--algo", "ring", "-n", "4", "--bytes", "4096")
+        sends = [goal.messages()["send"][0, 1, tag] for tag in range(6)]
+        self.assertEqual(sends, [1024] * 6)
+        kinds = collections.Counter(kind for kind, *_ in goal.operations.values())
+        self.assertEqual(kinds, {"send": 24, "recv": 24, "calc": 12})
+
+    def test_reductions_take_the_time_that_was_said(self):
+        text = tutti("plan", "all_reduce", "--algo", "ring", "-n", "2", "--bytes", "2K", "--goal", "-",
+                     "--goal-calc", "2.5").out
+        self.assertEqual(re.findall(r"calc (\d+)", text), ["2560", "2560"])
+
+
+class WriteMsccl(Case):
+    def test_the_file_has_what_the_runtime_asks_for(self):
+        path = self.folder / "tree.xml"
+        done = tutti("plan", "all_reduce", "--algo", "tree:3", "-n", "6", "--msccl", path)
+        self.assertEqual(done.code, 0, done)
+        algo = xml.parse(path).getroot()
+        self.assertEqual((algo.tag, algo.get("coll"), algo.get("ngpus")), ("algo", "allreduce", "6"))
+        for name in ("name", "proto", "nchannels", "nchunksperloop", "inplace", "outofplace", "minBytes", "maxBytes"):
+            self.assertIsNotNone(algo.get(name), name)
+        self.assertEqual([gpu.get("id") for gpu in algo], [str(rank) for rank in range(6)])
+        for gpu in algo:
+            self.assertEqual([tb.get("id") for tb in gpu], [str(i) for i in range(len(gpu))])
+            self.check_waits(gpu)
+
+    def check_waits(self, gpu):
+        """Whoever is waited for says so; nobody else does."""
+        steps = {(tb.get("id"), step.get("s")): step for tb in gpu for step in tb}
+        waited = {(step.get("depid"), step.get("deps")) for step in steps.values()} - {("-1", "-1")}
+        self.assertEqual(waited, {at for at, step in steps.items() if step.get("hasdep") == "1"})
+
+    def test_what_msccl_cannot_say_is_refused(self):
+        done = tutti("plan", "barrier", "-n", "4", "--msccl", self.folder / "barrier.xml")
+        self.assertEqual(done.code, 5, done)
+        self.assertSays(done.err, "MSCCL has no collective barrier")
+        self.assertFalse((self.folder / "barrier.xml").exists())
+
+    def test_what_its_runtime_would_refuse_is_said(self):
+        done = tutti("plan", "all_gather", "--algo", "ring", "-n", "300", "--msccl", self.folder / "ring.xml")
+        self.assertEqual(done.code, 0, done)
+        self.assertSays(done.err, "will refuse .*ring.xml: gpu 0 thread block 0 has 299 steps, the runtime takes 256")
+
+
+class Program:
+    """A program of MSCCL that a test can spoil."""
+
+    def __init__(self, path):
+        self.tree = xml.parse(path)
+        self.algo = self.tree.getroot()
+
+    def block(self, rank, block):
+        return next(tb for tb in self.algo[rank] if tb.get("id") == str(block))
+
+    def step(self, rank, block, step):
+        return self.block(rank, block)[step]
+
+    def write(self, path):
+        for gpu in self.algo:
+            for tb in gpu:
+                for number, step in enumerate(tb):
+                    step.set("s", str(number))
+        self.tree.write(path)
+        return path
+
+
+def can_import():
+    return "without pugixml" not in tutti("plan", "--import", GRID).err
+
+
+class Import(Case):
+    def setUp(self):
+        super().setUp()
+        if not can_import():
+            self.skipTest("built without pugixml")
+
+    def plan(self, spoil=None, *arguments):
+        program = Program(GRID)
+        if spoil:
+            spoil(program)
+        return tutti("plan", "--import", program.write(self.folder / "grid.xml"), *arguments)
+
+    def refused(self, spoil, *words):
+        done = self.plan(spoil)
+        self.assertEqual(done.code, 6, done)
+        self.assertSays(done.err, *words)
+        self.assertEqual(done.out, "")
+
+    def test_a_grid_is_proved_shown_and_drawn(self):
+        done = self.plan(None, "--check")
+        self.assertEqual(done.code, 0, done)
+        self.assertSays(done.out, r"^all_reduce by grid_2x4 over 8 ranks: a program of MSCCL",
+                        r"Proved for all 8\s+ranks", r"64 messages, at most 4 one after the other",
+                        r"busiest rank sends +1\.75 S")
+        picture = self.folder / "grid.svg"
+        self.assertEqual(self.plan(None, "--svg", picture).code, 0)
+        self.assertEqual(xml.parse(picture).getroot().tag, "{http://www.w3.org/2000/svg}svg")
+
+    def test_what_goes_out_again_is_the_same(self):
+        again = self.folder / "again.xml"
+        self.assertEqual(self.plan(None, "--msccl", again).code, 0)
+        _, first = self.plan().out.split("grid.xml")
+        _, second = tutti("plan", "--import", again).out.split("again.xml")
+        self.assertEqual(first, second)
+
+    def test_it_says_itself_what_it_is_for(self):
+        self.assertEqual(self.plan(None, "--rank", "7").code, 0)
+        self.assertSays(tutti("plan", "broadcast", "--import", GRID).err, "is for all_reduce, not broadcast")
+        self.assertSays(tutti("plan", "--import", GRID, "-n", "4").err, "excludes")
+
+    def test_a_missing_receive(self):
+        self.refused(lambda p: p.block(5, 0).remove(p.step(5, 0, 3)),
+                     r"rank 4 thread block 0 step 2 \(s\): sends on channel 0 what rank 5 never receives")
+
+    def test_a_missing_send(self):
+        self.refused(lambda p: p.block(2, 1).remove(p.step(2, 1, 2)),
+                     r"rank 1 thread block 1 step 3 \(r\): waits on channel 0 for a message that rank 2 never sends")
+
+    def test_messages_of_different_sizes(self):
+        self.refused(lambda p: p.step(0, 0, 0).set("cnt", "1"),
+                     r"rank 0 thread block 0 step 0 \(s\): sends 1 chunks to rank 1 thread block 0 step 1, which "
+                     "expects 2")
+
+    def test_a_wrong_chunk(self):
+        self.refused(lambda p: p.step(0, 3, 2).set("srcoff", "5"),
+                     r"rank 0 thread block 3 step 2 \(send to 4\): sends input\[5\] and meets rank 4 thread block 3 "
+                     r"step 3 \(recv from 0\), which expects output\[0\]")
+
+    def test_a_contribution_that_comes_twice(self):
+        def spoil(program):  # the swap adds up what was finished in place of receiving it
+            program.step(6, 3, 3).set("type", "rrc")
+            program.step(6, 3, 3).set("srcoff", program.step(6, 3, 3).get("dstoff"))
+        self.refused(spoil, r"rank 6 thread block 3 step 3 \(recv_reduce from 2\): counts ranks 4, 5, 6, 7 twice in "
+                     r"output\[4\]")
+
+    def test_a_contribution_that_is_lost(self):
+        self.refused(lambda p: p.step(3, 1, 1).set("type", "r"), r"ends with output\[[67]\] lacking rank")
+
+    def test_a_wait_that_is_missing_is_a_race(self):
+        def spoil(program):
+            program.step(4, 1, 1).set("depid", "-1")
+            program.step(4, 1, 1).set("deps", "-1")
+        self.refused(spoil, r"rank 4 thread block \d step 1 \(recv_reduce from \d\): races with thread block \d step 1 "
+                     r"\(recv_reduce from \d\) for \w+\[0\]: neither waits for the other")
+
+    def test_a_deadlock(self):
+        def spoil(program):  # both wait for the other's message before they send their own
+            for rank in (0, 4):
+                block = program.block(rank, 3)
+                first = block[0]
+                block.remove(first)
+                block.insert(1, first)
+        self.refused(spoil, r"rank 0 thread block 3 step 0 \(rrc\): deadlock: waits for ever for rank 4 thread block 3 "
+                     r"step 1, which waits for rank 4 thread block 3 step 0")
+
+    def test_a_wait_for_nothing(self):
+        self.refused(lambda p: p.step(1, 0, 2).set("deps", "9"),
+                     r"rank 1 thread block 0 step 2 \(s\): waits for thread block 3 step 9, which is not there")
+        self.refused(lambda p: p.step(1, 3, 3).set("hasdep", "0"),
+                     r"rank 1 thread block 0 step 2 \(s\): waits for thread block 3 step 3, which tells nobody")
+
+    def test_what_is_outside_the_buffers(self):
+        self.refused(lambda p: p.step(7, 2, 0).set("srcoff", "8"),
+                     r"rank 7 thread block 2 step 0 \(s\): touches input\[8\], but this rank has 8 chunks")
+        self.refused(lambda p: p.step(7, 2, 0).set("srcbuf", "s"),
+                     r"rank 7 thread block 2 step 0 \(s\): touches scratch\[4\], but this rank has 0 chunks")
+
+    def test_two_thread_blocks_on_one_channel(self):
+        def spoil(program):
+            program.block(0, 1).set("send", "1")
+        self.refused(spoil, r"rank 0 thread block 1 step 0 \(s\): sends to rank 1 on channel 0 as rank 0 thread block 0 "
+                     "step 0 does, and their messages would mix")
+
+    def test_what_is_no_program_names_its_line(self):
+        for text, *words in [("<algo", "hurt.xml:1: this is no XML"),
+                             ("<other/>", "there is no element <algo>"),
+                             ("<algo/>", "hurt.xml:1: <algo>: it has no coll"),
+                             ('<algo coll="allreduce" ngpus="1">\n<gpu id="3" i_chunks="1" o_chunks="1" s_chunks="0"/>'
+                              "</algo>", 'hurt.xml:2: <gpu>: id="3" is no number from 0 to 0'),
+                             ('<algo coll="sort" ngpus="1"><gpu id="0" i_chunks="1" o_chunks="1" s_chunks="0"/></algo>',
+                              'hurt.xml: coll="sort" is no collective that tutti has')]:
+            path = self.folder / "hurt.xml"
+            path.write_text(text)
+            done = tutti("plan", "--import", path)
+            self.assertEqual(done.code, 6, done)
+            self.assertSays(done.err, *words)
+        self.assertSays(tutti("plan", "--import", self.folder / "none.xml").err, "cannot read the program .*none.xml")
+
+
+if __name__ == "__main__":
+    harness.main()

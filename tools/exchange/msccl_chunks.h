@@ -1,0 +1,48 @@
+#pragma once
+
+#include "algorithms/check.h"
+#include "algorithms/partition.h"
+#include "algorithms/plan.h"
+#include "tutti/types.h"
+
+namespace tutti::tools::exchange {
+
+/// How MSCCL counts what a rank has: a buffer that holds only the rank's own part begins there with chunk 0, and ours
+/// calls the same chunk by its number in the whole.
+class Chunks {
+ public:
+  Chunks(Collective collective, const algorithms::Shape& shape) : collective_(collective), shape_(shape) {}
+
+  static char letter(algorithms::Buffer buffer) {
+    return buffer == algorithms::Buffer::input ? 'i' : buffer == algorithms::Buffer::output ? 'o' : 's';
+  }
+
+  /// Of input or output at this rank: the block that is its chunk 0, and how many there are.
+  int first(algorithms::Buffer buffer) const { return holds_own_part(buffer) ? shape_.rank * shape_.pipeline : 0; }
+  int count(algorithms::Buffer buffer) const {
+    if (!holds_any(buffer)) return 0;
+    return holds_own_part(buffer) ? shape_.pipeline : shape_.ranks * shape_.pipeline;
+  }
+  int offset(const algorithms::Blocks& blocks) const {
+    return blocks.buffer == algorithms::Buffer::scratch ? blocks.first : blocks.first - first(blocks.buffer);
+  }
+
+ private:
+  bool holds_own_part(algorithms::Buffer buffer) const {
+    return buffer == algorithms::Buffer::input
+               ? collective_ == Collective::all_gather || collective_ == Collective::gather
+               : collective_ == Collective::reduce_scatter || collective_ == Collective::scatter;
+  }
+  /// MSCCL's broadcast has an input at the root, ours only the output, which is the same memory in place.
+  bool holds_any(algorithms::Buffer buffer) const {
+    const bool at_root = shape_.rank == shape_.root;
+    if (buffer == algorithms::Buffer::input)
+      return (collective_ != Collective::scatter && collective_ != Collective::broadcast) || at_root;
+    return (collective_ != Collective::reduce && collective_ != Collective::gather) || at_root;
+  }
+
+  Collective collective_;
+  algorithms::Shape shape_;
+};
+
+}  // namespace tutti::tools::exchange
