@@ -4,13 +4,15 @@
 // readers since. A step that reads a place waits for its writer; a step that writes it waits for those readers, who
 // waited for the writer themselves, or for the writer if nobody has read. That is all, and linear in places touched.
 //
-// Places are the blocks of the vector, once for input and output together, then the scratch slots. (Apart, with
-// InPlace::never: input, output, scratch.)
+// A place is a run of blocks that all steps take together or not at all, so that a tree over 24,576 ranks, which only
+// ever moves halves of the vector, has two of them and not 24,576. Blocks are numbered for that: those of the vector,
+// once for input and output together, then the scratch slots. (Apart, with InPlace::never: input, output, scratch.)
 
 #include "algorithms/plan.h"
 
 #include <algorithm>
 #include <cassert>
+#include <numeric>
 #include <utility>
 
 #include "algorithms/describe.h"
@@ -30,9 +32,6 @@ Blocks drop(Blocks blocks, int skip) { return {blocks.buffer, blocks.first + ski
 PlanBuilder::PlanBuilder(const Shape& shape, InPlace in_place)
     : blocks_(static_cast<std::size_t>(shape.ranks) * static_cast<std::size_t>(shape.pipeline)), in_place_(in_place) {
   plan_.shape = shape;
-  const std::size_t places = in_place == InPlace::allowed ? blocks_ : 2 * blocks_;
-  writer_.assign(places, no_step);
-  readers_.assign(places, end_of_list);
   lane_index_.assign(2 * static_cast<std::size_t>(shape.ranks), no_lane);
 }
 
@@ -63,8 +62,6 @@ Blocks PlanBuilder::scratch(Blocks like) {
     plan_.scratch_like.push_back(like.buffer == Buffer::scratch ? plan_.scratch_like[static_cast<std::size_t>(block)]
                                                                 : block % blocks);
   }
-  writer_.resize(writer_.size() + static_cast<std::size_t>(like.count), no_step);
-  readers_.resize(writer_.size(), end_of_list);
   return {Buffer::scratch, first, like.count};
 }
 
@@ -93,9 +90,6 @@ void PlanBuilder::add(const Step& step) {
   waited_by_.push_back(no_step);
   if (sends(step.verb)) join_lane(id, step.peer, Direction::out);
   if (receives(step.verb)) join_lane(id, step.peer, Direction::in);
-  if (reads_left(step.verb)) read(id, step.left);
-  if (reads_right(step.verb)) read(id, step.right);
-  if (writes_dst(step.verb)) write(id, step.dst);
 }
 
 void PlanBuilder::join_lane(StepId step, int peer, Direction direction) {
@@ -113,16 +107,35 @@ void PlanBuilder::join_lane(StepId step, int peer, Direction direction) {
   ++plan_.lanes[lane_index_[key]].count;
 }
 
-std::size_t PlanBuilder::first_place(const Blocks& blocks) const {
+std::size_t PlanBuilder::first_block(const Blocks& blocks) const {
   const std::size_t first = static_cast<std::size_t>(blocks.first);
   const std::size_t vectors = in_place_ == InPlace::allowed ? 1 : 2;
   if (blocks.buffer == Buffer::scratch) return vectors * blocks_ + first;
   return blocks.buffer == Buffer::output ? (vectors - 1) * blocks_ + first : first;
 }
 
+/// Finds where the ranges of all steps begin and end: places lie between.
+void PlanBuilder::join_places() {
+  const std::size_t vectors = in_place_ == InPlace::allowed ? 1 : 2;
+  place_of_.assign(vectors * blocks_ + plan_.scratch_like.size() + 1, 0);
+  const auto mark = [&](const Blocks& blocks) {
+    const std::size_t first = first_block(blocks);
+    place_of_[first] = place_of_[first + static_cast<std::size_t>(blocks.count)] = 1;
+  };
+  for (const Step& step : plan_.steps) {
+    if (reads_left(step.verb)) mark(step.left);
+    if (reads_right(step.verb)) mark(step.right);
+    if (writes_dst(step.verb)) mark(step.dst);
+  }
+  std::partial_sum(place_of_.begin(), place_of_.end(), place_of_.begin());
+  writer_.assign(place_of_.back() + std::size_t{1}, no_step);
+  readers_.assign(writer_.size(), end_of_list);
+}
+
 void PlanBuilder::read(StepId step, const Blocks& blocks) {
-  const std::size_t first = first_place(blocks);
-  for (std::size_t place = first; place < first + static_cast<std::size_t>(blocks.count); ++place) {
+  const std::size_t first = first_block(blocks);
+  const std::size_t end = place_of_[first + static_cast<std::size_t>(blocks.count)];
+  for (std::size_t place = place_of_[first]; place < end; ++place) {
     if (writer_[place] != no_step) wait(step, writer_[place]);
     reader_pool_.push_back({step, readers_[place]});
     readers_[place] = static_cast<std::uint32_t>(reader_pool_.size() - 1);
@@ -130,8 +143,9 @@ void PlanBuilder::read(StepId step, const Blocks& blocks) {
 }
 
 void PlanBuilder::write(StepId step, const Blocks& blocks) {
-  const std::size_t first = first_place(blocks);
-  for (std::size_t place = first; place < first + static_cast<std::size_t>(blocks.count); ++place) {
+  const std::size_t first = first_block(blocks);
+  const std::size_t end = place_of_[first + static_cast<std::size_t>(blocks.count)];
+  for (std::size_t place = place_of_[first]; place < end; ++place) {
     if (readers_[place] == end_of_list && writer_[place] != no_step) wait(step, writer_[place]);
     for (std::uint32_t at = readers_[place]; at != end_of_list; at = reader_pool_[at].next)
       if (reader_pool_[at].step != step) wait(step, reader_pool_[at].step);
@@ -148,6 +162,13 @@ void PlanBuilder::wait(StepId step, StepId for_step) {
 }
 
 Plan PlanBuilder::build() && {
+  join_places();
+  for (StepId id = 0; id < plan_.steps.size(); ++id) {
+    const Step& step = plan_.steps[id];
+    if (reads_left(step.verb)) read(id, step.left);
+    if (reads_right(step.verb)) read(id, step.right);
+    if (writes_dst(step.verb)) write(id, step.dst);
+  }
   // Edges sorted by where they come from, by counting; their order by `after` is kept.
   plan_.successor_begin.assign(plan_.steps.size() + 1, 0);
   for (const Edge& edge : edges_) ++plan_.successor_begin[edge.before + 1];

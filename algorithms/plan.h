@@ -120,16 +120,18 @@ class PlanBuilder {
   void add_cut_at_wraps(Step step);
   void add(const Step& step);
   void join_lane(StepId step, int peer, Direction direction);
+  void join_places();
   void read(StepId step, const Blocks& blocks);
   void write(StepId step, const Blocks& blocks);
   void wait(StepId step, StepId for_step);
-  std::size_t first_place(const Blocks& blocks) const;
+  std::size_t first_block(const Blocks& blocks) const;
 
   Plan plan_;
   std::size_t blocks_;  // of input, and of output
   InPlace in_place_;
-  std::vector<StepId> writer_;          // per place: last one
-  std::vector<std::uint32_t> readers_;  // per place: head of a list in reader_pool_
+  std::vector<std::uint32_t> place_of_;  // per block, and after the last: which place it belongs to
+  std::vector<StepId> writer_;           // per place: last one
+  std::vector<std::uint32_t> readers_;   // per place: head of a list in reader_pool_
   std::vector<Reader> reader_pool_;
   std::vector<StepId> waited_by_;  // per step: the last step that was told to wait for it
   std::vector<Edge> edges_;
