@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "lib/operation.h"
+#include "lib/short_wait.h"
 
 namespace tutti::detail {
 namespace {
@@ -60,33 +61,43 @@ void Engine::get_helper() {
 void Engine::submit(Pending& pending) {
   take(pending);
   std::unique_lock lock{mutex_};
-  if (owned_) {
+  if (!own_or_ask()) {
     inbox_.push_back(&pending);
     inbox_full_.store(true, std::memory_order_release);
     lock.unlock();
     reactor_.interrupt();
     return;
   }
-  owned_ = true;
   lock.unlock();
   begin(pending);
   lock.lock();
   leave(lock);
 }
 
-bool Engine::try_own() noexcept {
-  const std::lock_guard lock{mutex_};
-  if (owned_) return false;
-  owned_ = true;
+/// Under the mutex. False: the owner will look at what this thread leaves for it before it goes.
+bool Engine::own_or_ask() noexcept {
+  while (!try_own())
+    if (ask_owner()) return false;
   return true;
+}
+
+/// Under the mutex. False: there is none.
+bool Engine::ask_owner() noexcept {
+  unsigned now = ownership_.load(std::memory_order_relaxed);
+  while (now != 0)
+    if (ownership_.compare_exchange_weak(now, owned | wanted, std::memory_order_relaxed)) return true;
+  return false;
 }
 
 void Engine::disown() noexcept {
   // Calls that are done at once are not all that there is to do.
-  if (asynchronous_.load() > 0 && ++disowned_ % calls_per_pass == 0) {
+  const bool others_wait = asynchronous_.load() > 0 || waiting_threads_.load() > 0;
+  if (others_wait && ++disowned_ % calls_per_pass == 0) {
     progress();
     if (++passes_since_look_ >= passes_per_look) look();
   }
+  unsigned only_owned = owned;
+  if (!others_wait && ownership_.compare_exchange_strong(only_owned, 0, std::memory_order_release)) return;
   std::unique_lock lock{mutex_};
   leave(lock);
 }
@@ -101,8 +112,7 @@ bool Engine::wait(Pending& pending, Clock::time_point until) {
   if (pending.over()) return true;
   std::unique_lock lock{mutex_};
   while (!pending.over()) {
-    if (!owned_) {
-      owned_ = true;
+    if (own_or_ask()) {
       lock.unlock();
       drive([&pending] { return pending.over(); }, until);
       lock.lock();
@@ -110,7 +120,7 @@ bool Engine::wait(Pending& pending, Clock::time_point until) {
     } else {
       waiting_threads_.fetch_add(1);
       reactor_.interrupt();  // the helper leaves, a waiting caller looks at its inbox and sleeps again
-      changed_.wait_until(lock, until, [&] { return pending.over() || !owned_; });
+      changed_.wait_until(lock, until, [&] { return pending.over() || !ask_owner(); });
       waiting_threads_.fetch_sub(1);
     }
     if (Clock::now() >= until) return pending.over();
@@ -120,7 +130,7 @@ bool Engine::wait(Pending& pending, Clock::time_point until) {
 
 bool Engine::exclusively(const std::function<void()>& task, Clock::time_point until) {
   std::unique_lock lock{mutex_};
-  if (!owned_) {
+  if (own_or_ask()) {
     run_alone(lock, task);
     return true;
   }
@@ -141,14 +151,13 @@ bool Engine::exclusively(const std::function<void()>& task, Clock::time_point un
 
 void Engine::post(std::function<void()> task) {
   std::unique_lock lock{mutex_};
-  if (!owned_) return run_alone(lock, task);
+  if (own_or_ask()) return run_alone(lock, task);
   tasks_.push_back(std::make_shared<Task>(Task{std::move(task)}));
   inbox_full_.store(true, std::memory_order_release);
   reactor_.interrupt();
 }
 
 void Engine::run_alone(std::unique_lock<std::mutex>& lock, const std::function<void()>& task) {
-  owned_ = true;
   lock.unlock();
   task();
   clean_up_failures();
@@ -162,7 +171,7 @@ void Engine::leave(std::unique_lock<std::mutex>& lock) noexcept {
     drain_inbox();
     lock.lock();
   }
-  owned_ = false;
+  ownership_.store(0, std::memory_order_release);
   if (waiting_threads_.load() > 0) changed_.notify_all();
   if (asynchronous_.load() > 0 && !helper_looks_) helper_wanted_.notify_one();
 }
@@ -196,14 +205,13 @@ void Engine::help() {
     helper_looks_ = quiet < most_quiet_looks;
     // While somebody owns the engine there is nothing to do: leave() calls.
     if (!helper_looks_)
-      helper_wanted_.wait(lock, [this] { return stopping_ || (asynchronous_.load() > 0 && !owned_); });
+      helper_wanted_.wait(lock, [this] { return stopping_ || (asynchronous_.load() > 0 && ownership_.load() == 0); });
     const std::uint64_t seen = passes_.load();
     const std::uint64_t begun = begun_asynchronous_.load();
     helper_wanted_.wait_for(lock, helper_interval, [this] { return stopping_; });
     if (!helper_looks_ || begun_asynchronous_.load() != begun) quiet = 0;
-    if (stopping_ || asynchronous_.load() == 0 || owned_ || waiting_threads_.load() > 0 || passes_.load() != seen)
+    if (stopping_ || asynchronous_.load() == 0 || waiting_threads_.load() > 0 || passes_.load() != seen || !try_own())
       continue;
-    owned_ = true;
     lock.unlock();
     drive([this] { return asynchronous_.load() == 0 || waiting_threads_.load() > 0 || stopping_; },
           Clock::time_point::max());

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "lib/base/fork_mark.h"
+#include "lib/engine_users.h"
 #include "lib/fifo.h"
 #include "lib/pending.h"
 #include "transport/reactor.h"
@@ -20,55 +21,6 @@
 namespace tutti::detail {
 
 class Operation;
-
-/// For loops that wait for another core.
-inline void pause_briefly() noexcept {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
-
-/// Who handles the messages of one channel: a communicator's collectives or its point-to-point lane.
-/// Called on the thread that owns the engine.
-class ChannelUser {
- public:
-  /// Whether the rank (global) has any business on this channel.
-  virtual bool knows(int rank) const noexcept = 0;
-  virtual transport::Acceptance arrived(transport::Link& from, const transport::Frame& frame) noexcept = 0;
-  virtual void view(transport::Link& from, std::span<const std::byte> piece) noexcept = 0;
-  virtual void received(transport::Link& from) noexcept = 0;
-  virtual void sent(transport::Link& to, transport::Token token) noexcept = 0;
-  virtual void failed(transport::Link& link, const Error& reason) noexcept = 0;
-
- protected:
-  ~ChannelUser() = default;
-};
-
-/// Something that failed while a transport was on the stack, and must clean up once none is.
-class Failable {
- public:
-  virtual void fail_now() noexcept = 0;
-
- protected:
-  ~Failable() = default;
-};
-
-/// Something that moves by itself, without any transport's doing. Called on the thread that owns the engine.
-class Pollable {
- public:
-  /// True when something happened.
-  virtual bool progress() noexcept = 0;
-  /// Needs no more calls, until Engine::poll() again.
-  virtual bool idle() const noexcept = 0;
-  /// As a transport's.
-  virtual bool prepare_sleep() noexcept = 0;
-  virtual void awake() noexcept = 0;
-
- protected:
-  ~Pollable() = default;
-};
 
 /// How long an idle driver tries before it sleeps. More ranks than cores: hardly at all, since the peer needs the core.
 struct Patience {
@@ -106,7 +58,10 @@ class Engine final : public transport::Sink {
   void submit(Pending& pending);
   /// For a caller that tries to do an operation without a Pending: true makes it the owner, until it calls one of the
   /// others. False: somebody else is, or has something to do first.
-  bool try_own() noexcept;
+  bool try_own() noexcept {
+    unsigned nobody = 0;
+    return ownership_.compare_exchange_strong(nobody, owned, std::memory_order_acquire, std::memory_order_relaxed);
+  }
   void disown() noexcept;
   void submit_and_disown(Pending& pending);
   /// Drives, or sleeps while somebody else drives, until `pending` is done. False: `until` came first.
@@ -176,6 +131,8 @@ class Engine final : public transport::Sink {
   Clock::time_point expire_overdue() noexcept;
   template <class Done>
   void drive(Done&& done, Clock::time_point until) noexcept;
+  bool own_or_ask() noexcept;
+  bool ask_owner() noexcept;
   void leave(std::unique_lock<std::mutex>& lock) noexcept;
   void run_alone(std::unique_lock<std::mutex>& lock, const std::function<void()>& task);
   void help();
@@ -185,8 +142,12 @@ class Engine final : public transport::Sink {
   std::mutex mutex_;
   std::condition_variable changed_;  // somebody else's work is done, or the owner left
   std::condition_variable helper_wanted_;
-  bool owned_ = false;
   bool stopping_ = false;
+  /// Who is quick takes the engine and leaves it without the mutex: nobody's 0 becomes `owned`, and `owned` 0. Who
+  /// finds it owned adds `wanted`, under the mutex; then its owner leaves under the mutex, too.
+  static constexpr unsigned owned = 1;
+  static constexpr unsigned wanted = 2;
+  std::atomic<unsigned> ownership_{0};
   std::vector<Pending*> inbox_;
   std::deque<std::shared_ptr<Task>> tasks_;
   std::atomic<bool> inbox_full_{false};

@@ -1,7 +1,6 @@
 #include "lib/flat.h"
 
 #include <fmt/format.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <array>
@@ -9,17 +8,14 @@
 #include "lib/collectives.h"
 #include "lib/context.h"
 #include "lib/group.h"
+#include "lib/short_wait.h"
 
 namespace tutti::detail {
 namespace {
 
 /// Other things want to be done, too.
 constexpr int rounds_per_pass = 16;
-/// The engine has better ways to wait, but costs more.
-constexpr int tries_at_once = 300;
 constexpr int tries_before_waking = 32;
-/// Even with a core for each rank two of them may be on one.
-constexpr int tries_before_yielding = 100;
 
 }  // namespace
 
@@ -69,16 +65,11 @@ bool Flat::end_at_once(const Entry& entry) noexcept {
 
 /// Until all are here.
 bool Flat::wait_a_little(const Entry& entry) noexcept {
-  const bool shared = group_.context().oversubscribed;
+  ShortWait wait{group_.context().oversubscribed};
   bool here = all_are_here(entry);
-  for (int tries = 0; !here && !group_.failing() && tries < tries_at_once; ++tries) {
+  while (!here && !group_.failing() && wait.again()) {
     // Sleepers are looked for a little later: by then what they are to see has long left this core.
-    if (tries == tries_before_waking) wake_sleepers();
-    if (shared || tries >= tries_before_yielding) {
-      sched_yield();
-    } else {
-      pause_briefly();
-    }
+    if (wait.tries() == tries_before_waking) wake_sleepers();
     here = all_are_here(entry);
   }
   wake_sleepers();

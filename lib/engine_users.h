@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "transport/transport.h"
+
+namespace tutti::detail {
+
+/// Who handles the messages of one channel: a communicator's collectives or its point-to-point lane.
+/// Called on the thread that owns the engine.
+class ChannelUser {
+ public:
+  /// Whether the rank (global) has any business on this channel.
+  virtual bool knows(int rank) const noexcept = 0;
+  virtual transport::Acceptance arrived(transport::Link& from, const transport::Frame& frame) noexcept = 0;
+  virtual void view(transport::Link& from, std::span<const std::byte> piece) noexcept = 0;
+  virtual void received(transport::Link& from) noexcept = 0;
+  virtual void sent(transport::Link& to, transport::Token token) noexcept = 0;
+  virtual void failed(transport::Link& link, const Error& reason) noexcept = 0;
+
+ protected:
+  ~ChannelUser() = default;
+};
+
+/// Something that failed while a transport was on the stack, and must clean up once none is.
+class Failable {
+ public:
+  virtual void fail_now() noexcept = 0;
+
+ protected:
+  ~Failable() = default;
+};
+
+/// Something that moves by itself, without any transport's doing. Called on the thread that owns the engine.
+class Pollable {
+ public:
+  /// True when something happened.
+  virtual bool progress() noexcept = 0;
+  /// Needs no more calls, until Engine::poll() again.
+  virtual bool idle() const noexcept = 0;
+  /// As a transport's.
+  virtual bool prepare_sleep() noexcept = 0;
+  virtual void awake() noexcept = 0;
+
+ protected:
+  ~Pollable() = default;
+};
+
+}  // namespace tutti::detail

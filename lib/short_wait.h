@@ -1,0 +1,43 @@
+#pragma once
+
+#include <sched.h>
+
+namespace tutti::detail {
+
+/// For loops that wait for another core.
+inline void pause_briefly() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+/// A wait for what is probably there in a moment, in the loop of a caller who owns the engine but does not drive it:
+/// the engine has better ways to wait, but they cost more.
+class ShortWait {
+ public:
+  explicit ShortWait(bool oversubscribed) : tries_before_yielding_(oversubscribed ? 0 : usual_tries_before_yielding) {}
+
+  /// Waits a moment, at most some microseconds. False: it has been long enough.
+  bool again() noexcept {
+    if (tries_ == most_tries) return false;
+    if (tries_++ < tries_before_yielding_) {
+      pause_briefly();
+    } else {
+      sched_yield();
+    }
+    return true;
+  }
+  int tries() const { return tries_; }
+
+ private:
+  static constexpr int most_tries = 300;
+  /// Even with a core for each rank two of them may be on one.
+  static constexpr int usual_tries_before_yielding = 100;
+
+  int tries_before_yielding_;
+  int tries_ = 0;
+};
+
+}  // namespace tutti::detail
