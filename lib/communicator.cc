@@ -26,7 +26,7 @@ std::uint64_t subgroup_id(std::uint64_t parent, std::span<const int> members, st
   return counts_hash(words) << 1;  // the lowest bit tells the lanes of a group apart
 }
 
-Pending& make_message(Group& group, Message::Kind kind, Buffer data, int peer, const MessageOptions& options) {
+MessageCall checked_message(Group& group, Message::Kind kind, Buffer data, int peer, const MessageOptions& options) {
   const bool receive = kind == Message::Kind::receive;
   const char* name = receive ? "recv" : "send";
   const auto refuse = [&](const std::string& why) {
@@ -40,7 +40,8 @@ Pending& make_message(Group& group, Message::Kind kind, Buffer data, int peer, c
     refuse(fmt::format("tag {} is not in 0 to {}{}", options.tag, highest_tag, receive ? " nor any_tag" : ""));
   if (options.timeout.count() < 0) refuse(fmt::format("a timeout of {} ms is negative", options.timeout.count()));
   const std::span bytes{static_cast<std::byte*>(data.data), data.count * size_of(data.type)};
-  return group.messages().make(kind, bytes, data.type, peer, options.tag, options.timeout);
+  const auto timeout = options.timeout.count() > 0 ? options.timeout : group.context().timeout;
+  return {kind, bytes, data.type, peer, options.tag, timeout};
 }
 
 Work start(Group& group, Pending& pending) {
@@ -122,25 +123,31 @@ Persistent Communicator::prepare_collective(const detail::Request& request) {
 
 Work Communicator::start_send(detail::ConstBuffer data, int to, const MessageOptions& options) {
   detail::Group& group = detail::called(*state_);
+  const auto call = detail::checked_message(group, Message::Kind::send, detail::writable(data), to, options);
+  if (group.messages().send_at_once(call)) return Work{};
   group.context().engine->get_helper();
-  return detail::start(group, detail::make_message(group, Message::Kind::send, detail::writable(data), to, options));
+  return detail::start(group, group.messages().make(call));
 }
 
 void Communicator::run_send(detail::ConstBuffer data, int to, const MessageOptions& options) {
   detail::Group& group = detail::called(*state_);
-  detail::start_waited(group, detail::make_message(group, Message::Kind::send, detail::writable(data), to, options))
-      .wait();
+  const auto call = detail::checked_message(group, Message::Kind::send, detail::writable(data), to, options);
+  if (group.messages().send_at_once(call)) return;
+  detail::start_waited(group, group.messages().make(call)).wait();
 }
 
 Work Communicator::start_recv(detail::Buffer data, int from, const MessageOptions& options) {
   detail::Group& group = detail::called(*state_);
   group.context().engine->get_helper();
-  return detail::start(group, detail::make_message(group, Message::Kind::receive, data, from, options));
+  return detail::start(
+      group, group.messages().make(detail::checked_message(group, Message::Kind::receive, data, from, options)));
 }
 
 MessageStatus Communicator::run_recv(detail::Buffer data, int from, const MessageOptions& options) {
   detail::Group& group = detail::called(*state_);
-  Work work = detail::start_waited(group, detail::make_message(group, Message::Kind::receive, data, from, options));
+  const auto call = detail::checked_message(group, Message::Kind::receive, data, from, options);
+  if (const auto status = group.messages().receive_at_once(call)) return *status;
+  Work work = detail::start_waited(group, group.messages().make(call));
   work.wait();
   return work.status();
 }

@@ -11,25 +11,25 @@
 
 namespace tutti::detail {
 
-void Message::prepare(Messages& messages, Kind new_kind, std::span<std::byte> new_bytes, DataType new_type,
-                      int new_peer, int new_tag, std::chrono::milliseconds timeout,
-                      std::shared_ptr<Pool<Message>> pool) {
+void Message::prepare(Messages& messages, const MessageCall& call, std::shared_ptr<Pool<Message>> pool) {
   reset();
+  static_cast<MessageCall&>(*this) = call;
   messages_ = &messages;
-  kind = new_kind;
-  bytes = new_bytes;
-  type = new_type;
-  peer = new_peer;
-  tag = new_tag;
   stage = Stage::begun;
-  timeout_ = timeout;
-  pool_ = std::move(pool);
+  is_at_once_ = has_begun_ = false;
+  if (pool_ != pool) pool_ = std::move(pool);
+}
+
+void Message::begin_at_once() noexcept {
+  is_at_once_ = has_begun_ = true;
+  flight_ = messages_->record_at_once(*this);
 }
 
 void Message::start() noexcept {
   const auto now = Clock::now();
-  vigil_.begin(now, deadline_after(timeout_), messages_->group().context().lookout->is_watched());
+  vigil_.begin(now, deadline_after(timeout), messages_->group().context().lookout->is_watched());
   deadline = vigil_.next();
+  if (has_begun_) return;
   note_start(now);
   messages_->start(*this);
 }
@@ -41,19 +41,14 @@ void Message::note_start(Clock::time_point now) noexcept {
   if (log.shows(Log::Level::trace, Log::Subsystem::p2p)) [[unlikely]]
     log.trace(Log::Subsystem::p2p, describe() + " begins");
   if (!box) return;
-  black_box::Call call{.group = messages_->group().id(),
-                       .count = bytes.size() / size_of(type),
-                       .started = std::chrono::nanoseconds{now.time_since_epoch()}.count(),
-                       .root = peer,
-                       .tag = tag,
-                       .collective = kind == Kind::send ? black_box::send : black_box::receive,
-                       .type = static_cast<std::uint8_t>(type)};
+  black_box::Call call = recorded(messages_->group().id());
+  call.started = std::chrono::nanoseconds{now.time_since_epoch()}.count();
   flight_ = box->begin(call);
 }
 
 void Message::note_end(const Error* error) noexcept {
   if (!error) flight_.progress(0, bytes.size());
-  flight_.land(error);
+  is_at_once_ && !error ? flight_.land_at_once(0) : flight_.land(error);
   const Log& log = messages_->group().context().log;
   if (log.shows(Log::Level::trace, Log::Subsystem::p2p)) [[unlikely]]
     log.trace(Log::Subsystem::p2p, describe() + (error ? " fails" : " ends"));
@@ -67,7 +62,16 @@ void Message::expire() noexcept {
   messages_->ask(*this, act == Vigil::Act::demand);
 }
 
-std::string Message::describe() const {
+black_box::Call MessageCall::recorded(std::uint64_t group) const {
+  return {.group = group,
+          .count = bytes.size() / size_of(type),
+          .root = peer,
+          .tag = tag,
+          .collective = kind == Kind::send ? black_box::send : black_box::receive,
+          .type = static_cast<std::uint8_t>(type)};
+}
+
+std::string MessageCall::describe() const {
   const bool send = kind == Kind::send;
   return fmt::format("{} of {} x {} {} {} (tag {})", send ? "send" : "recv", bytes.size() / size_of(type),
                      name_of(type), send ? "to" : "from",

@@ -24,19 +24,17 @@ namespace {
 constexpr Token no_token = ~Token{0};  // control frames: nobody waits for them
 /// Credit is returned in lumps, so that a stream of small messages costs few extra frames.
 constexpr std::size_t credit_lump = Messages::eager_credit / 4;
-/// What a message costs its receiver besides its bytes.
-constexpr std::size_t overhead = 256;
-
-Frame frame_of(FrameKind kind, const Message& message) {
-  return {.kind = kind,
-          .data_type = static_cast<std::uint8_t>(message.type),
-          .operation = message.slot,
-          .root = message.tag,
-          .count = message.bytes.size() / size_of(message.type),
-          .length = kind == FrameKind::request ? 0 : message.bytes.size()};
-}
 
 }  // namespace
+
+Frame Messages::frame_of(FrameKind kind, const MessageCall& call, std::uint32_t slot) {
+  return {.kind = kind,
+          .data_type = static_cast<std::uint8_t>(call.type),
+          .operation = slot,
+          .root = call.tag,
+          .count = call.bytes.size() / size_of(call.type),
+          .length = kind == FrameKind::request ? 0 : call.bytes.size()};
+}
 
 // ---- Starting ----------------------------------------------------------------------------------------------------
 
@@ -48,12 +46,10 @@ Messages::Messages(Group& group, transport::Channel channel)
 
 Messages::~Messages() = default;
 
-Message& Messages::make(Message::Kind kind, std::span<std::byte> bytes, DataType type, int peer, int tag,
-                        std::chrono::milliseconds timeout) {
+Message& Messages::make(const MessageCall& call) {
   auto message = pool_->take();
   if (!message) message = std::make_unique<Message>(group_.context().engine);
-  message->prepare(*this, kind, bytes, type, peer, tag, timeout.count() > 0 ? timeout : group_.context().timeout,
-                   pool_);
+  message->prepare(*this, call, pool_);
   return *message.release();
 }
 
@@ -74,6 +70,7 @@ void Messages::end(Message& message, const Error* error) noexcept {
   active_[message.slot] = nullptr;
   free_slots_.push_back(message.slot);
   --active_count_;
+  if (message.is_at_once()) return message.finish(error);
   group_.context().engine->finished(message, error);
 }
 
@@ -99,14 +96,13 @@ void Messages::start(Message& message) noexcept {
 
 void Messages::start_send(Message& message) noexcept {
   PeerState& peer = state_of(message.peer);
-  const std::size_t length = message.bytes.size();
-  if (length <= eager_limit && peer.eager_outstanding + length + overhead <= eager_credit) {
-    peer.eager_outstanding += length + overhead;
-    push(message.peer, frame_of(FrameKind::eager, message), message.bytes, message.slot, &message);
+  if (peer.may_send_eagerly(message.bytes.size())) {
+    peer.eager_outstanding += message.bytes.size() + overhead;
+    push(message.peer, frame_of(FrameKind::eager, message, message.slot), message.bytes, message.slot, &message);
     return;
   }
   message.stage = Message::Stage::asked;
-  Frame request = frame_of(FrameKind::request, message);
+  const Frame request = frame_of(FrameKind::request, message, message.slot);
   push(message.peer, request, {}, no_token, nullptr);
   look_out(message.peer);  // for its grant
 }
@@ -292,8 +288,7 @@ bool Messages::arrived_grant(int source, const Frame& frame) noexcept {
     end(*send);  // the receiver has the error; a send is done when its message has been taken
     return true;
   }
-  Frame bulk = frame_of(FrameKind::bulk, *send);
-  bulk.operation = static_cast<std::uint32_t>(frame.count);
+  const Frame bulk = frame_of(FrameKind::bulk, *send, static_cast<std::uint32_t>(frame.count));
   push(source, bulk, send->bytes, send->slot, send);
   return true;
 }

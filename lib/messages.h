@@ -21,27 +21,38 @@ class Group;
 class Messages;
 struct Status;
 
-/// One send or receive on its way.
-class Message final : public Pending {
- public:
+/// A checked send or receive.
+struct MessageCall {
   enum class Kind : std::uint8_t { send, receive };
-
-  explicit Message(std::shared_ptr<Engine> engine) : Pending(std::move(engine)) {}
-  void prepare(Messages& messages, Kind kind, std::span<std::byte> bytes, DataType type, int peer, int tag,
-               std::chrono::milliseconds timeout, std::shared_ptr<Pool<Message>> pool);
-
-  void start() noexcept override;
-  /// For the black box and the log; null: all is well.
-  void note_end(const Error* error) noexcept;
-  void expire() noexcept override;
-  /// "send of 100 x f32 to rank 1 (tag 0)".
-  std::string describe() const;
 
   Kind kind = Kind::send;
   std::span<std::byte> bytes;  ///< of a send: only read
   DataType type{};
   int peer = -1;  ///< group rank; any_source for some receives
   int tag = 0;
+  std::chrono::milliseconds timeout{};
+
+  /// "send of 100 x f32 to rank 1 (tag 0)".
+  std::string describe() const;
+  /// What the black box notes down of it.
+  black_box::Call recorded(std::uint64_t group) const;
+};
+
+/// One send or receive on its way.
+class Message final : public Pending, public MessageCall {
+ public:
+  explicit Message(std::shared_ptr<Engine> engine) : Pending(std::move(engine)) {}
+  void prepare(Messages& messages, const MessageCall& call, std::shared_ptr<Pool<Message>> pool);
+  /// A receive whose caller looks for it himself, until it is done or he hands it over to the engine.
+  void begin_at_once() noexcept;
+  void hand_over() noexcept { is_at_once_ = false; }
+  bool is_at_once() const { return is_at_once_; }
+
+  void start() noexcept override;
+  /// For the black box and the log; null: all is well.
+  void note_end(const Error* error) noexcept;
+  void expire() noexcept override;
+
   std::uint32_t number = 0;  ///< of a large send: names it in request, grant and bulk frames
   std::uint32_t slot = 0;
   enum class Stage : std::uint8_t { begun, asked, granted } stage = Stage::begun;  ///< of a large message
@@ -54,8 +65,9 @@ class Message final : public Pending {
 
   Messages* messages_ = nullptr;
   std::shared_ptr<Pool<Message>> pool_;
-  std::chrono::milliseconds timeout_{};
   Vigil vigil_;
+  bool is_at_once_ = false;
+  bool has_begun_ = false;
 };
 
 /// Point to point of one communicator, on a channel of its own.
@@ -72,15 +84,22 @@ class Messages final : public ChannelUser {
 
   static constexpr std::size_t eager_limit = 64 * 1024;
   static constexpr std::size_t eager_credit = 1024 * 1024;
+  /// What a message costs its receiver besides its bytes.
+  static constexpr std::size_t overhead = 256;
 
-  Message& make(Message::Kind kind, std::span<std::byte> bytes, DataType type, int peer, int tag,
-                std::chrono::milliseconds timeout);
+  /// Ready for Engine::submit(). Any thread.
+  Message& make(const MessageCall& call);
+  /// For callers that wait: does it without the engine's help where that is quick. Any thread. False, nothing: nothing
+  /// has happened, make() one.
+  bool send_at_once(const MessageCall& call) noexcept;
+  std::optional<MessageStatus> receive_at_once(const MessageCall& call);
 
   // ---- Owner of the engine ----
   void start(Message& message) noexcept;
   /// A message takes long: asks the others about it, or gives it up.
   void ask(Message& message, bool overdue) noexcept;
   void give_up(Message& message) noexcept;
+  black_box::Flight record_at_once(const MessageCall& call) noexcept;
   Group& group() { return group_; }
   void testify(Status& status) const;
   /// The longest waiting send or receive in words; empty: none.
@@ -121,6 +140,10 @@ class Messages final : public ChannelUser {
     std::size_t eager_consumed = 0;     // bytes taken from the peer and not credited yet
     Incoming incoming;
     std::optional<Error> lost;  // nothing can be sent there any more
+
+    bool may_send_eagerly(std::size_t length) const {
+      return length <= eager_limit && eager_outstanding + length + overhead <= eager_credit;
+    }
   };
 
   bool knows(int rank) const noexcept override;
@@ -130,6 +153,11 @@ class Messages final : public ChannelUser {
   void sent(transport::Link& to, transport::Token token) noexcept override;
   void failed(transport::Link& link, const Error& reason) noexcept override;
 
+  static transport::Frame frame_of(transport::FrameKind kind, const MessageCall& call, std::uint32_t slot);
+  bool may_be_at_once(int peer) const noexcept;
+  bool send_owned(const MessageCall& call) noexcept;
+  bool may_receive_at_once(int peer) noexcept;
+  void wait_a_little(const Message& receive) noexcept;
   void start_send(Message& message) noexcept;
   void start_receive(Message& message) noexcept;
   /// Tells the links from `peer`, or from all for any_source, that something is expected.
@@ -158,6 +186,7 @@ class Messages final : public ChannelUser {
   Group& group_;
   transport::Channel channel_;
   std::shared_ptr<Pool<Message>> pool_;
+  std::unique_ptr<Message> spare_;  // for receives done at once, which need not go through the pool
   std::vector<PeerState> peers_;
   std::vector<Message*> posted_;      // receives that nothing matched yet, in order
   std::list<Unexpected> unexpected_;  // in order of arrival

@@ -59,6 +59,13 @@ bool OutboundSlotLink::send(const Frame& frame, std::span<const std::byte> paylo
   return false;
 }
 
+bool OutboundSlotLink::send_at_once(const Frame& frame, std::span<const std::byte> payload) noexcept {
+  const std::size_t slots = std::max<std::size_t>(1, (payload.size() + slot_bytes - 1) / slot_bytes);
+  if (state_ != State::open || !queue_.empty() || slots > slot_count || !writer_->has_room(slots)) return false;
+  SendQueue::Message message{frame, payload, Token{}};
+  return push(message);
+}
+
 void OutboundSlotLink::wake() noexcept {
   if (usable()) wire_->wake_peer();
 }
@@ -184,10 +191,10 @@ void InboundSlotLink::resume() noexcept {
   resumed_ = true;
 }
 
-bool InboundSlotLink::pull(Sink& sink) noexcept {
+bool InboundSlotLink::pull(Sink& sink, std::size_t most_slots) noexcept {
   if (over_) return false;
   bool moved = false;
-  for (std::size_t slots = 0; slots < slot_count && !parked_ && reader_.ready(); ++slots) {
+  for (std::size_t slots = 0; slots < most_slots && !parked_ && reader_.ready(); ++slots) {
     moved = true;
     if (!inside_ && !begin(sink)) break;
     take_slot(sink);

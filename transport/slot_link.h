@@ -76,6 +76,7 @@ class OutboundSlotLink final : public Link {
   OutboundSlotLink(SlotHost& host, int peer, Channel channel) : Link(peer, channel), host_(&host) {}
 
   bool send(const Frame& frame, std::span<const std::byte> payload, Token token) noexcept override;
+  bool send_at_once(const Frame& frame, std::span<const std::byte> payload) noexcept override;
   /// Nothing is ever parked here.
   void resume() noexcept override {}
   /// Ends the peer's sleep.
@@ -125,7 +126,9 @@ class InboundSlotLink final : public Link {
   void resume() noexcept override;
 
   /// Delivers what has arrived, at most a ring full; true if anything happened.
-  bool pull(Sink& sink) noexcept;
+  bool pull(Sink& sink) noexcept { return pull(sink, slot_count); }
+  bool is_pulled() const noexcept override { return true; }
+  bool pull_piece(Sink& sink) noexcept override { return pull(sink, 1); }
   /// Finds out whether the peer has left; the next pull() draws the conclusions.
   void attend() noexcept;
   /// False: there is something to do. Call disarm() in any case.
@@ -141,6 +144,7 @@ class InboundSlotLink final : public Link {
   void cut() noexcept;
 
  private:
+  bool pull(Sink& sink, std::size_t most_slots) noexcept;
   bool begin(Sink& sink) noexcept;
   void take_slot(Sink& sink) noexcept;
   void release() noexcept;

@@ -21,11 +21,11 @@ namespace tutti::transport {
 
 // ---- Sender ----------------------------------------------------------------------------------------------------
 
-bool RingWriter::full() noexcept {
-  if (filled_ - freed_ < slot_count) return false;
+bool RingWriter::has_room(std::size_t slots) noexcept {
+  if (filled_ - freed_ <= slot_count - slots) return true;
   freed_ = memory_->freed.load(std::memory_order_acquire);
   // A peer that writes nonsense only keeps the ring full: slots are always taken modulo slot_count.
-  return filled_ - freed_ >= slot_count;
+  return filled_ - freed_ <= slot_count - slots;
 }
 
 bool RingWriter::begin(const Frame& frame, std::span<const std::byte> piece) noexcept {

@@ -74,7 +74,9 @@ class RingWriter {
  public:
   explicit RingWriter(RingMemory& memory) : memory_(&memory) {}
 
-  bool full() noexcept;
+  bool full() noexcept { return !has_room(1); }
+  /// For so many slots, at most slot_count.
+  bool has_room(std::size_t slots) noexcept;
   /// Fills the next slot with the first piece of a message, or with the next one. Not when full. True: the receiver
   /// sleeps and must be woken.
   [[nodiscard]] bool begin(const Frame& frame, std::span<const std::byte> piece) noexcept;

@@ -77,9 +77,15 @@ class Link {
   /// Outgoing links. Queues the message behind earlier ones and starts it. True: done with the payload already, no
   /// sent() will follow. `payload` is borrowed until then; `frame.length` is its size.
   virtual bool send(const Frame& frame, std::span<const std::byte> payload, Token token) noexcept = 0;
+  /// The same where nothing is before it and all of it can be taken now. False: nothing has happened.
+  virtual bool send_at_once(const Frame&, std::span<const std::byte>) noexcept { return false; }
   /// Incoming links. A message is wanted now: offer the parked one again at the next progress(), or, where none is
   /// parked, look out for the next.
   virtual void resume() noexcept = 0;
+  /// Whether somebody who waits for a message on this link alone is quicker with pull() than with progress().
+  virtual bool is_pulled() const noexcept { return false; }
+  /// Delivers the next piece of what has arrived; true if anything happened.
+  virtual bool pull_piece(Sink&) noexcept { return false; }
 
   /// For the sink alone.
   void* context = nullptr;

@@ -48,8 +48,10 @@ constexpr std::array table{
              "TCP congestion control of connections between ranks."},
     Variable{"TUTTI_SPIN", "a number of tries | auto", "auto",
              "How often a wait looks again before it yields the core."},
-    Variable{"TUTTI_FLAT_BYTES", "bytes | 0 (off)", "no limit",
-             "What a rank may contribute to a collective that goes through memory of all ranks, without messages."},
+    Variable{
+        "TUTTI_FLAT_BYTES", "bytes | 0 (off)", "no limit",
+        "What a rank may contribute to a collective that goes through memory of all ranks, without messages; 0: also "
+        "sends and receives are all done by the engine."},
     Variable{"TUTTI_INJECT", "FAULT:key=value,...;...  e.g. kill:rank=2,op=5,step=3, or refuse:call=memfd,errno=EMFILE",
              "none", "Faults to play, to see how the program and the other ranks take them."},
     Variable{"TUTTI_BLACK_BOX", "a path with %r, the rank | off", "memory that `tutti blackbox PID` finds",

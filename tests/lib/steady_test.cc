@@ -134,6 +134,12 @@ TEST_CASE("with a core per rank, calls over shared memory need neither the kerne
       require_clean_batch(comm, both, waits, [&] { persistent.run(); });
     }
     require_clean_batch(comm, both, false, [&] { comm.barrier(); });
+    const int other = 1 - comm.rank();
+    std::vector<float> out(256, 1.0F), in(256);
+    require_clean_batch(comm, both, false, [&] {
+      const Work sending = comm.isend(out, other);
+      comm.recv(in, other);
+    });
   });
 }
 

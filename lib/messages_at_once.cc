@@ -1,0 +1,96 @@
+// Sends and receives of a caller that waits, where the peer is quick: without an operation of the engine's, its clock
+// and its passes over all links.
+//
+// A send that fits into its link is done with. A receive is posted as any other, and its caller looks at its peer's
+// link for a moment; if nothing comes, the engine takes it over as it is.
+
+#include "lib/context.h"
+#include "lib/group.h"
+#include "lib/messages.h"
+#include "lib/short_wait.h"
+#include "tutti/options.h"
+
+namespace tutti::detail {
+
+bool Messages::may_be_at_once(int peer) const noexcept {
+  const Context& context = group_.context();
+  return context.flat_limit > 0 && peer != any_source && peer != group_.rank() && !context.injector &&
+         !context.log.shows(Log::Level::trace, Log::Subsystem::p2p);
+}
+
+black_box::Flight Messages::record_at_once(const MessageCall& call) noexcept {
+  black_box::Box* const box = group_.context().black_box.get();
+  if (!box) return {};
+  black_box::Call record = call.recorded(group_.id());
+  return box->begin_at_once(record);
+}
+
+// ---- Send --------------------------------------------------------------------------------------------------------
+
+bool Messages::send_at_once(const MessageCall& call) noexcept {
+  Engine& engine = *group_.context().engine;
+  if (!may_be_at_once(call.peer) || !engine.try_own()) return false;
+  const bool sent = send_owned(call);
+  engine.disown();
+  return sent;
+}
+
+bool Messages::send_owned(const MessageCall& call) noexcept {
+  PeerState& peer = state_of(call.peer);
+  const std::size_t length = call.bytes.size();
+  if (group_.failing() || peer.lost || !peer.out || !peer.may_send_eagerly(length)) return false;
+  if (!peer.out->send_at_once(frame_of(transport::FrameKind::eager, call, 0), call.bytes)) return false;
+  peer.eager_outstanding += length + overhead;
+  black_box::Flight flight = record_at_once(call);  // while it is on its way
+  flight.progress(0, length);
+  flight.land_at_once(0);
+  return true;
+}
+
+// ---- Receive -----------------------------------------------------------------------------------------------------
+
+std::optional<MessageStatus> Messages::receive_at_once(const MessageCall& call) {
+  Engine& engine = *group_.context().engine;
+  if (!may_be_at_once(call.peer) || !engine.try_own()) return std::nullopt;
+  if (!may_receive_at_once(call.peer)) {
+    engine.disown();
+    return std::nullopt;
+  }
+  Message& receive = *spare_;
+  receive.prepare(*this, call, pool_);
+  receive.begin_at_once();
+  receive.slot = remember(receive);
+  start_receive(receive);
+  wait_a_little(receive);
+  if (!receive.over()) {
+    receive.hand_over();
+    Work work{spare_.release()};
+    engine.submit_and_disown(receive);
+    work.wait();
+    return work.status();
+  }
+  const MessageStatus status = receive.status;
+  if (const Error* const error = receive.error()) {
+    const Error copy = *error;  // the next one to come may take its place
+    engine.disown();
+    throw Error{copy};
+  }
+  engine.disown();
+  return status;
+}
+
+bool Messages::may_receive_at_once(int peer) noexcept {
+  const transport::Link* const in = state_of(peer).in;
+  if (group_.failing() || !in || !in->is_pulled()) return false;
+  if (!spare_) spare_ = pool_->take();
+  return spare_ != nullptr;
+}
+
+void Messages::wait_a_little(const Message& receive) noexcept {
+  transport::Link& in = *state_of(receive.peer).in;
+  ShortWait wait{group_.context().oversubscribed};
+  while (!receive.over() && !group_.failing())
+    if (!in.pull_piece(*group_.context().engine) && !wait.again()) return;
+}
+
+}  // namespace tutti::detail
