@@ -17,6 +17,7 @@
 #include "tools/exit_codes.h"
 #include "tools/plan.h"
 #include "tools/run.h"
+#include "tools/simulate.h"
 #include "tools/store.h"
 #include "tools/tune.h"
 #include "tutti/error.h"
@@ -35,6 +36,7 @@ constexpr Subcommand subcommands[] = {
     {"run", run_main, "start ranks of a program and look after them"},
     {"bench", bench_main, "measure and check a collective, or compare its algorithms"},
     {"plan", plan_main, "show, prove and explain what each rank does"},
+    {"simulate", simulate_main, "time plans on modelled networks, up to tens of thousands of ranks"},
     {"tune", tune_main, "find out which algorithms are fastest here, and write the table to choose by"},
     {"blackbox", blackbox_main, "what ranks did last, and who is behind, also when they hang or were killed"},
     {"store", store_main, "serve a store where ranks meet, or speak to one"},

@@ -1,0 +1,226 @@
+// `tutti simulate`: the command line. The model is in tools/simulate/.
+
+#include "tools/simulate.h"
+
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "lib/base/nearest.h"
+#include "tools/exit_codes.h"
+#include "tools/simulate/regret.h"
+#include "tools/simulate/runs.h"
+#include "tools/simulate/summit.h"
+#include "tools/sizes.h"
+#include "tutti/error.h"
+
+namespace tutti::tools {
+namespace {
+
+using simulate::NetworkFile;
+using simulate::Timed;
+
+constexpr std::size_t most_ranks = 1 << 17;
+
+constexpr const char* examples = R"(Examples:
+  tutti simulate                                           ring and tree on Summit, beside the published curves
+  tutti simulate all_reduce --algo ring,tree_of_chains:6 -n 24576 --size 8 --net summit
+  tutti simulate all_reduce -n 64 --size 8-64M --net 100g --svg curves.svg
+  tutti simulate all_reduce -n 16-1024 --size 8,1M --net 100g --regret
+  tutti simulate --print-net 100g > mine.net               a network file to begin with (docs/simulate.md))";
+
+struct Options {
+  std::string collective;
+  std::string algorithms;
+  std::string ranks = "64";
+  std::string sizes = "8,64K,16M";
+  std::string network = "summit";
+  std::string csv;
+  std::string svg;
+  std::string print_network;
+  std::string table;
+  int root = 0;
+  bool summit = false;
+  bool regret = false;
+};
+
+[[noreturn]] void wrong(const std::string& message) {
+  throw Error(ErrorCode::invalid_argument, "simulate: " + message + " (tutti simulate --help)");
+}
+
+void declare(CLI::App& app, Options& options) {
+  app.set_help_flag("-h,--help", "Show this help");
+  app.add_option("COLLECTIVE", options.collective, "all_reduce, broadcast, ... (tutti plan --list)");
+  app.add_option("--algo,--algorithm", options.algorithms,
+                 "NAME[,NAME...], each name:RADIX*PIPELINE or name/MESSAGE; without it all of the collective");
+  app.add_option("-n,--ranks", options.ranks, "64, 96,768,24576 or 16-1024 (doubling)")->capture_default_str();
+  app.add_option("--size,--bytes", options.sizes, "8, 8,64K,16M or 8-64M (in steps of four)")->capture_default_str();
+  app.add_option("--net", options.network, "summit, summit-physical, 100g or a file")->capture_default_str();
+  app.add_option("--root", options.root, "Rank that has the input or gets the result")->capture_default_str();
+  app.add_option("--csv", options.csv, "Write the results there, for programs");
+  app.add_option("--svg", options.svg, "Draw the curves there");
+  app.add_option("--print-net", options.print_network, "Print a network that comes with the program, and stop");
+  app.add_flag("--summit", options.summit, "The published curves of Summit beside simulated ones (-n: the most GPUs)");
+  app.add_flag("--regret", options.regret, "Where the tuning table loses to the best algorithm, and by how much");
+  app.add_option("--table", options.table, "... of this tuning table, instead of the built-in one");
+  app.footer(examples);
+  app.allow_extras();
+}
+
+/// What CLI11 did not know: an option with a typing error, or a word too many.
+void refuse_extras(const CLI::App& app) {
+  const std::vector<std::string> extras = app.remaining();
+  if (extras.empty()) return;
+  const std::string word = extras[0].substr(0, extras[0].find('='));
+  if (!word.starts_with("-")) wrong(fmt::format("\"{}\" is one word too many", word));
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  const std::vector<std::string_view> views{names.begin(), names.end()};
+  wrong(fmt::format("no option \"{}\".{}", word, did_you_mean(word, views)));
+}
+
+std::vector<std::string> split(const std::string& list) {
+  std::vector<std::string> words;
+  std::istringstream stream{list};
+  for (std::string word; std::getline(stream, word, ',');) words.push_back(word);
+  return words;
+}
+
+/// "8,64K" or "8-64M", which takes a step of `factor`.
+std::vector<std::size_t> numbers(const std::string& list, const char* option, std::size_t factor) {
+  const auto one = [&](const std::string& word) {
+    const auto value = parse_bytes(word);
+    if (!value) wrong(fmt::format("{} takes numbers such as 8, 64K or 8-1M, not \"{}\"", option, word));
+    return *value;
+  };
+  std::vector<std::size_t> found;
+  for (const std::string& word : split(list)) {
+    const std::size_t dash = word.find('-');
+    const std::size_t first = one(word.substr(0, dash));
+    const std::size_t last = dash == std::string::npos ? first : one(word.substr(dash + 1));
+    if (last < first || (first == 0 && last > 0)) wrong(fmt::format("{}: \"{}\" is no range", option, word));
+    for (std::size_t value = first; value < last; value *= factor) found.push_back(value);
+    found.push_back(last);
+  }
+  if (found.empty()) wrong(fmt::format("{} needs a number", option));
+  return found;
+}
+
+std::vector<int> rank_counts(const Options& options) {
+  std::vector<int> found;
+  for (const std::size_t n : numbers(options.ranks, "-n", 2)) {
+    if (n < 1 || n > most_ranks) wrong(fmt::format("-n takes 1 to {} ranks, not {}", most_ranks, n));
+    if (options.root < 0 || static_cast<std::size_t>(options.root) >= n)
+      wrong(fmt::format("--root {} is outside 0 to {} (-n {})", options.root, n - 1, n));
+    found.push_back(static_cast<int>(n));
+  }
+  return found;
+}
+
+std::vector<algorithms::Choice> choices(const Options& options, Collective collective) {
+  std::vector<algorithms::Choice> found;
+  for (const std::string& name : split(options.algorithms)) found.push_back(algorithms::find(collective, name));
+  if (found.empty())
+    for (const algorithms::Entry& entry : algorithms::catalogue(collective))
+      found.push_back(algorithms::find(collective, entry.name));
+  return found;
+}
+
+void write(const std::string& path, const std::string& text) {
+  std::ofstream file{path};
+  if (!(file << text) || !file.flush())
+    throw Error(ErrorCode::system, fmt::format("simulate: cannot write {}; is its folder there?", path));
+}
+
+int show_summit(const Options& options, bool ranks_given) {
+  const int most = ranks_given ? *std::max_element(rank_counts(options).begin(), rank_counts(options).end()) : 24576;
+  if (most < simulate::published.front().ranks) wrong("the curves of Summit begin with 96 GPUs");
+  const simulate::SummitLatency latency = simulate::summit_latency(most);
+  fmt::print("{}\n", to_text(latency));
+  std::fflush(stdout);
+  const simulate::SummitBandwidth bandwidth = simulate::summit_bandwidth(most);
+  std::fputs(to_text(bandwidth).c_str(), stdout);
+  std::vector<Timed> all;
+  for (const auto* part : {&latency.ring, &latency.tree, &bandwidth.ring, &bandwidth.tree})
+    all.insert(all.end(), part->begin(), part->end());
+  if (!options.csv.empty()) write(options.csv, to_csv(all));
+  if (!options.svg.empty()) write(options.svg, to_svg(all, "all_reduce on Summit, simulated with fitted constants"));
+  return exit_success;
+}
+
+int show_regret(const Options& options, Collective collective) {
+  algorithms::TuningTable table = algorithms::TuningTable::builtin();
+  if (!options.table.empty()) {
+    std::ifstream file{options.table};
+    std::ostringstream text;
+    if (!file || !(text << file.rdbuf())) wrong(fmt::format("cannot read the tuning table {}", options.table));
+    table = algorithms::TuningTable::parse(text.str(), options.table);
+  }
+  const NetworkFile file = NetworkFile::open(options.network);
+  fmt::print("{} on: {}\n\n", name_of(collective), file.name());
+  const auto found =
+      simulate::regret(table, collective, rank_counts(options), numbers(options.sizes, "--size", 4), file);
+  std::fputs(to_text(found).c_str(), stdout);
+  return exit_success;
+}
+
+int show(const Options& options, Collective collective) {
+  const NetworkFile file = NetworkFile::open(options.network);
+  std::vector<simulate::Job> jobs;
+  for (const int ranks : rank_counts(options))
+    for (const std::size_t bytes : numbers(options.sizes, "--size", 4))
+      for (const algorithms::Choice& choice : choices(options, collective))
+        jobs.push_back({{collective, settled(choice, ranks, bytes), ranks, options.root, bytes},
+                        file.for_algorithm(choice.entry->name)});
+  const std::vector<Timed> all = simulate_all(jobs);
+  double effort = 0;
+  for (const Timed& one : all) effort += one.effort;
+  fmt::print("{} on: {}\n\n{}\nSimulated in {:.1f} s of one core.\n", name_of(collective), file.name(), to_table(all),
+             effort);
+  if (!options.csv.empty()) write(options.csv, to_csv(all));
+  if (!options.svg.empty()) write(options.svg, to_svg(all, fmt::format("{} on {}", name_of(collective), file.name())));
+  return exit_success;
+}
+
+int print_network(const std::string& name) {
+  std::vector<std::string_view> names;
+  for (const simulate::BuiltinNetwork& one : simulate::builtin_networks()) {
+    names.push_back(one.name);
+    if (one.name != name) continue;
+    fmt::print("{}", one.text);
+    return exit_success;
+  }
+  wrong(fmt::format("no network \"{}\" comes with the program.{}", name, did_you_mean(name, names)));
+}
+
+}  // namespace
+
+int simulate_main(int argc, char** argv) {
+  Options options;
+  CLI::App app{"Times plans on a modelled network, up to tens of thousands of ranks.", "tutti simulate"};
+  declare(app, options);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    std::fputs(app.help().c_str(), stdout);
+    return exit_success;
+  } catch (const CLI::ParseError& error) {
+    wrong(error.what());
+  }
+  refuse_extras(app);
+  if (!options.print_network.empty()) return print_network(options.print_network);
+  const bool asks_for_nothing = options.collective.empty() && options.algorithms.empty() && !options.regret;
+  if (options.summit || asks_for_nothing) return show_summit(options, app.count("--ranks") > 0);
+  if (options.collective.empty()) wrong("which collective? For example: tutti simulate all_reduce -n 1024");
+  const Collective collective = algorithms::find_collective(options.collective);
+  return options.regret ? show_regret(options, collective) : show(options, collective);
+}
+
+}  // namespace tutti::tools

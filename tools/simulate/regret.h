@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "algorithms/select.h"
+#include "tools/simulate/network.h"
+
+namespace tutti::tools::simulate {
+
+/// What choosing by a table costs on a modelled network.
+struct Regret {
+  int ranks = 0;
+  std::size_t bytes = 0;
+  algorithms::Choice chosen;
+  algorithms::Choice best;
+  double chosen_time = 0;
+  double best_time = 0;
+};
+
+/// For each pair of ranks and bytes, simulates what `table` chooses for TCP and every algorithm of the collective, with
+/// a pipeline or without. What is too large to simulate is left out, unless it was chosen.
+std::vector<Regret> regret(const algorithms::TuningTable& table, Collective collective, const std::vector<int>& ranks,
+                           const std::vector<std::size_t>& sizes, const NetworkFile& file);
+
+std::string to_text(const std::vector<Regret>& all);
+
+}  // namespace tutti::tools::simulate

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/simulate/network.h"
+#include "tools/simulate/task.h"
+
+namespace tutti::tools::simulate {
+
+/// One simulated call, and what it took to simulate it.
+struct Timed {
+  Task task;
+  Result result;
+  double effort = 0;  ///< seconds
+};
+
+/// By sweep where that is right, else event by event. Throws Error{unsupported} if the plans are too large for either.
+Timed simulate(const Task& task, const Network& network);
+
+struct Job {
+  Task task;
+  Network network;
+};
+/// All of them, on as many threads as there are cores, the largest first; in the order given.
+std::vector<Timed> simulate_all(const std::vector<Job>& jobs);
+
+/// nccl-tests' bus bandwidth in bytes per second.
+double bus_bandwidth(const Timed& timed);
+
+std::string to_table(const std::vector<Timed>& all);
+std::string to_csv(const std::vector<Timed>& all);
+/// Time over ranks if those vary, else over sizes; a curve per algorithm (and size).
+std::string to_svg(const std::vector<Timed>& all, const std::string& title);
+
+/// "12.3 us", "4.56 ms".
+std::string time_text(double seconds);
+/// "8", "64K", "64M".
+std::string size_text(std::size_t bytes);
+
+}  // namespace tutti::tools::simulate

@@ -1,0 +1,44 @@
+#include "tools/simulate/task.h"
+
+#include "algorithms/describe.h"
+
+namespace tutti::tools::simulate {
+namespace {
+
+detail::Partition partition_of(const Task& task) {
+  const int pipeline = task.choice.pipeline;
+  const std::size_t element = task.bytes % 4 == 0 ? 4 : 1;
+  const auto ranks = static_cast<std::size_t>(task.ranks);
+  switch (task.collective) {
+    case Collective::all_reduce:
+    case Collective::reduce:
+    case Collective::broadcast:
+      return detail::Partition::vector(task.bytes / element, task.ranks * pipeline, element);
+    case Collective::barrier:
+      return detail::Partition::parts(static_cast<std::size_t>(pipeline), pipeline, 1);
+    default:
+      return detail::Partition::parts(task.bytes / ranks / element, pipeline, element);
+  }
+}
+
+}  // namespace
+
+algorithms::Plan Task::plan(int rank) const {
+  return choice.entry->build({rank, ranks, root, choice.pipeline, choice.radix});
+}
+
+BlockSizes::BlockSizes(const Task& task) : partition_(partition_of(task)) {}
+
+std::size_t BlockSizes::of(const algorithms::Plan& plan, const algorithms::Blocks& blocks) const {
+  if (blocks.buffer != algorithms::Buffer::scratch) return of(blocks.first, blocks.count);
+  std::size_t bytes = 0;
+  for (int slot = blocks.first; slot < blocks.first + blocks.count; ++slot)
+    bytes += of(plan.scratch_like[static_cast<std::size_t>(slot)], 1);
+  return bytes;
+}
+
+const algorithms::Blocks& range_of(const algorithms::Step& step) {
+  return algorithms::writes_dst(step.verb) ? step.dst : step.left;
+}
+
+}  // namespace tutti::tools::simulate
