@@ -140,7 +140,8 @@ void write(const std::string& path, const std::string& text) {
 }
 
 int show_summit(const Options& options, bool ranks_given) {
-  const int most = ranks_given ? *std::max_element(rank_counts(options).begin(), rank_counts(options).end()) : 24576;
+  const std::vector<int> asked = rank_counts(options);
+  const int most = ranks_given ? *std::max_element(asked.begin(), asked.end()) : simulate::published.back().ranks;
   if (most < simulate::published.front().ranks) wrong("the curves of Summit begin with 96 GPUs");
   const simulate::SummitLatency latency = simulate::summit_latency(most);
   fmt::print("{}\n", to_text(latency));

@@ -1,0 +1,109 @@
+"""tutti simulate: the published table, what it prints, draws and refuses."""
+
+import csv
+import pathlib
+import re
+import unittest
+import xml.etree.ElementTree
+
+import harness
+from harness import Case, tutti
+
+GOLDEN = pathlib.Path(__file__).resolve().parent / "golden"
+
+
+def simulate(*arguments, **options):
+    return tutti("simulate", *arguments, **options)
+
+
+class Summit(Case):
+    def test_the_table_is_the_golden_one(self):
+        done = simulate("--summit", "-n", "768")
+        self.assertEqual(done.code, 0, done)
+        self.assertEqual(done.out, (GOLDEN / "simulate_summit.txt").read_text())
+
+    def test_latency_at_every_published_size_lies_within_6_percent_and_the_ratio_within_5(self):
+        file = self.folder / "points.csv"
+        for algorithm in ("ring", "tree_of_chains:6"):
+            done = simulate("all_reduce", "--algo", algorithm, "-n", "96-24576", "--size", "8", "--csv", str(file))
+            self.assertEqual(done.code, 0, done)
+            found = {int(row["ranks"]): float(row["seconds"]) * 1e6 for row in csv.DictReader(file.read_text().splitlines())}
+            published = {
+                "ring": [178, 356, 655, 1313, 2700, 5475, 10540, 21900, 45200],
+                "tree_of_chains:6": [128, 140, 156, 169, 180, 199, 208, 228, 249],
+            }[algorithm]
+            self.assertEqual(list(found), [96 << k for k in range(9)])
+            for is_so, should in zip(found.values(), published):
+                self.assertLess(abs(is_so / should - 1), 0.06, (algorithm, is_so, should))
+            if algorithm == "ring":
+                ring = found[24576]
+                closed = 11.1 + 2 * 24575 * (4 * 0.47 + 0.80 + 2.582) / 6
+                self.assertLess(abs(ring / closed - 1), 0.01)
+        self.assertLess(abs(ring / found[24576] / 181 - 1), 0.05)
+
+
+class Show(Case):
+    def test_a_table_a_csv_file_and_a_drawing_agree(self):
+        drawing, file = self.folder / "curves.svg", self.folder / "points.csv"
+        done = simulate("all_reduce", "--algo", "ring,double_binary_tree", "-n", "16,64", "--size", "8,1M", "--net", "100g",
+                        "--csv", str(file), "--svg", str(drawing))
+        self.assertEqual(done.code, 0, done)
+        rows = list(csv.DictReader(file.read_text().splitlines()))
+        self.assertEqual([(r["algorithm"], r["ranks"], r["bytes"]) for r in rows],
+                         [(a, n, b) for n in ("16", "64") for b in ("8", "1048576") for a in ("ring", "double_binary_tree")])
+        self.assertEqual(len(re.findall(r"(?m)^ +\d+ +\w+  (?:ring|double_binary_tree) ", done.out)), 8)
+        self.assertSays(done.out, rf"ring +{float(rows[0]['seconds']) * 1e6:.2f} us .* 480 sweep\n")
+        root = xml.etree.ElementTree.fromstring(drawing.read_text())
+        texts = [element.text for element in root.iter() if element.tag.endswith("text")]
+        for name in ("ring, 8 bytes", "ring, 1M bytes", "double_binary_tree, 8 bytes", "16", "64"):
+            self.assertIn(name, texts)
+        self.assertEqual(sum(element.tag.endswith("circle") for element in root.iter()), 8)
+
+    def test_a_network_that_was_printed_can_be_read_and_changed(self):
+        text = simulate("--print-net", "100g").out
+        file = self.folder / "mine.net"
+        file.write_text(text)
+        arguments = ("all_reduce", "--algo", "tree", "-n", "256", "--size", "8", "--net")
+        same = simulate(*arguments, str(file)).out
+        table = lambda out: re.search(r"(?m)^ +256 .*", out).group(0)
+        self.assertEqual(table(same), table(simulate(*arguments, "100g").out))
+        file.write_text(text.replace("15us", "45us"))
+        self.assertNotEqual(table(same), table(simulate(*arguments, str(file)).out))
+
+    def test_regret_of_a_bad_table_is_found(self):
+        bad = self.folder / "table"
+        bad.write_text("all_reduce * * * ring\n")
+        done = simulate("all_reduce", "-n", "64", "--size", "8", "--net", "100g", "--regret", "--table", str(bad))
+        self.assertEqual(done.code, 0, done)
+        loss = float(re.search(r"(?m)^ +64 +8  ring .* ([\d.]+)x$", done.out).group(1))
+        self.assertGreater(loss, 2, done)
+        self.assertSays(done.out, rf"{loss:.2f} at worst")
+
+
+class Refusal(Case):
+    def test_what_is_wrong_is_said(self):
+        broken = self.folder / "broken.net"
+        broken.write_text("name x\nlink far 1 0ns 1GB/s\n")
+        for arguments, words in (
+            (("all_reduce", "--algo", "rign"), r'no algorithm "rign" .*mean "ring"'),
+            (("all_reduce", "--net", "sumit"), r'cannot read the network file "sumit".*summit'),
+            (("all_reduce", "--net", str(broken)), r"broken.net:2: the latency must be like"),
+            (("all_reduce", "-n", "0"), r"-n takes 1 to"),
+            (("all_reduce", "-n", "9-3"), r'"9-3" is no range'),
+            (("all_reduce", "--size", "much"), r"--size takes numbers"),
+            (("broadcast", "--root", "64", "-n", "64"), r"--root 64 is outside 0 to 63"),
+            (("all_reduce", "--sice", "8"), r'no option "--sice".*--size'),
+            (("--algo", "ring"), r"which collective"),
+            (("--print-net", "summitt"), r'mean "summit"'),
+            (("--summit", "-n", "8"), r"begin with 96"),
+        ):
+            done = simulate(*arguments)
+            self.assertEqual(done.code, 6, done)
+            self.assertSays(done.err, words)
+        done = simulate("all_to_all", "--algo", "direct", "-n", "20000", "--size", "160000")
+        self.assertEqual(done.code, 5, done)
+        self.assertSays(done.err, r"direct over 20000 ranks .* fewer ranks")
+
+
+if __name__ == "__main__":
+    harness.main()
