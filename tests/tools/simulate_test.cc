@@ -8,11 +8,13 @@
 #include <vector>
 
 #include "algorithms/check.h"
+#include "algorithms/families.h"
 #include "tools/simulate/events.h"
 #include "tools/simulate/network.h"
 #include "tools/simulate/regret.h"
 #include "tools/simulate/runs.h"
 #include "tools/simulate/sweep.h"
+#include "tools/simulate/symmetry.h"
 #include "tutti/error.h"
 
 namespace tutti::tools::simulate {
@@ -159,6 +161,34 @@ TEST_CASE("plans that are no rotations of each other are not swept") {
   CHECK_FALSE(run_sweep(task(Collective::all_reduce, "tree:2", 16, 8), uniform()));
   CHECK_FALSE(run_sweep(task(Collective::all_reduce, "chain", 16, 8), uniform()));
   CHECK_FALSE(run_sweep(task(Collective::all_to_all, "pairwise", 9, 900), uniform()));  // competes for ports
+}
+
+algorithms::Plan crooked_peer(const algorithms::Shape& shape) {
+  algorithms::Plan plan = algorithms::ring_all_reduce(shape);
+  if (shape.rank == 5) plan.steps[2].peer = 0;
+  return plan;
+}
+algorithms::Plan crooked_block(const algorithms::Shape& shape) {
+  algorithms::Plan plan = algorithms::ring_all_reduce(shape);
+  if (shape.rank == 5) plan.steps[2].left.first = 0;
+  return plan;
+}
+algorithms::Plan crooked_order(const algorithms::Shape& shape) {
+  algorithms::Plan plan = algorithms::ring_all_reduce(shape);
+  if (shape.rank == 5) ++plan.waits_for[2];
+  return plan;
+}
+
+TEST_CASE("a ring with one crooked step at one rank is no rotation") {
+  const auto rotates = [](algorithms::Builder builder) {
+    algorithms::Entry entry = *algorithms::find(Collective::all_reduce, "ring").entry;
+    entry.build = builder;
+    return find_rotation({Collective::all_reduce, {&entry}, 8, 0, 8000}).has_value();
+  };
+  CHECK(rotates(algorithms::ring_all_reduce));
+  CHECK_FALSE(rotates(crooked_peer));
+  CHECK_FALSE(rotates(crooked_block));
+  CHECK_FALSE(rotates(crooked_order));
 }
 
 TEST_CASE("ranks of a host that share a link wait for each other") {
