@@ -14,10 +14,12 @@
 
 #include "lib/base/nearest.h"
 #include "tools/exit_codes.h"
+#include "tools/simulate/calibrate.h"
 #include "tools/simulate/regret.h"
 #include "tools/simulate/runs.h"
 #include "tools/simulate/summit.h"
 #include "tools/sizes.h"
+#include "tools/tune_crew.h"
 #include "tutti/error.h"
 
 namespace tutti::tools {
@@ -33,6 +35,7 @@ constexpr const char* examples = R"(Examples:
   tutti simulate all_reduce --algo ring,tree_of_chains:6 -n 24576 --size 8 --net summit
   tutti simulate all_reduce -n 64 --size 8-64M --net 100g --svg curves.svg
   tutti simulate all_reduce -n 16-1024 --size 8,1M --net 100g --regret
+  tutti simulate --calibrate > here.net                    measure this machine
   tutti simulate --print-net 100g > mine.net               a network file to begin with (docs/simulate.md))";
 
 struct Options {
@@ -45,9 +48,11 @@ struct Options {
   std::string svg;
   std::string print_network;
   std::string table;
+  std::string transport = "tcp";
   int root = 0;
   bool summit = false;
   bool regret = false;
+  bool calibrate = false;
 };
 
 [[noreturn]] void wrong(const std::string& message) {
@@ -69,6 +74,8 @@ void declare(CLI::App& app, Options& options) {
   app.add_flag("--summit", options.summit, "The published curves of Summit beside simulated ones (-n: the most GPUs)");
   app.add_flag("--regret", options.regret, "Where the tuning table loses to the best algorithm, and by how much");
   app.add_option("--table", options.table, "... of this tuning table, instead of the built-in one");
+  app.add_flag("--calibrate", options.calibrate, "Measure two ranks of this machine, and print the network file");
+  app.add_option("--transport", options.transport, "... over tcp or shm")->capture_default_str();
   app.footer(examples);
   app.allow_extras();
 }
@@ -217,6 +224,13 @@ int simulate_main(int argc, char** argv) {
   }
   refuse_extras(app);
   if (!options.print_network.empty()) return print_network(options.print_network);
+  if (options.calibrate) {
+    if (options.transport != "tcp" && options.transport != "shm")
+      wrong(fmt::format("--transport takes tcp or shm, not \"{}\"", options.transport));
+    tune::listen_for_signals();
+    fmt::print("{}", simulate::calibrate(options.transport));
+    return exit_success;
+  }
   const bool asks_for_nothing = options.collective.empty() && options.algorithms.empty() && !options.regret;
   if (options.summit || asks_for_nothing) return show_summit(options, app.count("--ranks") > 0);
   if (options.collective.empty()) wrong("which collective? For example: tutti simulate all_reduce -n 1024");

@@ -2,8 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <string>
 
+#include "tools/simulate/calibrate.h"
 #include "tools/simulate/network.h"
 #include "tutti/error.h"
 
@@ -99,6 +101,46 @@ TEST_CASE("what is wrong is named with file and line") {
   says(good + "for tree\nfor ring tree\n", "a.net:14: \"tree\" has a section already");
   says(good + "for tree\nhost 8\n", "a.net:14: \"host\" is for the whole network");
   says("", "a.net: a line \"name WORDS\" is missing");
+}
+
+TEST_CASE("a calibrated network gives the times back that it was made of") {
+  Figures figures;
+  figures.one_message = {{8, 6.0}, {1024, 6.5}, {65536, 20.0}, {1048576, 300.0}};
+  figures.two_hops = 11.0;  // so that a hop takes 5 us, and a call 1 us besides
+  figures.many = 2.0;
+  figures.summed_bytes = 65536;
+  figures.sum = 36.384;
+  const std::string text = network_text("measured", figures);
+  CAPTURE(text);
+  const Network network = NetworkFile::parse(text, "measured").for_algorithm("");
+  CHECK(network.name == "measured");
+  CHECK(network.start == doctest::Approx(1e6));
+  CHECK(network.reduction(65536) == doctest::Approx(16.384e6).epsilon(1e-3));
+  for (const Distance distance : {Distance::socket, Distance::host, Distance::leaf, Distance::far})
+    for (const auto& [bytes, time] : figures.one_message) {
+      const MessageCost cost = network.cost(distance, bytes);
+      CHECK(network.start + cost.latency + cost.transfer == doctest::Approx(time * 1e6).epsilon(2e-3));
+      CHECK(cost.gap == 2e6);
+    }
+}
+
+TEST_CASE("noise in what was measured makes no network that cannot be") {
+  Figures figures;
+  figures.one_message = {{8, 6.0}, {1024, 5.0}, {65536, 4.0}, {1048576, 1000.0}};
+  figures.two_hops = 3.0;
+  figures.many = 50.0;
+  figures.summed_bytes = 1024;
+  figures.sum = 1.0;
+  const Network network = NetworkFile::parse(network_text("noisy", figures), "noisy").for_algorithm("");
+  CHECK(network.reduction(1024) == 0);
+  double before = 0;
+  for (const std::size_t bytes : {8UL, 1024UL, 65536UL, 1048576UL, 16777216UL}) {
+    const MessageCost cost = network.cost(Distance::far, bytes);
+    CHECK(cost.latency >= 0);
+    CHECK(cost.gap <= 6.1e6);
+    before = std::max(before, cost.latency + cost.transfer);
+  }
+  CHECK(before > 1000e6);
 }
 
 TEST_CASE("the networks that come with the program are right, and others are files") {

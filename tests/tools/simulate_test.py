@@ -80,6 +80,22 @@ class Show(Case):
         self.assertSays(done.out, rf"{loss:.2f} at worst")
 
 
+class Calibrate(Case):
+    def test_this_machine_becomes_a_network_that_can_be_used(self):
+        for transport in ("tcp", "shm"):
+            done = simulate("--calibrate", "--transport", transport)
+            self.assertEqual(done.code, 0, done)
+            trials = re.findall(r"# all_reduce \S+ +\w+: measured +([\d.]+) us, simulated +([\d.]+) us", done.out)
+            self.assertEqual(len(trials), 12, done)
+            self.assertTrue(all(float(time) > 0 for pair in trials for time in pair), done)
+            self.assertSays(done.out, r"# Median error of these, none of which the fit has seen: \d+ %\.\n$")
+            file = self.folder / "here.net"
+            file.write_text(done.out)
+            used = simulate("all_reduce", "--algo", "ring", "-n", "2", "--size", "1M", "--net", str(file))
+            self.assertSays(used.out, rf"^all_reduce on: this machine, {transport}\n")
+        self.assertSays(simulate("--calibrate", "--transport", "udp").err, r'takes tcp or shm, not "udp"')
+
+
 class Refusal(Case):
     def test_what_is_wrong_is_said(self):
         broken = self.folder / "broken.net"
