@@ -15,7 +15,8 @@ namespace {
 
 using peers::Call;
 
-constexpr std::size_t sizes[] = {8, 1 << 10, 16 << 10, 128 << 10, 1 << 20, 8 << 20};  // of one message
+constexpr std::size_t sizes[] = {8,       1 << 10, 16 << 10, 128 << 10,
+                                 1 << 20, 2 << 20, 4 << 20,  8 << 20};  // of one message
 constexpr std::size_t summed = 1 << 20;
 
 class Gauge {
