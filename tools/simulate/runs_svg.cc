@@ -11,7 +11,7 @@
 namespace tutti::tools::simulate {
 namespace {
 
-constexpr double left = 70, top = 40, wide = 560, high = 340, below = 30;
+constexpr double left = 70, top = 40, wide = 560, high = 340, below = 30, legend = 230;
 constexpr std::string_view colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000"};
 constexpr std::string_view dashes[] = {"none", "7 3", "2 3", "9 3 2 3"};
 
@@ -47,11 +47,17 @@ std::string label(double x, double y, std::string_view anchor, const std::string
   return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", x, y, anchor, escaped(text));
 }
 
+/// Of a whole power of ten: "10 us".
+std::string power_text(double seconds) {
+  if (seconds > 0.9) return fmt::format("{:g} s", seconds);
+  return seconds > 0.9e-3 ? fmt::format("{:g} ms", seconds * 1e3) : fmt::format("{:g} us", seconds * 1e6);
+}
+
 std::string grid(const Axes& axes, const Curves& curves, bool over_ranks) {
   std::string svg;
   for (double y = axes.y_from; y <= axes.y_to * 1.001; y *= 10) {
     svg += fmt::format("<path d=\"M{} {:.1f}h{}\" stroke=\"#ddd\"/>\n", left, axes.y(y), wide);
-    svg += label(left - 6, axes.y(y) + 4, "end", fmt::format("{:g} us", y * 1e6));
+    svg += label(left - 6, axes.y(y) + 4, "end", power_text(y));
   }
   double last = -HUGE_VAL;
   std::map<double, bool> values;
@@ -76,9 +82,9 @@ std::string draw(const Axes& axes, const std::string& name, const Curve& curve, 
   const double row = top + 8 + 16 * static_cast<double>(number);
   const std::string stroke = fmt::format("fill=\"none\" stroke=\"{}\" stroke-width=\"2\" stroke-dasharray=\"{}\"",
                                          colour, dashes[number % std::size(dashes)]);
-  return fmt::format("<path d=\"{}\" {}/>\n{}<path d=\"M{} {:.1f}h30\" {}/>\n", path, stroke, marks, left + 10, row,
-                     stroke) +
-         label(left + 46, row + 4, "start", name);
+  return fmt::format("<path d=\"{}\" {}/>\n{}<path d=\"M{} {:.1f}h30\" {}/>\n", path, stroke, marks, left + wide + 20,
+                     row, stroke) +
+         label(left + wide + 56, row + 4, "start", name);
 }
 
 }  // namespace
@@ -111,7 +117,7 @@ std::string to_svg(const std::vector<Timed>& all, const std::string& title) {
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" "
       "font-family=\"sans-serif\" font-size=\"12\">\n<title>{2}</title>\n"
       "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n{3}{4}</svg>\n",
-      left + wide + 30, top + high + below + 20, escaped(title), label(left, 22, "start", title), body);
+      left + wide + legend, top + high + below + 20, escaped(title), label(left, 22, "start", title), body);
 }
 
 }  // namespace tutti::tools::simulate
