@@ -148,9 +148,9 @@ constexpr Option options_ours[] = {
      [](O& o, Text n, Text v) { o.min_time = seconds(n, v); }},
     {0, "max-time", "SECONDS", "measure about so long at most: fewer iterations than -n",
      [](O& o, Text n, Text v) { o.max_time = seconds(n, v); }},
-    {0, "format", "FORMAT", "table, wide (adds min, p50, p95, p99), csv or json",
+    {0, "format", "FORMAT", "table, short (for 80 columns), wide (adds min, p50, p95, p99), csv or json",
      [](O& o, Text n, Text v) {
-       o.format = one_of<Format>(n, v, {"table", "wide", "csv", "json"});
+       o.format = one_of<Format>(n, v, {"table", "short", "wide", "csv", "json"});
      }},
     {0, "sync", "HOW", "before each single call: barrier, none, or window (a common start time, one host)",
      [](O& o, Text n, Text v) {
@@ -251,6 +251,7 @@ void check_together(Options& o) {
   if (o.compare.size() == 1) wrong("--compare needs two algorithms or more; for one give --algo");
   if (!o.compare.empty() && !o.algorithm.empty()) wrong("give either --algo or --compare");
   if (o.summary && o.csv.empty()) wrong("--summary needs --csv FILE with the rows");
+  if (o.is_comparison() && o.format == Format::brief) wrong("--format short is not for --peers and --grid");
   if (!o.is_comparison() && !(o.csv.empty() && o.svg.empty()))
     wrong("--csv and --svg go with --peers or --grid; for tables as CSV give --format csv");
   find_types(o.type);

@@ -8,7 +8,7 @@
 
 namespace tutti::tools::bench {
 
-enum class Format { table, wide, csv, json };
+enum class Format { table, brief, wide, csv, json };
 /// What all ranks do before each timed call of the series.
 enum class Sync { barrier, none, window };
 /// Where a line that says how far the run is goes. With results on the same terminal it must take their way, so that
@@ -73,7 +73,7 @@ struct Options {
   int ranks() const { return threads * gpus; }
   /// True when single calls must be timed, not only the loop.
   bool wants_series() const {
-    return per_iteration || format != Format::table || !output_file.empty() || !compare.empty();
+    return per_iteration || (format != Format::table && format != Format::brief) || !output_file.empty() || !compare.empty();
   }
 };
 

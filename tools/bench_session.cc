@@ -12,6 +12,7 @@
 
 #include "lib/base/environment.h"
 #include "lib/compute/kernels.h"
+#include "tools/bench_short.h"
 #include "tools/exit_codes.h"
 #include "tools/new_file.h"
 #include "tutti/error.h"
@@ -119,6 +120,7 @@ void Session::open_output_file() {
 
 void Session::announce() {
   if (!first()) return;
+  if (options_.format == Format::brief) return say(short_heading(options_, machine_), true);
   say(preamble(options_, machine_), false);
   if (options_.format == Format::json) return;
   const bool csv = options_.format == Format::csv;
@@ -195,6 +197,7 @@ void Session::report(const RowResult& row) {
   if (json_) json_->add(row);
   show_progress("");
   if (options_.format == Format::json) return;
+  if (options_.format == Format::brief) return say(short_row(row), true);
   say(options_.format == Format::csv ? csv_rows(row, options_) : table_row(row, options_), true);
 }
 
@@ -244,20 +247,24 @@ void Session::compare_row(const Row& row) {
     if (json_) json_->add(result);
   }
   show_progress("");
-  if (options_.format != Format::json)
+  if (options_.format == Format::brief)
+    say(short_comparison(comparison), true);
+  else if (options_.format != Format::json)
     say(options_.format == Format::csv ? compare_csv_rows(comparison) : bench::compare_row(comparison), true);
   comparisons_.push_back(std::move(comparison));
 }
 
 void Session::conclude() {
   if (!first()) return;
+  const bool brief = options_.format == Format::brief;
   if (!comparisons_.empty()) {
     const std::vector<std::string> sentences = closing_sentences(comparisons_);
     if (json_) json_->conclude(sentences);
-    say("#\n# ratio: p50 over that of the best; \"?\" where it could as well be 1 (95 % interval)\n", false);
-    for (const std::string& sentence : sentences) say(fmt::format("# {}\n", sentence), false);
+    if (!brief)
+      say("#\n# ratio: p50 over that of the best; \"?\" where it could as well be 1 (95 % interval)\n", false);
+    for (const std::string& sentence : sentences) say(brief ? short_sentence(sentence) : "# " + sentence + "\n", false);
   }
-  say(table_footer(outcome_, options_), false);
+  say(brief ? short_footer(outcome_, options_) : table_footer(outcome_, options_), false);
   if (options_.memory) say(fmt::format("# {:<20} : {} MiB\n", "Peak memory, rank 0", peak_memory() >> 20), false);
   if (options_.format == Format::json) say(json_->finish(outcome_, {}), true);
   if (json_file_) write_file({});

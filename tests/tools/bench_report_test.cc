@@ -1,5 +1,3 @@
-#include "tools/bench_report.h"
-
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -14,6 +12,7 @@
 
 #include "tools/bench_compare.h"
 #include "tools/bench_machine.h"
+#include "tools/bench_short.h"
 
 using namespace tutti;
 using namespace tutti::tools::bench;
@@ -200,4 +199,31 @@ TEST_CASE("a compared row marks the best, and ratios that could be chance") {
   CHECK(words[10] == "best");
   CHECK(words[13] == "1.00?");
   CHECK(words[14] == "0");
+}
+
+TEST_CASE("--format short fits 80 columns and says what was right, best, or chance") {
+  Comparison comparison = compared(4 << 20, {slow, quick, quick});
+  CHECK(short_comparison(comparison) ==
+        "4 MiB\n"
+        "  ring      20 us  ################################ 2.00 x\n"
+        "  tree      10 us  ################                 best\n"
+        "  chain     10 us  ################                 1.00 x, may be chance\n");
+  comparison.contenders[0].wrong = 3;
+  CHECK(short_comparison(comparison).find("2.00 x  WRONG: 3 elements\n") != std::string::npos);
+  CHECK(short_row(all_reduce_row()) == "    32 MiB     4.12 ms   bus bandwidth  14.2405 GB/s\n");
+
+  Options options;
+  options.algorithm = "ring";
+  Machine machine;
+  machine.devices.resize(8);
+  machine.cores = 2;
+  machine.transport = "tcp";
+  CHECK(short_heading(options, machine) == "all_reduce of float, sum, by ring: 8 ranks over tcp; 2 cores here\n");
+  CHECK(short_sentence("at 4 MiB ring is fastest on this machine") == "At 4 MiB ring is fastest on this machine.\n");
+  CHECK(short_footer({}, options) == "All results were right.\n");
+  Outcome wrong;
+  wrong.add(all_reduce_row());
+  CHECK(short_footer(wrong, options) == "WRONG results: 1\n");
+  options.check = 0;
+  CHECK(short_footer(wrong, options) == "Results were not checked (-c).\n");
 }
