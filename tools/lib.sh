@@ -49,7 +49,7 @@ have() { command -v "$1" >/dev/null 2>&1; }
 missing_headers() {
   for pair in asio/version.hpp=libasio-dev fmt/core.h=libfmt-dev openssl/hmac.h=libssl-dev \
     doctest/doctest.h=doctest-dev CLI/CLI.hpp=libcli11-dev nlohmann/json.hpp=nlohmann-json3-dev \
-    pugixml.hpp=libpugixml-dev; do
+    pugixml.hpp=libpugixml-dev cmark.h=libcmark-dev; do
     printf '#if !__has_include(<%s>)\n%s\n#endif\n' "${pair%=*}" "${pair#*=}"
   done | if have g++; then g++ -E -P -x c++ - 2>/dev/null | tr -d ' '; else grep dev; fi
 }
@@ -144,8 +144,8 @@ install_packages() {
   say "missing: $*"
   if ! have apt-get; then
     say "Please install them with this system's package manager. By their names elsewhere:" \
-      "  Fedora: gcc-c++ meson ninja-build pkgconf asio-devel fmt-devel openssl-devel doctest-devel cli11-devel json-devel" \
-      "  Arch:   gcc meson ninja pkgconf asio fmt openssl doctest cli11 nlohmann-json pugixml"
+      "  Fedora: gcc-c++ meson ninja-build pkgconf asio-devel fmt-devel openssl-devel doctest-devel cli11-devel json-devel cmark-devel" \
+      "  Arch:   gcc meson ninja pkgconf asio fmt openssl doctest cli11 nlohmann-json pugixml cmark"
     exit 3
   fi
   refuse_old_system /etc/os-release

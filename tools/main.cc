@@ -15,6 +15,7 @@
 #include "tools/blackbox.h"
 #include "tools/doctor.h"
 #include "tools/exit_codes.h"
+#include "tools/learn.h"
 #include "tools/plan.h"
 #include "tools/run.h"
 #include "tools/simulate.h"
@@ -37,6 +38,7 @@ constexpr Subcommand subcommands[] = {
     {"bench", bench_main, "measure and check a collective, or compare its algorithms"},
     {"plan", plan_main, "show, prove and explain what each rank does"},
     {"simulate", simulate_main, "time plans on modelled networks, up to tens of thousands of ranks"},
+    {"learn", learn_main, "ten short lessons: collectives drawn from the plans, and measured here"},
     {"tune", tune_main, "find out which algorithms are fastest here, and write the table to choose by"},
     {"blackbox", blackbox_main, "what ranks did last, and who is behind, also when they hang or were killed"},
     {"store", store_main, "serve a store where ranks meet, or speak to one"},
@@ -51,6 +53,7 @@ void print_help(std::FILE* to) {
              "  tutti run -n 4 ./prog                     four ranks on this host\n"
              "  tutti run -n 4 tutti bench all_reduce     measure, with nccl-tests' options and table\n"
              "  tutti plan all_reduce --algorithm ring    see what each rank does\n"
+             "  tutti learn                               what the algorithms are, and why\n"
              "  tutti doctor                              when something does not work\n");
 }
 
