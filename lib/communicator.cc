@@ -215,7 +215,7 @@ Communicator Communicator::shrink(std::chrono::milliseconds timeout) {
 }
 
 std::string Communicator::chosen_algorithm(Collective collective, std::size_t bytes) const {
-  return to_string(state_->group.collectives().planner().choose({.collective = collective, .bytes = bytes}));
+  return state_->group.collectives().planner().name_of_choice({.collective = collective, .bytes = bytes});
 }
 
 std::string Communicator::transport_to(int peer) const {

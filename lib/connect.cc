@@ -96,6 +96,15 @@ std::shared_ptr<const algorithms::TuningTable> load_tuning(std::string path) {
   return std::make_shared<const algorithms::TuningTable>(algorithms::TuningTable::parse(text.str(), path));
 }
 
+std::shared_ptr<const algorithms::GivenPlans> load_plans(std::string path) {
+  if (path.empty()) path = variable("TUTTI_PLAN_FILE").value_or("");
+  if (path.empty()) return nullptr;
+  std::ifstream file{path};
+  std::ostringstream text;
+  if (!file || !(text << file.rdbuf())) refuse(fmt::format("cannot read the plans of {}", path));
+  return std::make_shared<const algorithms::GivenPlans>(algorithms::read_plans(text.view(), path));
+}
+
 bool is_on(const char* name) {
   const std::string text = variable(name).value_or("0");
   if (text != "0" && text != "1") refuse(fmt::format("{}={} is neither 0 nor 1", name, text));
@@ -155,6 +164,7 @@ Communicator connect(const ConnectOptions& options) try {
   context->checksum = is_on("TUTTI_CHECKSUM");
   context->default_algorithms = variable("TUTTI_ALGO").value_or("");
   context->tuning = load_tuning(options.tuning_file);
+  context->given = load_plans(options.plan_file);
   context->kernels = &compute::choose_table(variable("TUTTI_ISA").value_or(""));
 
   const auto faults = detail::parse_faults(variable("TUTTI_INJECT").value_or(""), launch.size);

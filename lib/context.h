@@ -55,6 +55,7 @@ struct Context {
   std::size_t flat_limit = 0;  ///< bytes a rank may contribute to a flat call (lib/flat.h); equal on all ranks
   std::string default_algorithms;
   std::shared_ptr<const algorithms::TuningTable> tuning;
+  std::shared_ptr<const algorithms::GivenPlans> given;  ///< null: none
   const compute::Table* kernels = nullptr;
   std::shared_ptr<Store> store;               ///< rank 0's holds the server that others may still be reading from
   std::unique_ptr<black_box::Box> black_box;  ///< null: nothing is noted down

@@ -48,6 +48,7 @@ Group::Group(std::shared_ptr<Context> context, std::uint64_t id, std::vector<int
                    .deterministic = context_->deterministic,
                    .default_algorithms = context_->default_algorithms,
                    .table = context_->tuning,
+                   .given = context_->given,
                    .log = &context_->log}};
   collectives_ = std::make_unique<Collectives>(*this, collective_channel(id), std::move(planner));
   messages_ = std::make_unique<Messages>(*this, message_channel(id));

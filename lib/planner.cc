@@ -24,11 +24,11 @@ std::uint64_t key_of(const Planner::Wish& wish) {
   return key;
 }
 
-std::unique_ptr<const Prepared> build(const Choice& choice, const algorithms::Shape& shape) {
+std::unique_ptr<const Prepared> make_ready(algorithms::Plan made, std::string name, std::uint32_t hash) {
   auto prepared = std::make_unique<Prepared>();
-  prepared->plan = choice.entry->build(shape);
-  prepared->name = to_string(choice);
-  prepared->hash = algorithm_hash(prepared->name);
+  prepared->plan = std::move(made);
+  prepared->name = std::move(name);
+  prepared->hash = hash;
   const algorithms::Plan& plan = prepared->plan;
   prepared->waits_for = plan.waits_for;
   for (algorithms::StepId step = 0; step < plan.steps.size(); ++step) {
@@ -37,6 +37,16 @@ std::unique_ptr<const Prepared> build(const Choice& choice, const algorithms::Sh
     if (prepared->waits_for[step] == 0) prepared->first.push_back(step);
   }
   return prepared;
+}
+
+std::unique_ptr<const Prepared> build(const Choice& choice, const algorithms::Shape& shape) {
+  const std::string name = to_string(choice);
+  return make_ready(choice.entry->build(shape), name, algorithm_hash(name));
+}
+
+/// The hash is that of all ranks' plans: ranks that were given different ones under one name must notice.
+std::unique_ptr<const Prepared> build(const algorithms::GivenPlans& given, int rank) {
+  return make_ready(given.plans[static_cast<std::size_t>(rank)], given.name, algorithm_hash(write_plans(given)));
 }
 
 /// "ring" or "all_reduce:ring;broadcast:tree" -> algorithm by collective; "" stands for every collective.
@@ -82,7 +92,37 @@ Planner::Planner(Settings settings)
 }
 
 bool Planner::has_default(Collective collective) const {
-  return default_by_collective_.contains(tutti::name_of(collective)) || default_by_collective_.contains("");
+  return default_by_collective_.contains(tutti::name_of(collective)) || default_by_collective_.contains("") ||
+         (settings_.given && settings_.given->collective == collective);
+}
+
+/// Why the plan that was given does not serve this call; empty if it does.
+std::string Planner::why_not_given(const Wish& wish) const {
+  const algorithms::GivenPlans& given = *settings_.given;
+  const algorithms::Shape& shape = given.plans.front().shape;
+  if (shape.ranks != settings_.ranks) return fmt::format("it is for {} ranks, not {}", shape.ranks, settings_.ranks);
+  if (is_rooted(given.collective) && shape.root != wish.root)
+    return fmt::format("it is for root {}, not {}", shape.root, wish.root);
+  if (given.equal_parts && !wish.equal_parts) return "it needs parts of equal size, and this is a _v call";
+  if (settings_.deterministic && is_reduction(given.collective) && !given.rank_order)
+    return "the option deterministic needs one that reduces in rank order";
+  return {};
+}
+
+/// A call that names it must have it; one that names nothing has it where it serves.
+bool Planner::wants_given(const Wish& wish) const {
+  if (!settings_.given || settings_.given->collective != wish.collective) return false;
+  const bool named = wish.algorithm == settings_.given->name;
+  if (!named && !wish.algorithm.empty()) return false;
+  const std::string why_not = why_not_given(wish);
+  if (named && !why_not.empty())
+    throw Error{ErrorCode::unsupported, fmt::format("{} cannot use the plan {} here: {}",
+                                                    tutti::name_of(wish.collective), wish.algorithm, why_not)};
+  return why_not.empty();
+}
+
+std::string Planner::name_of_choice(const Wish& wish) const {
+  return wants_given(wish) ? settings_.given->name : to_string(choose(wish));
 }
 
 Choice Planner::choose(const Wish& wish) const {
@@ -135,6 +175,24 @@ void Planner::tell(const Wish& wish, const Prepared& prepared, bool is_new) cons
                                     prepared.plan.lanes.size(), prepared.plan.scratch_like.size()));
 }
 
+const Prepared* Planner::find_built(const Wish& wish, bool& is_new) {
+  if (wants_given(wish)) {
+    is_new = !given_;
+    if (is_new) given_ = build(*settings_.given, settings_.rank);
+    return given_.get();
+  }
+  const Choice choice = algorithms::settled(choose(wish), settings_.ranks, wish.bytes);
+  auto& plan = plans_[{choice.entry, wish.root, choice.pipeline, choice.radix}];
+  is_new = !plan;
+  if (is_new)
+    plan = build(choice, {.rank = settings_.rank,
+                          .ranks = settings_.ranks,
+                          .root = wish.root,
+                          .pipeline = choice.pipeline,
+                          .radix = choice.radix});
+  return plan.get();
+}
+
 const Prepared& Planner::prepare(const Wish& wish) {
   const std::uint64_t key = key_of(wish);
   if (const auto found = remembered_.find(key); found != remembered_.end()) {
@@ -143,18 +201,11 @@ const Prepared& Planner::prepare(const Wish& wish) {
         last.wish.equal_parts == wish.equal_parts && last.algorithm == wish.algorithm)
       return *last.prepared;
   }
-  const Choice choice = algorithms::settled(choose(wish), settings_.ranks, wish.bytes);
-  auto& plan = plans_[{choice.entry, wish.root, choice.pipeline, choice.radix}];
-  const bool is_new = !plan;
-  if (is_new)
-    plan = build(choice, {.rank = settings_.rank,
-                          .ranks = settings_.ranks,
-                          .root = wish.root,
-                          .pipeline = choice.pipeline,
-                          .radix = choice.radix});
+  bool is_new = false;
+  const Prepared* const plan = find_built(wish, is_new);
   if (settings_.log) tell(wish, *plan, is_new);
   if (remembered_.size() >= most_remembered) remembered_.clear();
-  remembered_[key] = {wish, std::string{wish.algorithm}, plan.get()};
+  remembered_[key] = {wish, std::string{wish.algorithm}, plan};
   return *plan;
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "algorithms/catalogue.h"
+#include "algorithms/plan_text.h"
 #include "algorithms/select.h"
 #include "lib/base/log.h"
 
@@ -36,7 +37,8 @@ class Planner {
     bool deterministic = false;
     std::string default_algorithms;  ///< TUTTI_ALGO: "ring" or "all_reduce:ring;broadcast:tree"
     std::shared_ptr<const algorithms::TuningTable> table;
-    const Log* log = nullptr;  ///< hears of choices and plans; null: nobody does
+    std::shared_ptr<const algorithms::GivenPlans> given{};  ///< TUTTI_PLAN_FILE, proved; null: none
+    const Log* log = nullptr;                               ///< hears of choices and plans; null: nobody does
   };
   explicit Planner(Settings settings);
 
@@ -50,7 +52,9 @@ class Planner {
   /// Throws Error{invalid_argument} for an unknown name, {unsupported} for one that cannot serve this call.
   const Prepared& prepare(const Wish& wish);
   algorithms::Choice choose(const Wish& wish) const;
-  /// The user has named an algorithm for it (default_algorithms).
+  /// What prepare() would take, by name.
+  std::string name_of_choice(const Wish& wish) const;
+  /// The user has named an algorithm for it (default_algorithms), or given a plan.
   bool has_default(Collective collective) const;
   const Settings& settings() const { return settings_; }
 
@@ -60,6 +64,9 @@ class Planner {
     std::string algorithm;
     const Prepared* prepared;
   };
+  bool wants_given(const Wish& wish) const;
+  std::string why_not_given(const Wish& wish) const;
+  const Prepared* find_built(const Wish& wish, bool& is_new);
   void tell(const Wish& wish, const Prepared& prepared, bool is_new) const;
 
   using PlanKey = std::tuple<const algorithms::Entry*, int, int, int>;  // entry, root, pipeline, radix
@@ -67,6 +74,7 @@ class Planner {
   Settings settings_;
   std::map<std::string, std::string, std::less<>> default_by_collective_;
   std::map<PlanKey, std::unique_ptr<const Prepared>> plans_;
+  std::unique_ptr<const Prepared> given_;
   std::unordered_map<std::uint64_t, Remembered> remembered_;
 };
 

@@ -16,6 +16,7 @@
 #include "lib/compute/kernels.h"
 #include "rendezvous/launchers.h"
 #include "tools/bench_footprint.h"
+#include "tools/bench_import.h"
 #include "tools/bench_options.h"
 #include "tools/bench_session.h"
 #include "tools/exit_codes.h"
@@ -34,13 +35,24 @@ std::optional<std::string> look_up(const std::string& name) {
   return value == nullptr ? std::nullopt : std::optional<std::string>{value};
 }
 
+/// The plan that is to take part, if any; without another word it is the one that runs.
+std::optional<bench::ImportedPlan> import_plan(bench::Options& options, int ranks) {
+  if (options.import.empty()) return std::nullopt;
+  std::optional<bench::ImportedPlan> plan{options};
+  if (plan->ranks() != ranks)
+    throw Error{ErrorCode::invalid_argument, fmt::format("bench: {} is a plan for {} ranks, not {} (-g {})",
+                                                         options.import, plan->ranks(), ranks, plan->ranks())};
+  if (options.algorithm.empty() && options.compare.empty()) options.algorithm = plan->name();
+  return plan;
+}
+
 /// What can be known to be wrong before any rank starts.
-void check_before_start(const bench::Options& options) {
+void check_before_start(const bench::Options& options, const std::string& imported) {
   bench::wanted_bandwidth();
   std::vector<std::string> names = options.compare;
   if (!options.algorithm.empty()) names.push_back(options.algorithm);
   for (const std::string& name : names) {
-    if (name == "auto") continue;
+    if (name == "auto" || name == imported) continue;
     if (options.what == bench::Measured::send_recv)
       throw Error{ErrorCode::unsupported, "bench: sendrecv is not a collective and has no algorithms to choose from"};
     algorithms::find(bench::collective_of(options.what), name);
@@ -64,7 +76,8 @@ int start_ranks(const bench::Options& options, int argc, char** argv) {
   return run_job(job);
 }
 
-int run_rank(const bench::Options& options, const rendezvous::Launch& launch, int argc, char** argv) {
+int run_rank(const bench::Options& options, const rendezvous::Launch& launch, const std::string& plan_file, int argc,
+             char** argv) {
   if (options.ranks() != 1 && options.ranks() != launch.size)
     throw Error{
         ErrorCode::unsupported,
@@ -72,6 +85,7 @@ int run_rank(const bench::Options& options, const rendezvous::Launch& launch, in
   ConnectOptions connecting;
   connecting.deterministic = options.deterministic;
   connecting.transport = options.transport;
+  connecting.plan_file = plan_file;
   bench::Session session{options, connect(connecting), {argv, argv + argc}};
   return session.run();
 }
@@ -81,14 +95,15 @@ int run_rank(const bench::Options& options, const rendezvous::Launch& launch, in
 int bench_main(int argc, char** argv) {
   if (argc > 1 && std::string_view{argv[1]} == "kernels") return kernel_bench_main(argc - 1, argv + 1);
   if (argc > 1 && bench::is_footprint(argv[1])) return bench::footprint_main(argc - 1, argv + 1);
-  const bench::Options options = bench::parse_options(argc, argv);
+  bench::Options options = bench::parse_options(argc, argv);
   if (options.help) {
     std::fputs(bench::help_text().c_str(), stdout);
     return exit_success;
   }
-  check_before_start(options);
   const rendezvous::Launch launch = rendezvous::find_launch({}, look_up);
   const bool alone = launch.size == 1 && launch.rendezvous.empty();
+  const auto imported = import_plan(options, alone ? options.ranks() : launch.size);
+  check_before_start(options, imported ? imported->name() : "");
   if (options.is_comparison()) {
     if (!alone)
       throw Error{
@@ -101,7 +116,8 @@ int bench_main(int argc, char** argv) {
     if (!variable("NCCL_TESTS_SPLIT")) bench::check_root(options, options.ranks());
     return start_ranks(options, argc, argv);
   }
-  return run_rank(options, launch, argc, argv);  // every rank tells: the first to fail ends the others, mute or not
+  return run_rank(options, launch, imported ? imported->path() : "", argc,
+                  argv);  // every rank tells: the first to fail ends the others, mute or not
 }
 
 }  // namespace tutti::tools

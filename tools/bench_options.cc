@@ -140,6 +140,8 @@ constexpr Option options_there[] = {
 constexpr Option options_ours[] = {
     {0, "algo", "NAME", "algorithm, e.g. ring, tree:4 (tutti plan --list)",
      [](O& o, Text, Text v) { o.algorithm = v; }},
+    {0, "import", "FILE.xml", "run this program of MSCCL, proved first (docs/exchange.md)",
+     [](O& o, Text, Text v) { o.import = v; }},
     {0, "transport", "LIST", "what ranks may talk over: shm,tcp  tcp  ^shm",
      [](O& o, Text, Text v) { o.transport = v; }},
     {0, "compare", "A,B,...", "algorithms side by side, interleaved, with the ratio to the best",
@@ -250,6 +252,7 @@ void check_together(Options& o) {
   if (o.min_time > 0 && o.max_time > 0 && o.min_time > o.max_time) wrong("--min-time is above --max-time");
   if (o.compare.size() == 1) wrong("--compare needs two algorithms or more; for one give --algo");
   if (!o.compare.empty() && !o.algorithm.empty()) wrong("give either --algo or --compare");
+  if (o.is_comparison() && !o.import.empty()) wrong("--import does not go with other libraries: give --compare");
   if (o.summary && o.csv.empty()) wrong("--summary needs --csv FILE with the rows");
   if (o.is_comparison() && o.format == Format::brief) wrong("--format short is not for --peers and --grid");
   if (!o.is_comparison() && !(o.csv.empty() && o.svg.empty()))

@@ -52,6 +52,7 @@ struct Options {
   std::vector<std::string> given;  ///< long names, with '-', of the options that were there
 
   std::string algorithm;
+  std::string import;  ///< a program of MSCCL that takes part under its name
   std::string transport;
   std::vector<std::string> compare;
   double min_time = 0;  ///< seconds per measurement; 0: -n alone decides

@@ -35,6 +35,8 @@ constexpr std::array table{
     Variable{"TUTTI_ALGO", "an algorithm, or collective:algorithm;...  e.g. ring, or all_reduce:ring;broadcast:tree",
              "the tuning table's choice", "Algorithm of every call that names none itself."},
     Variable{"TUTTI_TUNING_FILE", "path", "the built-in table", "Tuning table that chooses the algorithms."},
+    Variable{"TUTTI_PLAN_FILE", "path of what `tutti plan --save` wrote", "none",
+             "A plan of your own for one collective, used by calls that name no algorithm."},
     Variable{"TUTTI_SOCKET_IFNAME", "list of prefixes; = before it: exact names; ^ before it: excluded",
              "NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME, or the route to the rendezvous",
              "Network interfaces over which peers reach this process."},

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <memory>
 #include <string>
 
 #include "tutti/error.h"
@@ -16,7 +17,8 @@ Planner planner(const std::string& defaults, bool deterministic = false) {
                   .oversubscribed = false,
                   .deterministic = deterministic,
                   .default_algorithms = defaults,
-                  .table = {&algorithms::TuningTable::builtin(), [](const auto*) {}}}};
+                  .table = {&algorithms::TuningTable::builtin(), [](const auto*) {}},
+                  .given = {}}};
 }
 
 std::string chosen(const Planner& planner, Collective collective, std::string_view algorithm = {}) {
@@ -64,6 +66,49 @@ TEST_CASE("a plan is built once and serves every size") {
   const Prepared& large = cache.prepare({.collective = Collective::all_reduce, .algorithm = "ring", .bytes = 1 << 20});
   CHECK(&small == &large);
   CHECK(&small != &cache.prepare({.collective = Collective::all_reduce, .algorithm = "ring*2", .bytes = 4}));
+}
+
+/// With somebody's own plan for four ranks and root 2.
+Planner with_plan(Collective collective, int ranks = 4, bool deterministic = false) {
+  auto given = std::make_shared<algorithms::GivenPlans>();
+  given->name = "own";
+  given->collective = collective;
+  const algorithms::Choice choice = algorithms::find(collective, "direct");
+  for (int rank = 0; rank < 4; ++rank) given->plans.push_back(choice.entry->build({rank, 4, 2}));
+  return Planner{{.rank = 1,
+                  .ranks = ranks,
+                  .transport = "tcp",
+                  .deterministic = deterministic,
+                  .default_algorithms = "",
+                  .table = {&algorithms::TuningTable::builtin(), [](const auto*) {}},
+                  .given = given}};
+}
+
+TEST_CASE("a plan of one's own serves the calls that it is for, and by name no others") {
+  Planner own = with_plan(Collective::reduce);
+  CHECK(own.prepare({.collective = Collective::reduce, .bytes = 4, .root = 2}).name == "own");
+  CHECK(own.prepare({.collective = Collective::reduce, .bytes = 4, .root = 1}).name != "own");
+  CHECK(own.prepare({.collective = Collective::reduce, .algorithm = "tree", .bytes = 4, .root = 2}).name == "tree:2");
+  CHECK(own.prepare({.collective = Collective::broadcast, .bytes = 4, .root = 2}).name != "own");
+  CHECK(own.name_of_choice({.collective = Collective::reduce, .bytes = 4, .root = 2}) == "own");
+  CHECK(own.has_default(Collective::reduce));
+  CHECK_FALSE(own.has_default(Collective::broadcast));
+  CHECK_THROWS_WITH_AS(own.prepare({.collective = Collective::reduce, .algorithm = "own", .bytes = 4, .root = 1}),
+                       "reduce cannot use the plan own here: it is for root 2, not 1", Error);
+  CHECK_THROWS_WITH_AS(with_plan(Collective::reduce, 3)
+                           .prepare({.collective = Collective::reduce, .algorithm = "own", .bytes = 4, .root = 2}),
+                       "reduce cannot use the plan own here: it is for 4 ranks, not 3", Error);
+  CHECK_THROWS_AS(with_plan(Collective::reduce, 4, true)
+                      .prepare({.collective = Collective::reduce, .algorithm = "own", .bytes = 4, .root = 2}),
+                  Error);
+}
+
+TEST_CASE("different plans under one name have different hashes") {
+  const auto hash = [](Collective collective) {
+    return with_plan(collective).prepare({.collective = collective, .algorithm = "own", .bytes = 4, .root = 2}).hash;
+  };
+  CHECK(hash(Collective::reduce) == hash(Collective::reduce));
+  CHECK(hash(Collective::reduce) != hash(Collective::gather));
 }
 
 }  // namespace

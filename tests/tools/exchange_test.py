@@ -1,7 +1,6 @@
 """tutti plan: what it writes for other programs, and what it takes from them."""
 
 import collections
-import os
 import pathlib
 import re
 import unittest
@@ -175,6 +174,12 @@ class Program:
         return path
 
 
+def run_plan(*arguments, transport, **options):
+    """8 ranks, each result verified."""
+    return tutti("bench", *arguments, "-g", "8", "--transport", transport, "-n", "3", "-w", "1", "-c", "3", "--format",
+                 "csv", limit=120, **options)
+
+
 def can_import():
     return "without pugixml" not in tutti("plan", "--import", GRID).err
 
@@ -296,6 +301,90 @@ class Import(Case):
             self.assertEqual(done.code, 6, done)
             self.assertSays(done.err, *words)
         self.assertSays(tutti("plan", "--import", self.folder / "none.xml").err, "cannot read the program .*none.xml")
+
+
+class Run(Case):
+    """What was imported moves data: results are compared with what the operation means, out of place and in place."""
+
+    def setUp(self):
+        super().setUp()
+        if not can_import():
+            self.skipTest("built without pugixml")
+
+    def check_rows(self, done, sizes, algorithm="grid_2x4"):
+        self.assertEqual(done.code, 0, done)
+        header, *lines = [line.split(",") for line in done.lines if not line.startswith("#")]
+        rows = [dict(zip(header, line)) for line in lines]
+        self.assertEqual({row["algorithm"] for row in rows}, {algorithm})
+        self.assertEqual({row["wrong"] for row in rows}, {"0"})
+        self.assertEqual({int(row["size"]) for row in rows}, set(sizes))
+        self.assertEqual({row["placement"] for row in rows}, {"out_of_place", "in_place"})
+
+    def test_right_results_over_shared_memory_and_tcp(self):
+        for transport in ("shm", "tcp"):
+            done = run_plan("all_reduce", "--import", GRID, "-b", "4", "-e", "256K", "-f", "64", transport=transport)
+            self.check_rows(done, (4, 256, 16384))
+            done = run_plan("all_reduce", "--import", GRID, "-b", "12K", "-e", "12300", "-i", "12", "-d", "double",
+                            "-o", "max", transport=transport)
+            self.assertEqual(done.code, 0, done)
+
+    def test_a_saved_plan_serves_any_program(self):
+        plan = self.folder / "grid.plan"
+        self.assertEqual(tutti("plan", "--import", GRID, "--save", plan).code, 0)
+        done = run_plan("all_reduce", "-b", "1000", "-e", "1000", transport="shm", env={"TUTTI_PLAN_FILE": str(plan)})
+        self.check_rows(done, (1000,))
+        done = tutti("run", "-n", "8", "--no-label", harness.JOIN, "--algorithm", "grid_2x4", limit=60,
+                     env={"TUTTI_PLAN_FILE": str(plan)})
+        self.assertEqual((done.code, done.lines), (0, ["sum 36"] * 8), done)
+        done = tutti("run", "-n", "4", "--no-label", harness.JOIN, limit=60, env={"TUTTI_PLAN_FILE": str(plan)})
+        self.assertEqual((done.code, done.lines), (0, ["sum 10"] * 4), done)
+        done = tutti("run", "-n", "4", "--no-label", harness.JOIN, "--algorithm", "grid_2x4", limit=60,
+                     env={"TUTTI_PLAN_FILE": str(plan)})
+        self.assertEqual(done.code, 1, done)
+        self.assertSays(done.err, "all_reduce cannot use the plan grid_2x4 here: it is for 8 ranks, not 4")
+
+    def test_a_wrong_plan_runs_nowhere(self):
+        spoilt = Program(GRID)
+        spoilt.step(2, 1, 1).set("type", "r")
+        path = spoilt.write(self.folder / "spoilt.xml")
+        done = run_plan("all_reduce", "--import", path, "-b", "4", "-e", "4", transport="shm")
+        self.assertEqual(done.code, 6, done)
+        self.assertSays(done.err, r"bench: .*spoilt.xml is wrong: all_reduce: rank \d+: ends with output")
+        plan = self.folder / "grid.plan"
+        tutti("plan", "--import", GRID, "--save", plan)
+        plan.write_text(plan.read_text().replace("after 6", "after 5"))
+        done = tutti("run", "-n", "8", "--no-label", harness.JOIN, limit=60, env={"TUTTI_PLAN_FILE": str(plan)})
+        self.assertEqual(done.code, 1, done)
+        self.assertSays(done.err, r"grid.plan: the plan is wrong: all_reduce: rank 0 step \d+ .* races with step \d+")
+        done = tutti("run", "-n", "1", harness.JOIN, limit=60, env={"TUTTI_PLAN_FILE": "/no/such"})
+        self.assertSays(done.err, "cannot read the plans of /no/such")
+
+    def test_ranks_with_different_plans_of_one_name_notice(self):
+        plan = self.folder / "own.0"
+        ring = tutti("plan", "all_reduce", "--algo", "ring", "-n", "2", "--save", plan)
+        self.assertEqual(ring.code, 0, ring)
+        other = tutti("plan", "all_reduce", "--algo", "doubling", "-n", "2", "--save", self.folder / "own.1")
+        self.assertEqual(other.code, 0, other)
+        second = self.folder / "own.1"
+        second.write_text(second.read_text().replace("saved_doubling", "saved_ring"))
+        script = f'TUTTI_PLAN_FILE={self.folder}/own.$RANK exec {harness.JOIN}'
+        done = tutti("run", "-n", "2", "--no-label", "sh", "-c", script, limit=60, env={"TUTTI_FLAT_BYTES": "0"})
+        self.assertNotEqual(done.code, 0, done)
+        self.assertSays(done.err, "mismatch")
+
+    def test_what_does_not_go_together(self):
+        for words, why in [(["all_reduce", "-g", "4"], r"is a plan for 8 ranks, not 4 \(-g 8\)"),
+                           (["broadcast", "-g", "8"], "is a plan for all_reduce"),
+                           (["all_reduce", "-g", "8", "--peers", "all"], "does not go with other libraries")]:
+            done = tutti("bench", *words, "--import", GRID)
+            self.assertEqual(done.code, 6, done)
+            self.assertSays(done.err, why)
+
+    def test_beside_the_catalogue(self):
+        done = tutti("bench", "all_reduce", "--import", GRID, "-g", "8", "--compare", "ring,grid_2x4", "-b", "4K", "-e",
+                     "4K", "-n", "2", "--format", "csv", "--transport", "shm", limit=120)
+        self.assertEqual(done.code, 0, done)
+        self.assertSays(done.out, r"(?m),ring,", r"(?m),grid_2x4,")
 
 
 if __name__ == "__main__":

@@ -60,7 +60,8 @@ class Import {
     for (const std::size_t id : atoms_.order) emit(id);
     for (int rank = 0; rank < cut_.shape.ranks; ++rank) {
       Draft& draft = drafts_[index(rank)];
-      keep_aside(rank);
+      end(rank);
+      keep_apart(rank);
       plans.push_back(algorithms::assemble(cut_.shape_of(rank), std::move(draft.steps), std::move(draft.edges),
                                            places_[index(rank)].scratch_like()));
       names.push_back(std::move(draft.names));
@@ -106,25 +107,30 @@ class Import {
     return {spot.buffer, slot ? places_[index(rank)].slot_of(spot.block) : spot.block, 1};
   }
 
-  /// Copies that come before everything: input that is going to be written, results that lie in their place.
+  /// Comes before everything: input that is going to be written is put aside.
   void begin(int rank) {
-    Draft& draft = drafts_[index(rank)];
-    const auto copy = [&](Blocks dst, int from, const char* name) {
-      const bool goes_on = !draft.steps.empty() && draft.names.back() == name &&
-                           draft.steps.back().dst.buffer == dst.buffer &&
-                           draft.steps.back().dst.first + draft.steps.back().dst.count == dst.first &&
-                           draft.steps.back().left.first + draft.steps.back().left.count == from;
-      if (goes_on) {
-        ++draft.steps.back().dst.count;
-        ++draft.steps.back().left.count;
-      } else {
-        draft.add({algorithms::Verb::copy, -1, dst, {input_buffer(), from, 1}, {}}, name);
-      }
-    };
     for (const auto& [from, key] : places_[index(rank)].aside())
-      copy({Buffer::scratch, places_[index(rank)].slot_of(key), 1}, from, "copy of input put aside");
+      copy(rank, {Buffer::scratch, places_[index(rank)].slot_of(key), 1}, from, "copy of input put aside");
+  }
+
+  /// Comes last: results that lie in their place already, unless the buffers are apart.
+  void end(int rank) {
     for (const int from : places_[index(rank)].never_moved())
-      copy({Buffer::output, from, 1}, from, "copy of what stays in place");
+      copy(rank, {Buffer::output, from, 1}, from, "copy of what stays in place");
+  }
+
+  /// A block of the input, together with its neighbours before it.
+  void copy(int rank, Blocks dst, int from, const char* name) {
+    Draft& draft = drafts_[index(rank)];
+    if (!draft.steps.empty() && draft.names.back() == name) {
+      Step& last = draft.steps.back();
+      if (last.dst.first + last.dst.count == dst.first && last.left.first + last.left.count == from) {
+        ++last.dst.count;
+        ++last.left.count;
+        return;
+      }
+    }
+    draft.add({algorithms::Verb::copy, -1, dst, {input_buffer(), from, 1}, {}}, name);
   }
 
   /// Our broadcast has no input: the root's output is it.
@@ -175,9 +181,9 @@ class Import {
     return blocks;
   }
 
-  /// The order that the file cannot say: after our own copies come all who touch what they made, and a program that
-  /// knows input and output as two memories reads the one before it writes the other.
-  void keep_aside(int rank) {
+  /// The order that the file cannot say: after our own copies come all who touch what they made, and the output is
+  /// written when the input in its place has been read, by our own copies or by a program that knows two memories.
+  void keep_apart(int rank) {
     Draft& draft = drafts_[index(rank)];
     std::vector<StepId> maker(places_[index(rank)].scratch_like().size(), algorithms::no_step);
     std::vector<std::vector<StepId>> readers(index(cut_.blocks()));
@@ -197,12 +203,13 @@ class Import {
       if (algorithms::writes_dst(step.verb))
         each(step.dst, Buffer::output, [&](std::size_t at) {
           if (!is_written[at])
-            for (const StepId reader : readers[at]) draft.edges.push_back({reader, id});
+            for (const StepId reader : readers[at])
+              if (cut_.mended || ours || !draft.names[reader].starts_with("thread"))
+                draft.edges.push_back({reader, id});
           is_written[at] = true;
         });
-      if (cut_.mended || ours)
-        for (const Blocks* blocks : {&step.left, &step.right})
-          each(*blocks, input_buffer(), [&](std::size_t at) { readers[at].push_back(id); });
+      for (const Blocks* blocks : {&step.left, &step.right})
+        each(*blocks, input_buffer(), [&](std::size_t at) { readers[at].push_back(id); });
     }
   }
 

@@ -137,7 +137,7 @@ std::vector<Spot> Places::read(const Atom& atom, const ChunkRange& range, std::v
     numbers.push_back(number_at(place));
     if (numbers.back() < 0)
       refuse_step(program_, atom,
-                  fmt::format("reads {}[{}], which nothing was put into", buffer_name(range.buffer),
+                  fmt::format("reads {}[{}] before anything is put there", buffer_name(range.buffer),
                               range.first + i / cut_.blocks_per_chunk));
     spots.push_back(spot_of(place, numbers.back(), false));
   }

@@ -70,6 +70,10 @@ struct ConnectOptions {
   std::string transport = {};
   /// Path of a tuning table; empty: TUTTI_TUNING_FILE or the built-in one.
   std::string tuning_file = {};
+  /// Path of a plan of your own (`tutti plan --save`), the same on all ranks; empty: TUTTI_PLAN_FILE, or none. It is
+  /// proved here, and connect() throws Error{invalid_argument} if it is wrong. Calls of its collective that name no
+  /// algorithm use it where it serves: its number of ranks, its root; CallOptions::algorithm may name it, too.
+  std::string plan_file = {};
 };
 
 }  // namespace tutti
