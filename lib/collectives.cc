@@ -38,6 +38,7 @@ Collectives::Collectives(Group& group, transport::Channel channel, Planner plann
     : group_(group),
       channel_(channel),
       checksum_(group.context().checksum),
+      recorder_(group.context().recorder.get()),
       planner_(std::move(planner)),
       pool_(std::make_shared<Pool<Operation>>()),
       out_(static_cast<std::size_t>(group.size())),
@@ -177,6 +178,8 @@ std::optional<Work> Collectives::begin_owned(const Ready& ready, bool asynchrono
   black_box::Flight flight = record(frame, ready.planned.prepared);  // while that is on its way to the others
   if (flat_->end_at_once(entry)) {
     flight.land_at_once(static_cast<std::uint32_t>(ready.planned.prepared.plan.steps.size()));
+    if (recorder_) [[unlikely]]
+      record_at_once(ready, frame);
     made_.fetch_add(1, std::memory_order_relaxed);
     finished_ = std::max(finished_, started_);
     engine.disown();
@@ -193,7 +196,7 @@ std::optional<Work> Collectives::begin_owned(const Ready& ready, bool asynchrono
     engine.disown();
     throw;
   }
-  operation->take_over(started_, flight);
+  operation->take_over(started_, flight, flat_->times().begun);
   operation->asynchronous = asynchronous;
   engine.submit_and_disown(*operation);
   return Work{operation};
@@ -205,6 +208,25 @@ black_box::Flight Collectives::record(const Frame& frame, const Prepared& prepar
   if (!box) return {};
   auto call = recorded(frame, group_.id(), started_, prepared.name, prepared.plan.steps.size(), false);
   return box->begin_at_once(call);
+}
+
+/// A call over a board, without an operation, has ended. One of several rounds has said what it did in each.
+void Collectives::record_at_once(const Ready& ready, const Frame& frame) noexcept {
+  const Flat::Times& times = flat_->times();
+  const bool short_call = ready.flat.rounds() == 1;
+  recorder_->add({.begin = times.begun,
+                  .middle = times.here,
+                  .end = ready.flat.vector_bytes <= trace::tiny ? times.here : trace::ticks_after(),
+                  .bytes = short_call ? static_cast<std::uint64_t>(times.posted) : 0,
+                  .count = frame.count,
+                  .operation = frame.operation,
+                  .peer = frame.root,
+                  .group = group_.trace_index(),
+                  .kind = short_call ? trace::Kind::call_at_once : trace::Kind::call,
+                  .collective = frame.collective,
+                  .type = frame.data_type,
+                  .op = frame.op,
+                  .name = recorder_->name(ready.planned.prepared.name)});
 }
 
 // ---- Turns on lanes --------------------------------------------------------------------------------------------
@@ -275,6 +297,9 @@ bool Collectives::send(Operation& operation, std::uint32_t step, int peer, std::
   if (checksum_) frame.checksum = checksum_of(bytes);
   if (operation.injector()) [[unlikely]]
     bytes = operation.injector()->tampered(operation, step, bytes);
+  ++lane.messages;
+  if (recorder_) [[unlikely]]
+    operation.note_given(step, lane.messages);
   const bool sent = lane.link->send(frame, bytes, transport::Token{operation.slot} << 32 | step);
   lane.unsent += sent ? 0 : 1;
   return sent;
@@ -305,6 +330,8 @@ Acceptance Collectives::arrived(Link& from, const Frame& frame) noexcept {
     group_.fail(mismatch(group_.group_rank(from.peer()), frame, wanted));
     return {};
   }
+  if (recorder_) [[unlikely]]
+    expected.operation->note_arrived(expected.step);
   if (expected.operation->plan().steps[expected.step].verb == Verb::recv_reduce)
     return {.kind = Acceptance::Kind::views};
   return {
@@ -321,11 +348,15 @@ void Collectives::view(Link& from, std::span<const std::byte> piece) noexcept {
 
 void Collectives::received(Link& from) noexcept {
   if (group_.failing()) return;
-  Posted done = in_lane(from).posted.pop();
+  InLane& lane = in_lane(from);
+  Posted done = lane.posted.pop();
+  ++lane.messages;
   if (done.seen == 0) done.arriving.add(done.bytes);
   if (done.arriving.broken())
     return group_.fail(
         done.arriving.complaint(group_, group_.group_rank(from.peer()), done.bytes.size(), done.operation->number()));
+  if (recorder_) [[unlikely]]
+    done.operation->note_received(done.step, lane.messages);
   done.operation->count_received(done.bytes.size());
   done.operation->complete(done.step);
 }

@@ -107,12 +107,14 @@ class Collectives final : public ChannelUser {
   struct OutLane {
     transport::Link* link = nullptr;
     Fifo<Turn> turns;
-    int unsent = 0;  // messages that the link has not taken yet
+    int unsent = 0;              // messages that the link has not taken yet
+    std::uint64_t messages = 0;  // ever
   };
   struct InLane {
     transport::Link* link = nullptr;
     Fifo<Turn> turns;
     Fifo<Posted> posted;
+    std::uint64_t messages = 0;  // ever
   };
 
   bool knows(int rank) const noexcept override;
@@ -127,6 +129,7 @@ class Collectives final : public ChannelUser {
   const void* hint_of(const Request& request) const { return request.output.data ? request.output.data : this; }
   void note_call(const transport::Frame& frame, const Prepared& prepared, bool in_window);
   black_box::Flight record(const transport::Frame& frame, const Prepared& prepared) const;
+  void record_at_once(const Ready& ready, const transport::Frame& frame) noexcept;
   Fifo<Turn>& turns(const algorithms::Lane& lane);
   InLane& in_lane(const transport::Link& link);
   std::uint64_t full_number(std::uint32_t operation) const;
@@ -135,7 +138,8 @@ class Collectives final : public ChannelUser {
   Group& group_;
   transport::Channel channel_;
   bool checksum_;
-  std::mutex planning_;  // several threads may call
+  trace::Recorder* const recorder_;  // null: nobody wants a trace
+  std::mutex planning_;              // several threads may call
   Planner planner_;
   std::shared_ptr<Pool<Operation>> pool_;
   std::shared_ptr<Windows> windows_ = std::make_shared<Windows>();

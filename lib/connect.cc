@@ -175,6 +175,10 @@ Communicator connect(const ConnectOptions& options) try {
   context->black_box = black_box::Box::open({launch.rank, launch.size, host_name(), launch.prefix}, trouble);
   if (!trouble.empty()) context->log.info(Log::Subsystem::init, "keeps no black box: " + trouble);
 
+  std::string no_trace;
+  context->recorder = trace::Recorder::open({launch.rank, launch.size, host_name()}, no_trace);
+  if (!no_trace.empty()) context->log.warn("keeps no trace: " + no_trace);
+
   detail::JoinOptions join;
   choose_transports(options.transport, join);
   join.lost_after = choose_lost_after(options.lost_after);

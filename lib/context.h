@@ -14,6 +14,7 @@
 #include "lib/inject.h"
 #include "lib/lookout.h"
 #include "lib/planner.h"
+#include "lib/trace/recorder.h"
 #include "transport/transport.h"
 #include "tutti/options.h"
 
@@ -59,6 +60,7 @@ struct Context {
   const compute::Table* kernels = nullptr;
   std::shared_ptr<Store> store;               ///< rank 0's holds the server that others may still be reading from
   std::unique_ptr<black_box::Box> black_box;  ///< null: nothing is noted down
+  std::unique_ptr<trace::Recorder> recorder;  ///< null: nobody wants a trace; outlives the engine
   std::unique_ptr<Injector> injector;         ///< null: no faults are played
   std::atomic<int> groups_made{0};            ///< the world is the first
   std::shared_ptr<Engine> engine;

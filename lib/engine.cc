@@ -299,7 +299,10 @@ void Engine::sleep(Clock::time_point until) noexcept {
   bool nothing_to_do = failing_.empty();
   for (const auto& transport : transports_) nothing_to_do &= transport->prepare_sleep();
   for (Pollable* const pollable : polled_) nothing_to_do &= pollable->prepare_sleep();
+  const std::int64_t begin = recorder_ && nothing_to_do && !live_.empty() ? trace::ticks() : 0;
   nothing_to_do ? reactor_.sleep(until) : static_cast<void>(reactor_.poll());
+  if (begin) [[unlikely]]
+    recorder_->add({.begin = begin, .end = trace::ticks_after(), .kind = trace::Kind::sleep});
   for (const auto& transport : transports_) transport->awake();
   for (Pollable* const pollable : polled_) pollable->awake();
 }

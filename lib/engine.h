@@ -15,6 +15,7 @@
 #include "lib/engine_users.h"
 #include "lib/fifo.h"
 #include "lib/pending.h"
+#include "lib/trace/recorder.h"
 #include "transport/reactor.h"
 #include "transport/transport.h"
 
@@ -41,6 +42,7 @@ class Engine final : public transport::Sink {
   transport::Reactor& reactor() { return reactor_; }
   /// Set-up only.
   void add(std::unique_ptr<transport::Transport> transport);
+  void set_recorder(trace::Recorder* recorder) { recorder_ = recorder; }
   void set_patience(Patience first, Patience usual) { patience_ = first, usual_patience_ = usual; }
 
   /// Throws Error{invalid_argument} in a child of fork(): nothing that waits or sends may be called there, nor may any
@@ -169,6 +171,7 @@ class Engine final : public transport::Sink {
   std::vector<Pending*> live_;
   Fifo<ReadyStep> ready_;
   Fifo<Failable*> failing_;
+  trace::Recorder* recorder_ = nullptr;  // null: nobody wants a trace
   bool finished_any_ = false;
   int passes_since_look_ = 0;
   unsigned disowned_ = 0;  // so often

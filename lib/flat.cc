@@ -23,6 +23,7 @@ Flat::Flat(Group& group, transport::Transport& transport, transport::Channel cha
     : group_(group),
       transport_(transport),
       channel_(channel),
+      recorder_(group.context().recorder.get()),
       limit_(limit),
       capacity_(transport::Board::capacity(group.size())) {}
 
@@ -35,6 +36,8 @@ void Flat::start(const Entry& entry) noexcept {
   if (entry.operation->has_begun()) {
     begun_ = true;
     entry.operation->advance(1, 2);
+    if (recorder_ && entry.call->rounds() == 1) [[unlikely]]
+      record_post(entry);
   }
   queue_.push(entry);
   if (is_next) progress();
@@ -53,7 +56,11 @@ void Flat::clear() noexcept {
 
 bool Flat::end_at_once(const Entry& entry) noexcept {
   while (wait_a_little(entry)) {
+    if (recorder_) [[unlikely]]
+      times_.here = trace::ticks_after();
     entry.call->take(*board_, round_);
+    if (recorder_ && entry.call->rounds() > 1) [[unlikely]]
+      record_take(entry);
     if (++round_ == entry.call->rounds()) {
       round_ = 0;
       return true;
@@ -102,6 +109,8 @@ bool Flat::find_board() noexcept {
 /// False: it must wait for who still reads there, or an injected fault has struck.
 bool Flat::begin(const Entry& entry) noexcept {
   if (!find_board() || !may_begin()) return false;
+  if (recorder_) [[unlikely]]
+    times_.round_begun = trace::ticks();
   if (round_ == 0) {
     std::span<const std::byte> contribution = entry.call->contribution();
     stuck_ = entry.operation && !entry.operation->play_faults(true, contribution);
@@ -113,6 +122,8 @@ bool Flat::begin(const Entry& entry) noexcept {
   call.length = group_.collectives().oldest_running(entry.frame.operation);
   board_->begin(entry.history, call, entry.before);
   checked_ = 0;
+  if (recorder_) [[unlikely]]
+    note_post(entry);
   if (entry.operation) entry.operation->advance(2 * round_ + 1, 2 * entry.call->rounds());
   return true;
 }
@@ -147,10 +158,14 @@ bool Flat::all_are_here(const Entry& entry) noexcept {
 void Flat::end_round() noexcept {
   const Entry entry = queue_.front();
   const bool last = round_ + 1 >= entry.call->rounds();
+  if (recorder_) [[unlikely]]
+    times_.here = trace::ticks_after();
   std::span<const std::byte> nothing;
   stuck_ = last && !entry.operation->play_faults(false, nothing);
   if (stuck_) return;
   entry.call->take(*board_, round_);
+  if (recorder_) [[unlikely]]
+    record_take(entry);
   begun_ = false;
   ++round_;
   if (!last) return;
@@ -190,6 +205,57 @@ std::optional<transport::Frame> Flat::call_after(int peer, std::uint64_t number)
       return call;
   }
   return std::nullopt;
+}
+
+// ---- The trace -------------------------------------------------------------------------------------------------
+
+trace::Record Flat::record_of(const Entry& entry, trace::Kind kind) const noexcept {
+  return {.operation = entry.frame.operation,
+          .step = static_cast<std::uint32_t>(round_),
+          .group = group_.trace_index(),
+          .kind = kind,
+          .collective = entry.frame.collective,
+          .type = entry.frame.data_type,
+          .op = entry.frame.op};
+}
+
+/// A short call that is soon over is told in one record, by whoever made it.
+void Flat::note_post(const Entry& entry) noexcept {
+  if (round_ == 0) times_.begun = times_.round_begun;
+  const bool at_once = !entry.operation && entry.call->rounds() == 1;
+  times_.posted = at_once && entry.call->vector_bytes <= trace::tiny ? 0 : trace::ticks();
+  if (!at_once) record_post(entry);
+}
+
+void Flat::record_post(const Entry& entry) noexcept {
+  if (times_.posted == 0) times_.posted = times_.round_begun + 1;
+  trace::Record record = record_of(entry, trace::Kind::post);
+  record.begin = times_.round_begun;
+  record.end = times_.posted;
+  record.bytes = entry.call->size_of_round(round_);
+  recorder_->add(record);
+  record.kind = trace::Kind::board_send;
+  for (int peer = 0; peer < group_.size(); ++peer) {
+    if (peer == group_.rank() || !entry.call->is_read_by(peer)) continue;
+    record.peer = group_.global_rank(peer);
+    record.bytes = entry.call->message_bytes(group_.rank(), peer, round_);
+    recorder_->add(record);
+  }
+}
+
+void Flat::record_take(const Entry& entry) noexcept {
+  trace::Record record = record_of(entry, trace::Kind::take);
+  record.begin = times_.posted;
+  record.middle = times_.here;
+  record.end = trace::ticks_after();
+  recorder_->add(record);
+  record.kind = trace::Kind::board_receive;
+  for (int peer = 0; peer < group_.size(); ++peer) {
+    if (peer == group_.rank() || !entry.call->reads(peer)) continue;
+    record.peer = group_.global_rank(peer);
+    record.bytes = entry.call->message_bytes(peer, group_.rank(), round_);
+    recorder_->add(record);
+  }
 }
 
 // ---- Sleeping --------------------------------------------------------------------------------------------------

@@ -48,6 +48,16 @@ class Flat final : public Pollable {
   /// Looks for a while whether all are here. False: not yet, or the group fails: it must be start()ed.
   bool end_at_once(const Entry& entry) noexcept;
 
+  /// When, in ticks, the call that was begun last began, and its round was on the board and complete there; only for a
+  /// trace. `posted` is 0 for what takes hardly longer than to look at the clock.
+  struct Times {
+    std::int64_t begun = 0;
+    std::int64_t round_begun = 0;
+    std::int64_t posted = 0;
+    std::int64_t here = 0;
+  };
+  const Times& times() const { return times_; }
+
   // ---- For errors
   /// The operation waits for `peer`.
   bool awaits(int peer, const Operation& operation) const;
@@ -70,10 +80,15 @@ class Flat final : public Pollable {
   bool all_are_here(const Entry& entry) noexcept;
   void end_round() noexcept;
   void wake_sleepers() noexcept;
+  trace::Record record_of(const Entry& entry, trace::Kind kind) const noexcept;
+  void note_post(const Entry& entry) noexcept;
+  void record_post(const Entry& entry) noexcept;
+  void record_take(const Entry& entry) noexcept;
 
   Group& group_;
   transport::Transport& transport_;
   transport::Channel channel_;
+  trace::Recorder* const recorder_;  ///< null: nobody wants a trace
   std::size_t limit_;
   std::size_t capacity_;               ///< the board's
   transport::Board* board_ = nullptr;  ///< the transport's; null until it has come
@@ -83,6 +98,7 @@ class Flat final : public Pollable {
   bool begun_ = false;                       ///< this round has
   bool stuck_ = false;                       ///< it never ends here: an injected fault
   int checked_ = 0;                          ///< ranks of whom it needs nothing more
+  Times times_;
 };
 
 }  // namespace tutti::detail

@@ -43,18 +43,22 @@ std::size_t FlatCall::offset(int part) const {
   return prefix.empty() ? index * vector_bytes : prefix[index] * arithmetic.element_size();
 }
 
-bool FlatCall::reads(int peer) const {
-  if (place.given()) return true;
+bool FlatCall::reads(Collective collective, int root, int reader, int writer) {
   switch (collective) {
     case Collective::broadcast:
     case Collective::scatter:
-      return peer == root;
+      return writer == root;
     case Collective::reduce:
     case Collective::gather:
-      return is_root();
+      return reader == root;
     default:
       return true;
   }
+}
+
+std::size_t FlatCall::message_bytes(int writer, int reader, int round) const {
+  const bool own_part = contributes_parts() && !place.given();
+  return own_part ? piece_of_part(reader, round).size : size_of_round(writer, round);
 }
 
 // ---- Rounds ----------------------------------------------------------------------------------------------------

@@ -26,7 +26,12 @@ struct FlatCall {
                      const Place& place);
 
   bool is_root() const { return rank == root; }
-  bool reads(int peer) const;
+  bool reads(int peer) const { return place.given() || reads(collective, root, rank, peer); }
+  /// The same for any two ranks; `peer` reads of `writer` in a call that is not in windows.
+  static bool reads(Collective collective, int root, int reader, int writer);
+  bool is_read_by(int peer) const { return place.given() || reads(collective, root, peer, rank); }
+  /// Bytes of what `writer` contributes to a round that are for `reader`, who reads it.
+  std::size_t message_bytes(int writer, int reader, int round) const;
   int rounds() const;
   /// It takes one round, or two between which little is to be done.
   bool may_be_at_once() const { return rounds() == 1 || (place.given() && vector_bytes <= most_at_once); }

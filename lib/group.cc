@@ -59,6 +59,7 @@ Group::Group(std::shared_ptr<Context> context, std::uint64_t id, std::vector<int
     context_->engine->attach(message_channel(id_), *messages_);
     context_->lookout->attach(*this);
     if (context_->black_box) context_->black_box->add_group(id_, size(), rank_);
+    if (context_->recorder) trace_index_ = context_->recorder->add_group(id_, rank_, members_);
   });
 }
 
@@ -150,6 +151,7 @@ void Group::fail_now() noexcept {
     context_->engine->abort_channel(channel, *failure_);
   collectives_->fail_all(*failure_);
   messages_->fail_all(*failure_);
+  if (context_->recorder) context_->recorder->flush();  // who does not catch the error has no later moment
 }
 
 Error Group::translate(const Verdict& verdict) const {

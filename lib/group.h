@@ -36,6 +36,8 @@ class Group final : public Failable {
   /// 0: the world, k: the k-th sub-group that this rank has made.
   int index() const { return index_; }
   std::uint64_t parent() const { return parent_; }
+  /// Its number in the trace's records, if there is a trace.
+  std::uint16_t trace_index() const { return trace_index_; }
   const std::vector<int>& members() const { return members_; }
   int global_rank(int rank) const { return members_[static_cast<std::size_t>(rank)]; }
   /// -1 for a rank that is not a member.
@@ -78,6 +80,7 @@ class Group final : public Failable {
   std::uint64_t id_;
   int index_;
   std::uint64_t parent_;
+  std::uint16_t trace_index_ = 0;
   std::vector<int> members_;
   std::vector<int> group_rank_;
   int rank_ = -1;

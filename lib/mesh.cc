@@ -278,6 +278,7 @@ void join_mesh(Context& context, const JoinOptions& options) {
   context.size = options.size;
   context.store = options.store;
   context.engine = std::make_shared<Engine>(own_core);
+  context.engine->set_recorder(context.recorder.get());
   if (options.size == 1 && !options.store) {
     fill_peers(context, {{host_name(), fmt::format("pid {}", getpid()), 1, "", "", ""}});
     set_lookout(context);

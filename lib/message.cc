@@ -17,11 +17,15 @@ void Message::prepare(Messages& messages, const MessageCall& call, std::shared_p
   messages_ = &messages;
   stage = Stage::begun;
   is_at_once_ = has_begun_ = false;
+  order = 0;
+  arrived_ = 0;
   if (pool_ != pool) pool_ = std::move(pool);
 }
 
 void Message::begin_at_once() noexcept {
   is_at_once_ = has_begun_ = true;
+  if (messages_->group().context().recorder) [[unlikely]]
+    begun_ = trace::ticks();
   flight_ = messages_->record_at_once(*this);
 }
 
@@ -35,6 +39,8 @@ void Message::start() noexcept {
 }
 
 void Message::note_start(Clock::time_point now) noexcept {
+  if (messages_->group().context().recorder) [[unlikely]]
+    begun_ = trace::ticks();
   black_box::Box* const box = messages_->group().context().black_box.get();
   flight_ = {};
   const Log& log = messages_->group().context().log;
@@ -47,11 +53,32 @@ void Message::note_start(Clock::time_point now) noexcept {
 }
 
 void Message::note_end(const Error* error) noexcept {
+  if (trace::Recorder* const recorder = messages_->group().context().recorder.get()) [[unlikely]]
+    record(*recorder, error != nullptr);
   if (!error) flight_.progress(0, bytes.size());
   is_at_once_ && !error ? flight_.land_at_once(0) : flight_.land(error);
   const Log& log = messages_->group().context().log;
   if (log.shows(Log::Level::trace, Log::Subsystem::p2p)) [[unlikely]]
     log.trace(Log::Subsystem::p2p, describe() + (error ? " fails" : " ends"));
+}
+
+void Message::note_arrived() noexcept { arrived_ = trace::ticks_after(); }
+
+void Message::record(trace::Recorder& recorder, bool failed) const noexcept {
+  const bool sends = kind == Kind::send;
+  const int other = sends ? peer : order > 0 ? status.source : peer;
+  const std::size_t length = sends || order == 0 ? bytes.size() : status.count * size_of(type);
+  recorder.add({.begin = begun_,
+                .middle = arrived_,
+                .end = trace::ticks_after(),
+                .bytes = length,
+                .count = failed ? 0 : order,
+                .step = static_cast<std::uint32_t>(sends || order == 0 ? tag : status.tag),
+                .peer = other >= 0 ? messages_->group().global_rank(other) : -1,
+                .group = messages_->group().trace_index(),
+                .kind = sends ? trace::Kind::message_send : trace::Kind::message_receive,
+                .type = static_cast<std::uint8_t>(type),
+                .flags = failed ? trace::Flags::failed : std::uint8_t{0}});
 }
 
 void Message::expire() noexcept {

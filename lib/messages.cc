@@ -74,18 +74,6 @@ void Messages::end(Message& message, const Error* error) noexcept {
   group_.context().engine->finished(message, error);
 }
 
-void Messages::end_failed(Message& message, const Error& reason) noexcept {
-  FailureDetails details = reason.details();
-  details.collective = message.kind == Message::Kind::send ? "send" : "recv";
-  details.data_type = name_of(message.type);
-  details.count = message.bytes.size() / size_of(message.type);
-  Error error{reason.code(),
-              fmt::format("{} on rank {} of {}: {}", message.describe(), group_.rank(), group_.size(), reason.what()),
-              reason.rank(), reason.operation()};
-  error.set_details(std::move(details));
-  end(message, &error);
-}
-
 void Messages::start(Message& message) noexcept {
   message.slot = remember(message);
   if (group_.failing()) return end_failed(message, *group_.failure());
@@ -96,6 +84,7 @@ void Messages::start(Message& message) noexcept {
 
 void Messages::start_send(Message& message) noexcept {
   PeerState& peer = state_of(message.peer);
+  message.order = ++peer.messages_sent;
   if (peer.may_send_eagerly(message.bytes.size())) {
     peer.eager_outstanding += message.bytes.size() + overhead;
     push(message.peer, frame_of(FrameKind::eager, message, message.slot), message.bytes, message.slot, &message);
@@ -108,7 +97,8 @@ void Messages::start_send(Message& message) noexcept {
 }
 
 void Messages::send_to_self(Message& message) noexcept {
-  const Envelope envelope{group_.rank(), message.tag, message.type, message.bytes.size()};
+  message.order = ++state_of(group_.rank()).messages_sent;
+  const Envelope envelope{group_.rank(), message.tag, message.type, message.bytes.size(), message.order};
   if (Message* receive = match(envelope)) {
     if (fits(*receive, envelope) && envelope.length > 0)
       std::memcpy(receive->bytes.data(), message.bytes.data(), envelope.length);
@@ -188,8 +178,15 @@ bool Messages::fits(const Message& receive, const Envelope& envelope) noexcept {
   return receive.type == envelope.type && envelope.length <= receive.bytes.size();
 }
 
-void Messages::deliver(Message& receive, const Envelope& envelope) noexcept {
+void Messages::assign(Message& receive, const Envelope& envelope) noexcept {
   receive.status = {envelope.source, envelope.tag, envelope.length / size_of(envelope.type)};
+  receive.order = envelope.order;
+  if (group_.context().recorder) [[unlikely]]
+    receive.note_arrived();
+}
+
+void Messages::deliver(Message& receive, const Envelope& envelope) noexcept {
+  assign(receive, envelope);
   if (fits(receive, envelope)) return end(receive);
   const Error error{
       ErrorCode::mismatch,
@@ -208,7 +205,7 @@ void Messages::consumed(int source, std::size_t bytes) noexcept {
 }
 
 void Messages::grant(Message& receive, const Envelope& envelope, std::uint32_t number) noexcept {
-  receive.status = {envelope.source, envelope.tag, envelope.length / size_of(envelope.type)};
+  assign(receive, envelope);
   if (!fits(receive, envelope)) {
     // The sender still needs its answer, or it would wait for ever: a grant of nothing.
     push(envelope.source, {.kind = FrameKind::grant, .operation = number, .count = ~std::uint64_t{0}}, {}, no_token,
@@ -241,7 +238,8 @@ Acceptance Messages::arrived(Link& from, const Frame& frame) noexcept {
   switch (frame.kind) {
     case FrameKind::eager:
       if (frame.length > eager_limit) return broken("an eager message above the limit");
-      return arrived_eager(peer, {source, frame.root, type, static_cast<std::size_t>(frame.length)});
+      return arrived_eager(peer,
+                           {source, frame.root, type, static_cast<std::size_t>(frame.length), ++peer.messages_come});
     case FrameKind::request:
       return arrived_request(source, type, frame) ? nothing : broken("a request for more than any memory holds");
     case FrameKind::grant:
@@ -268,7 +266,8 @@ Message* Messages::active(std::uint64_t slot, Message::Kind kind, Message::Stage
 
 bool Messages::arrived_request(int source, DataType type, const Frame& frame) noexcept {
   if (frame.count > transport::max_length / size_of(type)) return false;
-  const Envelope envelope{source, frame.root, type, static_cast<std::size_t>(frame.count) * size_of(type)};
+  const Envelope envelope{source, frame.root, type, static_cast<std::size_t>(frame.count) * size_of(type),
+                          ++state_of(source).messages_come};
   if (Message* receive = match(envelope)) {
     grant(*receive, envelope, frame.operation);
     return true;
@@ -306,7 +305,7 @@ Acceptance Messages::arrived_eager(PeerState& peer, const Envelope& envelope) no
   incoming.length = envelope.length;
   Message* receive = match(envelope);
   if (receive && fits(*receive, envelope)) {
-    receive->status = {envelope.source, envelope.tag, envelope.length / size_of(envelope.type)};
+    assign(*receive, envelope);
     incoming.message = receive;
     return {.kind = Acceptance::Kind::memory, .memory = receive->bytes.first(envelope.length)};
   }
@@ -338,55 +337,6 @@ void Messages::received(Link& from) noexcept {
 void Messages::sent(Link&, Token token) noexcept {
   if (group_.failing() || token == no_token) return;
   end(*active_[token]);
-}
-
-// ---- Failure -----------------------------------------------------------------------------------------------------
-
-/// A rank may send, and leave before what it sent has been received: that its link takes no credit any more harms
-/// nobody until there is something to say to it.
-void Messages::failed(Link& link, const Error& reason) noexcept {
-  const int rank = group_.group_rank(link.peer());
-  PeerState& peer = state_of(rank);
-  const bool concerned = std::ranges::any_of(active_, [rank](const Message* message) {
-    return message && (message->peer == rank || message->peer == any_source);
-  });
-  if (&link != peer.out || concerned) return group_.link_failed(link, reason);
-  peer.lost = group_.explain(link, reason);
-}
-
-bool Messages::busy() const { return active_count_ > 0; }
-
-void Messages::ask(Message& message, bool overdue) noexcept {
-  group_.context().lookout->ask(group_, 0, message.describe(), true, overdue);
-}
-
-void Messages::give_up(Message& message) noexcept {
-  const bool send = message.kind == Message::Kind::send;
-  group_.give_up(
-      fmt::format("timed out: {} never {} it", message.peer == any_source ? "no rank" : group_.name_of(message.peer),
-                  send ? "received" : "sent"),
-      message.peer, 0);
-}
-
-std::string Messages::busy_with() const {
-  for (const Message* message : active_)
-    if (message) return message->describe();
-  return "";
-}
-
-void Messages::testify(Status& status) const {
-  status.doing = busy_with();
-  for (const Message* message : active_)
-    if (message && message->peer != any_source && message->peer != group_.rank())
-      status.awaited.push_back(group_.global_rank(message->peer));
-}
-
-void Messages::fail_all(const Error& reason) noexcept {
-  posted_.clear();
-  unexpected_.clear();
-  peers_.assign(peers_.size(), {});
-  for (std::size_t slot = 0; slot < active_.size(); ++slot)
-    if (active_[slot]) end_failed(*active_[slot], reason);
 }
 
 }  // namespace tutti::detail

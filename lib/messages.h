@@ -12,6 +12,7 @@
 #include "lib/engine.h"
 #include "lib/fifo.h"
 #include "lib/pool.h"
+#include "lib/trace/recorder.h"
 #include "lib/vigil.h"
 #include "tutti/types.h"
 
@@ -52,16 +53,22 @@ class Message final : public Pending, public MessageCall {
   /// For the black box and the log; null: all is well.
   void note_end(const Error* error) noexcept;
   void expire() noexcept override;
+  /// For the trace: what it receives begins to arrive.
+  void note_arrived() noexcept;
 
   std::uint32_t number = 0;  ///< of a large send: names it in request, grant and bulk frames
   std::uint32_t slot = 0;
+  std::uint64_t order = 0;  ///< which of the messages from its sender to its receiver; 0: not known yet
   enum class Stage : std::uint8_t { begun, asked, granted } stage = Stage::begun;  ///< of a large message
 
  private:
   void recycle() noexcept override;
   void note_start(Clock::time_point now) noexcept;
+  void record(trace::Recorder& recorder, bool failed) const noexcept;
 
   black_box::Flight flight_;
+  std::int64_t begun_ = 0;  // ticks, for the trace only
+  std::int64_t arrived_ = 0;
 
   Messages* messages_ = nullptr;
   std::shared_ptr<Pool<Message>> pool_;
@@ -113,6 +120,7 @@ class Messages final : public ChannelUser {
     int tag = 0;
     DataType type{};
     std::size_t length = 0;
+    std::uint64_t order = 0;
   };
   /// A message that came before its receive.
   struct Unexpected {
@@ -136,6 +144,8 @@ class Messages final : public ChannelUser {
   struct PeerState {
     transport::Link* out = nullptr;
     transport::Link* in = nullptr;
+    std::uint64_t messages_sent = 0;
+    std::uint64_t messages_come = 0;
     std::size_t eager_outstanding = 0;  // bytes sent eagerly and not credited back
     std::size_t eager_consumed = 0;     // bytes taken from the peer and not credited yet
     Incoming incoming;
@@ -155,6 +165,7 @@ class Messages final : public ChannelUser {
 
   static transport::Frame frame_of(transport::FrameKind kind, const MessageCall& call, std::uint32_t slot);
   bool may_be_at_once(int peer) const noexcept;
+  void record_send(const MessageCall& call, std::int64_t begun, std::uint64_t order) noexcept;
   bool send_owned(const MessageCall& call) noexcept;
   bool may_receive_at_once(int peer) noexcept;
   void wait_a_little(const Message& receive) noexcept;
@@ -168,6 +179,8 @@ class Messages final : public ChannelUser {
   void take(Message& receive, std::list<Unexpected>::iterator from) noexcept;
   void grant(Message& receive, const Envelope& envelope, std::uint32_t number) noexcept;
   bool fits(const Message& receive, const Envelope& envelope) noexcept;
+  /// The receive gets this message.
+  void assign(Message& receive, const Envelope& envelope) noexcept;
   void deliver(Message& receive, const Envelope& envelope) noexcept;
   void consumed(int source, std::size_t bytes) noexcept;
   void push(int peer, transport::Frame frame, std::span<const std::byte> payload, transport::Token token,

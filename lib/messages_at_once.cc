@@ -39,12 +39,28 @@ bool Messages::send_owned(const MessageCall& call) noexcept {
   PeerState& peer = state_of(call.peer);
   const std::size_t length = call.bytes.size();
   if (group_.failing() || peer.lost || !peer.out || !peer.may_send_eagerly(length)) return false;
+  const std::int64_t begun = group_.context().recorder ? trace::ticks() : 0;
   if (!peer.out->send_at_once(frame_of(transport::FrameKind::eager, call, 0), call.bytes)) return false;
+  ++peer.messages_sent;
+  if (begun) [[unlikely]]
+    record_send(call, begun, peer.messages_sent);
   peer.eager_outstanding += length + overhead;
   black_box::Flight flight = record_at_once(call);  // while it is on its way
   flight.progress(0, length);
   flight.land_at_once(0);
   return true;
+}
+
+void Messages::record_send(const MessageCall& call, std::int64_t begun, std::uint64_t order) noexcept {
+  group_.context().recorder->add({.begin = begun,
+                                  .end = trace::ticks(),
+                                  .bytes = call.bytes.size(),
+                                  .count = order,
+                                  .step = static_cast<std::uint32_t>(call.tag),
+                                  .peer = group_.global_rank(call.peer),
+                                  .group = group_.trace_index(),
+                                  .kind = trace::Kind::message_send,
+                                  .type = static_cast<std::uint8_t>(call.type)});
 }
 
 // ---- Receive -----------------------------------------------------------------------------------------------------

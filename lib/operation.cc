@@ -75,6 +75,8 @@ void Operation::prepare(Collectives& collectives, Group& group, const Planned& p
   trace_ = log.shows(Log::Level::trace, Log::Subsystem::coll) ? &log : nullptr;
   Injector* const injector = group.context().injector.get();
   injector_ = injector ? injector->for_operation(group.index(), number, plan()) : nullptr;
+  recorder_ = group.context().recorder.get();
+  if (recorder_ && !flat_) times_.assign(plan().steps.size(), {});
 }
 
 void Operation::set_number(std::uint64_t number) noexcept {
@@ -82,9 +84,10 @@ void Operation::set_number(std::uint64_t number) noexcept {
   frame_.operation = static_cast<std::uint32_t>(number);
 }
 
-void Operation::take_over(std::uint64_t number, black_box::Flight flight) noexcept {
+void Operation::take_over(std::uint64_t number, black_box::Flight flight, std::int64_t begun) noexcept {
   set_number(number);
   flight_ = flight;
+  begun_ = begun;
   taken_over_ = true;
 }
 
@@ -192,25 +195,6 @@ void Operation::start() noexcept {
   for (const algorithms::StepId step : prepared_->first) engine_->ready(*this, step);
 }
 
-void Operation::note_start(Clock::time_point now) noexcept {
-  if (trace_) [[unlikely]]
-    trace_->trace(Log::Subsystem::coll, describe() + " begins");
-  black_box::Box* const box = group_->context().black_box.get();
-  if (!box || taken_over_) return;
-  black_box::Call call = recorded(frame_, group_->id(), number_, prepared_->name, plan().steps.size(), variable_);
-  call.started = std::chrono::nanoseconds{now.time_since_epoch()}.count();
-  flight_ = box->begin(call);
-}
-
-void Operation::note_end(const Error* error) noexcept {
-  flight_.land(error);
-  if (!trace_) [[likely]]
-    return;
-  trace_->trace(Log::Subsystem::coll,
-                error ? std::string{"fails: "} + error->what()
-                      : fmt::format("{} ends: {} steps, {} bytes", describe(), plan().steps.size(), sent_ + received_));
-}
-
 void Operation::lane_granted(std::uint32_t lane) noexcept {
   const algorithms::StepId step = plan().lanes[lane].first;
   if (--waiting_[step] == 0) engine_->ready(*this, step);
@@ -226,6 +210,8 @@ void Operation::issued(std::uint32_t step) noexcept {
 }
 
 void Operation::run(std::uint32_t id) noexcept {
+  if (recorder_) [[unlikely]]
+    times_[id].begin = trace::ticks();
   if (injector_ && !injector_->allows(*this, id)) [[unlikely]]
     return;
   const Step& step = plan().steps[id];
@@ -233,6 +219,8 @@ void Operation::run(std::uint32_t id) noexcept {
     case Verb::send: {
       const auto bytes = binding_.bytes(step.left);
       const bool sent = bytes.empty() || collectives_->send(*this, id, step.peer, bytes);
+      if (recorder_) [[unlikely]]
+        times_[id].at_once = sent;
       sent_ += bytes.size();
       issued(id);
       if (sent) complete(id);
@@ -274,11 +262,16 @@ compute::Copy Operation::copy_of(std::uint32_t id) const noexcept {
 
 void Operation::reduce_piece(std::uint32_t id, std::size_t offset, std::span<const std::byte> piece) noexcept {
   const Step& step = plan().steps[id];
+  const std::int64_t begin = recorder_ && piece.size() > trace::tiny ? trace::ticks() : 0;
   combine(binding_.bytes(step.dst).data() + offset, binding_.bytes(step.left).data() + offset, piece.data(),
           piece.size());
+  if (begin) [[unlikely]]
+    record_reduction(id, begin, piece.size());
 }
 
 void Operation::complete(std::uint32_t id) noexcept {
+  if (recorder_) [[unlikely]]
+    record_step(id);
   for (const algorithms::StepId next : plan().successors(id))
     if (--waiting_[next] == 0) engine_->ready(*this, next);
   --remaining_;

@@ -14,6 +14,7 @@
 #include "lib/pending.h"
 #include "lib/planner.h"
 #include "lib/pool.h"
+#include "lib/trace/recorder.h"
 #include "lib/vigil.h"
 
 namespace tutti::detail {
@@ -42,7 +43,8 @@ class Operation final : public Pending {
   void prepare(Collectives& collectives, Group& group, const Planned& planned, const Request& request,
                std::uint64_t number, std::shared_ptr<Pool<Operation>> pool, std::size_t flat_capacity);
   /// Its part in the order of calls was taken by a caller that tried to do it all at once, and it is on the board.
-  void take_over(std::uint64_t number, black_box::Flight flight) noexcept;
+  /// `begun`: when, for its trace.
+  void take_over(std::uint64_t number, black_box::Flight flight, std::int64_t begun) noexcept;
   /// Its place in the order of calls: certain when it starts, since several threads may call at once.
   void set_number(std::uint64_t number) noexcept;
   /// Ranks whose earlier calls differ must notice: they are part of what its messages say.
@@ -82,6 +84,18 @@ class Operation final : public Pending {
   const transport::Frame& frame() const { return frame_; }
   Group& group() const { return *group_; }
   Injector* injector() const { return injector_; }
+
+  // ---- For its trace, if there is one
+  trace::Recorder* recorder() const { return recorder_; }
+  /// What the step sends goes to its link, as message `number` there.
+  void note_given(std::uint32_t step, std::uint64_t number) noexcept;
+  /// What it receives begins to come.
+  void note_arrived(std::uint32_t step) noexcept { times_[step].middle = trace::ticks_after(); }
+  /// And is there, as message `number`.
+  void note_received(std::uint32_t step, std::uint64_t number) noexcept { times_[step].number = number; }
+  /// A record of this call.
+  trace::Record record_of(trace::Kind kind, std::int64_t begin, std::int64_t end) const noexcept;
+
   std::uint64_t number() const { return number_; }
   /// "all_reduce #42 (ring, 1048576 x f32, sum) on rank 3 of 8".
   std::string describe() const;
@@ -103,6 +117,9 @@ class Operation final : public Pending {
   void succeed() noexcept;
   void note_start(Clock::time_point now) noexcept;
   void note_end(const Error* error) noexcept;
+  void record_step(std::uint32_t step) noexcept;
+  void record_reduction(std::uint32_t step, std::int64_t begin, std::size_t bytes) noexcept;
+  void record_end(bool failed) noexcept;
   void combine(std::byte* dst, const std::byte* left, const std::byte* right, std::size_t bytes) noexcept {
     arithmetic_.combine(dst, left, right, bytes);
   }
@@ -129,6 +146,17 @@ class Operation final : public Pending {
   std::vector<std::size_t> prefix_[2];  // offsets of the parts of _v calls: input's and output's
   std::vector<std::uint32_t> waiting_;
   std::uint32_t remaining_ = 0;
+  /// When a step began, and when its message was given to a link or came from one; ticks, 0: not yet.
+  struct StepTimes {
+    std::int64_t begin = 0;
+    std::int64_t middle = 0;
+    std::uint64_t number = 0;  // of the message
+    bool at_once = false;      // the link took it
+    bool done = false;
+  };
+  trace::Recorder* recorder_ = nullptr;  // null: nobody wants a trace
+  std::vector<StepTimes> times_;         // by step, if somebody does
+  std::int64_t begun_ = 0;
   std::uint64_t received_ = 0;  // bytes
   std::uint64_t sent_ = 0;      // bytes handed to links
   std::uint64_t asked_at_ = 0;  // received_ when the others were last asked

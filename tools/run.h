@@ -20,6 +20,8 @@ struct Job {
 
   std::string inject;  ///< TUTTI_INJECT of all ranks, in the first attempt only
 
+  std::string trace;  ///< file for what all ranks do, see docs/tracing.md; empty: as TUTTI_TRACE_FILE says
+
   Label label = Label::when_several;           ///< precede each line of output with "[rank] "
   std::string log_dir;                         ///< also write the output of rank r to <log_dir>/rank-r.log
   Binding binding = Binding::when_it_fits;     ///< pin each rank to its share of the cores

@@ -19,6 +19,7 @@
 #include <exception>
 #include <filesystem>
 #include <optional>
+#include <utility>
 
 #include "lib/base/host.h"
 #include "tools/run.h"
@@ -28,6 +29,7 @@
 #include "tools/run_ranks.h"
 #include "tools/run_signals.h"
 #include "tools/run_store.h"
+#include "tools/run_trace.h"
 #include "tutti/error.h"
 
 namespace tutti::tools {
@@ -56,7 +58,7 @@ class Subreaper {
 class Runner {
  public:
   explicit Runner(const Job& job)
-      : job_(job), guardian_(std::in_place), store_(job), keyboard_(job.first_rank() == 0) {}
+      : job_(job), trace_(job.trace), guardian_(std::in_place), store_(job), keyboard_(job.first_rank() == 0) {}
 
   int run() {
     if (job_.timeout.count() > 0) timeout_at_ = Clock::now() + job_.timeout;
@@ -90,6 +92,7 @@ class Runner {
   void say(const std::string& text) { err_.put("tutti: " + text + "\n"); }
 
   const Job& job_;
+  const JobTrace trace_;
   const std::vector<pid_t> inherited_ = children();  // `sleep 99 & exec tutti run ...`: not ours to end
   Signals signals_;                                  // first: nothing may start a thread before it
   Subreaper subreaper_;
@@ -106,6 +109,7 @@ class Runner {
   bool killed_ = false;
   bool told_to_stop_ = false;
   bool said_done_ = false;
+  bool traced_ = false;  // what these ranks did is in the file
   std::optional<Verdict> verdict_;
   int restarts_ = 0;
   int exit_code_ = 0;
@@ -122,12 +126,13 @@ void Runner::start_ranks() {
                 .arguments = job_.command,
                 .environment = {},
                 .input = -1,
+                .inherited = {},
                 .cores = {},
                 .signals = signals_.before()};
     const Descriptor nothing{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
     for (int local = 0; local < job_.ranks_here; ++local) {
       start.input = job_.first_rank() + local == 0 ? keyboard_.end_for_rank() : nothing.get();
-      ranks_.push_back(start_rank(job_, store_.meeting(), local, start, out_, err_));
+      ranks_.push_back(start_rank(job_, store_.meeting(), trace_, local, start, out_, err_));
       guardian_->watch(ranks_.back().pid());
     }
   } catch (const StartError& error) {
@@ -161,7 +166,7 @@ bool Runner::begin_again() {
   store_.begin_attempt();
   ranks_.clear();
   culprit_ = nullptr;
-  ending_ = killed_ = said_done_ = false;
+  ending_ = killed_ = said_done_ = traced_ = false;
   verdict_.reset();
   exit_code_ = 0;
   kill_at_.reset();
@@ -289,6 +294,8 @@ void Runner::settle() {
   }
   if (!waiting) clear_at_.reset();
   const bool all_gone = std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.gone(); });
+  if (all_gone && !std::exchange(traced_, true))
+    if (const std::string told = trace_.collect(ranks_); !told.empty()) say(told);
   if (all_gone && !ending_ && !said_done_ && culprit_ == nullptr) {
     said_done_ = true;
     store_.all_well_here();

@@ -63,7 +63,7 @@ struct Prepared {
   if (child.what.cores) ::sched_setaffinity(0, sizeof(cpu_set_t), &*child.what.cores);
   ::signal(SIGPIPE, SIG_DFL);
   ::sigprocmask(SIG_SETMASK, &child.what.signals, nullptr);
-  if (child.what.inherited >= 0) ::fcntl(child.what.inherited, F_SETFD, 0);
+  for (const int number : child.what.inherited) ::fcntl(number, F_SETFD, 0);
   int failed = ::dup2(child.what.input, 0) < 0 || ::dup2(child.out, 1) < 0 || ::dup2(child.err, 2) < 0 ? errno : 0;
   if (failed == 0) {
     ::execve(child.what.path.c_str(), child.arguments.data(), child.environment.data());

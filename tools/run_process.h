@@ -18,7 +18,7 @@ struct Start {
   std::vector<std::string> arguments;
   std::vector<std::string> environment;  ///< "NAME=value"
   int input = -1;                        ///< becomes descriptor 0
-  int inherited = -1;                    ///< stays open under its number, if there is one
+  std::vector<int> inherited;            ///< stay open under their numbers
   std::optional<cpu_set_t> cores;
   sigset_t signals;  ///< the mask the program starts with
 };

@@ -20,6 +20,7 @@
 #include "lib/base/black_box.h"
 #include "lib/base/host.h"
 #include "tools/run_signals.h"
+#include "tools/run_trace.h"
 #include "tutti/error.h"
 
 namespace tutti::tools {
@@ -44,12 +45,12 @@ Descriptor make_black_box() {
 
 }  // namespace
 
-Rank::Rank(int number, Process process, const std::string& label, bool lines, Descriptor log, Descriptor black_box,
+Rank::Rank(int number, Process process, const std::string& label, bool lines, Descriptor log, Memories memories,
            Outlet& out, Outlet& err)
     : number_(number),
       pid_(process.pid),
       log_(std::move(log)),
-      black_box_(std::move(black_box)),
+      memories_(std::move(memories)),
       outputs_{RankOutput{std::move(process.out), label, lines, log_.get(), out, *last_line_},
                RankOutput{std::move(process.err), label, lines, log_.get(), err, *last_line_}} {}
 
@@ -91,12 +92,19 @@ void Rank::clear() {
   gone_ = true;
 }
 
-Rank start_rank(const Job& job, const Meeting& meeting, int local_rank, Start what, Outlet& out, Outlet& err) {
+Rank start_rank(const Job& job, const Meeting& meeting, const JobTrace& trace, int local_rank, Start what, Outlet& out,
+                Outlet& err) {
   const int number = job.first_rank() + local_rank;
   auto variables = rank_variables(job, meeting, local_rank);
-  Descriptor black_box = make_black_box();
-  if (black_box) variables.emplace_back("TUTTI_BLACK_BOX_FD", std::to_string(black_box.get()));
-  what.inherited = black_box.get();
+  Rank::Memories memories{make_black_box(), trace.memory()};
+  what.inherited.clear();
+  for (const auto& [name, memory] :
+       {std::pair{"TUTTI_BLACK_BOX_FD", &memories.black_box}, std::pair{"TUTTI_TRACE_FD", &memories.trace}}) {
+    if (!*memory) continue;
+    variables.emplace_back(name, std::to_string(memory->get()));
+    what.inherited.push_back(memory->get());
+  }
+  if (!trace.file().empty()) variables.emplace_back("TUTTI_TRACE_FILE", trace.file());
   what.environment = with_variables(variables);
   cpu_set_t cores;
   const bool known = job.binding != Binding::none && ::sched_getaffinity(0, sizeof cores, &cores) == 0;
@@ -107,7 +115,7 @@ Rank start_rank(const Job& job, const Meeting& meeting, int local_rank, Start wh
   const bool lines = labelled || job.ranks() > 1;
   Descriptor log = open_log(job.log_dir, number, meeting.restart > 0);
   return Rank{
-      number, start(what), labelled ? fmt::format("[{}] ", number) : "", lines, std::move(log), std::move(black_box),
+      number, start(what), labelled ? fmt::format("[{}] ", number) : "", lines, std::move(log), std::move(memories),
       out,    err};
 }
 

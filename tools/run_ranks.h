@@ -21,7 +21,12 @@ using Clock = std::chrono::steady_clock;
 /// One rank of this node: its process, what it wrote last, how it ended.
 class Rank {
  public:
-  Rank(int number, Process process, const std::string& label, bool lines, Descriptor log, Descriptor black_box,
+  /// Memory that a rank writes and that outlives it; empty where there was none to be had.
+  struct Memories {
+    Descriptor black_box;
+    Descriptor trace;
+  };
+  Rank(int number, Process process, const std::string& label, bool lines, Descriptor log, Memories memories,
        Outlet& out, Outlet& err);
 
   int number() const { return number_; }
@@ -30,8 +35,8 @@ class Rank {
   bool gone() const { return gone_; }
   std::array<RankOutput, 2>& outputs() { return outputs_; }
   const std::string& last_line() const { return *last_line_; }
-  /// The memory of its black box, which outlives it; empty where there was none to be had.
-  const Descriptor& black_box() const { return black_box_; }
+  const Descriptor& black_box() const { return memories_.black_box; }
+  const Descriptor& trace() const { return memories_.trace; }
 
   /// True when the process has ended since the last call; from then on exit_code(), was_killed() and how_it_ended()
   /// hold. The process stays a zombie until clear(), so that its group cannot become somebody else's.
@@ -53,7 +58,7 @@ class Rank {
   int number_;
   pid_t pid_;
   Descriptor log_;
-  Descriptor black_box_;
+  Memories memories_;
   std::unique_ptr<std::string> last_line_ = std::make_unique<std::string>();
   std::array<RankOutput, 2> outputs_;
   bool ended_ = false;
@@ -64,7 +69,9 @@ class Rank {
 };
 
 /// Starts local rank `local_rank` of the job.
-Rank start_rank(const Job& job, const Meeting& meeting, int local_rank, Start start, Outlet& out, Outlet& err);
+class JobTrace;
+Rank start_rank(const Job& job, const Meeting& meeting, const JobTrace& trace, int local_rank, Start start, Outlet& out,
+                Outlet& err);
 
 /// The cores of local rank `local_rank` when each rank gets its share: several cores each, or several ranks per core.
 cpu_set_t share_of_cores(const cpu_set_t& all, int local_rank, int ranks_here);

@@ -25,6 +25,7 @@ Communicator join(const WorldOptions& options, int rank, const std::shared_ptr<S
   context->injector = detail::Injector::make(detail::parse_faults(options.inject, options.ranks), rank);
   std::string trouble;
   context->black_box = black_box::Box::open({rank, options.ranks, "here", "test"}, trouble);
+  context->recorder = trace::Recorder::open({rank, options.ranks, "here"}, trouble);
   context->kernels = &compute::choose_table(options.isa);
   detail::join_mesh(*context, {.rank = rank,
                                .size = options.ranks,

@@ -1,0 +1,205 @@
+// Real runs of every collective over every transport, and the traces they leave: each message is there at both its
+// ends, and nothing on any thread overlaps.
+
+#include <doctest/doctest.h>
+
+#include <numeric>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/support/scratch.h"
+#include "tests/support/trace_file.h"
+#include "tests/support/world.h"
+#include "tests/transport/allocations.h"
+#include "tutti/allocate.h"
+
+namespace tutti::testing {
+namespace {
+
+constexpr int ranks = 3;
+using Body = std::function<void(Communicator&)>;
+
+std::vector<TraceEvent> trace_of(const WorldOptions& options, const Body& body) {
+  const Folder folder;
+  const Setting file{"TUTTI_TRACE_FILE", folder.name + "/" + std::to_string(std::rand()) + ".json"};
+  run_ranks(options, body);
+  return read_trace(std::getenv("TUTTI_TRACE_FILE"));
+}
+
+std::size_t count(const std::vector<TraceEvent>& events, const std::string& key, const std::string& value) {
+  return static_cast<std::size_t>(
+      std::count_if(events.begin(), events.end(), [&](const TraceEvent& event) { return event.text(key) == value; }));
+}
+
+/// Bytes that came to any rank in this call.
+long long bytes_received(const std::vector<TraceEvent>& events) {
+  long long bytes = 0;
+  for (const TraceEvent& event : events)
+    if (event.is("f")) bytes += event.number("bytes");
+  return bytes;
+}
+
+struct Case {
+  const char* name;
+  long long least_received;  // bytes per element, by all ranks together, of any algorithm
+  std::function<void(Communicator&, std::size_t)> call;
+};
+
+const Case cases[] = {
+    {"all_reduce", 4 * 4,  // 2 (n - 1) / n of it to each rank
+     [](Communicator& comm, std::size_t n) {
+       std::vector<float> data(n, 1);
+       comm.all_reduce(data, sum);
+     }},
+    {"reduce", 4 * 2,
+     [](Communicator& comm, std::size_t n) {
+       std::vector<float> data(n, 1);
+       comm.reduce(data, sum, {.root = 2});
+     }},
+    {"broadcast", 4 * 2,
+     [](Communicator& comm, std::size_t n) {
+       std::vector<float> data(n, 1);
+       comm.broadcast(data, {.root = 1});
+     }},
+    {"all_gather", 4 * 6,
+     [](Communicator& comm, std::size_t n) {
+       std::vector<float> data(n, 1), all(ranks * n);
+       comm.all_gather(data, all);
+     }},
+    {"reduce_scatter", 4 * 6,
+     [](Communicator& comm, std::size_t n) {
+       std::vector<float> data(ranks * n, 1), part(n);
+       comm.reduce_scatter(data, part, sum);
+     }},
+    {"scatter", 4 * 2,
+     [](Communicator& comm, std::size_t n) {
+       std::vector<float> data(comm.rank() == 0 ? ranks * n : 0, 1), part(n);
+       comm.scatter(data, part);
+     }},
+    {"gather", 4 * 2,
+     [](Communicator& comm, std::size_t n) {
+       std::vector<float> data(n, 1), all(comm.rank() == 0 ? ranks * n : 0);
+       comm.gather(data, all);
+     }},
+    {"all_to_all", 4 * 6,
+     [](Communicator& comm, std::size_t n) {
+       std::vector<float> data(ranks * n, 1), out(ranks * n);
+       comm.all_to_all(data, out);
+     }},
+    {"barrier", 0, [](Communicator& comm, std::size_t) { comm.barrier(); }},
+};
+
+TEST_CASE("every message of every collective is in the trace at both ends") {
+  for (const Kind kind : all_kinds) {
+    for (const bool boards : {true, false}) {
+      if (!boards && kind != Kind::shm) continue;  // elsewhere there are none
+      for (const Case& each : cases) {
+        for (const std::size_t n : {std::size_t{1}, std::size_t{3000}, std::size_t{100'000}}) {
+          CAPTURE(name_of(kind));
+          CAPTURE(boards);
+          CAPTURE(each.name);
+          CAPTURE(n);
+          const auto events = trace_of({.ranks = ranks, .kind = kind, .boards = boards}, [&](Communicator& comm) {
+            for (int i = 0; i < 3; ++i) each.call(comm, n);
+          });
+          CHECK(trace_trouble(events) == "");
+          CHECK(count(events, "collective", each.name) == 3 * ranks);
+          CHECK(bytes_received(events) >= 3 * each.least_received * static_cast<long long>(n));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("point to point is in the trace, in whatever order it is received") {
+  for (const Kind kind : all_kinds) {
+    CAPTURE(name_of(kind));
+    const auto events = trace_of({.ranks = ranks, .kind = kind}, [](Communicator& comm) {
+      std::vector<int> small(100), large(200'000);
+      if (comm.rank() == 0) {
+        for (int i = 1; i < ranks; ++i) comm.recv(large, any_source, {.tag = 2});
+        for (int i = 1; i < ranks; ++i) comm.recv(small, i, {.tag = 1});
+        Work receive = comm.irecv(small, 0);
+        comm.send(small, 0);
+        receive.wait();
+      } else {
+        comm.send(small, 0, {.tag = 1});
+        comm.send(large, 0, {.tag = 2});
+      }
+    });
+    CHECK(trace_trouble(events) == "");
+    CHECK(count(events, "ph", "s") == 2 * (ranks - 1) + 1);
+    CHECK(bytes_received(events) == (ranks - 1) * (400 + 800'000) + 400);
+  }
+}
+
+TEST_CASE("parts of unequal size, sub-groups, asynchronous and persistent calls are in the trace") {
+  for (const Kind kind : all_kinds) {
+    CAPTURE(name_of(kind));
+    const auto events = trace_of({.ranks = ranks, .kind = kind}, [](Communicator& comm) {
+      const std::vector<std::size_t> counts{5, 70'000, 0};
+      std::vector<int> mine(counts[static_cast<std::size_t>(comm.rank())]), all(70'005), data(1000), other(1000);
+      comm.all_gather_v(mine, all, counts);
+      std::vector<int> part(mine.size());
+      comm.reduce_scatter_v(all, part, counts, sum);
+      auto pair = comm.split(comm.rank() == 1 ? 1 : 0, 0);
+      Work first = comm.all_reduce_async(data, sum);
+      Work second = pair.all_reduce_async(other, sum);
+      first.wait();
+      second.wait();
+      auto persistent = comm.prepare_all_reduce(data, other, sum);
+      for (int i = 0; i < 3; ++i) persistent.run();
+    });
+    CHECK(trace_trouble(events) == "");
+    CHECK(count(events, "collective", "all_reduce") == 5 * ranks);
+    CHECK(count(events, "variable", "true") == 2 * ranks);
+    std::set<std::string> groups;
+    for (const TraceEvent& event : events)
+      if (!event.text("collective").empty()) groups.insert(event.text("group"));
+    CHECK(groups.size() == 3);
+  }
+}
+
+TEST_CASE("calls in allocated memory are in the trace, in two rounds") {
+  const auto events = trace_of({.ranks = ranks, .kind = Kind::shm}, [](Communicator& comm) {
+    const SharedArray<float> array = allocate<float>(comm, 50'000);
+    for (int i = 0; i < 20; ++i) comm.all_reduce(array, sum);
+  });
+  CHECK(trace_trouble(events) == "");
+  CHECK(count(events, "collective", "all_reduce") == 20 * ranks);
+  CHECK(count(events, "ph", "s") >= 20 * 2 * ranks * (ranks - 1));
+}
+
+TEST_CASE("a call that fails says what it waited for") {
+  const auto events =
+      trace_of({.ranks = 2, .kind = Kind::tcp, .timeout = std::chrono::milliseconds{2000}}, [](Communicator& comm) {
+        std::vector<int> data(5000, 1);
+        comm.all_reduce(data, sum);
+        if (comm.rank() == 1) return;
+        CHECK(error_of([&] { comm.all_reduce(data, sum, {.algorithm = "ring"}); }) != "");
+      });
+  const auto failed = [](const std::string& name) {
+    return [name](const TraceEvent& event) {
+      return event.text("name").starts_with(name) && event.text("failed") == "true";
+    };
+  };
+  CHECK(std::count_if(events.begin(), events.end(), failed("all_reduce #2")) == 1);
+  CHECK(std::count_if(events.begin(), events.end(), failed("receive")) >= 1);
+}
+
+TEST_CASE("calls that are traced allocate nothing once warm") {
+  trace_of({.ranks = 2, .kind = Kind::shm}, [](Communicator& comm) {
+    std::vector<float> data(1000, 1.0F);
+    for (const char* algorithm : {"", "ring"}) {
+      const auto call = [&] { comm.all_reduce(data, max, {.algorithm = algorithm}); };
+      for (int warm_up = 0; warm_up < 50; ++warm_up) call();
+      const std::size_t before = transport::testing::allocations();
+      for (int round = 0; round < 500; ++round) call();
+      CHECK(transport::testing::allocations() - before <= 50);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace tutti::testing
