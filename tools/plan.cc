@@ -23,6 +23,7 @@
 #include "tools/exchange/options.h"
 #include "tools/exit_codes.h"
 #include "tools/plan_frames.h"
+#include "tools/plan_page.h"
 #include "tools/plan_replay.h"
 #include "tools/plan_svg.h"
 #include "tools/plan_text.h"
@@ -49,6 +50,7 @@ constexpr const char* examples = R"(Examples:
   tutti plan broadcast --algo tree:4*8 --root 2 -n 9 --rank 2     radix 4, pipeline 8, one rank
   tutti plan all_reduce -n 8 --bytes 64K --transport shm --explain
   tutti plan all_reduce --algo ring -n 4 --svg ring.svg           ... as a picture
+  tutti plan all_reduce --html all.html --compare ring,double_binary_tree -n 8
   tutti plan all_reduce --algo ring -n 8 --msccl ring.xml         ... as a program of MSCCL
   tutti plan --import grid.xml --svg grid.svg                     somebody else's, proved and drawn
   tutti plan --list)";
@@ -62,6 +64,7 @@ struct Options {
   std::string svg;
   std::string import;
   exchange::Outputs outputs;
+  PageOptions page;
   double latency = 10;      // us, of one message
   double bandwidth = 1.25;  // GB/s: 10 Gb/s
   int ranks = 4;
@@ -109,6 +112,10 @@ void declare(CLI::App& app, Options& options) {
   app.add_option("--goal-calc", options.outputs.calc_per_byte, "... where a byte that is reduced takes so many ns")
       ->capture_default_str();
   app.add_option("--save", options.outputs.save, "Write it so that programs can run it: TUTTI_PLAN_FILE");
+  app.add_option("--html", options.page.html, "Write a page that plays it, and all other plans of 2 to 16 ranks")
+      ->excludes("--import");
+  app.add_option("--compare", options.page.compare, "For --html: two algorithms beside each other, e.g. ring,tree");
+  app.add_option("--points", options.page.points, "For --html: measured times, from tutti bench -J FILE");
   app.add_flag("--json", options.json, "For programs");
   app.footer(examples);
   app.allow_extras();
@@ -292,6 +299,20 @@ View view_of_choice(const Options& options, std::size_t bytes, std::string& why)
                    {rank_in_front(options), options.ranks, options.root, choice.pipeline, choice.radix});
 }
 
+int show_page(Options options) {
+  if (options.collective.empty()) options.collective = "all_reduce";
+  check_options(options);
+  write_page(options.page, options.algorithm,
+             {.collective = find_collective(options.collective),
+              .choices = {},
+              .ranks = options.ranks,
+              .root = options.root,
+              .step = std::max(options.step, 0),
+              .model = {size_of_text(options.bytes), options.latency, options.bandwidth},
+              .points = {}});
+  return exit_success;
+}
+
 int show(Options options) {
   std::string why;
   const std::size_t bytes = size_of_text(options.bytes);
@@ -340,6 +361,8 @@ int plan_main(int argc, char** argv) {
   }
   refuse_extras(app);
   if (options.list) return show_list(options);
+  if (!options.page.html.empty()) return show_page(options);
+  if (options.page.any()) wrong("--compare and --points belong to --html FILE");
   if (options.collective.empty() && options.import.empty())
     wrong("which collective? For example: tutti plan all_reduce --algo ring");
   return show(options);
