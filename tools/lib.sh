@@ -106,6 +106,13 @@ missing_to_test() {
   have ip || echo iproute2
 }
 
+# The packages that looking at the page of `tutti plan --html` needs on top. Ubuntu's package of that name is none.
+missing_to_browse() {
+  grep -qs '^ID=debian' /etc/os-release || return 0
+  have chromium || echo chromium
+  python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
+}
+
 as_root() {
   if [ "$(id -u)" = 0 ]; then
     "$@"
