@@ -203,6 +203,8 @@ Communicator connect(const ConnectOptions& options) try {
     if (launch.size > 1) join.bind_address = rendezvous::choose_interface(launch.rendezvous, look_up).address;
   }
   detail::join_mesh(*context, join);
+  if (context->recorder && context->rank != 0 && !context->peers[0].same_host)
+    context->recorder->set_clock(context->rank, 0, -1);
   context->log.info(
       Log::Subsystem::init,
       fmt::format("joined after {:.3f} s", std::chrono::duration<double>(detail::Clock::now() - begin).count()));

@@ -20,6 +20,7 @@
 #include "tools/run.h"
 #include "tools/simulate.h"
 #include "tools/store.h"
+#include "tools/trace.h"
 #include "tools/tune.h"
 #include "tutti/error.h"
 #include "tutti/version.h"
@@ -41,6 +42,7 @@ constexpr Subcommand subcommands[] = {
     {"learn", learn_main, "ten short lessons: collectives drawn from the plans, and measured here"},
     {"tune", tune_main, "find out which algorithms are fastest here, and write the table to choose by"},
     {"blackbox", blackbox_main, "what ranks did last, and who is behind, also when they hang or were killed"},
+    {"trace", trace_main, "what a run's trace says: predicted beside measured, and which rank or link was slow"},
     {"store", store_main, "serve a store where ranks meet, or speak to one"},
     {"doctor", doctor_main, "what works on this machine, what does not, and the remedy"},
 };

@@ -99,7 +99,7 @@ void declare(CLI::App& app, Words& words, Job& job) {
   app.add_flag("--standalone", words.standalone, "One node (the default)");
   value("-x,--export", words.exported, "NAME[=VALUE]", "Set for all ranks; without a value: it must exist");
   value("--inject", words.inject, "FAULTS", "Play faults, e.g. kill:rank=2,op=5 (TUTTI_INJECT for all ranks)");
-  value("--trace", job.trace, "FILE", "Write down all that the ranks do, for Perfetto");
+  value("--trace", job.trace, "FILE", "Write down all that the ranks do, for Perfetto and `tutti trace`");
   value("--label", words.label, "always|never", "[RANK] before each line (when there are several ranks)");
   app.add_flag("-l,--tag-output", words.label_flag, "The same as --label always");
   app.add_flag("--no-label", words.no_label, "The same as --label never");

@@ -42,7 +42,8 @@ std::string JobTrace::collect(const std::vector<Rank>& ranks) const {
   }
   if (file_.empty() || told == 0) return "";
   return fmt::format(
-      "{} tells what {} {} did; open it with Perfetto{}", file_, told, told == 1 ? "rank" : "ranks",
+      "{} tells what {} {} did; open it with Perfetto, or see `tutti trace {}`{}", file_, told,
+      told == 1 ? "rank" : "ranks", file_,
       lost == 0 ? "" : fmt::format(". {} records are lost, the oldest: TUTTI_TRACE_RECORDS keeps more", lost));
 }
 

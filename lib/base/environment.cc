@@ -60,7 +60,7 @@ constexpr std::array table{
              "Where the last operations of each rank are noted down; a file stays when the rank has gone."},
     Variable{"TUTTI_BLACK_BOX_FD", "a descriptor", "none", "`tutti run` passes on the memory for them with it."},
     Variable{"TUTTI_TRACE_FILE", "a path", "none",
-             "Every step, wait and message of all ranks goes there, for Perfetto."},
+             "Every step, wait and message of all ranks goes there, for Perfetto and `tutti trace`."},
     Variable{"TUTTI_TRACE_RECORDS", "a number from 16", "65536",
              "How many records of 64 bytes a rank keeps for its trace; later ones take the place of the oldest."},
     Variable{"TUTTI_TRACE_FD", "a descriptor", "none", "`tutti run` passes on the memory for them with it."},

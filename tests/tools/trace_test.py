@@ -84,6 +84,30 @@ def trouble_with_arrows(events):
     return ""
 
 
+def made_up_ring(slow_link, late):
+    """Five calls in each of which each rank sends one message to the next one: after 10 us it is there, over the slow
+    link after 5 ms more. A rank that is late comes after 5 ms."""
+    events = [{"name": "tutti_rank", "ph": "M", "pid": rank, "tid": 0, "args": {
+        "rank": rank, "host": "h", "lost": 0, "uncertainty_ns": 0, "clock_of_rank": 0}} for rank in range(RANKS)]
+
+    def add(rank, category, name, begin, end, **args):
+        events.append({"name": name, "cat": category, "ph": "X", "pid": rank, "tid": 1, "ts": begin, "dur": end - begin,
+                       "args": {"group": "a", "operation": number, **args}})
+
+    for number in range(1, 6):
+        start = [number * 20_000 + (5000 if rank == late else 0) for rank in range(RANKS)]
+        for rank in range(RANKS):
+            before = (rank - 1) % RANKS
+            arrived = max(start[rank], start[before] + 10 + (5000 if (before, rank) == slow_link else 0))
+            step = {"call": f"all_reduce #{number}", "step": 0, "bytes": 4, "number": number}
+            add(rank, "call", f"all_reduce #{number}", start[rank], arrived + 1, collective="all_reduce", algorithm="ring",
+                bytes=4, root=0, variable=False, count=1, type="f32", op="sum")
+            add(rank, "message", "send", start[rank], start[rank] + 1, to=(rank + 1) % RANKS, given_ns=0, **step)
+            add(rank, "message", "receive", start[rank], arrived + 1, waited_ns=1000 * (arrived - start[rank]),
+                **{"from": before}, **step)
+    return {"displayTimeUnit": "ns", "traceEvents": events}
+
+
 class Trace(harness.Case):
     def setUp(self):
         super().setUp()
@@ -172,6 +196,33 @@ class Trace(harness.Case):
             failed = [e["name"] for e in of(events, "X", pid=rank, cat="call") if e["args"].get("failed")]
             self.assertEqual(len(failed), 1)
             self.assertIn(failed[0], ("all_reduce #4", "all_reduce #5"))  # who is slow may still be in the one before
+
+    def test_the_report_names_the_rank_that_was_slow(self):
+        for algorithm in ("ring", "tree", "direct"):
+            self.traced(harness.JOIN, "--algorithm", algorithm, "--count", "3000",
+                        words=("--inject", "delay:rank=2,op=1,ms=700"))
+            done = tutti("trace", self.file)
+            self.assertEqual(done.code, 0, done)
+            self.assertSays(done.out, r"(?m)^rank 2 was slow: others waited for it .* most in all_reduce #1 \(\d+\.\d ms\)$",
+                            rf"(?m)^all_reduce +{algorithm}\S* +12000 +1 +\d+\.\d .?s +\d+\.\d ms")
+            self.assertNotIn("link from", done.out)
+
+    def test_the_report_names_the_link_that_was_slow_or_the_rank_that_came_late(self):
+        self.file.write_text(json.dumps(made_up_ring(slow_link=(1, 2), late=None)))
+        self.assertSays(tutti("trace", self.file).out,
+                        r"(?m)^the link from rank 1 to rank 2 was slow: .* 25.0 ms of .* most in all_reduce #1 \(5.0 ms\)$")
+        self.file.write_text(json.dumps(made_up_ring(slow_link=None, late=0)))
+        self.assertSays(tutti("trace", self.file).out, r"(?m)^rank 0 came late: others waited for it 25.0 ms")
+        self.file.write_text(json.dumps(made_up_ring(slow_link=None, late=None)))
+        self.assertSays(tutti("trace", self.file).out, r"(?m)^no rank and no link stands out$")
+
+    def test_the_report_refuses_what_is_no_trace(self):
+        for text in ("", "[]", "{}", '{"traceEvents":[{"ph":"X"}]}', '{"traceEvents":[7]}'):
+            self.file.write_text(text)
+            done = tutti("trace", self.file)
+            self.assertEqual(done.code, tutti("trace").code, done)
+            self.assertIn(f"{self.file} is not what", done.err)
+        self.assertIn("cannot read", tutti("trace", self.folder / "none").err)
 
     def test_memory_is_bounded_and_what_is_lost_is_said(self):
         events, done = self.traced(harness.PROGRAM, "bench", "all_reduce", "-b", "16", "-e", "16", "-n", "500",

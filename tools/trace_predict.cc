@@ -1,0 +1,83 @@
+#include "tools/trace_predict.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "tools/simulate/events.h"
+#include "tutti/error.h"
+
+namespace tutti::tools {
+namespace {
+
+constexpr double picoseconds = 1000;
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+struct Sample {
+  double bytes;
+  double time;
+};
+
+/// time = first + second * bytes, both from 0, through the medians of messages of like size; sizes that hardly differ
+/// tell nothing of the second.
+std::pair<double, double> fit(const std::vector<Sample>& samples) {
+  std::map<double, std::vector<double>> times;  // by the size class's typical size
+  for (const Sample& sample : samples)
+    times[std::exp2(std::floor(std::log2(sample.bytes + 1) + 0.5))].push_back(sample.time);
+  double n = 0, x = 0, y = 0, xx = 0, xy = 0;
+  for (const auto& [bytes, all] : times) {
+    const double time = median(all);
+    n += 1, x += bytes, y += time, xx += bytes * bytes, xy += bytes * time;
+  }
+  const double spread = n * xx - x * x;
+  const double slope = spread > 0 ? std::max(0.0, (n * xy - x * y) / spread) : 0;
+  return {std::max(0.0, (y - slope * x) / n), slope};
+}
+
+bool has_part_per_rank(Collective collective) {
+  switch (collective) {
+    case Collective::all_reduce:
+    case Collective::reduce:
+    case Collective::broadcast:
+    case Collective::barrier:
+      return false;
+    default:
+      return true;
+  }
+}
+
+}  // namespace
+
+std::optional<double> predict(const TracedCall& call, const std::vector<const TracedCall*>& calls) {
+  std::vector<Sample> samples;
+  for (const TracedCall* one : calls)
+    for (const TracedMessage& message : one->messages)
+      samples.push_back({static_cast<double>(message.bytes),
+                         static_cast<double>(message.received - std::max(message.given, message.expected))});
+  const int ranks = static_cast<int>(call.ranks.size());
+  if (samples.empty() || ranks < 2 || call.variable) return std::nullopt;
+  const auto [latency, per_byte] = fit(samples);
+  simulate::Network network;
+  network.socket = network.host = network.leaf = ranks;
+  network.links.fill({{.from = 0, .latency = latency * picoseconds, .gap = 0, .per_byte = per_byte * picoseconds}});
+  try {
+    simulate::Task task;
+    task.collective = call.collective;
+    task.ranks = ranks;
+    task.root = std::max(call.root, 0);
+    task.bytes = call.bytes * (has_part_per_rank(call.collective) ? static_cast<std::size_t>(ranks) : 1);
+    task.choice = settled(algorithms::find(call.collective, call.algorithm), ranks, task.bytes);
+    const auto result = simulate::run_events(task, network);
+    return result ? std::optional{result->seconds * 1e9} : std::nullopt;
+  } catch (const Error&) {
+    return std::nullopt;  // an algorithm of another version, or one read from a file
+  }
+}
+
+}  // namespace tutti::tools

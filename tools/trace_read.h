@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "tutti/types.h"
+
+namespace tutti::tools {
+
+/// From one moment to another, in nanoseconds of the trace's clock.
+struct Span {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  std::int64_t length() const { return end > begin ? end - begin : 0; }
+};
+
+/// One message of a call, or what a rank reads of another's contribution on a board.
+struct TracedMessage {
+  int from = 0;
+  int to = 0;
+  std::uint64_t bytes = 0;
+  std::int64_t given = 0;     ///< its sender let it go
+  std::int64_t expected = 0;  ///< its receiver began to look for it
+  std::int64_t arrived = 0;   ///< and saw it
+  std::int64_t received = 0;  ///< and had it in its place
+};
+
+/// One collective, as all its ranks saw it.
+struct TracedCall {
+  std::string name;  ///< "all_reduce #5"
+  std::string algorithm;
+  std::string group;
+  Collective collective{};
+  std::uint64_t bytes = 0;
+  int root = 0;  ///< in its group
+  bool variable = false;
+  std::map<int, Span> ranks;  ///< when each rank was in it
+  std::vector<TracedMessage> messages;
+  std::map<int, std::vector<Span>> busy;  ///< by rank: its thread worked on it
+
+  std::int64_t begin() const;
+  std::int64_t end() const;
+};
+
+struct TracedRank {
+  std::string host;
+  std::uint64_t lost = 0;         ///< records
+  std::int64_t uncertainty = -1;  ///< of its clock, in nanoseconds
+  int reference = 0;              ///< the rank whose clock is meant
+};
+
+/// A file that `tutti run --trace` wrote.
+struct TraceFile {
+  std::map<int, TracedRank> ranks;
+  std::vector<TracedCall> calls;  ///< as they began; of those that did not end well only what is complete
+};
+
+/// Throws Error{invalid_argument} that names the file.
+TraceFile read_trace(const std::string& path);
+
+}  // namespace tutti::tools
