@@ -31,7 +31,7 @@ namespace {
 constexpr std::string_view magic = "tutti-plans 1";
 constexpr int most_ranks = 4096;
 constexpr int most_pipeline = 1 << 20;
-constexpr std::size_t most_blocks = 50'000'000;  // that the checker has to look at
+constexpr std::size_t most_blocks = 20'000'000;  // that the checker has to look at
 constexpr std::array letters{'i', 'o', 's'};     // by Buffer
 constexpr std::array verbs{Verb::send, Verb::recv, Verb::recv_reduce, Verb::copy, Verb::reduce};
 

@@ -114,6 +114,10 @@ class WriteGoal(Case):
         kinds = collections.Counter(kind for kind, *_ in goal.operations.values())
         self.assertEqual(kinds, {"send": 24, "recv": 24, "calc": 12})
 
+    def test_a_barrier_carries_nothing(self):
+        goal = self.goal("barrier", "--algo", "dissemination", "-n", "8")
+        self.assertEqual(set(goal.messages()["send"].values()), {1})
+
     def test_reductions_take_the_time_that_was_said(self):
         text = tutti("plan", "all_reduce", "--algo", "ring", "-n", "2", "--bytes", "2K", "--goal", "-",
                      "--goal-calc", "2.5").out

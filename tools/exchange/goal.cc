@@ -31,10 +31,11 @@ class BlockSizes {
     const bool one_vector =
         collective == Collective::all_reduce || collective == Collective::reduce || collective == Collective::broadcast;
     const std::size_t ranks = static_cast<std::size_t>(shape.ranks);
+    if (collective == Collective::barrier) bytes = 0;
     partition_ = one_vector ? detail::Partition::vector(bytes, shape.ranks * shape.pipeline, 1)
                             : detail::Partition::parts(bytes / ranks, shape.pipeline, 1);
   }
-  /// Never 0: LogGOPSim counts the gaps between the bytes of a message.
+  /// Never 0: LogGOPSim counts the gaps between the bytes of a message. A barrier's messages carry nothing.
   std::size_t of(const Plan& plan, const Blocks& blocks) const {
     std::size_t bytes = 0;
     for (int i = 0; i < blocks.count; ++i) {

@@ -24,7 +24,7 @@ using algorithms::Plan;
 using algorithms::Step;
 using algorithms::StepId;
 
-constexpr std::size_t most_touched = 20'000'000;  // blocks, by all instructions together
+constexpr std::size_t most_touched = 10'000'000;  // blocks, by all instructions together
 
 /// What an instruction touches, block by block.
 struct Touched {

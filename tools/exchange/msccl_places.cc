@@ -22,8 +22,8 @@ namespace {
 using algorithms::Buffer;
 
 constexpr int most_ranks = 4096;
-constexpr int most_blocks = 1 << 20;    // of a vector, and of scratch
-constexpr long most_places = 50000000;  // of all ranks
+constexpr int most_blocks = 1 << 20;      // of a vector, and of scratch
+constexpr long most_places = 10'000'000;  // of all ranks
 
 [[noreturn]] void refuse(const std::string& why) { throw Error{ErrorCode::invalid_argument, why}; }
 
