@@ -234,6 +234,11 @@ class Text(Case):
         self.assertGreater(len(named), 2)
         for words in named:
             self.assertEqual(tutti(*words.split()).code, 0, words)
+        block = re.search(r"```\n(\$ build/tutti plan .*?)```", LESSONS[6].read_text(), re.S).group(1)
+        (command, _), = commands(block)
+        done = run(harness.PROGRAM, *command.split()[1:], cwd=self.folder)
+        self.assertEqual(done.code, 0, done)
+        self.assertTrue((self.folder / "two-trees.html").exists(), done)
 
 
 class Commands(Case):
