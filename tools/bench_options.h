@@ -74,7 +74,8 @@ struct Options {
   int ranks() const { return threads * gpus; }
   /// True when single calls must be timed, not only the loop.
   bool wants_series() const {
-    return per_iteration || (format != Format::table && format != Format::brief) || !output_file.empty() || !compare.empty();
+    return per_iteration || (format != Format::table && format != Format::brief) || !output_file.empty() ||
+           !compare.empty();
   }
 };
 
