@@ -11,12 +11,12 @@
 namespace tutti::detail {
 
 std::string Card::encode() const {
-  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", host, process, quota, shm, tcp, domain, watch,
-                     fingerprint, allowed, encrypted, flat_limit);
+  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}\n{}", host, process, quota, shm, tcp, domain, watch,
+                     fingerprint, allowed, encrypted, flat_limit, traces);
 }
 
 Card Card::decode(const std::string& text, int rank) {
-  std::array<std::string, 11> fields;
+  std::array<std::string, 12> fields;
   std::size_t begin = 0;
   for (std::string& field : fields) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
@@ -35,8 +35,8 @@ Card Card::decode(const std::string& text, int rank) {
                             "shares this store under the same job name",
                             rank, text.size()),
                 rank};
-  return {fields[0], fields[1], quota,     fields[3], fields[4], fields[5],
-          fields[6], fields[7], fields[8], fields[9], flat_limit};
+  return {fields[0], fields[1], quota,     fields[3], fields[4],  fields[5],
+          fields[6], fields[7], fields[8], fields[9], flat_limit, fields[11]};
 }
 
 }  // namespace tutti::detail

@@ -19,6 +19,7 @@ struct Card {
   std::string allowed = allowed_cores();
   std::string encrypted = {};  ///< "tls", empty: its connections are not
   std::size_t flat_limit = 0;  ///< bytes it would contribute to a flat call
+  std::string traces = {};     ///< "trace", empty: it keeps none
 
   std::string encode() const;
   /// Throws Error{rendezvous} that names `rank` when it is none of ours.

@@ -23,6 +23,7 @@
 #include "lib/context.h"
 #include "lib/error_file.h"
 #include "lib/mesh.h"
+#include "lib/trace_clock.h"
 #include "rendezvous/interfaces.h"
 #include "rendezvous/launchers.h"
 #include "transport/board.h"
@@ -203,12 +204,12 @@ Communicator connect(const ConnectOptions& options) try {
     if (launch.size > 1) join.bind_address = rendezvous::choose_interface(launch.rendezvous, look_up).address;
   }
   detail::join_mesh(*context, join);
-  if (context->recorder && context->rank != 0 && !context->peers[0].same_host)
-    context->recorder->set_clock(context->rank, 0, -1);
   context->log.info(
       Log::Subsystem::init,
       fmt::format("joined after {:.3f} s", std::chrono::duration<double>(detail::Clock::now() - begin).count()));
-  return detail::world(std::move(context));
+  Communicator world = detail::world(context);
+  detail::compare_clocks(*context, world);
+  return world;
 } catch (const Error& error) {
   write_error_file(error);
   throw;

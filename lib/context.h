@@ -25,6 +25,7 @@ struct Peer {
   std::string host;
   std::string process;  ///< "pid 1234"
   bool same_host = false;
+  bool traces = false;                        ///< it keeps a trace
   transport::Transport* transport = nullptr;  ///< null for this rank itself
 };
 

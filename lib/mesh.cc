@@ -115,6 +115,7 @@ void fill_peers(Context& context, const std::vector<Card>& cards) {
   for (std::size_t i = 0; i < cards.size(); ++i) {
     context.peers[i].host = cards[i].host;
     context.peers[i].process = cards[i].process;
+    context.peers[i].traces = !cards[i].traces.empty();
   }
 }
 
@@ -312,12 +313,12 @@ void join_mesh(Context& context, const JoinOptions& options) {
                     fingerprint(context.key),
                     allowed_cores(),
                     options.tunnels ? "tls" : "",
-                    flat_limit_of(context, options)};
+                    flat_limit_of(context, options),
+                    context.recorder ? "trace" : ""};
     const std::vector<Card> cards = exchange_cards(mine, options);
     fill_peers(context, cards);
     check_secrets(cards, options.rank);
     check_encryption(cards, options.rank);
-
     const std::vector<int> local = settle(context, cards, options);
     const std::string trouble = agree_on_shm(shm.get(), no_shm, local, cards, options);
     if (!trouble.empty() && context.local_rank == 0)

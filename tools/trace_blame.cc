@@ -70,7 +70,7 @@ class Judge {
 };
 
 void Judge::blame_sender(const TracedCall& call, const TracedMessage& message) {
-  const Span wait{message.expected, std::min(message.arrived, message.given)};
+  const Span wait{message.expected, std::min(message.received, message.given)};
   if (wait.length() == 0) return;
   const auto sender = call.ranks.find(message.from);
   const std::int64_t came = sender == call.ranks.end() ? wait.begin : sender->second.begin;
@@ -90,14 +90,14 @@ void Judge::hear(const TracedCall& call) {
     return busy == call.busy.end() ? std::vector<Span>{} : busy->second;
   };
   for (const TracedMessage& message : call.messages)
-    add_rest({message.expected, message.arrived}, busy_of(message.to), waits_[message.to]);
+    add_rest({message.expected, message.received}, busy_of(message.to), waits_[message.to]);
   for (const auto& [rank, waits] : waits_) {
     const auto own = call.ranks.find(rank);
     if (own != call.ranks.end()) found_.ranks[rank].waited += own->second.length() - outside(own->second, waits);
   }
   for (const TracedMessage& message : call.messages) {
     blame_sender(call, message);
-    const Span transit{std::max(message.expected, message.given), message.arrived};
+    const Span transit{std::max(message.expected, message.given), message.received};
     transits_[{call.algorithm, size_class(message.bytes)}].push_back(
         {{message.from, message.to}, outside(transit, busy_of(message.to)), &call});
   }
@@ -179,6 +179,17 @@ std::vector<std::string> conclusions(const Verdicts& verdicts) {
                     "messages on other links, most in {} ({})",
                     from, to, of_calls(blame.time, verdicts.in_calls), blame.call, duration_text(blame.most)));
   }
+  // One slow card is two slow links.
+  const auto& [one, other] = std::pair{links[0].second, links[1].second};
+  const int shared = one.first == other.second || one.first == other.first ? one.first : one.second;
+  const bool is_shared = shared == other.first || shared == other.second;
+  if (links.size() > 4 && is_shared && !is_worth_a_word(links[0].first, links[1].first) &&
+      is_worth_a_word(links[1].first, links[2].first))
+    found.emplace_back(links[0].first,
+                       fmt::format("the links of rank {} were slow: messages from rank {} to rank {} took {} more than "
+                                   "such messages on other links, and those from rank {} to rank {} {}",
+                                   shared, one.first, one.second, of_calls(links[0].first, verdicts.in_calls),
+                                   other.first, other.second, duration_text(links[1].first)));
   std::sort(found.rbegin(), found.rend());
   std::vector<std::string> lines;
   for (auto& [time, line] : found) lines.push_back(std::move(line));

@@ -25,7 +25,7 @@ Span span_of(const Json& event) {
 struct Round {
   std::optional<Span> post;
   std::optional<Span> wait;
-  std::int64_t taken = 0;
+  std::optional<Span> take;
   std::uint64_t bytes = 0;
 };
 
@@ -110,7 +110,7 @@ void Reader::read_board(const Json& event, const Json& args, const CallKey& key)
   const Span span = span_of(event);
   const std::string name = event.at("name");
   round.bytes = args.at("bytes");
-  round.taken = std::max(round.taken, span.end);
+  if (name == "take") round.take = span;
   if (name == "post") round.post = span;
   if (name == "post and wait") round.post = Span{span.begin, span.begin};
   if (name == "wait" || name == "post and wait") round.wait = span;
@@ -125,6 +125,7 @@ void Reader::add_round(TracedCall& call, const std::map<int, Round>& ranks) cons
   };
   for (const auto& [rank, mine] : ranks) {
     if (mine.post) call.busy[rank].push_back(*mine.post);
+    if (mine.take) call.busy[rank].push_back(*mine.take);
     if (!mine.wait) continue;
     const std::pair<const int, Round>* last = nullptr;
     for (const auto& other : ranks)
@@ -139,7 +140,7 @@ void Reader::add_round(TracedCall& call, const std::map<int, Round>& ranks) cons
                              .given = last->second.post->end,
                              .expected = mine.wait->begin,
                              .arrived = mine.wait->end,
-                             .received = mine.taken});
+                             .received = mine.take ? mine.take->end : mine.wait->end});
   }
 }
 

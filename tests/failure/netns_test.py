@@ -5,6 +5,7 @@ Ranks of one name space talk through shared memory, ranks of different ones only
     netns_test.py TUTTI JOIN        exit code 77 and a reason when this process may not make network name spaces
 """
 
+import json
 import os
 import pathlib
 import shutil
@@ -57,6 +58,23 @@ class TwoHosts(Case):
 
     def finish(self, nodes, limit=60):
         return [Finished(node, limit) for node in nodes]
+
+    def test_a_trace_of_two_hosts_has_one_clock(self):
+        file = self.folder / "t.json"
+        nodes = [self.start_node(node, "--algorithm", "ring", TUTTI_TRACE_FILE=str(file)) for node in (0, 1)]
+        for done in self.finish(nodes):
+            self.assertEqual(done.code, 0, done)
+        events = json.loads(file.read_text())["traceEvents"]
+        ranks = {e["pid"]: e["args"] for e in events if e["name"] == "tutti_rank"}
+        self.assertEqual([ranks[r]["uncertainty_ns"] for r in (0, 1)], [0, 0])
+        for rank in (2, 3):  # two names of one machine: in truth there is no offset
+            self.assertEqual(ranks[rank]["clock_of_rank"], 0)
+            self.assertGreater(ranks[rank]["uncertainty_ns"], 0)
+            self.assertLess(ranks[rank]["uncertainty_ns"], 50_000_000)
+            self.assertLessEqual(abs(ranks[rank]["offset_ns"]), ranks[rank]["uncertainty_ns"])
+            self.assertNotEqual(ranks[rank]["offset_ns"], 0)
+        ends = {phase: {e["id"]: e["args"] for e in events if e["ph"] == phase} for phase in "sf"}
+        self.assertEqual(ends["s"], ends["f"])
 
     def test_tcp_across_and_shared_memory_inside(self):
         for count in ("0", "1", "1000", "1000003"):
