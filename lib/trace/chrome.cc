@@ -23,8 +23,9 @@ enum class Way : std::uint8_t { link, board, point_to_point };
 
 /// The same number at both ends, and no other message's. Programs read it as a double: 53 bits.
 std::uint64_t arrow_number(std::uint64_t group, Way way, int from, int to, std::uint64_t number) {
-  std::uint64_t digest = group * 8 + static_cast<std::uint64_t>(way);
-  for (const std::uint64_t part : {static_cast<std::uint64_t>(from), static_cast<std::uint64_t>(to), number}) {
+  std::uint64_t digest = group;
+  for (const std::uint64_t part :
+       {static_cast<std::uint64_t>(way), static_cast<std::uint64_t>(from), static_cast<std::uint64_t>(to), number}) {
     digest = (digest ^ part) * 0x9e3779b97f4a7c15;
     digest ^= digest >> 29;
     digest *= 0xbf58476d1ce4e5b9;
