@@ -50,12 +50,17 @@ function showPlans() {
   state.moment = Math.min(state.moment, until);
   byId("moment").max = state.inSteps ? until : SLIDER_PARTS;
   panels[1].host.hidden = courses.length === 1;
+  shownPanels().forEach((panel) => panel.measure());
   courses.forEach((course, side) => {
     panels[side].show(course, state.chosen()[side].idea, until, state.inSteps);
     panels[side].facts.textContent = factsOf(course.schedule);
   });
   showLegend();
   showMoment();
+}
+
+function shownPanels() {
+  return panels.slice(0, courses.length);
 }
 
 function factsOf(schedule) {
@@ -252,7 +257,8 @@ let width = 0;
 new ResizeObserver(() => {
   if (document.body.clientWidth === width) return;
   width = document.body.clientWidth;
-  courses.forEach((course, side) => panels[side].resize());
+  shownPanels().forEach((panel) => panel.measure());
+  shownPanels().forEach((panel) => panel.resize());
   showCostsSoon();
   showMoment();
 }).observe(document.body);

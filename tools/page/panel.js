@@ -6,7 +6,7 @@ const DETAIL_HINT = "Point at a block to see its history, at a rank to see its m
 class Panel {
   constructor(host, side) {
     this.host = host;
-    const part = (name) => host.querySelector(`.${name}`);
+    const part = this.part = (name) => host.querySelector(`.${name}`);
     this.title = part("name");
     this.idea = part("idea");
     this.facts = part("facts");
@@ -20,6 +20,12 @@ class Panel {
     host.dataset.side = side;
   }
 
+  // How wide drawings may be; asked of all panels before any of them changes, or the browser would lay out the page anew
+  // for each.
+  measure() {
+    this.room = this.part("topology").clientWidth;
+  }
+
   // `until` is the end of the clock that both panels share.
   show(course, idea, until, inSteps) {
     this.course = course;
@@ -27,18 +33,18 @@ class Panel {
     const { schedule } = course;
     this.title.textContent = schedule.name;
     this.idea.textContent = idea;
-    this.topology.show(course);
+    this.topology.show(course, this.room);
     const what = `${schedule.collective} by ${schedule.name} over ${schedule.ranks} ranks`;
     this.matrix.show(course, `${what}: whose contributions each rank has of each block`);
-    this.times.show(course, until, inSteps);
+    this.times.show(course, this.room, until, inSteps);
     this.until = until;
     this.frame = -1;
     this.pointAt(null);
   }
 
   resize() {
-    this.topology.show(this.course);
-    this.times.show(this.course, this.until, this.inSteps);
+    this.topology.show(this.course, this.room);
+    this.times.show(this.course, this.room, this.until, this.inSteps);
   }
 
   update(moment) {

@@ -23,10 +23,10 @@ class Times {
   }
 
   // `until` is where the scale ends; it may be later than the course.
-  show(course, until, inSteps) {
+  show(course, room, until, inSteps) {
     this.course = course;
     this.until = Math.max(until, 1);
-    this.width = Math.max(280, this.host.clientWidth);
+    this.width = Math.max(280, room);
     const { ranks } = course.schedule;
     this.line = ranks > 8 ? 16 : 24;
     const bottom = TIMES_TOP + (ranks - 1) * this.line + 12;

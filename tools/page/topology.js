@@ -51,10 +51,10 @@ class Topology {
     host.addEventListener("mouseleave", () => this.point(null));
   }
 
-  show(course) {
+  show(course, room) {
     this.course = course;
     const { schedule } = course;
-    const width = Math.max(280, Math.min(this.host.clientWidth, 620));
+    const width = Math.max(280, Math.min(room, 620));
     const trees = schedule.trees.filter(worthDrawing);
     const stacked = trees.length > 1 && width < 420 && schedule.ranks > 8;
     const height = stacked ? 2 * 210 : schedule.ranks > 10 && width > 420 ? 340 : 280;
@@ -123,6 +123,8 @@ class Topology {
       this.dots.append(dot);
       return { curve, dot, message };
     });
+    const carried = new Set(messages.map((message) => compress(message.blocks ?? [])));
+    if (messages.length > 4 && carried.size === 1) return;  // the sentence above says it once
     for (const { curve, message } of this.curves) this.label(curve, message, boxes);
   }
 
