@@ -64,12 +64,14 @@ window.tested = {
     return panel.querySelector(".detail").textContent;
   },
 
+  // Where the cursor of the first diagram has been.
   watch() {
-    const now = document.getElementById("moment-now");
-    this.seen = [now.textContent];
+    const cursor = document.querySelector(".cursor");
+    this.seen = [cursor.getAttribute("x1")];
     new MutationObserver(() => {
-      if (this.seen.at(-1) !== now.textContent) this.seen.push(now.textContent);
-    }).observe(now, { childList: true });
+      const now = cursor.getAttribute("x1");
+      if (this.seen.at(-1) !== now) this.seen.push(now);
+    }).observe(cursor, { attributeFilter: ["x1"] });
   },
 
   // Lines of text as they are on the screen, without those that only screen readers get.
