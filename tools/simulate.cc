@@ -29,6 +29,7 @@ using simulate::NetworkFile;
 using simulate::Timed;
 
 constexpr std::size_t most_ranks = 1 << 17;
+constexpr int most_on_host = 2;  // more would share cores, of which the model knows nothing
 
 constexpr const char* examples = R"(Examples:
   tutti simulate                                           ring and tree on Summit, beside the published curves
@@ -49,6 +50,7 @@ struct Options {
   std::string print_network;
   std::string table;
   std::string transport = "tcp";
+  std::string namespaces;
   int root = 0;
   bool summit = false;
   bool regret = false;
@@ -76,6 +78,8 @@ void declare(CLI::App& app, Options& options) {
   app.add_option("--table", options.table, "... of this tuning table, instead of the built-in one");
   app.add_flag("--calibrate", options.calibrate, "Measure two ranks of this machine, and print the network file");
   app.add_option("--transport", options.transport, "... over tcp or shm")->capture_default_str();
+  app.add_option("--namespaces", options.namespaces,
+                 "... between these (ip netns), and foretell calls of 2 ranks to one in each (tools/hosts)");
   app.footer(examples);
   app.allow_extras();
 }
@@ -208,6 +212,24 @@ int print_network(const std::string& name) {
   wrong(fmt::format("no network \"{}\" comes with the program.{}", name, did_you_mean(name, names)));
 }
 
+int calibrate(Options options, bool ranks_given, bool sizes_given) {
+  if (options.transport != "tcp" && options.transport != "shm")
+    wrong(fmt::format("--transport takes tcp or shm, not \"{}\"", options.transport));
+  const simulate::Place place{options.transport, split(options.namespaces)};
+  const bool apart = !place.namespaces.empty();
+  if (apart && options.transport != "tcp") wrong("only tcp goes from one of the --namespaces to another");
+  if (!ranks_given) options.ranks = apart ? fmt::format("2-{}", place.namespaces.size()) : "2";
+  if (!sizes_given) options.sizes = apart ? "1K-16M" : "1K,64K,1M,8M";
+  const simulate::Trials trials{rank_counts(options), numbers(options.sizes, "--size", 4)};
+  for (const int ranks : trials.ranks)
+    if (ranks < 2 || (apart ? static_cast<std::size_t>(ranks) > place.namespaces.size() : ranks > most_on_host))
+      wrong(fmt::format("-n takes 2 to {} here, not {}",
+                        apart ? static_cast<int>(place.namespaces.size()) : most_on_host, ranks));
+  tune::listen_for_signals();
+  simulate::calibrate(place, trials);
+  return exit_success;
+}
+
 }  // namespace
 
 int simulate_main(int argc, char** argv) {
@@ -224,13 +246,7 @@ int simulate_main(int argc, char** argv) {
   }
   refuse_extras(app);
   if (!options.print_network.empty()) return print_network(options.print_network);
-  if (options.calibrate) {
-    if (options.transport != "tcp" && options.transport != "shm")
-      wrong(fmt::format("--transport takes tcp or shm, not \"{}\"", options.transport));
-    tune::listen_for_signals();
-    fmt::print("{}", simulate::calibrate(options.transport));
-    return exit_success;
-  }
+  if (options.calibrate) return calibrate(options, app.count("--ranks") > 0, app.count("--size") > 0);
   const bool asks_for_nothing = options.collective.empty() && options.algorithms.empty() && !options.regret;
   if (options.summit || asks_for_nothing) return show_summit(options, app.count("--ranks") > 0);
   if (options.collective.empty()) wrong("which collective? For example: tutti simulate all_reduce -n 1024");

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -55,9 +56,18 @@ Pipe make_pipe() {
   return {Descriptor{ends[0]}, Descriptor{ends[1]}};
 }
 
+void enter_network(const std::string& name) {
+  const Descriptor place{::open(("/run/netns/" + name).c_str(), O_RDONLY | O_CLOEXEC)};
+  if (place.get() >= 0 && ::setns(place.get(), CLONE_NEWNET) == 0) return;
+  fmt::print(stderr, "tutti: tune: cannot enter the network namespace {}: {} (ip netns list)\n", name,
+             std::strerror(errno));
+  std::_Exit(1);
+}
+
 void become_rank(pid_t director, int rank, const CrewOptions& options) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != director) std::_Exit(1);
+  if (!options.namespaces.empty()) enter_network(options.namespaces[static_cast<std::size_t>(rank)]);
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) ::signal(number, SIG_DFL);
   cpu_set_t cores;
   if (!options.bind_to_core || ::sched_getaffinity(0, sizeof cores, &cores) != 0) return;

@@ -53,6 +53,7 @@ struct CrewOptions {
   std::size_t most_bytes = 0;
   std::string tuning_file;  ///< what the ranks choose by; empty: the built-in table
   bool bind_to_core = true;
+  std::vector<std::string> namespaces = {};  ///< of the network (ip netns), one for each rank; none: all stay here
 };
 
 /// Ranks of one job on this host, forked from this process, which do what they are told. This process must have no

@@ -7,8 +7,12 @@ import unittest
 import xml.etree.ElementTree
 
 import harness
-from harness import Case, tutti
+from harness import Case, run, tutti
 
+HOSTS = pathlib.Path(__file__).resolve().parent.parent.parent / "tools/hosts"
+TRIED = ("ring", "tree:2", "double_binary_tree")
+TRIAL = r"# all_reduce (\S+) +(\d)"
+TIMES = r"measured +([\d.]+) us, simulated +([\d.]+) us"
 GOLDEN = pathlib.Path(__file__).resolve().parent / "golden"
 
 
@@ -85,15 +89,39 @@ class Calibrate(Case):
         for transport in ("tcp", "shm"):
             done = simulate("--calibrate", "--transport", transport)
             self.assertEqual(done.code, 0, done)
-            trials = re.findall(r"# all_reduce \S+ +\w+: measured +([\d.]+) us, simulated +([\d.]+) us", done.out)
-            self.assertEqual(len(trials), 12, done)
-            self.assertTrue(all(float(time) > 0 for pair in trials for time in pair), done)
-            self.assertSays(done.out, r"# Median error of these, none of which the fit has seen: \d+ %\.\n$")
+            trials = re.findall(rf"{TRIAL} ranks +\w+: {TIMES}", done.out)
+            self.assertEqual([trial[:2] for trial in trials], [(name, "2") for name in TRIED for _ in range(4)], done)
+            self.assertTrue(all(float(time) > 0 for trial in trials for time in trial[2:]), done)
+            self.assertSays(done.out, r"# Median error of these 12: \d+ %\.\n$")
             file = self.folder / "here.net"
             file.write_text(done.out)
             used = simulate("all_reduce", "--algo", "ring", "-n", "2", "--size", "1M", "--net", str(file))
             self.assertSays(used.out, rf"^all_reduce on: this machine, {transport}\n")
-        self.assertSays(simulate("--calibrate", "--transport", "udp").err, r'takes tcp or shm, not "udp"')
+        for words, why in (
+            (("--transport", "udp"), r'takes tcp or shm, not "udp"'),
+            (("-n", "3"), "takes 2 to 2 here, not 3"),
+            (("--namespaces", "a,b", "-n", "2,3"), "takes 2 to 2 here, not 3"),
+            (("--namespaces", "a,b", "--transport", "shm"), "only tcp goes from one"),
+        ):
+            done = simulate("--calibrate", *words)
+            self.assertEqual(done.code, 6, done)
+            self.assertSays(done.err, why)
+        done = simulate("--calibrate", "--namespaces", "tutti-none-a,tutti-none-b")
+        self.assertNotEqual(done.code, 0, done)
+        self.assertSays(done.err, "cannot enter the network namespace tutti-none-a: No such file")
+
+    def test_calls_between_hosts_are_measured_beside_what_is_foretold(self):
+        if run(HOSTS, "1", "--once", "true").code == 3:
+            self.skipTest("this process may not make network name spaces")
+        done = run(HOSTS, "3", "--rate", "1gbit", "--once", harness.PROGRAM, "simulate", "--calibrate", "--namespaces",
+                   "host0,host1,host2", "-n", "2,3", "--size", "1K,4M", limit=60)
+        self.assertEqual(done.code, 0, done)
+        trials = re.findall(rf"{TRIAL} ranks +(\w+): {TIMES}", done.out)
+        self.assertEqual([trial[:3] for trial in trials],
+                         [(name, n, size) for n in "23" for name in TRIED for size in ("1K", "4M")], done)
+        self.assertSays(done.out, "each in a network namespace of its own", r"# Median error of these 12: \d+ %\.\n$")
+        # Ranks of one network would be faster than these links, at each end of which 128 KiB may pass at once.
+        self.assertGreater(float(trials[1][3]), (4 - 0.25) * 1024 * 1024 * 8 / 1e9 * 1e6, done)
 
 
 class Refusal(Case):

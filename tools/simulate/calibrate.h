@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "tools/simulate/gauge.h"
+
 namespace tutti::tools::simulate {
 
 /// What two ranks of this machine were seen to take, in microseconds.
@@ -22,8 +24,13 @@ struct Figures {
 /// The network file that gives these figures back. All distances are alike, as there is only this host.
 std::string network_text(const std::string& name, const Figures& figures);
 
-/// Measures with two ranks over `transport`, and returns the file with a comment for each call that was measured and
-/// simulated besides. Forks: to be called before there are other threads.
-std::string calibrate(const std::string& transport);
+/// Calls that are measured and simulated besides: all_reduce by ring, tree and double binary tree.
+struct Trials {
+  std::vector<int> ranks;
+  std::vector<std::size_t> bytes;
+};
+
+/// Measures with two ranks, and prints the file with a comment for each trial.
+void calibrate(const Place& place, const Trials& trials);
 
 }  // namespace tutti::tools::simulate
