@@ -5,8 +5,10 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -67,7 +69,7 @@ int write_pages(const std::string& folder) {
     const std::string path = (std::filesystem::path{folder} / page.name).string();
     std::ofstream file{path, std::ios::binary};
     file << page.content << std::flush;
-    if (!file) throw Error(ErrorCode::system, fmt::format("learn: cannot write {}", path));
+    if (!file) throw Error(ErrorCode::system, fmt::format("learn: cannot write {}: {}", path, std::strerror(errno)));
   }
   fmt::print("{} pages. Open in a browser:\n  file://{}\n", pages.size(),
              (std::filesystem::absolute(folder) / "index.html").lexically_normal().string());

@@ -6,12 +6,15 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <limits>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -68,7 +71,7 @@ struct Options {
   double latency = 10;      // us, of one message
   double bandwidth = 1.25;  // GB/s: 10 Gb/s
   int ranks = 4;
-  int step = -1;  // not given
+  std::optional<int> step;
   int root = 0;
   int pipeline = 0;  // 0: not given
   int radix = 0;
@@ -156,7 +159,8 @@ void check_options(const Options& options) {
     wrong(fmt::format("--latency takes 0 to 1000000 microseconds, not {}", options.latency));
   if (!(options.bandwidth >= 1e-3 && options.bandwidth <= 1e6))
     wrong(fmt::format("--bandwidth takes 0.001 to 1000000 GB/s, not {}", options.bandwidth));
-  if (options.step < -1) wrong(fmt::format("--step counts from 0, the start; there is no {}", options.step));
+  if (options.step && *options.step < 0)
+    wrong(fmt::format("--step counts from 0, the start; there is no {}", *options.step));
   constexpr std::string_view transports[] = {"shm", "tcp", "inproc"};
   if (std::find(std::begin(transports), std::end(transports), options.transport) == std::end(transports))
     wrong(fmt::format("no transport \"{}\".{} There are shm, tcp and inproc.", options.transport,
@@ -217,8 +221,8 @@ std::vector<int> ranks_to_show(const Options& options) {
 
 void check_step(const Options& options, const Replays& replays) {
   if (replays.empty()) wrong("these plans are not run step by step: too large, or with --explain");
-  if (static_cast<std::size_t>(options.step) >= replays.frames.size())
-    wrong(fmt::format("--step takes 0 to {} here, not {}", replays.frames.size() - 1, options.step));
+  if (static_cast<std::size_t>(*options.step) >= replays.frames.size())
+    wrong(fmt::format("--step takes 0 to {} here, not {}", replays.frames.size() - 1, *options.step));
   if (options.svg.empty() && !options.json && options.ranks > most_ranks_in_text)
     wrong(fmt::format("text has room for {} ranks; take fewer, or --json", most_ranks_in_text));
 }
@@ -239,8 +243,8 @@ void print_steps(const Options& options, const View& view, const Replays& replay
 void print_frames(const Options& options, const View& view, const Replays& replays) {
   std::fputs(frames_legend(view, replays).c_str(), stdout);
   const std::size_t frames = replays.frames.size();
-  if (options.step >= 0)
-    return (void)std::fputs(frame(view, replays, static_cast<std::size_t>(options.step)).c_str(), stdout);
+  if (options.step)
+    return (void)std::fputs(frame(view, replays, static_cast<std::size_t>(*options.step)).c_str(), stdout);
   for (std::size_t step = 0; step < std::min(frames, most_frames_unasked); ++step)
     std::fputs(frame(view, replays, step).c_str(), stdout);
   if (frames > most_frames_unasked)
@@ -259,7 +263,7 @@ void print_text(const Options& options, const View& view, const Replays& replays
   if (!view.complete()) fmt::print("The plans of all ranks would be too large to look at together.\n");
   std::fputs(trees(view).c_str(), stdout);
   const bool small = !replays.empty() && options.ranks <= most_ranks_in_frames;
-  if (options.rank.empty() && (small || options.step >= 0))
+  if (options.rank.empty() && (small || options.step))
     print_frames(options, view, replays);
   else
     print_steps(options, view, replays);
@@ -271,10 +275,11 @@ void write_picture(const Options& options, const View& view, const Replays& repl
   const std::string why_not = too_large_to_draw(replays);
   if (!why_not.empty()) wrong(why_not + "; take fewer ranks or a smaller pipeline");
   std::optional<std::size_t> step;
-  if (options.step >= 0) step = static_cast<std::size_t>(options.step);
+  if (options.step) step = static_cast<std::size_t>(*options.step);
   std::ofstream file{options.svg, std::ios::binary};
   file << to_svg(view, replays, step) << std::flush;
-  if (!file) wrong(fmt::format("cannot write {}", options.svg));
+  if (!file)
+    throw Error{ErrorCode::system, fmt::format("plan: cannot write {}: {}", options.svg, std::strerror(errno))};
   fmt::print("Drawn into {}: {}, {}\n", options.svg, plural(replays.frames.size() - 1, "step"),
              plural(replays.steps.messages.size(), "message"));
 }
@@ -307,7 +312,7 @@ int show_page(Options options) {
               .choices = {},
               .ranks = options.ranks,
               .root = options.root,
-              .step = std::max(options.step, 0),
+              .step = options.step.value_or(0),
               .model = {size_of_text(options.bytes), options.latency, options.bandwidth},
               .points = {}});
   return exit_success;
@@ -323,7 +328,7 @@ int show(Options options) {
                       options.ranks));
   Replays replays;
   if (!options.explain) replays = make_replays(view, {bytes, options.latency, options.bandwidth});
-  if (options.step >= 0) check_step(options, replays);
+  if (options.step) check_step(options, replays);
   exchange::write_files(options.outputs, view, bytes);
   if (!options.svg.empty()) write_picture(options, view, replays);
   if (!options.svg.empty() || options.outputs.any()) return exit_success;

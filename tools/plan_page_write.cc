@@ -3,6 +3,8 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 
 #include "tools/plan_page.h"
@@ -47,7 +49,8 @@ void write_page(const PageOptions& options, const std::string& algorithm, PageSt
   const std::string page = to_html(start);
   std::ofstream file{options.html, std::ios::binary};
   file << page << std::flush;
-  if (!file) wrong(fmt::format("cannot write {}", options.html));
+  if (!file)
+    throw Error{ErrorCode::system, fmt::format("plan: cannot write {}: {}", options.html, std::strerror(errno))};
   fmt::print("Written: {}, {} kB; open it in a browser\n", options.html, (page.size() + 999) / 1000);
 }
 

@@ -88,7 +88,35 @@ bool grow(const Edges& edges, int ranks, Tree& tree) {
   return reached.size() == index(ranks);
 }
 
+/// The ranks from this one down to a leaf if each has one child, else none.
+std::vector<int> find_chain(const Tree& tree, int rank) {
+  std::vector<int> chain{rank};
+  while (tree.children[index(chain.back())].size() == 1) chain.push_back(tree.children[index(chain.back())][0]);
+  return tree.children[index(chain.back())].empty() ? chain : std::vector<int>{};
+}
+
+/// A chain goes to the right, not down a step for each rank, which would leave the page.
+void draw_chain(const std::vector<int>& chain, const std::string& margin, std::string& text) {
+  constexpr std::size_t width = 80;
+  std::string line = margin + std::to_string(chain[0]);  // as wide as what is there
+  text += std::to_string(chain[0]);
+  for (std::size_t i = 1; i < chain.size(); ++i) {
+    std::string link = " - " + std::to_string(chain[i]);
+    if (line.size() + link.size() > width) {
+      text += "\n" + margin;
+      line = margin;
+      link.erase(0, 1);
+    }
+    text += link;
+    line += link;
+  }
+  text += "\n";
+}
+
 void draw_below(const Tree& tree, int rank, const std::string& margin, std::string& text) {
+  constexpr std::size_t shortest_chain = 4;
+  if (const std::vector<int> chain = find_chain(tree, rank); chain.size() >= shortest_chain)
+    return draw_chain(chain, margin, text);
   text += std::to_string(rank) + "\n";
   const std::vector<int>& children = tree.children[index(rank)];
   for (const int child : children) {

@@ -230,6 +230,12 @@ int calibrate(Options options, bool ranks_given, bool sizes_given) {
   return exit_success;
 }
 
+/// The published curves are of one collective, on one network; other wishes would go unheard.
+void refuse_without_collective(const CLI::App& app) {
+  for (const char* const name : {"--net", "--size", "--root", "--table"})
+    if (app.count(name) > 0) wrong(fmt::format("{} needs a collective: tutti simulate all_reduce {} ...", name, name));
+}
+
 }  // namespace
 
 int simulate_main(int argc, char** argv) {
@@ -248,6 +254,7 @@ int simulate_main(int argc, char** argv) {
   if (!options.print_network.empty()) return print_network(options.print_network);
   if (options.calibrate) return calibrate(options, app.count("--ranks") > 0, app.count("--size") > 0);
   const bool asks_for_nothing = options.collective.empty() && options.algorithms.empty() && !options.regret;
+  if (asks_for_nothing && !options.summit) refuse_without_collective(app);
   if (options.summit || asks_for_nothing) return show_summit(options, app.count("--ranks") > 0);
   if (options.collective.empty()) wrong("which collective? For example: tutti simulate all_reduce -n 1024");
   const Collective collective = algorithms::find_collective(options.collective);

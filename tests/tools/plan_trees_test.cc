@@ -89,6 +89,16 @@ TEST_CASE("a tree is drawn with each rank below its parent") {
         "  `- 1\n");
 }
 
+TEST_CASE("a chain is drawn to the right, and never beyond 80 columns") {
+  CHECK(draw({0, {{1, 5}, {2}, {3}, {4}, {}, {}}, {}, false}) ==
+        "  0\n"
+        "  |- 1 - 2 - 3 - 4\n"
+        "  `- 5\n");
+  const std::string text = draw(trees_of(broadcast, "chain", 40).at(0));
+  CHECK(text.find('\n') <= 80);
+  CHECK(text.find("- 39\n") + 5 == text.size());
+}
+
 TEST_CASE("numbers in a row are written as a range") {
   CHECK(compress({}) == "");
   CHECK(compress({4}) == "4");

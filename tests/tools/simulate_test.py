@@ -138,6 +138,7 @@ class Refusal(Case):
             (("broadcast", "--root", "64", "-n", "64"), r"--root 64 is outside 0 to 63"),
             (("all_reduce", "--sice", "8"), r'no option "--sice".*--size'),
             (("--algo", "ring"), r"which collective"),
+            (("--net", "100g"), r"--net needs a collective"),
             (("--print-net", "summitt"), r'mean "summit"'),
             (("--summit", "-n", "8"), r"begin with 96"),
         ):
