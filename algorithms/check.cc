@@ -174,6 +174,7 @@ void prove(const World& world, Verdict& verdict, Report& report) {
   check_progress(world, run, report);
   if (!report.clean()) return;
   verdict.slots = run.slots;
+  verdict.needs_room = needs_room(world);
   const std::vector<int> rounds = count_rounds(world, run);
   verdict.rounds = rounds.empty() ? 0 : *std::max_element(rounds.begin(), rounds.end());
   check_races(world, run, report);

@@ -12,6 +12,7 @@ namespace tutti::algorithms {
 struct Verdict {
   std::vector<std::string> problems;  ///< empty: proved. Each names rank, step and block.
   int slots = 0;                      ///< smallest number of messages per link in flight without deadlock
+  bool needs_room = false;            ///< deadlocks where a message is larger than all that a link can hold
   std::size_t messages = 0;           ///< in all
   std::size_t busiest_blocks = 0;     ///< most blocks that one rank sends
   int rounds = 0;                     ///< messages on the longest dependency path

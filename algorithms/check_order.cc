@@ -12,6 +12,9 @@
 // One run with one slot per link therefore tells whether one is enough. If it stops short, every run with one slot
 // does; we grant one more and go on from there, since everything done so far is right with more slots too. It is a
 // deadlock when no slot is missing.
+//
+// A message that is larger than all of a link's slots is another matter: its send completes only when its receive takes
+// it, so the two are one event. A second run tells whether the plans get through like that, too.
 
 #include <algorithm>
 #include <string>
@@ -97,11 +100,14 @@ class Progress {
   /// True when every step completes.
   bool run_to_the_end() {
     run_.slots = links_.all.empty() ? 0 : 1;
-    for (int rank = 0; rank < world_.ranks; ++rank)
-      for (StepId step = 0; step < world_.plans[index(rank)].steps.size(); ++step)
-        if (waits_[world_.number(rank, step)] == 0) ready({rank, step});
-    drain();
+    start();
     while (run_.order.size() < world_.steps() && grant_slot()) drain();
+    return run_.order.size() == world_.steps();
+  }
+
+  /// The same where a link holds no message.
+  bool run_without_slots() {
+    start();
     return run_.order.size() == world_.steps();
   }
 
@@ -119,6 +125,13 @@ class Progress {
   }
 
  private:
+  void start() {
+    for (int rank = 0; rank < world_.ranks; ++rank)
+      for (StepId step = 0; step < world_.plans[index(rank)].steps.size(); ++step)
+        if (waits_[world_.number(rank, step)] == 0) ready({rank, step});
+    drain();
+  }
+
   void ready(RankStep at) {
     if (is_local(world_.step(at.rank, at.step).verb)) {
       local_.push_back(at);
@@ -157,7 +170,9 @@ class Progress {
     bool moved = true;
     while (moved) {
       moved = false;
-      if (can_send(link) && link.in_flight < run_.slots) {
+      const bool takes_at_once =
+          run_.slots == 0 && link.next_recv != no_step && waits_[world_.number(link.receiver, link.next_recv)] == 0;
+      if (can_send(link) && (link.in_flight < run_.slots || takes_at_once)) {
         ++link.in_flight;
         link.next_send = pass({link.sender, link.next_send});
         moved = true;
@@ -249,6 +264,11 @@ void check_matching(const World& world, Run& run, Report& report) {
 void check_progress(const World& world, Run& run, Report& report) {
   Progress progress(world, run);
   if (!progress.run_to_the_end()) progress.explain(report);
+}
+
+bool needs_room(const World& world) {
+  Run run;
+  return world.collective != Collective::barrier && !Progress{world, run}.run_without_slots();
 }
 
 }  // namespace tutti::algorithms::checking

@@ -244,6 +244,7 @@ GivenPlans read_plans(std::string_view text, std::string_view file_name) {
   if (!verdict.ok())
     throw Error(ErrorCode::invalid_argument,
                 std::string{file_name} + ": the plan is wrong: " + verdict.problems.front());
+  given.needs_room = verdict.needs_room;
   return given;
 }
 

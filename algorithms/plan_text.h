@@ -14,9 +14,10 @@ namespace tutti::algorithms {
 struct GivenPlans {
   std::string name{};
   Collective collective{};
-  std::vector<Plan> plans{};   ///< by rank
-  bool equal_parts = false;  ///< as in Entry
+  std::vector<Plan> plans{};  ///< by rank
+  bool equal_parts = false;   ///< as in Entry
   bool rank_order = false;
+  bool needs_room = false;  ///< as in Verdict; found out by read_plans()
 };
 
 inline constexpr std::size_t longest_name = 40;

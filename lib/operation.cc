@@ -188,6 +188,8 @@ void Operation::start() noexcept {
   suspect = -1;
   waiting_ = prepared_->waits_for;
   remaining_ = static_cast<std::uint32_t>(plan().steps.size());
+  copies_.clear();
+  if (prepared_->copies_sends) copies_.resize(plan().steps.size());
   note_start(now);
   if (!collectives_->start(*this)) return;  // it failed, and may be in use for another call already
   if (flat_) return collectives_->start_flat(*this);
@@ -217,12 +219,15 @@ void Operation::run(std::uint32_t id) noexcept {
   const Step& step = plan().steps[id];
   switch (step.verb) {
     case Verb::send: {
-      const auto bytes = binding_.bytes(step.left);
+      std::span<const std::byte> bytes = binding_.bytes(step.left);
+      if (!copies_.empty()) [[unlikely]]
+        bytes = copies_[id] = {bytes.begin(), bytes.end()};
       const bool sent = bytes.empty() || collectives_->send(*this, id, step.peer, bytes);
       if (recorder_) [[unlikely]]
         times_[id].at_once = sent;
       sent_ += bytes.size();
       issued(id);
+      if (is_copied(id)) release(id);
       if (sent) complete(id);
       return;
     }
@@ -269,11 +274,18 @@ void Operation::reduce_piece(std::uint32_t id, std::size_t offset, std::span<con
     record_reduction(id, begin, piece.size());
 }
 
+void Operation::release(std::uint32_t id) noexcept {
+  for (const algorithms::StepId next : plan().successors(id))
+    if (--waiting_[next] == 0) engine_->ready(*this, next);
+}
+
 void Operation::complete(std::uint32_t id) noexcept {
   if (recorder_) [[unlikely]]
     record_step(id);
-  for (const algorithms::StepId next : plan().successors(id))
-    if (--waiting_[next] == 0) engine_->ready(*this, next);
+  if (is_copied(id))
+    copies_[id] = {};
+  else
+    release(id);
   --remaining_;
   flight_.progress(static_cast<std::uint32_t>(plan().steps.size()) - remaining_, sent_ + received_);
   if (remaining_ == 0) succeed();

@@ -117,6 +117,8 @@ class Operation final : public Pending {
   void succeed() noexcept;
   void note_start(Clock::time_point now) noexcept;
   void note_end(const Error* error) noexcept;
+  void release(std::uint32_t step) noexcept;
+  bool is_copied(std::uint32_t step) const noexcept { return !copies_.empty() && !copies_[step].empty(); }
   void record_step(std::uint32_t step) noexcept;
   void record_reduction(std::uint32_t step, std::int64_t begin, std::size_t bytes) noexcept;
   void record_end(bool failed) noexcept;
@@ -146,6 +148,7 @@ class Operation final : public Pending {
   std::vector<std::size_t> prefix_[2];  // offsets of the parts of _v calls: input's and output's
   std::vector<std::uint32_t> waiting_;
   std::uint32_t remaining_ = 0;
+  std::vector<std::vector<std::byte>> copies_;  // by step: what it sends, if its successors need not wait for that
   /// When a step began, and when its message was given to a link or came from one; ticks, 0: not yet.
   struct StepTimes {
     std::int64_t begin = 0;

@@ -24,7 +24,7 @@ std::uint64_t key_of(const Planner::Wish& wish) {
   return key;
 }
 
-std::unique_ptr<const Prepared> make_ready(algorithms::Plan made, std::string name, std::uint32_t hash) {
+std::unique_ptr<Prepared> make_ready(algorithms::Plan made, std::string name, std::uint32_t hash) {
   auto prepared = std::make_unique<Prepared>();
   prepared->plan = std::move(made);
   prepared->name = std::move(name);
@@ -46,7 +46,10 @@ std::unique_ptr<const Prepared> build(const Choice& choice, const algorithms::Sh
 
 /// The hash is that of all ranks' plans: ranks that were given different ones under one name must notice.
 std::unique_ptr<const Prepared> build(const algorithms::GivenPlans& given, int rank) {
-  return make_ready(given.plans[static_cast<std::size_t>(rank)], given.name, algorithm_hash(write_plans(given)));
+  auto prepared =
+      make_ready(given.plans[static_cast<std::size_t>(rank)], given.name, algorithm_hash(write_plans(given)));
+  prepared->copies_sends = given.needs_room;
+  return prepared;
 }
 
 /// "ring" or "all_reduce:ring;broadcast:tree" -> algorithm by collective; "" stands for every collective.

@@ -22,6 +22,7 @@ struct Prepared {
   algorithms::Plan plan;
   std::string name;  ///< with parameters: "tree:4"
   std::uint32_t hash = 0;
+  bool copies_sends = false;              ///< a send is complete for its successors once its message has been copied
   std::vector<std::uint32_t> waits_for;   ///< the plan's, plus one for the lane's turn where a step has a lane
   std::vector<algorithms::StepId> first;  ///< steps that wait for nothing
 };

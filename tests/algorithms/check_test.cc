@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "algorithms/plan_assemble.h"
 #include "tests/algorithms/hand_made.h"
 #include "tests/algorithms/rehearsal.h"
 
@@ -91,6 +92,16 @@ TEST_CASE("parts of an all_to_all differ in size unless the algorithm says that 
       InPlace::never);
   check_says(all_to_all, plans, "rank 0 step 0 (copy): combines blocks of different sizes: scratch[0] and input[1]");
   check_proves(check(all_to_all, plans, {.equal_parts = true}));
+}
+
+TEST_CASE("plans that need links with room for whole messages are told from others") {
+  std::vector<Plan> plans = exchange();
+  CHECK_FALSE(check(all_gather, plans).needs_room);
+  for (Plan& plan : plans) plan = assemble(plan.shape, plan.steps, {{0, 1}, {0, 2}}, {});
+  const Verdict both_send_first = check(all_gather, plans);
+  check_proves(both_send_first);
+  CHECK(both_send_first.slots == 1);
+  CHECK(both_send_first.needs_room);
 }
 
 TEST_CASE("a deadlock is found, within a rank and between ranks") {

@@ -103,6 +103,13 @@ TEST_CASE("what is wrong in a file of plans is named with its line") {
   check_refused(exchange_text.substr(0, exchange_text.find("rank 1")), "it ends after rank 1 of 2");
 }
 
+TEST_CASE("what is read says whether links must have room for whole messages") {
+  CHECK_FALSE(read_plans(exchange_text, "own.plan").needs_room);
+  std::string both_wait = spoilt("recv 1 o1", "recv 1 o1 after 0");
+  both_wait.replace(both_wait.find("recv 0 o0"), 9, "recv 0 o0 after 0");
+  CHECK(read_plans(both_wait, "own.plan").needs_room);
+}
+
 TEST_CASE("plans that are wrong are not taken") {
   check_refused(spoilt("recv 1 o1\n", ""),
                 "own.plan: the plan is wrong: all_gather: rank 1 step 0 (send to 0): sends "

@@ -30,6 +30,7 @@ bool has_root(Collective collective) {
 void prove(const Entry& entry, const Shape& shape, std::size_t& proved) {
   const Verdict verdict = check(entry, shape.ranks, shape.root, shape.pipeline, shape.radix);
   ++proved;
+  CHECK_FALSE(verdict.needs_room);
   if (verdict.ok()) return;
   FAIL_CHECK(name_of(entry.collective), " ", std::string(entry.name), " with ", shape.ranks, " ranks, root ",
              shape.root, ", pipeline ", shape.pipeline, ", radix ", shape.radix, ":\n", problems(verdict));

@@ -178,9 +178,9 @@ class Program:
         return path
 
 
-def run_plan(*arguments, transport, **options):
-    """8 ranks, each result verified."""
-    return tutti("bench", *arguments, "-g", "8", "--transport", transport, "-n", "3", "-w", "1", "-c", "3", "--format",
+def run_plan(*arguments, transport, ranks=8, **options):
+    """Each result is verified."""
+    return tutti("bench", *arguments, "-g", str(ranks), "--transport", transport, "-n", "3", "-w", "1", "-c", "3", "--format",
                  "csv", limit=120, **options)
 
 
@@ -331,6 +331,16 @@ class Run(Case):
             done = run_plan("all_reduce", "--import", GRID, "-b", "12K", "-e", "12300", "-i", "12", "-d", "double",
                             "-o", "max", transport=transport)
             self.assertEqual(done.code, 0, done)
+
+    def test_all_may_send_before_they_receive(self):
+        """Neither a slot nor a socket holds such messages, and nobody takes them before he has got rid of his own."""
+        plan = self.folder / "own.plan"
+        ranks = (f"rank {rank}\nsend {1 - rank} i0+2\nrecv_reduce {1 - rank} o0+2 i0+2 after 0\n" for rank in (0, 1))
+        plan.write_text("tutti-plans 1\nall_reduce own ranks 2 root 0 pipeline 1\n" + "".join(ranks))
+        for transport in ("shm", "tcp"):
+            done = run_plan("all_reduce", "-b", "4", "-e", "16M", "-f", "2048", transport=transport, ranks=2,
+                            env={"TUTTI_PLAN_FILE": str(plan)})
+            self.check_rows(done, (4, 8192, 16777216), "own")
 
     def test_a_saved_plan_serves_any_program(self):
         plan = self.folder / "grid.plan"
