@@ -66,15 +66,15 @@ Planned Collectives::plan(const Request& request) {
     for (const std::size_t count : request.counts) bytes += count * size_of(request.input.type);
     if (sizes_differ) bytes = 0;
   }
-  const bool may_be_in_window =
-      flat_ && !windows_->empty() && bytes >= least_in_window &&
-      (request.algorithm == "direct" || (request.algorithm.empty() && !planner_.has_default(request.collective)));
+  Planner::Wish wish{.collective = request.collective,
+                     .algorithm = request.algorithm,
+                     .bytes = bytes,
+                     .root = request.root,
+                     .equal_parts = !request.variable};
+  const bool may_be_in_window = flat_ && !windows_->empty() && bytes >= least_in_window &&
+                                (wish.algorithm == "direct" || (wish.algorithm.empty() && !planner_.has_default(wish)));
   const Place place = may_be_in_window ? windows_->place_of(request) : Place{};
-  const Planner::Wish wish{.collective = request.collective,
-                           .algorithm = place.given() ? "direct" : request.algorithm,
-                           .bytes = bytes,
-                           .root = request.root,
-                           .equal_parts = !request.variable};
+  if (place.given()) wish.algorithm = "direct";
   const bool one_part =
       !request.variable && (request.collective == Collective::all_gather || request.collective == Collective::gather);
   const std::lock_guard lock{planning_};

@@ -94,9 +94,9 @@ Planner::Planner(Settings settings)
   if (everywhere != default_by_collective_.end()) require_known(everywhere->second);
 }
 
-bool Planner::has_default(Collective collective) const {
-  return default_by_collective_.contains(tutti::name_of(collective)) || default_by_collective_.contains("") ||
-         (settings_.given && settings_.given->collective == collective);
+bool Planner::has_default(const Wish& wish) const {
+  return default_by_collective_.contains(tutti::name_of(wish.collective)) || default_by_collective_.contains("") ||
+         wants_given(wish);
 }
 
 /// Why the plan that was given does not serve this call; empty if it does.

@@ -55,8 +55,8 @@ class Planner {
   algorithms::Choice choose(const Wish& wish) const;
   /// What prepare() would take, by name.
   std::string name_of_choice(const Wish& wish) const;
-  /// The user has named an algorithm for it (default_algorithms), or given a plan.
-  bool has_default(Collective collective) const;
+  /// The user has named an algorithm for such a call that names none (default_algorithms), or given a plan that serves.
+  bool has_default(const Wish& wish) const;
   const Settings& settings() const { return settings_; }
 
  private:

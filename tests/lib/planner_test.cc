@@ -91,8 +91,9 @@ TEST_CASE("a plan of one's own serves the calls that it is for, and by name no o
   CHECK(own.prepare({.collective = Collective::reduce, .algorithm = "tree", .bytes = 4, .root = 2}).name == "tree:2");
   CHECK(own.prepare({.collective = Collective::broadcast, .bytes = 4, .root = 2}).name != "own");
   CHECK(own.name_of_choice({.collective = Collective::reduce, .bytes = 4, .root = 2}) == "own");
-  CHECK(own.has_default(Collective::reduce));
-  CHECK_FALSE(own.has_default(Collective::broadcast));
+  CHECK(own.has_default({.collective = Collective::reduce, .root = 2}));
+  CHECK_FALSE(own.has_default({.collective = Collective::reduce, .root = 1}));
+  CHECK_FALSE(own.has_default({.collective = Collective::broadcast, .root = 2}));
   CHECK_THROWS_WITH_AS(own.prepare({.collective = Collective::reduce, .algorithm = "own", .bytes = 4, .root = 1}),
                        "reduce cannot use the plan own here: it is for root 2, not 1", Error);
   CHECK_THROWS_WITH_AS(with_plan(Collective::reduce, 3)
