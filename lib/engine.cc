@@ -208,7 +208,7 @@ void Engine::help() {
       helper_wanted_.wait(lock, [this] { return stopping_ || (asynchronous_.load() > 0 && ownership_.load() == 0); });
     const std::uint64_t seen = passes_.load();
     const std::uint64_t begun = begun_asynchronous_.load();
-    helper_wanted_.wait_for(lock, helper_interval, [this] { return stopping_; });
+    helper_wanted_.wait_for(lock, helper_interval, [this] { return stopping_.load(); });
     if (!helper_looks_ || begun_asynchronous_.load() != begun) quiet = 0;
     if (stopping_ || asynchronous_.load() == 0 || waiting_threads_.load() > 0 || passes_.load() != seen || !try_own())
       continue;

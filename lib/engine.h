@@ -144,7 +144,7 @@ class Engine final : public transport::Sink {
   std::mutex mutex_;
   std::condition_variable changed_;  // somebody else's work is done, or the owner left
   std::condition_variable helper_wanted_;
-  bool stopping_ = false;
+  std::atomic<bool> stopping_{false};  // a helper that drives looks without the mutex
   /// Who is quick takes the engine and leaves it without the mutex: nobody's 0 becomes `owned`, and `owned` 0. Who
   /// finds it owned adds `wanted`, under the mutex; then its owner leaves under the mutex, too.
   static constexpr unsigned owned = 1;
