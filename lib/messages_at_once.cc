@@ -11,6 +11,12 @@
 #include "tutti/options.h"
 
 namespace tutti::detail {
+namespace {
+
+/// A long message is the engine's: other links move meanwhile, and deadlines are kept.
+constexpr int most_pieces_at_once = 16;
+
+}  // namespace
 
 bool Messages::may_be_at_once(int peer) const noexcept {
   const Context& context = group_.context();
@@ -105,8 +111,12 @@ bool Messages::may_receive_at_once(int peer) noexcept {
 void Messages::wait_a_little(const Message& receive) noexcept {
   transport::Link& in = *state_of(receive.peer).in;
   ShortWait wait{group_.context().oversubscribed};
-  while (!receive.over() && !group_.failing())
-    if (!in.pull_piece(*group_.context().engine) && !wait.again()) return;
+  for (int pieces = 0; pieces < most_pieces_at_once && !receive.over() && !group_.failing();) {
+    if (in.pull_piece(*group_.context().engine))
+      ++pieces;
+    else if (!wait.again())
+      return;
+  }
 }
 
 }  // namespace tutti::detail
