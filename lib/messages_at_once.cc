@@ -84,21 +84,20 @@ std::optional<MessageStatus> Messages::receive_at_once(const MessageCall& call) 
   receive.slot = remember(receive);
   start_receive(receive);
   wait_a_little(receive);
-  if (!receive.over()) {
-    receive.hand_over();
-    Work work{spare_.release()};
-    engine.submit_and_disown(receive);
-    work.wait();
-    return work.status();
-  }
-  const MessageStatus status = receive.status;
-  if (const Error* const error = receive.error()) {
-    const Error copy = *error;  // the next one to come may take its place
+  if (receive.over() && !receive.error()) {
+    const MessageStatus status = receive.status;
     engine.disown();
-    throw Error{copy};
+    return status;
   }
-  engine.disown();
-  return status;
+  Work work{spare_.release()};
+  if (receive.over()) {
+    engine.disown();
+  } else {
+    receive.hand_over();
+    engine.submit_and_disown(receive);
+  }
+  work.wait();  // throws what went wrong
+  return work.status();
 }
 
 bool Messages::may_receive_at_once(int peer) noexcept {

@@ -8,9 +8,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <mutex>
 #include <set>
+#include <thread>
 
 #include "lib/trace/chrome.h"
 #include "lib/trace/snapshot.h"
@@ -22,6 +24,7 @@ namespace {
 
 constexpr std::string_view tail = "\n]}\n";
 constexpr std::size_t chunk = std::size_t{1} << 20;
+constexpr std::chrono::seconds longest_wait{10};
 
 std::string head() {
   return fmt::format(
@@ -40,10 +43,17 @@ std::string head() {
 Descriptor open_locked(const std::string& path) {
   Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   if (!file) refuse(path, "open", errno);
-  int result = 0;
-  do result = ::flock(file.get(), LOCK_EX);
-  while (result != 0 && errno == EINTR);
-  if (result != 0) refuse(path, "lock", errno);
+  // Not for ever: who has the lock may have been stopped.
+  const auto until = std::chrono::steady_clock::now() + longest_wait;
+  while (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno != EWOULDBLOCK && errno != EINTR) refuse(path, "lock", errno);
+    if (std::chrono::steady_clock::now() >= until)
+      throw Error{ErrorCode::system,
+                  fmt::format("cannot lock the trace {}: another process has held it for {} s; it may "
+                              "have been stopped while it wrote there",
+                              path, longest_wait.count())};
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   return file;
 }
 
