@@ -266,7 +266,8 @@ class Commands(Case):
 
     def measured(self, lines):
         """What was compared, in order; sizes are others here."""
-        return [re.match(r"  ([a-z][\w*:]*) +[\d.e+]+ [nmu]?s ", line).group(1) for line in lines if re.match(r"  [a-z]", line)]
+        rows = [re.match(r"  ([a-z][\w*:]*) +[\d.e+]+ [nmu]?s ", line) for line in lines]
+        return [row.group(1) for row in rows if row]
 
     def test_what_goes_wrong_does_so_and_is_told_in_these_words(self):
         blocks = re.findall(r"```\n(\$ .*?)```", LESSONS[9].read_text(), re.S)
