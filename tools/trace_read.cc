@@ -3,7 +3,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -176,7 +178,8 @@ std::int64_t TracedCall::end() const {
 
 TraceFile read_trace(const std::string& path) {
   std::ifstream file{path};
-  if (!file) throw Error{ErrorCode::invalid_argument, fmt::format("trace: cannot read {}", path)};
+  if (!file)
+    throw Error{ErrorCode::invalid_argument, fmt::format("trace: cannot read {}: {}", path, std::strerror(errno))};
   try {
     const Json json = Json::parse(file);
     Reader reader;

@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <cstring>
 #include <fstream>
 #include <limits>
 #include <sstream>
@@ -152,9 +154,11 @@ MscclProgram parse_msccl(std::string_view, const std::string& file_name) {
 
 Imported import_file(const std::string& path) {
   std::ifstream file{path, std::ios::binary};
+  if (!file)
+    throw Error{ErrorCode::invalid_argument, fmt::format("cannot read the program {}: {}", path, std::strerror(errno))};
   std::ostringstream text;
-  if (!file || !(text << file.rdbuf()))
-    throw Error{ErrorCode::invalid_argument, fmt::format("cannot read the program {}", path)};
+  if (!(text << file.rdbuf()))
+    throw Error{ErrorCode::invalid_argument, fmt::format("the program {} is empty, or no file", path)};
   const MscclProgram program = parse_msccl(text.view(), path);
   try {
     return import_program(program);
