@@ -15,7 +15,7 @@ Plan assemble(const Shape& shape, std::vector<Step> steps, std::vector<Edge> edg
   plan.scratch_like = std::move(scratch_like);
   const std::size_t count = plan.steps.size();
 
-  std::sort(edges.begin(), edges.end());
+  std::ranges::sort(edges, {}, [](const Edge& edge) { return std::pair{edge.before, edge.after}; });
   edges.erase(std::unique(edges.begin(), edges.end()), edges.end());
   plan.waits_for.assign(count, 0);
   plan.successor_begin.assign(count + 1, 0);

@@ -10,7 +10,7 @@ namespace tutti::algorithms {
 struct Edge {
   StepId before = no_step;
   StepId after = no_step;
-  friend auto operator<=>(const Edge&, const Edge&) = default;
+  friend bool operator==(const Edge&, const Edge&) = default;
 };
 
 /// A plan from steps and the order that somebody else decided on, where PlanBuilder would derive it. The steps of a

@@ -140,7 +140,8 @@ int live_as_rank(Stage& stage, int rank, const CrewOptions& options, const std::
                  int answers) {
   try {
     // What would decide instead of the table, or change what is measured.
-    for (const char* name : {"TUTTI_ALGO", "TUTTI_TUNING_FILE", "TUTTI_PLAN_FILE", "TUTTI_DETERMINISTIC", "TUTTI_TRANSPORT"})
+    for (const char* name :
+         {"TUTTI_ALGO", "TUTTI_TUNING_FILE", "TUTTI_PLAN_FILE", "TUTTI_DETERMINISTIC", "TUTTI_TRANSPORT"})
       ::unsetenv(name);
     ConnectOptions how;
     how.rank = rank;
