@@ -20,6 +20,7 @@ def simulate(*arguments, **options):
     return tutti("simulate", *arguments, **options)
 
 
+@unittest.skipIf(harness.is_sanitized(), "sanitizers make minutes of it, and the table no other")
 class Summit(Case):
     def test_the_table_is_the_golden_one(self):
         done = simulate("--summit", "-n", "768")
@@ -84,6 +85,7 @@ class Show(Case):
         self.assertSays(done.out, rf"{loss:.2f} at worst")
 
 
+@unittest.skipIf(harness.is_sanitized(), "what sanitizers add is not this machine's")
 class Calibrate(Case):
     def test_this_machine_becomes_a_network_that_can_be_used(self):
         for transport in ("tcp", "shm"):
