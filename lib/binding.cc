@@ -1,6 +1,7 @@
 #include "lib/binding.h"
 
 #include <algorithm>
+#include <cstdint>
 
 namespace tutti::detail {
 namespace {
@@ -63,7 +64,9 @@ std::span<std::byte> Binding::bytes(const algorithms::Blocks& blocks) const {
   }
   const Side& side = blocks.buffer == algorithms::Buffer::input ? input : output;
   const std::size_t begin = side.partition.offset(blocks.first);
-  return {side.origin + begin, side.partition.offset(blocks.first + blocks.count) - begin};
+  // As a number: the origin may lie outside of any object, and who has no element may have no memory.
+  const std::uintptr_t address = reinterpret_cast<std::uintptr_t>(side.origin) + begin;
+  return {reinterpret_cast<std::byte*>(address), side.partition.offset(blocks.first + blocks.count) - begin};
 }
 
 std::size_t Binding::lay_out_scratch(const algorithms::Plan& plan) {
