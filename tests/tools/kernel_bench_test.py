@@ -23,7 +23,9 @@ class Kernels(Case):
         for row in rows(done):
             self.assertEqual(len(row), 2 + 2 * 2, row)
             self.assertTrue(all(float(figure) >= 0 for figure in row[2:]), row)
-            self.assertGreater(float(row[2]), 0, row)
+            # Without optimisation, on a busy machine, a rate may be less than the last digit printed.
+            if not harness.is_sanitized():
+                self.assertGreater(float(row[2]), 0, row)
 
     def test_every_form_as_csv_and_json(self):
         for form, sources in (("in-place", 2), ("apart", 2), ("fold", 5)):

@@ -20,8 +20,12 @@ def simulate(*arguments, **options):
     return tutti("simulate", *arguments, **options)
 
 
-@unittest.skipIf(harness.is_sanitized(), "sanitizers make minutes of it, and the table no other")
 class Summit(Case):
+    def setUp(self):
+        super().setUp()
+        if harness.is_sanitized():
+            self.skipTest("sanitizers make minutes of it, and the table is the same")
+
     def test_the_table_is_the_golden_one(self):
         done = simulate("--summit", "-n", "768")
         self.assertEqual(done.code, 0, done)
@@ -85,8 +89,12 @@ class Show(Case):
         self.assertSays(done.out, rf"{loss:.2f} at worst")
 
 
-@unittest.skipIf(harness.is_sanitized(), "what sanitizers add is not this machine's")
 class Calibrate(Case):
+    def setUp(self):
+        super().setUp()
+        if harness.is_sanitized():
+            self.skipTest("what sanitizers add is not this machine's")
+
     def test_this_machine_becomes_a_network_that_can_be_used(self):
         for transport in ("tcp", "shm"):
             done = simulate("--calibrate", "--transport", transport)
