@@ -38,8 +38,9 @@ class Inject(harness.Case):
         for transport in ("shm", "tcp"):
             done = self.without_launcher("drop:rank=1,op=2", transport)
             self.assertEqual([one.code for one in done], [1, 1, 1], done)
-            self.assertSays(done[0].err + done[2].err, r"peer_lost: all_reduce #[123] .*(lost rank 1|rank 1 .*is lost)")
-            self.assertSays(done[1].err, r"peer_lost: all_reduce #[23] .*rank [02]")
+            # Its links are gone at once; what goes over memory of all ranks may go on until somebody looks at them.
+            self.assertSays(done[0].err + done[2].err, r"peer_lost: all_reduce #\d+ .*(lost rank 1|rank 1 .*is lost)")
+            self.assertSays(done[1].err, r"peer_lost: all_reduce #\d+ .*rank [02]")
 
     def test_a_job_whose_rank_is_killed_ends_with_its_code(self):
         done = run_with("kill:rank=1,op=5,step=last")
