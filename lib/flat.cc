@@ -108,7 +108,7 @@ bool Flat::find_board() noexcept {
 
 /// False: it must wait for who still reads there, or an injected fault has struck.
 bool Flat::begin(const Entry& entry) noexcept {
-  if (!find_board() || !may_begin()) return false;
+  if (!find_board() || !may_begin(entry)) return false;
   if (recorder_) [[unlikely]]
     times_.round_begun = trace::ticks();
   if (round_ == 0) {
@@ -129,8 +129,8 @@ bool Flat::begin(const Entry& entry) noexcept {
 }
 
 /// False: somebody still reads what lies there, or has aborted and never will have done so.
-bool Flat::may_begin() noexcept {
-  if (board_->may_begin()) return true;
+bool Flat::may_begin(const Entry& entry) noexcept {
+  if (board_->may_begin(entry.call->size_of_round(round_))) return true;
   for (int rank = 0; rank < group_.size(); ++rank) heed_last_words(rank);
   return false;
 }
@@ -271,7 +271,8 @@ bool Flat::prepare_sleep() noexcept {
   if (!board_) return stuck_ || group_.failing() || !find_board();  // its coming wakes the transport
   board_->arm();
   if (stuck_) return true;
-  return begun_ ? !board_->is_here(checked_) && !heed_last_words(checked_) : !may_begin() && !group_.failing();
+  if (begun_) return !board_->is_here(checked_) && !heed_last_words(checked_);
+  return !may_begin(queue_.front()) && !group_.failing();
 }
 
 void Flat::awake() noexcept {

@@ -41,8 +41,10 @@ class Flat final : public Pollable {
 
   // ---- For a caller that tries to do a call at once
   std::size_t capacity() const { return capacity_; }
-  /// Nothing is before it, and it may begin.
-  bool is_free() noexcept { return board_ && queue_.empty() && board_->may_begin(); }
+  /// Nothing is before the call, and it may begin.
+  bool is_free(const FlatCall& call) noexcept {
+    return board_ && queue_.empty() && board_->may_begin(call.size_of_round(0));
+  }
   /// Begins a call that may_be_at_once(): what this rank contributes is on its way.
   void begin_at_once(const Entry& entry) noexcept { begin(entry); }
   /// Looks for a while whether all are here. False: not yet, or the group fails: it must be start()ed.
@@ -75,7 +77,7 @@ class Flat final : public Pollable {
   bool find_board() noexcept;
   bool begin(const Entry& entry) noexcept;
   bool wait_a_little(const Entry& entry) noexcept;
-  bool may_begin() noexcept;
+  bool may_begin(const Entry& entry) noexcept;
   bool heed_last_words(int rank) noexcept;
   bool all_are_here(const Entry& entry) noexcept;
   void end_round() noexcept;

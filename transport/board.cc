@@ -35,7 +35,7 @@ std::size_t Board::capacity(int ranks) {
 }
 
 std::size_t Board::bytes_for(int ranks) {
-  return heads(ranks) + static_cast<std::size_t>(ranks) * board_depth * capacity(ranks);
+  return heads(ranks) + static_cast<std::size_t>(ranks) * room_depth * capacity(ranks);
 }
 
 // The objects begin their life in whichever process comes first; all of them are trivial, and zeros are their start.
@@ -49,17 +49,24 @@ Board::Board(std::shared_ptr<std::byte> memory, int ranks, int rank)
       capacity_(capacity(ranks)) {}
 
 std::byte* Board::large(int rank, std::uint64_t round) const noexcept {
-  const std::size_t index = (round % board_depth) * static_cast<std::size_t>(ranks_) + static_cast<std::size_t>(rank);
+  const std::size_t index = (round % room_depth) * static_cast<std::size_t>(ranks_) + static_cast<std::size_t>(rank);
   return large_ + index * capacity_;
 }
 
-bool Board::may_begin() noexcept {
-  const std::uint64_t next = round_ + 1;
-  if (next < board_depth || all_begun_ + board_depth > next) return true;
-  const std::uint64_t needed = next - board_depth + 1;
-  for (int rank = 0; rank < ranks_; ++rank)
-    if (post(rank, needed).round.load(std::memory_order_acquire) < needed) return false;
-  all_begun_ = needed;
+/// Looks for the newest round that each rank has begun, the latest first: whoever keeps up is asked once in many
+/// rounds.
+bool Board::all_have_read(std::size_t size) noexcept {
+  const std::uint64_t depth = size > post_bytes ? room_depth : board_depth;
+  const std::uint64_t needed = round_ + 2 - depth;
+  std::uint64_t all = round_;
+  const auto has_begun = [&](int rank, std::uint64_t round) {
+    return post(rank, round).round.load(std::memory_order_acquire) >= round;
+  };
+  for (int rank = 0; rank < ranks_; ++rank) {
+    if (!has_begun(rank, needed)) return false;
+    while (!has_begun(rank, all)) --all;
+  }
+  all_begun_ = all;
   return true;
 }
 
@@ -71,9 +78,9 @@ void Board::begin(std::uint64_t digest, const Frame& call, const Frame& before) 
   ++round_;
   Post& mine = post(rank_, round_);
   mine.digest = digest;
-  mine.call = encode(call);
-  mine.before = encode(before);
-  mine.round.store(round_, begins);
+  encode(call, mine.call);
+  encode(before, mine.before);
+  if (!is_cut_) mine.round.store(round_, begins);
 }
 
 void Board::before_alarms() noexcept {

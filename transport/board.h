@@ -14,17 +14,20 @@
 
 namespace tutti::transport {
 
-/// Rounds that may be under way at once: a rank begins round n when all have begun round n - board_depth + 1.
-inline constexpr std::uint64_t board_depth = 4;
-/// So much of it lies beside the flag, in the same cache line.
-inline constexpr std::size_t post_bytes = 48;
+/// Rounds that may be under way at once: a rank begins round n when all have begun round n - board_depth + 1. Many, so
+/// that a root whose broadcasts nobody answers seldom looks whether they have been read.
+inline constexpr std::uint64_t board_depth = 64;
+/// So much of it lies beside the flag, the first half in the same cache line.
+inline constexpr std::size_t post_bytes = 96;
+/// Rounds that may be under way at once where more than that is contributed: it takes memory, and caches.
+inline constexpr std::uint64_t room_depth = 4;
 
 /// Memory that all ranks of a group see, where each puts what it contributes to a round, and reads what the others put
 /// there: one trip of a cache line, and nobody answers.
 ///
 ///   round n   everybody writes its post n % depth, the flag last, and waits for the posts that it needs
-///   reuse     a post may be written again once all ranks have begun a later round: whoever has begun round m has
-///             read all it needs of the rounds before
+///   reuse     a post, and the room for what does not fit into it, may be written again once all ranks have begun a
+///             later round: whoever has begun round m has read all it needs of the rounds before
 ///
 /// Every word has one writer, but for the alarms, which their owner sets and others take down. Believes nothing that
 /// it reads: a wrong flag keeps its reader waiting, the lengths are the reader's own.
@@ -42,8 +45,10 @@ class Board {
 
   /// The number of the round that this rank has begun last, from 1; 0: none.
   std::uint64_t round() const { return round_; }
-  /// Nobody needs any more what lies where the next round's post will.
-  bool may_begin() noexcept;
+  /// Nobody needs any more what lies where the next round's `size` bytes and their post will.
+  bool may_begin(std::size_t size) noexcept {
+    return all_begun_ + (size > post_bytes ? room_depth : board_depth) > round_ + 1 || all_have_read(size);
+  }
   /// Where the `size` bytes that this rank contributes to the next round are to be put. Only when it may begin.
   std::byte* room(std::size_t size) const noexcept;
   /// Begins the next round. Only when it may. `call` is what this rank does in it, `before` what it did before, and
@@ -70,6 +75,8 @@ class Board {
   }
 
   // ---- The end
+  /// From now on nobody sees what this rank does, as if it were out of reach: for fault injection.
+  void cut() noexcept { is_cut_ = true; }
   void say_abort(const Error& reason) noexcept { leave(note(rank_).farewell, reason); }
   /// Why `rank` has aborted; nothing if it has not.
   std::optional<Error> last_words(int rank) const noexcept;
@@ -81,14 +88,15 @@ class Board {
     std::array<std::byte, post_bytes> contribution;
     FrameBytes call;
     FrameBytes before;
-  };
+  };  // three cache lines; a reader of a short contribution, whose caller did what it does, needs the first only
   struct alignas(128) Note {
     std::atomic<std::uint32_t> alarm{0};
     Farewell farewell;
   };
-  static_assert(sizeof(Post) == 256 && offsetof(Post, call) == 64);
+  static_assert(sizeof(Post) == 256 && offsetof(Post, call) % 8 == 0);
 
   static std::size_t heads(int ranks);
+  bool all_have_read(std::size_t size) noexcept;
   Post& post(int rank, std::uint64_t round) const noexcept {
     return posts_[(round % board_depth) * static_cast<std::size_t>(ranks_) + static_cast<std::size_t>(rank)];
   }
@@ -104,6 +112,7 @@ class Board {
   std::size_t capacity_;
   std::uint64_t round_ = 0;
   std::uint64_t all_begun_ = 0;  ///< rounds that all ranks have begun, as last seen
+  bool is_cut_ = false;
 };
 
 }  // namespace tutti::transport

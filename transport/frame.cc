@@ -11,21 +11,21 @@ namespace tutti::transport {
 
 FrameBytes encode(const Frame& frame) {
   FrameBytes bytes;
-  std::byte* at = bytes.data();
-  at = put(at, frame_magic);
-  at = put(at, protocol_version);
-  at = put(at, static_cast<std::uint8_t>(frame.kind));
-  at = put(at, frame.collective);
-  at = put(at, frame.data_type);
-  at = put(at, frame.op);
-  at = put(at, std::uint8_t{0});
-  at = put(at, frame.operation);
-  at = put(at, static_cast<std::uint32_t>(frame.root));
-  at = put(at, frame.algorithm);
-  at = put(at, frame.checksum);
+  encode(frame, bytes);
+  return bytes;
+}
+
+void encode(const Frame& frame, FrameBytes& to) {
+  const auto pair = [](std::uint32_t low, std::uint32_t high) { return low | std::uint64_t{high} << 32; };
+  const std::uint64_t kinds =
+      frame_magic | std::uint64_t{protocol_version} << 16 | std::uint64_t{static_cast<std::uint8_t>(frame.kind)} << 24 |
+      std::uint64_t{frame.collective} << 32 | std::uint64_t{frame.data_type} << 40 | std::uint64_t{frame.op} << 48;
+  std::byte* at = to.data();
+  at = put(at, kinds);
+  at = put(at, pair(frame.operation, static_cast<std::uint32_t>(frame.root)));
+  at = put(at, pair(frame.algorithm, frame.checksum));
   at = put(at, frame.count);
   put(at, frame.length);
-  return bytes;
 }
 
 namespace {

@@ -49,6 +49,8 @@ inline constexpr std::uint64_t max_length = std::uint64_t{1} << 48;
 using FrameBytes = std::array<std::byte, frame_size>;
 
 FrameBytes encode(const Frame& frame);
+/// The same to where it is to lie: what is written word by word there is read so, and no store waits for another.
+void encode(const Frame& frame, FrameBytes& to);
 /// Nothing if magic, version, kind, length or the reserved bytes are not ours.
 std::optional<Frame> decode(std::span<const std::byte, frame_size> bytes);
 

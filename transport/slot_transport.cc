@@ -136,6 +136,7 @@ void SlotTransport::cut() noexcept {
   cut_ = true;
   for (const auto& link : inbound_) link->cut();
   for (const auto& [key, link] : outbound_) link->cut();
+  for (auto& [channel, shared] : boards_) shared.board.cut();
   attention();
 }
 

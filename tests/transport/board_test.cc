@@ -43,7 +43,7 @@ TEST_CASE("every rank reads in each round what the others put there for it") {
         std::mt19937_64 sizes{42};  // the same on all ranks
         for (std::uint64_t round = 1; round <= 2000; ++round) {
           const std::size_t size = round % 3 == 0 ? sizes() % (Board::capacity(ranks) + 1) : sizes() % (2 * post_bytes);
-          while (!board.may_begin()) std::this_thread::yield();
+          while (!board.may_begin(size)) std::this_thread::yield();
           const Frame call{.operation = static_cast<std::uint32_t>(round), .root = rank};
           std::ranges::copy(words_of(rank, round, size), board.room(size));
           board.begin(round * 100, call, {});
@@ -65,19 +65,45 @@ TEST_CASE("every rank reads in each round what the others put there for it") {
 }
 
 TEST_CASE("a rank runs ahead of the others by as many rounds as there is room for") {
-  const auto memory = memory_for(2);
-  Board fast{memory, 2, 0};
-  Board slow{memory, 2, 1};
   const auto begin = [](Board& board) { board.begin(0, {}, {}); };
-  for (std::uint64_t round = 1; round < board_depth; ++round) {
-    REQUIRE(fast.may_begin());
-    begin(fast);
+  for (const auto& [size, depth] : {std::pair{post_bytes, board_depth}, std::pair{post_bytes + 1, room_depth}}) {
+    const auto memory = memory_for(2);
+    Board fast{memory, 2, 0};
+    Board slow{memory, 2, 1};
+    for (std::uint64_t round = 1; round < depth; ++round) {
+      REQUIRE(fast.may_begin(size));
+      begin(fast);
+    }
+    CHECK(!fast.may_begin(size));  // the next one would take the place of what the other has not begun to read
+    CHECK(fast.may_begin(0) == (depth < board_depth));
+    for (int steps = 0; steps < 3; ++steps) {
+      begin(slow);
+      CHECK(fast.may_begin(size));
+      begin(fast);
+      CHECK(!fast.may_begin(size));
+    }
+    for (std::uint64_t round = slow.round(); round < fast.round(); ++round) begin(slow);
+    for (std::uint64_t round = 1; round < depth; ++round) {
+      REQUIRE(fast.may_begin(size));
+      begin(fast);
+    }
+    CHECK(!fast.may_begin(size));
   }
-  CHECK(!fast.may_begin());  // the next one would take the place of what the other has not begun to read
-  begin(slow);
-  CHECK(fast.may_begin());
-  begin(fast);
-  CHECK(!fast.may_begin());
+}
+
+TEST_CASE("who is cut off is not there any more, and what it did before is") {
+  const auto memory = memory_for(2);
+  Board lost{memory, 2, 0};
+  Board other{memory, 2, 1};
+  lost.begin(0, {.operation = 7}, {});
+  lost.cut();
+  lost.begin(0, {.operation = 8}, {});
+  other.begin(0, {}, {});
+  CHECK(other.is_here(0));
+  CHECK(other.call(0, 1)->operation == 7);
+  other.begin(0, {}, {});
+  CHECK(!other.is_here(0));
+  CHECK(!other.call(0, 2));
 }
 
 TEST_CASE("a sleeper is woken by exactly one of those who see its alarm") {
@@ -112,12 +138,13 @@ TEST_CASE("what a rank did of late is known as long as it is there") {
   const auto memory = memory_for(2);
   Board one{memory, 2, 0};
   Board other{memory, 2, 1};
-  for (std::uint32_t round = 1; round <= 6; ++round) {
+  constexpr std::uint32_t rounds = board_depth + 2;
+  for (std::uint32_t round = 1; round <= rounds; ++round) {
     one.begin(0, {.operation = 2 * round}, {.operation = 2 * round - 1});
     other.begin(0, {}, {});
   }
   CHECK(!other.call(0, 2));
-  for (std::uint64_t round = 3; round <= 6; ++round) {
+  for (std::uint64_t round = 3; round <= rounds; ++round) {
     REQUIRE(other.call(0, round));
     CHECK(other.call(0, round)->operation == 2 * round);
     CHECK(other.call(0, round, true)->operation == 2 * round - 1);
