@@ -69,6 +69,20 @@ bool FlatCall::contributes_parts() const {
          collective == Collective::all_to_all;
 }
 
+/// A rank's part for itself stays where it is, unless it is folded: its input may be overwritten before its turn.
+bool FlatCall::is_kept(int writer, int part) const { return part == writer && !is_reduction(collective); }
+
+/// Of the parts before `end` that `writer` puts there.
+std::size_t FlatCall::bytes_of_parts(int writer, int end, int round) const {
+  if (prefix.empty()) {
+    const int kept = writer < end && is_kept(writer, writer) ? 1 : 0;
+    return piece_of_part(0, round).size * static_cast<std::size_t>(end - kept);
+  }
+  std::size_t size = 0;
+  for (int part = 0; part < end; ++part) size += is_kept(writer, part) ? 0 : piece_of_part(part, round).size;
+  return size;
+}
+
 std::size_t FlatCall::largest_part() const {
   std::size_t largest = prefix.empty() ? vector_bytes : 0;
   for (std::size_t part = 0; part + 1 < prefix.size(); ++part)
@@ -104,11 +118,8 @@ std::size_t FlatCall::size_of_round(int peer, int round) const {
       if (peer != root) return 0;
       [[fallthrough]];
     case Collective::reduce_scatter:
-    case Collective::all_to_all: {
-      std::size_t size = 0;
-      for (int part = 0; part < ranks; ++part) size += piece_of_part(part, round).size;
-      return size;
-    }
+    case Collective::all_to_all:
+      return bytes_of_parts(peer, ranks, round);
   }
   return 0;
 }
@@ -148,7 +159,7 @@ void FlatCall::put(std::byte* room, const std::byte* contribution, int round) co
   }
   if (collective == Collective::scatter && !is_root()) return;
   for (int part = 0; part < ranks; ++part) {
-    const Range from = piece_of_part(part, round);
+    const Range from = is_kept(rank, part) ? Range{} : piece_of_part(part, round);
     if (from.size > 0) std::memcpy(room, contribution + from.begin, from.size);
     room += from.size;
   }
@@ -183,9 +194,7 @@ Place::Offsets FlatCall::offsets_of(const transport::Board& board, int peer) con
 /// What is for this rank, of the parts that `peer` has put there.
 const std::byte* FlatCall::own_part_posted(const transport::Board& board, int peer, int round) const {
   if (place.given()) return posted(board, peer, round) + offset(rank);
-  std::size_t skipped = 0;
-  for (int part = 0; part < rank; ++part) skipped += piece_of_part(part, round).size;
-  return posted(board, peer, round) + skipped;
+  return posted(board, peer, round) + bytes_of_parts(peer, rank, round);
 }
 
 /// The left fold, in rank order, of all ranks' pieces. A rank's own is nearer where it came from, unless it would be
@@ -210,7 +219,8 @@ void FlatCall::fold(const transport::Board& board, int round) const noexcept {
 
 void FlatCall::fetch_own_part(const transport::Board& board, int peer, int round, std::byte* to) const noexcept {
   const Range mine = piece_of_part(rank, round);
-  copy(to + (mine.begin - offset(rank)), own_part_posted(board, peer, round), mine.size);
+  const std::byte* const from = peer == rank ? input + mine.begin : own_part_posted(board, peer, round);
+  copy(to + (mine.begin - offset(rank)), from, mine.size);
 }
 
 /// This rank's part of an all_reduce in windows, piece by piece, so that what is copied to the others is in the caches

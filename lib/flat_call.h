@@ -70,6 +70,8 @@ struct FlatCall {
     std::size_t size = 0;
   };
   bool contributes_parts() const;
+  bool is_kept(int writer, int part) const;
+  std::size_t bytes_of_parts(int writer, int end, int round) const;
   Range piece(Range whole, int round) const;
   Range piece_of_part(int part, int round) const { return piece({offset(part), size(part)}, round); }
   std::size_t size_of_round(int peer, int round) const;
