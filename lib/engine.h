@@ -64,6 +64,8 @@ class Engine final : public transport::Sink {
     unsigned nobody = 0;
     return ownership_.compare_exchange_strong(nobody, owned, std::memory_order_acquire, std::memory_order_relaxed);
   }
+  /// Operations that nobody waits for may need the engine while their caller tries to do another one without it.
+  bool has_asynchronous_work() const noexcept { return asynchronous_.load(std::memory_order_relaxed) > 0; }
   void disown() noexcept;
   void submit_and_disown(Pending& pending);
   /// Drives, or sleeps while somebody else drives, until `pending` is done. False: `until` came first.

@@ -102,7 +102,7 @@ std::optional<MessageStatus> Messages::receive_at_once(const MessageCall& call) 
 
 bool Messages::may_receive_at_once(int peer) noexcept {
   const transport::Link* const in = state_of(peer).in;
-  if (group_.failing() || !in || !in->is_pulled()) return false;
+  if (group_.failing() || !in || !in->is_pulled() || group_.context().engine->has_asynchronous_work()) return false;
   if (!spare_) spare_ = pool_->take();
   return spare_ != nullptr;
 }
