@@ -37,18 +37,17 @@ std::uint64_t counts_hash(std::span<const std::size_t> counts) {
 }
 
 black_box::Call recorded(const transport::Frame& frame, std::uint64_t group, std::uint64_t number,
-                         std::string_view algorithm, std::size_t steps, bool variable) {
-  black_box::Call call{.group = group,
-                       .operation = number,
-                       .count = frame.count,
-                       .root = frame.root,
-                       .steps = static_cast<std::uint32_t>(steps),
-                       .collective = frame.collective,
-                       .type = frame.data_type,
-                       .op = frame.op,
-                       .variable = variable};
-  std::memcpy(call.algorithm.data(), algorithm.data(), std::min(algorithm.size(), call.algorithm.size() - 1));
-  return call;
+                         const black_box::Label& algorithm, std::size_t steps, bool variable) {
+  return {.group = group,
+          .operation = number,
+          .count = frame.count,
+          .root = frame.root,
+          .steps = static_cast<std::uint32_t>(steps),
+          .collective = frame.collective,
+          .type = frame.data_type,
+          .op = frame.op,
+          .variable = variable,
+          .algorithm = algorithm};
 }
 
 std::string algorithm_text(std::string_view name, bool in_window) {

@@ -43,7 +43,7 @@ std::uint64_t counts_hash(std::span<const std::size_t> counts);
 
 /// For the black box: all of it but the time.
 black_box::Call recorded(const transport::Frame& frame, std::uint64_t group, std::uint64_t number,
-                         std::string_view algorithm, std::size_t steps, bool variable);
+                         const black_box::Label& algorithm, std::size_t steps, bool variable);
 
 /// "ring:2", or "direct in allocated memory".
 std::string algorithm_text(std::string_view name, bool in_window);

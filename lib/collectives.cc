@@ -169,11 +169,10 @@ std::optional<Work> Collectives::begin_owned(const Ready& ready, bool asynchrono
     engine.disown();
     return std::nullopt;
   }
-  const transport::Frame before = recent_[started_ % remembered].frame;
-  transport::Frame frame = ready.frame;
-  frame.operation = static_cast<std::uint32_t>(++started_);
-  note_call(frame, ready.planned.prepared, ready.planned.place.given());
-  const Flat::Entry entry{.call = &ready.flat, .frame = frame, .before = before, .history = history_};
+  const Frame& before = recent_[started_ % remembered].frame;
+  ++started_;
+  const Frame& frame = note_call(ready.frame, ready.planned.prepared, ready.planned.place.given());
+  const Flat::Entry entry{.call = &ready.flat, .frame = &frame, .before = &before, .history = history_};
   flat_->begin_at_once(entry);
   black_box::Flight flight = record(frame, ready.planned.prepared);  // while that is on its way to the others
   if (flat_->end_at_once(entry)) {
@@ -206,7 +205,7 @@ std::optional<Work> Collectives::begin_owned(const Ready& ready, bool asynchrono
 black_box::Flight Collectives::record(const Frame& frame, const Prepared& prepared) const {
   black_box::Box* const box = group_.context().black_box.get();
   if (!box) return {};
-  auto call = recorded(frame, group_.id(), started_, prepared.name, prepared.plan.steps.size(), false);
+  auto call = recorded(frame, group_.id(), started_, prepared.label, prepared.plan.steps.size(), false);
   return box->begin_at_once(call);
 }
 
@@ -265,14 +264,20 @@ bool Collectives::start(Operation& operation) noexcept {
   return true;
 }
 
-void Collectives::note_call(const Frame& frame, const Prepared& prepared, bool in_window) {
-  history_ = extended(history_, frame);
-  recent_[started_ % remembered] = {started_, frame, &prepared, in_window};
+const Frame& Collectives::note_call(const Frame& call, const Prepared& prepared, bool in_window) {
+  Recent& recent = recent_[started_ % remembered];
+  recent.number = started_;
+  recent.frame = call;
+  recent.frame.operation = static_cast<std::uint32_t>(started_);
+  recent.prepared = &prepared;
+  recent.in_window = in_window;
+  history_ = extended(history_, recent.frame);
+  return recent.frame;
 }
 
 void Collectives::start_flat(Operation& operation) noexcept {
-  const Recent& before = recent_[(operation.number() - 1) % remembered];
-  flat_->start({operation.flat(), operation.frame(), before.frame, history_, &operation});
+  operation.set_before(recent_[(operation.number() - 1) % remembered].frame);
+  flat_->start({operation.flat(), &operation.frame(), &operation.before(), history_, &operation});
 }
 
 void Collectives::lane_done(Operation& operation, std::uint32_t lane) noexcept {

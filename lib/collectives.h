@@ -127,7 +127,8 @@ class Collectives final : public ChannelUser {
   std::optional<Work> begin_owned(const Ready& ready, bool asynchronous);
   bool run_owned(const Ready& ready);
   const void* hint_of(const Request& request) const { return request.output.data ? request.output.data : this; }
-  void note_call(const transport::Frame& frame, const Prepared& prepared, bool in_window);
+  /// The call numbered `started_` begins. Returns it with its number, as it is remembered.
+  const transport::Frame& note_call(const transport::Frame& call, const Prepared& prepared, bool in_window);
   black_box::Flight record(const transport::Frame& frame, const Prepared& prepared) const;
   void record_at_once(const Ready& ready, const transport::Frame& frame) noexcept;
   Fifo<Turn>& turns(const algorithms::Lane& lane);

@@ -118,9 +118,9 @@ bool Flat::begin(const Entry& entry) noexcept {
     contribution_ = contribution.data();
   }
   entry.call->put(board_->room(entry.call->size_of_round(round_)), contribution_, round_);
-  transport::Frame call = entry.frame;  // its length says here that all calls before that one have ended on this rank
-  call.length = group_.collectives().oldest_running(entry.frame.operation);
-  board_->begin(entry.history, call, entry.before);
+  // Its length says here that all calls before that one have ended on this rank.
+  board_->begin(entry.history, *entry.frame, group_.collectives().oldest_running(entry.frame->operation),
+                *entry.before);
   checked_ = 0;
   if (recorder_) [[unlikely]]
     note_post(entry);
@@ -149,7 +149,7 @@ bool Flat::all_are_here(const Entry& entry) noexcept {
       return false;
     }
     if (board_->digest(checked_) == entry.history) continue;
-    group_.fail(group_.collectives().mismatch(checked_, entry.frame, entry.frame));
+    group_.fail(group_.collectives().mismatch(checked_, *entry.frame, *entry.frame));
     return false;
   }
   return true;
@@ -210,13 +210,13 @@ std::optional<transport::Frame> Flat::call_after(int peer, std::uint64_t number)
 // ---- The trace -------------------------------------------------------------------------------------------------
 
 trace::Record Flat::record_of(const Entry& entry, trace::Kind kind) const noexcept {
-  return {.operation = entry.frame.operation,
+  return {.operation = entry.frame->operation,
           .step = static_cast<std::uint32_t>(round_),
           .group = group_.trace_index(),
           .kind = kind,
-          .collective = entry.frame.collective,
-          .type = entry.frame.data_type,
-          .op = entry.frame.op};
+          .collective = entry.frame->collective,
+          .type = entry.frame->data_type,
+          .op = entry.frame->op};
 }
 
 /// A short call that is soon over is told in one record, by whoever made it.
@@ -262,6 +262,7 @@ void Flat::record_take(const Entry& entry) noexcept {
 
 void Flat::wake_sleepers() noexcept {
   board_->before_alarms();
+  if (board_->nobody_sleeps()) return;
   for (int rank = 0; rank < group_.size(); ++rank)
     if (rank != group_.rank() && board_->takes_down_alarm(rank)) transport_.wake(group_.global_rank(rank), channel_);
 }

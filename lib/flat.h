@@ -27,11 +27,11 @@ class Flat final : public Pollable {
   bool serves(const Prepared& prepared, std::size_t contribution) const;
 
   /// `history` stands for all calls so far, this one included; ranks whose calls differ have another one. `before` is
-  /// what the call before this was.
+  /// what the call before this was. All of them are kept until the call is over.
   struct Entry {
     const FlatCall* call = nullptr;
-    transport::Frame frame{};
-    transport::Frame before{};
+    const transport::Frame* frame = nullptr;
+    const transport::Frame* before = nullptr;
     std::uint64_t history = 0;
     Operation* operation = nullptr;
   };

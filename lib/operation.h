@@ -50,6 +50,10 @@ class Operation final : public Pending {
   /// Ranks whose earlier calls differ must notice: they are part of what its messages say.
   void add_history(std::uint64_t history) noexcept { frame_.algorithm ^= static_cast<std::uint32_t>(history); }
 
+  void set_before(const transport::Frame& call) noexcept { before_ = call; }
+  /// What the call before it was; of one over a board.
+  const transport::Frame& before() const { return before_; }
+
   void start() noexcept override;
   void expire() noexcept override;
 
@@ -133,6 +137,7 @@ class Operation final : public Pending {
   std::shared_ptr<Pool<Operation>> pool_;
   std::uint64_t number_ = 0;
   transport::Frame frame_{};
+  transport::Frame before_{};
   Arithmetic arithmetic_;
   DataType type_{};
   std::chrono::milliseconds timeout_{};

@@ -23,7 +23,7 @@ void Operation::note_start(Clock::time_point now) noexcept {
   }
   black_box::Box* const box = group_->context().black_box.get();
   if (!box || taken_over_) return;
-  black_box::Call call = recorded(frame_, group_->id(), number_, prepared_->name, plan().steps.size(), variable_);
+  black_box::Call call = recorded(frame_, group_->id(), number_, prepared_->label, plan().steps.size(), variable_);
   call.started = std::chrono::nanoseconds{now.time_since_epoch()}.count();
   flight_ = box->begin(call);
 }

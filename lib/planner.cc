@@ -28,6 +28,7 @@ std::unique_ptr<Prepared> make_ready(algorithms::Plan made, std::string name, st
   auto prepared = std::make_unique<Prepared>();
   prepared->plan = std::move(made);
   prepared->name = std::move(name);
+  prepared->label = black_box::label_of(prepared->name);
   prepared->hash = hash;
   const algorithms::Plan& plan = prepared->plan;
   prepared->waits_for = plan.waits_for;

@@ -13,6 +13,7 @@
 #include "algorithms/catalogue.h"
 #include "algorithms/plan_text.h"
 #include "algorithms/select.h"
+#include "lib/base/black_box.h"
 #include "lib/base/log.h"
 
 namespace tutti::detail {
@@ -20,7 +21,8 @@ namespace tutti::detail {
 /// A plan with what its execution needs ready.
 struct Prepared {
   algorithms::Plan plan;
-  std::string name;  ///< with parameters: "tree:4"
+  std::string name;          ///< with parameters: "tree:4"
+  black_box::Label label{};  ///< of it
   std::uint32_t hash = 0;
   bool copies_sends = false;              ///< a send is complete for its successors once its message has been copied
   std::vector<std::uint32_t> waits_for;   ///< the plan's, plus one for the lane's turn where a step has a lane

@@ -1,5 +1,5 @@
 // One board for all ranks of a group: see board.h. The memory is three arrays: posts, by round and rank; notes, by
-// rank; and the room for what does not fit into a post.
+// rank, and one for the number of sleepers; and the room for what does not fit into a post.
 
 #include "transport/board.h"
 
@@ -26,7 +26,7 @@ std::size_t round_up(std::size_t bytes) { return (bytes + page - 1) / page * pag
 
 std::size_t Board::heads(int ranks) {
   const auto count = static_cast<std::size_t>(ranks);
-  return round_up(count * (board_depth * sizeof(Post) + sizeof(Note)));
+  return round_up(count * (board_depth * sizeof(Post) + sizeof(Note)) + sizeof(Note));
 }
 
 std::size_t Board::capacity(int ranks) {
@@ -45,6 +45,7 @@ Board::Board(std::shared_ptr<std::byte> memory, int ranks, int rank)
       rank_(rank),
       posts_(reinterpret_cast<Post*>(memory_.get())),
       notes_(reinterpret_cast<Note*>(memory_.get() + static_cast<std::size_t>(ranks) * board_depth * sizeof(Post))),
+      sleepers_(&notes_[ranks].alarm),
       large_(memory_.get() + heads(ranks)),
       capacity_(capacity(ranks)) {}
 
@@ -74,13 +75,25 @@ std::byte* Board::room(std::size_t size) const noexcept {
   return size > post_bytes ? large(rank_, round_ + 1) : post(rank_, round_ + 1).contribution.data();
 }
 
-void Board::begin(std::uint64_t digest, const Frame& call, const Frame& before) noexcept {
+void Board::begin(std::uint64_t digest, const Frame& call, std::uint64_t length, const Frame& before) noexcept {
   ++round_;
   Post& mine = post(rank_, round_);
   mine.digest = digest;
-  encode(call, mine.call);
-  encode(before, mine.before);
+  encode(call, length, mine.call);
+  encode(before, before.length, mine.before);
   if (!is_cut_) mine.round.store(round_, begins);
+}
+
+void Board::arm() noexcept {
+  note(rank_).alarm.store(1, std::memory_order_seq_cst);
+  if (!is_armed_) sleepers_->fetch_add(1);
+  is_armed_ = true;
+}
+
+void Board::disarm() noexcept {
+  note(rank_).alarm.store(0, std::memory_order_relaxed);
+  if (is_armed_) sleepers_->fetch_sub(1);
+  is_armed_ = false;
 }
 
 void Board::before_alarms() noexcept {

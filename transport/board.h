@@ -29,8 +29,8 @@ inline constexpr std::uint64_t room_depth = 4;
 ///   reuse     a post, and the room for what does not fit into it, may be written again once all ranks have begun a
 ///             later round: whoever has begun round m has read all it needs of the rounds before
 ///
-/// Every word has one writer, but for the alarms, which their owner sets and others take down. Believes nothing that
-/// it reads: a wrong flag keeps its reader waiting, the lengths are the reader's own.
+/// Every word has one writer, but for the alarms, which their owner sets and others take down, and the number of
+/// sleepers. Believes nothing that it reads: a wrong flag keeps its reader waiting, the lengths are the reader's own.
 ///
 /// Ownership: keeps the memory alive. Threading: one thread at a time on each rank.
 class Board {
@@ -51,9 +51,9 @@ class Board {
   }
   /// Where the `size` bytes that this rank contributes to the next round are to be put. Only when it may begin.
   std::byte* room(std::size_t size) const noexcept;
-  /// Begins the next round. Only when it may. `call` is what this rank does in it, `before` what it did before, and
-  /// `digest` a number for all of that.
-  void begin(std::uint64_t digest, const Frame& call, const Frame& before) noexcept;
+  /// Begins the next round. Only when it may. `call` is what this rank does in it, and is posted with `length` instead
+  /// of its own; `before` is what it did before, and `digest` a number for all of that.
+  void begin(std::uint64_t digest, const Frame& call, std::uint64_t length, const Frame& before) noexcept;
   /// `rank` has begun this rank's round: until the next one the rest is there to be read.
   bool is_here(int rank) const noexcept { return post(rank, round_).round.load(std::memory_order_acquire) == round_; }
   std::uint64_t digest(int rank) const noexcept { return post(rank, round_).digest; }
@@ -63,11 +63,13 @@ class Board {
   std::span<const std::byte> contribution(int rank, std::size_t size) const noexcept;
 
   // ---- Sleeping: raise the alarm, look once more, sleep; whoever has begun a round, and looks for alarms, sees it
-  void arm() noexcept { note(rank_).alarm.store(1, std::memory_order_seq_cst); }
-  void disarm() noexcept { note(rank_).alarm.store(0, std::memory_order_relaxed); }
+  void arm() noexcept;
+  void disarm() noexcept;
   /// To be called between begin() and takes_down_alarm(). Apart from both, since it costs less when the round has had
   /// time to leave this core.
   void before_alarms() noexcept;
+  /// No alarm is raised but by who died in its sleep: there is nothing to take down.
+  bool nobody_sleeps() const noexcept { return sleepers_->load(std::memory_order_seq_cst) == 0; }
   /// Somebody else sleeps, and is to be woken by this rank.
   bool takes_down_alarm(int rank) noexcept {
     auto& alarm = note(rank).alarm;
@@ -108,10 +110,12 @@ class Board {
   int rank_;
   Post* posts_;
   Note* notes_;
+  std::atomic<std::uint32_t>* sleepers_;  ///< how many have raised their alarms, on a cache line of its own
   std::byte* large_;
   std::size_t capacity_;
   std::uint64_t round_ = 0;
   std::uint64_t all_begun_ = 0;  ///< rounds that all ranks have begun, as last seen
+  bool is_armed_ = false;
   bool is_cut_ = false;
 };
 

@@ -11,11 +11,11 @@ namespace tutti::transport {
 
 FrameBytes encode(const Frame& frame) {
   FrameBytes bytes;
-  encode(frame, bytes);
+  encode(frame, frame.length, bytes);
   return bytes;
 }
 
-void encode(const Frame& frame, FrameBytes& to) {
+void encode(const Frame& frame, std::uint64_t length, FrameBytes& to) {
   const auto pair = [](std::uint32_t low, std::uint32_t high) { return low | std::uint64_t{high} << 32; };
   const std::uint64_t kinds =
       frame_magic | std::uint64_t{protocol_version} << 16 | std::uint64_t{static_cast<std::uint8_t>(frame.kind)} << 24 |
@@ -25,7 +25,7 @@ void encode(const Frame& frame, FrameBytes& to) {
   at = put(at, pair(frame.operation, static_cast<std::uint32_t>(frame.root)));
   at = put(at, pair(frame.algorithm, frame.checksum));
   at = put(at, frame.count);
-  put(at, frame.length);
+  put(at, length);
 }
 
 namespace {

@@ -49,8 +49,9 @@ inline constexpr std::uint64_t max_length = std::uint64_t{1} << 48;
 using FrameBytes = std::array<std::byte, frame_size>;
 
 FrameBytes encode(const Frame& frame);
-/// The same to where it is to lie: what is written word by word there is read so, and no store waits for another.
-void encode(const Frame& frame, FrameBytes& to);
+/// The same to where it is to lie, with another length. In whole words: whoever copies them soon need not wait until
+/// their pieces have reached the cache.
+void encode(const Frame& frame, std::uint64_t length, FrameBytes& to);
 /// Nothing if magic, version, kind, length or the reserved bytes are not ours.
 std::optional<Frame> decode(std::span<const std::byte, frame_size> bytes);
 

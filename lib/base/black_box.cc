@@ -82,6 +82,29 @@ bool is_box(int descriptor) {
          (seals & size_is_final) == size_is_final;
 }
 
+/// What a Call is in memory, each word made of its parts: a caller has just written those, and to load them together
+/// would be to wait until they have reached the cache.
+std::array<std::uint64_t, call_words> words_of(const Call& call) {
+  static_assert(offsetof(Call, root) == 40 && offsetof(Call, steps) == 48 && offsetof(Call, algorithm) == 56);
+  const auto algorithm = std::bit_cast<std::array<std::uint64_t, 3>>(call.algorithm);
+  const std::array places{call.root, call.tag};
+  struct Kinds {
+    std::uint32_t steps;
+    std::array<std::uint8_t, 4> bytes;
+  };
+  const Kinds kinds{call.steps, {call.collective, call.type, call.op, call.variable}};
+  return {call.group,
+          call.operation,
+          call.count,
+          static_cast<std::uint64_t>(call.started),
+          static_cast<std::uint64_t>(call.realtime),
+          std::bit_cast<std::uint64_t>(places),
+          std::bit_cast<std::uint64_t>(kinds),
+          algorithm[0],
+          algorithm[1],
+          algorithm[2]};
+}
+
 /// A process that had this box from the same launcher before us still lives.
 bool is_used_by_another(const Memory& memory) {
   const std::int32_t pid = memory.pid.load();
@@ -89,6 +112,12 @@ bool is_used_by_another(const Memory& memory) {
 }
 
 }  // namespace
+
+Label label_of(std::string_view name) {
+  Label label;
+  copy(label, name);
+  return label;
+}
 
 void Flight::land(const Error* error) noexcept {
   if (!is_mine()) return;
@@ -201,7 +230,7 @@ Flight Box::begin(Call& call) noexcept {
     realtime_read_ = call.started;
   }
   call.realtime = realtime_;
-  const auto words = std::bit_cast<std::array<std::uint64_t, call_words>>(call);
+  const auto words = words_of(call);
   const std::size_t place = operations_ % record_count;
   Record& record = memory_->records[place];
   ++operations_;

@@ -29,6 +29,10 @@ inline constexpr std::uint8_t receive = 101;
 
 enum class State : std::uint32_t { started, done, failed };
 
+/// The beginning of a name, and zeros: copied as it is, a word at a time.
+using Label = std::array<char, 24>;
+Label label_of(std::string_view name);
+
 /// What is known of an operation when it starts.
 struct Call {
   std::uint64_t group = 0;      ///< names the communicator; equal on all its members
@@ -43,7 +47,7 @@ struct Call {
   std::uint8_t type = 0;
   std::uint8_t op = 0;
   std::uint8_t variable = 0;  ///< 1: a _v call
-  std::array<char, 24> algorithm{};
+  Label algorithm{};
 };
 inline constexpr std::size_t call_words = sizeof(Call) / 8;
 inline constexpr std::size_t text_words = 48;

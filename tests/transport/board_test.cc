@@ -46,7 +46,7 @@ TEST_CASE("every rank reads in each round what the others put there for it") {
           while (!board.may_begin(size)) std::this_thread::yield();
           const Frame call{.operation = static_cast<std::uint32_t>(round), .root = rank};
           std::ranges::copy(words_of(rank, round, size), board.room(size));
-          board.begin(round * 100, call, {});
+          board.begin(round * 100, call, 0, {});
           // Some rounds are read by one rank only: then the others run ahead.
           if (round % 2 == 0 && rank != static_cast<int>(round) % ranks) continue;
           for (int other = 0; other < ranks; ++other) {
@@ -65,7 +65,7 @@ TEST_CASE("every rank reads in each round what the others put there for it") {
 }
 
 TEST_CASE("a rank runs ahead of the others by as many rounds as there is room for") {
-  const auto begin = [](Board& board) { board.begin(0, {}, {}); };
+  const auto begin = [](Board& board) { board.begin(0, {}, 0, {}); };
   for (const auto& [size, depth] : {std::pair{post_bytes, board_depth}, std::pair{post_bytes + 1, room_depth}}) {
     const auto memory = memory_for(2);
     Board fast{memory, 2, 0};
@@ -95,13 +95,13 @@ TEST_CASE("who is cut off is not there any more, and what it did before is") {
   const auto memory = memory_for(2);
   Board lost{memory, 2, 0};
   Board other{memory, 2, 1};
-  lost.begin(0, {.operation = 7}, {});
+  lost.begin(0, {.operation = 7}, 0, {});
   lost.cut();
-  lost.begin(0, {.operation = 8}, {});
-  other.begin(0, {}, {});
+  lost.begin(0, {.operation = 8}, 0, {});
+  other.begin(0, {}, 0, {});
   CHECK(other.is_here(0));
   CHECK(other.call(0, 1)->operation == 7);
-  other.begin(0, {}, {});
+  other.begin(0, {}, 0, {});
   CHECK(!other.is_here(0));
   CHECK(!other.call(0, 2));
 }
@@ -112,12 +112,19 @@ TEST_CASE("a sleeper is woken by exactly one of those who see its alarm") {
   Board one{memory, 3, 1};
   Board other{memory, 3, 2};
   CHECK(!one.takes_down_alarm(0));
+  CHECK(one.nobody_sleeps());
   sleeper.arm();
+  CHECK(!one.nobody_sleeps());
   CHECK(one.takes_down_alarm(0));
   CHECK(!other.takes_down_alarm(0));
   sleeper.arm();
+  CHECK(other.takes_down_alarm(0));
+  sleeper.arm();
   sleeper.disarm();
   CHECK(!other.takes_down_alarm(0));
+  CHECK(other.nobody_sleeps());
+  sleeper.disarm();
+  CHECK(other.nobody_sleeps());
 }
 
 TEST_CASE("an abort is read by who waits") {
@@ -140,13 +147,14 @@ TEST_CASE("what a rank did of late is known as long as it is there") {
   Board other{memory, 2, 1};
   constexpr std::uint32_t rounds = board_depth + 2;
   for (std::uint32_t round = 1; round <= rounds; ++round) {
-    one.begin(0, {.operation = 2 * round}, {.operation = 2 * round - 1});
-    other.begin(0, {}, {});
+    one.begin(0, {.operation = 2 * round}, round, {.operation = 2 * round - 1});
+    other.begin(0, {}, 0, {});
   }
   CHECK(!other.call(0, 2));
   for (std::uint64_t round = 3; round <= rounds; ++round) {
     REQUIRE(other.call(0, round));
     CHECK(other.call(0, round)->operation == 2 * round);
+    CHECK(other.call(0, round)->length == round);
     CHECK(other.call(0, round, true)->operation == 2 * round - 1);
   }
 }
