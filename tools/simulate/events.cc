@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <deque>
 #include <queue>
 #include <stdexcept>
 #include <string>
@@ -32,7 +33,8 @@ struct Action {
   std::uint32_t waits = 0;       ///< steps to complete, and one to be issued before it on its lane
   std::int32_t rank = 0;
   Verb verb{};
-  double arrived = not_yet;  ///< of a receive: when its message was all there
+  double arrived = not_yet;  ///< of a receive: when its message was all there; of a send: when its last byte is where
+                             ///< its head is now
 };
 
 struct Script {
@@ -114,7 +116,9 @@ class Writer {
   std::vector<Outlet> outlets_;
 };
 
-enum class Kind : std::uint8_t { done, there, head };
+/// What happens: a step is done; its message is there; its head is at the receiver's port; a send has left its port;
+/// the head of its message is at a shared link.
+enum class Kind : std::uint8_t { done, there, head, left, leaf_out, leaf_in, host_in };
 
 /// Sixteen bytes, since a heap of them is what most of the time is spent on.
 struct Event {
@@ -140,8 +144,11 @@ class Machine {
     const auto groups = [&](int size) { return static_cast<std::size_t>((ranks + size - 1) / size); };
     for (auto* ports : {&out_, &in_}) ports->assign(2 * static_cast<std::size_t>(ranks), 0);
     arithmetic_.assign(static_cast<std::size_t>(ranks), 0);
-    for (auto* links : {&host_out_, &host_in_}) links->assign(groups(network.host), 0);
-    for (auto* links : {&leaf_out_, &leaf_in_}) links->assign(groups(network.leaf), 0);
+    if (network.shared_host > 0)
+      for (auto* links : {&host_out_, &host_in_}) links->assign(groups(network.host), 0);
+    if (network.shared_leaf > 0)
+      for (auto* links : {&leaf_out_, &leaf_in_}) links->assign(groups(network.leaf), 0);
+    if (network.shared_host > 0 || network.shared_leaf > 0) queues_.resize(static_cast<std::size_t>(ranks));
   }
 
   /// Picoseconds until all is done; throws if something never is.
@@ -155,15 +162,32 @@ class Machine {
       const Event event = events_.top();
       events_.pop();
       now_ = event.time;
-      if (event.kind() == Kind::head) enter(event.action());
-      if (event.kind() == Kind::there) arrive(event.action());
-      if (event.kind() == Kind::done) complete(event.action());
+      happen(event.kind(), event.action());
     }
     if (completed_ != steps) throw std::logic_error("simulate: the plans do not get to their end.");
     return last_;
   }
 
  private:
+  void happen(Kind kind, Number number) {
+    switch (kind) {
+      case Kind::done:
+        return complete(number);
+      case Kind::there:
+        return arrive(number);
+      case Kind::head:
+        return enter(number);
+      case Kind::left:
+        return leave(number);
+      case Kind::leaf_out:
+        return go_out(number);
+      case Kind::leaf_in:
+        return come_in(number);
+      case Kind::host_in:
+        return come_to_host(number);
+    }
+  }
+
   void later(double time, Kind kind, Number number) { events_.emplace(time, kind, number); }
   static double& at(std::vector<double>& servers, int number) { return servers[static_cast<std::size_t>(number)]; }
 
@@ -188,49 +212,98 @@ class Machine {
   }
 
   void send(Number number) {
-    const Action& action = actions_[number];
-    const int to = actions_[action.partner].rank;
-    const Distance distance = network_.distance(action.rank, to);
+    Action& action = actions_[number];
+    actions_[action.partner].partner = number;
+    const Distance distance = distance_of(action);
+    if (distance >= Distance::leaf && !queues_.empty()) return queue(number);
     const MessageCost cost = network_.cost(distance, action.bytes);
     double& free = out_[port(action.rank, distance)];
-    double start = std::max(now_, free);
-    const Shared shared = shared_links(distance, action.bytes);
-    if (shared.host > 0) start = std::max(start, at(host_out_, action.rank / network_.host));
-    if (shared.leaf > 0) start = std::max(start, at(leaf_out_, action.rank / network_.leaf));
-    if (shared.host > 0) at(host_out_, action.rank / network_.host) = start + shared.host;
-    if (shared.leaf > 0) at(leaf_out_, action.rank / network_.leaf) = start + shared.leaf;
-    const double transfer = std::max({cost.transfer, shared.host, shared.leaf});
-    free = start + cost.gap + transfer;
+    const double start = std::max(now_, free);
+    free = start + cost.gap + cost.transfer;
+    action.arrived = start + cost.transfer + cost.latency;
     later(start + cost.latency, Kind::head, action.partner);
-    actions_[action.partner].partner = number;
-    later(start + transfer, Kind::done, number);
+    later(start + cost.transfer, Kind::done, number);
   }
 
-  struct Shared {
-    double host = 0;
-    double leaf = 0;
-  };
-  Shared shared_links(Distance distance, std::uint32_t bytes) const {
-    const auto whole = [&](double per_byte) { return std::round(per_byte * static_cast<double>(bytes)); };
-    return {distance >= Distance::leaf ? whole(network_.shared_host) : 0,
-            distance == Distance::far ? whole(network_.shared_leaf) : 0};
+  // ---- Where links are shared. A message comes to such a link when it is its turn at the sender's port, not before:
+  // what still waits for the port takes nothing of the link. The link passes on bytes as fast as it can, in the order
+  // in which heads come; a message that comes more slowly than that leaves room for those behind it.
+
+  Distance distance_of(const Action& send) const { return network_.distance(send.rank, actions_[send.partner].rank); }
+
+  /// The first of the queue has the port.
+  void queue(Number number) {
+    std::deque<Number>& queue = queues_[static_cast<std::size_t>(actions_[number].rank)];
+    queue.push_back(number);
+    if (queue.size() == 1) begin(number);
   }
+
+  void leave(Number number) {
+    std::deque<Number>& queue = queues_[static_cast<std::size_t>(actions_[number].rank)];
+    queue.pop_front();
+    if (!queue.empty()) begin(queue.front());
+  }
+
+  void begin(Number number) {
+    Action& action = actions_[number];
+    action.arrived = now_ + network_.cost(distance_of(action), action.bytes).transfer;
+    const double head = pass(host_out_, action.rank / network_.host, network_.shared_host, action);
+    at_once_or_later(head, Kind::leaf_out, number);
+  }
+
+  void go_out(Number number) {
+    Action& action = actions_[number];
+    const Distance distance = distance_of(action);
+    const MessageCost cost = network_.cost(distance, action.bytes);
+    double head = now_;
+    if (distance == Distance::far) head = pass(leaf_out_, action.rank / network_.leaf, network_.shared_leaf, action);
+    later(action.arrived, Kind::done, number);
+    later(action.arrived + cost.gap, Kind::left, number);
+    action.arrived += cost.latency;
+    later(head + cost.latency, distance == Distance::far ? Kind::leaf_in : Kind::host_in, number);
+  }
+
+  void come_in(Number number) {
+    Action& action = actions_[number];
+    const int leaf = actions_[action.partner].rank / network_.leaf;
+    at_once_or_later(pass(leaf_in_, leaf, network_.shared_leaf, action), Kind::host_in, number);
+  }
+
+  void come_to_host(Number number) {
+    Action& action = actions_[number];
+    const int host = actions_[action.partner].rank / network_.host;
+    at_once_or_later(pass(host_in_, host, network_.shared_host, action), Kind::head, action.partner);
+  }
+
+  /// When the head of a message that is here now goes on. Its last byte follows no sooner than the link lets it.
+  double pass(std::vector<double>& links, int number, double per_byte, Action& send) {
+    if (links.empty()) return now_;
+    double& free = at(links, number);
+    const double head = std::max(now_, free);
+    free = head + std::round(per_byte * static_cast<double>(send.bytes));
+    send.arrived = std::max(send.arrived, free);
+    return head;
+  }
+
+  void at_once_or_later(double time, Kind kind, Number number) {
+    if (time > now_)
+      later(time, kind, number);
+    else
+      happen(kind, number);
+  }
+
+  // ---- Where they come
 
   /// The head of a message is at its receiver's port.
   void enter(Number number) {
     const Action& action = actions_[number];
-    const Distance distance = network_.distance(actions_[action.partner].rank, action.rank);
+    const Action& send = actions_[action.partner];
+    const Distance distance = distance_of(send);
     const MessageCost cost = network_.cost(distance, action.bytes);
-    const Shared shared = shared_links(distance, action.bytes);
     double& free = in_[port(action.rank, distance)];
-    double start = std::max(now_, free);
-    if (shared.host > 0) start = std::max(start, at(host_in_, action.rank / network_.host));
-    if (shared.leaf > 0) start = std::max(start, at(leaf_in_, action.rank / network_.leaf));
-    if (shared.host > 0) at(host_in_, action.rank / network_.host) = start + shared.host;
-    if (shared.leaf > 0) at(leaf_in_, action.rank / network_.leaf) = start + shared.leaf;
-    const double transfer = std::max({cost.transfer, shared.host, shared.leaf});
-    free = start + transfer + cost.gap;
-    later(start + transfer, Kind::there, number);
+    const double end = std::max(send.arrived, free + cost.transfer);  // without a queue they come as they were sent
+    free = end + cost.gap;
+    later(end, Kind::there, number);
   }
 
   /// All of a message is there; its step uses it at once, or when it is issued.
@@ -262,9 +335,10 @@ class Machine {
   std::vector<Action>& actions_;
   const std::vector<Number>& successors_;
   const Network& network_;
-  std::vector<double> out_, in_;    ///< per port: when it is free
-  std::vector<double> arithmetic_;  ///< per rank
-  std::vector<double> host_out_, host_in_, leaf_out_, leaf_in_;
+  std::vector<double> out_, in_;                                 ///< per port: when it is free
+  std::vector<double> arithmetic_;                               ///< per rank
+  std::vector<double> host_out_, host_in_, leaf_out_, leaf_in_;  ///< when they have passed on what has come; or empty
+  std::vector<std::deque<Number>> queues_;  ///< per rank: sends to other hosts, if these share links
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   double now_ = 0;
   double last_ = 0;
