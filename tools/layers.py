@@ -29,6 +29,8 @@ RULES = {
     "rendezvous/": (("tutti/", "lib/base/", "rendezvous/"), SYSTEM + ("fmt", "openssl", "asio")),
     "tools/": (("tutti/", "lib/", "algorithms/", "transport/", "rendezvous/", "tools/"),
                SYSTEM + ("fmt", "asio", "CLI", "nlohmann", "pugixml")),
+    "tools/simgrid/": (("tutti/", "lib/", "algorithms/", "tools/simulate/", "tools/simgrid/"),
+                       SYSTEM + ("fmt", "simgrid", "xbt")),
     "examples/": (("tutti/",), ("std",)),
     "tests/algorithms/": (("tutti/", "lib/base/", "algorithms/", "tests/"), ("std", "fmt", "doctest")),
     "tests/consumer/": (("tutti/",), ("std",)),
@@ -36,7 +38,7 @@ RULES = {
                SYSTEM + ("fmt", "asio", "openssl", "doctest", "nlohmann")),
 }
 PRIVATE_TO_SOURCES = ("fmt", "asio", "openssl", "CLI", "nlohmann", "pugixml")  # never in a header, be it for compile time
-THIRD_PARTY = ("fmt", "asio", "openssl", "doctest", "CLI", "nlohmann", "pugixml")
+THIRD_PARTY = ("fmt", "asio", "openssl", "doctest", "CLI", "nlohmann", "pugixml", "simgrid", "xbt")
 
 FILE_LINES = 400
 PAGES = (".js", ".css", ".html")

@@ -104,6 +104,7 @@ missing_to_compare() {
 # The packages that tests need on top, which skip what they cannot do without.
 missing_to_test() {
   have ip || echo iproute2
+  [ -e /usr/include/simgrid/s4u.hpp ] || echo libsimgrid-dev
 }
 
 # The packages that looking at the page of `tutti plan --html` needs on top. Ubuntu's package of that name is none.

@@ -17,6 +17,7 @@
 #include "tools/simulate/calibrate.h"
 #include "tools/simulate/regret.h"
 #include "tools/simulate/runs.h"
+#include "tools/simulate/simgrid.h"
 #include "tools/simulate/summit.h"
 #include "tools/sizes.h"
 #include "tools/tune_crew.h"
@@ -36,6 +37,7 @@ constexpr const char* examples = R"(Examples:
   tutti simulate all_reduce --algo ring,tree_of_chains:6 -n 24576 --size 8 --net summit
   tutti simulate all_reduce -n 64 --size 8-64M --net 100g --svg curves.svg
   tutti simulate all_reduce -n 16-1024 --size 8,1M --net 100g --regret
+  tutti simulate all_reduce -n 2-16 --size 8,1M --net 100g --simgrid
   tutti simulate --calibrate > here.net                    measure this machine
   tutti simulate --print-net 100g > mine.net               a network file to begin with (docs/simulate.md))";
 
@@ -54,6 +56,7 @@ struct Options {
   int root = 0;
   bool summit = false;
   bool regret = false;
+  bool simgrid = false;
   bool calibrate = false;
 };
 
@@ -76,6 +79,7 @@ void declare(CLI::App& app, Options& options) {
   app.add_flag("--summit", options.summit, "The published curves of Summit beside simulated ones (-n: the most GPUs)");
   app.add_flag("--regret", options.regret, "Where the tuning table loses to the best algorithm, and by how much");
   app.add_option("--table", options.table, "... of this tuning table, instead of the built-in one");
+  app.add_flag("--simgrid", options.simgrid, "Beside our times those of SimGrid, as a check (docs/simulate.md)");
   app.add_flag("--calibrate", options.calibrate, "Measure two ranks of this machine, and print the network file");
   app.add_option("--transport", options.transport, "... over tcp or shm")->capture_default_str();
   app.add_option("--namespaces", options.namespaces,
@@ -183,6 +187,13 @@ int show_regret(const Options& options, Collective collective) {
   return exit_success;
 }
 
+int show_beside_simgrid(const Options& options, Collective collective, const std::vector<Timed>& all) {
+  const std::vector<simulate::Checked> checked = simulate::check_by_simgrid(all, options.network);
+  fmt::print("{} on: {}\n\n{}", name_of(collective), NetworkFile::open(options.network).name(), to_table(checked));
+  if (!options.csv.empty()) write(options.csv, to_csv(checked));
+  return exit_success;
+}
+
 int show(const Options& options, Collective collective) {
   const NetworkFile file = NetworkFile::open(options.network);
   std::vector<simulate::Job> jobs;
@@ -192,6 +203,7 @@ int show(const Options& options, Collective collective) {
         jobs.push_back({{collective, settled(choice, ranks, bytes), ranks, options.root, bytes},
                         file.for_algorithm(choice.entry->name)});
   const std::vector<Timed> all = simulate_all(jobs);
+  if (options.simgrid) return show_beside_simgrid(options, collective, all);
   double effort = 0;
   for (const Timed& one : all) effort += one.effort;
   fmt::print("{} on: {}\n\n{}\nSimulated in {:.1f} s of one core.\n", name_of(collective), file.name(), to_table(all),
@@ -232,7 +244,7 @@ int calibrate(Options options, bool ranks_given, bool sizes_given) {
 
 /// The published curves are of one collective, on one network; other wishes would go unheard.
 void refuse_without_collective(const CLI::App& app) {
-  for (const char* const name : {"--net", "--size", "--root", "--table"})
+  for (const char* const name : {"--net", "--size", "--root", "--table", "--simgrid"})
     if (app.count(name) > 0) wrong(fmt::format("{} needs a collective: tutti simulate all_reduce {} ...", name, name));
 }
 
@@ -258,6 +270,8 @@ int simulate_main(int argc, char** argv) {
   if (options.summit || asks_for_nothing) return show_summit(options, app.count("--ranks") > 0);
   if (options.collective.empty()) wrong("which collective? For example: tutti simulate all_reduce -n 1024");
   const Collective collective = algorithms::find_collective(options.collective);
+  if (options.simgrid && (options.regret || !options.svg.empty()))
+    wrong("--simgrid is a table of its own, without --regret and --svg");
   return options.regret ? show_regret(options, collective) : show(options, collective);
 }
 

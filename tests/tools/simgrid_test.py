@@ -1,0 +1,106 @@
+"""tutti simulate --simgrid: our times beside those of another simulator, and what is said where it is not there."""
+
+import csv
+import pathlib
+import shutil
+import unittest
+
+import harness
+from harness import Case, run, tutti
+
+BUILT = pathlib.Path(harness.PROGRAM).resolve().parent / "tools/simgrid/tutti-simgrid"
+PLAIN = """name hosts of four
+host 4
+leaf 16
+start 3us
+reduce 10GB/s
+copy 20GB/s
+link socket 1us 100ns 20GB/s
+link host 1us 100ns 20GB/s
+link leaf 5us 200ns 10GB/s
+link leaf from 32K 7us 200ns 12GB/s
+link far 5us 200ns 10GB/s
+"""
+SHARED = PLAIN + "shared host 12GB/s\n"
+RANKS = "2,3,5,8,13,16"
+SIZES = "8,64K,4M"
+
+
+class Beside(Case):
+    def setUp(self):
+        super().setUp()
+        if not BUILT.exists():
+            self.skipTest("built without SimGrid")
+
+    def distances(self, collective, algorithms, network, ranks=RANKS, sizes=SIZES):
+        """(algorithm, ranks, bytes) -> how much longer it takes by SimGrid."""
+        net, file = self.folder / "it.net", self.folder / "it.csv"
+        net.write_text(network)
+        chosen = ("--algo", algorithms) if algorithms else ()
+        done = tutti("simulate", collective, *chosen, "-n", ranks, "--size", sizes, "--net", str(net),
+                     "--simgrid", "--csv", str(file), limit=120)
+        self.assertEqual(done.code, 0, done)
+        self.assertSays(done.out, r"(?m)^ +ranks +bytes +algorithm +ours +SimGrid +distance$",
+                        r"SimGrid's times are [\d.]+ % shorter to [\d.]+ % longer than ours\.\n$")
+        rows = list(csv.DictReader(file.read_text().splitlines()))
+        self.assertEqual(len(rows) % (len(ranks.split(",")) * len(sizes.split(","))), 0, done)
+        found = {(row["algorithm"], row["ranks"], row["bytes"]): float(row["distance"]) for row in rows}
+        for row in rows:
+            self.assertGreater(float(row["simgrid_seconds"]), 0)
+            self.assertAlmostEqual(float(row["simgrid_seconds"]) / float(row["seconds"]) - 1,
+                                   found[row["algorithm"], row["ranks"], row["bytes"]], places=4)
+        return found
+
+    def check(self, found, least, most):
+        outside = {key: value for key, value in found.items() if not least <= value <= most}
+        self.assertEqual(outside, {})
+
+    def test_what_takes_no_bandwidth_is_the_same_for_every_algorithm(self):
+        for network in (PLAIN, SHARED):
+            for collective in ("all_reduce", "all_to_all"):
+                self.check(self.distances(collective, "", network, sizes="8"), -0.005, 0.005)
+
+    def test_where_no_messages_meet_both_agree_at_every_size(self):
+        for collective, algorithms in (("all_reduce", "ring,chain"), ("broadcast", "tree:2,tree:4,chain,direct"),
+                                       ("reduce", "chain"), ("all_gather", "ring"), ("scatter", "tree:2,direct")):
+            with self.subTest(collective=collective):
+                self.check(self.distances(collective, algorithms, PLAIN), -0.005, 0.005)
+        self.check(self.distances("all_reduce", "doubling,tree:2", PLAIN, ranks="2,4,8,16"), -0.005, 0.005)
+        self.check(self.distances("all_reduce", "ring,chain", SHARED), -0.005, 0.005)
+
+    def test_where_they_meet_simgrid_lets_all_go_on_more_slowly(self):
+        some = "double_binary_tree,tree_of_chains:4,circulant,doubling"
+        self.check(self.distances("all_reduce", some, PLAIN), -0.12, 0.30)
+        self.check(self.distances("all_reduce", some + ",direct", SHARED), -0.12, 0.35)
+
+    def test_where_many_meet_it_holds_up_their_senders_too(self):
+        found = self.distances("all_reduce", "all_pairs,direct_two_shot,direct", PLAIN)
+        self.check(found, -0.12, 2.2)
+        self.assertGreater(max(found.values()), 0.5)
+
+    def test_what_is_too_large_is_refused(self):
+        for ranks, algorithm in (("24576", "tree"), ("512", "ring")):
+            done = tutti("simulate", "all_reduce", "--algo", algorithm, "-n", ranks, "--size", "8", "--simgrid")
+            self.assertEqual(done.code, 5, done)
+            self.assertSays(done.err, rf"{algorithm}.* over {ranks} ranks is too large for SimGrid, which is given 512 ranks")
+
+
+class Without(Case):
+    def test_it_says_what_to_install_where_it_is_not_there(self):
+        alone = self.folder / "tutti"
+        shutil.copy(harness.PROGRAM, alone)
+        done = run(alone, "simulate", "all_reduce", "--algo", "ring", "-n", "4", "--simgrid")
+        self.assertEqual(done.code, 5, done)
+        self.assertSays(done.err, r"--simgrid needs the program tutti-simgrid, .* libsimgrid-dev .*-Dsimgrid=enabled")
+
+    def test_what_does_not_go_together(self):
+        for words, why in ((("--simgrid",), "--simgrid needs a collective"),
+                           (("all_reduce", "--simgrid", "--regret"), "without --regret and --svg"),
+                           (("all_reduce", "--simgrid", "--svg", "x.svg"), "without --regret and --svg")):
+            done = tutti("simulate", *words)
+            self.assertEqual(done.code, 6, done)
+            self.assertSays(done.err, why)
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,89 @@
+#include "tools/simulate/simgrid.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+
+#include "tools/own_path.h"
+#include "tutti/error.h"
+
+namespace tutti::tools::simulate {
+namespace {
+
+std::string program() {
+  const std::string own = own_path();
+  const std::string here = own.substr(0, own.rfind('/'));
+  for (const char* const folder : {"/tools/simgrid/", "/../libexec/tutti/"})
+    if (const std::string path = here + folder + "tutti-simgrid"; ::access(path.c_str(), X_OK) == 0) return path;
+  throw Error{
+      ErrorCode::unsupported,
+      "simulate: --simgrid needs the program tutti-simgrid, which is not built. Install libsimgrid-dev (Debian, "
+      "Ubuntu) and build again with meson configure -Dsimgrid=enabled"};
+}
+
+std::string quoted(const std::string& word) {
+  std::string text = "'";
+  for (const char c : word) text += c == '\'' ? "'\\''" : std::string{c};
+  return text + "'";
+}
+
+double replay(const std::string& path, const Task& task, const std::string& network) {
+  const std::string command =
+      fmt::format("exec {} {} {} {} {} {} {} 2>&1", quoted(path), name_of(task.collective),
+                  quoted(to_string(task.choice)), task.ranks, task.root, task.bytes, quoted(network));
+  std::FILE* const process = ::popen(command.c_str(), "re");
+  std::string said;
+  char line[512];
+  while (process != nullptr && std::fgets(line, sizeof line, process) != nullptr) said += line;
+  const bool failed = process == nullptr || ::pclose(process) != 0;
+  char* end = nullptr;
+  const double seconds = std::strtod(said.c_str(), &end);
+  if (failed || end == said.c_str() || *end != '\n')
+    throw Error{ErrorCode::unsupported,
+                said.empty() ? fmt::format("simulate: {} failed", path) : said.substr(0, said.find('\n'))};
+  return seconds;
+}
+
+}  // namespace
+
+double Checked::distance() const {
+  return ours.result.seconds > 0 ? simgrid / ours.result.seconds - 1 : simgrid > 0 ? 1 : 0;
+}
+
+std::vector<Checked> check_by_simgrid(const std::vector<Timed>& all, const std::string& network) {
+  const std::string path = program();
+  std::vector<Checked> found;
+  for (const Timed& one : all) found.push_back({one, replay(path, one.task, network)});
+  return found;
+}
+
+std::string to_table(const std::vector<Checked>& all) {
+  std::string text = fmt::format("{:>6} {:>6}  {:<26}{:>12}{:>12}{:>10}\n", "ranks", "bytes", "algorithm", "ours",
+                                 "SimGrid", "distance");
+  double low = 0, high = 0;
+  for (const Checked& one : all) {
+    const Task& task = one.ours.task;
+    text += fmt::format("{:>6} {:>6}  {:<26}{:>12}{:>12}{:>+9.2f}%\n", task.ranks, size_text(task.bytes),
+                        to_string(task.choice), time_text(one.ours.result.seconds), time_text(one.simgrid),
+                        100 * one.distance());
+    low = std::min(low, one.distance());
+    high = std::max(high, one.distance());
+  }
+  return text + fmt::format("\nSimGrid's times are {:.2f} % shorter to {:.2f} % longer than ours.\n",
+                            std::abs(100 * low), 100 * high);
+}
+
+std::string to_csv(const std::vector<Checked>& all) {
+  std::string text = "collective,algorithm,ranks,bytes,seconds,simgrid_seconds,distance\n";
+  for (const Checked& one : all)
+    text += fmt::format("{},{},{},{},{:.12g},{:.12g},{:.6g}\n", name_of(one.ours.task.collective),
+                        to_string(one.ours.task.choice), one.ours.task.ranks, one.ours.task.bytes,
+                        one.ours.result.seconds, one.simgrid, one.distance());
+  return text;
+}
+
+}  // namespace tutti::tools::simulate

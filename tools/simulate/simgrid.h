@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tools/simulate/runs.h"
+
+namespace tutti::tools::simulate {
+
+/// A call as we time it and as SimGrid does (https://simgrid.org), on the same network.
+struct Checked {
+  Timed ours;
+  double simgrid = 0;  ///< seconds
+
+  /// How much longer it takes by SimGrid, as a share of our time.
+  double distance() const;
+};
+
+/// Has each call replayed by the program tutti-simgrid; `network` is what NetworkFile::open() takes. Throws
+/// Error{unsupported}, saying what to install, if the program is not there or a call is too large for it.
+std::vector<Checked> check_by_simgrid(const std::vector<Timed>& all, const std::string& network);
+
+std::string to_table(const std::vector<Checked>& all);
+std::string to_csv(const std::vector<Checked>& all);
+
+}  // namespace tutti::tools::simulate
