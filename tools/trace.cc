@@ -41,7 +41,7 @@ void print_calls(const TraceFile& trace) {
     const auto& [collective, algorithm, bytes] = kind;
     const auto predicted = predict(*calls.front(), by_algorithm[algorithm]);
     fmt::print("{:<15}{:<20}{:>8}{:>8}{:>12}{:>12}{:>12}\n", name_of(collective), algorithm, simulate::size_text(bytes),
-               calls.size(), predicted ? duration_text(static_cast<std::int64_t>(*predicted)) : "-",
+               calls.size(), predicted ? duration_text(static_cast<std::int64_t>(predicted->end)) : "-",
                duration_text(times[times.size() / 2]), duration_text(times.back()));
   }
 }
@@ -84,7 +84,7 @@ void report(const std::string& path) {
   print_ranks(trace, verdicts);
   print_links(verdicts);
   fmt::print("\n");
-  for (const std::string& line : conclusions(verdicts)) fmt::print("{}\n", line);
+  for (const Conclusion& conclusion : conclusions(verdicts)) fmt::print("{}\n", conclusion.text);
 }
 
 }  // namespace

@@ -148,8 +148,12 @@ std::string duration_text(std::int64_t nanoseconds) {
   return fmt::format("{:.2f} s", value / 1e9);
 }
 
-std::vector<std::string> conclusions(const Verdicts& verdicts) {
-  std::vector<std::pair<std::int64_t, std::string>> found;
+std::vector<Conclusion> conclusions(const Verdicts& verdicts) {
+  std::vector<std::pair<std::int64_t, Conclusion>> found;
+  const auto conclude = [&](std::int64_t time, std::string text, std::vector<int> ranks,
+                            std::vector<std::pair<int, int>> of_links) {
+    found.emplace_back(time, Conclusion{std::move(text), std::move(ranks), std::move(of_links)});
+  };
   const double least = share_to_tell * static_cast<double>(verdicts.in_calls);
   const auto is_worth_a_word = [&](std::int64_t time, std::int64_t next) {
     return static_cast<double>(time) >= std::max(least, 1.0) &&
@@ -162,10 +166,11 @@ std::vector<std::string> conclusions(const Verdicts& verdicts) {
     const RankBlame& blame = verdicts.ranks.at(ranks[0].second);
     const bool came_late = blame.late.time > blame.slow.time;
     const Blame& worst = came_late ? blame.late : blame.slow;
-    found.emplace_back(ranks[0].first,
-                       fmt::format("rank {} {}: others waited for it {}, most in {} ({})", ranks[0].second,
-                                   came_late ? "came late" : "was slow", of_calls(ranks[0].first, verdicts.in_calls),
-                                   worst.call, duration_text(worst.most)));
+    conclude(ranks[0].first,
+             fmt::format("rank {} {}: others waited for it {}, most in {} ({})", ranks[0].second,
+                         came_late ? "came late" : "was slow", of_calls(ranks[0].first, verdicts.in_calls), worst.call,
+                         duration_text(worst.most)),
+             {ranks[0].second}, {});
   }
   std::vector<std::pair<std::int64_t, std::pair<int, int>>> links{{0, {}}, {0, {}}};
   for (const auto& [link, blame] : verdicts.links) links.emplace_back(blame.time, link);
@@ -173,11 +178,11 @@ std::vector<std::string> conclusions(const Verdicts& verdicts) {
   if (is_worth_a_word(links[0].first, links[1].first)) {
     const auto [from, to] = links[0].second;
     const Blame& blame = verdicts.links.at(links[0].second);
-    found.emplace_back(
-        blame.time,
-        fmt::format("the link from rank {} to rank {} was slow: its messages took {} more than such "
-                    "messages on other links, most in {} ({})",
-                    from, to, of_calls(blame.time, verdicts.in_calls), blame.call, duration_text(blame.most)));
+    conclude(blame.time,
+             fmt::format("the link from rank {} to rank {} was slow: its messages took {} more than such "
+                         "messages on other links, most in {} ({})",
+                         from, to, of_calls(blame.time, verdicts.in_calls), blame.call, duration_text(blame.most)),
+             {}, {{from, to}});
   }
   // One slow card is two slow links.
   const auto& [one, other] = std::pair{links[0].second, links[1].second};
@@ -185,16 +190,17 @@ std::vector<std::string> conclusions(const Verdicts& verdicts) {
   const bool is_shared = shared == other.first || shared == other.second;
   if (links.size() > 4 && is_shared && !is_worth_a_word(links[0].first, links[1].first) &&
       is_worth_a_word(links[1].first, links[2].first))
-    found.emplace_back(links[0].first,
-                       fmt::format("the links of rank {} were slow: messages from rank {} to rank {} took {} more than "
-                                   "such messages on other links, and those from rank {} to rank {} {}",
-                                   shared, one.first, one.second, of_calls(links[0].first, verdicts.in_calls),
-                                   other.first, other.second, duration_text(links[1].first)));
-  std::sort(found.rbegin(), found.rend());
-  std::vector<std::string> lines;
-  for (auto& [time, line] : found) lines.push_back(std::move(line));
-  if (lines.empty()) lines.emplace_back("no rank and no link stands out");
-  return lines;
+    conclude(links[0].first,
+             fmt::format("the links of rank {} were slow: messages from rank {} to rank {} took {} more than "
+                         "such messages on other links, and those from rank {} to rank {} {}",
+                         shared, one.first, one.second, of_calls(links[0].first, verdicts.in_calls), other.first,
+                         other.second, duration_text(links[1].first)),
+             {}, {one, other});
+  std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::vector<Conclusion> all;
+  for (auto& [time, conclusion] : found) all.push_back(std::move(conclusion));
+  if (all.empty()) all.push_back({"no rank and no link stands out", {}, {}});
+  return all;
 }
 
 }  // namespace tutti::tools

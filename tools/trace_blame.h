@@ -37,8 +37,14 @@ struct Verdicts {
 };
 Verdicts judge(const std::vector<TracedCall>& calls);
 
-/// "rank 2 was slow: ...", "nobody stands out ...": the conclusions, the worst first.
-std::vector<std::string> conclusions(const Verdicts& verdicts);
+struct Conclusion {
+  std::string text;                        ///< "rank 2 was slow: ..."
+  std::vector<int> ranks;                  ///< whom it names, unless it is
+  std::vector<std::pair<int, int>> links;  ///< links
+};
+
+/// The worst first; one that names nobody where nobody stands out.
+std::vector<Conclusion> conclusions(const Verdicts& verdicts);
 
 /// "12.3 us"
 std::string duration_text(std::int64_t nanoseconds);

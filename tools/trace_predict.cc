@@ -54,30 +54,49 @@ bool has_part_per_rank(Collective collective) {
 
 }  // namespace
 
-std::optional<double> predict(const TracedCall& call, const std::vector<const TracedCall*>& calls) {
+std::optional<simulate::Task> task_of(const TracedCall& call) {
+  const int ranks = static_cast<int>(call.ranks.size());
+  if (ranks < 2 || call.variable) return std::nullopt;
+  simulate::Task task;
+  task.collective = call.collective;
+  task.ranks = ranks;
+  task.root = std::max(call.root, 0);
+  task.bytes = call.bytes * (has_part_per_rank(call.collective) ? static_cast<std::size_t>(ranks) : 1);
+  try {
+    task.choice = settled(algorithms::find(call.collective, call.algorithm), ranks, task.bytes);
+  } catch (const Error&) {
+    return std::nullopt;  // an algorithm of another version, or one read from a file
+  }
+  return task;
+}
+
+std::optional<Prediction> predict(const TracedCall& call, const std::vector<const TracedCall*>& calls) {
   std::vector<Sample> samples;
   for (const TracedCall* one : calls)
     for (const TracedMessage& message : one->messages)
       samples.push_back({static_cast<double>(message.bytes),
                          static_cast<double>(message.received - std::max(message.given, message.expected))});
-  const int ranks = static_cast<int>(call.ranks.size());
-  if (samples.empty() || ranks < 2 || call.variable) return std::nullopt;
+  const std::optional<simulate::Task> task = task_of(call);
+  if (samples.empty() || !task) return std::nullopt;
   const auto [latency, per_byte] = fit(samples);
   simulate::Network network;
-  network.socket = network.host = network.leaf = ranks;
+  network.socket = network.host = network.leaf = task->ranks;
   network.links.fill({{.from = 0, .latency = latency * picoseconds, .gap = 0, .per_byte = per_byte * picoseconds}});
+  std::vector<simulate::SimulatedMessage> messages;
+  std::optional<simulate::Result> result;
   try {
-    simulate::Task task;
-    task.collective = call.collective;
-    task.ranks = ranks;
-    task.root = std::max(call.root, 0);
-    task.bytes = call.bytes * (has_part_per_rank(call.collective) ? static_cast<std::size_t>(ranks) : 1);
-    task.choice = settled(algorithms::find(call.collective, call.algorithm), ranks, task.bytes);
-    const auto result = simulate::run_events(task, network);
-    return result ? std::optional{result->seconds * 1e9} : std::nullopt;
+    result = simulate::run_events(*task, network, &messages);
   } catch (const Error&) {
-    return std::nullopt;  // an algorithm of another version, or one read from a file
+    return std::nullopt;  // too large to be simulated
   }
+  if (!result) return std::nullopt;
+  Prediction prediction{result->seconds * 1e9, {}};
+  for (const simulate::SimulatedMessage& message : messages)
+    prediction.messages.push_back({message.from, message.step, message.begin / picoseconds, message.end / picoseconds});
+  std::sort(prediction.messages.begin(), prediction.messages.end(), [](const auto& a, const auto& b) {
+    return std::pair{a.from, a.step} < std::pair{b.from, b.step};
+  });
+  return prediction;
 }
 
 }  // namespace tutti::tools

@@ -45,7 +45,7 @@ class Reader {
   void read_call(const Json& event, const Json& args, const CallKey& key);
   void read_message(const Json& event, const Json& args, const CallKey& key);
   void read_board(const Json& event, const Json& args, const CallKey& key);
-  void add_round(TracedCall& call, const std::map<int, Round>& ranks) const;
+  void add_round(TracedCall& call, std::uint32_t number, const std::map<int, Round>& ranks) const;
 
   TraceFile file_;
   std::map<CallKey, TracedCall> calls_;
@@ -76,6 +76,7 @@ void Reader::read(const Json& event) {
 void Reader::read_call(const Json& event, const Json& args, const CallKey& key) {
   TracedCall& call = calls_[key];
   call.name = event.at("name");
+  call.operation = key.second;
   call.algorithm = args.at("algorithm");
   call.group = key.first;
   call.bytes = args.at("bytes");
@@ -95,7 +96,7 @@ void Reader::read_message(const Json& event, const Json& args, const CallKey& ke
   const int to = sends ? args.at("to").get<int>() : rank;
   Ends& ends = messages_[{key.first, from, to, args.at("number")}];
   ends.call = key;
-  TracedMessage message{.from = from, .to = to, .bytes = args.at("bytes")};
+  TracedMessage message{.from = from, .to = to, .bytes = args.at("bytes"), .step = args.at("step")};
   if (sends) {
     message.given = span.begin + args.at("given_ns").get<std::int64_t>();
     ends.send = message;
@@ -119,7 +120,7 @@ void Reader::read_board(const Json& event, const Json& args, const CallKey& key)
 }
 
 /// A rank waits for the last one whose contribution it reads.
-void Reader::add_round(TracedCall& call, const std::map<int, Round>& ranks) const {
+void Reader::add_round(TracedCall& call, std::uint32_t number, const std::map<int, Round>& ranks) const {
   std::vector<int> members;
   for (const auto& [rank, span] : call.ranks) members.push_back(rank);
   const auto place_of = [&](int rank) {
@@ -129,20 +130,23 @@ void Reader::add_round(TracedCall& call, const std::map<int, Round>& ranks) cons
     if (mine.post) call.busy[rank].push_back(*mine.post);
     if (mine.take) call.busy[rank].push_back(*mine.take);
     if (!mine.wait) continue;
-    const std::pair<const int, Round>* last = nullptr;
-    for (const auto& other : ranks)
-      if (other.first != rank && other.second.post &&
-          detail::FlatCall::reads(call.collective, call.root, place_of(rank), place_of(other.first)) &&
-          (!last || other.second.post->end > last->second.post->end))
-        last = &other;
-    if (!last) continue;
-    call.messages.push_back({.from = last->first,
-                             .to = rank,
-                             .bytes = last->second.bytes,
-                             .given = last->second.post->end,
-                             .expected = mine.wait->begin,
-                             .arrived = mine.wait->end,
-                             .received = mine.take ? mine.take->end : mine.wait->end});
+    std::optional<TracedMessage> last;
+    for (const auto& [writer, other] : ranks) {
+      if (writer == rank || !other.post ||
+          !detail::FlatCall::reads(call.collective, call.root, place_of(rank), place_of(writer)))
+        continue;
+      const TracedMessage& reading =
+          call.readings.emplace_back(TracedMessage{.from = writer,
+                                                   .to = rank,
+                                                   .bytes = other.bytes,
+                                                   .step = number,
+                                                   .given = other.post->end,
+                                                   .expected = mine.wait->begin,
+                                                   .arrived = mine.wait->end,
+                                                   .received = mine.take ? mine.take->end : mine.wait->end});
+      if (!last || reading.given > last->given) last = reading;
+    }
+    if (last) call.messages.push_back(*last);
   }
 }
 
@@ -151,10 +155,12 @@ TraceFile Reader::finish() {
     if (!ends.send || !ends.receive) continue;
     TracedMessage message = *ends.receive;
     message.given = ends.send->given;
+    message.step = ends.send->step;
     calls_[ends.call].messages.push_back(message);
   }
   for (const auto& [key, ranks] : rounds_)
-    if (const auto call = calls_.find(key.first); call != calls_.end()) add_round(call->second, ranks);
+    if (const auto call = calls_.find(key.first); call != calls_.end())
+      add_round(call->second, static_cast<std::uint32_t>(key.second), ranks);
   for (auto& [key, call] : calls_)
     if (!call.ranks.empty()) file_.calls.push_back(std::move(call));
   std::stable_sort(file_.calls.begin(), file_.calls.end(),

@@ -22,6 +22,7 @@ struct TracedMessage {
   int from = 0;
   int to = 0;
   std::uint64_t bytes = 0;
+  std::uint32_t step = 0;     ///< its send in the plan of `from`; over a board: the round
   std::int64_t given = 0;     ///< its sender let it go
   std::int64_t expected = 0;  ///< its receiver began to look for it
   std::int64_t arrived = 0;   ///< and saw it
@@ -30,7 +31,8 @@ struct TracedMessage {
 
 /// One collective, as all its ranks saw it.
 struct TracedCall {
-  std::string name;  ///< "all_reduce #5"
+  std::string name;             ///< "all_reduce #5"
+  std::uint64_t operation = 0;  ///< 5: its number in its group
   std::string algorithm;
   std::string group;
   Collective collective{};
@@ -39,6 +41,8 @@ struct TracedCall {
   bool variable = false;
   std::map<int, Span> ranks;  ///< when each rank was in it
   std::vector<TracedMessage> messages;
+  /// Over a board: all that ranks read of others, round by round. `messages` has those whose writers came last.
+  std::vector<TracedMessage> readings;
   std::map<int, std::vector<Span>> busy;  ///< by rank: its thread worked on it
 
   std::int64_t begin() const;

@@ -77,6 +77,25 @@ TEST_CASE("a ring takes 2(n-1) hops of its part, and adds it up in half of them"
   }
 }
 
+TEST_CASE("every message is told, with its step, and when it went and was there") {
+  const Task chain = task(Collective::broadcast, "chain", 4, 4000);
+  std::vector<SimulatedMessage> messages;
+  const auto ran = run_events(chain, uniform(), &messages);
+  REQUIRE(messages.size() == static_cast<std::size_t>(ran->messages));
+  std::sort(messages.begin(), messages.end(), [](const auto& a, const auto& b) { return a.begin < b.begin; });
+  const double hop = 7e6;  // 3 us and 4000 bytes at 1 GB/s, in picoseconds
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    const SimulatedMessage& message = messages[i];
+    CHECK(message.from == static_cast<int>(i));
+    CHECK(message.to == message.from + 1);
+    const algorithms::Step step = chain.plan(message.from).steps[message.step];
+    CHECK(step.verb == algorithms::Verb::send);
+    CHECK(step.peer == message.to);
+    CHECK(message.begin == doctest::Approx(hop * static_cast<double>(i)));
+    CHECK(message.end == doctest::Approx(hop * static_cast<double>(i + 1)));
+  }
+}
+
 TEST_CASE("a ring over unequal hops goes at their mean") {
   const Network summit = NetworkFile::open("summit").for_algorithm("ring");
   for (const int n : {96, 768, 3072}) {

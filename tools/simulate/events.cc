@@ -40,6 +40,7 @@ struct Action {
 struct Script {
   std::vector<Action> actions;  ///< and one after the last
   std::vector<Number> successors;
+  std::vector<Number> first;  ///< by rank: where its actions begin
   double messages = 0;
 };
 
@@ -70,6 +71,7 @@ class Writer {
 
   void add(const Plan& plan, int rank) {
     const auto base = static_cast<Number>(script_.actions.size());
+    script_.first.push_back(base);
     for (StepId id = 0; id < plan.steps.size(); ++id) {
       const algorithms::Step& step = plan.steps[id];
       Action action;
@@ -139,8 +141,9 @@ std::size_t port(int rank, Distance distance) {
 
 class Machine {
  public:
-  Machine(Script& script, const Network& network, int ranks)
-      : actions_(script.actions), successors_(script.successors), network_(network) {
+  Machine(Script& script, const Network& network, int ranks, std::vector<SimulatedMessage>* log)
+      : actions_(script.actions), successors_(script.successors), first_(script.first), network_(network), log_(log) {
+    if (log_) logged_.resize(actions_.size());
     const auto groups = [&](int size) { return static_cast<std::size_t>((ranks + size - 1) / size); };
     for (auto* ports : {&out_, &in_}) ports->assign(2 * static_cast<std::size_t>(ranks), 0);
     arithmetic_.assign(static_cast<std::size_t>(ranks), 0);
@@ -223,6 +226,16 @@ class Machine {
     action.arrived = start + cost.transfer + cost.latency;
     later(start + cost.latency, Kind::head, action.partner);
     later(start + cost.transfer, Kind::done, number);
+    note(number, start);
+  }
+
+  /// For who wants to know of each message.
+  void note(Number send, double start) {
+    if (!log_) return;
+    const Action& action = actions_[send];
+    logged_[action.partner] = log_->size();
+    log_->push_back({action.rank, actions_[action.partner].rank, send - first_[static_cast<std::size_t>(action.rank)],
+                     start, start});
   }
 
   // ---- Where links are shared. A message comes to such a link when it is its turn at the sender's port, not before:
@@ -247,6 +260,7 @@ class Machine {
   void begin(Number number) {
     Action& action = actions_[number];
     action.arrived = now_ + network_.cost(distance_of(action), action.bytes).transfer;
+    note(number, now_);
     const double head = pass(host_out_, action.rank / network_.host, network_.shared_host, action);
     at_once_or_later(head, Kind::leaf_out, number);
   }
@@ -309,6 +323,7 @@ class Machine {
   /// All of a message is there; its step uses it at once, or when it is issued.
   void arrive(Number number) {
     Action& action = actions_[number];
+    if (log_ && action.arrived == not_yet) (*log_)[logged_[number]].end = now_;
     action.arrived = now_;
     if (action.waits != issued) return;
     if (action.verb == Verb::recv)
@@ -334,7 +349,10 @@ class Machine {
 
   std::vector<Action>& actions_;
   const std::vector<Number>& successors_;
+  const std::vector<Number>& first_;
   const Network& network_;
+  std::vector<SimulatedMessage>* log_;
+  std::vector<std::size_t> logged_;                              ///< by receive
   std::vector<double> out_, in_;                                 ///< per port: when it is free
   std::vector<double> arithmetic_;                               ///< per rank
   std::vector<double> host_out_, host_in_, leaf_out_, leaf_in_;  ///< when they have passed on what has come; or empty
@@ -354,14 +372,13 @@ double steps_of_all(const Task& task) {
 
 }  // namespace
 
-std::optional<Result> run_events(const Task& task, const Network& network) {
+std::optional<Result> run_events(const Task& task, const Network& network, std::vector<SimulatedMessage>* messages) {
   if (task.bytes > 0xffffffffU)
     throw Error(ErrorCode::invalid_argument, "simulate: a vector has at most 4 GiB less a byte.");
   if (steps_of_all(task) > most_steps) return {};
   Script script = Writer{task}.write();
-  const double messages = script.messages;
-  const double time = Machine{script, network, task.ranks}.run();
-  return Result{(network.start + time) * 1e-12, messages, "events"};
+  const double time = Machine{script, network, task.ranks, messages}.run();
+  return Result{(network.start + time) * 1e-12, script.messages, "events"};
 }
 
 }  // namespace tutti::tools::simulate
