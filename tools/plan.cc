@@ -54,6 +54,7 @@ constexpr const char* examples = R"(Examples:
   tutti plan all_reduce -n 8 --bytes 64K --transport shm --explain
   tutti plan all_reduce --algo ring -n 4 --svg ring.svg           ... as a picture
   tutti plan all_reduce --html all.html --compare ring,double_binary_tree -n 8
+  tutti plan --html run.html --trace t.json                       ... and a run of it, from tutti run --trace t.json
   tutti plan all_reduce --algo ring -n 8 --msccl ring.xml         ... as a program of MSCCL
   tutti plan --import grid.xml --svg grid.svg                     somebody else's, proved and drawn
   tutti plan --list)";
@@ -119,6 +120,9 @@ void declare(CLI::App& app, Options& options) {
       ->excludes("--import");
   app.add_option("--compare", options.page.compare, "For --html: two algorithms beside each other, e.g. ring,tree");
   app.add_option("--points", options.page.points, "For --html: measured times, from tutti bench -J FILE");
+  app.add_option("--trace", options.page.trace,
+                 "For --html: replay a call of this run, from tutti run --trace FILE, beside what its plan predicts");
+  app.add_option("--call", options.page.call, "For --trace: this call of the plan, by its number; else the longest");
   app.add_flag("--json", options.json, "For programs");
   app.footer(examples);
   app.allow_extras();
@@ -304,17 +308,16 @@ View view_of_choice(const Options& options, std::size_t bytes, std::string& why)
                    {rank_in_front(options), options.ranks, options.root, choice.pipeline, choice.radix});
 }
 
-int show_page(Options options) {
-  if (options.collective.empty()) options.collective = "all_reduce";
+int show_page(const Options& options, const CLI::App& app) {
   check_options(options);
-  write_page(options.page, options.algorithm,
-             {.collective = find_collective(options.collective),
-              .choices = {},
-              .ranks = options.ranks,
-              .root = options.root,
-              .step = options.step.value_or(0),
-              .model = {size_of_text(options.bytes), options.latency, options.bandwidth},
-              .points = {}});
+  PageWish wish;
+  if (!options.collective.empty()) wish.collective = find_collective(options.collective);
+  wish.algorithm = options.algorithm;
+  if (app.count("--ranks") > 0) wish.ranks = options.ranks;
+  if (app.count("--root") > 0) wish.root = options.root;
+  wish.step = options.step;
+  wish.model = {size_of_text(options.bytes), options.latency, options.bandwidth};
+  write_page(options.page, wish);
   return exit_success;
 }
 
@@ -366,8 +369,8 @@ int plan_main(int argc, char** argv) {
   }
   refuse_extras(app);
   if (options.list) return show_list(options);
-  if (!options.page.html.empty()) return show_page(options);
-  if (options.page.any()) wrong("--compare and --points belong to --html FILE");
+  if (!options.page.html.empty()) return show_page(options, app);
+  if (options.page.any()) wrong("--compare, --points, --trace and --call belong to --html FILE");
   if (options.collective.empty() && options.import.empty())
     wrong("which collective? For example: tutti plan all_reduce --algo ring");
   return show(options);

@@ -69,6 +69,7 @@ Json json_of(const PageStart& start, Catalogue catalogue) {
   json["catalogue"] = catalogue.take_list();
   json["points"] = points;
   json["plans"] = catalogue.plans();
+  if (start.run) json["run"] = Json::parse(to_json(*start.run));
   return json;
 }
 

@@ -1,15 +1,19 @@
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "algorithms/catalogue.h"
 #include "tools/plan_replay.h"
+#include "tools/plan_run.h"
 
 namespace tutti::tools {
 
 inline constexpr int fewest_ranks_on_page = 2;
 inline constexpr int most_ranks_on_page = 16;
+inline constexpr int default_ranks_on_page = 4;
 
 /// A measured time, to be laid over the cost curves.
 struct MeasuredPoint {
@@ -26,11 +30,12 @@ std::vector<MeasuredPoint> read_points(const std::string& path);
 struct PageStart {
   Collective collective{};
   std::vector<algorithms::Choice> choices;  ///< one, or two beside each other
-  int ranks = 8;
+  int ranks = default_ranks_on_page;
   int root = 0;  ///< of plans that have one, and that many ranks
   int step = 0;
   Model model;
   std::vector<MeasuredPoint> points;
+  std::optional<Run> run;  ///< to be replayed; the rest then says what is shown of it
 };
 
 /// A page that needs nothing else: the plans of the whole catalogue, and of `choices`, over 2 to 16 ranks, and a
@@ -40,22 +45,36 @@ std::string to_html(const PageStart& start);
 
 /// What the command line says of it.
 struct PageOptions {
-  std::string html;     ///< where it goes
-  std::string compare;  ///< two names with a comma between them
-  std::string points;   ///< a file of `tutti bench -J`
-  bool any() const { return !html.empty() || !compare.empty() || !points.empty(); }
+  std::string html;                   ///< where it goes
+  std::string compare;                ///< two names with a comma between them
+  std::string points;                 ///< a file of `tutti bench -J`
+  std::string trace;                  ///< a file of `tutti run --trace`
+  std::optional<std::uint64_t> call;  ///< number of one of its calls
+  bool any() const { return !html.empty() || !compare.empty() || !points.empty() || !trace.empty() || call; }
+};
+
+/// What else the command line may say; what it does not is taken from the trace, or is as usual.
+struct PageWish {
+  std::optional<Collective> collective;
+  std::string algorithm;
+  std::optional<int> ranks;
+  std::optional<int> root;
+  std::optional<int> step;
+  Model model;
 };
 
 /// Writes the page and says so. Algorithms are those of `compare` or `algorithm`; without them ring beside the two
-/// trees for an all_reduce, else the first two of the catalogue. Throws Error{invalid_argument} that says what is
-/// wrong.
-void write_page(const PageOptions& options, const std::string& algorithm, PageStart start);
+/// trees for an all_reduce, else the first two of the catalogue. With a trace all are those of its run. Throws
+/// Error{invalid_argument} that says what is wrong.
+void write_page(const PageOptions& options, const PageWish& wish);
 
 /// For to_html: all plans as numbers. tools/page/plans.js reads them.
 class PagePlans {
  public:
   /// Ranks 2 to 16. Throws as to_html does.
   void add(Collective collective, const algorithms::Choice& choice, int root, std::size_t bytes);
+  /// Of that many ranks alone; the choice is settled.
+  void add_one(Collective collective, const algorithms::Choice& choice, int ranks, int root);
   std::string text() const;
 
  private:

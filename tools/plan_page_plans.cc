@@ -38,19 +38,20 @@ std::vector<int> parents_of(const Tree& tree) {
 }  // namespace
 
 void PagePlans::add(Collective collective, const algorithms::Choice& choice, int root, std::size_t bytes) {
-  for (int ranks = fewest_ranks_on_page; ranks <= most_ranks_on_page; ++ranks) {
-    const algorithms::Choice fits = algorithms::settled(choice, ranks, bytes);
-    const int first = root < ranks ? root : 0;
-    const View view = make_view(collective, fits, {0, ranks, first, fits.pipeline, fits.radix});
-    if (!view.complete() || !view.verdict.ok())
-      throw Error(ErrorCode::invalid_argument,
-                  fmt::format("plan: {} over {} ranks is wrong, or too large to be checked, and is not shown as a page",
-                              to_string(fits), ranks));
-    put(fits.pipeline);
-    put(first);
-    add_trees(view);
-    for (const Plan& plan : view.plans) add_plan(plan);
-  }
+  for (int ranks = fewest_ranks_on_page; ranks <= most_ranks_on_page; ++ranks)
+    add_one(collective, algorithms::settled(choice, ranks, bytes), ranks, root < ranks ? root : 0);
+}
+
+void PagePlans::add_one(Collective collective, const algorithms::Choice& choice, int ranks, int root) {
+  const View view = make_view(collective, choice, {0, ranks, root, choice.pipeline, choice.radix});
+  if (!view.complete() || !view.verdict.ok())
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("plan: {} over {} ranks is wrong, or too large to be checked, and is not shown as a page",
+                            to_string(choice), ranks));
+  put(choice.pipeline);
+  put(root);
+  add_trees(view);
+  for (const Plan& plan : view.plans) add_plan(plan);
 }
 
 std::string PagePlans::text() const { return squeezed(letters(numbers_)); }

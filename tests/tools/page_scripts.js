@@ -81,12 +81,14 @@ window.tested = {
     for (let node = walker.nextNode(); node; node = walker.nextNode()) {
       const parent = node.parentElement;
       if (!node.textContent.trim() || parent.closest(".unseen, script, noscript, select, title, [hidden]")) continue;
+      if (parent.closest("details:not([open])") && !parent.matches("summary")) continue;
       const range = document.createRange();
       range.selectNodeContents(node);
-      const frame = parent.closest(".sentence, .detail")?.getBoundingClientRect();
+      const frame = parent.closest(".sentence, .detail, .wide-table")?.getBoundingClientRect();
       for (const box of range.getClientRects()) {
         const bottom = frame ? Math.min(box.bottom, frame.bottom) : box.bottom;
-        if (bottom - box.top > 1) found.push({ text: node.textContent.trim(), left: box.left, right: box.right, top: box.top, bottom, parent });
+        const right = frame ? Math.min(box.right, frame.right) : box.right;
+        if (bottom - box.top > 1 && right > box.left) found.push({ text: node.textContent.trim(), left: box.left, right, top: box.top, bottom, parent });
       }
     }
     for (const control of document.querySelectorAll("select, input")) {

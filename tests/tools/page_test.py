@@ -147,6 +147,7 @@ class Written(Case):
         bad = self.folder / "bad.json"
         bad.write_text('{"results": [{"size": 8}]}')
         refused("all_reduce -n 17", "--html takes -n 2 to 16, not 17")
+        refused("all_reduce --algo ring -n 4 --step 99", "--step takes 0 to 6 here, not 99")
         refused("all_reduce --compare ring,tree,chain", "takes two algorithms, not 3")
         refused("all_reduce --compare ring,tre", 'Did you mean "tree"')
         refused("all_reduce --compare ring,tree --algo tree", "leave --algo away")
@@ -294,6 +295,11 @@ class Use(Opened):
         page.wait_for_function("link => location.hash === link", arg=link)
         page.evaluate("link => tested.follow(link)", "#collective=nonsense&ranks=99&step=-4&algorithms=x")
         self.assertEqual([panel["name"] for panel in self.shown(page)], ["direct", "ring"])
+        self.assertSays(page.text_content("#note"), "what is not here: collective=nonsense, ranks=99, algorithms=x, step=-4.$")
+        page.evaluate("link => tested.follow(link)", "#step=99")
+        self.assertSays(page.text_content("#note"), r"what is not here: step=99 \(the last one is 4\)\.$")
+        self.choose(page, moment=1)
+        self.assertTrue(page.is_hidden("#note"))
 
     def test_the_keyboard_plays_steps_and_walks_through_a_table(self):
         self.write("all_reduce", "-n", "8", "--step", "2")

@@ -15,7 +15,11 @@ function timeOf(schedule, model) {
 }
 
 function runCourse(schedule, cost) {
-  const clock = new Clock(schedule, cost).run();
+  return courseOf(schedule, new Clock(schedule, cost).run());
+}
+
+// Of a clock that has run.
+function courseOf(schedule, clock) {
   const barrier = schedule.collective === "barrier";
   const contents = barrier ? new Arrivals(schedule) : new Contents(schedule, clock.messages);
   const now = schedule.plans.map((plan) => contents.row(plan.rank));

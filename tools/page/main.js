@@ -9,7 +9,9 @@ const LINK_MILLISECONDS = 150; // of rest before the address changes
 
 const byId = (id) => document.getElementById(id);
 const data = JSON.parse(byId("data").textContent);
-const state = new State(data, readCatalogue(data));
+const run = data.run ? new Run(data.run) : null;
+const state = new State(data, readCatalogue(data), run);
+const report = new Report(byId("report"));
 const panels = [...document.querySelectorAll(".panel")].map((host, side) => new Panel(host, side));
 const curves = new Curves(byId("curves"), data.points);
 const stillness = window.matchMedia("(prefers-reduced-motion: reduce)");
@@ -32,35 +34,67 @@ function fillChoices() {
   fill(byId("second"), [["", "nothing"], ...algorithms.filter(([name]) => name !== chosen[0])], chosen[1] ?? "");
   byId("ranks").value = state.ranks;
   byId("ranks-now").textContent = state.ranks;
-  byId("clock-steps").checked = state.inSteps;
-  byId("clock-time").checked = !state.inSteps;
+  for (const clock of ["steps", "time", "run"]) byId(`clock-${clock}`).checked = state.clock === clock;
+  byId("clock-run-choice").hidden = byId("call-choice").hidden = !run;
+  if (run) fill(byId("call"), run.calls.map((call) => [call.id, `${call.name}: ${microsecondsText(call.end * PICOSECONDS)}`]), state.callId);
+}
+
+// What the panels show: plans beside each other, or a run beside its prediction.
+function sidesOf(schedules) {
+  if (state.clock !== "run")
+    return schedules.map((schedule, side) => ({
+      course: runCourse(schedule, state.inSteps ? STEPS : costOf(schedule, state.model)),
+      title: schedule.name, idea: state.chosen()[side].idea,
+    }));
+  const call = state.call();
+  const sides = [{ course: run.measured(call), title: `${run.name}, as it ran`, idea: `${call.name}, on the clock of its ranks.` }];
+  if (call.predicted > 0) sides.push({ course: run.predicted(call), title: `${run.name}, as predicted`,
+    idea: "Every message takes what such messages of the trace usually took, and nobody is late." });
+  return sides;
 }
 
 // All that depends on which plans are shown, under which clock.
 function showPlans() {
-  const schedules = state.schedules();
+  const inRun = state.clock === "run";
+  const schedules = inRun ? [run.schedule] : state.schedules();
   const { collective, ranks } = state;
   fillChoices();
   document.title = `${collective}: ${schedules.map(({ name }) => name).join(" beside ")}, ${ranks} ranks`;
-  byId("title").textContent = `${collective} over ${ranks} ranks`;
+  byId("title").textContent = inRun ? `${state.call().name} over ${ranks} ranks, as it ran` : `${collective} over ${ranks} ranks`;
   byId("purpose").textContent = purposeOf(collective, schedules[0].root);
-  document.body.classList.toggle("alone", schedules.length === 1);
-  courses = schedules.map((schedule) => runCourse(schedule, state.inSteps ? STEPS : costOf(schedule, state.model)));
+  const sides = sidesOf(schedules);
+  document.body.classList.toggle("alone", sides.length === 1);
+  courses = sides.map(({ course }) => course);
   until = Math.max(1, ...courses.map(({ end }) => end));
   state.moment = Math.min(state.moment, until);
+  showRun();
   byId("moment").max = state.inSteps ? until : SLIDER_PARTS;
   panels[1].host.hidden = courses.length === 1;
   shownPanels().forEach((panel) => panel.measure());
-  courses.forEach((course, side) => {
-    panels[side].show(course, state.chosen()[side].idea, until, state.inSteps);
-    panels[side].facts.textContent = factsOf(course.schedule);
-  });
+  sides.forEach((side, i) => panels[i].show(side, until, state.clock));
+  showFacts();
   showLegend();
   showMoment();
 }
 
 function shownPanels() {
   return panels.slice(0, courses.length);
+}
+
+// Of a run, what is not about plans alone; of plans, what they cost.
+function showRun() {
+  const inRun = state.clock === "run";
+  byId("report").hidden = !inRun;
+  document.querySelector(".cost").hidden = inRun;
+  for (const item of document.querySelectorAll(".of-run")) item.hidden = !inRun;
+  if (inRun) report.show(run, state.call(), courses[0]);
+}
+
+function showFacts() {
+  courses.forEach((course, side) => {
+    panels[side].facts.textContent = state.clock === "run"
+      ? `${plural(course.messages.length, "message")}, ${microsecondsText(course.end)}` : factsOf(course.schedule);
+  });
 }
 
 function factsOf(schedule) {
@@ -81,11 +115,12 @@ function showMoment() {
   const { moment, inSteps } = state;
   courses.forEach((course, side) => panels[side].update(moment));
   byId("moment").value = inSteps ? Math.floor(moment) : Math.round(moment / until * SLIDER_PARTS);
-  const text = inSteps ? `${Math.floor(moment)} of ${plural(until, "step")}` : `${timeText(moment)} of ${timeText(until)}`;
+  const text = inSteps ? `${Math.floor(moment)} of ${plural(until, "step")}`
+    : `${lengthText(moment, state.clock)} of ${lengthText(until, state.clock)}`;
   byId("moment-now").textContent = text;
   byId("moment").setAttribute("aria-valuetext", text);
   if (playing) return;
-  byId("spoken").textContent = courses.map((course, side) => `${course.schedule.name}: ${panels[side].sentence.textContent}`).join(" ");
+  byId("spoken").textContent = shownPanels().map((panel) => `${panel.title.textContent}: ${panel.sentence.textContent}`).join(" ");
   writeLink();
 }
 
@@ -99,6 +134,7 @@ function writeLink() {
 }
 
 function showCosts() {
+  if (state.clock === "run") return;
   const schedules = state.schedules();
   const { model } = state;
   const crossovers = curves.show(schedules, model);
@@ -129,6 +165,17 @@ function showCostsSoon() {
 function showAll() {
   showPlans();
   showCostsSoon();
+}
+
+// What a link asks for and the page does not have is said.
+function follow(link) {
+  const wrong = state.follow(link);
+  const asked = state.moment;
+  showAll();
+  if (asked > until) wrong.push(state.inSteps ? `step=${asked} (the last one is ${until})`
+    : `time=${digits(asked / 1e6)} (it ends at ${lengthText(until, state.clock)})`);
+  byId("note").hidden = wrong.length === 0;
+  byId("note").textContent = wrong.length === 0 ? "" : `The link asks for what is not here: ${wrong.join(", ")}.`;
 }
 
 // ---- The clock
@@ -166,9 +213,10 @@ function tick(now) {
   requestAnimationFrame(tick);
 }
 
-// The moments at which something changes, of both.
+// The moments at which something changes, of both; of a run those that were measured.
 function momentsOf() {
-  return [...new Set(courses.flatMap((course) => course.frames.map(({ at }) => at)))].sort((a, b) => a - b);
+  const stepped = state.clock === "run" ? courses.slice(0, 1) : courses;
+  return [...new Set(stepped.flatMap((course) => course.frames.map(({ at }) => at)))].sort((a, b) => a - b);
 }
 
 function goTo(moment) {
@@ -189,18 +237,21 @@ function goBy(direction) {
 function onChoice(id, change) {
   byId(id).addEventListener("input", (event) => {
     playing = null;
+    byId("note").hidden = true;
     byId("play").textContent = "Play";
     change(event.target.value);
     showAll();
   });
 }
 
-onChoice("collective", (value) => { state.setCollective(value); state.moment = 0; });
-onChoice("first", (value) => { state.names[0] = value; state.moment = 0; });
-onChoice("second", (value) => { state.names[1] = value; state.moment = 0; });
-onChoice("ranks", (value) => { state.ranks = Number(value); state.moment = 0; });
-onChoice("clock-steps", () => { state.inSteps = true; state.moment = 0; });
-onChoice("clock-time", () => { state.inSteps = false; state.moment = 0; });
+onChoice("collective", (value) => state.choosePlans(() => state.setCollective(value)));
+onChoice("first", (value) => state.choosePlans(() => { state.names[0] = value; }));
+onChoice("second", (value) => state.choosePlans(() => { state.names[1] = value; }));
+onChoice("ranks", (value) => state.choosePlans(() => { state.ranks = Number(value); }));
+onChoice("clock-steps", () => state.choosePlans(() => { state.clock = "steps"; }));
+onChoice("clock-time", () => state.choosePlans(() => { state.clock = "time"; }));
+onChoice("clock-run", () => state.chooseRun());
+onChoice("call", (value) => { state.chooseRun(); state.callId = value; });
 byId("swap").addEventListener("click", () => {
   const names = state.chosen().map(({ name }) => name);
   if (names.length < 2) return;
@@ -213,13 +264,13 @@ function onModel(id, key, valueOf) {
   byId(id).addEventListener("input", (event) => {
     const part = state.moment / until;
     state.model[key] = valueOf(Number(event.target.value));
-    if (!state.inSteps) {
+    if (state.clock === "time") {
       playing = null;
       byId("play").textContent = "Play";
       showPlans();
       state.moment = part * until;
     }
-    courses.forEach((course, side) => { panels[side].facts.textContent = factsOf(course.schedule); });
+    showFacts();
     showCostsSoon();
     showMoment();
   });
@@ -233,12 +284,13 @@ byId("play").addEventListener("click", () => (playing ? pause() : play()));
 byId("back").addEventListener("click", () => goBy(-1));
 byId("forward").addEventListener("click", () => goBy(1));
 byId("moment").addEventListener("input", (event) => {
+  byId("note").hidden = true;
   const value = Number(event.target.value);
   goTo(state.inSteps ? value : value / SLIDER_PARTS * until);
 });
 
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.altKey || event.metaKey || event.target.matches("select, input, button[id], a")) return;
+  if (event.ctrlKey || event.altKey || event.metaKey || event.target.matches("select, input, button[id], a, summary")) return;
   const does = { " ": () => (playing ? pause() : play()), ArrowRight: () => goBy(1), ArrowLeft: () => goBy(-1),
     Home: () => goTo(0), End: () => goTo(until) }[event.key];
   if (!does) return;
@@ -249,8 +301,7 @@ document.addEventListener("keydown", (event) => {
 window.addEventListener("hashchange", (event) => {
   playing = null;
   byId("play").textContent = "Play";
-  state.follow(new URL(event.newURL).hash);  // what this page wrote since then does not count
-  showAll();
+  follow(new URL(event.newURL).hash);  // what this page wrote since then does not count
 });
 
 let width = 0;
@@ -263,5 +314,4 @@ new ResizeObserver(() => {
   showMoment();
 }).observe(document.body);
 
-state.follow(location.hash);
-showAll();
+follow(location.hash);

@@ -27,16 +27,16 @@ class Panel {
   }
 
   // `until` is the end of the clock that both panels share.
-  show(course, idea, until, inSteps) {
+  show({ course, title, idea }, until, clock) {
     this.course = course;
-    this.inSteps = inSteps;
+    this.clock = clock;
     const { schedule } = course;
-    this.title.textContent = schedule.name;
+    this.title.textContent = title;
     this.idea.textContent = idea;
     this.topology.show(course, this.room);
     const what = `${schedule.collective} by ${schedule.name} over ${schedule.ranks} ranks`;
     this.matrix.show(course, `${what}: whose contributions each rank has of each block`);
-    this.times.show(course, this.room, until, inSteps);
+    this.times.show(course, this.room, until, clock);
     this.until = until;
     this.frame = -1;
     this.pointAt(null);
@@ -44,7 +44,7 @@ class Panel {
 
   resize() {
     this.topology.show(this.course, this.room);
-    this.times.show(this.course, this.room, this.until, this.inSteps);
+    this.times.show(this.course, this.room, this.until, this.clock);
   }
 
   update(moment) {
@@ -63,7 +63,7 @@ class Panel {
 
   sentenceOf(messages) {
     const { end } = this.course;
-    const done = this.moment >= end ? `Done after ${this.inSteps ? plural(end, "step") : timeText(end)}. ` : "";
+    const done = this.moment >= end ? `Done after ${lengthText(end, this.clock)}. ` : "";
     if (messages.length > 0) return done + messages.map(messageText).join(", ");
     return this.moment === 0 ? "Start: nothing is sent yet." : done || "Nothing is under way.";
   }
@@ -96,13 +96,13 @@ class Panel {
     const parts = [`start: ${setText(course.start[place.rank][group.first].all)}`];
     for (const { at, held, message } of this.changesOf(place)) {
       const from = message ? `, from rank ${message.from}` : "";
-      parts.push(`${momentText(at, this.inSteps)}${from}: ${heldText(held)}`);
+      parts.push(`${momentText(at, this.clock)}${from}: ${heldText(held)}`);
     }
     return `${what} ${parts.join(" · ")}`;
   }
 
   messagesOf(rank) {
-    const told = (message) => `${momentText(message.end, this.inSteps)}: ${messageText(message)}`;
+    const told = (message) => `${momentText(message.end, this.clock)}: ${messageText(message)}`;
     const mine = this.course.messages.filter((message) => message.from === rank || message.to === rank);
     return `Rank ${rank}: ${mine.length === 0 ? "no messages" : mine.map(told).join(" · ")}`;
   }

@@ -23,18 +23,26 @@ class Times {
   }
 
   // `until` is where the scale ends; it may be later than the course.
-  show(course, room, until, inSteps) {
+  show(course, room, until, clock) {
     this.course = course;
     this.until = Math.max(until, 1);
     this.width = Math.max(280, room);
     const { ranks } = course.schedule;
     this.line = ranks > 8 ? 16 : 24;
+    this.clock = clock;
     const bottom = TIMES_TOP + (ranks - 1) * this.line + 12;
-    const svg = freshDrawing(this.host, this.width, bottom + 26,
-      `When messages travel: ranks down, ${inSteps ? "steps" : "time"} to the right; ${plural(course.messages.length, "message")}`);
-    svg.append(this.ranks(), this.axis(bottom, inSteps), this.messages());
+    const svg = freshDrawing(this.host, this.width, bottom + 26, this.label());
+    svg.append(this.ranks(), this.axis(bottom));
+    if (course.run) svg.append(this.inCall(), this.predicted());
+    svg.append(this.messages());
     this.cursor = drawn("line", { class: "cursor", y1: TIMES_TOP - 10, y2: bottom });
     svg.append(this.cursor);
+  }
+
+  label() {
+    const what = this.clock === "steps" ? "steps" : "time";
+    const also = this.course.run ? "; as measured, over what was predicted" : "";
+    return `When messages travel: ranks down, ${what} to the right; ${plural(this.course.messages.length, "message")}${also}`;
   }
 
   x(moment) {
@@ -50,12 +58,33 @@ class Times {
     for (let rank = 0; rank < this.course.schedule.ranks; ++rank) {
       const y = this.y(rank);
       group.append(drawn("line", { x1: TIMES_LEFT, x2: this.width - TIMES_RIGHT, y1: y, y2: y }),
-        drawn("text", { x: 16, y: y + 4, "text-anchor": "end", "data-rank": rank }, `${rank}`));
+        drawn("text", { x: 16, y: y + 4, "text-anchor": "end", "data-rank": rank, class: this.course.run?.ranks.has(rank) ? "named" : "" }, `${rank}`));
     }
     return group;
   }
 
-  axis(y, inSteps) {
+  // When each rank was in the call, and when it waited.
+  inCall() {
+    const group = drawn("g", { class: "in-call" });
+    const bar = (rank, { begin, end }, height, name) => group.append(drawn("rect", { x: this.x(begin), y: this.y(rank) - height / 2,
+      width: Math.max(1, this.x(end) - this.x(begin)), height, class: name }));
+    this.course.run.inCall.forEach((span, rank) => bar(rank, span, 7, "in"));
+    this.course.run.waits.forEach((spans, rank) => { for (const span of spans) bar(rank, span, 5, "waits"); });
+    return group;
+  }
+
+  predicted() {
+    const group = drawn("g", { class: "predicted" });
+    this.course.run.predicted.forEach(({ begin, end }, i) => {
+      const { from, to } = this.course.messages[i];
+      group.append(drawn("line", { x1: this.x(begin), y1: this.y(from), x2: this.x(end), y2: this.y(to) }));
+    });
+    return group;
+  }
+
+  axis(y) {
+    const inSteps = this.clock === "steps";
+    const edge = this.clock === "run" ? 36 : 24;
     const group = drawn("g", { class: "axis" });
     group.append(drawn("line", { x1: TIMES_LEFT, x2: this.width - TIMES_RIGHT, y1: y, y2: y }));
     const room = Math.floor((this.width - 60) / (inSteps ? 34 : 74));
@@ -63,7 +92,7 @@ class Times {
     for (let tick = 0; tick <= this.until * 1.0001; tick += distance) {
       const x = this.x(tick);
       group.append(drawn("line", { x1: x, x2: x, y1: y, y2: y + 4 }),
-        drawn("text", { x: Math.min(x, this.width - 24), y: y + 17, "text-anchor": "middle" }, inSteps ? `${tick}` : timeText(tick)));
+        drawn("text", { x: Math.min(x, this.width - edge), y: y + 17, "text-anchor": "middle" }, inSteps ? `${tick}` : momentText(tick, this.clock)));
     }
     return group;
   }
@@ -73,13 +102,20 @@ class Times {
     this.lines = this.course.messages.map((message) => {
       const curve = { start: { x: this.x(message.begin), y: this.y(message.from) }, end: { x: this.x(message.end), y: this.y(message.to) } };
       const control = { x: (curve.start.x + curve.end.x) / 2, y: (curve.start.y + curve.end.y) / 2 };
-      const line = drawn("g", { class: "message" });
+      const line = drawn("g", { class: this.course.run?.links.has(`${message.from}>${message.to}`) ? "message named" : "message" });
+      if (this.course.run) line.append(drawn("title", {}, this.told(message)));
       line.append(drawn("path", { d: `M${curve.start.x.toFixed(1)} ${curve.start.y}L${curve.end.x.toFixed(1)} ${curve.end.y}`, class: "line" }),
         drawn("path", { d: arrowHead({ control, end: curve.end }, 6), class: "head" }));
       group.append(line);
       return line;
     });
     return group;
+  }
+
+  told(message) {
+    const should = this.course.run.predicted[message.index];
+    const text = ({ begin, end }) => `${microsecondsText(begin)} to ${microsecondsText(end)}`;
+    return `${messageText(message)}: ${text(message)}${should ? `, predicted ${text(should)}` : ""}`;
   }
 
   update(moment) {

@@ -79,7 +79,9 @@ class Topology {
     const group = drawn("g", { class: "nodes" });
     for (const { nodes } of this.layouts)
       nodes.forEach(({ x, y }, rank) => {
-        const node = drawn("g", { class: "node", "data-rank": rank });
+        const named = this.course.run?.ranks.has(rank);
+        const node = drawn("g", { class: named ? "node named" : "node", "data-rank": rank });
+        if (named) node.append(drawn("circle", { cx: x, cy: y, r: this.radius + 4, class: "ring" }));
         node.append(drawn("circle", { cx: x, cy: y, r: this.radius }),
           drawn("text", { x, y: y + 4, "text-anchor": "middle" }, `${rank}`));
         group.append(node);

@@ -76,6 +76,13 @@ function timeText(picoseconds) {
   return `${digits(time)} s`;
 }
 
+// Of picoseconds, in microseconds whatever their size: the clock of a run.
+function microsecondsText(picoseconds) {
+  const time = picoseconds / 1e6;
+  const places = time === 0 || time >= 1000 ? 0 : time < 10 ? 3 : 1;
+  return `${time.toFixed(places).replace(/\B(?=(\d{3})+$)/g, "\u202f")} µs`;
+}
+
 // Without :RADIX, *PIPELINE and /MESSAGE
 function plainName(name) {
   return name.replace(/[:*/].*$/, "");
@@ -87,7 +94,13 @@ function messageText(message) {
 }
 
 // A moment of the clock: a step, or a time.
-function momentText(moment, inSteps) {
-  if (!inSteps) return timeText(moment);
+function momentText(moment, clock) {
+  if (clock !== "steps") return lengthText(moment, clock);
   return moment === 0 ? "start" : `step ${digits(moment)}`;
+}
+
+// How long something took by the clock.
+function lengthText(moment, clock) {
+  if (clock === "steps") return plural(moment, "step");
+  return clock === "run" ? microsecondsText(moment) : timeText(moment);
 }

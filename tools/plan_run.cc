@@ -1,0 +1,280 @@
+// A traced run over its plan: which calls of the trace carry it, and when each of its messages went.
+
+#include "tools/plan_run.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "algorithms/describe.h"
+#include "tools/plan_text.h"
+#include "tools/trace_predict.h"
+#include "tutti/error.h"
+
+namespace tutti::tools {
+namespace {
+
+using algorithms::Plan;
+using algorithms::StepId;
+using Ends = std::pair<int, int>;  // from and to
+using Calls = std::vector<const TracedCall*>;
+
+constexpr std::size_t most_calls = 12;
+constexpr std::size_t most_messages = 3000;  // of all calls of a page, but for the first
+constexpr std::size_t most_named = 6;        // plans that an error offers
+
+[[noreturn]] void wrong(const std::string& message) {
+  throw Error(ErrorCode::invalid_argument, "plan: " + message + " (tutti plan --help)");
+}
+
+/// One plan of all ranks, and the calls that carry it.
+struct Carried {
+  simulate::Task task;
+  Calls calls;
+  std::int64_t time = 0;
+};
+
+std::string name_of_plan(const simulate::Task& task) {
+  const bool rooted = task.collective == Collective::broadcast || task.collective == Collective::reduce ||
+                      task.collective == Collective::scatter || task.collective == Collective::gather;
+  return fmt::format("{} by {} over {}{}", name_of(task.collective), to_string(task.choice),
+                     plural(static_cast<std::size_t>(task.ranks), "rank"),
+                     rooted ? fmt::format(" from root {}", task.root) : "");
+}
+
+bool is_wished(const RunWish& wish, const simulate::Task& task) {
+  if (wish.collective && *wish.collective != task.collective) return false;
+  if (wish.ranks && *wish.ranks != task.ranks) return false;
+  if (wish.root && *wish.root != task.root) return false;
+  if (wish.algorithm.empty()) return true;
+  try {
+    const algorithms::Choice choice =
+        settled(algorithms::find(task.collective, wish.algorithm), task.ranks, task.bytes);
+    const bool plain = wish.algorithm.find_first_of(":*/") == std::string::npos;
+    return choice.entry == task.choice.entry &&
+           (plain || (choice.radix == task.choice.radix && choice.pipeline == task.choice.pipeline));
+  } catch (const Error&) {
+    return false;  // another collective has such an algorithm, or none
+  }
+}
+
+std::vector<Plan> plans_of(const simulate::Task& task) {
+  std::vector<Plan> plans;
+  for (int rank = 0; rank < task.ranks; ++rank) plans.push_back(task.plan(rank));
+  return plans;
+}
+
+std::vector<int> members_of(const TracedCall& call) {
+  std::vector<int> members;
+  for (const auto& [rank, span] : call.ranks) members.push_back(rank);
+  return members;
+}
+
+/// All rounds between two ranks, shared out among the messages that the plan has between them; else none.
+std::optional<TracedMessage> over_board(const std::vector<TracedMessage>& rounds, std::size_t sends, std::size_t send) {
+  const std::size_t first = rounds.size() * send / sends;
+  const std::size_t last = rounds.size() * (send + 1) / sends;
+  if (first == last) return std::nullopt;
+  TracedMessage whole = rounds[first];
+  whole.received = rounds[last - 1].received;
+  return whole;
+}
+
+/// The messages of a call as its plans send them, rank by rank. Nothing: it does not carry those plans, or one is
+/// missing.
+std::optional<std::vector<TracedMessage>> messages_of(const TracedCall& call, const std::vector<Plan>& plans) {
+  std::map<std::pair<int, StepId>, TracedMessage> by_step;
+  for (const TracedMessage& message : call.messages) by_step[{message.from, message.step}] = message;
+  std::map<Ends, std::vector<TracedMessage>> rounds;
+  for (const TracedMessage& reading : call.readings) rounds[{reading.from, reading.to}].push_back(reading);
+  const std::vector<int> members = members_of(call);
+  std::vector<TracedMessage> messages;
+  for (const Plan& plan : plans) {
+    const int from = members[static_cast<std::size_t>(plan.shape.rank)];
+    std::map<int, std::size_t> sends, sent;  // by peer
+    for (const algorithms::Step& step : plan.steps)
+      if (algorithms::sends(step.verb)) ++sends[step.peer];
+    for (StepId id = 0; id < plan.steps.size(); ++id) {
+      const algorithms::Step& step = plan.steps[id];
+      if (!algorithms::sends(step.verb)) continue;
+      const int to = members[static_cast<std::size_t>(step.peer)];
+      std::optional<TracedMessage> found;
+      if (!call.readings.empty())
+        found = over_board(rounds[{from, to}], sends[step.peer], sent[step.peer]++);
+      else if (const auto one = by_step.find({from, id}); one != by_step.end() && one->second.to == to)
+        found = one->second;
+      if (!found) return std::nullopt;
+      messages.push_back(*found);
+    }
+  }
+  return messages;
+}
+
+/// When each rank waited for a message, in time order.
+std::vector<std::vector<Span>> waits_of(const TracedCall& call, const std::vector<int>& members) {
+  std::vector<std::vector<Span>> waits;
+  for (const int rank : members) {
+    std::vector<Span> mine;
+    for (const TracedMessage& message : call.messages)
+      if (message.to == rank && message.arrived > message.expected)
+        mine.push_back({message.expected - call.begin(), message.arrived - call.begin()});
+    std::sort(mine.begin(), mine.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
+    std::vector<Span> apart;
+    for (const Span& wait : mine) {
+      if (!apart.empty() && wait.begin <= apart.back().end)
+        apart.back().end = std::max(apart.back().end, wait.end);
+      else
+        apart.push_back(wait);
+    }
+    waits.push_back(std::move(apart));
+  }
+  return waits;
+}
+
+ReplayedCall replayed(const TracedCall& call, const std::vector<TracedMessage>& messages, const Calls& alike) {
+  ReplayedCall made;
+  made.name = call.name;
+  made.operation = call.operation;
+  made.group = call.group;
+  made.bytes = call.bytes;
+  made.members = members_of(call);
+  const std::int64_t begin = call.begin();
+  made.end = call.end() - begin;
+  for (const auto& [rank, span] : call.ranks) made.in_call.push_back({span.begin - begin, span.end - begin});
+  for (const TracedMessage& message : messages)
+    made.messages.push_back({message.given - begin, message.received - begin, 0, 0});
+  if (const auto prediction = predict(call, alike)) {
+    made.predicted = static_cast<std::int64_t>(prediction->end);
+    for (std::size_t i = 0; i < made.messages.size(); ++i) {
+      made.messages[i].predicted_begin = static_cast<std::int64_t>(prediction->messages[i].begin);
+      made.messages[i].predicted_end = static_cast<std::int64_t>(prediction->messages[i].end);
+    }
+  }
+  made.waits = waits_of(call, made.members);
+  const Verdicts verdicts = judge({call});
+  for (const int rank : made.members) {
+    const auto blame = verdicts.ranks.find(rank);
+    made.blame.push_back(blame == verdicts.ranks.end() ? RankBlame{} : blame->second);
+  }
+  made.verdict = conclusions(verdicts);
+  return made;
+}
+
+std::string what_there_is(const std::vector<Carried>& plans, int most_ranks) {
+  if (plans.empty()) return fmt::format("it has no call of 2 to {} ranks by an algorithm of this tutti", most_ranks);
+  std::string text = "it has ";
+  for (std::size_t i = 0; i < std::min(plans.size(), most_named); ++i)
+    text += fmt::format("{}{} ({})", i == 0 ? "" : ", ", name_of_plan(plans[i].task),
+                        plural(plans[i].calls.size(), "call"));
+  return plans.size() <= most_named ? text : fmt::format("{} and {} more", text, plans.size() - most_named);
+}
+
+std::string wished_text(const RunWish& wish) {
+  std::string text = wish.collective ? name_of(*wish.collective) : "call";
+  if (!wish.algorithm.empty()) text += " by " + wish.algorithm;
+  if (wish.ranks) text += " over " + plural(static_cast<std::size_t>(*wish.ranks), "rank");
+  if (wish.root) text += fmt::format(" from root {}", *wish.root);
+  return text;
+}
+
+/// By plan, those that took most time first.
+std::vector<Carried> sorted_by_plan(const TraceFile& trace, int most_ranks) {
+  std::map<std::tuple<Collective, std::string, int, int>, Carried> by_plan;
+  for (const TracedCall& call : trace.calls) {
+    const auto task = task_of(call);
+    if (!task || task->ranks > most_ranks) continue;
+    Carried& carried = by_plan[{task->collective, to_string(task->choice), task->ranks, task->root}];
+    if (carried.calls.empty()) carried.task = *task;
+    carried.calls.push_back(&call);
+    carried.time += call.end() - call.begin();
+  }
+  std::vector<Carried> plans;
+  for (auto& [key, carried] : by_plan) plans.push_back(std::move(carried));
+  std::stable_sort(plans.begin(), plans.end(), [](const Carried& a, const Carried& b) { return a.time > b.time; });
+  return plans;
+}
+
+/// The wished call first, then the longest, the one in the middle, the shortest, and the next longest ones.
+Calls by_interest(Calls calls, std::optional<std::uint64_t> operation) {
+  std::stable_sort(calls.begin(), calls.end(), [](const TracedCall* a, const TracedCall* b) {
+    return a->end() - a->begin() > b->end() - b->begin();
+  });
+  if (calls.size() > 3) {
+    std::rotate(calls.begin() + 1, calls.end() - 1, calls.end());
+    const auto middle = calls.begin() + static_cast<std::ptrdiff_t>(calls.size() / 2);
+    std::rotate(calls.begin() + 1, middle, middle + 1);
+  }
+  if (operation)
+    std::stable_partition(calls.begin(), calls.end(),
+                          [&](const TracedCall* call) { return call->operation == *operation; });
+  return calls;
+}
+
+/// Fills in the calls of a plan that are all there; says why not if there are none.
+std::string add_calls(Run& run, const Carried& carried, const Calls& alike, const RunWish& wish) {
+  const std::vector<Plan> plans = plans_of(carried.task);
+  std::map<const TracedCall*, std::vector<TracedMessage>> complete;
+  Calls calls;
+  for (const TracedCall* call : carried.calls)
+    if (auto messages = messages_of(*call, plans)) {
+      complete[call] = std::move(*messages);
+      calls.push_back(call);
+    }
+  run.found = calls.size();
+  if (calls.empty())
+    return fmt::format(
+        "{} has {} of {}, but of none is every message of that plan there: it failed, records were lost "
+        "(TUTTI_TRACE_RECORDS), or the plan was another",
+        wish.file, plural(carried.calls.size(), "call"), name_of_plan(carried.task));
+  calls = by_interest(std::move(calls), wish.operation);
+  if (wish.operation && calls.front()->operation != *wish.operation)
+    return fmt::format("{} has no complete call #{} of {}; #{} is the longest of {}", wish.file, *wish.operation,
+                       name_of_plan(carried.task), calls.front()->operation, calls.size());
+  const TracedCall* const first = calls.front();
+  run.task = *task_of(*first);
+  std::size_t messages = 0;
+  for (std::size_t i = 0; i < calls.size() && i < most_calls; ++i) {
+    messages += complete[calls[i]].size();
+    if (i > 0 && messages > most_messages) calls.resize(i);
+  }
+  calls.resize(std::min(calls.size(), most_calls));
+  std::sort(calls.begin(), calls.end(), [](const TracedCall* a, const TracedCall* b) {
+    return std::tuple{a->begin(), a->operation} < std::tuple{b->begin(), b->operation};
+  });
+  run.first = static_cast<std::size_t>(std::find(calls.begin(), calls.end(), first) - calls.begin());
+  for (const TracedCall* call : calls) {
+    run.calls.push_back(replayed(*call, complete[call], alike));
+    run.groups = run.groups || call->group != first->group;
+  }
+  return {};
+}
+
+}  // namespace
+
+Run find_run(const RunWish& wish, int most_ranks) {
+  const TraceFile trace = read_trace(wish.file);
+  const std::vector<Carried> plans = sorted_by_plan(trace, most_ranks);
+  std::string why_not;
+  for (const Carried& carried : plans) {
+    const auto has_number = [&](const TracedCall* call) { return call->operation == *wish.operation; };
+    if (!is_wished(wish, carried.task) ||
+        (wish.operation && std::none_of(carried.calls.begin(), carried.calls.end(), has_number)))
+      continue;
+    Calls alike;
+    for (const TracedCall& call : trace.calls)
+      if (call.algorithm == carried.calls.front()->algorithm && call.ranks.size() > 1) alike.push_back(&call);
+    Run run;
+    run.file = wish.file;
+    const std::string problem = add_calls(run, carried, alike, wish);
+    if (problem.empty()) return run;
+    if (why_not.empty()) why_not = problem;
+  }
+  if (!why_not.empty()) wrong(why_not);
+  const std::string number = wish.operation ? fmt::format("call #{} that is ", *wish.operation) : "";
+  wrong(fmt::format("{} has no {}{}; {}", wish.file, number, wished_text(wish), what_there_is(plans, most_ranks)));
+}
+
+}  // namespace tutti::tools
