@@ -55,13 +55,14 @@ class Reader {
 
 void Reader::read(const Json& event) {
   const std::string phase = event.at("ph");
+  if (phase != "X" && event.at("name") != "tutti_rank") return;
   const Json& args = event.at("args");
-  if (phase == "M" && event.at("name") == "tutti_rank") {
+  if (phase != "X") {
     file_.ranks[event.at("pid")] = {args.at("host"), args.at("lost"), args.at("uncertainty_ns"),
                                     args.at("clock_of_rank")};
     return;
   }
-  if (phase != "X" || !args.contains("operation")) return;
+  if (!args.contains("operation")) return;
   const CallKey key{args.at("group"), args.at("operation")};
   const std::string category = event.at("cat");
   const std::string name = event.at("name");

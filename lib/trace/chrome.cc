@@ -102,11 +102,16 @@ void Writer::introduce(const std::function<void(std::string_view)>& put) const {
       snapshot_.rank, snapshot_.rank, host, snapshot_.pid));
   put(fmt::format(R"({{"name":"process_sort_index","ph":"M","pid":{},"tid":0,"args":{{"sort_index":{}}}}})",
                   snapshot_.rank, snapshot_.rank));
-  put(fmt::format(R"({{"name":"tutti_rank","ph":"M","pid":{},"tid":0,"args":{{"rank":{},"size":{},"host":"{}",)"
+  // Not metadata, of which viewers know a few names and complain about others.
+  std::int64_t first = snapshot_.records.empty() ? snapshot_.opened.ticks : snapshot_.records.front().begin;
+  for (const Record& record : snapshot_.records) first = std::min(first, record.begin);
+  put(fmt::format(R"({{"name":"tutti_rank","cat":"rank","ph":"i","s":"p","pid":{},"tid":{},"ts":{},)"
+                  R"("args":{{"rank":{},"size":{},"host":"{}",)"
                   R"("records":{},"lost":{},"closed":{},"clock":"{}","clock_of_rank":{},"offset_ns":{},)"
                   R"("uncertainty_ns":{}}}}})",
-                  snapshot_.rank, snapshot_.rank, snapshot_.size, host, snapshot_.written, snapshot_.lost,
-                  snapshot_.closed, snapshot_.counts ? "tsc" : "CLOCK_MONOTONIC", snapshot_.reference, snapshot_.offset,
+                  snapshot_.rank, Sheet::thread_of_calls, microseconds(time(first)), snapshot_.rank, snapshot_.size,
+                  host, snapshot_.written, snapshot_.lost, snapshot_.closed,
+                  snapshot_.counts ? "tsc" : "CLOCK_MONOTONIC", snapshot_.reference, snapshot_.offset,
                   snapshot_.uncertainty));
 }
 

@@ -28,8 +28,7 @@ constexpr std::chrono::seconds longest_wait{10};
 
 std::string head() {
   return fmt::format(
-      "{{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n{{\"name\":\"tutti\",\"ph\":\"M\",\"pid\":0,\"tid\":0,"
-      "\"args\":{{\"version\":\"{}\",\"format\":1}}}}",
+      R"({{"displayTimeUnit":"ns","otherData":{{"writer":"tutti","version":"{}","format":1}},"traceEvents":[)",
       TUTTI_VERSION);
 }
 
@@ -113,6 +112,7 @@ std::uint64_t append(const std::string& path, const Mapping& mapping) {
   }
   std::string text;
   off_t at = begin;
+  bool first = begin == static_cast<off_t>(head().size());
   bool good = true;
   const auto flush = [&] {
     good = good && write_at(file.get(), text, at);
@@ -120,7 +120,8 @@ std::uint64_t append(const std::string& path, const Mapping& mapping) {
     text.clear();
   };
   write_events(snapshot, [&](std::string_view event) {
-    text.append(",\n").append(event);
+    text.append(first ? "\n" : ",\n").append(event);
+    first = false;
     if (text.size() >= chunk) flush();
   });
   text += tail;

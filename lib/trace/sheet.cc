@@ -27,12 +27,6 @@ std::string name_of_track(std::uint64_t track) {
   return fmt::format(fmt::runtime(track_names[kind]), static_cast<std::int64_t>(track / 8) - 1);
 }
 
-/// Microseconds, as the format wants them, with all digits.
-std::string microseconds(std::int64_t nanoseconds) {
-  return fmt::format("{}{}.{:03}", nanoseconds < 0 ? "-" : "", std::abs(nanoseconds) / 1000,
-                     std::abs(nanoseconds) % 1000);
-}
-
 }  // namespace
 
 std::string escaped(std::string_view text) {
@@ -42,6 +36,11 @@ std::string escaped(std::string_view text) {
     result += static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
   }
   return result;
+}
+
+std::string microseconds(std::int64_t nanoseconds) {
+  return fmt::format("{}{}.{:03}", nanoseconds < 0 ? "-" : "", std::abs(nanoseconds) / 1000,
+                     std::abs(nanoseconds) % 1000);
 }
 
 std::size_t Sheet::slice(Track track, int peer, std::int64_t begin, std::int64_t end, std::string_view category,
@@ -81,7 +80,8 @@ void Sheet::place() {
         std::find_if(free_from.begin(), free_from.end(), [&](std::int64_t from) { return from <= slice.begin; });
     if (lane == free_from.end()) lane = free_from.insert(lane, 0);
     *lane = slice.end;
-    slice.thread = 1 + track * lanes_per_track + static_cast<std::uint64_t>(lane - free_from.begin()) % lanes_per_track;
+    slice.thread = thread_of_calls + track * lanes_per_track +
+                   static_cast<std::uint64_t>(lane - free_from.begin()) % lanes_per_track;
   }
 }
 
@@ -96,7 +96,7 @@ void Sheet::write_threads(const std::function<void(std::string_view)>& put) cons
   std::map<std::uint64_t, std::uint64_t> tracks;  // by thread
   for (const Slice& slice : slices_) tracks.emplace(slice.thread, slice.track);
   for (const auto& [thread, track] : tracks) {
-    const std::uint64_t lane = (thread - 1) % lanes_per_track;
+    const std::uint64_t lane = (thread - thread_of_calls) % lanes_per_track;
     put(fmt::format(R"({{"name":"thread_name","ph":"M","pid":{},"tid":{},"args":{{"name":"{}{}"}}}})", rank_, thread,
                     name_of_track(track), lane == 0 ? "" : fmt::format(" ({})", lane + 1)));
     put(fmt::format(R"({{"name":"thread_sort_index","ph":"M","pid":{},"tid":{},"args":{{"sort_index":{}}}}})", rank_,
@@ -113,14 +113,17 @@ void Sheet::write_slice(const Slice& slice, const std::function<void(std::string
   if (slice.inner_end > slice.begin) one("wait", slice.inner_name, slice.inner_end, slice.args);
 }
 
-/// Those who draw it look for the slice that it lies in.
+/// Those who draw it look for the slice that it lies in, and take what both ends say of one thing for a contradiction.
 void Sheet::write_arrow(const Placed& placed, const std::function<void(std::string_view)>& put) const {
   const Slice& slice = slices_[placed.slice];
   const Arrow& arrow = placed.arrow;
-  put(fmt::format(R"({{"name":"message","cat":"flow","ph":"{}","id":{},"pid":{},"tid":{},"ts":{},)"
-                  R"("args":{{"from":{},"to":{},"bytes":{}}}}})",
-                  arrow.begins ? "s\",\"bp\":\"e" : "f\",\"bp\":\"e", arrow.id, rank_, slice.thread,
-                  microseconds(std::clamp(arrow.at, slice.begin, slice.end - 1)), arrow.from, arrow.to, arrow.bytes));
+  const std::string args = arrow.begins
+                               ? fmt::format(R"("from":{},"to":{},"bytes":{})", arrow.from, arrow.to, arrow.bytes)
+                               : fmt::format(R"("received":{})", arrow.bytes);
+  put(fmt::format(R"({{"name":"message","cat":"flow","ph":"{}","bp":"e","id":{},"pid":{},"tid":{},"ts":{},)"
+                  R"("args":{{{}}}}})",
+                  arrow.begins ? "s" : "f", arrow.id, rank_, slice.thread,
+                  microseconds(std::clamp(arrow.at, slice.begin, slice.end - 1)), args));
 }
 
 }  // namespace tutti::trace

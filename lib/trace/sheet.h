@@ -15,6 +15,8 @@ class Sheet {
   /// What a track is for; with a peer or without.
   enum class Track : std::uint8_t { calls, board, work, to, from, message_to, message_from };
 
+  static constexpr int thread_of_calls = 1;
+
   explicit Sheet(int rank) : rank_(rank) {}
 
   /// Times in nanoseconds. `name`, `category` and `args`, JSON of an object without its braces, are copied. Returns its
@@ -63,5 +65,7 @@ class Sheet {
 
 /// As it stands between quotes in JSON.
 std::string escaped(std::string_view text);
+/// Nanoseconds as microseconds, as the format wants them, with all digits.
+std::string microseconds(std::int64_t nanoseconds);
 
 }  // namespace tutti::trace

@@ -36,7 +36,7 @@ std::size_t count(const std::vector<TraceEvent>& events, const std::string& key,
 long long bytes_received(const std::vector<TraceEvent>& events) {
   long long bytes = 0;
   for (const TraceEvent& event : events)
-    if (event.is("f")) bytes += event.number("bytes");
+    if (event.is("f")) bytes += event.number("received");
   return bytes;
 }
 

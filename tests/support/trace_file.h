@@ -59,9 +59,8 @@ inline std::string trace_trouble(const std::vector<TraceEvent>& events) {
              " receives, e.g. " + (ends.sends.empty() ? ends.receives : ends.sends).front()->line;
     const TraceEvent& send = *ends.sends.front();
     const TraceEvent& receive = *ends.receives.front();
-    for (const char* key : {"from", "to", "bytes"})
-      if (send.text(key) != receive.text(key)) return "its ends differ: " + send.line + receive.line;
-    if (send.number("pid") != send.number("from") || receive.number("pid") != receive.number("to"))
+    if (send.text("bytes") != receive.text("received")) return "its ends differ: " + send.line + receive.line;
+    if (send.number("pid") != send.number("from") || receive.number("pid") != send.number("to"))
       return "it ends elsewhere: " + send.line + receive.line;
     if (receive.time("ts") < send.time("ts")) return "it goes back in time: " + send.line + receive.line;
     for (const TraceEvent* end : {&send, &receive}) {
