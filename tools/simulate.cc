@@ -14,6 +14,7 @@
 
 #include "lib/base/nearest.h"
 #include "tools/exit_codes.h"
+#include "tools/progress.h"
 #include "tools/simulate/calibrate.h"
 #include "tools/simulate/regret.h"
 #include "tools/simulate/runs.h"
@@ -154,14 +155,22 @@ void write(const std::string& path, const std::string& text) {
     throw Error(ErrorCode::system, fmt::format("simulate: cannot write {}; is its folder there?", path));
 }
 
+/// Somebody who looks on sees how far it is, until it is done.
+template <class Work>
+auto with_progress(const Work& work) {
+  const Progress progress;
+  return work([&](const std::string& text) { progress.show(text); });
+}
+
 int show_summit(const Options& options, bool ranks_given) {
   const std::vector<int> asked = rank_counts(options);
   const int most = ranks_given ? *std::max_element(asked.begin(), asked.end()) : simulate::published.back().ranks;
   if (most < simulate::published.front().ranks) wrong("the curves of Summit begin with 96 GPUs");
-  const simulate::SummitLatency latency = simulate::summit_latency(most);
+  const auto latency = with_progress([&](const simulate::Told& tell) { return simulate::summit_latency(most, tell); });
   fmt::print("{}\n", to_text(latency));
   std::fflush(stdout);
-  const simulate::SummitBandwidth bandwidth = simulate::summit_bandwidth(most);
+  const auto bandwidth =
+      with_progress([&](const simulate::Told& tell) { return simulate::summit_bandwidth(most, tell); });
   std::fputs(to_text(bandwidth).c_str(), stdout);
   std::vector<Timed> all;
   for (const auto* part : {&latency.ring, &latency.tree, &bandwidth.ring, &bandwidth.tree})
@@ -181,14 +190,17 @@ int show_regret(const Options& options, Collective collective) {
   }
   const NetworkFile file = NetworkFile::open(options.network);
   fmt::print("{} on: {}\n\n", name_of(collective), file.name());
-  const auto found =
-      simulate::regret(table, collective, rank_counts(options), numbers(options.sizes, "--size", 4), file);
+  std::fflush(stdout);
+  const auto found = with_progress([&](const simulate::Told& tell) {
+    return simulate::regret(table, collective, rank_counts(options), numbers(options.sizes, "--size", 4), file, tell);
+  });
   std::fputs(to_text(found).c_str(), stdout);
   return exit_success;
 }
 
 int show_beside_simgrid(const Options& options, Collective collective, const std::vector<Timed>& all) {
-  const std::vector<simulate::Checked> checked = simulate::check_by_simgrid(all, options.network);
+  const auto checked =
+      with_progress([&](const simulate::Told& tell) { return simulate::check_by_simgrid(all, options.network, tell); });
   fmt::print("{} on: {}\n\n{}", name_of(collective), NetworkFile::open(options.network).name(), to_table(checked));
   if (!options.csv.empty()) write(options.csv, to_csv(checked));
   return exit_success;
@@ -202,7 +214,7 @@ int show(const Options& options, Collective collective) {
       for (const algorithms::Choice& choice : choices(options, collective))
         jobs.push_back({{collective, settled(choice, ranks, bytes), ranks, options.root, bytes},
                         file.for_algorithm(choice.entry->name)});
-  const std::vector<Timed> all = simulate_all(jobs);
+  const auto all = with_progress([&](const simulate::Told& tell) { return simulate_all(jobs, tell); });
   if (options.simgrid) return show_beside_simgrid(options, collective, all);
   double effort = 0;
   for (const Timed& one : all) effort += one.effort;

@@ -3,7 +3,6 @@
 #include "tools/tune.h"
 
 #include <fmt/core.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -19,6 +18,7 @@
 #include "rendezvous/launchers.h"
 #include "tools/exit_codes.h"
 #include "tools/new_file.h"
+#include "tools/progress.h"
 #include "tools/tune_candidates.h"
 #include "tools/tune_crew.h"
 #include "tools/tune_options.h"
@@ -37,23 +37,6 @@ std::optional<std::string> look_up(const std::string& name) {
   const char* const value = std::getenv(name.c_str());
   return value == nullptr ? std::nullopt : std::optional<std::string>{value};
 }
-
-/// A line that writes over itself, where somebody looks on.
-class Progress {
- public:
-  Progress() : shown_(::isatty(STDERR_FILENO) != 0) {}
-  ~Progress() { show(""); }
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
-  void show(const std::string& text) const {
-    if (!shown_) return;
-    fmt::print(stderr, "\r\033[K{}", text);
-    std::fflush(stderr);
-  }
-
- private:
-  bool shown_;
-};
 
 std::vector<Point> measured(const Options& options) {
   const Progress progress;

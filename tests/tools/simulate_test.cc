@@ -9,6 +9,7 @@
 
 #include "algorithms/check.h"
 #include "algorithms/families.h"
+#include "tools/simulate/bound.h"
 #include "tools/simulate/events.h"
 #include "tools/simulate/network.h"
 #include "tools/simulate/regret.h"
@@ -236,6 +237,25 @@ link far 1us 0ns 1GB/s
 TEST_CASE("what is too large for every method is refused, not begun") {
   const Task all = task(Collective::all_to_all, "direct", 20000, 20000 * 8);
   CHECK_THROWS_WITH_AS(simulate(all, uniform()), doctest::Contains("20000 ranks"), Error);
+}
+
+TEST_CASE("what is passed over for its least time is never the fastest") {
+  const NetworkFile file = NetworkFile::open("100g");
+  const auto table = algorithms::TuningTable::parse(
+      "all_reduce * * * direct\nall_gather * * * direct\nbroadcast * * * direct\n", "test");
+  for (const Collective collective : {Collective::all_reduce, Collective::all_gather, Collective::broadcast})
+    for (const std::size_t bytes : {std::size_t{8}, std::size_t{1} << 20}) {
+      const Regret found = regret(table, collective, {24}, {bytes}, file).at(0);
+      for (const algorithms::Entry& entry : algorithms::catalogue(collective)) {
+        const algorithms::Choice choice = settled(algorithms::find(collective, entry.name), 24, bytes);
+        const Task one{collective, choice, 24, 0, bytes};
+        const Network network = file.for_algorithm(entry.name);
+        const double seconds = simulate(one, network).result.seconds;
+        CAPTURE(to_string(choice));
+        CHECK(least_time(one, network) <= seconds);
+        CHECK(found.best_time <= seconds);
+      }
+    }
 }
 
 TEST_CASE("regret is none where the table chooses the best, and what is lost where it does not") {

@@ -1,8 +1,10 @@
 """tutti simulate: the published table, what it prints, draws and refuses."""
 
 import csv
+import os
 import pathlib
 import re
+import subprocess
 import unittest
 import xml.etree.ElementTree
 
@@ -87,6 +89,39 @@ class Show(Case):
         loss = float(re.search(r"(?m)^ +64 +8  ring .* ([\d.]+)x$", done.out).group(1))
         self.assertGreater(loss, 2, done)
         self.assertSays(done.out, rf"{loss:.2f} at worst")
+
+
+class Progress(Case):
+    """How far it is, for those who look on."""
+
+    def seen(self, *arguments):
+        """What a terminal at standard error gets."""
+        reader, terminal = os.openpty()
+        try:
+            process = subprocess.run([harness.PROGRAM, "simulate", *arguments], stdin=subprocess.DEVNULL,
+                                     stdout=subprocess.PIPE, stderr=terminal, timeout=60, check=True)
+            os.close(terminal)
+            terminal = None
+            text = b""
+            while not text.endswith(b"\r\x1b[K"):  # the last thing: the line is taken away
+                text += os.read(reader, 4096)
+            return process.stdout.decode(), text.decode()
+        finally:
+            os.close(reader)
+            if terminal is not None:
+                os.close(terminal)
+
+    def test_a_terminal_sees_it_and_nothing_else_does(self):
+        for more in ((), ("--regret",)):
+            arguments = ("all_reduce", "-n", "8,16", "--size", "8,1M", "--net", "100g", *more)
+            out, shown = self.seen(*arguments)
+            lines = re.findall(r"\r\x1b\[K(\d+) of (\d+): (\S+) over (?:8|16) ranks, (?:8|1M) bytes", shown)
+            calls = 4 if more else len(re.findall(r"(?m)^ +\d+ +\w+  \S+ ", out))
+            self.assertEqual([line[:2] for line in lines], [(str(i + 1), str(calls)) for i in range(calls)], shown)
+            done = simulate(*arguments)
+            self.assertEqual((done.code, done.err), (0, ""), done)
+            same = lambda text: re.sub(r"Simulated in .*", "", text)
+            self.assertEqual(same(done.out), same(out))
 
 
 class Calibrate(Case):

@@ -4,8 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
-#include "tools/simulate/runs.h"
+#include "tools/simulate/bound.h"
 #include "tutti/error.h"
 
 namespace tutti::tools::simulate {
@@ -24,32 +25,60 @@ std::vector<std::string> candidates(const algorithms::Entry& entry, const Networ
   return names;
 }
 
+/// All that may be faster than `chosen`, each once, what may be fastest first.
+struct Rival {
+  algorithms::Choice choice;
+  double least = 0;  ///< seconds
+};
+std::vector<Rival> rivals(const Task& chosen, const NetworkFile& file) {
+  std::set<std::string> names{to_string(chosen.choice)};
+  std::vector<Rival> found;
+  for (const algorithms::Entry& entry : algorithms::catalogue(chosen.collective)) {
+    const Network network = file.for_algorithm(entry.name);
+    for (const std::string& name : candidates(entry, network)) {
+      Task task = chosen;
+      task.choice = settled(algorithms::find(chosen.collective, name), chosen.ranks, chosen.bytes);
+      if (names.insert(to_string(task.choice)).second) found.push_back({task.choice, least_time(task, network)});
+    }
+  }
+  std::stable_sort(found.begin(), found.end(), [](const Rival& a, const Rival& b) { return a.least < b.least; });
+  return found;
+}
+
+Regret regret(Task task, const NetworkFile& file) {
+  const auto time = [&] { return simulate(task, file.for_algorithm(task.choice.entry->name)).result.seconds; };
+  Regret one{task.ranks, task.bytes, task.choice, task.choice, time(), 0};
+  one.best_time = one.chosen_time;
+  for (const Rival& rival : rivals(task, file)) {
+    if (rival.least >= one.best_time) break;
+    task.choice = rival.choice;
+    try {
+      if (const double seconds = time(); seconds < one.best_time) one.best = rival.choice, one.best_time = seconds;
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::unsupported) throw;
+    }
+  }
+  return one;
+}
+
 }  // namespace
 
 std::vector<Regret> regret(const algorithms::TuningTable& table, Collective collective, const std::vector<int>& ranks,
-                           const std::vector<std::size_t>& sizes, const NetworkFile& file) {
-  std::vector<Regret> found;
-  const auto time = [&](const algorithms::Choice& choice, int n, std::size_t bytes) {
-    return simulate({collective, choice, n, 0, bytes}, file.for_algorithm(choice.entry->name)).result.seconds;
-  };
+                           const std::vector<std::size_t>& sizes, const NetworkFile& file, const Told& tell) {
+  std::vector<Task> tasks;
   for (const int n : ranks)
     for (const std::size_t bytes : sizes) {
       const algorithms::Choice chosen =
-          settled(table.select({.collective = collective, .ranks = n, .bytes = bytes, .transport = "tcp"}), n, bytes);
-      Regret one{n, bytes, chosen, chosen, time(chosen, n, bytes), 0};
-      one.best_time = one.chosen_time;
-      for (const algorithms::Entry& entry : algorithms::catalogue(collective))
-        for (const std::string& name : candidates(entry, file.for_algorithm(entry.name))) {
-          const algorithms::Choice choice = settled(algorithms::find(collective, name), n, bytes);
-          try {
-            if (const double seconds = time(choice, n, bytes); seconds < one.best_time)
-              one.best = choice, one.best_time = seconds;
-          } catch (const Error& error) {
-            if (error.code() != ErrorCode::unsupported) throw;
-          }
-        }
-      found.push_back(one);
+          table.select({.collective = collective, .ranks = n, .bytes = bytes, .transport = "tcp"});
+      tasks.push_back({collective, settled(chosen, n, bytes), n, 0, bytes});
     }
+  std::vector<Regret> found(tasks.size());
+  Tally tally{tasks.size(), tell};
+  in_parallel(tasks.size(), [&](std::size_t begun) {
+    const std::size_t at = tasks.size() - 1 - begun;  // the largest first
+    tally.begin(tasks[at]);
+    found[at] = regret(tasks[at], file);
+  });
   return found;
 }
 

@@ -5,6 +5,7 @@
 
 #include "algorithms/select.h"
 #include "tools/simulate/network.h"
+#include "tools/simulate/runs.h"
 
 namespace tutti::tools::simulate {
 
@@ -19,9 +20,10 @@ struct Regret {
 };
 
 /// For each pair of ranks and bytes, simulates what `table` chooses for TCP and every algorithm of the collective, with
-/// a pipeline or without. What is too large to simulate is left out, unless it was chosen.
+/// a pipeline or without. What is too large to simulate is left out, unless it was chosen, and so is what cannot be
+/// faster than what was found, for the time that its sends alone take.
 std::vector<Regret> regret(const algorithms::TuningTable& table, Collective collective, const std::vector<int>& ranks,
-                           const std::vector<std::size_t>& sizes, const NetworkFile& file);
+                           const std::vector<std::size_t>& sizes, const NetworkFile& file, const Told& tell = {});
 
 std::string to_text(const std::vector<Regret>& all);
 

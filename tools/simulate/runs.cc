@@ -38,32 +38,48 @@ Timed simulate(const Task& task, const Network& network) {
   return {task, *result, seconds_since(begin)};
 }
 
-std::vector<Timed> simulate_all(const std::vector<Job>& jobs) {
-  std::vector<std::size_t> order(jobs.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return jobs[a].task.ranks > jobs[b].task.ranks; });
-  std::vector<Timed> found(jobs.size());
+void in_parallel(std::size_t count, const std::function<void(std::size_t)>& work) {
   std::atomic<std::size_t> next{0};
   std::mutex mutex;
   std::exception_ptr problem;
-  const auto work = [&] {
-    for (std::size_t at = next++; at < jobs.size(); at = next++) {
+  const auto some = [&] {
+    for (std::size_t at = next++; at < count; at = next++) {
       try {
-        found[order[at]] = simulate(jobs[order[at]].task, jobs[order[at]].network);
+        work(at);
       } catch (...) {
         const std::lock_guard lock{mutex};
         if (!problem) problem = std::current_exception();
-        next = jobs.size();
+        next = count;
       }
     }
   };
   const unsigned threads = std::clamp(std::thread::hardware_concurrency(), 1U, most_threads);
   std::vector<std::jthread> others;
-  for (unsigned i = 1; i < std::min<std::size_t>(threads, jobs.size()); ++i) others.emplace_back(work);
-  work();
+  for (unsigned i = 1; i < std::min<std::size_t>(threads, count); ++i) others.emplace_back(some);
+  some();
   others.clear();
   if (problem) std::rethrow_exception(problem);
+}
+
+void Tally::begin(const Task& task) {
+  if (!tell_) return;
+  const std::lock_guard lock{mutex_};
+  tell_(fmt::format("{} of {}: {} over {} ranks, {} bytes", ++begun_, count_, to_string(task.choice), task.ranks,
+                    size_text(task.bytes)));
+}
+
+std::vector<Timed> simulate_all(const std::vector<Job>& jobs, const Told& tell) {
+  std::vector<std::size_t> order(jobs.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return jobs[a].task.ranks > jobs[b].task.ranks; });
+  std::vector<Timed> found(jobs.size());
+  Tally tally{jobs.size(), tell};
+  in_parallel(jobs.size(), [&](std::size_t at) {
+    const Job& job = jobs[order[at]];
+    tally.begin(job.task);
+    found[order[at]] = simulate(job.task, job.network);
+  });
   return found;
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <functional>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -22,8 +24,27 @@ struct Job {
   Task task;
   Network network;
 };
+/// Told what is done so far and what is begun; by one thread at a time.
+using Told = std::function<void(const std::string&)>;
 /// All of them, on as many threads as there are cores, the largest first; in the order given.
-std::vector<Timed> simulate_all(const std::vector<Job>& jobs);
+std::vector<Timed> simulate_all(const std::vector<Job>& jobs, const Told& tell = {});
+
+/// Calls work(0) to work(count - 1), begun in that order, on as many threads as there are cores (four at most, since
+/// each may hold a gigabyte). Throws what the first that failed threw; what was not begun then is not done.
+void in_parallel(std::size_t count, const std::function<void(std::size_t)>& work);
+
+/// Says how far it is before each of some pieces of work.
+class Tally {
+ public:
+  Tally(std::size_t count, const Told& tell) : count_(count), tell_(tell) {}
+  void begin(const Task& task);
+
+ private:
+  std::size_t count_;
+  const Told& tell_;
+  std::mutex mutex_;
+  std::size_t begun_ = 0;
+};
 
 /// nccl-tests' bus bandwidth in bytes per second.
 double bus_bandwidth(const Timed& timed);

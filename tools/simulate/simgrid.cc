@@ -54,10 +54,14 @@ double Checked::distance() const {
   return ours.result.seconds > 0 ? simgrid / ours.result.seconds - 1 : simgrid > 0 ? 1 : 0;
 }
 
-std::vector<Checked> check_by_simgrid(const std::vector<Timed>& all, const std::string& network) {
+std::vector<Checked> check_by_simgrid(const std::vector<Timed>& all, const std::string& network, const Told& tell) {
   const std::string path = program();
   std::vector<Checked> found;
-  for (const Timed& one : all) found.push_back({one, replay(path, one.task, network)});
+  Tally tally{all.size(), tell};
+  for (const Timed& one : all) {
+    tally.begin(one.task);
+    found.push_back({one, replay(path, one.task, network)});
+  }
   return found;
 }
 

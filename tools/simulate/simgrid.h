@@ -18,7 +18,7 @@ struct Checked {
 
 /// Has each call replayed by the program tutti-simgrid; `network` is what NetworkFile::open() takes. Throws
 /// Error{unsupported}, saying what to install, if the program is not there or a call is too large for it.
-std::vector<Checked> check_by_simgrid(const std::vector<Timed>& all, const std::string& network);
+std::vector<Checked> check_by_simgrid(const std::vector<Timed>& all, const std::string& network, const Told& tell = {});
 
 std::string to_table(const std::vector<Checked>& all);
 std::string to_csv(const std::vector<Checked>& all);

@@ -29,10 +29,10 @@ std::vector<Job> jobs_for(const NetworkFile& file, const char* algorithm, std::s
 }
 
 /// Runs several lists of jobs as one, and cuts what comes out.
-std::vector<std::vector<Timed>> run_lists(const std::vector<std::vector<Job>>& lists) {
+std::vector<std::vector<Timed>> run_lists(const std::vector<std::vector<Job>>& lists, const Told& tell) {
   std::vector<Job> all;
   for (const auto& list : lists) all.insert(all.end(), list.begin(), list.end());
-  const std::vector<Timed> timed = simulate_all(all);
+  const std::vector<Timed> timed = simulate_all(all, tell);
   std::vector<std::vector<Timed>> found;
   auto at = timed.begin();
   for (const auto& list : lists) {
@@ -60,18 +60,19 @@ const std::array<Published, 9> published{{
     {24576, 45200e-6, 249e-6, 1.8e9, 12.8e9},
 }};
 
-SummitLatency summit_latency(int most_ranks) {
+SummitLatency summit_latency(int most_ranks, const Told& tell) {
   const NetworkFile fitted = NetworkFile::open("summit");
   const NetworkFile physical = NetworkFile::open("summit-physical");
   auto found = run_lists({jobs_for(fitted, ring, small, most_ranks), jobs_for(fitted, tree, small, most_ranks),
-                          jobs_for(physical, ring, small, most_ranks), jobs_for(physical, tree, small, most_ranks)});
+                          jobs_for(physical, ring, small, most_ranks), jobs_for(physical, tree, small, most_ranks)},
+                         tell);
   return {std::move(found[0]), std::move(found[1]), std::move(found[2]), std::move(found[3])};
 }
 
-SummitBandwidth summit_bandwidth(int most_ranks) {
+SummitBandwidth summit_bandwidth(int most_ranks, const Told& tell) {
   const NetworkFile fitted = NetworkFile::open("summit");
   auto found =
-      run_lists({jobs_for(fitted, ring, large, most_ranks), jobs_for(fitted, tree_in_slices, large, most_ranks)});
+      run_lists({jobs_for(fitted, ring, large, most_ranks), jobs_for(fitted, tree_in_slices, large, most_ranks)}, tell);
   return {std::move(found[0]), std::move(found[1])};
 }
 

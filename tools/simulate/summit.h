@@ -22,11 +22,11 @@ struct SummitLatency {
   std::vector<Timed> ring, tree;                    ///< with the fitted constants
   std::vector<Timed> physical_ring, physical_tree;  ///< with latencies of the hardware only
 };
-SummitLatency summit_latency(int most_ranks);
+SummitLatency summit_latency(int most_ranks, const Told& tell = {});
 struct SummitBandwidth {
   std::vector<Timed> ring, tree;
 };
-SummitBandwidth summit_bandwidth(int most_ranks);
+SummitBandwidth summit_bandwidth(int most_ranks, const Told& tell = {});
 
 std::string to_text(const SummitLatency& found);
 std::string to_text(const SummitBandwidth& found);

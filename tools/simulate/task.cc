@@ -31,9 +31,15 @@ BlockSizes::BlockSizes(const Task& task) : partition_(partition_of(task)) {}
 
 std::size_t BlockSizes::of(const algorithms::Plan& plan, const algorithms::Blocks& blocks) const {
   if (blocks.buffer != algorithms::Buffer::scratch) return of(blocks.first, blocks.count);
+  // Slot by slot would be slow: a rank of `direct` has as many as there are ranks, squared.
+  const auto begin = plan.scratch_like.begin() + blocks.first, end = begin + blocks.count;
   std::size_t bytes = 0;
-  for (int slot = blocks.first; slot < blocks.first + blocks.count; ++slot)
-    bytes += of(plan.scratch_like[static_cast<std::size_t>(slot)], 1);
+  for (auto run = begin; run != end;) {
+    auto next = run + 1;
+    while (next != end && *next == *(next - 1) + 1) ++next;
+    bytes += of(*run, static_cast<int>(next - run));
+    run = next;
+  }
   return bytes;
 }
 

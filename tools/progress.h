@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string>
+
+namespace tutti::tools {
+
+/// A line on standard error that writes over itself, where a terminal shows it; nothing elsewhere. Gone at the end.
+class Progress {
+ public:
+  Progress();
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+  void show(const std::string& text) const;
+
+ private:
+  bool shown_;
+};
+
+}  // namespace tutti::tools

@@ -1,0 +1,25 @@
+#include "tools/simulate/bound.h"
+
+#include <algorithm>
+
+namespace tutti::tools::simulate {
+
+double least_time(const Task& task, const Network& network) {
+  const BlockSizes sizes{task};
+  double least = 0;
+  for (const int rank : {0, task.ranks / 3, task.root}) {
+    const algorithms::Plan plan = task.plan(rank);
+    double busy[2] = {0, 0};  // each port, into the host and out of it
+    for (const algorithms::Step& step : plan.steps) {
+      if (step.verb != algorithms::Verb::send) continue;
+      const Distance distance = network.distance(rank, step.peer);
+      const MessageCost cost = network.cost(distance, sizes.of(plan, step.left));
+      double& port = busy[distance >= Distance::leaf ? 1 : 0];
+      port += cost.transfer + (port > 0 ? cost.gap : 0);
+    }
+    least = std::max({least, busy[0], busy[1]});
+  }
+  return (network.start + least) * 1e-12;
+}
+
+}  // namespace tutti::tools::simulate
