@@ -5,6 +5,7 @@
 //   progress  everything gets through, and how many slots per link that takes                   check_order.cc
 //   races     no two steps that may overlap touch one place, one of them writing                check_races.cc
 //   values    every contribution arrives exactly once, out of place and in place                check_values.cc
+//             and if not, where it got lost                                                     check_lost.cc
 //
 // Each of them is linear in the blocks that the plans touch, or nearly so: all algorithms on up to 64 ranks and with
 // all roots take seconds. No data, sizes or addresses appear; what holds here holds for every message.

@@ -175,7 +175,7 @@ std::string Interpreter::ranks_in_both(SetId a, SetId b) const {
   return list_ranks([&](int rank) { return sets_.holds(a, rank) && sets_.holds(b, rank); });
 }
 
-Interpreter::Origin Interpreter::origin(int rank, int block) const {
+Contribution Interpreter::origin(int rank, int block) const {
   const int part = block / world_.pipeline;
   if (world_.collective == Collective::all_to_all) return {part, rank * world_.pipeline + block % world_.pipeline};
   const bool from_root = world_.collective == Collective::broadcast || world_.collective == Collective::scatter;
@@ -190,13 +190,19 @@ void Interpreter::check_result(int rank, int block) {
   if (!world_.only_moves()) {
     if (sets_.holds_all(value.set)) return;
     const auto lacks = [&](int other) { return !sets_.holds(value.set, other); };
-    return report_.problem(rank, place + " lacking " + list_ranks(lacks) + mode());
+    int first = 0;
+    while (!lacks(first)) ++first;
+    const bool several = sets_.count(value.set) + 1 < index(world_.ranks);
+    return report_.problem(rank, place + " lacking " + list_ranks(lacks) + mode() + ": " +
+                                     (several ? "that of rank " + std::to_string(first) + " was " : "") +
+                                     explain_loss(world_, run_, in_place_, {first, value.block}, rank, block));
   }
-  const Origin expected = origin(rank, block);
+  const Contribution expected = origin(rank, block);
   if (value.set == sets_.of(expected.rank) && value.block == expected.block) return;
   report_.problem(rank, place + " holding block " + std::to_string(value.block) + " of " + ranks_of(value.set) +
                             " instead of block " + std::to_string(expected.block) + " of rank " +
-                            std::to_string(expected.rank) + mode());
+                            std::to_string(expected.rank) + mode() + ": " +
+                            explain_loss(world_, run_, in_place_, expected, rank, block));
 }
 
 }  // namespace tutti::algorithms::checking

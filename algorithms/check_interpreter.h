@@ -57,6 +57,16 @@ struct Value {
   SetId set = undefined;
 };
 
+/// A rank's block of that number.
+struct Contribution {
+  int rank;
+  int block;
+};
+
+/// Which step lost it, where `rank` should end with it in that block of its output and does not.
+std::string explain_loss(const World& world, const Run& run, bool in_place, Contribution missing, int rank,
+                         int block);  // check_lost.cc
+
 class Interpreter {
  public:
   Interpreter(const World& world, const Run& run, bool in_place, Report& report);
@@ -95,11 +105,7 @@ class Interpreter {
   std::string ranks_in_both(SetId a, SetId b) const;
 
   /// Where the data of an output block that only moves comes from.
-  struct Origin {
-    int rank;
-    int block;
-  };
-  Origin origin(int rank, int block) const;
+  Contribution origin(int rank, int block) const;
 
   const World& world_;
   const Run& run_;

@@ -254,7 +254,24 @@ class Import(Case):
                      r"output\[4\]")
 
     def test_a_contribution_that_is_lost(self):
-        self.refused(lambda p: p.step(3, 1, 1).set("type", "r"), r"ends with output\[[67]\] lacking rank")
+        # For each of some steps that add up: it receives only, and is named wherever a result lacks something.
+        for rank, block, step, peer in ((3, 1, 1, 1), (0, 2, 1, 3), (6, 3, 1, 2), (5, 0, 1, 4)):
+            done = self.plan(lambda p: p.step(rank, block, step).set("type", "r"))
+            self.assertEqual(done.code, 6, done)
+            lines = re.findall(r"lacking .*", done.err)
+            self.assertGreater(len(lines), 7, done)
+            for line in lines:
+                self.assertSays(line, rf"(lost|left out) in rank {rank} thread block {block} step {step} "
+                                rf"\(recv from {peer}\), (which overwrites it in|though rank {rank} has it)")
+
+    def test_a_contribution_that_is_never_sent(self):
+        def spoil(program):  # the two of the last column add up nothing of each other
+            for rank in (3, 7):
+                for step in (0, 1):
+                    program.step(rank, 3, step).set("type", "nop")
+        self.refused(spoil, r"rank 4: ends with output\[7\] lacking ranks 0, 1, 2, 3: that of rank 0 was never sent to where "
+                     r"it is needed; it would have had to come before rank 4 thread block 2 step 3 \(recv from 7\), the "
+                     r"last to write there")
 
     def test_a_wait_that_is_missing_is_a_race(self):
         def spoil(program):
