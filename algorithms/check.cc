@@ -178,7 +178,7 @@ void prove(const World& world, Verdict& verdict, Report& report) {
   verdict.needs_room = needs_room(world);
   const std::vector<int> rounds = count_rounds(world, run);
   verdict.rounds = rounds.empty() ? 0 : *std::max_element(rounds.begin(), rounds.end());
-  check_races(world, run, report);
+  verdict.searched = check_races(world, run, report);
   if (!report.clean()) return;
   check_values(world, run, false, report);
   if (world.runs_in_place()) check_values(world, run, true, report);

@@ -17,6 +17,7 @@ struct Verdict {
   std::size_t busiest_blocks = 0;     ///< most blocks that one rank sends
   int rounds = 0;                     ///< messages on the longest dependency path
   std::size_t scratch_blocks = 0;     ///< most scratch slots at one rank
+  std::size_t searched = 0;           ///< steps looked at to find which of two comes first: what proving it took
   bool ok() const { return problems.empty(); }
 };
 

@@ -9,7 +9,13 @@
 // A step that reads must come after that writer; a step that writes must come after those readers, or after the writer
 // if nobody has read. All other conflicts follow: orders chain. Input block b and output block b are one place where
 // the collective may run in place.
+//
+// Whether a step comes after one that it does not wait for itself is searched for, back from it. Where searches get
+// long, as in a plan that is one long chain, the steps are cut into chains in which each waits for the one before, and
+// each step learns how far along the longest chains it comes after: then one look tells.
 
+#include <algorithm>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -19,6 +25,8 @@ namespace tutti::algorithms::checking {
 namespace {
 
 constexpr std::uint32_t end_of_list = ~std::uint32_t{0};
+constexpr std::size_t most_chains = 64;        // for which each step has a number
+constexpr std::size_t searched_per_step = 16;  // on average, before there are chains
 
 class Races {
  public:
@@ -35,9 +43,10 @@ class Races {
     list_predecessors();
   }
 
-  void check() {
+  /// Returns how many steps were looked at in searches.
+  std::size_t check() {
     for (const StepId id : order_) {
-      if (report_.full()) return;
+      if (report_.full()) break;
       current_ = id;
       reported_ = false;
       for (const StepId before : predecessors(id)) before_current_[before] = id;
@@ -46,6 +55,7 @@ class Races {
       if (reads_right(step.verb)) read(step.right);
       if (writes_dst(step.verb)) write(step.dst);
     }
+    return searched_;
   }
 
  private:
@@ -104,6 +114,9 @@ class Races {
 
   /// Not a direct predecessor: marks all steps before the current one, back to where `other` completes.
   bool reaches_current(StepId other) {
+    if (searched_ > searched_per_step * plan_.steps.size() && chain_of_.empty()) cut_into_chains();
+    if (!chain_of_.empty() && chain_of_[other] < chains_)
+      return after_[current_ * chains_ + chain_of_[other]] > at_[other];
     stack_.assign(1, current_);
     visited_.resize(plan_.steps.size(), no_step);
     ++search_;
@@ -111,6 +124,7 @@ class Races {
       const StepId at = stack_.back();
       stack_.pop_back();
       for (const StepId before : predecessors(at)) {
+        ++searched_;
         if (position_[before] < position_[other] || visited_[before] == search_) continue;
         visited_[before] = search_;
         before_current_[before] = current_;
@@ -118,6 +132,44 @@ class Races {
       }
     }
     return before_current_[other] == current_;
+  }
+
+  /// Each step goes on with the chain of a step that it waits for, if that is the last of its chain.
+  void cut_into_chains() {
+    chain_of_.assign(plan_.steps.size(), end_of_list);
+    at_.assign(plan_.steps.size(), 0);
+    std::vector<std::uint32_t> lengths;
+    for (const StepId id : order_) {
+      for (const StepId before : predecessors(id))
+        if (at_[before] + 1 == lengths[chain_of_[before]]) chain_of_[id] = chain_of_[before];
+      if (chain_of_[id] == end_of_list) {
+        chain_of_[id] = static_cast<std::uint32_t>(lengths.size());
+        lengths.push_back(0);
+      }
+      at_[id] = lengths[chain_of_[id]]++;
+    }
+    // The longest come first.
+    std::vector<std::uint32_t> by_length(lengths.size()), number(lengths.size());
+    std::iota(by_length.begin(), by_length.end(), 0);
+    std::stable_sort(by_length.begin(), by_length.end(),
+                     [&](std::uint32_t a, std::uint32_t b) { return lengths[a] > lengths[b]; });
+    for (std::uint32_t i = 0; i < by_length.size(); ++i) number[by_length[i]] = i;
+    for (std::uint32_t& chain : chain_of_) chain = number[chain];
+    chains_ = std::min(most_chains, lengths.size());
+    learn_chains();
+  }
+
+  void learn_chains() {
+    after_.assign(plan_.steps.size() * chains_, 0);
+    for (const StepId id : order_)
+      for (const StepId before : predecessors(id)) {
+        for (std::size_t chain = 0; chain < chains_; ++chain)
+          after_[id * chains_ + chain] = std::max(after_[id * chains_ + chain], after_[before * chains_ + chain]);
+        if (chain_of_[before] < chains_) {
+          std::uint32_t& after = after_[id * chains_ + chain_of_[before]];
+          after = std::max(after, at_[before] + 1);
+        }
+      }
   }
 
   const World& world_;
@@ -137,18 +189,25 @@ class Races {
   std::vector<StepId> stack_;
   std::vector<std::uint32_t> visited_;
   std::uint32_t search_ = 0;
+  std::size_t searched_ = 0;
+  std::vector<std::uint32_t> chain_of_;  // per step; empty until searches are long
+  std::vector<std::uint32_t> at_;        // per step: how many of its chain come before it
+  std::size_t chains_ = 0;               // the longest, for which each step has a number
+  std::vector<std::uint32_t> after_;     // per step and chain: so many of it come before the step
   StepId current_ = no_step;
   bool reported_ = false;
 };
 
 }  // namespace
 
-void check_races(const World& world, const Run& run, Report& report) {
+std::size_t check_races(const World& world, const Run& run, Report& report) {
   std::vector<std::vector<StepId>> order(index(world.ranks));
   for (int rank = 0; rank < world.ranks; ++rank) order[index(rank)].reserve(world.plans[index(rank)].steps.size());
   for (const RankStep& at : run.order) order[index(at.rank)].push_back(at.step);
+  std::size_t searched = 0;
   for (int rank = 0; rank < world.ranks && !report.full(); ++rank)
-    Races{world, rank, std::move(order[index(rank)]), report}.check();
+    searched += Races{world, rank, std::move(order[index(rank)]), report}.check();
+  return searched;
 }
 
 }  // namespace tutti::algorithms::checking
