@@ -8,7 +8,6 @@ import unittest
 import harness
 from harness import Case, run, tutti
 
-BUILT = pathlib.Path(harness.PROGRAM).resolve().parent / "tools/simgrid/tutti-simgrid"
 PLAIN = """name hosts of four
 host 4
 leaf 16
@@ -29,7 +28,7 @@ SIZES = "8,64K,4M"
 class Beside(Case):
     def setUp(self):
         super().setUp()
-        if not BUILT.exists():
+        if not (pathlib.Path(harness.PROGRAM).resolve().parent / "tools/simgrid/tutti-simgrid").exists():
             self.skipTest("built without SimGrid")
 
     def distances(self, collective, algorithms, network, ranks=RANKS, sizes=SIZES):
