@@ -97,7 +97,7 @@ void declare(CLI::App& app, Options& options) {
   app.add_option("--radix", options.radix, "Fan-out of trees");
   app.add_option("--rank", options.rank, "What this rank does, or all, and what each step waits for");
   app.add_option("--step", options.step, "Show what all have after this step alone; 0 is the start");
-  app.add_option("--bytes", options.bytes, "Size of the vector, for times and the tuning table, e.g. 64K")
+  app.add_option("--bytes,--size", options.bytes, "Size of the vector, for times and the tuning table, e.g. 64K")
       ->capture_default_str();
   app.add_option("--latency", options.latency, "Microseconds that a message takes besides those of its bytes")
       ->capture_default_str();

@@ -5,10 +5,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "tools/bench_names.h"
+#include "tools/input_file.h"
 #include "tools/plan_page_template.h"
 #include "tutti/error.h"
 
@@ -75,39 +76,72 @@ Json json_of(const PageStart& start, Catalogue catalogue) {
 
 /// As text between <script> and </script>, which names may not end.
 std::string embedded(const Json& json) {
-  std::string text = json.dump();
+  std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
   for (std::size_t at = text.find('<'); at != std::string::npos; at = text.find('<', at))
     text.replace(at, 1, "\\u003c");
   return text;
 }
 
-/// In place where it was measured both ways, as calls mostly are.
-std::optional<double> time_of(const Json& row) {
-  for (const char* placement : {"in_place", "out_of_place"}) {
-    const auto found = row.find(placement);
-    if (found == row.end() || !found->is_object()) continue;
-    const auto time = found->find("time");
-    if (time != found->end() && time->is_number() && time->get<double>() > 0) return time->get<double>();
+/// One row of `tutti bench -J`, or what is wrong with it.
+class Row {
+ public:
+  Row(const Json& row, std::size_t number, const std::string& path) : row_(row), number_(number), path_(path) {}
+
+  template <class T>
+  T get(const char* field, Json::value_t kind, const char* what) const {
+    const auto found = row_.find(field);
+    if (found == row_.end()) refuse(fmt::format("has no \"{}\"", field));
+    if (found->type() != kind) refuse(fmt::format("has a wrong \"{}\": it is no {}", field, what));
+    return found->template get<T>();
   }
-  return std::nullopt;
-}
+
+  /// In place where it was measured both ways, as calls mostly are; nothing where it was not measured.
+  std::optional<double> time() const {
+    bool named = false;
+    for (const char* placement : {"in_place", "out_of_place"}) {
+      const auto found = row_.find(placement);
+      named = named || found != row_.end();
+      if (found == row_.end() || !found->is_object()) continue;
+      const auto time = found->find("time");
+      if (time == found->end()) refuse(fmt::format("has no \"time\" in \"{}\"", placement));
+      if (time->is_number() && time->get<double>() > 0) return time->get<double>();
+    }
+    if (!named) refuse("has neither \"in_place\" nor \"out_of_place\"");
+    return std::nullopt;
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& what) const {
+    wrong(fmt::format("{} is no file of tutti bench -J FILE: row {} of its \"results\" {}", path_, number_, what));
+  }
+
+  const Json& row_;
+  std::size_t number_;
+  const std::string& path_;
+};
 
 }  // namespace
 
 std::vector<MeasuredPoint> read_points(const std::string& path) {
-  std::ifstream file{path};
-  if (!file) wrong(fmt::format("cannot read {}", path));
-  const Json json = Json::parse(file, nullptr, false);
-  if (!json.is_object() || !json.contains("results") || !json["results"].is_array())
-    wrong(fmt::format("{} is no file of tutti bench -J FILE: it has no \"results\"", path));
+  const Json json = Json::parse(read_input("plan", path), nullptr, false);
+  const auto refuse = [&](const char* what) {
+    wrong(fmt::format("{} is no file of tutti bench -J FILE: {}", path, what));
+  };
+  if (json.is_discarded()) refuse("it is not JSON, or cut off");
+  if (!json.is_object() || !json.contains("results") || !json["results"].is_array()) refuse("it has no \"results\"");
+  const auto config = json.find("config");
+  if (config == json.end() || !config->contains("devices") || !(*config)["devices"].is_array())
+    refuse("it has no \"devices\" in \"config\", which tell how many ranks there were");
+  const int ranks = static_cast<int>((*config)["devices"].size());
   std::vector<MeasuredPoint> points;
-  try {
-    const int ranks = static_cast<int>(json.at("config").at("devices").size());
-    for (const Json& row : json["results"])
-      if (const std::optional<double> time = time_of(row))
-        points.push_back({row.at("algorithm").get<std::string>(), ranks, row.at("size").get<std::size_t>(), *time});
-  } catch (const Json::exception& error) {
-    wrong(fmt::format("{} is no file of tutti bench -J FILE: {}", path, error.what()));
+  for (std::size_t i = 0; i < json["results"].size(); ++i) {
+    const Row row{json["results"][i], i + 1, path};
+    MeasuredPoint point{.algorithm = row.get<std::string>("algorithm", Json::value_t::string, "name"), .ranks = ranks};
+    point.bytes = row.get<std::size_t>("size", Json::value_t::number_unsigned, "number of bytes");
+    const std::optional<double> time = row.time();
+    if (!time) continue;
+    point.microseconds = *time;
+    points.push_back(std::move(point));
   }
   if (points.empty()) wrong(fmt::format("{} has no times in it", path));
   return points;

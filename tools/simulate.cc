@@ -118,7 +118,7 @@ std::vector<std::size_t> numbers(const std::string& list, const char* option, st
   };
   std::vector<std::size_t> found;
   for (const std::string& word : split(list)) {
-    const std::size_t dash = word.find('-');
+    const std::size_t dash = word.find('-', 1);  // in front it is a sign
     const std::size_t first = one(word.substr(0, dash));
     const std::size_t last = dash == std::string::npos ? first : one(word.substr(dash + 1));
     if (last < first || (first == 0 && last > 0)) wrong(fmt::format("{}: \"{}\" is no range", option, word));

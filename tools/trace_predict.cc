@@ -56,7 +56,7 @@ bool has_part_per_rank(Collective collective) {
 
 std::optional<simulate::Task> task_of(const TracedCall& call) {
   const int ranks = static_cast<int>(call.ranks.size());
-  if (ranks < 2 || call.variable) return std::nullopt;
+  if (ranks < 2 || call.variable || call.root >= ranks) return std::nullopt;
   simulate::Task task;
   task.collective = call.collective;
   task.ranks = ranks;

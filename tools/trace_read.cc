@@ -3,14 +3,12 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "lib/flat_call.h"
+#include "tools/input_file.h"
 #include "tutti/error.h"
 
 namespace tutti::tools {
@@ -18,9 +16,38 @@ namespace {
 
 using Json = nlohmann::json;
 
+/// What is wrong with an event.
+struct Flaw {
+  std::string text;
+};
+
+/// A field that must be there, and of that kind.
+template <class T>
+T get(const Json& object, const char* field) {
+  const auto found = object.find(field);
+  if (found == object.end()) throw Flaw{fmt::format("has no \"{}\"", field)};
+  try {
+    return found->get<T>();
+  } catch (const Json::exception&) {
+    const std::string value = found->dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 40);
+    throw Flaw{fmt::format("cannot have {} as its \"{}\"", value, field)};
+  }
+}
+
+template <class T>
+T get(const Json& object, const char* field, T otherwise) {
+  return object.contains(field) ? get<T>(object, field) : otherwise;
+}
+
 Span span_of(const Json& event) {
-  const auto begin = std::llround(event.at("ts").get<double>() * 1000);
-  return {begin, begin + std::llround(event.value("dur", 0.0) * 1000)};
+  const auto begin = std::llround(get<double>(event, "ts") * 1000);
+  return {begin, begin + std::llround(get<double>(event, "dur", 0.0) * 1000)};
+}
+
+Collective collective_named(const std::string& name) {
+  for (int i = 0; i < collective_count; ++i)
+    if (name == name_of(static_cast<Collective>(i))) return static_cast<Collective>(i);
+  throw Flaw{fmt::format("cannot have {} as its \"collective\"", name)};
 }
 
 /// A rank's part in one round over a board.
@@ -54,66 +81,66 @@ class Reader {
 };
 
 void Reader::read(const Json& event) {
-  const std::string phase = event.at("ph");
-  if (phase != "X" && event.at("name") != "tutti_rank") return;
-  const Json& args = event.at("args");
+  const auto phase = get<std::string>(event, "ph");
+  const auto name = get<std::string>(event, "name");
+  if (phase != "X" && name != "tutti_rank") return;
+  const auto args = get<Json>(event, "args");
   if (phase != "X") {
-    file_.ranks[event.at("pid")] = {args.at("host"), args.at("lost"), args.at("uncertainty_ns"),
-                                    args.at("clock_of_rank")};
+    file_.ranks[get<int>(event, "pid")] = {get<std::string>(args, "host"), get<std::uint64_t>(args, "lost"),
+                                           get<std::int64_t>(args, "uncertainty_ns"), get<int>(args, "clock_of_rank")};
     return;
   }
   if (!args.contains("operation")) return;
-  const CallKey key{args.at("group"), args.at("operation")};
-  const std::string category = event.at("cat");
-  const std::string name = event.at("name");
+  const CallKey key{get<std::string>(args, "group"), get<std::uint64_t>(args, "operation")};
+  const auto category = get<std::string>(event, "cat");
   if (category == "call") return read_call(event, args, key);
   if (category == "message") return read_message(event, args, key);
   if (name == "post" || name == "wait" || name == "take" || name == "post and wait")
     return read_board(event, args, key);
   if (category == "step" || category == "copy" || category == "reduction")
-    calls_[key].busy[event.at("pid")].push_back(span_of(event));
+    calls_[key].busy[get<int>(event, "pid")].push_back(span_of(event));
 }
 
 void Reader::read_call(const Json& event, const Json& args, const CallKey& key) {
   TracedCall& call = calls_[key];
-  call.name = event.at("name");
+  call.name = get<std::string>(event, "name");
   call.operation = key.second;
-  call.algorithm = args.at("algorithm");
+  call.algorithm = get<std::string>(args, "algorithm");
   call.group = key.first;
-  call.bytes = args.at("bytes");
-  call.root = args.at("root");
-  call.variable = args.at("variable");
-  for (int i = 0; i < collective_count; ++i)
-    if (args.at("collective") == name_of(static_cast<Collective>(i))) call.collective = static_cast<Collective>(i);
-  call.ranks[event.at("pid")] = span_of(event);
+  call.bytes = get<std::uint64_t>(args, "bytes");
+  call.root = get<int>(args, "root");
+  call.variable = get<bool>(args, "variable");
+  call.collective = collective_named(get<std::string>(args, "collective"));
+  call.ranks[get<int>(event, "pid")] = span_of(event);
 }
 
 void Reader::read_message(const Json& event, const Json& args, const CallKey& key) {
   if (args.contains("failed")) return;
   const Span span = span_of(event);
   const bool sends = args.contains("to");
-  const int rank = event.at("pid");
-  const int from = sends ? rank : args.at("from").get<int>();
-  const int to = sends ? args.at("to").get<int>() : rank;
-  Ends& ends = messages_[{key.first, from, to, args.at("number")}];
+  const int rank = get<int>(event, "pid");
+  const int from = sends ? rank : get<int>(args, "from");
+  const int to = sends ? get<int>(args, "to") : rank;
+  Ends& ends = messages_[{key.first, from, to, get<std::uint64_t>(args, "number")}];
   ends.call = key;
-  TracedMessage message{.from = from, .to = to, .bytes = args.at("bytes"), .step = args.at("step")};
+  TracedMessage message{
+      .from = from, .to = to, .bytes = get<std::uint64_t>(args, "bytes"), .step = get<std::uint32_t>(args, "step")};
   if (sends) {
-    message.given = span.begin + args.at("given_ns").get<std::int64_t>();
+    message.given = span.begin + get<std::int64_t>(args, "given_ns");
     ends.send = message;
   } else {
     message.expected = span.begin;
-    message.arrived = span.begin + args.at("waited_ns").get<std::int64_t>();
+    message.arrived = span.begin + get<std::int64_t>(args, "waited_ns");
     message.received = span.end;
     ends.receive = message;
   }
 }
 
 void Reader::read_board(const Json& event, const Json& args, const CallKey& key) {
-  Round& round = rounds_[{key, args.at("step")}][event.at("pid")];
+  Round& round = rounds_[{key, get<int>(args, "step")}][get<int>(event, "pid")];
   const Span span = span_of(event);
-  const std::string name = event.at("name");
-  round.bytes = args.at("bytes");
+  const auto name = get<std::string>(event, "name");
+  round.bytes = get<std::uint64_t>(args, "bytes");
   if (name == "take") round.take = span;
   if (name == "post") round.post = span;
   if (name == "post and wait") round.post = Span{span.begin, span.begin};
@@ -169,6 +196,27 @@ TraceFile Reader::finish() {
   return std::move(file_);
 }
 
+constexpr const char* writer = "tutti";
+constexpr const char* remedy = "`tutti run --trace FILE` writes one";
+
+[[noreturn]] void wrong(const std::string& path, const std::string& what) {
+  throw Error{ErrorCode::invalid_argument, fmt::format("trace: cannot read {}: {}", path, what)};
+}
+
+/// A file that began as ours and does not end so was cut.
+Json parsed(const std::string& path) {
+  const std::string text = read_input("trace", path);
+  if (text.empty()) wrong(path, fmt::format("it is empty; {}", remedy));
+  try {
+    return Json::parse(text);
+  } catch (const Json::parse_error& error) {
+    if (text.substr(0, 200).find("traceEvents") == std::string::npos)
+      wrong(path, fmt::format("it is not JSON; {}", remedy));
+    wrong(path, fmt::format("it is cut off or damaged at byte {} of {}; if it was copied, copy it again",
+                            std::min(error.byte, text.size()), text.size()));
+  }
+}
+
 }  // namespace
 
 std::int64_t TracedCall::begin() const {
@@ -184,18 +232,25 @@ std::int64_t TracedCall::end() const {
 }
 
 TraceFile read_trace(const std::string& path) {
-  std::ifstream file{path};
-  if (!file)
-    throw Error{ErrorCode::invalid_argument, fmt::format("trace: cannot read {}: {}", path, std::strerror(errno))};
-  try {
-    const Json json = Json::parse(file);
-    Reader reader;
-    for (const Json& event : json.at("traceEvents")) reader.read(event);
-    return reader.finish();
-  } catch (const Json::exception& error) {
-    throw Error{ErrorCode::invalid_argument,
-                fmt::format("trace: {} is not what `tutti run --trace` writes: {}", path, error.what())};
-  }
+  const Json json = parsed(path);
+  const auto events = json.find("traceEvents");
+  if (events == json.end() || !events->is_array())
+    wrong(path, fmt::format("it is JSON, but no trace: it has no \"traceEvents\"; {}", remedy));
+  const auto is_of_rank = [](const Json& event) {
+    return event.is_object() && event.contains("name") && event["name"] == "tutti_rank";
+  };
+  const bool ours = json.contains("otherData") && json["otherData"].is_object() &&
+                    json["otherData"].value("writer", Json{}) == writer;
+  if (!ours && std::none_of(events->begin(), events->end(), is_of_rank))
+    wrong(path, fmt::format("it is the trace of something else: no rank of tutti is in it; {}", remedy));
+  Reader reader;
+  for (std::size_t i = 0; i < events->size(); ++i) try {
+      reader.read((*events)[i]);
+    } catch (const Flaw& flaw) {
+      wrong(path, fmt::format("event {} of its {} {}; another version of tutti wrote it, or another program changed it",
+                              i + 1, events->size(), flaw.text));
+    }
+  return reader.finish();
 }
 
 }  // namespace tutti::tools

@@ -85,7 +85,24 @@ class Refuse(Case):
         self.refused("broadcast -n 4 --root 4", "--root 4 is outside 0 to 3")
         self.refused("broadcast -n 4 --rank 4", "--rank takes 0 to 3")
         self.refused("broadcast --bytes 3Q", "--bytes takes a size")
+        self.refused("broadcast --size -4", '--bytes takes a size .* not "-4"')
         self.refused("broadcast -n four", "four")
+
+    def test_rows_of_measured_points_that_lack_something(self):
+        row = {"algorithm": "ring", "size": 8, "in_place": {"time": 3}}
+        file = self.folder / "points.json"
+        for text, says in (("{", "it is not JSON, or cut off"), ('{"results": []}', 'no "devices" in "config", which tell .*'),
+                           ([row, {**row, "size": -8}], 'row 2 of its "results" has a wrong "size": it is no number of bytes'),
+                           ([row, {**row, "algorithm": 7}], 'row 2 of its "results" has a wrong "algorithm": it is no name'),
+                           ([{"size": 8}], 'row 1 of its "results" has no "algorithm"'), ([7], 'row 1 of its "results" has no "algorithm"'),
+                           ([{"size": 8, "algorithm": "ring"}], 'row 1 .* has neither "in_place" nor "out_of_place"'),
+                           ([{**row, "in_place": {}}], 'row 1 of its "results" has no "time" in "in_place"')):
+            whole = {"config": {"devices": [0, 1]}, "results": text}
+            file.write_text(text if isinstance(text, str) else json.dumps(whole))
+            self.refused(f"all_reduce --html {self.folder}/page.html --points {file}",
+                         f"^tutti: plan: {file} is no file of tutti bench -J FILE: .*{says}$")
+        self.refused(f"all_reduce --html {self.folder}/page.html --points {self.folder}", "cannot read .*: Is a directory")
+        self.assertFalse((self.folder / "page.html").exists())
 
     def test_what_an_algorithm_does_not_have(self):
         self.refused("all_reduce --algo ring --radix 3", "no radix")

@@ -180,6 +180,8 @@ class Refusal(Case):
             (("all_reduce", "-n", "0"), r"-n takes 1 to"),
             (("all_reduce", "-n", "9-3"), r'"9-3" is no range'),
             (("all_reduce", "--size", "much"), r"--size takes numbers"),
+            (("all_reduce", "--size", "-4"), r'--size takes numbers such as 8, 64K or 8-1M, not "-4"'),
+            (("all_reduce", "-n", "-4"), r'-n takes numbers .* not "-4"'),
             (("broadcast", "--root", "64", "-n", "64"), r"--root 64 is outside 0 to 63"),
             (("all_reduce", "--sice", "8"), r'no option "--sice".*--size'),
             (("--algo", "ring"), r"which collective"),

@@ -219,12 +219,33 @@ class Trace(harness.Case):
         self.assertSays(tutti("trace", self.file).out, r"(?m)^no rank and no link stands out$")
 
     def test_the_report_refuses_what_is_no_trace(self):
-        for text in ("", "[]", "{}", '{"traceEvents":[{"ph":"X"}]}', '{"traceEvents":[7]}'):
-            self.file.write_text(text)
-            done = tutti("trace", self.file)
-            self.assertEqual(done.code, tutti("trace").code, done)
-            self.assertIn(f"{self.file} is not what", done.err)
-        self.assertIn("cannot read", tutti("trace", self.folder / "none").err)
+        whole = json.dumps(made_up_ring(slow_link=None, late=None))
+        changed = lambda **fields: json.dumps({"otherData": {"writer": "tutti"}, "traceEvents": [
+            {"name": "all_reduce #1", "ph": "X", "pid": 0, "tid": 1, "ts": 1, "cat": "call", **fields}]})
+        call = {"operation": 1, "group": "a", "algorithm": "ring", "bytes": 4, "root": 0, "variable": False}
+        remedy = "; `tutti run --trace FILE` writes one$"
+        cases = {
+            "": "it is empty" + remedy,
+            "hello": "it is not JSON" + remedy,
+            "[]": 'it is JSON, but no trace: it has no "traceEvents"' + remedy,
+            '{"a": 1}': 'it is JSON, but no trace: it has no "traceEvents"' + remedy,
+            '{"traceEvents": 7}': 'it is JSON, but no trace: it has no "traceEvents"' + remedy,
+            '{"traceEvents": [{"name": "x", "ph": "X"}, 7]}': "it is the trace of something else: no rank of tutti is in it" + remedy,
+            whole[:1000]: "it is cut off or damaged at byte 1000 of 1000; if it was copied, copy it again$",
+            whole.replace('"lost"', '"found"', 1): 'event 1 of its 48 has no "lost"; another version of tutti wrote it',
+            changed(): 'event 1 of its 1 has no "args"',
+            changed(args=call): 'event 1 of its 1 has no "collective"',
+            changed(args={**call, "collective": "all_redoubt"}): 'event 1 of its 1 cannot have all_redoubt as its "collective"',
+            changed(args={**call, "bytes": "many"}): 'event 1 of its 1 cannot have "many" as its "bytes"',
+        }
+        for text, says in cases.items():
+            with self.subTest(text=text[:60]):
+                self.file.write_text(text)
+                done = tutti("trace", self.file)
+                self.assertEqual((done.code, done.out, len(done.err.splitlines())), (tutti("trace").code, "", 1), done)
+                self.assertSays(done.err, f"^tutti: trace: cannot read {self.file}: ", f"(?m){says}")
+        self.assertSays(tutti("trace", self.folder / "none").err, "cannot read .*: No such file")
+        self.assertSays(tutti("trace", self.folder).err, "cannot read .*: Is a directory")
 
     def test_memory_is_bounded_and_what_is_lost_is_said(self):
         events, done = self.traced(harness.PROGRAM, "bench", "all_reduce", "-b", "16", "-e", "16", "-n", "500",
