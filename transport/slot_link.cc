@@ -80,7 +80,7 @@ bool OutboundSlotLink::usable() noexcept {
 void OutboundSlotLink::connect() noexcept {
   try {
     wire_ = host_->reach(peer(), channel());
-    writer_.emplace(wire_->ring());
+    writer_.emplace(wire_->ring(), wire_->areas());
     state_ = State::open;
   } catch (const Error& error) {
     fail(error);
@@ -179,7 +179,7 @@ void OutboundSlotLink::cut() noexcept {
 // ---- Inbound ---------------------------------------------------------------------------------------------------
 
 InboundSlotLink::InboundSlotLink(int peer, Channel channel, std::unique_ptr<Wire> wire)
-    : Link(peer, channel), wire_(std::move(wire)), reader_(wire_->ring()) {}
+    : Link(peer, channel), wire_(std::move(wire)), reader_(wire_->ring(), wire_->areas()) {}
 
 bool InboundSlotLink::send(const Frame&, std::span<const std::byte>, Token) noexcept {
   assert(false && "an incoming link cannot send");

@@ -20,6 +20,8 @@ class Wire {
  public:
   virtual ~Wire();
   virtual RingMemory& ring() noexcept = 0;
+  /// That the ring has, for payloads.
+  virtual std::size_t areas() const noexcept { return slot_count; }
   virtual void wake_peer() noexcept = 0;
   /// The other end has left; what it wrote into the ring before is visible.
   virtual bool peer_left() const noexcept = 0;

@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <set>
+
 #include "tests/transport/allocations.h"
 #include "tests/transport/mesh.h"
 #include "transport/slot_link.h"
@@ -95,6 +97,25 @@ TEST_CASE("a receiver that counts nonsense gets no slot to overflow") {
   for (const std::uint64_t nonsense : {~std::uint64_t{0}, std::uint64_t{1} << 40, std::uint64_t{slot_count + 1}}) {
     ring.memory->freed.store(nonsense);
     CHECK(ring.writer.full());
+  }
+}
+
+TEST_CASE("payloads go round all areas that the ring has, and both ends agree on them") {
+  for (const std::size_t areas : {slot_count, 2 * slot_count, most_areas}) {
+    const auto memory = std::make_unique<RingMemory>();
+    RingWriter writer{*memory, areas};
+    RingReader reader{*memory, areas};
+    std::set<const std::byte*> places;
+    for (std::uint32_t round = 0; round < 3 * most_areas; ++round) {
+      const auto bytes = pattern(slot_bytes, round);
+      REQUIRE_FALSE(writer.begin(frame_of(slot_bytes, round), bytes));
+      REQUIRE(reader.ready());
+      const auto piece = reader.piece(slot_bytes, slot_bytes);
+      CHECK(std::ranges::equal(piece, bytes));
+      places.insert(piece.data());
+      REQUIRE_FALSE(reader.release());
+    }
+    CHECK(places.size() == areas);
   }
 }
 

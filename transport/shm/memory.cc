@@ -65,17 +65,22 @@ std::variant<SharedMemory, std::string> map_memory(const Descriptor& descriptor,
   return "cannot map it: " + refusal(errno);
 }
 
-NewRing make_ring() {
-  NewMemory made = make_memory("tutti-ring", sizeof(RingMemory));
+NewRing make_ring(std::size_t areas) {
+  NewMemory made = make_memory("tutti-ring", RingMemory::bytes_with(areas));
   auto* const ring = ::new (made.memory.get()) RingMemory;
-  return {MappedRing{std::move(made.memory), ring}, std::move(made.descriptor)};
+  return {{{std::move(made.memory), ring}, areas}, std::move(made.descriptor)};
 }
 
 std::variant<MappedRing, std::string> map_ring(const Descriptor& descriptor) {
-  auto mapped = map_memory(descriptor, sizeof(RingMemory));
+  // Its size says how many areas it has; whatever is no such size is refused.
+  struct ::stat status {};
+  std::size_t areas = slot_count;
+  if (::fstat(descriptor.get(), &status) == 0)
+    while (areas < most_areas && std::cmp_less(RingMemory::bytes_with(areas), status.st_size)) areas *= 2;
+  auto mapped = map_memory(descriptor, RingMemory::bytes_with(areas));
   if (auto* const trouble = std::get_if<std::string>(&mapped)) return std::move(*trouble);
   auto& memory = std::get<SharedMemory>(mapped);
-  return MappedRing{memory, std::launder(reinterpret_cast<RingMemory*>(memory.get()))};
+  return MappedRing{{memory, std::launder(reinterpret_cast<RingMemory*>(memory.get()))}, areas};
 }
 
 }  // namespace tutti::transport

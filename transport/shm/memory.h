@@ -25,13 +25,16 @@ NewMemory make_memory(const char* name, std::size_t bytes);
 /// faults.
 std::variant<SharedMemory, std::string> map_memory(const Descriptor& descriptor, std::size_t bytes);
 
-/// The same for an empty ring, and for one that a peer has made.
-using MappedRing = std::shared_ptr<RingMemory>;
+/// The same for an empty ring with so many areas for payloads, and for one that a peer has made.
+struct MappedRing {
+  std::shared_ptr<RingMemory> memory;
+  std::size_t areas = slot_count;
+};
 struct NewRing {
   MappedRing ring;
   Descriptor descriptor;
 };
-NewRing make_ring();
+NewRing make_ring(std::size_t areas = slot_count);
 std::variant<MappedRing, std::string> map_ring(const Descriptor& descriptor);
 
 }  // namespace tutti::transport

@@ -73,9 +73,12 @@ void ShmTransport::set_peers(std::vector<std::string> addresses) {
   SlotTransport::set_peers(std::move(addresses));
   if (!probing_) spare_.reset();
   bells_.clear();
+  ranks_here_ = 0;
   for (const std::string& text : this->addresses()) {
     const auto address = ShmAddress::parse(text);
-    bells_.push_back(address && !address->socket.empty() ? bell_of(address->socket) : "");
+    const bool offers = address && !address->socket.empty();
+    bells_.push_back(offers ? bell_of(address->socket) : "");
+    if (offers && same_host(text, address_.encode())) ++ranks_here_;
   }
   if (door_ != Door::open) open_door();
 }
@@ -95,7 +98,7 @@ std::string ShmTransport::socket_of(int peer) const {
 
 std::unique_ptr<Wire> ShmTransport::reach(int peer, Channel channel) {
   std::string socket = socket_of(peer);
-  NewRing made = spare_ ? std::move(*spare_) : make_ring();
+  NewRing made = spare_ ? std::move(*spare_) : make_ring(areas_among(ranks_here_));
   spare_.reset();
   Introduction introduction{encode(Hello{address_.rank, peer, channel}, token_), peer, channel, std::move(socket),
                             std::move(made.descriptor)};

@@ -79,6 +79,7 @@ class ShmTransport final : public SlotTransport {
   Descriptor listener_;
   Descriptor bell_;                 // ends this rank's sleep; rung by ranks that need no link for it
   std::vector<std::string> bells_;  // of the others
+  std::size_t ranks_here_ = 0;      // of the addresses, on this host
   enum class Door { shut, open, shut_for_now } door_ = Door::shut;
   Clock::time_point door_opens_{};  // again, after descriptors ran out
   bool probing_ = false;

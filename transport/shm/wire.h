@@ -45,7 +45,8 @@ class ShmWire final : public Wire {
   ShmWire(MappedRing ring, Introduction introduction, WireHome& home);
   ~ShmWire() override;
 
-  RingMemory& ring() noexcept override { return *ring_; }
+  RingMemory& ring() noexcept override { return *ring_.memory; }
+  std::size_t areas() const noexcept override { return ring_.areas; }
   void wake_peer() noexcept override;
   bool peer_left() const noexcept override { return left_; }
   void cut() noexcept override;
