@@ -165,7 +165,7 @@ std::optional<Work> Collectives::begin_at_once(const Ready& ready, bool asynchro
 /// By the owner of the engine, who is it no longer then.
 std::optional<Work> Collectives::begin_owned(const Ready& ready, bool asynchronous) {
   Engine& engine = *group_.context().engine;
-  if (group_.failing() || engine.has_asynchronous_work() || !flat_->is_free(ready.flat)) {
+  if (group_.failing() || !flat_->is_free_for(ready.flat)) {
     engine.disown();
     return std::nullopt;
   }

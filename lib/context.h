@@ -14,6 +14,7 @@
 #include "lib/inject.h"
 #include "lib/lookout.h"
 #include "lib/planner.h"
+#include "lib/short_wait.h"
 #include "lib/trace/recorder.h"
 #include "transport/transport.h"
 #include "tutti/options.h"
@@ -43,6 +44,9 @@ struct Context {
     }
     if (engine) engine->stop();
   }
+
+  /// For who owns the engine. Asynchronous work may need it meanwhile: a message that is being sent, say.
+  ShortWait short_wait() const noexcept { return {oversubscribed, engine->has_asynchronous_work()}; }
 
   Log log;
   int rank = 0;

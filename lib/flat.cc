@@ -72,7 +72,7 @@ bool Flat::end_at_once(const Entry& entry) noexcept {
 
 /// Until all are here.
 bool Flat::wait_a_little(const Entry& entry) noexcept {
-  ShortWait wait{group_.context().oversubscribed};
+  ShortWait wait = group_.context().short_wait();
   bool here = all_are_here(entry);
   while (!here && !group_.failing() && wait.again()) {
     // Sleepers are looked for a little later: by then what they are to see has long left this core.
@@ -81,6 +81,14 @@ bool Flat::wait_a_little(const Entry& entry) noexcept {
   }
   wake_sleepers();
   return here;
+}
+
+/// Until those who are behind have read what lies there.
+bool Flat::wait_a_little_for_room(std::size_t size) noexcept {
+  ShortWait wait = group_.context().short_wait();
+  while (!group_.failing() && wait.again())
+    if (board_->may_begin(size)) return true;
+  return false;
 }
 
 bool Flat::progress() noexcept {

@@ -41,9 +41,11 @@ class Flat final : public Pollable {
 
   // ---- For a caller that tries to do a call at once
   std::size_t capacity() const { return capacity_; }
-  /// Nothing is before the call, and it may begin.
-  bool is_free(const FlatCall& call) noexcept {
-    return board_ && queue_.empty() && board_->may_begin(call.size_of_round(0));
+  /// Nothing is before the call, and it may begin: now, or after a short while.
+  bool is_free_for(const FlatCall& call) noexcept {
+    if (!board_ || !queue_.empty()) return false;
+    const std::size_t size = call.size_of_round(0);
+    return board_->may_begin(size) || wait_a_little_for_room(size);
   }
   /// Begins a call that may_be_at_once(): what this rank contributes is on its way.
   void begin_at_once(const Entry& entry) noexcept { begin(entry); }
@@ -77,6 +79,7 @@ class Flat final : public Pollable {
   bool find_board() noexcept;
   bool begin(const Entry& entry) noexcept;
   bool wait_a_little(const Entry& entry) noexcept;
+  bool wait_a_little_for_room(std::size_t size) noexcept;
   bool may_begin(const Entry& entry) noexcept;
   bool heed_last_words(int rank) noexcept;
   bool all_are_here(const Entry& entry) noexcept;

@@ -102,14 +102,14 @@ std::optional<MessageStatus> Messages::receive_at_once(const MessageCall& call) 
 
 bool Messages::may_receive_at_once(int peer) noexcept {
   const transport::Link* const in = state_of(peer).in;
-  if (group_.failing() || !in || !in->is_pulled() || group_.context().engine->has_asynchronous_work()) return false;
+  if (group_.failing() || !in || !in->is_pulled()) return false;
   if (!spare_) spare_ = pool_->take();
   return spare_ != nullptr;
 }
 
 void Messages::wait_a_little(const Message& receive) noexcept {
   transport::Link& in = *state_of(receive.peer).in;
-  ShortWait wait{group_.context().oversubscribed};
+  ShortWait wait = group_.context().short_wait();
   for (int pieces = 0; pieces < most_pieces_at_once && !receive.over() && !group_.failing();) {
     if (in.pull_piece(*group_.context().engine))
       ++pieces;

@@ -17,11 +17,16 @@ inline void pause_briefly() noexcept {
 /// the engine has better ways to wait, but they cost more.
 class ShortWait {
  public:
-  explicit ShortWait(bool oversubscribed) : tries_before_yielding_(oversubscribed ? 0 : usual_tries_before_yielding) {}
+  /// `hurried`: others need the engine meanwhile, so there are a few tries, and none that gives the core away.
+  ShortWait(bool oversubscribed, bool hurried)
+      : tries_before_yielding_(oversubscribed ? 0 : usual_tries_before_yielding),
+        most_tries_(!hurried         ? usual_tries
+                    : oversubscribed ? 0
+                                     : hurried_tries) {}
 
   /// Waits a moment, at most some microseconds. False: it has been long enough.
   bool again() noexcept {
-    if (tries_ == most_tries) return false;
+    if (tries_ == most_tries_) return false;
     if (tries_++ < tries_before_yielding_) {
       pause_briefly();
     } else {
@@ -32,11 +37,13 @@ class ShortWait {
   int tries() const { return tries_; }
 
  private:
-  static constexpr int most_tries = 300;
+  static constexpr int usual_tries = 300;
+  static constexpr int hurried_tries = 8;
   /// Even with a core for each rank two of them may be on one.
   static constexpr int usual_tries_before_yielding = 100;
 
   int tries_before_yielding_;
+  int most_tries_;
   int tries_ = 0;
 };
 

@@ -20,6 +20,12 @@ constexpr std::memory_order begins = std::memory_order_seq_cst;
 constexpr std::memory_order begins = std::memory_order_release;
 #endif
 
+void fence() noexcept {
+#ifndef __SANITIZE_THREAD__
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+#endif
+}
+
 std::size_t round_up(std::size_t bytes) { return (bytes + page - 1) / page * page; }
 
 }  // namespace
@@ -34,8 +40,13 @@ std::size_t Board::capacity(int ranks) {
   return std::clamp(std::bit_floor(all / static_cast<std::size_t>(ranks)), least, most);
 }
 
+std::uint64_t Board::room_depth(int ranks) {
+  constexpr std::size_t all = 4 * 1024 * 1024, most = 16, least = 4;
+  return std::clamp(std::bit_floor(all / (static_cast<std::size_t>(ranks) * capacity(ranks))), least, most);
+}
+
 std::size_t Board::bytes_for(int ranks) {
-  return heads(ranks) + static_cast<std::size_t>(ranks) * room_depth * capacity(ranks);
+  return heads(ranks) + static_cast<std::size_t>(ranks) * room_depth(ranks) * capacity(ranks);
 }
 
 // The objects begin their life in whichever process comes first; all of them are trivial, and zeros are their start.
@@ -47,18 +58,18 @@ Board::Board(std::shared_ptr<std::byte> memory, int ranks, int rank)
       notes_(reinterpret_cast<Note*>(memory_.get() + static_cast<std::size_t>(ranks) * board_depth * sizeof(Post))),
       sleepers_(&notes_[ranks].alarm),
       large_(memory_.get() + heads(ranks)),
-      capacity_(capacity(ranks)) {}
+      capacity_(capacity(ranks)),
+      room_depth_(room_depth(ranks)) {}
 
 std::byte* Board::large(int rank, std::uint64_t round) const noexcept {
-  const std::size_t index = (round % room_depth) * static_cast<std::size_t>(ranks_) + static_cast<std::size_t>(rank);
+  const std::size_t index = (round % room_depth_) * static_cast<std::size_t>(ranks_) + static_cast<std::size_t>(rank);
   return large_ + index * capacity_;
 }
 
 /// Looks for the newest round that each rank has begun, the latest first: whoever keeps up is asked once in many
 /// rounds.
 bool Board::all_have_read(std::size_t size) noexcept {
-  const std::uint64_t depth = size > post_bytes ? room_depth : board_depth;
-  const std::uint64_t needed = round_ + 2 - depth;
+  const std::uint64_t needed = round_ + 2 - depth(size);
   std::uint64_t all = round_;
   const auto has_begun = [&](int rank, std::uint64_t round) {
     return post(rank, round).round.load(std::memory_order_acquire) >= round;
@@ -75,19 +86,29 @@ std::byte* Board::room(std::size_t size) const noexcept {
   return size > post_bytes ? large(rank_, round_ + 1) : post(rank_, round_ + 1).contribution.data();
 }
 
+void Board::write(const FrameWords& words, Words& to) noexcept {
+  for (std::size_t i = 0; i < words.size(); ++i) to[i].store(words[i], std::memory_order_relaxed);
+}
+
 void Board::begin(std::uint64_t digest, const Frame& call, std::uint64_t length, const Frame& before) noexcept {
   ++round_;
+  if (is_cut_) return;
   Post& mine = post(rank_, round_);
+  mine.round.store(round_ | is_written, std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_release);
   mine.digest = digest;
-  encode(call, length, mine.call);
-  encode(before, before.length, mine.before);
-  if (!is_cut_) mine.round.store(round_, begins);
+  FrameWords words = words_of(call);
+  words.back() = length;
+  write(words, mine.call);
+  write(words_of(before), mine.before);
+  mine.round.store(round_, begins);
 }
 
 void Board::arm() noexcept {
   note(rank_).alarm.store(1, std::memory_order_seq_cst);
   if (!is_armed_) sleepers_->fetch_add(1);
   is_armed_ = true;
+  fence();  // whoever has not seen the alarm has begun before what is looked at next
 }
 
 void Board::disarm() noexcept {
@@ -96,17 +117,17 @@ void Board::disarm() noexcept {
   is_armed_ = false;
 }
 
-void Board::before_alarms() noexcept {
-#ifndef __SANITIZE_THREAD__
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-#endif
-}
+void Board::before_alarms() noexcept { fence(); }
 
 std::optional<Frame> Board::call(int rank, std::uint64_t round, bool before) const noexcept {
   const Post& where = post(rank, round);
   if (where.round.load(std::memory_order_acquire) != round) return std::nullopt;
-  const FrameBytes bytes = before ? where.before : where.call;
-  return decode(bytes);
+  FrameWords words;
+  for (std::size_t i = 0; i < words.size(); ++i)
+    words[i] = (before ? where.before : where.call)[i].load(std::memory_order_relaxed);
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (where.round.load(std::memory_order_relaxed) != round) return std::nullopt;
+  return decode(encode(words));
 }
 
 std::optional<Error> Board::last_words(int rank) const noexcept {

@@ -19,8 +19,6 @@ namespace tutti::transport {
 inline constexpr std::uint64_t board_depth = 64;
 /// So much of it lies beside the flag, the first half in the same cache line.
 inline constexpr std::size_t post_bytes = 96;
-/// Rounds that may be under way at once where more than that is contributed: it takes memory, and caches.
-inline constexpr std::uint64_t room_depth = 4;
 
 /// Memory that all ranks of a group see, where each puts what it contributes to a round, and reads what the others put
 /// there: one trip of a cache line, and nobody answers.
@@ -37,8 +35,12 @@ class Board {
  public:
   /// For more, each rank's part of what one rank has room for would be less than a few cache lines.
   static constexpr int most_ranks = 128;
-  /// What one rank can put there for one round: all of it together takes 4 MiB.
+  /// What one rank can put there for one round.
   static std::size_t capacity(int ranks);
+  /// Rounds that may be under way at once where more is contributed than fits into a post: all ranks' room for that
+  /// takes 4 MiB. Where few ranks leave much for each, room is written again when its readers' caches have it no more:
+  /// to write a line that they still have is a trip to their core.
+  static std::uint64_t room_depth(int ranks);
   static std::size_t bytes_for(int ranks);
   /// `memory`: bytes_for(ranks) bytes of zeros when the first rank comes, in pages of 4 KiB.
   Board(std::shared_ptr<std::byte> memory, int ranks, int rank);
@@ -46,9 +48,7 @@ class Board {
   /// The number of the round that this rank has begun last, from 1; 0: none.
   std::uint64_t round() const { return round_; }
   /// Nobody needs any more what lies where the next round's `size` bytes and their post will.
-  bool may_begin(std::size_t size) noexcept {
-    return all_begun_ + (size > post_bytes ? room_depth : board_depth) > round_ + 1 || all_have_read(size);
-  }
+  bool may_begin(std::size_t size) noexcept { return all_begun_ + depth(size) > round_ + 1 || all_have_read(size); }
   /// Where the `size` bytes that this rank contributes to the next round are to be put. Only when it may begin.
   std::byte* room(std::size_t size) const noexcept;
   /// Begins the next round. Only when it may. `call` is what this rank does in it, and is posted with `length` instead
@@ -84,12 +84,14 @@ class Board {
   std::optional<Error> last_words(int rank) const noexcept;
 
  private:
+  /// A frame. Read while its writer may be at another one: `round` tells the reader.
+  using Words = std::array<std::atomic<std::uint64_t>, frame_size / 8>;
   struct alignas(128) Post {
-    std::atomic<std::uint64_t> round{0};  ///< written last
+    std::atomic<std::uint64_t> round{0};  ///< written last; with `is_written` in it: not yet
     std::uint64_t digest;
     std::array<std::byte, post_bytes> contribution;
-    FrameBytes call;
-    FrameBytes before;
+    Words call;
+    Words before;
   };  // three cache lines; a reader of a short contribution, whose caller did what it does, needs the first only
   struct alignas(128) Note {
     std::atomic<std::uint32_t> alarm{0};
@@ -97,8 +99,12 @@ class Board {
   };
   static_assert(sizeof(Post) == 256 && offsetof(Post, call) % 8 == 0);
 
+  static constexpr std::uint64_t is_written = std::uint64_t{1} << 63;
+
   static std::size_t heads(int ranks);
+  std::uint64_t depth(std::size_t size) const noexcept { return size > post_bytes ? room_depth_ : board_depth; }
   bool all_have_read(std::size_t size) noexcept;
+  static void write(const FrameWords& words, Words& to) noexcept;
   Post& post(int rank, std::uint64_t round) const noexcept {
     return posts_[(round % board_depth) * static_cast<std::size_t>(ranks_) + static_cast<std::size_t>(rank)];
   }
@@ -113,6 +119,7 @@ class Board {
   std::atomic<std::uint32_t>* sleepers_;  ///< how many have raised their alarms, on a cache line of its own
   std::byte* large_;
   std::size_t capacity_;
+  std::uint64_t room_depth_;
   std::uint64_t round_ = 0;
   std::uint64_t all_begun_ = 0;  ///< rounds that all ranks have begun, as last seen
   bool is_armed_ = false;

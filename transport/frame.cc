@@ -9,23 +9,20 @@
 
 namespace tutti::transport {
 
-FrameBytes encode(const Frame& frame) {
-  FrameBytes bytes;
-  encode(frame, frame.length, bytes);
-  return bytes;
-}
-
-void encode(const Frame& frame, std::uint64_t length, FrameBytes& to) {
+FrameWords words_of(const Frame& frame) {
   const auto pair = [](std::uint32_t low, std::uint32_t high) { return low | std::uint64_t{high} << 32; };
   const std::uint64_t kinds =
       frame_magic | std::uint64_t{protocol_version} << 16 | std::uint64_t{static_cast<std::uint8_t>(frame.kind)} << 24 |
       std::uint64_t{frame.collective} << 32 | std::uint64_t{frame.data_type} << 40 | std::uint64_t{frame.op} << 48;
-  std::byte* at = to.data();
-  at = put(at, kinds);
-  at = put(at, pair(frame.operation, static_cast<std::uint32_t>(frame.root)));
-  at = put(at, pair(frame.algorithm, frame.checksum));
-  at = put(at, frame.count);
-  put(at, length);
+  return {kinds, pair(frame.operation, static_cast<std::uint32_t>(frame.root)), pair(frame.algorithm, frame.checksum),
+          frame.count, frame.length};
+}
+
+FrameBytes encode(const FrameWords& words) {
+  FrameBytes bytes;
+  std::byte* at = bytes.data();
+  for (const std::uint64_t word : words) at = put(at, word);
+  return bytes;
 }
 
 namespace {

@@ -48,10 +48,12 @@ inline constexpr std::uint64_t max_length = std::uint64_t{1} << 48;
 
 using FrameBytes = std::array<std::byte, frame_size>;
 
-FrameBytes encode(const Frame& frame);
-/// The same to where it is to lie, with another length. In whole words: whoever copies them soon need not wait until
-/// their pieces have reached the cache.
-void encode(const Frame& frame, std::uint64_t length, FrameBytes& to);
+/// The same as numbers, each of which is written lowest byte first; the last is the length.
+using FrameWords = std::array<std::uint64_t, frame_size / 8>;
+
+FrameWords words_of(const Frame& frame);
+FrameBytes encode(const FrameWords& words);
+inline FrameBytes encode(const Frame& frame) { return encode(words_of(frame)); }
 /// Nothing if magic, version, kind, length or the reserved bytes are not ours.
 std::optional<Frame> decode(std::span<const std::byte, frame_size> bytes);
 

@@ -48,6 +48,7 @@ Board* SlotTransport::board(Channel channel, std::span<const int> members) {
   if (!memory) return nullptr;
   const int place = static_cast<int>(std::ranges::find(members, rank()) - members.begin());
   Shared shared{Board{std::move(memory), ranks, place}, {members.begin(), members.end()}};
+  if (cut_) shared.board.cut();
   return &boards_.emplace(channel, std::move(shared)).first->second.board;
 }
 

@@ -66,7 +66,8 @@ TEST_CASE("every rank reads in each round what the others put there for it") {
 
 TEST_CASE("a rank runs ahead of the others by as many rounds as there is room for") {
   const auto begin = [](Board& board) { board.begin(0, {}, 0, {}); };
-  for (const auto& [size, depth] : {std::pair{post_bytes, board_depth}, std::pair{post_bytes + 1, room_depth}}) {
+  for (const auto& [size, depth] :
+       {std::pair{post_bytes, board_depth}, std::pair{post_bytes + 1, Board::room_depth(2)}}) {
     const auto memory = memory_for(2);
     Board fast{memory, 2, 0};
     Board slow{memory, 2, 1};
