@@ -18,7 +18,7 @@ constexpr int left = 56;
 constexpr int top = 30;
 constexpr int plot_width = 314;
 constexpr int plot_height = 214;
-constexpr int columns = 3;
+constexpr int columns = 2;
 
 std::string_view colour_of(const std::string& side) {
   if (side == "tutti") return "#c1272d";
@@ -66,11 +66,18 @@ std::string grid(const Chart& chart, const Axes& axes) {
   for (double power = axes.least_time; power <= axes.most_time; ++power) {
     const double y = axes.y(std::pow(10, power));
     svg += fmt::format("<path d=\"M{} {:.1f}h{}\" stroke=\"#ddd\"/>\n", left, y, plot_width);
-    svg += text_at(left - 4, y + 4, "end", fmt::format("{:g}", std::pow(10, power)));
+    svg += text_at(left - 4, y + 4, "end",
+                   power < 0 ? fmt::format("{:g}", std::pow(10, power)) : fmt::format("{:.0f}", std::pow(10, power)));
   }
-  const std::size_t every = chart.size() / 8 + 1;
-  for (std::size_t i = 0; i < chart.size(); i += every)
-    svg += text_at(axes.x(chart[i]->point.size), top + plot_height + 14, "middle", short_size(chart[i]->point.size));
+  constexpr double room = 42;  // that a label takes
+  double next = 2 * width;
+  for (auto one = chart.rbegin(); one != chart.rend(); ++one) {
+    const double x = axes.x((*one)->point.size);
+    svg += fmt::format("<path d=\"M{:.1f} {}v4\" stroke=\"#888\"/>\n", x, top + plot_height);
+    if (next - x < room) continue;
+    svg += text_at(x, top + plot_height + 15, "middle", short_size((*one)->point.size));
+    next = x;
+  }
   return svg;
 }
 
