@@ -101,15 +101,23 @@ missing_to_compare() {
   done
 }
 
-# The packages that tests need on top, which skip what they cannot do without.
+# is_system ID...: whether /etc/os-release names one of them.
+is_system() {
+  for id in "$@"; do
+    grep -qs "^ID=$id\$" /etc/os-release && return
+  done
+  return 1
+}
+
+# The packages that tests need on top, which skip what they cannot do without. Few systems but these have SimGrid's.
 missing_to_test() {
   have ip || echo iproute2
-  [ -e /usr/include/simgrid/s4u.hpp ] || echo libsimgrid-dev
+  if is_system debian ubuntu && ! pkg-config --exists simgrid 2>/dev/null; then echo libsimgrid-dev; fi
 }
 
 # The packages that looking at the page of `tutti plan --html` needs on top. Ubuntu's package of that name is none.
 missing_to_browse() {
-  grep -qs '^ID=debian' /etc/os-release || return 0
+  is_system debian || return 0
   have chromium || echo chromium
   python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
 }
