@@ -68,6 +68,9 @@ class Layers(unittest.TestCase):
         self.assertEqual(findings(tools__a_cc="#include <CLI/CLI.hpp>\n"), [])
         self.assertEqual(len(findings(tools__a_h="#pragma once\n#include <CLI/CLI.hpp>\n")), 1)
         self.assertEqual(len(findings(lib__a_cc="#include <nlohmann/json.hpp>\n")), 1)
+        self.assertEqual(findings(tools__simgrid__a_cc="#include <simgrid/s4u.hpp>\n"), [])
+        for name in ("simgrid/s4u.hpp", "xbt/log.h"):
+            self.assertEqual(len(findings(tools__simgrid__a_h=f"#pragma once\n#include <{name}>\n")), 1, name)
 
     def test_headers_need_their_guard_and_folders_a_rule(self):
         self.assertEqual(len(findings(lib__x_h="struct A {};\n")), 1)

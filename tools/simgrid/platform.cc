@@ -1,6 +1,7 @@
 #include "tools/simgrid/platform.h"
 
 #include <algorithm>
+#include <simgrid/s4u.hpp>
 #include <string>
 
 namespace tutti::tools::simgrid {

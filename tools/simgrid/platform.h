@@ -1,9 +1,16 @@
 #pragma once
 
-#include <simgrid/s4u.hpp>
+#include <cstddef>
+#include <string>
 #include <vector>
 
 #include "tools/simulate/network.h"
+
+namespace simgrid::s4u {
+class Host;
+class Link;
+class NetZone;
+}  // namespace simgrid::s4u
 
 namespace tutti::tools::simgrid {
 
