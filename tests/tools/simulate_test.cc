@@ -258,6 +258,29 @@ TEST_CASE("what is passed over for its least time is never the fastest") {
     }
 }
 
+TEST_CASE("no run takes less than its least time where sends are followed by gaps of different lengths") {
+  const Network network = NetworkFile::parse(R"(
+name unequal gaps
+leaf 2
+reduce unlimited
+copy unlimited
+link socket 1us 5us 1GB/s
+link host 1us 5us 1GB/s
+link leaf 1us 0us 1GB/s
+link far 1us 5us 1GB/s
+)",
+                                             "test")
+                              .for_algorithm("");
+  for (const std::size_t bytes : {std::size_t{8}, std::size_t{1} << 20})
+    for (const std::string name : {"tree:2", "tree:4", "direct", "chain"})
+      for (const int ranks : {2, 3, 4, 7}) {
+        const Task one = task(Collective::broadcast, name, ranks, bytes);
+        CAPTURE(name);
+        CAPTURE(ranks);
+        CHECK(least_time(one, network) <= simulate(one, network).result.seconds);
+      }
+}
+
 TEST_CASE("regret is none where the table chooses the best, and what is lost where it does not") {
   const NetworkFile file = NetworkFile::open("100g");
   const auto of = [&](const char* choice) {

@@ -9,15 +9,17 @@ double least_time(const Task& task, const Network& network) {
   double least = 0;
   for (const int rank : {0, task.ranks / 3, task.root}) {
     const algorithms::Plan plan = task.plan(rank);
-    double busy[2] = {0, 0};  // each port, into the host and out of it
+    double busy[2] = {0, 0};     // each port, into the host and out of it
+    double longest[2] = {0, 0};  // gap, with which it may end: nothing waits for that one
     for (const algorithms::Step& step : plan.steps) {
       if (step.verb != algorithms::Verb::send) continue;
       const Distance distance = network.distance(rank, step.peer);
       const MessageCost cost = network.cost(distance, sizes.of(plan, step.left));
-      double& port = busy[distance >= Distance::leaf ? 1 : 0];
-      port += cost.transfer + (port > 0 ? cost.gap : 0);
+      const std::size_t port = distance >= Distance::leaf ? 1 : 0;
+      busy[port] += cost.transfer + cost.gap;
+      longest[port] = std::max(longest[port], cost.gap);
     }
-    least = std::max({least, busy[0], busy[1]});
+    for (int port = 0; port < 2; ++port) least = std::max(least, busy[port] - longest[port]);
   }
   return (network.start + least) * 1e-12;
 }
