@@ -1,11 +1,13 @@
 """tutti simulate: the published table, what it prints, draws and refuses."""
 
 import csv
+import errno
 import os
 import pathlib
 import re
+import select
 import subprocess
-import unittest
+import time
 import xml.etree.ElementTree
 
 import harness
@@ -97,19 +99,38 @@ class Progress(Case):
     def seen(self, *arguments):
         """What a terminal at standard error gets."""
         reader, terminal = os.openpty()
+        process = subprocess.Popen([harness.PROGRAM, "simulate", *arguments], stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=terminal)
+        os.close(terminal)
+        out = process.stdout.fileno()
+        shown = {reader: b"", out: b""}  # read while it runs: neither holds more than some kilobytes
+        reading = set(shown)
+        deadline = time.monotonic() + 60
         try:
-            process = subprocess.run([harness.PROGRAM, "simulate", *arguments], stdin=subprocess.DEVNULL,
-                                     stdout=subprocess.PIPE, stderr=terminal, timeout=60, check=True)
-            os.close(terminal)
-            terminal = None
-            text = b""
-            while not text.endswith(b"\r\x1b[K"):  # the last thing: the line is taken away
-                text += os.read(reader, 4096)
-            return process.stdout.decode(), text.decode()
+            while reading:
+                ready, _, _ = select.select(reading, [], [], max(0, deadline - time.monotonic()))
+                self.assertTrue(ready, f"still running after a minute: {shown}")
+                for file in ready:
+                    part = self.read(file)
+                    shown[file] += part
+                    if not part:
+                        reading.remove(file)
+            self.assertEqual(process.wait(timeout=60), 0)
         finally:
+            process.kill()
+            process.wait()
+            process.stdout.close()
             os.close(reader)
-            if terminal is not None:
-                os.close(terminal)
+        return shown[out].decode(), shown[reader].decode()
+
+    @staticmethod
+    def read(file):
+        try:
+            return os.read(file, 4096)
+        except OSError as error:  # what a terminal says once nobody has its other end any more
+            if error.errno != errno.EIO:
+                raise
+            return b""
 
     def test_a_terminal_sees_it_and_nothing_else_does(self):
         for more in ((), ("--regret",)):
