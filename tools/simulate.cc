@@ -214,6 +214,7 @@ int show(const Options& options, Collective collective) {
       for (const algorithms::Choice& choice : choices(options, collective))
         jobs.push_back({{collective, settled(choice, ranks, bytes), ranks, options.root, bytes},
                         file.for_algorithm(choice.entry->name)});
+  if (options.simgrid) simulate::refuse_without_simgrid(jobs);
   const auto all = with_progress([&](const simulate::Told& tell) { return simulate_all(jobs, tell); });
   if (options.simgrid) return show_beside_simgrid(options, collective, all);
   double effort = 0;

@@ -23,6 +23,7 @@ link far 5us 200ns 10GB/s
 SHARED = PLAIN + "shared host 12GB/s\n"
 RANKS = "2,3,5,8,13,16"
 SIZES = "8,64K,4M"
+HUGE = ("all_to_all", "--algo", "direct", "-n", "20000", "--size", "160000")  # more steps than can be simulated
 
 
 class Beside(Case):
@@ -82,6 +83,9 @@ class Beside(Case):
             done = tutti("simulate", "all_reduce", "--algo", algorithm, "-n", ranks, "--size", "8", "--simgrid")
             self.assertEqual(done.code, 5, done)
             self.assertSays(done.err, rf"{algorithm}.* over {ranks} ranks is too large for SimGrid, which is given 512 ranks")
+        done = tutti("simulate", *HUGE, "--simgrid")
+        self.assertEqual(done.code, 5, done)
+        self.assertSays(done.err, "direct over 20000 ranks is too large for SimGrid")
 
 
 class Without(Case):
@@ -91,6 +95,9 @@ class Without(Case):
         done = run(alone, "simulate", "all_reduce", "--algo", "ring", "-n", "4", "--simgrid")
         self.assertEqual(done.code, 5, done)
         self.assertSays(done.err, r"--simgrid needs the program tutti-simgrid, .* libsimgrid-dev .*-Dsimgrid=enabled")
+        # That is said before anything is simulated: this could not be.
+        done = run(alone, "simulate", *HUGE, "--simgrid")
+        self.assertSays(done.err, r"--simgrid needs the program tutti-simgrid")
 
     def test_what_does_not_go_together(self):
         for words, why in ((("--simgrid",), "--simgrid needs a collective"),

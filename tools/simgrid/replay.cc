@@ -17,7 +17,7 @@
 
 #include "algorithms/describe.h"
 #include "tools/simgrid/platform.h"
-#include "tutti/error.h"
+#include "tools/simulate/simgrid_limits.h"
 
 namespace tutti::tools::simgrid {
 namespace {
@@ -29,8 +29,6 @@ using algorithms::Verb;
 using simulate::Distance;
 
 constexpr double picosecond = 1e-12;
-constexpr int most_ranks = 512;
-constexpr std::size_t most_steps = 50'000;
 
 /// Of a rank: into its host, or to other hosts.
 struct Port {
@@ -67,17 +65,9 @@ class Replay {
  private:
   Rank& at(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
 
-  /// Before there is a platform, which has a route for every two ranks.
   std::size_t add_plans(const simulate::Task& task) {
     std::size_t steps = 0;
-    for (int rank = 0; rank < task.ranks; ++rank) {
-      if (task.ranks <= most_ranks) steps += add(task.plan(rank));
-      if (task.ranks > most_ranks || steps > most_steps)
-        throw Error(ErrorCode::unsupported,
-                    fmt::format("simulate: {} over {} ranks is too large for SimGrid, which is given {} ranks and {} "
-                                "steps at most; take fewer ranks or a shorter pipeline.",
-                                to_string(task.choice), task.ranks, most_ranks, most_steps));
-    }
+    for (int rank = 0; rank < task.ranks; ++rank) steps += add(task.plan(rank));
     return steps;
   }
 
@@ -168,6 +158,7 @@ class Replay {
 }  // namespace
 
 double replay(const simulate::Task& task, const simulate::Network& network) {
+  simulate::refuse_too_large_for_simgrid(task);
   return network.start * picosecond + Replay{task, network}.run();
 }
 

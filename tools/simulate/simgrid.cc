@@ -9,6 +9,7 @@
 #include <cstdlib>
 
 #include "tools/own_path.h"
+#include "tools/simulate/simgrid_limits.h"
 #include "tutti/error.h"
 
 namespace tutti::tools::simulate {
@@ -52,6 +53,11 @@ double replay(const std::string& path, const Task& task, const std::string& netw
 
 double Checked::distance() const {
   return ours.result.seconds > 0 ? simgrid / ours.result.seconds - 1 : simgrid > 0 ? 1 : 0;
+}
+
+void refuse_without_simgrid(const std::vector<Job>& jobs) {
+  program();
+  for (const Job& job : jobs) refuse_too_large_for_simgrid(job.task);
 }
 
 std::vector<Checked> check_by_simgrid(const std::vector<Timed>& all, const std::string& network, const Told& tell) {

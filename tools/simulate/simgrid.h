@@ -16,8 +16,12 @@ struct Checked {
   double distance() const;
 };
 
+/// Throws Error{unsupported} if the program tutti-simgrid is not there, saying what to install, or a call is too large
+/// for it.
+void refuse_without_simgrid(const std::vector<Job>& jobs);
+
 /// Has each call replayed by the program tutti-simgrid; `network` is what NetworkFile::open() takes. Throws
-/// Error{unsupported}, saying what to install, if the program is not there or a call is too large for it.
+/// Error{unsupported} with what the program said if it fails.
 std::vector<Checked> check_by_simgrid(const std::vector<Timed>& all, const std::string& network, const Told& tell = {});
 
 std::string to_table(const std::vector<Checked>& all);
