@@ -3,7 +3,6 @@
 import csv
 import pathlib
 import shutil
-import unittest
 
 import harness
 from harness import Case, run, tutti
@@ -86,6 +85,33 @@ class Beside(Case):
         done = tutti("simulate", *HUGE, "--simgrid")
         self.assertEqual(done.code, 5, done)
         self.assertSays(done.err, "direct over 20000 ranks is too large for SimGrid")
+
+
+class Made(Case):
+    """Beside a program that says what a test wants it to say."""
+
+    def beside(self, tutti_at, simgrid_at, script):
+        """tutti simulate --simgrid, where these are."""
+        program, made = self.folder / tutti_at / "tutti", self.folder / simgrid_at / "tutti-simgrid"
+        for file in (program, made):
+            file.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(harness.PROGRAM, program)
+        made.write_text("#!/bin/sh\n" + script)
+        made.chmod(0o755)
+        return run(program, "simulate", "all_reduce", "--algo", "ring", "-n", "4", "--size", "8", "--simgrid")
+
+    def test_the_last_line_is_the_result_whatever_simgrid_says_besides(self):
+        done = self.beside(".", "tools/simgrid", "echo 7 >&2; echo '[0.0] a warning' >&2; echo 8; echo 0.0125; echo 9 >&2")
+        self.assertEqual(done.code, 0, done)
+        self.assertSays(done.out, r" ring +[\d.]+ us +12\.500 ms")
+        self.assertSays(done.err, r"7\n\[0\.0\] a warning\n9")
+
+    def test_what_is_wrong_is_told(self):
+        for script, why in (("echo deadlock; exit 1", "deadlock"), ("echo 0.1; kill -9 $$", "tutti-simgrid failed"),
+                            ("echo 0.1s", r"0\.1s"), ("exit 0", "tutti-simgrid failed")):
+            done = self.beside(".", "tools/simgrid", script)
+            self.assertEqual(done.code, 5, done)
+            self.assertSays(done.err, why)
 
 
 class Without(Case):

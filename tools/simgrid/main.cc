@@ -1,5 +1,6 @@
 // tutti-simgrid: what `tutti simulate --simgrid` starts for each call, since SimGrid has one simulation in a process.
-// COLLECTIVE ALGORITHM RANKS ROOT BYTES NETWORK; prints the seconds that the call takes.
+// COLLECTIVE ALGORITHM RANKS ROOT BYTES NETWORK; prints the seconds that the call takes, or what is wrong,
+// on standard output; standard error is for SimGrid.
 
 #include <fmt/core.h>
 #include <xbt/log.h>
@@ -31,7 +32,7 @@ int main(int argc, char** argv) {
     fmt::print("{:.15g}\n", tools::simgrid::replay(task, network));
     return 0;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "{}\n", error.what());
+    fmt::print("{}\n", error.what());
     return 1;
   }
 }

@@ -32,20 +32,24 @@ std::string quoted(const std::string& word) {
   return text + "'";
 }
 
+/// The last line of its standard output is the result, or what is wrong. Its standard error is ours, for what SimGrid
+/// has to say.
 double replay(const std::string& path, const Task& task, const std::string& network) {
   const std::string command =
-      fmt::format("exec {} {} {} {} {} {} {} 2>&1", quoted(path), name_of(task.collective),
-                  quoted(to_string(task.choice)), task.ranks, task.root, task.bytes, quoted(network));
+      fmt::format("exec {} {} {} {} {} {} {}", quoted(path), name_of(task.collective), quoted(to_string(task.choice)),
+                  task.ranks, task.root, task.bytes, quoted(network));
   std::FILE* const process = ::popen(command.c_str(), "re");
   std::string said;
-  char line[512];
-  while (process != nullptr && std::fgets(line, sizeof line, process) != nullptr) said += line;
+  char part[512];
+  while (process != nullptr && std::fgets(part, sizeof part, process) != nullptr) said += part;
   const bool failed = process == nullptr || ::pclose(process) != 0;
+  if (said.ends_with('\n')) said.pop_back();
+  const std::string last = said.substr(said.rfind('\n') + 1);
   char* end = nullptr;
-  const double seconds = std::strtod(said.c_str(), &end);
-  if (failed || end == said.c_str() || *end != '\n')
-    throw Error{ErrorCode::unsupported,
-                said.empty() ? fmt::format("simulate: {} failed", path) : said.substr(0, said.find('\n'))};
+  const double seconds = std::strtod(last.c_str(), &end);
+  const bool told = end != last.c_str() && *end == '\0';
+  if (failed || !told)
+    throw Error{ErrorCode::unsupported, told || last.empty() ? fmt::format("simulate: {} failed", path) : last};
   return seconds;
 }
 
