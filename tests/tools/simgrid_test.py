@@ -1,6 +1,8 @@
 """tutti simulate --simgrid: our times beside those of another simulator, and what is said where it is not there."""
 
 import csv
+import json
+import os
 import pathlib
 import shutil
 
@@ -112,6 +114,17 @@ class Made(Case):
             done = self.beside(".", "tools/simgrid", script)
             self.assertEqual(done.code, 5, done)
             self.assertSays(done.err, why)
+
+    def test_it_is_found_where_it_is_installed(self):
+        build = pathlib.Path(harness.PROGRAM).resolve().parent
+        options = json.loads((build / "meson-info/intro-buildoptions.json").read_text())
+        folder = {option["name"]: pathlib.PurePosixPath(option["value"]) for option in options
+                  if option["name"] in ("prefix", "bindir", "libexecdir")}
+        bin_at, libexec_at = (os.path.relpath(folder["prefix"] / folder[name], folder["prefix"])
+                              for name in ("bindir", "libexecdir"))
+        done = self.beside(bin_at, f"{libexec_at}/tutti", "echo 0.0125")
+        self.assertEqual(done.code, 0, done)
+        self.assertSays(done.out, r"12\.500 ms")
 
 
 class Without(Case):

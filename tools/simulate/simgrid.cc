@@ -7,7 +7,9 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 
+#include "tools/install_folders.h"
 #include "tools/own_path.h"
 #include "tools/simulate/simgrid_limits.h"
 #include "tutti/error.h"
@@ -15,11 +17,14 @@
 namespace tutti::tools::simulate {
 namespace {
 
+/// Beside this program in the build folder, or from where it is installed on to where the other is: both may have been
+/// moved since, together.
 std::string program() {
-  const std::string own = own_path();
-  const std::string here = own.substr(0, own.rfind('/'));
-  for (const char* const folder : {"/tools/simgrid/", "/../libexec/tutti/"})
-    if (const std::string path = here + folder + "tutti-simgrid"; ::access(path.c_str(), X_OK) == 0) return path;
+  const std::filesystem::path here = std::filesystem::path{own_path()}.parent_path();
+  const std::filesystem::path installed =
+      here / std::filesystem::path{TUTTI_LIBEXECDIR}.lexically_relative(TUTTI_BINDIR);
+  for (const std::filesystem::path& folder : {here / "tools/simgrid", installed / "tutti"})
+    if (const std::string path = folder / "tutti-simgrid"; ::access(path.c_str(), X_OK) == 0) return path;
   throw Error{
       ErrorCode::unsupported,
       "simulate: --simgrid needs the program tutti-simgrid, which is not built. Install libsimgrid-dev (Debian, "
