@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace tutti::algorithms::checking {
 
@@ -62,10 +63,14 @@ void Interpreter::execute(RankStep at) {
 }
 
 void Interpreter::check_results() {
+  std::vector<WrongResult> wrong;
   for (int rank = 0; rank < world_.ranks; ++rank) {
     const Range out = world_.present(rank, Buffer::output);
-    for (int block = out.from; block < out.to && !report_.full(); ++block) check_result(rank, block);
+    for (int block = out.from; block < out.to && wrong.size() < report_.room(); ++block)
+      if (auto result = wrong_result(rank, block)) wrong.push_back(std::move(*result));
   }
+  explain_losses(world_, run_, in_place_, wrong);
+  for (const WrongResult& result : wrong) report_.problem(result.rank, result.text);
 }
 
 std::span<const Value> Interpreter::memory(int rank) const {
@@ -182,27 +187,26 @@ Contribution Interpreter::origin(int rank, int block) const {
   return {from_root ? world_.root : part, block};
 }
 
-void Interpreter::check_result(int rank, int block) {
+std::optional<WrongResult> Interpreter::wrong_result(int rank, int block) {
   const Value value = *find(rank, {Buffer::output, block, 1});
-  if (value.set == broken) return;
+  if (value.set == broken) return {};
   const std::string place = "ends with " + to_string({Buffer::output, block, 1});
-  if (value.set == undefined) return report_.problem(rank, place + " empty" + mode());
+  if (value.set == undefined) return WrongResult{rank, block, place + " empty" + mode()};
   if (!world_.only_moves()) {
-    if (sets_.holds_all(value.set)) return;
+    if (sets_.holds_all(value.set)) return {};
     const auto lacks = [&](int other) { return !sets_.holds(value.set, other); };
     int first = 0;
     while (!lacks(first)) ++first;
-    const bool several = sets_.count(value.set) + 1 < index(world_.ranks);
-    return report_.problem(rank, place + " lacking " + list_ranks(lacks) + mode() + ": " +
-                                     (several ? "that of rank " + std::to_string(first) + " was " : "") +
-                                     explain_loss(world_, run_, in_place_, {first, value.block}, rank, block));
+    return WrongResult{rank, block, place + " lacking " + list_ranks(lacks) + mode(), Contribution{first, value.block},
+                       sets_.count(value.set) + 1 < index(world_.ranks)};
   }
   const Contribution expected = origin(rank, block);
-  if (value.set == sets_.of(expected.rank) && value.block == expected.block) return;
-  report_.problem(rank, place + " holding block " + std::to_string(value.block) + " of " + ranks_of(value.set) +
-                            " instead of block " + std::to_string(expected.block) + " of rank " +
-                            std::to_string(expected.rank) + mode() + ": " +
-                            explain_loss(world_, run_, in_place_, expected, rank, block));
+  if (value.set == sets_.of(expected.rank) && value.block == expected.block) return {};
+  return WrongResult{rank, block,
+                     place + " holding block " + std::to_string(value.block) + " of " + ranks_of(value.set) +
+                         " instead of block " + std::to_string(expected.block) + " of rank " +
+                         std::to_string(expected.rank) + mode(),
+                     expected};
 }
 
 }  // namespace tutti::algorithms::checking

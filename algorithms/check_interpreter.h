@@ -4,6 +4,7 @@
 // the replay what each rank holds on the way. Private to them.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -61,11 +62,22 @@ struct Value {
 struct Contribution {
   int rank;
   int block;
+  bool operator==(const Contribution&) const = default;
 };
 
-/// Which step lost it, where `rank` should end with it in that block of its output and does not.
-std::string explain_loss(const World& world, const Run& run, bool in_place, Contribution missing, int rank,
-                         int block);  // check_lost.cc
+/// A block of output that a rank does not end with as it should.
+struct WrongResult {
+  int rank;
+  int block;
+  std::string text;
+  std::optional<Contribution> missing{};
+  bool is_first_of_several = false;  ///< what is missing
+};
+
+/// Says in their texts which steps lost what is missing: of a large run for a few contributions only, since each takes
+/// another look at all of it.
+void explain_losses(const World& world, const Run& run, bool in_place,
+                    std::vector<WrongResult>& results);  // check_lost.cc
 
 class Interpreter {
  public:
@@ -95,7 +107,7 @@ class Interpreter {
   void receive(const Step& step);
   Value defined(Value value, const Blocks& blocks, int i);
   Value combine(Value left, Value right, const Blocks& dst, int i);
-  void check_result(int rank, int block);
+  std::optional<WrongResult> wrong_result(int rank, int block);
 
   void problem(const std::string& text);
   const char* mode() const { return in_place_ ? " (in place)" : ""; }

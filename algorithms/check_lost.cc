@@ -6,6 +6,7 @@
 // the rank passed anything on, or else left out.
 
 #include <algorithm>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -146,10 +147,32 @@ class Search {
   std::vector<bool> on_the_way_;
 };
 
+constexpr std::size_t fewest_searches = 3;
+constexpr std::size_t looked_at = 1'000'000;  // blocks, by all searches, if those are not the fewest
+
+std::size_t most_searches(const World& world) {
+  std::size_t blocks = 1;
+  for (const Plan& plan : world.plans)
+    for (const Step& step : plan.steps) blocks += index((writes_dst(step.verb) ? step.dst : step.left).count);
+  return std::max(fewest_searches, looked_at / blocks);
+}
+
 }  // namespace
 
-std::string explain_loss(const World& world, const Run& run, bool in_place, Contribution missing, int rank, int block) {
-  return Search{world, run, in_place, missing}.explain(rank, block);
+void explain_losses(const World& world, const Run& run, bool in_place, std::vector<WrongResult>& results) {
+  std::size_t searches = results.empty() ? 0 : most_searches(world);
+  for (std::size_t i = 0; i < results.size() && searches > 0; ++i) {
+    if (!results[i].missing) continue;
+    const Contribution missing = *results[i].missing;
+    Search search{world, run, in_place, missing};
+    --searches;
+    for (WrongResult& result : std::span{results}.subspan(i)) {
+      if (result.missing != missing) continue;
+      result.text += result.is_first_of_several ? ": that of rank " + std::to_string(missing.rank) + " was " : ": ";
+      result.text += search.explain(result.rank, result.block);
+      result.missing.reset();
+    }
+  }
 }
 
 }  // namespace tutti::algorithms::checking

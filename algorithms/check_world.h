@@ -62,10 +62,13 @@ class Report {
   void problem(int rank, StepId step, const std::string& text);
 
   bool clean() const { return problems_.empty(); }
-  bool full() const { return problems_.size() >= 20; }
+  std::size_t room() const { return most - problems_.size(); }
+  bool full() const { return room() == 0; }
   std::vector<std::string> take() && { return std::move(problems_); }
 
  private:
+  static constexpr std::size_t most = 20;
+
   const World& world_;
   std::vector<std::string> problems_;
 };

@@ -160,5 +160,44 @@ TEST_CASE("a part that is moved and then overwritten, or never was there") {
   check_says(exchanged(false), what + "put there by rank 0 step 3 (copy)");
 }
 
+TEST_CASE("of large runs a few contributions are followed, of small ones all that are missing") {
+  const auto alone = [](int pipeline) {
+    std::vector<Plan> plans;
+    for (int rank = 0; rank < 2; ++rank) {
+      PlanBuilder plan{{.rank = rank, .ranks = 2, .pipeline = pipeline}};
+      plan.copy(out(0, 2 * pipeline), in(0, 2 * pipeline));
+      plans.push_back(std::move(plan).build());
+    }
+    return check(all_reduce, plans);
+  };
+  const Verdict small = alone(10), large = alone(300'000);
+  REQUIRE(small.problems.size() == 20);
+  CHECK(all_say(small, ": never sent to where it is needed"));
+  REQUIRE(large.problems.size() == 20);
+  check_says(large, "rank 0: ends with output[2] lacking rank 1: never sent to where it is needed");
+  CHECK(large.problems[3].ends_with("rank 0: ends with output[3] lacking rank 1"));
+}
+
+TEST_CASE("what is missing in many results of a large run is followed once for all") {
+  constexpr int ranks = 10, pipeline = 15'000;
+  const Blocks all = out(0, ranks * pipeline), from = in(0, ranks * pipeline);
+  std::vector<Plan> plans;
+  for (int rank = 0; rank < ranks; ++rank) {  // up a chain to rank 0 and down again
+    PlanBuilder plan{{.rank = rank, .ranks = ranks, .pipeline = pipeline}};
+    if (rank + 1 < ranks)
+      plan.recv_reduce(rank + 1, all, from);
+    else
+      plan.copy(all, from);
+    if (rank == 1) plan.copy(out(0), in(0));  // what came from the ranks above is gone
+    if (rank > 0) plan.send(rank - 1, all);
+    if (rank > 0) plan.recv(rank - 1, all);
+    if (rank + 1 < ranks) plan.send(rank + 1, all);
+    plans.push_back(std::move(plan).build());
+  }
+  const Verdict verdict = check(all_reduce, plans);
+  CHECK(verdict.problems.size() == ranks);
+  CHECK(all_say(verdict, "that of rank 2 was lost in rank 1 step 1 (copy)"));
+}
+
 }  // namespace
 }  // namespace tutti::algorithms::testing
