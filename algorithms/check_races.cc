@@ -25,7 +25,8 @@ namespace tutti::algorithms::checking {
 namespace {
 
 constexpr std::uint32_t end_of_list = ~std::uint32_t{0};
-constexpr std::size_t most_chains = 64;        // for which each step has a number
+constexpr std::size_t most_chains = 64;        // for which each step has a number,
+constexpr std::size_t most_numbers = 1 << 26;  // but no more than so many in all (256 MiB)
 constexpr std::size_t searched_per_step = 16;  // on average, before there are chains
 
 class Races {
@@ -155,7 +156,7 @@ class Races {
                      [&](std::uint32_t a, std::uint32_t b) { return lengths[a] > lengths[b]; });
     for (std::uint32_t i = 0; i < by_length.size(); ++i) number[by_length[i]] = i;
     for (std::uint32_t& chain : chain_of_) chain = number[chain];
-    chains_ = std::min(most_chains, lengths.size());
+    chains_ = std::min({most_chains, lengths.size(), std::max<std::size_t>(1, most_numbers / plan_.steps.size())});
     learn_chains();
   }
 
