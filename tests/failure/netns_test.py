@@ -73,10 +73,16 @@ class TwoHosts(Case):
             self.assertLess(ranks[rank]["uncertainty_ns"], 50_000_000)
             self.assertLessEqual(abs(ranks[rank]["offset_ns"]), ranks[rank]["uncertainty_ns"])
             self.assertNotEqual(ranks[rank]["offset_ns"], 0)
-        sent = {e["id"]: e["args"]["bytes"] for e in events if e["ph"] == "s"}
-        received = {e["id"]: e["args"]["received"] for e in events if e["ph"] == "f"}
-        self.assertGreater(len(sent), 0)
-        self.assertEqual(sent, received)
+        starts = {e["id"]: e for e in events if e["ph"] == "s"}
+        ends = {e["id"]: e for e in events if e["ph"] == "f"}
+        self.assertEqual(len(starts) + len(ends), sum(e["ph"] in "sf" for e in events))  # no number is used twice
+        self.assertEqual(set(starts), set(ends))
+        across = 0
+        for number, first in starts.items():
+            last, said = ends[number], first["args"]
+            self.assertEqual((first["pid"], last["pid"], last["args"]["received"]), (said["from"], said["to"], said["bytes"]))
+            across += first["pid"] // 2 != last["pid"] // 2
+        self.assertGreater(across, 0)
 
     def test_tcp_across_and_shared_memory_inside(self):
         for count in ("0", "1", "1000", "1000003"):
