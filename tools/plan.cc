@@ -316,6 +316,7 @@ int show_page(const Options& options, const CLI::App& app) {
   if (app.count("--ranks") > 0) wish.ranks = options.ranks;
   if (app.count("--root") > 0) wish.root = options.root;
   wish.step = options.step;
+  if (app.count("--bytes") > 0) wish.bytes = size_of_text(options.bytes);
   wish.model = {size_of_text(options.bytes), options.latency, options.bandwidth};
   write_page(options.page, wish);
   return exit_success;

@@ -60,7 +60,8 @@ struct PageWish {
   std::optional<int> ranks;
   std::optional<int> root;
   std::optional<int> step;
-  Model model;
+  std::optional<std::size_t> bytes;
+  Model model;  ///< its bytes where none are wished
 };
 
 /// Writes the page and says so. Algorithms are those of `compare` or `algorithm`; without them ring beside the two

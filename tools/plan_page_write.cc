@@ -72,6 +72,7 @@ PageStart plans_wished(const PageOptions& options, const PageWish& wish) {
 PageStart run_wished(const PageOptions& options, const PageWish& wish) {
   if (!options.compare.empty()) wrong("--trace shows the algorithm that ran; leave --compare away");
   if (wish.step) wrong("--step counts steps of plans, and a run has a clock; leave it or --trace away");
+  if (wish.bytes) wrong("--bytes is of plans, and a run has its own size; leave it or --trace away");
   PageStart start;
   start.run = find_run({.file = options.trace,
                         .collective = wish.collective,

@@ -255,7 +255,7 @@ std::string add_calls(Run& run, const Carried& carried, const Calls& alike, cons
 }  // namespace
 
 Run find_run(const RunWish& wish, int most_ranks) {
-  const TraceFile trace = read_trace(wish.file);
+  const TraceFile trace = read_trace("plan", wish.file);
   const std::vector<Carried> plans = sorted_by_plan(trace, most_ranks);
   std::string why_not;
   for (const Carried& carried : plans) {

@@ -67,7 +67,7 @@ void print_links(const Verdicts& verdicts) {
 }
 
 void report(const std::string& path) {
-  const TraceFile trace = read_trace(path);
+  const TraceFile trace = read_trace("trace", path);
   const Verdicts verdicts = judge(trace.calls);
   fmt::print("{}: {} ranks, {} calls, {} in calls\n", path, trace.ranks.size(), trace.calls.size(),
              duration_text(verdicts.in_calls));

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "lib/flat_call.h"
+#include "lib/trace/file.h"
 #include "tools/input_file.h"
 #include "tutti/error.h"
 
@@ -21,6 +22,10 @@ struct Flaw {
   std::string text;
 };
 
+std::string text_of(const Json& value) {
+  return value.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 40);
+}
+
 /// A field that must be there, and of that kind.
 template <class T>
 T get(const Json& object, const char* field) {
@@ -29,8 +34,7 @@ T get(const Json& object, const char* field) {
   try {
     return found->get<T>();
   } catch (const Json::exception&) {
-    const std::string value = found->dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 40);
-    throw Flaw{fmt::format("cannot have {} as its \"{}\"", value, field)};
+    throw Flaw{fmt::format("cannot have {} as its \"{}\"", text_of(*found), field)};
   }
 }
 
@@ -199,22 +203,36 @@ TraceFile Reader::finish() {
 constexpr const char* writer = "tutti";
 constexpr const char* remedy = "`tutti run --trace FILE` writes one";
 
-[[noreturn]] void wrong(const std::string& path, const std::string& what) {
-  throw Error{ErrorCode::invalid_argument, fmt::format("trace: cannot read {}: {}", path, what)};
+/// The file, and who wants it.
+struct Source {
+  std::string_view who;
+  const std::string& path;
+};
+
+[[noreturn]] void wrong(const Source& source, const std::string& what) {
+  throw Error{ErrorCode::invalid_argument, fmt::format("{}: cannot read {}: {}", source.who, source.path, what)};
 }
 
 /// A file that began as ours and does not end so was cut.
-Json parsed(const std::string& path) {
-  const std::string text = read_input("trace", path);
-  if (text.empty()) wrong(path, fmt::format("it is empty; {}", remedy));
+Json parsed(const Source& source) {
+  const std::string text = read_input(source.who, source.path);
+  if (text.empty()) wrong(source, fmt::format("it is empty; {}", remedy));
   try {
     return Json::parse(text);
   } catch (const Json::parse_error& error) {
     if (text.substr(0, 200).find("traceEvents") == std::string::npos)
-      wrong(path, fmt::format("it is not JSON; {}", remedy));
-    wrong(path, fmt::format("it is cut off or damaged at byte {} of {}; if it was copied, copy it again",
-                            std::min(error.byte, text.size()), text.size()));
+      wrong(source, fmt::format("it is not JSON; {}", remedy));
+    wrong(source, fmt::format("it is cut off or damaged at byte {} of {}; if it was copied, copy it again",
+                              std::min(error.byte, text.size()), text.size()));
   }
+}
+
+/// Programs that change traces may drop the number; then the events tell.
+void check_format(const Source& source, const Json& about) {
+  const auto format = about.find("format");
+  if (format != about.end() && *format != trace::file_format)
+    wrong(source, fmt::format("it is a trace in format {}, and this tutti reads format {}; let this tutti write one",
+                              text_of(*format), trace::file_format));
 }
 
 }  // namespace
@@ -231,24 +249,27 @@ std::int64_t TracedCall::end() const {
   return last;
 }
 
-TraceFile read_trace(const std::string& path) {
-  const Json json = parsed(path);
+TraceFile read_trace(std::string_view who, const std::string& path) {
+  const Source source{who, path};
+  const Json json = parsed(source);
   const auto events = json.find("traceEvents");
   if (events == json.end() || !events->is_array())
-    wrong(path, fmt::format("it is JSON, but no trace: it has no \"traceEvents\"; {}", remedy));
+    wrong(source, fmt::format("it is JSON, but no trace: it has no \"traceEvents\"; {}", remedy));
   const auto is_of_rank = [](const Json& event) {
     return event.is_object() && event.contains("name") && event["name"] == "tutti_rank";
   };
   const bool ours = json.contains("otherData") && json["otherData"].is_object() &&
                     json["otherData"].value("writer", Json{}) == writer;
   if (!ours && std::none_of(events->begin(), events->end(), is_of_rank))
-    wrong(path, fmt::format("it is the trace of something else: no rank of tutti is in it; {}", remedy));
+    wrong(source, fmt::format("it is the trace of something else: no rank of tutti is in it; {}", remedy));
+  if (ours) check_format(source, json["otherData"]);
   Reader reader;
   for (std::size_t i = 0; i < events->size(); ++i) try {
       reader.read((*events)[i]);
     } catch (const Flaw& flaw) {
-      wrong(path, fmt::format("event {} of its {} {}; another version of tutti wrote it, or another program changed it",
-                              i + 1, events->size(), flaw.text));
+      wrong(source,
+            fmt::format("event {} of its {} {}; another version of tutti wrote it, or another program changed it",
+                        i + 1, events->size(), flaw.text));
     }
   return reader.finish();
 }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <vector>
 
@@ -62,7 +63,7 @@ struct TraceFile {
   std::vector<TracedCall> calls;  ///< as they began; of those that did not end well only what is complete
 };
 
-/// Throws Error{invalid_argument} that names the file.
-TraceFile read_trace(const std::string& path);
+/// `who` reads it, as in "tutti WHO". Throws Error{invalid_argument}, "WHO: cannot read PATH: ...".
+TraceFile read_trace(std::string_view who, const std::string& path);
 
 }  // namespace tutti::tools

@@ -28,8 +28,8 @@ constexpr std::chrono::seconds longest_wait{10};
 
 std::string head() {
   return fmt::format(
-      R"({{"displayTimeUnit":"ns","otherData":{{"writer":"tutti","version":"{}","format":1}},"traceEvents":[)",
-      TUTTI_VERSION);
+      R"({{"displayTimeUnit":"ns","otherData":{{"writer":"tutti","version":"{}","format":{}}},"traceEvents":[)",
+      TUTTI_VERSION, file_format);
 }
 
 [[noreturn]] void refuse(const std::string& path, const char* what, int error) {

@@ -12,6 +12,9 @@
 
 namespace tutti::trace {
 
+/// In every file. Another number where those who read this one cannot read what is written.
+inline constexpr int file_format = 2;
+
 /// An empty trace in the place of whatever was there. Throws Error{system} that names the file.
 void make_file(const std::string& path);
 /// Does nothing if this process has done so already.

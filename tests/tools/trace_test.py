@@ -236,6 +236,8 @@ class Trace(harness.Case):
             changed(): 'event 1 of its 1 has no "args"',
             changed(args=call): 'event 1 of its 1 has no "collective"',
             changed(args={**call, "collective": "all_redoubt"}): 'event 1 of its 1 cannot have all_redoubt as its "collective"',
+            '{"otherData": {"writer": "tutti", "format": 1}, "traceEvents": []}':
+                "it is a trace in format 1, and this tutti reads format 2; let this tutti write one$",
             changed(args={**call, "bytes": "many"}): 'event 1 of its 1 cannot have "many" as its "bytes"',
         }
         for text, says in cases.items():

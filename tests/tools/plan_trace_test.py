@@ -1,0 +1,41 @@
+"""tutti plan --html --trace: what it takes of a trace, what it refuses, and what it says. No browser is needed for that."""
+
+import harness
+from harness import tutti
+
+
+class PlanTrace(harness.Case):
+    def setUp(self):
+        super().setUp()
+        self.file = self.folder / "t.json"
+        self.page = self.folder / "page.html"
+
+    def bench(self, ranks, *words, **env):
+        done = tutti("run", "-n", ranks, "--trace", self.file, harness.PROGRAM, "bench", *words, "-n", "2", "-w", "0",
+                     env={"TUTTI_TRANSPORT": "shm", **env}, limit=60)
+        self.assertEqual(done.code, 0, done)
+
+    def write(self, *words):
+        done = tutti("plan", *words, "--html", self.page, "--trace", self.file)
+        self.assertEqual((done.code, done.err), (0, ""), done)
+        self.assertLess(self.page.stat().st_size, 300_000)
+        return done.out
+
+    def refused(self, *words):
+        done = tutti("plan", *words, "--html", self.page, "--trace", self.file)
+        self.assertEqual((done.code, done.out, len(done.err.splitlines())), (6, "", 1), done)
+        self.assertFalse(self.page.exists())
+        return done.err
+
+    def test_a_trace_that_is_not_there_is_told_by_who_wants_it(self):
+        self.assertSays(self.refused(), rf"^tutti: plan: cannot read {self.file}: No such file")
+        self.file.write_text("{}")
+        self.assertSays(self.refused(), rf'^tutti: plan: cannot read {self.file}: it is JSON, but no trace')
+
+    def test_a_size_is_refused_as_a_run_has_its_own(self):
+        self.bench(2, "all_reduce", "--algo", "ring", "-b", "4K", "-e", "4K")
+        self.assertSays(self.refused("--bytes", "8"), "--bytes is of plans, and a run has its own size")
+
+
+if __name__ == "__main__":
+    harness.main()
