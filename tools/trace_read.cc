@@ -6,6 +6,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <type_traits>
+#include <utility>
 
 #include "lib/flat_call.h"
 #include "lib/trace/file.h"
@@ -26,26 +28,52 @@ std::string text_of(const Json& value) {
   return value.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 40);
 }
 
+/// The library would cut a number that does not fit to one that does.
+template <class T>
+bool fits(const Json& value) {
+  if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>)
+    return value.is_number_unsigned() ? std::in_range<T>(value.get<std::uint64_t>())
+                                      : value.is_number_integer() && std::in_range<T>(value.get<std::int64_t>());
+  else
+    return true;
+}
+
 /// A field that must be there, and of that kind.
 template <class T>
 T get(const Json& object, const char* field) {
   const auto found = object.find(field);
   if (found == object.end()) throw Flaw{fmt::format("has no \"{}\"", field)};
   try {
-    return found->get<T>();
-  } catch (const Json::exception&) {
-    throw Flaw{fmt::format("cannot have {} as its \"{}\"", text_of(*found), field)};
+    if (fits<T>(*found)) return found->get<T>();
+  } catch (const Json::exception&) {  // of another kind
   }
+  throw Flaw{fmt::format("cannot have {} as its \"{}\"", text_of(*found), field)};
 }
 
-template <class T>
-T get(const Json& object, const char* field, T otherwise) {
-  return object.contains(field) ? get<T>(object, field) : otherwise;
+/// Sums of a few such nanoseconds fit 64 bits. No machine has been up for nine years, from whose start they count.
+constexpr double longest = 3e17;
+
+void check_time(const Json& object, const char* field, double nanoseconds) {
+  if (!(std::abs(nanoseconds) <= longest))
+    throw Flaw{
+        fmt::format("cannot have {} as its \"{}\": that is more than nine years", text_of(object[field]), field)};
+}
+
+std::int64_t get_microseconds(const Json& event, const char* field) {
+  const double time = get<double>(event, field) * 1000;
+  check_time(event, field, time);
+  return std::llround(time);
+}
+
+std::int64_t get_nanoseconds(const Json& args, const char* field) {
+  const auto time = get<std::int64_t>(args, field);
+  check_time(args, field, static_cast<double>(time));
+  return time;
 }
 
 Span span_of(const Json& event) {
-  const auto begin = std::llround(get<double>(event, "ts") * 1000);
-  return {begin, begin + std::llround(get<double>(event, "dur", 0.0) * 1000)};
+  const std::int64_t begin = get_microseconds(event, "ts");
+  return {begin, event.contains("dur") ? begin + get_microseconds(event, "dur") : begin};
 }
 
 Collective collective_named(const std::string& name) {
@@ -130,11 +158,11 @@ void Reader::read_message(const Json& event, const Json& args, const CallKey& ke
   TracedMessage message{
       .from = from, .to = to, .bytes = get<std::uint64_t>(args, "bytes"), .step = get<std::uint32_t>(args, "step")};
   if (sends) {
-    message.given = span.begin + get<std::int64_t>(args, "given_ns");
+    message.given = span.begin + get_nanoseconds(args, "given_ns");
     ends.send = message;
   } else {
     message.expected = span.begin;
-    message.arrived = span.begin + get<std::int64_t>(args, "waited_ns");
+    message.arrived = span.begin + get_nanoseconds(args, "waited_ns");
     message.received = span.end;
     ends.receive = message;
   }
@@ -224,6 +252,8 @@ Json parsed(const Source& source) {
       wrong(source, fmt::format("it is not JSON; {}", remedy));
     wrong(source, fmt::format("it is cut off or damaged at byte {} of {}; if it was copied, copy it again",
                               std::min(error.byte, text.size()), text.size()));
+  } catch (const Json::out_of_range&) {
+    wrong(source, "a number in it is too large for anything; another program changed it");
   }
 }
 

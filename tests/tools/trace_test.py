@@ -238,6 +238,14 @@ class Trace(harness.Case):
             changed(args={**call, "collective": "all_redoubt"}): 'event 1 of its 1 cannot have all_redoubt as its "collective"',
             '{"otherData": {"writer": "tutti", "format": 1}, "traceEvents": []}':
                 "it is a trace in format 1, and this tutti reads format 2; let this tutti write one$",
+            '{"traceEvents": [{"ts": 1e400}]}': "a number in it is too large for anything; another program changed it$",
+            changed(ts=1e30, args={**call, "collective": "barrier"}): 'cannot have 1e.30 as its "ts": that is more than nine years',
+            changed(dur=-1e30, args={**call, "collective": "barrier"}): 'cannot have -1e.30 as its "dur": that is more than nine',
+            changed(pid=1e30, args={**call, "collective": "barrier"}): 'cannot have 1e.30 as its "pid"',
+            changed(pid=1 << 40, args={**call, "collective": "barrier"}): 'cannot have 1099511627776 as its "pid"',
+            changed(cat="message", args={**call, "to": 1, "number": 0, "step": 0, "given_ns": 1 << 62}):
+                'cannot have 4611686018427387904 as its "given_ns": that is more than nine years',
+            changed(args={**call, "bytes": -4}): 'cannot have -4 as its "bytes"',
             changed(args={**call, "bytes": "many"}): 'event 1 of its 1 cannot have "many" as its "bytes"',
         }
         for text, says in cases.items():
