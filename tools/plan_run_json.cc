@@ -69,7 +69,7 @@ std::string to_json(const Run& run) {
               {"found", run.found},
               {"first", run.first},
               {"calls", calls}}
-      .dump();
+      .dump(-1, ' ', false, Json::error_handler_t::replace);  // paths may be in any encoding
 }
 
 }  // namespace tutti::tools
