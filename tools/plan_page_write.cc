@@ -93,8 +93,9 @@ PageStart run_wished(const PageOptions& options, const PageWish& wish) {
 
 void say_what_runs(const Run& run) {
   const ReplayedCall& call = run.calls[run.first];
-  fmt::print("It replays {} by {} over {}: {}, predicted {}{}\n", call.name, to_string(run.task.choice),
-             plural(call.members.size(), "rank"), duration_text(call.end), duration_text(call.predicted),
+  fmt::print("It replays {} by {} over {}: {}{}{}\n", call.name, to_string(run.task.choice),
+             plural(call.members.size(), "rank"), duration_text(call.end),
+             call.predicted > 0 ? ", predicted " + duration_text(call.predicted) : "",
              run.found == 1
                  ? ""
                  : fmt::format("; {} of {} such calls of {} are on it", run.calls.size(), run.found, run.file));

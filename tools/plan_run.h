@@ -29,7 +29,7 @@ struct ReplayedCall {
   std::vector<int> members;               ///< their ranks in the job
   std::vector<Span> in_call;              ///< by rank
   std::int64_t end = 0;                   ///< of the last rank
-  std::int64_t predicted = 0;             ///< the same by the plan
+  std::int64_t predicted = 0;             ///< the same by the plan; 0: nothing was
   std::vector<ReplayedMessage> messages;  ///< as the plans of rank 0, 1, ... send them
   std::vector<std::vector<Span>> waits;   ///< by rank: for messages, one after the other
   std::vector<RankBlame> blame;           ///< by rank

@@ -1,5 +1,8 @@
 """tutti plan --html --trace: what it takes of a trace, what it refuses, and what it says. No browser is needed for that."""
 
+import json
+import os
+
 import harness
 from harness import tutti
 
@@ -35,6 +38,23 @@ class PlanTrace(harness.Case):
     def test_a_size_is_refused_as_a_run_has_its_own(self):
         self.bench(2, "all_reduce", "--algo", "ring", "-b", "4K", "-e", "4K")
         self.assertSays(self.refused("--bytes", "8"), "--bytes is of plans, and a run has its own size")
+
+    def test_a_path_in_another_encoding_is_shown_as_far_as_it_can_be(self):
+        self.bench(2, "all_reduce", "--algo", "ring", "-b", "4K", "-e", "4K")
+        self.file = self.file.rename(self.folder / os.fsdecode(b"t\xff.json"))
+        said = tutti("plan", "--html", self.page, "--trace", self.file, errors="surrogateescape")
+        self.assertEqual((said.code, said.err), (0, ""), said)
+        self.assertIn("t\ufffd.json", self.page.read_text())
+
+    def test_what_cannot_be_predicted_is_not_said_to_take_no_time(self):
+        self.bench(2, "all_reduce", "--algo", "ring", "-b", "4K", "-e", "4K")
+        self.assertSays(self.write(), r"It replays all_reduce #\d+ by ring over 2 ranks: [\d.]+ .s, predicted [\d.]+ .s; ")
+        trace = json.loads(self.file.read_text())
+        for event in trace["traceEvents"]:
+            if "waited_ns" in event["args"]:  # as if messages took no time
+                event["dur"] = event["args"]["waited_ns"] = 0
+        self.file.write_text(json.dumps(trace))
+        self.assertSays(self.write(), r"It replays all_reduce #\d+ by ring over 2 ranks: [\d.]+ .s; ")
 
 
 if __name__ == "__main__":
