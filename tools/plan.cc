@@ -154,11 +154,14 @@ Collective find_collective(const std::string& name) {
   return algorithms::find_collective(name);
 }
 
+void check_root(const Options& options) {
+  if (options.root < 0 || options.root >= options.ranks)
+    wrong(fmt::format("--root {} is outside 0 to {} (-n {})", options.root, options.ranks - 1, options.ranks));
+}
+
 void check_options(const Options& options) {
   if (options.ranks < 1 || options.ranks > most_ranks)
     wrong(fmt::format("-n takes 1 to {} ranks, not {}", most_ranks, options.ranks));
-  if (options.root < 0 || options.root >= options.ranks)
-    wrong(fmt::format("--root {} is outside 0 to {} (-n {})", options.root, options.ranks - 1, options.ranks));
   if (!(options.latency >= 0 && options.latency <= 1e6))
     wrong(fmt::format("--latency takes 0 to 1000000 microseconds, not {}", options.latency));
   if (!(options.bandwidth >= 1e-3 && options.bandwidth <= 1e6))
@@ -296,6 +299,7 @@ View view_of_import(Options& options, exchange::Foreign& foreign) {
   options.ranks = foreign.view.shape.ranks;
   options.root = foreign.view.shape.root;
   check_options(options);
+  check_root(options);
   foreign.view.shape.rank = rank_in_front(options);
   return foreign.view;
 }
@@ -303,6 +307,7 @@ View view_of_import(Options& options, exchange::Foreign& foreign) {
 View view_of_choice(const Options& options, std::size_t bytes, std::string& why) {
   const Collective collective = find_collective(options.collective);
   check_options(options);
+  check_root(options);
   const Choice choice = algorithms::settled(choose(options, collective, why), options.ranks, bytes);
   return make_view(collective, choice,
                    {rank_in_front(options), options.ranks, options.root, choice.pipeline, choice.radix});
@@ -310,6 +315,8 @@ View view_of_choice(const Options& options, std::size_t bytes, std::string& why)
 
 int show_page(const Options& options, const CLI::App& app) {
   check_options(options);
+  const bool any_ranks = !options.page.trace.empty() && app.count("--ranks") == 0;  // as many as there were
+  if (!any_ranks) check_root(options);
   PageWish wish;
   if (!options.collective.empty()) wish.collective = find_collective(options.collective);
   wish.algorithm = options.algorithm;

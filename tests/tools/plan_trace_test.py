@@ -39,6 +39,15 @@ class PlanTrace(harness.Case):
         self.bench(2, "all_reduce", "--algo", "ring", "-b", "4K", "-e", "4K")
         self.assertSays(self.refused("--bytes", "8"), "--bytes is of plans, and a run has its own size")
 
+    def test_the_root_is_one_of_the_runs_ranks_not_of_those_that_plans_have_unasked(self):
+        self.bench(6, "broadcast", "--algo", "tree", "-r", "4", "-b", "4K", "-e", "4K")
+        self.assertSays(self.write("--root", "4"), r"It replays broadcast #\d+ by tree\S* over 6 ranks")
+        self.assertSays(self.write("--root", "4", "-n", "6"), r"It replays broadcast #\d+ by tree\S* over 6 ranks")
+        self.page.unlink()
+        for root in ("5", "99", "-1"):
+            self.assertSays(self.refused("--root", root), f"has no call from root {root}; it has broadcast by tree.* from root 4")
+        self.assertSays(self.refused("--root", "6", "-n", "6"), r"--root 6 is outside 0 to 5 \(-n 6\)")
+
     def test_a_path_in_another_encoding_is_shown_as_far_as_it_can_be(self):
         self.bench(2, "all_reduce", "--algo", "ring", "-b", "4K", "-e", "4K")
         self.file = self.file.rename(self.folder / os.fsdecode(b"t\xff.json"))
