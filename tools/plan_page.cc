@@ -11,6 +11,7 @@
 #include "tools/bench_names.h"
 #include "tools/input_file.h"
 #include "tools/plan_page_template.h"
+#include "tools/plan_text.h"
 #include "tutti/error.h"
 
 namespace tutti::tools {
@@ -151,6 +152,12 @@ std::string to_html(const PageStart& start) {
   std::string page = page_template;
   const std::string mark = "@DATA@";
   page.replace(page.find(mark), mark.size(), embedded(json_of(start, Catalogue{start})));
+  if (page.size() >= most_bytes && start.run)
+    wrong(fmt::format(
+        "{} has {}, with which the page would take {} kB, and it is to stay below {}; name another call by "
+        "--call, or another plan by collective, --algo or -n",
+        start.run->calls[start.run->first].name, plural(start.run->calls[start.run->first].messages.size(), "message"),
+        page.size() / 1000, most_bytes / 1000));
   if (page.size() >= most_bytes)
     wrong(fmt::format("the page would take {} kB, and is to stay below {}; choose a smaller pipeline",
                       page.size() / 1000, most_bytes / 1000));

@@ -99,6 +99,7 @@ void say_what_runs(const Run& run) {
              run.found == 1
                  ? ""
                  : fmt::format("; {} of {} such calls of {} are on it", run.calls.size(), run.found, run.file));
+  if (!run.left_out.empty()) fmt::print("A page has no room for the messages of {}\n", run.left_out);
   for (const Conclusion& conclusion : call.verdict) fmt::print("{}\n", conclusion.text);
 }
 

@@ -23,7 +23,8 @@ using Ends = std::pair<int, int>;  // from and to
 using Calls = std::vector<const TracedCall*>;
 
 constexpr std::size_t most_calls = 12;
-constexpr std::size_t most_messages = 3000;  // of all calls of a page, but for the first
+constexpr std::size_t most_bytes = 100'000;  // of all calls of a page; it has some 180 kB without them, and is to stay
+                                             // below 300. A call takes about 30 bytes a message.
 constexpr std::size_t most_named = 6;        // plans that an error offers
 
 [[noreturn]] void wrong(const std::string& message) {
@@ -213,7 +214,17 @@ Calls by_interest(Calls calls, std::optional<std::uint64_t> operation) {
   return calls;
 }
 
-/// Fills in the calls of a plan that are all there; says why not if there are none.
+std::string no_room(Run& run, const TracedCall& call, std::size_t messages, std::size_t bytes) {
+  run.left_out += (run.left_out.empty() ? "" : ", ") + name_of_plan(run.task);
+  return fmt::format(
+      "{} has {} by {} over {}, but a page has {} kB of room for calls, and its {} would take {}; name a call by "
+      "--call, "
+      "or another plan by collective, --algo or -n",
+      run.file, call.name, to_string(run.task.choice), plural(call.ranks.size(), "rank"), most_bytes / 1000,
+      plural(messages, "message"), bytes / 1000);
+}
+
+/// Fills in the calls of a plan that are all there, as many as there is room for; says why not if there are none.
 std::string add_calls(Run& run, const Carried& carried, const Calls& alike, const RunWish& wish) {
   const std::vector<Plan> plans = plans_of(carried.task);
   std::map<const TracedCall*, std::vector<TracedMessage>> complete;
@@ -233,21 +244,25 @@ std::string add_calls(Run& run, const Carried& carried, const Calls& alike, cons
   if (wish.operation && calls.front()->operation != *wish.operation)
     return fmt::format("{} has no complete call #{} of {}; #{} is the longest of {}", wish.file, *wish.operation,
                        name_of_plan(carried.task), calls.front()->operation, calls.size());
-  const TracedCall* const first = calls.front();
-  run.task = *task_of(*first);
-  std::size_t messages = 0;
-  for (std::size_t i = 0; i < calls.size() && i < most_calls; ++i) {
-    messages += complete[calls[i]].size();
-    if (i > 0 && messages > most_messages) calls.resize(i);
-  }
-  calls.resize(std::min(calls.size(), most_calls));
-  std::sort(calls.begin(), calls.end(), [](const TracedCall* a, const TracedCall* b) {
-    return std::tuple{a->begin(), a->operation} < std::tuple{b->begin(), b->operation};
-  });
-  run.first = static_cast<std::size_t>(std::find(calls.begin(), calls.end(), first) - calls.begin());
+  run.task = *task_of(*calls.front());
+  std::vector<std::pair<const TracedCall*, ReplayedCall>> shown;
+  std::size_t bytes = 0;
   for (const TracedCall* call : calls) {
-    run.calls.push_back(replayed(*call, complete[call], alike));
-    run.groups = run.groups || call->group != first->group;
+    if (shown.size() == most_calls) break;
+    ReplayedCall made = replayed(*call, complete[call], alike);
+    bytes += size_on_page(made);
+    const bool wished = call == calls.front() && wish.operation;
+    if (bytes > most_bytes && !wished) break;
+    shown.emplace_back(call, std::move(made));
+  }
+  if (shown.empty()) return no_room(run, *calls.front(), complete[calls.front()].size(), bytes);
+  std::sort(shown.begin(), shown.end(), [](const auto& a, const auto& b) {
+    return std::tuple{a.first->begin(), a.first->operation} < std::tuple{b.first->begin(), b.first->operation};
+  });
+  for (auto& [call, made] : shown) {
+    if (call == calls.front()) run.first = run.calls.size();
+    run.groups = run.groups || call->group != calls.front()->group;
+    run.calls.push_back(std::move(made));
   }
   return {};
 }
@@ -257,7 +272,7 @@ std::string add_calls(Run& run, const Carried& carried, const Calls& alike, cons
 Run find_run(const RunWish& wish, int most_ranks) {
   const TraceFile trace = read_trace("plan", wish.file);
   const std::vector<Carried> plans = sorted_by_plan(trace, most_ranks);
-  std::string why_not;
+  std::string why_not, left_out;
   for (const Carried& carried : plans) {
     const auto has_number = [&](const TracedCall* call) { return call->operation == *wish.operation; };
     if (!is_wished(wish, carried.task) ||
@@ -268,8 +283,10 @@ Run find_run(const RunWish& wish, int most_ranks) {
       if (call.algorithm == carried.calls.front()->algorithm && call.ranks.size() > 1) alike.push_back(&call);
     Run run;
     run.file = wish.file;
+    run.left_out = left_out;
     const std::string problem = add_calls(run, carried, alike, wish);
     if (problem.empty()) return run;
+    left_out = run.left_out;
     if (why_not.empty()) why_not = problem;
   }
   if (!why_not.empty()) wrong(why_not);

@@ -44,6 +44,7 @@ struct Run {
   std::size_t first = 0;  ///< the call that is shown first
   std::size_t found = 0;  ///< calls of that plan in the file, of which some are in `calls`
   bool groups = false;    ///< they are of several communicators
+  std::string left_out;   ///< plans that took more time, and more than a page has room for; mostly nothing
 };
 
 /// What of a trace is to be shown; what is not given may be anything.
@@ -59,6 +60,9 @@ struct RunWish {
 /// The plan that fits and took most time in the trace, and of its calls the one that is wished, or the longest, with as
 /// many others as a page has room for. Throws Error{invalid_argument} that says what the trace has instead.
 Run find_run(const RunWish& wish, int most_ranks);
+
+/// About as many bytes of a page.
+std::size_t size_on_page(const ReplayedCall& call);
 
 /// The run for tools/page/run.js, as JSON.
 std::string to_json(const Run& run);

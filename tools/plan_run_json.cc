@@ -32,7 +32,7 @@ Json verdict_of(const ReplayedCall& call) {
   return conclusions;
 }
 
-Json json_of(const Run& run, const ReplayedCall& call) {
+Json json_of(const ReplayedCall& call, bool groups) {
   Json messages = Json::array();
   for (const ReplayedMessage& message : call.messages)
     for (const std::int64_t number : {message.given, message.received - message.given, message.predicted_begin,
@@ -40,8 +40,8 @@ Json json_of(const Run& run, const ReplayedCall& call) {
       messages.push_back(number);
   Json waits = Json::array();
   for (const std::vector<Span>& mine : call.waits) waits.push_back(spans(mine));
-  return {{"id", std::to_string(call.operation) + (run.groups ? "@" + call.group : "")},
-          {"name", call.name + (run.groups ? " of " + call.group : "")},
+  return {{"id", std::to_string(call.operation) + (groups ? "@" + call.group : "")},
+          {"name", call.name + (groups ? " of " + call.group : "")},
           {"bytes", call.bytes},
           {"members", call.members},
           {"end", call.end},
@@ -55,11 +55,13 @@ Json json_of(const Run& run, const ReplayedCall& call) {
 
 }  // namespace
 
+std::size_t size_on_page(const ReplayedCall& call) { return json_of(call, true).dump().size(); }
+
 std::string to_json(const Run& run) {
   PagePlans plan;
   plan.add_one(run.task.collective, run.task.choice, run.task.ranks, run.task.root);
   Json calls = Json::array();
-  for (const ReplayedCall& call : run.calls) calls.push_back(json_of(run, call));
+  for (const ReplayedCall& call : run.calls) calls.push_back(json_of(call, run.groups));
   return Json{{"file", run.file},
               {"collective", name_of(run.task.collective)},
               {"name", to_string(run.task.choice)},

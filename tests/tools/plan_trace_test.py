@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 
 import harness
 from harness import tutti
@@ -47,6 +48,24 @@ class PlanTrace(harness.Case):
         for root in ("5", "99", "-1"):
             self.assertSays(self.refused("--root", root), f"has no call from root {root}; it has broadcast by tree.* from root 4")
         self.assertSays(self.refused("--root", "6", "-n", "6"), r"--root 6 is outside 0 to 5 \(-n 6\)")
+
+    def test_a_call_with_more_messages_than_a_page_has_room_for_is_left_out(self):
+        large = r"by double_binary_tree\*256 over 8 ranks"
+        self.bench(8, "all_reduce", "--compare", "double_binary_tree*256,ring", "-b", "1M", "-e", "1M")
+        said = self.write()  # though the trees took longer
+        self.assertSays(said, r"It replays all_reduce #\d+ by ring over 8 ranks", rf"(?m)^A page has no room for the messages of all_reduce {large}$")
+        self.page.unlink()
+        said = self.refused("--algo", "double_binary_tree*256")
+        self.assertSays(said, rf"has all_reduce #\d+ {large}, but a page has 100 kB of room for calls, and its 7168 messages would "
+                        r"take \d{3}; name a call by --call, or another plan by collective, --algo or -n")
+        number = re.search(r"#(\d+)", said)[1]
+        self.assertSays(self.refused("--algo", "double_binary_tree*256", "--call", number),
+                        rf"all_reduce #{number} has 7168 messages, with which the page would take \d{{3}} kB, and it is to stay below 300; "
+                        r"name another call by --call")
+
+    def test_a_page_has_as_many_calls_as_there_is_room_for(self):
+        self.bench(4, "all_reduce", "--algo", "ring*40", "-b", "64K", "-e", "1M", "-f", "2")  # 960 messages each
+        self.assertSays(self.write(), r"; [23] of \d\d such calls of .* are on it")
 
     def test_a_path_in_another_encoding_is_shown_as_far_as_it_can_be(self):
         self.bench(2, "all_reduce", "--algo", "ring", "-b", "4K", "-e", "4K")
