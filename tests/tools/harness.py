@@ -83,6 +83,10 @@ def tutti(*arguments, **options):
     return run(PROGRAM, *arguments, **options)
 
 
+def script(text):
+    return ["sh", "-c", text]
+
+
 def state_of(pid):
     """'R', 'S', 'Z' ... or None when there is no such process."""
     try:

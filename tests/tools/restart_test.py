@@ -8,11 +8,7 @@ import signal
 import termios
 
 import harness
-from harness import Case, free_port, is_gone, start, tutti, wait_until
-
-
-def script(text):
-    return ["sh", "-c", text]
+from harness import Case, free_port, is_gone, script, start, tutti, wait_until
 
 
 def restart_lines(done):

@@ -7,11 +7,7 @@ import signal
 import socket
 
 import harness
-from harness import Case, free_port, start, wait_until
-
-
-def script(text):
-    return ["sh", "-c", text]
+from harness import Case, free_port, script, start, wait_until
 
 
 class SeveralNodes(Case):

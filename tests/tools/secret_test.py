@@ -1,14 +1,10 @@
 """The secret of a job: where it comes from, whom it keeps out, and that nobody prints it."""
 
 import harness
-from harness import Case, Finished, start, tutti
+from harness import Case, Finished, script, start, tutti
 
 SECRET = "a secret for these tests"
 USAGE = 6
-
-
-def script(text):
-    return ["sh", "-c", text]
 
 
 class Secrets(Case):
