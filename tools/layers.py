@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Who may include whom, and how long things may get: the shape of the repository, checked.
 
-    tools/layers.py          checks every tracked .h, .cc, .inl and .inc file of this checkout, and how long .js, .css
-                             and .html files are
+    tools/layers.py          checks every tracked .h, .cc, .inl and .inc file of this checkout, and how long .js, .css,
+                             .html and .py files are
     tools/layers.py DIR      checks the files below DIR (the self-test does)
 
 Prints `file:line: what and why` per finding; exits 1 if there is an error, 0 otherwise (warnings are for information).
@@ -42,7 +42,7 @@ PRIVATE_TO_SOURCES = ("fmt", "asio", "openssl", "CLI", "nlohmann", "pugixml", "s
 THIRD_PARTY = ("fmt", "asio", "openssl", "doctest", "CLI", "nlohmann", "pugixml", "simgrid", "xbt")
 
 FILE_LINES = 400
-PAGES = (".js", ".css", ".html")
+LENGTH_ONLY = (".js", ".css", ".html", ".py")
 HEADER_LINES = 200  # a warning: public headers carry their documentation
 ALGORITHM_LINES = 150
 FUNCTION_LINES = 60
@@ -96,13 +96,13 @@ def check_sizes(path, text):
     name = path.rsplit("/", 1)[-1]
     if lines > FILE_LINES:
         yield "error", lines, f"{lines} lines, a file has at most {FILE_LINES}"
-    elif path.endswith(PAGES):
-        return
     elif path.endswith(".h") and lines > HEADER_LINES:
         yield "warning", lines, f"{lines} lines, a header should have at most {HEADER_LINES}"
     elif path.startswith("algorithms/") and path.endswith(".cc") and not name.startswith(NOT_ALGORITHMS):
         if lines > ALGORITHM_LINES:
             yield "error", lines, f"{lines} lines, an algorithm has at most {ALGORITHM_LINES}"
+    if path.endswith(LENGTH_ONLY):
+        return
     limit = TEST_FUNCTION_LINES if path.startswith("tests/") else FUNCTION_LINES
     for first, last, title in functions(text):
         if last - first + 1 > limit:
@@ -244,7 +244,7 @@ def tracked(root):
     if not names:
         names = [str(p.relative_to(root)) for p in root.rglob("*") if p.is_file()]
         names = [n for n in names if not n.startswith(("build", "."))]
-    return sorted(n for n in names if n.endswith((".h", ".cc", ".inl", ".inc", *PAGES)) and not n.startswith("subprojects/"))
+    return sorted(n for n in names if n.endswith((".h", ".cc", ".inl", ".inc", *LENGTH_ONLY)) and not n.startswith("subprojects/"))
 
 
 def check(root):
@@ -255,7 +255,7 @@ def check(root):
         if not file.exists():
             continue
         text = file.read_text(encoding="utf-8")
-        if not path.endswith((".inc", *PAGES)):
+        if not path.endswith((".inc", *LENGTH_ONLY)):
             findings += [(s, path, n, t) for s, n, t in check_includes(path, text)]
         findings += [(s, path, n, t) for s, n, t in check_sizes(path, text)]
     return findings
