@@ -227,8 +227,7 @@ TEST_CASE("who does not introduce himself properly is hung up on, and the others
   cases.push_back({"no memory", hello({0, 1, 1}), Descriptor(::open("/dev/null", O_RDWR | O_CLOEXEC))});
   cases.push_back({"too little", hello({0, 1, 1}), memory_of(4096, size_is_final)});
   cases.push_back({"too much", hello({0, 1, 1}), memory_of(sizeof(RingMemory) + 1, size_is_final)});
-  const std::size_t odd = RingMemory::bytes_with(slot_count + 1);
-  cases.push_back({"no number of areas that rings have", hello({0, 1, 1}), memory_of(odd, size_is_final)});
+  cases.push_back({"odd areas", hello({0, 1, 1}), memory_of(RingMemory::bytes_with(slot_count + 1), size_is_final)});
   cases.push_back({"memory that can shrink", hello({0, 1, 1}), memory_of(sizeof(RingMemory), F_SEAL_GROW)});
   for (const Case& stranger : cases) {
     CAPTURE(std::string(stranger.what));
