@@ -132,7 +132,7 @@ std::optional<Frame> Board::call(int rank, std::uint64_t round, bool before) con
 
 std::optional<Error> Board::last_words(int rank) const noexcept {
   const Farewell& farewell = note(rank).farewell;
-  if (farewell.parting.load(std::memory_order_acquire) != Parting::aborted) return std::nullopt;
+  if (is_cut_ || farewell.parting.load(std::memory_order_acquire) != Parting::aborted) return std::nullopt;
   return transport::last_words(farewell);
 }
 

@@ -77,7 +77,8 @@ class Board {
   }
 
   // ---- The end
-  /// From now on nobody sees what this rank does, as if it were out of reach: for fault injection.
+  /// From now on nobody sees what this rank does, nor does it hear of the others' end, as if it were out of reach: for
+  /// fault injection.
   void cut() noexcept { is_cut_ = true; }
   void say_abort(const Error& reason) noexcept { leave(note(rank_).farewell, reason); }
   /// Why `rank` has aborted; nothing if it has not.

@@ -21,9 +21,9 @@ namespace {
 
 /// The memory of a link, alive as long as one of its ends.
 struct SharedRing {
-  SharedRing() noexcept {}  // NOLINT: not = default, for the same reason as RingMemory's
+  SharedRing() noexcept {}  // NOLINT: not = default, for the same reason as RingWithAreas'
 
-  RingMemory memory;
+  RingWithAreas<slot_count> memory;
   std::atomic<bool> sender_left{false};
   std::atomic<bool> receiver_left{false};
 };
@@ -71,7 +71,7 @@ class InprocWire final : public Wire {
       : hub_(std::move(hub)), ring_(std::move(ring)), seat_(hub_->seat(peer)), end_(end) {}
   ~InprocWire() override { tell_peer(); }
 
-  RingMemory& ring() noexcept override { return ring_->memory; }
+  RingMemory& ring() noexcept override { return ring_->memory.ring; }
   void wake_peer() noexcept override { seat_.ring(); }
   bool peer_left() const noexcept override {
     if (cut_) return true;

@@ -37,7 +37,7 @@ bool RingWriter::begin(const Frame& frame, std::span<const std::byte> piece) noe
 }
 
 bool RingWriter::proceed(std::span<const std::byte> piece) noexcept {
-  std::memcpy(memory_->payload[filled_ % areas_].data(), piece.data(), piece.size());
+  std::memcpy(memory_->area(filled_ % areas_), piece.data(), piece.size());
   return publish();
 }
 
@@ -64,7 +64,7 @@ std::optional<Frame> RingReader::frame() const noexcept {
 }
 
 std::span<const std::byte> RingReader::piece(std::uint64_t length, std::uint64_t rest) const noexcept {
-  const std::byte* where = length <= short_bytes ? head().payload.data() : memory_->payload[taken_ % areas_].data();
+  const std::byte* where = length <= short_bytes ? head().payload.data() : memory_->area(taken_ % areas_);
   return {where, piece_bytes(rest)};
 }
 

@@ -48,10 +48,12 @@ struct Farewell {
 /// A directed link in memory that both its ends see: one writer, one reader, no locks.
 ///
 /// Every word has one writer, and words of different writers lie two cache lines apart (processors fetch lines in
-/// pairs). The only exceptions are the two alarms, which their owner sets and the other side takes down. The payload
-/// pages are touched when they are first used, and those of areas that a ring does not have need not be there.
-struct RingMemory {
-  RingMemory() noexcept {}  // NOLINT: not = default, which would clear the payload and so touch all of it
+/// pairs). The only exceptions are the two alarms, which their owner sets and the other side takes down.
+///
+/// The areas for payloads lie behind it. Their pages are touched when they are first used.
+struct alignas(4096) RingMemory {
+  static constexpr std::size_t bytes_with(std::size_t areas);
+  std::byte* area(std::size_t index) noexcept;
 
   alignas(128) std::atomic<std::uint64_t> freed{0};           ///< fillings the receiver is done with
   alignas(128) std::atomic<std::uint32_t> receiver_alarm{0};  ///< 1: the receiver sleeps, wake it for any filling
@@ -59,20 +61,27 @@ struct RingMemory {
   std::array<SlotHead, slot_count> heads;
   Farewell from_sender;
   Farewell from_receiver;
-  alignas(4096) std::array<std::array<std::byte, slot_bytes>, most_areas> payload;
+};
 
-  static constexpr std::size_t bytes_with(std::size_t areas);
+/// Both, for memory of one process.
+template <std::size_t areas>
+struct RingWithAreas {
+  RingWithAreas() noexcept {}  // NOLINT: not = default, which would clear the payload and so touch all of it
+
+  RingMemory ring;
+  std::array<std::byte, areas * slot_bytes> payload;
 };
 
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free,
               "a lock would live in one process only");
 static_assert(sizeof(SlotHead) == 256 && offsetof(SlotHead, payload) % 16 == 0, "views begin on 16-byte boundaries");
 static_assert(slot_bytes % 64 == 0, "views but the last are multiples of 64");
-static_assert(offsetof(RingMemory, from_sender) < 4096 && offsetof(RingMemory, payload) == 8192,
+static_assert(offsetof(RingMemory, from_sender) < 4096 && sizeof(RingMemory) == 8192,
               "all that a short message needs lies in one page");
 
-constexpr std::size_t RingMemory::bytes_with(std::size_t areas) {
-  return offsetof(RingMemory, payload) + areas * slot_bytes;
+constexpr std::size_t RingMemory::bytes_with(std::size_t areas) { return sizeof(RingMemory) + areas * slot_bytes; }
+inline std::byte* RingMemory::area(std::size_t index) noexcept {
+  return reinterpret_cast<std::byte*>(this) + bytes_with(index);
 }
 
 /// Bytes of the slot that comes next in a message of which `rest` bytes are missing. Both sides follow this rule, so

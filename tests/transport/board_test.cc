@@ -105,6 +105,8 @@ TEST_CASE("who is cut off is not there any more, and what it did before is") {
   other.begin(0, {}, 0, {});
   CHECK(!other.is_here(0));
   CHECK(!other.call(0, 2));
+  other.say_abort(Error{ErrorCode::aborted, "enough", 1, 7});
+  CHECK(!lost.last_words(1));
 }
 
 TEST_CASE("a sleeper is woken by exactly one of those who see its alarm") {

@@ -16,8 +16,14 @@ using Accept = Acceptance::Kind;
 
 Frame frame_of(std::size_t length, std::uint32_t number = 0) { return {.operation = number, .length = length}; }
 
+template <std::size_t areas>
+std::shared_ptr<RingMemory> private_ring() {
+  auto made = std::make_shared<RingWithAreas<areas>>();
+  return {made, &made->ring};
+}
+
 struct Ring {
-  std::unique_ptr<RingMemory> memory = std::make_unique<RingMemory>();
+  std::shared_ptr<RingMemory> memory = private_ring<slot_count>();
   RingWriter writer{*memory};
   RingReader reader{*memory};
 
@@ -102,7 +108,7 @@ TEST_CASE("a receiver that counts nonsense gets no slot to overflow") {
 
 TEST_CASE("payloads go round all areas that the ring has, and both ends agree on them") {
   for (const std::size_t areas : {slot_count, 2 * slot_count, most_areas}) {
-    const auto memory = std::make_unique<RingMemory>();
+    const auto memory = private_ring<most_areas>();
     RingWriter writer{*memory, areas};
     RingReader reader{*memory, areas};
     std::set<const std::byte*> places;
@@ -244,7 +250,7 @@ struct LooseHost final : SlotHost {
   void backlog(OutboundSlotLink&) noexcept override {}
   void attention() noexcept override { ++alerts; }
 
-  std::unique_ptr<RingMemory> memory = std::make_unique<RingMemory>();
+  std::shared_ptr<RingMemory> memory = private_ring<slot_count>();
   int alerts = 0;
 };
 

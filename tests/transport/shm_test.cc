@@ -210,7 +210,6 @@ TEST_CASE("who does not introduce himself properly is hung up on, and the others
   mesh[0].send(1, 1, 100, 1);
   REQUIRE(mesh.run_until([&] { return !mesh[1].recorder.messages.empty(); }));
   const std::size_t before = open_descriptors();
-
   struct Case {
     const char* what;
     HelloBytes hello;
@@ -226,9 +225,10 @@ TEST_CASE("who does not introduce himself properly is hung up on, and the others
   cases.push_back({"a late probe", hello({0, 1, probe_channel}), make_ring().descriptor});
   cases.push_back({"no memory", hello({0, 1, 1}), Descriptor(::open("/dev/null", O_RDWR | O_CLOEXEC))});
   cases.push_back({"too little", hello({0, 1, 1}), memory_of(4096, size_is_final)});
-  cases.push_back({"too much", hello({0, 1, 1}), memory_of(sizeof(RingMemory) + 1, size_is_final)});
-  cases.push_back({"odd areas", hello({0, 1, 1}), memory_of(RingMemory::bytes_with(slot_count + 1), size_is_final)});
-  cases.push_back({"memory that can shrink", hello({0, 1, 1}), memory_of(sizeof(RingMemory), F_SEAL_GROW)});
+  constexpr std::size_t least = RingMemory::bytes_with(slot_count), most = RingMemory::bytes_with(most_areas);
+  cases.push_back({"too much", hello({0, 1, 1}), memory_of(most + 1, size_is_final)});
+  cases.push_back({"odd areas", hello({0, 1, 1}), memory_of(least + slot_bytes, size_is_final)});
+  cases.push_back({"memory that can shrink", hello({0, 1, 1}), memory_of(least, F_SEAL_GROW)});
   for (const Case& stranger : cases) {
     CAPTURE(std::string(stranger.what));
     const Descriptor socket = connect_to(mesh[1]);
