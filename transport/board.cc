@@ -94,7 +94,7 @@ void Board::begin(std::uint64_t digest, const Frame& call, std::uint64_t length,
   ++round_;
   if (is_cut_) return;
   Post& mine = post(rank_, round_);
-  mine.round.store(round_ | is_written, std::memory_order_relaxed);
+  mine.round.store(round_ | is_written, std::memory_order_release);  // says, too, that earlier rounds have been read
   std::atomic_thread_fence(std::memory_order_release);
   mine.digest = digest;
   FrameWords words = words_of(call);
