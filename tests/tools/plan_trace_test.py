@@ -50,6 +50,8 @@ class PlanTrace(harness.Case):
         self.assertSays(self.refused("--root", "6", "-n", "6"), r"--root 6 is outside 0 to 5 \(-n 6\)")
 
     def test_a_call_with_more_messages_than_a_page_has_room_for_is_left_out(self):
+        if harness.is_sanitized():
+            self.skipTest("14,000 messages take sanitizers a minute, and no path of their own")
         large = r"by double_binary_tree\*256 over 8 ranks"
         self.bench(8, "all_reduce", "--compare", "double_binary_tree*256,ring", "-b", "1M", "-e", "1M")
         said = self.write()  # though the trees took longer
