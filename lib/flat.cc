@@ -269,10 +269,7 @@ void Flat::record_take(const Entry& entry) noexcept {
 // ---- Sleeping --------------------------------------------------------------------------------------------------
 
 void Flat::wake_sleepers() noexcept {
-  board_->before_alarms();
-  if (board_->nobody_sleeps()) return;
-  for (int rank = 0; rank < group_.size(); ++rank)
-    if (rank != group_.rank() && board_->takes_down_alarm(rank)) transport_.wake(group_.global_rank(rank), channel_);
+  board_->wake_sleepers([this](int rank) { transport_.wake(group_.global_rank(rank), channel_); });
 }
 
 /// False: what the first operation waits for is there.

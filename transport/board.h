@@ -65,9 +65,15 @@ class Board {
   // ---- Sleeping: raise the alarm, look once more, sleep; whoever has begun a round, and looks for alarms, sees it
   void arm() noexcept;
   void disarm() noexcept;
-  /// To be called between begin() and takes_down_alarm(). Apart from both, since it costs less when the round has had
-  /// time to leave this core.
-  void before_alarms() noexcept;
+  /// Calls `wake` with each other rank that sleeps. Apart from begin(), since it costs less when the round has had time
+  /// to leave this core.
+  template <class Wake>
+  void wake_sleepers(Wake&& wake) noexcept {
+    before_alarms();
+    if (nobody_sleeps()) return;
+    for (int rank = 0; rank < ranks_; ++rank)
+      if (rank != rank_ && takes_down_alarm(rank)) wake(rank);
+  }
   /// No alarm is raised but by who died in its sleep: there is nothing to take down.
   bool nobody_sleeps() const noexcept { return sleepers_->load(std::memory_order_seq_cst) == 0; }
   /// Somebody else sleeps, and is to be woken by this rank.
@@ -105,6 +111,7 @@ class Board {
   static std::size_t heads(int ranks);
   std::uint64_t depth(std::size_t size) const noexcept { return size > post_bytes ? room_depth_ : board_depth; }
   bool all_have_read(std::size_t size) noexcept;
+  void before_alarms() noexcept;
   static void write(const FrameWords& words, Words& to) noexcept;
   Post& post(int rank, std::uint64_t round) const noexcept {
     return posts_[(round % board_depth) * static_cast<std::size_t>(ranks_) + static_cast<std::size_t>(rank)];

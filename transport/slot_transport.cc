@@ -174,11 +174,9 @@ void SlotTransport::flush(Channel channel, Clock::time_point deadline) noexcept 
 void SlotTransport::abort_board(Channel channel, const Error& reason) noexcept {
   const auto found = boards_.find(channel);
   if (found == boards_.end()) return;
-  auto& [board, members] = found->second;
-  board.say_abort(reason);
-  board.before_alarms();
-  for (std::size_t i = 0; i < members.size(); ++i)
-    if (members[i] != rank() && board.takes_down_alarm(static_cast<int>(i))) wake(members[i], channel);
+  Shared& shared = found->second;
+  shared.board.say_abort(reason);
+  shared.board.wake_sleepers([&](int member) { wake(shared.members[static_cast<std::size_t>(member)], channel); });
 }
 
 void SlotTransport::destroy(Channel channel, const Error* reason) noexcept {
