@@ -15,6 +15,7 @@
 #include "tools/bench_short.h"
 #include "tools/exit_codes.h"
 #include "tools/new_file.h"
+#include "tools/progress.h"
 #include "tutti/error.h"
 
 namespace tutti::tools::bench {
@@ -288,12 +289,9 @@ void Session::say(const std::string& text, bool result) {
   std::fflush(to);
 }
 
-/// Writes over the last line of progress; an empty text takes it away.
 void Session::show_progress(const std::string& text) {
   if (!first() || options_.progress == Progress::none) return;
-  std::FILE* const to = options_.progress == Progress::on_stdout ? stdout : stderr;
-  fmt::print(to, "\r\033[K{}", text);
-  std::fflush(to);
+  write_over(options_.progress == Progress::on_stdout ? stdout : stderr, text);
 }
 
 }  // namespace tutti::tools::bench

@@ -3,17 +3,18 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <cstdio>
-
 namespace tutti::tools {
+
+void write_over(std::FILE* to, const std::string& text) {
+  fmt::print(to, "\r\033[K{}", text);
+  std::fflush(to);
+}
 
 Progress::Progress() : shown_(::isatty(STDERR_FILENO) != 0) {}
 Progress::~Progress() { show(""); }
 
 void Progress::show(const std::string& text) const {
-  if (!shown_) return;
-  fmt::print(stderr, "\r\033[K{}", text);
-  std::fflush(stderr);
+  if (shown_) write_over(stderr, text);
 }
 
 }  // namespace tutti::tools

@@ -1,8 +1,12 @@
 #pragma once
 
+#include <cstdio>
 #include <string>
 
 namespace tutti::tools {
+
+/// Writes over the last line of progress on `to`; an empty text takes it away.
+void write_over(std::FILE* to, const std::string& text);
 
 /// A line on standard error that writes over itself, where a terminal shows it; nothing elsewhere. Gone at the end.
 class Progress {

@@ -15,6 +15,7 @@
 #include "lib/base/host.h"
 #include "tools/exit_codes.h"
 #include "tools/new_file.h"
+#include "tools/progress.h"
 #include "tools/versus_figures.h"
 #include "tools/versus_launch.h"
 #include "tools/versus_lines.h"
@@ -184,9 +185,7 @@ class Session {
 
   void show_progress(const std::string& text) const {
     if (options_.progress == bench::Progress::none) return;
-    std::FILE* const to = options_.progress == bench::Progress::on_stdout ? stdout : stderr;
-    fmt::print(to, "\r\033[K{}", text);
-    std::fflush(to);
+    write_over(options_.progress == bench::Progress::on_stdout ? stdout : stderr, text);
   }
 
   const bench::Options& options_;
