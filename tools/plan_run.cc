@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "algorithms/describe.h"
+#include "lib/call.h"
 #include "tools/plan_text.h"
 #include "tools/trace_predict.h"
 #include "tutti/error.h"
@@ -39,11 +40,9 @@ struct Carried {
 };
 
 std::string name_of_plan(const simulate::Task& task) {
-  const bool rooted = task.collective == Collective::broadcast || task.collective == Collective::reduce ||
-                      task.collective == Collective::scatter || task.collective == Collective::gather;
   return fmt::format("{} by {} over {}{}", name_of(task.collective), to_string(task.choice),
                      plural(static_cast<std::size_t>(task.ranks), "rank"),
-                     rooted ? fmt::format(" from root {}", task.root) : "");
+                     detail::is_rooted(task.collective) ? fmt::format(" from root {}", task.root) : "");
 }
 
 bool is_wished(const RunWish& wish, const simulate::Task& task) {

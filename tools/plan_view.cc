@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "algorithms/describe.h"
+#include "lib/call.h"
 #include "tools/plan_replay.h"
 #include "tools/plan_text.h"
 #include "tools/plan_trees.h"
@@ -84,8 +85,7 @@ View make_view(Collective collective, const algorithms::Choice& choice, const Sh
 
 std::string heading(const View& view) {
   const Shape& shape = view.shape;
-  const bool rooted = view.collective == Collective::broadcast || view.collective == Collective::reduce ||
-                      view.collective == Collective::scatter || view.collective == Collective::gather;
+  const bool rooted = detail::is_rooted(view.collective);
   std::string text = fmt::format("{} by {} over {}{}: {}\n", name_of(view.collective), to_string(view.choice),
                                  plural(index(shape.ranks), "rank"), rooted ? fmt::format(", root {}", shape.root) : "",
                                  view.choice.entry->idea);
