@@ -64,7 +64,7 @@ PageStart plans_wished(const PageOptions& options, const PageWish& wish) {
   start.choices = named(start.collective, options.compare.empty() ? wish.algorithm : options.compare);
   if (start.choices.size() > 2) wrong(fmt::format("--compare takes two algorithms, not {}", start.choices.size()));
   if (start.choices.empty()) start.choices = unasked(start.collective);
-  check_step(start);
+  if (wish.step) check_step(start);
   return start;
 }
 
