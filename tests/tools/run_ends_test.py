@@ -11,6 +11,16 @@ import harness
 from harness import Case, is_gone, script, start, tutti, wait_until
 
 
+def may_clean_up(test, waiting):
+    """Rank 0 fails once the other one is ready, which ends as `waiting` says, with what it waits in put in there."""
+    ready = test.folder / "ready"
+    other = f'trap "echo cleaned up; exit 0" TERM; touch {ready}; while :; do sleep 0.05; done'
+    done = tutti("run", "-n", "2", *script(
+        f'if [ $RANK = 0 ]; then while [ ! -e {ready} ]; do sleep 0.01; done; exit 4; fi;' + waiting.format(other)))
+    test.assertEqual(done.code, 4, done)
+    test.assertIn("[1] cleaned up", done.lines)
+
+
 class Ends(Case):
     def test_success_is_0_and_the_first_failing_code_is_passed_on(self):
         self.assertEqual(tutti("run", "-n", "2", "true").code, 0)
@@ -67,12 +77,7 @@ class Ends(Case):
         self.assertGreater(done.seconds, 0.3)
 
     def test_others_may_clean_up_within_the_grace(self):
-        ready = self.folder / "ready"
-        done = tutti("run", "-n", "2", *script(
-            f'if [ $RANK = 0 ]; then while [ ! -e {ready} ]; do sleep 0.01; done; exit 4; fi;'
-            f'trap "echo cleaned up; exit 0" TERM; touch {ready}; while :; do sleep 0.05; done'))
-        self.assertEqual(done.code, 4, done)
-        self.assertIn("[1] cleaned up", done.lines)
+        may_clean_up(self, "{}")
 
     def test_a_stopped_rank_ends_too(self):
         process = start(harness.PROGRAM, "run", "-n", "2", "--no-label", "--kill-grace", "100", *script(
@@ -138,12 +143,7 @@ class Ends(Case):
         self.assertSays(done.err, r"did not end within 0\.5 s; still running: rank 0, 2;")
 
     def test_grandchildren_may_clean_up_too(self):
-        ready = self.folder / "ready"
-        done = tutti("run", "-n", "2", *script(
-            f'if [ $RANK = 0 ]; then while [ ! -e {ready} ]; do sleep 0.01; done; exit 4; fi;'
-            f'(trap "echo cleaned up; exit 0" TERM; touch {ready}; while :; do sleep 0.05; done) & wait'))
-        self.assertEqual(done.code, 4, done)
-        self.assertIn("[1] cleaned up", done.lines)
+        may_clean_up(self, "({}) & wait")
 
     def test_what_a_finished_rank_left_ends_while_the_others_go_on(self):
         process = start(harness.PROGRAM, "run", "-n", "2", "--no-label", *script(
