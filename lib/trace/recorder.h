@@ -34,6 +34,7 @@ class Recorder {
 
   void add(const Record& record) noexcept {
     records_[written_ & mask_] = record;
+    __builtin_prefetch(&records_[(written_ + 8) & mask_], 1);  // it has not been in any cache for a long time
     mapping_.memory().written.store(++written_, std::memory_order_release);
   }
   /// A number for an algorithm's name, to be used in records.
