@@ -235,9 +235,13 @@ void Engine::stop() noexcept {
 template <class Done>
 void Engine::drive(Done&& done, Clock::time_point until) noexcept {
   passes_.fetch_add(1, std::memory_order_relaxed);
+  if (recorder_) [[unlikely]]
+    looked_ = trace::ticks();
   for (int passes = 0; !done();) {
     if (inbox_full_.load(std::memory_order_acquire)) drain_inbox();
     const bool moved = progress();
+    if (recorder_) [[unlikely]]
+      note_presence();
     if (++passes_since_look_ >= busy_passes_per_look) {
       look();
       if (Clock::now() >= until) return;
@@ -276,6 +280,12 @@ void Engine::run_ready() noexcept {
   }
 }
 
+void Engine::note_presence() noexcept {
+  const std::int64_t now = trace::ticks();
+  if (now - looked_ >= trace::long_absence) recorder_->add({.begin = looked_, .end = now, .kind = trace::Kind::away});
+  looked_ = now;
+}
+
 /// What must not starve, however busy the links are.
 void Engine::look() noexcept {
   passes_since_look_ = 0;
@@ -301,8 +311,10 @@ void Engine::sleep(Clock::time_point until) noexcept {
   for (Pollable* const pollable : polled_) nothing_to_do &= pollable->prepare_sleep();
   const std::int64_t begin = recorder_ && nothing_to_do && !live_.empty() ? trace::ticks() : 0;
   nothing_to_do ? reactor_.sleep(until) : static_cast<void>(reactor_.poll());
+  if (recorder_) [[unlikely]]
+    looked_ = trace::ticks_after();
   if (begin) [[unlikely]]
-    recorder_->add({.begin = begin, .end = trace::ticks_after(), .kind = trace::Kind::sleep});
+    recorder_->add({.begin = begin, .end = looked_, .kind = trace::Kind::sleep});
   for (const auto& transport : transports_) transport->awake();
   for (Pollable* const pollable : polled_) pollable->awake();
 }
@@ -320,10 +332,14 @@ Clock::time_point Engine::expire_overdue() noexcept {
 // ---- Operations ------------------------------------------------------------------------------------------------
 
 void Engine::begin(Pending& pending) noexcept {
+  if (recorder_) [[unlikely]]
+    looked_ = trace::ticks();
   pending.live_index = live_.size();
   live_.push_back(&pending);
   pending.start();
   run_ready();
+  if (recorder_) [[unlikely]]
+    note_presence();
   clean_up_failures();
 }
 

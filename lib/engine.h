@@ -129,6 +129,7 @@ class Engine final : public transport::Sink {
   bool progress() noexcept;
   void run_ready() noexcept;
   void clean_up_failures() noexcept;
+  void note_presence() noexcept;
   void look() noexcept;
   void idle(int passes, Clock::time_point until) noexcept;
   void sleep(Clock::time_point until) noexcept;
@@ -174,6 +175,7 @@ class Engine final : public transport::Sink {
   Fifo<ReadyStep> ready_;
   Fifo<Failable*> failing_;
   trace::Recorder* recorder_ = nullptr;  // null: nobody wants a trace
+  std::int64_t looked_ = 0;              // for a trace: when the driver looked at its links
   bool finished_any_ = false;
   int passes_since_look_ = 0;
   unsigned disowned_ = 0;  // so often

@@ -39,6 +39,13 @@ struct Carried {
   std::int64_t time = 0;
 };
 
+/// What is wished for, and where it may be found.
+struct Source {
+  const RunWish& wish;
+  const TraceFile& trace;
+  Calls alike;  ///< of the same algorithm
+};
+
 std::string name_of_plan(const simulate::Task& task) {
   return fmt::format("{} by {} over {}{}", name_of(task.collective), to_string(task.choice),
                      plural(static_cast<std::size_t>(task.ranks), "rank"),
@@ -134,7 +141,7 @@ std::vector<std::vector<Span>> waits_of(const TracedCall& call, const std::vecto
   return waits;
 }
 
-ReplayedCall replayed(const TracedCall& call, const std::vector<TracedMessage>& messages, const Calls& alike) {
+ReplayedCall replayed(const TracedCall& call, const std::vector<TracedMessage>& messages, const Source& source) {
   ReplayedCall made;
   made.name = call.name;
   made.operation = call.operation;
@@ -146,7 +153,7 @@ ReplayedCall replayed(const TracedCall& call, const std::vector<TracedMessage>& 
   for (const auto& [rank, span] : call.ranks) made.in_call.push_back({span.begin - begin, span.end - begin});
   for (const TracedMessage& message : messages)
     made.messages.push_back({message.given - begin, message.received - begin, 0, 0});
-  if (const auto prediction = predict(call, alike)) {
+  if (const auto prediction = predict(call, source.alike)) {
     made.predicted = static_cast<std::int64_t>(prediction->end);
     for (std::size_t i = 0; i < made.messages.size(); ++i) {
       made.messages[i].predicted_begin = static_cast<std::int64_t>(prediction->messages[i].begin);
@@ -159,7 +166,7 @@ ReplayedCall replayed(const TracedCall& call, const std::vector<TracedMessage>& 
     const auto blame = verdicts.ranks.find(rank);
     made.blame.push_back(blame == verdicts.ranks.end() ? RankBlame{} : blame->second);
   }
-  made.verdict = conclusions(verdicts);
+  made.verdict = conclusions(verdicts, source.trace.ranks);
   return made;
 }
 
@@ -224,7 +231,8 @@ std::string no_room(Run& run, const TracedCall& call, std::size_t messages, std:
 }
 
 /// Fills in the calls of a plan that are all there, as many as there is room for; says why not if there are none.
-std::string add_calls(Run& run, const Carried& carried, const Calls& alike, const RunWish& wish) {
+std::string add_calls(Run& run, const Carried& carried, const Source& source) {
+  const RunWish& wish = source.wish;
   const std::vector<Plan> plans = plans_of(carried.task);
   std::map<const TracedCall*, std::vector<TracedMessage>> complete;
   Calls calls;
@@ -248,7 +256,7 @@ std::string add_calls(Run& run, const Carried& carried, const Calls& alike, cons
   std::size_t bytes = 0;
   for (const TracedCall* call : calls) {
     if (shown.size() == most_calls) break;
-    ReplayedCall made = replayed(*call, complete[call], alike);
+    ReplayedCall made = replayed(*call, complete[call], source);
     bytes += size_on_page(made);
     const bool wished = call == calls.front() && wish.operation;
     if (bytes > most_bytes && !wished) break;
@@ -277,13 +285,13 @@ Run find_run(const RunWish& wish, int most_ranks) {
     if (!is_wished(wish, carried.task) ||
         (wish.operation && std::none_of(carried.calls.begin(), carried.calls.end(), has_number)))
       continue;
-    Calls alike;
+    Source source{wish, trace, {}};
     for (const TracedCall& call : trace.calls)
-      if (call.algorithm == carried.calls.front()->algorithm && call.ranks.size() > 1) alike.push_back(&call);
+      if (call.algorithm == carried.calls.front()->algorithm && call.ranks.size() > 1) source.alike.push_back(&call);
     Run run;
     run.file = wish.file;
     run.left_out = left_out;
-    const std::string problem = add_calls(run, carried, alike, wish);
+    const std::string problem = add_calls(run, carried, source);
     if (problem.empty()) return run;
     left_out = run.left_out;
     if (why_not.empty()) why_not = problem;

@@ -84,7 +84,7 @@ void report(const std::string& path) {
   print_ranks(trace, verdicts);
   print_links(verdicts);
   fmt::print("\n");
-  for (const Conclusion& conclusion : conclusions(verdicts)) fmt::print("{}\n", conclusion.text);
+  for (const Conclusion& conclusion : conclusions(verdicts, trace.ranks)) fmt::print("{}\n", conclusion.text);
 }
 
 }  // namespace

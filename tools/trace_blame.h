@@ -27,7 +27,8 @@ struct RankBlame {
 /// Whose fault each wait was.
 ///
 /// A receiver waits for its sender until the message is given to the link: that is the sender's fault, but for the time
-/// in which the sender waited in turn. From then on it is the link's, less what the receiver's thread had other work; a
+/// in which the sender waited in turn. From then on it is the link's, less what the receiver's thread had other work,
+/// and less what the sender's had with the rest of the message still in its hands, which is the sender's fault too. A
 /// link is blamed for what it takes more than others do for such a message. If several wait for one, the longest
 /// counts.
 struct Verdicts {
@@ -43,8 +44,8 @@ struct Conclusion {
   std::vector<std::pair<int, int>> links;  ///< links
 };
 
-/// The worst first; one that names nobody where nobody stands out.
-std::vector<Conclusion> conclusions(const Verdicts& verdicts);
+/// The worst first; one that names nobody where nobody stands out. `job` knows which rank is on which host.
+std::vector<Conclusion> conclusions(const Verdicts& verdicts, const std::map<int, TracedRank>& job);
 
 /// "12.3 us"
 std::string duration_text(std::int64_t nanoseconds);

@@ -105,11 +105,13 @@ class Reader {
   void read_message(const Json& event, const Json& args, const CallKey& key);
   void read_board(const Json& event, const Json& args, const CallKey& key);
   void add_round(TracedCall& call, std::uint32_t number, const std::map<int, Round>& ranks) const;
+  void add_absences();
 
   TraceFile file_;
   std::map<CallKey, TracedCall> calls_;
   std::map<std::tuple<std::string, int, int, std::uint64_t>, Ends> messages_;
   std::map<std::pair<CallKey, int>, std::map<int, Round>> rounds_;
+  std::map<int, std::vector<Span>> away_;  // by rank
 };
 
 void Reader::read(const Json& event) {
@@ -122,6 +124,7 @@ void Reader::read(const Json& event) {
                                            get<std::int64_t>(args, "uncertainty_ns"), get<int>(args, "clock_of_rank")};
     return;
   }
+  if (name == "away") away_[get<int>(event, "pid")].push_back(span_of(event));
   if (!args.contains("operation")) return;
   const CallKey key{get<std::string>(args, "group"), get<std::uint64_t>(args, "operation")};
   const auto category = get<std::string>(event, "cat");
@@ -159,6 +162,7 @@ void Reader::read_message(const Json& event, const Json& args, const CallKey& ke
       .from = from, .to = to, .bytes = get<std::uint64_t>(args, "bytes"), .step = get<std::uint32_t>(args, "step")};
   if (sends) {
     message.given = span.begin + get_nanoseconds(args, "given_ns");
+    message.sent = span.end;
     ends.send = message;
   } else {
     message.expected = span.begin;
@@ -201,6 +205,7 @@ void Reader::add_round(TracedCall& call, std::uint32_t number, const std::map<in
                                                    .bytes = other.bytes,
                                                    .step = number,
                                                    .given = other.post->end,
+                                                   .sent = other.post->end,
                                                    .expected = mine.wait->begin,
                                                    .arrived = mine.wait->end,
                                                    .received = mine.take ? mine.take->end : mine.wait->end});
@@ -210,17 +215,32 @@ void Reader::add_round(TracedCall& call, std::uint32_t number, const std::map<in
   }
 }
 
+/// An absence held up whatever its rank had begun.
+void Reader::add_absences() {
+  for (auto& [rank, absences] : away_)
+    std::sort(absences.begin(), absences.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
+  for (auto& [key, call] : calls_)
+    for (const auto& [rank, part] : call.ranks) {
+      const std::vector<Span>& absences = away_[rank];
+      auto absence = std::lower_bound(absences.begin(), absences.end(), part.begin,
+                                      [](const Span& one, std::int64_t time) { return one.end <= time; });
+      for (; absence != absences.end() && absence->begin < part.end; ++absence) call.busy[rank].push_back(*absence);
+    }
+}
+
 TraceFile Reader::finish() {
   for (const auto& [key, ends] : messages_) {
     if (!ends.send || !ends.receive) continue;
     TracedMessage message = *ends.receive;
     message.given = ends.send->given;
+    message.sent = ends.send->sent;
     message.step = ends.send->step;
     calls_[ends.call].messages.push_back(message);
   }
   for (const auto& [key, ranks] : rounds_)
     if (const auto call = calls_.find(key.first); call != calls_.end())
       add_round(call->second, static_cast<std::uint32_t>(key.second), ranks);
+  add_absences();
   for (auto& [key, call] : calls_)
     if (!call.ranks.empty()) file_.calls.push_back(std::move(call));
   std::stable_sort(file_.calls.begin(), file_.calls.end(),

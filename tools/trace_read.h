@@ -25,6 +25,7 @@ struct TracedMessage {
   std::uint64_t bytes = 0;
   std::uint32_t step = 0;     ///< its send in the plan of `from`; over a board: the round
   std::int64_t given = 0;     ///< its sender let it go
+  std::int64_t sent = 0;      ///< and had no more of it to hand to the link
   std::int64_t expected = 0;  ///< its receiver began to look for it
   std::int64_t arrived = 0;   ///< and saw it
   std::int64_t received = 0;  ///< and had it in its place
@@ -44,7 +45,7 @@ struct TracedCall {
   std::vector<TracedMessage> messages;
   /// Over a board: all that ranks read of others, round by round. `messages` has those whose writers came last.
   std::vector<TracedMessage> readings;
-  std::map<int, std::vector<Span>> busy;  ///< by rank: its thread worked on it
+  std::map<int, std::vector<Span>> busy;  ///< by rank: its thread worked on it, or was away
 
   std::int64_t begin() const;
   std::int64_t end() const;

@@ -149,6 +149,9 @@ void Writer::add(const Record& record) {
     case Kind::sleep:
       sheet_.slice(Track::work, 0, time(record.begin), time(record.end), "wait", "sleep", "");
       return;
+    case Kind::away:
+      sheet_.slice(Track::work, 0, time(record.begin), time(record.end), "away", "away", "");
+      return;
   }
 }
 

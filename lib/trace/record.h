@@ -19,6 +19,9 @@ inline constexpr std::size_t default_records = 65536;
 inline constexpr std::size_t most_records = std::size_t{1} << 26;
 /// Bytes that are moved or combined in less time than it takes to look at the clock twice.
 inline constexpr std::size_t tiny = 512;
+/// Ticks between two looks at the links from which a thread was away: 2 to 4 ms by the processor's counter, else 8.
+/// Moving some MiB in one go takes less.
+inline constexpr std::int64_t long_absence = std::int64_t{1} << 23;
 inline constexpr const char* memory_name = "tutti-trace";
 
 enum class Kind : std::uint8_t {
@@ -36,8 +39,9 @@ enum class Kind : std::uint8_t {
   message_send,     ///< point to point
   message_receive,  ///< point to point; middle: the message began to arrive
   sleep,            ///< the thread that drives the engine
+  away,             ///< that thread looked at no link meanwhile: stopped, without a core, or held up in a step
 };
-inline constexpr int kind_count = 14;
+inline constexpr int kind_count = 15;
 
 struct Flags {
   static constexpr std::uint8_t failed = 1;    ///< it never ended well

@@ -86,25 +86,26 @@ def trouble_with_arrows(events):
     return ""
 
 
-def made_up_ring(slow_link, late):
+def made_up_ring(slow_link, late=(), hosts="h" * RANKS):
     """Five calls in each of which each rank sends one message to the next one: after 10 us it is there, over the slow
-    link after 5 ms more. A rank that is late comes after 5 ms."""
+    link after 5 ms more. Ranks that are late come after 5 ms."""
+    ranks = len(hosts)
     events = [{"name": "tutti_rank", "ph": "i", "s": "p", "ts": 0, "pid": rank, "tid": 1, "args": {
-        "rank": rank, "host": "h", "lost": 0, "uncertainty_ns": 0, "clock_of_rank": 0}} for rank in range(RANKS)]
+        "rank": rank, "host": hosts[rank], "lost": 0, "uncertainty_ns": 0, "clock_of_rank": 0}} for rank in range(ranks)]
 
     def add(rank, category, name, begin, end, **args):
         events.append({"name": name, "cat": category, "ph": "X", "pid": rank, "tid": 1, "ts": begin, "dur": end - begin,
                        "args": {"group": "a", "operation": number, **args}})
 
     for number in range(1, 6):
-        start = [number * 20_000 + (5000 if rank == late else 0) for rank in range(RANKS)]
-        for rank in range(RANKS):
-            before = (rank - 1) % RANKS
+        start = [number * 20_000 + (5000 if rank in late else 0) for rank in range(ranks)]
+        for rank in range(ranks):
+            before = (rank - 1) % ranks
             arrived = max(start[rank], start[before] + 10 + (5000 if (before, rank) == slow_link else 0))
             step = {"call": f"all_reduce #{number}", "step": 0, "bytes": 4, "number": number}
             add(rank, "call", f"all_reduce #{number}", start[rank], arrived + 1, collective="all_reduce", algorithm="ring",
                 bytes=4, root=0, variable=False, count=1, type="f32", op="sum")
-            add(rank, "message", "send", start[rank], start[rank] + 1, to=(rank + 1) % RANKS, given_ns=0, **step)
+            add(rank, "message", "send", start[rank], start[rank] + 1, to=(rank + 1) % ranks, given_ns=0, **step)
             add(rank, "message", "receive", start[rank], arrived + 1, waited_ns=1000 * (arrived - start[rank]),
                 **{"from": before}, **step)
     return {"displayTimeUnit": "ns", "traceEvents": events}
@@ -209,17 +210,32 @@ class Trace(harness.Case):
                             rf"(?m)^all_reduce +{algorithm}\S* +12000 +1 +\d+\.\d .?s +\d+\.\d ms")
             self.assertNotIn("link from", done.out)
 
+    def test_a_rank_held_up_with_half_of_a_message_in_its_hands_is_slow_and_not_its_link(self):
+        for step in (0, 3, 5):
+            self.traced(harness.JOIN, "--algorithm", "ring", "--count", "6000000", transport="tcp",
+                        words=("--inject", f"delay:rank=2,op=1,step={step},ms=700"))
+            done = tutti("trace", self.file)
+            self.assertSays(done.out, r"(?m)^rank 2 was slow: others waited for it .* most in all_reduce #1 \(\d+\.\d ms\)$")
+            self.assertNotIn("link from", done.out)
+
+    def test_the_report_names_the_host_whose_ranks_were_slow(self):
+        self.file.write_text(json.dumps(made_up_ring(slow_link=None, late=(0, 2), hosts="xyxyy")))
+        self.assertSays(tutti("trace", self.file).out,
+                        r"(?m)^host x came late: others waited for its ranks 0, 2, longest for rank 2, 25.0 ms of .* most in all_reduce #1")
+        self.file.write_text(json.dumps(made_up_ring(slow_link=None, late=(0, 2), hosts="xyyxx")))
+        self.assertSays(tutti("trace", self.file).out, r"(?m)^no rank, host or link stands out$")
+
     def test_the_report_names_the_link_that_was_slow_or_the_rank_that_came_late(self):
-        self.file.write_text(json.dumps(made_up_ring(slow_link=(1, 2), late=None)))
+        self.file.write_text(json.dumps(made_up_ring(slow_link=(1, 2))))
         self.assertSays(tutti("trace", self.file).out,
                         r"(?m)^the link from rank 1 to rank 2 was slow: .* 25.0 ms of .* most in all_reduce #1 \(5.0 ms\)$")
-        self.file.write_text(json.dumps(made_up_ring(slow_link=None, late=0)))
+        self.file.write_text(json.dumps(made_up_ring(slow_link=None, late=(0,))))
         self.assertSays(tutti("trace", self.file).out, r"(?m)^rank 0 came late: others waited for it 25.0 ms")
-        self.file.write_text(json.dumps(made_up_ring(slow_link=None, late=None)))
-        self.assertSays(tutti("trace", self.file).out, r"(?m)^no rank and no link stands out$")
+        self.file.write_text(json.dumps(made_up_ring(slow_link=None)))
+        self.assertSays(tutti("trace", self.file).out, r"(?m)^no rank, host or link stands out$")
 
     def test_the_report_refuses_what_is_no_trace(self):
-        whole = json.dumps(made_up_ring(slow_link=None, late=None))
+        whole = json.dumps(made_up_ring(slow_link=None))
         changed = lambda **fields: json.dumps({"otherData": {"writer": "tutti"}, "traceEvents": [
             {"name": "all_reduce #1", "ph": "X", "pid": 0, "tid": 1, "ts": 1, "cat": "call", **fields}]})
         call = {"operation": 1, "group": "a", "algorithm": "ring", "bytes": 4, "root": 0, "variable": False}
