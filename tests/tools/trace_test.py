@@ -180,7 +180,8 @@ class Trace(harness.Case):
         self.assertEqual(trouble_with_threads(events), "")
         for rank in range(RANKS):
             calls = {e["name"] for e in of(events, "X", cat="call", pid=rank)}
-            self.assertEqual({f"all_reduce #{n}" for n in range(1, 5)} - calls, set())
+            last = 4 if rank == 1 else 3  # who is slow may still be in the one before, which lasts too short to be begun
+            self.assertEqual({f"all_reduce #{n}" for n in range(1, last + 1)} - calls, set())
         killed = of(events, "X", pid=1, name="all_reduce #5")
         self.assertEqual([e["args"].get("unfinished") for e in killed], [True])
         closed = {e["pid"]: e["args"]["closed"] for e in of(events, "i", name="tutti_rank")}
