@@ -9,8 +9,10 @@
 #include <sys/socket.h>
 
 #include <array>
+#include <fstream>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "tests/transport/tcp_pair.h"
 #include "transport/hello.h"
@@ -21,6 +23,18 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::size_t mebibyte = std::size_t{1} << 20;
+
+/// The TCP connections of this process: descriptors.
+std::vector<int> connections() {
+  std::vector<int> found;
+  for (int descriptor = 0; descriptor < 1024; ++descriptor) {
+    tcp_info state{};
+    socklen_t size = sizeof state;
+    if (::getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &state, &size) == 0 && state.tcpi_state == TCP_ESTABLISHED)
+      found.push_back(descriptor);
+  }
+  return found;
+}
 
 }  // namespace
 
@@ -208,19 +222,30 @@ TEST_CASE("both ends of a connection use the congestion algorithm that was asked
       continue;  // this system does not let us choose it
     Pair pair({.congestion = name});
     REQUIRE(pair.exchange(1000, 1));
-    int ends = 0;
-    for (int descriptor = 0; descriptor < 1024; ++descriptor) {
-      tcp_info state{};
-      socklen_t size = sizeof state;
-      if (::getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &state, &size) != 0 || state.tcpi_state != TCP_ESTABLISHED)
-        continue;
+    const std::vector<int> ends = connections();
+    CHECK(ends.size() >= 2);
+    for (const int descriptor : ends) {
       std::array<char, 16> used{};
-      size = used.size();
+      socklen_t size = used.size();
       REQUIRE(::getsockopt(descriptor, IPPROTO_TCP, TCP_CONGESTION, used.data(), &size) == 0);
       CHECK(used.data() == name);
-      ++ends;
     }
-    CHECK(ends >= 2);
+  }
+}
+
+TEST_CASE("on loopback no more is under way than caches hold, where the kernel lets us say so") {
+  int most = 0;
+  std::ifstream{"/proc/sys/net/core/wmem_max"} >> most;
+  if (most < 512 << 10) return;
+  Pair pair;
+  REQUIRE(pair.exchange(16 * mebibyte, 1));  // for which the kernel would let the buffer grow
+  const std::vector<int> ends = connections();
+  CHECK(ends.size() >= 2);
+  for (const int descriptor : ends) {
+    int bytes = 0;
+    socklen_t size = sizeof bytes;
+    REQUIRE(::getsockopt(descriptor, SOL_SOCKET, SO_SNDBUF, &bytes, &size) == 0);
+    CHECK(bytes == 1 << 20);
   }
 }
 

@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <fstream>
 #include <system_error>
 
 #include "lib/base/refusal.h"
@@ -40,6 +41,23 @@ void choose_congestion(const Socket& socket, bool loopback, const std::string& w
   } else if (loopback && !use("cubic")) {
     use("reno");
   }
+}
+
+/// What the kernel lets a process ask for as a socket's send buffer; 0: it does not say.
+int most_send_buffer() {
+  static const int most = [] {
+    int bytes = 0;
+    std::ifstream{"/proc/sys/net/core/wmem_max"} >> bytes;
+    return bytes;
+  }();
+  return most;
+}
+
+/// What is under way over loopback lies in the caches of the cores if there is little of it. The buffer would grow to
+/// several MiB otherwise. Where the kernel permits only less than this it is left to itself: it would be too little.
+void keep_in_caches(const Socket& socket) {
+  constexpr int bytes = 512 << 10;  // the kernel takes twice as much, for what it adds
+  if (most_send_buffer() >= bytes) set_option(socket, SOL_SOCKET, SO_SNDBUF, bytes);
 }
 
 Moved outcome(ssize_t result, int nothing) {
@@ -129,7 +147,9 @@ Socket accept_from(const Socket& listener, const std::string& congestion) {
   asio::ip::tcp::endpoint peer;
   auto size = static_cast<socklen_t>(peer.capacity());
   const bool known = ::getpeername(socket.get(), peer.data(), &size) == 0;
-  choose_congestion(socket, known && peer.address().is_loopback(), congestion);
+  const bool loopback = known && peer.address().is_loopback();
+  choose_congestion(socket, loopback, congestion);
+  if (loopback) keep_in_caches(socket);
   return socket;
 }
 
@@ -142,6 +162,7 @@ Socket connect_to(const Address& address, const std::string& congestion, int& er
   }
   set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
   choose_congestion(socket, address.loopback, congestion);
+  if (address.loopback) keep_in_caches(socket);
   const bool done = ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.size) == 0;
   error = done ? 0 : errno == EINTR ? EINPROGRESS : errno;
   return socket;
