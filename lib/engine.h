@@ -175,7 +175,7 @@ class Engine final : public transport::Sink {
   Fifo<ReadyStep> ready_;
   Fifo<Failable*> failing_;
   trace::Recorder* recorder_ = nullptr;  // null: nobody wants a trace
-  std::int64_t looked_ = 0;              // for a trace: when the driver looked at its links
+  std::int64_t looked_ = 0;              // for a trace: since when, at most, nobody has looked at the links
   bool finished_any_ = false;
   int passes_since_look_ = 0;
   unsigned disowned_ = 0;  // so often

@@ -51,14 +51,29 @@ using Transits = std::map<std::pair<std::string, int>, std::vector<Transit>>;  /
 /// While the receiver waits for what is under way.
 Span transit_of(const TracedMessage& message) { return {std::max(message.expected, message.given), message.received}; }
 
-/// Of `busy`, the sender's, what kept it from handing over the rest of a message that the link had not taken yet.
-std::vector<Span> held_up_in(const TracedMessage& message, const std::vector<Span>& busy) {
-  std::vector<Span> held_up;
-  for (const Span& span : busy) {
-    const Span part{std::max(span.begin, message.given), std::min(span.end, message.sent)};
-    if (part.length() > 0) held_up.push_back(part);
+/// The parts of `spans` from `begin` to `end`.
+std::vector<Span> within(const std::vector<Span>& spans, std::int64_t begin, std::int64_t end) {
+  std::vector<Span> parts;
+  for (const Span& span : spans) {
+    const Span part{std::max(span.begin, begin), std::min(span.end, end)};
+    if (part.length() > 0) parts.push_back(part);
   }
-  return held_up;
+  return parts;
+}
+
+/// The spans of `rank`; none if it has none.
+const std::vector<Span>& spans_of(const std::map<int, std::vector<Span>>& all, int rank) {
+  static const std::vector<Span> none;
+  const auto found = all.find(rank);
+  return found == all.end() ? none : found->second;
+}
+
+/// What its receiver did instead of taking a message. Who is away misses nothing before it is given.
+std::vector<Span> other_work(const TracedCall& call, const TracedMessage& message) {
+  std::vector<Span> work = spans_of(call.busy, message.to);
+  for (const Span& away : within(spans_of(call.away, message.to), message.given, message.received))
+    work.push_back(away);
+  return work;
 }
 
 class Judge {
@@ -92,21 +107,17 @@ void Judge::hear(const TracedCall& call) {
   waits_.clear();
   late_.clear();
   slow_.clear();
-  const std::vector<Span> none;
-  const auto busy_of = [&](int rank) -> const std::vector<Span>& {
-    const auto busy = call.busy.find(rank);
-    return busy == call.busy.end() ? none : busy->second;
-  };
   for (const TracedMessage& message : call.messages)
-    add_rest({message.expected, message.received}, busy_of(message.to), waits_[message.to]);
+    add_rest({message.expected, message.received}, other_work(call, message), waits_[message.to]);
   for (const auto& [rank, waits] : waits_) {
     const auto own = call.ranks.find(rank);
     if (own != call.ranks.end()) found_.ranks[rank].waited += own->second.length() - outside(own->second, waits);
   }
   for (const TracedMessage& message : call.messages) {
-    std::vector<Span> excused = held_up_in(message, busy_of(message.from));
+    // Away with the rest of a message in its hands, which the link had not taken yet.
+    std::vector<Span> excused = within(spans_of(call.away, message.from), message.given, message.sent);
     blame_sender(call, message, excused);
-    for (const Span& span : busy_of(message.to)) excused.push_back(span);
+    for (const Span& span : other_work(call, message)) excused.push_back(span);
     transits_[{call.algorithm, size_class(message.bytes)}].push_back(
         {{message.from, message.to}, outside(transit_of(message), std::move(excused)), &call});
   }

@@ -32,7 +32,8 @@ class Concluder {
   bool is_worth_a_word(std::int64_t time, std::int64_t next) const;
   std::string of_calls(std::int64_t time) const;
   std::string host_of(int rank) const;
-  bool is_rank_named(const Ranking<int>& ranks);
+  /// Whether one stands out.
+  bool name_rank(const Ranking<int>& ranks);
   void name_host(const Ranking<int>& ranks);
   void name_links(const Ranking<Link>& links);
 
@@ -56,7 +57,7 @@ std::string Concluder::host_of(int rank) const {
   return found == job_.end() ? "" : found->second.host;
 }
 
-bool Concluder::is_rank_named(const Ranking<int>& ranks) {
+bool Concluder::name_rank(const Ranking<int>& ranks) {
   const auto& [time, rank] = ranks[0];
   if (!is_worth_a_word(time, ranks[1].first)) return false;
   const RankBlame& blame = verdicts_.ranks.at(rank);
@@ -73,6 +74,7 @@ bool Concluder::is_rank_named(const Ranking<int>& ranks) {
 /// A host has slowed down several of its ranks where all that stand out among the others are there.
 void Concluder::name_host(const Ranking<int>& ranks) {
   const std::string host = host_of(ranks[0].second);
+  if (host.empty()) return;  // its mark is not in the file
   const auto elsewhere =
       std::find_if(ranks.begin(), ranks.end(), [&](const auto& one) { return host_of(one.second) != host; });
   if (elsewhere == ranks.end() || elsewhere->second < 0) return;  // there is but one
@@ -128,7 +130,7 @@ std::vector<Conclusion> Concluder::conclude() {
   Ranking<Link> links{{0, {}}, {0, {}}};
   for (const auto& [link, blame] : verdicts_.links) links.emplace_back(blame.time, link);
   std::sort(links.rbegin(), links.rend());
-  if (!is_rank_named(ranks)) name_host(ranks);
+  if (!name_rank(ranks)) name_host(ranks);
   name_links(links);
   std::stable_sort(found_.begin(), found_.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
   std::vector<Conclusion> all;

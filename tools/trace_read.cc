@@ -217,14 +217,23 @@ void Reader::add_round(TracedCall& call, std::uint32_t number, const std::map<in
 
 /// An absence held up whatever its rank had begun.
 void Reader::add_absences() {
-  for (auto& [rank, absences] : away_)
+  for (auto& [rank, absences] : away_) {
     std::sort(absences.begin(), absences.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
+    std::vector<Span> apart;
+    for (const Span& absence : absences) {
+      if (!apart.empty() && absence.begin <= apart.back().end)
+        apart.back().end = std::max(apart.back().end, absence.end);  // of two communicators' threads
+      else
+        apart.push_back(absence);
+    }
+    absences = std::move(apart);
+  }
   for (auto& [key, call] : calls_)
     for (const auto& [rank, part] : call.ranks) {
       const std::vector<Span>& absences = away_[rank];
       auto absence = std::lower_bound(absences.begin(), absences.end(), part.begin,
                                       [](const Span& one, std::int64_t time) { return one.end <= time; });
-      for (; absence != absences.end() && absence->begin < part.end; ++absence) call.busy[rank].push_back(*absence);
+      for (; absence != absences.end() && absence->begin < part.end; ++absence) call.away[rank].push_back(*absence);
     }
 }
 

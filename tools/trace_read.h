@@ -45,7 +45,8 @@ struct TracedCall {
   std::vector<TracedMessage> messages;
   /// Over a board: all that ranks read of others, round by round. `messages` has those whose writers came last.
   std::vector<TracedMessage> readings;
-  std::map<int, std::vector<Span>> busy;  ///< by rank: its thread worked on it, or was away
+  std::map<int, std::vector<Span>> busy;  ///< by rank: its thread worked on it
+  std::map<int, std::vector<Span>> away;  ///< by rank: its thread did not look at its links; apart, in time order
 
   std::int64_t begin() const;
   std::int64_t end() const;

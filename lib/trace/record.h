@@ -20,7 +20,7 @@ inline constexpr std::size_t most_records = std::size_t{1} << 26;
 /// Bytes that are moved or combined in less time than it takes to look at the clock twice.
 inline constexpr std::size_t tiny = 512;
 /// Ticks between two looks at the links from which a thread was away: 2 to 4 ms by the processor's counter, else 8.
-/// Moving some MiB in one go takes less.
+/// One step or pass that works so long is recorded, too: it is in nobody's way who is not waiting for this rank.
 inline constexpr std::int64_t long_absence = std::int64_t{1} << 23;
 inline constexpr const char* memory_name = "tutti-trace";
 
