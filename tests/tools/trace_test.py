@@ -213,8 +213,8 @@ class Trace(harness.Case):
 
     def test_a_rank_held_up_with_half_of_a_message_in_its_hands_is_slow_and_not_its_link(self):
         for step in (0, 3, 5):
-            self.traced(harness.JOIN, "--algorithm", "ring", "--count", "1000000", transport="tcp",
-                        words=("--inject", f"delay:rank=2,op=1,step={step},ms=700"))
+            self.traced(harness.JOIN, "--algorithm", "ring", "--count", "300000", transport="tcp",
+                        words=("--inject", f"delay:rank=2,op=1,step={step},ms=1500"))
             done = tutti("trace", self.file)
             self.assertSays(done.out, r"(?m)^rank 2 was slow: others waited for it .* most in all_reduce #1 \(\d+\.\d+ m?s\)$")
             self.assertNotRegex(done.out, r"(?m)^the links? ")
