@@ -73,6 +73,21 @@ msghdr message_of(std::span<iovec> pieces) {
   return message;
 }
 
+/// Of so few bytes one piece is made before they are written.
+constexpr std::size_t short_write = 2048;
+
+/// False: there are more than `room` takes.
+bool put_together(std::span<const iovec> pieces, std::span<std::byte> room, iovec& all) {
+  std::size_t bytes = 0;
+  for (const iovec& piece : pieces) {
+    if (piece.iov_len > room.size() - bytes) return false;
+    std::memcpy(room.data() + bytes, piece.iov_base, piece.iov_len);
+    bytes += piece.iov_len;
+  }
+  all = {room.data(), bytes};
+  return true;
+}
+
 /// A socket that connects to a port of this host from which the kernel also takes ports for clients may be connected to
 /// itself when nobody listens there.
 bool is_connected_to_itself(const Socket& socket) {
@@ -183,20 +198,28 @@ void shut_down(const Socket& socket) noexcept {
 
 bool Moved::failed() const { return error != 0 && error != EAGAIN; }
 
+// The kernel takes 0.2 us longer to read a msghdr and its list of pieces than a pointer and a length.
+
 Moved read_some(const Socket& socket, std::span<iovec> pieces) {
   msghdr message = message_of(pieces);
   ssize_t result = 0;
   do {
-    result = ::recvmsg(socket.get(), &message, MSG_DONTWAIT);
+    result = pieces.size() == 1 ? ::recv(socket.get(), pieces[0].iov_base, pieces[0].iov_len, MSG_DONTWAIT)
+                                : ::recvmsg(socket.get(), &message, MSG_DONTWAIT);
   } while (result < 0 && errno == EINTR);
   return outcome(result, end_of_stream);
 }
 
 Moved write_some(const Socket& socket, std::span<iovec> pieces) {
+  std::array<std::byte, short_write> together;
+  iovec all;
+  if (pieces.size() > 1 && put_together(pieces, together, all)) pieces = {&all, 1};
   msghdr message = message_of(pieces);
+  constexpr int flags = MSG_DONTWAIT | MSG_NOSIGNAL;
   ssize_t result = 0;
   do {
-    result = ::sendmsg(socket.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    result = pieces.size() == 1 ? ::send(socket.get(), pieces[0].iov_base, pieces[0].iov_len, flags)
+                                : ::sendmsg(socket.get(), &message, flags);
   } while (result < 0 && errno == EINTR);
   return outcome(result, EAGAIN);
 }
