@@ -1,5 +1,6 @@
 """What the tests of the built program share: running it with a deadline, and seeing what it leaves behind."""
 
+import functools
 import itertools
 import os
 import pathlib
@@ -15,8 +16,9 @@ import unittest
 PROGRAM = os.environ.get("TESTED_PROGRAM", "build/tutti")
 JOIN = os.environ.get("TESTED_JOIN", "build/tests/tools/join")
 
+@functools.cache
 def is_sanitized():
-    """Sanitizers need descriptors and memory of their own."""
+    """Sanitizers need descriptors, memory and time of their own."""
     program = pathlib.Path(PROGRAM).read_bytes()
     return b"__asan_" in program or b"__tsan_" in program
 
@@ -59,8 +61,11 @@ def start(*arguments, env=None, **options):
 
 
 class Finished:
+    """What became of a program; `limit` only ends one that hangs."""
+
     def __init__(self, process, limit):
         begin = time.monotonic()
+        limit *= 3 if is_sanitized() else 1
         try:
             self.out, self.err = process.communicate(timeout=limit)
         except subprocess.TimeoutExpired:
