@@ -18,71 +18,71 @@
 //
 // Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH (2005).
 
+#include "algorithms/doubling.h"
+
 #include <bit>
 #include <utility>
-#include <vector>
 
 #include "algorithms/families.h"
 #include "algorithms/partition.h"
 
 namespace tutti::algorithms {
-namespace {
 
-/// Whose sum comes in, in order: the partner who folds into us, then one per round.
-std::vector<int> partners(int rank, int ranks) {
-  const int core = static_cast<int>(std::bit_floor(static_cast<unsigned>(ranks)));
-  const int folded = ranks - core;  // pairs (0,1), (2,3) ... of which the odd one stands for both
-  const bool stands_for_two = rank < 2 * folded;
-  const int self = stands_for_two ? rank / 2 : rank - folded;
+int Doubler::folded() const { return count - static_cast<int>(std::bit_floor(static_cast<unsigned>(count))); }
+
+std::vector<int> Doubler::partners() const {
+  if (gives()) return {};
+  const bool stands_for_two = self < 2 * folded();
+  const int core_self = stands_for_two ? self / 2 : self - folded();
   std::vector<int> found;
-  if (stands_for_two) found.push_back(rank - 1);
-  for (int distance = 1; distance < core; distance *= 2) {
-    const int other = self ^ distance;
-    found.push_back(other < folded ? 2 * other + 1 : other + folded);
+  if (stands_for_two) found.push_back(self - 1);
+  for (int distance = 1; distance < count - folded(); distance *= 2) {
+    const int other = core_self ^ distance;
+    found.push_back(other < folded() ? 2 * other + 1 : other + folded());
   }
   return found;
 }
 
-/// Where the sum lives after each exchange: never where it was, never in output first (that may be the input), in
-/// output last. A single exchange cannot have all three.
-std::vector<Blocks> places(PlanBuilder& plan, Blocks output, std::size_t exchanges) {
-  std::vector<Blocks> found(exchanges, output);
-  const bool odd = exchanges % 2 == 1;
-  if (exchanges == 0) return found;
-  const Blocks scratch = exchanges > 1 || odd ? plan.scratch(output) : Blocks{};
-  for (std::size_t i = odd ? 1 : 0; i < exchanges; i += 2) found[i] = scratch;
-  if (odd) found[0] = exchanges > 1 ? plan.scratch(output) : scratch;
+std::vector<Blocks> places_of_sum(PlanBuilder& plan, Blocks output, std::size_t steps) {
+  std::vector<Blocks> found(steps, output);
+  const bool odd = steps % 2 == 1;
+  if (steps == 0) return found;
+  const Blocks scratch = steps > 1 || odd ? plan.scratch(output) : Blocks{};
+  for (std::size_t i = odd ? 1 : 0; i < steps; i += 2) found[i] = scratch;
+  if (odd) found[0] = steps > 1 ? plan.scratch(output) : scratch;
   return found;
 }
 
-}  // namespace
-
-Plan doubling_all_reduce(const Shape& shape) {
-  const int folded = shape.ranks - static_cast<int>(std::bit_floor(static_cast<unsigned>(shape.ranks)));
-  const bool is_paired = shape.rank < 2 * folded;
-  const Blocks output = Parts{shape, Buffer::output}.all();
-  Blocks sum = Parts{shape, Buffer::input}.all();
-  PlanBuilder plan{shape};
-  if (is_paired && shape.rank % 2 == 0) {
-    plan.send(shape.rank + 1, sum);
-    plan.recv(shape.rank + 1, output);
-    return std::move(plan).build();
+void double_sums(PlanBuilder& plan, const Doubler& doubler, Blocks sum, std::span<const Blocks> places, Blocks output) {
+  if (doubler.gives()) {
+    plan.send(doubler.rank_of(doubler.self + 1), sum);
+    plan.recv(doubler.rank_of(doubler.self + 1), output);
+    return;
   }
-  const std::vector<int> others = partners(shape.rank, shape.ranks);
-  const std::vector<Blocks> place = places(plan, output, others.size());
+  const bool is_given = doubler.self < 2 * doubler.folded();
+  const std::vector<int> others = doubler.partners();
   for (std::size_t i = 0; i < others.size(); ++i) {
-    const bool folding = is_paired && i == 0;
-    if (!folding) plan.send(others[i], sum);
-    if (others[i] > shape.rank) {
-      plan.recv_reduce(others[i], place[i], sum);
+    const int peer = doubler.rank_of(others[i]);
+    const bool folding = is_given && i == 0;
+    if (!folding) plan.send(peer, sum);
+    if (others[i] > doubler.self) {
+      plan.recv_reduce(peer, places[i], sum);
     } else {
-      plan.recv(others[i], place[i]);
-      plan.reduce(place[i], place[i], sum);
+      plan.recv(peer, places[i]);
+      plan.reduce(places[i], places[i], sum);
     }
-    sum = place[i];
+    sum = places[i];
   }
   plan.copy(output, sum);
-  if (is_paired) plan.send(shape.rank - 1, output);
+  if (is_given) plan.send(doubler.rank_of(doubler.self - 1), output);
+}
+
+Plan doubling_all_reduce(const Shape& shape) {
+  const Doubler doubler{shape.rank, shape.ranks};
+  const Blocks output = Parts{shape, Buffer::output}.all();
+  PlanBuilder plan{shape};
+  const std::vector<Blocks> places = places_of_sum(plan, output, doubler.partners().size());
+  double_sums(plan, doubler, Parts{shape, Buffer::input}.all(), places, output);
   return std::move(plan).build();
 }
 

@@ -293,6 +293,31 @@ TEST_CASE("every rank ends an all-reduce with the same bits, though the order of
     }
 }
 
+TEST_CASE("in groups, members talk to their leader alone, once each way, and leaders to as few as doubling does") {
+  for (const Entry& entry : catalogue()) {
+    if (entry.name != "hierarchical") continue;
+    for (const int radix : {2, 3, 8})
+      for (int rank = 0; rank < 23; ++rank) {
+        CAPTURE(std::string{name_of(entry.collective)});
+        CAPTURE(radix);
+        CAPTURE(rank);
+        const Plan plan = entry.build({.rank = rank, .ranks = 23, .radix = radix});
+        const int leader = rank - rank % radix;
+        const int members = std::min(radix, 23 - leader) - 1;
+        std::map<int, int> messages;
+        for (const Step& step : plan.steps)
+          if (step.peer >= 0) ++messages[step.peer];
+        if (rank != leader) REQUIRE(messages == std::map<int, int>{{leader, 2}});
+        for (int member = leader + 1; rank == leader && member <= leader + members; ++member)
+          REQUIRE(messages.extract(member).mapped() == 2);
+        for (const auto& [peer, count] : messages) REQUIRE(peer % radix == 0);
+        const int groups = (22 + radix) / radix;
+        const int leaders = entry.collective == Collective::reduce_scatter ? 2 * (groups - 1) : 2 * log_up(groups);
+        if (rank == leader) REQUIRE(static_cast<int>(messages.size()) <= leaders);
+      }
+  }
+}
+
 TEST_CASE("no rank receives a block of a broadcast or all-gather that it has") {
   for (const Collective collective : {Collective::broadcast, Collective::all_gather})
     for (const Entry& entry : catalogue(collective))
@@ -306,7 +331,12 @@ TEST_CASE("no rank receives a block of a broadcast or all-gather that it has") {
           CAPTURE(ranks);
           CAPTURE(rank);
           const bool at_root = collective == Collective::broadcast && rank == ranks / 2;
-          const int lacking = collective == Collective::all_gather ? ranks - 1 : at_root ? 0 : ranks;
+          const bool is_member =
+              entry.name == "hierarchical" && rank % 2 == 1;  // of a group of two: one message for all
+          const int lacking = is_member                              ? ranks
+                              : collective == Collective::all_gather ? ranks - 1
+                              : at_root                              ? 0
+                                                                     : ranks;
           REQUIRE(received == lacking);
         }
 }

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "algorithms/plan.h"
+
+namespace tutti::algorithms {
+
+/// One of `count` ranks that double: those with the numbers 0, stride, 2 stride and so on.
+struct Doubler {
+  int self;
+  int count;
+  int stride = 1;
+
+  /// Those that a power of two lacks give their sum away and get the result.
+  bool gives() const { return self < 2 * folded() && self % 2 == 0; }
+  /// Whose sum comes in, in order: the one who gives, then one per round. None where this one gives.
+  std::vector<int> partners() const;
+  int rank_of(int other) const { return other * stride; }
+  int folded() const;
+};
+
+/// Where a sum lives after each of so many steps: never where it was, never in output first (that may be the input), in
+/// output last. A single step cannot have all three.
+std::vector<Blocks> places_of_sum(PlanBuilder& plan, Blocks output, std::size_t steps);
+
+/// From `sum` to the sum of all in `output`, over `places`, one per partner.
+void double_sums(PlanBuilder& plan, const Doubler& doubler, Blocks sum, std::span<const Blocks> places, Blocks output);
+
+}  // namespace tutti::algorithms

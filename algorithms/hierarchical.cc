@@ -1,0 +1,148 @@
+// Hierarchical: groups of `radix` neighbours, whose first ones, the leaders, do the rest among themselves.
+//
+//   8 ranks, radix 4:    1 2 3 -> 0    5 6 7 -> 4     the members give what they have to their leader
+//                             0 <-> 4                 the leaders exchange
+//                        0 -> 1 2 3    4 -> 5 6 7     and hand out what came of it
+//
+// All-reduce: the leader sums its group, leaders double (doubling.cc), the result goes to all. The barrier is an
+// all-reduce of one byte. All-gather: leaders collect and pass on the parts of whole groups in the rounds of
+// circulant.cc. Reduce-scatter: each leader sends every other the sums for that one's group.
+//
+// Cost, S bytes over n ranks in groups of k, G = n/k, rounded up:
+//   all-reduce      log2 G + 2 steps    a leader sends (k-1 + log2 G) S        scratch of leaders: up to 2 S
+//   all-gather      log2 G + 2 steps    a leader sends (k-1) S + (n-k)/n S     no scratch
+//   reduce-scatter  G + 1 steps         a leader sends (n-1)/n S               scratch of leaders: S
+// Right for small messages where a group shares a core and radix is their number: between two cores there is one
+// message each way at a time, and on a core nobody waits for anybody but its leader, so that each rank is switched to
+// twice. Wrong for large ones: the leader moves all of its group's data, and the others wait meanwhile.
+//
+// Karonis, de Supinski, Foster, Gropp, Lusk, Bresnahan: Exploiting hierarchy in parallel computer networks to optimize
+// collective operation performance (2000).
+
+#include <algorithm>
+#include <utility>
+
+#include "algorithms/circulant.h"
+#include "algorithms/doubling.h"
+#include "algorithms/families.h"
+#include "algorithms/partition.h"
+
+namespace tutti::algorithms {
+namespace {
+
+/// This rank's group, and the others.
+struct Groups {
+  explicit Groups(const Shape& shape)
+      : ranks(shape.ranks), size(shape.radix), count((ranks + size - 1) / size), self(shape.rank / size) {}
+
+  int leader() const { return leader_of(self); }
+  int leader_of(int group) const { return group * size; }
+  int end_of(int group) const { return std::min((group + 1) * size, ranks); }
+  bool has_members() const { return size_of(self) > 1; }
+  int size_of(int group) const { return end_of(group) - leader_of(group); }
+  /// The parts of `number` groups from `first` on, around the circle.
+  Blocks parts(const Parts& of, int first, int number) const {
+    int held = 0;
+    for (int i = 0; i < number; ++i) held += size_of((first + i) % count);
+    return of.range(leader_of(first % count), held);
+  }
+
+  int ranks, size, count, self;
+};
+
+void for_members(const Groups& groups, auto act) {
+  for (int rank = groups.leader() + 1; rank < groups.end_of(groups.self); ++rank) act(rank);
+}
+
+/// The leader's own and what its members have in `sum`; where that is, if it has members, else in `own`.
+Blocks sum_group(PlanBuilder& plan, const Groups& groups, Blocks own, Blocks sum) {
+  Blocks so_far = own;
+  for_members(groups, [&](int rank) {
+    plan.recv_reduce(rank, sum, so_far);
+    so_far = sum;
+  });
+  return so_far;
+}
+
+void sum_over_all(PlanBuilder& plan, const Shape& shape, Blocks own, Blocks output) {
+  const Groups groups{shape};
+  if (shape.rank != groups.leader()) {
+    plan.send(groups.leader(), own);
+    plan.recv(groups.leader(), output);
+    return;
+  }
+  const Doubler doubler{groups.self, groups.count, groups.size};
+  const std::size_t exchanges = doubler.partners().size();
+  const bool stays = exchanges == 0 && !doubler.gives();
+  std::vector<Blocks> places = places_of_sum(plan, output, exchanges + (groups.has_members() && !stays ? 1 : 0));
+  const Blocks sum = places.size() > exchanges ? places.front() : output;
+  if (places.size() > exchanges) places.erase(places.begin());
+  double_sums(plan, doubler, sum_group(plan, groups, own, sum), places, output);
+  for_members(groups, [&](int rank) { plan.send(rank, output); });
+}
+
+}  // namespace
+
+Plan hierarchical_all_reduce(const Shape& shape) {
+  PlanBuilder plan{shape};
+  sum_over_all(plan, shape, Parts{shape, Buffer::input}.all(), Parts{shape, Buffer::output}.all());
+  return std::move(plan).build();
+}
+
+Plan hierarchical_barrier(const Shape& shape) {
+  PlanBuilder plan{shape};
+  const Blocks token = Parts{shape, Buffer::input}.piece(shape.rank, 0);
+  if (shape.ranks > 1) sum_over_all(plan, shape, token, plan.scratch(token));
+  return std::move(plan).build();
+}
+
+Plan hierarchical_all_gather(const Shape& shape) {
+  const Groups groups{shape};
+  const Parts output{shape, Buffer::output};
+  const Ring ring{groups.self, groups.count};
+  PlanBuilder plan{shape};
+  plan.copy(output[shape.rank], Parts{shape, Buffer::input}[shape.rank]);
+  if (shape.rank != groups.leader()) {
+    plan.send(groups.leader(), output[shape.rank]);
+    plan.recv(groups.leader(), output.all());
+    return std::move(plan).build();
+  }
+  for_members(groups, [&](int rank) { plan.recv(rank, output[rank]); });
+  const std::vector<Halving> rounds = halvings(groups.count);
+  for (auto round = rounds.rbegin(); round != rounds.rend(); ++round) {
+    const auto [to, from] = std::pair{ring.behind(round->kept), ring.ahead(round->kept)};
+    plan.send(groups.leader_of(to), groups.parts(output, groups.self, round->moved()));
+    plan.recv(groups.leader_of(from), groups.parts(output, groups.self + round->kept, round->moved()));
+  }
+  for_members(groups, [&](int rank) { plan.send(rank, output.all()); });
+  return std::move(plan).build();
+}
+
+Plan hierarchical_reduce_scatter(const Shape& shape) {
+  const Groups groups{shape};
+  const Blocks input = Parts{shape, Buffer::input}.all();
+  const Blocks own_part = Parts{shape, Buffer::output}[shape.rank];
+  const Ring ring{groups.self, groups.count};
+  PlanBuilder plan{shape};
+  if (shape.rank != groups.leader()) {
+    plan.send(groups.leader(), input);
+    plan.recv(groups.leader(), own_part);
+    return std::move(plan).build();
+  }
+  const Blocks sum = sum_group(plan, groups, input, groups.has_members() ? plan.scratch(input) : input);
+  const auto parts = [&](int first, int count) {
+    return Blocks{sum.buffer, sum.first + first * shape.pipeline, count * shape.pipeline};
+  };
+  const auto of_group = [&](int group) { return parts(groups.leader_of(group), groups.size_of(group)); };
+  Blocks own = of_group(groups.self);
+  const Blocks total = groups.has_members() ? own : own_part;
+  for (int distance = 1; distance < groups.count; ++distance) {
+    plan.send(groups.leader_of(ring.ahead(distance)), of_group(ring.ahead(distance)));
+    plan.recv_reduce(groups.leader_of(ring.behind(distance)), total, std::exchange(own, total));
+  }
+  for_members(groups, [&](int rank) { plan.send(rank, parts(rank, 1)); });
+  plan.copy(own_part, groups.has_members() ? parts(shape.rank, 1) : own);
+  return std::move(plan).build();
+}
+
+}  // namespace tutti::algorithms
