@@ -17,7 +17,7 @@ struct Entry {
   Collective collective;
   std::string_view name;
   Builder build;
-  bool has_radix = false;      ///< "name:4" chooses the fan-out
+  bool has_radix = false;      ///< "name:4" chooses it
   bool has_pipeline = false;   ///< gains from Shape::pipeline > 1
   bool has_slices = false;     ///< the pipeline cuts the whole vector, not each rank's part of it
   bool equal_parts = false;    ///< needs parts of equal size: not for _v calls

@@ -3,9 +3,8 @@
 //   8 ranks:   round 0   r <-> r^1        each pair has its sum
 //              round 1   r <-> r^2        each group of four
 //              round 2   r <-> r^4        all
-//   6 ranks:   2 more than a power of two: ranks 0 and 2 first give their vector to 1 and 3, who stand for both; 1, 3,
-//   4
-//              and 5 run the rounds as 0 to 3; then 1 and 3 return the result to 0 and 2.
+//   6 ranks:   2 more than a power of two: ranks 0 and 2 first give their vector to 1 and 3, who stand for both;
+//              1, 3, 4 and 5 run the rounds as 0 to 3; then 1 and 3 return the result to 0 and 2.
 //
 // Both partners put the lower group on the left, so that all ranks end with the same bits though a sum's order matters
 // in floating point: the lower one adds what comes in to its own, the upper one adds its own to what came in.

@@ -13,11 +13,12 @@ struct Doubler {
   int count;
   int stride = 1;
 
-  /// Those that a power of two lacks give their sum away and get the result.
+  /// Those beyond a power of two give their sum away and get the result.
   bool gives() const { return self < 2 * folded() && self % 2 == 0; }
   /// Whose sum comes in, in order: the one who gives, then one per round. None where this one gives.
   std::vector<int> partners() const;
   int rank_of(int other) const { return other * stride; }
+  /// How many are beyond a power of two.
   int folded() const;
 };
 

@@ -9,12 +9,13 @@
 // circulant.cc. Reduce-scatter: each leader sends every other the sums for that one's group.
 //
 // Cost, S bytes over n ranks in groups of k, G = n/k, rounded up:
-//   all-reduce      log2 G + 2 steps    a leader sends (k-1 + log2 G) S        scratch of leaders: up to 2 S
-//   all-gather      log2 G + 2 steps    a leader sends (k-1) S + (n-k)/n S     no scratch
-//   reduce-scatter  G + 1 steps         a leader sends (n-1)/n S               scratch of leaders: S
-// Right for small messages where a group shares a core and radix is their number: between two cores there is one
-// message each way at a time, and on a core nobody waits for anybody but its leader, so that each rank is switched to
-// twice. Wrong for large ones: the leader moves all of its group's data, and the others wait meanwhile.
+//   all-reduce      log2 G + 2 steps, two more if G is no power of two
+//                                       a leader sends (k-1 + log2 G) S      scratch of leaders: up to 2 S
+//   all-gather      log2 G + 2 steps    a leader sends (k-1) S + (n-k)/n S   no scratch
+//   reduce-scatter  3 steps             a member sends S, to its leader      scratch of leaders: S
+// Right up to some 100 KiB where a group shares a core (`tutti run --bind-to core`) and radix is their number: between
+// two cores there is one message each way at a time, and on a core nobody waits for anybody but its leader, so that
+// each member is switched to twice. Wrong for large ones: the leader moves its group's data while the others wait.
 //
 // Karonis, de Supinski, Foster, Gropp, Lusk, Bresnahan: Exploiting hierarchy in parallel computer networks to optimize
 // collective operation performance (2000).
@@ -101,18 +102,19 @@ Plan hierarchical_all_gather(const Shape& shape) {
   const Parts output{shape, Buffer::output};
   const Ring ring{groups.self, groups.count};
   PlanBuilder plan{shape};
-  plan.copy(output[shape.rank], Parts{shape, Buffer::input}[shape.rank]);
+  const Blocks own = Parts{shape, Buffer::input}[shape.rank];
   if (shape.rank != groups.leader()) {
-    plan.send(groups.leader(), output[shape.rank]);
-    plan.recv(groups.leader(), output.all());
+    plan.send(groups.leader(), own);
+    plan.recv(groups.leader(), output.all());  // its own part, too: two messages around it would cost more
     return std::move(plan).build();
   }
+  plan.copy(output[shape.rank], own);
   for_members(groups, [&](int rank) { plan.recv(rank, output[rank]); });
   const std::vector<Halving> rounds = halvings(groups.count);
   for (auto round = rounds.rbegin(); round != rounds.rend(); ++round) {
-    const auto [to, from] = std::pair{ring.behind(round->kept), ring.ahead(round->kept)};
-    plan.send(groups.leader_of(to), groups.parts(output, groups.self, round->moved()));
-    plan.recv(groups.leader_of(from), groups.parts(output, groups.self + round->kept, round->moved()));
+    const int to = groups.leader_of(ring.behind(round->kept)), from = groups.leader_of(ring.ahead(round->kept));
+    plan.send(to, groups.parts(output, groups.self, round->moved()));
+    plan.recv(from, groups.parts(output, groups.self + round->kept, round->moved()));
   }
   for_members(groups, [&](int rank) { plan.send(rank, output.all()); });
   return std::move(plan).build();

@@ -13,7 +13,7 @@ struct Shape {
   int ranks = 1;
   int root = 0;
   int pipeline = 1;  ///< pieces per part: how finely an algorithm may overlap its steps
-  int radix = 2;     ///< fan-out of algorithms that have one
+  int radix = 2;     ///< fan-out of trees, size of groups
   friend auto operator<=>(const Shape&, const Shape&) = default;
 };
 

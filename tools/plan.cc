@@ -94,7 +94,7 @@ void declare(CLI::App& app, Options& options) {
   app.add_option("-n,--ranks", options.ranks, "Number of ranks")->capture_default_str();
   app.add_option("--root", options.root, "Rank that has the input or gets the result")->capture_default_str();
   app.add_option("--pipeline", options.pipeline, "Blocks per part: how finely steps may overlap");
-  app.add_option("--radix", options.radix, "Fan-out of trees");
+  app.add_option("--radix", options.radix, "Fan-out of trees, size of groups");
   app.add_option("--rank", options.rank, "What this rank does, or all, and what each step waits for");
   app.add_option("--step", options.step, "Show what all have after this step alone; 0 is the start");
   app.add_option("--bytes,--size", options.bytes, "Size of the vector, for times and the tuning table, e.g. 64K")

@@ -76,13 +76,14 @@ TEST_CASE("every choice of the built-in tuning table is right") {
     for (const int ranks : {2, 3, 5, 8, 9, 17, 24, 33})
       for (const char* transport : {"tcp", "shm", "inproc"})
         for (std::size_t bytes = 1; bytes <= std::size_t{1} << 32; bytes *= 4)
-          for (const bool rank_order : {false, true}) {
-            const auto collective = static_cast<Collective>(which);
-            const Choice choice =
-                TuningTable::builtin().select({collective, ranks, bytes, transport, false, true, rank_order});
-            if (!seen.emplace(collective, to_string(choice), ranks).second) continue;
-            prove(*choice.entry, {0, ranks, ranks / 2, choice.pipeline, choice.radix}, proved);
-          }
+          for (const bool crowded : {false, true})
+            for (const bool rank_order : {false, true}) {
+              const auto collective = static_cast<Collective>(which);
+              const Choice choice =
+                  TuningTable::builtin().select({collective, ranks, bytes, transport, crowded, true, rank_order});
+              if (!seen.emplace(collective, to_string(choice), ranks).second) continue;
+              prove(*choice.entry, {0, ranks, ranks / 2, choice.pipeline, choice.radix}, proved);
+            }
   std::printf("%zu shapes proved, chosen by the tuning table\n", proved);
 }
 

@@ -101,7 +101,7 @@ class TwoHosts(Case):
         listed = harness.tutti("plan", "--list", "all_reduce").out
         self.assertIn("ring", listed)
         for algorithm in ("ring", "tree", "double_binary_tree", "circulant", "doubling", "direct", "direct_two_shot",
-                          "chain"):
+                          "chain", "hierarchical", "tree_of_chains", "all_pairs"):
             with self.subTest(algorithm=algorithm):
                 done = self.finish([self.start_node(n, "--count", "70001", "--algorithm", algorithm) for n in range(2)])
                 self.assertEqual([line for one in done for line in sorted(one.lines)],

@@ -16,10 +16,11 @@ constexpr const char* slices[] = {"/64K", "/512K"};
 
 std::vector<std::string> candidates(const algorithms::Entry& entry, const Network& network) {
   std::string name{entry.name};
-  // Trees of chains are for hosts as wide as theirs.
+  // Trees of chains, and groups, are for hosts as wide as theirs.
   if (entry.has_radix) name += fmt::format(":{}", entry.name == "tree_of_chains" ? std::max(2, network.host) : 2);
   std::vector<std::string> names{name};
   if (entry.has_radix && entry.name != "tree_of_chains") names.push_back(std::string{entry.name} + ":4");
+  if (entry.name == "hierarchical" && network.host > 4) names.push_back(fmt::format("hierarchical:{}", network.host));
   if (entry.has_pipeline)
     for (const char* slice : slices) names.push_back(name + slice);
   return names;

@@ -6,7 +6,7 @@
 //                      +--the peer has connected--> open                            up or the peer is a stranger)
 //
 // How it gets there is in out_link_connect.cc. A message that finds an open connection and an empty queue goes out from
-// send() in one sendmsg, header and payload together. What the socket does not take waits in the queue; progress()
+// send() in one call, header and payload together. What the socket does not take waits in the queue; progress()
 // sends as many waiting messages as fit.
 
 #include "transport/tcp/out_link.h"
@@ -30,7 +30,7 @@ constexpr std::size_t pieces_per_write = 64;
 constexpr std::size_t bytes_per_write = std::size_t{1} << 20;
 constexpr auto longest_pause = 250ms;
 
-/// Pieces of one sendmsg.
+/// Pieces of one write.
 struct Gather {
   std::array<iovec, pieces_per_write> pieces;
   std::size_t count = 0;

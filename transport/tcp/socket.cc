@@ -73,18 +73,20 @@ msghdr message_of(std::span<iovec> pieces) {
   return message;
 }
 
-/// Of so few bytes one piece is made before they are written.
+// The kernel takes 0.2 us longer to read a msghdr and its list of pieces than a pointer and a length. Copying so few
+// bytes into one piece takes a fraction of that.
 constexpr std::size_t short_write = 2048;
 
 /// False: there are more than `room` takes.
 bool put_together(std::span<const iovec> pieces, std::span<std::byte> room, iovec& all) {
   std::size_t bytes = 0;
+  for (const iovec& piece : pieces) bytes += piece.iov_len;
+  if (bytes > room.size()) return false;
+  all = {room.data(), 0};
   for (const iovec& piece : pieces) {
-    if (piece.iov_len > room.size() - bytes) return false;
-    std::memcpy(room.data() + bytes, piece.iov_base, piece.iov_len);
-    bytes += piece.iov_len;
+    std::memcpy(room.data() + all.iov_len, piece.iov_base, piece.iov_len);
+    all.iov_len += piece.iov_len;
   }
-  all = {room.data(), bytes};
   return true;
 }
 
@@ -197,8 +199,6 @@ void shut_down(const Socket& socket) noexcept {
 }
 
 bool Moved::failed() const { return error != 0 && error != EAGAIN; }
-
-// The kernel takes 0.2 us longer to read a msghdr and its list of pieces than a pointer and a length.
 
 Moved read_some(const Socket& socket, std::span<iovec> pieces) {
   msghdr message = message_of(pieces);
