@@ -3,6 +3,7 @@
 Exit code 77 and a reason where this process may not make network name spaces.
 """
 
+import os
 import pathlib
 import sys
 
@@ -54,7 +55,8 @@ class Hosts(Case):
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1 and run(HOSTS, "1", sys.argv[1], "--version").code == 3:
+    harness.PROGRAM = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else harness.PROGRAM
+    if run(HOSTS, "1", harness.PROGRAM, "--version").code == 3:
         print("this process may not make network name spaces")
         sys.exit(77)
     harness.main()
