@@ -64,8 +64,7 @@ Measured find_measured(std::string_view name) {
   if (stem.ends_with("_mpi")) stem.remove_suffix(4);
   if (stem.ends_with("_perf")) stem.remove_suffix(5);
   if (stem == "hypercube")
-    throw Error{ErrorCode::unsupported,
-                "bench: hypercube is not a collective of tutti; see all_gather --algo bruck"};
+    throw Error{ErrorCode::unsupported, "bench: hypercube is not a collective of tutti; see all_gather --algo bruck"};
   if (const auto what = known_measured(stem)) return *what;
   std::vector<std::string_view> known;
   for (const Program& program : programs) known.push_back(program.name);
