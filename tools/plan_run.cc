@@ -128,15 +128,7 @@ std::vector<std::vector<Span>> waits_of(const TracedCall& call, const std::vecto
     for (const TracedMessage& message : call.messages)
       if (message.to == rank && message.arrived > message.expected)
         mine.push_back({message.expected - call.begin(), message.arrived - call.begin()});
-    std::sort(mine.begin(), mine.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
-    std::vector<Span> apart;
-    for (const Span& wait : mine) {
-      if (!apart.empty() && wait.begin <= apart.back().end)
-        apart.back().end = std::max(apart.back().end, wait.end);
-      else
-        apart.push_back(wait);
-    }
-    waits.push_back(std::move(apart));
+    waits.push_back(apart(std::move(mine)));
   }
   return waits;
 }

@@ -217,17 +217,7 @@ void Reader::add_round(TracedCall& call, std::uint32_t number, const std::map<in
 
 /// An absence held up whatever its rank had begun.
 void Reader::add_absences() {
-  for (auto& [rank, absences] : away_) {
-    std::sort(absences.begin(), absences.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
-    std::vector<Span> apart;
-    for (const Span& absence : absences) {
-      if (!apart.empty() && absence.begin <= apart.back().end)
-        apart.back().end = std::max(apart.back().end, absence.end);  // of two communicators' threads
-      else
-        apart.push_back(absence);
-    }
-    absences = std::move(apart);
-  }
+  for (auto& [rank, absences] : away_) absences = apart(std::move(absences));  // of two communicators' threads
   for (auto& [key, call] : calls_)
     for (const auto& [rank, part] : call.ranks) {
       const std::vector<Span>& absences = away_[rank];
@@ -295,6 +285,18 @@ void check_format(const Source& source, const Json& about) {
 }
 
 }  // namespace
+
+std::vector<Span> apart(std::vector<Span> spans) {
+  std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
+  std::vector<Span> joined;
+  for (const Span& span : spans) {
+    if (!joined.empty() && span.begin <= joined.back().end)
+      joined.back().end = std::max(joined.back().end, span.end);
+    else
+      joined.push_back(span);
+  }
+  return joined;
+}
 
 std::int64_t TracedCall::begin() const {
   std::int64_t first = ranks.begin()->second.begin;

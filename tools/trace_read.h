@@ -18,6 +18,9 @@ struct Span {
   std::int64_t length() const { return end > begin ? end - begin : 0; }
 };
 
+/// The same time in spans that do not touch, in time order.
+std::vector<Span> apart(std::vector<Span> spans);
+
 /// One message of a call, or what a rank reads of another's contribution on a board.
 struct TracedMessage {
   int from = 0;
