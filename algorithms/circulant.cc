@@ -48,13 +48,10 @@ void reduce_scatter_phase(PlanBuilder& plan, const Shape& shape, auto sum) {
 
 /// Part r starts in output, all others arrive there.
 void all_gather_phase(PlanBuilder& plan, const Shape& shape) {
-  const Ring ring{shape.rank, shape.ranks};
   const Parts output{shape, Buffer::output};
-  const std::vector<Halving> rounds = halvings(ring.ranks);
-  for (auto round = rounds.rbegin(); round != rounds.rend(); ++round) {
-    plan.send(ring.behind(round->kept), output.range(ring.rank, round->moved()));
-    plan.recv(ring.ahead(round->kept), output.range(ring.rank + round->kept, round->moved()));
-  }
+  gather_around(
+      plan, {shape.rank, shape.ranks}, [](int rank) { return rank; },
+      [&](int first, int count) { return output.range(first, count); });
 }
 
 }  // namespace

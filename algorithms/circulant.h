@@ -3,6 +3,8 @@
 #include <utility>
 #include <vector>
 
+#include "algorithms/partition.h"
+
 namespace tutti::algorithms {
 
 /// The rounds in which a circle of `ranks` halves what each rank holds, rounding up: from `held` parts to `kept`.
@@ -15,6 +17,16 @@ inline std::vector<Halving> halvings(int ranks) {
   std::vector<Halving> rounds;
   for (int held = ranks; held > 1; held = rounds.back().kept) rounds.push_back({held, (held + 1) / 2});
   return rounds;
+}
+
+/// The all-gather's rounds, backwards: `plan` sends and receives for the members of `ring`, which are called
+/// rank_of(member). parts(first, count) says where those of `count` members lie, around the circle.
+void gather_around(PlanBuilder& plan, const Ring& ring, auto rank_of, auto parts) {
+  const std::vector<Halving> rounds = halvings(ring.ranks);
+  for (auto round = rounds.rbegin(); round != rounds.rend(); ++round) {
+    plan.send(rank_of(ring.behind(round->kept)), parts(ring.rank, round->moved()));
+    plan.recv(rank_of(ring.ahead(round->kept)), parts(ring.rank + round->kept, round->moved()));
+  }
 }
 
 }  // namespace tutti::algorithms

@@ -31,10 +31,9 @@ int Doubler::folded() const { return count - static_cast<int>(std::bit_floor(sta
 
 std::vector<int> Doubler::partners() const {
   if (gives()) return {};
-  const bool stands_for_two = self < 2 * folded();
-  const int core_self = stands_for_two ? self / 2 : self - folded();
+  const int core_self = is_paired() ? self / 2 : self - folded();
   std::vector<int> found;
-  if (stands_for_two) found.push_back(self - 1);
+  if (is_paired()) found.push_back(self - 1);
   for (int distance = 1; distance < count - folded(); distance *= 2) {
     const int other = core_self ^ distance;
     found.push_back(other < folded() ? 2 * other + 1 : other + folded());
@@ -46,7 +45,7 @@ std::vector<Blocks> places_of_sum(PlanBuilder& plan, Blocks output, std::size_t 
   std::vector<Blocks> found(steps, output);
   const bool odd = steps % 2 == 1;
   if (steps == 0) return found;
-  const Blocks scratch = steps > 1 || odd ? plan.scratch(output) : Blocks{};
+  const Blocks scratch = plan.scratch(output);
   for (std::size_t i = odd ? 1 : 0; i < steps; i += 2) found[i] = scratch;
   if (odd) found[0] = steps > 1 ? plan.scratch(output) : scratch;
   return found;
@@ -58,11 +57,10 @@ void double_sums(PlanBuilder& plan, const Doubler& doubler, Blocks sum, std::spa
     plan.recv(doubler.rank_of(doubler.self + 1), output);
     return;
   }
-  const bool is_given = doubler.self < 2 * doubler.folded();
   const std::vector<int> others = doubler.partners();
   for (std::size_t i = 0; i < others.size(); ++i) {
     const int peer = doubler.rank_of(others[i]);
-    const bool folding = is_given && i == 0;
+    const bool folding = doubler.is_paired() && i == 0;
     if (!folding) plan.send(peer, sum);
     if (others[i] > doubler.self) {
       plan.recv_reduce(peer, places[i], sum);
@@ -73,7 +71,7 @@ void double_sums(PlanBuilder& plan, const Doubler& doubler, Blocks sum, std::spa
     sum = places[i];
   }
   plan.copy(output, sum);
-  if (is_given) plan.send(doubler.rank_of(doubler.self - 1), output);
+  if (doubler.is_paired()) plan.send(doubler.rank_of(doubler.self - 1), output);
 }
 
 Plan doubling_all_reduce(const Shape& shape) {

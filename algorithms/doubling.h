@@ -13,8 +13,9 @@ struct Doubler {
   int count;
   int stride = 1;
 
-  /// Those beyond a power of two give their sum away and get the result.
-  bool gives() const { return self < 2 * folded() && self % 2 == 0; }
+  /// Those beyond a power of two are paired with as many others: the even one gives its sum away and gets the result.
+  bool is_paired() const { return self < 2 * folded(); }
+  bool gives() const { return is_paired() && self % 2 == 0; }
   /// Whose sum comes in, in order: the one who gives, then one per round. None where this one gives.
   std::vector<int> partners() const;
   int rank_of(int other) const { return other * stride; }

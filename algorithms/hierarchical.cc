@@ -73,12 +73,10 @@ void sum_over_all(PlanBuilder& plan, const Shape& shape, Blocks own, Blocks outp
     return;
   }
   const Doubler doubler{groups.self, groups.count, groups.size};
-  const std::size_t exchanges = doubler.partners().size();
-  const bool stays = exchanges == 0 && !doubler.gives();
-  std::vector<Blocks> places = places_of_sum(plan, output, exchanges + (groups.has_members() && !stays ? 1 : 0));
-  const Blocks sum = places.size() > exchanges ? places.front() : output;
-  if (places.size() > exchanges) places.erase(places.begin());
-  double_sums(plan, doubler, sum_group(plan, groups, own, sum), places, output);
+  const std::size_t before = groups.has_members() && groups.count > 1 ? 1 : 0;  // the group's sum has a place, too
+  const std::vector<Blocks> places = places_of_sum(plan, output, before + doubler.partners().size());
+  const Blocks sum = sum_group(plan, groups, own, before > 0 ? places.front() : output);
+  double_sums(plan, doubler, sum, std::span(places).subspan(before), output);
   for_members(groups, [&](int rank) { plan.send(rank, output); });
 }
 
@@ -100,7 +98,6 @@ Plan hierarchical_barrier(const Shape& shape) {
 Plan hierarchical_all_gather(const Shape& shape) {
   const Groups groups{shape};
   const Parts output{shape, Buffer::output};
-  const Ring ring{groups.self, groups.count};
   PlanBuilder plan{shape};
   const Blocks own = Parts{shape, Buffer::input}[shape.rank];
   if (shape.rank != groups.leader()) {
@@ -110,12 +107,9 @@ Plan hierarchical_all_gather(const Shape& shape) {
   }
   plan.copy(output[shape.rank], own);
   for_members(groups, [&](int rank) { plan.recv(rank, output[rank]); });
-  const std::vector<Halving> rounds = halvings(groups.count);
-  for (auto round = rounds.rbegin(); round != rounds.rend(); ++round) {
-    const int to = groups.leader_of(ring.behind(round->kept)), from = groups.leader_of(ring.ahead(round->kept));
-    plan.send(to, groups.parts(output, groups.self, round->moved()));
-    plan.recv(from, groups.parts(output, groups.self + round->kept, round->moved()));
-  }
+  gather_around(
+      plan, {groups.self, groups.count}, [&](int group) { return groups.leader_of(group); },
+      [&](int first, int count) { return groups.parts(output, first, count); });
   for_members(groups, [&](int rank) { plan.send(rank, output.all()); });
   return std::move(plan).build();
 }
