@@ -79,7 +79,8 @@ Planned Collectives::plan(const Request& request) {
       !request.variable && (request.collective == Collective::all_gather || request.collective == Collective::gather);
   const std::lock_guard lock{planning_};
   const Prepared& prepared = planner_.prepare(wish);
-  const bool flat = flat_ && !sizes_differ && flat_->serves(prepared, one_part ? bytes / ranks : bytes);
+  const bool flat =
+      flat_ && !sizes_differ && flat_->serves(prepared, request.collective, bytes, one_part ? bytes / ranks : bytes);
   return {prepared, flat || place.given(), place};
 }
 

@@ -24,7 +24,8 @@ class Flat final : public Pollable {
   Flat(Group& group, transport::Transport& transport, transport::Channel channel, std::size_t limit);
 
   /// All ranks get the same answer for the same call.
-  bool serves(const Prepared& prepared, std::size_t contribution) const;
+  /// `bytes`: of the call, as algorithms are chosen by; `contribution`: of one rank.
+  bool serves(const Prepared& prepared, Collective collective, std::size_t bytes, std::size_t contribution) const;
 
   /// `history` stands for all calls so far, this one included; ranks whose calls differ have another one. `before` is
   /// what the call before this was. All of them are kept until the call is over.

@@ -112,6 +112,42 @@ TEST_CASE("every message of every collective is in the trace at both ends") {
   }
 }
 
+TEST_CASE(
+    "what has one reader each goes over a board while it fits into near caches, what has many whatever its size") {
+  struct Expectation {
+    const char* name;
+    bool has_one_reader;
+    std::function<void(Communicator&, std::size_t)> call;
+  };
+  const Expectation all[] = {
+      {"scatter", true,
+       [](Communicator& comm, std::size_t bytes) {
+         std::vector<char> whole(bytes / ranks * ranks), part(bytes / ranks);
+         comm.scatter(whole, part, {.algorithm = "direct"});
+       }},
+      {"gather", true,
+       [](Communicator& comm, std::size_t bytes) {
+         std::vector<char> whole(bytes / ranks * ranks), part(bytes / ranks);
+         comm.gather(part, whole, {.algorithm = "direct"});
+       }},
+      {"broadcast", false,
+       [](Communicator& comm, std::size_t bytes) {
+         std::vector<char> data(bytes);
+         comm.broadcast(data, {.algorithm = "direct"});
+       }},
+  };
+  for (const Expectation& each : all) {
+    for (const std::size_t bytes : {std::size_t{256} << 10, (std::size_t{256} << 10) + ranks}) {
+      CAPTURE(each.name);
+      CAPTURE(bytes);
+      const auto events =
+          trace_of({.ranks = ranks, .kind = Kind::shm}, [&](Communicator& comm) { each.call(comm, bytes); });
+      const bool fits = bytes <= std::size_t{256} << 10;
+      CHECK((count(events, "cat", "board") > 0) == (fits || !each.has_one_reader));
+    }
+  }
+}
+
 TEST_CASE("point to point is in the trace, in whatever order it is received") {
   for (const Kind kind : all_kinds) {
     CAPTURE(name_of(kind));
