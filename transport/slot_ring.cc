@@ -31,13 +31,14 @@ bool RingWriter::has_room(std::size_t slots) noexcept {
 bool RingWriter::begin(const Frame& frame, std::span<const std::byte> piece) noexcept {
   SlotHead& head = next();
   head.frame = encode(frame);
+  areas_in_use_ = areas_for(frame.length, areas_);
   if (frame.length > short_bytes) return proceed(piece);
   if (!piece.empty()) std::memcpy(head.payload.data(), piece.data(), piece.size());
   return publish();
 }
 
 bool RingWriter::proceed(std::span<const std::byte> piece) noexcept {
-  std::memcpy(memory_->area(filled_ % areas_), piece.data(), piece.size());
+  std::memcpy(memory_->area(filled_ % areas_in_use_), piece.data(), piece.size());
   return publish();
 }
 
@@ -64,7 +65,8 @@ std::optional<Frame> RingReader::frame() const noexcept {
 }
 
 std::span<const std::byte> RingReader::piece(std::uint64_t length, std::uint64_t rest) const noexcept {
-  const std::byte* where = length <= short_bytes ? head().payload.data() : memory_->area(taken_ % areas_);
+  const std::byte* where =
+      length <= short_bytes ? head().payload.data() : memory_->area(taken_ % areas_for(length, areas_));
   return {where, piece_bytes(rest)};
 }
 

@@ -20,9 +20,16 @@ inline constexpr std::size_t slot_bytes = 32 * 1024;
 /// Areas for such payloads, in turn, of which as many as there are slots are in use. More than that keep a sender from
 /// writing where its receiver has just read: a line that is still in the receiver's caches costs a trip to its core.
 inline constexpr std::size_t most_areas = 32;
-/// How many of them the rings among `ranks` ranks of a host have. Of more than two ranks some may share a core and its
-/// caches, where few areas are best (4 ranks on 2 cores, all_reduce of 256 KiB: 57 us with 8 areas, 76 with 16).
-constexpr std::size_t areas_among(std::size_t ranks) { return ranks <= 2 ? most_areas : slot_count; }
+/// How many of them the rings among `ranks` ranks of a host have. With many ranks there are many rings.
+constexpr std::size_t areas_among(std::size_t ranks) {
+  return ranks <= 2 ? most_areas : ranks <= 4 ? most_areas / 2 : slot_count;
+}
+/// And how many of them a message of `length` bytes goes round. Of more than two ranks some may share a core and its
+/// caches, where few areas are best (4 ranks on 2 cores, all_reduce of 256 KiB: 57 us with 8 areas, 76 with 16), unless
+/// a message does not fit into the caches anyway (send and receive of 1 MiB: 213 us with 8, 178 with 16).
+constexpr std::size_t areas_for(std::uint64_t length, std::size_t areas) {
+  return areas == most_areas || length >= std::uint64_t{2} * slot_count * slot_bytes ? areas : slot_count;
+}
 /// A message of up to so many bytes lies beside its flag and frame, in neighbouring cache lines of one page.
 inline constexpr std::size_t short_bytes = 208;
 inline constexpr std::size_t farewell_bytes = 2768;
@@ -114,6 +121,7 @@ class RingWriter {
 
   RingMemory* memory_;
   std::size_t areas_;
+  std::size_t areas_in_use_ = slot_count;  // by the current message
   std::uint64_t filled_ = 0;
   std::uint64_t freed_ = 0;  // as last seen
 };

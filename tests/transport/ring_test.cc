@@ -106,22 +106,69 @@ TEST_CASE("a receiver that counts nonsense gets no slot to overflow") {
   }
 }
 
-TEST_CASE("payloads go round all areas that the ring has, and both ends agree on them") {
+/// A message, and in how many places its pieces lay. The ring is kept as full as it can be.
+std::size_t places_of(RingWriter& writer, RingReader& reader, std::size_t length) {
+  const auto bytes = pattern(length, 1);
+  std::set<const std::byte*> places;
+  std::size_t put = 0, taken = 0;
+  while (taken < length) {
+    for (; put < length && !writer.full(); put += piece_bytes(length - put)) {
+      const auto piece = std::span{bytes}.subspan(put, piece_bytes(length - put));
+      const bool sleeps = put == 0 ? writer.begin(frame_of(length), piece) : writer.proceed(piece);
+      REQUIRE_FALSE(sleeps);
+    }
+    REQUIRE(reader.ready());
+    const auto piece = reader.piece(length, length - taken);
+    CHECK(std::ranges::equal(piece, std::span{bytes}.subspan(taken, piece.size())));
+    places.insert(piece.data());
+    taken += piece.size();
+    REQUIRE_FALSE(reader.release());
+  }
+  return places.size();
+}
+
+TEST_CASE("payloads go round all areas of a ring of two, and of a larger one only if they are long") {
+  constexpr std::size_t lengthy = 4 * most_areas * slot_bytes;
   for (const std::size_t areas : {slot_count, 2 * slot_count, most_areas}) {
+    CAPTURE(areas);
     const auto memory = private_ring<most_areas>();
     RingWriter writer{*memory, areas};
     RingReader reader{*memory, areas};
-    std::set<const std::byte*> places;
-    for (std::uint32_t round = 0; round < 3 * most_areas; ++round) {
-      const auto bytes = pattern(slot_bytes, round);
-      REQUIRE_FALSE(writer.begin(frame_of(slot_bytes, round), bytes));
-      REQUIRE(reader.ready());
-      const auto piece = reader.piece(slot_bytes, slot_bytes);
-      CHECK(std::ranges::equal(piece, bytes));
-      places.insert(piece.data());
+    CHECK(places_of(writer, reader, lengthy) == areas);
+    CHECK(places_of(writer, reader, 2 * slot_count * slot_bytes - 1) ==
+          (areas == most_areas ? 2 * slot_count : slot_count));
+  }
+}
+
+TEST_CASE("messages in a ring do not overlap, whatever lengths follow each other") {
+  constexpr std::size_t areas = areas_among(4);
+  const auto memory = private_ring<areas>();
+  RingWriter writer{*memory, areas};
+  RingReader reader{*memory, areas};
+  for (const std::size_t begin : {std::size_t{0}, std::size_t{5}, slot_count, std::size_t{13}}) {
+    for (std::size_t i = 0; i < begin; ++i) {
+      REQUIRE_FALSE(writer.begin(frame_of(slot_bytes), pattern(slot_bytes, i)));
       REQUIRE_FALSE(reader.release());
     }
-    CHECK(places.size() == areas);
+    // The end of a long message, then short ones: each in the ring together.
+    constexpr std::size_t length = 2 * slot_count * slot_bytes;
+    const auto bytes = pattern(length, 7);
+    REQUIRE_FALSE(writer.begin(frame_of(length), std::span{bytes}.first(slot_bytes)));
+    for (std::size_t i = 1; i < length / slot_bytes; ++i) {
+      if (writer.full()) REQUIRE_FALSE(reader.release());
+      REQUIRE_FALSE(writer.proceed(std::span{bytes}.subspan(i * slot_bytes, slot_bytes)));
+    }
+    for (std::size_t i = 0; i < slot_count / 2; ++i) REQUIRE_FALSE(reader.release());
+    for (std::uint32_t i = 0; i < slot_count / 2; ++i)
+      REQUIRE_FALSE(writer.begin(frame_of(slot_bytes), pattern(slot_bytes, 20 + i)));
+    for (std::size_t rest = slot_count / 2 * slot_bytes; rest > 0; rest -= slot_bytes) {
+      CHECK(std::ranges::equal(reader.piece(length, rest), std::span{bytes}.subspan(length - rest, slot_bytes)));
+      REQUIRE_FALSE(reader.release());
+    }
+    for (std::uint32_t i = 0; i < slot_count / 2; ++i) {
+      CHECK(std::ranges::equal(reader.piece(slot_bytes, slot_bytes), pattern(slot_bytes, 20 + i)));
+      REQUIRE_FALSE(reader.release());
+    }
   }
 }
 
