@@ -132,6 +132,14 @@ std::size_t choose_flat_limit(std::size_t otherwise) {
   return bytes;
 }
 
+transport::Stores choose_stores(const compute::Table& kernels) {
+  const std::string text = variable("TUTTI_STORES").value_or("auto");
+  if (text == "plain") return {};
+  if (text != "auto" && text != "streaming")
+    refuse(fmt::format("TUTTI_STORES={} is neither \"auto\" nor \"plain\" nor \"streaming\"", text));
+  return {.streaming = kernels.copy_streaming, .always = text == "streaming"};
+}
+
 std::optional<std::string> look_up(const std::string& name) {
   const char* value = std::getenv(name.c_str());
   if (!value || !*value) return std::nullopt;
@@ -167,6 +175,7 @@ Communicator connect(const ConnectOptions& options) try {
   context->tuning = load_tuning(options.tuning_file);
   context->given = load_plans(options.plan_file);
   context->kernels = &compute::choose_table(variable("TUTTI_ISA").value_or(""));
+  context->stores = choose_stores(*context->kernels);
 
   const auto faults = detail::parse_faults(variable("TUTTI_INJECT").value_or(""), launch.size);
   detail::refuse_system_calls(faults, launch.rank);

@@ -16,6 +16,7 @@
 #include "lib/planner.h"
 #include "lib/short_wait.h"
 #include "lib/trace/recorder.h"
+#include "transport/store_path.h"
 #include "transport/transport.h"
 #include "tutti/options.h"
 
@@ -63,6 +64,7 @@ struct Context {
   std::shared_ptr<const algorithms::TuningTable> tuning;
   std::shared_ptr<const algorithms::GivenPlans> given;  ///< null: none
   const compute::Table* kernels = nullptr;
+  transport::Stores stores;                   ///< in shared memory
   std::shared_ptr<Store> store;               ///< rank 0's holds the server that others may still be reading from
   std::unique_ptr<black_box::Box> black_box;  ///< null: nothing is noted down
   std::unique_ptr<trace::Recorder> recorder;  ///< null: nobody wants a trace; outlives the engine

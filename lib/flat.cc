@@ -34,7 +34,8 @@ Flat::Flat(Group& group, transport::Transport& transport, transport::Channel cha
       channel_(channel),
       recorder_(group.context().recorder.get()),
       limit_(limit),
-      capacity_(transport::Board::capacity(group.size())) {}
+      capacity_(transport::Board::capacity(group.size())),
+      path_(group.context().stores) {}
 
 bool Flat::serves(const Prepared& prepared, Collective collective, std::size_t bytes, std::size_t contribution) const {
   if (has_one_reader(collective) && bytes > most_for_one_reader) return false;
@@ -135,7 +136,7 @@ bool Flat::begin(const Entry& entry) noexcept {
     if (stuck_) return false;
     contribution_ = contribution.data();
   }
-  entry.call->put(board_->room(entry.call->size_of_round(round_)), contribution_, round_);
+  entry.call->put(board_->room(entry.call->size_of_round(round_)), contribution_, round_, path_);
   // Its length says here that all calls before that one have ended on this rank.
   board_->begin(entry.history, *entry.frame, group_.collectives().oldest_running(entry.frame->operation),
                 *entry.before);

@@ -97,6 +97,7 @@ class Flat final : public Pollable {
   trace::Recorder* const recorder_;  ///< null: nobody wants a trace
   std::size_t limit_;
   std::size_t capacity_;               ///< the board's
+  transport::StorePath path_;          ///< to the board
   transport::Board* board_ = nullptr;  ///< the transport's; null until it has come
   Fifo<Entry> queue_;
   int round_ = 0;                            ///< of the first of them, from 0

@@ -146,7 +146,8 @@ std::span<const std::byte> FlatCall::contribution() const {
   return {};
 }
 
-void FlatCall::put(std::byte* room, const std::byte* contribution, int round) const noexcept {
+void FlatCall::put(std::byte* room, const std::byte* contribution, int round,
+                   transport::StorePath& path) const noexcept {
   if (place.given()) {
     if (round == 0) std::memcpy(room, &place.offsets, sizeof place.offsets);
     return;
@@ -154,13 +155,13 @@ void FlatCall::put(std::byte* room, const std::byte* contribution, int round) co
   if (!contributes_parts()) {
     const std::size_t skipped = static_cast<std::size_t>(round) * piece_bytes;
     const std::size_t bytes = size_of_round(round);
-    if (bytes > 0) std::memcpy(room, contribution + skipped, bytes);
+    if (bytes > 0) path.copy(room, contribution + skipped, bytes);
     return;
   }
   if (collective == Collective::scatter && !is_root()) return;
   for (int part = 0; part < ranks; ++part) {
     const Range from = is_kept(rank, part) ? Range{} : piece_of_part(part, round);
-    if (from.size > 0) std::memcpy(room, contribution + from.begin, from.size);
+    if (from.size > 0) path.copy(room, contribution + from.begin, from.size);
     room += from.size;
   }
 }

@@ -7,6 +7,7 @@
 #include "lib/call.h"
 #include "lib/window.h"
 #include "transport/board.h"
+#include "transport/store_path.h"
 #include "tutti/communicator.h"
 
 namespace tutti::detail {
@@ -40,7 +41,7 @@ struct FlatCall {
   /// Bytes of it that belong to round `round`.
   std::size_t size_of_round(int round) const { return size_of_round(rank, round); }
   /// Puts them to `room`. `contribution` is as above, or a copy.
-  void put(std::byte* room, const std::byte* contribution, int round) const noexcept;
+  void put(std::byte* room, const std::byte* contribution, int round, transport::StorePath& path) const noexcept;
   /// Everybody whom this rank reads has begun the round.
   void take(const transport::Board& board, int round) const noexcept;
 

@@ -146,8 +146,8 @@ void begin_watch(Context& context, std::unique_ptr<Watch> watch, const std::vect
 
 /// All ranks in one process: one transport, nothing to probe.
 void join_threads(Context& context, const JoinOptions& options) {
-  auto transport =
-      std::make_unique<transport::InprocTransport>(options.inproc, options.rank, context.engine->reactor());
+  auto transport = std::make_unique<transport::InprocTransport>(options.inproc, options.rank, context.engine->reactor(),
+                                                                context.stores);
   Card mine{host_name(), fmt::format("thread {}", options.rank), quota_cores(), "", transport->address(), ""};
   mine.flat_limit = flat_limit_of(context, options);
   const std::vector<Card> cards = exchange_cards(mine, options);
@@ -299,7 +299,7 @@ void join_mesh(Context& context, const JoinOptions& options) {
                                             .log = context.log};
     std::string no_shm;
     std::string no_tcp;
-    auto shm = make<ShmTransport>(options.shm, no_shm, options.rank, token, reactor, context.log);
+    auto shm = make<ShmTransport>(options.shm, no_shm, options.rank, token, reactor, context.log, context.stores);
     auto tcp = make<TcpTransport>(options.tcp, no_tcp, options.rank, tcp_options, reactor);
     auto watch = std::make_unique<Watch>(options.rank, options.bind_address, context.key, options.tunnels);
     // The shared-memory address also says which host this is, so it is published even where it is not used.

@@ -40,7 +40,7 @@ class InprocHub {
 /// like a death.
 class InprocTransport final : public SlotTransport {
  public:
-  InprocTransport(std::shared_ptr<InprocHub> hub, int rank, Reactor& reactor);
+  InprocTransport(std::shared_ptr<InprocHub> hub, int rank, Reactor& reactor, const Stores& stores = {});
   ~InprocTransport() override;
 
   const char* name() const override { return "inproc"; }

@@ -80,7 +80,7 @@ bool OutboundSlotLink::usable() noexcept {
 void OutboundSlotLink::connect() noexcept {
   try {
     wire_ = host_->reach(peer(), channel());
-    writer_.emplace(wire_->ring(), wire_->areas());
+    writer_.emplace(wire_->ring(), wire_->areas(), host_->stores());
     state_ = State::open;
   } catch (const Error& error) {
     fail(error);

@@ -40,6 +40,7 @@ class SlotHost {
   virtual std::unique_ptr<Wire> reach(int peer, Channel channel) = 0;
   /// `link` has messages that did not fit.
   virtual void backlog(OutboundSlotLink& link) noexcept = 0;
+  virtual const Stores& stores() const noexcept = 0;
   /// Some link has something to report: look at all of them in the next progress().
   virtual void attention() noexcept = 0;
 

@@ -38,7 +38,7 @@ bool RingWriter::begin(const Frame& frame, std::span<const std::byte> piece) noe
 }
 
 bool RingWriter::proceed(std::span<const std::byte> piece) noexcept {
-  std::memcpy(memory_->area(filled_ % areas_in_use_), piece.data(), piece.size());
+  path_.copy(memory_->area(filled_ % areas_in_use_), piece.data(), piece.size());
   return publish();
 }
 

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "transport/frame.h"
+#include "transport/store_path.h"
 #include "tutti/error.h"
 
 namespace tutti::transport {
@@ -100,8 +101,9 @@ constexpr std::size_t piece_bytes(std::uint64_t rest) {
 /// The sender's end. Does not own the memory.
 class RingWriter {
  public:
-  /// `areas`: as many as the ring has, for both ends.
-  explicit RingWriter(RingMemory& memory, std::size_t areas = slot_count) : memory_(&memory), areas_(areas) {}
+  /// `areas`: as many as the ring has, for both ends. `stores`: see StorePath.
+  explicit RingWriter(RingMemory& memory, std::size_t areas = slot_count, const Stores& stores = {})
+      : memory_(&memory), areas_(areas), path_(stores) {}
 
   bool full() noexcept { return !has_room(1); }
   /// For so many slots, at most slot_count.
@@ -122,6 +124,7 @@ class RingWriter {
   RingMemory* memory_;
   std::size_t areas_;
   std::size_t areas_in_use_ = slot_count;  // by the current message
+  StorePath path_;
   std::uint64_t filled_ = 0;
   std::uint64_t freed_ = 0;  // as last seen
 };

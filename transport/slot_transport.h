@@ -38,7 +38,7 @@ class SlotTransport : public Transport, protected SlotHost {
   void awake() noexcept override;
 
  protected:
-  explicit SlotTransport(Reactor& reactor) : reactor_(reactor) {}
+  SlotTransport(Reactor& reactor, const Stores& stores) : reactor_(reactor), stores_(stores) {}
 
   /// Looks for news about peers: arrivals go to adopt(), departures to attention(). True when there are any, or when it
   /// must be called again soon. Called in every progress(), so it must be cheap.
@@ -70,6 +70,7 @@ class SlotTransport : public Transport, protected SlotHost {
   };
 
   OutboundSlotLink& link_to(int peer, Channel channel);
+  const Stores& stores() const noexcept override { return stores_; }
   void backlog(OutboundSlotLink& link) noexcept override;
   bool push_backlog() noexcept;
   bool attend() noexcept;
@@ -80,6 +81,7 @@ class SlotTransport : public Transport, protected SlotHost {
   void for_each(Channel channel, Action&& action) noexcept;
 
   Reactor& reactor_;
+  Stores stores_;
   Sink* sink_ = nullptr;
   std::vector<std::string> addresses_;
   std::map<std::pair<Channel, int>, std::unique_ptr<OutboundSlotLink>> outbound_;

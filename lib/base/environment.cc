@@ -54,6 +54,8 @@ constexpr std::array table{
         "TUTTI_FLAT_BYTES", "bytes | 0 (off)", "no limit",
         "What a rank may contribute to a collective that goes through memory of all ranks, without messages; 0: also "
         "sends and receives are all done by the engine."},
+    Variable{"TUTTI_STORES", "auto | plain | streaming", "auto",
+             "How payloads are written to shared memory; auto: past the caches where plain stores are slow."},
     Variable{"TUTTI_INJECT", "FAULT:key=value,...;...  e.g. kill:rank=2,op=5,step=3, or refuse:call=memfd,errno=EMFILE",
              "none", "Faults to play, to see how the program and the other ranks take them."},
     Variable{"TUTTI_BLACK_BOX", "a path with %r, the rank | off", "memory that `tutti blackbox PID` finds",

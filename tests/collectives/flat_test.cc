@@ -69,27 +69,32 @@ Vector results(Communicator& comm, std::size_t count) {
   return got;
 }
 
-std::vector<Vector> results_of(int ranks, bool boards, std::size_t count) {
-  std::vector<Vector> by_rank(static_cast<std::size_t>(ranks));
-  run_ranks({.ranks = ranks, .kind = Kind::inproc, .boards = boards},
+std::vector<Vector> results_of(const WorldOptions& options, std::size_t count) {
+  std::vector<Vector> by_rank(static_cast<std::size_t>(options.ranks));
+  run_ranks(options,
             [&](Communicator& comm) { by_rank[static_cast<std::size_t>(comm.rank())] = results(comm, count); });
   return by_rank;
 }
 
-TEST_CASE("boards and links give the same bits") {
+TEST_CASE("boards and links give the same bits, whatever stores fill them") {
   for (const int ranks : {2, 3, 5}) {
     const std::size_t room = transport::Board::capacity(ranks) / sizeof(float);
     for (const std::size_t count :
          {std::size_t{1}, std::size_t{12}, std::size_t{13}, room / 4 + 1, room - 1, room, room + 1, 3 * room + 17}) {
       CAPTURE(ranks);
       CAPTURE(count);
-      const auto on_boards = results_of(ranks, true, count);
-      const auto over_links = results_of(ranks, false, count);
-      for (std::size_t rank = 0; rank < on_boards.size(); ++rank) {
-        CAPTURE(rank);
-        REQUIRE(on_boards[rank].size() == over_links[rank].size());
-        CHECK(std::memcmp(on_boards[rank].data(), over_links[rank].data(), sizeof(float) * on_boards[rank].size()) ==
-              0);
+      const auto on_boards = results_of({.ranks = ranks}, count);
+      for (const WorldOptions& otherwise :
+           {WorldOptions{.ranks = ranks, .boards = false}, WorldOptions{.ranks = ranks, .past_caches = true},
+            WorldOptions{.ranks = ranks, .boards = false, .past_caches = true}}) {
+        CAPTURE(otherwise.boards);
+        CAPTURE(otherwise.past_caches);
+        const auto others = results_of(otherwise, count);
+        for (std::size_t rank = 0; rank < on_boards.size(); ++rank) {
+          CAPTURE(rank);
+          REQUIRE(on_boards[rank].size() == others[rank].size());
+          CHECK(std::memcmp(on_boards[rank].data(), others[rank].data(), sizeof(float) * on_boards[rank].size()) == 0);
+        }
       }
     }
   }

@@ -18,7 +18,8 @@ struct WorldOptions {
   Kind kind = Kind::inproc;
   bool deterministic = false;
   bool checksum = false;
-  bool boards = true;  ///< false: all of it goes over links
+  bool boards = true;        ///< false: all of it goes over links
+  bool past_caches = false;  ///< payloads are written so, as TUTTI_STORES=streaming has it
   std::chrono::milliseconds timeout{60'000};
   std::string algorithms = {};  ///< as TUTTI_ALGO
   std::string isa = {};

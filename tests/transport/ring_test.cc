@@ -294,9 +294,11 @@ struct LooseHost final : SlotHost {
     if (!memory) throw Error(ErrorCode::system, "no memory", peer);
     return std::make_unique<LooseWire>(*memory);
   }
+  const Stores& stores() const noexcept override { return plain; }
   void backlog(OutboundSlotLink&) noexcept override {}
   void attention() noexcept override { ++alerts; }
 
+  Stores plain;
   std::shared_ptr<RingMemory> memory = private_ring<slot_count>();
   int alerts = 0;
 };

@@ -49,8 +49,8 @@ bool is_exhaustion(int error) { return error == EMFILE || error == ENFILE || err
 
 }  // namespace
 
-ShmTransport::ShmTransport(int rank, std::string_view token, Reactor& reactor, const Log& log)
-    : SlotTransport(reactor),
+ShmTransport::ShmTransport(int rank, std::string_view token, Reactor& reactor, const Log& log, const Stores& stores)
+    : SlotTransport(reactor, stores),
       token_(token_of(token)),
       log_(log),
       address_(ShmAddress::here()),

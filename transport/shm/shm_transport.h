@@ -27,8 +27,8 @@ class ShmTransport final : public SlotTransport {
  public:
   /// `token`: 16 bytes, equal on all ranks of the job; connections that do not show it are refused. Throws
   /// Error{invalid_argument} for another length and Error{system} where there are no Unix sockets.
-  /// `log` hears when links cannot be taken in.
-  ShmTransport(int rank, std::string_view token, Reactor& reactor, const Log& log = Log{});
+  /// `log` hears when links cannot be taken in; `stores`: how payloads get into slots.
+  ShmTransport(int rank, std::string_view token, Reactor& reactor, const Log& log = Log{}, const Stores& stores = {});
   ~ShmTransport() override;
 
   const char* name() const override { return "shm"; }
