@@ -36,20 +36,6 @@ std::uint64_t counts_hash(std::span<const std::size_t> counts) {
   return fnv1a({reinterpret_cast<const char*>(counts.data()), counts.size_bytes()});
 }
 
-black_box::Call recorded(const transport::Frame& frame, std::uint64_t group, std::uint64_t number,
-                         const black_box::Label& algorithm, std::size_t steps, bool variable) {
-  return {.group = group,
-          .operation = number,
-          .count = frame.count,
-          .root = frame.root,
-          .steps = static_cast<std::uint32_t>(steps),
-          .collective = frame.collective,
-          .type = frame.data_type,
-          .op = frame.op,
-          .variable = variable,
-          .algorithm = algorithm};
-}
-
 std::string algorithm_text(std::string_view name, bool in_window) {
   return fmt::format("{}{}", name, in_window ? " in allocated memory" : "");
 }

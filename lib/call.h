@@ -42,8 +42,19 @@ std::uint32_t algorithm_hash(std::string_view name);
 std::uint64_t counts_hash(std::span<const std::size_t> counts);
 
 /// For the black box: all of it but the time.
-black_box::Call recorded(const transport::Frame& frame, std::uint64_t group, std::uint64_t number,
-                         const black_box::Label& algorithm, std::size_t steps, bool variable);
+inline black_box::Call recorded(const transport::Frame& frame, std::uint64_t group, std::uint64_t number,
+                                const black_box::Label& algorithm, std::size_t steps, bool variable) {
+  return {.group = group,
+          .operation = number,
+          .count = frame.count,
+          .root = frame.root,
+          .steps = static_cast<std::uint32_t>(steps),
+          .collective = frame.collective,
+          .type = frame.data_type,
+          .op = frame.op,
+          .variable = variable,
+          .algorithm = algorithm};
+}
 
 /// "ring:2", or "direct in allocated memory".
 std::string algorithm_text(std::string_view name, bool in_window);

@@ -206,8 +206,7 @@ std::optional<Work> Collectives::begin_owned(const Ready& ready, bool asynchrono
 black_box::Flight Collectives::record(const Frame& frame, const Prepared& prepared) const {
   black_box::Box* const box = group_.context().black_box.get();
   if (!box) return {};
-  auto call = recorded(frame, group_.id(), started_, prepared.label, prepared.plan.steps.size(), false);
-  return box->begin_at_once(call);
+  return box->begin_at_once(recorded(frame, group_.id(), started_, prepared.label, prepared.plan.steps.size(), false));
 }
 
 /// A call over a board, without an operation, has ended. One of several rounds has said what it did in each.

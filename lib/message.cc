@@ -89,15 +89,6 @@ void Message::expire() noexcept {
   messages_->ask(*this, act == Vigil::Act::demand);
 }
 
-black_box::Call MessageCall::recorded(std::uint64_t group) const {
-  return {.group = group,
-          .count = bytes.size() / size_of(type),
-          .root = peer,
-          .tag = tag,
-          .collective = kind == Kind::send ? black_box::send : black_box::receive,
-          .type = static_cast<std::uint8_t>(type)};
-}
-
 std::string MessageCall::describe() const {
   const bool send = kind == Kind::send;
   return fmt::format("{} of {} x {} {} {} (tag {})", send ? "send" : "recv", bytes.size() / size_of(type),

@@ -36,7 +36,14 @@ struct MessageCall {
   /// "send of 100 x f32 to rank 1 (tag 0)".
   std::string describe() const;
   /// What the black box notes down of it.
-  black_box::Call recorded(std::uint64_t group) const;
+  black_box::Call recorded(std::uint64_t group) const {
+    return {.group = group,
+            .count = bytes.size() / size_of(type),
+            .root = peer,
+            .tag = tag,
+            .collective = kind == Kind::send ? black_box::send : black_box::receive,
+            .type = static_cast<std::uint8_t>(type)};
+  }
 };
 
 /// One send or receive on its way.

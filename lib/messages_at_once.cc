@@ -26,9 +26,7 @@ bool Messages::may_be_at_once(int peer) const noexcept {
 
 black_box::Flight Messages::record_at_once(const MessageCall& call) noexcept {
   black_box::Box* const box = group_.context().black_box.get();
-  if (!box) return {};
-  black_box::Call record = call.recorded(group_.id());
-  return box->begin_at_once(record);
+  return box ? box->begin_at_once(call.recorded(group_.id())) : black_box::Flight{};
 }
 
 // ---- Send --------------------------------------------------------------------------------------------------------

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -25,7 +24,6 @@ namespace tutti::black_box {
 namespace {
 
 constexpr int size_is_final = F_SEAL_SHRINK | F_SEAL_GROW;
-constexpr std::int64_t second = 1'000'000'000;
 
 /// One process may have several communicators' worlds; only one of them can be in the launcher's memory.
 std::atomic<bool> inherited_is_taken{false};
@@ -80,29 +78,6 @@ bool is_box(int descriptor) {
   const int seals = ::fcntl(descriptor, F_GET_SEALS);
   return ::fstat(descriptor, &status) == 0 && status.st_size == static_cast<off_t>(sizeof(Memory)) && seals >= 0 &&
          (seals & size_is_final) == size_is_final;
-}
-
-/// What a Call is in memory, each word made of its parts: a caller has just written those, and to load them together
-/// would be to wait until they have reached the cache.
-std::array<std::uint64_t, call_words> words_of(const Call& call) {
-  static_assert(offsetof(Call, root) == 40 && offsetof(Call, steps) == 48 && offsetof(Call, algorithm) == 56);
-  const auto algorithm = std::bit_cast<std::array<std::uint64_t, 3>>(call.algorithm);
-  const std::array places{call.root, call.tag};
-  struct Kinds {
-    std::uint32_t steps;
-    std::array<std::uint8_t, 4> bytes;
-  };
-  const Kinds kinds{call.steps, {call.collective, call.type, call.op, call.variable}};
-  return {call.group,
-          call.operation,
-          call.count,
-          static_cast<std::uint64_t>(call.started),
-          static_cast<std::uint64_t>(call.realtime),
-          std::bit_cast<std::uint64_t>(places),
-          std::bit_cast<std::uint64_t>(kinds),
-          algorithm[0],
-          algorithm[1],
-          algorithm[2]};
 }
 
 /// A process that had this box from the same launcher before us still lives.
@@ -224,32 +199,12 @@ void Box::add_group(std::uint64_t id, int size, int rank) noexcept {
   memory_->groups.store(number + 1, std::memory_order_release);
 }
 
-Flight Box::begin(Call& call) noexcept {
-  if (call.started - realtime_read_ > second || realtime_read_ == 0) {  // people may set the clock
-    realtime_ = now_of(CLOCK_REALTIME) - now_of(CLOCK_MONOTONIC);
-    realtime_read_ = call.started;
-  }
-  call.realtime = realtime_;
-  const auto words = words_of(call);
-  const std::size_t place = operations_ % record_count;
-  Record& record = memory_->records[place];
-  ++operations_;
-  record.ticket.store(2 * operations_ - 1, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_release);
-  for (std::size_t i = 0; i < words.size(); ++i) record.call[i].store(words[i], std::memory_order_relaxed);
-  record.bytes.store(0, std::memory_order_relaxed);
-  record.ended.store(0, std::memory_order_relaxed);
-  record.steps_done.store(0, std::memory_order_relaxed);
-  record.state.store(State::started, std::memory_order_relaxed);
-  record.text_bytes.store(0, std::memory_order_relaxed);
-  record.ticket.store(2 * operations_, std::memory_order_release);
-  memory_->operations.store(operations_, std::memory_order_release);
-  return Flight(record, memory_->texts[place]);
+/// What CLOCK_REALTIME is ahead; people may set it.
+void Box::read_realtime(std::int64_t now) noexcept {
+  realtime_ = now_of(CLOCK_REALTIME) - now_of(CLOCK_MONOTONIC);
+  realtime_read_ = now;
 }
 
-Flight Box::begin_at_once(Call& call) noexcept {
-  call.started = now_of(CLOCK_MONOTONIC_COARSE);
-  return begin(call);
-}
+std::int64_t Box::coarse_now() noexcept { return now_of(CLOCK_MONOTONIC_COARSE); }
 
 }  // namespace tutti::black_box
