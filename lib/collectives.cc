@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/base/black_box_begin.h"
 #include "lib/context.h"
 #include "lib/flat.h"
 #include "lib/group.h"

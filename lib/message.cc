@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "lib/base/black_box_begin.h"
 #include "lib/context.h"
 #include "lib/group.h"
 #include "lib/messages.h"

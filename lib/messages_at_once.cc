@@ -4,6 +4,7 @@
 // A send that fits into its link is done with. A receive is posted as any other, and its caller looks at its peer's
 // link for a moment; if nothing comes, the engine takes it over as it is.
 
+#include "lib/base/black_box_begin.h"
 #include "lib/context.h"
 #include "lib/group.h"
 #include "lib/messages.h"

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "lib/base/black_box_begin.h"
 #include "lib/collectives.h"
 #include "lib/context.h"
 #include "lib/group.h"

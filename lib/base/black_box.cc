@@ -23,6 +23,7 @@
 namespace tutti::black_box {
 namespace {
 
+constexpr std::int64_t second = 1'000'000'000;
 constexpr int size_is_final = F_SEAL_SHRINK | F_SEAL_GROW;
 
 /// One process may have several communicators' worlds; only one of them can be in the launcher's memory.

@@ -2,7 +2,6 @@
 
 #include <array>
 #include <atomic>
-#include <bit>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -22,7 +21,6 @@ inline constexpr std::uint64_t magic = 0x584f424954545554;  // "TUTTIBOX"
 inline constexpr std::uint32_t layout_version = 1;
 inline constexpr std::size_t record_count = 64;  // all together leave most of the first cache to others
 inline constexpr std::size_t group_count = 64;
-inline constexpr std::int64_t second = 1'000'000'000;
 inline constexpr const char* memory_name = "tutti-blackbox";
 
 // Point-to-point operations, beside the numbers of tutti::Collective.
@@ -41,7 +39,7 @@ struct Call {
   std::uint64_t operation = 0;  ///< number on its communicator; 0 for point to point
   std::uint64_t count = 0;      ///< elements, or a hash of the counts of a _v call
   std::int64_t started = 0;     ///< nanoseconds of CLOCK_MONOTONIC
-  std::int64_t realtime = 0;    ///< what CLOCK_REALTIME is ahead; filled in by Box::begin()
+  std::int64_t realtime = 0;    ///< what CLOCK_REALTIME is ahead; begin() knows it
   std::int32_t root = 0;        ///< the peer of a send or receive
   std::int32_t tag = 0;
   std::uint32_t steps = 0;      ///< of the plan
@@ -145,6 +143,7 @@ class Box {
   Box& operator=(const Box&) = delete;
 
   void add_group(std::uint64_t id, int size, int rank) noexcept;
+  /// Of these, those who begin something include lib/base/black_box_begin.h.
   Flight begin(const Call& call) noexcept { return begin(call, call.started); }
   /// An operation that will probably end in a moment: its times are as coarse as the kernel's clock tick.
   Flight begin_at_once(const Call& call) noexcept { return begin(call, coarse_now()); }
@@ -165,49 +164,5 @@ class Box {
   std::int64_t realtime_ = 0;
   std::int64_t realtime_read_ = 0;
 };
-
-// ---- Writing a call: inline, so that its parts come from where the caller has them. Were they put into memory first,
-// some of them together, the processor would have to wait until all stores before them have reached the cache, posts
-// for other cores among them: a fifth of a tiny call.
-
-/// What a Call is in memory.
-inline std::array<std::uint64_t, call_words> words_of(const Call& call) {
-  static_assert(offsetof(Call, root) == 40 && offsetof(Call, steps) == 48 && offsetof(Call, algorithm) == 56);
-  const auto algorithm = std::bit_cast<std::array<std::uint64_t, 3>>(call.algorithm);
-  const auto two = [](std::uint32_t low, std::uint32_t high) { return low | std::uint64_t{high} << 32; };
-  const auto four = [](unsigned a, unsigned b, unsigned c, unsigned d) { return a | b << 8 | c << 16 | d << 24; };
-  return {call.group,
-          call.operation,
-          call.count,
-          static_cast<std::uint64_t>(call.started),
-          static_cast<std::uint64_t>(call.realtime),
-          two(static_cast<std::uint32_t>(call.root), static_cast<std::uint32_t>(call.tag)),
-          two(call.steps, four(call.collective, call.type, call.op, call.variable)),
-          algorithm[0],
-          algorithm[1],
-          algorithm[2]};
-}
-
-inline Flight Box::begin(const Call& call, std::int64_t started) noexcept {
-  if (started - realtime_read_ > second || realtime_read_ == 0) [[unlikely]]
-    read_realtime(started);
-  auto words = words_of(call);
-  words[offsetof(Call, started) / 8] = static_cast<std::uint64_t>(started);
-  words[offsetof(Call, realtime) / 8] = static_cast<std::uint64_t>(realtime_);
-  const std::size_t place = operations_ % record_count;
-  Record& record = memory_->records[place];
-  ++operations_;
-  record.ticket.store(2 * operations_ - 1, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_release);
-  for (std::size_t i = 0; i < words.size(); ++i) record.call[i].store(words[i], std::memory_order_relaxed);
-  record.bytes.store(0, std::memory_order_relaxed);
-  record.ended.store(0, std::memory_order_relaxed);
-  record.steps_done.store(0, std::memory_order_relaxed);
-  record.state.store(State::started, std::memory_order_relaxed);
-  record.text_bytes.store(0, std::memory_order_relaxed);
-  record.ticket.store(2 * operations_, std::memory_order_release);
-  memory_->operations.store(operations_, std::memory_order_release);
-  return Flight(record, memory_->texts[place]);
-}
 
 }  // namespace tutti::black_box

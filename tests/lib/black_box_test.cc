@@ -7,10 +7,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <bit>
+#include <numeric>
 #include <random>
 #include <thread>
 #include <vector>
 
+#include "lib/base/black_box_begin.h"
 #include "lib/base/black_box_reader.h"
 #include "lib/base/system_calls.h"
 #include "tests/support/scratch.h"
@@ -42,6 +46,20 @@ Call call_number(std::uint64_t n) {
   call.root = static_cast<std::int32_t>(n);
   call.algorithm = {'r', 'i', 'n', 'g'};
   return call;
+}
+
+TEST_CASE("every part of a call is read as it was written") {
+  Boxed made;
+  using Bytes = std::array<std::uint8_t, sizeof(Call)>;
+  Bytes bytes;
+  std::iota(bytes.begin(), bytes.end(), std::uint8_t{1});
+  Call call = std::bit_cast<Call>(bytes);
+  made.box->begin(call).progress(0, 0);
+  const Call read = made.read().entries.at(0).call;
+  CHECK(read.realtime != call.realtime);
+  call.realtime = read.realtime;
+  call.algorithm.back() = '\0';  // the reader's
+  CHECK(std::bit_cast<Bytes>(read) == std::bit_cast<Bytes>(call));
 }
 
 TEST_CASE("a box says who its rank is and what that does, from the start of an operation to its end") {
