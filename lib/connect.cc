@@ -134,9 +134,13 @@ std::size_t choose_flat_limit(std::size_t otherwise) {
 
 transport::Stores choose_stores(const compute::Table& kernels) {
   const std::string text = variable("TUTTI_STORES").value_or("auto");
-  if (text == "plain") return {};
-  if (text != "auto" && text != "streaming")
+  if (text != "auto" && text != "plain" && text != "streaming")
     refuse(fmt::format("TUTTI_STORES={} is neither \"auto\" nor \"plain\" nor \"streaming\"", text));
+  const bool there_are = &kernels != &compute::generic_table;
+  if (text == "streaming" && !there_are)
+    refuse(fmt::format("TUTTI_STORES=streaming: the instruction set \"{}\" has no stores past the caches; leave it out",
+                       kernels.isa));
+  if (text == "plain" || !there_are) return {};
   return {.streaming = kernels.copy_streaming, .always = text == "streaming"};
 }
 

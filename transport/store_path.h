@@ -6,7 +6,8 @@
 
 namespace tutti::transport {
 
-/// How to write to where another core reads. Without `streaming`, which is memcpy past the caches: by plain stores.
+/// How to write to where another core reads. `streaming` is memcpy past the caches, with a fence at its end: a flag
+/// that is set after it says the same as after plain stores. Null: there is none, or it is not wanted.
 struct Stores {
   void (*streaming)(void* to, const void* from, std::size_t bytes) = nullptr;
   bool always = false;  ///< past the caches whatever the clock says
@@ -17,6 +18,8 @@ struct Stores {
 /// A line that the reader's caches still have must be taken from them first. Cores that share a cache do so in passing,
 /// 32 KiB in 0.5 to 4 us; between distant ones each line takes 25 ns, so 13 us, where stores past the caches need 2.
 /// Near by those are the slower ones, since the reader then has to fetch from memory. So a copy is timed now and then.
+///
+/// Threading: one thread at a time.
 class StorePath {
  public:
   explicit StorePath(const Stores& stores = {}) : stores_(stores) {}
@@ -34,6 +37,8 @@ class StorePath {
 
   /// Shorter copies are plain: the clock is too coarse for them.
   static constexpr std::size_t least_bytes = 8 * 1024;
+  /// The first of these is timed when every place has been touched, which may take longer than all else.
+  static constexpr int first_timed = 40;
   /// Of plain copies every so many is timed, and of streaming ones every so many is a plain one, to see.
   static constexpr int timed_every = 8;
   static constexpr int tried_every = 128;
@@ -44,8 +49,8 @@ class StorePath {
   void copy_long(std::byte* to, const std::byte* from, std::size_t bytes) noexcept;
 
   Stores stores_;
-  int until_timed_ = timed_every;
-  bool suspects_ = false;  ///< the last that was timed was slow: once may be chance, a page that was touched first
+  int until_timed_ = first_timed;
+  bool suspects_ = false;  ///< the last that was timed was slow, which once may be chance
   bool streams_ = false;
 };
 

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstring>
@@ -76,6 +77,15 @@ std::vector<Vector> results_of(const WorldOptions& options, std::size_t count) {
   return by_rank;
 }
 
+std::atomic<int> streamed{0};
+
+constexpr transport::Stores counted{.streaming =
+                                        [](void* to, const void* from, std::size_t bytes) {
+                                          ++streamed;
+                                          std::memcpy(to, from, bytes);
+                                        },
+                                    .always = true};
+
 TEST_CASE("boards and links give the same bits, whatever stores fill them") {
   for (const int ranks : {2, 3, 5}) {
     const std::size_t room = transport::Board::capacity(ranks) / sizeof(float);
@@ -84,12 +94,13 @@ TEST_CASE("boards and links give the same bits, whatever stores fill them") {
       CAPTURE(ranks);
       CAPTURE(count);
       const auto on_boards = results_of({.ranks = ranks}, count);
-      for (const WorldOptions& otherwise :
-           {WorldOptions{.ranks = ranks, .boards = false}, WorldOptions{.ranks = ranks, .past_caches = true},
-            WorldOptions{.ranks = ranks, .boards = false, .past_caches = true}}) {
-        CAPTURE(otherwise.boards);
-        CAPTURE(otherwise.past_caches);
-        const auto others = results_of(otherwise, count);
+      for (const auto& [boards, stores] : {std::pair{false, transport::Stores{}}, {true, counted}, {false, counted}}) {
+        CAPTURE(boards);
+        CAPTURE(stores.always);
+        streamed = 0;
+        const auto others = results_of({.ranks = ranks, .boards = boards, .stores = stores}, count);
+        const bool is_long = count * sizeof(float) >= transport::StorePath::least_bytes;
+        CHECK((streamed > 0) == (stores.always && is_long));
         for (std::size_t rank = 0; rank < on_boards.size(); ++rank) {
           CAPTURE(rank);
           REQUIRE(on_boards[rank].size() == others[rank].size());

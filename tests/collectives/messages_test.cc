@@ -80,14 +80,20 @@ TEST_CASE("a ring of non-blocking sends and receives works for large messages, b
     run_ranks({.ranks = 4, .kind = kind}, [](Communicator& comm) {
       const int next = (comm.rank() + 1) % 4;
       const int prev = (comm.rank() + 3) % 4;
-      std::vector<double> out(300'000, comm.rank());
-      std::vector<double> from_prev(300'000);
-      std::vector<double> from_next(300'000);
+      constexpr std::size_t count = 300'000;
+      const auto numbers_of = [](int rank) {
+        std::vector<double> numbers(count);
+        std::iota(numbers.begin(), numbers.end(), rank * 1e6);
+        return numbers;
+      };
+      const std::vector<double> out = numbers_of(comm.rank());
+      std::vector<double> from_prev(count);
+      std::vector<double> from_next(count);
       Work works[] = {comm.irecv(from_prev, prev), comm.irecv(from_next, next), comm.isend(out, next),
                       comm.isend(out, prev)};
       for (Work& work : works) work.wait();
-      CHECK(from_prev[299'999] == prev);
-      CHECK(from_next[299'999] == next);
+      CHECK(from_prev == numbers_of(prev));
+      CHECK(from_next == numbers_of(next));
     });
   }
 }

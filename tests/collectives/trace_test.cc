@@ -113,10 +113,10 @@ TEST_CASE("every message of every collective is in the trace at both ends") {
 }
 
 TEST_CASE(
-    "what has one reader each goes over a board while it fits into near caches, what has many whatever its size") {
+    "what is scattered or gathered goes over a board while it fits into near caches, a broadcast whatever its size") {
   struct Expectation {
     const char* name;
-    bool has_one_reader;
+    bool only_if_small;
     std::function<void(Communicator&, std::size_t)> call;
   };
   const Expectation all[] = {
@@ -143,7 +143,7 @@ TEST_CASE(
       const auto events =
           trace_of({.ranks = ranks, .kind = Kind::shm}, [&](Communicator& comm) { each.call(comm, bytes); });
       const bool fits = bytes <= std::size_t{256} << 10;
-      CHECK((count(events, "cat", "board") > 0) == (fits || !each.has_one_reader));
+      CHECK((count(events, "cat", "board") > 0) == (fits || !each.only_if_small));
     }
   }
 }

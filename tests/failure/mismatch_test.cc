@@ -108,6 +108,8 @@ std::vector<Case> all_cases() {
           if (collective == Collective::barrier) continue;
           add("type", [](Call& odd) { odd.wide = true; });
           add("more elements", [](Call& odd) { odd.count = 101; });
+          if (collective == Collective::scatter || collective == Collective::gather)  // over links instead of a board
+            add("far more elements", [](Call& odd) { odd.count = 100'000; });
           add("no elements", [](Call& odd) { odd.count = 0; });
           if (reduces(collective)) add("op", [](Call& odd) { odd.maximum = true; });
           if (has_root(collective)) add("root", [](Call& odd) { odd.root = 1; });

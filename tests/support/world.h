@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "transport/store_path.h"
 #include "tutti/tutti.h"
 
 namespace tutti::testing {
@@ -18,8 +19,8 @@ struct WorldOptions {
   Kind kind = Kind::inproc;
   bool deterministic = false;
   bool checksum = false;
-  bool boards = true;        ///< false: all of it goes over links
-  bool past_caches = false;  ///< payloads are written so, as TUTTI_STORES=streaming has it
+  bool boards = true;          ///< false: all of it goes over links
+  transport::Stores stores{};  ///< how payloads are written; none: as by TUTTI_STORES=auto
   std::chrono::milliseconds timeout{60'000};
   std::string algorithms = {};  ///< as TUTTI_ALGO
   std::string isa = {};

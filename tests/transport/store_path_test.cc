@@ -4,7 +4,11 @@
 
 #include <cstddef>
 #include <cstring>
+#include <memory>
+#include <utility>
 #include <vector>
+
+#include "transport/slot_ring.h"
 
 namespace tutti::transport::testing {
 namespace {
@@ -27,8 +31,18 @@ int copies_until_timed(StorePath& path, Way others) {
   }
 }
 
-TEST_CASE("copies are plain while the timed ones are quick") {
+/// One whose first timed copy is next.
+StorePath begun_path() {
   StorePath path{{.streaming = streaming_copy}};
+  for (int i = 1; i < StorePath::first_timed; ++i) REQUIRE(path.next() == Way::plain);
+  return path;
+}
+
+TEST_CASE("copies are plain while the timed ones are quick, and none is timed where no copy has been before") {
+  CHECK(StorePath::first_timed > static_cast<int>(most_areas));
+  StorePath path = begun_path();
+  CHECK(path.next() == Way::timed);
+  path.took(quick, slot);
   for (int i = 0; i < 10; ++i) {
     CHECK(copies_until_timed(path, Way::plain) == StorePath::timed_every);
     path.took(quick, slot);
@@ -36,9 +50,9 @@ TEST_CASE("copies are plain while the timed ones are quick") {
 }
 
 TEST_CASE("two slow copies in a row make the next ones go past the caches, and one quick copy ends it") {
-  StorePath path{{.streaming = streaming_copy}};
+  StorePath path = begun_path();
   for (int i = 0; i < 3; ++i) {
-    CHECK(copies_until_timed(path, Way::plain) == StorePath::timed_every);
+    CHECK(copies_until_timed(path, Way::plain) == (i == 0 ? 1 : StorePath::timed_every));
     path.took(slow, slot);
     CHECK(path.next() == Way::timed);
     path.took(slow, slot);
@@ -52,9 +66,9 @@ TEST_CASE("two slow copies in a row make the next ones go past the caches, and o
 }
 
 TEST_CASE("one slow copy between quick ones changes nothing") {
-  StorePath path{{.streaming = streaming_copy}};
+  StorePath path = begun_path();
   for (int i = 0; i < 10; ++i) {
-    CHECK(copies_until_timed(path, Way::plain) == StorePath::timed_every);
+    CHECK(copies_until_timed(path, Way::plain) == (i == 0 ? 1 : StorePath::timed_every));
     path.took(slow, slot);
     CHECK(path.next() == Way::timed);
     path.took(quick, slot);
@@ -74,28 +88,46 @@ TEST_CASE("what is slow goes by the number of bytes") {
 
 int streamed = 0;
 
-TEST_CASE("short payloads, and all where there are no other stores, are plain; a wish is one for all long ones") {
+void counted_copy(void* to, const void* from, std::size_t bytes) {
+  ++streamed;
+  std::memcpy(to, from, bytes);
+}
+
+/// How many of the copies of each size, 200 at a time, went past the caches. All arrive, and nothing else.
+std::vector<int> streamed_of_sizes(const Stores& stores) {
   const std::vector<std::byte> from(slot, std::byte{7});
-  for (const Stores& stores : {Stores{}, Stores{.streaming =
-                                                    [](void*to, const void*bytes, std::size_t size) {
-                                                      ++streamed;
-                                                      std::memcpy(to, bytes, size);
-                                                    },
-                                         .always = true}}) {
+  std::vector<int> counts;
+  for (const std::size_t bytes :
+       {std::size_t{0}, std::size_t{1}, StorePath::least_bytes - 1, StorePath::least_bytes, slot}) {
     StorePath path{stores};
     streamed = 0;
-    int copies = 0;
-    for (const std::size_t bytes :
-         {std::size_t{0}, std::size_t{1}, StorePath::least_bytes - 1, StorePath::least_bytes, slot}) {
-      for (int i = 0; i < 20; ++i) {
-        std::vector<std::byte> to(slot);
-        path.copy(to.data(), from.data(), bytes);
-        CHECK(std::memcmp(to.data(), from.data(), bytes) == 0);
-        CHECK((bytes == slot || to[bytes] == std::byte{0}));
-        copies += bytes >= StorePath::least_bytes ? 1 : 0;
-      }
+    for (int i = 0; i < 200; ++i) {
+      std::vector<std::byte> to(slot);
+      path.copy(to.data(), from.data(), bytes);
+      CHECK(std::memcmp(to.data(), from.data(), bytes) == 0);
+      CHECK((bytes == slot || to[bytes] == std::byte{0}));
     }
-    CHECK(streamed == (stores.streaming ? copies : 0));
+    counts.push_back(streamed);
+  }
+  return counts;
+}
+
+TEST_CASE("short payloads, and all where there are no other stores, are plain; a wish is one for all long ones") {
+  CHECK(streamed_of_sizes({}) == std::vector{0, 0, 0, 0, 0});
+  CHECK(streamed_of_sizes({.streaming = counted_copy, .always = true}) == std::vector{0, 0, 0, 200, 200});
+  const auto by_the_clock = streamed_of_sizes({.streaming = counted_copy});
+  CHECK(std::vector(by_the_clock.begin(), by_the_clock.begin() + 3) == std::vector{0, 0, 0});
+}
+
+TEST_CASE("a ring writes long payloads as it is told") {
+  for (const auto& [bytes, copies] : {std::pair<std::size_t, int>{4096, 0}, {slot, 1}}) {
+    const auto memory = std::make_shared<RingWithAreas<slot_count>>();
+    RingWriter writer{memory->ring, slot_count, {.streaming = counted_copy, .always = true}};
+    const std::vector<std::byte> payload(bytes, std::byte{3});
+    streamed = 0;
+    CHECK_FALSE(writer.begin({.length = bytes}, payload));
+    CHECK(streamed == copies);
+    CHECK(std::memcmp(memory->ring.area(0), payload.data(), bytes) == 0);
   }
 }
 
