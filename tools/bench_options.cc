@@ -171,6 +171,8 @@ constexpr Option options_comparing[] = {
      [](O& o, Text, Text v) { o.peers = list(v); }},
     {0, "repetitions", "N", "rows of each side at each point, in turn (5)",
      [](O& o, Text n, Text v) { o.repetitions = whole(n, v, 1, 1000); }},
+    {0, "compute", "US", "each rank computes so many microseconds before each call, back to back",
+     [](O& o, Text n, Text v) { o.compute = whole(n, v, 1, 1'000'000); }},
     {0, "csv", "FILE", "keep the rows there, and go on from those that it has", [](O& o, Text, Text v) { o.csv = v; }},
     {0, "svg", "FILE", "draw the times over the sizes; never over a file", [](O& o, Text, Text v) { o.svg = v; }},
     {0, "grid", "", "all collectives, ranks and sizes (or those given), then a summary",
@@ -254,6 +256,8 @@ void check_together(Options& o) {
   if (!o.compare.empty() && !o.algorithm.empty()) wrong("give either --algo or --compare");
   if (o.is_comparison() && !o.import.empty()) wrong("--import does not go with other libraries: give --compare");
   if (o.summary && o.csv.empty()) wrong("--summary needs --csv FILE with the rows");
+  if (o.compute > 0 && (o.peers.empty() || o.grid || !o.csv.empty()))
+    wrong("--compute goes with --peers, and without --grid and --csv, whose rows are of calls alone");
   if (o.is_comparison() && o.format == Format::brief) wrong("--format short is not for --peers and --grid");
   if (!o.is_comparison() && !(o.csv.empty() && o.svg.empty()))
     wrong("--csv and --svg go with --peers or --grid; for tables as CSV give --format csv");

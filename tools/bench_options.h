@@ -66,6 +66,7 @@ struct Options {
   bool grid = false;
   bool summary = false;
   int repetitions = 5;  ///< rows of each side at each point
+  double compute = 0;   ///< microseconds of a core that each rank computes before each call
   std::string csv;      ///< where they are kept
   std::string svg;
   std::string peers_dir;

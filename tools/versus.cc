@@ -33,6 +33,7 @@ Limits limits_of(const bench::Options& options) {
   if (options.min_time > 0) limits.budget.milliseconds = options.min_time * thousand;
   if (options.max_time > 0) limits.budget.most = options.max_time * thousand;
   limits.budget.milliseconds = std::min(limits.budget.milliseconds, limits.budget.most);
+  limits.budget.computing = options.compute;
   if (options.timeout > 0) limits.seconds = std::max(1, static_cast<int>(options.timeout));
   return limits;
 }
@@ -62,6 +63,9 @@ class Session {
     if (!options_.summary) {
       listen_for_signals();
       note(enter_own_network());
+      if (options_.compute > 0)
+        note(fmt::format("each rank computes {:g} us before each call; times are of both, back to back",
+                         options_.compute));
     }
     if (options_.format == bench::Format::csv) say(comparison_csv_header(), true);
     if (is_table()) say(table_header(columns_), true);

@@ -201,17 +201,33 @@ std::vector<Row> launch(const Sides& sides, const Setting& setting, const Line& 
   const Folder folder;
   const int seconds = limits.seconds > 0 ? limits.seconds : 20 + 5 * static_cast<int>(sizes.size());
   std::vector<std::string> words = setting.launcher;
-  for (const std::string& word :
-       {sides.program(setting.side), std::string{"--call"}, std::string{peers::name_of(line.call)},
-        std::string{"--sizes"}, numbers(sizes), std::string{"--setting"}, setting.name, std::string{"--folder"},
-        folder.path(), std::string{"--transport"}, line.transport, std::string{"--ranks"}, std::to_string(line.ranks),
-        std::string{"--budget-ms"}, fmt::format("{}", limits.budget.milliseconds), std::string{"--cap-ms"},
-        fmt::format("{}", limits.budget.most), std::string{"--seconds"}, std::to_string(seconds + 5)})
+  for (const std::string& word : {sides.program(setting.side),
+                                  std::string{"--call"},
+                                  std::string{peers::name_of(line.call)},
+                                  std::string{"--sizes"},
+                                  numbers(sizes),
+                                  std::string{"--setting"},
+                                  setting.name,
+                                  std::string{"--folder"},
+                                  folder.path(),
+                                  std::string{"--transport"},
+                                  line.transport,
+                                  std::string{"--ranks"},
+                                  std::to_string(line.ranks),
+                                  std::string{"--budget-ms"},
+                                  fmt::format("{}", limits.budget.milliseconds),
+                                  std::string{"--cap-ms"},
+                                  fmt::format("{}", limits.budget.most),
+                                  std::string{"--computing-us"},
+                                  fmt::format("{}", limits.budget.computing),
+                                  std::string{"--seconds"},
+                                  std::to_string(seconds + 5)})
     words.push_back(word);
   try {
     Running running{words, setting.environment};
     running.read_until(peers::microseconds_now() + seconds * 1e6);
     std::vector<Row> rows = rows_in(running.out(), setting, line, cores);
+    for (Row& row : rows) row.times.computing = limits.budget.computing;
     if (!running.said_end() && !told_to_stop)
       rows.push_back(failure(rows, sizes, setting, line, cores, running.why(seconds)));
     return rows;

@@ -18,10 +18,10 @@ constexpr int many_ranks = 16;
 constexpr std::size_t most_with_many = 64 << 10;
 
 /// Everything else was asked for in vain, which must not pass silently.
-constexpr std::string_view taken[] = {"nthreads",   "ngpus",    "minbytes",    "maxbytes",    "stepbytes",
-                                      "stepfactor", "timeout",  "output-file", "format",      "progress",
-                                      "transport",  "min-time", "max-time",    "peers",       "grid",
-                                      "summary",    "csv",      "svg",         "repetitions", "peers-dir"};
+constexpr std::string_view taken[] = {"nthreads",    "ngpus",       "minbytes", "maxbytes", "stepbytes", "stepfactor",
+                                      "timeout",     "output-file", "format",   "progress", "transport", "min-time",
+                                      "max-time",    "peers",       "grid",     "summary",  "csv",       "svg",
+                                      "repetitions", "peers-dir",   "compute"};
 
 void refuse_others(const bench::Options& options) {
   for (const std::string& name : options.given)

@@ -49,10 +49,10 @@ struct Row {
 
   State state() const;
   bool good() const { return trouble.empty() && wrong == 0; }
-  /// The figure that counts: back to back up to 1 KiB where ranks outnumber cores, else the single call. There, the
-  /// time of one call of a rooted collective says when the root may go on, not what the call costs.
+  /// The figure that counts: back to back with computing, and up to 1 KiB where ranks outnumber cores, else the single
+  /// call. There, the time of one call of a rooted collective says when the root may go on, not what the call costs.
   double time() const { return by_loop() ? times.loop : times.single; }
-  bool by_loop() const { return point.ranks > cores && point.size <= 1024; }
+  bool by_loop() const { return times.computing > 0 || (point.ranks > cores && point.size <= 1024); }
 };
 
 /// Rows kept in a file from which an interrupted run goes on. Without a path they are only remembered.

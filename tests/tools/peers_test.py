@@ -218,6 +218,11 @@ class Invented(Case):
         self.assertFalse((self.folder / "started").exists())
         self.assertEqual(tutti("bench", "all_reduce", "--csv", self.folder / "x.csv").code, 6)
         self.assertEqual(tutti("bench", "--summary").code, 6)
+        for words in (["--compute", "100"], ["--peers", "all", "--compute", "100", "--csv", self.folder / "x.csv"],
+                      ["--peers", "all", "--compute", "100", "--grid"], ["--peers", "all", "--compute", "0"]):
+            done = tutti("bench", "all_reduce", *words)
+            self.assertEqual(done.code, 6, done)
+            self.assertSays(done.err, "--?compute")
 
 
 class Summary(Case):
@@ -306,6 +311,17 @@ class Real(Case):
         if set(self.peers) - {"gloo"}:
             rows = self.compare("alltoall", "-g", "3", "-b", "1000", "-e", "1000")
             self.assertEqual({row["bytes"] for row in rows if row["collective"] == "alltoall"}, {"1008"})
+
+    def test_every_side_computes_before_its_calls(self):
+        done = tutti("bench", "all_reduce", "-g", "4", "-b", "4", "-e", "4", "--peers", "all", "--compute", "3000",
+                     "--repetitions", "1", "--min-time", "0.02", "--max-time", "0.05", "--format", "csv", limit=60)
+        self.assertEqual(done.code, 0, done)
+        self.assertSays(done.err, "each rank computes 3000 us before each call")
+        rows = list(csv.DictReader(io.StringIO(done.out)))
+        self.assertIn("limit", {row["side"] for row in rows})
+        for row in rows:
+            if row["rows"] != "0":  # gloo's: it has no shared memory
+                self.assertGreater(float(row["us"]), 3000, row)
 
     @unittest.skipUnless(os.environ.get("TEST_PEERS") == "all", "takes a minute: TEST_PEERS=all")
     def test_every_call_of_every_library(self):

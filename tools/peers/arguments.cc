@@ -34,6 +34,8 @@ void take(Arguments& into, const std::string& name, const std::string& value) {
     into.budget.milliseconds = std::stod(value);
   } else if (name == "--cap-ms") {
     into.budget.most = std::stod(value);
+  } else if (name == "--computing-us") {
+    into.budget.computing = std::stod(value);
   } else if (name == "--seconds") {
     into.seconds = std::stoi(value);
   } else {

@@ -12,6 +12,7 @@
 #include <cstdio>
 #include <map>
 #include <stdexcept>
+#include <thread>
 
 #include "tools/peers/arguments.h"
 
@@ -132,9 +133,12 @@ class Model {
       const bool one_copies = task.ranks == 2 && task.call == Call::broadcast;
       moving += copied(task) / rates_.copy(level, one_copies ? 1 : both_) * 1e-3;
     }
+    // No core can be busy for all ranks at once.
+    const double ranks_of_core = std::max(1.0, static_cast<double>(task.ranks) / std::thread::hardware_concurrency());
+    const double computing = arguments_.budget.computing * ranks_of_core;
     Times times;
-    times.single = times.least = times.p95 = begin + moving;
-    times.loop = loop_begin + moving;
+    times.single = times.least = times.p95 = computing + begin + moving;
+    times.loop = computing + loop_begin + moving;
     times.iterations = 1;
     return times;
   }

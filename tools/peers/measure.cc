@@ -1,5 +1,7 @@
 #include "tools/peers/measure.h"
 
+#include <time.h>
+
 #include <algorithm>
 #include <vector>
 
@@ -73,6 +75,18 @@ double back_to_back(Meeting& meeting, const Budget& budget, const std::function<
   return median(times);
 }
 
+/// Keeps a core busy for so long, not counting what others on that core take.
+void compute(double microseconds) {
+  const auto now = [] {
+    timespec time{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) * 1e6 + static_cast<double>(time.tv_nsec) * 1e-3;
+  };
+  volatile double sum = 0;
+  for (const double end = now() + microseconds; now() < end;)
+    for (int i = 0; i < 100; ++i) sum = sum + i;
+}
+
 }  // namespace
 
 double median(std::vector<double> values) {
@@ -82,13 +96,19 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-Times measure(Meeting& meeting, const Budget& budget, const std::function<void()>& call) {
+Times measure(Meeting& meeting, const Budget& budget, const std::function<void()>& alone) {
+  const auto both = [&] {
+    compute(budget.computing);
+    alone();
+  };
+  const std::function<void()> call = budget.computing > 0 ? both : alone;
   warm_up(meeting, budget, call);
   const int count = single_calls(meeting, budget, call);
   meeting.gather();
   Times times = judge(meeting, count);
   meeting.gather();
   times.loop = back_to_back(meeting, budget, call, times.single);
+  times.computing = budget.computing;
   return times;
 }
 

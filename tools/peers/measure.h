@@ -12,6 +12,8 @@
 //
 // Back to back: many calls without anything between them, the slowest rank's time divided by their number; the median
 // of three such loops. Buffers are the same ones each time, so that they are as warm as they can be.
+//
+// With computing: every rank first keeps a core busy for some time of its own, which the figures contain.
 
 namespace tutti::tools::peers {
 
@@ -19,6 +21,7 @@ struct Budget {
   double milliseconds = 50;  ///< for the single calls of one point, and about as much for the loops
   double most = 400;         ///< even slow calls end after that, once two are measured
   int least_iterations = 5;
+  double computing = 0;  ///< microseconds of a core before each call
 };
 
 /// Microseconds.
@@ -29,6 +32,7 @@ struct Times {
   double loop = 0;  ///< back to back
   double skew = 0;  ///< median of the span over which the ranks entered a single call
   int iterations = 0;
+  double computing = 0;  ///< the budget's
 };
 
 /// All ranks call it together and get the same.
