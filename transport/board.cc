@@ -1,5 +1,5 @@
-// One board for all ranks of a group: see board.h. The memory is three arrays: posts, by round and rank; notes, by
-// rank, and one for the number of sleepers; and the room for what does not fit into a post.
+// One board for all ranks of a group: see board.h. The memory is four arrays: posts, by round and rank; notes, by
+// rank, and one for the number of sleepers; shelves, and the room for what does not fit there, by round and rank.
 
 #include "transport/board.h"
 
@@ -45,8 +45,11 @@ std::uint64_t Board::room_depth(int ranks) {
   return std::clamp(std::bit_floor(all / (static_cast<std::size_t>(ranks) * capacity(ranks))), least, most);
 }
 
+std::size_t Board::shelf(int ranks) { return ranks > 2 ? 1024 : 0; }
+
 std::size_t Board::bytes_for(int ranks) {
-  return heads(ranks) + static_cast<std::size_t>(ranks) * room_depth(ranks) * capacity(ranks);
+  const std::size_t of_each = board_depth * shelf(ranks) + room_depth(ranks) * capacity(ranks);
+  return heads(ranks) + static_cast<std::size_t>(ranks) * of_each;
 }
 
 // The objects begin their life in whichever process comes first; all of them are trivial, and zeros are their start.
@@ -57,13 +60,16 @@ Board::Board(std::shared_ptr<std::byte> memory, int ranks, int rank)
       posts_(reinterpret_cast<Post*>(memory_.get())),
       notes_(reinterpret_cast<Note*>(memory_.get() + static_cast<std::size_t>(ranks) * board_depth * sizeof(Post))),
       sleepers_(&notes_[ranks].alarm),
-      large_(memory_.get() + heads(ranks)),
+      shelves_(memory_.get() + heads(ranks)),
+      large_(shelves_ + static_cast<std::size_t>(ranks) * board_depth * shelf(ranks)),
+      shelf_(shelf(ranks)),
       capacity_(capacity(ranks)),
       room_depth_(room_depth(ranks)) {}
 
-std::byte* Board::large(int rank, std::uint64_t round) const noexcept {
-  const std::size_t index = (round % room_depth_) * static_cast<std::size_t>(ranks_) + static_cast<std::size_t>(rank);
-  return large_ + index * capacity_;
+std::byte* Board::place(int rank, std::uint64_t round, std::size_t size) const noexcept {
+  if (size <= post_bytes) return post(rank, round).contribution.data();
+  const std::size_t index = (round % depth(size)) * static_cast<std::size_t>(ranks_) + static_cast<std::size_t>(rank);
+  return size <= shelf_ ? shelves_ + index * shelf_ : large_ + index * capacity_;
 }
 
 /// Looks for the newest round that each rank has begun, the latest first: whoever keeps up is asked once in many
@@ -82,9 +88,7 @@ bool Board::all_have_read(std::size_t size) noexcept {
   return true;
 }
 
-std::byte* Board::room(std::size_t size) const noexcept {
-  return size > post_bytes ? large(rank_, round_ + 1) : post(rank_, round_ + 1).contribution.data();
-}
+std::byte* Board::room(std::size_t size) const noexcept { return place(rank_, round_ + 1, size); }
 
 void Board::write(const FrameWords& words, Words& to) noexcept {
   for (std::size_t i = 0; i < words.size(); ++i) to[i].store(words[i], std::memory_order_relaxed);
@@ -137,7 +141,7 @@ std::optional<Error> Board::last_words(int rank) const noexcept {
 }
 
 std::span<const std::byte> Board::contribution(int rank, std::size_t size) const noexcept {
-  const std::byte* where = size > post_bytes ? large(rank, round_) : post(rank, round_).contribution.data();
+  const std::byte* where = place(rank, round_, size);
   return {where, size};
 }
 

@@ -42,7 +42,10 @@ TEST_CASE("every rank reads in each round what the others put there for it") {
         Board board{memory, ranks, rank};
         std::mt19937_64 sizes{42};  // the same on all ranks
         for (std::uint64_t round = 1; round <= 2000; ++round) {
-          const std::size_t size = round % 3 == 0 ? sizes() % (Board::capacity(ranks) + 1) : sizes() % (2 * post_bytes);
+          const std::size_t most = round % 3 == 0   ? Board::capacity(ranks)
+                                   : round % 3 == 1 ? 2 * Board::shelf(3)
+                                                    : 2 * post_bytes;
+          const std::size_t size = sizes() % (most + 1);
           while (!board.may_begin(size)) std::this_thread::yield();
           const Frame call{.operation = static_cast<std::uint32_t>(round), .root = rank};
           std::ranges::copy(words_of(rank, round, size), board.room(size));
@@ -66,11 +69,24 @@ TEST_CASE("every rank reads in each round what the others put there for it") {
 
 TEST_CASE("a rank runs ahead of the others by as many rounds as there is room for") {
   const auto begin = [](Board& board) { board.begin(0, {}, 0, {}); };
-  for (const auto& [size, depth] :
-       {std::pair{post_bytes, board_depth}, std::pair{post_bytes + 1, Board::room_depth(2)}}) {
-    const auto memory = memory_for(2);
-    Board fast{memory, 2, 0};
-    Board slow{memory, 2, 1};
+  struct Case {
+    int ranks;
+    std::size_t size;
+    std::uint64_t depth;
+  };
+  for (const auto& [ranks, size, depth] : {Case{2, post_bytes, board_depth},
+                                           {2, post_bytes + 1, Board::room_depth(2)},
+                                           {3, Board::shelf(3), board_depth},
+                                           {3, Board::shelf(3) + 1, Board::room_depth(3)}}) {
+    CAPTURE(ranks);
+    CAPTURE(size);
+    const auto memory = memory_for(ranks);
+    Board fast{memory, ranks, 0};
+    std::vector<Board> slow;
+    for (int rank = 1; rank < ranks; ++rank) slow.emplace_back(memory, ranks, rank);
+    const auto others_begin = [&] {
+      for (Board& board : slow) begin(board);
+    };
     for (std::uint64_t round = 1; round < depth; ++round) {
       REQUIRE(fast.may_begin(size));
       begin(fast);
@@ -78,12 +94,12 @@ TEST_CASE("a rank runs ahead of the others by as many rounds as there is room fo
     CHECK(!fast.may_begin(size));  // the next one would take the place of what the other has not begun to read
     CHECK(fast.may_begin(0) == (depth < board_depth));
     for (int steps = 0; steps < 3; ++steps) {
-      begin(slow);
+      others_begin();
       CHECK(fast.may_begin(size));
       begin(fast);
       CHECK(!fast.may_begin(size));
     }
-    for (std::uint64_t round = slow.round(); round < fast.round(); ++round) begin(slow);
+    for (std::uint64_t round = slow.front().round(); round < fast.round(); ++round) others_begin();
     for (std::uint64_t round = 1; round < depth; ++round) {
       REQUIRE(fast.may_begin(size));
       begin(fast);
