@@ -94,13 +94,15 @@ TEST_CASE("boards and links give the same bits, whatever stores fill them") {
       CAPTURE(ranks);
       CAPTURE(count);
       const auto on_boards = results_of({.ranks = ranks}, count);
-      for (const auto& [boards, stores] : {std::pair{false, transport::Stores{}}, {true, counted}, {false, counted}}) {
-        CAPTURE(boards);
-        CAPTURE(stores.always);
+      for (const WorldOptions& options :
+           {WorldOptions{.ranks = ranks, .boards = false}, WorldOptions{.ranks = ranks, .stores = counted},
+            WorldOptions{.ranks = ranks, .boards = false, .stores = counted}}) {
+        CAPTURE(options.boards);
+        CAPTURE(options.stores.always);
         streamed = 0;
-        const auto others = results_of({.ranks = ranks, .boards = boards, .stores = stores}, count);
+        const auto others = results_of(options, count);
         const bool is_long = count * sizeof(float) >= transport::StorePath::least_bytes;
-        CHECK((streamed > 0) == (stores.always && is_long));
+        CHECK((streamed > 0) == (options.stores.always && is_long));
         for (std::size_t rank = 0; rank < on_boards.size(); ++rank) {
           CAPTURE(rank);
           REQUIRE(on_boards[rank].size() == others[rank].size());

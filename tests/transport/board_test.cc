@@ -74,10 +74,11 @@ TEST_CASE("a rank runs ahead of the others by as many rounds as there is room fo
     std::size_t size;
     std::uint64_t depth;
   };
-  for (const auto& [ranks, size, depth] : {Case{2, post_bytes, board_depth},
-                                           {2, post_bytes + 1, Board::room_depth(2)},
-                                           {3, Board::shelf(3), board_depth},
-                                           {3, Board::shelf(3) + 1, Board::room_depth(3)}}) {
+  for (const Case& each : {Case{2, post_bytes, board_depth}, Case{2, post_bytes + 1, Board::room_depth(2)},
+                           Case{3, Board::shelf(3), board_depth}, Case{3, Board::shelf(3) + 1, Board::room_depth(3)}}) {
+    const int ranks = each.ranks;
+    const std::size_t size = each.size;
+    const std::uint64_t depth = each.depth;
     CAPTURE(ranks);
     CAPTURE(size);
     const auto memory = memory_for(ranks);
