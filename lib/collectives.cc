@@ -17,13 +17,11 @@ namespace {
 constexpr std::size_t least_in_window = 16 * 1024;
 
 /// Differs for calls that differ in anything, and for what was called before them.
-std::uint64_t extended(std::uint64_t history, const transport::Frame& call) {
-  constexpr std::uint64_t odd = 0x9e3779b97f4a7c15;
-  const std::uint64_t kinds = std::uint64_t{call.collective} | std::uint64_t{call.data_type} << 8 |
-                              std::uint64_t{call.op} << 16 | std::uint64_t{call.operation} << 32;
-  const std::uint64_t places = static_cast<std::uint32_t>(call.root) | std::uint64_t{call.algorithm} << 32;
-  std::uint64_t digest = (history ^ kinds ^ places * odd) * odd;
-  digest = (digest ^ digest >> 31 ^ call.count) * odd;
+std::uint64_t extended(std::uint64_t history, const transport::FrameWords& call) {
+  constexpr std::uint64_t odd = 0x9e3779b97f4a7c15, another = 0xbf58476d1ce4e5b9;
+  const auto [kinds, number_and_root, algorithm, count, length] = call;
+  std::uint64_t digest = (history ^ kinds ^ number_and_root * another) * odd;
+  digest = (digest ^ digest >> 31 ^ algorithm * another ^ count) * odd;
   return digest ^ digest >> 29;
 }
 
@@ -107,7 +105,7 @@ bool Collectives::run_at_once(const Request& request) {
   if (!may_be_at_once(request)) return false;
   const Planned planned = plan(request);
   if (!planned.flat) return false;
-  const Ready ready{request, planned, flat_call(request, planned), frame_of(request, planned), pool_};
+  const Ready ready = make_ready(request, planned, pool_);
   if (!ready.flat.may_be_at_once() || !group_.context().engine->try_own()) return false;
   const bool keeps = request.algorithm.empty() && (!request.op || request.op->kind() != OpKind::user);
   last_.reset();
@@ -126,17 +124,11 @@ bool Collectives::run_again(const Request& request) {
   return run_owned(last_->ready);
 }
 
-bool Collectives::run_owned(const Ready& ready) {
-  auto work = begin_owned(ready, false);
-  if (work) work->wait();
-  return work.has_value();
-}
-
 Collectives::Last::Last(const Ready& made, std::uint32_t changes_of_windows)
     : op(made.request.op ? *made.request.op : sum),
       request(made.request),
       windows(changes_of_windows),
-      ready{request, made.planned, made.flat, made.frame, made.pool} {
+      ready{request, made.planned, made.pool, made.flat, made.frame, made.record} {
   if (request.op) request.op = &op;
 }
 
@@ -150,46 +142,75 @@ bool Collectives::Last::is(const Request& other, std::uint32_t changes_of_window
          other.algorithm.empty() && request.timeout == other.timeout && windows == changes_of_windows;
 }
 
-FlatCall Collectives::flat_call(const Request& request, const Planned& planned) const {
-  return FlatCall::of(request, group_.rank(), group_.size(), *group_.context().kernels, flat_->capacity(),
-                      planned.place);
+Collectives::Ready Collectives::make_ready(const Request& request, const Planned& planned,
+                                           std::shared_ptr<Pool<Operation>> pool) const {
+  Ready ready{request, planned, std::move(pool), {}, {}, {}};
+  if (!planned.flat) return ready;
+  const Frame frame = call_of(request, group_.size(), planned.hash()).frame(0);
+  const Prepared& prepared = planned.prepared;
+  ready.flat =
+      FlatCall::of(request, group_.rank(), group_.size(), *group_.context().kernels, flat_->capacity(), planned.place);
+  ready.frame = transport::words_of(frame);
+  ready.record = black_box::form_of(recorded(frame, group_.id(), 0, prepared.label, prepared.plan.steps.size(), false));
+  return ready;
 }
 
-transport::Frame Collectives::frame_of(const Request& request, const Planned& planned) const {
-  return call_of(request, group_.size(), planned.hash()).frame(0);
+// ---- At once, by the owner of the engine, who is it no longer then ---------------------------------------------
+
+bool Collectives::run_owned(const Ready& ready) {
+  black_box::Flight flight;
+  if (!may_begin_owned(ready)) return false;
+  if (!do_owned(ready, flight)) go_on(ready, flight, false).wait();
+  return true;
 }
 
 std::optional<Work> Collectives::begin_at_once(const Ready& ready, bool asynchronous) {
   if (!ready.flat.may_be_at_once() || !group_.context().engine->try_own()) return std::nullopt;
-  return begin_owned(ready, asynchronous);
+  black_box::Flight flight;
+  if (!may_begin_owned(ready)) return std::nullopt;
+  return do_owned(ready, flight) ? Work{} : go_on(ready, flight, asynchronous);
 }
 
-/// By the owner of the engine, who is it no longer then.
-std::optional<Work> Collectives::begin_owned(const Ready& ready, bool asynchronous) {
-  Engine& engine = *group_.context().engine;
-  if (group_.failing() || !flat_->is_free_for(ready.flat)) {
-    engine.disown();
-    return std::nullopt;
-  }
-  const Frame& before = recent_[started_ % remembered].frame;
+bool Collectives::may_begin_owned(const Ready& ready) {
+  if (!group_.failing() && flat_->is_free_for(ready.flat)) [[likely]]
+    return true;
+  group_.context().engine->disown();
+  return false;
+}
+
+/// False: the others are not there yet; it is to go on, and the engine is owned still.
+bool Collectives::do_owned(const Ready& ready, black_box::Flight& flight) {
+  const Context& context = group_.context();
+  const transport::FrameWords& before = recent_[started_ % remembered].frame;
   ++started_;
-  const Frame& frame = note_call(ready.frame, ready.planned.prepared, ready.planned.place.given());
+  const transport::FrameWords& frame = note_call(ready.frame, ready.planned.prepared, ready.planned.place.given());
   const Flat::Entry entry{.call = &ready.flat, .frame = &frame, .before = &before, .history = history_};
   flat_->begin_at_once(entry);
-  black_box::Flight flight = record(frame, ready.planned.prepared);  // while that is on its way to the others
-  if (flat_->end_at_once(entry)) {
-    flight.land_at_once(static_cast<std::uint32_t>(ready.planned.prepared.plan.steps.size()));
-    if (recorder_) [[unlikely]]
-      record_at_once(ready, frame);
-    made_.fetch_add(1, std::memory_order_relaxed);
-    finished_ = std::max(finished_, started_);
-    engine.disown();
-    return Work{};
-  }
+
+  // While that is on its way to the others.
+  black_box::Box* const box = context.black_box.get();
+  const std::int64_t now = box ? black_box::coarse_now() : 0;
+  if (box) flight = box->begin_again(ready.record, started_, now);
+  if (!flat_->end_at_once(entry)) return false;
+  flight.land_at_once(static_cast<std::uint32_t>(ready.planned.prepared.plan.steps.size()),
+                      flat_->has_yielded() ? black_box::coarse_now() : now);
+  if (recorder_) [[unlikely]]
+    record_at_once(ready, transport::frame_of(frame));
+  // Others may make calls meanwhile, but then nobody relies on that number.
+  made_.store(made_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  finished_ = std::max(finished_, started_);
+  context.engine->disown();
+  return true;
+}
+
+/// As any other call that waits.
+Work Collectives::go_on(const Ready& ready, const black_box::Flight& flight, bool asynchronous) {
+  Engine& engine = *group_.context().engine;
   Operation* operation = nullptr;
   try {
     operation = &make(ready);
   } catch (...) {
+    const Frame frame = transport::frame_of(recent_[started_ % remembered].frame);
     group_.fail(
         Error{ErrorCode::system,
               fmt::format("{} ran out of memory in the middle of {}", group_.name_of(group_.rank()), describe(frame)),
@@ -201,13 +222,6 @@ std::optional<Work> Collectives::begin_owned(const Ready& ready, bool asynchrono
   operation->asynchronous = asynchronous;
   engine.submit_and_disown(*operation);
   return Work{operation};
-}
-
-/// A call that is begun at once.
-black_box::Flight Collectives::record(const Frame& frame, const Prepared& prepared) const {
-  black_box::Box* const box = group_.context().black_box.get();
-  if (!box) return {};
-  return box->begin_at_once(recorded(frame, group_.id(), started_, prepared.label, prepared.plan.steps.size(), false));
 }
 
 /// A call over a board, without an operation, has ended. One of several rounds has said what it did in each.
@@ -247,7 +261,7 @@ bool Collectives::start(Operation& operation) noexcept {
   if (!operation.has_begun()) {
     operation.set_number(++started_);
     const std::uint64_t before = history_;
-    note_call(operation.frame(), operation.prepared(), operation.is_in_window());
+    note_call(transport::words_of(operation.frame()), operation.prepared(), operation.is_in_window());
     if (flat_ && !operation.flat()) operation.add_history(before);
   }
   if (group_.failing()) {
@@ -265,20 +279,20 @@ bool Collectives::start(Operation& operation) noexcept {
   return true;
 }
 
-const Frame& Collectives::note_call(const Frame& call, const Prepared& prepared, bool in_window) {
+const transport::FrameWords& Collectives::note_call(const transport::FrameWords& call, const Prepared& prepared,
+                                                    bool in_window) {
+  transport::FrameWords frame = call;
+  std::uint64_t& word = frame[transport::operation_word];
+  word = word >> 32 << 32 | static_cast<std::uint32_t>(started_);
+  history_ = extended(history_, frame);
   Recent& recent = recent_[started_ % remembered];
-  recent.number = started_;
-  recent.frame = call;
-  recent.frame.operation = static_cast<std::uint32_t>(started_);
-  recent.prepared = &prepared;
-  recent.in_window = in_window;
-  history_ = extended(history_, recent.frame);
+  recent = {started_, frame, &prepared, in_window};
   return recent.frame;
 }
 
 void Collectives::start_flat(Operation& operation) noexcept {
-  operation.set_before(recent_[(operation.number() - 1) % remembered].frame);
-  flat_->start({operation.flat(), &operation.frame(), &operation.before(), history_, &operation});
+  const auto& posts = operation.set_posts(recent_[(operation.number() - 1) % remembered].frame);
+  flat_->start({operation.flat(), &posts.call, &posts.before, history_, &operation});
 }
 
 void Collectives::lane_done(Operation& operation, std::uint32_t lane) noexcept {

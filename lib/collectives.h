@@ -44,16 +44,17 @@ class Collectives final : public ChannelUser {
   struct Ready {
     const Request& request;
     Planned planned;
-    FlatCall flat;           // if it may be done at once
-    transport::Frame frame;  // but for its number
     std::shared_ptr<Pool<Operation>> pool;
+    // If it may be done at once:
+    FlatCall flat;
+    transport::FrameWords frame;  // but for its number
+    black_box::Form record;
   };
+  Ready make_ready(const Request& request, const Planned& planned, std::shared_ptr<Pool<Operation>> pool) const;
   Planned plan(const Request& request);
   Operation& make(const Ready& ready) { return make(ready.request, ready.planned, ready.pool); }
   /// Whether begin_at_once() may do it.
   bool may_be_at_once(const Request& request) const;
-  FlatCall flat_call(const Request& request, const Planned& planned) const;
-  transport::Frame frame_of(const Request& request, const Planned& planned) const;
   /// Begins a tiny call, and ends it if the others are soon there; else what it returns is on its way. Nothing: it must
   /// be made.
   std::optional<Work> begin_at_once(const Ready& ready, bool asynchronous);
@@ -124,12 +125,13 @@ class Collectives final : public ChannelUser {
   void sent(transport::Link& to, transport::Token token) noexcept override;
   void failed(transport::Link& link, const Error& reason) noexcept override;
   Operation& make(const Request& request, const Planned& planned, const std::shared_ptr<Pool<Operation>>& pool);
-  std::optional<Work> begin_owned(const Ready& ready, bool asynchronous);
+  bool may_begin_owned(const Ready& ready);
+  bool do_owned(const Ready& ready, black_box::Flight& flight);
   bool run_owned(const Ready& ready);
+  Work go_on(const Ready& ready, const black_box::Flight& flight, bool asynchronous);
   const void* hint_of(const Request& request) const { return request.output.data ? request.output.data : this; }
   /// The call numbered `started_` begins. Returns it with its number, as it is remembered.
-  const transport::Frame& note_call(const transport::Frame& call, const Prepared& prepared, bool in_window);
-  black_box::Flight record(const transport::Frame& frame, const Prepared& prepared) const;
+  const transport::FrameWords& note_call(const transport::FrameWords& call, const Prepared& prepared, bool in_window);
   void record_at_once(const Ready& ready, const transport::Frame& frame) noexcept;
   Fifo<Turn>& turns(const algorithms::Lane& lane);
   InLane& in_lane(const transport::Link& link);
@@ -168,7 +170,7 @@ class Collectives final : public ChannelUser {
   /// Calls that have begun, so that a rank that is ahead can still say what it called.
   struct Recent {
     std::uint64_t number = 0;
-    transport::Frame frame;
+    transport::FrameWords frame{};
     const Prepared* prepared = nullptr;
     bool in_window = false;
   };

@@ -23,9 +23,10 @@ Error Collectives::mismatch(int peer, Frame theirs, Frame ours) const {
   if (flat_ && describe(theirs) == describe(ours)) {
     for (const Frame& call : flat_->calls_of(peer)) {
       const Recent& recent = recent_[full_number(call.operation) % remembered];
-      if (recent.frame.operation != call.operation || recent.frame == call) continue;
+      const Frame made = transport::frame_of(recent.frame);
+      if (made.operation != call.operation || made == call) continue;
       theirs = call;
-      ours = recent.frame;
+      ours = made;
       break;
     }
   }
@@ -61,8 +62,8 @@ void Collectives::testify(std::uint64_t number, Status& status) const {
   status.finished = finished_;
   const Recent& recent = recent_[number % remembered];
   if (recent.number == number)
-    status.call =
-        fmt::format("{} with {}", describe(recent.frame), algorithm_text(recent.prepared->name, recent.in_window));
+    status.call = fmt::format("{} with {}", describe(transport::frame_of(recent.frame)),
+                              algorithm_text(recent.prepared->name, recent.in_window));
   for (const Operation* operation : running_) {
     if (!operation || operation->number() != number) continue;
     status.doing = operation->call_text();

@@ -89,15 +89,13 @@ bool Engine::ask_owner() noexcept {
   return false;
 }
 
-void Engine::disown() noexcept {
+/// Others want it, or its passes.
+void Engine::disown_to(bool others_wait) noexcept {
   // Calls that are done at once are not all that there is to do.
-  const bool others_wait = asynchronous_.load() > 0 || waiting_threads_.load() > 0;
   if (others_wait && ++disowned_ % calls_per_pass == 0) {
     progress();
     if (++passes_since_look_ >= passes_per_look) look();
   }
-  unsigned only_owned = owned;
-  if (!others_wait && ownership_.compare_exchange_strong(only_owned, 0, std::memory_order_release)) return;
   std::unique_lock lock{mutex_};
   leave(lock);
 }

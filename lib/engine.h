@@ -66,7 +66,13 @@ class Engine final : public transport::Sink {
   }
   /// Operations that nobody waits for may need the engine while their caller tries to do another one without it.
   bool has_asynchronous_work() const noexcept { return asynchronous_.load(std::memory_order_relaxed) > 0; }
-  void disown() noexcept;
+  void disown() noexcept {
+    unsigned only_owned = owned;
+    const bool others_wait = asynchronous_.load() > 0 || waiting_threads_.load() > 0;
+    if (!others_wait && ownership_.compare_exchange_strong(only_owned, 0, std::memory_order_release)) [[likely]]
+      return;
+    disown_to(others_wait);
+  }
   void submit_and_disown(Pending& pending);
   /// Drives, or sleeps while somebody else drives, until `pending` is done. False: `until` came first.
   bool wait(Pending& pending, Clock::time_point until);
@@ -118,6 +124,7 @@ class Engine final : public transport::Sink {
   void failed(transport::Link& link, const Error& reason) noexcept override;
   ChannelUser* user_of(transport::Link& link) noexcept;
 
+  void disown_to(bool others_wait) noexcept;
   void take(Pending& pending) noexcept {
     pending.retain();
     if (!pending.asynchronous) return;

@@ -66,6 +66,14 @@ void Flat::clear() noexcept {
 
 // ---- One call after the other ----------------------------------------------------------------------------------
 
+void Flat::begin_at_once(const Entry& entry) noexcept {
+  has_yielded_ = false;
+  if (recorder_) [[unlikely]]
+    times_.round_begun = trace::ticks();
+  contribution_ = entry.call->contribution().data();
+  post(entry);
+}
+
 bool Flat::end_at_once(const Entry& entry) noexcept {
   while (wait_a_little(entry)) {
     if (recorder_) [[unlikely]]
@@ -84,12 +92,15 @@ bool Flat::end_at_once(const Entry& entry) noexcept {
 
 /// Until all are here.
 bool Flat::wait_a_little(const Entry& entry) noexcept {
-  ShortWait wait = group_.context().short_wait();
   bool here = all_are_here(entry);
-  while (!here && !group_.failing() && wait.again()) {
-    // Sleepers are looked for a little later: by then what they are to see has long left this core.
-    if (wait.tries() == tries_before_waking) wake_sleepers();
-    here = all_are_here(entry);
+  if (!here) {
+    ShortWait wait = group_.context().short_wait();
+    while (!here && !group_.failing() && wait.again()) {
+      // Sleepers are looked for a little later: by then what they are to see has long left this core.
+      if (wait.tries() == tries_before_waking) wake_sleepers();
+      here = all_are_here(entry);
+    }
+    has_yielded_ |= wait.has_yielded();
   }
   wake_sleepers();
   return here;
@@ -137,15 +148,20 @@ bool Flat::begin(const Entry& entry) noexcept {
     if (stuck_) return false;
     contribution_ = contribution.data();
   }
+  post(entry);
+  return true;
+}
+
+/// What this rank contributes to the round. It may begin.
+void Flat::post(const Entry& entry) noexcept {
   entry.call->put(board_->room(entry.call->size_of_round(round_)), contribution_, round_, path_);
   // Its length says here that all calls before that one have ended on this rank.
-  board_->begin(entry.history, *entry.frame, group_.collectives().oldest_running(entry.frame->operation),
-                *entry.before);
+  const auto number = static_cast<std::uint32_t>((*entry.frame)[transport::operation_word]);
+  board_->begin(entry.history, *entry.frame, group_.collectives().oldest_running(number), *entry.before);
   checked_ = 0;
   if (recorder_) [[unlikely]]
     note_post(entry);
   if (entry.operation) entry.operation->advance(2 * round_ + 1, 2 * entry.call->rounds());
-  return true;
 }
 
 /// False: somebody still reads what lies there, or has aborted and never will have done so.
@@ -169,7 +185,8 @@ bool Flat::all_are_here(const Entry& entry) noexcept {
       return false;
     }
     if (board_->digest(checked_) == entry.history) continue;
-    group_.fail(group_.collectives().mismatch(checked_, *entry.frame, *entry.frame));
+    const transport::Frame ours = transport::frame_of(*entry.frame);
+    group_.fail(group_.collectives().mismatch(checked_, ours, ours));
     return false;
   }
   return true;
@@ -230,13 +247,14 @@ std::optional<transport::Frame> Flat::call_after(int peer, std::uint64_t number)
 // ---- The trace -------------------------------------------------------------------------------------------------
 
 trace::Record Flat::record_of(const Entry& entry, trace::Kind kind) const noexcept {
-  return {.operation = entry.frame->operation,
+  const transport::Frame frame = transport::frame_of(*entry.frame);
+  return {.operation = frame.operation,
           .step = static_cast<std::uint32_t>(round_),
           .group = group_.trace_index(),
           .kind = kind,
-          .collective = entry.frame->collective,
-          .type = entry.frame->data_type,
-          .op = entry.frame->op};
+          .collective = frame.collective,
+          .type = frame.data_type,
+          .op = frame.op};
 }
 
 /// A short call that is soon over is told in one record, by whoever made it.

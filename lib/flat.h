@@ -31,8 +31,8 @@ class Flat final : public Pollable {
   /// what the call before this was. All of them are kept until the call is over.
   struct Entry {
     const FlatCall* call = nullptr;
-    const transport::Frame* frame = nullptr;
-    const transport::Frame* before = nullptr;
+    const transport::FrameWords* frame = nullptr;
+    const transport::FrameWords* before = nullptr;
     std::uint64_t history = 0;
     Operation* operation = nullptr;
   };
@@ -48,10 +48,12 @@ class Flat final : public Pollable {
     const std::size_t size = call.size_of_round(0);
     return board_->may_begin(size) || wait_a_little_for_room(size);
   }
-  /// Begins a call that may_be_at_once(): what this rank contributes is on its way.
-  void begin_at_once(const Entry& entry) noexcept { begin(entry); }
+  /// Begins a call that may_be_at_once(), and for which it is free: what this rank contributes is on its way.
+  void begin_at_once(const Entry& entry) noexcept;
   /// Looks for a while whether all are here. False: not yet, or the group fails: it must be start()ed.
   bool end_at_once(const Entry& entry) noexcept;
+  /// Waiting for that it has given its core away, perhaps for long.
+  bool has_yielded() const { return has_yielded_; }
 
   /// When, in ticks, the call that was begun last began, and its round was on the board and complete there; only for a
   /// trace. `posted` is 0 for what takes hardly longer than to look at the clock.
@@ -79,6 +81,7 @@ class Flat final : public Pollable {
  private:
   bool find_board() noexcept;
   bool begin(const Entry& entry) noexcept;
+  void post(const Entry& entry) noexcept;
   bool wait_a_little(const Entry& entry) noexcept;
   bool wait_a_little_for_room(std::size_t size) noexcept;
   bool may_begin(const Entry& entry) noexcept;
@@ -104,6 +107,7 @@ class Flat final : public Pollable {
   const std::byte* contribution_ = nullptr;  ///< its, perhaps tampered with
   bool begun_ = false;                       ///< this round has
   bool stuck_ = false;                       ///< it never ends here: an injected fault
+  bool has_yielded_ = false;                 ///< since a call began at once
   int checked_ = 0;                          ///< ranks of whom it needs nothing more
   Times times_;
 };

@@ -35,12 +35,13 @@ FlatCall FlatCall::of(const Request& request, int rank, int ranks, const compute
   if (is_reduction(request.collective)) capacity = std::min(capacity, piece_to_reduce);
   if (place.given()) capacity = no_limit;
   call.piece_bytes = capacity / (call.contributes_parts() ? static_cast<std::size_t>(ranks) : 1) / 64 * 64;
+  call.count_rounds();
   return call;
 }
 
 std::size_t FlatCall::offset(int part) const {
   const auto index = static_cast<std::size_t>(part);
-  return prefix.empty() ? index * vector_bytes : prefix[index] * arithmetic.element_size();
+  return prefix_.empty() ? index * vector_bytes : prefix_[index] * arithmetic.element_size();
 }
 
 bool FlatCall::reads(Collective collective, int root, int reader, int writer) {
@@ -74,7 +75,7 @@ bool FlatCall::is_kept(int writer, int part) const { return part == writer && !i
 
 /// Of the parts before `end` that `writer` puts there.
 std::size_t FlatCall::bytes_of_parts(int writer, int end, int round) const {
-  if (prefix.empty()) {
+  if (prefix_.empty()) {
     const int kept = writer < end && is_kept(writer, writer) ? 1 : 0;
     return piece_of_part(0, round).size * static_cast<std::size_t>(end - kept);
   }
@@ -84,16 +85,24 @@ std::size_t FlatCall::bytes_of_parts(int writer, int end, int round) const {
 }
 
 std::size_t FlatCall::largest_part() const {
-  std::size_t largest = prefix.empty() ? vector_bytes : 0;
-  for (std::size_t part = 0; part + 1 < prefix.size(); ++part)
+  std::size_t largest = prefix_.empty() ? vector_bytes : 0;
+  for (std::size_t part = 0; part + 1 < prefix_.size(); ++part)
     largest = std::max(largest, size(static_cast<int>(part)));
   return largest;
 }
 
-int FlatCall::rounds() const {
-  if (place.given()) return 2;
+void FlatCall::count_rounds() {
   const std::size_t largest = largest_part();
-  return largest <= piece_bytes ? 1 : static_cast<int>((largest + piece_bytes - 1) / piece_bytes);
+  rounds_ = place.given()            ? 2
+            : largest <= piece_bytes ? 1
+                                     : static_cast<int>((largest + piece_bytes - 1) / piece_bytes);
+  own_size_ = size_of_round(rank, 0);
+  size_ = size_of_round(root, 0);
+}
+
+void FlatCall::give_parts(std::span<const std::size_t> elements_before) {
+  prefix_ = elements_before;
+  count_rounds();
 }
 
 FlatCall::Range FlatCall::piece(Range whole, int round) const {
@@ -182,7 +191,8 @@ const std::byte* FlatCall::posted(const transport::Board& board, int peer, int r
   const std::size_t parts = contributes_parts() ? static_cast<std::size_t>(ranks) : 1;
   if (place.input) return place.input->at(peer, offsets_of(board, peer).input, parts * vector_bytes);
   if (place.output) return place.output->at(peer, offsets_of(board, peer).output, vector_bytes);
-  return board.contribution(peer, size_of_round(peer, round)).data();
+  const bool alike = rounds_ == 1 && prefix_.empty();
+  return board.contribution(peer, alike ? size_ : size_of_round(peer, round)).data();
 }
 
 /// Of the first round.

@@ -33,17 +33,20 @@ struct FlatCall {
   bool is_read_by(int peer) const { return place.given() || reads(collective, root, peer, rank); }
   /// Bytes of what `writer` contributes to a round that are for `reader`, who reads it.
   std::size_t message_bytes(int writer, int reader, int round) const;
-  int rounds() const;
+  int rounds() const { return rounds_; }
   /// It takes one round, or two between which little is to be done.
   bool may_be_at_once() const { return rounds() == 1 || (place.given() && vector_bytes <= most_at_once); }
   /// All that this rank contributes, round by round.
   std::span<const std::byte> contribution() const;
   /// Bytes of it that belong to round `round`.
-  std::size_t size_of_round(int round) const { return size_of_round(rank, round); }
+  std::size_t size_of_round(int round) const { return rounds_ == 1 ? own_size_ : size_of_round(rank, round); }
   /// Puts them to `room`. `contribution` is as above, or a copy.
   void put(std::byte* room, const std::byte* contribution, int round, transport::StorePath& path) const noexcept;
   /// Everybody whom this rank reads has begun the round.
   void take(const transport::Board& board, int round) const noexcept;
+
+  /// For a _v call, whose parts differ: elements before each part, and of all. To be kept until the call is over.
+  void give_parts(std::span<const std::size_t> elements_before);
 
   /// Where part `part` of the side that has one per rank begins.
   std::size_t offset(int part) const;
@@ -55,9 +58,8 @@ struct FlatCall {
   int root = 0;
   std::byte* input = nullptr;
   std::byte* output = nullptr;
-  std::size_t vector_bytes = 0;              ///< all_reduce, reduce, broadcast: of the whole; else of an equal part
-  std::size_t piece_bytes = 0;               ///< of a part that go in one round, at most
-  std::span<const std::size_t> prefix = {};  ///< _v: elements before each part
+  std::size_t vector_bytes = 0;  ///< all_reduce, reduce, broadcast: of the whole; else of an equal part
+  std::size_t piece_bytes = 0;   ///< of a part that go in one round, at most
   Arithmetic arithmetic;
   compute::Copy copy_streaming = nullptr;
   bool streams = false;  ///< its result is written past the caches
@@ -70,6 +72,7 @@ struct FlatCall {
     std::size_t begin = 0;
     std::size_t size = 0;
   };
+  void count_rounds();
   bool contributes_parts() const;
   bool is_kept(int writer, int part) const;
   std::size_t bytes_of_parts(int writer, int end, int round) const;
@@ -85,6 +88,12 @@ struct FlatCall {
   void fetch_own_part(const transport::Board& board, int peer, int round, std::byte* to) const noexcept;
   void share_the_folding(const transport::Board& board) const noexcept;
   void hand_out(const transport::Board& board) const noexcept;
+
+  std::span<const std::size_t> prefix_ = {};  ///< _v: elements before each part
+  int rounds_ = 1;
+  // Of calls of one round, which should not have to find out each time:
+  std::size_t own_size_ = 0;  ///< what this rank contributes
+  std::size_t size_ = 0;      ///< what a rank contributes that contributes anything, if all do alike
 };
 
 }  // namespace tutti::detail

@@ -113,7 +113,7 @@ class Messages final : public ChannelUser {
   /// A message takes long: asks the others about it, or gives it up.
   void ask(Message& message, bool overdue) noexcept;
   void give_up(Message& message) noexcept;
-  black_box::Flight record_at_once(const MessageCall& call) noexcept;
+  black_box::Flight record_at_once(const MessageCall& call, std::int64_t now) noexcept;
   Group& group() { return group_; }
   void testify(Status& status) const;
   /// The longest waiting send or receive in words; empty: none.

@@ -25,9 +25,12 @@ bool Messages::may_be_at_once(int peer) const noexcept {
          !context.log.shows(Log::Level::trace, Log::Subsystem::p2p);
 }
 
-black_box::Flight Messages::record_at_once(const MessageCall& call) noexcept {
+black_box::Flight Messages::record_at_once(const MessageCall& call, std::int64_t now) noexcept {
   black_box::Box* const box = group_.context().black_box.get();
-  return box ? box->begin_at_once(call.recorded(group_.id())) : black_box::Flight{};
+  if (!box) return {};
+  black_box::Call recorded = call.recorded(group_.id());
+  recorded.started = now;
+  return box->begin(recorded);
 }
 
 // ---- Send --------------------------------------------------------------------------------------------------------
@@ -50,9 +53,10 @@ bool Messages::send_owned(const MessageCall& call) noexcept {
   if (begun) [[unlikely]]
     record_send(call, begun, peer.messages_sent);
   peer.eager_outstanding += length + overhead;
-  black_box::Flight flight = record_at_once(call);  // while it is on its way
+  const std::int64_t now = black_box::coarse_now();
+  black_box::Flight flight = record_at_once(call, now);  // while it is on its way
   flight.progress(0, length);
-  flight.land_at_once(0);
+  flight.land_at_once(0, now);
   return true;
 }
 

@@ -94,7 +94,7 @@ void Operation::take_over(std::uint64_t number, black_box::Flight flight, std::i
 void Operation::bind_flat(const Request& request) {
   if (request.variable) {
     to_prefix(request.counts, prefix_[0]);
-    flat_->prefix = prefix_[0];
+    flat_->give_parts(prefix_[0]);
   }
   if (!arithmetic_.premultiplies() || !request.op) return;
   flat_->input = memory(request.input.count * arithmetic_.element_size());

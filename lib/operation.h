@@ -50,9 +50,14 @@ class Operation final : public Pending {
   /// Ranks whose earlier calls differ must notice: they are part of what its messages say.
   void add_history(std::uint64_t history) noexcept { frame_.algorithm ^= static_cast<std::uint32_t>(history); }
 
-  void set_before(const transport::Frame& call) noexcept { before_ = call; }
-  /// What the call before it was; of one over a board.
-  const transport::Frame& before() const { return before_; }
+  /// As they are posted to a board: this call, and the one before it.
+  struct Posts {
+    transport::FrameWords call{};
+    transport::FrameWords before{};
+  };
+  const Posts& set_posts(const transport::FrameWords& before) noexcept {
+    return posts_ = {transport::words_of(frame_), before};
+  }
 
   void start() noexcept override;
   void expire() noexcept override;
@@ -137,7 +142,7 @@ class Operation final : public Pending {
   std::shared_ptr<Pool<Operation>> pool_;
   std::uint64_t number_ = 0;
   transport::Frame frame_{};
-  transport::Frame before_{};
+  Posts posts_;
   Arithmetic arithmetic_;
   DataType type_{};
   std::chrono::milliseconds timeout_{};

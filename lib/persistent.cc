@@ -21,10 +21,8 @@ Request kept(const Request& request, const Op& op, const std::string& algorithm)
   return own;
 }
 
-Collectives::Ready ready_of(Collectives& collectives, const Request& request) {
-  const Planned planned = collectives.plan(request);
-  return {request, planned, planned.flat ? collectives.flat_call(request, planned) : FlatCall{},
-          collectives.frame_of(request, planned), std::make_shared<Pool<Operation>>()};
+Collectives::Ready made_ready(Collectives& collectives, const Request& request) {
+  return collectives.make_ready(request, collectives.plan(request), std::make_shared<Pool<Operation>>());
 }
 
 }  // namespace
@@ -34,7 +32,7 @@ PersistentCall::PersistentCall(std::shared_ptr<CommunicatorState> state, const R
       algorithm_(request.algorithm),
       op_(request.op ? *request.op : sum),
       request_(kept(request, op_, algorithm_)),
-      ready_(ready_of(state_->group.collectives(), request_)),
+      ready_(made_ready(state_->group.collectives(), request_)),
       at_once_(ready_.planned.flat && ready_.flat.may_be_at_once() &&
                state_->group.collectives().may_be_at_once(request_)) {}
 

@@ -35,6 +35,7 @@ class ShortWait {
     return true;
   }
   int tries() const { return tries_; }
+  bool has_yielded() const { return tries_ > tries_before_yielding_; }
 
  private:
   static constexpr int usual_tries = 300;

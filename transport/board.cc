@@ -90,21 +90,17 @@ bool Board::all_have_read(std::size_t size) noexcept {
 
 std::byte* Board::room(std::size_t size) const noexcept { return place(rank_, round_ + 1, size); }
 
-void Board::write(const FrameWords& words, Words& to) noexcept {
-  for (std::size_t i = 0; i < words.size(); ++i) to[i].store(words[i], std::memory_order_relaxed);
-}
-
-void Board::begin(std::uint64_t digest, const Frame& call, std::uint64_t length, const Frame& before) noexcept {
+void Board::begin(std::uint64_t digest, const FrameWords& call, std::uint64_t length,
+                  const FrameWords& before) noexcept {
   ++round_;
   if (is_cut_) return;
   Post& mine = post(rank_, round_);
   mine.round.store(round_ | is_written, std::memory_order_release);  // says, too, that earlier rounds have been read
   std::atomic_thread_fence(std::memory_order_release);
   mine.digest = digest;
-  FrameWords words = words_of(call);
-  words.back() = length;
-  write(words, mine.call);
-  write(words_of(before), mine.before);
+  for (std::size_t i = 0; i < length_word; ++i) mine.call[i].store(call[i], std::memory_order_relaxed);
+  mine.call[length_word].store(length, std::memory_order_relaxed);
+  for (std::size_t i = 0; i < before.size(); ++i) mine.before[i].store(before[i], std::memory_order_relaxed);
   mine.round.store(round_, begins);
 }
 

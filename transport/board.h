@@ -59,7 +59,7 @@ class Board {
   std::byte* room(std::size_t size) const noexcept;
   /// Begins the next round. Only when it may. `call` is what this rank does in it, and is posted with `length` instead
   /// of its own; `before` is what it did before, and `digest` a number for all of that.
-  void begin(std::uint64_t digest, const Frame& call, std::uint64_t length, const Frame& before) noexcept;
+  void begin(std::uint64_t digest, const FrameWords& call, std::uint64_t length, const FrameWords& before) noexcept;
   /// `rank` has begun this rank's round: until the next one the rest is there to be read.
   bool is_here(int rank) const noexcept { return post(rank, round_).round.load(std::memory_order_acquire) == round_; }
   std::uint64_t digest(int rank) const noexcept { return post(rank, round_).digest; }
@@ -120,7 +120,6 @@ class Board {
   }
   bool all_have_read(std::size_t size) noexcept;
   void before_alarms() noexcept;
-  static void write(const FrameWords& words, Words& to) noexcept;
   Post& post(int rank, std::uint64_t round) const noexcept {
     return posts_[(round % board_depth) * static_cast<std::size_t>(ranks_) + static_cast<std::size_t>(rank)];
   }

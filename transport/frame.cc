@@ -18,6 +18,21 @@ FrameWords words_of(const Frame& frame) {
           frame.count, frame.length};
 }
 
+Frame frame_of(const FrameWords& words) {
+  const auto low = [](std::uint64_t word) { return static_cast<std::uint32_t>(word); };
+  const auto byte = [kinds = words[0]](int index) { return static_cast<std::uint8_t>(kinds >> 8 * index); };
+  return {.kind = static_cast<FrameKind>(byte(3)),
+          .collective = byte(4),
+          .data_type = byte(5),
+          .op = byte(6),
+          .operation = low(words[operation_word]),
+          .root = static_cast<std::int32_t>(words[operation_word] >> 32),
+          .algorithm = low(words[2]),
+          .checksum = low(words[2] >> 32),
+          .count = words[3],
+          .length = words[length_word]};
+}
+
 FrameBytes encode(const FrameWords& words) {
   FrameBytes bytes;
   std::byte* at = bytes.data();

@@ -48,11 +48,15 @@ inline constexpr std::uint64_t max_length = std::uint64_t{1} << 48;
 
 using FrameBytes = std::array<std::byte, frame_size>;
 
-/// The same as numbers, each of which is written lowest byte first; the last is the length.
+/// The same as numbers, each of which is written lowest byte first.
 using FrameWords = std::array<std::uint64_t, frame_size / 8>;
+inline constexpr std::size_t operation_word = 1;  ///< its lower half
+inline constexpr std::size_t length_word = 4;
 
 FrameWords words_of(const Frame& frame);
 FrameBytes encode(const FrameWords& words);
+/// Of words_of(); believes them.
+Frame frame_of(const FrameWords& words);
 inline FrameBytes encode(const Frame& frame) { return encode(words_of(frame)); }
 /// Nothing if magic, version, kind, length or the reserved bytes are not ours.
 std::optional<Frame> decode(std::span<const std::byte, frame_size> bytes);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -95,6 +96,11 @@ Label label_of(std::string_view name) {
   return label;
 }
 
+Form form_of(const Call& call) noexcept {
+  static std::atomic<std::uint64_t> names{0};
+  return {++names, std::bit_cast<CallWords>(call)};
+}
+
 void Flight::land(const Error* error) noexcept {
   if (!is_mine()) return;
   record_->ended.store(now_of(CLOCK_MONOTONIC), std::memory_order_relaxed);
@@ -110,14 +116,6 @@ void Flight::land(const Error* error) noexcept {
     record_->text_bytes.store(text.size(), std::memory_order_relaxed);
   }
   record_->state.store(error ? State::failed : State::done, std::memory_order_release);
-  record_ = nullptr;
-}
-
-void Flight::land_at_once(std::uint32_t steps) noexcept {
-  if (!record_) return;
-  record_->steps_done.store(steps, std::memory_order_relaxed);
-  record_->ended.store(now_of(CLOCK_MONOTONIC_COARSE), std::memory_order_relaxed);
-  record_->state.store(State::done, std::memory_order_release);
   record_ = nullptr;
 }
 
@@ -206,6 +204,6 @@ void Box::read_realtime(std::int64_t now) noexcept {
   realtime_read_ = now;
 }
 
-std::int64_t Box::coarse_now() noexcept { return now_of(CLOCK_MONOTONIC_COARSE); }
+std::int64_t coarse_now() noexcept { return now_of(CLOCK_MONOTONIC_COARSE); }
 
 }  // namespace tutti::black_box

@@ -50,6 +50,14 @@ struct Call {
   Label algorithm{};
 };
 inline constexpr std::size_t call_words = sizeof(Call) / 8;
+using CallWords = std::array<std::uint64_t, call_words>;  ///< what a Call is in memory
+
+/// A call that is made over and over: all of it but its number and times, and a name, so that a record that has it need
+/// not be written as a whole.
+struct Form {
+  std::uint64_t name = 0;
+  CallWords words{};
+};
 inline constexpr std::size_t text_words = 48;
 
 /// One operation: two cache lines, side by side with those before and after, since all of them pass through the cache
@@ -100,8 +108,7 @@ static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<Sta
 class Flight {
  public:
   Flight() = default;
-  Flight(Record& record, Text& text) noexcept
-      : record_(&record), text_(&text), ticket_(record.ticket.load(std::memory_order_relaxed)) {}
+  Flight(Record& record, Text& text, std::uint64_t ticket) noexcept : record_(&record), text_(&text), ticket_(ticket) {}
 
   void progress(std::uint32_t steps_done, std::uint64_t bytes) noexcept {
     if (!is_mine()) return;
@@ -110,8 +117,8 @@ class Flight {
   }
   /// The end; `error` null: all is well. Nothing may be said afterwards.
   void land(const Error* error) noexcept;
-  /// Of what was begun at once: all is well, and nothing else has begun meanwhile.
-  void land_at_once(std::uint32_t steps) noexcept;
+  /// Of what was begun at once: all is well, and nothing else has begun meanwhile. `ended`: by coarse_now().
+  void land_at_once(std::uint32_t steps, std::int64_t ended) noexcept;
 
  private:
   bool is_mine() const noexcept { return record_ && record_->ticket.load(std::memory_order_relaxed) == ticket_; }
@@ -120,6 +127,11 @@ class Flight {
   Text* text_ = nullptr;
   std::uint64_t ticket_ = 0;
 };
+
+/// The time of what is probably over in a moment, as coarse as the kernel's clock tick.
+std::int64_t coarse_now() noexcept;
+
+Form form_of(const Call& call) noexcept;
 
 /// A memfd for a rank's box, for a launcher that wants to keep it beyond the rank's end. Throws Error{system}.
 Descriptor make_memory();
@@ -143,24 +155,24 @@ class Box {
   Box& operator=(const Box&) = delete;
 
   void add_group(std::uint64_t id, int size, int rank) noexcept;
-  /// Of these, those who begin something include lib/base/black_box_begin.h.
-  Flight begin(const Call& call) noexcept { return begin(call, call.started); }
-  /// An operation that will probably end in a moment: its times are as coarse as the kernel's clock tick.
-  Flight begin_at_once(const Call& call) noexcept { return begin(call, coarse_now()); }
+  /// Those who begin something include lib/base/black_box_begin.h.
+  Flight begin(const Call& call) noexcept;
+  Flight begin_again(const Form& form, std::uint64_t operation, std::int64_t started) noexcept;
 
  private:
   enum class Home : std::uint8_t { inherited, own };
 
   Box(Descriptor descriptor, Memory* memory, Home home, const Owner& owner);
   static std::unique_ptr<Box> take_inherited(const Owner& owner);
-  Flight begin(const Call& call, std::int64_t started) noexcept;
-  static std::int64_t coarse_now() noexcept;
+  Record& open_record(std::int64_t now) noexcept;
+  Flight close_record(Record& record) noexcept;
   void read_realtime(std::int64_t now) noexcept;
 
   Descriptor descriptor_;  ///< kept: readers find the box through /proc/PID/fd
   Memory* memory_;
   Home home_;
   std::uint64_t operations_;
+  std::array<std::uint64_t, record_count> form_in_{};  ///< by record: the name of the form that it has, or 0
   std::int64_t realtime_ = 0;
   std::int64_t realtime_read_ = 0;
 };

@@ -8,15 +8,13 @@
 #include <unistd.h>
 
 #include <array>
-#include <bit>
-#include <numeric>
 #include <random>
 #include <thread>
 #include <vector>
 
-#include "lib/base/black_box_begin.h"
 #include "lib/base/black_box_reader.h"
 #include "lib/base/system_calls.h"
+#include "tests/lib/boxed.h"
 #include "tests/support/scratch.h"
 #include "tests/support/world.h"
 
@@ -28,39 +26,6 @@ using black_box::Call;
 using black_box::Entry;
 using black_box::Snapshot;
 using black_box::State;
-
-const Box::Owner owner{2, 4, "n07", "job/1"};
-
-/// A launcher's memory, and a box in it.
-struct Boxed {
-  Descriptor memory = black_box::make_memory();
-  Setting setting{"TUTTI_BLACK_BOX_FD", std::to_string(memory.get())};
-  std::string trouble;
-  std::unique_ptr<Box> box = Box::open(owner, trouble);
-
-  Snapshot read() const { return black_box::read(memory, "the box"); }
-};
-
-Call call_number(std::uint64_t n) {
-  Call call{.group = 7 * n, .operation = n, .count = 3 * n, .started = static_cast<std::int64_t>(n), .steps = 9};
-  call.root = static_cast<std::int32_t>(n);
-  call.algorithm = {'r', 'i', 'n', 'g'};
-  return call;
-}
-
-TEST_CASE("every part of a call is read as it was written") {
-  Boxed made;
-  using Bytes = std::array<std::uint8_t, sizeof(Call)>;
-  Bytes bytes;
-  std::iota(bytes.begin(), bytes.end(), std::uint8_t{1});
-  Call call = std::bit_cast<Call>(bytes);
-  made.box->begin(call).progress(0, 0);
-  const Call read = made.read().entries.at(0).call;
-  CHECK(read.realtime != call.realtime);
-  call.realtime = read.realtime;
-  call.algorithm.back() = '\0';  // the reader's
-  CHECK(std::bit_cast<Bytes>(read) == std::bit_cast<Bytes>(call));
-}
 
 TEST_CASE("a box says who its rank is and what that does, from the start of an operation to its end") {
   Boxed made;

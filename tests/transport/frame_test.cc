@@ -47,6 +47,7 @@ TEST_CASE("a frame survives encoding and decoding, whatever its fields are") {
                      .length = max_length};
     CHECK(decode(encode(low)) == low);
     CHECK(decode(encode(high)) == high);
+    CHECK(frame_of(words_of(high)) == high);
   }
 }
 
