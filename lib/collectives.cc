@@ -16,12 +16,18 @@ namespace {
 /// Below that a call in windows is done as any other: one trip there instead of two.
 constexpr std::size_t least_in_window = 16 * 1024;
 
-/// Differs for calls that differ in anything, and for what was called before them.
+/// Of a Ready: work that is over long before the coarse clock ticks.
+bool is_short_work(const FlatCall& call, const Op* op) {
+  constexpr std::size_t most = 4096;
+  return call.rounds() == 1 && call.vector_bytes <= most && !(op && op->kind() == OpKind::user);
+}
+
+/// Differs for calls that differ in anything, and for what was called before them. A call's frame has no length yet.
 std::uint64_t extended(std::uint64_t history, const transport::FrameWords& call) {
   constexpr std::uint64_t odd = 0x9e3779b97f4a7c15, another = 0xbf58476d1ce4e5b9;
-  const auto [kinds, number_and_root, algorithm, count, length] = call;
+  const auto& [kinds, number_and_root, algorithm_and_checksum, count, no_length] = call;
   std::uint64_t digest = (history ^ kinds ^ number_and_root * another) * odd;
-  digest = (digest ^ digest >> 31 ^ algorithm * another ^ count) * odd;
+  digest = (digest ^ digest >> 31 ^ algorithm_and_checksum * another ^ count) * odd;
   return digest ^ digest >> 29;
 }
 
@@ -121,6 +127,7 @@ bool Collectives::run_again(const Request& request) {
     engine.disown();
     return false;
   }
+  if (last_->ready.record.name == 0) last_->ready.record.name = black_box::new_form_name();
   return run_owned(last_->ready);
 }
 
@@ -128,7 +135,7 @@ Collectives::Last::Last(const Ready& made, std::uint32_t changes_of_windows)
     : op(made.request.op ? *made.request.op : sum),
       request(made.request),
       windows(changes_of_windows),
-      ready{request, made.planned, made.pool, made.flat, made.frame, made.record} {
+      ready{request, made.planned, made.pool, made.flat, made.frame, made.record, made.is_short} {
   if (request.op) request.op = &op;
 }
 
@@ -144,14 +151,16 @@ bool Collectives::Last::is(const Request& other, std::uint32_t changes_of_window
 
 Collectives::Ready Collectives::make_ready(const Request& request, const Planned& planned,
                                            std::shared_ptr<Pool<Operation>> pool) const {
-  Ready ready{request, planned, std::move(pool), {}, {}, {}};
+  Ready ready{request, planned, std::move(pool), {}, {}, {}, false};
   if (!planned.flat) return ready;
   const Frame frame = call_of(request, group_.size(), planned.hash()).frame(0);
   const Prepared& prepared = planned.prepared;
   ready.flat =
       FlatCall::of(request, group_.rank(), group_.size(), *group_.context().kernels, flat_->capacity(), planned.place);
   ready.frame = transport::words_of(frame);
-  ready.record = black_box::form_of(recorded(frame, group_.id(), 0, prepared.label, prepared.plan.steps.size(), false));
+  ready.record.words =
+      black_box::words_of(recorded(frame, group_.id(), 0, prepared.label, prepared.plan.steps.size(), false));
+  ready.is_short = is_short_work(ready.flat, request.op);
   return ready;
 }
 
@@ -165,7 +174,8 @@ bool Collectives::run_owned(const Ready& ready) {
 }
 
 std::optional<Work> Collectives::begin_at_once(const Ready& ready, bool asynchronous) {
-  if (!ready.flat.may_be_at_once() || !group_.context().engine->try_own()) return std::nullopt;
+  if (!ready.planned.flat || !ready.flat.may_be_at_once()) return std::nullopt;
+  if (!group_.context().engine->try_own()) return std::nullopt;
   black_box::Flight flight;
   if (!may_begin_owned(ready)) return std::nullopt;
   return do_owned(ready, flight) ? Work{} : go_on(ready, flight, asynchronous);
@@ -193,10 +203,10 @@ bool Collectives::do_owned(const Ready& ready, black_box::Flight& flight) {
   if (box) flight = box->begin_again(ready.record, started_, now);
   if (!flat_->end_at_once(entry)) return false;
   flight.land_at_once(static_cast<std::uint32_t>(ready.planned.prepared.plan.steps.size()),
-                      flat_->has_yielded() ? black_box::coarse_now() : now);
+                      ready.is_short && !flat_->has_yielded() ? now : black_box::coarse_now());
   if (recorder_) [[unlikely]]
     record_at_once(ready, transport::frame_of(frame));
-  // Others may make calls meanwhile, but then nobody relies on that number.
+  // Only injected faults rely on that number, and with those nothing is done at once: the other threads' may be lost.
   made_.store(made_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   finished_ = std::max(finished_, started_);
   context.engine->disown();
@@ -205,7 +215,8 @@ bool Collectives::do_owned(const Ready& ready, black_box::Flight& flight) {
 
 /// As any other call that waits.
 Work Collectives::go_on(const Ready& ready, const black_box::Flight& flight, bool asynchronous) {
-  Engine& engine = *group_.context().engine;
+  const auto give_back = [](Engine* engine) { engine->disown(); };
+  std::unique_ptr<Engine, decltype(give_back)> engine{group_.context().engine.get()};
   Operation* operation = nullptr;
   try {
     operation = &make(ready);
@@ -215,12 +226,11 @@ Work Collectives::go_on(const Ready& ready, const black_box::Flight& flight, boo
         Error{ErrorCode::system,
               fmt::format("{} ran out of memory in the middle of {}", group_.name_of(group_.rank()), describe(frame)),
               group_.rank(), started_});
-    engine.disown();
     throw;
   }
   operation->take_over(started_, flight, flat_->times().begun);
   operation->asynchronous = asynchronous;
-  engine.submit_and_disown(*operation);
+  engine.release()->submit_and_disown(*operation);
   return Work{operation};
 }
 

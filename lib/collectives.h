@@ -45,10 +45,11 @@ class Collectives final : public ChannelUser {
     const Request& request;
     Planned planned;
     std::shared_ptr<Pool<Operation>> pool;
-    // If it may be done at once:
+    // If it goes over a board:
     FlatCall flat;
     transport::FrameWords frame;  // but for its number
     black_box::Form record;
+    bool is_short = false;  // so that its end is as good as its beginning on a coarse clock, unless it waits
   };
   Ready make_ready(const Request& request, const Planned& planned, std::shared_ptr<Pool<Operation>> pool) const;
   Planned plan(const Request& request);
@@ -165,7 +166,7 @@ class Collectives final : public ChannelUser {
   std::vector<InLane> in_;
   std::vector<Operation*> running_;  // by slot; null: free
   std::vector<std::uint32_t> free_slots_;
-  std::atomic<std::uint64_t> made_{0};  // calls, if all of them came from one thread their last number
+  std::atomic<std::uint64_t> made_{0};  // if all calls came from one thread, the last one's number
 
   /// Calls that have begun, so that a rank that is ahead can still say what it called.
   struct Recent {

@@ -52,7 +52,7 @@ class Flat final : public Pollable {
   void begin_at_once(const Entry& entry) noexcept;
   /// Looks for a while whether all are here. False: not yet, or the group fails: it must be start()ed.
   bool end_at_once(const Entry& entry) noexcept;
-  /// Waiting for that it has given its core away, perhaps for long.
+  /// While it waited for them it has given its core away, perhaps for long.
   bool has_yielded() const { return has_yielded_; }
 
   /// When, in ticks, the call that was begun last began, and its round was on the board and complete there; only for a

@@ -52,6 +52,7 @@ struct FlatCall {
   std::size_t offset(int part) const;
   std::size_t size(int part) const { return offset(part + 1) - offset(part); }
 
+  // After of() these stay as they are, but for the input.
   Collective collective{};
   int rank = 0;
   int ranks = 1;

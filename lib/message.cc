@@ -27,7 +27,7 @@ void Message::begin_at_once() noexcept {
   is_at_once_ = has_begun_ = true;
   if (messages_->group().context().recorder) [[unlikely]]
     begun_ = trace::ticks();
-  flight_ = messages_->record_at_once(*this, black_box::coarse_now());
+  flight_ = messages_->record_at_once(*this, messages_->coarse_now());
 }
 
 void Message::start() noexcept {
@@ -57,7 +57,7 @@ void Message::note_end(const Error* error) noexcept {
   if (trace::Recorder* const recorder = messages_->group().context().recorder.get()) [[unlikely]]
     record(*recorder, error != nullptr);
   if (!error) flight_.progress(0, bytes.size());
-  is_at_once_ && !error ? flight_.land_at_once(0, black_box::coarse_now()) : flight_.land(error);
+  is_at_once_ && !error ? flight_.land_at_once(0, messages_->coarse_now()) : flight_.land(error);
   const Log& log = messages_->group().context().log;
   if (log.shows(Log::Level::trace, Log::Subsystem::p2p)) [[unlikely]]
     log.trace(Log::Subsystem::p2p, describe() + (error ? " fails" : " ends"));

@@ -114,6 +114,8 @@ class Messages final : public ChannelUser {
   void ask(Message& message, bool overdue) noexcept;
   void give_up(Message& message) noexcept;
   black_box::Flight record_at_once(const MessageCall& call, std::int64_t now) noexcept;
+  /// For it; 0 where nothing is recorded.
+  std::int64_t coarse_now() const noexcept;
   Group& group() { return group_; }
   void testify(Status& status) const;
   /// The longest waiting send or receive in words; empty: none.

@@ -25,6 +25,8 @@ bool Messages::may_be_at_once(int peer) const noexcept {
          !context.log.shows(Log::Level::trace, Log::Subsystem::p2p);
 }
 
+std::int64_t Messages::coarse_now() const noexcept { return group_.context().black_box ? black_box::coarse_now() : 0; }
+
 black_box::Flight Messages::record_at_once(const MessageCall& call, std::int64_t now) noexcept {
   black_box::Box* const box = group_.context().black_box.get();
   if (!box) return {};
@@ -53,7 +55,7 @@ bool Messages::send_owned(const MessageCall& call) noexcept {
   if (begun) [[unlikely]]
     record_send(call, begun, peer.messages_sent);
   peer.eager_outstanding += length + overhead;
-  const std::int64_t now = black_box::coarse_now();
+  const std::int64_t now = coarse_now();
   black_box::Flight flight = record_at_once(call, now);  // while it is on its way
   flight.progress(0, length);
   flight.land_at_once(0, now);

@@ -22,7 +22,9 @@ Request kept(const Request& request, const Op& op, const std::string& algorithm)
 }
 
 Collectives::Ready made_ready(Collectives& collectives, const Request& request) {
-  return collectives.make_ready(request, collectives.plan(request), std::make_shared<Pool<Operation>>());
+  auto ready = collectives.make_ready(request, collectives.plan(request), std::make_shared<Pool<Operation>>());
+  ready.record.name = black_box::new_form_name();
+  return ready;
 }
 
 }  // namespace
@@ -33,8 +35,7 @@ PersistentCall::PersistentCall(std::shared_ptr<CommunicatorState> state, const R
       op_(request.op ? *request.op : sum),
       request_(kept(request, op_, algorithm_)),
       ready_(made_ready(state_->group.collectives(), request_)),
-      at_once_(ready_.planned.flat && ready_.flat.may_be_at_once() &&
-               state_->group.collectives().may_be_at_once(request_)) {}
+      at_once_(state_->group.collectives().may_be_at_once(request_)) {}
 
 bool PersistentCall::is_own_process() const { return state_->group.context().engine->is_own_process(); }
 

@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
@@ -96,9 +95,9 @@ Label label_of(std::string_view name) {
   return label;
 }
 
-Form form_of(const Call& call) noexcept {
+std::uint64_t new_form_name() noexcept {
   static std::atomic<std::uint64_t> names{0};
-  return {++names, std::bit_cast<CallWords>(call)};
+  return ++names;
 }
 
 void Flight::land(const Error* error) noexcept {

@@ -39,7 +39,7 @@ struct Call {
   std::uint64_t operation = 0;  ///< number on its communicator; 0 for point to point
   std::uint64_t count = 0;      ///< elements, or a hash of the counts of a _v call
   std::int64_t started = 0;     ///< nanoseconds of CLOCK_MONOTONIC
-  std::int64_t realtime = 0;    ///< what CLOCK_REALTIME is ahead; begin() knows it
+  std::int64_t realtime = 0;    ///< what CLOCK_REALTIME is ahead; the box knows it
   std::int32_t root = 0;        ///< the peer of a send or receive
   std::int32_t tag = 0;
   std::uint32_t steps = 0;      ///< of the plan
@@ -52,17 +52,17 @@ struct Call {
 inline constexpr std::size_t call_words = sizeof(Call) / 8;
 using CallWords = std::array<std::uint64_t, call_words>;  ///< what a Call is in memory
 
-/// A call that is made over and over: all of it but its number and times, and a name, so that a record that has it need
-/// not be written as a whole.
+/// A call that is made over and over: all of it but its number and times. By its name a record is known to have it
+/// already, and need not be written as a whole.
 struct Form {
-  std::uint64_t name = 0;
+  std::uint64_t name = 0;  ///< 0: none, it may well be the only time
   CallWords words{};
 };
 inline constexpr std::size_t text_words = 48;
 
 /// One operation: two cache lines, side by side with those before and after, since all of them pass through the cache
 /// in turn. `ticket` is 2n - 1 while the n-th operation is being written here and 2n from then on; the rest may change
-/// until `state` says how it ended.
+/// until `state` says how it ended; before that, what belongs to the end is an earlier operation's.
 struct alignas(64) Record {
   std::atomic<std::uint64_t> ticket;
   std::array<std::atomic<std::uint64_t>, call_words> call;
@@ -131,7 +131,8 @@ class Flight {
 /// The time of what is probably over in a moment, as coarse as the kernel's clock tick.
 std::int64_t coarse_now() noexcept;
 
-Form form_of(const Call& call) noexcept;
+/// That no form has had in this process. Any thread.
+std::uint64_t new_form_name() noexcept;
 
 /// A memfd for a rank's box, for a launcher that wants to keep it beyond the rank's end. Throws Error{system}.
 Descriptor make_memory();
@@ -160,6 +161,9 @@ class Box {
   Flight begin_again(const Form& form, std::uint64_t operation, std::int64_t started) noexcept;
 
  private:
+  static constexpr std::size_t operation_word = offsetof(Call, operation) / 8;
+  static constexpr std::size_t started_word = offsetof(Call, started) / 8;
+  static constexpr std::size_t realtime_word = offsetof(Call, realtime) / 8;
   enum class Home : std::uint8_t { inherited, own };
 
   Box(Descriptor descriptor, Memory* memory, Home home, const Owner& owner);

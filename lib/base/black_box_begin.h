@@ -53,10 +53,6 @@ inline Flight Box::close_record(Record& record) noexcept {
   return Flight(record, memory_->texts[place], 2 * operations_);
 }
 
-inline constexpr std::size_t operation_word = offsetof(Call, operation) / 8;
-inline constexpr std::size_t started_word = offsetof(Call, started) / 8;
-inline constexpr std::size_t realtime_word = offsetof(Call, realtime) / 8;
-
 inline Flight Box::begin(const Call& call) noexcept {
   auto words = words_of(call);
   form_in_[operations_ % record_count] = 0;
@@ -69,7 +65,7 @@ inline Flight Box::begin(const Call& call) noexcept {
 inline Flight Box::begin_again(const Form& form, std::uint64_t operation, std::int64_t started) noexcept {
   std::uint64_t& form_in = form_in_[operations_ % record_count];
   Record& record = open_record(started);
-  if (std::exchange(form_in, form.name) != form.name)
+  if (std::exchange(form_in, form.name) != form.name || form.name == 0)
     for (std::size_t i = 0; i < call_words; ++i) record.call[i].store(form.words[i], std::memory_order_relaxed);
   record.call[operation_word].store(operation, std::memory_order_relaxed);
   record.call[started_word].store(static_cast<std::uint64_t>(started), std::memory_order_relaxed);

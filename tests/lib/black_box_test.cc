@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <chrono>
 #include <random>
 #include <thread>
 #include <vector>
@@ -359,6 +360,24 @@ TEST_CASE("collectives and messages of all kinds note what they do") {
   CHECK(seen.entries[2].call.operation == 2);
   CHECK(seen.entries[3].state == State::failed);
   CHECK(seen.entries[3].failure.find("all_reduce #3") != std::string::npos);
+}
+
+TEST_CASE("a call whose op takes long is not noted as one that took no time") {
+  using Clock = std::chrono::steady_clock;
+  const Folder folder;
+  const Setting setting{"TUTTI_BLACK_BOX", folder.name + "/%r"};
+  run_ranks({.ranks = 2, .kind = Kind::shm}, [](Communicator& comm) {
+    const auto slow = user_op<int>([](int a, int b) {
+      for (const auto end = Clock::now() + std::chrono::milliseconds{40}; Clock::now() < end;) continue;
+      return a + b;
+    });
+    std::vector<int> data(1, 1);
+    comm.barrier();  // the next call finds a board
+    comm.all_reduce(data, slow);
+  });
+  const Descriptor file(::open((folder.name + "/1").c_str(), O_RDONLY | O_CLOEXEC));
+  const Entry seen = black_box::read(file, "1").entries.at(1);
+  CHECK(seen.ended - seen.call.started > 20'000'000);
 }
 
 }  // namespace
