@@ -57,6 +57,14 @@ int runnable_threads() {
   return runnable;
 }
 
+#if defined(__has_feature)
+constexpr bool is_instrumented = __has_feature(address_sanitizer) || __has_feature(undefined_behavior_sanitizer);
+#elif defined(__SANITIZE_ADDRESS__)
+constexpr bool is_instrumented = true;
+#else
+constexpr bool is_instrumented = false;
+#endif
+
 /// What both ranks of a batch share. Rank 0 counts and decides.
 struct Batch {
   std::barrier<> together{2};
@@ -126,6 +134,8 @@ TEST_CASE("with a core per rank, calls over shared memory need neither the kerne
   Batch both;
   run_ranks({.ranks = 2, .kind = Kind::shm}, [&](Communicator& comm) {
     for (const std::size_t count : {std::size_t{1}, std::size_t{256}, std::size_t{16'384}, std::size_t{262'144}}) {
+      // The kernels are so slow there that the other rank waits for long, and then looks at its sockets.
+      if (is_instrumented && count > 16'384) continue;
       CAPTURE(count);
       std::vector<float> in(count, 1.0F), out(count);
       const bool waits = count > 256;
