@@ -127,7 +127,7 @@ std::optional<Frame> Board::call(int rank, std::uint64_t round, bool before) con
     words[i] = (before ? where.before : where.call)[i].load(std::memory_order_relaxed);
   std::atomic_thread_fence(std::memory_order_acquire);
   if (where.round.load(std::memory_order_relaxed) != round) return std::nullopt;
-  return decode(encode(words));
+  return decode(words);
 }
 
 std::optional<Error> Board::last_words(int rank) const noexcept {

@@ -49,27 +49,22 @@ bool may_have_checksum(FrameKind kind) {
 
 }  // namespace
 
-std::optional<Frame> decode(std::span<const std::byte, frame_size> bytes) {
-  const std::byte* at = bytes.data();
-  if (get<std::uint16_t>(at) != frame_magic || get<std::uint8_t>(at) != protocol_version) return std::nullopt;
-  const auto kind = get<std::uint8_t>(at);
-  if (kind >= frame_kind_count) return std::nullopt;
-
-  Frame frame;
-  frame.kind = static_cast<FrameKind>(kind);
-  frame.collective = get<std::uint8_t>(at);
-  frame.data_type = get<std::uint8_t>(at);
-  frame.op = get<std::uint8_t>(at);
-  if (get<std::uint8_t>(at) != 0) return std::nullopt;
-  frame.operation = get<std::uint32_t>(at);
-  frame.root = static_cast<std::int32_t>(get<std::uint32_t>(at));
-  frame.algorithm = get<std::uint32_t>(at);
-  frame.checksum = get<std::uint32_t>(at);
+std::optional<Frame> decode(const FrameWords& words) {
+  const std::uint64_t kinds = words[0];
+  if (static_cast<std::uint16_t>(kinds) != frame_magic || static_cast<std::uint8_t>(kinds >> 16) != protocol_version ||
+      static_cast<std::uint8_t>(kinds >> 24) >= frame_kind_count || kinds >> 56 != 0)
+    return std::nullopt;
+  const Frame frame = frame_of(words);
   if (frame.checksum != 0 && !may_have_checksum(frame.kind)) return std::nullopt;
-  frame.count = get<std::uint64_t>(at);
-  frame.length = get<std::uint64_t>(at);
   if (frame.length > max_length) return std::nullopt;
   return frame;
+}
+
+std::optional<Frame> decode(std::span<const std::byte, frame_size> bytes) {
+  const std::byte* at = bytes.data();
+  FrameWords words;
+  for (std::uint64_t& word : words) word = get<std::uint64_t>(at);
+  return decode(words);
 }
 
 }  // namespace tutti::transport

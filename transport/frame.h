@@ -59,6 +59,7 @@ FrameBytes encode(const FrameWords& words);
 Frame frame_of(const FrameWords& words);
 inline FrameBytes encode(const Frame& frame) { return encode(words_of(frame)); }
 /// Nothing if magic, version, kind, length or the reserved bytes are not ours.
+std::optional<Frame> decode(const FrameWords& words);
 std::optional<Frame> decode(std::span<const std::byte, frame_size> bytes);
 
 }  // namespace tutti::transport
