@@ -142,11 +142,12 @@ std::vector<Conclusion> Concluder::conclude() {
 }  // namespace
 
 std::string duration_text(std::int64_t nanoseconds) {
-  const auto value = static_cast<double>(nanoseconds);
+  // Rounded as a whole number: halves of 0.1 us have no exact double, and the page writes the same times (words.js).
+  const auto in = [&](std::int64_t unit) { return static_cast<double>((nanoseconds + unit / 2) / unit); };
   if (nanoseconds < 1000) return fmt::format("{} ns", nanoseconds);
-  if (nanoseconds < 1'000'000) return fmt::format("{:.1f} us", value / 1e3);
-  if (nanoseconds < 1'000'000'000) return fmt::format("{:.1f} ms", value / 1e6);
-  return fmt::format("{:.2f} s", value / 1e9);
+  if (nanoseconds < 1'000'000) return fmt::format("{:.1f} us", in(100) / 10);
+  if (nanoseconds < 1'000'000'000) return fmt::format("{:.1f} ms", in(100'000) / 10);
+  return fmt::format("{:.2f} s", in(10'000'000) / 100);
 }
 
 std::vector<Conclusion> conclusions(const Verdicts& verdicts, const std::map<int, TracedRank>& job) {

@@ -28,6 +28,11 @@ def exact(nanoseconds_since):
     return f"{nanoseconds_since / 1000:.3f}"
 
 
+def tenths(nanoseconds):
+    """Of a microsecond; halves go up."""
+    return f"{(nanoseconds + 50) // 100 / 10:.1f}"
+
+
 def rows_by_links(file, collective, number):
     """(from, to, sent, received) of every message, as the page writes them."""
     calls, steps = events_of(file, collective, number)
@@ -143,7 +148,17 @@ class Truth(Run):
         expected = re.search(r"(?m)^all_reduce +ring +12000 +1 +([\d.]+) us", tutti("trace", self.traced).out)[1]
         page = self.open()
         self.assertSays(page.text_content(".which"), rf"predicted {expected} µs")
-        self.assertEqual(f"{max(float(row[5]) for row in self.figures(page)):.1f}", expected)
+        self.assertEqual(tenths(max(round(float(row[5]) * 1000) for row in self.figures(page))), expected)
+
+    def test_times_are_rounded_as_in_the_terminal(self):
+        self.delayed()
+        self.write()
+        written = self.file.read_text()
+        for nanoseconds in (10250, 104249, 104250, 104350, 104750, 999949):  # 104.25 is exact as a double, 104.35 is less
+            changed, times = re.subn(r'"predicted":\d+', f'"predicted":{nanoseconds}', written)
+            self.assertEqual(times, 1)
+            self.file.write_text(changed)
+            self.assertSays(self.open().text_content(".which"), rf"predicted {tenths(nanoseconds)} µs")
 
 
 class Verdict(Run):

@@ -76,11 +76,12 @@ function timeText(picoseconds) {
   return `${digits(time)} s`;
 }
 
-// Of picoseconds, in microseconds whatever their size: the clock of a run.
+// Of picoseconds, in microseconds whatever their size: the clock of a run. Halves go up, as in the terminal.
 function microsecondsText(picoseconds) {
   const time = picoseconds / 1e6;
   const places = time === 0 || time >= 1000 ? 0 : time < 10 ? 3 : 1;
-  return `${time.toFixed(places).replace(/\B(?=(\d{3})+$)/g, "\u202f")} µs`;
+  const rounded = Math.round(picoseconds / 10 ** (6 - places)) / 10 ** places;
+  return `${rounded.toFixed(places).replace(/\B(?=(\d{3})+$)/g, "\u202f")} µs`;
 }
 
 // Without :RADIX, *PIPELINE and /MESSAGE
