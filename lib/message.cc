@@ -23,11 +23,11 @@ void Message::prepare(Messages& messages, const MessageCall& call, std::shared_p
   if (pool_ != pool) pool_ = std::move(pool);
 }
 
-void Message::begin_at_once() noexcept {
+void Message::begin_at_once(black_box::Flight flight) noexcept {
   is_at_once_ = has_begun_ = true;
   if (messages_->group().context().recorder) [[unlikely]]
     begun_ = trace::ticks();
-  flight_ = messages_->record_at_once(*this, messages_->coarse_now());
+  flight_ = flight;
 }
 
 void Message::start() noexcept {

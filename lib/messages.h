@@ -12,6 +12,7 @@
 #include "lib/engine.h"
 #include "lib/fifo.h"
 #include "lib/pool.h"
+#include "lib/short_wait.h"
 #include "lib/trace/recorder.h"
 #include "lib/vigil.h"
 #include "tutti/types.h"
@@ -52,7 +53,7 @@ class Message final : public Pending, public MessageCall {
   explicit Message(std::shared_ptr<Engine> engine) : Pending(std::move(engine)) {}
   void prepare(Messages& messages, const MessageCall& call, std::shared_ptr<Pool<Message>> pool);
   /// A receive whose caller looks for it himself, until it is done or he hands it over to the engine.
-  void begin_at_once() noexcept;
+  void begin_at_once(black_box::Flight flight) noexcept;
   void hand_over() noexcept { is_at_once_ = false; }
   bool is_at_once() const { return is_at_once_; }
 
@@ -177,7 +178,8 @@ class Messages final : public ChannelUser {
   void record_send(const MessageCall& call, std::int64_t begun, std::uint64_t order) noexcept;
   bool send_owned(const MessageCall& call) noexcept;
   bool may_receive_at_once(int peer) noexcept;
-  void wait_a_little(const Message& receive) noexcept;
+  bool take_expected(const MessageCall& call, black_box::Flight flight, ShortWait& wait) noexcept;
+  void wait_a_little(const Message& receive, ShortWait& wait) noexcept;
   void start_send(Message& message) noexcept;
   void start_receive(Message& message) noexcept;
   /// Tells the links from `peer`, or from all for any_source, that something is expected.

@@ -83,12 +83,18 @@ std::optional<MessageStatus> Messages::receive_at_once(const MessageCall& call) 
     engine.disown();
     return std::nullopt;
   }
+  ShortWait wait = group_.context().short_wait();
+  const black_box::Flight flight = record_at_once(call, coarse_now());
+  if (take_expected(call, flight, wait)) {
+    engine.disown();
+    return MessageStatus{call.peer, call.tag, call.bytes.size() / size_of(call.type)};
+  }
   Message& receive = *spare_;
   receive.prepare(*this, call, pool_);
-  receive.begin_at_once();
+  receive.begin_at_once(flight);
   receive.slot = remember(receive);
   start_receive(receive);
-  wait_a_little(receive);
+  wait_a_little(receive, wait);
   if (receive.over() && !receive.error()) {
     const MessageStatus status = receive.status;
     engine.disown();
@@ -112,9 +118,23 @@ bool Messages::may_receive_at_once(int peer) noexcept {
   return spare_ != nullptr;
 }
 
-void Messages::wait_a_little(const Message& receive) noexcept {
+/// Where nothing else is expected or has come, and the next message is just what is expected, no receive is posted.
+bool Messages::take_expected(const MessageCall& call, black_box::Flight flight, ShortWait& wait) noexcept {
+  if (!posted_.empty() || !unexpected_.empty() || group_.context().recorder) return false;
+  PeerState& peer = state_of(call.peer);
+  const transport::FrameWords frame = transport::words_of(frame_of(transport::FrameKind::eager, call, 0));
+  transport::Link::Taken taken = peer.in->take(frame, call.bytes);
+  while (taken == transport::Link::Taken::nothing_there && wait.again()) taken = peer.in->take(frame, call.bytes);
+  if (taken != transport::Link::Taken::taken) return false;
+  ++peer.messages_come;
+  flight.progress(0, call.bytes.size());
+  flight.land_at_once(0, coarse_now());
+  consumed(call.peer, call.bytes.size());
+  return true;
+}
+
+void Messages::wait_a_little(const Message& receive, ShortWait& wait) noexcept {
   transport::Link& in = *state_of(receive.peer).in;
-  ShortWait wait = group_.context().short_wait();
   for (int pieces = 0; pieces < most_pieces_at_once && !receive.over() && !group_.failing();) {
     if (in.pull_piece(*group_.context().engine))
       ++pieces;

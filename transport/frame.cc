@@ -9,15 +9,6 @@
 
 namespace tutti::transport {
 
-FrameWords words_of(const Frame& frame) {
-  const auto pair = [](std::uint32_t low, std::uint32_t high) { return low | std::uint64_t{high} << 32; };
-  const std::uint64_t kinds =
-      frame_magic | std::uint64_t{protocol_version} << 16 | std::uint64_t{static_cast<std::uint8_t>(frame.kind)} << 24 |
-      std::uint64_t{frame.collective} << 32 | std::uint64_t{frame.data_type} << 40 | std::uint64_t{frame.op} << 48;
-  return {kinds, pair(frame.operation, static_cast<std::uint32_t>(frame.root)), pair(frame.algorithm, frame.checksum),
-          frame.count, frame.length};
-}
-
 Frame frame_of(const FrameWords& words) {
   const auto low = [](std::uint64_t word) { return static_cast<std::uint32_t>(word); };
   const auto byte = [kinds = words[0]](int index) { return static_cast<std::uint8_t>(kinds >> 8 * index); };

@@ -53,7 +53,14 @@ using FrameWords = std::array<std::uint64_t, frame_size / 8>;
 inline constexpr std::size_t operation_word = 1;  ///< its lower half
 inline constexpr std::size_t length_word = 4;
 
-FrameWords words_of(const Frame& frame);
+constexpr FrameWords words_of(const Frame& frame) {
+  const auto pair = [](std::uint32_t low, std::uint32_t high) { return low | std::uint64_t{high} << 32; };
+  const std::uint64_t kinds =
+      frame_magic | std::uint64_t{protocol_version} << 16 | std::uint64_t{static_cast<std::uint8_t>(frame.kind)} << 24 |
+      std::uint64_t{frame.collective} << 32 | std::uint64_t{frame.data_type} << 40 | std::uint64_t{frame.op} << 48;
+  return {kinds, pair(frame.operation, static_cast<std::uint32_t>(frame.root)), pair(frame.algorithm, frame.checksum),
+          frame.count, frame.length};
+}
 FrameBytes encode(const FrameWords& words);
 /// Of words_of(); believes them.
 Frame frame_of(const FrameWords& words);

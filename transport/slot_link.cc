@@ -206,6 +206,15 @@ bool InboundSlotLink::pull(Sink& sink, std::size_t most_slots) noexcept {
   return true;
 }
 
+Link::Taken InboundSlotLink::take(const FrameWords& frame, std::span<std::byte> to) noexcept {
+  if (over_ || parked_ || inside_) return Taken::something_else;
+  if (!reader_.ready()) return departed_ ? Taken::something_else : Taken::nothing_there;
+  if (to.size() > slot_bytes || !reader_.begins_with(frame)) return Taken::something_else;
+  if (!to.empty()) std::memcpy(to.data(), reader_.piece(to.size(), to.size()).data(), to.size());
+  release();
+  return Taken::taken;
+}
+
 /// Asks the sink about the message in the next slot. False: it stays there, or it is none.
 bool InboundSlotLink::begin(Sink& sink) noexcept {
   const std::optional<Frame> frame = reader_.frame();

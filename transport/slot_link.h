@@ -132,6 +132,7 @@ class InboundSlotLink final : public Link {
   bool pull(Sink& sink) noexcept { return pull(sink, slot_count); }
   bool is_pulled() const noexcept override { return true; }
   bool pull_piece(Sink& sink) noexcept override { return pull(sink, 1); }
+  Taken take(const FrameWords& frame, std::span<std::byte> to) noexcept override;
   /// Finds out whether the peer has left; the next pull() draws the conclusions.
   void attend() noexcept;
   /// False: there is something to do. Call disarm() in any case.

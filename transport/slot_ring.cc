@@ -30,7 +30,7 @@ bool RingWriter::has_room(std::size_t slots) noexcept {
 
 bool RingWriter::begin(const Frame& frame, std::span<const std::byte> piece) noexcept {
   SlotHead& head = next();
-  head.frame = encode(frame);
+  head.frame = words_of(frame);
   areas_in_use_ = areas_for(frame.length, areas_);
   if (frame.length > short_bytes) return proceed(piece);
   if (!piece.empty()) std::memcpy(head.payload.data(), piece.data(), piece.size());
@@ -60,8 +60,15 @@ bool RingWriter::arm(std::size_t slots) noexcept {
 // ---- Receiver --------------------------------------------------------------------------------------------------
 
 std::optional<Frame> RingReader::frame() const noexcept {
-  const FrameBytes bytes = head().frame;
-  return decode(bytes);
+  const FrameWords words = head().frame;
+  return decode(words);
+}
+
+bool RingReader::begins_with(const FrameWords& frame) const noexcept {
+  const FrameWords& words = head().frame;
+  const bool same_operation_word = words[operation_word] >> 32 == frame[operation_word] >> 32;
+  return words[0] == frame[0] && same_operation_word && words[2] == frame[2] && words[3] == frame[3] &&
+         words[length_word] == frame[length_word];
 }
 
 std::span<const std::byte> RingReader::piece(std::uint64_t length, std::uint64_t rest) const noexcept {
@@ -90,14 +97,14 @@ void leave(Farewell& farewell, const Error& reason) noexcept {
   const std::string_view text = reason_text(reason).substr(0, farewell_bytes);
   Frame frame = abort_frame(reason);
   frame.length = text.size();
-  farewell.frame = encode(frame);
+  farewell.frame = words_of(frame);
   std::memcpy(farewell.text.data(), text.data(), text.size());
   farewell.parting.store(Parting::aborted, std::memory_order_release);
 }
 
 std::optional<Error> last_words(const Farewell& farewell) {
-  const FrameBytes bytes = farewell.frame;
-  const std::optional<Frame> frame = decode(bytes);
+  const FrameWords words = farewell.frame;
+  const std::optional<Frame> frame = decode(words);
   if (!frame || frame->kind != FrameKind::abort || frame->length > farewell_bytes) return std::nullopt;
   return told_by(*frame, std::span(farewell.text).first(frame->length));
 }

@@ -44,7 +44,7 @@ enum class Parting : std::uint32_t { none, closed, aborted };
 /// One slot's flag, the frame of the message that begins in it, and the payload if that is short.
 struct alignas(256) SlotHead {
   std::atomic<std::uint64_t> filling{0};  ///< how often any slot was filled when this one was, from 1; written last
-  FrameBytes frame;
+  FrameWords frame;
   std::array<std::byte, short_bytes> payload;
 };
 
@@ -52,7 +52,7 @@ struct alignas(256) SlotHead {
 struct Farewell {
   std::atomic<Parting> parting{Parting::none};
   std::uint32_t unused;
-  FrameBytes frame;  ///< as if the abort were a message whose payload is `text`
+  FrameWords frame;  ///< as if the abort were a message whose payload is `text`
   std::array<std::byte, farewell_bytes> text;
 };
 
@@ -143,6 +143,8 @@ class RingReader {
   bool ready() const noexcept { return head().filling.load(std::memory_order_acquire) == taken_ + 1; }
   /// Copied before it is looked at: the writer could still change it.
   std::optional<Frame> frame() const noexcept;
+  /// It is `frame`, whatever the number of the operation.
+  bool begins_with(const FrameWords& frame) const noexcept;
   /// The next piece of a message of `length` bytes of which `rest` are missing.
   std::span<const std::byte> piece(std::uint64_t length, std::uint64_t rest) const noexcept;
   /// Hands the slot back. True: the sender sleeps and must be woken.

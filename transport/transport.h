@@ -86,6 +86,12 @@ class Link {
   virtual bool is_pulled() const noexcept { return false; }
   /// Delivers the next piece of what has arrived; true if anything happened.
   virtual bool pull_piece(Sink&) noexcept { return false; }
+  /// Takes the next message without asking the sink, if it lies there whole and its frame is `frame`, whatever the
+  /// number of the operation. `to`: Frame::length bytes.
+  enum class Taken : std::uint8_t { taken, nothing_there, something_else };
+  virtual Taken take(const FrameWords& /*frame*/, std::span<std::byte> /*to*/) noexcept {
+    return Taken::something_else;
+  }
 
   /// For the sink alone.
   void* context = nullptr;

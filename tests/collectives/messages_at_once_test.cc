@@ -123,6 +123,33 @@ TEST_CASE("messages keep their order, however each end of them waits") {
   }
 }
 
+TEST_CASE("what comes otherwise than expected is received as ever") {
+  run_ranks({.ranks = 2, .kind = Kind::shm}, [](Communicator& comm) {
+    warm_up(comm);
+    for (int round = 0; round < 50; ++round) {
+      if (comm.rank() == 0) {
+        comm.send(std::vector{round, 1, 2}, 1, {.tag = 1});
+        comm.send(std::vector{round, 3}, 1, {.tag = 2});
+        comm.send(std::vector<float>{4}, 1, {.tag = 1});
+        comm.send(std::vector{round, 5}, 1, {.tag = 3});
+        comm.recv(std::vector<int>(1), 1);
+        continue;
+      }
+      std::vector<int> in(3);
+      CHECK(comm.recv(in, 0, {.tag = 2}).count == 2);  // not the next, and shorter
+      CHECK(std::pair{in[0], in[1]} == std::pair{round, 3});
+      CHECK(comm.recv(in, 0, {.tag = 1}).count == 3);
+      CHECK(in == std::vector{round, 1, 2});
+      ErrorCode code{};
+      CHECK(error_of([&] { comm.recv(in, 0, {.tag = 1}); }, &code).find("1 x f32") != std::string::npos);
+      CHECK(code == ErrorCode::mismatch);
+      const MessageStatus status = comm.recv(in, 0, {.tag = any_tag});
+      CHECK(std::pair{status.tag, status.count} == std::pair{3, std::size_t{2}});
+      comm.send(std::vector{round}, 0);
+    }
+  });
+}
+
 TEST_CASE("two threads of each rank exchange messages on one communicator") {
   run_ranks({.ranks = 2, .kind = Kind::shm}, [](Communicator& comm) {
     warm_up(comm);

@@ -205,7 +205,7 @@ struct Receiving {
 TEST_CASE("bytes that are no frame fail the link as a mismatch, and nothing follows") {
   Receiving side;
   CHECK_FALSE(side.ring.put({}));
-  side.ring.memory->heads[0].frame[0] ^= std::byte{1};
+  side.ring.memory->heads[0].frame[0] ^= 1;
   CHECK_FALSE(side.ring.put({}));
   CHECK(side.pull());
   CHECK_FALSE(side.pull());
@@ -227,6 +227,34 @@ TEST_CASE("an absurd length is refused before anybody asks for memory") {
   CHECK(side.recorder.failures[0].code == ErrorCode::mismatch);
 }
 
+TEST_CASE("a message is taken without the sink if it is the next, whole, and just as expected") {
+  using Taken = Link::Taken;
+  constexpr Frame frame{.kind = FrameKind::eager, .data_type = 5, .operation = 7, .root = 3, .count = 2, .length = 8};
+  Receiving side;
+  std::vector<std::byte> to(8);
+  CHECK(side.link.take(words_of(frame), to) == Taken::nothing_there);
+  REQUIRE_FALSE(side.ring.writer.begin(frame, pattern(8, 1)));
+  std::vector<Frame> others(6, frame);
+  others[0].kind = FrameKind::bulk, others[1].data_type = 4, others[2].root = 4, others[3].checksum = 1;
+  others[4].count = 1, others[5].length = 9;
+  for (const Frame& other : others) CHECK(side.link.take(words_of(other), to) == Taken::something_else);
+  Frame expected = frame;
+  expected.operation = 8;  // which the receiver cannot know
+  CHECK(side.link.take(words_of(expected), to) == Taken::taken);
+  CHECK(to == pattern(8, 1));
+
+  Frame longer = frame;  // than a slot
+  longer.length = 2 * slot_bytes;
+  to.resize(longer.length);
+  REQUIRE_FALSE(side.ring.writer.begin(longer, pattern(slot_bytes, 1)));
+  CHECK(side.link.take(words_of(longer), to) == Taken::something_else);
+  CHECK(side.pull());
+  CHECK(side.link.take(words_of(longer), to) == Taken::something_else);  // in the middle of it
+  REQUIRE_FALSE(side.ring.writer.proceed(pattern(slot_bytes, 2)));
+  CHECK(side.pull());
+  CHECK(side.recorder.messages.size() == 1);
+}
+
 TEST_CASE("an abort overtakes a parked message, a death does not") {
   for (const bool aborts : {true, false}) {
     CAPTURE(aborts);
@@ -246,7 +274,7 @@ TEST_CASE("an abort overtakes a parked message, a death does not") {
 TEST_CASE("a garbled abort is a loss, and a long reason is cut") {
   Receiving garbled;
   leave(garbled.ring.memory->from_sender, Error(ErrorCode::timeout, "too late", 5, 6));
-  garbled.ring.memory->from_sender.frame[3] = std::byte{0};
+  garbled.ring.memory->from_sender.frame[0] ^= 1;
   garbled.leave_peer();
   REQUIRE(garbled.recorder.failures.size() == 1);
   CHECK(garbled.recorder.failures[0].code == ErrorCode::peer_lost);
