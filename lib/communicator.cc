@@ -41,7 +41,7 @@ MessageCall checked_message(Group& group, Message::Kind kind, Buffer data, int p
   if (options.timeout.count() < 0) refuse(fmt::format("a timeout of {} ms is negative", options.timeout.count()));
   const std::span bytes{static_cast<std::byte*>(data.data), data.count * size_of(data.type)};
   const auto timeout = options.timeout.count() > 0 ? options.timeout : group.context().timeout;
-  return {kind, bytes, data.type, peer, options.tag, timeout};
+  return {kind, bytes, data.count, data.type, peer, options.tag, timeout};
 }
 
 Work start(Group& group, Pending& pending) {

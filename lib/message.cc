@@ -92,8 +92,7 @@ void Message::expire() noexcept {
 
 std::string MessageCall::describe() const {
   const bool send = kind == Kind::send;
-  return fmt::format("{} of {} x {} {} {} (tag {})", send ? "send" : "recv", bytes.size() / size_of(type),
-                     name_of(type), send ? "to" : "from",
+  return fmt::format("{} of {} x {} {} {} (tag {})", send ? "send" : "recv", count, name_of(type), send ? "to" : "from",
                      peer == any_source ? "any rank" : fmt::format("rank {}", peer),
                      tag == any_tag ? "any" : std::to_string(tag));
 }

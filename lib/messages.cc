@@ -32,7 +32,7 @@ Frame Messages::frame_of(FrameKind kind, const MessageCall& call, std::uint32_t 
           .data_type = static_cast<std::uint8_t>(call.type),
           .operation = slot,
           .root = call.tag,
-          .count = call.bytes.size() / size_of(call.type),
+          .count = call.count,
           .length = kind == FrameKind::request ? 0 : call.bytes.size()};
 }
 
@@ -188,12 +188,11 @@ void Messages::assign(Message& receive, const Envelope& envelope) noexcept {
 void Messages::deliver(Message& receive, const Envelope& envelope) noexcept {
   assign(receive, envelope);
   if (fits(receive, envelope)) return end(receive);
-  const Error error{
-      ErrorCode::mismatch,
-      fmt::format("recv on rank {}: {} sent {} x {} with tag {}, which does not fit into {} x {}", group_.rank(),
-                  group_.name_of(envelope.source), receive.status.count, name_of(envelope.type), envelope.tag,
-                  receive.bytes.size() / size_of(receive.type), name_of(receive.type)),
-      envelope.source};
+  const Error error{ErrorCode::mismatch,
+                    fmt::format("recv on rank {}: {} sent {} x {} with tag {}, which does not fit into {} x {}",
+                                group_.rank(), group_.name_of(envelope.source), receive.status.count,
+                                name_of(envelope.type), envelope.tag, receive.count, name_of(receive.type)),
+                    envelope.source};
   end(receive, &error);
 }
 

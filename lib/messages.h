@@ -29,6 +29,7 @@ struct MessageCall {
 
   Kind kind = Kind::send;
   std::span<std::byte> bytes;  ///< of a send: only read
+  std::size_t count = 0;       ///< of elements
   DataType type{};
   int peer = -1;  ///< group rank; any_source for some receives
   int tag = 0;
@@ -39,7 +40,7 @@ struct MessageCall {
   /// What the black box notes down of it.
   black_box::Call recorded(std::uint64_t group) const {
     return {.group = group,
-            .count = bytes.size() / size_of(type),
+            .count = count,
             .root = peer,
             .tag = tag,
             .collective = kind == Kind::send ? black_box::send : black_box::receive,
@@ -178,7 +179,7 @@ class Messages final : public ChannelUser {
   void record_send(const MessageCall& call, std::int64_t begun, std::uint64_t order) noexcept;
   bool send_owned(const MessageCall& call) noexcept;
   bool may_receive_at_once(int peer) noexcept;
-  bool take_expected(const MessageCall& call, black_box::Flight flight, ShortWait& wait) noexcept;
+  bool take_expected(const MessageCall& call, ShortWait& wait) noexcept;
   void wait_a_little(const Message& receive, ShortWait& wait) noexcept;
   void start_send(Message& message) noexcept;
   void start_receive(Message& message) noexcept;

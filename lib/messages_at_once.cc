@@ -84,10 +84,13 @@ std::optional<MessageStatus> Messages::receive_at_once(const MessageCall& call) 
     return std::nullopt;
   }
   ShortWait wait = group_.context().short_wait();
-  const black_box::Flight flight = record_at_once(call, coarse_now());
-  if (take_expected(call, flight, wait)) {
+  const std::int64_t now = coarse_now();
+  black_box::Flight flight = record_at_once(call, now);
+  if (take_expected(call, wait)) {
+    flight.progress(0, call.bytes.size());
+    flight.land_at_once(0, wait.has_yielded() ? coarse_now() : now);
     engine.disown();
-    return MessageStatus{call.peer, call.tag, call.bytes.size() / size_of(call.type)};
+    return MessageStatus{call.peer, call.tag, call.count};
   }
   Message& receive = *spare_;
   receive.prepare(*this, call, pool_);
@@ -119,7 +122,7 @@ bool Messages::may_receive_at_once(int peer) noexcept {
 }
 
 /// Where nothing else is expected or has come, and the next message is just what is expected, no receive is posted.
-bool Messages::take_expected(const MessageCall& call, black_box::Flight flight, ShortWait& wait) noexcept {
+bool Messages::take_expected(const MessageCall& call, ShortWait& wait) noexcept {
   if (!posted_.empty() || !unexpected_.empty() || group_.context().recorder) return false;
   PeerState& peer = state_of(call.peer);
   const transport::FrameWords frame = transport::words_of(frame_of(transport::FrameKind::eager, call, 0));
@@ -127,8 +130,6 @@ bool Messages::take_expected(const MessageCall& call, black_box::Flight flight, 
   while (taken == transport::Link::Taken::nothing_there && wait.again()) taken = peer.in->take(frame, call.bytes);
   if (taken != transport::Link::Taken::taken) return false;
   ++peer.messages_come;
-  flight.progress(0, call.bytes.size());
-  flight.land_at_once(0, coarse_now());
   consumed(call.peer, call.bytes.size());
   return true;
 }

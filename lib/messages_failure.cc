@@ -18,7 +18,7 @@ void Messages::end_failed(Message& message, const Error& reason) noexcept {
   FailureDetails details = reason.details();
   details.collective = message.kind == Message::Kind::send ? "send" : "recv";
   details.data_type = name_of(message.type);
-  details.count = message.bytes.size() / size_of(message.type);
+  details.count = message.count;
   Error error{reason.code(),
               fmt::format("{} on rank {} of {}: {}", message.describe(), group_.rank(), group_.size(), reason.what()),
               reason.rank(), reason.operation()};
