@@ -75,6 +75,7 @@ void Flat::begin_at_once(const Entry& entry) noexcept {
 }
 
 bool Flat::end_at_once(const Entry& entry) noexcept {
+  board_->fetch_next(entry.call->size_of_round(round_));
   while (wait_a_little(entry)) {
     if (recorder_) [[unlikely]]
       times_.here = trace::ticks_after();

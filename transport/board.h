@@ -60,6 +60,10 @@ class Board {
   /// Begins the next round. Only when it may. `call` is what this rank does in it, and is posted with `length` instead
   /// of its own; `before` is what it did before, and `digest` a number for all of that.
   void begin(std::uint64_t digest, const FrameWords& call, std::uint64_t length, const FrameWords& before) noexcept;
+  /// Fetches the cache lines that the next round will write, if it is like this one of `size` bytes: its readers still
+  /// have them, and by then they would be waited for (two ranks back to back, all_reduce of 4 B and of 256 B: 144 ->
+  /// 129 and 189 -> 164 ns). For while the others are waited for.
+  void fetch_next(std::size_t size) const noexcept;
   /// `rank` has begun this rank's round: until the next one the rest is there to be read.
   bool is_here(int rank) const noexcept { return post(rank, round_).round.load(std::memory_order_acquire) == round_; }
   std::uint64_t digest(int rank) const noexcept { return post(rank, round_).digest; }
