@@ -1,7 +1,6 @@
 #include "lib/base/challenge.h"
 
 #include <algorithm>
-#include <optional>
 #include <string_view>
 
 #include "lib/base/little_endian.h"
@@ -12,8 +11,7 @@ namespace {
 constexpr std::uint32_t magic = 0x49545554;  // "TUTI"
 constexpr std::uint16_t version = 2;
 
-std::optional<Digest> proof_of(std::string_view who, std::span<const std::byte> key,
-                               std::span<const std::byte> transcript) {
+Digest proof_of(std::string_view who, std::span<const std::byte> key, std::span<const std::byte> transcript) noexcept {
   return hmac_sha256(key, {std::as_bytes(std::span{who}), transcript});
 }
 
@@ -53,7 +51,7 @@ Handshake Handshake::accept(const Secret& key, Purpose purpose, std::int32_t ran
   return made;
 }
 
-std::optional<Digest> Handshake::tunnel_key() const noexcept { return proof_of(tunnel_label, key_, transcript_); }
+Digest Handshake::tunnel_key() const noexcept { return proof_of(tunnel_label, key_, transcript_); }
 
 void Handshake::say(std::span<const std::byte> bytes) {
   std::copy(bytes.begin(), bytes.end(), outgoing_.begin());
@@ -105,28 +103,25 @@ void Handshake::hear_hello() {
   if (hello_.to != rank_) return refuse();
   std::copy_n(incoming_.begin(), hello_size, transcript_.begin());
   if (!fill_with_random(std::span(transcript_).subspan(hello_size))) return refuse();
-  const auto proof = proof_of(acceptor_label, key_, transcript_);
-  if (!proof) return refuse();
+  const Digest proof = proof_of(acceptor_label, key_, transcript_);
   std::array<std::byte, answer_size> answer;
   std::copy_n(transcript_.begin() + hello_size, digest_size, answer.begin());
-  std::copy(proof->begin(), proof->end(), answer.begin() + digest_size);
+  std::copy(proof.begin(), proof.end(), answer.begin() + digest_size);
   say(answer);
   await(proof_size);
 }
 
 void Handshake::hear_answer() {
   std::copy_n(incoming_.begin(), digest_size, transcript_.begin() + hello_size);
-  const auto expected = proof_of(acceptor_label, key_, transcript_);
-  const auto proof = proof_of(initiator_label, key_, transcript_);
-  if (!expected || !proof || !equal_in_constant_time(*expected, std::span(incoming_).subspan(digest_size)))
-    return refuse();
-  say(*proof);
+  const Digest expected = proof_of(acceptor_label, key_, transcript_);
+  if (!equal_in_constant_time(expected, std::span(incoming_).subspan(digest_size))) return refuse();
+  say(proof_of(initiator_label, key_, transcript_));
   await(welcome_size);
 }
 
 void Handshake::hear_proof() {
-  const auto expected = proof_of(initiator_label, key_, transcript_);
-  if (!expected || !equal_in_constant_time(*expected, std::span(incoming_).first(proof_size))) return refuse();
+  const Digest expected = proof_of(initiator_label, key_, transcript_);
+  if (!equal_in_constant_time(expected, std::span(incoming_).first(proof_size))) return refuse();
   trusts_peer_ = true;
   await(0);
   say(welcome);

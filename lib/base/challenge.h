@@ -3,7 +3,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 
 #include "lib/base/secret.h"
@@ -59,8 +58,8 @@ class Handshake {
 
   State state() const { return state_; }
   bool is_initiator() const { return initiator_; }
-  /// Once done: what only these two know, and only of this connection. Nothing where hmac_sha256() has nothing.
-  std::optional<Digest> tunnel_key() const noexcept;
+  /// Once done: what only these two know, and only of this connection.
+  Digest tunnel_key() const noexcept;
   /// For an acceptor once the hello has come; only after `done` is it more than a claim.
   const Hello& hello() const { return hello_; }
 

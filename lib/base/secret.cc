@@ -1,23 +1,18 @@
 #include "lib/base/secret.h"
 
 #include <fcntl.h>
-#include <openssl/core_names.h>
+#define OPENSSL_SUPPRESS_DEPRECATED  // SHA256_Init() and its kin
 #include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/params.h>
+#include <openssl/sha.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
-#include <thread>
 
 #include "lib/base/descriptor.h"
-#include "lib/base/fork_mark.h"
 #include "tutti/error.h"
 
 namespace tutti {
@@ -91,84 +86,62 @@ std::string Secret::reveal() const { return {reinterpret_cast<const char*>(bytes
 
 Secret Secret::derive(std::string_view label, std::span<const std::byte> context) const {
   constexpr std::byte end{0};
-  auto digest = hmac_sha256(bytes_, {std::as_bytes(std::span{label}), {&end, 1}, context});
-  if (!digest) throw Error{ErrorCode::system, "cannot derive a key: out of memory"};
-  Secret derived{*digest};
-  OPENSSL_cleanse(digest->data(), digest->size());
+  Digest digest = hmac_sha256(bytes_, {std::as_bytes(std::span{label}), {&end, 1}, context});
+  Secret derived{digest};
+  OPENSSL_cleanse(digest.data(), digest.size());
   return derived;
 }
 
+bool keep_libcrypto() noexcept { return ::OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr) == 1; }
+
 namespace {
 
-/// As a rule libcrypto has itself taken down by exit(), while threads of ours may be at work, and before objects with
-/// static storage that hold a communicator are destroyed. We ask it not to; where the program has been quicker, this
-/// gate is closed first, and there is no way through it afterwards.
-class Gate {
+/// By itself: through EVP it would be the same, but for the providers and the tables of names that are loaded first,
+/// 0.9 of the 7 ms that a rank takes to start. Nor is anything made that exit() takes down while threads still use it.
+class Sha256 {
  public:
-  static Gate& instance() {
-    static Gate& gate = *new Gate;  // outlives everything
-    return gate;
+  Sha256() noexcept { ::SHA256_Init(&context_); }
+  ~Sha256() { OPENSSL_cleanse(&context_, sizeof context_); }
+  Sha256(const Sha256&) = delete;
+  Sha256& operator=(const Sha256&) = delete;
+
+  Sha256& add(std::span<const std::byte> bytes) noexcept {
+    ::SHA256_Update(&context_, bytes.data(), bytes.size());
+    return *this;
   }
-  bool enter() noexcept {
-    users_.fetch_add(1);
-    if (!closed_.load()) return true;
-    leave();
-    return false;
+  Digest digest() noexcept {
+    Digest digest;
+    ::SHA256_Final(reinterpret_cast<unsigned char*>(digest.data()), &context_);
+    return digest;
   }
-  void leave() noexcept { users_.fetch_sub(1); }
-  /// Null: out of memory. Never freed.
-  EVP_MAC* mac() const noexcept { return mac_; }
 
  private:
-  Gate() {
-    ::OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr);
-    // A context of our own: the program's would read its configuration now, at every start, and perhaps before the
-    // program has said which.
-    mac_ = ::EVP_MAC_fetch(::OSSL_LIB_CTX_new(), OSSL_MAC_NAME_HMAC, nullptr);
-    // libcrypto's handler, if any, is older than ours, so that it runs later.
-    std::atexit([] { instance().close(); });
-  }
-  void close() noexcept {
-    closed_.store(true);
-    if (!mark_.is_here()) return;  // in a child of fork(): those who were inside have stayed with the parent
-    while (users_.load() > 0) std::this_thread::yield();
-  }
-
-  const ForkMark mark_;
-  EVP_MAC* mac_ = nullptr;
-  std::atomic<int> users_{0};
-  std::atomic<bool> closed_{false};
+  SHA256_CTX context_;
 };
 
 }  // namespace
 
-bool keep_libcrypto() noexcept {
-  const bool up = Gate::instance().enter();
-  if (up) Gate::instance().leave();
-  return up;
-}
-
-std::optional<Digest> hmac_sha256(std::span<const std::byte> key,
-                                  std::initializer_list<std::span<const std::byte>> parts) noexcept {
-  const auto bytes = [](std::span<const std::byte> span) {
-    static constexpr unsigned char none = 0;  // null would mean "the key of last time"
-    return span.empty() ? &none : reinterpret_cast<const unsigned char*>(span.data());
+// RFC 2104.
+Digest hmac_sha256(std::span<const std::byte> key, std::initializer_list<std::span<const std::byte>> parts) noexcept {
+  std::array<std::byte, SHA256_CBLOCK> block{};
+  if (key.size() <= block.size()) {
+    std::copy(key.begin(), key.end(), block.begin());
+  } else {
+    Digest short_key = Sha256{}.add(key).digest();
+    std::copy(short_key.begin(), short_key.end(), block.begin());
+    OPENSSL_cleanse(short_key.data(), short_key.size());
+  }
+  const auto blend = [&block](std::uint8_t pad) {
+    for (std::byte& byte : block) byte ^= std::byte{pad};
   };
-  if (!Gate::instance().enter()) return std::nullopt;
-  std::array<char, 7> name{"SHA256"};
-  const std::array<OSSL_PARAM, 2> settings{::OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, name.data(), 0),
-                                           ::OSSL_PARAM_construct_end()};
-  Digest digest;
-  std::size_t size = 0;
-  EVP_MAC* const mac = Gate::instance().mac();
-  EVP_MAC_CTX* const context = mac == nullptr ? nullptr : ::EVP_MAC_CTX_new(mac);
-  bool made = context != nullptr && ::EVP_MAC_init(context, bytes(key), key.size(), settings.data()) == 1;
-  for (const auto part : parts) made = made && ::EVP_MAC_update(context, bytes(part), part.size()) == 1;
-  made = made && ::EVP_MAC_final(context, reinterpret_cast<unsigned char*>(digest.data()), &size, digest.size()) == 1 &&
-         size == digest.size();
-  ::EVP_MAC_CTX_free(context);
-  Gate::instance().leave();
-  if (!made) return std::nullopt;
+  constexpr std::uint8_t inner_pad = 0x36, outer_pad = 0x5c;
+  blend(inner_pad);
+  Sha256 inner;
+  inner.add(block);
+  for (const auto part : parts) inner.add(part);
+  blend(inner_pad ^ outer_pad);
+  const Digest digest = Sha256{}.add(block).add(inner.digest()).digest();
+  OPENSSL_cleanse(block.data(), block.size());
   return digest;
 }
 

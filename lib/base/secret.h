@@ -3,7 +3,6 @@
 #include <array>
 #include <cstddef>
 #include <initializer_list>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -50,7 +49,7 @@ class Secret {
   std::string reveal() const;
 
   /// A key that tells nothing about this one. `label` says what it is for, `context` what it is bound to; together at
-  /// most 500 bytes. Throws Error{system}.
+  /// most 500 bytes.
   Secret derive(std::string_view label, std::span<const std::byte> context = {}) const;
 
  private:
@@ -60,10 +59,8 @@ class Secret {
 /// From now on exit() leaves libcrypto as it is, unless the program was quicker to use it. False: it is down already.
 bool keep_libcrypto() noexcept;
 
-/// HMAC-SHA256 over the parts, one after the other. Nothing when memory ends, and once the program does (exit() takes
-/// libcrypto down).
-std::optional<Digest> hmac_sha256(std::span<const std::byte> key,
-                                  std::initializer_list<std::span<const std::byte>> parts) noexcept;
+/// HMAC-SHA256 over the parts, one after the other.
+Digest hmac_sha256(std::span<const std::byte> key, std::initializer_list<std::span<const std::byte>> parts) noexcept;
 
 /// Takes equally long wherever they differ.
 bool equal_in_constant_time(std::span<const std::byte> a, std::span<const std::byte> b) noexcept;

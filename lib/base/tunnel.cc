@@ -208,13 +208,9 @@ Descriptor Tunnels::encrypt(Descriptor tcp, Side side, const Digest& key) noexce
 }
 
 Descriptor Tunnels::encrypt(Descriptor tcp, const Handshake& handshake) noexcept {
-  auto key = handshake.tunnel_key();
-  if (!key) {
-    errno = ENOMEM;
-    return {};
-  }
-  Descriptor end = encrypt(std::move(tcp), handshake.is_initiator() ? Side::client : Side::server, *key);
-  OPENSSL_cleanse(key->data(), key->size());
+  Digest key = handshake.tunnel_key();
+  Descriptor end = encrypt(std::move(tcp), handshake.is_initiator() ? Side::client : Side::server, key);
+  OPENSSL_cleanse(key.data(), key.size());
   return end;
 }
 
