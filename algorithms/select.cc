@@ -24,14 +24,16 @@ constexpr std::string_view builtin_text =
 
 std::string quoted(std::string_view text) { return "\"" + std::string{text} + "\""; }
 
+/// At each start of a rank for the whole table: with find_first_of(), a search for each character, it took 0.2 ms.
 std::vector<std::string_view> words_of(std::string_view text) {
-  constexpr std::string_view blank = " \t\r";
+  const auto is_blank = [](char character) { return character == ' ' || character == '\t' || character == '\r'; };
   std::vector<std::string_view> words;
   words.reserve(8);
-  for (std::size_t begin = text.find_first_not_of(blank); begin != std::string_view::npos;) {
-    const std::size_t end = std::min(text.find_first_of(blank, begin), text.size());
-    words.push_back(text.substr(begin, end - begin));
-    begin = text.find_first_not_of(blank, end);
+  const char* const end = text.data() + text.size();
+  for (const char* begin = text.data(); (begin = std::find_if_not(begin, end, is_blank)) != end;) {
+    const char* const word_end = std::find_if(begin, end, is_blank);
+    words.emplace_back(begin, word_end);
+    begin = word_end;
   }
   return words;
 }
@@ -116,13 +118,12 @@ TuningTable::Crowd TuningTable::crowd_in(std::string_view word) {
          did_you_mean(word, known));
 }
 
-TuningTable::Row TuningTable::parse_row(std::string_view text, int line) {
-  const std::vector<std::string_view> words = words_of(text);
+TuningTable::Row TuningTable::parse_row(const std::vector<std::string_view>& words, int line) {
   if (words.size() < 5 || words.size() > 6)
     refuse(
         "expected \"collective transport ranks bytes algorithm\" and perhaps \"oversubscribed\" or \"core-per-rank\", "
         "found " +
-        std::to_string(words.size()) + " words in " + quoted(text) + ".");
+        std::to_string(words.size()) + " words in " + quoted(joined(words)) + ".");
   const Collective collective = find_collective(words[0]);
   if (std::find(transports.begin(), transports.end(), words[1]) == transports.end())
     refuse("there is no transport " + quoted(words[1]) + "." + did_you_mean(words[1], transports) +
@@ -143,6 +144,7 @@ TuningTable::Row TuningTable::parse_row(std::string_view text, int line) {
 TuningTable TuningTable::parse(std::string_view text, std::string_view file_name) {
   TuningTable table;
   table.file_name_ = file_name;
+  table.rows_.reserve(static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')));
   int line = 0;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find('\n', begin), text.size());
@@ -150,9 +152,10 @@ TuningTable TuningTable::parse(std::string_view text, std::string_view file_name
     begin = end + 1;
     ++line;
     row = row.substr(0, row.find('#'));
-    if (words_of(row).empty()) continue;
+    const std::vector<std::string_view> words = words_of(row);
+    if (words.empty()) continue;
     try {
-      table.rows_.push_back(parse_row(row, line));
+      table.rows_.push_back(parse_row(words, line));
     } catch (const Error& error) {
       refuse(std::string{file_name} + ":" + std::to_string(line) + ": " + error.what());
     }

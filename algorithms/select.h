@@ -52,7 +52,7 @@ class TuningTable {
 
     bool covers(const Situation& situation) const;
   };
-  static Row parse_row(std::string_view text, int line);
+  static Row parse_row(const std::vector<std::string_view>& words, int line);
   static Crowd crowd_in(std::string_view word);
 
   std::string file_name_;
