@@ -35,6 +35,7 @@ struct Words {
   std::string nodes = "1";
   std::string label;
   std::string bind_to = "auto";
+  std::string map_by;
   std::string endpoint;
   std::string master_host;
   std::string master_port;
@@ -106,6 +107,8 @@ void declare(CLI::App& app, Words& words, Job& job) {
   value("--log-dir", job.log_dir, "DIR", "Also write the output of rank r to DIR/rank-r.log");
   value("--bind-to", words.bind_to, "auto|core|none",
         "core: pin each rank to its share of the cores; auto: if there is at least one for each (auto)");
+  value("--map-by", words.map_by, "block|cyclic",
+        "Shares of ranks that outnumber cores: neighbours share one, or ranks are dealt out in turn (block)");
   value("--timeout", words.timeout, "SECONDS", "End the whole job after that time; 0: never (0)");
   value("--kill-grace", words.kill_grace, "SECONDS", "Time between SIGTERM and SIGKILL (2)");
   value("--max-restarts", words.max_restarts, "N", "Start all ranks again, up to N times, when one has failed (0)");
@@ -223,6 +226,11 @@ void fill(const Words& words, Job& job) {
   job.binding = words.bind_to == "core"   ? Binding::core
                 : words.bind_to == "none" ? Binding::none
                                           : Binding::when_it_fits;
+  if (!words.map_by.empty() && words.map_by != "block" && words.map_by != "cyclic")
+    wrong(fmt::format("--map-by takes block or cyclic, not \"{}\"", words.map_by));
+  if (!words.map_by.empty() && job.binding != Binding::core)
+    wrong("--map-by is about ranks that are pinned: give --bind-to core as well");
+  job.mapping = words.map_by == "cyclic" ? Mapping::cyclic : Mapping::block;
   job.timeout = duration("--timeout", words.timeout);
   job.kill_grace = duration("--kill-grace", words.kill_grace);
   job.max_lost = whole_number("--max-lost", words.max_lost, 0, job.ranks() - 1);

@@ -9,6 +9,8 @@ namespace tutti::tools {
 
 enum class Label { when_several, never, always };
 enum class Binding { when_it_fits, none, core };
+/// Which ranks share a core, where there are more of them: neighbours, or each n-th.
+enum class Mapping { block, cyclic };
 
 /// A program and how its ranks are started: on this host, or as this host's part of several.
 ///
@@ -25,6 +27,7 @@ struct Job {
   Label label = Label::when_several;           ///< precede each line of output with "[rank] "
   std::string log_dir;                         ///< also write the output of rank r to <log_dir>/rank-r.log
   Binding binding = Binding::when_it_fits;     ///< pin each rank to its share of the cores
+  Mapping mapping = Mapping::block;            ///< what its share is
   std::chrono::milliseconds timeout{0};        ///< of the whole job; 0: none
   std::chrono::milliseconds kill_grace{2000};  ///< between SIGTERM and SIGKILL
   int max_restarts = 0;                        ///< how often all ranks are started again after one has failed

@@ -109,7 +109,7 @@ Rank start_rank(const Job& job, const Meeting& meeting, const JobTrace& trace, i
   cpu_set_t cores;
   const bool known = job.binding != Binding::none && ::sched_getaffinity(0, sizeof cores, &cores) == 0;
   if (known && (job.binding == Binding::core || job.ranks_here <= available_cores())) {
-    what.cores = share_of_cores(cores, local_rank, job.ranks_here);
+    what.cores = share_of_cores(cores, local_rank, job.ranks_here, job.mapping);
   }
   const bool labelled = job.label == Label::always || (job.label == Label::when_several && job.ranks() > 1);
   const bool lines = labelled || job.ranks() > 1;
@@ -119,7 +119,7 @@ Rank start_rank(const Job& job, const Meeting& meeting, const JobTrace& trace, i
       out,    err};
 }
 
-cpu_set_t share_of_cores(const cpu_set_t& all, int local_rank, int ranks_here) {
+cpu_set_t share_of_cores(const cpu_set_t& all, int local_rank, int ranks_here, Mapping mapping) {
   std::vector<std::size_t> cores;
   for (std::size_t core = 0; core < CPU_SETSIZE; ++core) {
     if (CPU_ISSET(core, &all)) cores.push_back(core);
@@ -127,6 +127,11 @@ cpu_set_t share_of_cores(const cpu_set_t& all, int local_rank, int ranks_here) {
   const int count = static_cast<int>(cores.size());
   cpu_set_t share;
   CPU_ZERO(&share);
+  if (mapping == Mapping::cyclic) {
+    for (int i = local_rank % count; i < count; i += std::min(ranks_here, count))
+      CPU_SET(cores[static_cast<std::size_t>(i)], &share);
+    return share;
+  }
   const int first = count * local_rank / ranks_here;
   const int last = std::max(first + 1, count * (local_rank + 1) / ranks_here);
   for (int i = first; i < last; ++i) CPU_SET(cores[static_cast<std::size_t>(i)], &share);

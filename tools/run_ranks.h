@@ -74,7 +74,7 @@ Rank start_rank(const Job& job, const Meeting& meeting, const JobTrace& trace, i
                 Outlet& err);
 
 /// The cores of local rank `local_rank` when each rank gets its share: several cores each, or several ranks per core.
-cpu_set_t share_of_cores(const cpu_set_t& all, int local_rank, int ranks_here);
+cpu_set_t share_of_cores(const cpu_set_t& all, int local_rank, int ranks_here, Mapping mapping = Mapping::block);
 
 /// Processes whose parent is this one, zombies included.
 std::vector<pid_t> children();

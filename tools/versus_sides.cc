@@ -113,6 +113,8 @@ Words tutti_run(const Line& line, const std::string& binding) {
   return {own_path(), "run", "-n", std::to_string(line.ranks), "--no-label", "--bind-to", binding};
 }
 
+Words in_turn(Words run) { return joined(std::move(run), {"--map-by", "cyclic"}); }
+
 std::vector<Setting> of_gloo(const Line& line, int cores) {
   if (line.transport != "tcp") return {};
   Words names{"plain"};
@@ -127,10 +129,11 @@ std::vector<Setting> of_gloo(const Line& line, int cores) {
   return settings;
 }
 
-std::vector<Setting> of_tutti(const Line& line) {
+std::vector<Setting> of_tutti(const Line& line, int cores) {
   const Words environment{"TUTTI_TRANSPORT=" + line.transport};
   std::vector<Setting> settings{{"tutti", "bound", tutti_run(line, "core"), environment},
                                 {"tutti", "free", tutti_run(line, "none"), environment}};
+  if (line.ranks > cores) settings.push_back({"tutti", "cyclic", in_turn(tutti_run(line, "core")), environment});
   if (line.transport == "shm" && is_all_reduce(line.call))
     settings.push_back({"tutti", std::string{allocated}, tutti_run(line, "core"), environment});
   return settings;
@@ -170,7 +173,7 @@ std::string Sides::program(const std::string& side) const {
 }
 
 std::vector<Setting> Sides::settings(const Line& line, int cores) const {
-  std::vector<Setting> all = of_tutti(line);
+  std::vector<Setting> all = of_tutti(line, cores);
   const auto take = [&](const std::vector<Setting>& more) { all.insert(all.end(), more.begin(), more.end()); };
   for (const std::string& peer : peers_) {
     if (peer == "openmpi") take(of_openmpi(line));

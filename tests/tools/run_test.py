@@ -107,6 +107,17 @@ class Environment(Case):
                      "import os; print(*sorted(os.sched_getaffinity(0)))")
         self.assertEqual(set(done.lines), {str(core) for core in cores}, done)
 
+    def test_shares_are_blocks_or_dealt_out_in_turn(self):
+        cores = sorted(os.sched_getaffinity(0))
+        look = ["python3", "-c", "import os; print(os.environ['RANK'], *sorted(os.sched_getaffinity(0)))"]
+        for mapping, share_of in (("block", lambda rank: [cores[rank // 2]]), ("cyclic", lambda rank: [cores[rank % len(cores)]])):
+            ranks = 2 * len(cores)
+            done = tutti("run", "-n", ranks, "--bind-to", "core", "--map-by", mapping, "--no-label", *look)
+            shares = [" ".join(map(str, (rank, *share_of(rank)))) for rank in range(ranks)]
+            self.assertEqual(sorted(done.lines), sorted(shares), done)
+        done = tutti("run", "-n", 1, "--bind-to", "core", "--map-by", "cyclic", "--no-label", *look)
+        self.assertEqual(done.lines, [" ".join(map(str, (0, *cores)))], done)
+
     def test_ranks_are_bound_unless_they_outnumber_the_cores(self):
         cores = len(os.sched_getaffinity(0))
         look = ["python3", "-c", "import os; print(len(os.sched_getaffinity(0)))"]
@@ -250,6 +261,8 @@ class CommandLine(Case):
                 (["-q", "x"], r'no option "-q"'),
                 (["--timeout", "soon", "x"], r'--timeout takes a time such as .* not "soon"'),
                 (["--bind-to", "socket", "x"], r'--bind-to takes auto, core or none, not "socket"'),
+                (["--bind-to", "core", "--map-by", "node", "x"], r'--map-by takes block or cyclic, not "node"'),
+                (["--map-by", "cyclic", "x"], r"--map-by is about ranks that are pinned: give --bind-to core as well"),
                 (["--label", "maybe", "x"], r'--label takes always or never, not "maybe"'),
                 (["-x", "NO_SUCH_VARIABLE", "x"], r"NO_SUCH_VARIABLE: that variable is not set here"),
                 (["-x", "=1", "x"], r"-x takes NAME or NAME=VALUE"),
