@@ -1,8 +1,10 @@
 // Sends and receives of a caller that waits, where the peer is quick: without an operation of the engine's, its clock
 // and its passes over all links.
 //
-// A send that fits into its link is done with. A receive is posted as any other, and its caller looks at its peer's
-// link for a moment; if nothing comes, the engine takes it over as it is.
+// A send that fits into its link is done with. A receive takes the next message straight from its peer's link, if it is
+// just what is expected: whole, of that length, type and tag, and nothing before it waits for its receive or message.
+// Else it is posted as any other, and its caller looks at the link for a moment more; if nothing comes, the engine takes
+// it over as it is.
 
 #include "lib/base/black_box_begin.h"
 #include "lib/context.h"

@@ -1,6 +1,7 @@
 // Sends and receives that their callers do themselves, beside those that the engine does.
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 
 #include <filesystem>
 #include <iterator>
@@ -9,6 +10,9 @@
 #include <thread>
 #include <vector>
 
+#include "lib/base/black_box_reader.h"
+#include "lib/base/descriptor.h"
+#include "tests/support/scratch.h"
 #include "tests/support/world.h"
 
 namespace tutti::testing {
@@ -148,6 +152,52 @@ TEST_CASE("what comes otherwise than expected is received as ever") {
       comm.send(std::vector{round}, 0);
     }
   });
+}
+
+TEST_CASE("what is taken at once is credited to its sender, who could not send as much unasked") {
+  run_ranks({.ranks = 2, .kind = Kind::shm}, [](Communicator& comm) {
+    warm_up(comm);
+    constexpr int messages = 8192;  // each counts 260 bytes of the credit, which is a MiB
+    std::size_t at_once = 0;
+    for (int i = 0; i < messages; ++i) {
+      if (comm.rank() == 0) {
+        Work work = comm.isend(std::span{&i, 1}, 1);
+        if (work.done()) ++at_once;
+        work.wait();
+        if (i % 4 == 3) comm.recv(std::vector<int>(1), 1);
+      } else {
+        int got = -1;
+        CHECK(comm.recv(std::span{&got, 1}, 0).count == 1);
+        REQUIRE(got == i);
+        if (i % 4 == 3) comm.send(std::span{&i, 1}, 0);
+      }
+    }
+    if (comm.rank() == 0) CHECK(at_once > messages * 9 / 10);
+  });
+}
+
+TEST_CASE("the black box has what was taken at once, as done") {
+  const Folder folder;
+  const Setting setting{"TUTTI_BLACK_BOX", folder.name + "/%r"};
+  run_ranks({.ranks = 2, .kind = Kind::shm}, [](Communicator& comm) {
+    warm_up(comm);
+    std::vector<double> data(3);
+    for (int tag = 0; tag < 5; ++tag)
+      comm.rank() == 0 ? comm.send(data, 1, {.tag = tag}) : void(comm.recv(data, 0, {.tag = tag}));
+  });
+  const Descriptor file{::open((folder.name + "/1").c_str(), O_RDONLY | O_CLOEXEC)};
+  const black_box::Snapshot seen = black_box::read(file, "1");
+  REQUIRE(seen.entries.size() == 6 + 5);
+  for (int tag = 0; tag < 5; ++tag) {
+    const black_box::Entry& entry = seen.entries[seen.entries.size() - 5 + static_cast<std::size_t>(tag)];
+    CHECK(entry.call.collective == black_box::receive);
+    CHECK(entry.call.tag == tag);
+    CHECK(entry.call.root == 0);
+    CHECK(entry.call.count == 3);
+    CHECK(entry.bytes == 24);
+    CHECK(entry.state == black_box::State::done);
+    CHECK(entry.ended >= entry.call.started);
+  }
 }
 
 TEST_CASE("two threads of each rank exchange messages on one communicator") {
