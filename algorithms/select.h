@@ -19,6 +19,7 @@ struct Situation {
   bool oversubscribed = false;   ///< more ranks than cores on some host
   bool equal_parts = true;       ///< not a _v call
   bool rank_order = false;       ///< option `deterministic`
+  bool boards = true;            ///< what "shm" offers beside links, unless it is told not to
 };
 
 /// A tuning table: lines of `collective transport ranks bytes algorithm`, first match wins, `#` starts a comment.

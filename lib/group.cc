@@ -45,6 +45,7 @@ Group::Group(std::shared_ptr<Context> context, std::uint64_t id, std::vector<int
                    .ranks = size(),
                    .transport = slowest_transport(*context_, members_),
                    .oversubscribed = context_->oversubscribed,
+                   .boards = shared_memory() != nullptr && context_->flat_limit > 0,
                    .deterministic = context_->deterministic,
                    .default_algorithms = context_->default_algorithms,
                    .table = context_->tuning,

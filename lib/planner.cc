@@ -163,7 +163,8 @@ Choice Planner::choose(const Wish& wish) const {
                                   .transport = settings_.transport,
                                   .oversubscribed = settings_.oversubscribed,
                                   .equal_parts = wish.equal_parts,
-                                  .rank_order = settings_.deterministic && is_reduction(wish.collective)});
+                                  .rank_order = settings_.deterministic && is_reduction(wish.collective),
+                                  .boards = settings_.boards});
 }
 
 void Planner::tell(const Wish& wish, const Prepared& prepared, bool is_new) const {

@@ -37,6 +37,7 @@ class Planner {
     int ranks = 1;
     std::string transport;  ///< as in algorithms::Situation
     bool oversubscribed = false;
+    bool boards = true;
     bool deterministic = false;
     std::string default_algorithms;  ///< TUTTI_ALGO: "ring" or "all_reduce:ring;broadcast:tree"
     std::shared_ptr<const algorithms::TuningTable> table;

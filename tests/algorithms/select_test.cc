@@ -51,6 +51,17 @@ TEST_CASE("a line for oversubscribed hosts holds only there") {
   CHECK(chosen(table, situation) == "direct");
 }
 
+TEST_CASE("a barrier among many ranks that share cores is direct, but not over links") {
+  Situation situation{.collective = Collective::barrier, .ranks = 128, .transport = "shm", .oversubscribed = true};
+  CHECK(chosen(TuningTable::builtin(), situation) == "direct");
+  situation.boards = false;
+  CHECK(chosen(TuningTable::builtin(), situation) == "dissemination");
+  situation.ranks = 16;
+  CHECK(chosen(TuningTable::builtin(), situation) == "direct");
+  situation = {.collective = Collective::barrier, .ranks = 129, .transport = "shm", .oversubscribed = true};
+  CHECK(chosen(TuningTable::builtin(), situation) == "dissemination");
+}
+
 TEST_CASE("a line for a core per rank holds nowhere else") {
   const TuningTable table = TuningTable::parse("all_reduce * * * direct core-per-rank\nall_reduce * * * chain", "t");
   Situation situation = all_reduce_of(8, 4, "shm");
