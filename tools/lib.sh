@@ -47,7 +47,7 @@ have() { command -v "$1" >/dev/null 2>&1; }
 
 # The packages of which the compiler does not find the header; all of them without a compiler.
 missing_headers() {
-  for pair in asio/version.hpp=libasio-dev fmt/core.h=libfmt-dev openssl/hmac.h=libssl-dev \
+  for pair in asio/version.hpp=libasio-dev fmt/core.h=libfmt-dev openssl/ssl.h=libssl-dev \
     doctest/doctest.h=doctest-dev CLI/CLI.hpp=libcli11-dev nlohmann/json.hpp=nlohmann-json3-dev \
     pugixml.hpp=libpugixml-dev cmark.h=libcmark-dev; do
     printf '#if !__has_include(<%s>)\n%s\n#endif\n' "${pair%=*}" "${pair#*=}"

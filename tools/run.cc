@@ -108,7 +108,7 @@ void declare(CLI::App& app, Words& words, Job& job) {
   value("--bind-to", words.bind_to, "auto|core|none",
         "core: pin each rank to its share of the cores; auto: if there is at least one for each (auto)");
   value("--map-by", words.map_by, "block|cyclic",
-        "Shares of ranks that outnumber cores: neighbours share one, or ranks are dealt out in turn (block)");
+        "A rank's share: cores side by side, ranks side by side on one; or both dealt out in turn (block)");
   value("--timeout", words.timeout, "SECONDS", "End the whole job after that time; 0: never (0)");
   value("--kill-grace", words.kill_grace, "SECONDS", "Time between SIGTERM and SIGKILL (2)");
   value("--max-restarts", words.max_restarts, "N", "Start all ranks again, up to N times, when one has failed (0)");

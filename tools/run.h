@@ -9,7 +9,7 @@ namespace tutti::tools {
 
 enum class Label { when_several, never, always };
 enum class Binding { when_it_fits, none, core };
-/// Which ranks share a core, where there are more of them: neighbours, or each n-th.
+/// A rank's share: neighbouring cores, or a core with neighbouring ranks; or both dealt out in turn.
 enum class Mapping { block, cyclic };
 
 /// A program and how its ranks are started: on this host, or as this host's part of several.

@@ -73,7 +73,8 @@ class JobTrace;
 Rank start_rank(const Job& job, const Meeting& meeting, const JobTrace& trace, int local_rank, Start start, Outlet& out,
                 Outlet& err);
 
-/// The cores of local rank `local_rank` when each rank gets its share: several cores each, or several ranks per core.
+/// The cores of local rank `local_rank` when each rank gets its share, as `mapping` says: several cores each, or
+/// several ranks per core.
 cpu_set_t share_of_cores(const cpu_set_t& all, int local_rank, int ranks_here, Mapping mapping = Mapping::block);
 
 /// Processes whose parent is this one, zombies included.

@@ -115,7 +115,7 @@ void Board::fetch_next(std::size_t size) const noexcept {
   };
   if (size > most_fetched) return;  // as many as can be under way at once
   fetch(&post(rank_, round_ + 1), offsetof(Post, before) + sizeof(Post::before));
-  if (size > post_bytes) fetch(room(size), size);
+  if (size > post_bytes) fetch(place(rank_, round_ + 1, size), size);
 }
 
 void Board::arm() noexcept {

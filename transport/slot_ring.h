@@ -44,7 +44,7 @@ enum class Parting : std::uint32_t { none, closed, aborted };
 /// One slot's flag, the frame of the message that begins in it, and the payload if that is short.
 struct alignas(256) SlotHead {
   std::atomic<std::uint64_t> filling{0};  ///< how often any slot was filled when this one was, from 1; written last
-  FrameWords frame;
+  FrameWords frame;                       ///< in the host's byte order: both ends are on it
   std::array<std::byte, short_bytes> payload;
 };
 

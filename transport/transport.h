@@ -87,7 +87,9 @@ class Link {
   /// Delivers the next piece of what has arrived; true if anything happened.
   virtual bool pull_piece(Sink&) noexcept { return false; }
   /// Takes the next message without asking the sink, if it lies there whole and its frame is `frame`, whatever the
-  /// number of the operation. `to`: Frame::length bytes.
+  /// number of the operation. `to`: Frame::length bytes. Only while `nothing_there` may it be asked for again;
+  /// `something_else` is for the sink: another message, one that is parked or half here, or the link's end. Called, as
+  /// pull_piece(), by whoever may call progress().
   enum class Taken : std::uint8_t { taken, nothing_there, something_else };
   virtual Taken take(const FrameWords& /*frame*/, std::span<std::byte> /*to*/) noexcept {
     return Taken::something_else;

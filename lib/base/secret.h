@@ -48,8 +48,7 @@ class Secret {
   /// For handing it to a child process; the one way out as text.
   std::string reveal() const;
 
-  /// A key that tells nothing about this one. `label` says what it is for, `context` what it is bound to; together at
-  /// most 500 bytes.
+  /// A key that tells nothing about this one. `label` says what it is for, `context` what it is bound to.
   Secret derive(std::string_view label, std::span<const std::byte> context = {}) const;
 
  private:
