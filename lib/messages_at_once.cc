@@ -3,8 +3,8 @@
 //
 // A send that fits into its link is done with. A receive takes the next message straight from its peer's link, if it is
 // just what is expected: whole, of that length, type and tag, and nothing before it waits for its receive or message.
-// Else it is posted as any other, and its caller looks at the link for a moment more; if nothing comes, the engine takes
-// it over as it is.
+// Else it is posted as any other, and its caller looks at the link for a moment more; if nothing comes, the engine
+// takes it over as it is.
 
 #include "lib/base/black_box_begin.h"
 #include "lib/context.h"
