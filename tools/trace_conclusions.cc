@@ -143,7 +143,10 @@ std::vector<Conclusion> Concluder::conclude() {
 
 std::string duration_text(std::int64_t nanoseconds) {
   // Rounded as a whole number: halves of 0.1 us have no exact double, and the page writes the same times (words.js).
-  const auto in = [&](std::int64_t unit) { return static_cast<double>((nanoseconds + unit / 2) / unit); };
+  const auto in = [&](std::int64_t unit) {
+    const std::int64_t units = (nanoseconds + unit / 2) / unit;
+    return static_cast<double>(units);
+  };
   if (nanoseconds < 1000) return fmt::format("{} ns", nanoseconds);
   if (nanoseconds < 1'000'000) return fmt::format("{:.1f} us", in(100) / 10);
   if (nanoseconds < 1'000'000'000) return fmt::format("{:.1f} ms", in(100'000) / 10);

@@ -75,7 +75,7 @@ Record talk(Handshake first, Handshake second, Change change) {
 }
 
 Record talk(Handshake first, Handshake second) {
-  return talk(std::move(first), std::move(second), [](std::size_t, std::string&) {});
+  return talk(first, second, [](std::size_t, std::string&) {});
 }
 
 }  // namespace
