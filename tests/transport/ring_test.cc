@@ -274,7 +274,7 @@ TEST_CASE("an abort overtakes a parked message, a death does not") {
 TEST_CASE("a garbled abort is a loss, and a long reason is cut") {
   Receiving garbled;
   leave(garbled.ring.memory->from_sender, Error(ErrorCode::timeout, "too late", 5, 6));
-  garbled.ring.memory->from_sender.frame[0] ^= 1;
+  garbled.ring.memory->from_sender.frame[0] &= ~(std::uint64_t{0xff} << 24);  // its kind: data
   garbled.leave_peer();
   REQUIRE(garbled.recorder.failures.size() == 1);
   CHECK(garbled.recorder.failures[0].code == ErrorCode::peer_lost);
