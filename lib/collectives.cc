@@ -48,8 +48,7 @@ Collectives::Collectives(Group& group, transport::Channel channel, Planner plann
       pool_(std::make_shared<Pool<Operation>>()),
       out_(static_cast<std::size_t>(group.size())),
       in_(static_cast<std::size_t>(group.size())) {
-  transport::Transport* const shared = group_.shared_memory();
-  if (shared && group_.context().flat_limit > 0 && group_.size() <= transport::Board::most_ranks)
+  if (transport::Transport* const shared = group_.boards())
     flat_ = std::make_unique<Flat>(group_, *shared, channel_, group_.context().flat_limit);
 }
 

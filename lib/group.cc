@@ -9,6 +9,7 @@
 #include "lib/context.h"
 #include "lib/error_file.h"
 #include "lib/messages.h"
+#include "transport/board.h"
 
 namespace tutti::detail {
 namespace {
@@ -45,7 +46,7 @@ Group::Group(std::shared_ptr<Context> context, std::uint64_t id, std::vector<int
                    .ranks = size(),
                    .transport = slowest_transport(*context_, members_),
                    .oversubscribed = context_->oversubscribed,
-                   .boards = shared_memory() != nullptr && context_->flat_limit > 0,
+                   .boards = boards() != nullptr,
                    .deterministic = context_->deterministic,
                    .default_algorithms = context_->default_algorithms,
                    .table = context_->tuning,
@@ -96,6 +97,10 @@ transport::Transport* Group::shared_memory() const {
     shared = transport;
   }
   return shared;
+}
+
+transport::Transport* Group::boards() const {
+  return context_->flat_limit > 0 && size() <= transport::Board::most_ranks ? shared_memory() : nullptr;
 }
 
 transport::Link& Group::open(int rank, transport::Channel channel) {

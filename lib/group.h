@@ -52,6 +52,8 @@ class Group final : public Failable {
 
   /// The transport that all its ranks share memory through, if they do.
   transport::Transport* shared_memory() const;
+  /// The same where its collectives may go over a board.
+  transport::Transport* boards() const;
   /// Opens the link to a group rank on one of this group's channels.
   transport::Link& open(int rank, transport::Channel channel);
 

@@ -113,8 +113,6 @@ Words tutti_run(const Line& line, const std::string& binding) {
   return {own_path(), "run", "-n", std::to_string(line.ranks), "--no-label", "--bind-to", binding};
 }
 
-Words in_turn(Words run) { return joined(std::move(run), {"--map-by", "cyclic"}); }
-
 std::vector<Setting> of_gloo(const Line& line, int cores) {
   if (line.transport != "tcp") return {};
   Words names{"plain"};
@@ -133,7 +131,8 @@ std::vector<Setting> of_tutti(const Line& line, int cores) {
   const Words environment{"TUTTI_TRANSPORT=" + line.transport};
   std::vector<Setting> settings{{"tutti", "bound", tutti_run(line, "core"), environment},
                                 {"tutti", "free", tutti_run(line, "none"), environment}};
-  if (line.ranks > cores) settings.push_back({"tutti", "cyclic", in_turn(tutti_run(line, "core")), environment});
+  if (line.ranks > cores)
+    settings.push_back({"tutti", "cyclic", joined(tutti_run(line, "core"), {"--map-by", "cyclic"}), environment});
   if (line.transport == "shm" && is_all_reduce(line.call))
     settings.push_back({"tutti", std::string{allocated}, tutti_run(line, "core"), environment});
   return settings;

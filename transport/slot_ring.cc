@@ -66,9 +66,10 @@ std::optional<Frame> RingReader::frame() const noexcept {
 
 bool RingReader::begins_with(const FrameWords& frame) const noexcept {
   const FrameWords& words = head().frame;
-  const bool same_operation_word = words[operation_word] >> 32 == frame[operation_word] >> 32;
-  return words[0] == frame[0] && same_operation_word && words[2] == frame[2] && words[3] == frame[3] &&
-         words[length_word] == frame[length_word];
+  std::uint64_t differences = 0;
+  for (std::size_t i = 0; i < words.size(); ++i)
+    differences |= (words[i] ^ frame[i]) >> (i == operation_word ? 32 : 0);  // the number is the lower half
+  return differences == 0;
 }
 
 std::span<const std::byte> RingReader::piece(std::uint64_t length, std::uint64_t rest) const noexcept {

@@ -92,8 +92,6 @@ Secret Secret::derive(std::string_view label, std::span<const std::byte> context
   return derived;
 }
 
-bool keep_libcrypto() noexcept { return ::OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr) == 1; }
-
 namespace {
 
 /// By itself: through EVP it would be the same, but for the providers and the tables of names that are loaded first,

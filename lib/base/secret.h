@@ -55,9 +55,6 @@ class Secret {
   std::vector<std::byte> bytes_;
 };
 
-/// From now on exit() leaves libcrypto as it is, unless the program was quicker to use it. False: it is down already.
-bool keep_libcrypto() noexcept;
-
 /// HMAC-SHA256 over the parts, one after the other.
 Digest hmac_sha256(std::span<const std::byte> key, std::initializer_list<std::span<const std::byte>> parts) noexcept;
 

@@ -260,7 +260,9 @@ class TlsTunnel final : public Tunnel, public std::enable_shared_from_this<TlsTu
 
 // Without certificates a server has nothing to offer to who does not have the key.
 std::shared_ptr<asio::ssl::context> make_tls_context() {
-  if (!keep_libcrypto()) throw Error{ErrorCode::system, "cannot encrypt: OpenSSL has been taken down by exit()"};
+  // From now on exit() leaves libcrypto as it is, unless the program was quicker to use it.
+  if (::OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr) != 1)
+    throw Error{ErrorCode::system, "cannot encrypt: OpenSSL has been taken down by exit()"};
   auto context = std::make_shared<asio::ssl::context>(asio::ssl::context::tlsv13);
   SSL_CTX* const native = context->native_handle();
   ::SSL_CTX_set_session_cache_mode(native, SSL_SESS_CACHE_OFF);
