@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -50,9 +51,10 @@ struct Pipe {
   Descriptor read, write;
 };
 
+/// Of sockets, as a signal would end who writes into a pipe of the dead.
 Pipe make_pipe() {
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) refused("pipe");
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) refused("socketpair");
   return {Descriptor{ends[0]}, Descriptor{ends[1]}};
 }
 
@@ -130,19 +132,23 @@ Crew::Crew(const CrewOptions& options) : options_(options) {
 
 Crew::~Crew() {
   try {
-    Order order;
-    order.kind = Order::Kind::leave;
-    do_order(order);
-    const double begin = peers::microseconds_now();
-    for (pid_t& rank : ranks_)
-      while (rank != 0 && peers::microseconds_now() - begin < leaving_us) {
-        if (::waitpid(rank, nullptr, WNOHANG) == rank) rank = 0;
-        if (rank != 0) ::usleep(1000);
-      }
+    if (!owed_) dismiss();
   } catch (const Error&) {
     // they are ended below
   }
   end();
+}
+
+void Crew::dismiss() {
+  Order order;
+  order.kind = Order::Kind::leave;
+  do_order(order);
+  const double begin = peers::microseconds_now();
+  for (pid_t& rank : ranks_)
+    while (rank != 0 && peers::microseconds_now() - begin < leaving_us) {
+      if (::waitpid(rank, nullptr, WNOHANG) == rank) rank = 0;
+      if (rank != 0) ::usleep(1000);
+    }
 }
 
 void Crew::end() noexcept {
@@ -168,6 +174,7 @@ void Crew::fail(int status) {
 }
 
 void Crew::wait_for_answer() {
+  owed_ = true;
   const double begin = peers::microseconds_now();
   for (;;) {
     if (told_to_stop) throw Error{ErrorCode::aborted, "tune: stopped; nothing was written"};
@@ -175,7 +182,10 @@ void Crew::wait_for_answer() {
     constexpr int patience_ms = 50;
     if (::poll(&one, 1, patience_ms) == 1) {
       char byte = 0;
-      if (::read(answers_.get(), &byte, 1) == 1) return;
+      if (::read(answers_.get(), &byte, 1) == 1) {
+        owed_ = false;
+        return;
+      }
     }
     for (pid_t& rank : ranks_) {
       int status = 0;
@@ -193,7 +203,7 @@ void Crew::wait_for_answer() {
 void Crew::do_order(const Order& order) {
   stage_->order = order;
   const char byte = 1;
-  if (::write(orders_.get(), &byte, 1) != 1) refused("the ranks take no orders");
+  ::send(orders_.get(), &byte, 1, MSG_NOSIGNAL);  // should nobody be there to take it, that is found out below
   wait_for_answer();
 }
 

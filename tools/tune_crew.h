@@ -75,6 +75,7 @@ class Crew {
  private:
   void do_order(const Order& order);
   void wait_for_answer();
+  void dismiss();
   void end() noexcept;
   [[noreturn]] void fail(int status);
 
@@ -84,6 +85,7 @@ class Crew {
   std::vector<pid_t> ranks_;
   Descriptor orders_;   ///< written: a byte for each order
   Descriptor answers_;  ///< read: a byte when it is done
+  bool owed_ = false;   ///< an answer that will not come: ranks that wait for a dead one take no other order
 };
 
 extern volatile std::sig_atomic_t told_to_stop;

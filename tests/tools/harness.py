@@ -105,6 +105,15 @@ def is_gone(pid):
     return state_of(pid) in (None, "Z", "X")  # the init of a container may reap late
 
 
+def seconds_run(pid):
+    """Of a core, that a process has used; 0 when there is no such process."""
+    try:
+        text = pathlib.Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    return sum(map(int, text[text.rindex(")") + 2 :].split()[11:13])) / os.sysconf("SC_CLK_TCK")
+
+
 def wait_until(condition, limit=10):
     """Waits for something that another process will make true."""
     end = time.monotonic() + limit
@@ -126,7 +135,7 @@ def processes_with(mark):
                 found.append(int(entry.name))
         except (FileNotFoundError, ProcessLookupError, PermissionError):
             continue
-    return found
+    return sorted(found)
 
 
 class Case(unittest.TestCase):

@@ -92,6 +92,17 @@ class Tuning(Case):
         self.assertEqual(self.files(), [])
         self.assertEqual(os.listdir(self.meeting), [])
 
+    def test_a_rank_that_dies_while_it_measures_is_told(self):
+        for killed in (0, 1, 2, 0):  # wherever the others then wait
+            process, ranks = self.start_and_find_ranks()
+            for pid in ranks:  # until it is long past its start
+                self.assertTrue(harness.wait_until(lambda pid=pid: harness.seconds_run(pid) > 0.5, 60), pid)
+            os.kill(ranks[killed], signal.SIGKILL)
+            done = harness.Finished(process, 20)
+            self.assertNotEqual(done.code, 0, done)
+            self.assertSays(done.err, "tune: 3 ranks over shm: ")
+            self.assertEqual(os.listdir(self.meeting), [])
+
     def test_without_a_place_to_meet_it_says_so(self):
         done = tutti(*QUICK, "barrier", "-o", self.table, env={"TMPDIR": str(self.folder / "nowhere")})
         self.assertNotEqual(done.code, 0, done)
