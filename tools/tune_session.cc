@@ -99,6 +99,7 @@ class Runner {
     constexpr double slow = 3000;
     constexpr double batch = 300;  // microseconds that the turn of quick calls takes
     constexpr double most = 20'000;
+    constexpr double places = 16;  // that a board writes in turn; each has to be touched once, links have fewer
     Order order;
     order.call = call_;
     order.bytes = bytes_;
@@ -109,7 +110,7 @@ class Runner {
       const auto known = times_.find(name);
       const bool is_new = known == times_.end();
       const double time = is_new ? expected(place_, bytes_) : known->second;
-      const int warm = is_new || time < slow ? 1 : 0;
+      const int warm = is_new ? static_cast<int>(std::clamp(slow / time, 1.0, places)) : time < slow ? 1 : 0;
       const int calls = static_cast<int>(order.loop ? std::clamp(2 * batch / time, 4.0, 1000.0)
                                                     : std::clamp(batch / time, 1.0, is_new ? 5.0 : 40.0));
       total += time * (warm + calls);
