@@ -103,12 +103,21 @@ transport::Transport* Group::boards() const {
   return context_->flat_limit > 0 && size() <= transport::Board::most_ranks ? shared_memory() : nullptr;
 }
 
-transport::Link& Group::open(int rank, transport::Channel channel) {
-  const int global = global_rank(rank);
+transport::Transport& Group::transport_to(int global, transport::Channel channel, const char* what) {
   transport::Transport& transport = *context_->peers[static_cast<std::size_t>(global)].transport;
   context_->log.info(std::string_view{transport.name()} == "shm" ? Log::Subsystem::shm : Log::Subsystem::net,
-                     fmt::format("opens a link to rank {} over {}, channel {:x}", global, transport.name(), channel));
-  return transport.open(global, channel);
+                     fmt::format("opens {} to rank {} over {}, channel {:x}", what, global, transport.name(), channel));
+  return transport;
+}
+
+transport::Link& Group::open(int rank, transport::Channel channel) {
+  const int global = global_rank(rank);
+  return transport_to(global, channel, "a link").open(global, channel);
+}
+
+transport::Link& Group::open_aside(int rank, transport::Channel channel) {
+  const int global = global_rank(rank);
+  return transport_to(global, channel, "a link for credit").open_aside(global, channel);
 }
 
 void Group::fail(const Error& reason, Origin origin) noexcept {

@@ -56,6 +56,8 @@ class Group final : public Failable {
   transport::Transport* boards() const;
   /// Opens the link to a group rank on one of this group's channels.
   transport::Link& open(int rank, transport::Channel channel);
+  /// Or the one for what may come after that rank has left.
+  transport::Link& open_aside(int rank, transport::Channel channel);
 
   /// Remembers the first failure; every pending and later operation ends with it. Owner of the engine only.
   void fail(const Error& reason, Origin origin = Origin::here) noexcept;
@@ -78,6 +80,9 @@ class Group final : public Failable {
   std::string busy_with() const;
 
  private:
+  /// To open there what the log calls `what`.
+  transport::Transport& transport_to(int global, transport::Channel channel, const char* what);
+
   std::shared_ptr<Context> context_;
   std::uint64_t id_;
   int index_;

@@ -22,7 +22,8 @@ using transport::Token;
 namespace {
 
 constexpr Token no_token = ~Token{0};  // control frames: nobody waits for them
-/// Credit is returned in lumps, so that a stream of small messages costs few extra frames.
+/// Credit is returned in lumps, so that a stream of small messages costs few extra frames. It may come after its
+/// receiver has left.
 constexpr std::size_t credit_lump = Messages::eager_credit / 4;
 
 }  // namespace
@@ -200,7 +201,9 @@ void Messages::consumed(int source, std::size_t bytes) noexcept {
   PeerState& peer = state_of(source);
   peer.eager_consumed += bytes + overhead;
   if (peer.eager_consumed < credit_lump || peer.lost) return;
-  push(source, {.kind = FrameKind::credit, .count = std::exchange(peer.eager_consumed, 0)}, {}, no_token, nullptr);
+  if (!peer.aside) peer.aside = &group_.open_aside(source, channel_);
+  const Frame credit{.kind = FrameKind::credit, .count = std::exchange(peer.eager_consumed, 0)};
+  peer.aside->send(credit, {}, no_token);
 }
 
 void Messages::grant(Message& receive, const Envelope& envelope, std::uint32_t number) noexcept {
@@ -220,19 +223,24 @@ bool Messages::knows(int rank) const noexcept { return group_.group_rank(rank) >
 Acceptance Messages::arrived(Link& from, const Frame& frame) noexcept {
   const int source = group_.group_rank(from.peer());
   PeerState& peer = state_of(source);
-  peer.incoming = {};
-  peer.in = &from;
+  const Acceptance nothing{.kind = Acceptance::Kind::memory};
   const auto broken = [&](const char* what) {
     group_.fail(Error{ErrorCode::mismatch, fmt::format("{} sent {}", group_.name_of(source), what), source});
     return Acceptance{};
   };
   if (group_.failing()) return {};
+  if (frame.kind == FrameKind::credit) {  // perhaps on a link of its own, in the midst of a message on the other
+    if (frame.length > 0) return broken("a credit with a payload");
+    peer.eager_outstanding -= std::min<std::size_t>(peer.eager_outstanding, frame.count);
+    return nothing;
+  }
+  peer.incoming = {};
+  peer.in = &from;
   if (frame.data_type >= data_type_count) return broken("an unknown element type");
   const bool has_payload = frame.kind == FrameKind::eager || frame.kind == FrameKind::bulk;
   if (!has_payload && frame.length > 0) return broken("a payload where none belongs");
   const auto type = static_cast<DataType>(frame.data_type);
   peer.incoming.arriving.begin(frame.checksum);
-  const Acceptance nothing{.kind = Acceptance::Kind::memory};
 
   switch (frame.kind) {
     case FrameKind::eager:
@@ -250,9 +258,6 @@ Acceptance Messages::arrived(Link& from, const Frame& frame) noexcept {
         return {.kind = Acceptance::Kind::memory, .memory = receive->bytes.first(peer.incoming.length)};
       }
       return broken("a payload nobody asked for");
-    case FrameKind::credit:
-      peer.eager_outstanding -= std::min<std::size_t>(peer.eager_outstanding, frame.count);
-      return nothing;
     default:
       return broken("a frame that has no place on this lane");
   }
@@ -319,6 +324,7 @@ Acceptance Messages::arrived_eager(PeerState& peer, const Envelope& envelope) no
 void Messages::received(Link& from) noexcept {
   if (group_.failing()) return;
   const int source = group_.group_rank(from.peer());
+  if (&from != state_of(source).in) return;  // a credit
   Incoming incoming = std::exchange(state_of(source).incoming, {});
   if (incoming.to_unexpected) incoming.arriving.add(incoming.unexpected->data);
   if (incoming.message) incoming.arriving.add(incoming.message->bytes.first(incoming.length));

@@ -154,7 +154,8 @@ class Messages final : public ChannelUser {
   };
   struct PeerState {
     transport::Link* out = nullptr;
-    transport::Link* in = nullptr;
+    transport::Link* in = nullptr;     // brings messages
+    transport::Link* aside = nullptr;  // takes credit
     std::uint64_t messages_sent = 0;
     std::uint64_t messages_come = 0;
     std::size_t eager_outstanding = 0;  // bytes sent eagerly and not credited back

@@ -27,14 +27,18 @@ void Messages::end_failed(Message& message, const Error& reason) noexcept {
 }
 
 /// A rank may send, and leave before what it sent has been received: that its link takes no credit any more harms
-/// nobody until there is something to say to it.
+/// nobody until there is something to say to it. Who gives credit has a link that tells whether more will come.
 void Messages::failed(Link& link, const Error& reason) noexcept {
   const int rank = group_.group_rank(link.peer());
   PeerState& peer = state_of(rank);
-  const bool concerned = std::ranges::any_of(active_, [rank](const Message* message) {
-    return message && (message->peer == rank || message->peer == any_source);
+  const bool takes_credit = &link == peer.aside;
+  const bool concerned = std::ranges::any_of(active_, [&](const Message* message) {
+    if (!message) return false;
+    if (takes_credit && message->kind == Message::Kind::receive)
+      return message->stage == Message::Stage::granted && message->status.source == rank;
+    return message->peer == rank || message->peer == any_source;
   });
-  if (&link != peer.out || concerned) return group_.link_failed(link, reason);
+  if ((&link != peer.out && !takes_credit) || concerned) return group_.link_failed(link, reason);
   peer.lost = group_.explain(link, reason);
 }
 

@@ -58,19 +58,20 @@ Finding memory() {
 
 std::string limit_text(rlim_t limit) { return limit == RLIM_INFINITY ? "unlimited" : std::to_string(limit); }
 
-/// Each peer costs a connection in each direction; the rest of the program gets 64 descriptors.
+/// A connection takes two, one to be watched for reading and one for writing. Each peer may have one for collectives,
+/// one for messages, and one in each direction for their credit. The rest of the program gets 64 descriptors.
 Finding descriptors(int ranks) {
-  constexpr rlim_t reserve = 64;
+  constexpr rlim_t reserve = 64, most_of_peer = 6;
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);
-  const rlim_t peers = limit.rlim_cur > reserve ? (limit.rlim_cur - reserve) / 2 : 0;
+  const rlim_t peers = limit.rlim_cur > reserve ? (limit.rlim_cur - reserve) / most_of_peer : 0;
   Finding finding{.what = "open files", .found = {}, .remedy = {}};
-  finding.found = fmt::format("limit {} (hard limit {}): enough for {} peers at 2 descriptors each",
-                              limit_text(limit.rlim_cur), limit_text(limit.rlim_max), peers);
+  finding.found = fmt::format("limit {} (hard limit {}): enough for {} peers at {} descriptors each",
+                              limit_text(limit.rlim_cur), limit_text(limit.rlim_max), peers, most_of_peer);
   const rlim_t wanted = ranks > 1 ? static_cast<rlim_t>(ranks - 1) : 32;
   if (peers < wanted) {
     finding.level = Level::warn;
-    finding.remedy = fmt::format("ulimit -n {}", wanted * 2 + reserve);
+    finding.remedy = fmt::format("ulimit -n {}", wanted * most_of_peer + reserve);
   }
   return finding;
 }

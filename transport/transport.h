@@ -18,9 +18,8 @@ class Link;
 
 /// Names a communicator's lane; equal on all its members. Links of different channels are independent.
 using Channel = std::uint64_t;
-/// On odd channels a rank may say something to who has said bye already, and must not harm by it what that one said
-/// before. On even ones both know what comes.
-constexpr bool may_talk_to_who_left(Channel channel) { return (channel & 1) != 0; }
+/// On odd channels a message may come at any time. On even ones both sides know what comes.
+constexpr bool may_come_at_any_time(Channel channel) { return (channel & 1) != 0; }
 /// What the sender wants to hear back when its bytes are free again.
 using Token = std::uint64_t;
 using Clock = std::chrono::steady_clock;
@@ -120,8 +119,12 @@ class Transport {
   /// From now on events go there. Called once, before open().
   virtual void set_sink(Sink& sink) = 0;
 
-  /// The outgoing link to `peer` on `channel`, made now if need be; connects at the first send.
+  /// The outgoing link to `peer` on `channel`, made now if need be; connects at the first send. What is sent to who has
+  /// said bye already may cost what that one said before.
   virtual Link& open(int peer, Channel channel) = 0;
+  /// An outgoing link for what may come after the peer's bye and then harms nothing: for small frames that nobody waits
+  /// for, once the peer has sent something. What becomes of them the sink need not hear.
+  virtual Link& open_aside(int peer, Channel channel) { return open(peer, channel); }
   /// `bytes` bytes that all `members` see (ranks, this one among them, the same order everywhere), zeros at first: made
   /// by the first of them at each call, null until they have come to this rank. They live as long as somebody holds
   /// them. `channel` is a name that nothing else has. Throws Error{system}. Only where has_boards(), and only among

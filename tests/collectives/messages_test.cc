@@ -121,6 +121,36 @@ TEST_CASE("more unexpected messages than the eager credit allows are neither los
   }
 }
 
+TEST_CASE("credit comes in the midst of a large message and does not disturb it") {
+  for (const Kind kind : all_kinds) {
+    run_ranks({.ranks = 2, .kind = kind}, [](Communicator& comm) {
+      for (int round = 0; round < 5; ++round) {
+        std::vector<int> large(8 * 1024 * 1024, 7 + round);
+        std::vector<int> small(4096);
+        if (comm.rank() == 1) {
+          Work goes = comm.isend(large, 0, {.tag = 1});
+          for (int i = 0; i < 100; ++i) {  // of which at least 63 go eagerly: three lumps of credit
+            comm.recv(small, 0);
+            REQUIRE(small.back() == i);
+          }
+          goes.wait();
+        } else {
+          std::vector<int> arrived(large.size());
+          Work arrives = comm.irecv(arrived, 1, {.tag = 1});
+          std::vector<std::vector<int>> smalls;
+          std::vector<Work> go;
+          for (int i = 0; i < 100; ++i) smalls.emplace_back(small.size(), i);
+          for (const auto& data : smalls) go.push_back(comm.isend(data, 1));
+          arrives.wait();
+          REQUIRE(arrived.back() == large.back());  // first, as it might just be coming
+          CHECK(arrived == large);
+          for (Work& work : go) work.wait();
+        }
+      }
+    });
+  }
+}
+
 TEST_CASE("a rank sends to itself, small and large, in both orders") {
   run_ranks({.ranks = 2}, [](Communicator& comm) {
     for (const std::size_t size : {std::size_t{4}, 2 * eager}) {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <future>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -214,6 +215,32 @@ TEST_CASE("a message that is credited after its sender has left does no harm") {
         return;
       }
       for (int i = 0; i < 20; ++i) comm.recv(data, 0);
+    });
+  }
+}
+
+TEST_CASE("nor while another receive waits for whoever may still come") {
+  for (const Kind kind : all_kinds) {
+    run_ranks({.ranks = 3, .kind = kind, .timeout = 20s}, [](Communicator& comm) {
+      std::optional<Communicator> lane = comm.split(0);
+      std::vector<std::byte> message(16 * 1024);
+      constexpr int count = 24;  // more than a lump of credit
+      if (comm.rank() == 0) {
+        for (int i = 0; i < count; ++i) lane->send(message, 1);
+        lane.reset();
+        comm.send(message, 1);
+      } else if (comm.rank() == 1) {
+        std::vector<std::byte> other(message.size());
+        Work last = lane->irecv(other, any_source, {.tag = 1});
+        for (int i = 0; i < 8; ++i) lane->recv(message, 0);
+        comm.recv(message, 0);
+        for (int i = 8; i < count; ++i) lane->recv(message, 0);
+        comm.send(message, 2);
+        last.wait();
+      } else {
+        comm.recv(message, 1);
+        lane->send(message, 1, {.tag = 1});
+      }
     });
   }
 }

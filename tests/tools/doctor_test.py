@@ -59,8 +59,8 @@ class Report(Case):
     def test_too_few_descriptors_are_warned_of_with_the_command(self):
         done = run("sh", "-c", 'ulimit -n 100; exec "$0" doctor --json -n 200', harness.PROGRAM)
         files = self.checks(done)["open files"]
-        self.assertEqual((files["level"], files["remedy"]), ("warn", "ulimit -n 462"), done)
-        self.assertSays(files["found"], r"limit 100 .* enough for 18 peers")
+        self.assertEqual((files["level"], files["remedy"]), ("warn", "ulimit -n 1258"), done)
+        self.assertSays(files["found"], r"limit 100 .* enough for 6 peers")
 
     def test_what_every_job_would_stumble_over_fails(self):
         for variables, what, message in (

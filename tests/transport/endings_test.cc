@@ -205,6 +205,20 @@ TEST_CASE("closing a channel first brings what was sent on its way") {
   });
 }
 
+TEST_CASE("what is said aside comes, and ends with the channel") {
+  for_each_kind([](const Kind& kind) {
+    Mesh mesh(kind, 2);
+    mesh[0].send(1, 1, 100, 1);
+    REQUIRE(mesh.run_until([&] { return mesh[1].recorder.messages.size() == 1; }));
+    mesh[1].send(mesh[1].transport->open_aside(0, 1), 10, 2);
+    REQUIRE(mesh.run_until([&] { return mesh[0].recorder.messages.size() == 1; }));
+    CHECK(mesh[0].recorder.messages[0].bytes == pattern(10, 2));
+    mesh[1].transport->close_channel(1, soon());
+    mesh.settle();
+    CHECK(mesh[0].recorder.failures.empty());
+  });
+}
+
 TEST_CASE("ranks that close while they still send to each other do not wait for each other") {
   for_each_kind([](const Kind& kind) {
     Mesh mesh(kind, 2);

@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 
 constexpr std::size_t mebibyte = std::size_t{1} << 20;
 
-constexpr Channel channel = 2;  // even: connections are shared
+constexpr Channel channel = 2;
 
 std::string message(std::size_t size, std::uint64_t seed) {
   return text_of(encode(Frame{.length = size})) + text_of(pattern(size, seed));
@@ -130,18 +130,81 @@ TEST_CASE("a peer that said bye behind a message is not said to have died when m
   CHECK(pair.sender->recorder.failures[0].text.find("closed its communicator") != std::string::npos);
 }
 
-TEST_CASE("where a rank may talk to who has left, it cannot harm what that one said before") {
-  constexpr Channel lane = channel + 1;
+TEST_CASE("what is said aside to who has left cannot harm what that one said before, and is not reported") {
   Pair pair;
-  pair.sender->send(1, lane, 10, 1);
+  pair.sender->send(1, channel, 10, 1);
   REQUIRE(pair.run_until([&] { return !pair.receiver->recorder.messages.empty(); }));
-  pair.receiver->send(0, lane, mebibyte, 2);
+  pair.receiver->send(0, channel, mebibyte, 2);
   for (int i = 0; i < 10; ++i) pair.receiver->step();
-  pair.receiver->transport->close_channel(lane, Clock::now() + 10s);
-  Link& link = pair.sender->transport->open(1, lane);
-  for (int i = 0; i < 3; ++i) pair.sender->send(link, 10, 3);
+  pair.receiver->transport->close_channel(channel, Clock::now() + 10s);
+  Link& aside = pair.sender->transport->open_aside(1, channel);
+  for (int i = 0; i < 3; ++i) pair.sender->send(aside, 10, 3);
   REQUIRE(pair.run_until([&] { return !pair.sender->recorder.messages.empty(); }));
+  for (int i = 0; i < 3; ++i) pair.sender->send(aside, 10, 3);
+  for (int i = 0; i < 100; ++i) pair.sender->step();
   CHECK(pair.sender->recorder.messages[0].bytes == pattern(mebibyte, 2));
+  CHECK(pair.sender->recorder.failures.empty());
+}
+
+TEST_CASE("what is said aside arrives beside what is said on the link, in the midst of it") {
+  Pair pair;
+  pair.receiver->recorder.decide = [](Link&, const Frame& frame) {
+    return frame.length > mebibyte ? Acceptance::Kind::park : Acceptance::Kind::memory;
+  };
+  pair.sender->send(1, channel, 64 * mebibyte, 1);  // parked, and the connection is full
+  REQUIRE(pair.run_until([&] { return !pair.receiver->recorder.parked.empty(); }));
+  pair.sender->send(pair.sender->transport->open_aside(1, channel), 10, 2);
+  REQUIRE(pair.run_until([&] { return pair.receiver->recorder.messages.size() == 1; }));
+  CHECK(pair.receiver->recorder.messages[0].bytes == pattern(10, 2));
+}
+
+TEST_CASE("an abort is heard where the peer has spoken aside, too") {
+  Pair pair;
+  pair.sender->send(1, channel, 10, 1);
+  REQUIRE(pair.run_until([&] { return !pair.receiver->recorder.messages.empty(); }));
+  pair.receiver->send(pair.receiver->transport->open_aside(0, channel), 10, 2);
+  REQUIRE(pair.run_until([&] { return !pair.sender->recorder.messages.empty(); }));
+  pair.sender->transport->abort_channel(channel, Error(ErrorCode::timeout, "rank 7 is late", 7, 3));
+  REQUIRE(reported(pair, *pair.receiver));
+  for (const Recorder::Failure& failure : pair.receiver->recorder.failures) CHECK(failure.text == "rank 7 is late");
+}
+
+TEST_CASE("who closes while it is being let in aside says bye, and does not seem to have died") {
+  RawListener listener;
+  const auto node = make_node(0);
+  node->transport->set_peers({node->transport->address(), listener.address()});
+  node->send(node->transport->open_aside(1, channel), 10, 1);
+  RawPeer peer = meanwhile(*node, [&] { return listener.accept(); });
+  REQUIRE(peer.shake_hands(Handshake::accept(key, Purpose::link, 1), [&] { node->step(); }));
+  node->transport->close_channel(channel, Clock::now() + 10s);  // which is the first to see that it is welcome
+  CHECK(peer.read(frame_size + 10).size() == frame_size + 10);
+  CHECK(peer.read(frame_size) == text_of(encode(Frame{.kind = FrameKind::bye})));
+}
+
+TEST_CASE("closing does not wait for what is said aside to who cannot be reached") {
+  RawListener listener(RawListener::Start::later);
+  const auto node = make_node(0);
+  node->transport->set_peers({node->transport->address(), listener.address()});
+  node->send(node->transport->open_aside(1, channel), 10, 1);
+  for (int i = 0; i < 100; ++i) node->step();
+  const auto begin = Clock::now();
+  node->transport->close_channel(channel, begin + 60s);
+  CHECK(Clock::now() - begin < 30s);
+}
+
+TEST_CASE("a peer that is lost on one connection is lost on the other, too") {
+  RawListener listener;
+  const auto node = make_node(1);
+  node->transport->set_peers({listener.address(), node->transport->address()});
+  node->send(0, channel, 200, 2);
+  RawPeer own = meanwhile(*node, [&] { return listener.accept(); });
+  REQUIRE(own.shake_hands(Handshake::accept(key, Purpose::link, 0), [&] { node->step(); }));
+  RawPeer other(node->transport->address(), "");
+  REQUIRE(other.shake_hands(Handshake::initiate(key, {.from = 0, .to = 1, .channel = channel})));
+  other.write(message(100, 1));
+  REQUIRE(node->sleep_until([&] { return node->recorder.messages.size() == 1; }));
+  other.reset();
+  CHECK(node->sleep_until([&] { return node->recorder.failures.size() == 2; }, 10s));
 }
 
 }  // namespace tutti::transport::testing

@@ -21,6 +21,7 @@ namespace tutti::transport::tcp {
 namespace {
 
 constexpr int reads_per_pass = 16;
+constexpr int most_drained = 256;  // chunks: more than the buffers of a connection hold
 /// One call copies at most so much, so that other links get their turn.
 constexpr std::size_t bytes_per_read = std::size_t{1} << 20;
 constexpr std::size_t view_unit = 64;
@@ -257,23 +258,29 @@ Socket InLink::share(OutLink& writer) noexcept {
 }
 
 void InLink::drain() noexcept {
-  for (iovec piece{site_.chunk.data(), site_.chunk.size()}; socket_;) {
+  phase_ = Phase::over;
+  iovec piece{site_.chunk.data(), site_.chunk.size()};
+  for (int i = 0; i < most_drained && socket_; ++i) {
     const Moved moved = read_some(socket_, {&piece, 1});
     if (moved.error == EAGAIN) return;
     if (moved.error != 0) disconnect();
   }
 }
 
-bool InLink::dismiss(std::span<const std::byte> last_words) noexcept {
-  if (writer_) phase_ = Phase::over;
-  if (!socket_ || writer_) return false;
-  iovec piece{const_cast<std::byte*>(last_words.data()), last_words.size()};
-  const bool told = write_some(socket_, {&piece, 1}).bytes == last_words.size();
+void InLink::dismiss(std::span<const std::byte> last_words) noexcept {
   phase_ = Phase::over;
+  if (!socket_ || writer_) return;
+  iovec piece{const_cast<std::byte*>(last_words.data()), last_words.size()};
+  write_some(socket_, {&piece, 1});
   disconnect();
-  return told;
 }
 
+void InLink::follow(const Error& reason) noexcept {
+  if (writer_) std::exchange(writer_, nullptr)->peer_failed(Certainty::sure, reason);
+  silence();
+}
+
+/// Ends without a word.
 void InLink::silence() noexcept {
   disconnect();
   phase_ = Phase::over;

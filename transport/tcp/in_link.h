@@ -46,8 +46,8 @@ class InLink final : public Link {
   bool progress() noexcept;
   /// Passes in a row in which there was nothing.
   int misses() const noexcept { return misses_; }
-  /// Whether the sink waits for a message. On odd channels it may take one at any time.
-  bool wanted() const noexcept { return wanted_ > 0 || phase_ != Phase::header || may_talk_to_who_left(channel()); }
+  /// Whether the sink waits for a message.
+  bool wanted() const noexcept { return wanted_ > 0 || phase_ != Phase::header || may_come_at_any_time(channel()); }
   /// Nothing to try until the reactor or resume() makes it hot again.
   bool idle() const noexcept { return phase_ == Phase::over || (phase_ == Phase::offered && !offer_again_); }
   void cool() noexcept { hot_ = false; }
@@ -59,16 +59,16 @@ class InLink final : public Link {
   Socket share(OutLink& writer) noexcept;
   /// The writer has gone.
   void part() noexcept { writer_ = nullptr; }
-  /// Drops what has come, so that the peer gets rid of what it still has to say.
+  /// Drops what has come, within bounds, so that the peer gets rid of what it still has to say. There are no messages
+  /// any more.
   void drain() noexcept;
 
-  /// Ends without a word: somebody else speaks for it.
-  void silence() noexcept;
+  /// Ends as another link from this peer has, of which the sink knows: only the writer has yet to tell it.
+  void follow(const Error& reason) noexcept;
   /// Plays a broken network.
   void cut() noexcept { shut_down(socket_); }
-  /// Reads no more. Where there is no writer: tells the sender `last_words` (a whole bye or abort) and closes; true:
-  /// they are on their way.
-  bool dismiss(std::span<const std::byte> last_words) noexcept;
+  /// Reads no more. Where there is no writer: tells the sender `last_words` (a whole bye or abort) and closes.
+  void dismiss(std::span<const std::byte> last_words) noexcept;
 
  private:
   enum class Phase {
@@ -90,6 +90,7 @@ class InLink final : public Link {
   Moved read_ahead() noexcept;
   Moved read_memory() noexcept;
   Moved read_views() noexcept;
+  void silence() noexcept;
   void lost(int error) noexcept;
   void lose(Certainty certainty, const Error& reason) noexcept;
 

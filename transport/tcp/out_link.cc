@@ -3,7 +3,8 @@
 //   idle --send--> (expecting -->) connecting --> greeting --> (securing -->) open --bye from the peer--> left
 //                      |            |     ^            |            |           |
 //                      |          refused-+------------+------------+         dead  (also from the others, when time is
-//                      +--the peer has connected--> open                            up or the peer is a stranger)
+//                      +--the peer has connected--> open                            up, the peer is a stranger, or a
+//                                                                                   link aside is to say bye)
 //
 // How it gets there is in out_link_connect.cc. A message that finds an open connection and an empty queue goes out from
 // send() in one call, header and payload together. What the socket does not take waits in the queue; progress()
@@ -50,10 +51,7 @@ struct Gather {
 }  // namespace
 
 OutLink::OutLink(Site& site, int peer, Channel channel, Manner manner)
-    : Link(peer, channel),
-      site_(site),
-      shares_(manner == Manner::normal && !may_talk_to_who_left(channel)),
-      quiet_(manner == Manner::quiet) {}
+    : Link(peer, channel), site_(site), shares_(manner == Manner::normal), quiet_(manner == Manner::quiet) {}
 
 OutLink::~OutLink() {
   disconnect();
@@ -214,8 +212,16 @@ bool OutLink::flush(Clock::time_point deadline) noexcept {
   return ended() || !unsent();
 }
 
+// What goes aside is worth no waiting for a peer that does not answer: that one has probably gone. One that has seen
+// the handshake may have let this link in already, and would take an end without a bye for this rank's death.
 void OutLink::say_bye() noexcept {
-  quiet_ = true;
+  const bool is_seen = state_ == State::greeting || state_ == State::securing || state_ == State::open;
+  if (is_aside() && !is_seen) {
+    disconnect();
+    state_ = State::dead;
+    return;
+  }
+  quiet_ = said_bye_ = true;
   if (state_ != State::idle && !ended()) queue_.push_back({encode(Frame{.kind = FrameKind::bye}), {}, 0});
 }
 

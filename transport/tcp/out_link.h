@@ -16,10 +16,11 @@ namespace tutti::transport::tcp {
 class InLink;
 
 /// The sending end of a link: a connection that is found or made for the first message, and the messages that wait for
-/// it. Once it is open, a reader, an InLink, reads the other direction.
+/// it. Once it is open, a reader, an InLink, reads the other direction, unless it is quiet.
 class OutLink final : public Link {
  public:
-  /// A `quiet` link tells the sink nothing.
+  /// A `quiet` link tells the sink nothing, and has a connection of its own, which it tries to get until it is to say
+  /// bye.
   enum class Manner { normal, quiet };
 
   OutLink(Site& site, int peer, Channel channel, Manner manner = Manner::normal);
@@ -38,7 +39,7 @@ class OutLink final : public Link {
   /// Plays a broken network.
   void cut() noexcept { shut_down(socket_); }
 
-  /// Queues a bye behind what waits, and tells the sink nothing from now on.
+  /// Queues a bye behind what waits, and tells the sink nothing from now on. A quiet link that no peer has seen ends.
   void say_bye() noexcept;
   /// Blocks until nothing waits any more or `deadline` passes; false: the latter. A link that ended has nothing
   /// waiting.
@@ -77,6 +78,7 @@ class OutLink final : public Link {
     std::size_t rest() const { return frame_size + payload.size() - done; }
   };
 
+  bool is_aside() const noexcept { return !shares_; }
   bool unsent() const noexcept { return next_ < queue_.size(); }
   bool busy() const noexcept;
   void make_busy() noexcept;
@@ -106,6 +108,7 @@ class OutLink final : public Link {
   State state_ = State::idle;
   const bool shares_;  ///< its connection with the link in the other direction
   bool quiet_;
+  bool said_bye_ = false;
   bool on_busy_list_ = false;
   bool heard_ = false;  ///< the peer has written or hung up
   int doubt_ = 0;       ///< why a write failed, while the reader may still learn more

@@ -7,7 +7,8 @@
 // lower one to connect. If that takes too long, there are two connections, and all is well, only slower.
 //
 // Who has left does not read any more: what he is sent then resets the connection, and what he said last may be lost
-// with it. So channels on which that may happen keep one connection per direction.
+// with it. So what may come that late goes over a connection of its own. It exists only where there are others between
+// the same two ranks already, so that none of those will ever want to share it.
 
 #include <fmt/format.h>
 
@@ -153,7 +154,12 @@ bool OutLink::continue_securing() noexcept {
 void OutLink::connect_failed(int error) noexcept {
   disconnect();
   const auto now = Clock::now();
-  if (worth_retrying(error) && now < give_up_at_) {
+  if (is_aside() && said_bye_) {
+    state_ = State::dead;
+    return;
+  }
+  if (is_aside()) give_up_at_ = now + site_.connect_timeout;  // there is nobody to tell
+  if (is_aside() || (worth_retrying(error) && now < give_up_at_)) {
     state_ = State::refused;
     retry_at_ =
         std::min<Clock::time_point>({now + longest_pause, now + 1ms * (1 << std::min(attempts_, 10)), give_up_at_});

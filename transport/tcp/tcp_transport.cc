@@ -9,7 +9,6 @@
 #include <array>
 #include <atomic>
 #include <mutex>
-#include <set>
 #include <unordered_map>
 
 #include "transport/hello.h"
@@ -165,8 +164,14 @@ std::size_t TcpTransport::strangers() const { return door_->strangers(); }
 
 Link& TcpTransport::open(int peer, Channel channel) {
   arrivals_->open(channel);
-  auto& link = out_links_[{channel, peer}];
+  auto& link = out_links_[{channel, peer, false}];
   if (!link) link = std::make_unique<tcp::OutLink>(*site_, peer, channel);
+  return *link;
+}
+
+Link& TcpTransport::open_aside(int peer, Channel channel) {
+  auto& link = out_links_[{channel, peer, true}];
+  if (!link) link = std::make_unique<tcp::OutLink>(*site_, peer, channel, tcp::OutLink::Manner::quiet);
   return *link;
 }
 
@@ -176,15 +181,12 @@ void TcpTransport::let_in() noexcept {
       site_->in_links.push_back(std::make_unique<tcp::InLink>(*site_, hello.from, hello.channel, std::move(socket)));
 }
 
-/// Tells the senders, backwards on their connections, and destroys our ends, unless we send on those, too. Returns who
-/// was told.
-std::set<int> TcpTransport::dismiss_senders(Channel channel, std::span<const std::byte> last_words) noexcept {
-  std::set<int> told;
+/// Tells the senders, backwards on their connections, and destroys our ends, unless we send on those, too.
+void TcpTransport::dismiss_senders(Channel channel, std::span<const std::byte> last_words) noexcept {
   for (const auto& link : site_->in_links)
-    if (link->channel() == channel && link->dismiss(last_words)) told.insert(link->peer());
+    if (link->channel() == channel) link->dismiss(last_words);
   std::erase_if(site_->in_links,
                 [channel](const auto& link) { return link->channel() == channel && !link->has_writer(); });
-  return told;
 }
 
 /// Those who send to us are dismissed first, and who still comes, too: otherwise two ranks that close while each of
@@ -193,37 +195,40 @@ void TcpTransport::close_channel(Channel channel, Clock::time_point deadline) no
   const auto last_words = arrivals_->close(channel, bye_message());
   let_in();  // those who came before
   dismiss_senders(channel, last_words);
-  const auto begin = out_links_.lower_bound({channel, -1});
+  const auto begin = out_links_.lower_bound({channel, -1, false});
   auto end = begin;
-  for (; end != out_links_.end() && end->first.first == channel; ++end) end->second->say_bye();
+  for (; end != out_links_.end() && end->first.channel == channel; ++end) end->second->say_bye();
   for (bool waiting = begin != end; waiting && Clock::now() < deadline;) {
     waiting = false;
     for (auto link = begin; link != end; ++link)
       if (!link->second->flush(std::min(deadline, Clock::now() + flush_turn))) waiting = true;
     site_->reactor.poll();
   }
+  // To close a connection on which something lies unread resets it, and takes back what has not left this host.
+  for (const auto& link : site_->in_links)
+    if (link->channel() == channel) link->drain();
   forget(channel);
 }
 
 void TcpTransport::forget(Channel channel) noexcept {
-  std::erase_if(out_links_, [channel](const auto& entry) { return entry.first.first == channel; });
+  std::erase_if(out_links_, [channel](const auto& entry) { return entry.first.channel == channel; });
   std::erase_if(site_->in_links, [channel](const auto& link) { return link->channel() == channel; });
 }
 
+/// A peer may hear twice: backwards on a connection of its own, to which it need not listen, and from a courier.
 void TcpTransport::abort_channel(Channel channel, const Error& reason) noexcept {
   const auto last_words = arrivals_->close(channel, abort_message(reason));
   let_in();  // those who came before
-  const std::set<int> told = dismiss_senders(channel, last_words);
+  dismiss_senders(channel, last_words);
 
   const auto until = Clock::now() + courier_time;
-  const auto begin = out_links_.lower_bound({channel, -1});
+  const auto begin = out_links_.lower_bound({channel, -1, false});
   auto end = begin;
-  for (; end != out_links_.end() && end->first.first == channel; ++end) {
+  for (; end != out_links_.end() && end->first.channel == channel; ++end) {
     if (end->second->ended()) continue;
-    const int peer = end->second->peer();
     Courier courier{{last_words.begin(), last_words.end()}, {}, end->second->release(), until};
-    if (!told.contains(peer)) {
-      courier.link = std::make_unique<tcp::OutLink>(*site_, peer, channel, tcp::OutLink::Manner::quiet);
+    if (!end->first.aside) {
+      courier.link = std::make_unique<tcp::OutLink>(*site_, end->first.peer, channel, tcp::OutLink::Manner::quiet);
       courier.link->send(abort_frame(reason), std::span(courier.message).subspan(frame_size), 0);
     }
     couriers_.push_back(std::move(courier));
@@ -320,18 +325,18 @@ bool TcpTransport::report_losses_if(Due due) noexcept {
     if (due(loss)) reports.push_back(loss);
   std::erase_if(site_->losses, due);
   for (const tcp::Site::Loss& loss : reports) {
-    silence_others(*loss.link);
+    end_others_like(*loss.link, loss.reason);
     site_->sink->failed(*loss.link, loss.reason);
   }
   return !reports.empty();
 }
 
-/// An abort may come on a connection of its own: then it speaks for the sender's other connection, too.
-void TcpTransport::silence_others(const Link& failed) noexcept {
+/// An abort may come on a connection of its own: then it speaks for the sender's other connections, too.
+void TcpTransport::end_others_like(const Link& failed, const Error& reason) noexcept {
   const auto is_failed = [&](const auto& link) { return link.get() == &failed; };
   if (std::none_of(site_->in_links.begin(), site_->in_links.end(), is_failed)) return;
   for (const auto& link : site_->in_links)
-    if (!is_failed(link) && link->channel() == failed.channel() && link->peer() == failed.peer()) link->silence();
+    if (!is_failed(link) && link->channel() == failed.channel() && link->peer() == failed.peer()) link->follow(reason);
 }
 
 bool TcpTransport::prepare_sleep() noexcept {

@@ -5,9 +5,9 @@
 #include <list>
 #include <map>
 #include <memory>
-#include <set>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -45,7 +45,8 @@ struct TcpOptions {
   std::chrono::milliseconds hello_timeout{5'000};
 };
 
-/// Ranks on any hosts that reach each other by TCP; one connection for both links of a pair.
+/// Ranks on any hosts that reach each other by TCP; one connection for both links of a pair, and one for each that is
+/// opened aside.
 ///
 /// Which links it reads: those on the hot list are tried in every progress(), without asking whether they have
 /// something. A link gets hot when the reactor sees bytes on it or a message is asked for, and cools down when all that
@@ -64,6 +65,7 @@ class TcpTransport final : public Transport {
   void set_sink(Sink& sink) override;
 
   Link& open(int peer, Channel channel) override;
+  Link& open_aside(int peer, Channel channel) override;
   void close_channel(Channel channel, Clock::time_point deadline) noexcept override;
   void abort_channel(Channel channel, const Error& reason) noexcept override;
   void cut() noexcept override;
@@ -79,6 +81,16 @@ class TcpTransport final : public Transport {
   class Arrivals;
   struct Chunk;
   struct Courier;
+  struct LinkName {
+    Channel channel;
+    int peer;
+    bool aside;
+
+    bool operator<(const LinkName& other) const {
+      return std::tie(channel, peer, aside) < std::tie(other.channel, other.peer, other.aside);
+    }
+  };
+  using OutLinks = std::map<LinkName, std::unique_ptr<tcp::OutLink>>;
 
   void let_in() noexcept;
   bool serve_links() noexcept;
@@ -88,14 +100,14 @@ class TcpTransport final : public Transport {
   template <class Due>
   bool report_losses_if(Due due) noexcept;
   void forget(Channel channel) noexcept;
-  void silence_others(const Link& failed) noexcept;
-  std::set<int> dismiss_senders(Channel channel, std::span<const std::byte> last_words) noexcept;
+  void end_others_like(const Link& failed, const Error& reason) noexcept;
+  void dismiss_senders(Channel channel, std::span<const std::byte> last_words) noexcept;
 
   std::unique_ptr<Chunk> chunk_;
   std::unique_ptr<tcp::Site> site_;
   std::unique_ptr<Arrivals> arrivals_;
   std::unique_ptr<tcp::Door> door_;  ///< its thread uses all of the above
-  std::map<std::pair<Channel, int>, std::unique_ptr<tcp::OutLink>> out_links_;
+  OutLinks out_links_;
   std::list<Courier> couriers_;  ///< aborts on their way to peers that cannot be told on a link of theirs
   unsigned passes_ = 0;
   std::uint64_t looks_ = 0;  ///< asked for
