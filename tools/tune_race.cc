@@ -82,8 +82,10 @@ Race::Count Race::wins(const Entrant& a, const Entrant& b) const {
 }
 
 bool Race::is_alone(const Entrant& one) const {
-  return one.times.size() > 1 && std::all_of(entrants_.begin(), entrants_.end(),
-                                             [&](const Entrant& other) { return !other.in || &other == &one; });
+  const bool had_rivals = entrants_.size() > 1;
+  return (one.times.size() > 1 || !had_rivals) &&
+         std::all_of(entrants_.begin(), entrants_.end(),
+                     [&](const Entrant& other) { return !other.in || &other == &one; });
 }
 
 /// One slow round may be chance, so that at first the best time counts and only much slower is behind.

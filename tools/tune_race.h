@@ -54,7 +54,7 @@ class Race {
   };
   /// Rounds that both ran, and in how many of them a was faster than b.
   Count wins(const Entrant& a, const Entrant& b) const;
-  /// All others are far behind, for more than one round.
+  /// All others, if there were any, are far behind, for more than one round.
   bool is_alone(const Entrant& one) const;
 
   static constexpr int enough_rounds = 5;

@@ -189,6 +189,28 @@ TEST_CASE("tune: the best choice regrets nothing") {
   CHECK(one.sure);
 }
 
+TEST_CASE("tune: a choice that has beaten all in one race needs no rounds of the next, where it runs alone") {
+  const auto run_once = [](Race& race) {
+    for (const std::size_t i : race.order()) race.add(i, race.entrants()[i].name == "chosen" ? 10 : 50);
+    race.end_round();
+  };
+  Race first{{"a", "b"}, "chosen"};
+  run_once(first);
+  Regret one = regret("shm", 2, 4, 0);
+  one.chosen = "chosen";
+  one.rounds = 0;
+  Race second{{}, "chosen"};
+  run_once(second);
+  CHECK(second.over());
+  judge(std::vector<Race>{first, second}, one);
+  CHECK_FALSE(one.sure);
+  run_once(first);
+  CHECK(first.over());
+  one.rounds = 0;
+  judge(std::vector<Race>{first, second}, one);
+  CHECK(one.sure);
+}
+
 TEST_CASE("tune: a cliff is a time far above that of more bytes, or of more ranks") {
   std::vector<Regret> all{regret("shm", 2, 4, 131),   regret("shm", 2, 1024, 100), regret("shm", 2, 65536, 77.1),
                           regret("shm", 4, 4, 65),    regret("shm", 4, 1024, 66),  regret("tcp", 2, 65536, 1),
