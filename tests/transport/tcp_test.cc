@@ -252,6 +252,18 @@ TEST_CASE("on loopback no more is under way than caches hold, where the kernel l
   }
 }
 
+TEST_CASE("on loopback no receive buffer grows until the kernel has no memory left for sockets") {
+  Pair pair;
+  REQUIRE(pair.exchange(16 * mebibyte, 1));
+  for (const int descriptor : connections()) {
+    int bytes = 0;
+    socklen_t size = sizeof bytes;
+    REQUIRE(::getsockopt(descriptor, SOL_SOCKET, SO_RCVBUF, &bytes, &size) == 0);
+    CHECK(bytes <= 2 << 20);
+    CHECK(bytes >= 64 << 10);
+  }
+}
+
 TEST_CASE("what cannot be read from the sender's memory ends the link at once, and says why") {
   void* const nothing = ::mmap(nullptr, mebibyte, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   REQUIRE(nothing != MAP_FAILED);

@@ -53,11 +53,16 @@ int most_send_buffer() {
   return most;
 }
 
-/// What is under way over loopback lies in the caches of the cores if there is little of it. The buffer would grow to
-/// several MiB otherwise. Where the kernel permits only less than this it is left to itself: it would be too little.
+/// What is under way over loopback lies in the caches of the cores if there is little of it. A send buffer would grow
+/// to several MiB otherwise; where the kernel permits only less than this it is left to itself: it would be too little.
+/// A receive buffer would grow to the limit in tcp_rmem, 6 or 32 MiB. All to all that is enough to use up what the
+/// kernel has for the sockets of a whole host; it drops what arrives then, and each of a stream's losses doubles the
+/// time to the next attempt, so that a call stood still for a minute.
 void keep_in_caches(const Socket& socket) {
-  constexpr int bytes = 512 << 10;  // the kernel takes twice as much, for what it adds
-  if (most_send_buffer() >= bytes) set_option(socket, SOL_SOCKET, SO_SNDBUF, bytes);
+  constexpr int sent = 512 << 10;  // the kernel takes twice as much, for what it adds
+  constexpr int received = 1 << 20;
+  if (most_send_buffer() >= sent) set_option(socket, SOL_SOCKET, SO_SNDBUF, sent);
+  set_option(socket, SOL_SOCKET, SO_RCVBUF, received);
 }
 
 Moved outcome(ssize_t result, int nothing) {
