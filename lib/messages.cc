@@ -28,13 +28,13 @@ constexpr std::size_t credit_lump = Messages::eager_credit / 4;
 
 }  // namespace
 
-Frame Messages::frame_of(FrameKind kind, const MessageCall& call, std::uint32_t slot) {
+Frame Messages::frame_of(FrameKind kind, const MessageCall& call, std::uint32_t slot, std::size_t length) {
   return {.kind = kind,
           .data_type = static_cast<std::uint8_t>(call.type),
           .operation = slot,
           .root = call.tag,
           .count = call.count,
-          .length = kind == FrameKind::request ? 0 : call.bytes.size()};
+          .length = length};
 }
 
 // ---- Starting ----------------------------------------------------------------------------------------------------
@@ -88,12 +88,15 @@ void Messages::start_send(Message& message) noexcept {
   message.order = ++peer.messages_sent;
   if (peer.may_send_eagerly(message.bytes.size())) {
     peer.eager_outstanding += message.bytes.size() + overhead;
-    push(message.peer, frame_of(FrameKind::eager, message, message.slot), message.bytes, message.slot, &message);
+    const Frame eager = frame_of(FrameKind::eager, message, message.slot, message.bytes.size());
+    push(message.peer, eager, message.bytes, message.slot, &message);
     return;
   }
   message.stage = Message::Stage::asked;
-  const Frame request = frame_of(FrameKind::request, message, message.slot);
-  push(message.peer, request, {}, no_token, nullptr);
+  message.head = peer.head_of(message.bytes.size());
+  if (message.head > 0) peer.eager_outstanding += message.head + overhead;
+  const Frame request = frame_of(FrameKind::request, message, message.slot, message.head);
+  push(message.peer, request, message.bytes.first(message.head), no_token, nullptr);
   look_out(message.peer);  // for its grant
 }
 
@@ -144,22 +147,18 @@ Message* Messages::match(const Envelope& envelope) noexcept {
 }
 
 void Messages::take(Message& receive, std::list<Unexpected>::iterator from) noexcept {
-  if (from->request) {
-    grant(receive, from->envelope, from->number);
-    unexpected_.erase(from);
-    return;
-  }
   if (!from->complete && !from->local) {
     from->taker = &receive;  // received() will call again
     return;
   }
-  const Envelope envelope = from->envelope;
-  const std::byte* data = from->local ? from->local->bytes.data() : from->data.data();
-  if (fits(receive, envelope) && envelope.length > 0) std::memcpy(receive.bytes.data(), data, envelope.length);
-  Message* local = from->local;
+  const Unexpected waiting = std::move(*from);
   unexpected_.erase(from);
-  if (local) end(*local);
-  if (envelope.source != group_.rank()) consumed(envelope.source, envelope.length);
+  const Envelope& envelope = waiting.envelope;
+  const std::span<const std::byte> data = waiting.local ? waiting.local->bytes : std::span(waiting.data);
+  if (fits(receive, envelope) && !data.empty()) std::memcpy(receive.bytes.data(), data.data(), data.size());
+  if (waiting.local) end(*waiting.local);
+  if (waiting.request) return grant(receive, envelope, waiting.number, data.size());
+  if (envelope.source != group_.rank()) consumed(envelope.source, data.size());
   deliver(receive, envelope);
 }
 
@@ -206,7 +205,7 @@ void Messages::consumed(int source, std::size_t bytes) noexcept {
   peer.aside->send(credit, {}, no_token);
 }
 
-void Messages::grant(Message& receive, const Envelope& envelope, std::uint32_t number) noexcept {
+void Messages::grant(Message& receive, const Envelope& envelope, std::uint32_t number, std::size_t head) noexcept {
   assign(receive, envelope);
   if (!fits(receive, envelope)) {
     // The sender still needs its answer, or it would wait for ever: a grant of nothing.
@@ -215,6 +214,7 @@ void Messages::grant(Message& receive, const Envelope& envelope, std::uint32_t n
     return deliver(receive, envelope);
   }
   receive.stage = Message::Stage::granted;
+  receive.head = head;
   push(envelope.source, {.kind = FrameKind::grant, .operation = number, .count = receive.slot}, {}, no_token, nullptr);
 }
 
@@ -237,25 +237,30 @@ Acceptance Messages::arrived(Link& from, const Frame& frame) noexcept {
   peer.incoming = {};
   peer.in = &from;
   if (frame.data_type >= data_type_count) return broken("an unknown element type");
-  const bool has_payload = frame.kind == FrameKind::eager || frame.kind == FrameKind::bulk;
-  if (!has_payload && frame.length > 0) return broken("a payload where none belongs");
+  if (frame.kind == FrameKind::grant && frame.length > 0) return broken("a payload where none belongs");
   const auto type = static_cast<DataType>(frame.data_type);
+  peer.incoming.kind = frame.kind;
   peer.incoming.arriving.begin(frame.checksum);
 
   switch (frame.kind) {
     case FrameKind::eager:
       if (frame.length > eager_limit) return broken("an eager message above the limit");
-      return arrived_eager(peer,
-                           {source, frame.root, type, static_cast<std::size_t>(frame.length), ++peer.messages_come});
-    case FrameKind::request:
-      return arrived_request(source, type, frame) ? nothing : broken("a request for more than any memory holds");
+      return arrived_first(
+          peer, {source, frame.root, type, static_cast<std::size_t>(frame.length), ++peer.messages_come}, frame);
+    case FrameKind::request: {
+      if (frame.count > transport::max_length / size_of(type))
+        return broken("a request for more than any memory holds");
+      const std::size_t length = static_cast<std::size_t>(frame.count) * size_of(type);
+      if (frame.length > std::min(length, head_limit)) return broken("a request with more than a message's beginning");
+      return arrived_first(peer, {source, frame.root, type, length, ++peer.messages_come}, frame);
+    }
     case FrameKind::grant:
       return arrived_grant(source, frame) ? nothing : broken("a grant nobody asked for");
     case FrameKind::bulk:
       if (Message* receive = granted(source, frame)) {
         peer.incoming.message = receive;
-        peer.incoming.length = static_cast<std::size_t>(frame.length);
-        return {.kind = Acceptance::Kind::memory, .memory = receive->bytes.first(peer.incoming.length)};
+        peer.incoming.memory = receive->bytes.subspan(receive->head, static_cast<std::size_t>(frame.length));
+        return {.kind = Acceptance::Kind::memory, .memory = peer.incoming.memory};
       }
       return broken("a payload nobody asked for");
     default:
@@ -268,57 +273,53 @@ Message* Messages::active(std::uint64_t slot, Message::Kind kind, Message::Stage
   return message && message->kind == kind && message->stage == stage ? message : nullptr;
 }
 
-bool Messages::arrived_request(int source, DataType type, const Frame& frame) noexcept {
-  if (frame.count > transport::max_length / size_of(type)) return false;
-  const Envelope envelope{source, frame.root, type, static_cast<std::size_t>(frame.count) * size_of(type),
-                          ++state_of(source).messages_come};
-  if (Message* receive = match(envelope)) {
-    grant(*receive, envelope, frame.operation);
-    return true;
-  }
-  Unexpected& waiting = unexpected_.emplace_back();
-  waiting.envelope = envelope;
-  waiting.request = true;
-  waiting.number = frame.operation;
-  return true;
-}
-
 bool Messages::arrived_grant(int source, const Frame& frame) noexcept {
   Message* send = active(frame.operation, Message::Kind::send, Message::Stage::asked);
   if (!send || send->peer != source) return false;
   send->stage = Message::Stage::granted;
+  if (send->head > 0) state_of(source).eager_outstanding -= send->head + overhead;  // its place is in the receive
   if (frame.count == ~std::uint64_t{0}) {
     end(*send);  // the receiver has the error; a send is done when its message has been taken
     return true;
   }
-  const Frame bulk = frame_of(FrameKind::bulk, *send, static_cast<std::uint32_t>(frame.count));
-  push(source, bulk, send->bytes, send->slot, send);
+  const std::span<const std::byte> rest = send->bytes.subspan(send->head);
+  const Frame bulk = frame_of(FrameKind::bulk, *send, static_cast<std::uint32_t>(frame.count), rest.size());
+  push(source, bulk, rest, send->slot, send);
   return true;
 }
 
 /// The receive for which this payload was asked.
 Message* Messages::granted(int source, const Frame& frame) const {
   Message* receive = active(frame.operation, Message::Kind::receive, Message::Stage::granted);
-  const bool fits = receive && receive->status.source == source && frame.length <= receive->bytes.size();
+  const bool fits =
+      receive && receive->status.source == source && frame.length <= receive->bytes.size() - receive->head;
   return fits ? receive : nullptr;
 }
 
-Acceptance Messages::arrived_eager(PeerState& peer, const Envelope& envelope) noexcept {
+/// A whole message, or a request with the beginning of one.
+Acceptance Messages::arrived_first(PeerState& peer, const Envelope& envelope, const Frame& frame) noexcept {
   Incoming& incoming = peer.incoming;
-  incoming.eager = true;
-  incoming.length = envelope.length;
+  const bool request = frame.kind == FrameKind::request;
+  const auto length = static_cast<std::size_t>(frame.length);
   Message* receive = match(envelope);
   if (receive && fits(*receive, envelope)) {
-    assign(*receive, envelope);
     incoming.message = receive;
-    return {.kind = Acceptance::Kind::memory, .memory = receive->bytes.first(envelope.length)};
+    incoming.memory = receive->bytes.first(length);
+    if (request)
+      grant(*receive, envelope, frame.operation, length);
+    else
+      assign(*receive, envelope);
+    return {.kind = Acceptance::Kind::memory, .memory = incoming.memory};
   }
   incoming.unexpected = unexpected_.emplace(unexpected_.end());
   incoming.unexpected->envelope = envelope;
-  incoming.unexpected->data.resize(envelope.length);
+  incoming.unexpected->data.resize(length);
   incoming.unexpected->taker = receive;  // one that does not fit: it gets its error when all is here
+  incoming.unexpected->request = request;
+  incoming.unexpected->number = frame.operation;
   incoming.to_unexpected = true;
-  return {.kind = Acceptance::Kind::memory, .memory = incoming.unexpected->data};
+  incoming.memory = incoming.unexpected->data;
+  return {.kind = Acceptance::Kind::memory, .memory = incoming.memory};
 }
 
 void Messages::received(Link& from) noexcept {
@@ -326,17 +327,18 @@ void Messages::received(Link& from) noexcept {
   const int source = group_.group_rank(from.peer());
   if (&from != state_of(source).in) return;  // a credit
   Incoming incoming = std::exchange(state_of(source).incoming, {});
-  if (incoming.to_unexpected) incoming.arriving.add(incoming.unexpected->data);
-  if (incoming.message) incoming.arriving.add(incoming.message->bytes.first(incoming.length));
-  if (incoming.arriving.broken()) return group_.fail(incoming.arriving.complaint(group_, source, incoming.length, 1));
+  incoming.arriving.add(incoming.memory);
+  if (incoming.arriving.broken())
+    return group_.fail(incoming.arriving.complaint(group_, source, incoming.memory.size(), 1));
   if (incoming.to_unexpected) {
     incoming.unexpected->complete = true;
     if (Message* taker = std::exchange(incoming.unexpected->taker, nullptr)) take(*taker, incoming.unexpected);
     return;
   }
   if (!incoming.message) return;
+  if (incoming.kind == FrameKind::request) return;
   end(*incoming.message);
-  if (incoming.eager) consumed(source, incoming.length);
+  if (incoming.kind == FrameKind::eager) consumed(source, incoming.memory.size());
 }
 
 void Messages::sent(Link&, Token token) noexcept {

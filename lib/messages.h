@@ -67,6 +67,7 @@ class Message final : public Pending, public MessageCall {
 
   std::uint32_t number = 0;  ///< of a large send: names it in request, grant and bulk frames
   std::uint32_t slot = 0;
+  std::size_t head = 0;     ///< of a large message: bytes that came with its request
   std::uint64_t order = 0;  ///< which of the messages from its sender to its receiver; 0: not known yet
   enum class Stage : std::uint8_t { begun, asked, granted } stage = Stage::begun;  ///< of a large message
 
@@ -90,9 +91,11 @@ class Message final : public Pending, public MessageCall {
 ///
 /// Small messages travel eagerly: they are buffered at the receiver if nobody has asked for them yet. A sender may
 /// have `eager_credit` such bytes, and some for each message, outstanding at one receiver; beyond that, and for larger
-/// messages, it asks first (request), and sends the payload once the receiver has a place for it (grant, bulk). So the
-/// memory that unexpected messages take is bounded, and a large message is read straight into its destination. Matching
-/// is MPI's: receives in the order they were posted, messages of one sender in the order they were sent.
+/// messages, it asks first (request), and sends the payload once the receiver has a place for it (grant, bulk). With
+/// the request goes the beginning of the message, eagerly, if there is credit for it: it is under way while the grant
+/// is. So the memory that unexpected messages take is bounded, and a large message is read straight into its
+/// destination. Matching is MPI's: receives in the order they were posted, messages of one sender in the order they
+/// were sent.
 class Messages final : public ChannelUser {
  public:
   Messages(Group& group, transport::Channel channel);
@@ -100,6 +103,8 @@ class Messages final : public ChannelUser {
 
   static constexpr std::size_t eager_limit = 64 * 1024;
   static constexpr std::size_t eager_credit = 1024 * 1024;
+  /// Of a large message so much goes with its request.
+  static constexpr std::size_t head_limit = 32 * 1024;
   /// What a message costs its receiver besides its bytes.
   static constexpr std::size_t overhead = 256;
 
@@ -136,7 +141,7 @@ class Messages final : public ChannelUser {
   /// A message that came before its receive.
   struct Unexpected {
     Envelope envelope;
-    std::vector<std::byte> data;  // eager
+    std::vector<std::byte> data;  // the message, or what came with its request
     bool complete = false;        // all of `data` is there
     std::uint32_t number = 0;     // a request: the sender's number for it
     Message* local = nullptr;     // a large message to oneself: the send itself
@@ -148,8 +153,8 @@ class Messages final : public ChannelUser {
     Message* message = nullptr;
     std::list<Unexpected>::iterator unexpected;
     bool to_unexpected = false;
-    bool eager = false;
-    std::size_t length = 0;
+    transport::FrameKind kind{};
+    std::span<std::byte> memory{};  // for its payload
     Arriving arriving{};
   };
   struct PeerState {
@@ -166,6 +171,10 @@ class Messages final : public ChannelUser {
     bool may_send_eagerly(std::size_t length) const {
       return length <= eager_limit && eager_outstanding + length + overhead <= eager_credit;
     }
+    /// How much of a message that may not goes with its request.
+    std::size_t head_of(std::size_t length) const {
+      return length > eager_limit && may_send_eagerly(head_limit) ? head_limit : 0;
+    }
   };
 
   bool knows(int rank) const noexcept override;
@@ -175,7 +184,8 @@ class Messages final : public ChannelUser {
   void sent(transport::Link& to, transport::Token token) noexcept override;
   void failed(transport::Link& link, const Error& reason) noexcept override;
 
-  static transport::Frame frame_of(transport::FrameKind kind, const MessageCall& call, std::uint32_t slot);
+  static transport::Frame frame_of(transport::FrameKind kind, const MessageCall& call, std::uint32_t slot,
+                                   std::size_t length);
   bool may_be_at_once(int peer) const noexcept;
   void record_send(const MessageCall& call, std::int64_t begun, std::uint64_t order) noexcept;
   bool send_owned(const MessageCall& call) noexcept;
@@ -190,7 +200,7 @@ class Messages final : public ChannelUser {
   /// The first posted receive that takes this message, taken off the list; or null.
   Message* match(const Envelope& envelope) noexcept;
   void take(Message& receive, std::list<Unexpected>::iterator from) noexcept;
-  void grant(Message& receive, const Envelope& envelope, std::uint32_t number) noexcept;
+  void grant(Message& receive, const Envelope& envelope, std::uint32_t number, std::size_t head) noexcept;
   bool fits(const Message& receive, const Envelope& envelope) noexcept;
   /// The receive gets this message.
   void assign(Message& receive, const Envelope& envelope) noexcept;
@@ -198,11 +208,11 @@ class Messages final : public ChannelUser {
   void consumed(int source, std::size_t bytes) noexcept;
   void push(int peer, transport::Frame frame, std::span<const std::byte> payload, transport::Token token,
             Message* sender) noexcept;
-  bool arrived_request(int source, DataType type, const transport::Frame& frame) noexcept;
   bool arrived_grant(int source, const transport::Frame& frame) noexcept;
   Message* granted(int source, const transport::Frame& frame) const;
   Message* active(std::uint64_t slot, Message::Kind kind, Message::Stage stage) const;
-  transport::Acceptance arrived_eager(PeerState& peer, const Envelope& envelope) noexcept;
+  transport::Acceptance arrived_first(PeerState& peer, const Envelope& envelope,
+                                      const transport::Frame& frame) noexcept;
   std::uint32_t remember(Message& message) noexcept;
   void end(Message& message, const Error* error = nullptr) noexcept;
   /// Ends with the group's failure, put into this message's words.

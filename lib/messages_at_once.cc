@@ -52,7 +52,7 @@ bool Messages::send_owned(const MessageCall& call) noexcept {
   const std::size_t length = call.bytes.size();
   if (group_.failing() || peer.lost || !peer.out || !peer.may_send_eagerly(length)) return false;
   const std::int64_t begun = group_.context().recorder ? trace::ticks() : 0;
-  if (!peer.out->send_at_once(frame_of(transport::FrameKind::eager, call, 0), call.bytes)) return false;
+  if (!peer.out->send_at_once(frame_of(transport::FrameKind::eager, call, 0, length), call.bytes)) return false;
   ++peer.messages_sent;
   if (begun) [[unlikely]]
     record_send(call, begun, peer.messages_sent);
@@ -127,7 +127,8 @@ bool Messages::may_receive_at_once(int peer) noexcept {
 bool Messages::take_expected(const MessageCall& call, ShortWait& wait) noexcept {
   if (!posted_.empty() || !unexpected_.empty() || group_.context().recorder) return false;
   PeerState& peer = state_of(call.peer);
-  const transport::FrameWords frame = transport::words_of(frame_of(transport::FrameKind::eager, call, 0));
+  const transport::FrameWords frame =
+      transport::words_of(frame_of(transport::FrameKind::eager, call, 0, call.bytes.size()));
   transport::Link::Taken taken = peer.in->take(frame, call.bytes);
   while (taken == transport::Link::Taken::nothing_there && wait.again()) taken = peer.in->take(frame, call.bytes);
   if (taken != transport::Link::Taken::taken) return false;

@@ -35,7 +35,7 @@ namespace {
 
 /// Whether its payload is a user's.
 bool may_have_checksum(FrameKind kind) {
-  return kind == FrameKind::data || kind == FrameKind::eager || kind == FrameKind::bulk;
+  return kind == FrameKind::data || kind == FrameKind::eager || kind == FrameKind::request || kind == FrameKind::bulk;
 }
 
 }  // namespace

@@ -11,9 +11,9 @@ namespace tutti::transport {
 enum class FrameKind : std::uint8_t {
   data,     ///< part of a collective
   eager,    ///< point to point: the payload follows
-  request,  ///< point to point: the sender has `length` bytes and waits for a grant
+  request,  ///< point to point: the sender has `count` elements and waits for a grant; their beginning follows
   grant,    ///< point to point: the receiver is ready for message `operation`
-  bulk,     ///< point to point: the granted payload
+  bulk,     ///< point to point: the rest of what was granted
   credit,   ///< point to point: `count` eager bytes have been taken
   abort,    ///< the sender failed: payload is text, `root` the culprit's rank, `data_type` the ErrorCode
   bye,      ///< the sender closes this link on purpose; the last frame
@@ -30,7 +30,7 @@ struct Frame {
   std::uint32_t operation = 0;  ///< low 32 bits of the operation number; message number for point to point
   std::int32_t root = 0;        ///< root; tag for point to point
   std::uint32_t algorithm = 0;  ///< hash of the algorithm and its parameters
-  std::uint32_t checksum = 0;   ///< of the payload: CRC-32C, or 0 for none; data, eager and bulk only
+  std::uint32_t checksum = 0;   ///< of the payload: CRC-32C, or 0 for none; of a user's only
   std::uint64_t count = 0;      ///< elements of the call; hash of the counts for _v
   std::uint64_t length = 0;     ///< payload bytes of this message
 

@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <numeric>
 #include <vector>
 
@@ -146,6 +148,39 @@ TEST_CASE("credit comes in the midst of a large message and does not disturb it"
           CHECK(arrived == large);
           for (Work& work : go) work.wait();
         }
+      }
+    });
+  }
+}
+
+TEST_CASE(
+    "the beginning of a large message that nobody expects yet waits for its receive, and costs credit no longer") {
+  for (const Kind kind : all_kinds) {
+    run_ranks({.ranks = 2, .kind = kind, .timeout = std::chrono::seconds(20)}, [](Communicator& comm) {
+      constexpr int messages = 70;  // their beginnings are twice the credit
+      for (const std::size_t count : {16 * 1024 + 1U, 16 * 1024 + 9U, 100'000U}) {
+        CAPTURE(count);
+        std::vector<int> data(count);
+        if (comm.rank() == 0) {
+          std::iota(data.begin(), data.end(), 5);
+          std::vector<Work> sends;
+          for (int i = 0; i < messages; ++i) sends.push_back(comm.isend(data, 1, {.tag = 1}));
+          Work last = comm.isend(data, 1, {.tag = 2});
+          for (Work& send : sends) send.wait();
+          last.wait();
+          comm.send(std::span(data).first(1), 1, {.tag = 3});  // ends though its receive is called after the next one's
+          comm.send(std::span(data).first(1), 1, {.tag = 4});
+          continue;
+        }
+        std::vector<int> expected(count);
+        std::iota(expected.begin(), expected.end(), 5);
+        for (int i = 0; i <= messages; ++i) {
+          std::ranges::fill(data, 0);
+          comm.recv(data, 0, {.tag = i == 0 ? 2 : 1});  // the last, behind which all others have come
+          REQUIRE(data == expected);
+        }
+        comm.recv(std::span(data).first(1), 0, {.tag = 4});
+        comm.recv(std::span(data).first(1), 0, {.tag = 3});
       }
     });
   }

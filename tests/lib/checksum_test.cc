@@ -115,8 +115,10 @@ TEST_CASE("a byte that changes in a point-to-point message is found, sent at onc
           }
           comm.barrier();
         };
-        check(outcomes(kind, true, "corrupt:rank=0,message=1", talk), count * 4);
+        const std::size_t first = std::min<std::size_t>(count * 4, 32 * 1024);  // of a large one: with its request
+        check(outcomes(kind, true, "corrupt:rank=0,message=1", talk), first);
         CHECK(outcomes(kind, false, "corrupt:rank=0,message=1", talk) == std::vector<std::string>(2));
+        if (first < count * 4) check(outcomes(kind, true, "corrupt:rank=0,message=2", talk), count * 4 - first);
       }
     }
   }
