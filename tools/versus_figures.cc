@@ -15,7 +15,7 @@ bool is_peer(const std::string& side) { return side != own && side != limit; }
 std::vector<double> times_in(State state, const std::vector<const Row*>& rows) {
   std::vector<double> times;
   for (const Row* row : rows)
-    if (row->good() && row->state() == state) times.push_back(row->time());
+    if (row->good() && row->state == state) times.push_back(row->time());
   return times;
 }
 
@@ -74,7 +74,7 @@ Comparison compare_in(State state, std::span<const Row> rows, const Point& point
     if (row.wrong > 0) comparison.troubles[row.side] = "WRONG DATA";
     if (!row.trouble.empty()) comparison.troubles.try_emplace(row.side, row.trouble);
     const bool wanted = row.side != own || (row.setting == allocated) == in_allocated;
-    if (row.good() && row.state() == state && wanted) times[{row.side, row.setting}].push_back(row.time());
+    if (row.good() && row.state == state && wanted) times[{row.side, row.setting}].push_back(row.time());
   }
   for (auto& [who, values] : times) {
     const auto [least, most] = std::minmax_element(values.begin(), values.end());
@@ -88,24 +88,24 @@ Comparison compare_in(State state, std::span<const Row> rows, const Point& point
 }
 
 Comparison compare(std::span<const Row> rows, const Point& point) {
-  Comparison best = compare_in(State::near, rows, point);
-  for (const State state : {State::far, State::alone}) {
+  Comparison best = compare_in(usual_state(rows), rows, point);
+  for (const State state : {State::near, State::far, State::alone}) {
     Comparison other = compare_in(state, rows, point);
     if (other.sides.size() > best.sides.size()) best = std::move(other);
   }
   return best;
 }
 
-bool needs_more(const Ledger& ledger, const Point& point, const Setting& setting, int repetitions, bool near_only) {
+bool needs_more(const Ledger& ledger, const Point& point, const Setting& setting, int repetitions, bool usual_only) {
   const std::vector<const Row*> rows = ledger.of(point, setting.side, setting.name);
   std::map<State, int> counts;
   for (const Row* row : rows) {
     if (!row->trouble.empty()) return false;
-    ++counts[row->state()];
+    ++counts[row->state];
   }
-  State state = State::near;
+  State state = usual_state(ledger.rows());
   for (const auto& [other, count] : counts) {
-    const bool counts_too = other == State::alone || (other == State::far && !near_only);
+    const bool counts_too = other == State::alone || (other != State::mixed && !usual_only);
     if (counts_too && count > counts[state]) state = other;
   }
   if (counts[state] >= repetitions || static_cast<int>(rows.size()) >= 2 * repetitions) return false;

@@ -13,9 +13,6 @@
 namespace tutti::tools::versus {
 namespace {
 
-constexpr double surely_near = 200;  // nanoseconds; 45 to 140 is usual
-constexpr double surely_far = 300;   // 450 to 620
-constexpr std::string_view state_names[] = {"near", "far", "alone", "mixed"};
 constexpr std::size_t columns = 19;
 
 std::vector<std::string> split(const std::string& line) {
@@ -47,14 +44,6 @@ Row parse(const std::vector<std::string>& words) {
 }
 
 }  // namespace
-
-std::string_view name_of(State state) { return state_names[static_cast<std::size_t>(state)]; }
-
-State Row::state() const {
-  if (probe_before == 0 && probe_after == 0) return State::alone;
-  if (std::max(probe_before, probe_after) < surely_near) return State::near;
-  return std::min(probe_before, probe_after) > surely_far ? State::far : State::mixed;
-}
 
 std::string csv_header() {
   return "transport,collective,ranks,size,bytes,side,setting,repetition,cores,time_us,min_us,p95_us,loop_us,skew_us,"
@@ -95,6 +84,7 @@ Ledger::Ledger(std::string path) : path_(std::move(path)) {
       refuse(number);
     }
   }
+  tell_states(rows_);
 }
 
 void Ledger::add(Row row) {
@@ -104,6 +94,7 @@ void Ledger::add(Row row) {
       throw Error{ErrorCode::system, fmt::format("bench: cannot write {}: {}", path_, std::strerror(errno))};
   }
   rows_.push_back(std::move(row));
+  tell_states(rows_);
 }
 
 std::vector<const Row*> Ledger::of(const Point& point, std::string_view side, std::string_view setting) const {

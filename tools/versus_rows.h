@@ -9,6 +9,7 @@
 
 #include "tools/peers/measure.h"
 #include "tools/peers/workload.h"
+#include "tools/versus_states.h"
 
 // What the comparison with other libraries has measured: rows, and the CSV file that keeps them.
 
@@ -27,12 +28,6 @@ struct Point {
   friend bool operator==(const Point& a, const Point& b) { return !(a < b) && !(b < a); }
 };
 
-/// Where the hypervisor had the two cores, by the round trip of a cache line around the point: figures differ by a
-/// factor of 2 to 4 between near and far, so only rows of one state are compared. `mixed` changed meanwhile and counts
-/// nowhere; `alone` is a machine of one core.
-enum class State : std::uint8_t { near, far, alone, mixed };
-std::string_view name_of(State state);
-
 /// One measurement of one side. `trouble` says why there are no figures, if so.
 struct Row {
   Point point;
@@ -43,11 +38,11 @@ struct Row {
   std::size_t bytes = 0;  ///< as measured: rounded up to whole parts
   peers::Times times;
   std::uint64_t wrong = 0;
-  double probe_before = 0;
+  double probe_before = 0;  ///< nanoseconds that a cache line takes to the other core and back
   double probe_after = 0;
+  State state = State::mixed;  ///< by tell_states(), among all rows
   std::string trouble;
 
-  State state() const;
   bool good() const { return trouble.empty() && wrong == 0; }
   /// The figure that counts: back to back with computing, and up to 1 KiB where ranks outnumber cores, else the single
   /// call. There, the time of one call of a rooted collective says when the root may go on, not what the call costs.

@@ -63,7 +63,7 @@ std::vector<Scored> score(std::span<const Row> rows, bool in_allocated, const Ra
   std::vector<Scored> scored;
   for (const Point& point : points_of(rows)) {
     if (!wanted(point)) continue;
-    for (const State state : {State::near, State::alone}) {
+    for (const State state : {usual_state(rows), State::alone}) {
       const Comparison comparison = compare_in(state, rows, point, in_allocated);
       if (const auto value = ratio(comparison)) scored.push_back({comparison, *value});
     }
@@ -136,7 +136,8 @@ std::vector<Verdict> judge(std::span<const Row> rows) {
 }
 
 std::string summary_text(std::span<const Row> rows, int repetitions) {
-  std::string text = "# ratio: best peer's time / tutti's, medians of near rows\n";
+  const std::string_view usual = name_of(usual_state(rows));
+  std::string text = fmt::format("# ratio: best peer's time / tutti's, medians of {} rows\n", usual);
   text += fmt::format("# {:<60} {:>8} {:>8} {:>7}\n", "what", "bar", "reached", "points");
   for (const Verdict& one : judge(rows)) {
     if (one.points == 0) {
@@ -154,8 +155,8 @@ std::string summary_text(std::span<const Row> rows, int repetitions) {
     const int least = std::min(comparison.sides.at("tutti").rows, comparison.sides.at(comparison.best_peer()).rows);
     if (least < repetitions) ++thin;
   }
-  text += fmt::format("# {} points compared, {} of them with fewer than {} near rows of tutti or of its best peer\n",
-                      all.size(), thin, repetitions);
+  text += fmt::format("# {} points compared, {} of them with fewer than {} {} rows of tutti or of its best peer\n",
+                      all.size(), thin, repetitions, usual);
   return text;
 }
 

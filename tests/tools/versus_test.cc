@@ -131,9 +131,11 @@ TEST_CASE("a call takes as long as its slowest rank, on every rank, both ways of
 }
 
 TEST_CASE("a comparison is made within one state, with the best setting of each side") {
-  const std::vector<versus::Row> rows{row_of("tutti", "a", 4, 100),   row_of("tutti", "b", 2, 100),
+  std::vector<versus::Row> rows{row_of("tutti", "a", 4, 100),   row_of("tutti", "b", 2, 100),
                                       row_of("tutti", "b", 1, 500),   row_of("openmpi", "a", 6, 120),
-                                      row_of("openmpi", "b", 1, 250), row_of("limit", "a", 1, 100)};
+                                      row_of("openmpi", "b", 1, 100), row_of("limit", "a", 1, 100)};
+  rows[4].probe_after = 500;
+  versus::tell_states(rows);
   const versus::Comparison near = versus::compare(rows, rows.front().point);
   CHECK(near.state == versus::State::near);
   CHECK(near.of("tutti")->setting == "b");
@@ -142,6 +144,44 @@ TEST_CASE("a comparison is made within one state, with the best setting of each 
   CHECK(*near.ratio() == 3);
   CHECK(*near.to_limit() == 2);
   CHECK_FALSE(versus::compare_in(versus::State::far, rows, rows.front().point).ratio());
-  CHECK(rows[4].state() == versus::State::mixed);
-  CHECK(row_of("tutti", "a", 1, 0).state() == versus::State::alone);
+  CHECK(rows[4].state == versus::State::mixed);
+}
+
+TEST_CASE("near and far are told apart by the machine's own round trips, and the state with more rows is the usual one") {
+  const auto states = [](std::vector<versus::Row> rows) {
+    versus::tell_states(rows);
+    std::string names;
+    for (const versus::Row& row : rows) names += std::string{versus::name_of(row.state)} + " ";
+    return names + "usually " + std::string{versus::name_of(versus::usual_state(rows))};
+  };
+  const auto probed = [](std::initializer_list<double> probes) {
+    std::vector<versus::Row> rows;
+    for (const double probe : probes) rows.push_back(row_of("tutti", "a", 1, probe));
+    return rows;
+  };
+  CHECK(states(probed({100, 45, 140, 450, 620, 90})) == "near near near far far near usually near");
+  CHECK(states(probed({240, 36, 212, 285, 240})) == "far near far far far usually far");
+  CHECK(states(probed({240, 212, 285, 190})) == "near near near near usually near");
+  CHECK(states(probed({45, 140, 100})) == "near near near usually near");
+  CHECK(states(probed({0, 240})) == "alone near usually near");
+  CHECK(states(probed({1, 1e9})) == "near far usually near");
+  CHECK(states({}) == "usually near");
+
+  std::vector<versus::Row> moving = probed({36, 240, 240, 240});
+  moving[1].probe_after = 36;
+  CHECK(states(moving) == "near mixed far far usually far");
+}
+
+TEST_CASE("where cores are usually far, a comparison is of far rows, and more are wanted of those only") {
+  versus::Ledger ledger{""};
+  for (const double probe : {36., 240., 240.}) {
+    ledger.add(row_of("tutti", "a", probe, probe));
+    ledger.add(row_of("openmpi", "a", 2 * probe, probe));
+  }
+  const versus::Point point = ledger.rows().front().point;
+  const versus::Comparison comparison = versus::compare(ledger.rows(), point);
+  CHECK(comparison.state == versus::State::far);
+  CHECK(comparison.of("tutti")->rows == 2);
+  CHECK_FALSE(versus::needs_more(ledger, point, {"tutti", "a", {}, {}}, 2, true));
+  CHECK(versus::needs_more(ledger, point, {"tutti", "a", {}, {}}, 3, true));
 }
