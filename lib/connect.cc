@@ -132,6 +132,14 @@ std::size_t choose_flat_limit(std::size_t otherwise) {
   return bytes;
 }
 
+transport::SingleCopy choose_single_copy() {
+  const std::string text = variable("TUTTI_SINGLE_COPY").value_or("auto");
+  if (text == "auto") return transport::SingleCopy::measured;
+  if (text == "on") return transport::SingleCopy::always;
+  if (text != "off") refuse(fmt::format("TUTTI_SINGLE_COPY={} is neither \"auto\" nor \"off\" nor \"on\"", text));
+  return transport::SingleCopy::never;
+}
+
 transport::Stores choose_stores(const compute::Table& kernels) {
   const std::string text = variable("TUTTI_STORES").value_or("auto");
   if (text != "auto" && text != "plain" && text != "streaming")
@@ -140,8 +148,9 @@ transport::Stores choose_stores(const compute::Table& kernels) {
   if (text == "streaming" && !there_are)
     refuse(fmt::format("TUTTI_STORES=streaming: the instruction set \"{}\" has no stores past the caches; leave it out",
                        kernels.isa));
-  if (text == "plain" || !there_are) return {};
-  return {.streaming = kernels.copy_streaming, .always = text == "streaming"};
+  const transport::SingleCopy single_copy = choose_single_copy();
+  if (text == "plain" || !there_are) return {.single_copy = single_copy};
+  return {.streaming = kernels.copy_streaming, .always = text == "streaming", .single_copy = single_copy};
 }
 
 std::optional<std::string> look_up(const std::string& name) {

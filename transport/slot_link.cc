@@ -1,19 +1,34 @@
 // The two ends of a directed link made of slots.
 //
 // The sender copies a message into free slots at once and queues what does not fit. The receiver is shown each message
-// where it lies; a parked one stays there, so that the ring fills up and holds the sender back. Whoever leaves on
+// where it lies; a parked one stays there, so that the ring fills up and holds the sender back. A long message may be
+// lent instead: the receiver reads it in the sender's memory, and the sender has it back with the slot. Whoever leaves on
 // purpose writes so into the ring's farewell before its wire goes; a wire that goes without one is a death. An abort
 // is such a farewell too and so needs no free slot, can break into a half-sent message and overtakes a parked one.
 
 #include "transport/slot_link.h"
 
 #include <fmt/core.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cassert>
+#include <cerrno>
 #include <cstring>
+
+#include "lib/base/refusal.h"
+#include "lib/base/system_calls.h"
 
 namespace tutti::transport {
 namespace {
+
+/// So much of a lent message is read at a time, that other links get their turn.
+constexpr std::size_t lent_bytes = 256 * 1024;
+
+/// Shorter ones are not worth it; what comes unasked may have to wait for long until it is wanted.
+bool may_be_lent(const Frame& frame) {
+  return frame.length >= CopyChoice::least_bytes && frame.kind != FrameKind::eager;
+}
 
 Error lost(int peer, const std::string& how_far) {
   return Error(
@@ -36,12 +51,33 @@ Error closed(int peer) {
 
 Wire::~Wire() = default;
 
+bool Wire::read_peer(std::span<std::byte>, std::uint64_t) noexcept {
+  errno = ENOSYS;
+  return false;
+}
+
+Sample LendableMemory::sample() noexcept {
+  value_ = static_cast<std::uint64_t>(Clock::now().time_since_epoch().count());
+  return {reinterpret_cast<std::uintptr_t>(&value_), value_};
+}
+
+bool LendableMemory::has(const std::byte* address) noexcept {
+  auto& known = readable_[(reinterpret_cast<std::uintptr_t>(address) >> 12) % readable_.size()];
+  if (known == address) return true;
+  std::byte found{};
+  const iovec to{&found, 1}, from{const_cast<std::byte*>(address), 1};
+  if (system_calls::process_vm_readv(::getpid(), to, from) != 1) return false;
+  known = address;
+  return true;
+}
+
 void SendQueue::push(const Message& message) {
   if (empty()) {
     messages_.clear();
-    head_ = 0;
+    head_ = waiting_ = 0;
   } else if (messages_.size() == messages_.capacity() && head_ >= messages_.size() / 2) {
     messages_.erase(messages_.begin(), messages_.begin() + static_cast<std::ptrdiff_t>(head_));
+    waiting_ -= head_;
     head_ = 0;
   }
   messages_.push_back(message);
@@ -53,8 +89,10 @@ bool OutboundSlotLink::send(const Frame& frame, std::span<const std::byte> paylo
   assert(frame.length == payload.size());
   if (!usable()) return false;
   SendQueue::Message message{frame, payload, token};
-  if (queue_.empty() && push(message)) return true;
+  const bool handed_over = queue_.all_handed_over() && push(message);
+  if (handed_over && message.lent == 0 && queue_.empty()) return true;
   queue_.push(message);
+  if (handed_over) queue_.hand_over();
   host_->backlog(*this);
   return false;
 }
@@ -63,7 +101,7 @@ bool OutboundSlotLink::send_at_once(const Frame& frame, std::span<const std::byt
   const std::size_t slots = std::max<std::size_t>(1, (payload.size() + slot_bytes - 1) / slot_bytes);
   if (state_ != State::open || !queue_.empty() || slots > slot_count || !writer_->has_room(slots)) return false;
   SendQueue::Message message{frame, payload, Token{}};
-  return push(message);
+  return push(message);  // too short to be lent
 }
 
 void OutboundSlotLink::wake() noexcept {
@@ -80,6 +118,7 @@ bool OutboundSlotLink::usable() noexcept {
 void OutboundSlotLink::connect() noexcept {
   try {
     wire_ = host_->reach(peer(), channel());
+    wire_->ring().sample = lendable_.sample();
     writer_.emplace(wire_->ring(), wire_->areas(), host_->stores());
     state_ = State::open;
   } catch (const Error& error) {
@@ -87,8 +126,16 @@ void OutboundSlotLink::connect() noexcept {
   }
 }
 
-/// Copies what fits, at most a ring full so that other links get their turn. True: all of it.
+/// Lends it, or copies what fits, at most a ring full so that other links get their turn. True: all of it.
 bool OutboundSlotLink::push(SendQueue::Message& message) noexcept {
+  const bool is_long = !message.begun && may_be_lent(message.frame);
+  if (is_long && writer_->is_to_lend(message.frame.length) && lendable_.has(message.rest.data())) {
+    if (writer_->full()) return false;
+    if (writer_->lend(message.frame, message.rest)) wire_->wake_peer();
+    message.begun = true;
+    message.lent = writer_->filled();
+    return true;
+  }
   for (std::size_t slots = 0; slots < slot_count && !writer_->full(); ++slots) {
     const auto piece = message.rest.first(piece_bytes(message.rest.size()));
     message.rest = message.rest.subspan(piece.size());
@@ -101,13 +148,24 @@ bool OutboundSlotLink::push(SendQueue::Message& message) noexcept {
 }
 
 bool OutboundSlotLink::push(Sink* sink) noexcept {
-  bool moved = false;
-  while (!queue_.empty() && !writer_->full()) {
+  bool moved = give_back(sink);
+  while (!queue_.all_handed_over() && !writer_->full()) {
     moved = true;
-    if (!push(queue_.front())) break;
+    if (!push(queue_.waiting())) break;
+    queue_.hand_over();
+    give_back(sink);
+  }
+  return moved;
+}
+
+/// What the receiver does not need any more where it was. True: something.
+bool OutboundSlotLink::give_back(Sink* sink) noexcept {
+  bool moved = false;
+  while (!queue_.empty() && !queue_.is_waiting(queue_.front()) && writer_->has_freed(queue_.front().lent)) {
     const Token token = queue_.front().token;
     queue_.pop();
     if (sink) sink->sent(*this, token);  // may send on this very link
+    moved = true;
   }
   return moved;
 }
@@ -147,10 +205,12 @@ void OutboundSlotLink::fail(const Error& reason) noexcept {
 bool OutboundSlotLink::arm() noexcept {
   if (state_ == State::failing) return false;
   if (queue_.empty()) return true;
+  const std::uint64_t lent = queue_.front().lent;
+  if (queue_.all_handed_over()) return writer_->arm(0, lent);
   // Half a ring is worth waking up for. So is what completes the next message, however small: its sender may need
   // that before anything else can move.
-  const std::size_t slots = (queue_.front().rest.size() + slot_bytes - 1) / slot_bytes;
-  return writer_->arm(std::clamp(slots, std::size_t{1}, slot_count / 2));
+  const std::size_t slots = (queue_.waiting().rest.size() + slot_bytes - 1) / slot_bytes;
+  return writer_->arm(std::clamp(slots, std::size_t{1}, slot_count / 2), lent);
 }
 
 void OutboundSlotLink::disarm() noexcept {
@@ -178,8 +238,8 @@ void OutboundSlotLink::cut() noexcept {
 
 // ---- Inbound ---------------------------------------------------------------------------------------------------
 
-InboundSlotLink::InboundSlotLink(int peer, Channel channel, std::unique_ptr<Wire> wire)
-    : Link(peer, channel), wire_(std::move(wire)), reader_(wire_->ring(), wire_->areas()) {}
+InboundSlotLink::InboundSlotLink(int peer, Channel channel, std::unique_ptr<Wire> wire, SingleCopy mode)
+    : Link(peer, channel), wire_(std::move(wire)), reader_(wire_->ring(), wire_->areas()), choice_(mode) {}
 
 bool InboundSlotLink::send(const Frame&, std::span<const std::byte>, Token) noexcept {
   assert(false && "an incoming link cannot send");
@@ -197,7 +257,11 @@ bool InboundSlotLink::pull(Sink& sink, std::size_t most_slots) noexcept {
   for (std::size_t slots = 0; slots < most_slots && !parked_ && reader_.ready(); ++slots) {
     moved = true;
     if (!inside_ && !begin(sink)) break;
-    take_slot(sink);
+    if (!lent_) {
+      take_slot(sink);
+    } else if (!take_lent(sink)) {
+      break;
+    }
   }
   // What the peer left behind counts once the ring is empty. Only an abort does not wait behind a parked message.
   if (moved || over_ || !departed_) return moved;
@@ -238,7 +302,22 @@ bool InboundSlotLink::begin(Sink& sink) noexcept {
   copy_ = acceptance.copy;
   rest_ = frame_.length;
   inside_ = true;
+  lent_from_ = reader_.lent_from(frame_.length);
+  lent_ = lent_from_ != 0;
+  if (!may_be_lent(frame_) || !choice_.may_lend()) return true;
+  if (!can_read_) try_to_read();
+  slots_before_ = lent_ ? 0 : reader_.ready_slots();
+  began_ = Clock::now();
   return true;
+}
+
+/// Nothing is lent before it is known that it can be read.
+void InboundSlotLink::try_to_read() noexcept {
+  const Sample sample = wire_->ring().sample;
+  std::uint64_t found = 0;
+  can_read_ = wire_->read_peer(std::as_writable_bytes(std::span{&found, 1}), sample.address) && found == sample.value;
+  if (!can_read_) choice_.give_up();
+  reader_.wish(choice_.wishes());
 }
 
 void InboundSlotLink::take_slot(Sink& sink) noexcept {
@@ -256,10 +335,58 @@ void InboundSlotLink::take_slot(Sink& sink) noexcept {
     }
     rest_ -= piece.size();
   }
+  if (rest_ == 0) return finish(sink);
   release();
-  if (rest_ > 0) return;
+}
+
+/// The next piece of a message in the sender's memory. False: the link has failed.
+bool InboundSlotLink::take_lent(Sink& sink) noexcept {
+  const std::span<std::byte> room = destination_ ? std::span{destination_, lent_bytes} : reader_.scratch(frame_.length);
+  const std::span<std::byte> piece = room.first(static_cast<std::size_t>(std::min<std::uint64_t>(rest_, room.size())));
+  const bool read = wire_->read_peer(piece, lent_from_);
+  // Who aborts has its memory back at once, and may have written there.
+  if (!read || parting() != Parting::none) {
+    stop_reading(sink, read ? 0 : errno);
+    return false;
+  }
+  if (destination_) {
+    destination_ += piece.size();
+  } else {
+    sink.view(*this, piece);
+  }
+  lent_from_ += piece.size();
+  rest_ -= piece.size();
+  if (rest_ == 0) finish(sink);
+  return true;
+}
+
+/// The message is complete.
+void InboundSlotLink::finish(Sink& sink) noexcept {
+  release();
   inside_ = false;
+  if (can_read_ && may_be_lent(frame_)) note_how_it_came();
   sink.received(*this);
+}
+
+void InboundSlotLink::note_how_it_came() noexcept {
+  const auto slots = (frame_.length + slot_bytes - 1) / slot_bytes;
+  const auto before = std::min<std::uint64_t>(slots_before_, slots);
+  if (destination_) {
+    choice_.took(frame_.length, lent_, (Clock::now() - began_) * (slots + before) / slots);
+  } else {
+    choice_.summed(frame_.length);
+  }
+  reader_.wish(choice_.wishes());
+}
+
+/// The sender has aborted (0), or its memory is not there any more.
+void InboundSlotLink::stop_reading(Sink& sink, int error) noexcept {
+  if (error == 0 || error == ESRCH) return conclude(sink);
+  fail(sink, Error(ErrorCode::system,
+                   fmt::format("cannot read what rank {} sends out of its memory: {}. It must stay there until the call "
+                               "has ended; if it does, TUTTI_SINGLE_COPY=off does without reading",
+                               peer(), refusal(error)),
+                   peer()));
 }
 
 void InboundSlotLink::release() noexcept {

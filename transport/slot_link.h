@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -31,6 +32,8 @@ class Wire {
   virtual bool introduced() const noexcept { return true; }
   /// Why the peer could not be reached after all, or null.
   virtual const Error* trouble() const noexcept { return nullptr; }
+  /// Copies from where the other end's process has it. False: that did not work, and `errno` says why.
+  virtual bool read_peer(std::span<std::byte> to, std::uint64_t address) noexcept;
 };
 
 /// What links need from their transport.
@@ -48,8 +51,9 @@ class SlotHost {
   ~SlotHost() = default;
 };
 
-/// Messages that wait for free slots, in order. Keeps its storage, and has some from the start: how far a peer lags
-/// differs from call to call, and a call that is warm must not allocate.
+/// Messages whose senders cannot have them back yet, in order: first those that the receiver may read, of which the
+/// front one at least is lent, then those that wait for free slots. Keeps its storage, and has some from the start: how
+/// far a peer lags differs from call to call, and a call that is warm must not allocate.
 class SendQueue {
  public:
   SendQueue() { messages_.reserve(16); }
@@ -59,6 +63,7 @@ class SendQueue {
     std::span<const std::byte> rest;
     Token token;
     bool begun = false;
+    std::uint64_t lent = 0;  ///< not 0: it lies where it was until so many fillings are free
   };
 
   bool empty() const { return head_ == messages_.size(); }
@@ -66,11 +71,34 @@ class SendQueue {
   Message& front() { return messages_[head_]; }
   void push(const Message& message);
   void pop() { ++head_; }
-  void clear() { head_ = messages_.size(); }
+  void clear() { head_ = waiting_ = messages_.size(); }
+
+  /// All of them may be read.
+  bool all_handed_over() const { return waiting_ == messages_.size(); }
+  /// The first of those that wait for free slots. There is one.
+  Message& waiting() { return messages_[waiting_]; }
+  bool is_waiting(const Message& message) const { return &message >= messages_.data() + waiting_; }
+  /// It has them now.
+  void hand_over() { ++waiting_; }
 
  private:
   std::vector<Message> messages_;
   std::size_t head_ = 0;
+  std::size_t waiting_ = 0;
+};
+
+/// What of this process others can read. Drivers map some memory so that nobody can, not even this process itself
+/// through the kernel (process_vm_readv: EFAULT): a message that lies there cannot be lent.
+class LendableMemory {
+ public:
+  /// What a receiver should find, for Sample.
+  Sample sample() noexcept;
+  /// A call of the kernel where `address` is not one of late.
+  bool has(const std::byte* address) noexcept;
+
+ private:
+  std::uint64_t value_ = 0;
+  std::array<const std::byte*, 16> readable_{};
 };
 
 /// The sender's side of a link. It gets its ring at the first message.
@@ -108,12 +136,14 @@ class OutboundSlotLink final : public Link {
   bool usable() noexcept;
   void connect() noexcept;
   bool push(SendQueue::Message& message) noexcept;
+  bool give_back(Sink* sink) noexcept;
   void notice_departure() noexcept;
   void fail(const Error& reason) noexcept;
 
   SlotHost* host_;
   std::unique_ptr<Wire> wire_;
   std::optional<RingWriter> writer_;
+  LendableMemory lendable_;
   SendQueue queue_;
   State state_ = State::fresh;
   std::optional<Error> reason_;
@@ -122,7 +152,7 @@ class OutboundSlotLink final : public Link {
 /// The receiver's side of a link.
 class InboundSlotLink final : public Link {
  public:
-  InboundSlotLink(int peer, Channel channel, std::unique_ptr<Wire> wire);
+  InboundSlotLink(int peer, Channel channel, std::unique_ptr<Wire> wire, SingleCopy mode = SingleCopy::never);
 
   /// Messages go the other way on this link: never called.
   bool send(const Frame& frame, std::span<const std::byte> payload, Token token) noexcept override;
@@ -151,6 +181,11 @@ class InboundSlotLink final : public Link {
   bool pull(Sink& sink, std::size_t most_slots) noexcept;
   bool begin(Sink& sink) noexcept;
   void take_slot(Sink& sink) noexcept;
+  bool take_lent(Sink& sink) noexcept;
+  void finish(Sink& sink) noexcept;
+  void note_how_it_came() noexcept;
+  void stop_reading(Sink& sink, int error) noexcept;
+  void try_to_read() noexcept;
   void release() noexcept;
   void conclude(Sink& sink) noexcept;
   void fail(Sink& sink, const Error& reason) noexcept;
@@ -160,9 +195,15 @@ class InboundSlotLink final : public Link {
   RingReader reader_;
   Frame frame_{};                                                          // of the current message
   std::uint64_t rest_ = 0;                                                 // bytes of it that are still to come
+  bool lent_ = false;                                                      // it comes out of the sender's memory
+  std::uint64_t lent_from_ = 0;                                            // where these are there
   std::byte* destination_ = nullptr;                                       // of these, where it was accepted to memory
   void (*copy_)(void* to, const void* from, std::size_t bytes) = nullptr;  // Acceptance::copy
   bool inside_ = false;                                                    // a message was accepted and is not complete
+  CopyChoice choice_;
+  bool can_read_ = false;                                                  // the sender's memory, as was tried
+  Clock::time_point began_{};                                              // a message that may be lent
+  std::size_t slots_before_ = 0;                                           // of it that were filled by then
   bool parked_ = false;
   bool resumed_ = false;   // during the sink's decision
   bool departed_ = false;  // the peer has left; the ring holds all there will ever be

@@ -6,6 +6,8 @@
 //
 // A short message is one trip of a few neighbouring cache lines: flag, frame and payload are side by side.
 //
+// A long one may be lent: its slot says where it lies in the sender's memory, and is free when it has been read there.
+//
 // Sleeping: whoever wants to sleep raises its alarm and then looks at the ring once more; whoever changes the ring then
 // looks at the alarm. All four accesses are sequentially consistent, so that at least one side sees what the other did,
 // and no wake-up is lost. Of several wakers the one that takes the alarm down rings.
@@ -28,13 +30,34 @@ bool RingWriter::has_room(std::size_t slots) noexcept {
   return filled_ - freed_ <= slot_count - slots;
 }
 
-bool RingWriter::begin(const Frame& frame, std::span<const std::byte> piece) noexcept {
+/// The frame of a message, and beside it, where a short one's payload would be, where a long one lies.
+void RingWriter::describe(const Frame& frame, std::uint64_t lent_from) noexcept {
   SlotHead& head = next();
   head.frame = words_of(frame);
   areas_in_use_ = areas_for(frame.length, areas_);
+  if (frame.length > short_bytes) std::memcpy(head.payload.data(), &lent_from, sizeof lent_from);
+}
+
+bool RingWriter::begin(const Frame& frame, std::span<const std::byte> piece) noexcept {
+  describe(frame, 0);
   if (frame.length > short_bytes) return proceed(piece);
-  if (!piece.empty()) std::memcpy(head.payload.data(), piece.data(), piece.size());
+  if (!piece.empty()) std::memcpy(next().payload.data(), piece.data(), piece.size());
   return publish();
+}
+
+bool RingWriter::lend(const Frame& frame, std::span<const std::byte> payload) noexcept {
+  describe(frame, reinterpret_cast<std::uintptr_t>(payload.data()));
+  return publish();
+}
+
+bool RingWriter::is_to_lend(std::uint64_t length) const noexcept {
+  if (length < CopyChoice::least_bytes) return false;
+  return (memory_->wishes.load(std::memory_order_relaxed) >> CopyChoice::class_of(length) & 1) != 0;
+}
+
+bool RingWriter::has_freed(std::uint64_t fillings) noexcept {
+  if (freed_ < fillings) freed_ = memory_->freed.load(std::memory_order_acquire);
+  return freed_ >= fillings;
 }
 
 bool RingWriter::proceed(std::span<const std::byte> piece) noexcept {
@@ -49,12 +72,13 @@ bool RingWriter::publish() noexcept {
   return alarm.load(std::memory_order_seq_cst) != 0 && alarm.exchange(0) != 0;
 }
 
-bool RingWriter::arm(std::size_t slots) noexcept {
+bool RingWriter::arm(std::size_t slots, std::uint64_t lent) noexcept {
+  std::uint64_t target = lent;
   // slots <= slot_count, and the ring is fuller than that or else there was no reason to wait.
-  const std::uint64_t target = filled_ + slots - slot_count;
+  if (slots > 0) target = filled_ + slots - slot_count;
+  if (slots > 0 && lent > 0) target = std::min(target, lent);
   memory_->sender_alarm.store(target, std::memory_order_seq_cst);
-  const std::uint64_t freed = memory_->freed.load(std::memory_order_seq_cst);
-  return filled_ - freed > slot_count - slots;
+  return memory_->freed.load(std::memory_order_seq_cst) < target;
 }
 
 // ---- Receiver --------------------------------------------------------------------------------------------------
@@ -76,6 +100,24 @@ std::span<const std::byte> RingReader::piece(std::uint64_t length, std::uint64_t
   const std::byte* where =
       length <= short_bytes ? head().payload.data() : memory_->area(taken_ % areas_for(length, areas_));
   return {where, piece_bytes(rest)};
+}
+
+std::uint64_t RingReader::lent_from(std::uint64_t length) const noexcept {
+  std::uint64_t address = 0;
+  if (length > short_bytes) std::memcpy(&address, head().payload.data(), sizeof address);
+  return address;
+}
+
+std::span<std::byte> RingReader::scratch(std::uint64_t length) const noexcept {
+  return {memory_->area(taken_ % areas_for(length, areas_)), slot_bytes};
+}
+
+std::size_t RingReader::ready_slots() const noexcept {
+  std::size_t ready = 0;
+  while (ready < slot_count &&
+         memory_->heads[(taken_ + ready) % slot_count].filling.load(std::memory_order_relaxed) == taken_ + ready + 1)
+    ++ready;
+  return ready;
 }
 
 bool RingReader::release() noexcept {

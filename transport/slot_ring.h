@@ -56,6 +56,12 @@ struct Farewell {
   std::array<std::byte, farewell_bytes> text;
 };
 
+/// What is found where in the sender's memory, for a receiver that wants to know whether it can read there.
+struct Sample {
+  std::uint64_t address;
+  std::uint64_t value;
+};
+
 /// A directed link in memory that both its ends see: one writer, one reader, no locks.
 ///
 /// Every word has one writer, and words of different writers lie two cache lines apart (processors fetch lines in
@@ -67,8 +73,10 @@ struct alignas(4096) RingMemory {
   std::byte* area(std::size_t index) noexcept;
 
   alignas(128) std::atomic<std::uint64_t> freed{0};           ///< fillings the receiver is done with
+  std::atomic<std::uint32_t> wishes{0};                       ///< the receiver's: CopyChoice::wishes()
   alignas(128) std::atomic<std::uint32_t> receiver_alarm{0};  ///< 1: the receiver sleeps, wake it for any filling
   alignas(128) std::atomic<std::uint64_t> sender_alarm{0};    ///< not 0: the sender sleeps until `freed` gets there
+  Sample sample{};                                            ///< written once, before the first filling
   std::array<SlotHead, slot_count> heads;
   Farewell from_sender;
   Farewell from_receiver;
@@ -117,13 +125,24 @@ class RingWriter {
   /// sleeps and must be woken.
   [[nodiscard]] bool begin(const Frame& frame, std::span<const std::byte> piece) noexcept;
   [[nodiscard]] bool proceed(std::span<const std::byte> piece) noexcept;
+  /// Fills the next slot with where a whole message lies in this process, to be read there until the slot is free again:
+  /// when has_freed(filled()) is true, that is. For messages of CopyChoice::least_bytes or more. The rest as begin().
+  [[nodiscard]] bool lend(const Frame& frame, std::span<const std::byte> payload) noexcept;
+  /// Whether the receiver wants messages of that length to be lent.
+  bool is_to_lend(std::uint64_t length) const noexcept;
+  /// Slots filled so far.
+  std::uint64_t filled() const noexcept { return filled_; }
+  /// The receiver is done with the first `fillings` of them.
+  bool has_freed(std::uint64_t fillings) noexcept;
 
-  /// Asks to be woken when `slots` slots are free; false: they are already. Call disarm() in any case.
-  bool arm(std::size_t slots) noexcept;
+  /// Asks to be woken when `slots` slots are free, and what was lent with the first `lent` fillings is the caller's again
+  /// (0: never mind), whichever is first; false: it is so already. Call disarm() in any case.
+  bool arm(std::size_t slots, std::uint64_t lent = 0) noexcept;
   void disarm() noexcept { memory_->sender_alarm.store(0, std::memory_order_relaxed); }
 
  private:
   SlotHead& next() noexcept { return memory_->heads[filled_ % slot_count]; }
+  void describe(const Frame& frame, std::uint64_t lent_from) noexcept;
   bool publish() noexcept;
 
   RingMemory* memory_;
@@ -147,6 +166,14 @@ class RingReader {
   bool begins_with(const FrameWords& frame) const noexcept;
   /// The next piece of a message of `length` bytes of which `rest` are missing.
   std::span<const std::byte> piece(std::uint64_t length, std::uint64_t rest) const noexcept;
+  /// Where a message of `length` bytes that begins in the next slot lies in the sender's memory; 0: it comes through
+  /// slots.
+  std::uint64_t lent_from(std::uint64_t length) const noexcept;
+  /// Room that belongs to the next slot, of a lent message, and so holds nothing.
+  std::span<std::byte> scratch(std::uint64_t length) const noexcept;
+  /// How many slots are filled, from the next one on.
+  std::size_t ready_slots() const noexcept;
+  void wish(std::uint32_t wishes) noexcept { memory_->wishes.store(wishes, std::memory_order_relaxed); }
   /// Hands the slot back. True: the sender sleeps and must be woken.
   [[nodiscard]] bool release() noexcept;
 

@@ -4,13 +4,16 @@
 #include <cstddef>
 #include <cstring>
 
+#include "transport/single_copy.h"
+
 namespace tutti::transport {
 
-/// How to write to where another core reads. `streaming` is memcpy past the caches, with a fence at its end: a flag
+/// How to bring to another core what it reads. `streaming` is memcpy past the caches, with a fence at its end: a flag
 /// that is set after it says the same as after plain stores. Null: there is none, or it is not wanted.
 struct Stores {
   void (*streaming)(void* to, const void* from, std::size_t bytes) = nullptr;
   bool always = false;  ///< past the caches whatever the clock says
+  SingleCopy single_copy = SingleCopy::measured;
 };
 
 /// Copies payloads to where another core reads them: by plain stores or past the caches, whichever is quick there.

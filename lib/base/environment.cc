@@ -56,6 +56,8 @@ constexpr std::array table{
         "sends and receives are all done by the engine."},
     Variable{"TUTTI_STORES", "auto | plain | streaming", "auto",
              "How payloads are written to shared memory; auto: past the caches where plain stores are slow."},
+    Variable{"TUTTI_SINGLE_COPY", "auto | off | on", "auto",
+             "Whether messages from 64 KiB on are read where they lie in the sender's memory; auto: where that is quicker."},
     Variable{"TUTTI_INJECT", "FAULT:key=value,...;...  e.g. kill:rank=2,op=5,step=3, or refuse:call=memfd,errno=EMFILE",
              "none", "Faults to play, to see how the program and the other ranks take them."},
     Variable{"TUTTI_BLACK_BOX", "a path with %r, the rank | off", "memory that `tutti blackbox PID` finds",

@@ -113,6 +113,22 @@ TEST_CASE("boards and links give the same bits, whatever stores fill them") {
   }
 }
 
+TEST_CASE("messages that are read in their senders' memory bring the same bits") {
+  for (const int ranks : {2, 3, 5}) {
+    for (const std::size_t count : {std::size_t{20'000}, std::size_t{100'001}}) {
+      CAPTURE(ranks);
+      CAPTURE(count);
+      const auto copied = results_of({.ranks = ranks, .boards = false}, count);
+      const auto lent = results_of({.ranks = ranks,
+                                    .kind = Kind::shm,
+                                    .boards = false,
+                                    .stores = {.single_copy = transport::SingleCopy::always}},
+                                   count);
+      CHECK(lent == copied);
+    }
+  }
+}
+
 TEST_CASE("results that are written past the caches are the same bits") {
   constexpr std::size_t count = (std::size_t{16} << 20) / sizeof(float) + 4;
   std::vector<Vector> results(2);

@@ -92,6 +92,22 @@ class Resources(harness.Case):
         self.assertWorks(done, "shm")
         self.assertEqual(done.err, "")
 
+    def test_large_messages_are_right_where_they_are_read_in_the_senders_memory_and_where_that_is_refused(self):
+        for refused in (["--inject", "refuse:call=process_vm_readv,errno=EPERM"], []):
+            for call in ("sendrecv", "alltoall", "reduce"):
+                with self.subTest(call=call, refused=refused):
+                    done = tutti("run", "-n", "3", "--no-label", "-x", "TUTTI_SINGLE_COPY=on", *refused, harness.PROGRAM, "bench",
+                                 call, "--transport", "shm", "-b", "192K", "-e", "1M", "-n", "3", limit=60,
+                                 env={"TUTTI_FLAT_BYTES": "0"})
+                    self.assertEqual(done.code, 0, done)
+                    self.assertSays(done.out, r"Out of bounds values : 0 OK")
+
+    def test_who_is_killed_while_others_read_its_memory_is_named(self):
+        done = tutti("run", "-n", "4", "-x", "TUTTI_SINGLE_COPY=on", "--inject", "kill:rank=2,op=9,step=3", harness.PROGRAM,
+                     "bench", "alltoall", "--algo", "pairwise", "--transport", "shm", "-b", "16M", "-e", "16M", "-c", "0", limit=60)
+        self.assertEqual(done.code, 128 + 9, done)
+        self.assertSays(done.err, r"rank 2 \(host .*\) was killed by SIGKILL", r"rank 2 was in alltoall|rank 2 was in all_to_all")
+
     # ---- Real limits
 
     def test_any_limit_of_descriptors_lets_a_rank_work_or_say_so(self):

@@ -151,6 +151,7 @@ class Variables(Case):
                 ("TUTTI_ISA", "avx3", r'unknown instruction set "avx3".*generic'),
                 ("TUTTI_DETERMINISTIC", "yes", "TUTTI_DETERMINISTIC=yes"),
                 ("TUTTI_SPIN", "much", 'TUTTI_SPIN=much is neither "auto" nor a number'),
+                ("TUTTI_SINGLE_COPY", "yes", 'TUTTI_SINGLE_COPY=yes is neither "auto" nor "off" nor "on"'),
                 ("TUTTI_STORES", "fast", 'TUTTI_STORES=fast is neither "auto" nor "plain" nor "streaming"'),
                 ("TUTTI_SOCKET_FAMILY", "AF_X", r'TUTTI_SOCKET_FAMILY is "AF_X"; it may be AF_INET or AF_INET6'),
                 ("TUTTI_SOCKET_IFNAME", "=nosuch0", "no network interface fits TUTTI_SOCKET_IFNAME==nosuch0"),

@@ -24,10 +24,11 @@ std::vector<std::unique_ptr<Transport>> make_inproc(std::vector<Reactor*> reacto
   return made;
 }
 
-std::vector<std::unique_ptr<Transport>> make_shm(std::vector<Reactor*> reactors) {
+std::vector<std::unique_ptr<Transport>> make_shm(std::vector<Reactor*> reactors, SingleCopy single_copy) {
   std::vector<std::unique_ptr<Transport>> made;
   for (Reactor* reactor : reactors)
-    made.push_back(std::make_unique<ShmTransport>(static_cast<int>(made.size()), job_token, *reactor));
+    made.push_back(std::make_unique<ShmTransport>(static_cast<int>(made.size()), job_token, *reactor, Log{},
+                                                  Stores{.single_copy = single_copy}));
   return made;
 }
 
@@ -56,7 +57,8 @@ const std::vector<Kind>& all_kinds() {
   static const std::vector<Kind> kinds = [] {
     std::vector<Kind> made = {
         {"inproc", make_inproc},
-        {"shm", make_shm},
+        {"shm", [](auto reactors) { return make_shm(reactors, SingleCopy::never); }},
+        {"shm, lent", [](auto reactors) { return make_shm(reactors, SingleCopy::always); }},
         {"tcp", [](auto reactors) { return make_tcp(reactors, false); }},
     };
     if (built_with_tls()) made.push_back({"tcp, encrypted", [](auto reactors) { return make_tcp(reactors, true); }});

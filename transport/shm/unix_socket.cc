@@ -84,11 +84,21 @@ Descriptor accept_unix(const Descriptor& listener) {
   return Descriptor(system_calls::accept4(listener.get(), SOCK_CLOEXEC | SOCK_NONBLOCK));
 }
 
-long user_of_peer(const Descriptor& socket) {
+static std::optional<::ucred> credentials_of_peer(const Descriptor& socket) {
   ::ucred credentials{};
   ::socklen_t length = sizeof credentials;
-  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) return -1;
-  return static_cast<long>(credentials.uid);
+  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) return std::nullopt;
+  return credentials;
+}
+
+long user_of_peer(const Descriptor& socket) {
+  const auto credentials = credentials_of_peer(socket);
+  return credentials ? static_cast<long>(credentials->uid) : -1;
+}
+
+pid_t process_of_peer(const Descriptor& socket) {
+  const auto credentials = credentials_of_peer(socket);
+  return credentials ? credentials->pid : -1;
 }
 
 Attempt send_with_descriptor(const Descriptor& socket, std::span<const std::byte> bytes, const Descriptor& passed) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <optional>
 #include <span>
@@ -25,6 +27,8 @@ Attempt connect_unix(const std::string& name, Descriptor& socket);
 Descriptor accept_unix(const Descriptor& listener);
 /// The user who runs the other end; -1 if that is unknown.
 long user_of_peer(const Descriptor& socket);
+/// The process that made the other end; 0 if it is not to be seen from here, -1 if that is unknown.
+pid_t process_of_peer(const Descriptor& socket);
 
 /// Sends `bytes` in one piece, together with a descriptor.
 Attempt send_with_descriptor(const Descriptor& socket, std::span<const std::byte> bytes, const Descriptor& passed);

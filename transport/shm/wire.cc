@@ -6,8 +6,10 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "lib/base/refusal.h"
+#include "lib/base/system_calls.h"
 #include "transport/shm/unix_socket.h"
 
 namespace tutti::transport {
@@ -75,6 +77,19 @@ void ShmWire::cut() noexcept {
   home_.reactor.unwatch(socket_.get());
   ::shutdown(socket_.get(), SHUT_RDWR);
   left_ = true;
+}
+
+bool ShmWire::read_peer(std::span<std::byte> to, std::uint64_t address) noexcept {
+  if (peer_process_ == 0) peer_process_ = process_of_peer(socket_);
+  if (left_ || peer_process_ <= 0) {
+    errno = ESRCH;
+    return false;
+  }
+  const iovec local{to.data(), to.size()};
+  const iovec remote{reinterpret_cast<void*>(address), to.size()};
+  const ssize_t read = system_calls::process_vm_readv(peer_process_, local, remote);
+  if (read >= 0 && !std::cmp_equal(read, to.size())) errno = EFAULT;
+  return std::cmp_equal(read, to.size());
 }
 
 void ShmWire::wake_peer() noexcept {

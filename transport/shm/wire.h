@@ -1,7 +1,10 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -52,6 +55,7 @@ class ShmWire final : public Wire {
   void cut() noexcept override;
   bool introduced() const noexcept override { return !introduction_; }
   const Error* trouble() const noexcept override { return trouble_ ? &*trouble_ : nullptr; }
+  bool read_peer(std::span<std::byte> to, std::uint64_t address) noexcept override;
 
   /// Tries to hand the ring to the peer. False: its queue is full, try again.
   bool introduce();
@@ -65,6 +69,7 @@ class ShmWire final : public Wire {
   WireHome& home_;
   std::optional<Introduction> introduction_;
   std::optional<Error> trouble_;
+  pid_t peer_process_ = 0;  ///< once it was asked for
   bool left_ = false;
 };
 

@@ -1,0 +1,275 @@
+// Messages that their receivers read in the sender's memory: when that is chosen, and what becomes of them.
+
+#include "transport/single_copy.h"
+
+#include <doctest/doctest.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "lib/base/system_calls.h"
+#include "tests/transport/mesh.h"
+#include "transport/slot_link.h"
+
+namespace tutti::transport::testing {
+namespace {
+
+using Accept = Acceptance::Kind;
+using std::chrono::microseconds;
+
+constexpr std::size_t kibibyte = 1024;
+constexpr std::size_t mebibyte = kibibyte * kibibyte;
+
+// ---- The choice ------------------------------------------------------------------------------------------------
+
+/// A sender that does what is wished, and messages that take so long each way.
+struct Traffic {
+  CopyChoice choice{SingleCopy::measured};
+  std::size_t bytes = mebibyte;
+  microseconds lent{100}, copied{100};
+
+  bool lends() const { return (choice.wishes() >> CopyChoice::class_of(bytes) & 1) != 0; }
+  /// How many of them are lent.
+  int come(int messages) {
+    int count = 0;
+    for (int i = 0; i < messages; ++i) {
+      const bool is_lent = lends();
+      count += is_lent ? 1 : 0;
+      choice.took(bytes, is_lent, is_lent ? lent : copied);
+    }
+    return count;
+  }
+};
+
+constexpr int turn = CopyChoice::tried_every;
+
+TEST_CASE("the first messages come through slots, then both ways are tried, and the quicker one is kept") {
+  for (const bool lent_is_quicker : {true, false}) {
+    Traffic traffic;
+    (lent_is_quicker ? traffic.lent : traffic.copied) = microseconds{50};
+    CHECK(traffic.come(CopyChoice::first_tried) == 0);
+    CHECK(traffic.come(CopyChoice::tries) == CopyChoice::tries);
+    CHECK(traffic.come(CopyChoice::tries) == 0);
+    const int others = turn - 2 * CopyChoice::tries;
+    CHECK(traffic.come(others) == (lent_is_quicker ? others : 0));
+    CHECK(traffic.come(CopyChoice::tries) == CopyChoice::tries);  // the next turn
+  }
+}
+
+TEST_CASE("who is ahead stays so until the other is clearly quicker") {
+  Traffic traffic;
+  traffic.come(CopyChoice::first_tried);
+  const auto is_lent_after = [&](int lent, int copied) {
+    traffic.lent = microseconds{lent};
+    traffic.copied = microseconds{copied};
+    traffic.come(turn - 1);
+    const bool is_lent = traffic.lends();
+    traffic.come(1);
+    return is_lent;
+  };
+  CHECK_FALSE(is_lent_after(98, 100));
+  CHECK(is_lent_after(90, 100));
+  CHECK(is_lent_after(102, 100));
+  CHECK_FALSE(is_lent_after(110, 100));
+}
+
+TEST_CASE("a message or two that waited for something else change nothing") {
+  Traffic traffic;
+  traffic.lent = microseconds{50};
+  traffic.come(CopyChoice::first_tried + CopyChoice::tries - CopyChoice::ignored);
+  traffic.lent = microseconds{100'000};
+  traffic.come(CopyChoice::ignored);
+  CHECK(traffic.come(CopyChoice::tries) == 0);
+  CHECK(traffic.come(10) == 10);
+}
+
+TEST_CASE("each size has a choice of its own") {
+  Traffic traffic;
+  traffic.lent = microseconds{50};
+  traffic.come(100);
+  for (const std::size_t bytes : {mebibyte, mebibyte + 1, 2 * mebibyte - 1}) {
+    traffic.bytes = bytes;
+    CHECK(traffic.lends());
+  }
+  for (const std::size_t bytes : {64 * kibibyte, mebibyte - 1, 2 * mebibyte, 64 * mebibyte}) {
+    traffic.bytes = bytes;
+    CHECK_FALSE(traffic.lends());
+  }
+  CHECK(CopyChoice::class_of(CopyChoice::least_bytes) == 0);
+  CHECK(CopyChoice::class_of(~std::uint64_t{0}) == CopyChoice::classes - 1);
+}
+
+TEST_CASE("where messages are summed none is lent, and for some time after") {
+  Traffic traffic;
+  traffic.lent = microseconds{50};
+  traffic.come(100);
+  REQUIRE(traffic.lends());
+  traffic.choice.summed(mebibyte);
+  CHECK(traffic.come(CopyChoice::after_sum) == 0);
+  CHECK(traffic.come(CopyChoice::tries) == CopyChoice::tries);
+}
+
+TEST_CASE("it can be decided for good") {
+  Traffic traffic;
+  traffic.choice = CopyChoice{SingleCopy::always};
+  CHECK(traffic.come(turn + 1) == turn + 1);
+  traffic.choice.summed(mebibyte);
+  CHECK(traffic.come(1) == 1);
+  traffic.choice.give_up();
+  CHECK(traffic.come(turn + 1) == 0);
+  traffic.choice = CopyChoice{SingleCopy::never};
+  CHECK_FALSE(traffic.choice.may_lend());
+  CHECK(traffic.come(turn + 1) == 0);
+}
+
+// ---- The ring --------------------------------------------------------------------------------------------------
+
+TEST_CASE("a lent message takes one slot, whatever its length, and tells where it lies") {
+  const auto memory = std::make_shared<RingWithAreas<slot_count>>();
+  RingWriter writer{memory->ring};
+  RingReader reader{memory->ring};
+  const std::vector<std::byte> bytes(mebibyte);
+  CHECK_FALSE(writer.is_to_lend(bytes.size()));
+  reader.wish(1U << CopyChoice::class_of(bytes.size()));
+  CHECK(writer.is_to_lend(bytes.size()));
+  CHECK_FALSE(writer.is_to_lend(2 * bytes.size()));
+  CHECK_FALSE(writer.is_to_lend(1));
+  for (std::size_t i = 0; i < slot_count; ++i) REQUIRE_FALSE(writer.lend({.length = bytes.size()}, bytes));
+  CHECK(writer.full());
+  CHECK_FALSE(writer.has_freed(1));
+  CHECK(reader.lent_from(bytes.size()) == reinterpret_cast<std::uintptr_t>(bytes.data()));
+  CHECK(writer.arm(0, 2));
+  CHECK_FALSE(reader.release());
+  CHECK(reader.release());  // the second one is what the sender sleeps for
+  CHECK(writer.has_freed(2));
+  CHECK_FALSE(writer.arm(0, 2));
+  writer.disarm();
+  REQUIRE_FALSE(writer.begin({.length = bytes.size()}, std::span{bytes}.first(slot_bytes)));
+  while (reader.ready() && reader.lent_from(bytes.size()) != 0) CHECK_FALSE(reader.release());
+  CHECK(reader.ready());  // where a lent one was before
+}
+
+TEST_CASE("memory that nobody can read is not lent") {
+  const std::size_t page = 4096;
+  void* const mapped = ::mmap(nullptr, page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(mapped != MAP_FAILED);
+  LendableMemory memory;
+  std::byte mine{};
+  for (int i = 0; i < 2; ++i) {
+    CHECK(memory.has(&mine));
+    CHECK_FALSE(memory.has(static_cast<std::byte*>(mapped)));
+  }
+  ::munmap(mapped, page);
+}
+
+// ---- The link --------------------------------------------------------------------------------------------------
+
+const Kind& lent_kind() {
+  return *std::ranges::find_if(all_kinds(), [](const Kind& kind) { return std::string_view{kind.name} == "shm, lent"; });
+}
+
+/// Two ranks, of which the first has got to know that long messages should be lent.
+struct Lending {
+  Mesh mesh{lent_kind(), 2};
+  Recorder& receiver = mesh[1].recorder;
+  Link& link = mesh[0].transport->open(1, 2);
+
+  Lending() {
+    mesh[0].send(link, CopyChoice::least_bytes, 0);
+    REQUIRE(mesh.run_until([&] { return receiver.messages.size() == 1 && mesh[0].all_sent(); }));
+    receiver.messages.clear();
+  }
+};
+
+TEST_CASE("a sender has a lent message back when it was read, and what follows it after that") {
+  Lending lending;
+  Node& sender = lending.mesh[0];
+  const std::size_t before = sender.recorder.tokens.size();
+  lending.receiver.decide = [](Link&, const Frame&) { return Accept::park; };
+  CHECK_FALSE(sender.send(lending.link, mebibyte, 1, 11));
+  CHECK_FALSE(sender.send(lending.link, 10, 2, 12));
+  CHECK_FALSE(sender.send(lending.link, 2 * mebibyte, 3, 13));
+  lending.mesh.settle();
+  CHECK(sender.recorder.tokens.size() == before);
+  REQUIRE(lending.receiver.parked.size() == 1);
+  lending.receiver.decide = {};
+  lending.receiver.parked[0]->resume();
+  REQUIRE(lending.mesh.run_until([&] { return lending.receiver.messages.size() == 3 && sender.all_sent(); }));
+  for (std::size_t i = 0; i < 3; ++i) CHECK(sender.recorder.tokens[before + i].second == 11 + i);
+  const std::size_t sizes[] = {mebibyte, 10, 2 * mebibyte};
+  for (std::size_t i = 0; i < 3; ++i) CHECK(lending.receiver.messages[i].bytes == pattern(sizes[i], i + 1));
+}
+
+TEST_CASE("more messages are lent at a time than there are slots") {
+  Lending lending;
+  Node& sender = lending.mesh[0];
+  for (std::size_t i = 0; i < 3 * slot_count; ++i) sender.send(lending.link, 64 * kibibyte + i, i);
+  REQUIRE(
+      lending.mesh.run_until([&] { return lending.receiver.messages.size() == 3 * slot_count && sender.all_sent(); }));
+  for (std::size_t i = 0; i < 3 * slot_count; ++i)
+    CHECK(lending.receiver.messages[i].bytes == pattern(64 * kibibyte + i, i));
+}
+
+TEST_CASE("what comes unasked is never lent: its sender goes on though nobody wants it yet") {
+  Lending lending;
+  lending.receiver.decide = [](Link&, const Frame&) { return Accept::park; };
+  CHECK(lending.mesh[0].send(lending.link, CopyChoice::least_bytes, 1, 0, FrameKind::eager));
+}
+
+TEST_CASE("an abort ends a message that is being read, with the reason") {
+  for (const Accept accept : {Accept::memory, Accept::views}) {
+    Lending lending;
+    lending.receiver.decide = [=](Link&, const Frame&) { return accept; };
+    lending.mesh[0].send(lending.link, 4 * mebibyte, 1);
+    // Between two pieces of it the sender gives up.
+    lending.mesh[1].step();
+    REQUIRE(lending.receiver.messages.empty());
+    lending.mesh[0].transport->abort_channel(2, Error(ErrorCode::timeout, "too late", 0, 5));
+    lending.mesh[1].transport->progress();  // before the kernel has told of the end
+    REQUIRE(lending.receiver.failures.size() == 1);
+    CHECK(lending.receiver.messages.empty());
+    CHECK(lending.receiver.failures[0].code == ErrorCode::timeout);
+    CHECK(lending.receiver.failures[0].operation == 5);
+  }
+}
+
+TEST_CASE("where the system forbids it, all comes through slots") {
+  system_calls::refuse(SystemCall::process_vm_readv, EPERM, 0);
+  {
+    Lending lending;
+    CHECK_FALSE(lending.mesh[0].send(lending.link, mebibyte, 1));  // longer than a ring
+    CHECK(lending.mesh[0].send(lending.link, 0, 1) == false);
+    REQUIRE(lending.mesh.run_until([&] { return lending.receiver.messages.size() == 2; }));
+    CHECK(lending.receiver.messages[0].bytes == pattern(mebibyte, 1));
+  }
+  system_calls::refuse_none();
+}
+
+TEST_CASE("a sender whose memory cannot be read any more is named, with the remedy") {
+  Lending lending;
+  lending.mesh[0].send(lending.link, mebibyte, 1);
+  system_calls::refuse(SystemCall::process_vm_readv, EPERM, 0);
+  REQUIRE(lending.mesh.run_until([&] { return !lending.receiver.failures.empty(); }));
+  system_calls::refuse_none();
+  CHECK(lending.receiver.failures[0].rank == 0);
+  CHECK(lending.receiver.failures[0].text.find("TUTTI_SINGLE_COPY=off") != std::string::npos);
+  CHECK(lending.receiver.messages.empty());
+}
+
+TEST_CASE("a sender whose process is gone while its memory is read has died") {
+  Lending lending;
+  lending.mesh[0].send(lending.link, mebibyte, 1);
+  system_calls::refuse(SystemCall::process_vm_readv, ESRCH, 0);
+  REQUIRE(lending.mesh.run_until([&] { return !lending.receiver.failures.empty(); }));
+  system_calls::refuse_none();
+  CHECK(lending.receiver.failures[0].code == ErrorCode::peer_lost);
+  CHECK(lending.receiver.failures[0].text.find("0 of 1048576 bytes of a message had arrived") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace tutti::transport::testing

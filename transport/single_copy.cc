@@ -1,0 +1,61 @@
+#include "transport/single_copy.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace tutti::transport {
+namespace {
+
+using Times = std::array<std::chrono::nanoseconds, CopyChoice::tries>;
+
+std::chrono::nanoseconds most_of(Times times) {
+  std::ranges::sort(times);
+  return std::accumulate(times.begin(), times.end() - CopyChoice::ignored, std::chrono::nanoseconds{});
+}
+
+}  // namespace
+
+void CopyChoice::took(std::uint64_t bytes, bool lent, std::chrono::nanoseconds time) noexcept {
+  Class& one = classes_[class_of(bytes)];
+  ++one.come;
+  int& count = lent ? one.lent : one.copied;
+  if (one.come > 0 && count < tries) {
+    (lent ? one.lent_took : one.copied_took)[static_cast<std::size_t>(count++)] = time;
+    if (one.lent >= tries && one.copied >= tries) decide(one);
+  }
+  if (one.come >= tried_every) one.come = one.lent = one.copied = 0;
+  choose();
+}
+
+void CopyChoice::summed(std::uint64_t bytes) noexcept {
+  Class& one = classes_[class_of(bytes)];
+  one.come = -after_sum;
+  one.lent = one.copied = 0;
+  one.lent_is_quicker = false;
+  choose();
+}
+
+/// Who is ahead stays so until the other is clearly quicker.
+void CopyChoice::decide(Class& one) noexcept {
+  const auto lent = most_of(one.lent_took), copied = most_of(one.copied_took);
+  one.lent_is_quicker = one.lent_is_quicker ? lent * 19 < copied * 20 : lent * 20 < copied * 19;
+}
+
+void CopyChoice::give_up() noexcept {
+  mode_ = SingleCopy::never;
+  choose();
+}
+
+/// First those are tried that are lent. A sender may be some messages ahead of what is wished.
+void CopyChoice::choose() noexcept {
+  wishes_ = 0;
+  if (mode_ == SingleCopy::never) return;
+  for (std::size_t i = 0; i < classes; ++i) {
+    const Class& one = classes_[i];
+    const bool tried = one.come >= 0 && (one.lent < tries || one.copied < tries);
+    const bool lent = mode_ == SingleCopy::always || (tried ? one.lent < tries : one.lent_is_quicker);
+    if (lent) wishes_ |= 1U << i;
+  }
+}
+
+}  // namespace tutti::transport

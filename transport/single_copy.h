@@ -1,0 +1,74 @@
+#pragma once
+
+#include <array>
+#include <bit>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+namespace tutti::transport {
+
+/// How long messages cross between processes of one host. `never`: through slots, copied by both ends, piece by piece
+/// at the same time. `always`: lent, and read by the receiver alone out of the sender's memory, where the kernel lets it
+/// (process_vm_readv). `measured`: whichever is quicker.
+enum class SingleCopy : std::uint8_t { measured, never, always };
+
+/// Chooses for the messages that come on one link, by the time that each took.
+///
+/// Which is quicker depends on machine, size and traffic. Two copies at once by two cores that share a cache beat one by
+/// the kernel; where lines are dear, or both sides send and so have two copies each to do, it is the other way round
+/// (sendrecv of 1 MiB between 2 ranks: on a Zen 5 62 us through slots and 107 lent, on a Xeon 201 and 66). So now and
+/// then some messages of each size are tried both ways, and what most of them took together is compared; the slowest few waited
+/// for something else. What is summed is better taken piece by piece from slots, where it is hot in a cache: lent, a
+/// reduce took 1.4 to 2 times as long on both machines, so where messages are summed none are lent.
+///
+/// Threading: one thread at a time.
+class CopyChoice {
+ public:
+  explicit CopyChoice(SingleCopy mode) : mode_(mode) { choose(); }
+
+  /// Shorter ones are not worth a system call.
+  static constexpr std::size_t least_bytes = 64 * 1024;
+  static constexpr std::size_t classes = 10;
+  /// Sizes are told apart by powers of two; `bytes` is least_bytes or more, and from 32 MiB on all are alike.
+  static constexpr std::size_t class_of(std::uint64_t bytes) {
+    const auto doublings = static_cast<std::size_t>(std::bit_width(bytes) - std::bit_width(least_bytes));
+    return doublings < classes ? doublings : classes - 1;
+  }
+
+  /// The classes of which messages should be lent, a bit each.
+  std::uint32_t wishes() const { return wishes_; }
+  /// A message has come, and took so long, what its sender had done before included.
+  void took(std::uint64_t bytes, bool lent, std::chrono::nanoseconds time) noexcept;
+  /// One has come that was summed.
+  void summed(std::uint64_t bytes) noexcept;
+  /// The sender's memory cannot be read.
+  void give_up() noexcept;
+  bool may_lend() const { return mode_ != SingleCopy::never; }
+
+  /// First so many are copied through slots: until then these are touched for the first time.
+  static constexpr int first_tried = 8;
+  /// Of each way, of which the slowest do not count.
+  static constexpr int tries = 8;
+  static constexpr int ignored = 2;
+  static constexpr int tried_every = 512;
+  /// So many come through slots after one that was summed.
+  static constexpr int after_sum = 64;
+
+ private:
+  struct Class {
+    int come = -first_tried;  ///< messages, since the first of those that are tried
+    int lent = 0, copied = 0;         ///< of those that were tried
+    std::array<std::chrono::nanoseconds, tries> lent_took{}, copied_took{};
+    bool lent_is_quicker = false;
+  };
+
+  void decide(Class& one) noexcept;
+  void choose() noexcept;
+
+  SingleCopy mode_;
+  std::uint32_t wishes_ = 0;
+  std::array<Class, classes> classes_{};
+};
+
+}  // namespace tutti::transport
