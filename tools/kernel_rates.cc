@@ -48,7 +48,7 @@ void copy_generic(std::byte* dst, const std::byte* src, std::size_t bytes) { cop
 CopyLoop copy_loop([[maybe_unused]] std::string_view isa) {
 #if defined(__x86_64__)
   if (isa == "avx2") return copy_avx2;
-  if (isa == "avx512") return copy_avx512;
+  if (isa.starts_with("avx512")) return copy_avx512;
 #endif
   return copy_generic;
 }

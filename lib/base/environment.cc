@@ -41,7 +41,7 @@ constexpr std::array table{
              "NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME, or the route to the rendezvous",
              "Network interfaces over which peers reach this process."},
     Variable{"TUTTI_SOCKET_FAMILY", "AF_INET | AF_INET6", "either", "Kind of address to offer to peers."},
-    Variable{"TUTTI_ISA", "generic | avx2 | avx512", "the best this processor has", "Instructions used to reduce."},
+    Variable{"TUTTI_ISA", "generic | avx2 | avx512 | avx512fp16", "the best this processor has", "Instructions used to reduce."},
     Variable{"TUTTI_DETERMINISTIC", "0 | 1", "0",
              "1: results are the left fold in rank order, whatever the algorithm."},
     Variable{"TUTTI_CHECKSUM", "0 | 1", "0",

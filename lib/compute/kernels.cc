@@ -32,9 +32,29 @@ bool has_avx512() {
          __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0;
 }
 
+#if defined(TUTTI_HAS_AVX512FP16)
+
+bool has_avx512fp16() {
+  constexpr unsigned bit = 1U << 23;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return has_avx512() && __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & bit) != 0;
+}
+
+const Table& avx512fp16_table() {
+  static const Table table = [] {
+    Table made = avx512_table;
+    made.isa = "avx512fp16";
+    made.of[static_cast<int>(DataType::f16)] = f16_kernels_avx512fp16;
+    return made;
+  }();
+  return table;
+}
+
 #endif
 
-constexpr std::array<std::string_view, 3> isa_names{"generic", "avx2", "avx512"};
+#endif
+
+constexpr std::array<std::string_view, 4> isa_names{"generic", "avx2", "avx512", "avx512fp16"};
 
 bool is_complex(DataType type) { return type == DataType::c64 || type == DataType::c128; }
 
@@ -94,6 +114,9 @@ std::vector<const Table*> available_tables() {
 #if defined(__x86_64__)
   if (has_avx2()) tables.push_back(&avx2_table);
   if (has_avx512()) tables.push_back(&avx512_table);
+#if defined(TUTTI_HAS_AVX512FP16)
+  if (has_avx512fp16()) tables.push_back(&avx512fp16_table());
+#endif
 #endif
   return tables;
 }

@@ -1,5 +1,6 @@
 // The loops, compiled once per instruction set. Nothing here knows one, but for the two instructions that convert f16:
-// compilers vectorise the rest. Included after TUTTI_TABLE is defined as the name of the table to fill.
+// compilers vectorise the rest. Included after TUTTI_TABLE is defined as the name of the table to fill, or without one
+// where kernels of some types are wanted.
 //
 // Everything lives in an unnamed namespace or is always_inline, and no function of the standard library is used; see
 // table.h for why.
@@ -242,9 +243,10 @@ constexpr Kernels real() {
                   combine<Raw<T>, Extreme<Max, And>>>(scale<Real<T>>, divide<Real<T>, T>);
 }
 
-template <class Half, std::uint16_t infinity>
+/// `Half` for all but sums and products.
+template <class Combined, class Half, std::uint16_t infinity>
 constexpr Kernels half_float() {
-  return floating<2, combine_halves<Half, Sum>, combine_halves<Half, Product>,
+  return floating<2, combine_halves<Combined, Sum>, combine_halves<Combined, Product>,
                   combine<Raw<std::uint16_t>, ByOrder<Min, infinity>>,
                   combine<Raw<std::uint16_t>, ByOrder<Max, infinity>>>(scale_halves<Half>, divide_halves<Half>);
 }
@@ -258,12 +260,14 @@ constexpr Kernels complex() {
 
 }  // namespace
 
+#if defined(TUTTI_TABLE)
 extern constexpr Table TUTTI_TABLE{
     TUTTI_ISA,
     copy_streaming,
     {integer<std::int8_t>(), integer<std::uint8_t>(), integer<std::int16_t>(), integer<std::uint16_t>(),
      integer<std::int32_t>(), integer<std::uint32_t>(), integer<std::int64_t>(), integer<std::uint64_t>(), boolean(),
-     half_float<F16s, 0x7c00>(), half_float<Bf16s, 0x7f80>(), real<float>(), real<double>(), complex<float>(),
+     half_float<F16s, F16s, 0x7c00>(), half_float<Bf16s, Bf16s, 0x7f80>(), real<float>(), real<double>(), complex<float>(),
      complex<double>()}};
+#endif
 
 }  // namespace tutti::compute

@@ -45,5 +45,6 @@ struct Table {
 extern const Table generic_table;
 extern const Table avx2_table;
 extern const Table avx512_table;
+extern const Kernels f16_kernels_avx512fp16;  // where the compiler can make them
 
 }  // namespace tutti::compute
