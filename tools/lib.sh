@@ -88,6 +88,7 @@ missing_to_check() {
   have clang-tidy-14 || have clang-tidy || echo clang-tidy-14
   have cmake || echo cmake
   have shellcheck || echo shellcheck
+  have ccache || echo ccache
 }
 
 # The packages that comparing with other libraries needs on top.
