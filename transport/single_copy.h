@@ -9,18 +9,18 @@
 namespace tutti::transport {
 
 /// How long messages cross between processes of one host. `never`: through slots, copied by both ends, piece by piece
-/// at the same time. `always`: lent, and read by the receiver alone out of the sender's memory, where the kernel lets it
-/// (process_vm_readv). `measured`: whichever is quicker.
+/// at the same time. `always`: lent, and read by the receiver alone out of the sender's memory, where the kernel lets
+/// it (process_vm_readv). `measured`: whichever is quicker.
 enum class SingleCopy : std::uint8_t { measured, never, always };
 
 /// Chooses for the messages that come on one link, by the time that each took.
 ///
-/// Which is quicker depends on machine, size and traffic. Two copies at once by two cores that share a cache beat one by
-/// the kernel; where lines are dear, or both sides send and so have two copies each to do, it is the other way round
+/// Which is quicker depends on machine, size and traffic. Two copies at once by two cores that share a cache beat one
+/// by the kernel; where lines are dear, or both sides send and so have two copies each to do, it is the other way round
 /// (sendrecv of 1 MiB between 2 ranks: on a Zen 5 62 us through slots and 107 lent, on a Xeon 201 and 66). So now and
-/// then some messages of each size are tried both ways, and what most of them took together is compared; the slowest few waited
-/// for something else. What is summed is better taken piece by piece from slots, where it is hot in a cache: lent, a
-/// reduce took 1.4 to 2 times as long on both machines, so where messages are summed none are lent.
+/// then some messages of each size are tried both ways, and what most of them took together is compared; the slowest
+/// few waited for something else. What is summed is better taken piece by piece from slots, where it is hot in a cache:
+/// lent, a reduce took 1.4 to 2 times as long on both machines, so where messages are summed none are lent.
 ///
 /// Threading: one thread at a time.
 class CopyChoice {
@@ -57,8 +57,8 @@ class CopyChoice {
 
  private:
   struct Class {
-    int come = -first_tried;  ///< messages, since the first of those that are tried
-    int lent = 0, copied = 0;         ///< of those that were tried
+    int come = -first_tried;   ///< messages, since the first of those that are tried
+    int lent = 0, copied = 0;  ///< of those that were tried
     std::array<std::chrono::nanoseconds, tries> lent_took{}, copied_took{};
     bool lent_is_quicker = false;
   };

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -34,18 +34,27 @@ class Wire {
   virtual const Error* trouble() const noexcept { return nullptr; }
   /// Copies from where the other end's process has it. False: that did not work, and `errno` says why.
   virtual bool read_peer(std::span<std::byte> to, std::uint64_t address) noexcept;
+  /// That it did not work at first, and so will not be tried again.
+  virtual void say_unreadable(int /*error*/) noexcept {}
 };
+
+/// Short messages are not worth it, and what comes unasked may have to wait for long until it is wanted.
+bool may_be_lent(const Frame& frame);
+/// A peer has gone without a word.
+Error lost(int peer, const std::string& how_far);
 
 /// What links need from their transport.
 class SlotHost {
  public:
   /// A new ring to `peer`, which may be filled at once. Throws Error.
   virtual std::unique_ptr<Wire> reach(int peer, Channel channel) = 0;
-  /// `link` has messages that did not fit.
+  /// `link` has messages that did not fit, or are lent.
   virtual void backlog(OutboundSlotLink& link) noexcept = 0;
   virtual const Stores& stores() const noexcept = 0;
   /// Some link has something to report: look at all of them in the next progress().
   virtual void attention() noexcept = 0;
+  /// A peer's memory cannot be read.
+  virtual void unreadable(int /*error*/) noexcept {}
 
  protected:
   ~SlotHost() = default;
@@ -87,20 +96,6 @@ class SendQueue {
   std::size_t waiting_ = 0;
 };
 
-/// What of this process others can read. Drivers map some memory so that nobody can, not even this process itself
-/// through the kernel (process_vm_readv: EFAULT): a message that lies there cannot be lent.
-class LendableMemory {
- public:
-  /// What a receiver should find, for Sample.
-  Sample sample() noexcept;
-  /// A call of the kernel where `address` is not one of late.
-  bool has(const std::byte* address) noexcept;
-
- private:
-  std::uint64_t value_ = 0;
-  std::array<const std::byte*, 16> readable_{};
-};
-
 /// The sender's side of a link. It gets its ring at the first message.
 class OutboundSlotLink final : public Link {
  public:
@@ -122,7 +117,7 @@ class OutboundSlotLink final : public Link {
   bool arm() noexcept;
   void disarm() noexcept;
 
-  /// The link has nothing to wait for: all is in the ring, or never will be.
+  /// The link has nothing to wait for: all is in the ring, or read, or never will be.
   bool flushed() noexcept;
   /// A goodbye if all was sent, else silence; the transport destroys the link next.
   void say_goodbye() noexcept;
@@ -136,6 +131,7 @@ class OutboundSlotLink final : public Link {
   bool usable() noexcept;
   void connect() noexcept;
   bool push(SendQueue::Message& message) noexcept;
+  bool is_to_lend(const SendQueue::Message& message) const noexcept;
   bool give_back(Sink* sink) noexcept;
   void notice_departure() noexcept;
   void fail(const Error& reason) noexcept;
@@ -143,7 +139,7 @@ class OutboundSlotLink final : public Link {
   SlotHost* host_;
   std::unique_ptr<Wire> wire_;
   std::optional<RingWriter> writer_;
-  LendableMemory lendable_;
+  std::uint64_t sample_ = 0;  // in the ring, too, for a receiver that wants to see whether it can read here
   SendQueue queue_;
   State state_ = State::fresh;
   std::optional<Error> reason_;
@@ -181,7 +177,7 @@ class InboundSlotLink final : public Link {
   bool pull(Sink& sink, std::size_t most_slots) noexcept;
   bool begin(Sink& sink) noexcept;
   void take_slot(Sink& sink) noexcept;
-  bool take_lent(Sink& sink) noexcept;
+  std::size_t take_lent(Sink& sink) noexcept;
   void finish(Sink& sink) noexcept;
   void note_how_it_came() noexcept;
   void stop_reading(Sink& sink, int error) noexcept;
@@ -201,9 +197,9 @@ class InboundSlotLink final : public Link {
   void (*copy_)(void* to, const void* from, std::size_t bytes) = nullptr;  // Acceptance::copy
   bool inside_ = false;                                                    // a message was accepted and is not complete
   CopyChoice choice_;
-  bool can_read_ = false;                                                  // the sender's memory, as was tried
-  Clock::time_point began_{};                                              // a message that may be lent
-  std::size_t slots_before_ = 0;                                           // of it that were filled by then
+  bool can_read_ = false;         // the sender's memory, as was tried
+  Clock::time_point began_{};     // a message that may be lent
+  std::size_t slots_before_ = 0;  // of it that were filled by then
   bool parked_ = false;
   bool resumed_ = false;   // during the sink's decision
   bool departed_ = false;  // the peer has left; the ring holds all there will ever be

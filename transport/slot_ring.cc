@@ -143,6 +143,8 @@ void leave(Farewell& farewell, const Error& reason) noexcept {
   farewell.frame = words_of(frame);
   std::memcpy(farewell.text.data(), text.data(), text.size());
   farewell.parting.store(Parting::aborted, std::memory_order_release);
+  // What was lent is written to after this, and whoever reads it there looks for this afterwards.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
 std::optional<Error> last_words(const Farewell& farewell) {

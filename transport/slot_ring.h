@@ -38,8 +38,9 @@ constexpr std::size_t areas_for(std::uint64_t length, std::size_t areas) {
 inline constexpr std::size_t short_bytes = 208;
 inline constexpr std::size_t farewell_bytes = 2768;
 
-/// What one side of a ring leaves for the other before it goes. Nothing left behind means that it died.
-enum class Parting : std::uint32_t { none, closed, aborted };
+/// What one side of a ring leaves for the other before it goes. Nothing left behind means that it died, and so does
+/// `silent`, of one that plays it.
+enum class Parting : std::uint32_t { none, closed, aborted, silent };
 
 /// One slot's flag, the frame of the message that begins in it, and the payload if that is short.
 struct alignas(256) SlotHead {
@@ -48,7 +49,7 @@ struct alignas(256) SlotHead {
   std::array<std::byte, short_bytes> payload;
 };
 
-/// Written once by its side, read by the other after that side has left.
+/// Written once by its side, read by the other after that side has left, or to see whether it has.
 struct Farewell {
   std::atomic<Parting> parting{Parting::none};
   std::uint32_t unused;
@@ -125,8 +126,9 @@ class RingWriter {
   /// sleeps and must be woken.
   [[nodiscard]] bool begin(const Frame& frame, std::span<const std::byte> piece) noexcept;
   [[nodiscard]] bool proceed(std::span<const std::byte> piece) noexcept;
-  /// Fills the next slot with where a whole message lies in this process, to be read there until the slot is free again:
-  /// when has_freed(filled()) is true, that is. For messages of CopyChoice::least_bytes or more. The rest as begin().
+  /// Fills the next slot with where a whole message lies in this process, to be read there until the slot is free
+  /// again: when has_freed(filled()) is true, that is. For messages of CopyChoice::least_bytes or more. The rest as
+  /// begin().
   [[nodiscard]] bool lend(const Frame& frame, std::span<const std::byte> payload) noexcept;
   /// Whether the receiver wants messages of that length to be lent.
   bool is_to_lend(std::uint64_t length) const noexcept;
@@ -135,8 +137,8 @@ class RingWriter {
   /// The receiver is done with the first `fillings` of them.
   bool has_freed(std::uint64_t fillings) noexcept;
 
-  /// Asks to be woken when `slots` slots are free, and what was lent with the first `lent` fillings is the caller's again
-  /// (0: never mind), whichever is first; false: it is so already. Call disarm() in any case.
+  /// Asks to be woken when `slots` slots are free, and what was lent with the first `lent` fillings is the caller's
+  /// again (0: never mind), whichever is first; false: it is so already. Call disarm() in any case.
   bool arm(std::size_t slots, std::uint64_t lent = 0) noexcept;
   void disarm() noexcept { memory_->sender_alarm.store(0, std::memory_order_relaxed); }
 

@@ -36,7 +36,10 @@ Link& SlotTransport::open(int peer, Channel channel) { return link_to(peer, chan
 OutboundSlotLink& SlotTransport::link_to(int peer, Channel channel) {
   std::erase_if(closed_, [=](const Closed& closed) { return closed.channel == channel; });
   auto& link = outbound_[{channel, peer}];
-  if (!link) link = std::make_unique<OutboundSlotLink>(static_cast<SlotHost&>(*this), peer, channel);
+  if (!link) {
+    link = std::make_unique<OutboundSlotLink>(static_cast<SlotHost&>(*this), peer, channel);
+    backlog_.reserve(outbound_.size());
+  }
   return *link;
 }
 

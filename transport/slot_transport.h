@@ -45,6 +45,7 @@ class SlotTransport : public Transport, protected SlotHost {
   virtual bool notice() noexcept = 0;
 
   virtual int rank() const noexcept = 0;
+  const Stores& stores() const noexcept override { return stores_; }
   /// Nothing of the channel's own waits to be handed over.
   virtual bool flushed(Channel) const noexcept { return true; }
   /// The channel has gone, and whatever belongs to it.
@@ -70,7 +71,6 @@ class SlotTransport : public Transport, protected SlotHost {
   };
 
   OutboundSlotLink& link_to(int peer, Channel channel);
-  const Stores& stores() const noexcept override { return stores_; }
   void backlog(OutboundSlotLink& link) noexcept override;
   bool push_backlog() noexcept;
   bool attend() noexcept;

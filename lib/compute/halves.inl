@@ -154,9 +154,10 @@ using Bf16s = Vectors<Bf16, VectorOfBf16>;
 
 #if defined(__AVX512FP16__)
 
-/// In the processor's own arithmetic, for sums and products. These have the bits of float's, rounded: float has more than
-/// twice f16's digits, so that rounding twice is as rounding once (S. Figueroa, "When is double rounding innocuous?",
-/// 1995), and all 2^32 pairs were compared. It takes no notice of the modes that make subnormal numbers zeros.
+/// In the processor's own arithmetic, for sums and products. These have the bits of float's, rounded: float has more
+/// than twice f16's digits, so that rounding twice is as rounding once (S. Figueroa, "When is double rounding
+/// innocuous?", 1995), and all 2^32 pairs were compared. It takes no notice of the modes that make subnormal numbers
+/// zeros.
 struct NativeF16 {
   using Stored = __m512i;
   struct Wide {

@@ -266,8 +266,8 @@ extern constexpr Table TUTTI_TABLE{
     copy_streaming,
     {integer<std::int8_t>(), integer<std::uint8_t>(), integer<std::int16_t>(), integer<std::uint16_t>(),
      integer<std::int32_t>(), integer<std::uint32_t>(), integer<std::int64_t>(), integer<std::uint64_t>(), boolean(),
-     half_float<F16s, F16s, 0x7c00>(), half_float<Bf16s, Bf16s, 0x7f80>(), real<float>(), real<double>(), complex<float>(),
-     complex<double>()}};
+     half_float<F16s, F16s, 0x7c00>(), half_float<Bf16s, Bf16s, 0x7f80>(), real<float>(), real<double>(),
+     complex<float>(), complex<double>()}};
 #endif
 
 }  // namespace tutti::compute

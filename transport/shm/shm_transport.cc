@@ -182,6 +182,15 @@ void ShmTransport::starved(const std::string& what, int error) {
     log_.warn(fmt::format("rank {} cannot {} from other ranks of this host: {}", address_.rank, what, refusal(error)));
 }
 
+void ShmTransport::unreadable(int error) noexcept {
+  if (std::exchange(unreadable_, true)) return;
+  const std::string text =
+      fmt::format("rank {} cannot read long messages in the memory of other ranks and takes copies: {}", address_.rank,
+                  refusal(error));
+  if (stores().single_copy == SingleCopy::always) return log_.warn(text);
+  log_.info(Log::Subsystem::shm, text);
+}
+
 void ShmTransport::welcome() {
   for (int i = 0; i < welcomes_at_once; ++i) {
     Descriptor socket = accept_unix(listener_);

@@ -71,10 +71,12 @@ class ShmTransport final : public SlotTransport {
   bool is_invited(const Hello& hello) const;
 
   void starved(const std::string& what, int error);
+  void unreadable(int error) noexcept override;
 
   JobToken token_{};
   Log log_;
   bool starved_ = false;  // and said so
+  bool unreadable_ = false;
   ShmAddress address_;
   Descriptor listener_;
   Descriptor bell_;                 // ends this rank's sleep; rung by ranks that need no link for it

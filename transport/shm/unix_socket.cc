@@ -182,6 +182,11 @@ void send_bell(const Descriptor& socket) noexcept {
   [[maybe_unused]] const auto sent = ::send(socket.get(), &bell, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
+bool has_ended(const Descriptor& socket) noexcept {
+  char byte = 0;
+  return ::recv(socket.get(), &byte, 1, MSG_DONTWAIT | MSG_PEEK) == 0;
+}
+
 bool take_bells(const Descriptor& socket) noexcept {
   std::array<char, 256> bells;
   for (;;) {

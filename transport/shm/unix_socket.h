@@ -50,6 +50,8 @@ void ring_bell(const Descriptor& from, const std::string& name) noexcept;
 void hush(const Descriptor& bell) noexcept;
 
 void send_bell(const Descriptor& socket) noexcept;
+/// The other end has closed. Takes nothing.
+bool has_ended(const Descriptor& socket) noexcept;
 /// Takes all bells; false: the other end has closed.
 bool take_bells(const Descriptor& socket) noexcept;
 

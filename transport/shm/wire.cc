@@ -88,8 +88,15 @@ bool ShmWire::read_peer(std::span<std::byte> to, std::uint64_t address) noexcept
   const iovec local{to.data(), to.size()};
   const iovec remote{reinterpret_cast<void*>(address), to.size()};
   const ssize_t read = system_calls::process_vm_readv(peer_process_, local, remote);
-  if (read >= 0 && !std::cmp_equal(read, to.size())) errno = EFAULT;
-  return std::cmp_equal(read, to.size());
+  if (std::cmp_equal(read, to.size())) return true;
+  const int error = read < 0 ? errno : EFAULT;
+  errno = has_ended(socket_) ? ESRCH : error;
+  return false;
+}
+
+/// Not of who has gone.
+void ShmWire::say_unreadable(int error) noexcept {
+  if (!left_ && !has_ended(socket_)) home_.host.unreadable(error);
 }
 
 void ShmWire::wake_peer() noexcept {

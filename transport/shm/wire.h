@@ -56,6 +56,7 @@ class ShmWire final : public Wire {
   bool introduced() const noexcept override { return !introduction_; }
   const Error* trouble() const noexcept override { return trouble_ ? &*trouble_ : nullptr; }
   bool read_peer(std::span<std::byte> to, std::uint64_t address) noexcept override;
+  void say_unreadable(int error) noexcept override;
 
   /// Tries to hand the ring to the peer. False: its queue is full, try again.
   bool introduce();
