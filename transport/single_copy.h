@@ -25,7 +25,7 @@ enum class SingleCopy : std::uint8_t { measured, never, always };
 /// Threading: one thread at a time.
 class CopyChoice {
  public:
-  explicit CopyChoice(SingleCopy mode) : mode_(mode) { choose(); }
+  explicit CopyChoice(SingleCopy mode);
 
   /// Shorter ones are not worth a system call.
   static constexpr std::size_t least_bytes = 64 * 1024;
@@ -46,24 +46,30 @@ class CopyChoice {
   void give_up() noexcept;
   bool may_lend() const { return mode_ != SingleCopy::never; }
 
-  /// First so many are copied through slots: until then these are touched for the first time.
-  static constexpr int first_tried = 8;
-  /// Of each way, of which the slowest do not count.
-  static constexpr int tries = 8;
-  static constexpr int ignored = 2;
+  /// How a class is tried.
+  struct Trial {
+    int first;    ///< so many are copied through slots before: until then these are touched for the first time
+    int tries;    ///< of each way
+    int ignored;  ///< of those, the slowest
+  };
+  static constexpr int most_tries = 8;
+  /// Messages from 4 MiB on are few, and each goes through all slots.
+  static constexpr Trial trial_of(std::size_t index) {
+    return index < class_of(std::size_t{4} << 20) ? Trial{8, most_tries, 2} : Trial{2, 5, 2};
+  }
   static constexpr int tried_every = 512;
   /// So many come through slots after one that was summed.
   static constexpr int after_sum = 64;
 
  private:
   struct Class {
-    int come = -first_tried;   ///< messages, since the first of those that are tried
+    int come = 0;              ///< messages, since the first of those that are tried
     int lent = 0, copied = 0;  ///< of those that were tried
-    std::array<std::chrono::nanoseconds, tries> lent_took{}, copied_took{};
+    std::array<std::chrono::nanoseconds, most_tries> lent_took{}, copied_took{};
     bool lent_is_quicker = false;
   };
 
-  void decide(Class& one) noexcept;
+  void decide(Class& one, const Trial& trial) noexcept;
   void choose() noexcept;
 
   SingleCopy mode_;

@@ -47,23 +47,34 @@ struct Traffic {
 };
 
 constexpr int turn = CopyChoice::tried_every;
+constexpr CopyChoice::Trial usual = CopyChoice::trial_of(CopyChoice::class_of(mebibyte));
 
 TEST_CASE("the first messages come through slots, then both ways are tried, and the quicker one is kept") {
   for (const bool lent_is_quicker : {true, false}) {
     Traffic traffic;
     (lent_is_quicker ? traffic.lent : traffic.copied) = microseconds{50};
-    CHECK(traffic.come(CopyChoice::first_tried) == 0);
-    CHECK(traffic.come(CopyChoice::tries) == CopyChoice::tries);
-    CHECK(traffic.come(CopyChoice::tries) == 0);
-    const int others = turn - 2 * CopyChoice::tries;
+    CHECK(traffic.come(usual.first) == 0);
+    CHECK(traffic.come(usual.tries) == usual.tries);
+    CHECK(traffic.come(usual.tries) == 0);
+    const int others = turn - 2 * usual.tries;
     CHECK(traffic.come(others) == (lent_is_quicker ? others : 0));
-    CHECK(traffic.come(CopyChoice::tries) == CopyChoice::tries);  // the next turn
+    CHECK(traffic.come(usual.tries) == usual.tries);  // the next turn
   }
+}
+
+TEST_CASE("the choice for very long messages is made after a few") {
+  Traffic traffic;
+  traffic.bytes = 16 * mebibyte;
+  traffic.lent = microseconds{50};
+  CHECK(traffic.come(2) == 0);
+  CHECK(traffic.come(5) == 5);
+  CHECK(traffic.come(5) == 0);
+  CHECK(traffic.come(100) == 100);
 }
 
 TEST_CASE("who is ahead stays so until the other is clearly quicker") {
   Traffic traffic;
-  traffic.come(CopyChoice::first_tried);
+  traffic.come(usual.first);
   const auto is_lent_after = [&](int lent, int copied) {
     traffic.lent = microseconds{lent};
     traffic.copied = microseconds{copied};
@@ -81,10 +92,10 @@ TEST_CASE("who is ahead stays so until the other is clearly quicker") {
 TEST_CASE("a message or two that waited for something else change nothing") {
   Traffic traffic;
   traffic.lent = microseconds{50};
-  traffic.come(CopyChoice::first_tried + CopyChoice::tries - CopyChoice::ignored);
+  traffic.come(usual.first + usual.tries - usual.ignored);
   traffic.lent = microseconds{100'000};
-  traffic.come(CopyChoice::ignored);
-  CHECK(traffic.come(CopyChoice::tries) == 0);
+  traffic.come(usual.ignored);
+  CHECK(traffic.come(usual.tries) == 0);
   CHECK(traffic.come(10) == 10);
 }
 
@@ -111,7 +122,7 @@ TEST_CASE("where messages are summed none is lent, and for some time after") {
   REQUIRE(traffic.lends());
   traffic.choice.summed(mebibyte);
   CHECK(traffic.come(CopyChoice::after_sum) == 0);
-  CHECK(traffic.come(CopyChoice::tries) == CopyChoice::tries);
+  CHECK(traffic.come(usual.tries) == usual.tries);
 }
 
 TEST_CASE("it can be decided for good") {
