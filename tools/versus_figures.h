@@ -47,8 +47,8 @@ Comparison compare_in(State state, std::span<const Row> rows, const Point& point
 /// In the state in which most sides have figures; the usual one, if that does not decide.
 Comparison compare(std::span<const Row> rows, const Point& point);
 
-/// Whether another row is worth its time: fewer than `repetitions` of one state (of the usual one, if `usual_only`), not
-/// twice as many in all, nothing failed, and not one of those that are behind another peer's setting for good.
+/// Whether another row is worth its time: fewer than `repetitions` of one state (of the usual one, if `usual_only`),
+/// not twice as many in all, nothing failed, and not one of those that are behind another peer's setting for good.
 bool needs_more(const Ledger& ledger, const Point& point, const Setting& setting, int repetitions, bool usual_only);
 
 double geometric_mean(const std::vector<double>& values);

@@ -15,8 +15,8 @@ struct Row;
 enum class State : std::uint8_t { near, far, alone, mixed };
 std::string_view name_of(State state);
 
-/// Writes into each row the state that it is of. What is near and what far differs from machine to machine, so all rows'
-/// round trips say where the one ends and the other begins; if they are much alike, all are near.
+/// Writes into each row the state that it is of. What is near and what far differs from machine to machine, so all
+/// rows' round trips say where the one ends and the other begins; if they are much alike, all are near.
 void tell_states(std::span<Row> rows);
 
 /// Near or far, whichever has more rows.

@@ -17,8 +17,9 @@
 namespace tutti::transport {
 namespace {
 
-/// So much of a lent message is read in one pass over all links, that others get their turn.
-constexpr std::size_t lent_bytes = slot_count * slot_bytes;
+/// So much of a lent message is read in one pass over all links, that others get their turn. The kernel looks up pages
+/// in each (sendrecv of 16 MiB between 2 ranks: 2,200 us with 256 KiB, 2,000 with 1 MiB, 1,930 with 2 MiB).
+constexpr std::size_t lent_bytes = std::size_t{1} << 20;
 
 }  // namespace
 

@@ -29,9 +29,9 @@ bool supports(DataType type, OpKind kind);
 /// element type Error{invalid_argument}.
 void require(DataType type, const Op& op);
 
-/// The table called "generic", "avx2", "avx512" or "avx512fp16" (the values of TUTTI_ISA; the last is avx512, but adds and
-/// multiplies f16 as it is), or for an empty name the best one this processor can run. Throws Error{invalid_argument} for
-/// an unknown name, {unsupported} for a known one that the processor lacks.
+/// The table called "generic", "avx2", "avx512" or "avx512fp16" (the values of TUTTI_ISA; the last is avx512, but adds
+/// and multiplies f16 as it is), or for an empty name the best one this processor can run. Throws
+/// Error{invalid_argument} for an unknown name, {unsupported} for a known one that the processor lacks.
 const Table& choose_table(std::string_view isa = {});
 
 /// All tables that this processor can run, the best one last.

@@ -132,8 +132,8 @@ TEST_CASE("a call takes as long as its slowest rank, on every rank, both ways of
 
 TEST_CASE("a comparison is made within one state, with the best setting of each side") {
   std::vector<versus::Row> rows{row_of("tutti", "a", 4, 100),   row_of("tutti", "b", 2, 100),
-                                      row_of("tutti", "b", 1, 500),   row_of("openmpi", "a", 6, 120),
-                                      row_of("openmpi", "b", 1, 100), row_of("limit", "a", 1, 100)};
+                                row_of("tutti", "b", 1, 500),   row_of("openmpi", "a", 6, 120),
+                                row_of("openmpi", "b", 1, 100), row_of("limit", "a", 1, 100)};
   rows[4].probe_after = 500;
   versus::tell_states(rows);
   const versus::Comparison near = versus::compare(rows, rows.front().point);
@@ -147,7 +147,8 @@ TEST_CASE("a comparison is made within one state, with the best setting of each 
   CHECK(rows[4].state == versus::State::mixed);
 }
 
-TEST_CASE("near and far are told apart by the machine's own round trips, and the state with more rows is the usual one") {
+TEST_CASE(
+    "near and far are told apart by the machine's own round trips, and the state with more rows is the usual one") {
   const auto states = [](std::vector<versus::Row> rows) {
     versus::tell_states(rows);
     std::string names;
