@@ -148,9 +148,11 @@ transport::Stores choose_stores(const compute::Table& kernels) {
   if (text == "streaming" && !there_are)
     refuse(fmt::format("TUTTI_STORES=streaming: the instruction set \"{}\" has no stores past the caches; leave it out",
                        kernels.isa));
-  const transport::SingleCopy single_copy = choose_single_copy();
-  if (text == "plain" || !there_are) return {.single_copy = single_copy};
-  return {.streaming = kernels.copy_streaming, .always = text == "streaming", .single_copy = single_copy};
+  transport::Stores stores{.single_copy = choose_single_copy()};
+  if (text == "plain" || !there_are) return stores;
+  stores.streaming = kernels.copy_streaming;
+  stores.always = text == "streaming";
+  return stores;
 }
 
 std::optional<std::string> look_up(const std::string& name) {

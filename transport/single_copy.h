@@ -20,7 +20,7 @@ enum class SingleCopy : std::uint8_t { measured, never, always };
 /// (sendrecv of 1 MiB between 2 ranks: on a Zen 5 62 us through slots and 107 lent, on a Xeon 201 and 66). So now and
 /// then some messages of each size are tried both ways, and what most of them took together is compared; the slowest
 /// few waited for something else. What is summed is better taken piece by piece from slots, where it is hot in a cache:
-/// lent, a reduce took 1.4 to 2 times as long on both machines, so where messages are summed none are lent.
+/// lent, a reduce took 1.3 to 2 times as long on the Xeon, so where messages are summed none are lent.
 ///
 /// Threading: one thread at a time.
 class CopyChoice {

@@ -18,7 +18,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "lib/base/refusal.h"
 #include "lib/base/system_calls.h"
 
 namespace tutti::transport {
@@ -230,9 +229,10 @@ void OutboundSlotLink::say_abort(const Error& reason) noexcept {
 }
 
 void OutboundSlotLink::cut() noexcept {
+  if (state_ != State::open) return;
   // What is lent is the caller's again, and who reads there must not take it for the message.
-  if (state_ == State::open) wire_->ring().from_sender.parting.store(Parting::silent);
-  if (state_ == State::open) fail(lost(peer(), "when this rank was cut off"));
+  wire_->ring().from_sender.parting.store(Parting::silent);
+  fail(lost(peer(), "when this rank was cut off"));
 }
 
 }  // namespace tutti::transport
