@@ -46,12 +46,14 @@ void reduce_scatter_phase(PlanBuilder& plan, const Shape& shape, auto sum) {
   }
 }
 
-/// Part r starts in output, all others arrive there.
-void all_gather_phase(PlanBuilder& plan, const Shape& shape) {
+/// Our own part starts in `own` and is in output after it has been sent there alone, if not before; all others arrive
+/// there.
+void all_gather_phase(PlanBuilder& plan, const Shape& shape, Parts own) {
   const Parts output{shape, Buffer::output};
   gather_around(
       plan, {shape.rank, shape.ranks}, [](int rank) { return rank; },
-      [&](int first, int count) { return output.range(first, count); });
+      [&](int first, int count) { return count == 1 && first == shape.rank ? own[first] : output.range(first, count); },
+      [&] { plan.copy(output[shape.rank], own[shape.rank]); });
 }
 
 }  // namespace
@@ -68,9 +70,10 @@ Plan circulant_reduce_scatter(const Shape& shape) {
 }
 
 Plan circulant_all_gather(const Shape& shape) {
+  const Parts input{shape, Buffer::input};
   PlanBuilder plan{shape};
-  plan.copy(Parts{shape, Buffer::output}[shape.rank], Parts{shape, Buffer::input}[shape.rank]);
-  all_gather_phase(plan, shape);
+  if (shape.ranks == 1) plan.copy(Parts{shape, Buffer::output}.all(), input.all());
+  all_gather_phase(plan, shape, input);
   return std::move(plan).build();
 }
 
@@ -79,7 +82,7 @@ Plan circulant_all_reduce(const Shape& shape) {
   PlanBuilder plan{shape};
   if (shape.ranks == 1) plan.copy(output.all(), Parts{shape, Buffer::input}.all());
   reduce_scatter_phase(plan, shape, [&](int from, int count) { return output.range(shape.rank + from, count); });
-  all_gather_phase(plan, shape);
+  all_gather_phase(plan, shape, output);
   return std::move(plan).build();
 }
 
