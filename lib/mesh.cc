@@ -234,7 +234,8 @@ std::unique_ptr<Kind> make(bool wanted, std::string& trouble, Arguments&&... arg
 }
 
 /// Who shares this rank's host, and whether ranks outnumber cores anywhere.
-std::vector<int> settle(Context& context, const std::vector<Card>& cards, const JoinOptions& options) {
+std::vector<int> settle(Context& context, const std::vector<Card>& cards, ShmTransport* shm,
+                        const JoinOptions& options) {
   const auto hosts = hosts_of(cards);
   warn_of_open_key(options, hosts.size(), context.log);
   const auto& local = host_of(hosts, context.rank);
@@ -243,6 +244,7 @@ std::vector<int> settle(Context& context, const std::vector<Card>& cards, const 
   const std::size_t threads = options.tunnels ? 2 : 1;  // of a rank that are busy at the same time
   for (const auto& ranks : hosts)
     context.oversubscribed |= std::cmp_greater(threads * ranks.size(), cores_of(ranks, cards));
+  if (shm && context.oversubscribed) shm->share_cores();
   return local;
 }
 
@@ -319,7 +321,7 @@ void join_mesh(Context& context, const JoinOptions& options) {
     fill_peers(context, cards);
     check_secrets(cards, options.rank);
     check_encryption(cards, options.rank);
-    const std::vector<int> local = settle(context, cards, options);
+    const std::vector<int> local = settle(context, cards, shm.get(), options);
     const std::string trouble = agree_on_shm(shm.get(), no_shm, local, cards, options);
     if (!trouble.empty() && context.local_rank == 0)
       context.log.warn(fmt::format("shared memory is not used on host {}: {}", mine.host, trouble));

@@ -85,7 +85,9 @@ void Messages::start(Message& message) noexcept {
 
 void Messages::start_send(Message& message) noexcept {
   PeerState& peer = state_of(message.peer);
+  if (peer.lost) return group_.fail(*peer.lost);
   message.order = ++peer.messages_sent;
+  if (!peer.out) peer.out = &group_.open(message.peer, channel_);
   if (peer.may_send_eagerly(message.bytes.size())) {
     peer.eager_outstanding += message.bytes.size() + overhead;
     const Frame eager = frame_of(FrameKind::eager, message, message.slot, message.bytes.size());

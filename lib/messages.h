@@ -94,8 +94,8 @@ class Message final : public Pending, public MessageCall {
 /// messages, it asks first (request), and sends the payload once the receiver has a place for it (grant, bulk). With
 /// the request goes the beginning of the message, eagerly, if there is credit for it: it is under way while the grant
 /// is. So the memory that unexpected messages take is bounded, and a large message is read straight into its
-/// destination. Matching is MPI's: receives in the order they were posted, messages of one sender in the order they
-/// were sent.
+/// destination. What its link may lend is no small message, and nothing of it goes ahead. Matching is
+/// MPI's: receives in the order they were posted, messages of one sender in the order they were sent.
 class Messages final : public ChannelUser {
  public:
   Messages(Group& group, transport::Channel channel);
@@ -168,12 +168,14 @@ class Messages final : public ChannelUser {
     Incoming incoming;
     std::optional<Error> lost;  // nothing can be sent there any more
 
+    // `out` is there for these.
+    bool has_credit(std::size_t length) const { return eager_outstanding + length + overhead <= eager_credit; }
     bool may_send_eagerly(std::size_t length) const {
-      return length <= eager_limit && eager_outstanding + length + overhead <= eager_credit;
+      return length <= eager_limit && !out->may_lend(length) && has_credit(length);
     }
     /// How much of a message that may not goes with its request.
     std::size_t head_of(std::size_t length) const {
-      return length > eager_limit && may_send_eagerly(head_limit) ? head_limit : 0;
+      return length > eager_limit && !out->may_lend(length) && has_credit(head_limit) ? head_limit : 0;
     }
   };
 

@@ -118,8 +118,9 @@ std::shared_ptr<std::byte> InprocHub::shared_memory(Channel channel, std::size_t
   return taken;
 }
 
+/// Threads have no other process whose memory the kernel could read.
 InprocTransport::InprocTransport(std::shared_ptr<InprocHub> hub, int rank, Reactor& reactor, const Stores& stores)
-    : SlotTransport(reactor, stores), hub_(std::move(hub)), rank_(rank) {
+    : SlotTransport(reactor, {stores.streaming, stores.always, SingleCopy::never}), hub_(std::move(hub)), rank_(rank) {
   InprocHub::Seat& seat = hub_->seat(rank_);
   this->reactor().watch(seat.bell.get(), [&seat] { seat.hush(); });
 }

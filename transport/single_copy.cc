@@ -15,7 +15,8 @@ std::chrono::nanoseconds most_of(Times times, const CopyChoice::Trial& trial) {
 
 }  // namespace
 
-CopyChoice::CopyChoice(SingleCopy mode) : mode_(mode) {
+CopyChoice::CopyChoice(SingleCopy mode, bool cores_are_shared)
+    : mode_(mode), copying_counts_(cores_are_shared ? 2 : 1) {
   for (std::size_t i = 0; i < classes; ++i) classes_[i].come = -trial_of(i).first;
   choose();
 }
@@ -37,14 +38,19 @@ void CopyChoice::summed(std::uint64_t bytes) noexcept {
   Class& one = classes_[class_of(bytes)];
   one.come = -after_sum;
   one.lent = one.copied = 0;
-  one.lent_is_quicker = false;
+  one.lent_is_quicker = one.is_decided = false;
   choose();
 }
 
-/// Who is ahead stays so until the other is clearly quicker.
+/// Who is ahead stays so until the other is clearly quicker. At first nobody is.
 void CopyChoice::decide(Class& one, const Trial& trial) noexcept {
-  const auto lent = most_of(one.lent_took, trial), copied = most_of(one.copied_took, trial);
-  one.lent_is_quicker = one.lent_is_quicker ? lent * 19 < copied * 20 : lent * 20 < copied * 19;
+  const auto lent = most_of(one.lent_took, trial), copied = copying_counts_ * most_of(one.copied_took, trial);
+  if (!one.is_decided) {
+    one.lent_is_quicker = lent < copied;
+  } else {
+    one.lent_is_quicker = one.lent_is_quicker ? lent * 19 < copied * 20 : lent * 20 < copied * 19;
+  }
+  one.is_decided = true;
 }
 
 void CopyChoice::give_up() noexcept {

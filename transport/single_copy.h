@@ -25,7 +25,9 @@ enum class SingleCopy : std::uint8_t { measured, never, always };
 /// Threading: one thread at a time.
 class CopyChoice {
  public:
-  explicit CopyChoice(SingleCopy mode);
+  /// `cores_are_shared`: ends of links share cores with others, so that what counts is the work of both ends, and not
+  /// how long it takes them side by side.
+  explicit CopyChoice(SingleCopy mode, bool cores_are_shared = false);
 
   /// Shorter ones are not worth a system call.
   static constexpr std::size_t least_bytes = 64 * 1024;
@@ -55,7 +57,7 @@ class CopyChoice {
   static constexpr int most_tries = 8;
   /// Messages from 4 MiB on are few, and each goes through all slots.
   static constexpr Trial trial_of(std::size_t index) {
-    return index < class_of(std::size_t{4} << 20) ? Trial{8, most_tries, 2} : Trial{2, 5, 2};
+    return index < class_of(std::size_t{4} << 20) ? Trial{8, most_tries, 2} : Trial{1, 3, 1};
   }
   static constexpr int tried_every = 512;
   /// So many come through slots after one that was summed.
@@ -67,12 +69,14 @@ class CopyChoice {
     int lent = 0, copied = 0;  ///< of those that were tried
     std::array<std::chrono::nanoseconds, most_tries> lent_took{}, copied_took{};
     bool lent_is_quicker = false;
+    bool is_decided = false;
   };
 
   void decide(Class& one, const Trial& trial) noexcept;
   void choose() noexcept;
 
   SingleCopy mode_;
+  int copying_counts_;  ///< so many times
   std::uint32_t wishes_ = 0;
   std::array<Class, classes> classes_{};
 };

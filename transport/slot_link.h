@@ -103,6 +103,7 @@ class OutboundSlotLink final : public Link {
 
   bool send(const Frame& frame, std::span<const std::byte> payload, Token token) noexcept override;
   bool send_at_once(const Frame& frame, std::span<const std::byte> payload) noexcept override;
+  bool may_lend(std::uint64_t length) const noexcept override;
   /// Nothing is ever parked here.
   void resume() noexcept override {}
   /// Ends the peer's sleep.
@@ -148,7 +149,7 @@ class OutboundSlotLink final : public Link {
 /// The receiver's side of a link.
 class InboundSlotLink final : public Link {
  public:
-  InboundSlotLink(int peer, Channel channel, std::unique_ptr<Wire> wire, SingleCopy mode = SingleCopy::never);
+  InboundSlotLink(int peer, Channel channel, std::unique_ptr<Wire> wire, const Stores& stores);
 
   /// Messages go the other way on this link: never called.
   bool send(const Frame& frame, std::span<const std::byte> payload, Token token) noexcept override;

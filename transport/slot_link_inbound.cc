@@ -23,8 +23,11 @@ constexpr std::size_t lent_bytes = std::size_t{1} << 20;
 
 }  // namespace
 
-InboundSlotLink::InboundSlotLink(int peer, Channel channel, std::unique_ptr<Wire> wire, SingleCopy mode)
-    : Link(peer, channel), wire_(std::move(wire)), reader_(wire_->ring(), wire_->areas()), choice_(mode) {}
+InboundSlotLink::InboundSlotLink(int peer, Channel channel, std::unique_ptr<Wire> wire, const Stores& stores)
+    : Link(peer, channel),
+      wire_(std::move(wire)),
+      reader_(wire_->ring(), wire_->areas()),
+      choice_(stores.single_copy, stores.cores_are_shared) {}
 
 bool InboundSlotLink::send(const Frame&, std::span<const std::byte>, Token) noexcept {
   assert(false && "an incoming link cannot send");

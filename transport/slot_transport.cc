@@ -57,7 +57,7 @@ Board* SlotTransport::board(Channel channel, std::span<const int> members) {
 
 void SlotTransport::adopt(int peer, Channel channel, std::unique_ptr<Wire> wire) {
   if (cut_) return;
-  auto link = std::make_unique<InboundSlotLink>(peer, channel, std::move(wire), stores_.single_copy);
+  auto link = std::make_unique<InboundSlotLink>(peer, channel, std::move(wire), stores_);
   for (const Closed& closed : closed_) {
     if (closed.channel != channel) continue;
     if (closed.reason) return link->say_abort(*closed.reason);

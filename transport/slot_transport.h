@@ -32,6 +32,8 @@ class SlotTransport : public Transport, protected SlotHost {
   void close_channel(Channel channel, Clock::time_point deadline) noexcept override;
   void abort_channel(Channel channel, const Error& reason) noexcept override;
   void cut() noexcept override;
+  /// Before there are links. There are more ranks than cores.
+  void share_cores() noexcept { stores_.cores_are_shared = true; }
 
   bool progress() noexcept override;
   bool prepare_sleep() noexcept override;

@@ -14,6 +14,7 @@ struct Stores {
   void (*streaming)(void* to, const void* from, std::size_t bytes) = nullptr;
   bool always = false;  ///< past the caches whatever the clock says
   SingleCopy single_copy = SingleCopy::measured;
+  bool cores_are_shared = false;  ///< more ranks than cores
 };
 
 /// Copies payloads to where another core reads them: by plain stores or past the caches, whichever is quick there.

@@ -186,6 +186,30 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("a message that a link may lend is no small one: it waits for its receive") {
+  for (const Kind kind : {Kind::shm, Kind::tcp}) {
+    run_ranks({.ranks = 2, .kind = kind}, [kind](Communicator& comm) {
+      std::vector<std::byte> data(eager), token(1);
+      if (comm.rank() == 0) {
+        Work small = comm.isend(std::span(data).first(eager - 1), 1, {.tag = 1});
+        Work lent = comm.isend(data, 1, {.tag = 2});
+        comm.send(token, 1, {.tag = 3});
+        comm.recv(token, 1, {.tag = 4});  // whose sender has seen all of that
+        CHECK(small.done());
+        CHECK(lent.done() == (kind != Kind::shm));
+        comm.send(token, 1, {.tag = 5});
+        lent.wait();
+      } else {
+        comm.recv(token, 0, {.tag = 3});
+        comm.send(token, 0, {.tag = 4});
+        comm.recv(token, 0, {.tag = 5});
+        comm.recv(data, 0, {.tag = 2});
+        comm.recv(std::span(data).first(eager - 1), 0, {.tag = 1});
+      }
+    });
+  }
+}
+
 TEST_CASE("a rank sends to itself, small and large, in both orders") {
   run_ranks({.ranks = 2}, [](Communicator& comm) {
     for (const std::size_t size : {std::size_t{4}, 2 * eager}) {

@@ -190,7 +190,7 @@ struct LooseWire final : Wire {
 struct Receiving {
   Ring ring;
   LooseWire* wire = new LooseWire(*ring.memory);
-  InboundSlotLink link{3, 1, std::unique_ptr<Wire>(wire)};
+  InboundSlotLink link{3, 1, std::unique_ptr<Wire>(wire), {.single_copy = SingleCopy::never}};
   Recorder recorder;
 
   bool pull() { return link.pull(recorder); }

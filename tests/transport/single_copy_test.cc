@@ -66,9 +66,9 @@ TEST_CASE("the choice for very long messages is made after a few") {
   Traffic traffic;
   traffic.bytes = 16 * mebibyte;
   traffic.lent = microseconds{50};
-  CHECK(traffic.come(2) == 0);
-  CHECK(traffic.come(5) == 5);
-  CHECK(traffic.come(5) == 0);
+  CHECK(traffic.come(1) == 0);
+  CHECK(traffic.come(3) == 3);
+  CHECK(traffic.come(3) == 0);
   CHECK(traffic.come(100) == 100);
 }
 
@@ -83,10 +83,23 @@ TEST_CASE("who is ahead stays so until the other is clearly quicker") {
     traffic.come(1);
     return is_lent;
   };
+  CHECK(is_lent_after(98, 100));
+  CHECK(is_lent_after(102, 100));
+  CHECK_FALSE(is_lent_after(110, 100));
   CHECK_FALSE(is_lent_after(98, 100));
   CHECK(is_lent_after(90, 100));
   CHECK(is_lent_after(102, 100));
   CHECK_FALSE(is_lent_after(110, 100));
+}
+
+TEST_CASE("where ends share cores with others, copying counts for both of them") {
+  for (const int copied : {40, 60}) {
+    Traffic traffic;
+    traffic.choice = CopyChoice{SingleCopy::measured, true};
+    traffic.copied = microseconds{copied};
+    traffic.come(usual.first + 2 * usual.tries);
+    CHECK(traffic.lends() == (copied == 60));
+  }
 }
 
 TEST_CASE("a message or two that waited for something else change nothing") {
