@@ -46,14 +46,15 @@ void reduce_scatter_phase(PlanBuilder& plan, const Shape& shape, auto sum) {
   }
 }
 
-/// Our own part starts in `own` and is in output after it has been sent there alone, if not before; all others arrive
-/// there.
+/// Our own part starts in `own`, from where it is sent when it goes alone; it is in output before it is sent with
+/// others, which arrive there.
 void all_gather_phase(PlanBuilder& plan, const Shape& shape, Parts own) {
   const Parts output{shape, Buffer::output};
   gather_around(
       plan, {shape.rank, shape.ranks}, [](int rank) { return rank; },
-      [&](int first, int count) { return count == 1 && first == shape.rank ? own[first] : output.range(first, count); },
-      [&] { plan.copy(output[shape.rank], own[shape.rank]); });
+      [&](int first, int count) {
+        return count == 1 && first == shape.rank ? own[first] : output.range(first, count);
+      });
 }
 
 }  // namespace
@@ -70,10 +71,13 @@ Plan circulant_reduce_scatter(const Shape& shape) {
 }
 
 Plan circulant_all_gather(const Shape& shape) {
-  const Parts input{shape, Buffer::input};
+  const Parts input{shape, Buffer::input}, output{shape, Buffer::output};
+  // Up to three ranks send nothing but their own part: they copy it when all else is under way.
+  const bool goes_alone = shape.ranks <= 3;
   PlanBuilder plan{shape};
-  if (shape.ranks == 1) plan.copy(Parts{shape, Buffer::output}.all(), input.all());
-  all_gather_phase(plan, shape, input);
+  if (!goes_alone) plan.copy(output[shape.rank], input[shape.rank]);
+  all_gather_phase(plan, shape, goes_alone ? input : output);
+  if (goes_alone) plan.copy(output[shape.rank], input[shape.rank]);
   return std::move(plan).build();
 }
 

@@ -20,13 +20,11 @@ inline std::vector<Halving> halvings(int ranks) {
 }
 
 /// The all-gather's rounds, backwards: `plan` sends and receives for the members of `ring`, which are called
-/// rank_of(member). parts(first, count) says where those of `count` members lie, around the circle. Once this member's
-/// own is on its way, alone, `sent_own` may do what need not be done before.
-void gather_around(PlanBuilder& plan, const Ring& ring, auto rank_of, auto parts, auto sent_own) {
+/// rank_of(member). parts(first, count) says where those of `count` members lie, around the circle.
+void gather_around(PlanBuilder& plan, const Ring& ring, auto rank_of, auto parts) {
   const std::vector<Halving> rounds = halvings(ring.ranks);
   for (auto round = rounds.rbegin(); round != rounds.rend(); ++round) {
     plan.send(rank_of(ring.behind(round->kept)), parts(ring.rank, round->moved()));
-    if (round == rounds.rbegin()) sent_own();
     plan.recv(rank_of(ring.ahead(round->kept)), parts(ring.rank + round->kept, round->moved()));
   }
 }

@@ -109,7 +109,7 @@ Plan hierarchical_all_gather(const Shape& shape) {
   for_members(groups, [&](int rank) { plan.recv(rank, output[rank]); });
   gather_around(
       plan, {groups.self, groups.count}, [&](int group) { return groups.leader_of(group); },
-      [&](int first, int count) { return groups.parts(output, first, count); }, [] {});
+      [&](int first, int count) { return groups.parts(output, first, count); });
   for_members(groups, [&](int rank) { plan.send(rank, output.all()); });
   return std::move(plan).build();
 }

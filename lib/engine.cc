@@ -20,9 +20,9 @@ using std::chrono::microseconds;
 constexpr int passes_per_look = 64;        // how often an idle driver looks at the clock and at quiet descriptors
 constexpr int busy_passes_per_look = 256;  // and one that has something to do
 constexpr unsigned calls_per_pass = 16;    // done at once, beside asynchronous work
-// The helper takes over when nobody drove for the first of these. Each look that finds somebody else at work doubles
-// it, up to the second: to look takes a core from who drives it (send/recv of 4 MiB between 2 ranks: 452 us with looks
-// every 200 us, 410 without).
+// The helper takes over when nobody drove for the first of these. Each look that finds somebody at work doubles the
+// time to the next, up to the second, and one that finds nobody halves it: to look takes a core from who drives
+// (send/recv of 4 MiB between 2 ranks: 452 us with looks every 200 us, 410 without).
 constexpr microseconds helper_interval{200}, longest_helper_interval{1600};
 constexpr int most_quiet_looks = 10;  // without a new call: then it must be called, which costs each call more
 
@@ -214,11 +214,9 @@ void Engine::help() {
     const std::uint64_t begun = begun_asynchronous_.load();
     helper_wanted_.wait_for(lock, interval, [this] { return stopping_.load(); });
     if (!helper_looks_ || begun_asynchronous_.load() != begun) quiet = 0;
-    if (stopping_ || asynchronous_.load() == 0 || waiting_threads_.load() > 0 || passes_.load() != seen || !try_own()) {
-      interval = std::min(2 * interval, longest_helper_interval);
-      continue;
-    }
-    interval = helper_interval;
+    const bool at_work = ownership_.load() != 0 || waiting_threads_.load() > 0;
+    interval = at_work ? std::min(2 * interval, longest_helper_interval) : std::max(interval / 2, helper_interval);
+    if (stopping_ || at_work || asynchronous_.load() == 0 || passes_.load() != seen || !try_own()) continue;
     lock.unlock();
     drive([this] { return asynchronous_.load() == 0 || waiting_threads_.load() > 0 || stopping_; },
           Clock::time_point::max());

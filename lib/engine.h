@@ -166,7 +166,7 @@ class Engine final : public transport::Sink {
   std::atomic<int> waiting_threads_{0};
   std::atomic<int> asynchronous_{0};  // operations nobody waits for
   std::atomic<std::uint64_t> begun_asynchronous_{0};
-  bool helper_looks_ = false;             // by itself, often: it need not be called
+  bool helper_looks_ = false;             // by itself, now and then: it need not be called
   std::atomic<std::uint64_t> passes_{0};  // lets the helper see that somebody drives
   std::thread helper_;
 

@@ -242,9 +242,11 @@ std::vector<int> settle(Context& context, const std::vector<Card>& cards, ShmTra
   context.local_size = static_cast<int>(local.size());
   context.local_rank = static_cast<int>(std::find(local.begin(), local.end(), context.rank) - local.begin());
   const std::size_t threads = options.tunnels ? 2 : 1;  // of a rank that are busy at the same time
-  for (const auto& ranks : hosts)
-    context.oversubscribed |= std::cmp_greater(threads * ranks.size(), cores_of(ranks, cards));
-  if (shm && context.oversubscribed) shm->share_cores();
+  const auto share_cores = [&](const std::vector<int>& ranks) {
+    return std::cmp_greater(threads * ranks.size(), cores_of(ranks, cards));
+  };
+  context.oversubscribed = std::ranges::any_of(hosts, share_cores);
+  if (shm && share_cores(local)) shm->share_cores();
   return local;
 }
 

@@ -28,9 +28,10 @@ namespace {
 /// as a whole. The kernel cannot populate it either; to ask for that takes a third of the time of reading, but kernels
 /// before 5.14 refuse it for all memory.
 bool is_readable(const std::byte* address) {
+  constexpr int populate_read = 22;  // MADV_POPULATE_READ, which the C library may not know yet
   constexpr std::uintptr_t page = 4096;
   const auto place = reinterpret_cast<std::uintptr_t>(address);
-  if (::madvise(reinterpret_cast<void*>(place / page * page), page, MADV_POPULATE_READ) == 0) return true;
+  if (::madvise(reinterpret_cast<void*>(place / page * page), page, populate_read) == 0) return true;
   std::byte found{};
   const iovec to{&found, 1}, from{const_cast<std::byte*>(address), 1};
   return system_calls::process_vm_readv(::getpid(), to, from) == 1;
@@ -148,9 +149,8 @@ bool OutboundSlotLink::push(SendQueue::Message& message) noexcept {
 }
 
 bool OutboundSlotLink::is_to_lend(const SendQueue::Message& message) const noexcept {
-  const std::uint64_t length = message.frame.length;
-  return may_be_lent(message.frame) && may_lend(length) && writer_->is_to_lend(length) &&
-         is_readable(message.rest.data());
+  return may_be_lent(message.frame) && writer_->is_to_lend(message.frame.length) &&
+         host_->stores().single_copy != SingleCopy::never && is_readable(message.rest.data());
 }
 
 bool OutboundSlotLink::push(Sink* sink) noexcept {

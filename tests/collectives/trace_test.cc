@@ -139,13 +139,13 @@ TEST_CASE(
   for (const Expectation& each : all) {
     // Parts of 64 KiB may be lent, if they go over links, and more than 256 KiB are quicker there anyway.
     constexpr std::size_t kibibyte = 1024;
-    struct Case {
+    struct Boundary {
       int ranks;
       std::size_t bytes;
       bool fits;
     };
-    for (const Case& one : {Case{3, 192 * kibibyte - 3, true}, Case{3, 192 * kibibyte, false},
-                            Case{8, 256 * kibibyte, true}, Case{8, 256 * kibibyte + 8, false}}) {
+    for (const Boundary& one : {Boundary{3, 192 * kibibyte - 3, true}, Boundary{3, 192 * kibibyte, false},
+                                Boundary{8, 256 * kibibyte, true}, Boundary{8, 256 * kibibyte + 8, false}}) {
       CAPTURE(each.name);
       CAPTURE(one.bytes);
       const auto events =
