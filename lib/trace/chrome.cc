@@ -201,12 +201,14 @@ void Writer::call_at_once(const Record& record) {
   }
 }
 
+/// It begins when the one before has ended, or when it was given to its link: what is lent ends late, when it has been
+/// read, and the next one may be there by then.
 void Writer::send(const Record& record) {
   std::int64_t& free = link_free_[{record.group, record.peer, true}];
-  const std::int64_t begin = std::max(free, time(record.begin));
+  const std::int64_t given = record.middle ? time(record.middle) : time(record.end);
+  const std::int64_t begin = std::max(std::min(free, given), time(record.begin));
   free = time(record.end);
   const std::string text = step_text(record);
-  const std::int64_t given = record.middle ? time(record.middle) : time(record.end);
   const std::int64_t at_once = (record.flags & Flags::at_once) ? time(record.end) : given;
   const std::size_t slice = sheet_.slice(Track::to, record.peer, begin, free, "message", "send",
                                          fmt::format(R"({},"to":{},"number":{},"given_ns":{})", text, record.peer,

@@ -95,6 +95,38 @@ TEST_CASE("times are those of CLOCK_MONOTONIC") {
   CHECK(find(events, "tutti_rank").number("uncertainty_ns") == 7);
 }
 
+TEST_CASE("an arrow begins when its message was given to the link, though the one before is lent and ends later") {
+  const Traced traced;
+  const std::int64_t now = trace::ticks();
+  const auto at = [&](std::int64_t moment) { return now + moment * 1'000'000; };
+  {
+    auto recorder = traced.open();
+    const auto send = [&](std::int64_t given, std::int64_t end, std::uint64_t number) {
+      recorder->add({.begin = at(1),
+                     .middle = at(given),
+                     .end = at(end),
+                     .bytes = 8,
+                     .count = number,
+                     .peer = 1,
+                     .kind = Kind::send});
+    };
+    send(2, 20, 1);
+    send(3, 21, 2);
+    send(30, 31, 3);
+  }
+  std::vector<long long> begins, arrows;
+  for (const TraceEvent& event : traced.read()) {
+    if (event.is("s")) arrows.push_back(event.time("ts"));
+    if (event.is("X") && event.text("cat") == "message") begins.push_back(event.time("ts"));
+  }
+  REQUIRE(arrows.size() == 3);
+  REQUIRE(begins.size() == 3);
+  std::ranges::sort(begins);
+  std::ranges::sort(arrows);
+  CHECK(arrows[1] - arrows[0] < arrows[2] - arrows[1]);
+  for (std::size_t i = 0; i < 3; ++i) CHECK(begins[i] <= arrows[i]);
+}
+
 TEST_CASE("what is flushed is not written again, and what comes later is added") {
   const Traced traced;
   auto recorder = traced.open();
