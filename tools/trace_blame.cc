@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
+#include <limits>
+#include <set>
 
 namespace tutti::tools {
 namespace {
@@ -82,20 +85,31 @@ class Judge {
   Verdicts verdicts();
 
  private:
+  std::int64_t free_before(int rank, std::int64_t moment) const;
   void blame_sender(const TracedCall& call, const TracedMessage& message, const std::vector<Span>& held_up);
 
   Verdicts found_;
   Transits transits_;
-  std::map<int, std::vector<Span>> waits_;   // of this call, by rank, without what the rank was busy with
-  std::map<int, std::int64_t> late_, slow_;  // of this call: the longest wait for a rank
+  std::map<int, std::vector<Span>> waits_;      // of this call, by rank, without what the rank was busy with
+  std::map<int, std::int64_t> late_, slow_;     // of this call: the longest wait for a rank
+  std::map<int, std::set<std::int64_t>> left_;  // when each rank left the calls before
 };
+
+/// Who was still in a call before could not come: that is told of that call.
+std::int64_t Judge::free_before(int rank, std::int64_t moment) const {
+  constexpr auto always = std::numeric_limits<std::int64_t>::min();
+  const auto left = left_.find(rank);
+  if (left == left_.end()) return always;
+  const auto later = left->second.upper_bound(moment);
+  return later == left->second.begin() ? always : *std::prev(later);
+}
 
 void Judge::blame_sender(const TracedCall& call, const TracedMessage& message, const std::vector<Span>& held_up) {
   const Span wait{message.expected, std::min(message.received, message.given)};
   const auto sender = call.ranks.find(message.from);
   const std::int64_t came = sender == call.ranks.end() ? wait.begin : sender->second.begin;
   std::int64_t& late = late_[message.from];
-  late = std::max(late, Span{wait.begin, std::min(wait.end, came)}.length());
+  late = std::max(late, Span{std::max(wait.begin, free_before(message.from, came)), std::min(wait.end, came)}.length());
   const Span transit = transit_of(message);
   std::int64_t& slow = slow_[message.from];
   slow = std::max(slow, outside({std::max(wait.begin, came), wait.end}, waits_[message.from]) + transit.length() -
@@ -123,6 +137,7 @@ void Judge::hear(const TracedCall& call) {
   }
   for (const auto& [rank, time] : late_) add(found_.ranks[rank].late, time, call.name);
   for (const auto& [rank, time] : slow_) add(found_.ranks[rank].slow, time, call.name);
+  for (const auto& [rank, span] : call.ranks) left_[rank].insert(span.end);
 }
 
 /// What such a message takes on links other than this one; -1: there is none.

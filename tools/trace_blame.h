@@ -18,7 +18,7 @@ struct Blame {
 };
 
 struct RankBlame {
-  Blame late;               ///< it was not in the call yet
+  Blame late;               ///< it was not in the call yet, nor in one before
   Blame slow;               ///< it was, and waited for nobody
   std::int64_t waited = 0;  ///< itself, for others
   std::int64_t time() const { return late.time + slow.time; }
@@ -27,7 +27,7 @@ struct RankBlame {
 /// Whose fault each wait was.
 ///
 /// A receiver waits for its sender until the message is given to the link: that is the sender's fault, but for the time
-/// in which the sender waited in turn. From then on it is the link's, less what the receiver's thread had other work or
+/// in which the sender waited in turn, or was in a call before. From then on it is the link's, less what the receiver's thread had other work or
 /// was away, and less what the sender's was away with the rest of the message still in its hands, which is the sender's
 /// fault too. A link is blamed for what it takes more than others do for such a message. If several wait for one, the
 /// longest counts.

@@ -298,18 +298,6 @@ std::vector<Span> apart(std::vector<Span> spans) {
   return joined;
 }
 
-std::int64_t TracedCall::begin() const {
-  std::int64_t first = ranks.begin()->second.begin;
-  for (const auto& [rank, span] : ranks) first = std::min(first, span.begin);
-  return first;
-}
-
-std::int64_t TracedCall::end() const {
-  std::int64_t last = ranks.begin()->second.end;
-  for (const auto& [rank, span] : ranks) last = std::max(last, span.end);
-  return last;
-}
-
 TraceFile read_trace(std::string_view who, const std::string& path) {
   const Source source{who, path};
   const Json json = parsed(source);

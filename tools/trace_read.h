@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -51,8 +52,16 @@ struct TracedCall {
   std::map<int, std::vector<Span>> busy;  ///< by rank: its thread worked on it
   std::map<int, std::vector<Span>> away;  ///< by rank: its thread did not look at its links; apart, in time order
 
-  std::int64_t begin() const;
-  std::int64_t end() const;
+  std::int64_t begin() const {
+    std::int64_t first = ranks.begin()->second.begin;
+    for (const auto& [rank, span] : ranks) first = std::min(first, span.begin);
+    return first;
+  }
+  std::int64_t end() const {
+    std::int64_t last = ranks.begin()->second.end;
+    for (const auto& [rank, span] : ranks) last = std::max(last, span.end);
+    return last;
+  }
 };
 
 struct TracedRank {
