@@ -83,12 +83,19 @@ void Messages::start(Message& message) noexcept {
   start_send(message);
 }
 
+/// Where ranks share cores, to ask first costs switches of processes (send and receive of 64 KiB on 2 cores: 8 ranks 33
+/// us eagerly and 43 lent, 16 ranks 109 and 139).
+bool Messages::may_send_eagerly(const PeerState& peer, std::size_t length) const noexcept {
+  const bool is_small = length <= eager_limit && (group_.context().oversubscribed || !peer.out->may_lend(length));
+  return is_small && peer.has_credit(length);
+}
+
 void Messages::start_send(Message& message) noexcept {
   PeerState& peer = state_of(message.peer);
   if (peer.lost) return group_.fail(*peer.lost);
   message.order = ++peer.messages_sent;
   if (!peer.out) peer.out = &group_.open(message.peer, channel_);
-  if (peer.may_send_eagerly(message.bytes.size())) {
+  if (may_send_eagerly(peer, message.bytes.size())) {
     peer.eager_outstanding += message.bytes.size() + overhead;
     const Frame eager = frame_of(FrameKind::eager, message, message.slot, message.bytes.size());
     push(message.peer, eager, message.bytes, message.slot, &message);

@@ -94,8 +94,8 @@ class Message final : public Pending, public MessageCall {
 /// messages, it asks first (request), and sends the payload once the receiver has a place for it (grant, bulk). With
 /// the request goes the beginning of the message, eagerly, if there is credit for it: it is under way while the grant
 /// is. So the memory that unexpected messages take is bounded, and a large message is read straight into its
-/// destination. What its link may lend is no small message, and nothing of it goes ahead. Matching is
-/// MPI's: receives in the order they were posted, messages of one sender in the order they were sent.
+/// destination. What its link may lend is no small message where ranks have a core each, and nothing of it goes ahead.
+/// Matching is MPI's: receives in the order they were posted, messages of one sender in the order they were sent.
 class Messages final : public ChannelUser {
  public:
   Messages(Group& group, transport::Channel channel);
@@ -168,12 +168,8 @@ class Messages final : public ChannelUser {
     Incoming incoming;
     std::optional<Error> lost;  // nothing can be sent there any more
 
-    // `out` is there for these.
     bool has_credit(std::size_t length) const { return eager_outstanding + length + overhead <= eager_credit; }
-    bool may_send_eagerly(std::size_t length) const {
-      return length <= eager_limit && !out->may_lend(length) && has_credit(length);
-    }
-    /// How much of a message that may not goes with its request.
+    /// How much of a message that may not be sent eagerly goes with its request. `out` is there.
     std::size_t head_of(std::size_t length) const {
       return length > eager_limit && !out->may_lend(length) && has_credit(head_limit) ? head_limit : 0;
     }
@@ -188,6 +184,8 @@ class Messages final : public ChannelUser {
 
   static transport::Frame frame_of(transport::FrameKind kind, const MessageCall& call, std::uint32_t slot,
                                    std::size_t length);
+  /// The peer's `out` is there.
+  bool may_send_eagerly(const PeerState& peer, std::size_t length) const noexcept;
   bool may_be_at_once(int peer) const noexcept;
   void record_send(const MessageCall& call, std::int64_t begun, std::uint64_t order) noexcept;
   bool send_owned(const MessageCall& call) noexcept;

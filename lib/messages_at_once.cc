@@ -50,7 +50,7 @@ bool Messages::send_at_once(const MessageCall& call) noexcept {
 bool Messages::send_owned(const MessageCall& call) noexcept {
   PeerState& peer = state_of(call.peer);
   const std::size_t length = call.bytes.size();
-  if (group_.failing() || peer.lost || !peer.out || !peer.may_send_eagerly(length)) return false;
+  if (group_.failing() || peer.lost || !peer.out || !may_send_eagerly(peer, length)) return false;
   const std::int64_t begun = group_.context().recorder ? trace::ticks() : 0;
   if (!peer.out->send_at_once(frame_of(transport::FrameKind::eager, call, 0, length), call.bytes)) return false;
   ++peer.messages_sent;

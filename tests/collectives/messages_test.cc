@@ -5,6 +5,7 @@
 #include <numeric>
 #include <vector>
 
+#include "lib/base/host.h"
 #include "tests/support/world.h"
 
 namespace tutti::testing {
@@ -196,7 +197,7 @@ TEST_CASE("a message that a link may lend is no small one: it waits for its rece
         comm.send(token, 1, {.tag = 3});
         comm.recv(token, 1, {.tag = 4});  // whose sender has seen all of that
         CHECK(small.done());
-        CHECK(lent.done() == (kind != Kind::shm));
+        CHECK(lent.done() == (kind != Kind::shm || available_cores() < comm.size()));
         comm.send(token, 1, {.tag = 5});
         lent.wait();
       } else {
