@@ -27,10 +27,10 @@ struct RankBlame {
 /// Whose fault each wait was.
 ///
 /// A receiver waits for its sender until the message is given to the link: that is the sender's fault, but for the time
-/// in which the sender waited in turn, or was in a call before. From then on it is the link's, less what the receiver's thread had other work or
-/// was away, and less what the sender's was away with the rest of the message still in its hands, which is the sender's
-/// fault too. A link is blamed for what it takes more than others do for such a message. If several wait for one, the
-/// longest counts.
+/// in which the sender waited in turn, or was in a call before. From then on it is the link's, less what the receiver's
+/// thread had other work or was away, and less what the sender's was away with the rest of the message still in its
+/// hands, which is the sender's fault too. A link is blamed for what it takes more than others do for such a message.
+/// If several wait for one, the longest counts.
 struct Verdicts {
   std::map<int, RankBlame> ranks;
   std::map<std::pair<int, int>, Blame> links;  ///< from and to

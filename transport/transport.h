@@ -78,8 +78,8 @@ class Link {
   virtual bool send(const Frame& frame, std::span<const std::byte> payload, Token token) noexcept = 0;
   /// The same where nothing is before it and all of it can be taken now. False: nothing has happened.
   virtual bool send_at_once(const Frame&, std::span<const std::byte>) noexcept { return false; }
-  /// A message of `length` bytes that is asked for may be lent: its receiver reads it in this process's memory, all of it
-  /// or nothing. Always the same for that length.
+  /// A message of `length` bytes that is asked for may be lent: its receiver reads it in this process's memory, all of
+  /// it or nothing. Always the same for that length.
   virtual bool may_lend(std::uint64_t /*length*/) const noexcept { return false; }
   /// Incoming links. A message is wanted now: offer the parked one again at the next progress(), or, where none is
   /// parked, look out for the next.
