@@ -46,15 +46,13 @@ void reduce_scatter_phase(PlanBuilder& plan, const Shape& shape, auto sum) {
   }
 }
 
-/// Our own part starts in `own`, from where it is sent when it goes alone; it is in output before it is sent with
-/// others, which arrive there.
+/// Our own part starts in `own`, and is sent from there; those that go with it start in output, so that `own` is output
+/// unless it always goes alone. All others arrive in output.
 void all_gather_phase(PlanBuilder& plan, const Shape& shape, Parts own) {
   const Parts output{shape, Buffer::output};
   gather_around(
       plan, {shape.rank, shape.ranks}, [](int rank) { return rank; },
-      [&](int first, int count) {
-        return count == 1 && first == shape.rank ? own[first] : output.range(first, count);
-      });
+      [&](int first, int count) { return (first == shape.rank ? own : output).range(first, count); });
 }
 
 }  // namespace

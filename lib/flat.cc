@@ -44,8 +44,8 @@ Flat::Flat(Group& group, transport::Transport& transport, transport::Channel cha
       path_(group.context().stores) {}
 
 bool Flat::serves(const Prepared& prepared, Collective collective, std::size_t bytes, std::size_t contribution) const {
-  const std::size_t part = bytes / static_cast<std::size_t>(group_.size());
-  if (is_scatter_or_gather(collective) && (bytes > most_scattered || part >= least_lent)) return false;
+  const std::size_t least_in_parts_to_lend = least_lent * static_cast<std::size_t>(group_.size());
+  if (is_scatter_or_gather(collective) && (bytes > most_scattered || bytes >= least_in_parts_to_lend)) return false;
   return contribution <= limit_ && prepared.name == "direct";
 }
 

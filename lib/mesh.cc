@@ -242,11 +242,11 @@ std::vector<int> settle(Context& context, const std::vector<Card>& cards, ShmTra
   context.local_size = static_cast<int>(local.size());
   context.local_rank = static_cast<int>(std::find(local.begin(), local.end(), context.rank) - local.begin());
   const std::size_t threads = options.tunnels ? 2 : 1;  // of a rank that are busy at the same time
-  const auto share_cores = [&](const std::vector<int>& ranks) {
-    return std::cmp_greater(threads * ranks.size(), cores_of(ranks, cards));
-  };
-  context.oversubscribed = std::ranges::any_of(hosts, share_cores);
-  if (shm && share_cores(local)) shm->share_cores();
+  for (const auto& ranks : hosts) {
+    const bool share_cores = std::cmp_greater(threads * ranks.size(), cores_of(ranks, cards));
+    context.oversubscribed |= share_cores;
+    if (share_cores && shm && &ranks == &local) shm->share_cores();
+  }
   return local;
 }
 

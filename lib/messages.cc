@@ -91,10 +91,9 @@ bool Messages::may_send_eagerly(const PeerState& peer, std::size_t length) const
 }
 
 void Messages::start_send(Message& message) noexcept {
+  if (!reach(message.peer)) return;
   PeerState& peer = state_of(message.peer);
-  if (peer.lost) return group_.fail(*peer.lost);
   message.order = ++peer.messages_sent;
-  if (!peer.out) peer.out = &group_.open(message.peer, channel_);
   if (may_send_eagerly(peer, message.bytes.size())) {
     peer.eager_outstanding += message.bytes.size() + overhead;
     const Frame eager = frame_of(FrameKind::eager, message, message.slot, message.bytes.size());
@@ -174,13 +173,21 @@ void Messages::take(Message& receive, std::list<Unexpected>::iterator from) noex
 // ---- Wire --------------------------------------------------------------------------------------------------------
 
 void Messages::push(int peer, Frame frame, std::span<const std::byte> payload, Token token, Message* sender) noexcept {
-  PeerState& state = state_of(peer);
-  if (state.lost) return group_.fail(*state.lost);
-  if (!state.out) state.out = &group_.open(peer, channel_);
+  if (!reach(peer)) return;
   if (group_.context().checksum && !payload.empty()) frame.checksum = checksum_of(payload);
   if (group_.context().injector && !payload.empty()) [[unlikely]]
     payload = group_.context().injector->tampered(payload);
-  if (state.out->send(frame, payload, token) && sender) end(*sender);
+  if (state_of(peer).out->send(frame, payload, token) && sender) end(*sender);
+}
+
+bool Messages::reach(int peer) noexcept {
+  PeerState& state = state_of(peer);
+  if (state.lost) {
+    group_.fail(*state.lost);
+    return false;
+  }
+  if (!state.out) state.out = &group_.open(peer, channel_);
+  return true;
 }
 
 bool Messages::fits(const Message& receive, const Envelope& envelope) noexcept {

@@ -184,6 +184,8 @@ class Messages final : public ChannelUser {
 
   static transport::Frame frame_of(transport::FrameKind kind, const MessageCall& call, std::uint32_t slot,
                                    std::size_t length);
+  /// Sees to it that `out` is there. False: nothing can be sent to the peer any more, and the group fails.
+  bool reach(int peer) noexcept;
   /// The peer's `out` is there.
   bool may_send_eagerly(const PeerState& peer, std::size_t length) const noexcept;
   bool may_be_at_once(int peer) const noexcept;
