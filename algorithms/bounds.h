@@ -16,4 +16,8 @@ struct Bounds {
 /// all_reduce Patarasuk, Yuan (2009).
 Bounds lower_bounds(Collective collective, int ranks);
 
+/// The part of the vector that the busiest direction of a rank must carry at least: with it nccl-tests makes a "bus
+/// bandwidth", which can be compared with that of a link, of a call's size and time.
+double bus_factor(Collective collective, int ranks);
+
 }  // namespace tutti::algorithms

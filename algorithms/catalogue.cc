@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "algorithms/families.h"
-#include "lib/base/nearest.h"
+#include "lib/base/suggest.h"
 #include "tutti/error.h"
 
 namespace tutti::algorithms {
@@ -21,12 +21,23 @@ struct Traits {
   bool slices = false;
   bool equal_parts = false;
   bool rank_order = false;
+  bool mesh = false;
+  bool shared_buffers = false;
 };
 
 constexpr Entry entry(Collective collective, std::string_view name, Builder build, Traits traits,
                       std::string_view idea) {
-  return {collective,        name, build, traits.radix, traits.pipeline, traits.slices, traits.equal_parts,
-          traits.rank_order, idea};
+  return {.collective = collective,
+          .name = name,
+          .build = build,
+          .has_radix = traits.radix,
+          .has_pipeline = traits.pipeline,
+          .has_slices = traits.slices,
+          .equal_parts = traits.equal_parts,
+          .rank_order = traits.rank_order,
+          .mesh = traits.mesh,
+          .shared_buffers = traits.shared_buffers,
+          .idea = idea};
 }
 
 constexpr Traits plain{};
@@ -34,8 +45,14 @@ constexpr Traits pipelined{.pipeline = true};
 constexpr Traits in_slices{.pipeline = true, .slices = true};
 constexpr Traits with_radix{.radix = true};
 constexpr Traits with_radix_in_slices{.radix = true, .pipeline = true, .slices = true};
+constexpr Traits in_slices_in_rank_order{.pipeline = true, .slices = true, .rank_order = true};
 constexpr Traits in_rank_order{.rank_order = true};
 constexpr Traits for_equal_parts{.equal_parts = true};
+constexpr Traits mesh{.mesh = true};
+constexpr Traits mesh_pipelined{.pipeline = true, .mesh = true};
+constexpr Traits mesh_in_rank_order{.rank_order = true, .mesh = true};
+constexpr Traits mesh_for_shared_buffers{.mesh = true, .shared_buffers = true};
+constexpr Traits mesh_in_rank_order_for_shared_buffers{.rank_order = true, .mesh = true, .shared_buffers = true};
 
 constexpr Entry entries[] = {
 #define TUTTI_ALGORITHM(collective, name, traits, idea) entry(collective, #name, name##_##collective, traits, idea),
@@ -113,6 +130,12 @@ std::span<const Entry> catalogue(Collective collective) {
   const auto is_other = [&](const Entry& entry) { return entry.collective != collective; };
   const Entry* first = std::find_if_not(std::begin(entries), std::end(entries), is_other);
   return {first, std::find_if(first, std::end(entries), is_other)};
+}
+
+const Entry* find_for_shared_buffers(Collective collective) {
+  for (const Entry& entry : catalogue(collective))
+    if (entry.shared_buffers) return &entry;
+  return nullptr;
 }
 
 Choice find(Collective collective, std::string_view name) {

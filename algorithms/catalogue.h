@@ -17,17 +17,21 @@ struct Entry {
   Collective collective;
   std::string_view name;
   Builder build;
-  bool has_radix = false;      ///< "name:4" chooses it
-  bool has_pipeline = false;   ///< gains from Shape::pipeline > 1
-  bool has_slices = false;     ///< the pipeline cuts the whole vector, not each rank's part of it
-  bool equal_parts = false;    ///< needs parts of equal size: not for _v calls
-  bool rank_order = false;     ///< reduces every block at one rank as the left fold in rank order
-  std::string_view idea = {};  ///< one line for people
+  bool has_radix = false;       ///< "name:4" chooses it
+  bool has_pipeline = false;    ///< gains from Shape::pipeline > 1
+  bool has_slices = false;      ///< the pipeline cuts the whole vector, not each rank's part of it
+  bool equal_parts = false;     ///< needs parts of equal size: not for _v calls
+  bool rank_order = false;      ///< reduces every block at one rank as the left fold in rank order
+  bool mesh = false;            ///< all ranks exchange messages themselves, at once: it may run on a board
+  bool shared_buffers = false;  ///< is taken where ranks can read and write each other's buffers
+  std::string_view idea = {};   ///< one line for people
 };
 
 /// Every algorithm there is. Tests, benchmark, simulator and viewer iterate over it.
 std::span<const Entry> catalogue();
 std::span<const Entry> catalogue(Collective collective);
+/// The one that is taken where ranks can read and write each other's buffers; null: there is none.
+const Entry* find_for_shared_buffers(Collective collective);
 
 /// An entry with its parameters: "ring", "tree:4" (radix 4), "chain*8" (pipeline 8), "tree:4*8", "ring/64K" (as much of
 /// a pipeline as makes messages of 64 KiB at most).

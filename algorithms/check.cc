@@ -22,6 +22,7 @@ namespace checking {
 
 World::World(Collective which, std::span<const Plan> all, Claims what, const StepNames* called)
     : collective(which),
+      traits(detail::traits_of(which)),
       claims(what),
       plans(all),
       names(called),
@@ -33,52 +34,20 @@ World::World(Collective which, std::span<const Plan> all, Claims what, const Ste
   for (const Plan& plan : plans) base.push_back(base.back() + static_cast<std::uint32_t>(plan.steps.size()));
 }
 
-bool World::only_moves() const {
-  switch (collective) {
-    case Collective::all_reduce:
-    case Collective::reduce:
-    case Collective::reduce_scatter:
-    case Collective::barrier:
-      return false;
-    default:
-      return true;
-  }
-}
-
 Range World::present(int rank, Buffer buffer) const {
-  const Range all{0, blocks};
-  const Range nothing{0, 0};
   if (buffer == Buffer::scratch) return {0, static_cast<int>(plans[index(rank)].scratch_like.size())};
   const bool in = buffer == Buffer::input;
-  const bool at_root = rank == root;
-  switch (collective) {
-    case Collective::all_reduce:
-    case Collective::all_to_all:
-      return all;
-    case Collective::reduce:
-      return in || at_root ? all : nothing;
-    case Collective::broadcast:
-      return in ? nothing : all;
-    case Collective::all_gather:
-      return in ? own_part(rank) : all;
-    case Collective::reduce_scatter:
-      return in ? all : own_part(rank);
-    case Collective::scatter:
-      if (!in) return own_part(rank);
-      return at_root ? all : nothing;
-    case Collective::gather:
-      if (in) return own_part(rank);
-      return at_root ? all : nothing;
-    case Collective::barrier:
-      return in ? own_part(rank) : nothing;
-  }
-  return nothing;
+  if (collective == Collective::barrier) return in ? own_part(rank) : Range{};
+  if (in && traits.in_place == InPlace::always) return {};
+  const detail::Side& side = in ? traits.input : traits.output;
+  if (!side.is_at(rank, root)) return {};
+  return side.extent == detail::Extent::own_part ? own_part(rank) : Range{0, blocks};
 }
 
 int World::size_class(int rank, Buffer buffer, int block) const {
   if (collective == Collective::barrier) return 0;
   const int like = buffer == Buffer::scratch ? plans[index(rank)].scratch_like[index(block)] : block;
-  if (collective != Collective::all_to_all) return like;
+  if (!traits.exchanges()) return like;
   const int part = like / pipeline;
   const int piece = like % pipeline;
   if (claims.equal_parts) return piece;

@@ -14,14 +14,22 @@
 #include <utility>
 
 namespace tutti::algorithms::checking {
+namespace {
 
-Sets::Sets(int ranks, bool rank_order)
-    : ranks_(index(ranks)), words_((ranks_ + 63) / 64), rank_order_(rank_order), bits_(first_rank * words_, 0) {
-  prefix_.assign(first_rank, 0);
+FoldOrder order_of(const World& world) {
+  if (world.claims.rank_order) return FoldOrder::left_fold;
+  return world.traits.is_scan() ? FoldOrder::rank_order : FoldOrder::any;
+}
+
+}  // namespace
+
+Sets::Sets(int ranks, FoldOrder order)
+    : ranks_(index(ranks)), words_((ranks_ + 63) / 64), order_(order), bits_(first_rank * words_, 0) {
+  spans_.assign(first_rank, {0, 0});
   for (int rank = 0; rank < ranks; ++rank) {
     bits_.resize(bits_.size() + words_, 0);
     bits_[bits_.size() - words_ + index(rank) / 64] = std::uint64_t{1} << (rank % 64);
-    prefix_.push_back(rank == 0 ? 1 : 0);
+    spans_.push_back({index(rank), index(rank) + 1});
   }
 }
 
@@ -32,21 +40,28 @@ std::size_t Sets::count(SetId set) const {
   return ranks;
 }
 
+bool Sets::is_first(SetId set, int count) const {
+  if (this->count(set) != index(count)) return false;
+  return index(count) == ranks_ || (spans_[set].from == 0 && spans_[set].to == index(count));
+}
+
 SetId Sets::combine_afresh(SetId left, SetId right) {
   for (std::size_t word = 0; word < words_; ++word)
     if ((bits_[left * words_ + word] & bits_[right * words_ + word]) != 0) return twice;
-  const std::size_t prefix = prefix_[left];
-  const bool in_order = prefix > 0 && right == first_rank + prefix;
-  if (rank_order_ && !in_order) return disordered;
-  const SetId made = static_cast<SetId>(prefix_.size());
+  const Span& l = spans_[left];
+  const Span& r = spans_[right];
+  const bool in_order = l.to > 0 && l.to == r.from;
+  const bool is_left_fold = in_order && l.from == 0 && r.to == r.from + 1;
+  if (order_ == FoldOrder::left_fold ? !is_left_fold : order_ == FoldOrder::rank_order && !in_order) return disordered;
+  const SetId made = static_cast<SetId>(spans_.size());
   for (std::size_t word = 0; word < words_; ++word)
     bits_.push_back(bits_[left * words_ + word] | bits_[right * words_ + word]);
-  prefix_.push_back(in_order ? prefix + 1 : 0);
+  spans_.push_back(in_order ? Span{l.from, r.to} : Span{0, 0});
   return made;
 }
 
 Interpreter::Interpreter(const World& world, const Run& run, bool in_place, Report& report)
-    : world_(world), run_(run), in_place_(in_place), report_(report), sets_(world.ranks, world.claims.rank_order) {
+    : world_(world), run_(run), in_place_(in_place), report_(report), sets_(world.ranks, order_of(world)) {
   for (const Plan& plan : world.plans) {
     memory_at_.push_back(memory_.size());
     memory_.resize(memory_.size() + scratch_at() + plan.scratch_like.size());
@@ -78,8 +93,8 @@ std::span<const Value> Interpreter::memory(int rank) const {
 }
 
 void Interpreter::fill_input(int rank) {
-  const bool root_has_it = world_.collective == Collective::broadcast && rank == world_.root;
-  const Buffer buffer = root_has_it ? Buffer::output : Buffer::input;
+  const bool in_output = world_.traits.in_place == InPlace::always && world_.traits.input.is_at(rank, world_.root);
+  const Buffer buffer = in_output ? Buffer::output : Buffer::input;
   const Range in = world_.present(rank, buffer);
   Value* place = find(rank, {buffer, in.from, in.to - in.from});
   for (int block = in.from; block < in.to; ++block) *place++ = {block, sets_.of(rank)};
@@ -182,8 +197,8 @@ std::string Interpreter::ranks_in_both(SetId a, SetId b) const {
 
 Contribution Interpreter::origin(int rank, int block) const {
   const int part = block / world_.pipeline;
-  if (world_.collective == Collective::all_to_all) return {part, rank * world_.pipeline + block % world_.pipeline};
-  const bool from_root = world_.collective == Collective::broadcast || world_.collective == Collective::scatter;
+  if (world_.traits.exchanges()) return {part, rank * world_.pipeline + block % world_.pipeline};
+  const bool from_root = world_.traits.input.holders == detail::Holders::root;
   return {from_root ? world_.root : part, block};
 }
 
@@ -193,12 +208,16 @@ std::optional<WrongResult> Interpreter::wrong_result(int rank, int block) {
   const std::string place = "ends with " + to_string({Buffer::output, block, 1});
   if (value.set == undefined) return WrongResult{rank, block, place + " empty" + mode()};
   if (!world_.only_moves()) {
-    if (sets_.holds_all(value.set)) return {};
-    const auto lacks = [&](int other) { return !sets_.holds(value.set, other); };
+    const int wanted = world_.traits.folded(rank, world_.ranks);
+    if (sets_.is_first(value.set, wanted)) return {};
+    const auto lacks = [&](int other) { return other < wanted && !sets_.holds(value.set, other); };
+    const auto exceeds = [&](int other) { return other >= wanted && sets_.holds(value.set, other); };
     int first = 0;
-    while (!lacks(first)) ++first;
+    while (first < wanted && !lacks(first)) ++first;
+    if (first == wanted)
+      return WrongResult{rank, block, place + " with that of " + list_ranks(exceeds) + " in it" + mode()};
     return WrongResult{rank, block, place + " lacking " + list_ranks(lacks) + mode(), Contribution{first, value.block},
-                       sets_.count(value.set) + 1 < index(world_.ranks)};
+                       sets_.count(value.set) + 1 < index(wanted)};
   }
   const Contribution expected = origin(rank, block);
   if (value.set == sets_.of(expected.rank) && value.block == expected.block) return {};

@@ -20,10 +20,13 @@ constexpr SetId twice = 2;   // results of combining that are to be reported
 constexpr SetId disordered = 3;
 constexpr SetId first_rank = 4;  // then {0}, {1}, ...
 
+/// Which orders of combining are right.
+enum class FoldOrder : std::uint8_t { any, rank_order, left_fold };
+
 /// Sets of ranks, numbered in the order in which they are first made.
 class Sets {
  public:
-  Sets(int ranks, bool rank_order);
+  Sets(int ranks, FoldOrder order);
 
   SetId of(int rank) const { return first_rank + static_cast<SetId>(rank); }
 
@@ -36,7 +39,8 @@ class Sets {
     return last_ = known;
   }
 
-  bool holds_all(SetId set) const { return count(set) == ranks_; }
+  /// It is {0, 1, ... count - 1}, combined in rank order unless these are all.
+  bool is_first(SetId set, int count) const;
   std::size_t count(SetId set) const;
   bool holds(SetId set, int rank) const { return (bits_[set * words_ + index(rank) / 64] >> (rank % 64) & 1) != 0; }
 
@@ -45,9 +49,14 @@ class Sets {
 
   std::size_t ranks_;
   std::size_t words_;  // per set
-  bool rank_order_;
+  FoldOrder order_;
   std::vector<std::uint64_t> bits_;
-  std::vector<std::size_t> prefix_;  // per set: k if it was made as (x0 op x1) op ... op x(k-1), else 0
+  /// Ranks [from, to), combined in their order; to is 0 where they were not.
+  struct Span {
+    std::size_t from;
+    std::size_t to;
+  };
+  std::vector<Span> spans_;  // per set
   std::unordered_map<std::uint64_t, SetId> table_;
   SetId last_left_ = undefined, last_right_ = undefined, last_ = undefined;
 };

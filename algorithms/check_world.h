@@ -28,6 +28,7 @@ struct World {
   World(Collective collective, std::span<const Plan> plans, Claims claims, const StepNames* names = nullptr);
 
   Collective collective;
+  const detail::CollectiveTraits& traits;
   Claims claims;
   std::span<const Plan> plans;
   const StepNames* names;  ///< or null
@@ -37,9 +38,8 @@ struct World {
   int blocks;                       ///< of input, and of output
   std::vector<std::uint32_t> base;  ///< number of each rank's first step when all steps of all ranks are numbered
 
-  bool only_moves() const;
-  /// Where input and output may be the same memory. Broadcast has no input at all.
-  bool runs_in_place() const { return collective != Collective::all_to_all && collective != Collective::broadcast; }
+  bool only_moves() const { return !traits.reduces() && collective != Collective::barrier; }
+  bool runs_in_place() const { return traits.in_place == InPlace::allowed; }
 
   std::size_t steps() const { return base.back(); }
   std::uint32_t number(int rank, StepId step) const { return base[index(rank)] + step; }

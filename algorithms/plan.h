@@ -5,6 +5,8 @@
 #include <span>
 #include <vector>
 
+#include "lib/base/collective_traits.h"
+
 namespace tutti::algorithms {
 
 /// What an algorithm is told. No elements, no bytes, no dtype: one plan serves every message.
@@ -80,8 +82,7 @@ struct Plan {
   }
 };
 
-/// Whether a plan must also be right where input and output are the same memory; all_to_all is spared that.
-enum class InPlace : std::uint8_t { allowed, never };
+using detail::InPlace;
 
 /// Collects steps in the order in which they would be right one after the other, and derives which of them may overlap.
 ///

@@ -45,6 +45,7 @@ class Table {
   }
 
   std::size_t size(SetNumber set) const { return sets_[set].size(); }
+  int last(SetNumber set) const { return sets_[set].empty() ? -1 : sets_[set].back(); }
   std::vector<std::vector<int>> take() && { return std::move(sets_); }
 
  private:
@@ -77,7 +78,7 @@ class Holdings {
     interpreter_.execute(at);
     const Step& step = world_.step(at.rank, at.step);
     if (!writes_dst(step.verb)) return {};
-    if (world_.collective == Collective::all_to_all) return row(at.rank);
+    if (world_.traits.exchanges()) return row(at.rank);
     std::vector<Cell> cells;
     for (int i = 0; i < step.dst.count; ++i) {
       const int place = step.dst.first + i;
@@ -91,7 +92,8 @@ class Holdings {
   std::vector<Cell> row(int rank) {
     std::vector<Cell> row;
     for (int block = 0; block < world_.blocks; ++block) row.push_back({block, {}});
-    for (const checking::Value& value : interpreter_.memory(rank)) add(value, row[index(value.block)].held);
+    for (const checking::Value& value : interpreter_.memory(rank)) add(rank, value, row[index(value.block)].held);
+    for (Cell& cell : row) add_own(rank, cell.held);
     return row;
   }
 
@@ -111,22 +113,30 @@ class Holdings {
   Held of_block(int rank, int block) {
     const std::span<const checking::Value> memory = interpreter_.memory(rank);
     Held held;
-    add(memory[index(block)], held);
-    add(memory[index(world_.blocks + block)], held);
+    add(rank, memory[index(block)], held);
+    add(rank, memory[index(world_.blocks + block)], held);
     const auto& slots = slots_[index(rank)];
     for (auto slot = std::lower_bound(slots.begin(), slots.end(), std::pair{block, std::size_t{0}});
          slot != slots.end() && slot->first == block; ++slot)
-      add(memory[2 * index(world_.blocks) + slot->second], held);
+      add(rank, memory[2 * index(world_.blocks) + slot->second], held);
+    add_own(rank, held);
     return held;
   }
 
-  void add(const checking::Value& value, Held& held) {
+  /// Of a scan only what can be part of the rank's result: it may hold sums for others, too.
+  void add(int rank, const checking::Value& value, Held& held) {
     const SetNumber set = number(value.set);
+    if (world_.traits.is_scan() && table_.last(set) >= world_.traits.folded(rank, world_.ranks)) return;
     held.all = table_.unite(held.all, set);
     if (world_.only_moves())
       held.largest = held.all;
     else if (table_.size(set) > table_.size(held.largest))
       held.largest = set;
+  }
+
+  /// What it brings to a scan, until there is more.
+  void add_own(int rank, Held& held) {
+    if (world_.traits.is_scan() && held.all == 0) held.all = held.largest = table_.number({rank});
   }
 
   SetNumber number(checking::SetId set) {

@@ -8,7 +8,8 @@
 #include <charconv>
 #include <limits>
 
-#include "lib/base/nearest.h"
+#include "lib/base/collective_traits.h"
+#include "lib/base/suggest.h"
 #include "tutti/error.h"
 
 namespace tutti::algorithms {
@@ -79,23 +80,17 @@ Range range_in(std::string_view text, const char* column) {
   return {from, to};
 }
 
-bool reduces(Collective collective) {
-  return collective == Collective::all_reduce || collective == Collective::reduce ||
-         collective == Collective::reduce_scatter;
-}
-
 /// Without a board it takes a link from each rank to each other, and in shared memory each link has memory of its own:
 /// a quarter of a MiB, which for 128 ranks would be 4 GiB.
 bool takes_too_many_links(const Entry& entry, const Situation& situation) {
   constexpr int most_ranks = 32;
-  return entry.collective == Collective::barrier && entry.name == "direct" && !situation.boards &&
-         situation.ranks > most_ranks;
+  return entry.collective == Collective::barrier && entry.mesh && !situation.boards && situation.ranks > most_ranks;
 }
 
 bool fits(const Entry& entry, const Situation& situation) {
   if (takes_too_many_links(entry, situation)) return false;
   if (entry.equal_parts && !situation.equal_parts) return false;
-  return !situation.rank_order || entry.rank_order || !reduces(entry.collective);
+  return !situation.rank_order || entry.rank_order || !detail::is_reduction(entry.collective);
 }
 
 std::string told(const Situation& situation) {

@@ -10,7 +10,7 @@ int main() {
   std::array<double, 3> settings{};
   if (comm.rank() == 0) settings = wanted;  // say, read from a file that only rank 0 can see
 
-  comm.broadcast(settings, {.root = 0});
+  comm.broadcast(settings, 0);
 
   std::printf("rank %d: learning rate %g, momentum %g, batch %g\n", comm.rank(), settings[0], settings[1], settings[2]);
   return settings == wanted ? 0 : 1;

@@ -7,7 +7,7 @@
 int main() {
   auto comm = tutti::connect();
   std::vector<double> mine(4), all(4);
-  auto exchange = comm.prepare_all_reduce(mine, all, tutti::sum);
+  auto exchange = comm.prepare().all_reduce(mine, all, tutti::sum);
   double own = 0, total = 0;
   for (int step = 0; step < 1000; ++step) {
     for (double& value : mine) value = step + comm.rank();

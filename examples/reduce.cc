@@ -11,14 +11,14 @@ int main() {
   const std::vector<int> mine = {1, comm.rank(), -comm.rank()};
 
   std::vector<int> sums(3);  // written on the root only
-  comm.reduce(mine, sums, tutti::sum, {.root = 0});
+  comm.reduce(mine, sums, tutti::sum, 0);
   std::vector<int> largest = mine;  // in place: the root's result replaces what it brought
-  comm.reduce(largest, tutti::max, {.root = 0});
+  comm.reduce(largest, tutti::max, 0);
 
   // An operation of your own: the length of the hypotenuse is associative, too.
   const auto hypotenuse = tutti::user_op<float>([](float a, float b) { return std::hypot(a, b); });
   std::vector<float> length = {1.0F};
-  comm.reduce(length, hypotenuse, {.root = 0});
+  comm.reduce(length, hypotenuse, 0);
 
   if (comm.rank() != 0) return 0;
   std::printf("rank 0 got sums %d %d %d, maxima %d %d %d, length %g\n", sums[0], sums[1], sums[2], largest[0],

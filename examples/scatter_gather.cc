@@ -17,9 +17,9 @@ int main() {
   std::iota(all.begin(), all.end(), 0);
 
   std::vector<int> mine(each);
-  comm.scatter(all, mine, {.root = root});
+  comm.scatter(all, mine, root);
   for (int& value : mine) value *= value;  // every rank works on its part
-  comm.gather(mine, all, {.root = root});
+  comm.gather(mine, all, root);
 
   const int first = comm.rank() * static_cast<int>(each);
   bool right = mine == std::vector<int>{first * first, (first + 1) * (first + 1)};

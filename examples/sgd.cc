@@ -67,7 +67,7 @@ int main() {
         layers[l].gradient.assign(layers[l].weights.size(), 0);
         for (std::size_t s = 0; s < error.size(); ++s)
           error[s] = layers[l].backward(values[l][s], values[l + 1][s], error[s]);
-        buckets[l] = comm.all_reduce_async(layers[l].gradient, tutti::sum);
+        buckets[l] = comm.async().all_reduce(layers[l].gradient, tutti::sum);
       }
       for (tutti::Work& bucket : buckets) bucket.wait();
       for (Layer& layer : layers)

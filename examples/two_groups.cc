@@ -18,7 +18,7 @@ int main() {
   std::vector<int> from_first = {comm.rank()};
   if (comm.rank() < 2 && comm.size() >= 2) {
     auto pair = comm.subgroup({0, 1});
-    pair.broadcast(from_first, {.root = 0});
+    pair.broadcast(from_first, 0);
   }
 
   int expected = 0;

@@ -4,13 +4,16 @@
 #include <netdb.h>
 #include <netinet/in.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstddef>
 #include <cstring>
 #include <future>
 #include <memory>
 #include <thread>
 
+#include "lib/base/service_links.h"
 #include "tutti/error.h"
 
 namespace tutti::rendezvous {
@@ -18,6 +21,13 @@ namespace {
 
 Error malformed(std::string_view said_by, std::string_view text, std::string_view what) {
   return {ErrorCode::invalid_argument, fmt::format("{} is \"{}\": {}.", said_by, text, what)};
+}
+
+void add_new(std::vector<SocketAddress>& addresses, const SocketAddress& address) {
+  const auto is_same = [&](const SocketAddress& known) {
+    return known.length == address.length && std::memcmp(&known.storage, &address.storage, address.length) == 0;
+  };
+  if (std::ranges::none_of(addresses, is_same)) addresses.push_back(address);
 }
 
 Resolved look_up(const Endpoint& endpoint, int flags) {
@@ -34,9 +44,10 @@ Resolved look_up(const Endpoint& endpoint, int flags) {
   }
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner{list, &::freeaddrinfo};
   for (const addrinfo* entry = list; entry != nullptr; entry = entry->ai_next) {
-    SocketAddress& address = resolved.addresses.emplace_back();
+    SocketAddress address;
     std::memcpy(&address.storage, entry->ai_addr, entry->ai_addrlen);
     address.length = entry->ai_addrlen;
+    add_new(resolved.addresses, address);
   }
   return resolved;
 }
@@ -44,6 +55,11 @@ Resolved look_up(const Endpoint& endpoint, int flags) {
 }  // namespace
 
 std::uint16_t parse_port(std::string_view text, std::string_view said_by) {
+  if (is_service_address(text))
+    throw malformed(said_by, text,
+                    "that is no port but the address of a Kubernetes service, which Kubernetes sets in every pod (a "
+                    "\"service link\"). Say enableServiceLinks: false in the pod's spec, or set this variable in the "
+                    "pod's env, or give the service another name");
   std::uint16_t port = 0;
   const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), port);
   if (error != std::errc{} || rest != text.data() + text.size())
@@ -93,6 +109,12 @@ Endpoint SocketAddress::endpoint() const {
   return {host.data(), parse_port(port.data(), "port")};
 }
 
+void SocketAddress::set_port(std::uint16_t port) {
+  const std::uint16_t in_network_order = htons(port);
+  const std::size_t offset = family() == AF_INET ? offsetof(sockaddr_in, sin_port) : offsetof(sockaddr_in6, sin6_port);
+  std::memcpy(reinterpret_cast<std::byte*>(&storage) + offset, &in_network_order, sizeof in_network_order);
+}
+
 bool SocketAddress::is_loopback() const {
   if (family() == AF_INET) {
     sockaddr_in v4{};
@@ -109,9 +131,13 @@ namespace {
 /// With the names of /etc/hosts and the name servers.
 Resolved look_up_name(const Endpoint& endpoint) {
   Resolved found = look_up(endpoint, 0);
-  // A chroot without /etc/hosts knows no localhost.
-  if (found.addresses.empty() && endpoint.host == "localhost")
-    found = look_up({"127.0.0.1", endpoint.port}, AI_NUMERICHOST);
+  if (endpoint.host != "localhost") return found;
+  // A chroot without /etc/hosts knows no localhost, and many an /etc/hosts knows one family only: then server and
+  // client, or two hosts, could take it for different ones.
+  for (const char* loopback : {"127.0.0.1", "::1"})
+    for (const SocketAddress& address : look_up({loopback, endpoint.port}, AI_NUMERICHOST).addresses)
+      add_new(found.addresses, address);
+  if (!found.addresses.empty()) found.problem.clear();
   return found;
 }
 

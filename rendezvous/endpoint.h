@@ -36,6 +36,7 @@ struct SocketAddress {
   sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
   int family() const { return storage.ss_family; }
   Endpoint endpoint() const;  // numeric
+  void set_port(std::uint16_t port);
   bool is_loopback() const;
 };
 
@@ -44,8 +45,8 @@ struct Resolved {
   std::string problem;                   ///< why there are none
 };
 
-/// Looks up the host's addresses. A resolver that does not answer costs no more than the deadline. "localhost" is
-/// loopback even where no resolver knows it.
+/// Looks up the host's addresses, each once. A resolver that does not answer costs no more than the deadline.
+/// "localhost" is loopback of both families, whatever the resolver knows of it.
 Resolved resolve(const Endpoint& endpoint, Deadline deadline);
 
 /// True for 127.x.x.x, ::1 and "localhost": whoever writes these means loopback.

@@ -2,11 +2,10 @@
 // that the server looks up a few keys for each rank, and not all for each.
 //
 // Keys, under the store's prefix:
-//   size             what the first to come was told
-//   place/<rank>     who has that place: compare_set lets one process in and tells a second one who it was
 //   <name>/<rank>    the values of an exchange
-//   <name>/all       all of them, each behind its length; empty where that is more than a store takes
-//   <name>/read/<rank>   he has read them; rank 0 waits, as its server may end with it
+//   <name>/all       all of them, each behind its length; empty where that is more than a store takes. Or why rank 0
+//                    has given up
+//   <name>/read/<rank>   he has read that; rank 0 waits, as its server may end with it
 
 #include "rendezvous/exchange.h"
 
@@ -14,14 +13,13 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <optional>
 #include <span>
 
 #include "lib/base/little_endian.h"
-#include "rendezvous/complaints.h"
 #include "rendezvous/limits.h"
-#include "rendezvous/process.h"
+#include "rendezvous/packed.h"
+#include "rendezvous/store_errors.h"
 #include "tutti/error.h"
 
 namespace tutti::rendezvous {
@@ -71,7 +69,8 @@ Error absent(std::string_view name, int rank, int ranks, const std::vector<int>&
 
 /// Waits for `awaited`; in vain means that the keys of some ranks are missing, or that rank 0 has not passed them on.
 void await_all(Store& store, std::string_view name, int rank, std::span<const std::string> awaited,
-               std::span<const std::string> keys, Clock::time_point deadline) {
+               std::span<const std::string> keys, Clock::time_point deadline,
+               const std::function<bool(int)>& has_left) {
   const auto begin = Clock::now();
   try {
     store.wait_for(awaited, time_left(deadline));
@@ -86,87 +85,80 @@ void await_all(Store& store, std::string_view name, int rank, std::span<const st
       // The store itself is gone; the first error says so.
     }
     if (who.empty()) throw;
+    if (has_left && !std::ranges::all_of(who, has_left)) std::erase_if(who, has_left);
     throw absent(name, rank, static_cast<int>(keys.size()), who, shown, waited, error.what());
   }
 }
 
-std::string pack(const std::vector<std::string>& values) {
-  std::string all;
-  for (const std::string& value : values) {
-    std::array<std::byte, sizeof(std::uint32_t)> length;
-    put(length.data(), static_cast<std::uint32_t>(value.size()));
-    all.append(reinterpret_cast<const char*>(length.data()), length.size()).append(value);
-  }
+/// Empty where that is more than a store takes.
+std::string pack_if_small(const std::vector<std::string>& values) {
+  std::string all = pack(values);
   return all.size() > max_value_bytes ? "" : all;
 }
 
-/// Nothing if these are not `count` values.
-std::optional<std::vector<std::string>> unpack(std::string_view all, std::size_t count) {
-  std::vector<std::string> values;
-  while (all.size() >= sizeof(std::uint32_t)) {
+/// No values begin like this: it is longer than any.
+constexpr std::string_view given_up{"\xff\xff\xff\xff"};
+
+std::string explanation(const Error& reason) {
+  std::array<std::byte, sizeof(std::uint32_t)> culprit;
+  put(culprit.data(), static_cast<std::uint32_t>(reason.rank()));
+  return std::string{given_up}
+      .append(reinterpret_cast<const char*>(culprit.data()), culprit.size())
+      .append(reason.what());
+}
+
+/// The same as the error of a rank that has read it.
+Error explained(std::string_view all, std::string_view name, int rank, int ranks) {
+  all.remove_prefix(given_up.size());
+  int culprit = 0;
+  if (all.size() >= sizeof(std::uint32_t)) {
     const std::byte* at = reinterpret_cast<const std::byte*>(all.data());
-    const std::size_t length = get<std::uint32_t>(at);
+    culprit = static_cast<int>(get<std::uint32_t>(at));
     all.remove_prefix(sizeof(std::uint32_t));
-    if (length > all.size()) return std::nullopt;
-    values.emplace_back(all.substr(0, length));
-    all.remove_prefix(length);
   }
-  if (!all.empty() || values.size() != count) return std::nullopt;
-  return values;
+  return {ErrorCode::rendezvous,
+          fmt::format("rendezvous \"{}\" on rank {} of {}: rank 0 has given up: {}", name, rank, ranks, all), culprit};
+}
+
+/// For who is there, who else would see nothing but the end of the server. How many these are is not known.
+void explain(Store& store, const std::string& all, const std::vector<std::string>& readers, const Error& reason) {
+  try {
+    store.set(all, explanation(reason));
+    if (!readers.empty()) store.wait_for(readers, milliseconds{500});
+  } catch (const Error&) {
+    // Some never came, or the store itself is gone.
+  }
 }
 
 }  // namespace
 
-void join(Store& store, int rank, int size, Clock::time_point deadline) {
-  if (rank < 0 || rank >= size)
-    throw Error{ErrorCode::invalid_argument, fmt::format("rank {} is not one of {} ranks.", rank, size), rank};
-  const std::string told = store.compare_set("size", "", std::to_string(size));
-  if (told != std::to_string(size))
-    throw Error{
-        ErrorCode::rendezvous,
-        fmt::format("rank {} was told that there are {} ranks, but another was told {}: the processes were started "
-                    "with different sizes, or two jobs meet in one store (give each its own TUTTI_JOB).",
-                    rank, size, told),
-        rank};
-  // Several ranks may be threads of one process, hence the number.
-  static std::atomic<unsigned> counter{0};
-  const std::string me = fmt::format("{} ({}.{})", describe(this_process()), this_process().start, ++counter);
-  const std::string holder = store.compare_set(fmt::format("place/{}", rank), "", me);
-  if (holder != me)
-    throw Error{
-        ErrorCode::rendezvous,
-        fmt::format("rank {} is already taken by {}: two processes were started with the same rank, or the store "
-                    "holds the keys of an earlier run (restart it, or give each run its own TUTTI_JOB).",
-                    rank, holder.substr(0, holder.find(" ("))),
-        rank};
-  if (Clock::now() > deadline)
-    throw Error{ErrorCode::rendezvous, fmt::format("rank {} reached the store only after its deadline.", rank), rank};
-}
-
 std::vector<std::string> exchange(Store& store, std::string_view name, int rank, int ranks, std::string_view mine,
-                                  Clock::time_point deadline) {
+                                  Clock::time_point deadline, const std::function<bool(int)>& has_left) {
   std::vector<std::string> keys;
   for (int i = 0; i < ranks; ++i) keys.push_back(fmt::format("{}/{}", name, i));
   store.set(keys[static_cast<std::size_t>(rank)], mine);
   const std::string all = fmt::format("{}/all", name);
+  std::vector<std::string> readers;
+  for (int i = 1; i < ranks; ++i) readers.push_back(fmt::format("{}/read/{}", name, i));
   std::optional<std::vector<std::string>> values;
   if (rank == 0) {
-    await_all(store, name, rank, keys, keys, deadline);
+    try {
+      await_all(store, name, rank, keys, keys, deadline, has_left);
+    } catch (const Error& error) {
+      explain(store, all, readers, error);
+      throw;
+    }
     values = store.multi_get(keys);
-    store.set(all, pack(*values));
+    store.set(all, pack_if_small(*values));
   } else {
-    await_all(store, name, rank, {&all, 1}, keys, deadline);
-    values = unpack(store.get(all), keys.size());
-    if (!values) values = store.multi_get(keys);
-  }
-
-  const auto read = [name](int reader) { return fmt::format("{}/read/{}", name, reader); };
-  if (rank != 0) {
-    store.set(read(rank), "");
+    await_all(store, name, rank, {&all, 1}, keys, deadline, has_left);
+    const std::string told = store.get(all);
+    values = unpack(told, keys.size());
+    if (!values && !told.starts_with(given_up)) values = store.multi_get(keys);
+    store.set(readers[static_cast<std::size_t>(rank) - 1], "");
+    if (!values) throw explained(told, name, rank, ranks);
     return std::move(*values);
   }
-  std::vector<std::string> readers;
-  for (int i = 1; i < ranks; ++i) readers.push_back(read(i));
   try {
     if (!readers.empty()) store.wait_for(readers, std::min(time_left(deadline), milliseconds{5000}));
   } catch (const Error&) {

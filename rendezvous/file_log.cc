@@ -62,6 +62,42 @@ void FileLog::fail(const char* what) const {
   throw Error{ErrorCode::rendezvous, fmt::format("rendezvous file {}: {}: {}.", path_, what, std::strerror(errno))};
 }
 
+void FileLog::require_private() const {
+  const std::string remedy =
+      "Name a file in a folder of your own, or give all ranks the same secret (TUTTI_SECRET, TUTTI_SECRET_FILE): with "
+      "it the file is worth nothing to others";
+  struct stat file {};
+  if (::fstat(descriptor_, &file) != 0) fail("cannot examine it");
+  if (file.st_uid != ::geteuid())
+    throw Error{ErrorCode::rendezvous,
+                fmt::format("rendezvous file {}: it belongs to user {}, not to user {} who runs this rank, so user {} "
+                            "could read it and join the job. {}.",
+                            path_, file.st_uid, ::geteuid(), file.st_uid, remedy)};
+  if ((file.st_mode & 077) != 0)
+    throw Error{
+        ErrorCode::rendezvous,
+        fmt::format("rendezvous file {}: its mode is {:04o}, so other users could read or change it and join the "
+                    "job. Remove it, or chmod 600 it: tutti makes it closed to others. {}.",
+                    path_, file.st_mode & 07777, remedy)};
+  const std::size_t slash = path_.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : path_.substr(0, std::max<std::size_t>(slash, 1));
+  struct stat around {};
+  if (::stat(folder.c_str(), &around) != 0) fail("cannot examine its folder");
+  const bool ours = around.st_uid == ::geteuid() || around.st_uid == 0;
+  if (!ours)
+    throw Error{ErrorCode::rendezvous,
+                fmt::format("rendezvous file {}: its folder {} belongs to user {}, who could replace the file. {}.",
+                            path_, folder, around.st_uid, remedy)};
+  if ((around.st_mode & (S_IWGRP | S_IWOTH)) != 0 && (around.st_mode & S_ISVTX) == 0)
+    throw Error{
+        ErrorCode::rendezvous,
+        fmt::format("rendezvous file {}: its folder {} has mode {:04o}, so {} could replace the file. "
+                    "chmod go-w {}, even if you are alone in its group. {}.",
+                    path_, folder, around.st_mode & 07777,
+                    (around.st_mode & S_IWOTH) != 0 ? "everybody" : fmt::format("members of group {}", around.st_gid),
+                    folder, remedy)};
+}
+
 FileLog::Lock::Lock(FileLog& log, Kind kind, Deadline deadline) : log_(log) {
   const int how = kind == Kind::shared ? LOCK_SH : LOCK_EX;
   for (auto pause = std::chrono::microseconds{50};; pause = std::min(pause * 2, std::chrono::microseconds{5000})) {

@@ -31,6 +31,9 @@ class FileLog {
   FileLog& operator=(const FileLog&) = delete;
 
   const std::string& path() const { return path_; }
+  /// Throws Error{rendezvous} unless the file belongs to this user and is closed to all others, and lies in a folder in
+  /// which not everybody may replace it. Whoever can read the file learns where the ranks are and how to join them.
+  void require_private() const;
 
   /// While it lives, no other process writes (exclusive) or at least none writes while we read (shared).
   class Lock {

@@ -24,11 +24,12 @@
 #include <thread>
 #include <type_traits>
 
-#include "rendezvous/complaints.h"
+#include "lib/security/job_secret.h"
 #include "rendezvous/file_log.h"
+#include "rendezvous/kv_table.h"
 #include "rendezvous/limits.h"
 #include "rendezvous/process.h"
-#include "rendezvous/table.h"
+#include "rendezvous/store_errors.h"
 
 namespace tutti {
 namespace rendezvous {
@@ -60,8 +61,8 @@ struct Visitors {
 
 class FileStore final : public Store {
  public:
-  FileStore(const std::string& path, int users, Milliseconds timeout, bool own_folder)
-      : path_(path), users_(users), own_folder_(own_folder), owner_pid_(::getpid()) {
+  FileStore(const std::string& path, int users, Milliseconds timeout, bool own_folder, FileGuard guard)
+      : path_(path), users_(users), own_folder_(own_folder), guard_(guard), owner_pid_(::getpid()) {
     Store::set_timeout(timeout);
     sign_in(Clock::now() + timeout);
   }
@@ -224,6 +225,7 @@ class FileStore final : public Store {
   bool open_log() {
     try {
       log_.emplace(path_);
+      if (guard_ == FileGuard::user) log_->require_private();
       return true;
     } catch (const Error&) {
       // The last user of an earlier meeting may remove the folder between our making it and our opening the file.
@@ -282,6 +284,7 @@ class FileStore final : public Store {
   std::string path_;
   int users_;
   bool own_folder_;
+  FileGuard guard_;
   pid_t owner_pid_;
   int number_ = 0;
   int expected_users_ = 0;
@@ -292,18 +295,20 @@ class FileStore final : public Store {
 
 }  // namespace
 
-std::shared_ptr<Store> open_file_store(const std::string& path, int users, Store::Milliseconds timeout,
-                                       bool own_folder) {
+std::shared_ptr<Store> open_file_store(const std::string& path, int users, Store::Milliseconds timeout, bool own_folder,
+                                       FileGuard guard) {
   if (path.empty() || users < 0)
     throw Error{ErrorCode::invalid_argument,
                 fmt::format("file_store(\"{}\", {}): needs a path and a number of users from 0.", path, users)};
-  return std::make_shared<FileStore>(path, users, timeout, own_folder);
+  return std::make_shared<FileStore>(path, users, timeout, own_folder, guard);
 }
 
 }  // namespace rendezvous
 
 std::shared_ptr<Store> file_store(const std::string& path, int users) {
-  return rendezvous::open_file_store(path, users, Store::Milliseconds{300'000});
+  using rendezvous::FileGuard;
+  return rendezvous::open_file_store(path, users, Store::Milliseconds{300'000}, false,
+                                     job_secret({}).empty() ? FileGuard::user : FileGuard::secret);
 }
 
 }  // namespace tutti

@@ -17,18 +17,19 @@
 #include <optional>
 #include <string_view>
 
-#include "lib/base/refusal.h"
+#include "lib/base/environment.h"
+#include "lib/base/system_error_text.h"
 #include "rendezvous/endpoint.h"
 #include "rendezvous/socket.h"
 #include "tutti/error.h"
 
 namespace tutti::rendezvous {
-namespace {
 
 bool is_v6(const Interface& interface) { return interface.address.find(':') != std::string::npos; }
 
-/// Useful to peers only with the number of the interface, which differs from host to host.
 bool is_link_local(const Interface& interface) { return interface.address.starts_with("fe80:"); }
+
+namespace {
 
 std::vector<std::string_view> split(std::string_view list) {
   std::vector<std::string_view> words;
@@ -64,6 +65,8 @@ class NameFilter {
     return listed != exclude_;
   }
   bool excludes() const { return exclude_; }
+  /// Meant for another library.
+  bool is_foreign() const { return !said_by_.starts_with("TUTTI_"); }
   std::string describe() const { return fmt::format("{}={}", said_by_, text_); }
 
  private:
@@ -86,10 +89,7 @@ std::optional<NameFilter> name_filter(const Lookup& environment) {
 std::optional<bool> want_v6(const Lookup& environment) {
   const std::string family = environment("TUTTI_SOCKET_FAMILY").value_or("");
   if (family.empty()) return std::nullopt;
-  if (family != "AF_INET" && family != "AF_INET6")
-    throw Error{ErrorCode::invalid_argument,
-                fmt::format("TUTTI_SOCKET_FAMILY is \"{}\"; it may be AF_INET or AF_INET6.", family)};
-  return family == "AF_INET6";
+  return environment::word_in("TUTTI_SOCKET_FAMILY", family) == 1;
 }
 
 /// The lower, the better a guess where no route decides: what leads out of this host, then what containers made here,
@@ -100,15 +100,19 @@ int reluctance(const Interface& interface) {
   return (interface.loopback ? 4 : 0) + (of_containers ? 2 : 0) + (is_v6(interface) ? 1 : 0);
 }
 
-Error no_match(std::span<const Interface> all, const std::optional<NameFilter>& filter, std::optional<bool> v6) {
+std::string list_of(std::span<const Interface> all) {
   std::string list;
   for (const Interface& interface : all)
     list += fmt::format("{}{} {}{}", list.empty() ? "" : ", ", interface.name, interface.address,
                         interface.up ? "" : " (down)");
+  return list.empty() ? "none" : list;
+}
+
+Error no_match(std::span<const Interface> all, const std::optional<NameFilter>& filter, std::optional<bool> v6) {
   return {ErrorCode::invalid_argument,
-          fmt::format("no network interface fits{}{}. This host has: {}.", filter ? " " + filter->describe() : "",
-                      v6 ? fmt::format(" TUTTI_SOCKET_FAMILY={}", *v6 ? "AF_INET6" : "AF_INET") : "",
-                      list.empty() ? "none" : list)};
+          fmt::format("no network interface fits{}{}. This host has: {}.{}", filter ? " " + filter->describe() : "",
+                      v6 ? fmt::format(" TUTTI_SOCKET_FAMILY={}", *v6 ? "AF_INET6" : "AF_INET") : "", list_of(all),
+                      filter && filter->is_foreign() ? " TUTTI_SOCKET_IFNAME goes before that variable." : "")};
 }
 
 /// The address from which packets to the rendezvous would leave; empty without a TCP rendezvous or a route. Where the
@@ -153,14 +157,22 @@ std::vector<Interface> interfaces() {
   return result;
 }
 
-Interface choose_interface(const std::string& url, const Lookup& environment) {
-  return choose_among(interfaces(), route_to(url, want_v6(environment)), environment);
+bool is_on_one_host(const Launch& launch) {
+  if (launch.local_size == launch.size || launch.own_folder) return true;
+  constexpr std::string_view tcp = "tcp://";
+  if (!launch.rendezvous.starts_with(tcp)) return false;
+  return is_written_loopback(parse_endpoint(std::string_view{launch.rendezvous}.substr(tcp.size()), "").host);
 }
 
-Interface choose_among(std::span<const Interface> all, const std::string& route, const Lookup& environment) {
-  const auto filter = name_filter(environment);
-  const auto v6 = want_v6(environment);
-  const bool named = filter && !filter->excludes();
+Choice choose_interface(const std::string& url, const Wish& wish) {
+  return choose_among(interfaces(), route_to(url, want_v6(wish.environment)), wish);
+}
+
+namespace {
+
+/// The best that the filter accepts; nothing if it accepts none.
+std::optional<Interface> best_of(std::span<const Interface> all, const std::string& route,
+                                 const std::optional<NameFilter>& filter, std::optional<bool> v6) {
   std::vector<Interface> candidates;
   for (const Interface& interface : all) {
     if (!interface.up || is_link_local(interface)) continue;
@@ -175,10 +187,36 @@ Interface choose_among(std::span<const Interface> all, const std::string& route,
   const bool remote = !route.empty() && std::none_of(all.begin(), all.end(), [&](const Interface& interface) {
     return interface.loopback && interface.address == route;
   });
+  const bool named = filter && !filter->excludes();
   if (remote && !named) std::erase_if(candidates, [](const Interface& interface) { return interface.loopback; });
-  if (candidates.empty()) throw no_match(all, filter, v6);
+  if (candidates.empty()) return std::nullopt;
   return *std::min_element(candidates.begin(), candidates.end(),
                            [](const Interface& a, const Interface& b) { return reluctance(a) < reluctance(b); });
+}
+
+std::string families(std::span<const Interface> all) {
+  std::string found;
+  for (const bool v6 : {false, true})
+    if (std::ranges::any_of(all, [v6](const Interface& interface) {
+          return interface.up && !interface.loopback && !is_link_local(interface) && is_v6(interface) == v6;
+        }))
+      found += v6 ? '6' : '4';
+  return found;
+}
+
+}  // namespace
+
+Choice choose_among(std::span<const Interface> all, const std::string& route, const Wish& wish) {
+  const auto filter = name_filter(wish.environment);
+  const auto v6 = want_v6(wish.environment);
+  if (auto best = best_of(all, route, filter, v6)) return {*std::move(best), "", families(all)};
+  if (filter && filter->is_foreign() && wish.one_host)
+    if (auto best = best_of(all, route, std::nullopt, v6))
+      return {*std::move(best),
+              fmt::format("{} fits no network interface and is ignored, as all ranks are on this host, "
+                          "which has: {}",
+                          filter->describe(), list_of(all))};
+  throw no_match(all, filter, v6);
 }
 
 }  // namespace tutti::rendezvous

@@ -14,8 +14,8 @@
 
 #include "lib/base/hash.h"
 #include "rendezvous/endpoint.h"
-#include "rendezvous/meeting.h"
 #include "rendezvous/process.h"
+#include "rendezvous/rendezvous_url.h"
 #include "rendezvous/slurm.h"
 #include "tutti/error.h"
 
@@ -160,6 +160,16 @@ std::optional<Answer> mpi_variables(Question& question, const MpiFamily& family)
   return answer;
 }
 
+/// What the tasks of one step have in common and no other step has: a job that is queued again has the same number, and
+/// so have jobs of two clusters.
+std::string identity_of_step(const Environment& env) {
+  std::string identity = "slurm";
+  for (const char* name : {"SLURM_CLUSTER_NAME", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT",
+                           "SLURM_SRUN_COMM_PORT", "SLURM_STEP_LAUNCHER_PORT"})
+    identity += " " + env.text(name).value_or("");
+  return identity;
+}
+
 /// A task of a Slurm step. In a batch script outside of srun most of these variables are set too, with one process.
 std::optional<Answer> slurm_variables(Question& question) {
   const Environment& env = question.env;
@@ -181,7 +191,11 @@ std::optional<Answer> slurm_variables(Question& question) {
       "SLURM_STEP_NODELIST and SLURM_JOB_NODELIST are not set: set MASTER_ADDR and MASTER_PORT, or TUTTI_RDZV";
   if (question.has_meeting || *size == 1) return answer;
 
-  // On one node nobody else need reach the store, and it needs no secret.
+  // On one node nobody else need reach the store. A port made of the step's number may be another step's there, too.
+  if (answer.launch.local_size == *size && !env.has("MASTER_ADDR") && !env.has("MASTER_PORT")) {
+    answer.fallback = private_file(identity_of_step(env), env);
+    return answer;
+  }
   std::string host = env.text("MASTER_ADDR").value_or(answer.launch.local_size == *size ? "127.0.0.1" : "");
   for (const char* list : {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"})
     if (const auto hosts = env.text(list); hosts && host.empty()) host = expand_hostlist(*hosts).front();
@@ -278,9 +292,9 @@ std::string prefix_of(const Environment& env, const std::string& job) {
 
 /// Rank and size: the options' where given, the launcher's otherwise.
 Answer find_places(const ConnectOptions& options, const Environment& env) {
-  if (options.rank >= 0 && options.size >= 0) {
+  if (options.rank && options.size) {
     Answer answer;
-    answer.launch = {.rank = options.rank, .size = options.size, .source = "options"};
+    answer.launch = {.rank = *options.rank, .size = *options.size, .source = "options"};
     answer.names = "ConnectOptions::rank and size";
     answer.remedy = "give ConnectOptions::rendezvous, or set TUTTI_RDZV";
     return answer;
@@ -288,12 +302,12 @@ Answer find_places(const ConnectOptions& options, const Environment& env) {
   const std::string url = options.rendezvous.empty() ? env.text("TUTTI_RDZV").value_or("") : options.rendezvous;
   Question question{env, options.store || !url.empty() || (env.has("MASTER_ADDR") && env.has("MASTER_PORT"))};
   Answer answer = ask(question, url == "env://");
-  if (options.rank >= 0 || options.size >= 0) {
+  if (options.rank || options.size) {
     if (answer.names.empty())
       throw wrong(fmt::format("ConnectOptions::{} is given, but {} is not, and no launcher's variables say it.",
-                              options.rank >= 0 ? "rank" : "size", options.rank >= 0 ? "size" : "rank"));
-    if (options.rank >= 0) answer.launch.rank = options.rank;
-    if (options.size >= 0) answer.launch.size = options.size;
+                              options.rank ? "rank" : "size", options.rank ? "size" : "rank"));
+    answer.launch.rank = options.rank.value_or(answer.launch.rank);
+    answer.launch.size = options.size.value_or(answer.launch.size);
     answer.names = "ConnectOptions and " + answer.names;
   }
   return answer;
@@ -314,8 +328,6 @@ Meeting find_meeting(const ConnectOptions& options, const Environment& env, Answ
 }  // namespace
 
 Launch find_launch(const ConnectOptions& options, const Lookup& environment) {
-  if (options.rank < -1 || options.size < -1 || options.size == 0)
-    throw wrong(fmt::format("ConnectOptions: rank {} of {} ranks makes no sense.", options.rank, options.size));
   const Environment env{environment};
   Answer answer = find_places(options, env);
   Launch launch = answer.launch;

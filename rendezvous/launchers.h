@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "lib/base/log.h"
-#include "rendezvous/admission.h"
+#include "lib/observe/log.h"
+#include "rendezvous/access_policy.h"
 #include "tutti/options.h"
 
 namespace tutti::rendezvous {

@@ -5,8 +5,8 @@
 #include <mutex>
 #include <type_traits>
 
-#include "rendezvous/complaints.h"
-#include "rendezvous/table.h"
+#include "rendezvous/kv_table.h"
+#include "rendezvous/store_errors.h"
 #include "tutti/store.h"
 
 namespace tutti {

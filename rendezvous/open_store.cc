@@ -98,7 +98,8 @@ std::shared_ptr<Store> open_store(const Launch& launch, Store::Milliseconds time
   const int opening = memory().count_opening(launch);
   const std::string number = opening == 0 ? "" : fmt::format(".{}", opening);
   if (url.starts_with(file))
-    return open_file_store(url.substr(file.size()) + number, launch.size, timeout, launch.own_folder);
+    return open_file_store(url.substr(file.size()) + number, launch.size, timeout, launch.own_folder,
+                           admission.secret.empty() ? FileGuard::user : FileGuard::secret);
   if (!url.starts_with(tcp)) throw Error{ErrorCode::invalid_argument, fmt::format("\"{}\" is no place to meet.", url)};
   auto store = open_tcp(launch, parse_endpoint(std::string_view{url}.substr(tcp.size()), "the rendezvous"), timeout,
                         admission, log);

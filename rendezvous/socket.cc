@@ -11,12 +11,17 @@
 #include <climits>
 #include <cstring>
 #include <random>
+#include <span>
 #include <string>
 #include <thread>
+#include <utility>
 
-#include "lib/base/refusal.h"
-#include "rendezvous/complaints.h"
+#include "lib/base/keep_alive.h"
+#include "lib/base/system_error_text.h"
+#include "rendezvous/interfaces.h"
 #include "rendezvous/process.h"
+#include "rendezvous/store_errors.h"
+#include "rendezvous/unreachable.h"
 #include "tutti/error.h"
 
 namespace tutti::rendezvous {
@@ -76,7 +81,47 @@ Descriptor try_connect(const SocketAddress& address, Deadline deadline) {
     return {};
   }
   set_flag(socket.get(), IPPROTO_TCP, TCP_NODELAY, 1);
+  keep_alive(socket.get(), silence_of_store);
   return socket;
+}
+
+}  // namespace
+
+namespace {
+
+/// An interface or a route that is just being set up may take that long.
+constexpr std::chrono::seconds time_for_interfaces{5};
+/// For one of several addresses; the next one may answer where this one is silent.
+constexpr std::chrono::seconds time_for_one_address{3};
+
+/// This host found no way, rather than nobody there.
+bool is_no_route(int error) {
+  return error == ENETUNREACH || error == EHOSTUNREACH || error == EADDRNOTAVAIL || error == EAFNOSUPPORT;
+}
+
+/// One round of attempts.
+struct Attempt {
+  Descriptor socket = {};
+  std::string problem = {};  ///< the last one
+  bool no_route = true;      ///< to any address
+};
+
+Attempt try_all(const Endpoint& endpoint, std::span<const SocketAddress> addresses, Deadline deadline,
+                steady_clock::duration most) {
+  Attempt attempt;
+  for (std::size_t i = 0; i < addresses.size(); ++i) {
+    const auto left = (deadline - steady_clock::now()) / static_cast<int>(addresses.size() - i);
+    attempt.socket =
+        try_connect(addresses[i], steady_clock::now() + (addresses.size() == 1 ? left : std::min(left, most)));
+    if (attempt.socket) return attempt;
+    if (errno == EMFILE || errno == ENFILE)  // this host's own trouble, which waiting does not end
+      throw Error{ErrorCode::system,
+                  fmt::format("cannot connect to the store at {}: {}", to_string(endpoint), refusal(errno))};
+    attempt.no_route = attempt.no_route && is_no_route(errno);
+    attempt.problem =
+        fmt::format("connecting to {}: {} (errno {})", to_string(addresses[i].endpoint()), std::strerror(errno), errno);
+  }
+  return attempt;
 }
 
 }  // namespace
@@ -86,18 +131,19 @@ Descriptor connect_to(const Endpoint& endpoint, Deadline deadline) {
   // Ranks that start together must not come again together.
   std::minstd_rand random{static_cast<unsigned>(::getpid())};
   std::string problem;
-  for (milliseconds pause{5};; pause = std::min(pause * 2, milliseconds{500})) {
+  steady_clock::duration most = time_for_one_address;
+  for (milliseconds pause{5};; pause = std::min(pause * 2, milliseconds{500}),
+                               most = std::min<steady_clock::duration>(most * 2, std::chrono::hours{1})) {
     const Resolved resolved = resolve(endpoint, deadline);
     if (!resolved.problem.empty()) problem = resolved.problem;
-    for (std::size_t i = 0; i < resolved.addresses.size(); ++i) {
-      const auto share = (deadline - steady_clock::now()) / static_cast<int>(resolved.addresses.size() - i);
-      Descriptor socket = try_connect(resolved.addresses[i], steady_clock::now() + share);
-      if (socket) return socket;
-      if (errno == EMFILE || errno == ENFILE)  // this host's own trouble, which waiting does not end
-        throw Error{ErrorCode::system,
-                    fmt::format("cannot connect to the store at {}: {}", to_string(endpoint), refusal(errno))};
-      problem = fmt::format("connecting to {}: {} (errno {})", to_string(resolved.addresses[i].endpoint()),
-                            std::strerror(errno), errno);
+    Attempt attempt = try_all(endpoint, resolved.addresses, deadline, most);
+    if (attempt.socket) return std::move(attempt.socket);
+    if (!attempt.problem.empty()) problem = attempt.problem;
+    if (attempt.no_route) {
+      const auto [lasting, at_once] = why_unreachable(resolved.addresses, interfaces());
+      if (!lasting.empty() && (at_once || steady_clock::now() - begin >= time_for_interfaces))
+        throw Error{ErrorCode::rendezvous,
+                    fmt::format("cannot reach the store at {}: {}. ({})", to_string(endpoint), lasting, problem)};
     }
     const auto next = steady_clock::now() + pause / 2 + milliseconds{random() % static_cast<unsigned>(pause.count())};
     if (next >= deadline) break;
@@ -120,7 +166,57 @@ bool nobody_listens(const Endpoint& endpoint, milliseconds limit) {
          });
 }
 
-Descriptor listen_on(const Endpoint& endpoint, Deadline deadline) {
+namespace {
+
+/// Empty, and the reason in errno, where this host does not let us listen there.
+Descriptor try_listen(const SocketAddress& address, bool every_address) {
+  Descriptor socket{::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+  if (!socket) return {};
+  set_flag(socket.get(), SOL_SOCKET, SO_REUSEADDR, 1);
+  set_flag(socket.get(), IPPROTO_TCP, TCP_DEFER_ACCEPT, seconds_of_silence);
+  // "::" means every address, of both kinds; anything else means itself.
+  if (address.family() == AF_INET6) set_flag(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, every_address ? 0 : 1);
+  if (::bind(socket.get(), address.get(), address.length) == 0 && ::listen(socket.get(), SOMAXCONN) == 0) return socket;
+  return {};
+}
+
+std::string why_not_listening(const Endpoint& endpoint, int error) {
+  const std::string problem = fmt::format("{} (errno {})", std::strerror(error), error);
+  if (error == EADDRINUSE) {
+    const std::string holder = holder_of_port(endpoint.port);
+    return fmt::format(
+        "{}; port {} is held by {}. Choose another port; or, if a store already serves there, say store://{} instead "
+        "of tcp://",
+        problem, endpoint.port, holder.empty() ? "a process that cannot be seen from here" : holder,
+        to_string(endpoint));
+  }
+  if (error == EADDRNOTAVAIL)
+    return problem +
+           "; that is no address of this host. Rank 0 must run on the host that the rendezvous names; or, if a store "
+           "already serves there, say store://" +
+           to_string(endpoint) + " instead of tcp://";
+  return problem;
+}
+
+/// All that can be had of one port; `error`: why there is less, of a port in use in any case.
+std::vector<Descriptor> try_listen(std::span<SocketAddress> addresses, const Endpoint& endpoint, int& error) {
+  std::vector<Descriptor> sockets;
+  error = 0;
+  for (SocketAddress& address : addresses) {
+    if (endpoint.port == 0 && !sockets.empty()) address.set_port(local_address(sockets.front()).endpoint().port);
+    Descriptor socket = try_listen(address, endpoint.host == "::");
+    if (socket) {
+      sockets.push_back(std::move(socket));
+    } else if (error != EADDRINUSE) {
+      error = errno;
+    }
+  }
+  return sockets;
+}
+
+}  // namespace
+
+std::vector<Descriptor> listen_on(const Endpoint& endpoint, Deadline deadline) {
   Resolved resolved = resolve(endpoint, deadline);
   // The name of a pod may become known only some time after the pod has started.
   while (resolved.addresses.empty() && steady_clock::now() + milliseconds{200} < deadline) {
@@ -128,30 +224,14 @@ Descriptor listen_on(const Endpoint& endpoint, Deadline deadline) {
     resolved = resolve(endpoint, deadline);
   }
   std::string problem = resolved.problem;
-  for (const SocketAddress& address : resolved.addresses) {
-    Descriptor socket{::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
-    if (socket) {
-      set_flag(socket.get(), SOL_SOCKET, SO_REUSEADDR, 1);
-      set_flag(socket.get(), IPPROTO_TCP, TCP_DEFER_ACCEPT, seconds_of_silence);
-      // "::" means every address, of both kinds; anything else means itself.
-      if (address.family() == AF_INET6)
-        set_flag(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, endpoint.host == "::" ? 0 : 1);
-      if (::bind(socket.get(), address.get(), address.length) == 0 && ::listen(socket.get(), SOMAXCONN) == 0)
-        return socket;
-    }
-    problem = fmt::format("{} (errno {})", std::strerror(errno), errno);
-    if (errno == EADDRINUSE) {
-      const std::string holder = holder_of_port(endpoint.port);
-      problem += fmt::format(
-          "; port {} is held by {}. Choose another port; or, if a store already serves there, say "
-          "store://{} instead of tcp://",
-          endpoint.port, holder.empty() ? "a process that cannot be seen from here" : holder, to_string(endpoint));
-    }
-    if (errno == EADDRNOTAVAIL)
-      problem +=
-          "; that is no address of this host. Rank 0 must run on the host that the rendezvous names; or, if a "
-          "store already serves there, say store://" +
-          to_string(endpoint) + " instead of tcp://";
+  // A port that the kernel chose for one address may be in use at the next one.
+  constexpr int attempts = 16;
+  for (int attempt = 0; attempt < (endpoint.port == 0 ? attempts : 1) && !resolved.addresses.empty(); ++attempt) {
+    int error = 0;
+    std::vector<Descriptor> sockets = try_listen(resolved.addresses, endpoint, error);
+    // A name may have addresses of other hosts, or of a family that this one lacks.
+    if (!sockets.empty() && error != EADDRINUSE) return sockets;
+    problem = why_not_listening(endpoint, error);
   }
   throw Error{ErrorCode::rendezvous, fmt::format("cannot listen on {}: {}.", to_string(endpoint), problem)};
 }

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "lib/base/descriptor.h"
 #include "rendezvous/endpoint.h"
@@ -12,17 +13,22 @@
 namespace tutti::rendezvous {
 
 /// A non-blocking connection to `endpoint`. Tries all addresses of the host, again and again, more slowly each time,
-/// until the deadline: the other side may not have started yet. Throws Error{rendezvous} with the last reason.
+/// until the deadline: the other side may not have started yet. Throws Error{rendezvous} with the last reason; at once,
+/// or after a few seconds, where this host lacks what it takes (loopback is down, no address of that family).
 Descriptor connect_to(const Endpoint& endpoint, Deadline deadline);
 
 /// True when the host of `endpoint` answers, within `limit`, that nobody listens there.
 bool nobody_listens(const Endpoint& endpoint, std::chrono::milliseconds limit);
 
-/// A non-blocking listening socket on exactly that address; port 0: the kernel chooses. Throws Error{rendezvous} that
-/// says who holds the port, where that can be seen.
-Descriptor listen_on(const Endpoint& endpoint, Deadline deadline);
+/// Non-blocking listening sockets on exactly that address, or on each address of a name that this host has, all with
+/// one port; port 0: the kernel chooses. Throws Error{rendezvous} that says who holds the port, where that can be seen.
+std::vector<Descriptor> listen_on(const Endpoint& endpoint, Deadline deadline);
 
 SocketAddress local_address(const Descriptor& socket);
+
+/// A connection to a store is idle for as long as a job runs. After that time without a packet the kernel asks the
+/// other end for a sign of life; a minute later it has ended.
+inline constexpr std::chrono::seconds silence_of_store{60};
 
 enum class Transfer { done, timed_out, closed };
 

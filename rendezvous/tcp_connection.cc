@@ -22,7 +22,7 @@
 #include <string_view>
 #include <utility>
 
-#include "rendezvous/greeting.h"
+#include "rendezvous/store_auth.h"
 
 namespace tutti::rendezvous {
 namespace {
@@ -61,15 +61,20 @@ class StoreConnection final : public Connection,
     return std::nullopt;
   }
 
+  std::optional<Clock::time_point> idle_since() const override {
+    const bool busy = !identified_ || parser_.in_request() || !answer_.empty();
+    return busy || host_.service().is_waiting(*this) ? std::nullopt : std::optional{last_progress_};
+  }
+
   void close() override {
     if (closed_) return;
     const auto self = shared_from_this();  // drop() may let go of the last other one
     closed_ = true;
-    host_.service().forget(*this);
     host_.budget().change(held_, 0);
     asio::error_code ignored;
     socket_.close(ignored);
     host_.drop(number_);
+    host_.service().leave(*this);  // others may hear of it, and end as well
   }
 
  private:

@@ -6,8 +6,8 @@
 #include <optional>
 #include <span>
 
-#include "lib/base/secret.h"
-#include "lib/base/tunnel.h"
+#include "lib/security/secret.h"
+#include "lib/security/tls_proxy.h"
 #include "rendezvous/socket.h"
 #include "rendezvous/tcp_server.h"
 #include "rendezvous/tcp_service.h"
@@ -51,6 +51,8 @@ class Connection {
   virtual std::chrono::steady_clock::time_point begin() const = 0;
   /// When the client loses its connection unless it moves on; empty when it may take its time.
   virtual std::optional<std::chrono::steady_clock::time_point> deadline() const = 0;
+  /// Since when the client has neither asked nor waited for anything; empty when it does.
+  virtual std::optional<std::chrono::steady_clock::time_point> idle_since() const = 0;
 };
 
 std::shared_ptr<Connection> make_connection(ConnectionHost& host, std::uint64_t number, asio::io_context& context,

@@ -22,20 +22,13 @@ struct Layout {
 };
 
 constexpr std::array<Layout, store_op_count> layouts{{
-    {"validate", false, "", 4},
-    {"set", false, "kv", 0},
-    {"compare_set", false, "kvv", 0},
-    {"get", false, "k", 0},
-    {"add", false, "k", 8},
-    {"check", true, "k", 0},
-    {"wait", true, "k", 0},
-    {"key_count", false, "", 0},
-    {"erase", false, "k", 0},
-    {"append", false, "kv", 0},
-    {"multi_get", true, "k", 0},
-    {"multi_set", true, "kv", 0},
-    {"cancel_wait", false, "", 0},
-    {"ping", false, "", 4},
+    {"validate", false, "", 4},    {"set", false, "kv", 0},      {"compare_set", false, "kvv", 0},
+    {"get", false, "k", 0},        {"add", false, "k", 8},       {"check", true, "k", 0},
+    {"wait", true, "k", 0},        {"key_count", false, "", 0},  {"erase", false, "k", 0},
+    {"append", false, "kv", 0},    {"multi_get", true, "k", 0},  {"multi_set", true, "kv", 0},
+    {"cancel_wait", false, "", 0}, {"ping", false, "", 4},       {"queue_push", false, "kv", 0},
+    {"queue_pop", false, "k", 0},  {"queue_len", false, "k", 0}, {"list_keys", false, "", 0},
+    {"barrier", false, "k", 8},
 }};
 
 }  // namespace

@@ -26,10 +26,18 @@ namespace tutti::rendezvous {
 //   multi_set    u64, that many (key, value)   -
 //   cancel_wait                                u8 1         after the 0 of the wait, if that was under way already
 //   ping         u32                           u32
+//   queue_push   key, value                    -
+//   queue_pop    key                           i64, value  how many there were; a value only if there was one
+//   queue_len    key                           i64
+//   list_keys                                  i64, that many keys
+//   barrier      key, i64                      u8 0         once that many have come; each adds 1 to the key
+//
+// A wait and a check take a queue that is not empty for a key that is there. A push ends the wait of one client only,
+// so that it finds what was pushed. Queues came with PyTorch 2.8, list_keys and barrier in 2026.
 //
 // Operation bytes from 0x80 on are extensions of our own. A server that has a secret understands nothing but this one
-// until it has been answered: the operation byte, then the challenge of lib/base/challenge.h with purpose `store` and
-// ranks 0; afterwards the client greets with `validate` as above.
+// until it has been answered: the operation byte, then the challenge of lib/security/handshake.h with purpose `store`
+// and ranks 0; afterwards the client greets with `validate` as above.
 enum class StoreOp : std::uint8_t {
   validate,
   set,
@@ -45,8 +53,13 @@ enum class StoreOp : std::uint8_t {
   multi_set,
   cancel_wait,
   ping,
+  queue_push,
+  queue_pop,
+  queue_len,
+  list_keys,
+  barrier,
 };
-inline constexpr int store_op_count = 14;
+inline constexpr int store_op_count = 19;
 const char* name_of(StoreOp op);
 
 inline constexpr std::byte op_authenticate{0x80};

@@ -8,6 +8,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -17,14 +18,19 @@
 #include <atomic>
 #include <cerrno>
 #include <exception>
+#include <list>
 #include <map>
 #include <optional>
 #include <set>
 #include <thread>
+#include <utility>
+#include <vector>
 
-#include "lib/base/quiet_thread.h"
-#include "rendezvous/greeting.h"
+#include "lib/base/background_thread.h"
+#include "lib/base/keep_alive.h"
 #include "rendezvous/socket.h"
+#include "rendezvous/socket_owner.h"
+#include "rendezvous/store_auth.h"
 #include "rendezvous/tcp_connection.h"
 #include "rendezvous/tcp_service.h"
 #include "tutti/error.h"
@@ -42,23 +48,26 @@ class TcpStoreServer::Impl final : public ConnectionHost {
   Impl(const Endpoint& endpoint, const ServerLimits& limits, Deadline deadline, const Admission& admission)
       : limits_(limits),
         key_(store_key(admission.secret)),
+        asks_for_user_(admission.secret.empty() && !admission.insecure),
         tunnels_(admission.tunnels),
         budget_(limits.total_bytes),
-        service_(budget_, limits.message_bytes),
-        listener_(context_) {
-    Descriptor socket = listen_on(endpoint, deadline);
-    const SocketAddress address = local_address(socket);
-    endpoint_ = address.endpoint();
-    on_loopback_ = address.is_loopback();
-    check_admission(address, admission);
-    listener_.assign(socket.release());
-    accept_later();
+        service_(budget_, limits.message_bytes) {
+    for (Descriptor& socket : listen_on(endpoint, deadline)) {
+      const SocketAddress address = local_address(socket);
+      check_admission(address, admission);
+      if (listeners_.empty()) endpoint_ = address.endpoint();
+      on_loopback_ = on_loopback_ && address.is_loopback();
+      listeners_.emplace_back(stream_descriptor{context_, socket.get()});
+      socket.release();
+    }
+    for (Listener& listener : listeners_) accept_later(listener);
     thread_ = start_quiet_thread([this] { run(); });
   }
 
   ~Impl() {
     context_.stop();
     thread_.join();
+    service_.drop_wills();
     // Each close() takes its connection out of the map.
     while (!connections_.empty()) connections_.begin()->second->close();
   }
@@ -67,7 +76,7 @@ class TcpStoreServer::Impl final : public ConnectionHost {
   bool is_on_loopback() const { return on_loopback_; }
   bool has_secret() const { return !key_.empty(); }
   Figures figures() const {
-    return {requests_.load(), connection_count_.load(), memory_bytes_.load(), unproved_.load()};
+    return {requests_.load(), connection_count_.load(), memory_bytes_.load(), unproved_.load(), strangers_.load()};
   }
 
  private:
@@ -103,8 +112,16 @@ class TcpStoreServer::Impl final : public ConnectionHost {
     memory_bytes_ = budget_.used();
   }
 
-  void accept_later() {
-    listener_.async_wait(stream_descriptor::wait_read, [this](const asio::error_code& failed) {
+  struct Listener {
+    explicit Listener(stream_descriptor listening) : socket(std::move(listening)) {}
+    stream_descriptor socket;
+    bool waiting = false;
+  };
+
+  void accept_later(Listener& listener) {
+    if (std::exchange(listener.waiting, true)) return;
+    listener.socket.async_wait(stream_descriptor::wait_read, [this, &listener](const asio::error_code& failed) {
+      listener.waiting = false;
       if (!failed) accept();
     });
   }
@@ -118,15 +135,23 @@ class TcpStoreServer::Impl final : public ConnectionHost {
   }
 
   void accept_all() {
+    for (Listener& listener : listeners_) {
+      if (!accept_all(listener)) return pause_accepting();
+      accept_later(listener);
+    }
+  }
+
+  /// False: there is no room for more now.
+  bool accept_all(Listener& listener) {
     for (;;) {
-      if (!make_room()) return pause_accepting();
-      Descriptor socket{::accept4(listener_.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
+      if (!make_room()) return false;
+      Descriptor socket{::accept4(listener.socket.native_handle(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
       if (socket) {
         add(std::move(socket));
       } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-        return accept_later();
+        return true;
       } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-        if (!show_out_oldest()) return pause_accepting();
+        if (!show_out_oldest() && !show_out_idle()) return false;
       }
       // Anything else concerns the one connection that was about to be accepted.
     }
@@ -143,6 +168,31 @@ class TcpStoreServer::Impl final : public ConnectionHost {
     return true;
   }
 
+  /// Clients that have proved to be of the job may idle for as long as they like. Of others that do, the one that has
+  /// longest gives its place to whoever comes now.
+  bool show_out_idle() {
+    if (!key_.empty()) return false;
+    std::shared_ptr<Connection> idlest;
+    auto earliest = Clock::now() - limits_.idle;
+    for (const auto& [number, connection] : connections_)
+      if (const auto since = connection->idle_since(); since && *since < earliest) {
+        idlest = connection;
+        earliest = *since;
+      }
+    if (idlest) idlest->close();
+    return idlest != nullptr;
+  }
+
+  /// False for a connection that another user of this host has made, or that has been given up already.
+  bool is_ours(int socket) {
+    if (!asks_for_user_) return true;
+    const std::optional<SocketOwner> owner = owner_of_peer(socket);
+    if (!owner) return true;
+    const bool welcome = owner->open && (owner->user == 0 || owner->user == ::geteuid());
+    if (owner->open && !welcome) ++strangers_;
+    return welcome;
+  }
+
   /// Those who come meanwhile wait in the kernel's queue.
   void pause_accepting() {
     accept_timer_.expires_after(std::chrono::milliseconds{20});
@@ -152,9 +202,11 @@ class TcpStoreServer::Impl final : public ConnectionHost {
   }
 
   void add(Descriptor socket) {
-    if (connections_.size() >= limits_.connections) return;
+    if (!is_ours(socket.get())) return;
+    if (connections_.size() >= limits_.connections && !show_out_idle()) return;
     const int on = 1;
     ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    keep_alive(socket.get(), silence_of_store);
     const std::uint64_t number = next_number_++;
     const auto connection = make_connection(*this, number, context_, std::move(socket));
     connections_.emplace(number, connection);
@@ -178,33 +230,36 @@ class TcpStoreServer::Impl final : public ConnectionHost {
   void enforce_deadlines() {
     const auto now = Clock::now();
     bool more = false;
-    for (auto it = connections_.begin(); it != connections_.end();) {
-      const auto connection = (it++)->second;  // close() takes it out of the map
+    std::vector<std::shared_ptr<Connection>> late;  // close() takes them out of the map, and others, perhaps
+    for (const auto& [number, connection] : connections_) {
       const auto deadline = connection->deadline();
       if (!deadline) continue;
       if (*deadline <= now)
-        connection->close();
+        late.push_back(connection);
       else
         more = true;
     }
+    for (const auto& connection : late) connection->close();
     if (more) watch_deadlines();
   }
 
   const ServerLimits limits_;
   const Secret key_;
+  const bool asks_for_user_;
   const std::shared_ptr<Tunnels> tunnels_;
   Endpoint endpoint_;
-  bool on_loopback_ = false;
+  bool on_loopback_ = true;
   Budget budget_;
   StoreService service_;
   std::array<char, 65'536> receive_buffer_;
   std::atomic<std::uint64_t> requests_{0};
   std::atomic<std::uint64_t> unproved_{0};
+  std::atomic<std::uint64_t> strangers_{0};
   std::atomic<std::size_t> connection_count_{0};
   std::atomic<std::size_t> memory_bytes_{0};
 
   asio::io_context context_{1};
-  stream_descriptor listener_;
+  std::list<Listener> listeners_;  // one for each address
   asio::steady_timer accept_timer_{context_};
   asio::steady_timer watch_timer_{context_};
   bool watching_ = false;

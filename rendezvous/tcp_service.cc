@@ -1,7 +1,9 @@
 #include "rendezvous/tcp_service.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "rendezvous/last_will.h"
 #include "rendezvous/limits.h"
 
 namespace tutti::rendezvous {
@@ -22,7 +24,9 @@ StoreService::Outcome StoreService::serve(Client& client, Request request, std::
       break;
     }
     case StoreOp::check:
-      reply.byte(table_.has_all(request.fields) ? answer_ready : answer_not_ready);
+      reply.byte(std::ranges::all_of(request.fields, [this](const std::string& key) { return exists(key); })
+                     ? answer_ready
+                     : answer_not_ready);
       break;
     case StoreOp::wait:
       outcome = serve_wait(client, std::move(request.fields), reply);
@@ -34,14 +38,27 @@ StoreService::Outcome StoreService::serve(Client& client, Request request, std::
       outcome = serve_multi_get(request, reply);
       break;
     case StoreOp::cancel_wait:
-      forget(client);
+      end_wait(client);
       reply.byte(answer_wait_canceled);
       break;
     case StoreOp::ping:
       reply.u32(static_cast<std::uint32_t>(request.number));
       break;
+    case StoreOp::queue_push:
+    case StoreOp::queue_pop:
+    case StoreOp::queue_len:
+      outcome = serve_queue(request, reply);
+      break;
+    case StoreOp::list_keys:
+      outcome = serve_list(reply);
+      break;
+    case StoreOp::barrier:
+      outcome = serve_barrier(client, request, reply);
+      break;
     default:
-      outcome = serve_change(request, reply);
+      outcome = request.op == StoreOp::set && LastWill::prefix_of(request.fields[0])
+                    ? keep_will(client, request.fields[0], std::move(request.fields[1]))
+                    : serve_change(request, reply);
   }
   answer += reply.bytes();
   return outcome;
@@ -84,23 +101,51 @@ StoreService::Outcome StoreService::serve_change(const Request& request, Message
   return fine ? Outcome::answered : Outcome::refused;
 }
 
+StoreService::Outcome StoreService::serve_queue(const Request& request, Message& answer) {
+  const std::string& name = request.fields[0];
+  const auto length = static_cast<std::int64_t>(queues_.size(name));
+  if (request.op == StoreOp::queue_push) {
+    if (!make_room(Table::bytes_of(name, request.fields[1]))) return Outcome::refused;
+    queues_.push(name, request.fields[1]);
+    announce(name, 1);
+  } else {
+    answer.i64(length);
+    if (request.op == StoreOp::queue_pop && length > 0) answer.text(queues_.pop(name));
+  }
+  make_room(0);
+  return Outcome::answered;
+}
+
+StoreService::Outcome StoreService::serve_barrier(Client& client, const Request& request, Message& answer) {
+  const std::string& key = request.fields[0];
+  const auto count = table_.sum(key, 1);
+  if (!count || !set(key, std::to_string(*count))) return Outcome::refused;
+  if (*count < request.number) return await(client, {.keys = {key}, .barrier = true});
+  answer.byte(answer_stop_waiting);
+  const auto node = barriers_.extract(key);
+  if (node) release({node.mapped().begin(), node.mapped().end()});
+  return Outcome::answered;
+}
+
 StoreService::Outcome StoreService::serve_wait(Client& client, std::vector<std::string> keys, Message& answer) {
   Wait wait{std::move(keys)};
-  if (advance(wait)) {
-    answer.byte(answer_stop_waiting);
-    return Outcome::answered;
-  }
+  if (!advance(wait)) return await(client, std::move(wait));
+  answer.byte(answer_stop_waiting);
+  return Outcome::answered;
+}
+
+StoreService::Outcome StoreService::await(Client& client, Wait wait) {
   std::size_t bytes = 2 * Table::bytes_of(wait.keys[wait.next], {});
   for (const std::string& key : wait.keys) bytes += sizeof(std::string) + key.size();
   if (!budget_.change(wait.held, bytes)) return Outcome::refused;
-  lines_[wait.keys[wait.next]].insert(&client);
+  line_of(wait).insert(&client);
   waits_.emplace(&client, std::move(wait));
   return Outcome::waiting;
 }
 
 /// True when no key is missing.
 bool StoreService::advance(Wait& wait) const {
-  while (wait.next < wait.keys.size() && table_.find(wait.keys[wait.next]) != nullptr) ++wait.next;
+  while (wait.next < wait.keys.size() && exists(wait.keys[wait.next])) ++wait.next;
   return wait.next == wait.keys.size();
 }
 
@@ -118,18 +163,65 @@ StoreService::Outcome StoreService::serve_multi_get(const Request& request, Mess
   return Outcome::answered;
 }
 
-void StoreService::forget(Client& client) {
+StoreService::Outcome StoreService::serve_list(Message& answer) const {
+  std::size_t bytes = 0;
+  table_.for_each([&](const std::string& key) { bytes += sizeof(std::uint64_t) + key.size(); });
+  if (bytes > max_answer_bytes_) return Outcome::refused;
+  answer.i64(static_cast<std::int64_t>(table_.size()));
+  table_.for_each([&](const std::string& key) { answer.text(key); });
+  return Outcome::answered;
+}
+
+void StoreService::end_wait(Client& client) {
   const auto it = waits_.find(&client);
   if (it == waits_.end()) return;
-  const auto line = lines_.find(it->second.keys[it->second.next]);
+  auto& lines = it->second.barrier ? barriers_ : lines_;
+  const auto line = lines.find(it->second.keys[it->second.next]);
   line->second.erase(&client);
-  if (line->second.empty()) lines_.erase(line);
+  if (line->second.empty()) lines.erase(line);
   budget_.change(it->second.held, 0);
   waits_.erase(it);
 }
 
+StoreService::Outcome StoreService::keep_will(Client& client, const std::string& key, std::string text) {
+  if (text.empty()) {
+    if (auto node = wills_[&client].extract(key)) carry_out(key, node.mapped());
+    return Outcome::answered;
+  }
+  if (!LastWill::decode(text)) return Outcome::refused;
+  Kept& kept = wills_[&client][key];
+  if (!budget_.change(kept.held, Table::bytes_of(key, text))) return Outcome::refused;
+  kept.text = std::move(text);
+  return Outcome::answered;
+}
+
+void StoreService::leave(Client& client) {
+  end_wait(client);
+  const auto found = wills_.find(&client);
+  if (found == wills_.end()) return;
+  auto wills = std::move(found->second);
+  wills_.erase(found);
+  for (auto& [key, kept] : wills) carry_out(key, kept);
+}
+
+void StoreService::carry_out(const std::string& key, Kept& kept) {
+  budget_.change(kept.held, 0);
+  const auto will = LastWill::decode(kept.text);
+  const std::string prefix = LastWill::prefix_of(key).value_or("");
+  const std::string* holder = table_.find(prefix + will->place());
+  if (holder == nullptr || *holder != will->holder()) return;
+  for (const auto& [name, value] : will->changes()) {
+    if (value) {
+      set(prefix + name, *value);
+    } else {
+      table_.erase(prefix + name);
+      make_room(0);
+    }
+  }
+}
+
 /// Reserves what the table will need once it has grown by `bytes`.
-bool StoreService::make_room(std::size_t bytes) { return budget_.change(table_held_, table_.bytes() + bytes); }
+bool StoreService::make_room(std::size_t bytes) { return budget_.change(table_held_, stored_bytes() + bytes); }
 
 bool StoreService::set(std::string_view key, std::string_view value) {
   if (!make_room(Table::bytes_of(key, value))) return false;
@@ -149,7 +241,8 @@ bool StoreService::append(std::string_view key, std::string_view value) {
   return true;
 }
 
-void StoreService::announce(std::string_view key) {
+/// Ends the waits that wanted nothing but `key`, `most` of them.
+void StoreService::announce(std::string_view key, std::size_t most) {
   const auto it = lines_.find(key);
   if (it == lines_.end()) return;
   const std::set<Client*> line = std::move(it->second);
@@ -157,13 +250,20 @@ void StoreService::announce(std::string_view key) {
   std::vector<Client*> done;
   for (Client* client : line) {
     Wait& wait = waits_.at(client);
-    if (!advance(wait)) {
-      lines_[wait.keys[wait.next]].insert(client);
-      continue;
+    if (done.size() < most && advance(wait)) {
+      done.push_back(client);
+    } else {
+      line_of(wait).insert(client);
     }
-    budget_.change(wait.held, 0);
-    waits_.erase(client);
-    done.push_back(client);
+  }
+  release(done);
+}
+
+void StoreService::release(const std::vector<Client*>& done) {
+  for (Client* client : done) {
+    const auto it = waits_.find(client);
+    budget_.change(it->second.held, 0);
+    waits_.erase(it);
   }
   for (Client* client : done) client->stop_waiting();
 }

@@ -9,7 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "rendezvous/table.h"
+#include "rendezvous/kv_table.h"
+#include "rendezvous/queues.h"
 #include "rendezvous/tcp_protocol.h"
 
 namespace tutti::rendezvous {
@@ -34,12 +35,12 @@ class Budget {
 
 /// What the server does with a request. Knows nothing of sockets.
 ///
-/// Threading: one thread. Ownership: a client must forget() itself before it goes.
+/// Threading: one thread. Ownership: a client must leave() before it goes.
 class StoreService {
  public:
   class Client {
    public:
-    /// The wait is over: all its keys exist. May end in forget() of this client, and of no other.
+    /// The wait is over: all its keys exist. May end in leave() of this client.
     virtual void stop_waiting() = 0;
 
    protected:
@@ -55,10 +56,14 @@ class StoreService {
   StoreService(Budget& budget, std::size_t max_answer_bytes) : budget_(budget), max_answer_bytes_(max_answer_bytes) {}
 
   Outcome serve(Client& client, Request request, std::string& answer);
-  void forget(Client& client);
-  bool is_waiting(Client& client) const { return waits_.contains(&client); }
+  /// Forgets the client, and does what its last wills say. That may end the waits of others.
+  void leave(Client& client);
+  /// Nobody is to hear any more who goes.
+  void drop_wills() { wills_.clear(); }
+  bool is_waiting(const Client& client) const { return waits_.contains(&client); }
 
-  const Table& table() const { return table_; }
+  /// What keys and queues take of the budget.
+  std::size_t stored_bytes() const { return table_.bytes() + queues_.bytes(); }
 
  private:
   /// A wait looks at its keys one after the other and stands in line for the first that is missing: a thousand ranks
@@ -67,23 +72,44 @@ class StoreService {
     std::vector<std::string> keys;
     std::size_t next = 0;  // all before it came
     std::size_t held = 0;  // of the budget
+    bool barrier = false;  // waits for others to come to the barrier keys[0], not for keys
+  };
+
+  /// A last will, and what it takes of the budget.
+  struct Kept {
+    std::string text;
+    std::size_t held = 0;
   };
 
   Outcome serve_change(const Request& request, Message& answer);
+  Outcome keep_will(Client& client, const std::string& key, std::string text);
+  void carry_out(const std::string& key, Kept& kept);
+  void end_wait(Client& client);
+  Outcome serve_queue(const Request& request, Message& answer);
+  Outcome serve_barrier(Client& client, const Request& request, Message& answer);
   Outcome serve_wait(Client& client, std::vector<std::string> keys, Message& answer);
+  Outcome await(Client& client, Wait wait);
+  std::set<Client*>& line_of(const Wait& wait) { return (wait.barrier ? barriers_ : lines_)[wait.keys[wait.next]]; }
+  /// As a key, or as a queue that is not empty.
+  bool exists(std::string_view name) const { return table_.find(name) != nullptr || queues_.size(name) > 0; }
   bool advance(Wait& wait) const;
   Outcome serve_multi_get(const Request& request, Message& answer);
+  Outcome serve_list(Message& answer) const;
   bool make_room(std::size_t bytes);
   bool set(std::string_view key, std::string_view value);
   bool append(std::string_view key, std::string_view value);
-  void announce(std::string_view key);
+  void announce(std::string_view key, std::size_t most = static_cast<std::size_t>(-1));
+  void release(const std::vector<Client*>& done);
 
   Budget& budget_;
   std::size_t max_answer_bytes_;
   Table table_;
+  Queues queues_;
   std::size_t table_held_ = 0;
-  std::map<Client*, Wait> waits_;
-  std::map<std::string, std::set<Client*>, std::less<>> lines_;  // by key that does not exist yet
+  std::map<Client*, Wait, std::less<>> waits_;
+  std::map<Client*, std::map<std::string, Kept>> wills_;            // by key
+  std::map<std::string, std::set<Client*>, std::less<>> lines_;     // by key that does not exist yet
+  std::map<std::string, std::set<Client*>, std::less<>> barriers_;  // by key that has not been added to often enough
 };
 
 }  // namespace tutti::rendezvous

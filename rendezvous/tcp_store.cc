@@ -7,6 +7,7 @@
 #include "rendezvous/tcp_store.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -16,11 +17,11 @@
 #include <thread>
 #include <utility>
 
-#include "lib/base/job_secret.h"
-#include "rendezvous/complaints.h"
-#include "rendezvous/greeting.h"
+#include "lib/security/job_secret.h"
 #include "rendezvous/limits.h"
 #include "rendezvous/socket.h"
+#include "rendezvous/store_auth.h"
+#include "rendezvous/store_errors.h"
 #include "rendezvous/tcp_protocol.h"
 
 namespace tutti {
@@ -41,6 +42,19 @@ class TcpStore final : public Store {
     socket_ = connect_to(endpoint, end);
     if (has_secret_) greet(endpoint, store_key(secret), end);
     send(Message{StoreOp::validate}.u32(store_magic), "greeting", deadline());
+  }
+
+  /// A store without a secret asks the kernel who made this connection, and the kernel knows only while it is open:
+  /// what a client that leaves at once has set would not be heard. So it stays until it has been answered once.
+  ~TcpStore() override {
+    constexpr std::chrono::seconds at_most{2};
+    if (has_secret_ || answered_ || !lost_.empty() || ::getpid() != owner_pid_) return;
+    try {
+      set_timeout(at_most);
+      key_count();
+    } catch (const Error&) {
+      // The server has gone, or does not want this client; there is nobody left to be told.
+    }
   }
 
   void set(std::string_view key, std::string_view value) override {
@@ -208,6 +222,7 @@ class TcpStore final : public Store {
   bool try_recv(std::span<char> bytes, const char* during, Deadline end) {
     const Transfer transfer = receiver_.recv_all(bytes, end);
     if (transfer == Transfer::closed) lose_closed(during);
+    answered_ = answered_ || transfer == Transfer::done;
     return transfer == Transfer::done;
   }
 
@@ -242,9 +257,13 @@ class TcpStore final : public Store {
   }
 
   [[noreturn]] void lose_closed(const char* during) {
-    lose(during, fmt::format("closed the connection ({}): it ended, or refused the request, or is no store at all{}",
-                             errno == 0 ? "end of stream" : std::strerror(errno),
-                             has_secret_ ? "" : ", or wants a secret (TUTTI_SECRET or TUTTI_SECRET_FILE)"));
+    lose(during,
+         fmt::format(
+             "closed the connection ({}): it ended, or refused the request, or is no store at all{}",
+             errno == 0 ? "end of stream" : std::strerror(errno),
+             has_secret_
+                 ? ""
+                 : ", or belongs to another user of this host, or wants a secret (TUTTI_SECRET or TUTTI_SECRET_FILE)"));
   }
 
   /// In the middle of an exchange nobody knows what the next bytes mean: the connection is of no more use.
@@ -256,6 +275,8 @@ class TcpStore final : public Store {
 
   std::string where_;
   bool has_secret_;
+  bool answered_ = false;  // the server has served this client
+  const pid_t owner_pid_ = ::getpid();
   std::shared_ptr<Tunnels> tunnels_;
   Descriptor socket_;
   Receiver receiver_{socket_};

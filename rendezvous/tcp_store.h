@@ -2,8 +2,8 @@
 
 #include <memory>
 
-#include "lib/base/secret.h"
-#include "lib/base/tunnel.h"
+#include "lib/security/secret.h"
+#include "lib/security/tls_proxy.h"
 #include "rendezvous/endpoint.h"
 #include "tutti/store.h"
 

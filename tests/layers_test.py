@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """tools/layers.py finds what it is there to find, and is silent about good code."""
 
+import itertools
 import pathlib
 import sys
 import tempfile
@@ -32,63 +33,82 @@ class Layers(unittest.TestCase):
         self.assertEqual(findings(
             algorithms__ring_cc='#include "algorithms/plan.h"\n\n#include <vector>\n#include "tutti/error.h"\n',
             transport__tcp__link_cc="#include <asio/ip/tcp.hpp>\n#include <sys/socket.h>\n#include <fmt/format.h>\n",
-            lib__engine_h="#pragma once\n#include <memory>\n"), [])
+            lib__engine__engine_h="#pragma once\n#include <memory>\n"), [])
 
     def test_scripts_are_as_short_as_other_files(self):
-        self.assertEqual(findings(tools__page__x_js="step();\n" * 400, tests__x_py="step()\n" * 400), [])
-        self.assertEqual(findings(tools__page__x_js="step();\n" * 401, tests__x_py="step()\n" * 401),
-                         ["tests/x.py:401: 401 lines, a file has at most 400",
-                          "tools/page/x.js:401: 401 lines, a file has at most 400"])
+        self.assertEqual(findings(cli__page__x_js="step();\n" * 400, tests__x_py="step()\n" * 400), [])
+        self.assertEqual(findings(cli__page__x_js="step();\n" * 401, tests__x_py="step()\n" * 401),
+                         ["cli/page/x.js:401: 401 lines, a file has at most 400",
+                          "tests/x.py:401: 401 lines, a file has at most 400"])
 
     def test_siblings_may_not_meet(self):
-        for folder, other in [("algorithms", "lib/engine.h"), ("algorithms", "transport/frame.h"),
+        for folder, other in [("algorithms", "lib/engine/engine.h"), ("algorithms", "transport/frame.h"),
                               ("transport", "rendezvous/exchange.h"), ("rendezvous", "transport/frame.h"),
-                              ("examples", "lib/engine.h")]:
-            found = findings(**{folder + "__x_cc": f'\n#include "{other}"\n'})
+                              ("lib/message", "lib/collective/call.h"), ("lib/board", "lib/message/messages.h"),
+                              ("examples", "lib/engine/engine.h")]:
+            found = findings(**{folder.replace("/", "__") + "__x_cc": f'\n#include "{other}"\n'})
             self.assertEqual(found, [f"{folder}/x.cc:2: {folder} may not include {other}"])
+        self.assertEqual(findings(lib__board__x_cc='#include "lib/collective/call.h"\n',
+                                  lib__collective__x_cc='#include "lib/board/window.h"\n'), [])
 
-    def test_vocabulary_stays_below_everything(self):
-        self.assertEqual(len(findings(lib__error_cc='#include "lib/engine.h"\n')), 1)
-        self.assertEqual(len(findings(lib__base__a_cc='#include "lib/engine.h"\n')), 1)
-        self.assertEqual(len(findings(lib__base__a_cc='#include "algorithms/plan.h"\n')), 1)
+    def test_includes_point_downwards(self):
+        order = ["lib/base", "lib/compute", "lib/security", "lib/observe", "transport", "lib/engine", "lib/failure",
+                 "lib/group", "lib/message", "lib/startup", "lib/api"]
+        for lower, upper in itertools.combinations(order, 2):
+            self.assertEqual(findings(**{upper.replace("/", "__") + "__x_cc": f'#include "{lower}/x.h"\n'}), [])
+            self.assertEqual(findings(**{lower.replace("/", "__") + "__x_cc": f'#include "{upper}/x.h"\n'}),
+                             [f"{lower}/x.cc:1: {lower} may not include {upper}/x.h"])
+
+    def test_what_is_measured_needs_no_tutti(self):
+        self.assertEqual(len(findings(cli__measure__x_cc='#include "tutti/error.h"\n#include "lib/base/host.h"\n')), 2)
+        self.assertEqual(len(findings(cli__base__x_cc='#include "cli/plan/view.h"\n')), 1)
 
     def test_public_headers_are_std_only(self):
         for name in ["fmt/format.h", "asio/io_context.hpp", "unistd.h"]:
             self.assertEqual(len(findings(lib__include__tutti__x_h=f"#pragma once\n#include <{name}>\n")), 1, name)
-        self.assertEqual(len(findings(lib__include__tutti__x_h='#pragma once\n#include "lib/engine.h"\n')), 1)
+        self.assertEqual(len(findings(lib__include__tutti__x_h='#pragma once\n#include "lib/engine/engine.h"\n')), 1)
 
     def test_pure_code_does_not_touch_the_system(self):
         self.assertEqual(len(findings(algorithms__x_cc="#include <unistd.h>\n")), 1)
         self.assertEqual(len(findings(algorithms__x_cc="#include <asio/io_context.hpp>\n")), 1)
 
     def test_asio_stays_in_sources_of_two_folders(self):
-        self.assertEqual(len(findings(lib__x_cc="#include <asio/io_context.hpp>\n")), 1)
+        self.assertEqual(len(findings(lib__api__x_cc="#include <asio/io_context.hpp>\n")), 1)
         self.assertEqual(len(findings(transport__x_h="#pragma once\n#include <asio/io_context.hpp>\n")), 1)
 
-    def test_slow_headers_stay_in_sources_of_the_tools(self):
-        self.assertEqual(findings(tools__a_cc="#include <CLI/CLI.hpp>\n"), [])
-        self.assertEqual(len(findings(tools__a_h="#pragma once\n#include <CLI/CLI.hpp>\n")), 1)
-        self.assertEqual(len(findings(lib__a_cc="#include <nlohmann/json.hpp>\n")), 1)
-        self.assertEqual(findings(tools__simgrid__a_cc="#include <simgrid/s4u.hpp>\n"), [])
+    def test_slow_headers_stay_in_sources_of_the_program(self):
+        self.assertEqual(findings(cli__a_cc="#include <CLI/CLI.hpp>\n"), [])
+        self.assertEqual(len(findings(cli__a_h="#pragma once\n#include <CLI/CLI.hpp>\n")), 1)
+        self.assertEqual(len(findings(lib__api__a_cc="#include <nlohmann/json.hpp>\n")), 1)
+        self.assertEqual(findings(cli__simulate__simgrid__a_cc="#include <simgrid/s4u.hpp>\n"), [])
         for name in ("simgrid/s4u.hpp", "xbt/log.h"):
-            self.assertEqual(len(findings(tools__simgrid__a_h=f"#pragma once\n#include <{name}>\n")), 1, name)
+            self.assertEqual(len(findings(cli__simulate__simgrid__a_h=f"#pragma once\n#include <{name}>\n")), 1, name)
 
     def test_headers_need_their_guard_and_folders_a_rule(self):
-        self.assertEqual(len(findings(lib__x_h="struct A {};\n")), 1)
-        self.assertEqual(len(findings(utils__x_cc="int a;\n")), 1)
+        self.assertEqual(len(findings(lib__api__x_h="struct A {};\n")), 1)
+        for name in ("utils__x_cc", "lib__x_cc", "lib__utils__x_cc", "tools__x_cc"):
+            self.assertEqual(len(findings(**{name: "int a;\n"})), 1, name)
 
     def test_long_files_are_found(self):
-        self.assertEqual(findings(lib__x_cc="\n" * 401), ["lib/x.cc:401: 401 lines, a file has at most 400"])
-        self.assertEqual(findings(lib__x_cc="\n" * 400), [])
+        self.assertEqual(findings(lib__api__x_cc="\n" * 401), ["lib/api/x.cc:401: 401 lines, a file has at most 400"])
+        self.assertEqual(findings(lib__api__x_cc="\n" * 400), [])
         self.assertEqual(len(findings(algorithms__ring_cc="\n" * 151)), 1)
         self.assertEqual(findings(algorithms__check_order_cc="\n" * 151), [])
 
     def test_long_functions_are_found(self):
-        self.assertEqual(findings(lib__x_cc="void f() {\n" + LONG_BODY + "}\n"), [])
-        self.assertEqual(findings(lib__x_cc="\nvoid f() {\n  a();\n" + LONG_BODY + "}\n"),
-                         ["lib/x.cc:2: f has 61 lines, a function has at most 60"])
+        self.assertEqual(findings(lib__api__x_cc="void f() {\n" + LONG_BODY + "}\n"), [])
+        self.assertEqual(findings(lib__api__x_cc="\nvoid f() {\n  a();\n" + LONG_BODY + "}\n"),
+                         ["lib/api/x.cc:2: f has 61 lines, a function has at most 60"])
         self.assertEqual(findings(tests__lib__x_cc='TEST_CASE("a") {\n' + LONG_BODY * 1 + "\n}\n"), [])
         self.assertEqual(len(findings(tests__lib__x_cc='TEST_CASE("a") {\n' + LONG_BODY * 2 + "\n}\n")), 1)
+
+    def test_long_classes_are_found_wherever_their_functions_are(self):
+        header = "#pragma once\nclass A final : public B {\n" + "  int a;\n" * 180 + "};\n"
+        source = "".join(f"void A::f{number}() {{\n" + "  work();\n" * 18 + "}\n" for number in range(10))
+        self.assertEqual(findings(lib__api__a_h=header, lib__api__a_cc=source), [])
+        self.assertEqual(findings(lib__api__a_h=header, lib__api__a_cc=source, lib__api__a_more_cc=source),
+                         ["lib/api/a.h:2: A has 582 lines, this class has at most 400"])
+        self.assertEqual(findings(lib__api__a_h=header, lib__api__a_cc=source, lib__group__a_cc=source), [])
 
 
 class Functions(unittest.TestCase):

@@ -24,7 +24,7 @@ def main():
             sys.exit(f"{file} contains )tutti\", which ends the literal it is put into")
         entries.append(f'    {{"{file.name}", {literal(text)}}},\n')
     pathlib.Path(output).write_text(f"""// Made by tools/embed_lessons.py from docs/learn.
-#include "tools/lessons.h"
+#include "cli/learn/lessons.h"
 
 namespace tutti::tools {{
 namespace {{

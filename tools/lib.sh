@@ -5,16 +5,24 @@ dry_run=no
 install=yes
 jobs=$(nproc 2>/dev/null || echo 2)
 
-# Takes one option of both scripts; fails for anything else. `taken` says how many words it used.
+# wrong WHAT: ends with 2 for a wrong command line.
+wrong() {
+  printf '%s: %s (%s --help)\n' "$0" "$1" "$0" >&2
+  exit 2
+}
+
+# Takes one option of both scripts. `taken` says how many words it used.
 take_option() {
   taken=1
   case $1 in
     --dry-run) dry_run=yes ;;
     --no-install) install=no ;;
-    -j) jobs=${2:?-j needs a number}; taken=2 ;;
+    -j) jobs=${2-}; taken=$(($# < 2 ? 1 : 2)) ;;
     -j*) jobs=${1#-j} ;;
-    *) return 1 ;;
+    -*) wrong "no option \"$1\"; there are --dry-run, --no-install and -j N" ;;
+    *) wrong "\"$1\" means nothing here" ;;
   esac
+  case $jobs in '' | *[!0-9]* | 0*) wrong "-j takes a number from 1, not \"$jobs\"" ;; esac
 }
 
 say() { printf '%s\n' "$@"; }
@@ -84,6 +92,7 @@ can_fuzz() {
 missing_to_check() {
   have clang++-14 || have clang++ || echo clang-14
   can_fuzz || echo libclang-rt-14-dev
+  have ld.lld-14 || have ld.lld || echo lld-14
   have clang-format-14 || have clang-format || echo clang-format-14
   have clang-tidy-14 || have clang-tidy || echo clang-tidy-14
   have cmake || echo cmake

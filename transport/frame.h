@@ -27,12 +27,14 @@ struct Frame {
   std::uint8_t collective = 0;
   std::uint8_t data_type = 0;
   std::uint8_t op = 0;
+  bool variable = false;        ///< a _v call
   std::uint32_t operation = 0;  ///< low 32 bits of the operation number; message number for point to point
   std::int32_t root = 0;        ///< root; tag for point to point
   std::uint32_t algorithm = 0;  ///< hash of the algorithm and its parameters
   std::uint32_t checksum = 0;   ///< of the payload: CRC-32C, or 0 for none; of a user's only
-  std::uint64_t count = 0;      ///< elements of the call; hash of the counts for _v
+  std::uint64_t count = 0;      ///< elements of the call; of a _v call their sum and a hash of the counts
   std::uint64_t length = 0;     ///< payload bytes of this message
+  std::uint32_t history = 0;    ///< of a collective: a hash of all earlier calls of its group
 
   friend bool operator==(const Frame&, const Frame&) = default;
 };
@@ -40,32 +42,38 @@ struct Frame {
 /// Whether operation `one` comes before `other`, of numbers that may have passed 2^32 between them.
 constexpr bool is_before(std::uint32_t one, std::uint32_t other) { return static_cast<std::int32_t>(one - other) < 0; }
 
-inline constexpr std::size_t frame_size = 40;
+inline constexpr std::size_t frame_size = 44;
 inline constexpr std::uint16_t frame_magic = 0x5454;  // "TT"
-inline constexpr std::uint8_t protocol_version = 1;
+inline constexpr std::uint8_t protocol_version = 2;
 /// Nothing sane is longer; protects sums of lengths from overflow.
 inline constexpr std::uint64_t max_length = std::uint64_t{1} << 48;
 
 using FrameBytes = std::array<std::byte, frame_size>;
 
-/// The same as numbers, each of which is written lowest byte first.
-using FrameWords = std::array<std::uint64_t, frame_size / 8>;
+/// The same as numbers, each of which is written lowest byte first; of the last one its lower half.
+using FrameWords = std::array<std::uint64_t, 6>;
 inline constexpr std::size_t operation_word = 1;  ///< its lower half
-inline constexpr std::size_t length_word = 4;
+/// As many words, from the first, say which call it is: all messages of a call have them alike.
+inline constexpr std::size_t call_words = 4;
 
 constexpr FrameWords words_of(const Frame& frame) {
   const auto pair = [](std::uint32_t low, std::uint32_t high) { return low | std::uint64_t{high} << 32; };
-  const std::uint64_t kinds =
-      frame_magic | std::uint64_t{protocol_version} << 16 | std::uint64_t{static_cast<std::uint8_t>(frame.kind)} << 24 |
-      std::uint64_t{frame.collective} << 32 | std::uint64_t{frame.data_type} << 40 | std::uint64_t{frame.op} << 48;
-  return {kinds, pair(frame.operation, static_cast<std::uint32_t>(frame.root)), pair(frame.algorithm, frame.checksum),
-          frame.count, frame.length};
+  const std::uint64_t kinds = frame_magic | std::uint64_t{protocol_version} << 16 |
+                              std::uint64_t{static_cast<std::uint8_t>(frame.kind)} << 24 |
+                              std::uint64_t{frame.collective} << 32 | std::uint64_t{frame.data_type} << 40 |
+                              std::uint64_t{frame.op} << 48 | std::uint64_t{frame.variable} << 56;
+  return {kinds,
+          pair(frame.operation, static_cast<std::uint32_t>(frame.root)),
+          pair(frame.algorithm, frame.checksum),
+          frame.count,
+          frame.length,
+          frame.history};
 }
 FrameBytes encode(const FrameWords& words);
 /// Of words_of(); believes them.
 Frame frame_of(const FrameWords& words);
 inline FrameBytes encode(const Frame& frame) { return encode(words_of(frame)); }
-/// Nothing if magic, version, kind, length or the reserved bytes are not ours.
+/// Nothing if magic, version, kind or length are not ours, or if a field is given that its kind does not have.
 std::optional<Frame> decode(const FrameWords& words);
 std::optional<Frame> decode(std::span<const std::byte, frame_size> bytes);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string>
 
+#include "lib/base/internals.h"
 #include "lib/base/little_endian.h"
 
 namespace tutti::transport {
@@ -34,7 +35,8 @@ std::optional<Hello> decode_hello(std::span<const std::byte, hello_size> bytes, 
   hello.to = static_cast<std::int32_t>(get<std::uint32_t>(at));
   hello.channel = get<std::uint64_t>(at);
   const auto purpose = get<std::uint32_t>(at);
-  if (purpose != static_cast<std::uint32_t>(Purpose::link) && purpose != static_cast<std::uint32_t>(Purpose::board))
+  if (purpose != static_cast<std::uint32_t>(Purpose::link) && purpose != static_cast<std::uint32_t>(Purpose::board) &&
+      purpose != static_cast<std::uint32_t>(Purpose::pool))
     return std::nullopt;
   hello.purpose = static_cast<Purpose>(purpose);
   return hello;
@@ -59,10 +61,10 @@ std::vector<std::byte> abort_message(const Error& reason) {
 }
 
 Error told_by(const Frame& frame, std::span<const std::byte> text) {
-  const bool known = frame.data_type <= static_cast<std::uint8_t>(ErrorCode::corrupted);
+  const bool known = frame.data_type < error_code_count;
   const auto code = known ? static_cast<ErrorCode>(frame.data_type) : ErrorCode::peer_lost;
   Error error(code, std::string(reinterpret_cast<const char*>(text.data()), text.size()), frame.root, frame.operation);
-  error.set_details({.reported = true});
+  detail::Internals::set_details(error, {.reported = true});
   return error;
 }
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/base/challenge.h"
+#include "lib/security/handshake.h"
 #include "transport/frame.h"
 #include "transport/transport.h"
 #include "tutti/error.h"
@@ -19,8 +19,8 @@ namespace tutti::transport {
 inline constexpr std::size_t job_token_size = 16;
 using JobToken = std::array<std::byte, job_token_size>;
 
-/// The first bytes on every Unix socket: who opens which link, or hands over which board. (On TCP:
-/// lib/base/challenge.h.)
+/// The first bytes on every Unix socket: who opens which link, or hands over which memory. (On TCP:
+/// lib/security/handshake.h.)
 inline constexpr std::size_t hello_size = 44;
 inline constexpr std::uint32_t hello_magic = 0x49545554;  // "TUTI"
 using HelloBytes = std::array<std::byte, hello_size>;

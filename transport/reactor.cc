@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/base/refusal.h"
+#include "lib/base/system_error_text.h"
 #include "tutti/error.h"
 
 namespace tutti::transport {

@@ -6,6 +6,6 @@ Link::~Link() = default;
 Transport::~Transport() = default;
 
 std::shared_ptr<std::byte> Transport::shared_memory(Channel, std::span<const int>, std::size_t) { return nullptr; }
-Board* Transport::board(Channel, std::span<const int>) { return nullptr; }
+Board* Transport::board(Channel, std::span<const int>, bool) { return nullptr; }
 
 }  // namespace tutti::transport

@@ -133,8 +133,9 @@ class Transport {
   /// them. `channel` is a name that nothing else has. Throws Error{system}. Only where has_boards(), and only among
   /// ranks that are reached by this transport.
   virtual std::shared_ptr<std::byte> shared_memory(Channel channel, std::span<const int> members, std::size_t bytes);
-  /// A board in such memory, the same at each call. It lasts as long as the channel.
-  virtual Board* board(Channel channel, std::span<const int> members);
+  /// A board in such memory, the same at each call; null until it has come to this rank, `with_rooms` until they have.
+  /// It lasts as long as the channel, which is even.
+  virtual Board* board(Channel channel, std::span<const int> members, bool with_rooms);
   virtual bool has_boards() const noexcept { return false; }
   /// Ends the sleep of `peer`, of which its board has told.
   virtual void wake(int /*peer*/, Channel) noexcept {}

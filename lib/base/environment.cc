@@ -1,87 +1,275 @@
 #include "lib/base/environment.h"
 
+#include <algorithm>
 #include <array>
+#include <cassert>
+#include <charconv>
+#include <cmath>
 #include <cstdlib>
+#include <limits>
+#include <system_error>
 #include <vector>
 
-#include "lib/base/nearest.h"
-#include "tutti/error.h"
+#include "lib/base/service_links.h"
+#include "lib/base/suggest.h"
 
 namespace tutti {
 namespace {
 
+using Kind = Variable::Kind;
+
+constexpr std::array<std::string_view, 1> or_auto{"auto"};
+constexpr std::array<std::string_view, 2> families{"AF_INET", "AF_INET6"};
+constexpr std::array<std::string_view, 4> instruction_sets{"generic", "avx2", "avx512", "avx512fp16"};
+constexpr std::array<std::string_view, 3> store_kinds{"auto", "plain", "streaming"};
+constexpr std::array<std::string_view, 3> single_copies{"auto", "off", "on"};
+constexpr std::array<std::string_view, 4> log_levels{"VERSION", "WARN", "INFO", "TRACE"};
+
+constexpr std::uint64_t most_int = std::numeric_limits<int>::max();
+constexpr std::uint64_t most_seconds = 1'000'000'000;
+
+// Readers take the words by their order.
 constexpr std::array table{
-    Variable{"TUTTI_RANK", "0 to size - 1", "the launcher's", "This process's place among all."},
-    Variable{"TUTTI_SIZE", "a number from 1", "the launcher's", "How many processes there are."},
-    Variable{"TUTTI_LOCAL_RANK", "0 to local size - 1", "the launcher's",
-             "This process's place among those of its host."},
-    Variable{"TUTTI_LOCAL_SIZE", "a number from 1", "the launcher's", "How many processes this host has."},
-    Variable{"TUTTI_RDZV",
-             "tcp://host:port (rank 0 serves) | store://host:port (served already) | file:///path | env://",
-             "the launcher's, or MASTER_ADDR and MASTER_PORT", "Where the ranks meet."},
-    Variable{"TUTTI_JOB", "any word", "none", "Separates jobs that share a store."},
-    Variable{"TUTTI_SECRET", "16 to 4096 characters, the same for all ranks",
-             "made by `tutti run` on one node; else none",
-             "The job's secret: who does not know it cannot join, read its store or reach its ranks.", true},
-    Variable{"TUTTI_SECRET_FILE", "path of a file that only its user may read", "none", "The same, from a file."},
-    Variable{"TUTTI_INSECURE", "0 | 1", "0",
-             "1: without a secret, a store may be reachable from other hosts all the same."},
-    Variable{"TUTTI_TLS", "0 | 1", "0",
-             "1, for all ranks: what goes over TCP, to the store and between ranks, is encrypted. Needs a secret."},
-    Variable{"TUTTI_TIMEOUT", "seconds, e.g. 30 or 0.5", "300", "Deadline of set-up and of each operation."},
-    Variable{"TUTTI_LOST_AFTER", "seconds, from 1", "10",
-             "Silence after which a rank counts as lost; one whose process ends is noticed at once."},
-    Variable{"TUTTI_TRANSPORT", "list of shm, tcp; ^ before it excludes: ^shm", "shm,tcp", "What ranks may talk over."},
-    Variable{"TUTTI_ALGO", "an algorithm, or collective:algorithm;...  e.g. ring, or all_reduce:ring;broadcast:tree",
-             "the tuning table's choice", "Algorithm of every call that names none itself."},
-    Variable{"TUTTI_TUNING_FILE", "path", "the built-in table", "Tuning table that chooses the algorithms."},
-    Variable{"TUTTI_PLAN_FILE", "path of what `tutti plan --save` wrote", "none",
-             "A plan of your own for one collective, used by calls that name no algorithm."},
-    Variable{"TUTTI_SOCKET_IFNAME", "list of prefixes; = before it: exact names; ^ before it: excluded",
-             "NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME, or the route to the rendezvous",
-             "Network interfaces over which peers reach this process."},
-    Variable{"TUTTI_SOCKET_FAMILY", "AF_INET | AF_INET6", "either", "Kind of address to offer to peers."},
-    Variable{"TUTTI_ISA", "generic | avx2 | avx512 | avx512fp16", "the best this processor has",
-             "Instructions used to reduce."},
-    Variable{"TUTTI_DETERMINISTIC", "0 | 1", "0",
-             "1: results are the left fold in rank order, whatever the algorithm."},
-    Variable{"TUTTI_CHECKSUM", "0 | 1", "0",
-             "1: every message carries a CRC-32C of its payload, which its receiver verifies."},
-    Variable{"TUTTI_CONGESTION", "a name from /proc/sys/net/ipv4/tcp_available_congestion_control", "the system's",
-             "TCP congestion control of connections between ranks."},
-    Variable{"TUTTI_SPIN", "a number of tries | auto", "auto",
-             "How often a wait looks again before it yields the core."},
+    Variable{.name = "TUTTI_RANK",
+             .kind = Kind::number,
+             .values = "a number",
+             .fallback = "the launcher's",
+             .meaning = "This process's place among all, from 0.",
+             .most = most_int},
+    Variable{.name = "TUTTI_SIZE",
+             .kind = Kind::number,
+             .values = "a number",
+             .fallback = "the launcher's",
+             .meaning = "How many processes there are.",
+             .least = 1,
+             .most = most_int},
+    Variable{.name = "TUTTI_LOCAL_RANK",
+             .kind = Kind::number,
+             .values = "a number",
+             .fallback = "the launcher's",
+             .meaning = "This process's place among those of its host, from 0.",
+             .most = most_int},
+    Variable{.name = "TUTTI_LOCAL_SIZE",
+             .kind = Kind::number,
+             .values = "a number",
+             .fallback = "the launcher's",
+             .meaning = "How many processes this host has.",
+             .least = 1,
+             .most = most_int},
+    Variable{.name = "TUTTI_RDZV",
+             .values = "tcp://host:port (rank 0 serves) | store://host:port (served already) | file:///path | env://",
+             .fallback = "the launcher's, or MASTER_ADDR and MASTER_PORT",
+             .meaning = "Where the ranks meet."},
     Variable{
-        "TUTTI_FLAT_BYTES", "bytes | 0 (off)", "no limit",
-        "What a rank may contribute to a collective that goes through memory of all ranks, without messages; 0: also "
-        "sends and receives are all done by the engine."},
-    Variable{"TUTTI_STORES", "auto | plain | streaming", "auto",
-             "How payloads are written to shared memory; auto: past the caches where plain stores are slow."},
+        .name = "TUTTI_JOB", .values = "any word", .fallback = "none", .meaning = "Separates jobs that share a store."},
     Variable{
-        "TUTTI_SINGLE_COPY", "auto | off | on", "auto",
-        "Whether messages from 64 KiB on are read where they lie in the sender's memory; auto: where that is quicker."},
-    Variable{"TUTTI_INJECT", "FAULT:key=value,...;...  e.g. kill:rank=2,op=5,step=3, or refuse:call=memfd,errno=EMFILE",
-             "none", "Faults to play, to see how the program and the other ranks take them."},
-    Variable{"TUTTI_BLACK_BOX", "a path with %r, the rank | off", "memory that `tutti blackbox PID` finds",
-             "Where the last operations of each rank are noted down; a file stays when the rank has gone."},
-    Variable{"TUTTI_BLACK_BOX_FD", "a descriptor", "none", "`tutti run` passes on the memory for them with it."},
-    Variable{"TUTTI_TRACE_FILE", "a path", "none",
-             "Every step, wait and message of all ranks goes there, for Perfetto and `tutti trace`."},
-    Variable{"TUTTI_TRACE_RECORDS", "a number from 16", "65536",
-             "How many records of 64 bytes a rank keeps for its trace; later ones take the place of the oldest."},
-    Variable{"TUTTI_TRACE_FD", "a descriptor", "none", "`tutti run` passes on the memory for them with it."},
-    Variable{"TUTTI_DEBUG", "VERSION | WARN | INFO | TRACE", "warnings, without a head",
-             "What ranks tell about what they do."},
-    Variable{"TUTTI_DEBUG_SUBSYS",
-             "list of INIT, NET, SHM, STORE, COLL, P2P, ALGO, TUNE, ENV, ALL; ^ before it excludes",
-             "INIT,NET,SHM,STORE,ENV", "About which parts; COLL and P2P tell of every operation at TRACE."},
-    Variable{"TUTTI_DEBUG_FILE", "a path with %h host, %p pid, %r rank", "stderr", "Where they tell it."},
-    Variable{"TUTTI_TESTS_MIN_BW", "GB/s", "none", "`tutti bench` fails when the average bus bandwidth is lower."},
+        .name = "TUTTI_SECRET",
+        .values = "16 to 4096 characters, the same for all ranks",
+        .fallback = "made by `tutti run` on one node; else none",
+        .meaning = "The job's secret: processes that do not know it cannot join, read its store or reach its ranks.",
+        .is_secret = true},
+    Variable{.name = "TUTTI_SECRET_FILE",
+             .values = "path of a file that others may not read",
+             .fallback = "none",
+             .meaning = "The same, from a file."},
+    Variable{.name = "TUTTI_INSECURE",
+             .kind = Kind::flag,
+             .fallback = "0",
+             .meaning = "1: without a secret, a store may be reachable from other hosts all the same."},
+    Variable{.name = "TUTTI_TLS",
+             .kind = Kind::flag,
+             .fallback = "0",
+             .meaning =
+                 "1, for all ranks: everything that goes over TCP, to the store and between ranks, is encrypted. "
+                 "Needs a secret."},
+    Variable{.name = "TUTTI_TIMEOUT",
+             .kind = Kind::seconds,
+             .fallback = "300",
+             .meaning = "Deadline of set-up and of each operation.",
+             .least = 1,
+             .most = most_seconds * 1000},
+    Variable{.name = "TUTTI_LOST_AFTER",
+             .kind = Kind::seconds,
+             .fallback = "10",
+             .meaning = "Silence after which a rank counts as lost; one whose process ends is noticed at once.",
+             .least = 1000,
+             .most = most_seconds * 1000},
+    Variable{.name = "TUTTI_TRANSPORT",
+             .values = "list of shm, tcp; ^ before it excludes: ^shm",
+             .fallback = "shm,tcp",
+             .meaning = "What ranks may talk over."},
+    Variable{.name = "TUTTI_ALGO",
+             .values = "an algorithm, or collective:algorithm;...  e.g. ring, or all_reduce:ring;broadcast:tree",
+             .fallback = "the tuning table's choice",
+             .meaning = "Algorithm of every call that names none itself."},
+    Variable{.name = "TUTTI_TUNING_FILE",
+             .values = "path of a tuning table",
+             .fallback = "the built-in table",
+             .meaning = "Tuning table that chooses the algorithms."},
+    Variable{.name = "TUTTI_PLAN_FILE",
+             .values = "path of a file that `tutti plan --save` wrote",
+             .fallback = "none",
+             .meaning = "A plan of your own for one collective, used by calls that name no algorithm."},
+    Variable{.name = "TUTTI_SOCKET_IFNAME",
+             .values = "list of prefixes; = before it for exact names; ^ before it excludes",
+             .fallback = "NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME, or the route to the rendezvous",
+             .meaning = "Network interfaces over which peers reach this process."},
+    Variable{.name = "TUTTI_SOCKET_FAMILY",
+             .kind = Kind::word,
+             .fallback = "either",
+             .meaning = "Kind of address to offer to peers.",
+             .words = families},
+    Variable{.name = "TUTTI_ISA",
+             .kind = Kind::word,
+             .fallback = "the best this processor has",
+             .meaning = "Instructions used to reduce.",
+             .words = instruction_sets},
+    Variable{.name = "TUTTI_DETERMINISTIC",
+             .kind = Kind::flag,
+             .fallback = "0",
+             .meaning = "1: results are the left fold in rank order, whatever the algorithm."},
+    Variable{.name = "TUTTI_CHECKSUM",
+             .kind = Kind::flag,
+             .fallback = "0",
+             .meaning =
+                 "1: every message carries a CRC-32C of its payload, which its receiver verifies. Ranks then use "
+                 "no memory without messages: no boards, allocate() shares nothing, and the engine does all "
+                 "sends and receives."},
+    Variable{.name = "TUTTI_CONGESTION",
+             .values = "a name from /proc/sys/net/ipv4/tcp_available_congestion_control",
+             .fallback = "the system's",
+             .meaning = "TCP congestion control of connections between ranks."},
+    Variable{.name = "TUTTI_SPIN",
+             .kind = Kind::number,
+             .values = "tries",
+             .fallback = "auto",
+             .meaning = "How often a wait looks again before it yields the core.",
+             .words = or_auto,
+             .most = most_int},
+    Variable{.name = "TUTTI_BOARD_BYTES",
+             .kind = Kind::number,
+             .values = "bytes",
+             .fallback = "no limit",
+             .meaning = "How much a rank may contribute to a collective that goes over a board, memory that all its "
+                        "ranks see. 0: there are no boards, and allocate() shares nothing."},
+    Variable{.name = "TUTTI_MESSAGES_AT_ONCE",
+             .kind = Kind::flag,
+             .fallback = "1",
+             .meaning = "0: sends and receives are all done by the engine, also short ones whose peer is there."},
+    Variable{.name = "TUTTI_STORES",
+             .kind = Kind::word,
+             .fallback = "auto",
+             .meaning = "How payloads are written to shared memory; auto: past the caches where plain stores are slow.",
+             .words = store_kinds},
+    Variable{.name = "TUTTI_SINGLE_COPY",
+             .kind = Kind::word,
+             .fallback = "auto",
+             .meaning = "Whether messages from 64 KiB on are read where they lie in the sender's memory; auto: where "
+                        "that is quicker.",
+             .words = single_copies},
+    Variable{.name = "TUTTI_INJECT",
+             .values = "FAULT:key=value,...;...  e.g. kill:rank=2,op=5,step=3, or refuse:call=memfd,errno=EMFILE",
+             .fallback = "none",
+             .meaning = "Faults to play, to see how the program and the other ranks take them."},
+    Variable{.name = "TUTTI_BLACK_BOX",
+             .values = "a path with %r, the rank | off",
+             .fallback = "memory that `tutti blackbox PID` finds",
+             .meaning = "Where the last operations of each rank are noted down; a file stays when the rank has gone."},
+    Variable{.name = "TUTTI_BLACK_BOX_FD",
+             .kind = Kind::descriptor,
+             .fallback = "none",
+             .meaning = "`tutti run` passes on the memory for them with it."},
+    Variable{.name = "TUTTI_TRACE_FILE",
+             .values = "a path",
+             .fallback = "none",
+             .meaning = "Every step, wait and message of all ranks goes there, for Perfetto and `tutti trace`."},
+    Variable{.name = "TUTTI_TRACE_RECORDS",
+             .kind = Kind::number,
+             .values = "a number",
+             .fallback = "65536",
+             .meaning = "How many records of 64 bytes a rank keeps for its trace; later ones take the place of the "
+                        "oldest.",
+             .least = 16,
+             .most = std::uint64_t{1} << 26},
+    Variable{.name = "TUTTI_TRACE_FD",
+             .kind = Kind::descriptor,
+             .fallback = "none",
+             .meaning = "`tutti run` passes on the memory for them with it."},
+    Variable{.name = "TUTTI_DEBUG",
+             .kind = Kind::word,
+             .fallback = "warnings, without a head",
+             .meaning = "What ranks tell about what they do.",
+             .words = log_levels},
+    Variable{.name = "TUTTI_DEBUG_SUBSYS",
+             .values = "list of INIT, NET, SHM, STORE, COLL, P2P, ALGO, TUNE, ENV, ALL; ^ before it excludes",
+             .fallback = "INIT,NET,SHM,STORE,ENV",
+             .meaning = "About which parts; COLL and P2P tell of every operation at TRACE."},
+    Variable{.name = "TUTTI_DEBUG_FILE",
+             .values = "a path with %h host, %p pid, %r rank, %% a percent sign",
+             .fallback = "stderr",
+             .meaning = "Where they tell it."},
+    Variable{.name = "TUTTI_TESTS_MIN_BW",
+             .values = "GB/s",
+             .fallback = "none",
+             .meaning = "`tutti bench` fails when the average bus bandwidth is lower."},
 };
+
+const Variable& row_of(std::string_view name) {
+  const auto* const row = std::ranges::find(table, name, &Variable::name);
+  assert(row != table.end());
+  return *row;
+}
+
+bool is_same_word(std::string_view one, std::string_view other) {
+  const auto capital = [](char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; };
+  return std::ranges::equal(one, other, {}, capital, capital);
+}
+
+std::optional<std::size_t> find_word(const Variable& row, std::string_view value) {
+  for (std::size_t i = 0; i < row.words.size(); ++i)
+    if (is_same_word(row.words[i], value)) return i;
+  return std::nullopt;
+}
+
+/// Not by strtod(): the program may have chosen a locale in which 0.5 is written 0,5.
+template <class Number>
+std::optional<Number> parse(std::string_view text) {
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc{} && end == text.data() + text.size() ? std::optional{number} : std::nullopt;
+}
+
+std::string range_of(const Variable& row, std::uint64_t unit) {
+  std::string text = row.least >= unit || row.kind == Kind::number ? " from " + std::to_string(row.least / unit) : "";
+  if (row.most < ~std::uint64_t{0} && row.most != most_int && row.kind == Kind::number)
+    text += " to " + std::to_string(row.most);
+  return text;
+}
 
 }  // namespace
 
 std::span<const Variable> variables() { return table; }
+
+std::string accepted_by(const Variable& variable) {
+  std::string text;
+  switch (variable.kind) {
+    case Kind::text:
+      return std::string{variable.values};
+    case Kind::flag:
+      return "0 | 1";
+    case Kind::descriptor:
+      return "a descriptor";
+    case Kind::seconds:
+      return "seconds" + range_of(variable, 1000) + ", e.g. 30 or 2.5";
+    case Kind::number:
+      text = std::string{variable.values} + range_of(variable, 1);
+      break;
+    case Kind::word:
+      break;
+  }
+  for (const std::string_view word : variable.words) text += (text.empty() ? "" : " | ") + std::string{word};
+  return text;
+}
 
 void check_environment(const char* const* environ) {
   constexpr std::string_view ours = "TUTTI_";
@@ -91,6 +279,8 @@ void check_environment(const char* const* environ) {
     const std::string_view entry = *environ;
     const std::string_view name = entry.substr(0, entry.find('='));
     if (!name.starts_with(ours)) continue;
+    const std::string_view value = entry.substr(std::min(name.size() + 1, entry.size()));
+    if (is_service_link(name, value)) continue;
     bool found = false;
     for (const std::string_view candidate : known) found = found || candidate == name;
     if (!found)
@@ -106,4 +296,62 @@ std::optional<std::string> variable(std::string_view name) {
   return value;
 }
 
+namespace environment {
+
+Error wrong(std::string_view name, std::string_view value, std::string_view why, std::string_view remedy) {
+  std::string text{name};
+  text.append(" is \"").append(value).append("\": ").append(why);
+  text.append(", accepted: ").append(accepted_by(row_of(name))).append(".");
+  if (!remedy.empty()) text.append(remedy.front() == ' ' ? "" : " ").append(remedy);
+  return Error{ErrorCode::invalid_argument, text};
+}
+
+bool is_on(std::string_view name) {
+  const auto value = variable(name);
+  if (!value) return row_of(name).fallback == "1";
+  if (value != "0" && value != "1") throw wrong(name, *value, "not a switch");
+  return value == "1";
+}
+
+std::uint64_t number_in(std::string_view name, const std::string& value) {
+  const Variable& row = row_of(name);
+  const auto number = parse<std::uint64_t>(value);
+  if (!number) throw wrong(name, value, "not a number");
+  if (*number < row.least || *number > row.most) throw wrong(name, value, "out of range");
+  return *number;
+}
+
+std::optional<std::uint64_t> number(std::string_view name) {
+  const auto value = variable(name);
+  if (!value || find_word(row_of(name), *value)) return std::nullopt;
+  return number_in(name, *value);
+}
+
+std::optional<std::chrono::milliseconds> seconds(std::string_view name) {
+  const auto value = variable(name);
+  if (!value) return std::nullopt;
+  const Variable& row = row_of(name);
+  const auto number = parse<double>(*value);
+  if (!number || !(*number > 0)) throw wrong(name, *value, "not a positive number");
+  if (*number * 1000 > static_cast<double>(row.most)) throw wrong(name, *value, "out of range");
+  const auto length = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(std::llround(*number * 1000)));
+  if (length < row.least) throw wrong(name, *value, "out of range");
+  return std::chrono::milliseconds{length};
+}
+
+std::size_t word_in(std::string_view name, const std::string& value) {
+  const Variable& row = row_of(name);
+  const auto found = find_word(row, value);
+  if (found) return *found;
+  throw wrong(name, value, "not one of these", did_you_mean(value, row.words));
+}
+
+std::optional<std::size_t> word(std::string_view name) {
+  const auto value = variable(name);
+  return value ? std::optional{word_in(name, *value)} : std::nullopt;
+}
+
+int descriptor(std::string_view name) { return parse<int>(variable(name).value_or("")).value_or(-1); }
+
+}  // namespace environment
 }  // namespace tutti

@@ -1,28 +1,68 @@
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "tutti/error.h"
+
 namespace tutti {
 
-/// One variable that tutti reads. The table is complete: documentation, `tutti doctor --env` and the check come from
-/// it.
+/// One variable that tutti reads. The table is complete: reading, docs/environment.md, `tutti doctor --env` and the
+/// check of names come from it.
 struct Variable {
-  std::string_view name;      ///< "TUTTI_TIMEOUT"
-  std::string_view values;    ///< grammar, for people: "seconds, e.g. 30 or 0.5"
-  std::string_view fallback;  ///< what holds without it
-  std::string_view meaning;
+  enum class Kind : std::uint8_t {
+    text,        ///< read by the part that it is for
+    flag,        ///< 0 or 1
+    number,      ///< whole, from `least` to `most`, or one of `words`
+    seconds,     ///< with a fraction, from `least` to `most` milliseconds
+    word,        ///< one of `words`, in capitals or not
+    descriptor,  ///< inherited; anything else counts as not set, since a program may pass it on to others
+  };
+  std::string_view name;  ///< "TUTTI_TIMEOUT"
+  Kind kind = Kind::text;
+  std::string_view values = {};    ///< of a text its grammar, for people; else what is counted: "seconds", "bytes"
+  std::string_view fallback = {};  ///< what holds without it
+  std::string_view meaning = {};
+  std::span<const std::string_view> words = {};
+  std::uint64_t least = 0;
+  std::uint64_t most = ~std::uint64_t{0};
   bool is_secret = false;  ///< its value is shown to nobody
 };
 std::span<const Variable> variables();
+/// "auto | plain | streaming", "seconds from 1, e.g. 30 or 0.5"
+std::string accepted_by(const Variable& variable);
 
 /// Throws Error{invalid_argument} for the first TUTTI_ name in `environ` that is not in the table, offering the
-/// nearest.
+/// nearest. What Kubernetes sets for a service called "tutti" or "tutti-..." is let through (service_links.h).
 void check_environment(const char* const* environ);
 
 /// Value of a variable of this process, if set and not empty.
 std::optional<std::string> variable(std::string_view name);
 
+/// Values by the types of the table: nothing if the variable is not set. Throw Error{invalid_argument} for a value that
+/// it does not take: `TUTTI_SPIN is "much": not a number, accepted: tries from 0 | auto.`
+namespace environment {
+
+bool is_on(std::string_view name);
+/// Nothing, too, for one of its words.
+std::optional<std::uint64_t> number(std::string_view name);
+std::optional<std::chrono::milliseconds> seconds(std::string_view name);
+/// Its place among the words of the table.
+std::optional<std::size_t> word(std::string_view name);
+/// -1: none.
+int descriptor(std::string_view name);
+
+/// The same of values that come from elsewhere.
+std::uint64_t number_in(std::string_view name, const std::string& value);
+std::size_t word_in(std::string_view name, const std::string& value);
+
+/// What is wrong with the value of a text, in the same words: `why` is "not a file", `remedy` a sentence, perhaps of
+/// did_you_mean(), or nothing.
+Error wrong(std::string_view name, std::string_view value, std::string_view why, std::string_view remedy = {});
+
+}  // namespace environment
 }  // namespace tutti

@@ -34,7 +34,7 @@ namespace tutti::half {
 
 [[gnu::always_inline]] constexpr std::uint16_t narrow_bf16(float value) {
   const std::uint32_t quiet_nan = (bits_of(value) >> 16) | 0x0040u;
-  return static_cast<std::uint16_t>(value != value ? quiet_nan : round_bf16(value));
+  return static_cast<std::uint16_t>((bits_of(value) & 0x7fffffffu) > 0x7f800000u ? quiet_nan : round_bf16(value));
 }
 
 [[gnu::always_inline]] constexpr float widen_f16(std::uint16_t bits) {
@@ -47,20 +47,30 @@ namespace tutti::half {
   return float_of(sign | pick(magnitude >= 0x7c00u, special, pick(magnitude < 0x0400u, subnormal, normal)));
 }
 
-/// Infinity for a NaN.
-[[gnu::always_inline]] constexpr std::uint32_t round_f16(float value) {
-  const std::uint32_t bits = bits_of(value);
+/// `subnormal`: what the magnitude is below 2^-14, in units of 2^-24.
+[[gnu::always_inline]] constexpr std::uint32_t round_f16(std::uint32_t bits, std::uint32_t subnormal) {
   const std::uint32_t magnitude = bits & 0x7fffffffu;
   const std::uint32_t normal = (magnitude - (112u << 23) + 0x0fffu + ((magnitude >> 13) & 1u)) >> 13;
-  // One unit in the last place of 0.5f is 2^-24, the unit of f16's subnormals: the addition rounds to it.
-  const std::uint32_t subnormal = bits_of(float_of(magnitude) + 0.5f) - bits_of(0.5f);
-  const std::uint32_t finite = pick(magnitude < 0x38800000u, subnormal, normal);     // below 2^-14
+  const std::uint32_t finite = pick(magnitude < 0x38800000u, subnormal, normal);
   return ((bits >> 16) & 0x8000u) | pick(magnitude < 0x477ff000u, finite, 0x7c00u);  // from 65520 on: infinity
 }
 
+/// Infinity for a NaN. In the mode "to nearest".
+[[gnu::always_inline]] constexpr std::uint32_t round_f16(float value) {
+  // One unit in the last place of 0.5f is 2^-24, the unit of f16's subnormals: the addition rounds to it.
+  const std::uint32_t bits = bits_of(value);
+  return round_f16(bits, bits_of(float_of(bits & 0x7fffffffu) + 0.5f) - bits_of(0.5f));
+}
+
+/// The same in all modes.
 [[gnu::always_inline]] constexpr std::uint16_t narrow_f16(float value) {
-  const std::uint32_t payload = 0x0200u | ((bits_of(value) >> 13) & 0x03ffu);
-  return static_cast<std::uint16_t>(round_f16(value) | (value != value ? payload : 0u));
+  const std::uint32_t bits = bits_of(value), magnitude = bits & 0x7fffffffu;
+  const std::uint32_t digits = (magnitude & 0x007fffffu) | 0x00800000u;
+  const std::uint32_t exponent = magnitude >> 23;  // the digits' last place is 2^(exponent - 150)
+  const std::uint32_t shift = exponent < 101u ? 31u : exponent < 126u ? 126u - exponent : 1u;  // the last: not needed
+  const std::uint32_t subnormal = (digits + (1u << (shift - 1)) - 1u + ((digits >> shift) & 1u)) >> shift;
+  const std::uint32_t payload = 0x0200u | ((bits >> 13) & 0x03ffu);
+  return static_cast<std::uint16_t>(round_f16(bits, subnormal) | (magnitude > 0x7f800000u ? payload : 0u));
 }
 
 static_assert(narrow_f16(1.0f) == 0x3c00 && narrow_f16(65504.0f) == 0x7bff && narrow_f16(65520.0f) == 0x7c00);

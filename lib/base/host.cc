@@ -5,30 +5,11 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <string>
 
-namespace tutti {
+#include "lib/base/quota.h"
 
-/// Of version 2: "max 100000" or "150000 100000".
-int quota_cores() {
-  std::ifstream own{"/proc/self/cgroup"};
-  std::string line;
-  std::string path;
-  while (std::getline(own, line))
-    if (line.rfind("0::", 0) == 0) path = line.substr(3);
-  int fewest = 0;
-  // Every ancestor may limit as well.
-  for (; !path.empty(); path = path.substr(0, path.rfind('/'))) {
-    std::ifstream file{"/sys/fs/cgroup" + (path == "/" ? "" : path) + "/cpu.max"};
-    double quota = 0;
-    double period = 0;
-    if (!(file >> quota >> period) || period <= 0) continue;
-    const int cores = std::max(1, static_cast<int>(quota / period + 0.5));
-    fewest = fewest == 0 ? cores : std::min(fewest, cores);
-  }
-  return fewest;
-}
+namespace tutti {
 
 int available_cores() {
   cpu_set_t allowed;

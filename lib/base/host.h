@@ -8,9 +8,6 @@ namespace tutti {
 /// Cores this process may use: the smaller of its affinity mask and its cgroup's quota, at least 1.
 int available_cores();
 
-/// Cores by the quota of its cgroup; 0: no quota.
-int quota_cores();
-
 /// Those that its affinity mask allows, as one '0' or '1' per core from core 0 on.
 std::string allowed_cores();
 

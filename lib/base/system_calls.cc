@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -48,6 +49,11 @@ bool refused(SystemCall call) {
   return false;
 }
 
+bool is_too_large(off_t size) {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < static_cast<rlim_t>(size);
+}
+
 }  // namespace
 
 void refuse(SystemCall call, int error, unsigned nth) {
@@ -69,11 +75,15 @@ int memfd_create(const char* name, unsigned flags) {
   return refused(SystemCall::memfd) ? -1 : ::memfd_create(name, flags);
 }
 
-int fallocate(int descriptor, off_t size) {
+int fallocate(int descriptor, off_t offset, off_t size) {
   if (refused(SystemCall::fallocate)) return errno;
-  rlimit limit{};  // beyond it the system would not say no, but kill us (SIGXFSZ), memory or file
-  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur < static_cast<rlim_t>(size)) return EFBIG;
-  return ::posix_fallocate(descriptor, 0, size);
+  return is_too_large(offset + size) ? EFBIG : ::posix_fallocate(descriptor, offset, size);
+}
+
+int ftruncate(int descriptor, off_t size) {
+  if (!is_too_large(size)) return ::ftruncate(descriptor, size);
+  errno = EFBIG;
+  return -1;
 }
 
 void* mmap(std::size_t length, int protection, int flags, int descriptor) {

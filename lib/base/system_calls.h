@@ -24,9 +24,11 @@ void refuse(SystemCall call, int error, unsigned nth);
 /// Forgets all of that.
 void refuse_none();
 
-// As the system's, errno included; fallocate is posix_fallocate() and returns the error.
+// As the system's, errno included; fallocate is posix_fallocate() and returns the error. What would exceed RLIMIT_FSIZE
+// fails with EFBIG, where the system would not say no, but kill the process (SIGXFSZ), memory or file.
 int memfd_create(const char* name, unsigned flags);
-int fallocate(int descriptor, off_t size);
+int fallocate(int descriptor, off_t offset, off_t size);
+int ftruncate(int descriptor, off_t size);
 void* mmap(std::size_t length, int protection, int flags, int descriptor);
 int socket(int family, int type, int protocol);
 int accept4(int listener, int flags);

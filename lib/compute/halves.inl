@@ -26,6 +26,7 @@ struct Bf16 {
   static Stored store(float value) {
     return static_cast<Stored>(half::round_bf16(value) | (value != value ? 0xffffu : 0u));
   }
+  static Stored round(float value) { return store(value); }
 };
 
 // ---- Two elements of bf16: each is half of a word and half of a float, so neither has to change its lane
@@ -51,6 +52,7 @@ struct TwoBf16 {
   using Stored = std::uint32_t;
   static TwoFloats load(Stored bits) { return {half::float_of(bits & 0xffff0000u), half::float_of(bits << 16)}; }
   static Stored store(TwoFloats value) { return (rounded(value.upper) & 0xffff0000u) | (rounded(value.lower) >> 16); }
+  static Stored round(TwoFloats value) { return store(value); }
 
  private:
   /// In the upper half; as half::round_bf16, with our NaN.
@@ -60,9 +62,31 @@ struct TwoBf16 {
   }
 };
 
+// ---- Averages whose sums are floats
+
+template <class Element>
+void widen_each(void* dst, const void* src, std::size_t count) {
+  TUTTI_INDEPENDENT
+  for (std::size_t i = 0; i < count; ++i) put<float>(dst, i, Element::load(get<std::uint16_t>(src, i)));
+}
+
+template <class Element>
+void contribute_widened_each(void* dst, const void* sum, const void* src, std::size_t count) {
+  TUTTI_INDEPENDENT
+  for (std::size_t i = 0; i < count; ++i)
+    put<float>(dst, i, get<float>(sum, i) + Element::load(get<std::uint16_t>(src, i)));
+}
+
+template <class Element>
+void divide_widened_each(void* dst, const void* sum, std::size_t count, double divisor) {
+  const auto by = static_cast<float>(divisor);
+  TUTTI_INDEPENDENT
+  for (std::size_t i = 0; i < count; ++i) put<std::uint16_t>(dst, i, Element::store(get<float>(sum, i) / by));
+}
+
 // ---- How many are computed at a time: `Element` is `at_once` neighbours, of type One each
 
-template <class One_, class Element, class Wide, std::size_t at_once_>
+template <class One_, class Element, std::size_t at_once_>
 struct Plain {
   using One = One_;
   static constexpr std::size_t at_once = at_once_;
@@ -74,7 +98,19 @@ struct Plain {
   static void scale_many(void* dst, const void* src, std::size_t times, double factor) {
     scale<Element>(dst, src, times, factor);
   }
-  static void divide_many(void* data, std::size_t times, int n) { divide<Element, Wide>(data, times, n); }
+  static void contribute_many(void* dst, const void* sum, const void* src, std::size_t times, double factor) {
+    contribute<Element>(dst, sum, src, times, factor);
+  }
+  static void divide_many(void* dst, const void* sum, std::size_t times, double divisor) {
+    divide<Element>(dst, sum, times, divisor);
+  }
+  static void widen_many(void* dst, const void* src, std::size_t times) { widen_each<Element>(dst, src, times); }
+  static void contribute_widened_many(void* dst, const void* sum, const void* src, std::size_t times) {
+    contribute_widened_each<Element>(dst, sum, src, times);
+  }
+  static void divide_widened_many(void* dst, const void* sum, std::size_t times, double divisor) {
+    divide_widened_each<Element>(dst, sum, times, divisor);
+  }
 };
 
 /// A whole vector of the processor's, in its own instructions.
@@ -98,9 +134,30 @@ struct Vectors {
     TUTTI_UNROLLED
     for (std::size_t i = 0; i < times; ++i) store(dst, i, load(src, i) * by);
   }
-  static void divide_many(void* data, std::size_t times, int n) {
-    const auto by = Vector::spread(static_cast<float>(n));
-    for (std::size_t i = 0; i < times; ++i) store(data, i, load(data, i) / by);
+  static void contribute_many(void* dst, const void* sum, const void* src, std::size_t times, double factor) {
+    const auto by = Vector::spread(static_cast<float>(factor));
+    TUTTI_UNROLLED
+    for (std::size_t i = 0; i < times; ++i)
+      store(dst, i, load(sum, i) + Vector::load(Vector::store(load(src, i) * by)));
+  }
+  static void divide_many(void* dst, const void* sum, std::size_t times, double divisor) {
+    const auto by = Vector::spread(static_cast<float>(divisor));
+    for (std::size_t i = 0; i < times; ++i) store(dst, i, load(sum, i) / by);
+  }
+
+  // Sums are floats: a vector of them, `Wide`, for every `Stored`.
+  static void widen_many(void* dst, const void* src, std::size_t times) {
+    TUTTI_UNROLLED
+    for (std::size_t i = 0; i < times; ++i) put<typename Vector::Wide>(dst, i, load(src, i));
+  }
+  static void contribute_widened_many(void* dst, const void* sum, const void* src, std::size_t times) {
+    TUTTI_UNROLLED
+    for (std::size_t i = 0; i < times; ++i)
+      put<typename Vector::Wide>(dst, i, get<typename Vector::Wide>(sum, i) + load(src, i));
+  }
+  static void divide_widened_many(void* dst, const void* sum, std::size_t times, double divisor) {
+    const auto by = Vector::spread(static_cast<float>(divisor));
+    for (std::size_t i = 0; i < times; ++i) store(dst, i, get<typename Vector::Wide>(sum, i) / by);
   }
 };
 
@@ -192,12 +249,12 @@ struct VectorOfF16 {
 };
 
 using F16s = Vectors<F16, VectorOfF16>;
-using Bf16s = Plain<Bf16, TwoBf16, TwoFloats, 2>;
+using Bf16s = Plain<Bf16, TwoBf16, 2>;
 
 #else
 
-using F16s = Plain<F16, F16, float, 1>;
-using Bf16s = Plain<Bf16, TwoBf16, TwoFloats, 2>;
+using F16s = Plain<F16, F16, 1>;
+using Bf16s = Plain<Bf16, TwoBf16, 2>;
 
 #endif
 
@@ -218,10 +275,38 @@ void scale_halves(void* dst, const void* src, std::size_t count, double factor) 
 }
 
 template <class Half>
-void divide_halves(void* data, std::size_t count, int n) {
+void contribute_halves(void* dst, const void* sum, const void* src, std::size_t count, double factor) {
   const std::size_t rest = count % Half::at_once, done = 2 * (count - rest);
-  Half::divide_many(data, count / Half::at_once, n);
-  divide<typename Half::One, float>(forward(data, done), rest, n);
+  Half::contribute_many(dst, sum, src, count / Half::at_once, factor);
+  contribute<typename Half::One>(forward(dst, done), forward(sum, done), forward(src, done), rest, factor);
+}
+
+template <class Half>
+void divide_halves(void* dst, const void* sum, std::size_t count, double divisor) {
+  const std::size_t rest = count % Half::at_once, done = 2 * (count - rest);
+  Half::divide_many(dst, sum, count / Half::at_once, divisor);
+  divide<typename Half::One>(forward(dst, done), forward(sum, done), rest, divisor);
+}
+
+template <class Half>
+void widen_halves(void* dst, const void* src, std::size_t count, double) {
+  const std::size_t rest = count % Half::at_once, done = 2 * (count - rest);
+  Half::widen_many(dst, src, count / Half::at_once);
+  widen_each<typename Half::One>(forward(dst, 2 * done), forward(src, done), rest);
+}
+
+template <class Half>
+void contribute_widened_halves(void* dst, const void* sum, const void* src, std::size_t count, double) {
+  const std::size_t rest = count % Half::at_once, done = 2 * (count - rest);
+  Half::contribute_widened_many(dst, sum, src, count / Half::at_once);
+  contribute_widened_each<typename Half::One>(forward(dst, 2 * done), forward(sum, 2 * done), forward(src, done), rest);
+}
+
+template <class Half>
+void divide_widened_halves(void* dst, const void* sum, std::size_t count, double divisor) {
+  const std::size_t rest = count % Half::at_once, done = 2 * (count - rest);
+  Half::divide_widened_many(dst, sum, count / Half::at_once, divisor);
+  divide_widened_each<typename Half::One>(forward(dst, done), forward(sum, 2 * done), rest, divisor);
 }
 
 /// Min or Max, on the bits: flipping the magnitude of negative numbers makes their order that of signed integers, with

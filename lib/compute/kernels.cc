@@ -6,7 +6,7 @@
 #include <array>
 #include <string>
 
-#include "lib/base/nearest.h"
+#include "lib/base/suggest.h"
 #include "tutti/error.h"
 
 #if defined(__x86_64__)

@@ -9,7 +9,7 @@
 // Element-wise arithmetic of reductions. The same loops are compiled for several instruction sets and chosen at run
 // time by a table of our own; kernels_reference.cc holds the plain version that all of them must equal, bit for bit.
 //
-//   integers    wrap around; avg rounds towards zero
+//   integers    wrap around; averages are exact, rounded towards zero
 //   bool        sum and max are or, product and min are and; any byte but 0 counts as true, results are 0 or 1
 //   f16, bf16   widen to float, one rounding (nearest even) per combine; min and max are exact
 //   complex     (a + bi)(c + di) = (ac - bd) + (ad + bc)i, without the infinity rules of C's annex G
@@ -41,7 +41,7 @@ std::vector<const Table*> available_tables();
 const Table& reference_table();
 
 inline const Kernels& kernels(const Table& table, DataType type) { return table.of[static_cast<int>(type)]; }
-/// Both null where supports() is false.
+/// Both null where supports() is false, and for avg.
 inline Combine combine(const Table& table, DataType type, OpKind kind) {
   return kernels(table, type).combine[static_cast<int>(kind)];
 }

@@ -20,6 +20,17 @@
 #define TUTTI_UNROLLED _Pragma("GCC unroll 4")
 #endif
 
+// GCC 12 makes a fused multiply-add of a product beside a sum and a difference, even where it is told not to fuse
+// (AVX-512). Seen through this, the product stays one.
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_assoc_barrier)
+#define TUTTI_ROUNDED(product) __builtin_assoc_barrier(product)
+#endif
+#endif
+#if !defined(TUTTI_ROUNDED)
+#define TUTTI_ROUNDED(product) (product)
+#endif
+
 namespace tutti::compute {
 namespace {
 
@@ -70,6 +81,7 @@ struct Real {
   using Stored = T;
   using Bits = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
   static T load(T value) { return value; }
+  static T round(T product) { return TUTTI_ROUNDED(product); }
   static T store(T value) {
     const Bits nan = value != value ? ~Bits{0} : Bits{0};
     return __builtin_bit_cast(T, __builtin_bit_cast(Bits, value) | nan);
@@ -152,17 +164,96 @@ void scale(void* dst, const void* src, std::size_t count, double factor) {
   for (std::size_t i = 0; i < count; ++i) put<T>(dst, i, Element::store(Element::load(get<T>(src, i)) * by));
 }
 
-/// `Quotient` is a type whose division, cut off after the point, is exact for integers T: a floating type with eight
-/// bits more than T (then a quotient is never rounded up to the next integer), so that the loop vectorises.
-template <class Element, class Quotient>
-void divide(void* data, std::size_t count, int n) {
+// ---- Averages whose sums have the elements' type
+
+template <class Element>
+void contribute(void* dst, const void* sum, const void* src, std::size_t count, double factor) {
   using T = typename Element::Stored;
-  const auto by = static_cast<Quotient>(n);
+  const auto by = static_cast<decltype(Element::load(T{}))>(factor);
   TUTTI_INDEPENDENT
   for (std::size_t i = 0; i < count; ++i) {
-    const auto value = static_cast<Quotient>(Element::load(get<T>(data, i)));
-    put<T>(data, i, Element::store(static_cast<decltype(Element::load(T{}))>(value / by)));
+    const auto part = Element::load(Element::round(Element::load(get<T>(src, i)) * by));
+    put<T>(dst, i, Element::store(Element::load(get<T>(sum, i)) + part));
   }
+}
+
+template <class Element>
+void divide(void* dst, const void* sum, std::size_t count, double divisor) {
+  using T = typename Element::Stored;
+  const auto by = static_cast<decltype(Element::load(T{}))>(divisor);
+  TUTTI_INDEPENDENT
+  for (std::size_t i = 0; i < count; ++i) put<T>(dst, i, Element::store(Element::load(get<T>(sum, i)) / by));
+}
+
+// ---- Averages of integers: sums of 32, 64 and 128 bits, exact for 65,536 ranks and more
+
+__extension__ using Int128 = __int128;
+__extension__ using Uint128 = unsigned __int128;
+
+template <class T>
+struct SumOf {
+  static constexpr bool is_signed = std::is_signed_v<T>;
+  template <class Signed, class Unsigned>
+  using Either = std::conditional_t<is_signed, Signed, Unsigned>;
+  using Type = std::conditional_t<
+      sizeof(T) <= 2, Either<std::int32_t, std::uint32_t>,
+      std::conditional_t<sizeof(T) == 4, Either<std::int64_t, std::uint64_t>, Either<Int128, Uint128>>>;
+};
+
+template <class T>
+void widen(void* dst, const void* src, std::size_t count, double) {
+  using Wide = typename SumOf<T>::Type;
+  TUTTI_INDEPENDENT
+  for (std::size_t i = 0; i < count; ++i) put<Wide>(dst, i, get<T>(src, i));
+}
+
+template <class T>
+void contribute_widened(void* dst, const void* sum, const void* src, std::size_t count, double) {
+  using Wide = typename SumOf<T>::Type;
+  TUTTI_INDEPENDENT
+  for (std::size_t i = 0; i < count; ++i) put<Wide>(dst, i, get<Wide>(sum, i) + static_cast<Wide>(get<T>(src, i)));
+}
+
+template <class T>
+void add_widened(void* dst, const void* left, const void* right, std::size_t count) {
+  combine<Raw<typename SumOf<T>::Type>, Sum>(dst, left, right, count);
+}
+
+// Conversions that vectorise without instructions of AVX-512.
+
+inline double as_double(std::int32_t value) { return value; }
+inline double as_double(std::uint32_t value) {
+  return __builtin_bit_cast(double, 0x4330000000000000 | std::uint64_t{value}) - 0x1p52;
+}
+/// Below 2^51: the number is added to the last places of 1.5 * 2^52.
+inline double as_double(std::uint64_t value) {
+  return __builtin_bit_cast(double, 0x4338000000000000 + value) - 0x1.8p52;
+}
+inline double as_double(std::int64_t value) { return as_double(static_cast<std::uint64_t>(value)); }
+
+/// Cut off after the point.
+template <class T>
+T whole(double value) {
+  if constexpr (!std::is_same_v<T, std::uint32_t>) return static_cast<T>(static_cast<std::int32_t>(value));
+  const auto upper = static_cast<std::int32_t>(value * 0x1p-16);
+  const auto lower = static_cast<std::int32_t>(value - upper * 0x1p16);
+  return static_cast<T>((static_cast<std::uint32_t>(upper) << 16) + static_cast<std::uint32_t>(lower));
+}
+
+template <class T>
+void divide_widened(void* dst, const void* sum, std::size_t count, double divisor) {
+  using Wide = typename SumOf<T>::Type;
+  if constexpr (sizeof(T) < 8) {
+    // Sums below 2^51 have quotients that are not rounded up to the next integer.
+    constexpr double most_ranks = sizeof(T) == 4 ? 0x1p19 : 0x1p31;
+    if (divisor <= most_ranks) {
+      TUTTI_INDEPENDENT
+      for (std::size_t i = 0; i < count; ++i) put<T>(dst, i, whole<T>(as_double(get<Wide>(sum, i)) / divisor));
+      return;
+    }
+  }
+  const auto by = static_cast<Wide>(divisor);
+  for (std::size_t i = 0; i < count; ++i) put<T>(dst, i, static_cast<T>(get<Wide>(sum, i) / by));
 }
 
 }  // namespace
@@ -186,20 +277,14 @@ void scale_parts(void* dst, const void* src, std::size_t count, double factor) {
 }
 
 template <class T>
-void divide_parts(void* data, std::size_t count, int n) {
-  divide<Real<T>, T>(data, 2 * count, n);
+void contribute_parts(void* dst, const void* sum, const void* src, std::size_t count, double factor) {
+  contribute<Real<T>>(dst, sum, src, 2 * count, factor);
 }
 
-// GCC 12 makes a fused multiply-add of a product beside a sum and a difference, even where it is told not to fuse
-// (AVX-512). Seen through this, the product stays one.
-#if defined(__has_builtin)
-#if __has_builtin(__builtin_assoc_barrier)
-#define TUTTI_ROUNDED(product) __builtin_assoc_barrier(product)
-#endif
-#endif
-#if !defined(TUTTI_ROUNDED)
-#define TUTTI_ROUNDED(product) (product)
-#endif
+template <class T>
+void divide_parts(void* dst, const void* sum, std::size_t count, double divisor) {
+  divide<Real<T>>(dst, sum, 2 * count, divisor);
+}
 
 template <class T>
 void multiply_complex(void* dst, const void* left, const void* right, std::size_t count) {
@@ -214,48 +299,61 @@ void multiply_complex(void* dst, const void* left, const void* right, std::size_
 
 // ---- The table. Columns: sum product min max band bor bxor avg premul_sum
 
-template <class T>
-using Exact = std::conditional_t<sizeof(T) <= 2, float, std::conditional_t<sizeof(T) == 4, double, T>>;
+constexpr Average no_average{};
 
 template <class T>
 constexpr Kernels integer() {
   using U = Modular<std::make_unsigned_t<T>>;
   return kernels_of<sizeof(T), combine<U, Sum>, combine<U, Product>, combine<Raw<T>, Min>, combine<Raw<T>, Max>,
-                    combine<U, And>, combine<U, Or>, combine<U, Xor>, combine<U, Sum>, nullptr>(
-      nullptr, divide<Raw<T>, Exact<T>>);
+                    combine<U, And>, combine<U, Or>, combine<U, Xor>, nullptr, nullptr>(
+      nullptr, {sizeof(typename SumOf<T>::Type), widen<T>, contribute_widened<T>, add_widened<T>, divide_widened<T>});
 }
 
 constexpr Kernels boolean() {
   constexpr Combine both = combine<Bool, And>;
   constexpr Combine either = combine<Bool, Or>;
   return kernels_of<1, either, both, both, either, both, either, combine<Bool, Xor>, nullptr, nullptr>(nullptr,
-                                                                                                       nullptr);
+                                                                                                       no_average);
 }
 
 template <std::size_t size, Combine sum, Combine product, Combine min, Combine max>
-constexpr Kernels floating(Scale by, Divide through) {
-  return kernels_of<size, sum, product, min, max, nullptr, nullptr, nullptr, sum, sum>(by, through);
+constexpr Kernels floating(Scale by, const Average& average) {
+  return kernels_of<size, sum, product, min, max, nullptr, nullptr, nullptr, nullptr, sum>(by, average);
 }
 
 template <class T>
 constexpr Kernels real() {
-  return floating<sizeof(T), combine<Real<T>, Sum>, combine<Real<T>, Product>, combine<Raw<T>, Extreme<Min, Or>>,
-                  combine<Raw<T>, Extreme<Max, And>>>(scale<Real<T>>, divide<Real<T>, T>);
+  constexpr Combine sum = combine<Real<T>, Sum>;
+  return floating<sizeof(T), sum, combine<Real<T>, Product>, combine<Raw<T>, Extreme<Min, Or>>,
+                  combine<Raw<T>, Extreme<Max, And>>>(
+      scale<Real<T>>, {sizeof(T), scale<Real<T>>, contribute<Real<T>>, sum, divide<Real<T>>});
 }
 
-/// `Half` for all but sums and products.
+/// `Combined`: for sums and products.
 template <class Combined, class Half, std::uint16_t infinity>
-constexpr Kernels half_float() {
+constexpr Kernels half_float(const Average& average) {
   return floating<2, combine_halves<Combined, Sum>, combine_halves<Combined, Product>,
                   combine<Raw<std::uint16_t>, ByOrder<Min, infinity>>,
-                  combine<Raw<std::uint16_t>, ByOrder<Max, infinity>>>(scale_halves<Half>, divide_halves<Half>);
+                  combine<Raw<std::uint16_t>, ByOrder<Max, infinity>>>(scale_halves<Half>, average);
+}
+
+/// Its range is so small that 2^-k of a number would often be subnormal: sums are floats.
+template <class Combined>
+constexpr Kernels f16_kernels() {
+  return half_float<Combined, F16s, 0x7c00>({sizeof(float), widen_halves<F16s>, contribute_widened_halves<F16s>,
+                                             combine<Real<float>, Sum>, divide_widened_halves<F16s>});
+}
+
+constexpr Kernels bf16_kernels() {
+  return half_float<Bf16s, Bf16s, 0x7f80>(
+      {2, scale_halves<Bf16s>, contribute_halves<Bf16s>, combine_halves<Bf16s, Sum>, divide_halves<Bf16s>});
 }
 
 template <class T>
 constexpr Kernels complex() {
   constexpr Combine sum = combine_parts<T, Sum>;
-  return kernels_of<2 * sizeof(T), sum, multiply_complex<T>, nullptr, nullptr, nullptr, nullptr, nullptr, sum, sum>(
-      scale_parts<T>, divide_parts<T>);
+  return kernels_of<2 * sizeof(T), sum, multiply_complex<T>, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, sum>(
+      scale_parts<T>, {2 * sizeof(T), scale_parts<T>, contribute_parts<T>, sum, divide_parts<T>});
 }
 
 }  // namespace
@@ -266,8 +364,7 @@ extern constexpr Table TUTTI_TABLE{
     copy_streaming,
     {integer<std::int8_t>(), integer<std::uint8_t>(), integer<std::int16_t>(), integer<std::uint16_t>(),
      integer<std::int32_t>(), integer<std::uint32_t>(), integer<std::int64_t>(), integer<std::uint64_t>(), boolean(),
-     half_float<F16s, F16s, 0x7c00>(), half_float<Bf16s, Bf16s, 0x7f80>(), real<float>(), real<double>(),
-     complex<float>(), complex<double>()}};
+     f16_kernels<F16s>(), bf16_kernels(), real<float>(), real<double>(), complex<float>(), complex<double>()}};
 #endif
 
 }  // namespace tutti::compute

@@ -2,6 +2,6 @@
 
 namespace tutti::compute {
 
-extern constexpr Kernels f16_kernels_avx512fp16 = half_float<CombinedF16s, F16s, 0x7c00>();
+extern constexpr Kernels f16_kernels_avx512fp16 = f16_kernels<CombinedF16s>();
 
 }  // namespace tutti::compute

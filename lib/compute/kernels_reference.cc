@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <complex>
+#include <concepts>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -114,22 +115,6 @@ std::complex<T> times(std::complex<T> value, double factor) {
   return {times(value.real(), factor), times(value.imag(), factor)};
 }
 
-template <class T>
-T over(T value, int n) {
-  if constexpr (is_half<T>)
-    return narrowed<T>(float{value} / static_cast<float>(n));
-  else if constexpr (std::is_same_v<T, std::uint64_t>)
-    return value / static_cast<std::uint64_t>(n);
-  else if constexpr (std::is_integral_v<T>)
-    return static_cast<T>(std::int64_t{value} / n);
-  else
-    return settled(value / static_cast<T>(n));
-}
-template <class T>
-std::complex<T> over(std::complex<T> value, int n) {
-  return {over(value.real(), n), over(value.imag(), n)};
-}
-
 template <class T, T (*op)(T, T)>
 void combine(void* dst, const void* left, const void* right, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) store<T>(dst, i, op(load<T>(left, i), load<T>(right, i)));
@@ -148,9 +133,83 @@ void scale(void* dst, const void* src, std::size_t count, double factor) {
   for (std::size_t i = 0; i < count; ++i) store<T>(dst, i, times(load<T>(src, i), factor));
 }
 
+// ---- Averages
+
+__extension__ using Int128 = __int128;
+__extension__ using Uint128 = unsigned __int128;
+
+/// What elements T are summed up in.
 template <class T>
-void divide(void* data, std::size_t count, int n) {
-  for (std::size_t i = 0; i < count; ++i) store<T>(data, i, over(load<T>(data, i), n));
+struct SumOf {
+  using Type = T;
+};
+template <>
+struct SumOf<f16> {
+  using Type = float;
+};
+template <std::integral T>
+struct SumOf<T> {
+  using Signed =
+      std::conditional_t<sizeof(T) <= 2, std::int32_t, std::conditional_t<sizeof(T) == 4, std::int64_t, Int128>>;
+  using Unsigned =
+      std::conditional_t<sizeof(T) <= 2, std::uint32_t, std::conditional_t<sizeof(T) == 4, std::uint64_t, Uint128>>;
+  using Type = std::conditional_t<std::is_signed_v<T>, Signed, Unsigned>;
+};
+template <class T>
+using SumType = typename SumOf<T>::Type;
+
+template <class T>
+constexpr bool has_wide_sum = !std::is_same_v<SumType<T>, T>;
+
+template <class T>
+SumType<T> contribution(T value, double factor) {
+  if constexpr (has_wide_sum<T>)
+    return static_cast<SumType<T>>(value);
+  else
+    return times(value, factor);
+}
+
+template <class T>
+SumType<T> total(SumType<T> a, SumType<T> b) {
+  if constexpr (has_wide_sum<T>)
+    return a + b;
+  else
+    return add(a, b);
+}
+
+template <class T>
+T over(SumType<T> sum, double divisor) {
+  if constexpr (is_half<T>)
+    return narrowed<T>(static_cast<float>(sum) / static_cast<float>(divisor));
+  else if constexpr (std::is_integral_v<T>)
+    return static_cast<T>(sum / static_cast<SumType<T>>(divisor));
+  else
+    return settled(sum / static_cast<T>(divisor));
+}
+template <class T>
+std::complex<T> over_complex(std::complex<T> sum, double divisor) {
+  return {over<T>(sum.real(), divisor), over<T>(sum.imag(), divisor)};
+}
+
+template <class T>
+void begin(void* dst, const void* src, std::size_t count, double factor) {
+  for (std::size_t i = 0; i < count; ++i) store(dst, i, contribution(load<T>(src, i), factor));
+}
+
+template <class T>
+void contribute(void* dst, const void* sum, const void* src, std::size_t count, double factor) {
+  for (std::size_t i = 0; i < count; ++i)
+    store(dst, i, total<T>(load<SumType<T>>(sum, i), contribution(load<T>(src, i), factor)));
+}
+
+template <class T, T (*quotient)(SumType<T>, double)>
+void finish(void* dst, const void* sum, std::size_t count, double divisor) {
+  for (std::size_t i = 0; i < count; ++i) store(dst, i, quotient(load<SumType<T>>(sum, i), divisor));
+}
+
+template <class T, T (*quotient)(SumType<T>, double) = over<T>>
+constexpr Average average() {
+  return {sizeof(SumType<T>), begin<T>, contribute<T>, combine<SumType<T>, total<T>>, finish<T, quotient>};
 }
 
 template <class T>
@@ -181,8 +240,8 @@ constexpr Fold fold_of() {
 }
 
 template <std::size_t size, Combine... combine>
-Kernels kernels_of(Scale scale, Divide divide) {
-  return {{combine...}, {fold_of<combine, size>()...}, {}, {}, scale, divide};
+Kernels kernels_of(Scale scale, const Average& average) {
+  return {{combine...}, {fold_of<combine, size>()...}, {}, {}, scale, average};
 }
 
 // Columns: sum product min max band bor bxor avg premul_sum
@@ -190,29 +249,29 @@ Kernels kernels_of(Scale scale, Divide divide) {
 template <class T>
 Kernels integer() {
   return kernels_of<sizeof(T), combine<T, add>, combine<T, multiply>, combine<T, smaller>, combine<T, larger>,
-                    combine<T, bitwise_and>, combine<T, bitwise_or>, combine<T, bitwise_xor>, combine<T, add>, nullptr>(
-      nullptr, divide<T>);
+                    combine<T, bitwise_and>, combine<T, bitwise_or>, combine<T, bitwise_xor>, nullptr, nullptr>(
+      nullptr, average<T>());
 }
 
 Kernels boolean() {
   using Byte = std::uint8_t;
   return kernels_of<1, combine<Byte, either>, combine<Byte, both>, combine<Byte, both>, combine<Byte, either>,
                     combine<Byte, both>, combine<Byte, either>, combine<Byte, one_of>, nullptr, nullptr>(nullptr,
-                                                                                                         nullptr);
+                                                                                                         Average{});
 }
 
 template <class T>
 Kernels floating() {
   return kernels_of<sizeof(T), combine<T, add>, combine<T, multiply>, combine<T, smaller>, combine<T, larger>, nullptr,
-                    nullptr, nullptr, combine<T, add>, combine<T, add>>(scale<T>, divide<T>);
+                    nullptr, nullptr, nullptr, combine<T, add>>(scale<T>, average<T>());
 }
 
 template <class T>
 Kernels complex() {
   using Complex = std::complex<T>;
   return kernels_of<sizeof(Complex), combine<Complex, add>, combine<Complex, multiply_complex<T>>, nullptr, nullptr,
-                    nullptr, nullptr, nullptr, combine<Complex, add>, combine<Complex, add>>(scale<Complex>,
-                                                                                             divide<Complex>);
+                    nullptr, nullptr, nullptr, nullptr, combine<Complex, add>>(scale<Complex>,
+                                                                               average<Complex, over_complex<T>>());
 }
 
 void copy(void* dst, const void* src, std::size_t bytes) { std::memcpy(dst, src, bytes); }

@@ -168,14 +168,14 @@ constexpr Fold fold_streaming_of() {
 
 /// All that follows from the combine kernels of a type whose elements have `size` bytes.
 template <std::size_t size, Combine... kernel>
-constexpr Kernels kernels_of(Scale scale, Divide divide) {
+constexpr Kernels kernels_of(Scale scale, const Average& average) {
   static_assert(sizeof...(kernel) == op_count);
   return {{kernel...},
           {fold_of<kernel, size>()...},
           {combine_streaming_of<kernel, size>()...},
           {fold_streaming_of<kernel, size>()...},
           scale,
-          divide};
+          average};
 }
 
 }  // namespace

@@ -18,22 +18,40 @@ using Combine = void (*)(void* dst, const void* left, const void* right, std::si
 using Fold = void (*)(void* dst, const void* const* sources, int n, std::size_t count);
 /// memcpy.
 using Copy = void (*)(void* dst, const void* src, std::size_t bytes);
-/// dst[i] = factor * src[i]. `dst` may be `src`, else disjoint.
+/// dst[i] = factor * src[i]. `dst` may be `src` if both have one type, else disjoint.
 using Scale = void (*)(void* dst, const void* src, std::size_t count, double factor);
-/// data[i] = data[i] / n.
-using Divide = void (*)(void* data, std::size_t count, int n);
+/// dst[i] = sum[i] + what `src[i]` contributes to it. `dst` may be `sum`, or `src` if elements and sums have one type,
+/// else disjoint.
+using Contribute = void (*)(void* dst, const void* sum, const void* src, std::size_t count, double factor);
+/// dst[i] = sum[i] / divisor. `dst` may be `sum` if elements and sums have one type, else disjoint.
+using Finish = void (*)(void* dst, const void* sum, std::size_t count, double divisor);
 
 inline constexpr int op_count = 9;     // OpKind without `user`
 inline constexpr int type_count = 15;  // DataType
 
-/// What one element type can do; null where it cannot. Arrays are by OpKind; `avg` and `premul_sum` combine like `sum`.
+/// How an average is made, so that no sum on the way can overflow where the average does not.
+///
+/// Of n ranks an element contributes itself, widened, where sums have a type of their own, and 2^-k of itself, where
+/// they have the elements' type and 2^k is the first power of two from n on. A sum is then divided by n, or n / 2^k,
+/// which is exact: the only roundings are those of the sums and of that division, but for contributions that become
+/// subnormal.
+struct Average {
+  std::size_t size;       // of a sum: bytes; 0: the elements' type has no averages
+  Scale begin;            // what elements contribute
+  Contribute contribute;  // the same, added to a sum
+  Combine add;            // two sums
+  Finish finish;
+};
+
+/// What one element type can do; null where it cannot. Arrays are by OpKind, but without `avg`; `premul_sum` combines
+/// like `sum`.
 struct Kernels {
   Combine combine[op_count];
   Fold fold[op_count];
   Combine combine_streaming[op_count];  // null, too, where the instruction set has no such stores: use `combine`
   Fold fold_streaming[op_count];        // likewise
   Scale scale;                          // what premul_sum begins with
-  Divide divide;                        // what avg ends with
+  Average average;
 };
 
 struct Table {

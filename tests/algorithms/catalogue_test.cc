@@ -22,11 +22,6 @@ std::vector<Collective> all_collectives() {
   return found;
 }
 
-bool reduces(Collective collective) {
-  return collective == Collective::all_reduce || collective == Collective::reduce ||
-         collective == Collective::reduce_scatter;
-}
-
 /// The message of the error that the name causes, or nothing.
 std::string complaint(Collective collective, const std::string& name) {
   try {
@@ -86,7 +81,7 @@ TEST_CASE("every reducing collective can keep the order of the ranks, no other c
     CAPTURE(std::string{name_of(collective)});
     const auto lines = catalogue(collective);
     const bool any = std::any_of(lines.begin(), lines.end(), [](const Entry& entry) { return entry.rank_order; });
-    CHECK(any == reduces(collective));
+    CHECK(any == detail::is_reduction(collective));
   }
 }
 
@@ -100,7 +95,8 @@ TEST_CASE("a single rank sends nothing and copies at most its input") {
     CAPTURE(std::string{name_of(entry.collective)});
     const Plan plan = entry.build({.rank = 0, .ranks = 1, .pipeline = 3});
     CHECK(plan.lanes.empty());
-    const bool moves = entry.collective != Collective::broadcast && entry.collective != Collective::barrier;
+    const detail::CollectiveTraits& traits = detail::traits_of(entry.collective);
+    const bool moves = traits.in_place != detail::InPlace::always && traits.output.is_at(0, 0);
     CHECK(plan.steps.empty() != moves);
   }
 }

@@ -34,6 +34,28 @@ TEST_CASE("one rank alone has only to bring its input to its output") {
   check_says(all_reduce, plans_of(1, [](PlanBuilder&, int) {}), "all_reduce: rank 0: ends with output[0] empty");
 }
 
+TEST_CASE("a scan combines ranks in their order, and no more of them than each result takes") {
+  const auto row_of_two = [](bool right_order, bool too_much) {
+    return plans_of(2, [=](PlanBuilder& plan, int rank) {
+      if (rank == 0) {
+        plan.send(1, in(0, 2));
+        too_much ? plan.recv_reduce(1, out(0, 2), in(0, 2)) : plan.copy(out(0, 2), in(0, 2));
+        return;
+      }
+      if (too_much) plan.send(0, in(0, 2));
+      if (!right_order) return plan.recv_reduce(0, out(0, 2), in(0, 2));
+      const Blocks sum = plan.scratch(in(0, 2));
+      plan.recv(0, sum);
+      plan.reduce(sum, sum, in(0, 2));
+      plan.copy(out(0, 2), sum);
+    });
+  };
+  check_proves(check(scan, row_of_two(true, false)));
+  check_says(scan, row_of_two(false, false), "rank 1 step 0 (recv_reduce from 0): does not fold in rank order");
+  check_says(scan, row_of_two(true, true), "rank 0: ends with output[0] with that of rank 1 in it");
+  check_says(exclusive_scan, row_of_two(true, false), "touches output[0..1], but this rank has no output");
+}
+
 TEST_CASE("no plans are a problem, not a proof") { check_says(all_reduce, {}, "there are no plans"); }
 
 TEST_CASE("messages must pair up") {

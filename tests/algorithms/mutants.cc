@@ -166,7 +166,7 @@ std::optional<Plan> apply(const Mutation& mutation, Collective collective, const
 }
 
 Plan rebuild(Collective collective, const Plan& plan, const std::vector<Step>& steps) {
-  PlanBuilder builder{plan.shape, collective == Collective::all_to_all ? InPlace::never : InPlace::allowed};
+  PlanBuilder builder{plan.shape, detail::traits_of(collective).in_place};
   for (const int like : plan.scratch_like) builder.scratch({Buffer::output, like, 1});
   for (const Step& step : steps) switch (step.verb) {
       case Verb::send:

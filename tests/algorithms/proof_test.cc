@@ -23,10 +23,6 @@ using enum Collective;
 /// Every number of ranks that is tried exhaustively.
 int most_ranks() { return tutti::testing::only_a_sample() ? 20 : 64; }
 
-bool has_root(Collective collective) {
-  return collective == broadcast || collective == reduce || collective == scatter || collective == gather;
-}
-
 void prove(const Entry& entry, const Shape& shape, std::size_t& proved) {
   const Verdict verdict = check(entry, shape.ranks, shape.root, shape.pipeline, shape.radix);
   ++proved;
@@ -40,7 +36,7 @@ TEST_CASE("every algorithm without a root is right for 1 to 64 ranks") {
   std::size_t proved = 0;
   for (const Entry& entry : catalogue())
     for (int ranks = 1; ranks <= most_ranks(); ++ranks)
-      if (!has_root(entry.collective)) prove(entry, {0, ranks}, proved);
+      if (!detail::is_rooted(entry.collective)) prove(entry, {0, ranks}, proved);
   std::printf("%zu shapes proved, 1 to %d ranks\n", proved, most_ranks());
 }
 
@@ -64,7 +60,7 @@ TEST_CASE("every algorithm is right with pipelines and radices, also those it do
       for (const int pipeline : {1, 2, 3, 5})
         for (const int radix : {2, 3, 4, 5, 8})
           for (const int root : {0, ranks / 2, ranks - 1})
-            if ((entry.has_radix || radix == 2) && (has_root(entry.collective) || root == 0))
+            if ((entry.has_radix || radix == 2) && (detail::is_rooted(entry.collective) || root == 0))
               prove(entry, {0, ranks, root, pipeline, radix}, proved);
   std::printf("%zu shapes proved, with pipelines and radices\n", proved);
 }
@@ -105,7 +101,7 @@ TEST_CASE("every algorithm is right for random shapes of up to 300 ranks") {
     for (int i = 0; i < tries; ++i) {
       Shape shape{0, draw(65, 300), 0, draw(1, 3), draw(2, 8)};
       while (weight(entry, shape) > 1'000'000) shape.pipeline > 1 ? --shape.pipeline : shape.ranks -= shape.ranks / 6;
-      if (has_root(entry.collective)) shape.root = draw(0, shape.ranks - 1);
+      if (detail::is_rooted(entry.collective)) shape.root = draw(0, shape.ranks - 1);
       largest = std::max(largest, shape.ranks);
       prove(entry, shape, proved);
     }

@@ -13,9 +13,23 @@ using Numbers = std::vector<Number>;
 
 std::size_t index(int i) { return static_cast<std::size_t>(i); }
 
-/// Neither associative nor commutative where the order of the fold is promised, else a plain sum.
+bool is_scan(Collective collective) {
+  return collective == Collective::scan || collective == Collective::exclusive_scan;
+}
+
+/// Of x -> a x + b, first the left one, then the right; a and b have 32 bits each.
+Number affine(Number left, Number right) {
+  const auto a = [](Number map) { return map >> 32; };
+  const auto b = [](Number map) { return map & 0xffffffff; };
+  const Number factor = a(left) * a(right) & 0xffffffff;
+  return factor << 32 | ((b(left) * a(right) + b(right)) & 0xffffffff);
+}
+
+/// Neither associative nor commutative where the order of the fold is promised, associative alone in a scan, else a
+/// plain sum.
 Number combine(const Stage& stage, Number left, Number right) {
   if (stage.collective == Collective::barrier) return left | right;
+  if (!stage.claims.rank_order && is_scan(stage.collective)) return affine(left, right);
   return stage.claims.rank_order ? left * 1'000'003 + right : left + right;
 }
 
@@ -239,6 +253,8 @@ class Rehearsal {
         return block / shape.pipeline == shape.rank;
       case Collective::barrier:
         return false;
+      case Collective::exclusive_scan:
+        return shape.rank > 0;
       default:
         return true;
     }
@@ -258,8 +274,11 @@ class Rehearsal {
       default:
         break;
     }
+    const int last = stage_.collective == Collective::scan             ? shape.rank
+                     : stage_.collective == Collective::exclusive_scan ? shape.rank - 1
+                                                                       : shape.ranks - 1;
     Number fold = contribution(0, block);
-    for (int rank = 1; rank < shape.ranks; ++rank) fold = combine(stage_, fold, contribution(rank, block));
+    for (int rank = 1; rank <= last; ++rank) fold = combine(stage_, fold, contribution(rank, block));
     return fold;
   }
 

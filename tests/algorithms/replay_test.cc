@@ -41,6 +41,12 @@ std::vector<int> promised(Collective collective, int ranks, int root, int rank, 
     case all_reduce:
     case barrier:
       return all;
+    case scan:
+      all.resize(static_cast<std::size_t>(rank) + 1);
+      return all;
+    case exclusive_scan:
+      all.resize(static_cast<std::size_t>(rank));
+      return all;
     case reduce:
       return rank == root ? all : std::vector<int>{};
     case broadcast:
@@ -153,6 +159,9 @@ TEST_CASE("lower bounds") {
   CHECK(lower_bounds(gather, 4).sent == doctest::Approx(0.25));
   CHECK(lower_bounds(gather, 4).received == doctest::Approx(0.75));
   CHECK(lower_bounds(reduce_scatter, 5).reduced == doctest::Approx(0.8));
+  CHECK(lower_bounds(scan, 5).sent == 1);
+  CHECK(lower_bounds(scan, 5).reduced == doctest::Approx(0.8));
+  CHECK(lower_bounds(exclusive_scan, 5).reduced == doctest::Approx(0.6));
 }
 
 TEST_CASE("nothing takes fewer steps or moves less than the bounds say") {

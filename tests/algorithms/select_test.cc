@@ -161,10 +161,8 @@ TEST_CASE("the built-in table has a line for every call of two ranks or more") {
             REQUIRE(choice.entry->collective == situation.collective);
             const bool serves = situation.equal_parts || !choice.entry->equal_parts;
             REQUIRE(serves);
-            const bool reduces = situation.collective == Collective::all_reduce ||
-                                 situation.collective == Collective::reduce ||
-                                 situation.collective == Collective::reduce_scatter;
-            const bool ordered = !situation.rank_order || !reduces || choice.entry->rank_order;
+            const bool ordered =
+                !situation.rank_order || !detail::is_reduction(situation.collective) || choice.entry->rank_order;
             REQUIRE(ordered);
           }
 }

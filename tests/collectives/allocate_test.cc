@@ -14,7 +14,7 @@
 #include <thread>
 #include <vector>
 
-#include "lib/window.h"
+#include "lib/board/window.h"
 #include "tests/support/noise.h"
 #include "tests/support/world.h"
 
@@ -45,12 +45,12 @@ Vector results(Communicator& comm, std::size_t count, std::span<float> in, std::
   comm.all_reduce(one_in, premul_sum(0.3));
   keep(one_in);
   fill(one_in);
-  comm.reduce(one_in, one_out, max, {.root = root});
+  comm.reduce(one_in, one_out, max, root);
   if (comm.rank() == root) keep(one_out);
-  comm.reduce(one_in, sum, {.root = root});
+  comm.reduce(one_in, sum, root);
   if (comm.rank() == root) keep(one_in);
   fill(one_out);
-  comm.broadcast(one_out, {.root = root});
+  comm.broadcast(one_out, root);
   keep(one_out);
   fill(one_in);
   comm.all_gather(one_in, all_out);
@@ -70,10 +70,10 @@ Vector results(Communicator& comm, std::size_t count, std::span<float> in, std::
   comm.all_to_all(all_in, all_in);
   keep(all_in);
   fill(one_in);
-  comm.gather(one_in, all_out, {.root = root});
+  comm.gather(one_in, all_out, root);
   if (comm.rank() == root) keep(all_out);
   fill(all_in);
-  comm.scatter(all_in, one_out, {.root = root});
+  comm.scatter(all_in, one_out, root);
   keep(one_out);
   comm.barrier();
   return got;
@@ -109,12 +109,12 @@ TEST_CASE("calls in allocated memory give the same bits as others") {
 TEST_CASE("calls in allocated memory may be asynchronous, persistent, and many") {
   run_ranks({.ranks = 3, .kind = Kind::shm}, [](Communicator& comm) {
     const SharedArray<int> one = allocate<int>(comm, 20'000), other = allocate<int>(comm, 20'000);
-    Persistent persistent = comm.prepare_all_reduce(one, other, sum);
+    Persistent persistent = comm.prepare().all_reduce(one, other, sum);
     for (int turn = 1; turn <= 50; ++turn) {
       std::ranges::fill(one, turn);
       std::ranges::fill(other, comm.rank());
-      Work first = comm.all_reduce_async(one, sum);
-      Work second = comm.broadcast_async(other, {.root = turn % 3});
+      Work first = comm.async().all_reduce(one, sum);
+      Work second = comm.async().broadcast(other, turn % 3);
       first.wait();
       second.wait();
       CHECK(std::ranges::count(one, 3 * turn) == 20'000);
@@ -201,7 +201,7 @@ TEST_CASE("calls in different pairs of allocations have different numbers") {
 TEST_CASE("a persistent call notices that its memory has been freed") {
   run_ranks({.ranks = 2, .kind = Kind::shm}, [](Communicator& comm) {
     std::optional<SharedArray<int>> array = allocate<int>(comm, 10'000);
-    Persistent persistent = comm.prepare_all_reduce(*array, sum);
+    Persistent persistent = comm.prepare().all_reduce(*array, sum);
     persistent.run();
     array.reset();
     ErrorCode code{};

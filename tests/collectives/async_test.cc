@@ -20,7 +20,7 @@ TEST_CASE("several operations are in flight at once and end in any order of wait
       std::vector<Work> works;
       for (std::size_t i = 0; i < operations; ++i) {
         data[i].assign(i * 5000, comm.rank() + static_cast<int>(i));
-        works.push_back(comm.all_reduce_async(data[i], sum));
+        works.push_back(comm.async().all_reduce(data[i], sum));
       }
       for (std::size_t i = operations; i-- > 0;) works[i].wait();
       for (std::size_t i = 0; i < operations; ++i)
@@ -36,9 +36,9 @@ TEST_CASE("different collectives overlap on the same links") {
     std::vector<int> gathered(static_cast<std::size_t>(n) * 30'000);
     const std::vector<int> mine(30'000, comm.rank());
     std::vector<int> copied(100'000, comm.rank() == 3 ? 9 : 0);
-    Work a = comm.all_reduce_async(reduced, sum, {.algorithm = "ring"});
-    Work b = comm.all_gather_async(mine, gathered, {.algorithm = "bruck"});
-    Work c = comm.broadcast_async(copied, {.root = 3, .algorithm = "chain*8"});
+    Work a = comm.async().all_reduce(reduced, sum, {.algorithm = "ring"});
+    Work b = comm.async().all_gather(mine, gathered, {.algorithm = "bruck"});
+    Work c = comm.async().broadcast(copied, 3, {.algorithm = "chain*8"});
     comm.barrier();
     c.wait();
     b.wait();
@@ -54,7 +54,7 @@ TEST_CASE("a Work turns done by itself, with nobody waiting") {
     run_ranks({.ranks = 3, .kind = kind}, [](Communicator& comm) {
       std::vector<double> data(200'000, 1.0);
       std::promise<void> finished;
-      Work work = comm.all_reduce_async(data, sum);
+      Work work = comm.async().all_reduce(data, sum);
       work.then([&](const Error* error) {
         CHECK(error == nullptr);
         finished.set_value();
@@ -73,10 +73,10 @@ TEST_CASE("a continuation runs exactly once, also when it is added after the end
     std::vector<int> second(10, 2);
     std::promise<void> all_done;
     Work next;
-    Work work = comm.all_reduce_async(first, sum);
+    Work work = comm.async().all_reduce(first, sum);
     work.then([&](const Error*) {
       ++calls;
-      next = comm.all_reduce_async(second, sum);
+      next = comm.async().all_reduce(second, sum);
       next.then([&](const Error*) { all_done.set_value(); });
     });
     REQUIRE(all_done.get_future().wait_for(20s) == std::future_status::ready);
@@ -90,7 +90,7 @@ TEST_CASE("another thread may wait for a Work while its maker does something els
   run_ranks({.ranks = 4, .kind = Kind::shm}, [](Communicator& comm) {
     for (int round = 0; round < 20; ++round) {
       std::vector<int> data(1000, 1);
-      Work work = comm.all_reduce_async(data, sum);
+      Work work = comm.async().all_reduce(data, sum);
       std::thread waiter{[&] { work.wait(); }};
       waiter.join();
       CHECK(data[999] == 4);
@@ -101,9 +101,10 @@ TEST_CASE("another thread may wait for a Work while its maker does something els
 TEST_CASE("a dropped Work goes on, and the buffer is right after a barrier") {
   run_ranks({.ranks = 4}, [](Communicator& comm) {
     std::vector<int> data(50'000, 1);
-    { const Work dropped = comm.all_reduce_async(data, sum); }
+    { const Work dropped = comm.async().all_reduce(data, sum); }
     comm.all_reduce(std::vector<int>(1), sum);
-    Work last = comm.all_reduce_async(std::vector<int>(0), sum);
+    std::vector<int> nothing;
+    Work last = comm.async().all_reduce(nothing, sum);
     last.wait();
     comm.barrier();
     CHECK(data[49'999] == 4);

@@ -2,6 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/support/world.h"
@@ -44,8 +49,8 @@ TEST_CASE("ranks, roots and tags out of range are refused with the valid range")
   run_ranks({.ranks = 3}, [](Communicator& comm) {
     std::vector<int> data(3);
     const auto bad = ErrorCode::invalid_argument;
-    refused(comm, bad, {"broadcast", "root 3", "0 to 2"}, [&] { comm.broadcast(data, {.root = 3}); });
-    refused(comm, bad, {"reduce", "root -1"}, [&] { comm.reduce(data, sum, {.root = -1}); });
+    refused(comm, bad, {"broadcast", "root 3", "0 to 2"}, [&] { comm.broadcast(data, 3); });
+    refused(comm, bad, {"reduce", "root -1"}, [&] { comm.reduce(data, sum, -1); });
     refused(comm, bad, {"send", "7 is not a rank"}, [&] { comm.send(data, 7); });
     refused(comm, bad, {"send", "-1 is not a rank"}, [&] { comm.send(data, any_source); });
     refused(comm, bad, {"recv", "any_source"}, [&] { comm.recv(data, 3); });
@@ -101,6 +106,91 @@ TEST_CASE("a user op works for its own type and is refused for another") {
     std::vector<float> floats(2);
     refused(comm, ErrorCode::invalid_argument, {"i32", "f32"}, [&] { comm.all_reduce(floats, larger_magnitude); });
   });
+}
+
+TEST_CASE("what was moved from says so, or is empty") {
+  run_ranks({.ranks = 2, .kind = Kind::shm}, [](Communicator& comm) {
+    std::vector<int> data(2, 1), four(4);
+    auto old = comm.subgroup({0, 1});
+    auto old_call = old.prepare().all_reduce(data, sum);
+    Work old_work = old.async().all_reduce(data, sum);
+    auto old_array = allocate<int>(old, 4);
+    auto fresh = std::move(old);
+    auto call = std::move(old_call);
+    auto work = std::move(old_work);
+    const auto array = std::move(old_array);
+
+    const std::string remedy = "moved from: use the one that it was moved to";
+    const auto moved = [&](const std::string& name, const std::function<void()>& use) {
+      refused(comm, ErrorCode::invalid_argument, {name + ": ", remedy}, use);
+    };
+    moved("rank", [&] { old.rank(); });
+    moved("size", [&] { old.size(); });
+    moved("local_rank", [&] { old.local_rank(); });
+    moved("local_size", [&] { old.local_size(); });
+    moved("transport_to", [&] { old.transport_to(0); });
+    moved("chosen_algorithm", [&] { old.chosen_algorithm(Collective::all_reduce, 4); });
+    moved("all_reduce", [&] { old.all_reduce(data, sum); });
+    moved("all_gather", [&] { old.async().all_gather(data, four).wait(); });
+    moved("barrier", [&] { (void)old.prepare().barrier(); });
+    moved("send", [&] { old.send(data, 1); });
+    moved("send", [&] { old.isend(data, 1).wait(); });
+    moved("recv", [&] { old.recv(data, 1); });
+    moved("recv", [&] { old.irecv(data, 1).wait(); });
+    moved("subgroup", [&] { old.subgroup({0}); });
+    moved("split", [&] { old.split(0); });
+    moved("abort", [&] { old.abort("never"); });
+    moved("shrink", [&] { old.shrink(); });
+    moved("allocate", [&] { return allocate<int>(old, 1).size(); });
+    moved("start", [&] { old_call.start(); });
+    moved("run", [&] { old_call.run(); });
+    moved("probe", [&] { old.probe(1); });
+    moved("iprobe", [&] { (void)old.iprobe(1); });
+    moved("sendrecv", [&] { old.sendrecv(data, 1, four, 1); });
+    moved("split_by_host", [&] { old.split_by_host(); });
+    Work by_default;
+    for (Handle* const none :
+         {static_cast<Handle*>(&old_work), static_cast<Handle*>(&by_default), static_cast<Handle*>(&old_call)}) {
+      none->wait();
+      CHECK(none->done());
+      CHECK(none->error() == nullptr);
+      CHECK(none->wait_for(std::chrono::seconds{0}));
+      CHECK(none->status().source == -1);
+    }
+    CHECK(old_array.size() == 0);
+    CHECK(old_array.begin() == old_array.end());
+    CHECK_FALSE(old_array.is_shared());
+
+    work.wait();
+    call.run();
+    fresh.all_reduce(data, sum);
+    CHECK(data[0] == 8);
+    CHECK(array.size() == 4);
+    CHECK(array.is_shared());
+  });
+}
+
+TEST_CASE("ops are constants, and copies of a user's op share its function") {
+  static_assert(sum.kind() == OpKind::sum && premul_sum(0.5).factor() == 0.5);
+  const auto uses = std::make_shared<int>(0);
+  {
+    Op op = user_op<int>([uses](int a, int b) { return a + b; });
+    CHECK(uses.use_count() == 2);
+    Op copy = op;
+    Op assigned = avg;
+    assigned = copy;
+    copy = sum;
+    const Op& itself = op;
+    op = itself;
+    CHECK(uses.use_count() == 2);
+    CHECK(assigned.kind() == OpKind::user);
+    op = max;
+    int three = 3;
+    const int four = 4;
+    (*assigned.function())(&three, &four, 1);
+    CHECK(three == 7);
+  }
+  CHECK(uses.use_count() == 1);
 }
 
 }  // namespace

@@ -44,7 +44,7 @@ TEST_CASE("with deterministic every result is the left fold in rank order, over 
           comm.all_reduce(data, sum);
           CHECK(same_bits(data, expected));
           std::vector<float> rooted = input(comm.rank(), count);
-          comm.reduce(rooted, sum, {.root = ranks - 1});
+          comm.reduce(rooted, sum, ranks - 1);
           if (comm.rank() == ranks - 1) CHECK(same_bits(rooted, expected));
         }
       });
@@ -84,7 +84,7 @@ TEST_CASE("without it, all ranks still end with the same bits, whatever the algo
         std::vector<float> data = input(comm.rank(), 501);
         comm.all_reduce(data, sum, {.algorithm = entry.name});
         std::vector<float> of_first = data;
-        comm.broadcast(of_first);
+        comm.broadcast(of_first, 0);
         CHECK_MESSAGE(same_bits(data, of_first), std::string(entry.name));
       });
     }

@@ -1,11 +1,167 @@
 #include <doctest/doctest.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <optional>
 #include <vector>
 
+#include "lib/base/system_calls.h"
+#include "tests/support/extent.h"
 #include "tests/support/world.h"
 
 namespace tutti::testing {
 namespace {
+
+/// What this process holds of what systems limit.
+struct Holdings {
+  std::ptrdiff_t descriptors = std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+  std::ptrdiff_t mappings = 0;
+
+  Holdings() {
+    std::ifstream maps("/proc/self/maps");
+    mappings = std::count(std::istreambuf_iterator<char>(maps), {}, '\n');
+  }
+};
+
+/// A tiny call and one whose payload needs room.
+void use(Communicator& comm) {
+  comm.barrier();
+  std::vector<int> many(1000, comm.rank());
+  comm.all_reduce(many, sum);
+  CHECK(many.back() == comm.size() * (comm.size() - 1) / 2);
+}
+
+/// What `body` adds to what the process holds when all ranks are through. The others wait while rank 0 looks.
+void check_holdings(Communicator& comm, std::ptrdiff_t most, const std::function<void()>& body) {
+  comm.barrier();
+  const Holdings before;
+  comm.barrier();
+  body();
+  comm.barrier();
+  const Holdings after;
+  comm.barrier();
+  if (comm.rank() != 0) return;
+  CHECK(after.descriptors - before.descriptors <= most);
+  CHECK(after.mappings - before.mappings <= most);
+}
+
+/// As long as it lives the system refuses memory, mappings and sockets to the ranks of this process.
+struct Refusals {
+  Refusals() {
+    for (const SystemCall call : {SystemCall::memfd, SystemCall::fallocate, SystemCall::mmap, SystemCall::socket})
+      system_calls::refuse(call, EMFILE, 0);
+  }
+  ~Refusals() { system_calls::refuse_none(); }
+};
+
+TEST_CASE("groups that come and go need nothing from the system but what the first of them has left") {
+  run_ranks({.ranks = 2, .kind = Kind::shm}, [](Communicator& comm) {
+    const auto split_and_use = [&](int times) {
+      for (int i = 0; i < times; ++i) {
+        Communicator part = comm.split(0);
+        use(part);
+      }
+    };
+    split_and_use(10);
+    std::optional<Refusals> refusals;
+    if (comm.rank() == 0) refusals.emplace();
+    check_holdings(comm, 4, [&] { split_and_use(only_a_sample() ? 50 : 500); });  // the allocator may map an arena
+  });
+}
+
+TEST_CASE("sub-groups of ever other members leave no descriptors and no mappings behind") {
+  run_ranks({.ranks = 5, .kind = Kind::shm}, [](Communicator& comm) {
+    const auto make_and_use = [&](unsigned members) {
+      std::vector<int> list;
+      for (int rank = 0; rank < comm.size(); ++rank)
+        if ((members >> rank & 1) != 0) list.push_back(rank);
+      if (list.size() < 2 || (members >> comm.rank() & 1) == 0) return;
+      std::rotate(list.begin(), list.begin() + static_cast<int>(members % list.size()), list.end());
+      Communicator part = comm.subgroup(list);
+      use(part);
+    };
+    const auto use_all = [&] {
+      for (unsigned members = 0; members < 32; ++members) make_and_use(members);
+    };
+    use_all();
+    check_holdings(comm, 8, [&] {
+      for (int i = 0; i < (only_a_sample() ? 1 : 8); ++i) use_all();
+    });
+  });
+}
+
+TEST_CASE("thousands of groups at a time need few descriptors and mappings") {
+  run_ranks({.ranks = 2, .kind = Kind::shm}, [](Communicator& comm) {
+    const int count = only_a_sample() ? 300 : 3000;
+    std::vector<Communicator> groups;
+    check_holdings(comm, 100, [&] {
+      for (int i = 0; i < count; ++i) {
+        groups.push_back(comm.split(0));
+        groups.back().barrier();
+      }
+    });
+    std::vector<int> one{1};
+    groups.front().all_reduce(one, sum);
+    groups.back().all_reduce(one, sum);
+    CHECK(one[0] == 4);
+  });
+}
+
+/// Of this process, in bytes.
+std::ptrdiff_t resident_memory() {
+  std::ifstream statm("/proc/self/statm");
+  std::ptrdiff_t all = 0;
+  std::ptrdiff_t resident = 0;
+  statm >> all >> resident;
+  REQUIRE(resident > 0);
+  return resident * ::sysconf(_SC_PAGESIZE);
+}
+
+TEST_CASE("a hundred thousand groups, one after the other, leave no memory behind") {
+  run_ranks({.ranks = 2, .kind = Kind::shm}, [](Communicator& comm) {
+    constexpr std::ptrdiff_t most = std::ptrdiff_t{2} << 20;
+    const auto split_often = [&](int times) {
+      for (int i = 0; i < times; ++i) comm.split(0).barrier();
+    };
+    const int times = only_a_sample() ? 1'000 : 100'000;
+    split_often(times / 10);
+    comm.barrier();
+    const std::ptrdiff_t before = resident_memory();
+    split_often(times - times / 10);
+    comm.barrier();
+    if (comm.rank() == 0 && !only_a_sample()) CHECK(resident_memory() - before <= most);
+  });
+}
+
+TEST_CASE("a group whose call needs room is told of a member that makes another call") {
+  for (const int first : {0, 1}) {  // the one that makes the room, or the other
+    ErrorCode code{};
+    std::string what;
+    run_ranks({.ranks = 2, .kind = Kind::shm, .timeout = std::chrono::seconds{20}}, [&](Communicator& comm) {
+      Communicator part = comm.split(0);
+      std::vector<int> many(1000);
+      ErrorCode found{};
+      const std::string text = error_of(
+          [&] {
+            if (comm.rank() == first) {
+              part.all_reduce(many, sum);
+            } else {
+              part.barrier();
+            }
+          },
+          &found);
+      if (comm.rank() == first) code = found, what = text;
+    });
+    CHECK(code == ErrorCode::mismatch);
+    CHECK(what.find("barrier") != std::string::npos);
+    // Rank 1, which waits for the room, finds it by itself: nobody has to be asked.
+    CHECK(what.find(first == 1 ? "while rank 1 called all_reduce" : "all_reduce") != std::string::npos);
+  }
+}
 
 TEST_CASE("two halves reduce separately while the parent reduces as a whole") {
   for (const Kind kind : all_kinds) {
@@ -58,7 +214,7 @@ TEST_CASE("members that are ahead wait for the one that makes its group later") 
     }
     Communicator pair = comm.subgroup({0, 1, 2});
     std::vector<int> one{1};
-    Work work = pair.all_reduce_async(one, sum);
+    Work work = pair.async().all_reduce(one, sum);
     if (comm.rank() == 0) comm.send(std::vector<int>{1}, 2);
     work.wait();
     CHECK(one[0] == 3);
@@ -88,4 +244,31 @@ TEST_CASE("a wrong list is refused with the reason, and nothing is sent") {
 }
 
 }  // namespace
+TEST_CASE("local ranks are counted among the members of each communicator") {
+  // Even and odd ranks are two hosts.
+  run_ranks({.ranks = 5, .kind = Kind::mixed}, [](Communicator& comm) {
+    CHECK(comm.local_rank() == comm.rank() / 2);
+    CHECK(comm.local_size() == (comm.rank() % 2 == 0 ? 3 : 2));
+    if (comm.rank() == 2) return;
+    Communicator part = comm.subgroup({4, 3, 1, 0});
+    const int places[] = {1, 1, -1, 0, 0};  // by rank of the world
+    CHECK(part.local_rank() == places[comm.rank()]);
+    CHECK(part.local_size() == 2);
+  });
+}
+
+TEST_CASE("split_by_host makes one communicator for each host") {
+  run_ranks({.ranks = 5, .kind = Kind::mixed}, [](Communicator& comm) {
+    Communicator host = comm.split_by_host();
+    CHECK(host.rank() == comm.local_rank());
+    CHECK(host.size() == comm.local_size());
+    int sum_of_ranks = comm.rank();
+    host.all_reduce(std::span{&sum_of_ranks, 1}, sum);
+    CHECK(sum_of_ranks == (comm.rank() % 2 == 0 ? 6 : 4));
+    Communicator same = host.split_by_host();
+    CHECK(same.size() == host.size());
+    same.barrier();
+  });
+}
+
 }  // namespace tutti::testing

@@ -58,25 +58,25 @@ void check_all(Communicator& comm, std::size_t count) {
   const std::size_t many = count * ranks;
   std::vector<int> in(count), out(count), long_in(many), long_out(many), none;
   using Vector = std::vector<int>;
-  auto all_reduce = comm.prepare_all_reduce(in, out, sum);
+  auto all_reduce = comm.prepare().all_reduce(in, out, sum);
   compare(comm, all_reduce, in, out, [&](const Vector& a, Vector& b) { comm.all_reduce(a, b, sum); });
-  auto all_gather = comm.prepare_all_gather(in, long_out);
+  auto all_gather = comm.prepare().all_gather(in, long_out);
   compare(comm, all_gather, in, long_out, [&](const Vector& a, Vector& b) { comm.all_gather(a, b); });
-  auto reduce_scatter = comm.prepare_reduce_scatter(long_in, out, max);
+  auto reduce_scatter = comm.prepare().reduce_scatter(long_in, out, max);
   compare(comm, reduce_scatter, long_in, out, [&](const Vector& a, Vector& b) { comm.reduce_scatter(a, b, max); });
-  auto all_to_all = comm.prepare_all_to_all(long_in, long_out);
+  auto all_to_all = comm.prepare().all_to_all(long_in, long_out);
   compare(comm, all_to_all, long_in, long_out, [&](const Vector& a, Vector& b) { comm.all_to_all(a, b); });
-  auto reduce = comm.prepare_reduce(in, out, sum, {.root = 1});
-  compare(comm, reduce, in, out, [&](const Vector& a, Vector& b) { comm.reduce(a, b, sum, {.root = 1}); });
-  auto scatter = comm.prepare_scatter(long_in, out, {.root = 2});
-  compare(comm, scatter, long_in, out, [&](const Vector& a, Vector& b) { comm.scatter(a, b, {.root = 2}); });
-  auto gather = comm.prepare_gather(in, long_out, {.root = 1});
-  compare(comm, gather, in, long_out, [&](const Vector& a, Vector& b) { comm.gather(a, b, {.root = 1}); });
+  auto reduce = comm.prepare().reduce(in, out, sum, 1);
+  compare(comm, reduce, in, out, [&](const Vector& a, Vector& b) { comm.reduce(a, b, sum, 1); });
+  auto scatter = comm.prepare().scatter(long_in, out, 2);
+  compare(comm, scatter, long_in, out, [&](const Vector& a, Vector& b) { comm.scatter(a, b, 2); });
+  auto gather = comm.prepare().gather(in, long_out, 1);
+  compare(comm, gather, in, long_out, [&](const Vector& a, Vector& b) { comm.gather(a, b, 1); });
 
-  auto broadcast = comm.prepare_broadcast(out, {.root = 2});
-  auto in_place = comm.prepare_all_reduce(in, sum);
-  auto exchanged = comm.prepare_all_to_all(long_in, long_in);
-  auto barrier = comm.prepare_barrier();
+  auto broadcast = comm.prepare().broadcast(out, 2);
+  auto in_place = comm.prepare().all_reduce(in, sum);
+  auto exchanged = comm.prepare().all_to_all(long_in, long_in);
+  auto barrier = comm.prepare().barrier();
   for (int start = 0; start < starts; ++start) {
     fill(out, comm.rank(), start);
     broadcast.run();
@@ -110,7 +110,7 @@ TEST_CASE("contributions are multiplied anew at every start") {
   for (const std::size_t count : {std::size_t{4}, std::size_t{40'000}}) {
     run_ranks({.ranks = 2, .kind = Kind::shm}, [count](Communicator& comm) {
       std::vector<float> in(count), out(count);
-      auto call = comm.prepare_all_reduce(in, out, premul_sum(2.0));
+      auto call = comm.prepare().all_reduce(in, out, premul_sum(2.0));
       for (int start = 1; start <= starts; ++start) {
         std::fill(in.begin(), in.end(), static_cast<float>(start));
         call.run();
@@ -126,16 +126,16 @@ TEST_CASE("several are on their way at once, between ordinary calls, and one ran
       std::vector<int> small(1), large(100'000);
       std::optional<Persistent> first, second;
       if (comm.rank() != 0) {
-        first = comm.prepare_all_reduce(small, sum);
-        second = comm.prepare_all_reduce(large, sum);
+        first = comm.prepare().all_reduce(small, sum);
+        second = comm.prepare().all_reduce(large, sum);
       }
       for (int start = 0; start < starts; ++start) {
         small.assign(1, comm.rank());
         large.assign(large.size(), start);
         int between = 1;
         if (comm.rank() == 0) {
-          Work one = comm.all_reduce_async(small, sum);
-          Work two = comm.all_reduce_async(large, sum);
+          Work one = comm.async().all_reduce(small, sum);
+          Work two = comm.async().all_reduce(large, sum);
           comm.all_reduce(std::span{&between, 1}, sum);
           two.wait();
           one.wait();
@@ -157,7 +157,7 @@ TEST_CASE("several are on their way at once, between ordinary calls, and one ran
 TEST_CASE("a persistent call ends by itself, and wait() without a start returns") {
   run_ranks({.ranks = 2, .kind = Kind::shm}, [](Communicator& comm) {
     std::vector<int> data(50'000, 1);
-    auto call = comm.prepare_all_reduce(data, sum);
+    auto call = comm.prepare().all_reduce(data, sum);
     CHECK(call.done());
     call.wait();
     call.start();
@@ -172,7 +172,7 @@ TEST_CASE("starting twice is refused, and nothing is sent") {
   for (const std::size_t count : {std::size_t{1}, std::size_t{50'000}}) {
     run_ranks({.ranks = 2, .kind = Kind::shm}, [count](Communicator& comm) {
       std::vector<int> data(count, 1);
-      auto call = comm.prepare_all_reduce(data, sum);
+      auto call = comm.prepare().all_reduce(data, sum);
       call.start();
       ErrorCode code{};
       CHECK(error_of([&] { call.start(); }, &code).find("started again before wait()") != std::string::npos);
@@ -187,9 +187,9 @@ TEST_CASE("starting twice is refused, and nothing is sent") {
 TEST_CASE("what is wrong with a call is thrown when it is prepared") {
   run_ranks({.ranks = 2, .kind = Kind::inproc}, [](Communicator& comm) {
     std::vector<int> three(3), four(4);
-    CHECK(code_of([&] { (void)comm.prepare_all_reduce(three, four, sum); }) == ErrorCode::invalid_argument);
-    CHECK(code_of([&] { (void)comm.prepare_broadcast(three, {.root = 2}); }) == ErrorCode::invalid_argument);
-    CHECK_THROWS_AS((void)comm.prepare_all_reduce(three, sum, {.algorithm = "no such"}), Error);
+    CHECK(code_of([&] { (void)comm.prepare().all_reduce(three, four, sum); }) == ErrorCode::invalid_argument);
+    CHECK(code_of([&] { (void)comm.prepare().broadcast(three, 2); }) == ErrorCode::invalid_argument);
+    CHECK_THROWS_AS((void)comm.prepare().all_reduce(three, sum, {.algorithm = "no such"}), Error);
     comm.barrier();
   });
 }
@@ -197,7 +197,7 @@ TEST_CASE("what is wrong with a call is thrown when it is prepared") {
 TEST_CASE("a rank that starts another call is named by wait()") {
   run_ranks({.ranks = 2, .kind = Kind::shm}, [](Communicator& comm) {
     std::vector<int> data(comm.rank() == 0 ? 3 : 4);
-    auto call = comm.prepare_all_reduce(data, sum);
+    auto call = comm.prepare().all_reduce(data, sum);
     CHECK(code_of([&] { call.run(); }) == ErrorCode::mismatch);
     CHECK(code_of([&] { call.run(); }) == ErrorCode::mismatch);  // the communicator has failed
   });
@@ -210,7 +210,7 @@ TEST_CASE("moved, outliving its communicator, and destroyed while started") {
       auto pair = comm.subgroup({0, 1});
       std::optional<Persistent> kept;
       {
-        auto call = pair.prepare_all_reduce(tiny, sum);
+        auto call = pair.prepare().all_reduce(tiny, sum);
         kept = std::move(call);
       }
       { const Communicator gone = std::move(pair); }
@@ -218,7 +218,7 @@ TEST_CASE("moved, outliving its communicator, and destroyed while started") {
       CHECK(tiny[0] == 2);
     }
     {
-      auto call = comm.prepare_all_reduce(data, sum);
+      auto call = comm.prepare().all_reduce(data, sum);
       call.start();
     }
     std::vector<int> after(data.size(), 1);

@@ -78,9 +78,9 @@ TEST_CASE("threads that take turns start different collectives in one order and 
           Work work;
           turns.take(round * threads + thread, [&] {
             if (thread == 1)
-              work = comm.broadcast_async(data, {.root = 1});
+              work = comm.async().broadcast(data, 1);
             else
-              work = comm.all_reduce_async(data, max);
+              work = comm.async().all_reduce(data, max);
           });
           work.wait();
           REQUIRE(data.front() == round);

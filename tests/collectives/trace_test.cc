@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/allocations.h"
 #include "tests/support/scratch.h"
 #include "tests/support/trace_file.h"
 #include "tests/support/world.h"
-#include "tests/transport/allocations.h"
 #include "tutti/allocate.h"
 
 namespace tutti::testing {
@@ -55,12 +55,12 @@ const Case cases[] = {
     {"reduce", 4 * 2,
      [](Communicator& comm, std::size_t n) {
        std::vector<float> data(n, 1);
-       comm.reduce(data, sum, {.root = 2});
+       comm.reduce(data, sum, 2);
      }},
     {"broadcast", 4 * 2,
      [](Communicator& comm, std::size_t n) {
        std::vector<float> data(n, 1);
-       comm.broadcast(data, {.root = 1});
+       comm.broadcast(data, 1);
      }},
     {"all_gather", 4 * 6,
      [](Communicator& comm, std::size_t n) {
@@ -75,12 +75,12 @@ const Case cases[] = {
     {"scatter", 4 * 2,
      [](Communicator& comm, std::size_t n) {
        std::vector<float> data(comm.rank() == 0 ? ranks * n : 0, 1), part(n);
-       comm.scatter(data, part);
+       comm.scatter(data, part, 0);
      }},
     {"gather", 4 * 2,
      [](Communicator& comm, std::size_t n) {
        std::vector<float> data(n, 1), all(comm.rank() == 0 ? ranks * n : 0);
-       comm.gather(data, all);
+       comm.gather(data, all, 0);
      }},
     {"all_to_all", 4 * 6,
      [](Communicator& comm, std::size_t n) {
@@ -123,17 +123,17 @@ TEST_CASE(
       {"scatter", true,
        [](Communicator& comm, std::size_t bytes) {
          std::vector<char> whole(bytes), part(bytes / static_cast<std::size_t>(comm.size()));
-         comm.scatter(whole, part, {.algorithm = "direct"});
+         comm.scatter(whole, part, 0, {.algorithm = "direct"});
        }},
       {"gather", true,
        [](Communicator& comm, std::size_t bytes) {
          std::vector<char> whole(bytes), part(bytes / static_cast<std::size_t>(comm.size()));
-         comm.gather(part, whole, {.algorithm = "direct"});
+         comm.gather(part, whole, 0, {.algorithm = "direct"});
        }},
       {"broadcast", false,
        [](Communicator& comm, std::size_t bytes) {
          std::vector<char> data(bytes);
-         comm.broadcast(data, {.algorithm = "direct"});
+         comm.broadcast(data, 0, {.algorithm = "direct"});
        }},
   };
   for (const Expectation& each : all) {
@@ -187,11 +187,11 @@ TEST_CASE("parts of unequal size, sub-groups, asynchronous and persistent calls 
       std::vector<int> part(mine.size());
       comm.reduce_scatter_v(all, part, counts, sum);
       auto pair = comm.split(comm.rank() == 1 ? 1 : 0, 0);
-      Work first = comm.all_reduce_async(data, sum);
-      Work second = pair.all_reduce_async(other, sum);
+      Work first = comm.async().all_reduce(data, sum);
+      Work second = pair.async().all_reduce(other, sum);
       first.wait();
       second.wait();
-      auto persistent = comm.prepare_all_reduce(data, other, sum);
+      auto persistent = comm.prepare().all_reduce(data, other, sum);
       for (int i = 0; i < 3; ++i) persistent.run();
     });
     CHECK(trace_trouble(events) == "");

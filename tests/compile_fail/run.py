@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """tests/compile_fail/run.py CASE COMPILER...: case 0 of cases.cc compiles, any other is refused for its own reason.
 
-With the name of a public header for CASE: it compiles alone, and included twice.
+With the name of a public header for CASE: it compiles alone, and included twice. tutti.h, which has all of them, also does
+without exceptions and RTTI.
 """
 
 import pathlib
@@ -22,15 +23,20 @@ def compile_text(compiler, flags, text):
 def main(case, compiler):
     if not case.isdigit():
         header = f"#include <tutti/{case}>\n"
-        result = compile_text(compiler, [], header + header)
-        print(result.stderr)
-        return result.returncode
+        results = [compile_text(compiler, [], header + header)]
+        if case == "tutti.h":
+            use = "auto* use = &tutti::allocate<float>;\n"
+            results.append(compile_text(compiler, ["-fno-exceptions", "-fno-rtti"], header + use))
+        print(*(result.stderr for result in results))
+        return max(result.returncode for result in results)
     text = (HERE / "cases.cc").read_text(encoding="utf-8")
-    result = compile_text(compiler, [f"-DCASE={case}"], text)
+    option, expected = "", ""
+    if case != "0":
+        option, expected = re.search(rf"CASE == {case}(?: /\* (.*) \*/)? +// (.*)", text).groups("")
+    result = compile_text(compiler, [f"-DCASE={case}", *option.split()], text)
     print(result.stderr)
     if case == "0":
         return result.returncode
-    expected = re.search(rf"CASE == {case}  // (.*)", text).group(1)
     if result.returncode == 0:
         print(f"case {case} compiles, but must not")
         return 1

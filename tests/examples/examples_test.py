@@ -9,7 +9,7 @@ import re
 import sys
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tools"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
 
 import harness
 from harness import Case, tutti
@@ -56,6 +56,7 @@ def grouped(rank, n):
 # What n ranks print, in any order: the exact lines, or what they match.
 EXPECTED = {
     "hello_ranks": each_rank(lambda r, n: f"hello from rank {r} of {n}"),
+    "threads": each_rank(lambda r, n: "4 threads: 10"),
     "scatter_gather": each_rank(lambda r, n: f"rank {r} squared {2 * r} and {2 * r + 1}"),
     "reduce": rank_zero(reduced),
     "broadcast": each_rank(lambda r, n: f"rank {r}: learning rate 0.001, momentum 0.9, batch 64"),

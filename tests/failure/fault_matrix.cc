@@ -4,7 +4,8 @@
 //
 // Runs the cases side by side, each in processes of its own that are forked from here, and prints how many there were
 // and the slowest detection. Every survivor must throw, name the victim with its process, within a second of a death
-// and within a second of the deadline for a rank that is stopped, and leave no process and no descriptor.
+// and within a second of the deadline for a rank that is stopped, and leave no process and no descriptor. Where they
+// shrink they must all be there, and nobody else, within a second of the last one's call.
 
 #include "tests/failure/fault_matrix.h"
 
@@ -16,6 +17,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <list>
@@ -67,6 +69,7 @@ struct Running {
   CaseReport* report;
   std::map<pid_t, int> ranks;  // alive, by process
   pid_t victim = -1;
+  std::array<pid_t, most_ranks> processes{};
   Clock::time_point begin;
 
   bool only_victim_left() const { return ranks.size() == 1 && ranks.contains(victim); }
@@ -107,7 +110,7 @@ class Matrix {
     std::fflush(stdout);  // or a child that exits writes it again
     void* memory = ::mmap(nullptr, sizeof(CaseReport), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) std::abort();
-    Running& running = running_.emplace_back(Running{&fault, new (memory) CaseReport, {}, -1, Clock::now()});
+    Running& running = running_.emplace_back(Running{&fault, new (memory) CaseReport, {}, -1, {}, Clock::now()});
     for (int rank = 0; rank < fault.ranks; ++rank) {
       const pid_t pid = ::fork();
       if (pid == 0) {
@@ -115,9 +118,10 @@ class Matrix {
         sigset_t none;
         ::sigemptyset(&none);
         ::sigprocmask(SIG_SETMASK, &none, nullptr);
-        run_rank(fault, rank, store_.port, number, running.report->ranks[static_cast<std::size_t>(rank)]);
+        run_rank(fault, rank, store_.port, number, *running.report);
       }
       running.ranks.emplace(pid, rank);
+      running.processes[static_cast<std::size_t>(rank)] = pid;
       if (rank == fault.victim) running.victim = pid;
     }
   }
@@ -147,13 +151,20 @@ class Matrix {
   void judge(const Running& running, bool late) {
     const FaultCase& fault = *running.fault;
     for (int rank = 0; rank < fault.ranks; ++rank) {
-      if (rank == fault.victim) continue;
+      if (fault.is_victim(rank)) continue;
       const RankReport& report = running.report->ranks[static_cast<std::size_t>(rank)];
-      const auto complaint = late ? "did not end" : wrong_with(running, report);
+      const auto complaint = late                   ? "did not end"
+                             : rank == fault.leaver ? wrong_with_leaver(report)
+                                                    : wrong_with(running, report);
       if (!complaint) continue;
       wrong_.insert(&fault);
       fmt::print("WRONG {}\n      rank {} {}: \"{}\"\n", fault.describe(), rank, *complaint, report.text.data());
     }
+  }
+
+  static std::optional<std::string> wrong_with_leaver(const RankReport& report) {
+    if (report.finished == 0 || report.text[0] != 0) return "did not leave in peace";
+    return std::nullopt;
   }
 
   std::optional<std::string> wrong_with(const Running& running, const RankReport& report) {
@@ -161,19 +172,39 @@ class Matrix {
     const std::string text = report.text.data();
     if (report.finished == 0) return "ended by itself";
     if (report.failed == 0) return "noticed nothing";
-    if (report.culprit != fault.victim) return fmt::format("blamed {}", report.culprit);
-    if (text.find(fmt::format("rank {} (", fault.victim)) == std::string::npos ||
-        text.find(fmt::format("pid {}", running.victim)) == std::string::npos)
+    if (!fault.is_victim(report.culprit)) return fmt::format("blamed {}", report.culprit);
+    const bool in_world = fault.leaver < 0;
+    if ((in_world && text.find(fmt::format("rank {} (", report.culprit)) == std::string::npos) ||
+        text.find(fmt::format("pid {}", running.processes[static_cast<std::size_t>(report.culprit)])) ==
+            std::string::npos)
       return "does not name the victim";
+    if (fault.shrinks())
+      if (auto complaint = wrong_with_shrink(running, report)) return complaint;
     if (report.descriptors_after > report.descriptors_before)
       return fmt::format("left {} descriptors", report.descriptors_after - report.descriptors_before);
     return detection(running, report);
   }
 
+  static std::optional<std::string> wrong_with_shrink(const Running& running, const RankReport& report) {
+    const FaultCase& fault = *running.fault;
+    if (report.shrunk == 0) return "did not shrink";
+    std::int64_t last_call = 0;
+    int survivors = 0;
+    for (const int rank : fault.members()) {
+      if (fault.is_victim(rank)) continue;
+      ++survivors;
+      last_call = std::max(last_call, running.report->ranks[static_cast<std::size_t>(rank)].failed.load());
+    }
+    if (report.survivors != survivors) return fmt::format("shrank to {} of {} survivors", report.survivors, survivors);
+    const double seconds = static_cast<double>(report.shrunk - last_call) / 1e9;
+    if (seconds > slack) return fmt::format("took {:.3f} s to shrink", seconds);
+    return std::nullopt;
+  }
+
   /// Counts from when both the victim and the survivor were in the call.
   std::optional<std::string> detection(const Running& running, const RankReport& report) {
     const FaultCase& fault = *running.fault;
-    const RankReport& victim = running.report->ranks[static_cast<std::size_t>(fault.victim)];
+    const RankReport& victim = running.report->ranks[static_cast<std::size_t>(report.culprit)];
     const bool stop = fault.fault == "stop";
     const std::int64_t from = stop ? report.entered.load() : std::max(report.entered.load(), victim.entered.load());
     double seconds = static_cast<double>(report.failed - from) / 1e9;

@@ -58,13 +58,16 @@ class Findings {
   std::vector<int> data(1000, 1);
   findings.check("rank and size", comm.rank() < comm.size());
   findings.refused("all_reduce", [&] { comm.all_reduce(data, tutti::sum); });
-  findings.refused("all_reduce_async", [&] { (void)comm.all_reduce_async(data, tutti::sum); });
+  findings.refused("all_reduce, started", [&] { (void)comm.async().all_reduce(data, tutti::sum); });
   findings.refused("barrier", [&] { comm.barrier(); });
   findings.refused("send", [&] { comm.send(data, 0); });
   findings.refused("isend", [&] { (void)comm.isend(data, 0); });
   findings.refused("recv", [&] { comm.recv(data, 0); });
   findings.refused("irecv", [&] { (void)comm.irecv(data, 0); });
   findings.refused("split", [&] { (void)comm.split(0); });
+  findings.refused("probe", [&] { (void)comm.probe(0); });
+  findings.refused("iprobe", [&] { (void)comm.iprobe(0); });
+  findings.refused("sendrecv", [&] { (void)comm.sendrecv(data, 0, data, 0); });
   findings.refused("subgroup", [&] { (void)comm.subgroup({comm.rank()}); });
   findings.refused("abort", [&] { comm.abort("a child says so"); });
   findings.refused("shrink", [&] { (void)comm.shrink(1s); });
@@ -106,7 +109,7 @@ int fork_once() {
   std::vector<int> message(10);
   const int next = (comm.rank() + 1) % comm.size();
   Work pending = comm.irecv(message, tutti::any_source);
-  Work finished = comm.all_reduce_async(data, tutti::max);
+  Work finished = comm.async().all_reduce(data, tutti::max);
   finished.wait();
   const pid_t child = ::fork();
   if (child == 0) be_a_child(comm, pending, finished);
@@ -137,7 +140,7 @@ int fork_while_busy() {
   bool good = true;
   for (int round = 0; round < 20 && good; ++round) {
     std::vector<int> data(5000, 1);
-    Work pending = comm.all_reduce_async(data, tutti::max);  // with a helper thread
+    Work pending = comm.async().all_reduce(data, tutti::max);  // with a helper thread
     const pid_t child = ::fork();
     if (child == 0) {
       Findings findings;

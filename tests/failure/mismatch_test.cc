@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "lib/base/collective_traits.h"
 #include "tests/support/extent.h"
 #include "tests/support/world.h"
 
@@ -38,21 +39,22 @@ void make_typed(Communicator& comm, const Call& call) {
   std::vector<T> others = all;
   const Op op = call.maximum ? max : sum;
   const CallOptions plain{.algorithm = call.algorithm};
-  const RootOptions rooted{.root = call.root, .algorithm = call.algorithm};
   const std::vector<std::size_t> counts(n, call.count);
   switch (call.collective) {
     case Collective::all_reduce:
       return comm.all_reduce(one, other, op, plain);
     case Collective::reduce:
-      return comm.reduce(one, other, op, rooted);
+      return comm.reduce(one, other, op, call.root, plain);
     case Collective::broadcast:
-      return comm.broadcast(one, rooted);
+      return comm.broadcast(one, call.root, plain);
     case Collective::all_gather:
       return call.variable ? comm.all_gather_v(one, all, counts, plain) : comm.all_gather(one, all, plain);
     case Collective::gather:
-      return call.variable ? comm.gather_v(one, all, counts, rooted) : comm.gather(one, all, rooted);
+      return call.variable ? comm.gather_v(one, all, counts, call.root, plain)
+                           : comm.gather(one, all, call.root, plain);
     case Collective::scatter:
-      return call.variable ? comm.scatter_v(all, counts, one, rooted) : comm.scatter(all, one, rooted);
+      return call.variable ? comm.scatter_v(all, counts, one, call.root, plain)
+                           : comm.scatter(all, one, call.root, plain);
     case Collective::reduce_scatter:
       return call.variable ? comm.reduce_scatter_v(all, one, counts, op, plain)
                            : comm.reduce_scatter(all, one, op, plain);
@@ -61,21 +63,16 @@ void make_typed(Communicator& comm, const Call& call) {
                            : comm.all_to_all(all, others, plain);
     case Collective::barrier:
       return comm.barrier(plain);
+    case Collective::scan:
+      return comm.scan(one, other, op, plain);
+    case Collective::exclusive_scan:
+      return comm.exclusive_scan(one, other, op, plain);
   }
 }
 
 void make(Communicator& comm, const Call& call) {
   if (call.wide) return make_typed<double>(comm, call);
   make_typed<int>(comm, call);
-}
-
-bool reduces(Collective collective) {
-  return collective == Collective::all_reduce || collective == Collective::reduce ||
-         collective == Collective::reduce_scatter;
-}
-bool has_root(Collective collective) {
-  return collective == Collective::reduce || collective == Collective::broadcast || collective == Collective::gather ||
-         collective == Collective::scatter;
 }
 
 struct Case {
@@ -89,10 +86,10 @@ struct Case {
 /// Every argument of every collective, differing at the first and the last rank, over every way to talk.
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
-  for (int which = 0; which < 9; ++which) {
+  for (int which = 0; which < collective_count; ++which) {
     const auto collective = static_cast<Collective>(which);
     for (const bool variable : {false, true}) {
-      if (variable && (which <= static_cast<int>(Collective::broadcast) || collective == Collective::barrier)) continue;
+      if (variable && !detail::traits_of(collective).has_parts()) continue;
       for (const int rank : {0, ranks - 1})
         for (const Kind kind : {Kind::shm, Kind::tcp, Kind::mixed}) {
           const auto add = [&](const char* what, auto&& change) {
@@ -111,8 +108,8 @@ std::vector<Case> all_cases() {
           if (collective == Collective::scatter || collective == Collective::gather)  // over links instead of a board
             add("far more elements", [](Call& odd) { odd.count = 100'000; });
           add("no elements", [](Call& odd) { odd.count = 0; });
-          if (reduces(collective)) add("op", [](Call& odd) { odd.maximum = true; });
-          if (has_root(collective)) add("root", [](Call& odd) { odd.root = 1; });
+          if (detail::is_reduction(collective)) add("op", [](Call& odd) { odd.maximum = true; });
+          if (detail::is_rooted(collective)) add("root", [](Call& odd) { odd.root = 1; });
         }
     }
   }
@@ -163,8 +160,8 @@ TEST_CASE("a rank that calls something else is named on every rank, whatever dif
       const bool slow = std::chrono::steady_clock::now() - begin > 10s;
       for (std::size_t rank = 0; rank < heard.size(); ++rank) {
         const std::string& text = heard[rank].text;
-        const bool quotes_both =
-            text.find(" called ") != std::string::npos && text.find(" while ") != std::string::npos;
+        const auto says = [&text](const char* words) { return text.find(words) != std::string::npos; };
+        const bool quotes_both = (says(" called ") && says(" while ")) || (says(" gave ") && says(", but rank "));
         if (heard[rank].code == ErrorCode::mismatch && quotes_both && !slow) continue;
         const std::lock_guard lock{mutex};
         wrong.push_back(fmt::format("{} of {}{} differs on rank {}, over {}: rank {} heard \"{}\"{}", one.what,
@@ -178,6 +175,49 @@ TEST_CASE("a rank that calls something else is named on every rank, whatever dif
   for (std::thread& worker : workers) worker.join();
   fmt::print("{} mismatches\n", cases.size());
   for (const std::string& one : wrong) FAIL_CHECK(one);
+}
+
+TEST_CASE("calls that pass although they differ are noticed by the next one") {
+  for (const Kind kind : {Kind::tcp, Kind::shm}) {
+    run_ranks({.ranks = 2, .kind = kind, .timeout = 20s, .leave_together = true}, [&](Communicator& comm) {
+      const std::vector<std::size_t> none(2, 0);
+      std::vector<float> floats;
+      std::vector<double> doubles;
+      ErrorCode code{};
+      const std::string text = error_of(
+          [&] {
+            if (comm.rank() == 0) comm.all_to_all_v(floats, none, floats, none);
+            if (comm.rank() == 1) comm.all_to_all_v(doubles, none, doubles, none);
+            comm.barrier();
+            comm.barrier();
+          },
+          &code);
+      CAPTURE(text);
+      CHECK(code == ErrorCode::mismatch);
+      if (kind == Kind::shm) {  // where posts tell what it was
+        CHECK(text.find("all_to_all_v #1 (f64)") != std::string::npos);
+        CHECK(text.find("all_to_all_v #1 (f32)") != std::string::npos);
+      } else {
+        CHECK(text.find("their earlier calls differ: the last one here was all_to_all_v #1 (f") != std::string::npos);
+      }
+    });
+  }
+}
+
+TEST_CASE("ranks with different algorithms are told both names") {
+  for (const Kind kind : {Kind::tcp, Kind::shm}) {
+    run_ranks({.ranks = 2, .kind = kind, .timeout = 20s, .leave_together = true}, [&](Communicator& comm) {
+      std::vector<float> data(1000);
+      ErrorCode code{};
+      const std::string text =
+          error_of([&] { comm.all_reduce(data, sum, {.algorithm = comm.rank() == 0 ? "ring" : "doubling"}); }, &code);
+      CAPTURE(text);
+      CHECK(code == ErrorCode::mismatch);
+      const bool heard_by_0 = text.find("there with doubling and here with ring") != std::string::npos;
+      const bool heard_by_1 = text.find("there with ring and here with doubling") != std::string::npos;
+      CHECK((heard_by_0 || heard_by_1));
+    });
+  }
 }
 
 }  // namespace

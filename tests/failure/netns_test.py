@@ -8,12 +8,14 @@ Ranks of one name space talk through shared memory, ranks of different ones only
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
+import time
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tools"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
 
 import harness
 from harness import Case, Finished, start
@@ -51,9 +53,9 @@ class TwoHosts(Case):
         self.addCleanup(remove_hosts)
         make_hosts()
 
-    def start_node(self, node, *words, options=(), **variables):
+    def start_node(self, node, *words, options=(), host=ADDRESSES[0], **variables):
         return start("ip", "netns", "exec", NAMES[node], harness.PROGRAM, "run", "-n", "2", "--nnodes", "2",
-                     "--node-rank", node, "--rdzv-endpoint", f"{ADDRESSES[0]}:29411", *options, harness.JOIN, *words,
+                     "--node-rank", node, "--rdzv-endpoint", f"{host}:29411", *options, harness.JOIN, *words,
                      env={"TUTTI_SECRET": SECRET} | variables)
 
     def finish(self, nodes, limit=60):
@@ -169,6 +171,61 @@ class TwoHosts(Case):
         for node, one in enumerate(self.finish(nodes, 30)):
             self.assertGreater(one.code, 0, one)
             self.assertSays(one.err, rf"\[[{2 * node}{2 * node + 1}]\] (timeout|peer_lost): all_reduce.* rank \d")
+
+    def test_all_ranks_of_a_lost_host_are_given_up_at_once_the_coordinator_too(self):
+        hosts = (0, 0, 0, 1, 0, 1)
+        ranks = [start("ip", "netns", "exec", NAMES[host], harness.JOIN, "--shrink",
+                       env={"TUTTI_SECRET": SECRET, "TUTTI_RANK": str(rank), "TUTTI_SIZE": str(len(hosts)),
+                            "TUTTI_RDZV": f"tcp://{ADDRESSES[0]}:29413", "TUTTI_LOST_AFTER": "2", "TUTTI_TIMEOUT": "60"})
+                 for rank, host in enumerate(hosts)]
+        for rank in ranks:
+            self.assertRegex(rank.stdout.readline(), "sum 21")
+        ip("-n", NAMES[0], "link", "set", CABLES[0], "down")
+        begin = time.monotonic()
+        ends = {}
+        for rank, one in sorted(enumerate(ranks), key=lambda pair: -hosts[pair[0]]):
+            done = Finished(one, 60)
+            ends[rank] = time.monotonic() - begin
+            self.assertEqual((done.code, done.lines), (0, [f"survivors {hosts.count(hosts[rank])}"]), done)
+        # One after the other the three before the survivors would take two seconds each, and the one between two more.
+        self.assertLess(max(ends[3], ends[5]), 6.5, ends)
+
+
+    def test_a_link_that_a_firewall_has_forgotten_is_named_as_such(self):
+        log = self.folder / "log-%r"
+        nodes = [self.start_node(n, "--repeat", TUTTI_TIMEOUT="25", TUTTI_LOST_AFTER="1", TUTTI_DEBUG="INFO",
+                                 TUTTI_DEBUG_SUBSYS="NET", TUTTI_DEBUG_FILE=str(log)) for n in range(2)]
+        for node in nodes:
+            for _ in range(2):
+                self.assertRegex(node.stdout.readline(), r"\[\d\] sum 10")
+        # Connections to rank 0, the coordinator, go on, so that no process can be taken for dead.
+        for rank in range(1, 4):
+            text = pathlib.Path(str(log).replace("%r", str(rank))).read_text()
+            port = re.search(r"accepts connections at \S*:(\d+)", text).group(1)
+            for side in ("dport", "sport"):
+                ip("-n", NAMES[0], "rule", "add", "ipproto", "tcp", side, port, "blackhole")
+        said = "".join(one.err for one in self.finish(nodes, 24))
+        self.assertSays(said, r"peer_lost: .*[Tt]he connection between ranks \d and \d is broken: what rank \d sent to rank")
+        self.assertNotIn("timeout:", said)
+
+    def test_a_host_of_one_family_gets_in_or_is_told_which_variable_helps(self):
+        """The name of host 0 has two addresses, of which host 1 can reach one."""
+        name = f"tutti-host-{os.getpid()}"
+        hosts = f"127.0.0.1 localhost\nfd00:77::1 {name}\n{ADDRESSES[0]} {name}\n"
+        for space in NAMES:
+            folder = pathlib.Path("/etc/netns") / space  # what `ip netns exec` shows as /etc
+            folder.mkdir(parents=True)
+            self.addCleanup(shutil.rmtree, folder)
+            (folder / "hosts").write_text(hosts)
+        ip("-n", NAMES[0], "address", "add", "fd00:77::1/64", "dev", CABLES[0], "nodad")
+        ip("netns", "exec", NAMES[1], "sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1")
+        done = self.finish([self.start_node(n, host=name, TUTTI_TIMEOUT="60") for n in range(2)], 40)
+        for one in done:
+            self.assertNotEqual(one.code, 0, one)
+            self.assertSays(one.err, r"rank 2 \(.*\) cannot reach rank 0 .*\[fd00:77::1\].*an address of IPv6",
+                            "TUTTI_SOCKET_FAMILY=AF_INET for all")
+        done = self.finish([self.start_node(n, host=name, TUTTI_SOCKET_FAMILY="AF_INET") for n in range(2)])
+        self.assertEqual([one.code for one in done], [0, 0], done)
 
 
 def missing():

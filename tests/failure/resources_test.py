@@ -12,7 +12,7 @@ import subprocess
 import sys
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tools"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
 import harness  # noqa: E402
 from harness import tutti  # noqa: E402
 
@@ -62,7 +62,7 @@ class Resources(harness.Case):
                     self.assertEqual(done.err.count("tutti:"), 1, done)
 
     def test_without_unix_sockets_ranks_talk_over_tcp_and_say_why(self):
-        done = job("--inject", "refuse:rank=2,call=socket,errno=EMFILE,nth=1")
+        done = job("--inject", "refuse:rank=2,call=socket,errno=EMFILE,nth=2")
         self.assertWorks(done, "tcp")
         self.assertSays(done.err, rf"rank 2: cannot make a Unix socket: {REMEDY['EMFILE']}")
 
@@ -98,7 +98,7 @@ class Resources(harness.Case):
                 with self.subTest(call=call, refused=refused):
                     done = tutti("run", "-n", "3", "--no-label", "-x", "TUTTI_SINGLE_COPY=on", *refused, harness.PROGRAM, "bench",
                                  call, "--transport", "shm", "-b", "192K", "-e", "1M", "-n", "3", limit=60,
-                                 env={"TUTTI_FLAT_BYTES": "0"})
+                                 env={"TUTTI_BOARD_BYTES": "0", "TUTTI_MESSAGES_AT_ONCE": "0"})
                     self.assertEqual(done.code, 0, done)
                     self.assertSays(done.out, r"Out of bounds values : 0 OK")
 

@@ -52,7 +52,7 @@ int work(std::size_t elements) {
         std::fflush(stdout);
       }
     }
-    comm.broadcast(stop, {.root = 0});
+    comm.broadcast(stop, 0);
   }
   std::printf("done %ld wrong %ld\n", round, wrong);
   return wrong == 0 ? 0 : 1;

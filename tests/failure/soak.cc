@@ -23,6 +23,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/base/collective_traits.h"
 #include "tests/matrix/cells.h"
 #include "tutti/tutti.h"
 
@@ -82,7 +83,7 @@ class Soak {
     comm_.all_gather(std::vector<int>{me_}, all);
     first_ranks_ = std::move(all);
     std::vector<std::uint64_t> seed{seed_ * 1'000'003 + static_cast<std::uint64_t>(::getpid()) + ++meetings_};
-    comm_.broadcast(seed);
+    comm_.broadcast(seed, 0);
     random_.seed(seed[0]);
     if (comm_.rank() == 0 && failed_at_)
       say("shrunk %d %ld\n", comm_.size(),
@@ -103,7 +104,7 @@ class Soak {
     const std::size_t size = largest_count * static_cast<std::size_t>(comm_.size());
     std::vector<std::vector<double>> data(most_at_once + 1, std::vector<double>(size));
     std::vector<Work> work;
-    for (auto& one : data) work.push_back(comm_.all_to_all_async(one, one));
+    for (auto& one : data) work.push_back(comm_.async().all_to_all(one, one));
     for (Work& one : work) one.wait();
   }
 
@@ -120,7 +121,7 @@ class Soak {
       said_ = Clock::now();
     }
     std::vector<std::int32_t> stop{comm_.rank() == 0 && std::filesystem::exists(stop_file_) ? 1 : 0};
-    comm_.broadcast(stop);
+    comm_.broadcast(stop, 0);
     return stop[0] == 0;
   }
 
@@ -153,10 +154,7 @@ class Soak {
     cell.in_place = below(2) == 0;
     static constexpr OpKind ops[] = {OpKind::sum, OpKind::max, OpKind::min, OpKind::product};
     cell.op = ops[below(4)];
-    const bool has_parts = cell.collective == Collective::all_gather || cell.collective == Collective::gather ||
-                           cell.collective == Collective::scatter || cell.collective == Collective::reduce_scatter ||
-                           cell.collective == Collective::all_to_all;
-    cell.variable = has_parts && below(4) == 0;
+    cell.variable = detail::traits_of(cell.collective).has_parts() && below(4) == 0;
     if (cell.variable) cell.in_place = false;
     switch (below(4)) {
       case 0:
@@ -205,7 +203,7 @@ class Soak {
     std::vector<std::vector<std::int32_t>> data;
     std::vector<Work> work;
     for (int i = 0; i < works; ++i) data.emplace_back(count + static_cast<std::size_t>(i), base * (comm_.rank() + i));
-    for (auto& one : data) work.push_back(comm_.all_reduce_async(one, sum, {.timeout = patience}));
+    for (auto& one : data) work.push_back(comm_.async().all_reduce(one, sum, {.timeout = patience}));
     while (!work.empty()) {
       const int next = below(static_cast<int>(work.size()));
       work[static_cast<std::size_t>(next)].wait();

@@ -18,7 +18,7 @@ import threading
 import time
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "tools"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
 
 import harness
 import members
@@ -247,11 +247,19 @@ class Strangers(Case):
         self.say_all([job.place], job)
         job.begin()
         doors = job.doors()
-        self.assertGreaterEqual(len(doors), RANKS)
         before = {pid: resident(pid) for pid in job.pids()}
         self.say_all([job.place, *doors], job)
         self.assertLittleGrowth(before)
         job.finish()
+
+    def test_a_rank_has_one_tcp_port_and_two_threads_of_tutti_whatever_it_talks_over(self):
+        for transport in ("shm", "tcp", "shm,tcp"):
+            job = self.job(transport)
+            job.begin()
+            for rank in job.ranks:  # the caller's, the acceptor's and the failure detector's; sanitizers add theirs
+                threads = 3 if is_sanitized() else len(os.listdir(f"/proc/{rank.pid}/task"))
+                self.assertEqual((len(tcp_doors(rank.pid)), threads), (1, 3), transport)
+            job.finish()
 
     def test_strangers_at_the_unix_sockets_are_shown_out(self):
         job = self.job("shm")
@@ -284,7 +292,7 @@ class Strangers(Case):
         job = self.job()
         job.begin()
         member = members.Store(job.place, SECRET)
-        token = member.get("tutti/watched/token")
+        token = member.get("tutti/watched/0/token")
         self.assertEqual(len(token), 16)
         key = members.job_key(SECRET, token)
         with self.assertRaises(PermissionError):
@@ -296,7 +304,6 @@ class Strangers(Case):
             "the secret itself": SECRET,
             "the key of the store": members.store_key(SECRET),
         }
-        seen = []
         for number, rank in enumerate(job.ranks):
             for door in tcp_doors(rank.pid):
                 for purpose in (members.LINK, members.WATCH):
@@ -304,9 +311,6 @@ class Strangers(Case):
                     with members.dial(door) as connection:
                         connection.sendall(greeting)
                         answer = members.read(connection, members.ANSWER)
-                    if not answer:
-                        continue  # the door for the other purpose
-                    seen.append(purpose)
                     self.assertTrue(members.is_acceptors(key, greeting, answer))
                     self.assertTurnedAway(door, greeting, wrong)
                     if purpose == members.LINK:  # an end of signs of life would be the end of that rank
@@ -316,7 +320,6 @@ class Strangers(Case):
                         replay = members.dial(door)
                         replay.sendall(recorded)
                         self.assertShownOut("a replayed handshake", replay)
-        self.assertEqual(sorted(seen), [members.LINK] * RANKS + [members.WATCH] * RANKS)
         replay = members.dial(job.place)
         replay.sendall(member.recorded + GREETING + b"\x07")
         self.assertShownOut("a replayed client", replay)

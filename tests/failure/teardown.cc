@@ -33,7 +33,7 @@ std::vector<Work> in_flight;
 
 /// Something under way that moves, and something that never will.
 void start_work(Communicator& comm) {
-  in_flight.push_back(comm.all_reduce_async(large, tutti::max));
+  in_flight.push_back(comm.async().all_reduce(large, tutti::max));
   in_flight.push_back(comm.irecv(hopes, comm.rank(), {.tag = 77}));
 }
 

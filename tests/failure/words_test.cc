@@ -32,6 +32,8 @@ std::string alike(std::string text) {
   text = std::regex_replace(text, std::regex{R"(host [^,]+, pid \d+)"}, "host node1, pid 1234");
   text = std::regex_replace(text, std::regex{R"(\d+ of (\d+) steps were done here, \d+ bytes received)"},
                             "N of $1 steps were done here, N bytes received");
+  text = std::regex_replace(text, std::regex{R"(Round \d+ of (\d+) was under way here, \d+ bytes received)"},
+                            "Round N of $1 was under way here, N bytes received");
   return text;
 }
 
@@ -60,10 +62,24 @@ TEST_CASE("docs/failures.md quotes what a rank says of a message that was change
       1, 2,
       [](Communicator& comm) {
         std::vector<int> data(1000, 1);
-        comm.broadcast(data, {.root = 0, .algorithm = "tree"});
+        comm.broadcast(data, 0, {.algorithm = "tree"});
         comm.barrier();
       },
       "corrupt:rank=0", true));
+}
+
+TEST_CASE("docs/failures.md quotes what ranks say whose counts or lists differ") {
+  check_quoted(heard_by(1, 2, [](Communicator& comm) {
+    const std::vector<std::size_t> none{0, 0};
+    const std::vector<std::size_t> some{comm.rank() == 1 ? 5U : 0U, 0};
+    const std::vector<int> out;
+    std::vector<int> in(some[0]);
+    comm.all_to_all_v(out, none, in, some, {.algorithm = "direct"});
+  }));
+  check_quoted(heard_by(0, 3, [](Communicator& comm) {
+    Communicator part = comm.rank() == 2 ? comm.subgroup({2, 1, 0}) : comm.subgroup({0, 1, 2});
+    part.barrier({.algorithm = "dissemination"});
+  }));
 }
 
 TEST_CASE("docs/failures.md quotes what ranks say") {
@@ -86,6 +102,16 @@ TEST_CASE("docs/failures.md quotes what ranks say") {
     comm.all_reduce(data, sum, {.algorithm = "direct", .timeout = 1s});
   }));
   check_quoted(heard_by(0, 2, [](Communicator& comm) {
+    std::vector<int> data(10, 1);
+    if (comm.rank() == 0) comm.recv(data, 1, {.tag = 9, .timeout = 500ms});
+    comm.barrier({.algorithm = "dissemination"});
+  }));
+  check_quoted(heard_by(0, 2, [](Communicator& comm) {
+    std::vector<int> data(10, 1);
+    if (comm.rank() == 0) comm.recv(data, 1, {.tag = 6, .timeout = 500ms});
+    if (comm.rank() == 1) comm.send(data, 0, {.tag = 5});
+  }));
+  check_quoted(heard_by(0, 2, [](Communicator& comm) {
     std::vector<int> data(100'000, 1);
     comm.send(data, 1 - comm.rank(), {.timeout = 1s});
   }));
@@ -98,8 +124,8 @@ TEST_CASE("docs/failures.md quotes what ranks say") {
   check_quoted(heard_by(1, 2, [](Communicator& comm) {
     std::vector<int> data(100, 1);
     std::vector<double> other(100, 1);
-    if (comm.rank() == 0) comm.broadcast(data, {.algorithm = "tree"});
-    if (comm.rank() == 1) comm.broadcast(other, {.algorithm = "tree"});
+    if (comm.rank() == 0) comm.broadcast(data, 0, {.algorithm = "tree"});
+    if (comm.rank() == 1) comm.broadcast(other, 0, {.algorithm = "tree"});
     comm.barrier();
   }));
   check_quoted(heard_by(1, 2, [](Communicator& comm) {
@@ -121,7 +147,7 @@ TEST_CASE("docs/failures.md quotes what ranks say") {
   }));
   check_quoted(heard_by(0, 2, [](Communicator& comm) {
     std::vector<int> data(10, 1);
-    comm.broadcast(data, {.root = 7});
+    comm.broadcast(data, 7);
   }));
 }
 

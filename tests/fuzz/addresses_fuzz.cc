@@ -1,9 +1,9 @@
 // Addresses and the cards that ranks publish: from people, launchers, and a store that others may write to.
 
-#include "lib/card.h"
+#include "lib/startup/rank_info.h"
 #include "rendezvous/endpoint.h"
-#include "rendezvous/meeting.h"
 #include "rendezvous/process.h"
+#include "rendezvous/rendezvous_url.h"
 #include "tests/fuzz/input.h"
 #include "transport/shm/address.h"
 #include "transport/tcp/socket.h"

@@ -2,9 +2,9 @@
 
 #include "algorithms/check.h"
 #include "algorithms/plan_text.h"
+#include "cli/plan/exchange/msccl.h"
+#include "cli/plan/exchange/msccl_import.h"
 #include "tests/fuzz/input.h"
-#include "tools/exchange/msccl.h"
-#include "tools/exchange/msccl_import.h"
 
 using namespace tutti;
 using namespace tutti::fuzz;

@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "lib/base/black_box.h"
-#include "lib/base/black_box_reader.h"
-#include "lib/base/secret.h"
+#include "lib/observe/black_box.h"
+#include "lib/observe/black_box_reader.h"
+#include "lib/security/secret.h"
 #include "rendezvous/file_log.h"
 #include "tests/fuzz/input.h"
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "lib/base/challenge.h"
+#include "lib/security/handshake.h"
 #include "tests/fuzz/input.h"
 
 using namespace tutti;

@@ -29,7 +29,7 @@ void try_interfaces(const Lookup& lookup) {
                                           {"eth0", "10.0.0.1", false, true},
                                           {"eth0", "fd00::1", false, true},
                                           {"ib0", "192.168.0.1", false, false}};
-  const Interface chosen = choose_among(all, "10.0.0.1", lookup);
+  const Interface chosen = choose_among(all, "10.0.0.1", {lookup}).interface;
   require(!chosen.address.empty());
 }
 

@@ -2,10 +2,10 @@
 
 #include "algorithms/catalogue.h"
 #include "algorithms/select.h"
-#include "lib/inject.h"
-#include "lib/planner.h"
+#include "cli/base/sizes.h"
+#include "lib/collective/planner.h"
+#include "lib/failure/inject.h"
 #include "tests/fuzz/input.h"
-#include "tools/sizes.h"
 
 using namespace tutti;
 using namespace tutti::fuzz;

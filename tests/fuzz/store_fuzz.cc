@@ -36,7 +36,7 @@ class Guest final : public StoreService::Client {
     }
   }
   void leave() {
-    service_.forget(*this);
+    service_.leave(*this);
     require(!service_.is_waiting(*this));
     gone_ = true;
   }
@@ -60,9 +60,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const unsigned turn = input.number();
     guests[turn % guests.size()].hear(input.take(1 + turn / guests.size() * 4));
     require(budget.used() <= most_bytes);
-    require(service.table().bytes() <= budget.used());
+    require(service.stored_bytes() <= budget.used());
   }
   for (Guest& guest : guests) guest.leave();
-  require(service.table().bytes() == budget.used());
+  require(service.stored_bytes() == budget.used());
   return 0;
 }

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <span>
 
-#include "lib/watch/letter.h"
+#include "lib/failure/control_message.h"
 #include "tests/fuzz/input.h"
 #include "transport/frame.h"
 #include "transport/hello.h"

@@ -58,6 +58,10 @@ class Cells {
       case Collective::barrier:
         comm_.barrier(call());
         return "";
+      case Collective::scan:
+        return scan(comm_.rank() + 1);
+      case Collective::exclusive_scan:
+        return scan(comm_.rank());
     }
     return "unknown collective";
   }
@@ -66,7 +70,6 @@ class Cells {
   using Array = std::unique_ptr<T[]>;  // not std::vector: that of bool has no elements
 
   CallOptions call() const { return {.algorithm = cell_.algorithm}; }
-  RootOptions rooted() const { return {.root = cell_.root, .algorithm = cell_.algorithm}; }
   bool at_root() const { return comm_.rank() == cell_.root; }
 
   /// `count` elements after which a sentinel shows who writes too far.
@@ -117,21 +120,42 @@ class Cells {
     Array in = filled(count, comm_.rank(), 0);
     const auto expected = [&](std::size_t i) { return result(i); };
     if (cell_.in_place) {
-      comm_.reduce(std::span(in.get(), count), op_of(cell_.op), rooted());
+      comm_.reduce(std::span(in.get(), count), op_of(cell_.op), cell_.root, call());
       return at_root() ? compare(in.get(), count, "result", expected) : unchanged(in, count, 0);
     }
     Array out = empty(count);
     comm_.reduce(std::span<const T>(in.get(), count), std::span(out.get(), at_root() ? count : 0), op_of(cell_.op),
-                 rooted());
+                 cell_.root, call());
     const std::string wrong = at_root() ? compare(out.get(), count, "result", expected) : "";
     return wrong.empty() ? unchanged(in, count, 0) : wrong;
   }
 
   std::string broadcast() {
     Array data = at_root() ? filled(cell_.count, cell_.root, 0) : empty(cell_.count);
-    comm_.broadcast(std::span(data.get(), cell_.count), rooted());
+    comm_.broadcast(std::span(data.get(), cell_.count), cell_.root, call());
     return compare(data.get(), cell_.count, "result",
                    [&](std::size_t i) { return contribution<T>(cell_.root, i, cell_.op); });
+  }
+
+  /// Of so many first ranks; where these are none, output must not be written.
+  std::string scan(int ranks) {
+    const std::size_t count = cell_.count;
+    Array in = filled(count, comm_.rank(), 0);
+    Array out = empty(count);
+    const std::span<const T> source{in.get(), count};
+    const std::span target{cell_.in_place ? in.get() : out.get(), count};
+    if (cell_.collective == Collective::scan) {
+      comm_.scan(source, target, op_of(cell_.op), call());
+    } else {
+      comm_.exclusive_scan(source, target, op_of(cell_.op), call());
+    }
+    if (ranks == 0) {
+      const std::string wrong = compare(out.get(), count, "output of rank 0", [](std::size_t) { return T{}; });
+      return wrong.empty() ? unchanged(in, count, 0) : wrong;
+    }
+    const std::string wrong =
+        compare(target.data(), count, "result", [&](std::size_t i) { return reduced<T>(ranks, i, cell_.op); });
+    return wrong.empty() && !cell_.in_place ? unchanged(in, count, 0) : wrong;
   }
 
   /// Element i of all parts one after the other, where part k is what rank k brings.
@@ -169,9 +193,9 @@ class Cells {
     }
     const std::span target{out.get(), size};
     if (cell_.variable) {
-      comm_.gather_v(source, target, counts_, rooted());
+      comm_.gather_v(source, target, counts_, cell_.root, call());
     } else {
-      comm_.gather(source, target, rooted());
+      comm_.gather(source, target, cell_.root, call());
     }
     const std::string wrong = compare(out.get(), size, "result", [&](std::size_t i) { return gathered(i); });
     return wrong.empty() ? unchanged(in, mine_, 0) : wrong;
@@ -184,9 +208,9 @@ class Cells {
     const bool inside = cell_.in_place && at_root();
     const std::span target = inside ? std::span{in.get() + first_, mine_} : std::span{out.get(), mine_};
     if (cell_.variable) {
-      comm_.scatter_v(source, counts_, target, rooted());
+      comm_.scatter_v(source, counts_, target, cell_.root, call());
     } else {
-      comm_.scatter(source, target, rooted());
+      comm_.scatter(source, target, cell_.root, call());
     }
     if (inside) return unchanged(in, total_, 0);
     return compare(out.get(), mine_, "result",

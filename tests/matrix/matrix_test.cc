@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "algorithms/catalogue.h"
-#include "lib/call.h"
+#include "lib/base/collective_traits.h"
 #include "lib/compute/kernels.h"
 #include "tests/matrix/cells.h"
 #include "tests/support/extent.h"
@@ -40,20 +40,18 @@ std::vector<std::size_t> awkward_counts(std::size_t n) { return {0, 1, n - 1, n,
 template <class T>
 void run_type(Communicator& comm, const algorithms::Entry& entry, Tally& tally) {
   constexpr DataType type = data_type_of<T>;
-  const bool reduction = detail::is_reduction(entry.collective);
+  const detail::CollectiveTraits& traits = detail::traits_of(entry.collective);
   Cells<T> cells{comm};
   const auto n = static_cast<std::size_t>(comm.size());
-  for (int kind = 0; kind < (reduction ? static_cast<int>(OpKind::user) : 1); ++kind) {
+  for (int kind = 0; kind < (traits.reduces() ? static_cast<int>(OpKind::user) : 1); ++kind) {
     const auto op = static_cast<OpKind>(kind);
-    if (!compute::supports(type, op)) continue;
+    if (!compute::supports(type, op) || (traits.reduces() && !traits.takes(op))) continue;
     if (only_a_sample() && op != OpKind::sum && type != DataType::i32) continue;
     for (std::size_t count : awkward_counts(n)) {
       for (const bool in_place : {false, true}) {
         for (const bool variable : {false, true}) {
-          const bool has_v = entry.collective != Collective::all_reduce && entry.collective != Collective::reduce &&
-                             entry.collective != Collective::broadcast && entry.collective != Collective::barrier;
-          if (variable && (!has_v || entry.equal_parts)) continue;
-          if (variable && in_place && entry.collective == Collective::all_to_all) continue;
+          if (variable && (!traits.has_parts() || entry.equal_parts)) continue;
+          if (variable && in_place && traits.exchanges()) continue;
           const Cell cell{.collective = entry.collective,
                           .algorithm = std::string(entry.name),
                           .op = op,

@@ -2,7 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <atomic>
+#include <memory>
 #include <mutex>
+#include <thread>
 
 #include "rendezvous/tcp_server.h"
 #include "tests/rendezvous/harness.h"
@@ -11,7 +14,6 @@ namespace tutti::testing {
 namespace {
 
 using rendezvous::exchange;
-using rendezvous::join;
 using rendezvous::TcpStoreServer;
 
 /// For what never comes. Who is there must have shown himself by then, which even a slow machine must manage.
@@ -43,12 +45,11 @@ TEST_CASE("an exchange costs a fixed number of messages per rank at the server")
     std::atomic<int> done{0};
     run_threads(ranks, [&](int rank) {
       const auto store = tcp_store(server.endpoint().host, server.endpoint().port, patience);
-      join(*store, rank, ranks, late());
       exchange(*store, "card", rank, ranks, value_of(rank), late());
       ++done;
     });
-    // join: 2. exchange: set, wait, wait and read of get, set; rank 0 sets them all, too, and waits for the readers.
-    CHECK(server.figures().requests == static_cast<std::uint64_t>(7 * ranks + 1));
+    // set, wait, wait and read of get, set; rank 0 sets them all, too, and waits for the readers.
+    CHECK(server.figures().requests == static_cast<std::uint64_t>(5 * ranks + 1));
   }
 }
 
@@ -85,6 +86,24 @@ TEST_CASE("rank 0 is named when the others are there, but it does not pass their
   CHECK(contains(error.what(), "waited"));
 }
 
+TEST_CASE("who has more patience than rank 0 hears from it who did not come, before the server ends with it") {
+  auto server = std::make_unique<TcpStoreServer>(rendezvous::Endpoint{"127.0.0.1", 0});
+  const rendezvous::Endpoint endpoint = server->endpoint();
+  std::atomic<int> ready{0};
+  run_threads(4, [&](int rank) {
+    if (rank == 2) return;
+    const auto store = tcp_store(endpoint.host, endpoint.port, patience);
+    ++ready;
+    while (ready < 3) std::this_thread::yield();
+    const Error error = error_of([&] { exchange(*store, "card", rank, 4, "x", rank == 0 ? soon() : late()); });
+    if (rank == 0) server.reset();
+    CHECK(error.code() == ErrorCode::rendezvous);
+    CHECK(error.rank() == 2);
+    CHECK_MESSAGE(contains(error.what(), "for rank 2."), error.what());
+    if (rank != 0) CHECK(contains(error.what(), "on rank " + std::to_string(rank) + " of 4: rank 0 has given up"));
+  });
+}
+
 TEST_CASE("values that are too much for one key are read one by one") {
   const auto store = memory_store();
   const std::string much(5 << 20, 'v');
@@ -104,7 +123,7 @@ TEST_CASE("many who did not come are counted, not all listed, and found with few
 
   for (int rank = 0; rank < 5000; ++rank)
     if (rank != 4999 && rank != 2500) store->set("b/" + std::to_string(rank), "x");
-  CHECK(store->key_count() == 4999);  // and "card/0"
+  CHECK(store->key_count() == 5000);  // and "card/0" and "card/all"
   const std::uint64_t before = server.figures().requests;
   CHECK(contains(error_of([&] { exchange(*store, "b", 0, 5000, "x", soon()); }).what(), "ranks 2500, 4999."));
   CHECK(server.figures().requests - before < 60);
@@ -121,47 +140,6 @@ TEST_CASE("a server that is lost during an exchange is the error, not the missin
     CHECK(eventually([&] { return server->figures().requests >= 2; }));
     server.reset();
   });
-}
-
-TEST_CASE("a rank that is taken is refused with the name of who has it") {
-  const auto store = memory_store();
-  join(*store, 0, 3, late());
-  join(*store, 2, 3, late());
-  const Error error = error_of([&] { join(*store, 2, 3, late()); });
-  CHECK(error.code() == ErrorCode::rendezvous);
-  CHECK(error.rank() == 2);
-  CHECK(contains(error.what(), "rank 2 is already taken by process " + std::to_string(::getpid())));
-  CHECK_NOTHROW(join(*store, 1, 3, late()));
-}
-
-TEST_CASE("of several who claim a rank at once exactly one gets it") {
-  const auto store = memory_store();
-  std::atomic<int> refused{0};
-  run_threads(6, [&](int) { refused += error_of([&] { join(*store, 0, 2, late()); }).rank() == 0 ? 1 : 0; });
-  CHECK(refused == 5);
-}
-
-TEST_CASE("ranks that were told different sizes do not meet") {
-  const auto store = memory_store();
-  join(*store, 0, 4, late());
-  const Error error = error_of([&] { join(*store, 1, 8, late()); });
-  CHECK(error.code() == ErrorCode::rendezvous);
-  CHECK(contains(error.what(), "rank 1 was told that there are 8 ranks, but another was told 4"));
-}
-
-TEST_CASE("a restart under another prefix does not see the keys of the run before") {
-  const auto store = memory_store();
-  for (const char* attempt : {"attempt_0", "attempt_1"}) {
-    const auto view = prefix_store(attempt, store);
-    join(*view, 0, 1, late());
-    CHECK(exchange(*view, "card", 0, 1, attempt, late()) == std::vector<std::string>{attempt});
-  }
-}
-
-TEST_CASE("a rank beyond the size is refused") {
-  const auto store = memory_store();
-  CHECK(error_of([&] { join(*store, 3, 3, late()); }).code() == ErrorCode::invalid_argument);
-  CHECK(error_of([&] { join(*store, -1, 3, late()); }).code() == ErrorCode::invalid_argument);
 }
 
 }  // namespace tutti::testing

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -19,6 +20,7 @@
 namespace tutti::testing {
 namespace {
 
+using rendezvous::FileGuard;
 using rendezvous::FileLog;
 using rendezvous::open_file_store;
 using rendezvous::Record;
@@ -32,6 +34,7 @@ std::string content(const std::string& path) {
 
 void write(const std::string& path, const std::string& bytes) {
   std::ofstream{path, std::ios::binary | std::ios::trunc} << bytes;
+  ::chmod(path.c_str(), 0600);  // as the store makes it
 }
 
 /// Runs body in a process of its own, which ends without running destructors of what body keeps alive.
@@ -255,6 +258,54 @@ TEST_CASE("a folder of the job's own is made for this user only, and goes with t
   std::filesystem::create_directory(own);
   std::filesystem::permissions(own, std::filesystem::perms::all);
   CHECK(contains(error_of([&] { open_file_store(own + "/store", 1, patience, true); }).what(), "only this user"));
+}
+
+TEST_CASE("a file that others can read or change is refused, unless there is a secret") {
+  const TempFolder folder;
+  const std::string path = folder.file("store");
+  const auto refusal = [&](FileGuard guard = FileGuard::user) {
+    return std::string{error_of([&] { open_file_store(path, 1, patience, false, guard); }).what()};
+  };
+  for (const mode_t mode : {mode_t{0666}, mode_t{0644}, mode_t{0640}}) {
+    CAPTURE(mode);
+    write(path, "");
+    ::chmod(path.c_str(), mode);
+    CHECK(contains(refusal(), fmt::format("its mode is {:04o}", mode)));
+    CHECK(contains(refusal(), "TUTTI_SECRET"));
+    CHECK(content(path).empty());  // nothing was told
+    open_file_store(path, 1, patience, false, FileGuard::secret)->set("k", "v");
+  }
+  if (::geteuid() == 0) {
+    write(path, "");
+    ::chmod(path.c_str(), 0600);
+    REQUIRE(::chown(path.c_str(), 65'534, 65'534) == 0);
+    CHECK(contains(refusal(), "it belongs to user 65534, not to user 0"));
+    CHECK(content(path).empty());
+    open_file_store(path, 1, patience, false, FileGuard::secret)->set("k", "v");
+  }
+}
+
+TEST_CASE("a folder in which others may replace the file is refused") {
+  const TempFolder folder;
+  const std::string open_folder = folder.file("open");
+  REQUIRE(::mkdir(open_folder.c_str(), 0700) == 0);
+  const auto open = [&] { open_file_store(open_folder + "/store", 1, patience); };
+  REQUIRE(::chmod(open_folder.c_str(), 0777) == 0);
+  CHECK(contains(error_of(open).what(), "has mode 0777, so everybody could replace the file. chmod go-w "));
+  REQUIRE(::chmod(open_folder.c_str(), 0775) == 0);
+  CHECK(
+      contains(error_of(open).what(), fmt::format("has mode 0775, so members of group {} could replace", ::getegid())));
+  CHECK(contains(error_of(open).what(), "TUTTI_SECRET"));
+  for (const mode_t mode : {mode_t{0755}, mode_t{01777}, mode_t{01775}}) {  // /tmp is like the second one
+    CAPTURE(mode);
+    REQUIRE(::chmod(open_folder.c_str(), mode) == 0);
+    open();
+  }
+  if (::geteuid() == 0) {
+    REQUIRE(::chmod(open_folder.c_str(), 0755) == 0);
+    REQUIRE(::chown(open_folder.c_str(), 65'534, 65'534) == 0);
+    CHECK(contains(error_of(open).what(), "belongs to user 65534"));
+  }
 }
 
 TEST_CASE("two logs see each other's records in one order") {

@@ -12,9 +12,9 @@
 namespace tutti::testing {
 namespace {
 
-using rendezvous::choose_among;
-using rendezvous::choose_interface;
+using rendezvous::Choice;
 using rendezvous::Interface;
+using rendezvous::Launch;
 using Variables = std::map<std::string, std::string>;
 
 const std::vector<Interface> host{
@@ -30,8 +30,19 @@ rendezvous::Lookup lookup(const Variables& variables) {
   };
 }
 
+Choice choice_among(std::span<const Interface> all, const std::string& route, const Variables& variables = {},
+                    bool one_host = false) {
+  const rendezvous::Lookup environment = lookup(variables);
+  return choose_among(all, route, {environment, one_host});
+}
+
+Interface choose_interface(const std::string& url, const Variables& variables = {}) {
+  const rendezvous::Lookup environment = lookup(variables);
+  return rendezvous::choose_interface(url, {environment}).interface;
+}
+
 std::string chosen(const std::string& route, const Variables& variables = {}) {
-  const Interface interface = choose_among(host, route, lookup(variables));
+  const Interface interface = choice_among(host, route, variables).interface;
   return interface.name + " " + interface.address;
 }
 
@@ -47,13 +58,13 @@ TEST_CASE("peers get the address from which the route to the rendezvous starts")
 TEST_CASE("without a route it is what leads out of this host, before what containers made, before loopback") {
   CHECK(chosen("") == "eth0 10.0.0.5");
   const std::vector<Interface> few{host[0], host[1]};
-  CHECK(choose_among(few, "", lookup({})).name == "docker0");
-  CHECK(choose_among({few.data(), 1}, "", lookup({})).name == "lo");
+  CHECK(choice_among(few, "").interface.name == "docker0");
+  CHECK(choice_among({few.data(), 1}, "").interface.name == "lo");
 }
 
 TEST_CASE("loopback is not offered to peers that are elsewhere") {
   const std::vector<Interface> only_loopback{host[0]};
-  CHECK_THROWS_AS(choose_among(only_loopback, "10.0.0.5", lookup({})), Error);
+  CHECK_THROWS_AS(choice_among(only_loopback, "10.0.0.5"), Error);
 }
 
 TEST_CASE("TUTTI_SOCKET_IFNAME takes NCCL's grammar") {
@@ -96,6 +107,37 @@ TEST_CASE("when no interface fits, the error names the wish and what there is") 
     CHECK(contains(error.what(), part));
 }
 
+TEST_CASE("a variable of NCCL's or Gloo's that fits nothing does not stop a job of one host, which is warned") {
+  const std::vector<Interface> only_loopback{host[0]};
+  for (const auto& given : Variables{{"NCCL_SOCKET_IFNAME", "^lo,docker"}, {"GLOO_SOCKET_IFNAME", "eth7"}}) {
+    const std::string variable = given.first, names = given.second;
+    CAPTURE(variable);
+    const Choice choice = choice_among(only_loopback, "127.0.0.1", {{variable, names}}, true);
+    CHECK(choice.interface.name == "lo");
+    CHECK(contains(choice.warning, variable + "=" + names));
+    CHECK(contains(error_of([&] {
+                     choice_among(only_loopback, "", {{variable, names}});
+                   }).what(),
+                   "TUTTI_SOCKET_IFNAME"));
+  }
+  CHECK(choice_among(host, "127.0.0.1", {{"NCCL_SOCKET_IFNAME", "eth1"}}, true).interface.name == "eth1");
+  CHECK(choice_among(host, "127.0.0.1", {{"NCCL_SOCKET_IFNAME", "eth1"}}, true).warning.empty());
+  // Our own variable was meant for us.
+  CHECK_THROWS_AS(choice_among(host, "127.0.0.1", {{"TUTTI_SOCKET_IFNAME", "eth7"}}, true), Error);
+}
+
+TEST_CASE("all ranks are on one host when the launcher says so, or when they meet on loopback") {
+  const auto one = [](const Launch& launch) { return is_on_one_host(launch); };
+  CHECK(one({.size = 4, .local_size = 4, .rendezvous = "tcp://n0:1"}));
+  CHECK(one({.size = 4, .rendezvous = "file:///tmp/x", .own_folder = true}));
+  for (const char* loopback : {"127.0.0.1", "127.0.1.1", "localhost", "[::1]"})
+    CHECK(one({.size = 4, .rendezvous = std::string{"tcp://"} + loopback + ":29500"}));
+  CHECK_FALSE(one({.size = 4, .local_size = 2, .rendezvous = "tcp://n0:1"}));
+  CHECK_FALSE(one({.size = 4, .rendezvous = "tcp://10.0.0.1:1"}));
+  CHECK_FALSE(one({.size = 4, .rendezvous = "file:///shared/x"}));
+  CHECK_FALSE(one({.size = 4}));
+}
+
 TEST_CASE("a name of this host that leads to loopback does not make loopback the address for peers") {
   std::array<char, 256> name{};
   CHECK(::gethostname(name.data(), name.size() - 1) == 0);
@@ -109,7 +151,7 @@ TEST_CASE("a name of this host that leads to loopback does not make loopback the
   const bool others = std::any_of(all.begin(), all.end(), [](const Interface& one) {
     return one.up && !one.loopback && !one.address.starts_with("fe80:");
   });
-  CHECK(choose_interface("tcp://" + to_string(here), lookup({})).loopback == !others);
+  CHECK(choose_interface("tcp://" + to_string(here)).loopback == !others);
 }
 
 TEST_CASE("what is written as loopback hides nothing") {
@@ -126,9 +168,9 @@ TEST_CASE("this host has a loopback interface, and the route to it starts there"
   bool loopback = false;
   for (const Interface& interface : rendezvous::interfaces()) loopback = loopback || interface.address == "127.0.0.1";
   CHECK(loopback);
-  CHECK(choose_interface("tcp://127.0.0.1:29500", lookup({})).address == "127.0.0.1");
-  CHECK(choose_interface("tcp://localhost:29500", lookup({{"TUTTI_SOCKET_FAMILY", "AF_INET"}})).loopback);
-  CHECK(choose_interface("file:///some/file", lookup({{"TUTTI_SOCKET_IFNAME", "lo"}})).loopback);
+  CHECK(choose_interface("tcp://127.0.0.1:29500").address == "127.0.0.1");
+  CHECK(choose_interface("tcp://localhost:29500", {{"TUTTI_SOCKET_FAMILY", "AF_INET"}}).loopback);
+  CHECK(choose_interface("file:///some/file", {{"TUTTI_SOCKET_IFNAME", "lo"}}).loopback);
 }
 
 }  // namespace tutti::testing

@@ -7,6 +7,7 @@
 
 #include <filesystem>
 #include <map>
+#include <set>
 
 #include "tests/rendezvous/harness.h"
 
@@ -208,7 +209,7 @@ TEST_CASE("a Slurm step: rank 0's host is the first of the step, the port follow
 
   CHECK(launch_of(slurm + Variables{{"MASTER_PORT", "1234"}}).rendezvous == "tcp://n07:1234");
   const Variables one_node{{"SLURM_NODEID", "0"}, {"SLURM_STEP_TASKS_PER_NODE", "7"}, {"SLURM_STEP_NODELIST", "n07"}};
-  CHECK(launch_of(slurm + one_node).rendezvous.starts_with("tcp://127.0.0.1:2"));
+  CHECK(launch_of(slurm + one_node + Variables{{"MASTER_PORT", "1234"}}).rendezvous == "tcp://127.0.0.1:1234");
   CHECK(launch_of(slurm + one_node + Variables{{"MASTER_ADDR", "n07"}}).rendezvous.starts_with("tcp://n07:2"));
   CHECK(launch_of(slurm + Variables{{"MASTER_ADDR", "m3"}, {"MASTER_PORT", "1234"}}).rendezvous == "tcp://m3:1234");
   CHECK(launch_of(slurm + Variables{{"TUTTI_RDZV", "file:///shared/x"}}).rendezvous == "file:///shared/x");
@@ -217,6 +218,22 @@ TEST_CASE("a Slurm step: rank 0's host is the first of the step, the port follow
   check_refused(slurm + Variables{{"SLURM_STEP_NODELIST", ""}}, {"SLURM_STEP_NODELIST", "MASTER_ADDR"});
   check_refused(slurm + Variables{{"SLURM_STEP_NODELIST", "n[1-"}}, {"n[1-"});
   check_refused(slurm + Variables{{"SLURM_PROCID", ""}}, {"SLURM_PROCID"});
+}
+
+TEST_CASE("steps of one node meet in a file each, since the ports of two steps may be one") {
+  const Variables one_node = slurm + Variables{{"SLURM_NODEID", "0"}, {"SLURM_STEP_TASKS_PER_NODE", "7"}};
+  const auto with = [&](const Variables& others) { return launch_of(one_node + others); };
+  const Launch launch = with({});
+  CHECK(launch.rendezvous.starts_with("file:///"));
+  CHECK(launch.own_folder);
+  CHECK_FALSE(launch.serve);
+  CHECK(with({{"SLURM_PROCID", "0"}, {"SLURM_LOCALID", "0"}}).rendezvous == launch.rendezvous);
+  std::set<std::string> places;
+  for (int step = 0; step < 1000; ++step) places.insert(with({{"SLURM_STEP_ID", std::to_string(step)}}).rendezvous);
+  CHECK(places.size() == 1000);
+  for (const char* other : {"SLURM_CLUSTER_NAME", "SLURM_JOB_ID", "SLURM_RESTART_COUNT", "SLURM_SRUN_COMM_PORT",
+                            "SLURM_STEP_LAUNCHER_PORT"})
+    CHECK(places.insert(with({{other, "1"}}).rendezvous).second);
 }
 
 TEST_CASE("in a batch script outside of srun a program is alone") {
@@ -256,6 +273,14 @@ TEST_CASE("a Kubernetes indexed job, JobSet and Kubeflow") {
   check_refused(train_job + Variables{{"PET_NPROC_PER_NODE", "8"}}, {"JOB_COMPLETION_INDEX"});
   // The older PyTorchJob numbers pods as torch's env:// does processes: one rank per pod.
   CHECK(launch_of(by_hand).source == "env://");
+}
+
+TEST_CASE("the service links of a Kubernetes service called master are no port, and matter only where one is wanted") {
+  const Variables links{{"MASTER_PORT", "tcp://10.0.0.1:23456"}, {"MASTER_SERVICE_HOST", "10.0.0.1"}};
+  for (const Variables& job : {by_hand, slurm, kubernetes + Variables{{"MASTER_ADDR", "n0"}}})
+    check_refused(job + links, {"MASTER_PORT is \"tcp://10.0.0.1:23456\"", "Kubernetes", "enableServiceLinks: false"});
+  CHECK(launch_of(tutti_run + links).rendezvous == "tcp://n0:29500");
+  CHECK(launch_of(kubernetes + links + Variables{{"TUTTI_RDZV", "tcp://job-0.svc:29500"}}).size == 3);
 }
 
 TEST_CASE("the first complete set wins, in the order options, TUTTI_*, torch, Open MPI, PMI, Slurm, Kubernetes") {

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <map>
 
-#include "rendezvous/exchange.h"
+#include "rendezvous/attendance.h"
 #include "rendezvous/launchers.h"
 #include "rendezvous/tcp_server.h"
 #include "tests/rendezvous/harness.h"
@@ -16,9 +16,8 @@
 namespace tutti::testing {
 namespace {
 
-using rendezvous::exchange;
+using rendezvous::Attendance;
 using rendezvous::find_launch;
-using rendezvous::join;
 using rendezvous::Launch;
 using rendezvous::open_store;
 
@@ -33,8 +32,8 @@ Launch launch_at(const std::string& url, int rank, int size) {
 /// What connect() does with a launch.
 void meet(const Launch& launch) {
   const auto store = open_store(launch, patience);
-  join(*store, launch.rank, launch.size, late());
-  const auto values = exchange(*store, "card", launch.rank, launch.size, std::to_string(launch.rank), late());
+  Attendance attendance{store, launch.rank, launch.size, late()};
+  const auto values = attendance.exchange_cards(std::to_string(launch.rank));
   for (int i = 0; i < launch.size; ++i) CHECK(values[static_cast<std::size_t>(i)] == std::to_string(i));
 }
 
@@ -68,11 +67,11 @@ TEST_CASE("ranks meet over TCP with rank 0 serving, again and again in one proce
   const std::string url = "tcp://127.0.0.1:" + std::to_string(free_port());
   run_threads(4, [&](int rank) {
     const auto first = open_store(launch_at(url, rank, 4), patience);
-    join(*first, rank, 4, late());
+    Attendance attendance{first, rank, 4, late()};
     // The second meeting takes place while the first store is still open: it finds neither its port nor its keys.
     meet(launch_at(url, rank, 4));
     meet(launch_at(url, rank, 4));
-    exchange(*first, "end", rank, 4, "", late());
+    attendance.exchange_cards("");
   });
 }
 

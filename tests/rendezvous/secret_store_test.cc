@@ -5,8 +5,8 @@
 
 #include <algorithm>
 
-#include "lib/base/challenge.h"
-#include "rendezvous/greeting.h"
+#include "lib/security/handshake.h"
+#include "rendezvous/store_auth.h"
 #include "rendezvous/tcp_protocol.h"
 #include "rendezvous/tcp_server.h"
 #include "rendezvous/tcp_store.h"

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <cstring>
 #include <random>
 
 #include "rendezvous/tcp_protocol.h"
@@ -40,6 +41,7 @@ std::string random_request(Random& random) {
       break;
     case StoreOp::set:
     case StoreOp::append:
+    case StoreOp::queue_push:
       message.text(key()).text(value());
       break;
     case StoreOp::compare_set:
@@ -47,9 +49,12 @@ std::string random_request(Random& random) {
       break;
     case StoreOp::get:
     case StoreOp::erase:
+    case StoreOp::queue_pop:
+    case StoreOp::queue_len:
       message.text(key());
       break;
     case StoreOp::add:
+    case StoreOp::barrier:
       message.text(key()).u64(random());
       break;
     case StoreOp::check:
@@ -63,6 +68,7 @@ std::string random_request(Random& random) {
       for (std::size_t i = 0; i < count; ++i) message.text(key()).text(value());
       break;
     case StoreOp::key_count:
+    case StoreOp::list_keys:
     case StoreOp::cancel_wait:
       break;
     case StoreOp::ping:
@@ -117,7 +123,18 @@ TEST_CASE("random bytes, changed lengths and requests cut short do not disturb a
   CHECK(eventually([&] { return server.figures().connections == 1; }));
   CHECK(tcp_store(server.endpoint().host, server.endpoint().port, patience)->get("mine") == "unharmed");
   // What the strangers stored is all that is left of them.
-  for (int i = 0; i < 5; ++i) honest->erase(std::to_string(i));
+  RawClient heir{server.endpoint()};
+  heir.send(greeting);
+  for (int i = 0; i < 5; ++i) {
+    honest->erase(std::to_string(i));
+    for (std::int64_t left = 1; left > 0;) {
+      heir.send(Message{StoreOp::queue_pop}.text("/" + std::to_string(i)).bytes());
+      std::memcpy(&left, heir.recv(sizeof left).data(), sizeof left);
+      std::uint64_t length = 0;
+      if (left > 0) std::memcpy(&length, heir.recv(sizeof length).data(), sizeof length);
+      heir.recv(length);
+    }
+  }
   CHECK(eventually([&] { return server.figures().memory_bytes < 5000; }));
 }
 

@@ -59,6 +59,20 @@ constexpr Exchange exchanges[] = {
     {"multi_get /q /p", "0a 0200000000000000 0200000000000000 2f71 0200000000000000 2f70",
      "0000000000000000 0100000000000000 31"},
     {"cancel_wait without a wait", "0c", "01"},
+    {"queue_pop /u, empty", "0f 0200000000000000 2f75", "0000000000000000"},
+    {"queue_push /u = ab", "0e 0200000000000000 2f75 0200000000000000 6162", ""},
+    {"queue_push /u = c", "0e 0200000000000000 2f75 0100000000000000 63", ""},
+    {"queue_len /u", "10 0200000000000000 2f75", "0200000000000000"},
+    {"check /u: ready", "05 0100000000000000 0200000000000000 2f75", "00"},
+    {"wait /u: at once", "06 0100000000000000 0200000000000000 2f75", "00"},
+    {"queue_pop /u", "0f 0200000000000000 2f75", "0200000000000000 0200000000000000 6162"},
+    {"queue_pop /u", "0f 0200000000000000 2f75", "0100000000000000 0100000000000000 63"},
+    {"queue_len /u", "10 0200000000000000 2f75", "0000000000000000"},
+    {"check /u: not ready", "05 0100000000000000 0200000000000000 2f75", "01"},
+    {"list_keys: /k /n /p /q", "11",
+     "0400000000000000 0200000000000000 2f6b 0200000000000000 2f6e 0200000000000000 2f70 0200000000000000 2f71"},
+    {"barrier /b of 1", "12 0200000000000000 2f62 0100000000000000", "00"},
+    {"get /b: how many came", "03 0200000000000000 2f62", "0100000000000000 31"},
 };
 
 std::string answers_expected() {
@@ -138,8 +152,8 @@ TEST_CASE("an operation nobody knows, a wrong greeting and a request during a wa
       "80",
       "47 45 54 20 2f",
       "16 03 01 02 00",  // ours to come, HTTP, TLS
-      "00 ce f7 85 3c 0e",
-      "00 ce f7 85 3c 11",
+      "00 ce f7 85 3c 13",
+      "00 ce f7 85 3c 7f",
       "00 ce f7 85 3c 80",
       "00 ce f7 85 3c ff",
       "00 ce f7 85 3c 00 00 00 00 00",                              // a second, wrong greeting
@@ -170,7 +184,7 @@ class ScriptedServer {
   };
 
   explicit ScriptedServer(std::vector<Line> script)
-      : listener_(rendezvous::listen_on({"127.0.0.1", 0}, Clock::now() + patience)),
+      : listener_(std::move(rendezvous::listen_on({"127.0.0.1", 0}, Clock::now() + patience).front())),
         thread_([this, script = std::move(script)] { run(script); }) {}
   ~ScriptedServer() { thread_.join(); }
   ScriptedServer(const ScriptedServer&) = delete;
@@ -272,7 +286,7 @@ TEST_CASE("a server that goes away, and one that does not answer, end the call w
     const auto store = server.connect();
     CHECK(contains(error_of([&] { store->key_count(); }).what(), "closed the connection"));
   }
-  const auto mute = rendezvous::listen_on({"127.0.0.1", 0}, Clock::now() + patience);
+  const auto mute = std::move(rendezvous::listen_on({"127.0.0.1", 0}, Clock::now() + patience).front());
   const auto endpoint = rendezvous::local_address(mute).endpoint();
   const auto store = tcp_store(endpoint.host, endpoint.port, patience);
   store->set_timeout(30ms);

@@ -10,8 +10,10 @@
 
 #include <algorithm>
 
+#include "rendezvous/interfaces.h"
 #include "rendezvous/tcp_protocol.h"
 #include "tests/rendezvous/harness.h"
+#include "tests/support/kept_alive.h"
 
 namespace tutti::testing {
 namespace {
@@ -240,7 +242,7 @@ TEST_CASE("honest clients who come all at once and are slow to speak are all ser
 }
 
 TEST_CASE("connections beyond the limit are closed, until others have left") {
-  const TcpStoreServer server{any_port, {.connections = 2}};
+  const TcpStoreServer server{any_port, {.connections = 2, .idle = patience}};
   std::optional<RawClient> first{server.endpoint()};
   RawClient second{server.endpoint()};
   first->send(greeting() + bytes("07"));
@@ -253,6 +255,22 @@ TEST_CASE("connections beyond the limit are closed, until others have left") {
   first.reset();
   CHECK(eventually([&] { return server.figures().connections == 1; }));
   check_serves(server);
+}
+
+TEST_CASE("where all places are taken, the client that has been idle longest gives up its own") {
+  const TcpStoreServer server{any_port, {.connections = 3, .idle = 0ms}};
+  RawClient first{server.endpoint()}, second{server.endpoint()}, waiting{server.endpoint()};
+  for (RawClient* client : {&first, &second}) {
+    client->send(greeting() + bytes("07"));
+    CHECK(client->recv(8).size() == 8);
+  }
+  waiting.send(greeting() + Message{StoreOp::wait}.u64(1).text("never").bytes());
+  CHECK(eventually([&] { return server.figures().requests == 3; }));
+  first.send(bytes("07"));
+  CHECK(first.recv(8).size() == 8);
+  check_serves(server);
+  CHECK(second.is_closed());
+  CHECK(waiting.is_silent());
 }
 
 TEST_CASE("out of file descriptors, newcomers wait until somebody has left") {
@@ -304,6 +322,27 @@ TEST_CASE("the server listens on the address it was told, and on no other") {
   CHECK(server.is_on_loopback());
   const TcpStoreServer everywhere{{"0.0.0.0", 0}, {}, Clock::now() + patience, {.insecure = true}};
   CHECK_FALSE(everywhere.is_on_loopback());
+}
+
+TEST_CASE("under the name localhost the server listens on loopback of both families, with one port, and on no other") {
+  const TcpStoreServer server{{"localhost", 0}};
+  const std::uint16_t port = server.endpoint().port;
+  CHECK(server.is_on_loopback());
+  tcp_store("127.0.0.1", port, patience)->set("k", "v");
+  CHECK(tcp_store("localhost", port, patience)->get("k") == "v");
+  const auto all = rendezvous::interfaces();
+  if (std::ranges::any_of(all, [](const rendezvous::Interface& one) { return one.up && one.address == "::1"; }))
+    CHECK(tcp_store("::1", port, patience)->get("k") == "v");
+  CHECK(error_of([&] { tcp_store("127.0.0.2", port, 50ms); }).code() == ErrorCode::rendezvous);
+  CHECK(contains(error_of([&] { TcpStoreServer second{{"localhost", port}}; }).what(), "in use"));
+  CHECK(contains(error_of([&] { TcpStoreServer second{{"127.0.0.1", port}}; }).what(), "in use"));
+}
+
+TEST_CASE("clients and server of a store ask for signs of life before a firewall forgets their connection") {
+  const TcpStoreServer server{any_port};
+  const auto store = tcp_store(server.endpoint().host, server.endpoint().port, patience);
+  store->key_count();
+  CHECK(connections_kept_alive() == 2);
 }
 
 TEST_CASE("a port in use is named, with who holds it; so is an address of another host") {

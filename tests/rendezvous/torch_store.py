@@ -51,6 +51,22 @@ def torch_client(host, port):
     return TCPStore(host, int(port), world_size=None, is_master=False, timeout=PATIENCE, wait_for_workers=False)
 
 
+def queues(store, other):
+    for value in ("first", "second"):
+        store.queue_push("queue", value)
+    expect("queue_len", other.queue_len("queue"), 2)
+    expect("queue_pop", [other.queue_pop("queue"), other.queue_pop("queue")], [b"first", b"second"])
+    other.set_timeout(datetime.timedelta(milliseconds=100))
+    try:
+        other.queue_pop("queue")
+        sys.exit("FAILED: something came from an empty queue")
+    except Exception as error:
+        print(f"good: a pop in vain ends ({type(error).__name__})")
+    expect("the connection after a pop in vain", other.queue_len("queue"), 0)
+    if hasattr(store, "list_keys"):
+        expect("list_keys", sorted(store.list_keys()), ["a", "b", "c", "key", "n"])
+
+
 def torch_client_at_our_server(tutti):
     with our_server(tutti) as (host, port):
         at = ("--rdzv", f"{host}:{port}")
@@ -66,6 +82,8 @@ def torch_client_at_our_server(tutti):
         expect("append", store.get("key"), b"\x00value\xff+")
         store.multi_set(["a", "b"], ["1", "2"])
         expect("multi_set, multi_get", store.multi_get(["b", "a"]), [b"2", b"1"])
+        if hasattr(store, "queue_push"):
+            queues(store, torch_client(host, port))
         expect("num_keys", store.num_keys(), 5)
         expect("delete_key", [store.delete_key("a"), store.delete_key("a")], [True, False])
         store.wait(["key", "n"])

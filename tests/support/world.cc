@@ -7,9 +7,9 @@
 #include <stdexcept>
 #include <thread>
 
-#include "lib/communicator_state.h"
-#include "lib/mesh.h"
-#include "transport/inproc.h"
+#include "lib/api/communicator_state.h"
+#include "lib/startup/mesh.h"
+#include "transport/memory/inproc.h"
 
 namespace tutti::testing {
 namespace {
@@ -22,6 +22,8 @@ Communicator join(const WorldOptions& options, int rank, const std::shared_ptr<S
   context->checksum = options.checksum;
   context->default_algorithms = options.algorithms;
   context->tuning = {&algorithms::TuningTable::builtin(), [](const auto*) {}};
+  if (!options.plan.empty())
+    context->given = std::make_shared<const algorithms::GivenPlans>(algorithms::read_plans(options.plan, "the test's"));
   context->injector = detail::Injector::make(detail::parse_faults(options.inject, options.ranks), rank);
   std::string trouble;
   context->black_box = black_box::Box::open({rank, options.ranks, "here", "test"}, trouble);
@@ -36,7 +38,8 @@ Communicator join(const WorldOptions& options, int rank, const std::shared_ptr<S
                                .tcp = options.kind != Kind::shm,
                                .inproc = options.kind == Kind::inproc ? hub : nullptr,
                                .domain = options.kind == Kind::mixed && rank % 2 == 1 ? "odd" : "even",
-                               .flat_limit = options.boards ? ~std::size_t{0} : 0,
+                               .board_limit = options.boards ? ~std::size_t{0} : 0,
+                               .messages_at_once = options.boards,
                                .deadline = detail::Clock::now() + options.timeout});
   return detail::world(std::move(context));
 }

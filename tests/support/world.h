@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/store_path.h"
+#include "transport/memory/copy_policy.h"
 #include "tutti/tutti.h"
 
 namespace tutti::testing {
@@ -23,6 +23,7 @@ struct WorldOptions {
   transport::Stores stores{};  ///< how payloads are written; none: as by TUTTI_STORES=auto
   std::chrono::milliseconds timeout{60'000};
   std::string algorithms = {};  ///< as TUTTI_ALGO
+  std::string plan = {};        ///< of the test's own, as in a plan file; empty: none
   std::string isa = {};
   std::string inject = {};      ///< as TUTTI_INJECT, without refusals
   bool leave_together = false;  ///< no communicator is closed before every rank has ended `body`, or could not join

@@ -1,6 +1,6 @@
 // Boards: what ranks put there in one round is what the others read in it, however far apart they run.
 
-#include "transport/board.h"
+#include "transport/memory/board.h"
 
 #include <doctest/doctest.h>
 
@@ -10,16 +10,32 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/extent.h"
+
 namespace tutti::transport::testing {
 namespace {
 
-std::shared_ptr<std::byte> memory_for(int ranks) {
+std::shared_ptr<std::byte> filled(std::size_t bytes, int value) {
   static constexpr std::align_val_t alignment{4096};
-  const std::size_t bytes = Board::bytes_for(ranks);
   auto* const made = static_cast<std::byte*>(::operator new(bytes, alignment));
-  std::memset(made, 0, bytes);
+  std::memset(made, value, bytes);
   return {made, [](std::byte* old) { ::operator delete(old, alignment); }};
 }
+
+struct Memory {
+  explicit Memory(int count)
+      : ranks(count), board(filled(Board::bytes_for(count), 0)), rooms(filled(Board::bytes_of_rooms(count), 0x5a)) {}
+
+  Board seen_by(int rank) const {
+    Board made{board, ranks, rank};
+    made.add_rooms(rooms);
+    return made;
+  }
+
+  int ranks;
+  std::shared_ptr<std::byte> board;
+  std::shared_ptr<std::byte> rooms;
+};
 
 std::vector<std::byte> words_of(int rank, std::uint64_t round, std::size_t size) {
   std::vector<std::byte> bytes(size);
@@ -33,15 +49,16 @@ bool equal(std::span<const std::byte> left, std::span<const std::byte> right) {
 }
 
 TEST_CASE("every rank reads in each round what the others put there for it") {
+  const std::uint64_t rounds = tutti::testing::only_a_sample() ? 200 : 2000;
   for (const int ranks : {2, 3, 5}) {
-    const auto memory = memory_for(ranks);
+    const Memory memory{ranks};
     std::vector<std::thread> threads;
     std::vector<int> wrong(static_cast<std::size_t>(ranks));
     for (int rank = 0; rank < ranks; ++rank)
       threads.emplace_back([&, rank] {
-        Board board{memory, ranks, rank};
+        Board board = memory.seen_by(rank);
         std::mt19937_64 sizes{42};  // the same on all ranks
-        for (std::uint64_t round = 1; round <= 2000; ++round) {
+        for (std::uint64_t round = 1; round <= rounds; ++round) {
           const std::size_t most = round % 3 == 0   ? Board::capacity(ranks)
                                    : round % 3 == 1 ? 2 * Board::shelf(3)
                                                     : 2 * post_bytes;
@@ -55,7 +72,7 @@ TEST_CASE("every rank reads in each round what the others put there for it") {
           for (int other = 0; other < ranks; ++other) {
             while (!board.is_here(other)) std::this_thread::yield();
             const auto theirs = board.call(other, round);
-            const bool right = board.digest(other) == round * 100 && theirs && theirs->root == other &&
+            const bool right = board.history(other) == round * 100 && theirs && theirs->root == other &&
                                theirs->operation == round &&
                                equal(board.contribution(other, size), words_of(other, round, size));
             if (!right) ++wrong[static_cast<std::size_t>(rank)];
@@ -81,10 +98,10 @@ TEST_CASE("a rank runs ahead of the others by as many rounds as there is room fo
     const std::uint64_t depth = each.depth;
     CAPTURE(ranks);
     CAPTURE(size);
-    const auto memory = memory_for(ranks);
-    Board fast{memory, ranks, 0};
+    const Memory memory{ranks};
+    Board fast = memory.seen_by(0);
     std::vector<Board> slow;
-    for (int rank = 1; rank < ranks; ++rank) slow.emplace_back(memory, ranks, rank);
+    for (int rank = 1; rank < ranks; ++rank) slow.push_back(memory.seen_by(rank));
     const auto others_begin = [&] {
       for (Board& board : slow) begin(board);
     };
@@ -110,9 +127,9 @@ TEST_CASE("a rank runs ahead of the others by as many rounds as there is room fo
 }
 
 TEST_CASE("who is cut off is not there any more, and what it did before is") {
-  const auto memory = memory_for(2);
-  Board lost{memory, 2, 0};
-  Board other{memory, 2, 1};
+  const Memory memory{2};
+  Board lost = memory.seen_by(0);
+  Board other = memory.seen_by(1);
   lost.begin(0, words_of(Frame{.operation = 7}), 0, {});
   lost.cut();
   lost.begin(0, words_of(Frame{.operation = 8}), 0, {});
@@ -127,10 +144,10 @@ TEST_CASE("who is cut off is not there any more, and what it did before is") {
 }
 
 TEST_CASE("a sleeper is woken by exactly one of those who see its alarm") {
-  const auto memory = memory_for(3);
-  Board sleeper{memory, 3, 0};
-  Board one{memory, 3, 1};
-  Board other{memory, 3, 2};
+  const Memory memory{3};
+  Board sleeper = memory.seen_by(0);
+  Board one = memory.seen_by(1);
+  Board other = memory.seen_by(2);
   CHECK(!one.takes_down_alarm(0));
   CHECK(one.nobody_sleeps());
   sleeper.arm();
@@ -148,9 +165,9 @@ TEST_CASE("a sleeper is woken by exactly one of those who see its alarm") {
 }
 
 TEST_CASE("an abort is read by who waits") {
-  const auto memory = memory_for(2);
-  Board one{memory, 2, 0};
-  Board other{memory, 2, 1};
+  const Memory memory{2};
+  Board one = memory.seen_by(0);
+  Board other = memory.seen_by(1);
   CHECK(!one.last_words(1));
   other.say_abort(Error{ErrorCode::aborted, "enough", 1, 7});
   const auto words = one.last_words(1);
@@ -161,10 +178,22 @@ TEST_CASE("an abort is read by who waits") {
   CHECK(words->details().reported);
 }
 
+TEST_CASE("who has not begun a round sees that another one has, in another call") {
+  const Memory memory{2};
+  Board one = memory.seen_by(0);
+  Board other = memory.seen_by(1);
+  CHECK(!one.differs_in_next(1, 7));
+  other.begin(7, {}, 0, {});
+  CHECK(!one.differs_in_next(1, 7));
+  CHECK(one.differs_in_next(1, 8));
+  one.begin(7, {}, 0, {});
+  CHECK(!one.differs_in_next(1, 8));
+}
+
 TEST_CASE("what a rank did of late is known as long as it is there") {
-  const auto memory = memory_for(2);
-  Board one{memory, 2, 0};
-  Board other{memory, 2, 1};
+  const Memory memory{2};
+  Board one = memory.seen_by(0);
+  Board other = memory.seen_by(1);
   constexpr std::uint32_t rounds = board_depth + 2;
   for (std::uint32_t round = 1; round <= rounds; ++round) {
     one.begin(0, words_of(Frame{.operation = 2 * round}), round, words_of(Frame{.operation = 2 * round - 1}));
@@ -174,7 +203,7 @@ TEST_CASE("what a rank did of late is known as long as it is there") {
   for (std::uint64_t round = 3; round <= rounds; ++round) {
     REQUIRE(other.call(0, round));
     CHECK(other.call(0, round)->operation == 2 * round);
-    CHECK(other.call(0, round)->length == round);
+    CHECK(other.oldest_running(0, round) == round);
     CHECK(other.call(0, round, true)->operation == 2 * round - 1);
   }
 }

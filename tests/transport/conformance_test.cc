@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <chrono>
 
+#include "tests/support/allocations.h"
 #include "tests/support/extent.h"
-#include "tests/transport/allocations.h"
 #include "tests/transport/mesh.h"
-#include "transport/slot_ring.h"
+#include "transport/memory/slot_ring.h"
 
 namespace tutti::transport::testing {
 namespace {

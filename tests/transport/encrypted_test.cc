@@ -13,8 +13,8 @@
 #include <thread>
 
 #include "tests/transport/tcp_pair.h"
-#include "transport/tcp/dial.h"
-#include "transport/tcp/door.h"
+#include "transport/tcp/acceptor.h"
+#include "transport/tcp/connector.h"
 
 namespace tutti::transport::testing {
 namespace {
@@ -101,11 +101,11 @@ TEST_CASE("who stands between two ranks reads what they say, unless it is encryp
 TEST_CASE("signs of life are encrypted, too, where their door is") {
   std::atomic<bool> done{false};
   tcp::Socket guest;
-  tcp::Door door(*tcp::parse_address("127.0.0.1", 0), {key, 1, tunnels(true)}, Purpose::watch,
-                 [&](const Hello&, tcp::Socket socket) {
-                   guest = std::move(socket);
-                   done = true;
-                 });
+  tcp::Door door(*tcp::parse_address("127.0.0.1", 0), {key, 1, tunnels(true)});
+  door.serve(Purpose::watch, [&](const Hello&, tcp::Socket socket) {
+    guest = std::move(socket);
+    done = true;
+  });
   Relay relay(door.address());
   const auto ours = tunnels(true);
   const tcp::Socket line =

@@ -3,7 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "tests/transport/mesh.h"
-#include "transport/slot_ring.h"
+#include "transport/memory/slot_ring.h"
 
 namespace tutti::transport::testing {
 namespace {

@@ -10,7 +10,7 @@
 #include <thread>
 #include <utility>
 
-#include "transport/tcp/greeting.h"
+#include "transport/tcp/handshake_io.h"
 
 namespace tutti::transport::testing {
 namespace {

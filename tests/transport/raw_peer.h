@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "lib/base/challenge.h"
+#include "lib/security/handshake.h"
 #include "transport/tcp/socket.h"
 
 namespace tutti::transport::testing {

@@ -5,9 +5,9 @@
 
 #include <set>
 
-#include "tests/transport/allocations.h"
+#include "tests/support/allocations.h"
 #include "tests/transport/mesh.h"
-#include "transport/slot_link.h"
+#include "transport/memory/slot_link.h"
 
 namespace tutti::transport::testing {
 namespace {
@@ -205,7 +205,7 @@ struct Receiving {
 TEST_CASE("bytes that are no frame fail the link as a mismatch, and nothing follows") {
   Receiving side;
   CHECK_FALSE(side.ring.put({}));
-  side.ring.memory->heads[0].frame[0] ^= 1;
+  side.ring.memory->heads[0].words[0] ^= 1;
   CHECK_FALSE(side.ring.put({}));
   CHECK(side.pull());
   CHECK_FALSE(side.pull());

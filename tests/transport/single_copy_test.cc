@@ -1,6 +1,6 @@
 // Messages that their receivers read in the sender's memory: when that is chosen, and what becomes of them.
 
-#include "transport/single_copy.h"
+#include "transport/memory/single_copy.h"
 
 #include <doctest/doctest.h>
 #include <sys/mman.h>
@@ -14,7 +14,7 @@
 
 #include "lib/base/system_calls.h"
 #include "tests/transport/mesh.h"
-#include "transport/slot_link.h"
+#include "transport/memory/slot_link.h"
 
 namespace tutti::transport::testing {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "lib/base/challenge.h"
+#include "lib/security/handshake.h"
 #include "tests/transport/mesh.h"
 #include "tests/transport/raw_peer.h"
 #include "transport/tcp/tcp_transport.h"

@@ -1,5 +1,5 @@
 // What is special about TCP: addresses, refused connections, and the bytes on the wire. Who is let in is in
-// door_test.cc; what every transport must do, in conformance_test.cc and endings_test.cc.
+// acceptor_test.cc; what every transport must do, in conformance_test.cc and endings_test.cc.
 
 #include <doctest/doctest.h>
 #include <netinet/in.h>
@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/support/kept_alive.h"
 #include "tests/transport/tcp_pair.h"
 #include "transport/hello.h"
 
@@ -46,6 +47,14 @@ TEST_CASE("addresses are numeric with a port, in brackets for IPv6") {
     CHECK_FALSE_MESSAGE(tcp::parse_address(bad), bad);
   CHECK(tcp::parse_address("127.0.0.9:80")->loopback);
   CHECK_FALSE(tcp::parse_address("10.0.0.1:80")->loopback);
+}
+
+TEST_CASE("links ask for signs of life before a firewall forgets their connection") {
+  for (const auto lost_after : {1'000ms, 10'000ms, 3'600'000ms}) {
+    Pair pair({.lost_after = lost_after});
+    CHECK(pair.exchange(100, 1));
+    CHECK(tutti::testing::connections_kept_alive() >= 2);
+  }
 }
 
 TEST_CASE("options that cannot work are refused with a reason") {
@@ -82,7 +91,7 @@ TEST_CASE("views that come in awkward pieces keep their promises") {
 
 TEST_CASE("bytes that are no frame end the link as a mismatch that names the peer") {
   for (const std::string& garbage :
-       {std::string(40, 'x'), text_of(encode(Frame{.kind = FrameKind::abort, .length = max_reason + 1}))}) {
+       {std::string(frame_size, 'x'), text_of(encode(Frame{.kind = FrameKind::abort, .length = max_reason + 1}))}) {
     Lonely lonely;
     RawPeer peer = lonely.enter(text_of(encode(Frame{})) + garbage);
     REQUIRE(lonely.run_until([&] { return !lonely.node->recorder.failures.empty(); }));

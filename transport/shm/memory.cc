@@ -11,8 +11,8 @@
 #include <cstring>
 #include <new>
 
-#include "lib/base/refusal.h"
 #include "lib/base/system_calls.h"
+#include "lib/base/system_error_text.h"
 
 namespace tutti::transport {
 namespace {
@@ -42,13 +42,22 @@ SharedMemory map(const Descriptor& descriptor, std::size_t bytes) {
 
 }  // namespace
 
-NewMemory make_memory(const char* name, std::size_t bytes) {
-  Descriptor descriptor = make_memfd(name, bytes);
-  // Reserved now: where memory is short we get an error here instead of a signal at some later access.
+void reserve(const Descriptor& descriptor, std::size_t offset, std::size_t bytes) {
   int error = 0;
-  do error = system_calls::fallocate(descriptor.get(), static_cast<off_t>(bytes));
+  do error = system_calls::fallocate(descriptor.get(), static_cast<off_t>(offset), static_cast<off_t>(bytes));
   while (error == EINTR);
   if (error != 0) refuse("reserve", bytes, error);
+}
+
+void release(std::byte* begin, std::size_t bytes) noexcept { ::madvise(begin, bytes, MADV_REMOVE); }
+
+NewMemory make_memory(const char* name, std::size_t bytes) { return make_memory(name, bytes, bytes); }
+
+NewMemory make_memory(const char* name, std::size_t bytes, std::size_t reserved) {
+  Descriptor descriptor = make_memfd(name, bytes);
+  if (reserved < bytes && system_calls::ftruncate(descriptor.get(), static_cast<off_t>(bytes)) != 0)
+    refuse("size", bytes, errno);
+  reserve(descriptor, 0, reserved);
   if (::fcntl(descriptor.get(), F_ADD_SEALS, size_is_final | F_SEAL_SEAL) != 0) refuse("seal", bytes, errno);
   SharedMemory memory = map(descriptor, bytes);
   if (!memory) refuse("map", bytes, errno);

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "transport/slot_ring.h"
+#include "transport/memory/slot_ring.h"
 
 namespace tutti::transport {
 namespace {

@@ -15,10 +15,10 @@
 #include <cstring>
 #include <variant>
 
-#include "lib/base/refusal.h"
+#include "lib/base/system_error_text.h"
 #include "transport/shm/probe.h"
+#include "transport/shm/ring_endpoint.h"
 #include "transport/shm/unix_socket.h"
-#include "transport/shm/wire.h"
 
 namespace tutti::transport {
 namespace {
@@ -32,6 +32,8 @@ constexpr seconds probe_patience{10};
 constexpr milliseconds retry_interval{1};
 constexpr milliseconds door_pause{100};
 constexpr int welcomes_at_once = 16;
+/// Of what is handed over for more than one channel. No communicator's.
+constexpr Channel pool_channel = ~Channel{1};
 
 JobToken token_of(std::string_view text) {
   JobToken token;
@@ -55,7 +57,8 @@ ShmTransport::ShmTransport(int rank, std::string_view token, Reactor& reactor, c
       log_(log),
       address_(ShmAddress::here()),
       listener_(listen_unix()),
-      home_(std::make_unique<WireHome>(WireHome{reactor, *this})) {
+      home_(std::make_unique<WireHome>(WireHome{reactor, *this})),
+      pool_(rank) {
   spare_ = make_ring();  // where it is refused this is known before anybody waits for it
   address_.rank = rank;
   address_.socket = name_of_socket(listener_);
@@ -113,18 +116,13 @@ void ShmTransport::wake(int peer, Channel) noexcept {
   if (!is_cut() && std::cmp_less(peer, bells_.size())) ring_bell(bell_, bells_[static_cast<std::size_t>(peer)]);
 }
 
-// ---- Boards ----------------------------------------------------------------------------------------------------
+// ---- Shared memory ---------------------------------------------------------------------------------------------
 
 std::shared_ptr<std::byte> ShmTransport::shared_memory(Channel channel, std::span<const int> members,
                                                        std::size_t bytes) {
   if (members.front() == address_.rank) {
-    NewMemory made = make_memory("tutti-board", bytes);
-    for (const int peer : members.subspan(1)) {
-      const Hello hello{.from = address_.rank, .to = peer, .channel = channel, .purpose = Purpose::board};
-      Descriptor copy = made.descriptor.duplicate();
-      if (!copy) throw Error(ErrorCode::system, "cannot share memory with the ranks of this host: " + refusal(errno));
-      offers_.push_back({encode(hello, token_), peer, channel, socket_of(peer), std::move(copy)});
-    }
+    NewMemory made = make_memory("tutti-window", bytes);
+    for (const int peer : members.subspan(1)) offer(peer, Purpose::board, channel, made.descriptor);
     make_offers();
     return std::move(made.memory);
   }
@@ -141,13 +139,50 @@ std::shared_ptr<std::byte> ShmTransport::shared_memory(Channel channel, std::spa
                                              std::get<std::string>(mapped)));
 }
 
-bool ShmTransport::flushed(Channel channel) const noexcept {
-  return std::ranges::find(offers_, channel, &Introduction::channel) == offers_.end();
+void ShmTransport::offer(int peer, Purpose purpose, Channel channel, const Descriptor& memory) {
+  const Hello hello{.from = address_.rank, .to = peer, .channel = channel, .purpose = purpose};
+  Descriptor copy = memory.duplicate();
+  if (!copy) throw Error(ErrorCode::system, "cannot share memory with the ranks of this host: " + refusal(errno));
+  offers_.push_back({encode(hello, token_), peer, channel, socket_of(peer), std::move(copy)});
 }
 
-void ShmTransport::closed(Channel channel) noexcept {
+std::shared_ptr<std::byte> ShmTransport::board_memory(Channel name, std::span<const int> members, std::size_t bytes,
+                                                      std::size_t cleared) {
+  const bool is_first = members.front() == address_.rank;
+  address_of(is_first ? members.back() : members.front());  // so that who is cut off has none
+  if (!is_first) return pool_.find(name, members.front());
+  auto memory = pool_.give(name, members, bytes, cleared, [this](int peer, const Descriptor& chunk) {
+    offer(peer, Purpose::pool, pool_channel, chunk);
+  });
+  make_offers();
+  if (pool_.is_awaited())
+    for (const int peer : members.subspan(1)) wake(peer, name);
+  return memory;
+}
+
+/// Which group needs a chunk that is still to be handed over nobody knows: all do.
+bool ShmTransport::flushed(Channel channel) const noexcept {
+  return std::ranges::none_of(
+      offers_, [=](const Introduction& offer) { return offer.channel == channel || offer.channel == pool_channel; });
+}
+
+void ShmTransport::closed(Channel channel, bool aborted) noexcept {
   arrived_.erase(channel);
   std::erase_if(offers_, [=](const Introduction& offer) { return offer.channel == channel; });
+  for (const Channel name : {channel, name_of_rooms(channel)}) {
+    pool_.forget(name);
+    if (aborted) pool_.group_failed(name);
+  }
+}
+
+bool ShmTransport::prepare_sleep() noexcept {
+  pool_.begin_to_wait();
+  return SlotTransport::prepare_sleep();
+}
+
+void ShmTransport::awake() noexcept {
+  pool_.end_waiting();
+  SlotTransport::awake();
 }
 
 /// Who is gone needs none; that it is gone is for others to notice.
@@ -237,6 +272,14 @@ bool ShmTransport::greet(Descriptor& socket) {
   const bool spoke = received.attempt == Attempt::done || received.no_room;
   const auto hello = spoke ? decode_hello(bytes, token_) : std::nullopt;
   if (!hello || !is_invited(*hello)) return true;
+  if (hello->purpose == Purpose::pool) {
+    if (received.no_room) {
+      pool_.add_refused(hello->from, refusal(EMFILE));
+    } else {
+      pool_.add(hello->from, received.descriptor);
+    }
+    return true;
+  }
   if (hello->purpose == Purpose::board) {
     if (!was_closed(hello->channel))
       arrived_.try_emplace(hello->channel, Arrived{hello->from, std::move(received.descriptor)});

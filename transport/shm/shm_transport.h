@@ -10,11 +10,12 @@
 #include <vector>
 
 #include "lib/base/descriptor.h"
-#include "lib/base/log.h"
+#include "lib/observe/log.h"
 #include "transport/hello.h"
+#include "transport/memory/slot_transport.h"
 #include "transport/shm/address.h"
+#include "transport/shm/board_pool.h"
 #include "transport/shm/memory.h"
-#include "transport/slot_transport.h"
 
 namespace tutti::transport {
 
@@ -56,11 +57,16 @@ class ShmTransport final : public SlotTransport {
   std::unique_ptr<Wire> reach(int peer, Channel channel) override;
   bool notice() noexcept override;
   std::shared_ptr<std::byte> shared_memory(Channel channel, std::span<const int> members, std::size_t bytes) override;
+  std::shared_ptr<std::byte> board_memory(Channel name, std::span<const int> members, std::size_t bytes,
+                                          std::size_t cleared) override;
+  bool prepare_sleep() noexcept override;
+  void awake() noexcept override;
   bool flushed(Channel channel) const noexcept override;
-  void closed(Channel channel) noexcept override;
+  void closed(Channel channel, bool aborted) noexcept override;
   int rank() const noexcept override { return address_.rank; }
 
   std::string socket_of(int peer) const;
+  void offer(int peer, Purpose purpose, Channel channel, const Descriptor& memory);
   void make_offers() noexcept;
   void open_door();
   void close_door() noexcept;
@@ -93,8 +99,9 @@ class ShmTransport final : public SlotTransport {
     int from;
     Descriptor memory;  // none: there was no room for it
   };
-  std::map<Channel, Arrived> arrived_;  // boards that nobody has asked for yet
-  std::vector<Introduction> offers_;    // boards for members that had no room for another connection yet
+  std::map<Channel, Arrived> arrived_;  // shared memory that nobody has asked for yet
+  std::vector<Introduction> offers_;    // memory for ranks that had no room for another connection yet
+  BoardPool pool_;
 };
 
 }  // namespace tutti::transport

@@ -10,8 +10,8 @@
 #include <cerrno>
 #include <cstring>
 
-#include "lib/base/refusal.h"
 #include "lib/base/system_calls.h"
+#include "lib/base/system_error_text.h"
 #include "tutti/error.h"
 
 namespace tutti::transport {

@@ -88,7 +88,7 @@ void InLink::resume() noexcept {
 }
 
 bool InLink::progress() noexcept {
-  bool moved = digest();
+  bool moved = digest_and_reply();
   for (int reads = 0; reads < reads_per_pass && !idle(); ++reads) {
     const Moved read_now = read();
     if (read_now.failed()) {
@@ -97,7 +97,7 @@ bool InLink::progress() noexcept {
     }
     if (read_now.bytes == 0) break;
     moved = true;
-    digest();
+    digest_and_reply();
     if (read_now.error == EAGAIN) break;
   }
   misses_ = moved ? 0 : misses_ + 1;
@@ -105,6 +105,15 @@ bool InLink::progress() noexcept {
 }
 
 // ---- Making sense of what has been read --------------------------------------------------------------------------
+
+bool InLink::digest_and_reply() noexcept {
+  site_.digesting = true;
+  const bool moved = digest();
+  site_.digesting = false;
+  for (OutLink* const link : site_.replies) link->write_replies();
+  site_.replies.clear();
+  return moved;
+}
 
 bool InLink::digest() noexcept {
   for (bool moved = false;; moved = true) {
@@ -295,8 +304,8 @@ void InLink::lost(int error) noexcept {
   }
   lose(Certainty::echo,
        {ErrorCode::peer_lost,
-        fmt::format("Rank {} lost {} {} {} bytes of messages: {}. That process has probably died.", site_.rank,
-                    site_.name_of(peer()), inside ? "in the middle of" : "after", received_bytes_, text_of(error)),
+        fmt::format("Rank {} lost {} {} {} bytes of messages: {}. {}.", site_.rank, site_.name_of(peer()),
+                    inside ? "in the middle of" : "after", received_bytes_, text_of(error), probable_cause(error)),
         peer()});
 }
 

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <span>
 
-#include "transport/tcp/site.h"
 #include "transport/tcp/socket.h"
+#include "transport/tcp/tcp_context.h"
 
 namespace tutti::transport::tcp {
 
@@ -83,6 +83,7 @@ class InLink final : public Link {
   void warm() noexcept;
   void disconnect() noexcept;
   bool digest() noexcept;
+  bool digest_and_reply() noexcept;
   void begin_message() noexcept;
   void offer() noexcept;
   void finish() noexcept;

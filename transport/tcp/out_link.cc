@@ -8,7 +8,7 @@
 //
 // How it gets there is in out_link_connect.cc. A message that finds an open connection and an empty queue goes out from
 // send() in one call, header and payload together. What the socket does not take waits in the queue; progress()
-// sends as many waiting messages as fit.
+// sends as many waiting messages as fit. Short messages that answer what one read has brought wait for each other.
 
 #include "transport/tcp/out_link.h"
 
@@ -29,6 +29,8 @@ using namespace std::chrono_literals;
 constexpr std::size_t pieces_per_write = 64;
 /// One call copies at most so much, so that other links get their turn.
 constexpr std::size_t bytes_per_write = std::size_t{1} << 20;
+/// One read may bring a hundred requests; their answers share a write. Longer ones are not to wait for anything.
+constexpr std::size_t longest_reply = 2048;
 constexpr auto longest_pause = 250ms;
 
 /// Pieces of one write.
@@ -56,6 +58,7 @@ OutLink::OutLink(Site& site, int peer, Channel channel, Manner manner)
 OutLink::~OutLink() {
   disconnect();
   std::erase(site_.busy, this);
+  std::erase(site_.replies, this);
   std::erase_if(site_.losses, [this](const Site::Loss& loss) { return loss.link == this; });
 }
 
@@ -67,11 +70,21 @@ bool OutLink::send(const Frame& frame, std::span<const std::byte> payload, Token
   }
   if (state_ == State::idle) begin();
   Message message{encode(frame), payload, token};
-  if (state_ == State::open && !unsent() && write_first(message)) return true;
+  if (site_.digesting && state_ == State::open && payload.size() <= longest_reply) {
+    if (!replies_) site_.replies.push_back(this);
+    replies_ = true;
+  } else if (state_ == State::open && !unsent() && write_first(message)) {
+    return true;
+  }
   if (ended()) return false;
   queue_.push_back(message);
   make_busy();
   return false;
+}
+
+void OutLink::write_replies() noexcept {
+  replies_ = false;
+  if (state_ == State::open && doubt_ == 0) write();
 }
 
 /// Sends what the socket takes of the only message. True: all of it.
@@ -186,7 +199,9 @@ void OutLink::settle(std::size_t bytes) noexcept {
     ++next_;
     if (!quiet_) site_.sink->sent(*this, token);  // may send again, and so move the queue
   }
-  if (next_ >= queue_.size() || next_ > 1024) {
+  const bool is_mostly_sent =
+      next_ > 1024 && next_ > queue_.size() / 2;  // so no message is moved more than once, on average
+  if (next_ >= queue_.size() || is_mostly_sent) {
     queue_.erase(queue_.begin(), queue_.begin() + static_cast<std::ptrdiff_t>(std::min(next_, queue_.size())));
     next_ = 0;
   }
@@ -316,16 +331,40 @@ void OutLink::peer_lost(int error) noexcept {
   if (state_ == State::open) lost(error);
 }
 
+void OutLink::check_acknowledgements(Clock::time_point now, std::chrono::milliseconds pause) noexcept {
+  if (state_ != State::open || !is_unanswered(socket_, pause)) {
+    unanswered_since_ = Clock::time_point::max();
+    return;
+  }
+  unanswered_since_ = std::min(unanswered_since_, now);
+  const auto silence = now - unanswered_since_;
+  if (silence < 2 * site_.lost_after) return;
+  // The connection stays open as long as the link: its end could reach the peer as a reset, and the peer would take
+  // this process for dead before it hears what has happened.
+  give_up(Certainty::sure,
+          {ErrorCode::peer_lost,
+           fmt::format(
+               "The connection between ranks {} and {} is broken: what rank {} sent to {} has not been acknowledged "
+               "for {} s. Both processes may be alive; a firewall on the way may have forgotten the connection, or "
+               "the network between them is down.",
+               site_.rank, peer(), site_.rank, site_.name_of(peer()),
+               std::chrono::duration_cast<std::chrono::seconds>(silence).count()),
+           peer()});
+}
+
 void OutLink::lost(int error) noexcept {
   lose(Certainty::echo, {ErrorCode::peer_lost,
-                         fmt::format("Rank {} lost {} after sending it {} bytes on this link: {}. That process has "
-                                     "probably died.",
-                                     site_.rank, site_.name_of(peer()), sent_bytes_, text_of(error)),
+                         fmt::format("Rank {} lost {} after sending it {} bytes on this link: {}. {}.", site_.rank,
+                                     site_.name_of(peer()), sent_bytes_, text_of(error), probable_cause(error)),
                          peer()});
 }
 
 void OutLink::lose(Certainty certainty, const Error& reason) noexcept {
   disconnect();
+  give_up(certainty, reason);
+}
+
+void OutLink::give_up(Certainty certainty, const Error& reason) noexcept {
   state_ = State::dead;
   queue_.clear();
   next_ = 0;

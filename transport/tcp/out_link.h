@@ -7,9 +7,9 @@
 #include <span>
 #include <vector>
 
-#include "lib/base/challenge.h"
-#include "transport/tcp/site.h"
+#include "lib/security/handshake.h"
 #include "transport/tcp/socket.h"
+#include "transport/tcp/tcp_context.h"
 
 namespace tutti::transport::tcp {
 
@@ -31,10 +31,15 @@ class OutLink final : public Link {
 
   /// Moves what can be moved now.
   bool progress() noexcept;
+  /// Sends the short messages that waited for each other.
+  void write_replies() noexcept;
   /// Leaves the busy list if progress() has nothing to do until the reactor or send() puts the link there again.
   bool retire() noexcept;
   /// Asks the reactor to wake this rank when progress() can do something.
   void arm() noexcept;
+
+  /// Loses the connection if nothing of what was sent is acknowledged for twice Site::lost_after. Called every `pause`.
+  void check_acknowledgements(Clock::time_point now, std::chrono::milliseconds pause) noexcept;
 
   /// Plays a broken network.
   void cut() noexcept { shut_down(socket_); }
@@ -103,6 +108,7 @@ class OutLink final : public Link {
   bool settle_doubt() noexcept;
   void lost(int error) noexcept;
   void lose(Certainty certainty, const Error& reason) noexcept;
+  void give_up(Certainty certainty, const Error& reason) noexcept;
 
   Site& site_;
   State state_ = State::idle;
@@ -110,13 +116,15 @@ class OutLink final : public Link {
   bool quiet_;
   bool said_bye_ = false;
   bool on_busy_list_ = false;
-  bool heard_ = false;  ///< the peer has written or hung up
-  int doubt_ = 0;       ///< why a write failed, while the reader may still learn more
+  bool replies_ = false;  ///< is on Site::replies
+  bool heard_ = false;    ///< the peer has written or hung up
+  int doubt_ = 0;         ///< why a write failed, while the reader may still learn more
   InLink* reader_ = nullptr;
   Socket socket_;
   std::optional<Address> address_;
   Clock::time_point give_up_at_{};
   Clock::time_point retry_at_{};
+  Clock::time_point unanswered_since_ = Clock::time_point::max();
   int attempts_ = 0;
   std::uint64_t sent_bytes_ = 0;
 

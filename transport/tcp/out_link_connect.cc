@@ -16,7 +16,8 @@
 #include <cerrno>
 #include <chrono>
 
-#include "transport/tcp/greeting.h"
+#include "lib/base/keep_alive.h"
+#include "transport/tcp/handshake_io.h"
 #include "transport/tcp/in_link.h"
 #include "transport/tcp/out_link.h"
 
@@ -78,6 +79,7 @@ void OutLink::connect() noexcept {
                                   peer()});
   int error = ENETUNREACH;
   if (!site_.cut) socket_ = connect_to(*address_, site_.congestion, error);
+  if (socket_) keep_alive(socket_.get(), site_.lost_after);
   if (error != 0 && error != EINPROGRESS) return connect_failed(error);
   state_ = State::connecting;
   watch_socket();

@@ -16,9 +16,10 @@
 #include <cstring>
 #include <fstream>
 #include <system_error>
+#include <utility>
 
-#include "lib/base/refusal.h"
 #include "lib/base/system_calls.h"
+#include "lib/base/system_error_text.h"
 #include "tutti/error.h"
 
 namespace tutti::transport::tcp {
@@ -199,6 +200,14 @@ int connected(const Socket& socket) {
   return error == 0 && is_connected_to_itself(socket) ? ECONNREFUSED : error;
 }
 
+bool is_unanswered(const Socket& socket, std::chrono::milliseconds time) noexcept {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (::getsockopt(socket.get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return false;
+  return info.tcpi_unacked > 0 && info.tcpi_retransmits > 0 &&
+         std::cmp_greater_equal(info.tcpi_last_ack_recv, time.count());
+}
+
 void shut_down(const Socket& socket) noexcept {
   if (socket) ::shutdown(socket.get(), SHUT_RDWR);
 }
@@ -240,6 +249,13 @@ bool is_our_own(int error) {
 
 std::string text_of(int error) {
   return error == end_of_stream ? "the connection was closed without a goodbye" : refusal(error);
+}
+
+std::string probable_cause(int error) {
+  return error == ETIMEDOUT
+             ? "Nothing comes back on the connection between these ranks, as if a firewall had forgotten it; "
+               "both processes may be alive"
+             : "That process has probably died";
 }
 
 }  // namespace tutti::transport::tcp

@@ -9,13 +9,13 @@
 #include <array>
 #include <atomic>
 #include <mutex>
-#include <unordered_map>
 
+#include "transport/closed_channels.h"
 #include "transport/hello.h"
-#include "transport/tcp/door.h"
+#include "transport/tcp/acceptor.h"
 #include "transport/tcp/in_link.h"
 #include "transport/tcp/out_link.h"
-#include "transport/tcp/site.h"
+#include "transport/tcp/tcp_context.h"
 
 namespace tutti::transport {
 namespace {
@@ -25,6 +25,8 @@ using namespace std::chrono_literals;
 constexpr unsigned passes_per_poll = 64;
 constexpr int most_misses = 256;  // of all hot links together, until one cools down
 /// How long an abort may take to reach a peer, and how long that peer sees no end of the link it ends.
+constexpr std::chrono::milliseconds shortest_check = 200ms;
+constexpr std::chrono::milliseconds longest_check = 1s;
 constexpr auto courier_time = 1s;
 constexpr auto first_flush = 10ms;
 constexpr auto flush_turn = 2ms;
@@ -75,8 +77,8 @@ class TcpTransport::Arrivals {
   void push(const Hello& hello, tcp::Socket socket) {
     const std::lock_guard lock{mutex_};
     if (shut_) return;
-    if (const auto closed = closed_.find(hello.channel); closed != closed_.end()) {
-      iovec piece{closed->second.data(), closed->second.size()};
+    if (const auto* const last_words = closed_.find(hello.channel)) {
+      iovec piece{const_cast<std::byte*>(last_words->data()), last_words->size()};
       tcp::write_some(socket, {&piece, 1});
       return;
     }
@@ -92,12 +94,12 @@ class TcpTransport::Arrivals {
 
   void open(Channel channel) {
     const std::lock_guard lock{mutex_};
-    closed_.erase(channel);
+    closed_.reopen(channel);
   }
-  /// What is said to whoever comes from now on, or comes anyway since an earlier call; valid until open().
+  /// What is said to whoever comes from now on, or comes anyway since an earlier call; valid until the next call.
   std::span<const std::byte> close(Channel channel, std::vector<std::byte>&& last_words) {
     const std::lock_guard lock{mutex_};
-    return closed_.try_emplace(channel, std::move(last_words)).first->second;
+    return closed_.close(channel, std::move(last_words));
   }
 
   /// Whoever comes from now on finds nobody.
@@ -114,7 +116,7 @@ class TcpTransport::Arrivals {
   std::mutex mutex_;
   std::vector<Arrival> waiting_;
   bool shut_ = false;
-  std::unordered_map<Channel, std::vector<std::byte>> closed_;
+  ClosedChannels<std::vector<std::byte>> closed_;
 };
 
 struct TcpTransport::Chunk {
@@ -137,22 +139,28 @@ TcpTransport::TcpTransport(int rank, const TcpOptions& options, Reactor& reactor
                                                   .key = options.key,
                                                   .tunnels = options.tunnels,
                                                   .congestion = options.congestion,
-                                                  .connect_timeout = options.connect_timeout})),
+                                                  .connect_timeout = options.connect_timeout,
+                                                  .lost_after = options.lost_after})),
       arrivals_(std::make_unique<Arrivals>()),
-      door_(std::make_unique<tcp::Door>(
-          address_from(options.bind_address), tcp::Credentials{options.key, rank, options.tunnels}, Purpose::link,
-          [this](const Hello& hello, tcp::Socket socket) {
-            arrivals_->push(hello, std::move(socket));
-            site_->reactor.interrupt();
-          },
-          tcp::DoorOptions{.congestion = options.congestion, .patience = options.hello_timeout}, options.log)) {
+      door_(options.door ? options.door
+                         : std::make_shared<tcp::Door>(address_from(options.bind_address),
+                                                       tcp::Credentials{options.key, rank, options.tunnels},
+                                                       tcp::DoorOptions{.congestion = options.congestion,
+                                                                        .lost_after = options.lost_after,
+                                                                        .patience = options.hello_timeout},
+                                                       options.log)) {
   site_->chunk = chunk_->memory;
+  door_->serve(Purpose::link, [this](const Hello& hello, tcp::Socket socket) {
+    arrivals_->push(hello, std::move(socket));
+    site_->reactor.interrupt();
+  });
 }
 
 TcpTransport::~TcpTransport() {
   const auto deadline = Clock::now() + courier_time;
   for (Courier& courier : couriers_)
     if (courier.link) courier.link->flush(deadline);
+  door_->dismiss(Purpose::link);
 }
 
 std::string TcpTransport::address() const { return door_->address(); }
@@ -312,7 +320,7 @@ void TcpTransport::ask_for_look() noexcept {
   ++looks_;
   for (tcp::Site::Loss& loss : site_->losses)
     if (is_new(loss)) loss.look = looks_;
-  door_->look([this, look = looks_] {
+  door_->look(Purpose::link, [this, look = looks_] {
     arrivals_->looked.store(look, std::memory_order_release);
     site_->reactor.interrupt();
   });
@@ -339,7 +347,21 @@ void TcpTransport::end_others_like(const Link& failed, const Error& reason) noex
     if (!is_failed(link) && link->channel() == failed.channel() && link->peer() == failed.peer()) link->follow(reason);
 }
 
+/// Who sleeps waits for something, perhaps for what a connection will never bring: a firewall that has forgotten it
+/// drops everything without a word, and the kernel goes on trying for a quarter of an hour.
+void TcpTransport::check_acknowledgements() noexcept {
+  if (out_links_.empty()) return;
+  const auto now = Clock::now();
+  if (now >= next_check_) {
+    const auto pause = std::clamp<std::chrono::milliseconds>(site_->lost_after / 5, shortest_check, longest_check);
+    next_check_ = now + pause;
+    for (const auto& [name, link] : out_links_) link->check_acknowledgements(now, pause);
+  }
+  site_->reactor.wake_by(next_check_);
+}
+
 bool TcpTransport::prepare_sleep() noexcept {
+  check_acknowledgements();
   const std::uint64_t looked = arrivals_->looked.load(std::memory_order_acquire);
   for (const tcp::Site::Loss& loss : site_->losses)
     if (loss.certainty == tcp::Certainty::sure || loss.look <= looked) return false;

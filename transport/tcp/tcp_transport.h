@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "lib/base/descriptor.h"
-#include "lib/base/log.h"
-#include "lib/base/secret.h"
-#include "lib/base/tunnel.h"
+#include "lib/observe/log.h"
+#include "lib/security/secret.h"
+#include "lib/security/tls_proxy.h"
 #include "transport/reactor.h"
 #include "transport/transport.h"
 
@@ -28,7 +28,9 @@ struct Site;
 }  // namespace tcp
 
 struct TcpOptions {
-  /// Numeric IPv4 or IPv6 address that peers can reach this rank at; the kernel chooses the port.
+  /// Lets in the links of peers, by the same key, and others with other purposes; null: one for this transport alone.
+  std::shared_ptr<tcp::Door> door = {};
+  /// Of one for this transport alone: a numeric address that peers can reach this rank at; the kernel chooses the port.
   std::string bind_address = "127.0.0.1";
   /// Equal on all ranks of a job and unknown outside.
   Secret key = {};
@@ -41,6 +43,8 @@ struct TcpOptions {
   Log log{};
   /// How long a link tries to reach a peer that refuses.
   std::chrono::milliseconds connect_timeout{30'000};
+  /// A connection on which nothing comes back for about twice as long is lost.
+  std::chrono::milliseconds lost_after{10'000};
   /// How long a connection may stay without a proof.
   std::chrono::milliseconds hello_timeout{5'000};
 };
@@ -55,7 +59,7 @@ struct TcpOptions {
 /// then.
 class TcpTransport final : public Transport {
  public:
-  /// Listens from now on. Throws Error{invalid_argument} or {system}.
+  /// Takes links from now on. Throws Error{invalid_argument} or {system}.
   TcpTransport(int rank, const TcpOptions& options, Reactor& reactor);
   ~TcpTransport() override;
 
@@ -95,6 +99,7 @@ class TcpTransport final : public Transport {
   void let_in() noexcept;
   bool serve_links() noexcept;
   bool serve_couriers() noexcept;
+  void check_acknowledgements() noexcept;
   bool report_losses(std::uint64_t looked) noexcept;
   void ask_for_look() noexcept;
   template <class Due>
@@ -106,11 +111,12 @@ class TcpTransport final : public Transport {
   std::unique_ptr<Chunk> chunk_;
   std::unique_ptr<tcp::Site> site_;
   std::unique_ptr<Arrivals> arrivals_;
-  std::unique_ptr<tcp::Door> door_;  ///< its thread uses all of the above
+  std::shared_ptr<tcp::Door> door_;  ///< its thread uses all of the above
   OutLinks out_links_;
   std::list<Courier> couriers_;  ///< aborts on their way to peers that cannot be told on a link of theirs
   unsigned passes_ = 0;
-  std::uint64_t looks_ = 0;  ///< asked for
+  std::uint64_t looks_ = 0;         ///< asked for
+  Clock::time_point next_check_{};  ///< of what was sent and is not acknowledged
 };
 
 }  // namespace tutti::transport

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "tutti/communicator.h"
-#include "tutti/error.h"
 #include "tutti/export.h"
 #include "tutti/types.h"
 
@@ -20,7 +19,7 @@ struct Allocated {
 
 class TUTTI_API Allocator {
  public:
-  static Allocated allocate(Communicator& comm, std::size_t bytes);
+  static Allocated allocate(Communicator& comm, std::size_t count, std::size_t element_size);
 };
 
 }  // namespace detail
@@ -28,16 +27,15 @@ class TUTTI_API Allocator {
 /// Elements of this rank in memory that all ranks of a communicator see: see allocate(). A contiguous range, so it
 /// goes into every call as it is, as a whole or as parts of std::span.
 ///
-/// Ownership: moves, does not copy; frees its memory at the end, as soon as no other rank uses its own part. It may
-///            outlive the communicator.
+/// Ownership: moves, which leaves the old one empty, does not copy; frees its memory at the end, as soon as no other
+///            rank uses its own part. It may outlive the communicator.
 template <Element T>
 class [[nodiscard]] SharedArray {
  public:
-  SharedArray(detail::Allocated allocated, std::size_t size) : allocated_(std::move(allocated)), size_(size) {}
   SharedArray(SharedArray&& other) noexcept
-      : allocated_(std::move(other.allocated_)), size_(std::exchange(other.size_, 0)) {}
+      : allocated_(std::exchange(other.allocated_, {})), size_(std::exchange(other.size_, 0)) {}
   SharedArray& operator=(SharedArray&& other) noexcept {
-    allocated_ = std::move(other.allocated_);
+    allocated_ = std::exchange(other.allocated_, {});
     size_ = std::exchange(other.size_, 0);
     return *this;
   }
@@ -51,6 +49,10 @@ class [[nodiscard]] SharedArray {
   bool is_shared() const noexcept { return allocated_.shared; }
 
  private:
+  template <Element U>
+  friend SharedArray<U> allocate(Communicator& comm, std::size_t count);
+  SharedArray(detail::Allocated allocated, std::size_t size) : allocated_(std::move(allocated)), size_(size) {}
+
   detail::Allocated allocated_;
   std::size_t size_ = 0;
 };
@@ -62,22 +64,20 @@ class [[nodiscard]] SharedArray {
 ///     comm.all_reduce(gradients, tutti::avg);
 ///
 /// Effect:    all_reduce needs input and output there, broadcast its data, scatter its output, the others their input.
-///            It works from 16 KiB on, unless an algorithm is named (here or by TUTTI_ALGO) or a size is given per
-///            rank (_v), and not for user-defined ops, premul_sum and all_to_all in place, which then must be so on all
-///            ranks; whatever does not work goes the usual way. The result is the same to the last bit as with
+///            It takes effect from 16 KiB on, unless an algorithm is named (here or by TUTTI_ALGO) or counts are given
+///            per rank (_v). It has no effect for user-defined ops, premul_sum and all_to_all in place, which must
+///            then be so on all ranks. Other calls run as with ordinary memory. The result has the same bits as with
 ///            `direct`.
-/// Agreement: a collective call: all ranks of `comm` call it, with the same count (Error{mismatch}), between the other
-///            collectives. What then is used in a call must lie in the same allocation on all ranks, each in its
-///            own part, or on none of them in an allocation of `comm` (Error{mismatch}).
+/// Agreement: all ranks of `comm` call it, with the same count (Error{mismatch}), in the same order as their other
+///            collectives. The buffers of a call must lie in the same allocation on all ranks, each in its own part,
+///            or on none of them in an allocation of `comm` (Error{mismatch}).
 /// Memory:    all parts lie in one memfd, made by rank 0, to which the resource limits of containers apply. Where
-///            the ranks share no memory, boards are off (TUTTI_FLAT_BYTES=0), there are more than 128 of them, or the
+///            the ranks share no memory, boards are off (TUTTI_BOARD_BYTES=0), there are more than 128 of them, or the
 ///            system refuses it (with a warning), it is ordinary memory.
 /// Failure:   as any collective. After a call has failed, peers may go on writing to its buffers for a moment.
 template <Element T>
 SharedArray<T> allocate(Communicator& comm, std::size_t count) {
-  if (count > static_cast<std::size_t>(-1) / sizeof(T) / 2)
-    throw Error{ErrorCode::invalid_argument, "allocate: so many elements do not fit into memory"};
-  return {detail::Allocator::allocate(comm, count * sizeof(T)), count};
+  return {detail::Allocator::allocate(comm, count, sizeof(T)), count};
 }
 
 }  // namespace tutti

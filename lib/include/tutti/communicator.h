@@ -1,14 +1,16 @@
 #pragma once
 
 #include <cstddef>
+#include <initializer_list>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
+#include "tutti/collective_calls.h"
 #include "tutti/export.h"
 #include "tutti/options.h"
 #include "tutti/persistent.h"
-#include "tutti/request.h"
 #include "tutti/work.h"
 
 namespace tutti {
@@ -18,29 +20,44 @@ class Allocator;
 class CommunicatorState;
 }  // namespace detail
 
-using Counts = std::span<const std::size_t>;
+class Communicator;
 
-/// A fixed group of ranks that runs collectives together. Start reading here.
+/// See Communicator::async().
+class AsyncCalls : public CollectiveCalls<AsyncCalls, Work> {
+ private:
+  friend Communicator;
+  friend CollectiveCalls<AsyncCalls, Work>;
+  explicit AsyncCalls(Communicator& comm) : comm_(comm) {}
+  TUTTI_API Work perform(const detail::Request& request);
+  Communicator& comm_;
+};
+
+/// See Communicator::prepare().
+class PreparedCalls : public CollectiveCalls<PreparedCalls, Persistent> {
+ private:
+  friend Communicator;
+  friend CollectiveCalls<PreparedCalls, Persistent>;
+  explicit PreparedCalls(Communicator& comm) : comm_(comm) {}
+  TUTTI_API Persistent perform(const detail::Request& request);
+  Communicator& comm_;
+};
+
+/// A fixed group of ranks that runs collectives together. Start reading here, and go on in collective_calls.h.
 ///
-/// Agreement: every rank calls the same collectives in the same order with the same count, element type, op
-///            and root; a rank that does not ends the operation with Error{mismatch} on the ranks that see it.
-/// In place:  input and output may be the same memory, where they describe the same part of the result
-///            (for all_gather, gather, scatter and reduce_scatter: `in` or `out` is this rank's own part of the
-///            larger buffer). Any other overlap is Error{invalid_argument}.
-/// Ownership: buffers stay yours. With `_async` they must live, untouched, until the Work is done.
+/// Agreement: every rank calls the same collectives in the same order with the same count, element type, op and root;
+///            else Error{mismatch}: at once where a rank needs something from the others, else in its next call.
+/// Ownership: buffers stay yours. Those of async(), prepare(), isend() and irecv() must live, untouched, until the call
+///            is done; a temporary that would not does not compile.
 /// Threading: any thread may call, several at once, also on one Communicator. Collectives start in the order in which
 ///            the calls arrive, which must be the same on all ranks: threads that call them on one Communicator take
 ///            turns by themselves, or have a sub-group each. Messages have no such order.
 /// Fork:      a child of fork() gets Error{invalid_argument} from everything that sends or waits, and may destroy what
 ///            it inherited; the parent goes on undisturbed. While the child lives and has not called exec, the
 ///            parent's death is noticed late (TUTTI_LOST_AFTER): it shares the connections.
-/// Failure:   Error{invalid_argument} or {unsupported} is thrown at once, with nothing sent. Any other Error
-///            comes from waiting, leaves the output unspecified, and makes the communicator unusable.
-/// Zero elements are allowed everywhere and send nothing. Every collective has two shapes, `name(...)` which waits and
-/// `name_async(...)` which returns a Work. Below n is size(), r is rank(), and x_k is `in` (or `data`) on rank k.
-class TUTTI_API Communicator {
+/// Failure:   Error{invalid_argument} (also of one that was moved from) or {unsupported} comes at once, nothing sent.
+///            Others come from waiting; all but {truncated}, see recv(), leave output and communicator unusable.
+class TUTTI_API Communicator : public CollectiveCalls<Communicator, void> {
  public:
-  explicit Communicator(std::shared_ptr<detail::CommunicatorState> state);
   Communicator(Communicator&&) noexcept;
   Communicator& operator=(Communicator&&) noexcept;
   /// Returns once everything sent is on its way. Work still pending fails with Error{aborted}.
@@ -48,278 +65,73 @@ class TUTTI_API Communicator {
 
   int rank() const;
   int size() const;
-  /// This process's place among the ranks on its host, and how many there are.
+  /// This rank's place among those of this communicator that are on its host, and how many they are.
   int local_rank() const;
   int local_size() const;
 
-  // ---- All ranks get a result -------------------------------------------------------------------------
+  // ---- Collectives: all_reduce(), broadcast() and the others of collective_calls.h, which wait --------------------
 
-  /// data[i] = x_0[i] op x_1[i] op ... op x_{n-1}[i], on every rank, with the same bits everywhere.
-  template <MutableElements Data>
-  void all_reduce(Data&& data, const Op& op, const CallOptions& options = {}) {
-    run(Collective::all_reduce, detail::const_buffer(data), detail::buffer(data), &op, options);
-  }
-  template <MutableElements Data>
-  Work all_reduce_async(Data&& data, const Op& op, const CallOptions& options = {}) {
-    return start(Collective::all_reduce, detail::const_buffer(data), detail::buffer(data), &op, options);
-  }
-  /// out[i] = x_0[i] op ... op x_{n-1}[i]. Shapes: `in` and `out` have the same count.
-  template <Elements In, MutableElements Out>
-  requires detail::SameElement<In, Out>
-  void all_reduce(const In& in, Out&& out, const Op& op, const CallOptions& options = {}) {
-    run(Collective::all_reduce, detail::const_buffer(in), detail::buffer(out), &op, options);
-  }
-  template <Elements In, MutableElements Out>
-  requires detail::SameElement<In, Out> Work all_reduce_async(const In& in, Out&& out, const Op& op,
-                                                              const CallOptions& options = {}) {
-    return start(Collective::all_reduce, detail::const_buffer(in), detail::buffer(out), &op, options);
-  }
-
-  /// out[k * count + i] = x_k[i], 0 <= k < n. Shapes: `in` has count elements, `out` n * count.
-  template <Elements In, MutableElements Out>
-  requires detail::SameElement<In, Out>
-  void all_gather(const In& in, Out&& out, const CallOptions& options = {}) {
-    run(Collective::all_gather, detail::const_buffer(in), detail::buffer(out), nullptr, options);
-  }
-  template <Elements In, MutableElements Out>
-  requires detail::SameElement<In, Out> Work all_gather_async(const In& in, Out&& out,
-                                                              const CallOptions& options = {}) {
-    return start(Collective::all_gather, detail::const_buffer(in), detail::buffer(out), nullptr, options);
-  }
-  /// The parts of all ranks one after the other; rank k brings counts[k] elements (`counts` equal on all ranks).
-  template <Elements In, MutableElements Out>
-  requires detail::SameElement<In, Out>
-  void all_gather_v(const In& in, Out&& out, Counts counts, const CallOptions& options = {}) {
-    run_v(Collective::all_gather, detail::const_buffer(in), detail::buffer(out), counts, Counts{}, nullptr, options);
-  }
-  template <Elements In, MutableElements Out>
-  requires detail::SameElement<In, Out> Work all_gather_v_async(const In& in, Out&& out, Counts counts,
-                                                                const CallOptions& options = {}) {
-    return start_v(Collective::all_gather, detail::const_buffer(in), detail::buffer(out), counts, Counts{}, nullptr,
-                   options);
-  }
-
-  /// out[i] = x_0[r * count + i] op ... op x_{n-1}[r * count + i]. Shapes: `in` n * count, `out` count elements.
-  template <Elements In, MutableElements Out>
-  requires detail::SameElement<In, Out>
-  void reduce_scatter(const In& in, Out&& out, const Op& op, const CallOptions& options = {}) {
-    run(Collective::reduce_scatter, detail::const_buffer(in), detail::buffer(out), &op, options);
-  }
-  template <Elements In, MutableElements Out>
-  requires detail::SameElement<In, Out> Work reduce_scatter_async(const In& in, Out&& out, const Op& op,
-                                                                  const CallOptions& options = {}) {
-    return start(Collective::reduce_scatter, detail::const_buffer(in), detail::buffer(out), &op, options);
-  }
-  /// The same with counts[k] elements for rank k (`counts` equal on all ranks).
-  template <Elements In, MutableElements Out>
-  requires detail::SameElement<In, Out>
-  void reduce_scatter_v(const In& in, Out&& out, Counts counts, const Op& op, const CallOptions& options = {}) {
-    run_v(Collective::reduce_scatter, detail::const_buffer(in), detail::buffer(out), counts, Counts{}, &op, options);
-  }
-  template <Elements In, MutableElements Out>
-  requires detail::SameElement<In, Out> Work reduce_scatter_v_async(const In& in, Out&& out, Counts counts,
-                                                                    const Op& op, const CallOptions& options = {}) {
-    return start_v(Collective::reduce_scatter, detail::const_buffer(in), detail::buffer(out), counts, Counts{}, &op,
-                   options);
-  }
-
-  /// out[k * count + i] = x_k[r * count + i]. Shapes: `in` and `out` have n * count elements.
-  template <Elements In, MutableElements Out>
-  requires detail::SameElement<In, Out>
-  void all_to_all(const In& in, Out&& out, const CallOptions& options = {}) {
-    run(Collective::all_to_all, detail::const_buffer(in), detail::buffer(out), nullptr, options);
-  }
-  template <Elements In, MutableElements Out>
-  requires detail::SameElement<In, Out> Work all_to_all_async(const In& in, Out&& out,
-                                                              const CallOptions& options = {}) {
-    return start(Collective::all_to_all, detail::const_buffer(in), detail::buffer(out), nullptr, options);
-  }
-  /// Sends send_counts[k] elements to rank k and gets recv_counts[k] from it; parts lie one after the other.
-  /// Agreement: recv_counts[k] here equals send_counts[r] on rank k. Not in place.
-  template <Elements In, MutableElements Out>
-  requires detail::SameElement<In, Out>
-  void all_to_all_v(const In& in, Counts send_counts, Out&& out, Counts recv_counts, const CallOptions& options = {}) {
-    run_v(Collective::all_to_all, detail::const_buffer(in), detail::buffer(out), send_counts, recv_counts, nullptr,
-          options);
-  }
-  template <Elements In, MutableElements Out>
-  requires detail::SameElement<In, Out> Work all_to_all_v_async(const In& in, Counts send_counts, Out&& out,
-                                                                Counts recv_counts, const CallOptions& options = {}) {
-    return start_v(Collective::all_to_all, detail::const_buffer(in), detail::buffer(out), send_counts, recv_counts,
-                   nullptr, options);
-  }
-
-  /// No rank returns before every rank has called.
-  void barrier(const CallOptions& options = {}) {
-    run(Collective::barrier, detail::ConstBuffer{}, detail::Buffer{}, nullptr, options);
-  }
-  Work barrier_async(const CallOptions& options = {}) {
-    return start(Collective::barrier, detail::ConstBuffer{}, detail::Buffer{}, nullptr, options);
-  }
-
-  // ---- One rank, the root, gives or gets ----------------------------------------------------------------
-
-  /// data[i] = x_root[i] on every rank.
-  template <MutableElements Data>
-  void broadcast(Data&& data, const RootOptions& options = {}) {
-    run(Collective::broadcast, detail::const_buffer(data), detail::buffer(data), nullptr, options);
-  }
-  template <MutableElements Data>
-  Work broadcast_async(Data&& data, const RootOptions& options = {}) {
-    return start(Collective::broadcast, detail::const_buffer(data), detail::buffer(data), nullptr, options);
-  }
-
-  /// On the root data[i] = x_0[i] op ... op x_{n-1}[i]; on the others `data` is read only.
-  template <MutableElements Data>
-  void reduce(Data&& data, const Op& op, const RootOptions& options = {}) {
-    run(Collective::reduce, detail::const_buffer(data), detail::buffer(data), &op, options);
-  }
-  template <MutableElements Data>
-  Work reduce_async(Data&& data, const Op& op, const RootOptions& options = {}) {
-    return start(Collective::reduce, detail::const_buffer(data), detail::buffer(data), &op, options);
-  }
-  /// The same into `out`, which is written on the root only and may be empty elsewhere.
-  template <Elements In, MutableElements Out>
-  requires detail::SameElement<In, Out>
-  void reduce(const In& in, Out&& out, const Op& op, const RootOptions& options = {}) {
-    run(Collective::reduce, detail::const_buffer(in), detail::buffer(out), &op, options);
-  }
-  template <Elements In, MutableElements Out>
-  requires detail::SameElement<In, Out> Work reduce_async(const In& in, Out&& out, const Op& op,
-                                                          const RootOptions& options = {}) {
-    return start(Collective::reduce, detail::const_buffer(in), detail::buffer(out), &op, options);
-  }
-
-  /// out[i] = x_root[r * count + i]. Shapes: `out` has count elements; `in` n * count on the root, ignored elsewhere.
-  template <Elements In, MutableElements Out>
-  requires detail::SameElement<In, Out>
-  void scatter(const In& in, Out&& out, const RootOptions& options = {}) {
-    run(Collective::scatter, detail::const_buffer(in), detail::buffer(out), nullptr, options);
-  }
-  template <Elements In, MutableElements Out>
-  requires detail::SameElement<In, Out> Work scatter_async(const In& in, Out&& out, const RootOptions& options = {}) {
-    return start(Collective::scatter, detail::const_buffer(in), detail::buffer(out), nullptr, options);
-  }
-  /// The same with counts[k] elements for rank k (`counts` equal on all ranks).
-  template <Elements In, MutableElements Out>
-  requires detail::SameElement<In, Out>
-  void scatter_v(const In& in, Counts counts, Out&& out, const RootOptions& options = {}) {
-    run_v(Collective::scatter, detail::const_buffer(in), detail::buffer(out), counts, Counts{}, nullptr, options);
-  }
-  template <Elements In, MutableElements Out>
-  requires detail::SameElement<In, Out> Work scatter_v_async(const In& in, Counts counts, Out&& out,
-                                                             const RootOptions& options = {}) {
-    return start_v(Collective::scatter, detail::const_buffer(in), detail::buffer(out), counts, Counts{}, nullptr,
-                   options);
-  }
-
-  /// On the root out[k * count + i] = x_k[i]. Shapes: `in` has count elements; `out` n * count on the root,
-  /// ignored (and may be empty) elsewhere.
-  template <Elements In, MutableElements Out>
-  requires detail::SameElement<In, Out>
-  void gather(const In& in, Out&& out, const RootOptions& options = {}) {
-    run(Collective::gather, detail::const_buffer(in), detail::buffer(out), nullptr, options);
-  }
-  template <Elements In, MutableElements Out>
-  requires detail::SameElement<In, Out> Work gather_async(const In& in, Out&& out, const RootOptions& options = {}) {
-    return start(Collective::gather, detail::const_buffer(in), detail::buffer(out), nullptr, options);
-  }
-  /// The same with counts[k] elements from rank k (`counts` equal on all ranks).
-  template <Elements In, MutableElements Out>
-  requires detail::SameElement<In, Out>
-  void gather_v(const In& in, Out&& out, Counts counts, const RootOptions& options = {}) {
-    run_v(Collective::gather, detail::const_buffer(in), detail::buffer(out), counts, Counts{}, nullptr, options);
-  }
-  template <Elements In, MutableElements Out>
-  requires detail::SameElement<In, Out> Work gather_v_async(const In& in, Out&& out, Counts counts,
-                                                            const RootOptions& options = {}) {
-    return start_v(Collective::gather, detail::const_buffer(in), detail::buffer(out), counts, Counts{}, nullptr,
-                   options);
-  }
-
-  // ---- The same call again and again --------------------------------------------------------------------
-
-  /// Each makes the call of its name ready, to be started any number of times: see Persistent. What is wrong with it is
+  /// The same, started: each returns a Work. For one expression; it refers to this communicator.
+  AsyncCalls async() { return AsyncCalls{*this}; }
+  /// The same, made ready to be started any number of times: each returns a Persistent. What is wrong with a call is
   /// thrown here, and nothing is sent.
-  template <MutableElements Data>
-  Persistent prepare_all_reduce(Data&& data, const Op& op, const CallOptions& options = {}) {
-    return prepare(Collective::all_reduce, detail::const_buffer(data), detail::buffer(data), &op, options);
-  }
-  template <Elements In, MutableElements Out>
-  requires detail::SameElement<In, Out> Persistent prepare_all_reduce(const In& in, Out&& out, const Op& op,
-                                                                      const CallOptions& options = {}) {
-    return prepare(Collective::all_reduce, detail::const_buffer(in), detail::buffer(out), &op, options);
-  }
-  template <Elements In, MutableElements Out>
-  requires detail::SameElement<In, Out> Persistent prepare_all_gather(const In& in, Out&& out,
-                                                                      const CallOptions& options = {}) {
-    return prepare(Collective::all_gather, detail::const_buffer(in), detail::buffer(out), nullptr, options);
-  }
-  template <Elements In, MutableElements Out>
-  requires detail::SameElement<In, Out> Persistent prepare_reduce_scatter(const In& in, Out&& out, const Op& op,
-                                                                          const CallOptions& options = {}) {
-    return prepare(Collective::reduce_scatter, detail::const_buffer(in), detail::buffer(out), &op, options);
-  }
-  template <Elements In, MutableElements Out>
-  requires detail::SameElement<In, Out> Persistent prepare_all_to_all(const In& in, Out&& out,
-                                                                      const CallOptions& options = {}) {
-    return prepare(Collective::all_to_all, detail::const_buffer(in), detail::buffer(out), nullptr, options);
-  }
-  Persistent prepare_barrier(const CallOptions& options = {}) {
-    return prepare(Collective::barrier, detail::ConstBuffer{}, detail::Buffer{}, nullptr, options);
-  }
-  template <MutableElements Data>
-  Persistent prepare_broadcast(Data&& data, const RootOptions& options = {}) {
-    return prepare(Collective::broadcast, detail::const_buffer(data), detail::buffer(data), nullptr, options);
-  }
-  template <Elements In, MutableElements Out>
-  requires detail::SameElement<In, Out> Persistent prepare_reduce(const In& in, Out&& out, const Op& op,
-                                                                  const RootOptions& options = {}) {
-    return prepare(Collective::reduce, detail::const_buffer(in), detail::buffer(out), &op, options);
-  }
-  template <Elements In, MutableElements Out>
-  requires detail::SameElement<In, Out> Persistent prepare_scatter(const In& in, Out&& out,
-                                                                   const RootOptions& options = {}) {
-    return prepare(Collective::scatter, detail::const_buffer(in), detail::buffer(out), nullptr, options);
-  }
-  template <Elements In, MutableElements Out>
-  requires detail::SameElement<In, Out> Persistent prepare_gather(const In& in, Out&& out,
-                                                                  const RootOptions& options = {}) {
-    return prepare(Collective::gather, detail::const_buffer(in), detail::buffer(out), nullptr, options);
-  }
+  PreparedCalls prepare() { return PreparedCalls{*this}; }
 
   // ---- Two ranks ----------------------------------------------------------------------------------------
 
-  /// Sends `data` to rank `to`. A small message returns at once; a large one once the receiver has taken it.
-  /// Messages of one sender with one tag arrive in the order they were sent.
-  template <Elements Data>
-  void send(const Data& data, int to, const MessageOptions& options = {}) {
-    run_send(detail::const_buffer(data), to, options);
+  /// Sends `data` to rank `to`. A small message returns at once; a large one once the receiver has taken it. Messages
+  /// of one sender with one tag arrive in the order they were sent. Elements: of any type of Element, the same for
+  /// both.
+  template <class Data>
+  void send(Data&& data, int to, const MessageOptions& options = {}) {
+    if constexpr (detail::is_buffer<Data, detail::Access::read, detail::Lifetime::call>())
+      run_send(detail::const_buffer(data), to, options);
   }
-  template <Elements Data>
-  Work isend(const Data& data, int to, const MessageOptions& options = {}) {
-    return start_send(detail::const_buffer(data), to, options);
+  /// The same, started. `data` is no temporary.
+  template <class Data>
+  Work isend(Data&& data, int to, const MessageOptions& options = {}) {
+    if constexpr (detail::is_buffer<Data, detail::Access::read, detail::Lifetime::beyond>())
+      return start_send(detail::const_buffer(data), to, options);
   }
-  /// Receives one message into `data` from rank `from` (or `any_source`) with the tag (or `any_tag`).
-  /// A message longer than `data` or of another element type is Error{mismatch}; a shorter one is reported in the
-  /// status.
-  template <MutableElements Data>
+  /// Receives one message into `data` from rank `from` (or `any_source`) with the tag (or `any_tag`). The status tells
+  /// the length; what follows a shorter one stays. One that is longer than `data`, or of another element type, is
+  /// dropped: this receive ends with Error{truncated}, `data` stays, the send ends well, the communicator goes on.
+  template <class Data>
   MessageStatus recv(Data&& data, int from, const MessageOptions& options = {}) {
-    return run_recv(detail::buffer(data), from, options);
+    if constexpr (detail::is_buffer<Data, detail::Access::write, detail::Lifetime::call>())
+      return run_recv(detail::buffer(data), from, options);
   }
-  template <MutableElements Data>
+  /// The same, started; its status() is that of the message. `data` is no temporary.
+  template <class Data>
   Work irecv(Data&& data, int from, const MessageOptions& options = {}) {
-    return start_recv(detail::buffer(data), from, options);
+    if constexpr (detail::is_buffer<Data, detail::Access::write, detail::Lifetime::beyond>())
+      return start_recv(detail::buffer(data), from, options);
   }
+
+  /// send() of `out` to rank `to` and recv() into `in` from rank `from` at the same time, with the same tag, so that
+  /// ranks may do it in a circle. `out` and `in` may differ in type and count, and do not overlap.
+  template <class Out, class In>
+  MessageStatus sendrecv(Out&& out, int to, In&& in, int from, const MessageOptions& options = {}) {
+    if constexpr (detail::is_buffer<Out, detail::Access::read, detail::Lifetime::call>() &&
+                  detail::is_buffer<In, detail::Access::write, detail::Lifetime::call>())
+      return run_sendrecv(detail::const_buffer(out), to, detail::buffer(in), from, options);
+  }
+  /// Waits until there is a message that recv() with these arguments would get, and leaves it there: its status tells
+  /// how much memory it needs. Another thread may receive it first.
+  MessageStatus probe(int from, const MessageOptions& options = {});
+  /// The same without waiting. Nothing: none has come yet.
+  std::optional<MessageStatus> iprobe(int from, const MessageOptions& options = {});
 
   // ---- Sub-groups ---------------------------------------------------------------------------------------
 
   /// A communicator of `ranks` (ranks of this one, distinct; new ranks follow their order). Only the members call,
-  /// all with the same list. No message is sent; a sub-group outlives its parent safely.
+  /// all with the same list (40 bytes stay here for each other one). No message is sent; it outlives its parent safely.
   Communicator subgroup(std::span<const int> ranks);
   Communicator subgroup(std::initializer_list<int> ranks) { return subgroup(std::span{ranks.begin(), ranks.size()}); }
   /// All ranks call; those with the same colour (>= 0) form one communicator, ordered by key, then by rank.
   Communicator split(int colour, int key = 0);
+  /// One communicator for each host, of its ranks, in the order of their ranks here. All ranks of a host call.
+  Communicator split_by_host();
 
   // ---- Failure ------------------------------------------------------------------------------------------
 
@@ -338,56 +150,22 @@ class TUTTI_API Communicator {
 
  private:
   friend class detail::Allocator;
-  template <class Options>
-  static detail::Request request(Collective collective, detail::ConstBuffer in, detail::Buffer out, const Op* op,
-                                 const Options& options) {
-    detail::Request request{.collective = collective,
-                            .input = in,
-                            .output = out,
-                            .op = op,
-                            .algorithm = options.algorithm,
-                            .timeout = options.timeout};
-    if constexpr (requires { options.root; }) request.root = options.root;
-    return request;
-  }
-  template <class Options>
-  static detail::Request request_v(Collective collective, detail::ConstBuffer in, detail::Buffer out, Counts counts,
-                                   Counts recv_counts, const Op* op, const Options& options) {
-    detail::Request result = request(collective, in, out, op, options);
-    result.counts = counts;
-    result.recv_counts = recv_counts;
-    result.variable = true;
-    return result;
-  }
-  template <class... Arguments>
-  Work start(const Arguments&... arguments) {
-    return start_collective(request(arguments...));
-  }
-  template <class... Arguments>
-  Work start_v(const Arguments&... arguments) {
-    return start_collective(request_v(arguments...));
-  }
-  template <class... Arguments>
-  Persistent prepare(const Arguments&... arguments) {
-    return prepare_collective(request(arguments...));
-  }
-  template <class... Arguments>
-  void run(const Arguments&... arguments) {
-    run_collective(request(arguments...));
-  }
-  template <class... Arguments>
-  void run_v(const Arguments&... arguments) {
-    run_collective(request_v(arguments...));
-  }
-
+  friend class detail::Internals;
+  friend AsyncCalls;
+  friend PreparedCalls;
+  friend CollectiveCalls<Communicator, void>;
   // Waiting calls are not start + wait: the engine need not get ready for a caller that goes away.
+  void perform(const detail::Request& request);
   Work start_collective(const detail::Request& request);
-  void run_collective(const detail::Request& request);
   Persistent prepare_collective(const detail::Request& request);
   Work start_send(detail::ConstBuffer data, int to, const MessageOptions& options);
   void run_send(detail::ConstBuffer data, int to, const MessageOptions& options);
   Work start_recv(detail::Buffer data, int from, const MessageOptions& options);
   MessageStatus run_recv(detail::Buffer data, int from, const MessageOptions& options);
+  MessageStatus run_sendrecv(detail::ConstBuffer out, int to, detail::Buffer in, int from,
+                             const MessageOptions& options);
+
+  explicit Communicator(std::shared_ptr<detail::CommunicatorState> state);
 
   std::shared_ptr<detail::CommunicatorState> state_;
 };

@@ -9,6 +9,10 @@
 
 namespace tutti {
 
+namespace detail {
+class Internals;  // the library's way to what is private here
+}
+
 /// What the caller can do about a failure.
 enum class ErrorCode : std::uint8_t {
   invalid_argument,  ///< the call itself is wrong; nothing was sent, the communicator is as before
@@ -20,7 +24,9 @@ enum class ErrorCode : std::uint8_t {
   rendezvous,        ///< ranks did not find each other
   system,            ///< the operating system refused something we need
   corrupted,         ///< data changed on its way between two ranks; the communicator is unusable
+  truncated,         ///< a message did not fit into its receive, which got nothing of it; the communicator goes on
 };
+inline constexpr int error_code_count = 10;
 
 TUTTI_API const char* name_of(ErrorCode code);
 
@@ -52,9 +58,9 @@ class [[nodiscard]] TUTTI_API Error : public std::runtime_error {
   /// Number of the operation on its communicator, from 1; 0 where there is none.
   std::uint64_t operation() const { return operation_; }
   const FailureDetails& details() const;
-  void set_details(FailureDetails details);
 
  private:
+  friend class detail::Internals;
   ErrorCode code_;
   int rank_;
   std::uint64_t operation_;

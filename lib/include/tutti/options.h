@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -20,14 +21,6 @@ struct CallOptions {
   std::chrono::milliseconds timeout{0};
 };
 
-/// The same for collectives with a root.
-struct RootOptions {
-  /// Rank that holds the input (broadcast, scatter) or gets the result (reduce, gather).
-  int root = 0;
-  std::string_view algorithm = {};
-  std::chrono::milliseconds timeout{0};
-};
-
 struct MessageOptions {
   /// Matches a send with a receive; 0 to 2^30. A receive may give `any_tag`.
   int tag = 0;
@@ -36,18 +29,19 @@ struct MessageOptions {
 
 /// How this process joins the others. Leave a field at its default to take it from the launcher's environment.
 struct ConnectOptions {
-  /// This process's place among `size`; -1: from the environment.
-  int rank = -1;
-  int size = -1;
+  /// This process's place among `size`.
+  std::optional<int> rank = {};
+  std::optional<int> size = {};
   /// "env://", "tcp://host:port" (rank 0 serves), "file:///path"; empty: from the environment.
   std::string rendezvous = {};
   /// A store of your own, used instead of `rendezvous`; `rank` and `size` are then required here or in the environment.
   std::shared_ptr<Store> store = {};
   /// Separates jobs that share a store.
   std::string job = {};
-  /// Path of a file that only this user may read (mode 0600) with the secret that all ranks share: who does not know it
-  /// can neither read the store nor reach a rank. Empty: TUTTI_SECRET, TUTTI_SECRET_FILE, or the one that `tutti run`
-  /// makes. Rank 0 serves a store without a secret on loopback only, unless TUTTI_INSECURE=1. See docs/security.md.
+  /// Path of a file that other users may not read (mode 0600, or mounted into a container as docs/security.md says)
+  /// with the secret that all ranks share: who does not know it can neither read the store nor reach a rank. Empty:
+  /// TUTTI_SECRET, TUTTI_SECRET_FILE, or the one that `tutti run` makes. Rank 0 serves a store without a secret on
+  /// loopback only, unless TUTTI_INSECURE=1. See docs/security.md.
   std::string secret_file = {};
   /// Encrypts all that goes over TCP, to the store and between ranks: TLS 1.3 with keys made of the secret, which there
   /// must be. The same on all ranks; TUTTI_TLS=1 switches it on, too. A store of a launcher's or your own is not

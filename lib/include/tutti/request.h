@@ -7,52 +7,109 @@
 #include <span>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 #include "tutti/types.h"
 
-namespace tutti {
-namespace detail {
+/// What the templates of calls make of their arguments. Nothing here is for programs.
+namespace tutti::detail {
 
 struct ConstBuffer {
   const void* data = nullptr;
-  std::size_t count = 0;
+  std::size_t count = 0;  ///< of elements of `type`
   DataType type = DataType::u8;
+  std::size_t unit = 1;  ///< how many of them are one element of the caller's
 };
 
 struct Buffer {
   void* data = nullptr;
   std::size_t count = 0;
   DataType type = DataType::u8;
+  std::size_t unit = 1;
 };
 
-/// A call with its types erased: what every collective below becomes.
+/// A call with its types erased: what every collective becomes.
 struct Request {
   Collective collective;
   ConstBuffer input;
   Buffer output;
   const Op* op = nullptr;  // reductions only
   int root = 0;
-  std::span<const std::size_t> counts{};       // _v: elements per rank of the side that has many parts
-  std::span<const std::size_t> recv_counts{};  // all_to_all_v: elements from each rank
-  bool variable = false;                       // a _v call
+  std::span<const std::size_t> counts{};              // _v: elements per rank of the side that has many parts
+  std::span<const std::size_t> recv_counts{};         // all_to_all_v: elements from each rank
+  bool variable = false;                              // a _v call
+  std::span<const std::size_t> displacements{};       // _v: where parts begin, if not one after the other
+  std::span<const std::size_t> recv_displacements{};  // all_to_all_v: the same of the output
   std::string_view algorithm{};
   std::chrono::milliseconds timeout{0};
   bool persistent = false;  // the same object is started again and again
 };
 
-template <Elements R>
+/// What becomes of a buffer: while the call runs only, or still after it has returned.
+enum class Lifetime : bool { call, beyond };
+enum class Access : bool { read, write };
+
+template <class R>
+inline constexpr bool is_bits = std::same_as<std::remove_cvref_t<R>, std::vector<bool>>;
+template <class R>
+inline constexpr bool lies_in_memory = std::ranges::contiguous_range<R>&& std::ranges::sized_range<R>;
+
+/// Whether a range may be a buffer; where not, the compiler prints why. R is `T&` for a variable, `T` for a temporary.
+template <class R, Access access, Lifetime lifetime>
+consteval bool is_buffer() {
+  static_assert(!is_bits<R>,
+                "std::vector<bool> has bits, not elements that lie in memory: use a std::vector<char> or an array of "
+                "bool");
+  if constexpr (is_bits<R>) return false;
+  static_assert(is_bits<R> || lies_in_memory<R>,
+                "a buffer is a range of elements that lie one after the other in memory: std::vector, std::array, "
+                "std::span, a C array; for a single variable, std::span{&variable, 1}");
+  if constexpr (lies_in_memory<R>) {
+    static_assert(Element<std::ranges::range_value_t<R>>,
+                  "elements are trivially copyable and no pointers: other types own or name memory that stays behind");
+    static_assert(access == Access::read || MutableElements<R> || !Element<std::ranges::range_value_t<R>>,
+                  "the call writes to this buffer, which is const");
+    static_assert(lifetime == Lifetime::call || std::ranges::borrowed_range<R>,
+                  "this buffer is a temporary that ends with the statement, and the call goes on after it: give a "
+                  "variable, or a std::span of one");
+  }
+  return access == Access::read ? Elements<R> : MutableElements<R>;
+}
+
+template <class R>
+using ElementOf = std::remove_cv_t<std::ranges::range_value_t<R>>;
+
+/// Whether these may be the two sides of a call; where not, the compiler prints why.
+template <class In, class Out, Lifetime lifetime>
+consteval bool are_sides() {
+  if constexpr (is_buffer<In, Access::read, lifetime>() && is_buffer<Out, Access::write, lifetime>()) {
+    static_assert(std::same_as<ElementOf<In>, ElementOf<Out>>, "both buffers have elements of the same type");
+    return true;
+  }
+  return false;
+}
+
+/// The same for reductions.
+template <class R>
+consteval bool is_reducible() {
+  static_assert(Reducible<ElementOf<R>>,
+                "reductions combine integers of up to 64 bits, bool, std::byte, tutti::f16, tutti::bf16, float, double "
+                "and std::complex of the last two; other types can be moved, not combined");
+  return Reducible<ElementOf<R>>;
+}
+
+template <class T>
+inline constexpr std::size_t unit_of = Reducible<T> ? 1 : sizeof(T);
+
+template <class R>
 ConstBuffer const_buffer(const R& range) {
-  return {std::ranges::data(range), std::ranges::size(range), data_type_of<std::ranges::range_value_t<R>>};
+  using T = ElementOf<const R&>;
+  return {std::ranges::data(range), std::ranges::size(range) * unit_of<T>, data_type_of<T>, unit_of<T>};
 }
 template <class R>
-Buffer buffer(R&& range) {
-  return {std::ranges::data(range), std::ranges::size(range),
-          data_type_of<std::ranges::range_value_t<std::remove_cvref_t<R>>>};
+Buffer buffer(R& range) {
+  using T = ElementOf<R&>;
+  return {std::ranges::data(range), std::ranges::size(range) * unit_of<T>, data_type_of<T>, unit_of<T>};
 }
-template <class A, class B>
-concept SameElement = std::same_as<std::ranges::range_value_t<std::remove_cvref_t<A>>,
-                                   std::ranges::range_value_t<std::remove_cvref_t<B>>>;
 
-}  // namespace detail
-
-}  // namespace tutti
+}  // namespace tutti::detail

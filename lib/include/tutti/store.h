@@ -60,12 +60,13 @@ class TUTTI_API Store {
 TUTTI_API std::shared_ptr<Store> memory_store();
 
 /// A store in a file on a (shared) file system, opened by `users` objects in all, and no more. The last one to close it
-/// removes the file; with 0 anybody may open it and it stays. A file left by a run that was killed is an error.
+/// removes the file; with 0 anybody may open it and it stays. A file left by a run that was killed is an error, and so
+/// is one that another user owns or could read or replace, unless TUTTI_SECRET or TUTTI_SECRET_FILE is set.
 TUTTI_API std::shared_ptr<Store> file_store(const std::string& path, int users);
 
 /// A client of a TCP store: `tutti store`, the one inside `tutti run`, or PyTorch's TCPStore.
 ///
-/// With a secret (of the file `secret_file` that only this user may read, else TUTTI_SECRET or TUTTI_SECRET_FILE) the
+/// With a secret (of the file `secret_file` that other users may not read, else TUTTI_SECRET or TUTTI_SECRET_FILE) the
 /// store must have the same, and both prove that first; without one it must be open to everybody, as PyTorch's is.
 TUTTI_API std::shared_ptr<Store> tcp_store(const std::string& host, std::uint16_t port,
                                            Store::Milliseconds timeout = Store::Milliseconds{300'000},

@@ -5,13 +5,12 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
-#include <memory>
 #include <ranges>
-#include <string>
 #include <type_traits>
+#include <utility>
 
 #include "tutti/export.h"
+#include "tutti/user_function.h"
 
 namespace tutti {
 
@@ -45,8 +44,10 @@ enum class Collective : std::uint8_t {
   gather,
   all_to_all,
   barrier,
+  scan,
+  exclusive_scan,
 };
-inline constexpr int collective_count = 9;
+inline constexpr int collective_count = 11;
 /// "all_reduce", "barrier" ...
 TUTTI_API const char* name_of(Collective collective);
 
@@ -102,16 +103,26 @@ consteval int data_type_index() {
 
 }  // namespace detail
 
-/// A type whose arrays tutti can move and reduce: the integers up to 64 bits, bool, f16, bf16, float, double,
-/// std::complex of the last two, and std::byte (as u8).
+/// A type whose arrays tutti can move from rank to rank: any that memcpy may copy, except pointers, which mean nothing
+/// in another process. Pointers inside of a struct do not, either.
 template <class T>
-concept Element = detail::data_type_index<std::remove_cv_t<T>>()
+concept Element = std::is_trivially_copyable_v<std::remove_cv_t<T>> && !std::is_pointer_v<std::remove_cv_t<T>> &&
+                  !std::is_member_pointer_v<std::remove_cv_t<T>>;
+
+/// An element that reductions can combine: integers of up to 64 bits (characters too), bool, std::byte (as u8), f16,
+/// bf16, float, double, and std::complex of the last two.
+template <class T>
+concept Reducible = Element<T> && detail::data_type_index<std::remove_cv_t<T>>()
 >= 0;
 
+/// What elements are called on their way. One that is not reducible travels as sizeof(T) bytes.
 template <Element T>
-inline constexpr DataType data_type_of = static_cast<DataType>(detail::data_type_index<std::remove_cv_t<T>>());
+inline constexpr DataType data_type_of = Reducible<T>
+                                             ? static_cast<DataType>(detail::data_type_index<std::remove_cv_t<T>>())
+                                             : DataType::u8;
 
-/// Contiguous elements: std::vector, std::array, std::span, a C array ...
+/// Elements one after the other in memory: std::vector, std::array, std::span, a C array ... (std::vector<bool> is
+/// none.)
 template <class R>
 concept Elements =
     std::ranges::contiguous_range<R> && std::ranges::sized_range<R> && Element<std::ranges::range_value_t<R>>;
@@ -126,53 +137,69 @@ enum class OpKind : std::uint8_t { sum, product, min, max, band, bor, bxor, avg,
 ///
 /// Every op is taken to be associative and commutative: algorithms combine ranks in different orders
 /// (all ranks still end with the same bits). With the option `deterministic` the result is the left fold
-/// in rank order, so that an associative op that does not commute is allowed there.
+/// in rank order, so that an associative op that does not commute is allowed there. Scans always keep that order.
+///
+/// All ranks compute alike, whatever floating-point modes their threads have: to nearest, with subnormal numbers, and
+/// without a trap. Only an op of your own runs in the modes of its caller (see user_op()). A thread's modes are the
+/// same after a call as before it; the flags of exceptions may be raised, on the thread that drives.
 class TUTTI_API Op {
  public:
   /// Sets `accumulated[i] = accumulated[i] op operand[i]` for 0 <= i < count.
-  using Function = std::function<void(void* accumulated, const void* operand, std::size_t count)>;
+  using Function = detail::UserFunction::Function;
 
   constexpr explicit Op(OpKind kind) : kind_(kind) {}
-  Op(OpKind kind, double factor) : kind_(kind), factor_(factor) {}
-  Op(DataType type, Function function)
-      : kind_(OpKind::user), type_(type), function_(std::make_shared<const Function>(std::move(function))) {}
+  constexpr Op(OpKind kind, double factor) : kind_(kind), factor_(factor) {}
+  Op(DataType type, Function function) : kind_(OpKind::user), type_(type), function_(std::move(function)) {}
 
-  OpKind kind() const { return kind_; }
+  constexpr OpKind kind() const { return kind_; }
   /// What premul_sum multiplies each contribution with.
-  double factor() const { return factor_; }
+  constexpr double factor() const { return factor_; }
   /// The element type that a user function was written for.
-  DataType user_type() const { return type_; }
-  const std::shared_ptr<const Function>& function() const { return function_; }
+  constexpr DataType user_type() const { return type_; }
+  const detail::UserFunction& function() const { return function_; }
 
  private:
   OpKind kind_;
   DataType type_ = DataType::u8;
   double factor_ = 1.0;
-  std::shared_ptr<const Function> function_;
+  detail::UserFunction function_;
 };
 
 /// "sum", "premul_sum" ...
 TUTTI_API const char* name_of(OpKind kind);
 
-inline const Op sum{OpKind::sum};
-inline const Op product{OpKind::product};
-inline const Op min{OpKind::min};
-inline const Op max{OpKind::max};
-inline const Op band{OpKind::band};
-inline const Op bor{OpKind::bor};
-inline const Op bxor{OpKind::bxor};
-/// The sum divided by the number of ranks; integers round towards zero.
-inline const Op avg{OpKind::avg};
+// Constants: nothing is constructed before main() or destroyed after it.
+inline constexpr Op sum{OpKind::sum};
+inline constexpr Op product{OpKind::product};
+inline constexpr Op min{OpKind::min};
+inline constexpr Op max{OpKind::max};
+inline constexpr Op band{OpKind::band};
+inline constexpr Op bor{OpKind::bor};
+inline constexpr Op bxor{OpKind::bxor};
+/// The sum of all ranks' elements divided by the number of ranks, n. No sum on the way overflows where the average does
+/// not, whatever carries the call.
+///
+///   - integers: the exact sum divided by n, rounded towards zero
+///   - f16: summed in float, divided by n, and then rounded once
+///   - the others: 2^-k x is summed for every x, where 2^k is the first power of two from n on, and the sum is divided
+///     by n / 2^k. The scaling is exact, so only sum and quotient are rounded. Numbers below 2^k times the smallest
+///     normal one may lose digits.
+///
+/// Sums of integers and f16 are larger than elements where they travel from rank to rank: 4 bytes for elements of 1 or
+/// 2, else twice as many. premul_sum(1.0 / n) sends f16 as it is.
+inline constexpr Op avg{OpKind::avg};
 
 /// The sum of `factor * x` over all ranks. Floating and complex types only.
-inline Op premul_sum(double factor) { return Op{OpKind::premul_sum, factor}; }
+constexpr Op premul_sum(double factor) { return Op{OpKind::premul_sum, factor}; }
 
 /// An op of your own: `combine(a, b)` returns what two elements become.
 ///
 ///     auto hypot = tutti::user_op<float>([](float a, float b) { return std::hypot(a, b); });
 ///
-/// It is called on the thread that drives the operation, must not throw, and must not call tutti.
-template <Element T, class Combine>
+/// It is called on the thread that drives the operation, but in the floating-point modes of the thread that made the
+/// call, or started it if it was prepared. If the modes of ranks differ, so may their results. It must not throw, and
+/// must not call tutti.
+template <Reducible T, class Combine>
 requires std::is_invocable_r_v<T, const Combine&, const T&, const T&> Op user_op(Combine combine) {
   return Op{data_type_of<T>, [combine = std::move(combine)](void* accumulated, const void* operand, std::size_t count) {
               auto* a = static_cast<T*>(accumulated);

@@ -1,57 +1,111 @@
 #pragma once
 
 #include <chrono>
+#include <concepts>
 #include <cstddef>
 #include <functional>
+#include <ranges>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "tutti/error.h"
 #include "tutti/export.h"
 
 namespace tutti {
 
-/// What a finished receive found.
+/// What a receive got, or what probe() found.
 struct MessageStatus {
   int source = -1;
   int tag = -1;
-  std::size_t count = 0;  ///< elements
+  std::size_t count = 0;  ///< elements; those that are not Reducible, by probe(): bytes
 };
 
 namespace detail {
-class Pending;  // one operation on its way, owned by the engine and by every Work that names it
+class Pending;  // one operation on its way, owned by the engine and by every handle that names it
 }
 
-/// Handle of a running operation.
+/// What can be asked of an operation that has been started: of a Work, and of a Persistent.
 ///
-/// Buffers of the operation stay yours but must not be touched, and must live, until it is done.
-/// Dropping a Work does not cancel anything. Threading: any thread may call; one at a time per object.
-class [[nodiscard]] TUTTI_API Work {
+/// Buffers of the operation stay yours but must not be touched, and must live, until it is done. Dropping a handle does
+/// not cancel anything. One that was moved from, or has started nothing, is done, without an error.
+/// Threading: any thread may call, one at a time per object; different objects are independent. A thread that waits
+///            drives the operation; while none does, it goes on by itself.
+/// Failure:   wait() and wait_for() throw what the operation failed with, each time. In a child of fork(),
+///            Error{invalid_argument}.
+class TUTTI_API Handle {
  public:
-  Work() = default;
-  explicit Work(detail::Pending* pending) noexcept : pending_(pending) {}  // adopts one reference
-  Work(Work&& other) noexcept : pending_(std::exchange(other.pending_, nullptr)) {}
-  Work& operator=(Work&& other) noexcept {
-    std::swap(pending_, other.pending_);
-    return *this;
-  }
-  ~Work();
-
-  /// Drives the operation in this thread until it is done; throws its Error if it failed.
+  /// Returns when the operation is done; its own deadline bounds that.
   void wait();
   /// The same for at most `limit`; false: still running.
   bool wait_for(std::chrono::nanoseconds limit);
   /// True once finished or failed; turns true by itself, without anybody waiting.
   bool done() const;
-  /// Null while running and after success; otherwise what went wrong, owned by the Work.
+  /// Null while running and after success; otherwise what went wrong, owned by the handle.
   const Error* error() const;
-  /// For a receive that is done: who sent it, with which tag, how much.
+  /// After a receive: who sent the message, with which tag, and how long it was. With Error{truncated} it was dropped.
   MessageStatus status() const;
   /// Calls `next(error())` exactly once: now if done, else on the thread that finishes the operation.
   /// `next` must be short, must not throw, must not wait for other work.
   void then(std::function<void(const Error*)> next);
 
+ protected:
+  Handle() = default;
+  explicit Handle(detail::Pending* pending) noexcept : pending_(pending) {}  // adopts one reference
+  Handle(Handle&& other) noexcept
+      : pending_(std::exchange(other.pending_, nullptr)), unwaited_(std::exchange(other.unwaited_, false)) {}
+  Handle& operator=(Handle&& other) noexcept {
+    std::swap(pending_, other.pending_);
+    std::swap(unwaited_, other.unwaited_);
+    return *this;
+  }
+  ~Handle() { drop(); }
+  void drop() noexcept;
+
  private:
+  friend class detail::Internals;
   detail::Pending* pending_ = nullptr;
+  bool unwaited_ = false;  // of a Persistent: started since the last wait
 };
+
+/// Handle of one operation: what `comm.async().all_reduce(...)`, isend() and irecv() return.
+class [[nodiscard]] TUTTI_API Work : public Handle {
+ public:
+  Work() = default;
+
+ private:
+  friend class detail::Internals;
+  explicit Work(detail::Pending* pending) noexcept : Handle(pending) {}
+};
+
+namespace detail {
+TUTTI_API void wait_all(std::span<Handle* const> handles);
+TUTTI_API std::size_t wait_any(std::span<Handle* const> handles);
+
+template <class R>
+std::vector<Handle*> handles_of(R& range) {
+  std::vector<Handle*> handles;
+  for (Handle& handle : range) handles.push_back(&handle);
+  return handles;
+}
+}  // namespace detail
+
+/// A range of Work or of Persistent.
+template <class R>
+concept Handles = std::ranges::input_range<R> && std::derived_from<std::ranges::range_value_t<R>, Handle>;
+
+/// Returns when all are done; then throws the Error of the first of them that failed.
+template <Handles R>
+void wait_all(R&& handles) {
+  detail::wait_all(detail::handles_of(handles));
+}
+
+/// Returns when one is done: the index of the first that is. Whether it failed, its error() or wait() says. Take it out
+/// of the range before the next wait_any(). All are of communicators that one connect() or run_threads() has made, and
+/// there is at least one; else Error{invalid_argument}.
+template <Handles R>
+std::size_t wait_any(R&& handles) {
+  return detail::wait_any(detail::handles_of(handles));
+}
 
 }  // namespace tutti

@@ -1,0 +1,130 @@
+#pragma once
+
+// What the outputs of plans are made of: the first half of lowering plans to a board. Private to it.
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "algorithms/plan.h"
+
+namespace tutti::algorithms::lowering {
+
+constexpr std::size_t at(int i) { return static_cast<std::size_t>(i); }
+constexpr int nothing = -1;
+
+/// Consecutive units [first, end).
+struct Units {
+  int first = 0;
+  int end = 0;
+  int count() const { return end - first; }
+};
+
+/// Blocks cut wherever a step's range begins or ends. A unit is a run of blocks that all steps take together or not at
+/// all, so that a vector that is only moved as a whole is one unit, whatever the number of ranks.
+class Cuts {
+ public:
+  explicit Cuts(int blocks) : begins_(at(blocks) + 1, 0) {}
+  void mark(const Blocks& blocks);
+  void finish();
+
+  int units() const { return static_cast<int>(firsts_.size()) - 1; }
+  Units units(const Blocks& blocks) const { return {unit_[at(blocks.first)], unit_[at(blocks.first + blocks.count)]}; }
+  Blocks blocks(Buffer buffer, int unit) const { return {buffer, firsts_[at(unit)], size(unit)}; }
+  int size(int unit) const { return firsts_[at(unit + 1)] - firsts_[at(unit)]; }
+
+ private:
+  std::vector<char> begins_;  // per block, and after the last
+  std::vector<int> firsts_;   // per unit, and after the last: its first block
+  std::vector<int> unit_;     // per block, and after the last
+};
+
+/// A unit in the memory of a rank.
+struct Place {
+  int rank = 0;
+  Buffer buffer{};
+  int unit = 0;
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 takes the comparison with 0 for one with a pointer
+  friend auto operator<=>(const Place&, const Place&) = default;
+};
+
+/// One source of a value, after those of `before`.
+struct Term {
+  int before = nothing;
+  Place from{};
+  int round = nothing;  ///< in which it is posted; nothing: this rank's own, taken from where it lies
+};
+
+/// What a unit holds: the last of its terms; and the rounds that must be over before it does.
+struct Value {
+  int term = nothing;
+  int ready = 0;
+};
+
+/// Runs the plans of all ranks with, in place of data, lists of the sources that it is made of, in the order in which
+/// they are combined.
+///
+/// What a rank has from the beginning it can post in round 0, and what it has made of messages of round k in round
+/// k + 1. So it takes as many rounds as there are messages on the longest path.
+class SourceRun {
+ public:
+  explicit SourceRun(std::span<const Plan> plans);
+
+  /// False: `why_not()`.
+  bool execute();
+  const std::string& why_not() const { return why_not_; }
+  bool refuse(std::string why);
+
+  int ranks() const { return ranks_; }
+  const Cuts& cuts() const { return cuts_; }
+  /// The sources of an output unit, in order; none: nothing was written there.
+  std::vector<Term> sources(int rank, int unit) const;
+  int ready(int rank, int unit) const { return memory_[at(rank)].output[at(unit)].ready; }
+  /// Calls `message` with what one rank sends another, from where and in which round it is posted.
+  template <class Message>
+  void for_each_message(Message&& message) const {
+    for (int from = 0; from < ranks_; ++from)
+      for (int to = 0; to < ranks_; ++to)
+        for (const auto& values : lanes_[at(from) * at(ranks_) + at(to)].messages)
+          for (const Value& sent : values) message(to, terms_[at(sent.term)].from, terms_[at(sent.term)].round);
+  }
+
+ private:
+  struct Memory {
+    std::vector<Value> input, output, scratch;
+  };
+  struct Lane {
+    std::vector<std::vector<Value>> messages;
+    std::size_t received = 0;
+  };
+
+  void cut();
+  const Cuts& cuts(int rank, Buffer buffer) const {
+    return buffer == Buffer::scratch ? scratch_cuts_[at(rank)] : cuts_;
+  }
+  Units units(int rank, const Blocks& blocks) const { return cuts(rank, blocks.buffer).units(blocks); }
+  Value& value(const Place& place);
+  Value read(const Place& place);
+  int add_term(int before, const Place& from, int round);
+  Lane& lane(int from, int to) { return lanes_[at(from) * at(ranks_) + at(to)]; }
+  bool can_run(int rank, const Step& step);
+  bool execute(int rank, const Step& step);
+  bool send(int rank, const Step& step);
+  bool operand(int rank, const Blocks& blocks, const Step& step, int i, Value& found);
+  bool combine(Value& left, const Value& right);
+  bool cut_differently() { return refuse("cuts what it moves differently at the two ends"); }
+
+  std::span<const Plan> plans_;
+  int ranks_;
+  std::string why_not_;
+  Cuts cuts_;
+  std::vector<Cuts> scratch_cuts_;
+  std::vector<Memory> memory_;
+  std::vector<Lane> lanes_;
+  std::vector<Term> terms_;
+  std::vector<std::pair<Place, Value>> sent_;  // of what was not there from the beginning
+};
+
+}  // namespace tutti::algorithms::lowering

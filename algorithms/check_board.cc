@@ -1,0 +1,269 @@
+// What runs on a board is proved by writing it down as plans again, with a message for each reading, and proving those.
+// Whatever plans cannot say is looked at before: where in a contribution a reader looks, and whom it waits for.
+
+#include "algorithms/check_board.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "algorithms/describe.h"
+
+namespace tutti::algorithms {
+namespace {
+
+using Round = BoardProgram::Round;
+using Source = BoardProgram::Source;
+
+constexpr std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+bool reads_of(const Round& round, int writer) {
+  return std::any_of(round.sources.begin(), round.sources.end(),
+                     [writer](const Source& source) { return source.rank == writer; });
+}
+
+/// What plans cannot say.
+class Layout {
+ public:
+  explicit Layout(std::span<const BoardProgram> programs) : programs_(programs) {}
+
+  std::vector<std::string> problems() && {
+    for (std::size_t rank = 0; rank < programs_.size(); ++rank)
+      if (at(programs_[rank].rank) != rank || programs_[rank].rounds.size() != programs_[0].rounds.size())
+        problem(rank, 0, "does not take part in every round");
+    for (std::size_t rank = 0; rank < programs_.size() && problems_.empty(); ++rank)
+      for (std::size_t k = 0; k < programs_[rank].rounds.size(); ++k) look_at(rank, k);
+    return std::move(problems_);
+  }
+
+ private:
+  void problem(std::size_t rank, std::size_t k, const std::string& text) {
+    problems_.push_back("rank " + std::to_string(rank) + ", round " + std::to_string(k) + ": " + text);
+  }
+
+  void look_at(std::size_t rank, std::size_t k) {
+    const Round& round = programs_[rank].rounds[k];
+    if (round.contributions != programs_[0].rounds[k].contributions)
+      problem(rank, k, "takes contributions for others than rank 0 does");
+    for (const BoardProgram::Result& result : round.results)
+      for (int i = 0; i < result.count; ++i) {
+        const Source& source = round.sources[at(result.first + i)];
+        const bool own = at(source.rank) == rank;
+        if (own && source.blocks.first != result.dst.first) problem(rank, k, "moves its own data in place");
+        if (own && (i == 0 || source.blocks.buffer == Buffer::output) && source.range == BoardProgram::no_range)
+          continue;
+        look_up(rank, k, source);
+        if (!own && !std::binary_search(round.awaited.begin(), round.awaited.end(), source.rank))
+          problem(rank, k, "reads of rank " + std::to_string(source.rank) + ", which it does not wait for");
+      }
+    for (const BoardProgram& other : programs_)
+      for (const Source& source : other.rounds[k].sources) {
+        const BoardProgram::Reading reading{other.rank, source.blocks};
+        const bool reads_here = at(source.rank) == rank && other.rank != source.rank;
+        if (reads_here && std::find(round.readings.begin(), round.readings.end(), reading) == round.readings.end())
+          problem(rank, k, "does not know that rank " + std::to_string(other.rank) + " reads of it");
+      }
+  }
+
+  /// Both ways to find a source lead to it: by its range, and by its number among units of one size.
+  void look_up(std::size_t rank, std::size_t k, const Source& source) {
+    const Round& round = programs_[rank].rounds[k];
+    const std::vector<Blocks>& ranges = round.contributions[at(source.rank)].ranges;
+    const std::string what = to_string(source.blocks) + " of rank " + std::to_string(source.rank);
+    if (source.range < 0 || at(source.range) >= ranges.size())
+      return problem(rank, k, "looks for " + what + " where nothing is posted");
+    int before = 0;
+    for (int i = 0; i < source.range; ++i) before += ranges[at(i)].count;
+    const Blocks& range = ranges[at(source.range)];
+    const int skipped = source.blocks.first - range.first;
+    const bool has_it =
+        range.buffer == source.blocks.buffer && skipped >= 0 && skipped + source.blocks.count <= range.count;
+    const bool counts_right = source.unit * round.unit_blocks == before + skipped;
+    if (!has_it || !counts_right) problem(rank, k, "looks for " + what + " in the wrong place");
+  }
+
+  std::span<const BoardProgram> programs_;
+  std::vector<std::string> problems_;
+};
+
+/// Plans that send and receive what a board lets ranks read.
+class Plans {
+ public:
+  Plans(Collective collective, const Shape& shape, std::size_t ranks) : kept_(ranks), kept_used_(ranks) {
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      Shape own = shape;
+      own.rank = static_cast<int>(rank);
+      builders_.emplace_back(own, collective == Collective::all_to_all ? InPlace::never : InPlace::allowed);
+    }
+  }
+
+  void add(std::span<const BoardProgram> programs) {
+    for (std::size_t k = 0; k < programs[0].rounds.size(); ++k) {
+      for (const BoardProgram& program : programs) post(programs, program, k);
+      for (const BoardProgram& program : programs) compute(program, program.rounds[k]);
+    }
+  }
+
+  void add(std::span<const WindowProgram> programs);
+
+  std::vector<Plan> build() && {
+    std::vector<Plan> plans;
+    for (PlanBuilder& builder : builders_) plans.push_back(std::move(builder).build());
+    return plans;
+  }
+
+ private:
+  /// To each reader what it reads, in its order; of a barrier, where nothing is read, that this rank has come. A fold's
+  /// own part is posted, too, as it is before there are results.
+  void post(std::span<const BoardProgram> programs, const BoardProgram& own, std::size_t k) {
+    PlanBuilder& plan = builders_[at(own.rank)];
+    for (const BoardProgram& other : programs) {
+      const Round& round = other.rounds[k];
+      for (const Source& source : round.sources)
+        if (source.rank == own.rank && other.rank != own.rank) plan.send(other.rank, source.blocks);
+      const bool waits = std::binary_search(round.awaited.begin(), round.awaited.end(), own.rank);
+      if (waits && !reads_of(round, own.rank)) plan.send(other.rank, round.contributions[at(own.rank)].ranges.front());
+    }
+    const Round& round = own.rounds[k];
+    for (const BoardProgram::Result& result : round.results)
+      for (int i = 1; i < result.count; ++i)
+        if (round.sources[at(result.first + i)].rank == own.rank)
+          keep(own.rank, round.sources[at(result.first + i)].blocks);
+  }
+
+  void compute(const BoardProgram& own, const Round& round) {
+    PlanBuilder& plan = builders_[at(own.rank)];
+    for (const BoardProgram::Result& result : round.results)
+      for (int i = 0; i < result.count; ++i) {
+        const Source& source = round.sources[at(result.first + i)];
+        take(own.rank, result.dst, {source.rank, source.blocks}, i == 0);
+      }
+    for (const int writer : round.awaited)
+      if (!reads_of(round, writer)) plan.recv(writer, plan.scratch(round.contributions[at(writer)].ranges.front()));
+  }
+
+  void take(int rank, Blocks dst, const WindowProgram::Part& source, bool is_first) {
+    PlanBuilder& plan = builders_[at(rank)];
+    const bool own = source.rank == rank;
+    if (own && is_first) return plan.copy(dst, source.blocks);
+    if (own) return plan.reduce(dst, dst, kept_[at(rank)][kept_used_[at(rank)]++]);
+    if (is_first) return plan.recv(source.rank, dst);
+    plan.recv_reduce(source.rank, dst);
+  }
+
+  void keep(int rank, Blocks blocks) {
+    const Blocks kept = builders_[at(rank)].scratch(blocks);
+    builders_[at(rank)].copy(kept, blocks);
+    kept_[at(rank)].push_back(kept);
+  }
+
+  std::vector<PlanBuilder> builders_;
+  std::vector<std::vector<Blocks>> kept_;  // by rank
+  std::vector<std::size_t> kept_used_;
+};
+
+/// All ranks send what others' tasks read, do their own, and send what these write to others.
+void Plans::add(std::span<const WindowProgram> programs) {
+  const auto for_each = [&](auto&& part) {
+    for (std::size_t rank = 0; rank < programs.size(); ++rank)
+      for (const WindowProgram::Task& task : programs[rank].tasks)
+        part(static_cast<int>(rank), task,
+             std::span{programs[rank].sources}.subspan(at(task.source), at(task.source_count)),
+             std::span{programs[rank].destinations}.subspan(at(task.to), at(task.to_count)));
+  };
+  for_each([&](int rank, const auto&, auto sources, auto) {
+    for (const WindowProgram::Part& source : sources)
+      if (source.rank != rank) builders_[at(source.rank)].send(rank, source.blocks);
+    for (const WindowProgram::Part& source : sources.subspan(1))
+      if (source.rank == rank) keep(rank, source.blocks);
+  });
+  for_each([&](int rank, const WindowProgram::Task& task, auto sources, auto to) {
+    PlanBuilder& plan = builders_[at(rank)];
+    const bool keeps = std::find(to.begin(), to.end(), rank) != to.end();
+    const bool only_copies = sources.size() == 1 && sources[0].rank == rank;
+    const Blocks made = keeps ? task.dst : only_copies ? sources[0].blocks : plan.scratch(task.dst);
+    const bool is_there = only_copies && made == sources[0].blocks;
+    for (std::size_t i = 0; i < sources.size() && !is_there; ++i) take(rank, made, sources[i], i == 0);
+    for (const int other : to)
+      if (other != rank) plan.send(other, made);
+  });
+  for_each([&](int rank, const WindowProgram::Task& task, auto, auto to) {
+    for (const int other : to)
+      if (other != rank) builders_[at(other)].recv(rank, task.dst);
+  });
+}
+
+/// Whether a block of a rank that one rank's tasks write is touched by another's.
+class SharedBlocks {
+ public:
+  SharedBlocks(std::size_t ranks, std::size_t blocks, bool in_place)
+      : blocks_(blocks), in_place_(in_place), writer_(2 * ranks * blocks, none) {}
+
+  std::vector<std::string> problems(std::span<const WindowProgram> programs) && {
+    for (const bool writes : {true, false})
+      for (std::size_t rank = 0; rank < programs.size(); ++rank)
+        for (const WindowProgram::Task& task : programs[rank].tasks)
+          look_at(programs[rank], task, static_cast<int>(rank), writes);
+    return std::move(problems_);
+  }
+
+ private:
+  static constexpr int none = -1;
+
+  void look_at(const WindowProgram& program, const WindowProgram::Task& task, int rank, bool writes) {
+    const WindowProgram::Part& first = program.sources[at(task.source)];
+    for (int i = 0; writes && i < task.to_count; ++i) {
+      const int to = program.destinations[at(task.to + i)];
+      const bool stays =
+          in_place_ && task.source_count == 1 && first.rank == to && first.blocks.first == task.dst.first;
+      if (!stays) touch(to, task.dst, rank, true);
+    }
+    for (int i = 0; !writes && i < task.source_count; ++i)
+      touch(program.sources[at(task.source + i)].rank, program.sources[at(task.source + i)].blocks, rank, false);
+  }
+
+  void touch(int owner, const Blocks& blocks, int by, bool writes) {
+    const std::size_t buffer = !in_place_ && blocks.buffer == Buffer::output ? 1 : 0;
+    for (int i = 0; i < blocks.count && problems_.empty(); ++i) {
+      int& writer = writer_[(2 * at(owner) + buffer) * blocks_ + at(blocks.first + i)];
+      if (writer != none && writer != by)
+        problems_.push_back("rank " + std::to_string(by) + " touches block " + std::to_string(blocks.first + i) +
+                            " of rank " + std::to_string(owner) + ", which rank " + std::to_string(writer) + " writes" +
+                            (in_place_ ? " (in place)" : ""));
+      if (writes) writer = by;
+    }
+  }
+
+  std::size_t blocks_;
+  bool in_place_;
+  std::vector<int> writer_;
+  std::vector<std::string> problems_;
+};
+
+}  // namespace
+
+Verdict check_board(Collective collective, const Shape& shape, std::span<const BoardProgram> programs, Claims claims) {
+  Verdict verdict;
+  verdict.problems = Layout{programs}.problems();
+  if (!verdict.ok()) return verdict;
+  Plans plans{collective, shape, programs.size()};
+  plans.add(programs);
+  return check(collective, std::move(plans).build(), claims);
+}
+
+Verdict check_windows(Collective collective, const Shape& shape, std::span<const WindowProgram> programs,
+                      Claims claims) {
+  Verdict verdict;
+  for (const bool in_place : {false, true}) {
+    if (in_place && collective == Collective::all_to_all) continue;
+    verdict.problems = SharedBlocks{programs.size(), at(shape.ranks * shape.pipeline), in_place}.problems(programs);
+    if (!verdict.ok()) return verdict;
+  }
+  Plans plans{collective, shape, programs.size()};
+  plans.add(programs);
+  return check(collective, std::move(plans).build(), claims);
+}
+
+}  // namespace tutti::algorithms

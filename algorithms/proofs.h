@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstddef>
+#include <mutex>
+#include <set>
+#include <tuple>
+
+#include "algorithms/catalogue.h"
+#include "algorithms/plan.h"
+
+namespace tutti::algorithms {
+
+/// Blocks that one rank's plan touches: roughly what it costs to build and check.
+std::size_t weight(const Plan& plan);
+
+/// Blocks that the plans of all ranks may touch together; to prove more would take minutes.
+constexpr std::size_t most_blocks_to_prove = 100'000'000;
+
+/// Proves plans of the catalogue before they run, each once. Threads may share one.
+class Proofs {
+ public:
+  /// Proves the plans of all ranks (check.h) unless that has been done, or would take minutes. `choice` has its
+  /// pipeline, as settled() leaves it. Throws Error{unsupported} that names rank, step and block of the first problem.
+  void require(const Choice& choice, int ranks, int root = 0);
+
+ private:
+  std::mutex mutex_;
+  std::set<std::tuple<const Entry*, int, int, int, int>> proved_;  // entry, ranks, root, pipeline, radix
+};
+
+}  // namespace tutti::algorithms

@@ -1,0 +1,96 @@
+// One wording for what is wrong with a command line, whichever subcommand it is for.
+
+#include "cli/base/command_line.h"
+
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "lib/base/suggest.h"
+#include "tutti/error.h"
+
+namespace tutti::tools {
+namespace {
+
+[[noreturn]] void wrong(std::string_view who, const std::string& message) {
+  throw Error{ErrorCode::invalid_argument, fmt::format("{}: {} (tutti {} --help)", who, message, who)};
+}
+
+/// The innermost command that was given, as "get" of "store", with how it is called.
+const CLI::App& innermost(const CLI::App& app, std::string& who) {
+  const std::vector<const CLI::App*> given = app.get_subcommands([](const CLI::App* one) { return one->parsed(); });
+  if (given.empty()) return app;
+  who += " " + given.back()->get_name();
+  return innermost(*given.back(), who);
+}
+
+void take_extras(CLI::App& app) {
+  app.allow_extras();
+  for (CLI::App* const one : app.get_subcommands([](const CLI::App*) { return true; })) take_extras(*one);
+}
+
+/// What CLI11 did not know: an option with a typing error, or a word too many.
+void refuse_extras(const CLI::App& app, std::string who) {
+  std::vector<std::string> extras = app.remaining(true);
+  std::erase(extras, "--");  // it ends the options, and is told as one
+  if (extras.empty()) return;
+  const CLI::App& command = innermost(app, who);
+  const auto option =
+      std::find_if(extras.begin(), extras.end(), [](const auto& word) { return word.starts_with("-"); });
+  if (option == extras.end()) wrong(who, fmt::format("\"{}\" is one word too many", extras[0]));
+  const std::string name = option->substr(0, option->find('='));
+  std::vector<std::string> names;
+  for (const CLI::Option* known : command.get_options())
+    for (const std::string& long_name : known->get_lnames()) names.push_back("--" + long_name);
+  const std::vector<std::string_view> views{names.begin(), names.end()};
+  wrong(who, fmt::format("no option \"{}\".{}", name, did_you_mean(name, views)));
+}
+
+std::string what_it_takes(const CLI::Option* option) {
+  const std::string type = option == nullptr ? "" : option->get_type_name();
+  if (type.starts_with("FLOAT")) return "a number";
+  if (type.starts_with("TEXT")) return "a word";
+  return "a whole number";
+}
+
+/// CLI11 names the option and the word in its own way: "Could not convert: --ranks = abc".
+std::string explained(const CLI::App& command, const CLI::ParseError& error) {
+  const std::string said = error.what();
+  const std::size_t name = said.find(": ") + 2;
+  const std::size_t value = said.find(" = ");
+  if (error.get_name() == "ConversionError" && value != std::string::npos) {
+    const std::string option = said.substr(name, value - name);
+    return fmt::format("{} takes {}, not \"{}\"", option, what_it_takes(command.get_option_no_throw(option)),
+                       said.substr(value + 3));
+  }
+  if (error.get_name() == "ArgumentMismatch" && said.find(" required ") != std::string::npos)
+    return fmt::format("{} needs a value", said.substr(0, said.find(':')));
+  return said;
+}
+
+}  // namespace
+
+bool parse_command_line(CLI::App& app, int argc, char** argv, std::string_view who) {
+  take_extras(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    fmt::print("{}", app.help());
+    return false;
+  } catch (const CLI::ParseError& error) {
+    refuse(app, error, who);
+  }
+  refuse_extras(app, std::string{who});
+  return true;
+}
+
+void refuse(const CLI::App& app, const CLI::ParseError& error, std::string_view who) {
+  std::string called{who};
+  const CLI::App& command = innermost(app, called);
+  wrong(called, explained(command, error));
+}
+
+}  // namespace tutti::tools

@@ -1,0 +1,33 @@
+#include "cli/base/inherited_signals.h"
+
+namespace tutti::tools {
+namespace {
+
+/// Those that are made to do what they do by default.
+constexpr int relied_on[] = {SIGCHLD, SIGPIPE, SIGALRM, SIGTERM};
+
+InheritedSignals found;  // static, so zero: two empty sets
+
+}  // namespace
+
+void InheritedSignals::restore() const {
+  for (const int number : relied_on) ::signal(number, ignores(number) ? SIG_IGN : SIG_DFL);
+  ::sigprocmask(SIG_SETMASK, &blocked, nullptr);
+}
+
+void settle_signals() {
+  ::sigemptyset(&found.ignored);
+  for (int number = 1; number < NSIG; ++number) {
+    struct sigaction action;
+    const bool ignored = ::sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+    if (ignored) ::sigaddset(&found.ignored, number);
+  }
+  for (const int number : relied_on) ::signal(number, SIG_DFL);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, &found.blocked);
+}
+
+const InheritedSignals& inherited_signals() { return found; }
+
+}  // namespace tutti::tools

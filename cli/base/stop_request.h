@@ -1,0 +1,16 @@
+#pragma once
+
+#include <csignal>
+
+namespace tutti::tools {
+
+/// The signal that asked this program to stop, or 0; what waits looks at it.
+extern volatile std::sig_atomic_t told_to_stop;
+
+/// From now on SIGINT, SIGTERM and SIGHUP are noted in `told_to_stop`, except those that were ignored when this
+/// program started.
+void listen_for_stop();
+/// For a child that is to be ended by them again.
+void stop_listening();
+
+}  // namespace tutti::tools

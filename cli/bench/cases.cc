@@ -1,0 +1,181 @@
+#include "cli/bench/cases.h"
+
+#include <fmt/core.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+
+#include "tutti/error.h"
+
+namespace tutti::tools::bench {
+namespace {
+
+constexpr std::size_t page = 4096;
+constexpr double premul_factor = 2;  // a power of two: products stay exact
+
+std::size_t sum_before(const std::vector<std::size_t>& counts, int end) {
+  std::size_t sum = 0;
+  for (int i = 0; i < end; ++i) sum += counts[static_cast<std::size_t>(i)];
+  return sum;
+}
+
+Op make_op(OpKind kind) { return kind == OpKind::premul_sum ? premul_sum(premul_factor) : Op{kind}; }
+
+}  // namespace
+
+void Buffers::Free::operator()(std::byte* memory) const { std::free(memory); }
+
+Buffers::Buffers(std::size_t bytes_each) : stride_((bytes_each + page) / page * page) {
+  own_.reset(static_cast<std::byte*>(std::aligned_alloc(page, 2 * stride_)));
+  if (own_ == nullptr)
+    throw Error{ErrorCode::system, fmt::format("bench: no memory for two buffers of {} bytes; lower -e", stride_)};
+  memory_ = own_.get();
+  std::memset(memory_, 0, 2 * stride_);
+}
+
+Buffers::Buffers(std::size_t bytes_each, Communicator& comm) : stride_((bytes_each + page) / page * page) {
+  shared_ = allocate<std::uint8_t>(comm, 2 * stride_);
+  if (comm.size() > 1 && !shared_->is_shared())
+    throw Error{ErrorCode::unsupported,
+                "bench: -R needs ranks that share memory; these do not (TUTTI_LOG=info says why)"};
+  memory_ = reinterpret_cast<std::byte*>(shared_->data());
+  std::memset(memory_, 0, 2 * stride_);
+}
+
+Case::Case(Communicator& comm, const Buffers& buffers, Row row)
+    : comm_(&comm), buffers_(&buffers), row_(std::move(row)), rank_(comm.rank()), ranks_(comm.size()) {}
+
+const detail::CollectiveTraits& Case::traits() const { return detail::traits_of(collective_of(row_.what)); }
+
+bool Case::has(const detail::Side& side) const { return side.is_at(rank_, row_.root); }
+
+Reduction Case::reduction() const {
+  return {!has_op(row_.what), row_.op.op, row_.op.op == OpKind::premul_sum ? premul_factor : 1};
+}
+
+Pattern Case::from(int rank, int repetition) const {
+  return input_pattern(row_.type.type, reduction(), rank, ranks_, repetition);
+}
+
+// In place all lies in the receive buffer; where one side is a part of the other it is this rank's part.
+
+std::span<std::byte> Case::send(Placement placement) const {
+  const std::size_t bytes = row_.shape.send_count * row_.element();
+  const std::size_t skipped = row_.unalign * row_.element();
+  if (placement == Placement::out_of_place) return {buffers_->send() + skipped, bytes};
+  const bool own_part = traits().gathers() && has(traits().output);
+  return {buffers_->recv() + skipped + (own_part ? static_cast<std::size_t>(rank_) * bytes : 0), bytes};
+}
+
+std::span<std::byte> Case::recv(Placement placement) const {
+  const std::size_t bytes = row_.shape.recv_count * row_.element();
+  const bool own_part = traits().scatters() && has(traits().input);
+  const bool shifted = placement == Placement::in_place && own_part;
+  const std::size_t skipped = row_.unalign * row_.element();
+  return {buffers_->recv() + skipped + (shifted ? static_cast<std::size_t>(rank_) * bytes : 0), bytes};
+}
+
+void Case::prepare(Placement placement, int repetition) {
+  if (row_.what == Measured::barrier) return;
+  poison(recv(placement));
+  if (row_.what == Measured::send_recv || has(traits().input)) fill(send(placement), from(rank_, repetition), 0);
+}
+
+std::size_t Case::count_wrong(Placement placement, int repetition) const {
+  const std::span<const std::byte> output = recv(placement);
+  const auto me = static_cast<std::size_t>(rank_);
+  const auto wrong = [&](const Pattern& pattern, std::size_t first) {
+    return bench::count_wrong(output, pattern, first);
+  };
+  if (row_.what == Measured::send_recv) return wrong(from((rank_ + ranks_ - 1) % ranks_, repetition), 0);
+  if (!has(traits().output)) return 0;
+  const std::size_t first = traits().scatters() ? me * row_.shape.count : 0;
+  if (traits().reduces()) {
+    const int folded = traits().folded(rank_, ranks_);
+    return wrong(result_pattern(row_.type.type, reduction(), folded, ranks_, repetition), first);
+  }
+  if (traits().output.extent == detail::Extent::parts) return wrong_blocks(output, repetition);
+  return wrong(from(row_.root, repetition), first);
+}
+
+/// The output is one block from each rank: all that it has, or what it has for this rank.
+std::size_t Case::wrong_blocks(std::span<const std::byte> output, int repetition) const {
+  std::size_t wrong = 0;
+  std::size_t begin = 0;
+  for (int peer = 0; peer < ranks_; ++peer) {
+    std::size_t count = row_.shape.count;
+    std::size_t first = 0;  // place of the block in the sender's buffer
+    if (row_.what == Measured::all_to_all) first = static_cast<std::size_t>(rank_) * count;
+    if (row_.what == Measured::all_to_all_v) {
+      count = row_.shape.recv_counts[static_cast<std::size_t>(peer)];
+      const std::size_t size = row_.shape.count * static_cast<std::size_t>(ranks_) * row_.element();
+      first = sum_before(shape_of(row_.what, size, row_.element(), peer, ranks_).send_counts, rank_);
+    }
+    const std::size_t bytes = count * row_.element();
+    wrong += bench::count_wrong(output.subspan(begin, bytes), from(peer, repetition), first);
+    begin += bytes;
+  }
+  return wrong;
+}
+
+void Case::call(Placement placement) {
+  if (row_.what == Measured::barrier) return comm_->barrier({.algorithm = row_.algorithm, .timeout = row_.timeout});
+  with_type(row_.type.type, [&](auto zero) { call_typed<decltype(zero)>(placement); });
+}
+
+template <class T>
+void Case::call_typed(Placement placement) {
+  const auto typed = [](std::span<std::byte> bytes) {
+    return std::span<T>{reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
+  };
+  const bool no_input = traits().scatters() && !has(traits().input);
+  const bool no_output = traits().gathers() && !has(traits().output);
+  const std::span<T> input = no_input ? std::span<T>{} : typed(send(placement));
+  const std::span<T> output = no_output ? std::span<T>{} : typed(recv(placement));
+  const CallOptions options{row_.algorithm, row_.timeout};
+  const Op op = make_op(row_.op.op);
+  const bool in_place = placement == Placement::in_place;
+  switch (row_.what) {
+    case Measured::all_reduce:
+      return in_place ? comm_->all_reduce(output, op, options) : comm_->all_reduce(input, output, op, options);
+    case Measured::reduce:
+      return in_place ? comm_->reduce(output, op, row_.root, options)
+                      : comm_->reduce(input, output, op, row_.root, options);
+    case Measured::broadcast:
+      // The API has one buffer; who has two must copy at the root first.
+      if (!in_place && has(traits().input)) std::memcpy(output.data(), input.data(), input.size_bytes());
+      return comm_->broadcast(output, row_.root, options);
+    case Measured::all_gather:
+      return comm_->all_gather(input, output, options);
+    case Measured::reduce_scatter:
+      return comm_->reduce_scatter(input, output, op, options);
+    case Measured::gather:
+      return comm_->gather(input, output, row_.root, options);
+    case Measured::scatter:
+      return comm_->scatter(input, output, row_.root, options);
+    case Measured::all_to_all:
+      return comm_->all_to_all(input, output, options);
+    case Measured::all_to_all_v:
+      return comm_->all_to_all_v(input, row_.shape.send_counts, output, row_.shape.recv_counts, options);
+    case Measured::send_recv:
+      return exchange(input, output);
+    case Measured::scan:
+      return comm_->scan(in_place ? output : input, output, op, options);
+    case Measured::exclusive_scan:
+      return comm_->exclusive_scan(in_place ? output : input, output, op, options);
+    case Measured::barrier:
+      return;
+  }
+}
+
+/// To the next rank, from the one before, both at once.
+template <class T>
+void Case::exchange(std::span<T> input, std::span<T> output) {
+  const MessageOptions options{0, row_.timeout};
+  Work sending = comm_->isend(input, (rank_ + 1) % ranks_, options);
+  comm_->recv(output, (rank_ + ranks_ - 1) % ranks_, options);
+  sending.wait();
+}
+
+}  // namespace tutti::tools::bench

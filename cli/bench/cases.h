@@ -1,0 +1,92 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "cli/bench/data.h"
+#include "cli/bench/names.h"
+#include "cli/bench/numbers.h"
+#include "lib/base/collective_traits.h"
+#include "tutti/allocate.h"
+#include "tutti/communicator.h"
+
+namespace tutti::tools::bench {
+
+enum class Placement { out_of_place, in_place };
+
+/// One row of the table on this rank, apart from its buffers.
+struct Row {
+  Measured what = Measured::all_reduce;
+  NamedType type;
+  NamedOp op;
+  int root = 0;
+  Shape shape;
+  std::string algorithm;
+  std::chrono::milliseconds timeout{0};
+  std::size_t unalign = 0;  ///< elements before the first of each buffer
+
+  std::size_t element() const { return size_of(type.type); }
+  /// The size column.
+  std::size_t bytes() const { return shape.largest * element(); }
+};
+
+/// Two buffers, allocated once and touched, that all rows share.
+class Buffers {
+ public:
+  /// Throws Error{system} where the memory is not to be had.
+  explicit Buffers(std::size_t bytes_each);
+  /// In memory that all ranks of `comm` see; all of them call.
+  Buffers(std::size_t bytes_each, Communicator& comm);
+
+  std::byte* send() const { return memory_; }
+  std::byte* recv() const { return memory_ + stride_; }
+
+ private:
+  struct Free {
+    void operator()(std::byte* memory) const;
+  };
+  std::size_t stride_;
+  std::unique_ptr<std::byte, Free> own_;
+  std::optional<SharedArray<std::uint8_t>> shared_;
+  std::byte* memory_ = nullptr;
+};
+
+/// Runs a row on given buffers: fills, calls, checks.
+class Case {
+ public:
+  Case(Communicator& comm, const Buffers& buffers, Row row);
+
+  const Row& row() const { return row_; }
+  int ranks() const { return ranks_; }
+  void use_algorithm(std::string name) { row_.algorithm = std::move(name); }
+  /// Sets the input and spoils what the call must write.
+  void prepare(Placement placement, int repetition);
+  /// The call that is timed. Throws Error.
+  void call(Placement placement);
+  /// Elements on this rank that are not what the repetition must give.
+  std::size_t count_wrong(Placement placement, int repetition) const;
+
+ private:
+  std::span<std::byte> send(Placement placement) const;
+  std::span<std::byte> recv(Placement placement) const;
+  Reduction reduction() const;
+  Pattern from(int rank, int repetition) const;
+  const detail::CollectiveTraits& traits() const;
+  bool has(const detail::Side& side) const;
+  std::size_t wrong_blocks(std::span<const std::byte> output, int repetition) const;
+  template <class T>
+  void call_typed(Placement placement);
+  template <class T>
+  void exchange(std::span<T> input, std::span<T> output);
+
+  Communicator* comm_;
+  const Buffers* buffers_;
+  Row row_;
+  int rank_;
+  int ranks_;
+};
+
+}  // namespace tutti::tools::bench

@@ -1,0 +1,213 @@
+// The session of a comparison: lines of points, all sides in turn, as many rounds as the rows need.
+
+#include "cli/bench/compare_libraries/compare_libraries.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <optional>
+#include <set>
+
+#include "cli/base/exit_codes.h"
+#include "cli/base/new_file.h"
+#include "cli/base/output.h"
+#include "cli/base/progress.h"
+#include "cli/base/stop_request.h"
+#include "cli/bench/compare_libraries/figures.h"
+#include "cli/bench/compare_libraries/launch.h"
+#include "cli/bench/compare_libraries/lines.h"
+#include "cli/bench/compare_libraries/network.h"
+#include "cli/bench/compare_libraries/report.h"
+#include "cli/bench/compare_libraries/summary.h"
+#include "lib/base/host.h"
+#include "tutti/error.h"
+
+namespace tutti::tools::versus {
+namespace {
+
+Limits limits_of(const bench::Options& options) {
+  constexpr double thousand = 1000;
+  Limits limits;
+  if (options.min_time > 0) limits.budget.milliseconds = options.min_time * thousand;
+  if (options.max_time > 0) limits.budget.most = options.max_time * thousand;
+  limits.budget.milliseconds = std::min(limits.budget.milliseconds, limits.budget.most);
+  limits.budget.computing = options.compute;
+  if (options.timeout > 0) limits.seconds = std::max(1, static_cast<int>(options.timeout));
+  return limits;
+}
+
+class Session {
+ public:
+  Session(const bench::Options& options, std::vector<std::string> arguments)
+      : options_(options),
+        arguments_(std::move(arguments)),
+        ledger_(options.csv),
+        lines_(lines_of(options)),
+        limits_(limits_of(options)),
+        cores_(available_cores()) {
+    if (options.summary) {
+      names_ = peers_seen();
+      return;
+    }
+    sides_.emplace(options.peers_dir, options.peers.empty() ? std::vector<std::string>{"all"} : options.peers);
+    names_ = sides_->peers();
+    remark();
+  }
+
+  int run() {
+    columns_ = names_;
+    columns_.insert(columns_.begin(), "tutti");
+    columns_.emplace_back("limit");
+    if (!options_.summary) {
+      listen_for_stop();
+      note(enter_own_network());
+      if (options_.compute > 0)
+        note(fmt::format("each rank computes {:g} us before each call; times are of both, back to back",
+                         options_.compute));
+    }
+    if (options_.format == bench::Format::csv) say(comparison_csv_header(), true);
+    if (is_table()) say(table_header(columns_), true);
+    for (const Line& line : lines_) {
+      if (!options_.summary) measure(line);
+      show(line);
+      if (told_to_stop) break;
+    }
+    conclude();
+    return told_to_stop ? 128 + told_to_stop : exit_code();
+  }
+
+ private:
+  bool is_table() const { return options_.format == bench::Format::table || options_.format == bench::Format::wide; }
+
+  std::vector<std::string> peers_seen() const {
+    std::set<std::string> seen;
+    for (const Row& row : ledger_.rows())
+      if (row.side != "tutti" && row.side != "limit") seen.insert(row.side);
+    return {seen.begin(), seen.end()};
+  }
+
+  /// What a reader would wonder about, each thing once.
+  void remark() {
+    std::set<std::string> told;
+    bool any = false;
+    for (const Line& line : lines_)
+      for (const std::string& peer : names_) {
+        const std::string text = sides_->remark(peer, line, cores_);
+        if (!text.empty() && told.insert(text).second) note(text);
+        any = any || Sides::has(peer, line);
+      }
+    if (!any)
+      throw Error{ErrorCode::invalid_argument,
+                  "bench: gloo has no shared memory and no scans to compare; give --transport tcp, or another peer"};
+  }
+
+  /// One side after the other, and the next time the other way round.
+  void measure(const Line& line) {
+    std::vector<Setting> settings = sides_->settings(line, cores_);
+    bool more = true;
+    for (int round = 1; more && !told_to_stop; ++round) {
+      more = false;
+      for (const Setting& setting : settings) {
+        const std::vector<std::size_t> sizes = wanted(line, setting);
+        if (sizes.empty() || told_to_stop) continue;
+        more = true;
+        show_progress(fmt::format("{} {}, {} ranks: round {}, {} {}", line.transport, peers::name_of(line.call),
+                                  line.ranks, round, setting.side, setting.name));
+        for (Row& row : launch(*sides_, setting, line, sizes, limits_, cores_)) {
+          row.repetition = static_cast<int>(ledger_.of(row.point, row.side, row.setting).size()) + 1;
+          ledger_.add(std::move(row));
+        }
+      }
+      std::reverse(settings.begin(), settings.end());
+    }
+    show_progress("");
+  }
+
+  std::vector<std::size_t> wanted(const Line& line, const Setting& setting) const {
+    std::vector<std::size_t> sizes = sides_->sizes(setting.side, line, cores_);
+    std::erase_if(sizes, [&](std::size_t size) {
+      return !needs_more(ledger_, line.point(size), setting, options_.repetitions, options_.grid);
+    });
+    return sizes;
+  }
+
+  void show(const Line& line) {
+    for (const std::size_t size : line.sizes) {
+      Comparison comparison = compare(ledger_.rows(), line.point(size));
+      if (comparison.sides.empty() && comparison.troubles.empty()) continue;
+      if (is_table()) say(table_row(comparison, columns_), true);
+      if (options_.format == bench::Format::csv) say(comparison_csv_rows(comparison, columns_), true);
+      comparisons_.push_back(std::move(comparison));
+    }
+  }
+
+  void conclude() {
+    if (is_table()) say(table_footer(), false);
+    if (options_.grid || options_.summary) say(summary_text(ledger_.rows(), options_.repetitions), !is_json());
+    const bool wants_json = is_json() || !options_.output_file.empty();
+    const std::string json = wants_json ? json_document(comparisons_, columns_, notes_, arguments_) : "";
+    if (is_json()) say(json, true);
+    if (!options_.output_file.empty()) write(options_.output_file, json);
+    if (!options_.svg.empty()) write(options_.svg, svg_document(comparisons_, columns_));
+  }
+
+  bool is_json() const { return options_.format == bench::Format::json; }
+
+  void write(const std::string& path, const std::string& text) const {
+    const NewFile file = make_new_file(path);
+    if (!file.descriptor || !write_all(file.descriptor.get(), text)) throw OutputError{"bench", file.path, errno};
+    say(fmt::format("# wrote {}\n", file.path), false);
+  }
+
+  /// Peers may fail: their cells say so. Wrong data of anybody, and any failure of ours, is what must be seen.
+  int exit_code() const {
+    int code = exit_success;
+    for (const Comparison& one : comparisons_)
+      for (const auto& [side, trouble] : one.troubles) {
+        if (side == "tutti" && code == exit_success) code = exit_library;
+        if (trouble == "WRONG DATA") code = exit_wrong_data;
+      }
+    return code;
+  }
+
+  void note(const std::string& text) {
+    notes_.push_back(text);
+    say("# " + text + "\n", false);
+  }
+
+  /// Comments go to stderr where stdout is to be read by a program.
+  void say(const std::string& text, bool result) const {
+    if (!is_table() && !result) return say_error(text);
+    print_text(text);
+    flush_output();
+  }
+
+  void show_progress(const std::string& text) const {
+    if (options_.progress == bench::Progress::none) return;
+    write_over(options_.progress == bench::Progress::on_stdout ? stdout : stderr, text);
+  }
+
+  const bench::Options& options_;
+  std::vector<std::string> arguments_;
+  Ledger ledger_;
+  std::vector<Line> lines_;
+  Limits limits_;
+  int cores_;
+  std::optional<Sides> sides_;
+  std::vector<std::string> names_;    ///< the peers
+  std::vector<std::string> columns_;  ///< tutti, the peers, the limit
+  std::vector<std::string> notes_;
+  std::vector<Comparison> comparisons_;
+};
+
+}  // namespace
+
+int versus_main(const bench::Options& options, const std::vector<std::string>& arguments) {
+  Session session{options, arguments};
+  return session.run();
+}
+
+}  // namespace tutti::tools::versus

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/bench/options.h"
+
+namespace tutti::tools::versus {
+
+/// `tutti bench --peers`, `--grid`, `--summary`: other libraries beside tutti. Returns the exit code; throws Error.
+int versus_main(const bench::Options& options, const std::vector<std::string>& arguments);
+
+}  // namespace tutti::tools::versus

@@ -1,0 +1,108 @@
+#include "cli/bench/compare_libraries/lines.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "cli/bench/numbers.h"
+#include "lib/base/collective_traits.h"
+#include "tutti/error.h"
+
+namespace tutti::tools::versus {
+namespace {
+
+using Call = peers::Call;
+
+constexpr std::size_t grid_sizes[] = {4, 1 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20};
+constexpr int grid_ranks[] = {2, 4, 8, 16};
+constexpr int many_ranks = 16;
+constexpr std::size_t most_with_many = 64 << 10;
+
+/// Everything else was asked for in vain, which must not pass silently.
+constexpr std::string_view taken[] = {"nthreads",    "ngpus",       "minbytes", "maxbytes", "stepbytes", "stepfactor",
+                                      "timeout",     "output-file", "format",   "progress", "transport", "min-time",
+                                      "max-time",    "peers",       "grid",     "summary",  "csv",       "svg",
+                                      "repetitions", "peers-dir",   "compute"};
+
+void refuse_others(const bench::Options& options) {
+  for (const std::string& name : options.given)
+    if (std::find(std::begin(taken), std::end(taken), name) == std::end(taken))
+      throw Error{ErrorCode::unsupported,
+                  fmt::format("bench: --{} has no effect on a comparison with other libraries (float, sum, root 0); "
+                              "leave it out",
+                              name)};
+}
+
+bool was_given(const bench::Options& options, std::string_view name) {
+  return std::find(options.given.begin(), options.given.end(), name) != options.given.end();
+}
+
+std::vector<std::string> transports(const bench::Options& options) {
+  if (options.transport.empty() && options.grid) return {"shm", "tcp"};
+  if (options.transport.empty()) return {"shm"};
+  if (options.transport != "shm" && options.transport != "tcp")
+    throw Error{ErrorCode::invalid_argument,
+                fmt::format("bench: with --peers --transport is shm or tcp, not \"{}\"", options.transport)};
+  return {options.transport};
+}
+
+std::vector<Call> calls(const bench::Options& options) {
+  if (!options.has_collective) {
+    std::vector<Call> all{std::begin(peers::all_calls), std::end(peers::all_calls)};
+    std::erase_if(all,
+                  [](Call call) { return detail::traits_of(collective_of(call)).is_scan(); });  // not all have them
+    return all;
+  }
+  std::string name = bench::program_name(options.what);
+  name.resize(name.size() - std::string_view{"_perf"}.size());
+  const auto call = peers::find_call(name);
+  if (!call) throw Error{ErrorCode::unsupported, fmt::format("bench: {} is not compared with other libraries", name)};
+  if (options.grid && *call == Call::all_reduce) return {Call::all_reduce, Call::all_reduce_in_place};
+  return {*call};
+}
+
+/// The grid's between -b and -e, or the steps that were asked for.
+std::vector<std::size_t> sizes(const bench::Options& options, Call call, int ranks) {
+  if (call == Call::barrier) return {0};
+  const bool one = options.min_bytes == options.max_bytes;
+  if (one || was_given(options, "stepfactor") || was_given(options, "stepbytes")) {
+    std::vector<std::size_t> all = bench::sizes_of(options);
+    std::sort(all.begin(), all.end());
+    return all;
+  }
+  std::vector<std::size_t> fitting;
+  for (const std::size_t size : grid_sizes) {
+    const bool inside = size >= options.min_bytes && size <= options.max_bytes;
+    if (inside && (ranks < many_ranks || size <= most_with_many)) fitting.push_back(size);
+  }
+  return fitting;
+}
+
+std::vector<int> ranks(const bench::Options& options) {
+  constexpr int by_default = 2;
+  const bool given = was_given(options, "ngpus") || was_given(options, "nthreads");
+  if (!given && options.grid) return {std::begin(grid_ranks), std::end(grid_ranks)};
+  const int count = given ? options.ranks() : by_default;
+  if (count < 2 || count > peers::most_ranks)
+    throw Error{ErrorCode::invalid_argument,
+                fmt::format("bench: {} ranks cannot be compared, 2 to {} can (-g)", count, peers::most_ranks)};
+  return {count};
+}
+
+}  // namespace
+
+std::vector<Line> lines_of(const bench::Options& options) {
+  refuse_others(options);
+  std::vector<Line> lines;
+  for (const std::string& transport : transports(options))
+    for (const Call call : calls(options))
+      for (const int count : ranks(options)) {
+        Line line{transport, call, count, sizes(options, call, count)};
+        if (!line.sizes.empty()) lines.push_back(std::move(line));
+      }
+  if (lines.empty())
+    throw Error{ErrorCode::invalid_argument, "bench: none of the grid's sizes lies between -b and -e; give steps (-f)"};
+  return lines;
+}
+
+}  // namespace tutti::tools::versus

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/measure/measure.h"
+#include "cli/measure/workload.h"
+
+// The command line that all programs of the comparison have, and the lines they print; `tutti bench --peers` starts
+// them and reads these.
+
+namespace tutti::tools::peers {
+
+struct Arguments {
+  Call call = Call::barrier;
+  std::vector<std::size_t> sizes;
+  std::string setting;
+  std::string folder;
+  std::string transport = "shm";
+  int ranks = 2;  ///< tutti-peer-limit only; the others know
+  Budget budget;
+  int seconds = 60;  ///< after that the kernel ends the process, whatever it hangs in
+};
+
+/// Throws std::invalid_argument.
+Arguments parse_arguments(int argc, char** argv);
+
+/// The line of one point: "row SIZE BYTES SINGLE LEAST P95 LOOP SKEW ITERATIONS WRONG PROBE PROBE", times in
+/// microseconds, probes (before and after) in nanoseconds.
+void print_row(std::size_t size, std::size_t bytes, const Times& times, std::uint64_t wrong, double before,
+               double after);
+/// The last line: all that was asked for is printed. What hangs from here on cost nothing.
+void print_end();
+
+}  // namespace tutti::tools::peers

@@ -1,0 +1,186 @@
+// The program tutti-peer-limit: what a call could take if nothing but the machine stood in its way. A model made of
+// measured rates, not a proof: a library that keeps data in a nearer cache than the model assumes, or whose rooted
+// calls need not wait for everyone, gets below it.
+
+#include "cli/bench/compare_libraries/rivals/limit.h"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <stdexcept>
+#include <thread>
+
+#include "cli/bench/compare_libraries/rivals/arguments.h"
+#include "lib/base/collective_traits.h"
+
+namespace tutti::tools::peers {
+namespace {
+
+/// Measures each rate once, when it is first wanted.
+class Rates {
+ public:
+  double copy(Level level, int processes) { return kept({0, static_cast<int>(level), processes}, copy_rate); }
+  double reduce(Level level, int processes) { return kept({1, static_cast<int>(level), processes}, reduce_rate); }
+
+ private:
+  double kept(std::array<int, 3> key, double (*measure_rate)(Level, int)) {
+    const auto [place, is_new] = known_.try_emplace(key, 0.0);
+    if (is_new) place->second = measure_rate(static_cast<Level>(key[1]), key[2]);
+    return place->second;
+  }
+  std::map<std::array<int, 3>, double> known_;
+};
+
+bool everybody_waits_for_all(Call call) {
+  return call == Call::all_reduce || call == Call::all_reduce_in_place || call == Call::barrier ||
+         call == Call::all_gather;
+}
+
+/// Bytes of all ranks' buffers together: they decide which cache they fit.
+double footprint(const Task& task) {
+  const double bytes = static_cast<double>(task.bytes);
+  const double ranks = task.ranks;
+  switch (task.call) {
+    case Call::all_reduce_in_place:
+    case Call::reduce:
+    case Call::broadcast:
+      return bytes * ranks;
+    case Call::all_gather:
+    case Call::reduce_scatter:
+      return bytes * ranks + bytes;
+    case Call::gather:
+    case Call::scatter:
+      return 2 * bytes;
+    default:
+      return 2 * bytes * ranks;
+  }
+}
+
+/// Bytes that must be moved within memory by all ranks together.
+double copied(const Task& task) {
+  const double bytes = static_cast<double>(task.bytes);
+  const double ranks = task.ranks;
+  switch (task.call) {
+    case Call::all_reduce:
+    case Call::all_reduce_in_place:
+    case Call::broadcast:
+      return (ranks - 1) * bytes;
+    case Call::all_gather:
+    case Call::all_to_all:
+    case Call::send_recv:
+      return ranks * bytes;
+    case Call::reduce:
+      return bytes / 2;
+    default:
+      return bytes;
+  }
+}
+
+/// Bytes that must go through sockets.
+double sent(const Task& task) {
+  const double bytes = static_cast<double>(task.bytes);
+  const double ranks = task.ranks;
+  switch (task.call) {
+    case Call::all_reduce:
+    case Call::all_reduce_in_place:
+      return 2 * (ranks - 1) * bytes;
+    case Call::gather:
+    case Call::scatter:
+      return (ranks - 1) * bytes / ranks;
+    case Call::send_recv:
+      return ranks * bytes;
+    default:
+      return (ranks - 1) * bytes;
+  }
+}
+
+class Model {
+ public:
+  Model(const Arguments& arguments) : arguments_(arguments), both_(std::min(arguments.ranks, 2)) {
+    const int cores = static_cast<int>(first_two_cores().size());
+    both_ = std::min(both_, cores);
+    if (arguments.transport == "tcp") {
+      round_trip_ = tcp_round_trip();
+      one_way_ = tcp_stream(false);
+      both_ways_ = tcp_stream(true);
+    } else if (arguments.ranks > 2) {
+      floor_ = barrier_floor(arguments.ranks);
+    } else {
+      floor_.single = floor_.loop = cache_line_ns() / 2000;
+    }
+  }
+
+  Times times(const Task& task) {
+    const Level level = level_of(static_cast<std::size_t>(footprint(task)));
+    const double bytes = static_cast<double>(task.bytes);
+    double moving = 0;
+    if (detail::is_reduction(collective_of(task.call)) && bytes > 0)
+      moving += (task.ranks - 1) * bytes / rates_.reduce(level, both_) * 1e-3;
+    double begin = floor_.single;
+    double loop_begin = floor_.loop;
+    if (arguments_.transport == "tcp") {
+      const double messages = (task.ranks - 1) * (everybody_waits_for_all(task.call) ? 2 : 1);
+      begin = loop_begin = round_trip_ / 2 * std::max(1.0, messages / 2);
+      moving += sent(task) / (one_sided(task) ? one_way_ : both_ways_) * 1e-3;
+    } else if (bytes > 0) {
+      const bool one_copies = task.ranks == 2 && task.call == Call::broadcast;
+      moving += copied(task) / rates_.copy(level, one_copies ? 1 : both_) * 1e-3;
+    }
+    // No core can be busy for all ranks at once.
+    const double ranks_of_core = std::max(1.0, static_cast<double>(task.ranks) / std::thread::hardware_concurrency());
+    const double computing = arguments_.budget.computing * ranks_of_core;
+    Times times;
+    times.single = times.least = times.p95 = computing + begin + moving;
+    times.loop = computing + loop_begin + moving;
+    times.iterations = 1;
+    return times;
+  }
+
+ private:
+  static bool one_sided(const Task& task) {
+    return task.ranks == 2 && (task.call == Call::broadcast || task.call == Call::reduce ||
+                               task.call == Call::scatter || task.call == Call::gather);
+  }
+
+  const Arguments& arguments_;
+  int both_;
+  Rates rates_;
+  Floor floor_;
+  double round_trip_ = 0;
+  double one_way_ = 1;
+  double both_ways_ = 1;
+};
+
+void run(int argc, char** argv) {
+  const Arguments arguments = parse_arguments(argc, argv);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  ::alarm(static_cast<unsigned>(arguments.seconds));
+  const double before = cache_line_ns();
+  Model model{arguments};
+  std::vector<Times> times;
+  for (const std::size_t size : arguments.sizes)
+    times.push_back(model.times(task_of(arguments.call, 0, arguments.ranks, size)));
+  const double after = cache_line_ns();
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    const std::size_t size = arguments.sizes[i];
+    print_row(size, task_of(arguments.call, 0, arguments.ranks, size).bytes, times[i], 0, before, after);
+  }
+  print_end();
+}
+
+}  // namespace
+}  // namespace tutti::tools::peers
+
+int main(int argc, char** argv) {
+  try {
+    tutti::tools::peers::run(argc, argv);
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s: %s\n", argv[0], error.what());
+    return 1;
+  }
+}

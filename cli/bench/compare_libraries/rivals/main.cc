@@ -1,0 +1,90 @@
+// One rank of one library: measures one call over the sizes it is given. Linked once with each backend, so that all of
+// them are measured by the same code.
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <stdexcept>
+
+#include "cli/bench/compare_libraries/rivals/arguments.h"
+#include "cli/bench/compare_libraries/rivals/backend.h"
+
+namespace tutti::tools::peers {
+namespace {
+
+/// Of whole pages, touched.
+std::unique_ptr<float[], decltype(&std::free)> make_buffer(std::size_t elements) {
+  constexpr std::size_t page = 4096;
+  const std::size_t bytes = (elements * sizeof(float) + page) / page * page;
+  void* const memory = std::aligned_alloc(page, bytes);
+  if (memory == nullptr) throw std::bad_alloc();
+  std::memset(memory, 0, bytes);
+  return {static_cast<float*>(memory), &std::free};
+}
+
+/// Calls once on fresh data; wrong elements over all ranks.
+std::uint64_t verify(Meeting& meeting, const Task& task, const Prepared& prepared, float* input, float* output) {
+  fill(task, input, output);
+  prepared.after_fill();
+  meeting.gather();
+  prepared.call();
+  prepared.before_check();
+  return meeting.sum(count_wrong(task, output));
+}
+
+void measure_point(Meeting& meeting, Backend& library, const Arguments& arguments, std::size_t size) {
+  const Task task = task_of(arguments.call, meeting.rank(), meeting.ranks(), size);
+  const auto input = make_buffer(task.input);
+  const auto output = make_buffer(task.output);
+  const Prepared prepared = library.prepare(task, input.get(), output.get());
+  std::uint64_t wrong = verify(meeting, task, prepared, input.get(), output.get());
+
+  // Sums in place, taken thousands of times, must stay what they are.
+  std::fill_n(input.get(), task.input, 0.0F);
+  std::fill_n(output.get(), task.output, 0.0F);
+  prepared.after_fill();
+  const double before = meeting.probe();
+  const Times times = measure(meeting, arguments.budget, prepared.call);
+  const double after = meeting.probe();
+
+  wrong += verify(meeting, task, prepared, input.get(), output.get());
+  if (meeting.rank() == 0) print_row(size, task.bytes, times, wrong, before, after);
+  meeting.gather();  // nobody frees what another one may still read
+}
+
+void run(int argc, char** argv) {
+  const Arguments arguments = parse_arguments(argc, argv);
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // no rank outlives the launcher that started it
+  ::alarm(static_cast<unsigned>(arguments.seconds));
+  const std::unique_ptr<Backend> library = join({arguments.setting, arguments.folder});
+  if (library->ranks() > most_ranks) throw std::invalid_argument("at most 64 ranks can be compared");
+  const std::string meeting_file = arguments.folder + "/meeting";
+  Shared* const shared = map_shared(meeting_file);
+  if (shared == nullptr) throw std::runtime_error("cannot share " + arguments.folder + ": " + std::strerror(errno));
+  Meeting meeting{shared, library->rank(), library->ranks(), library->threads(), library->progress()};
+  meeting.gather();
+  if (meeting.rank() == 0) ::unlink(meeting_file.c_str());  // all have it; nobody may be left to do it later
+  for (const std::size_t size : arguments.sizes) measure_point(meeting, *library, arguments, size);
+  if (meeting.rank() == 0) print_end();
+  meeting.gather();
+  library->leave();
+}
+
+}  // namespace
+}  // namespace tutti::tools::peers
+
+int main(int argc, char** argv) {
+  try {
+    tutti::tools::peers::run(argc, argv);
+    return 0;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s: %s\n", argv[0], error.what());
+    std::_Exit(1);  // no library takes its connections down behind an error
+  }
+}

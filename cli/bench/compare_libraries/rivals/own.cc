@@ -1,0 +1,86 @@
+// Tutti's own side of the comparison: measured by the very code that measures the others.
+
+#include <algorithm>
+#include <memory>
+#include <span>
+
+#include "cli/bench/compare_libraries/rivals/backend.h"
+#include "tutti/allocate.h"
+#include "tutti/communicator.h"
+
+namespace tutti::tools::peers {
+namespace {
+
+class Own : public Backend {
+ public:
+  /// "allocated": the calls work in memory that all ranks see.
+  explicit Own(bool in_allocated) : in_allocated_(in_allocated) {}
+
+  int rank() const override { return comm_.rank(); }
+  int ranks() const override { return comm_.size(); }
+
+  Prepared prepare(const Task& task, float* input, float* output) override {
+    const std::span in{input, task.input}, out{output, task.output};
+    if (!in_allocated_) return {call(task.call, in, out)};
+    // All ranks must ask for the same, and a root has more than others.
+    const std::size_t most = std::max({task.part * static_cast<std::size_t>(task.ranks), in.size(), out.size()});
+    const auto shared = std::make_shared<SharedArray<float>>(allocate<float>(comm_, 2 * most));
+    if (!shared->is_shared()) throw Error{ErrorCode::unsupported, "these ranks share no memory"};
+    const std::span shared_in{shared->data(), in.size()}, shared_out{shared->data() + most, out.size()};
+    return {call(task.call, shared_in, shared_out),
+            [=] {
+              std::ranges::copy(in, shared_in.begin());
+              std::ranges::copy(out, shared_out.begin());
+            },
+            [=, kept = shared] { std::ranges::copy(shared_out, out.begin()); }};
+  }
+
+  void leave() override { comm_.barrier(); }
+
+ private:
+  std::function<void()> call(Call what, std::span<float> in, std::span<float> out) {
+    Communicator& comm = comm_;
+    switch (what) {
+      case Call::all_reduce:
+        return [=, &comm] { comm.all_reduce(in, out, sum); };
+      case Call::all_reduce_in_place:
+        return [=, &comm] { comm.all_reduce(out, sum); };
+      case Call::broadcast:
+        return [=, &comm] { comm.broadcast(out, 0); };
+      case Call::all_gather:
+        return [=, &comm] { comm.all_gather(in, out); };
+      case Call::reduce_scatter:
+        return [=, &comm] { comm.reduce_scatter(in, out, sum); };
+      case Call::all_to_all:
+        return [=, &comm] { comm.all_to_all(in, out); };
+      case Call::reduce:
+        return [=, &comm] { comm.reduce(in, out, sum, 0); };
+      case Call::gather:
+        return [=, &comm] { comm.gather(in, out, 0); };
+      case Call::scatter:
+        return [=, &comm] { comm.scatter(in, out, 0); };
+      case Call::scan:
+        return [=, &comm] { comm.scan(in, out, sum); };
+      case Call::exclusive_scan:
+        return [=, &comm] { comm.exclusive_scan(in, out, sum); };
+      case Call::barrier:
+        return [&comm] { comm.barrier(); };
+      case Call::send_recv:
+        return [=, &comm, next = (rank() + 1) % ranks(), before = (rank() + ranks() - 1) % ranks()] {
+          Work sending = comm.isend(in, next);
+          comm.recv(out, before);
+          sending.wait();
+        };
+    }
+    throw Error{ErrorCode::invalid_argument, "no such call"};
+  }
+
+  Communicator comm_ = connect();
+  bool in_allocated_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> join(const Joining& how) { return std::make_unique<Own>(how.setting == "allocated"); }
+
+}  // namespace tutti::tools::peers

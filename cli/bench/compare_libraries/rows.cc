@@ -1,0 +1,105 @@
+#include "cli/bench/compare_libraries/rows.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <sstream>
+
+#include "cli/base/output.h"
+#include "tutti/error.h"
+
+namespace tutti::tools::versus {
+namespace {
+
+constexpr std::size_t columns = 19;
+
+std::vector<std::string> split(const std::string& line) {
+  std::vector<std::string> words;
+  std::stringstream stream{line};
+  for (std::string word; std::getline(stream, word, ',');) words.push_back(word);
+  if (line.ends_with(',')) words.emplace_back();
+  return words;
+}
+
+/// Throws std::exception for what is no number.
+Row parse(const std::vector<std::string>& words) {
+  Row row;
+  const auto call = peers::find_call(words.at(1));
+  if (words.size() != columns || !call) throw std::invalid_argument("not a row");
+  row.point = {words[0], *call, std::stoi(words[2]), std::stoull(words[3])};
+  row.bytes = std::stoull(words[4]);
+  row.side = words[5];
+  row.setting = words[6];
+  row.repetition = std::stoi(words[7]);
+  row.cores = std::stoi(words[8]);
+  row.times = {std::stod(words[9]),  std::stod(words[10]), std::stod(words[11]),
+               std::stod(words[12]), std::stod(words[13]), std::stoi(words[14])};
+  row.wrong = std::stoull(words[15]);
+  row.probe_before = std::stod(words[16]);
+  row.probe_after = std::stod(words[17]);
+  row.trouble = words[18];
+  return row;
+}
+
+}  // namespace
+
+std::string csv_header() {
+  return "transport,collective,ranks,size,bytes,side,setting,repetition,cores,time_us,min_us,p95_us,loop_us,skew_us,"
+         "iterations,wrong,probe_before_ns,probe_after_ns,trouble";
+}
+
+std::string csv_line(const Row& row) {
+  std::string trouble = row.trouble;
+  for (char& letter : trouble)
+    if (letter == ',' || letter == '\n' || letter == '\r') letter = ';';
+  return fmt::format("{},{},{},{},{},{},{},{},{},{:.4f},{:.4f},{:.4f},{:.4f},{:.4f},{},{},{:.1f},{:.1f},{}",
+                     row.point.transport, peers::name_of(row.point.call), row.point.ranks, row.point.size, row.bytes,
+                     row.side, row.setting, row.repetition, row.cores, row.times.single, row.times.least, row.times.p95,
+                     row.times.loop, row.times.skew, row.times.iterations, row.wrong, row.probe_before, row.probe_after,
+                     trouble);
+}
+
+Ledger::Ledger(std::string path) : path_(std::move(path)) {
+  if (path_.empty()) return;
+  std::ifstream file{path_};
+  std::string line;
+  if (!std::getline(file, line)) {
+    std::ofstream fresh{path_};
+    if (!(fresh << csv_header() << std::endl)) throw OutputError{"bench", path_, errno};
+    return;
+  }
+  const auto refuse = [&](int number) {
+    throw Error{
+        ErrorCode::invalid_argument,
+        fmt::format("bench: line {} of {} is none that this comparison wrote; give --csv another file", number, path_)};
+  };
+  if (line != csv_header()) refuse(1);
+  for (int number = 2; std::getline(file, line); ++number) {
+    try {
+      rows_.push_back(parse(split(line)));
+    } catch (const std::exception&) {
+      refuse(number);
+    }
+  }
+  tell_states(rows_);
+}
+
+void Ledger::add(Row row) {
+  if (!path_.empty()) {
+    std::ofstream file{path_, std::ios::app};
+    if (!(file << csv_line(row) << std::endl)) throw OutputError{"bench", path_, errno};
+  }
+  rows_.push_back(std::move(row));
+  tell_states(rows_);
+}
+
+std::vector<const Row*> Ledger::of(const Point& point, std::string_view side, std::string_view setting) const {
+  std::vector<const Row*> found;
+  for (const Row& row : rows_)
+    if (row.point == point && row.side == side && row.setting == setting) found.push_back(&row);
+  return found;
+}
+
+}  // namespace tutti::tools::versus

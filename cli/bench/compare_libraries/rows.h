@@ -1,0 +1,73 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
+
+#include "cli/bench/compare_libraries/states.h"
+#include "cli/measure/measure.h"
+#include "cli/measure/workload.h"
+
+// What the comparison with other libraries has measured: rows, and the CSV file that keeps them.
+
+namespace tutti::tools::versus {
+
+/// What is compared: one call of one size between so many ranks.
+struct Point {
+  std::string transport;  ///< "shm" or "tcp"
+  peers::Call call = peers::Call::barrier;
+  int ranks = 2;
+  std::size_t size = 0;  ///< bytes as asked for
+
+  friend bool operator<(const Point& a, const Point& b) {
+    return std::tie(a.transport, a.call, a.ranks, a.size) < std::tie(b.transport, b.call, b.ranks, b.size);
+  }
+  friend bool operator==(const Point& a, const Point& b) { return !(a < b) && !(b < a); }
+};
+
+/// One measurement of one side. `trouble` says why there are no figures, if so.
+struct Row {
+  Point point;
+  std::string side;  ///< "tutti", "openmpi", "mpich", "gloo", "limit"
+  std::string setting;
+  int repetition = 1;
+  int cores = 1;
+  std::size_t bytes = 0;  ///< as measured: rounded up to whole parts
+  peers::Times times;
+  std::uint64_t wrong = 0;
+  double probe_before = 0;  ///< nanoseconds that a cache line takes to the other core and back
+  double probe_after = 0;
+  State state = State::mixed;  ///< by tell_states(), among all rows
+  std::string trouble;
+
+  bool good() const { return trouble.empty() && wrong == 0; }
+  /// The figure that counts: back to back with computing, and up to 1 KiB where ranks outnumber cores, else the single
+  /// call. There, the time of one call of a rooted collective says when the root may go on, not what the call costs.
+  double time() const { return by_loop() ? times.loop : times.single; }
+  bool by_loop() const { return times.computing > 0 || (point.ranks > cores && point.size <= 1024); }
+};
+
+/// Rows kept in a file from which an interrupted run goes on. Without a path they are only remembered.
+class Ledger {
+ public:
+  /// Reads what is there. Throws Error{invalid_argument} for a file that is none of ours, {system}.
+  explicit Ledger(std::string path);
+
+  /// Written before it returns.
+  void add(Row row);
+  std::span<const Row> rows() const { return rows_; }
+  /// The rows of one setting at one point.
+  std::vector<const Row*> of(const Point& point, std::string_view side, std::string_view setting) const;
+
+ private:
+  std::string path_;
+  std::vector<Row> rows_;
+};
+
+std::string csv_header();
+std::string csv_line(const Row& row);
+
+}  // namespace tutti::tools::versus

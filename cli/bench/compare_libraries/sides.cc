@@ -1,0 +1,225 @@
+// What was found to be best for each library: BTL and fragment sizes, algorithms, binding, and an allocator that keeps
+// the memory of large messages instead of mapping it anew in every call (which halves their speed).
+
+#include "cli/bench/compare_libraries/sides.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+
+#include "cli/base/own_path.h"
+#include "cli/bench/compare_libraries/figures.h"
+#include "cli/run/process.h"
+#include "lib/base/collective_traits.h"
+#include "lib/base/suggest.h"
+#include "tutti/error.h"
+
+namespace tutti::tools::versus {
+namespace {
+
+using Call = peers::Call;
+using Words = std::vector<std::string>;
+
+struct Known {
+  std::string_view name;
+  std::string_view launcher;
+  std::string_view packages;  ///< Debian's
+};
+constexpr Known known_peers[] = {
+    {"openmpi", "mpirun.openmpi", "libopenmpi-dev openmpi-bin"},
+    {"mpich", "mpirun.mpich", "libmpich-dev mpich"},
+    {"gloo", "", "libgloo-dev libhiredis-dev"},
+};
+
+bool can_run(const std::string& path) { return ::access(path.c_str(), X_OK) == 0; }
+
+bool has_launcher(const Known& peer) {
+  if (peer.launcher.empty()) return true;
+  try {
+    tutti::tools::find_program(std::string{peer.launcher});
+    return true;
+  } catch (const StartError&) {
+    return false;
+  }
+}
+
+/// The folder that this program was built in, if it is still there; nothing of an installed one.
+std::string build_folder() {
+  const std::string own = own_path();
+  std::string here = own.substr(0, own.rfind('/'));
+  return ::access((here + "/build.ninja").c_str(), F_OK) == 0 ? here : "";
+}
+
+/// The build's place of the programs, or the installation's.
+std::string usual_folder() {
+  const std::string own = own_path();
+  const std::string here = own.substr(0, own.rfind('/'));
+  return build_folder().empty() ? here + "/../libexec/tutti" : here + "/cli/bench/compare_libraries/rivals";
+}
+
+/// What makes the program of a side that is missing.
+std::string remedy(std::string_view packages) {
+  const std::string folder = build_folder();
+  if (folder.empty()) return fmt::format("It is built where {} are installed (Debian's names)", packages);
+  return fmt::format(
+      "Build it: ninja -C {0}. If that does not make it, install {1} (Debian's names), then: meson setup --reconfigure "
+      "{0} && ninja -C {0}",
+      folder, packages);
+}
+
+const Known& find_peer(const std::string& name) {
+  std::vector<std::string_view> names{"all"};
+  for (const Known& peer : known_peers) {
+    if (peer.name == name) return peer;
+    names.push_back(peer.name);
+  }
+  throw Error{ErrorCode::invalid_argument,
+              fmt::format("bench: no peer \"{}\".{} Known are openmpi, mpich and gloo; all takes those that are here",
+                          name, did_you_mean(name, names))};
+}
+
+const Words& keep_memory() {
+  static const Words variables{"MALLOC_MMAP_THRESHOLD_=4294967296", "MALLOC_TRIM_THRESHOLD_=8589934592"};
+  return variables;
+}
+
+Words joined(Words first, const Words& second) {
+  first.insert(first.end(), second.begin(), second.end());
+  return first;
+}
+
+bool is_all_reduce(Call call) { return call == Call::all_reduce || call == Call::all_reduce_in_place; }
+
+std::vector<Setting> of_openmpi(const Line& line) {
+  const Words environment = joined(keep_memory(), {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"});
+  const Words shipped{"mpirun.openmpi", "--oversubscribe", "-n", std::to_string(line.ranks)};
+  const Words bound = joined(shipped, {"--mca", "pml", "ob1", "--bind-to", "core:overload-allowed"});
+  const Words linear{"--mca", "coll_tuned_use_dynamic_rules", "1", "--mca", "coll_tuned_allreduce_algorithm", "1"};
+  std::vector<Setting> settings;
+  if (line.transport == "shm") {
+    const Words copying =
+        joined(bound, {"--mca", "btl", "vader,self", "--mca", "btl_vader_single_copy_mechanism", "none"});
+    settings.push_back({"openmpi", "copy", copying, environment});
+    if (is_all_reduce(line.call)) settings.push_back({"openmpi", "copy+linear", joined(copying, linear), environment});
+    settings.push_back(
+        {"openmpi", "as-shipped", shipped, {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"}});
+    return settings;
+  }
+  const Words tcp = joined(
+      bound, {"--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo", "--mca", "btl_tcp_eager_limit", "131072",
+              "--mca", "btl_tcp_rndv_eager_limit", "131072", "--mca", "btl_tcp_max_send_size", "262144"});
+  settings.push_back({"openmpi", "tcp", tcp, environment});
+  if (is_all_reduce(line.call) || line.call == Call::broadcast)
+    settings.push_back({"openmpi", "tcp+linear+binomial",
+                        joined(joined(tcp, linear), {"--mca", "coll_tuned_bcast_algorithm", "6"}), environment});
+  return settings;
+}
+
+std::vector<Setting> of_mpich(const Line& line, int cores) {
+  const Words launcher{"mpirun.mpich", "-bind-to", line.ranks <= cores ? "core" : "none", "-n",
+                       std::to_string(line.ranks)};
+  if (line.transport == "shm") return {{"mpich", "ucx-posix", launcher, joined(keep_memory(), {"UCX_TLS=posix,self"})}};
+  return {{"mpich", "ucx-tcp", launcher,
+           joined(keep_memory(),
+                  {"MPIR_CVAR_NOLOCAL=1", "UCX_TLS=tcp,self", "UCX_NET_DEVICES=lo", "UCX_RNDV_THRESH=256k"})}};
+}
+
+Words tutti_run(const Line& line, const std::string& binding) {
+  return {own_path(), "run", "-n", std::to_string(line.ranks), "--no-label", "--bind-to", binding};
+}
+
+std::vector<Setting> of_gloo(const Line& line, int cores) {
+  if (!Sides::has("gloo", line)) return {};
+  Words names{"plain"};
+  if (is_all_reduce(line.call)) {
+    const std::string waiting = line.ranks <= cores ? "+poll" : "+sync";
+    names = {"halving_doubling" + waiting, "ring_chunked" + waiting};
+    if (line.ranks > 8) names = {"ring", "bcube", names[0]};
+  }
+  std::vector<Setting> settings;
+  // Its threads wake each other; bound to one core they would wait for it.
+  for (const std::string& name : names) settings.push_back({"gloo", name, tutti_run(line, "none"), {}});
+  return settings;
+}
+
+std::vector<Setting> of_tutti(const Line& line, int cores) {
+  const Words environment{"TUTTI_TRANSPORT=" + line.transport};
+  std::vector<Setting> settings{{"tutti", "bound", tutti_run(line, "core"), environment},
+                                {"tutti", "free", tutti_run(line, "none"), environment}};
+  if (line.ranks > cores)
+    settings.push_back({"tutti", "cyclic", joined(tutti_run(line, "core"), {"--map-by", "cyclic"}), environment});
+  if (line.transport == "shm" && is_all_reduce(line.call))
+    settings.push_back({"tutti", std::string{allocated}, tutti_run(line, "core"), environment});
+  return settings;
+}
+
+}  // namespace
+
+Sides::Sides(std::string folder, const std::vector<std::string>& names)
+    : folder_(folder.empty() ? usual_folder() : std::move(folder)) {
+  const bool all = std::find(names.begin(), names.end(), "all") != names.end();
+  for (const std::string& name : names)
+    if (name != "all") find_peer(name);
+  for (const Known& peer : known_peers) {
+    const bool asked = std::find(names.begin(), names.end(), peer.name) != names.end();
+    if (!asked && !all) continue;
+    const bool built = can_run(program(std::string{peer.name}));
+    if (built && has_launcher(peer)) {
+      peers_.emplace_back(peer.name);
+    } else if (asked) {
+      const std::string what_to_do =
+          built ? fmt::format("there is no {} in PATH. On Debian install {}", peer.launcher, peer.packages)
+                : fmt::format("there is no {}. {}", program(std::string{peer.name}), remedy(peer.packages));
+      throw Error{ErrorCode::unsupported,
+                  fmt::format("bench: {} is not here to compare with: {}", peer.name, what_to_do)};
+    }
+  }
+  if (peers_.empty())
+    throw Error{
+        ErrorCode::unsupported,
+        "bench: nothing to compare with is here. " +
+            remedy("libopenmpi-dev and openmpi-bin, libmpich-dev and mpich, or libgloo-dev and libhiredis-dev")};
+  for (const std::string side : {"tutti", "limit"})
+    if (!can_run(program(side)))
+      throw Error{ErrorCode::unsupported, fmt::format("bench: cannot compare: there is no {}. {}", program(side),
+                                                      remedy("the development packages of a library to compare with"))};
+}
+
+std::string Sides::program(const std::string& side) const {
+  return folder_ + "/tutti-peer-" + (side == "tutti" ? "self" : side);
+}
+
+std::vector<Setting> Sides::settings(const Line& line, int cores) const {
+  std::vector<Setting> all = of_tutti(line, cores);
+  const auto take = [&](const std::vector<Setting>& more) { all.insert(all.end(), more.begin(), more.end()); };
+  for (const std::string& peer : peers_) {
+    if (peer == "openmpi") take(of_openmpi(line));
+    if (peer == "mpich") take(of_mpich(line, cores));
+    if (peer == "gloo") take(of_gloo(line, cores));
+  }
+  take({{"limit", "model", {}, {}}});
+  return all;
+}
+
+bool Sides::has(const std::string& side, const Line& line) {
+  return side != "gloo" || (line.transport == "tcp" && !detail::traits_of(collective_of(line.call)).is_scan());
+}
+
+std::vector<std::size_t> Sides::sizes(const std::string& side, const Line& line, int cores) const {
+  std::vector<std::size_t> sizes = line.sizes;
+  // It never yields while it waits: there every step takes ticks of the scheduler, and large messages minutes.
+  if (side == "mpich" && line.ranks > cores) std::erase_if(sizes, [](std::size_t size) { return size > 1 << 20; });
+  return sizes;
+}
+
+std::string Sides::remark(const std::string& side, const Line& line, int cores) const {
+  if (side == "gloo" && line.transport != "tcp") return "gloo has no shared memory and is compared over tcp only";
+  if (!has(side, line)) return fmt::format("{} has no {} and is left out there", side, name_of(line.call));
+  if (sizes(side, line, cores).size() < line.sizes.size())
+    return fmt::format("{} is left out above 1 MiB where ranks outnumber cores: it never yields", side);
+  return "";
+}
+
+}  // namespace tutti::tools::versus

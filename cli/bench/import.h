@@ -1,0 +1,29 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/bench/options.h"
+#include "lib/base/descriptor.h"
+
+namespace tutti::tools::bench {
+
+/// A program of MSCCL that a benchmark runs: proved, and in memory that connect() can read as a file.
+class ImportedPlan {
+ public:
+  /// Of `options.import`, which is not empty. Throws Error{invalid_argument} where it is wrong or for another
+  /// collective, {unsupported} where nothing here can read it.
+  explicit ImportedPlan(const Options& options);
+
+  const std::string& name() const { return name_; }
+  int ranks() const { return ranks_; }
+  /// For ConnectOptions::plan_file, in this process.
+  std::string path() const;
+
+ private:
+  std::string name_;
+  int ranks_ = 0;
+  Descriptor memory_;
+};
+
+}  // namespace tutti::tools::bench

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/bench/control.h"
+
+namespace tutti::tools::bench {
+
+/// One rank, in the words of nccl-tests' device list.
+struct Device {
+  int rank = 0;
+  int group = 0;
+  int pid = 0;
+  std::string host;
+  int device = 0;  ///< place on its host
+  std::string processor;
+};
+
+/// What a reader needs to compare two runs. Meaningful on rank 0.
+struct Machine {
+  std::vector<Device> devices;
+  int cores = 1;  ///< that this process may use
+  double ranks_per_core = 1;
+  bool pinned = false;
+  std::string transport;   ///< how the ranks reach each other: "shm", "shm+tcp"
+  std::string congestion;  ///< TCP congestion control
+  std::string kernel;
+  std::string instructions;  ///< that reductions use
+  std::string version;
+};
+
+/// Collective over `world`, through `control`.
+Machine look_around(Communicator& world, int group, Control& control);
+
+/// "cores 2, ranks per core 2 (oversubscribed), not pinned, transport shm, ..." in one or two lines without "#".
+std::vector<std::string> describe(const Machine& machine);
+
+/// Bytes of memory that this host, or the cgroups this process is in, could still give; 0: unknown.
+std::size_t available_memory();
+/// What the cgroups in `membership`, the text of /proc/self/cgroup, still allow, for version 2 mounted at `mounts` and
+/// version 1 below it; the largest number there is without a limit.
+std::size_t room_in_cgroups(const std::string& membership, const std::string& mounts);
+/// Largest resident memory of this process so far.
+std::size_t peak_memory();
+
+/// The variables worth keeping with a result, as "NAME=value": ours, NCCL's, Gloo's and Slurm's, never a secret.
+std::vector<std::string> recorded_environment(const char* const* environ);
+
+}  // namespace tutti::tools::bench

@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "cli/bench/cases.h"
+#include "cli/bench/control.h"
+#include "cli/bench/numbers.h"
+#include "cli/bench/options.h"
+
+// How times are taken.
+//
+// The loop, nccl-tests' way: all iterations back to back between two looks at the clock, divided by their number, then
+// one number from all ranks (-a). It fills the time column, but for --format short, whose time is the median of the
+// series.
+//
+// The series: before each iteration all ranks meet (--sync), each rank times its call, and an iteration took as long as
+// its slowest rank. Minimum and percentiles come from it. Both use the same buffers each time, so they are as warm in
+// the caches as they can be.
+
+namespace tutti::tools::bench {
+
+/// Times of single iterations, microseconds. Filled on rank 0.
+struct Series {
+  std::vector<double> slowest;               ///< per iteration, maximum over the ranks
+  std::vector<std::vector<double>> by_rank;  ///< [rank][iteration]
+  int late = 0;                              ///< iterations that a rank began after the window had opened
+};
+
+/// One placement of one row. Meaningful on rank 0.
+struct Timing {
+  double microseconds = 0;
+  Bandwidth bandwidth;
+  std::int64_t wrong = -1;  ///< elements over all ranks; -1: not checked
+  int iterations = 0;
+  Series series;
+};
+
+/// Warms up, times and checks one placement. Collective; throws Error.
+Timing measure(Case& work, Placement placement, const Options& options, Control& control);
+
+/// Single calls of the case, `iterations` of them, appended to `series` on rank 0.
+void extend_series(Case& work, Placement placement, int iterations, const Options& options, Control& control,
+                   Series& series);
+
+/// One repetition that is verified: wrong elements over all ranks, on rank 0.
+std::int64_t verify(Case& work, Placement placement, int repetition, Control& control);
+
+/// Calls as often as -w says, or as usual, and returns the seconds that the last calls took on rank 0, each (on all
+/// ranks).
+double warm_up(Case& work, Placement placement, const Options& options, Control& control);
+
+}  // namespace tutti::tools::bench

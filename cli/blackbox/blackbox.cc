@@ -1,0 +1,122 @@
+// `tutti blackbox`: the command line, and where boxes are found.
+
+#include "cli/blackbox/blackbox.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "cli/base/command_line.h"
+#include "cli/base/exit_codes.h"
+#include "lib/base/descriptor.h"
+#include "tutti/error.h"
+
+namespace tutti::tools {
+namespace {
+
+using black_box::Snapshot;
+
+constexpr const char* examples = R"(Examples:
+  tutti blackbox 4242             a rank, or a `tutti run` with all its ranks, while they run or hang
+  tutti blackbox /tmp/box-*       files that TUTTI_BLACK_BOX=/tmp/box-%r has written
+  tutti blackbox --json -n 1 4242)";
+
+/// Whatever else a process has open (pipes, terminals, devices) is not touched.
+bool may_be_box(int folder, const char* name) {
+  struct stat info;
+  return ::fstatat(folder, name, &info, 0) == 0 && S_ISREG(info.st_mode) &&
+         info.st_size == static_cast<off_t>(sizeof(black_box::Memory));
+}
+
+std::vector<Snapshot> boxes_in_file(const std::string& path) {
+  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  if (!file) throw Error(ErrorCode::invalid_argument, fmt::format("blackbox: {}: {}", path, ::strerror(errno)));
+  Snapshot box = black_box::read(file, path);
+  if (!box.used) throw Error(ErrorCode::invalid_argument, fmt::format("blackbox: no rank has used {}", path));
+  std::vector<Snapshot> boxes;
+  boxes.push_back(std::move(box));
+  return boxes;
+}
+
+std::vector<Snapshot> boxes_of(const std::string& word) {
+  int pid = 0;
+  const auto [stop, error] = std::from_chars(word.data(), word.data() + word.size(), pid);
+  const bool is_number = error == std::errc{} && stop == word.data() + word.size() && pid > 0;
+  return is_number ? boxes_of_process(pid) : boxes_in_file(word);
+}
+
+}  // namespace
+
+std::vector<Snapshot> boxes_of_process(int pid) {
+  const std::string path = fmt::format("/proc/{}/fd", pid);
+  DIR* const folder = ::opendir(path.c_str());
+  if (folder == nullptr) {
+    const char* why = errno == ENOENT ? "there is no such process" : ::strerror(errno);
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("blackbox: process {}: {}; a file would be written with its folder, as ./{}", pid, why, pid));
+  }
+  std::vector<Snapshot> boxes;
+  std::set<std::pair<dev_t, ino_t>> seen;  // a rank has its launcher's descriptor and its own
+  while (const dirent* entry = ::readdir(folder)) {
+    if (!may_be_box(::dirfd(folder), entry->d_name)) continue;
+    const Descriptor file{::openat(::dirfd(folder), entry->d_name, O_RDONLY | O_CLOEXEC)};
+    struct stat info;
+    if (!file || ::fstat(file.get(), &info) != 0 || !seen.insert({info.st_dev, info.st_ino}).second) continue;
+    try {
+      Snapshot box = black_box::read(file, path);
+      if (box.used) boxes.push_back(std::move(box));
+    } catch (const Error&) {
+      continue;  // some other file of that size
+    }
+  }
+  ::closedir(folder);
+  if (boxes.empty())
+    throw Error(
+        ErrorCode::invalid_argument,
+        fmt::format("blackbox: process {} has no black box: it is no rank of tutti's, has not connected yet, or "
+                    "was told TUTTI_BLACK_BOX=off",
+                    pid));
+  return boxes;
+}
+
+int blackbox_main(int argc, char** argv) {
+  std::vector<std::string> words;
+  std::size_t most = 20;
+  bool json = false;
+  CLI::App app{"Prints what ranks did last: while they run or hang, or after they were killed.", "tutti blackbox"};
+  app.set_help_flag("-h,--help", "Show this help");
+  app.add_option("PID-or-file", words, "A rank, a `tutti run`, or a file")->required()->type_name("...");
+  app.add_option("-n", most, "Operations per rank, newest last (20)")->type_name("K");
+  app.add_flag("--json", json, "For programs");
+  app.footer(examples);
+  if (!parse_command_line(app, argc, argv, "blackbox")) return exit_success;
+  std::vector<Snapshot> boxes;
+  for (const std::string& word : words) {
+    std::vector<Snapshot> more = boxes_of(word);
+    std::move(more.begin(), more.end(), std::back_inserter(boxes));
+  }
+  std::stable_sort(boxes.begin(), boxes.end(), [](const Snapshot& one, const Snapshot& other) {
+    return std::tie(one.job, one.rank) < std::tie(other.job, other.rank);
+  });
+  const std::vector<std::string> findings = compare(boxes, Tense::present);
+  if (json) {
+    fmt::print("{}\n", as_json(boxes, most, findings));
+    return exit_success;
+  }
+  for (const Snapshot& box : boxes) fmt::print("{}", as_text(box, most));
+  for (const std::string& finding : findings) fmt::print("{}\n", finding);
+  return exit_success;
+}
+
+}  // namespace tutti::tools

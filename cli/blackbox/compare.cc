@@ -1,0 +1,271 @@
+// What the boxes of several ranks say together. Operations of a communicator are numbered alike on all its members, so
+// the oldest one that some member has begun and not finished is where they wait, and each member has not entered it, is
+// in it, has failed in it, or is through.
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "cli/blackbox/words.h"
+#include "tutti/options.h"
+
+namespace tutti::tools {
+namespace {
+
+using black_box::Call;
+using black_box::Entry;
+using black_box::Snapshot;
+using black_box::State;
+
+constexpr std::size_t most_messages = 8;
+
+bool is_collective(const Entry& entry) { return entry.call.operation > 0; }
+
+struct Member {
+  const Snapshot* box;
+  int rank;  ///< in the communicator
+
+  /// Its record of operation `number` there; null: not entered, or long ago.
+  const Entry* entry(std::uint64_t group, std::uint64_t number) const {
+    for (const Entry& one : box->entries)
+      if (one.call.group == group && one.call.operation == number) return &one;
+    return nullptr;
+  }
+  /// The newest of its collectives there; null: none.
+  const Entry* last(std::uint64_t group) const {
+    for (auto one = box->entries.rbegin(); one != box->entries.rend(); ++one)
+      if (one->call.group == group && is_collective(*one)) return &*one;
+    return nullptr;
+  }
+};
+
+using Members = std::vector<Member>;
+
+/// "rank 2", "ranks 0, 1 and 3"
+std::string who(const Members& members) {
+  std::string text = members.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < members.size(); ++i)
+    text += fmt::format("{}{}", i == 0 ? "" : i + 1 == members.size() ? " and " : ", ", members[i].box->rank);
+  return text;
+}
+
+std::string with_algorithm(const Call& call) {
+  return describe(call) + (call.algorithm[0] != '\0' ? fmt::format(" with {}", call.algorithm.data()) : "");
+}
+
+auto as_called(const Call& call) {
+  return std::tie(call.collective, call.flags, call.type, call.op, call.count, call.root, call.algorithm);
+}
+
+Members sorted(Members members) {
+  std::sort(members.begin(), members.end(), [](const Member& a, const Member& b) { return a.rank < b.rank; });
+  return members;
+}
+
+/// The oldest operation there that some member has begun and not finished; 0: none.
+std::uint64_t oldest_unfinished(std::uint64_t group, const Members& members) {
+  std::uint64_t oldest = 0;
+  for (const Member& member : members)
+    for (const Entry& entry : member.box->entries)
+      if (entry.call.group == group && is_collective(entry) && entry.state != State::done)
+        oldest = oldest == 0 ? entry.call.operation : std::min(oldest, entry.call.operation);
+  return oldest;
+}
+
+/// The members of one communicator, sorted by where they are in one operation.
+class Meeting {
+ public:
+  Meeting(std::uint64_t group, std::uint64_t operation, const Members& members, Tense tense)
+      : group_(group), past_(tense == Tense::past) {
+    if (operation == 0) return;
+    for (const Member& member : members) {
+      const Entry* const entry = member.entry(group, operation);
+      const Entry* const last = member.last(group);
+      if (!entry) {
+        (last && last->call.operation > operation ? through_ : behind_).push_back(member);
+        continue;
+      }
+      entries_.push_back({member, entry});
+      (entry->state == State::done ? through_ : entry->state == State::started ? inside_ : failed_).push_back(member);
+      if (entry->state != State::done) waited_ = std::max(waited_, seconds_in(*entry, *member.box));
+    }
+    if (!members.front().box->groups.empty() && members.front().box->groups.front().group != group)
+      where_ = " in the group of " + who(members);
+  }
+
+  double waited() const { return waited_; }
+
+  /// Empty: nothing that is worth saying.
+  std::string finding() const {
+    if (entries_.empty()) return "";
+    if (differ()) return difference();
+    if (!behind_.empty()) return lagging();
+    if (!inside_.empty() && !failed_.empty())
+      return fmt::format("{} {} still in {}, {}, when it failed on {}", who(inside_), is(inside_), call(),
+                         how_far(*fewest()), who(failed_));
+    if (inside_.empty()) return "";
+    if (!through_.empty())
+      return fmt::format("{} {} in {} {}, {}; {} finished it", who(inside_), is(inside_), call(), since(),
+                         how_far(*fewest()),
+                         who(through_) + (past_                  ? " had"
+                                          : through_.size() == 1 ? " has"
+                                                                 : " have"));
+    return fmt::format("{} {} in {} {}; rank {} got least far, {}", who(inside_), is(inside_), call(), since(),
+                       fewest()->member.box->rank, how_far(*fewest()));
+  }
+
+  /// Of `one`, who is inside: how far it got, and where the others were.
+  std::string around(const Snapshot& one) const {
+    const auto seen =
+        std::find_if(entries_.begin(), entries_.end(), [&](const Seen& it) { return it.member.box == &one; });
+    Members same;
+    for (const Members* members : {&inside_, &failed_})
+      std::copy_if(members->begin(), members->end(), std::back_inserter(same),
+                   [&](const Member& member) { return member.box != &one; });
+    std::string text = fmt::format("rank {} was in {}, {}", one.rank, call(), how_far(*seen));
+    if (!same.empty()) text += fmt::format("; so {} {}", is(same), who(sorted(same)));
+    if (!behind_.empty()) text += fmt::format("; {} had not entered it", who(behind_));
+    if (!through_.empty()) text += fmt::format("; {} had finished it", who(through_));
+    return text;
+  }
+
+ private:
+  struct Seen {
+    Member member;
+    const Entry* entry;
+  };
+
+  const char* is(const Members& members) const {
+    return members.size() == 1 ? (past_ ? "was" : "is") : (past_ ? "were" : "are");
+  }
+  std::string since() const { return fmt::format("{} {:.1f} s", past_ ? "for" : "since", waited_); }
+  std::string call() const { return with_algorithm(entries_.front().entry->call) + where_; }
+  static std::string how_far(const Seen& seen) {
+    const std::uint32_t done = seen.entry->parts_done, all = seen.entry->call.parts;
+    if ((seen.entry->call.flags & black_box::Flags::on_board) != 0)
+      return fmt::format("in round {} of {}, {} bytes moved", std::min(done + 1, all), all, seen.entry->bytes);
+    return fmt::format("{} of {} steps done", done, all);
+  }
+
+  bool differ() const {
+    return std::any_of(entries_.begin(), entries_.end(), [this](const Seen& seen) {
+      return as_called(seen.entry->call) != as_called(entries_.front().entry->call);
+    });
+  }
+
+  /// "as #5 of that communicator rank 2 called X, ranks 0 and 1 called Y"
+  std::string difference() const {
+    std::vector<std::pair<std::string, Members>> calls;
+    for (const Seen& seen : entries_) {
+      const std::string text = with_algorithm(seen.entry->call);
+      auto found = std::find_if(calls.begin(), calls.end(), [&](const auto& call) { return call.first == text; });
+      if (found == calls.end()) found = calls.insert(calls.end(), {text, {}});
+      found->second.push_back(seen.member);
+    }
+    std::string text;
+    for (const auto& [what, members] : calls)
+      text += fmt::format("{}{} called {}", text.empty() ? "" : ", ", who(members), what);
+    return text + where_ + ": these must be the same on all ranks";
+  }
+
+  std::string lagging() const {
+    Members waiting = inside_;
+    waiting.insert(waiting.end(), failed_.begin(), failed_.end());
+    waiting = sorted(waiting);
+    const bool one = behind_.size() == 1;
+    std::string text = fmt::format("{} {} not entered {}", who(behind_), past_ ? "had" : one ? "has" : "have", call());
+    const Entry* const last = behind_.front().last(group_);
+    if (one && last)
+      text += fmt::format(" ({} {} there)", last->state == State::started ? "is still in" : "its last call was",
+                          describe(last->call));
+    return text + fmt::format("; {} {} for it {}", who(waiting),
+                              past_                 ? "waited"
+                              : waiting.size() == 1 ? "waits"
+                                                    : "wait",
+                              since());
+  }
+
+  const Seen* fewest() const {
+    const Seen* found = nullptr;
+    for (const Seen& seen : entries_)
+      if (seen.entry->state == State::started && (!found || share(seen) < share(*found))) found = &seen;
+    return found;
+  }
+  /// In a round of a board only the bytes tell who has posted.
+  static std::pair<double, std::uint64_t> share(const Seen& seen) {
+    return {seen.entry->parts_done / static_cast<double>(std::max(1U, seen.entry->call.parts)), seen.entry->bytes};
+  }
+
+  std::uint64_t group_;
+  bool past_;
+  double waited_ = 0;
+  std::string where_;  ///< empty: in the world
+  std::vector<Seen> entries_;
+  Members behind_, inside_, failed_, through_;
+};
+
+/// Who waits for whom in point-to-point messages.
+void add_messages(std::span<const Snapshot> boxes, Tense tense, double least_seconds,
+                  std::vector<std::string>& findings) {
+  std::size_t count = 0;
+  for (const Snapshot& box : boxes)
+    for (const Entry& entry : box.entries)
+      if (!is_collective(entry) && entry.state == State::started && seconds_in(entry, box) >= least_seconds &&
+          count++ < most_messages)
+        findings.push_back(fmt::format("rank {} {} {} {:.1f} s", box.rank,
+                                       (tense == Tense::past ? "was in " : "is in ") + describe(entry.call),
+                                       tense == Tense::past ? "for" : "since", seconds_in(entry, box)));
+}
+
+using ByGroup = std::map<std::pair<std::string, std::uint64_t>, Members>;
+
+ByGroup by_group(std::span<const Snapshot> boxes) {
+  ByGroup groups;
+  for (const Snapshot& box : boxes)
+    for (const black_box::Member& member : box.groups) groups[{box.job, member.group}].push_back({&box, member.rank});
+  return groups;
+}
+
+}  // namespace
+
+std::vector<std::string> compare(std::span<const Snapshot> boxes, Tense tense, double least_seconds) {
+  std::vector<std::string> findings;
+  if (boxes.size() < 2) return findings;
+  std::vector<Meeting> meetings;
+  for (const auto& [name, members] : by_group(boxes))
+    if (members.size() > 1) meetings.emplace_back(name.second, oldest_unfinished(name.second, members), members, tense);
+  std::stable_sort(meetings.begin(), meetings.end(),
+                   [](const Meeting& one, const Meeting& other) { return one.waited() > other.waited(); });
+  for (const Meeting& meeting : meetings)
+    if (std::string finding = meeting.finding(); !finding.empty() && meeting.waited() >= least_seconds)
+      findings.push_back(std::move(finding));
+  add_messages(boxes, tense, least_seconds, findings);
+  return findings;
+}
+
+std::string last_call(const Snapshot& box, std::span<const Snapshot> boxes) {
+  const auto first = std::find_if(box.entries.begin(), box.entries.end(),
+                                  [](const Entry& entry) { return entry.state == State::started; });
+  if (first == box.entries.end()) return "";
+  if (!is_collective(*first)) return fmt::format("rank {} was in {}", box.rank, describe(first->call));
+  const ByGroup groups = by_group(boxes);
+  const auto found = groups.find({box.job, first->call.group});
+  if (found == groups.end()) return "";
+  return Meeting(first->call.group, first->call.operation, found->second, Tense::past).around(box);
+}
+
+int blamed_by(const Snapshot& box, std::span<const Snapshot> boxes) {
+  const auto failed = std::find_if(box.entries.rbegin(), box.entries.rend(),
+                                   [](const Entry& entry) { return entry.state == State::failed; });
+  if (failed == box.entries.rend() || failed->culprit < 0) return -1;
+  for (const auto& [name, members] : by_group(boxes)) {
+    if (name != std::pair{box.job, failed->call.group}) continue;
+    for (const Member& member : members)
+      if (member.rank == failed->culprit) return member.box->rank;
+  }
+  return -1;
+}
+
+}  // namespace tutti::tools

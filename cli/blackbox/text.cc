@@ -1,0 +1,125 @@
+// A box for people.
+
+#include <fmt/core.h>
+#include <time.h>
+
+#include <algorithm>
+
+#include "cli/blackbox/words.h"
+#include "lib/collective/call.h"
+#include "tutti/options.h"
+#include "tutti/types.h"
+
+namespace tutti::tools {
+namespace {
+
+using black_box::Call;
+using black_box::Entry;
+using black_box::Snapshot;
+using black_box::State;
+
+constexpr std::int64_t second = 1'000'000'000;
+
+/// Nanoseconds of CLOCK_REALTIME as local time, "12:03:44.123456".
+std::string clock_text(std::int64_t time) {
+  const time_t seconds = time / second;
+  tm parts{};
+  ::localtime_r(&seconds, &parts);
+  return fmt::format("{:02}:{:02}:{:02}.{:06}", parts.tm_hour, parts.tm_min, parts.tm_sec, time % second / 1000);
+}
+
+/// For a terminal: whoever wrote the text, it commands nothing there.
+std::string printable(std::string text) {
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  return text;
+}
+
+std::string line_of(const Entry& entry, const Snapshot& box) {
+  const Call& call = entry.call;
+  std::string line = fmt::format("  {}  {:>12.6f} s  {}: {}", clock_text(wall_clock(call, call.started)),
+                                 seconds_in(entry, box), name_of_group(call.group, box), describe(call));
+  if (call.algorithm[0] != '\0') line += fmt::format(" with {}", call.algorithm.data());
+  const char* const part = (call.flags & black_box::Flags::on_board) != 0 ? "round" : "step";
+  if (call.parts > 0)
+    line += fmt::format(", {}/{} {}{}", entry.parts_done, call.parts, part, call.parts == 1 ? "" : "s");
+  line += fmt::format(", {} bytes, {}", entry.bytes, name_of_state(entry.state));
+  if (entry.state == State::failed) line += fmt::format(": {}", entry.failure);
+  return printable(line) + "\n";
+}
+
+}  // namespace
+
+bool is_message(const Call& call) {
+  return call.collective == black_box::send || call.collective == black_box::receive ||
+         call.collective == black_box::probe;
+}
+
+std::string type_of(const Call& call) {
+  return call.type < data_type_count ? name_of(static_cast<DataType>(call.type)) : "?";
+}
+
+const char* name_of_state(State state) {
+  return state == State::done ? "done" : state == State::failed ? "failed" : "not done";
+}
+
+// Both wrap where a stranger's file makes no sense.
+
+std::int64_t wall_clock(const Call& call, std::int64_t time) {
+  return static_cast<std::int64_t>(static_cast<std::uint64_t>(time) + static_cast<std::uint64_t>(call.realtime));
+}
+
+double seconds_in(const Entry& entry, const Snapshot& box) {
+  const std::int64_t until = entry.state == State::started ? box.taken : entry.ended;
+  return static_cast<double>(static_cast<std::int64_t>(static_cast<std::uint64_t>(until) -
+                                                       static_cast<std::uint64_t>(entry.call.started))) /
+         1e9;
+}
+
+std::string name_of_group(std::uint64_t id, const Snapshot& box) {
+  for (std::size_t i = 0; i < box.groups.size(); ++i) {
+    if (box.groups[i].group != id) continue;
+    return i == 0 && box.groups[i].size == box.size ? "world"
+                                                    : fmt::format("group {} of {} ranks", i, box.groups[i].size);
+  }
+  return "a group that is gone";
+}
+
+std::span<const Entry> newest(const Snapshot& box, std::size_t most) {
+  return std::span(box.entries).last(std::min(most, box.entries.size()));
+}
+
+std::string describe(const Call& call) {
+  if (is_message(call)) {
+    const bool sends = call.collective == black_box::send;
+    const std::string peer = call.root == any_source ? "any rank" : fmt::format("rank {}", call.root);
+    const std::string tag = call.tag == any_tag ? "any tag" : fmt::format("tag {}", call.tag);
+    if (call.collective == black_box::probe) return fmt::format("probe from {} ({})", peer, tag);
+    return fmt::format("{} of {} x {} {} {} ({})", sends ? "send" : "recv", call.count, type_of(call),
+                       sends ? "to" : "from", peer, tag);
+  }
+  if (call.collective >= collective_count) return "an unknown call";
+  const auto collective = static_cast<Collective>(call.collective);
+  std::string text = fmt::format("{}{} #{}", name_of(collective),
+                                 (call.flags & black_box::Flags::variable) != 0 ? "_v" : "", call.operation);
+  if (collective == Collective::barrier) return text;
+  const bool variable = (call.flags & black_box::Flags::variable) != 0;
+  const std::uint64_t elements = detail::elements_of(call.count, variable);
+  text += variable && collective == Collective::all_to_all
+              ? " (" + type_of(call)
+              : fmt::format(" ({} x {}{}", elements, type_of(call), variable ? " in all" : "");
+  if (detail::is_reduction(collective)) text += fmt::format(", {}", name_of(static_cast<OpKind>(call.op)));
+  if (detail::is_rooted(collective)) text += fmt::format(", root {}", call.root);
+  return text + ")";
+}
+
+std::string as_text(const Snapshot& box, std::size_t most) {
+  const std::uint64_t operations = box.entries.empty() ? 0 : box.entries.back().number;
+  std::string text = printable(fmt::format("rank {} of {} (host {}, pid {}), tutti {}: {} operations", box.rank,
+                                           box.size, box.host, box.pid, box.version, operations)) +
+                     "\n";
+  for (const Entry& entry : newest(box, most)) text += line_of(entry, box);
+  return text;
+}
+
+}  // namespace tutti::tools

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "cli/blackbox/blackbox.h"
+
+namespace tutti::tools {
+
+// Words for what a box says, which text, JSON and comparison share.
+
+bool is_message(const black_box::Call& call);
+std::string type_of(const black_box::Call& call);
+/// "done", "failed", "not done"
+const char* name_of_state(black_box::State state);
+/// A time of CLOCK_MONOTONIC in the box as CLOCK_REALTIME; nanoseconds.
+std::int64_t wall_clock(const black_box::Call& call, std::int64_t time);
+/// How long it took, or has taken so far.
+double seconds_in(const black_box::Entry& entry, const black_box::Snapshot& box);
+/// "world", or "group 2 of 3 ranks": the second that this rank made beside the world.
+std::string name_of_group(std::uint64_t id, const black_box::Snapshot& box);
+std::span<const black_box::Entry> newest(const black_box::Snapshot& box, std::size_t most);
+
+}  // namespace tutti::tools

@@ -1,0 +1,112 @@
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <fstream>
+#include <string>
+
+#include "cli/doctor/doctor.h"
+#include "lib/base/host.h"
+#include "lib/compute/kernels.h"
+
+namespace tutti::tools {
+namespace {
+
+std::string first_word_of(const std::string& path) {
+  std::string word;
+  std::ifstream{path} >> word;
+  return word;
+}
+
+Finding cores(int ranks) {
+  cpu_set_t mask;
+  const int allowed = ::sched_getaffinity(0, sizeof mask, &mask) == 0 ? CPU_COUNT(&mask) : 0;
+  const int available = available_cores();
+  Finding finding{.what = "cores", .found = {}, .remedy = {}};
+  finding.found = fmt::format("{} available ({} in the affinity mask, {})", available, allowed,
+                              available < allowed ? "fewer by the quota of the cgroup" : "no tighter cgroup quota");
+  if (ranks == 0) return finding;
+  finding.found += fmt::format("; {} ranks make {:.2f} per core", ranks, static_cast<double>(ranks) / available);
+  if (ranks > available) {
+    finding.level = Level::warn;
+    finding.remedy =
+        fmt::format("ranks take turns on a core and wait asleep; start at most {} here for low latency", available);
+  }
+  return finding;
+}
+
+Finding memory() {
+  std::ifstream file{"/proc/meminfo"};
+  std::uint64_t total = 0, available = 0, kib = 0;
+  for (std::string name, unit; file >> name >> kib; std::getline(file, unit)) {
+    if (name == "MemTotal:") total = kib;
+    if (name == "MemAvailable:") available = kib;
+  }
+  Finding finding{.what = "memory", .found = {}, .remedy = {}};
+  finding.found = fmt::format("{:.1f} of {:.1f} GiB available", static_cast<double>(available) / (1 << 20),
+                              static_cast<double>(total) / (1 << 20));
+  if (available < (256U << 10)) {
+    finding.level = Level::warn;
+    finding.remedy = "free some memory: ranks need their buffers and a few MiB of slots for each peer on this host";
+  }
+  return finding;
+}
+
+std::string limit_text(rlim_t limit) { return limit == RLIM_INFINITY ? "unlimited" : std::to_string(limit); }
+
+/// A connection takes two, one to be watched for reading and one for writing. Each peer may have one for collectives,
+/// one for messages, and one in each direction for their credit. The rest of the program gets 64 descriptors.
+Finding descriptors(int ranks) {
+  constexpr rlim_t reserve = 64, most_of_peer = 6;
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  const rlim_t peers = limit.rlim_cur > reserve ? (limit.rlim_cur - reserve) / most_of_peer : 0;
+  Finding finding{.what = "open files", .found = {}, .remedy = {}};
+  finding.found = fmt::format("limit {} (hard limit {}): enough for {} peers at {} descriptors each",
+                              limit_text(limit.rlim_cur), limit_text(limit.rlim_max), peers, most_of_peer);
+  const rlim_t wanted = ranks > 1 ? static_cast<rlim_t>(ranks - 1) : 32;
+  if (peers < wanted) {
+    finding.level = Level::warn;
+    finding.remedy = fmt::format("ulimit -n {}", wanted * most_of_peer + reserve);
+  }
+  return finding;
+}
+
+Finding locked_memory() {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_MEMLOCK, &limit);
+  const std::string found =
+      limit.rlim_cur == RLIM_INFINITY ? "unlimited" : fmt::format("{} KiB", limit.rlim_cur / 1024);
+  return {.what = "locked memory", .found = "limit " + found + " (the transports lock none)", .remedy = {}};
+}
+
+}  // namespace
+
+std::vector<Finding> check_machine(int ranks) {
+  utsname system{};
+  ::uname(&system);
+  std::vector<std::string> tables;
+  for (const compute::Table* table : compute::available_tables()) tables.emplace_back(table->isa);
+  const std::string boot_id = first_word_of("/proc/sys/kernel/random/boot_id");
+  return {
+      {.what = "host", .found = host_name(), .remedy = {}},
+      {.level = boot_id.empty() ? Level::warn : Level::ok,
+       .what = "boot id",
+       .found = boot_id.empty() ? "cannot be read" : boot_id,
+       .remedy = "mount /proc: without the boot id ranks of one host do not recognise each other and use TCP"},
+      {.what = "kernel",
+       .found = fmt::format("{} {} ({})", system.sysname, system.release, system.machine),
+       .remedy = {}},
+      {.what = "instruction sets", .found = fmt::format("{} (last is used)", fmt::join(tables, ", ")), .remedy = {}},
+      cores(ranks),
+      memory(),
+      descriptors(ranks),
+      locked_memory(),
+  };
+}
+
+}  // namespace tutti::tools

@@ -1,0 +1,168 @@
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <optional>
+
+#include "cli/doctor/doctor.h"
+#include "lib/base/descriptor.h"
+#include "lib/base/environment.h"
+#include "rendezvous/interfaces.h"
+#include "rendezvous/launchers.h"
+#include "tutti/error.h"
+
+namespace tutti::tools {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::optional<std::string> lookup(const std::string& name) {
+  const char* const value = std::getenv(name.c_str());
+  if (value == nullptr) return std::nullopt;
+  return value;
+}
+
+Finding interfaces() {
+  std::vector<std::string> list;
+  for (const rendezvous::Interface& one : rendezvous::interfaces()) {
+    list.push_back(fmt::format("{} {}{}", one.name, one.address, one.up ? "" : " (down)"));
+  }
+  return {.level = list.empty() ? Level::fail : Level::ok,
+          .what = "interfaces",
+          .found = list.empty() ? "none" : fmt::format("{}", fmt::join(list, ", ")),
+          .remedy = "ip link set lo up"};
+}
+
+Finding chosen_interface() {
+  Finding finding{.what = "address for peers", .found = {}, .remedy = {}};
+  try {
+    const std::string url = lookup("TUTTI_RDZV").value_or("");
+    const rendezvous::Interface chosen = rendezvous::choose_interface(url, {lookup}).interface;
+    finding.found = fmt::format("{} on {}{}", chosen.address, chosen.name,
+                                url.empty() ? "" : fmt::format(" (the route to {})", url));
+  } catch (const Error& error) {
+    finding.level = Level::fail;
+    finding.found = error.what();
+    finding.remedy = "set TUTTI_SOCKET_IFNAME to one of the interfaces above, or unset it";
+  }
+  return finding;
+}
+
+Finding launcher() {
+  Finding finding{.what = "launcher", .found = {}, .remedy = {}};
+  try {
+    const rendezvous::Launch launch = rendezvous::find_launch({}, lookup);
+    finding.found = launch.source.empty() || launch.size == 1
+                        ? "none seen: a program started here is rank 0 of 1"
+                        : fmt::format("rank {} of {}, says {}", launch.rank, launch.size, launch.source);
+  } catch (const Error& error) {
+    finding.level = Level::fail;
+    finding.found = error.what();
+    finding.remedy = "set all of these variables, or unset them";
+  }
+  return finding;
+}
+
+Finding variables_set() {
+  Finding finding{.what = "TUTTI_ variables", .found = {}, .remedy = {}};
+  try {
+    check_environment(::environ);
+    std::vector<std::string_view> set;
+    for (const Variable& one : variables()) {
+      if (variable(one.name)) set.push_back(one.name);
+    }
+    finding.found = set.empty() ? "none set" : fmt::format("{}", fmt::join(set, ", "));
+  } catch (const Error& error) {
+    finding.level = Level::fail;
+    finding.found = error.what();
+    finding.remedy = "unset it, or give it the name that was meant";
+  }
+  return finding;
+}
+
+std::string congestion_control(int fd) {
+  std::array<char, 32> name{};
+  socklen_t size = name.size();
+  if (::getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name.data(), &size) != 0) return "unknown";
+  return name.data();
+}
+
+struct Connection {
+  Descriptor client;
+  Descriptor server;
+};
+
+/// Throws the name of the call that failed.
+Connection connect_to_ourselves() {
+  Descriptor listener{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  auto* const generic = reinterpret_cast<sockaddr*>(&address);
+  if (!listener || ::bind(listener.get(), generic, size) != 0) throw "bind";
+  if (::listen(listener.get(), 1) != 0 || ::getsockname(listener.get(), generic, &size) != 0) throw "listen";
+  Descriptor client{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+  if (::connect(client.get(), generic, size) != 0 && errno != EINPROGRESS) throw "connect";
+  pollfd wait{listener.get(), POLLIN, 0};
+  if (::poll(&wait, 1, 1000) != 1) throw "accept (nothing arrived within 1 s)";
+  Descriptor server{::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
+  if (!server) throw "accept";
+  const int on = 1;
+  for (const Descriptor* end : {&client, &server}) {
+    ::setsockopt(end->get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  }
+  return {std::move(client), std::move(server)};
+}
+
+void hand_over(const Descriptor& from, const Descriptor& to) {
+  char byte = 't';
+  pollfd wait{to.get(), POLLIN, 0};
+  if (::send(from.get(), &byte, 1, MSG_NOSIGNAL) != 1) throw "send";
+  if (::poll(&wait, 1, 1000) != 1 || ::recv(to.get(), &byte, 1, 0) != 1) throw "recv (nothing arrived within 1 s)";
+}
+
+Finding loopback() {
+  Finding finding{.what = "TCP over loopback", .found = {}, .remedy = {}};
+  try {
+    const Connection connection = connect_to_ourselves();
+    constexpr int rounds = 200;
+    hand_over(connection.client, connection.server);
+    const auto begin = Clock::now();
+    for (int i = 0; i < rounds; ++i) {
+      hand_over(connection.client, connection.server);
+      hand_over(connection.server, connection.client);
+    }
+    const std::chrono::duration<double, std::micro> took = Clock::now() - begin;
+    std::string available;
+    std::ifstream file{"/proc/sys/net/ipv4/tcp_available_congestion_control"};
+    std::getline(file, available);
+    finding.found = fmt::format("works, {:.1f} us there and back in one process; congestion control {} (available: {})",
+                                took.count() / rounds, congestion_control(connection.client.get()),
+                                available.empty() ? "unknown" : available);
+  } catch (const char* call) {
+    finding.level = Level::fail;
+    finding.found = fmt::format("{} failed: {}", call, ::strerror(errno));
+    finding.remedy = "ip link set lo up; allow TCP on 127.0.0.1 in the firewall or sandbox";
+  }
+  return finding;
+}
+
+}  // namespace
+
+std::vector<Finding> check_network() {
+  return {variables_set(), interfaces(), chosen_interface(), launcher(), loopback()};
+}
+
+}  // namespace tutti::tools

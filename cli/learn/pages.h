@@ -1,0 +1,25 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cli/learn/lessons.h"
+
+namespace tutti::tools {
+
+struct Page {
+  std::string name;  ///< "index.html"
+  std::string content;
+};
+
+/// A page that lists the lessons, then one for each, with its pictures inside. They refer to each other and to nothing
+/// else that a browser would fetch.
+std::vector<Page> lesson_pages(std::span<const LessonFile> files);
+
+/// "The ring, step by step", of a file that begins with "# 3. The ring, step by step".
+std::string lesson_title(const LessonFile& lesson);
+
+/// Those of the files that are lessons.
+std::span<const LessonFile> lessons_among(std::span<const LessonFile> files);
+
+}  // namespace tutti::tools

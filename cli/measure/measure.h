@@ -1,0 +1,44 @@
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "cli/measure/meeting.h"
+
+// How the comparison with other libraries takes times: the same code around every library's call.
+//
+// Single calls: before each, all ranks meet and are aligned, awake (meeting.h); each looks at the clock, calls, looks
+// again. A call took as long as its slowest rank, and the figure is the median. No wake-up by the meeting is in it.
+//
+// Back to back: many calls without anything between them, the slowest rank's time divided by their number; the median
+// of three such loops. Buffers are the same ones each time, so that they are as warm as they can be.
+//
+// With computing: every rank first keeps a core busy for some time of its own, which the figures contain.
+
+namespace tutti::tools::peers {
+
+struct Budget {
+  double milliseconds = 50;  ///< for the single calls of one point, and about as much for the loops
+  double most = 400;         ///< even slow calls end after that, once two are measured
+  int least_iterations = 5;
+  double computing = 0;  ///< microseconds of a core before each call
+};
+
+/// Microseconds.
+struct Times {
+  double single = 0;  ///< median of single calls
+  double least = 0;
+  double p95 = 0;
+  double loop = 0;  ///< back to back
+  double skew = 0;  ///< median of the span over which the ranks entered a single call
+  int iterations = 0;
+  double computing = 0;  ///< the budget's
+};
+
+/// All ranks call it together and get the same.
+Times measure(Meeting& meeting, const Budget& budget, const std::function<void()>& call);
+
+/// 0 of none.
+double median(std::vector<double> values);
+
+}  // namespace tutti::tools::peers

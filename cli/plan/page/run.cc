@@ -1,0 +1,310 @@
+// A traced run over its plan: which calls of the trace carry it, and when each of its messages went.
+
+#include "cli/plan/page/run.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "algorithms/describe.h"
+#include "cli/base/text.h"
+#include "cli/trace/predict.h"
+#include "lib/collective/call.h"
+#include "tutti/error.h"
+
+namespace tutti::tools {
+namespace {
+
+using algorithms::Plan;
+using algorithms::StepId;
+using Ends = std::pair<int, int>;  // from and to
+using Calls = std::vector<const TracedCall*>;
+
+constexpr std::size_t most_calls = 12;
+constexpr std::size_t most_bytes = 100'000;  // of all calls of a page; it has some 180 kB without them, and is to stay
+                                             // below 300. A call takes about 30 bytes a message.
+constexpr std::size_t most_named = 6;        // plans that an error offers
+
+[[noreturn]] void wrong(const std::string& message) {
+  throw Error(ErrorCode::invalid_argument, "plan: " + message + " (tutti plan --help)");
+}
+
+/// One plan of all ranks, and the calls that carry it.
+struct Carried {
+  simulate::Task task;
+  Calls calls;
+  std::int64_t time = 0;
+};
+
+/// What is wished for, and where it may be found.
+struct Source {
+  const RunWish& wish;
+  const TraceFile& trace;
+  Calls alike;  ///< of the same algorithm
+};
+
+std::string name_of_plan(const simulate::Task& task) {
+  return fmt::format("{} by {} over {}{}", name_of(task.collective), to_string(task.choice),
+                     plural(static_cast<std::size_t>(task.ranks), "rank"),
+                     detail::is_rooted(task.collective) ? fmt::format(" from root {}", task.root) : "");
+}
+
+bool is_wished(const RunWish& wish, const simulate::Task& task) {
+  if (wish.collective && *wish.collective != task.collective) return false;
+  if (wish.ranks && *wish.ranks != task.ranks) return false;
+  if (wish.root && *wish.root != task.root) return false;
+  if (wish.algorithm.empty()) return true;
+  try {
+    const algorithms::Choice choice =
+        settled(algorithms::find(task.collective, wish.algorithm), task.ranks, task.bytes);
+    const bool plain = wish.algorithm.find_first_of(":*/") == std::string::npos;
+    return choice.entry == task.choice.entry &&
+           (plain || (choice.radix == task.choice.radix && choice.pipeline == task.choice.pipeline));
+  } catch (const Error&) {
+    return false;  // another collective has such an algorithm, or none
+  }
+}
+
+std::vector<Plan> plans_of(const simulate::Task& task) {
+  std::vector<Plan> plans;
+  for (int rank = 0; rank < task.ranks; ++rank) plans.push_back(task.plan(rank));
+  return plans;
+}
+
+std::vector<int> members_of(const TracedCall& call) {
+  std::vector<int> members;
+  for (const auto& [rank, span] : call.ranks) members.push_back(rank);
+  return members;
+}
+
+/// All rounds between two ranks, shared out among the messages that the plan has between them; else none.
+std::optional<TracedMessage> over_board(const std::vector<TracedMessage>& rounds, std::size_t sends, std::size_t send) {
+  const std::size_t first = rounds.size() * send / sends;
+  const std::size_t last = rounds.size() * (send + 1) / sends;
+  if (first == last) return std::nullopt;
+  TracedMessage whole = rounds[first];
+  whole.received = rounds[last - 1].received;
+  return whole;
+}
+
+/// The messages of a call as its plans send them, rank by rank. Nothing: it does not carry those plans, or one is
+/// missing.
+std::optional<std::vector<TracedMessage>> messages_of(const TracedCall& call, const std::vector<Plan>& plans) {
+  std::map<std::pair<int, StepId>, TracedMessage> by_step;
+  for (const TracedMessage& message : call.messages) by_step[{message.from, message.step}] = message;
+  std::map<Ends, std::vector<TracedMessage>> rounds;
+  for (const TracedMessage& reading : call.readings) rounds[{reading.from, reading.to}].push_back(reading);
+  const std::vector<int> members = members_of(call);
+  std::vector<TracedMessage> messages;
+  for (const Plan& plan : plans) {
+    const int from = members[static_cast<std::size_t>(plan.shape.rank)];
+    std::map<int, std::size_t> sends, sent;  // by peer
+    for (const algorithms::Step& step : plan.steps)
+      if (algorithms::sends(step.verb)) ++sends[step.peer];
+    for (StepId id = 0; id < plan.steps.size(); ++id) {
+      const algorithms::Step& step = plan.steps[id];
+      if (!algorithms::sends(step.verb)) continue;
+      const int to = members[static_cast<std::size_t>(step.peer)];
+      std::optional<TracedMessage> found;
+      if (!call.readings.empty())
+        found = over_board(rounds[{from, to}], sends[step.peer], sent[step.peer]++);
+      else if (const auto one = by_step.find({from, id}); one != by_step.end() && one->second.to == to)
+        found = one->second;
+      if (!found) return std::nullopt;
+      messages.push_back(*found);
+    }
+  }
+  return messages;
+}
+
+/// When each rank waited for a message, in time order.
+std::vector<std::vector<Span>> waits_of(const TracedCall& call, const std::vector<int>& members) {
+  std::vector<std::vector<Span>> waits;
+  for (const int rank : members) {
+    std::vector<Span> mine;
+    for (const TracedMessage& message : call.messages)
+      if (message.to == rank && message.arrived > message.expected)
+        mine.push_back({message.expected - call.begin(), message.arrived - call.begin()});
+    waits.push_back(apart(std::move(mine)));
+  }
+  return waits;
+}
+
+ReplayedCall replayed(const TracedCall& call, const std::vector<TracedMessage>& messages, const Source& source) {
+  ReplayedCall made;
+  made.name = call.name;
+  made.operation = call.operation;
+  made.group = call.group;
+  made.bytes = call.bytes;
+  made.members = members_of(call);
+  const std::int64_t begin = call.begin();
+  made.end = call.end() - begin;
+  for (const auto& [rank, span] : call.ranks) made.in_call.push_back({span.begin - begin, span.end - begin});
+  for (const TracedMessage& message : messages)
+    made.messages.push_back({message.given - begin, message.received - begin, 0, 0});
+  if (const auto prediction = predict(call, source.alike)) {
+    made.predicted = static_cast<std::int64_t>(prediction->end);
+    for (std::size_t i = 0; i < made.messages.size(); ++i) {
+      made.messages[i].predicted_begin = static_cast<std::int64_t>(prediction->messages[i].begin);
+      made.messages[i].predicted_end = static_cast<std::int64_t>(prediction->messages[i].end);
+    }
+  }
+  made.waits = waits_of(call, made.members);
+  const Verdicts verdicts = judge({call});
+  for (const int rank : made.members) {
+    const auto blame = verdicts.ranks.find(rank);
+    made.blame.push_back(blame == verdicts.ranks.end() ? RankBlame{} : blame->second);
+  }
+  made.verdict = conclusions(verdicts, source.trace.ranks);
+  return made;
+}
+
+std::string what_there_is(const std::vector<Carried>& plans, int most_ranks) {
+  if (plans.empty()) return fmt::format("it has no call of 2 to {} ranks by an algorithm of this tutti", most_ranks);
+  std::string text = "it has ";
+  for (std::size_t i = 0; i < std::min(plans.size(), most_named); ++i)
+    text += fmt::format("{}{} ({})", i == 0 ? "" : ", ", name_of_plan(plans[i].task),
+                        plural(plans[i].calls.size(), "call"));
+  return plans.size() <= most_named ? text : fmt::format("{} and {} more", text, plans.size() - most_named);
+}
+
+std::string wished_text(const RunWish& wish) {
+  std::string text = wish.collective ? name_of(*wish.collective) : "call";
+  if (!wish.algorithm.empty()) text += " by " + wish.algorithm;
+  if (wish.ranks) text += " over " + plural(static_cast<std::size_t>(*wish.ranks), "rank");
+  if (wish.root) text += fmt::format(" from root {}", *wish.root);
+  return text;
+}
+
+/// By plan, those that took most time first.
+std::vector<Carried> sorted_by_plan(const TraceFile& trace, int most_ranks) {
+  std::map<std::tuple<Collective, std::string, int, int>, Carried> by_plan;
+  for (const TracedCall& call : trace.calls) {
+    const auto task = task_of(call);
+    if (!task || task->ranks > most_ranks) continue;
+    Carried& carried = by_plan[{task->collective, to_string(task->choice), task->ranks, task->root}];
+    if (carried.calls.empty()) carried.task = *task;
+    carried.calls.push_back(&call);
+    carried.time += call.end() - call.begin();
+  }
+  std::vector<Carried> plans;
+  for (auto& [key, carried] : by_plan) plans.push_back(std::move(carried));
+  std::stable_sort(plans.begin(), plans.end(), [](const Carried& a, const Carried& b) { return a.time > b.time; });
+  return plans;
+}
+
+/// Whether one of its ranks or links stands out.
+bool blames_somebody(const TracedCall& call, const TraceFile& trace) {
+  const std::vector<Conclusion> all = conclusions(judge({call}), trace.ranks);
+  return std::any_of(all.begin(), all.end(),
+                     [](const Conclusion& one) { return !one.ranks.empty() || !one.links.empty(); });
+}
+
+/// The wished call first, or of the longest ones the first of which there is something to say: a call that only queued
+/// behind another is long, too. Then the longest, the one in the middle, the shortest, and the next longest ones.
+Calls by_interest(Calls calls, const Source& source) {
+  constexpr std::ptrdiff_t looked_at = 20;
+  const std::optional<std::uint64_t> operation = source.wish.operation;
+  std::stable_sort(calls.begin(), calls.end(), [](const TracedCall* a, const TracedCall* b) {
+    return a->end() - a->begin() > b->end() - b->begin();
+  });
+  const auto end = calls.begin() + std::min(looked_at, std::ssize(calls));
+  const auto telling =
+      std::find_if(calls.begin(), end, [&](const TracedCall* call) { return blames_somebody(*call, source.trace); });
+  if (telling != end) std::rotate(calls.begin(), telling, telling + 1);
+  if (calls.size() > 3) {
+    std::rotate(calls.begin() + 1, calls.end() - 1, calls.end());
+    const auto middle = calls.begin() + static_cast<std::ptrdiff_t>(calls.size() / 2);
+    std::rotate(calls.begin() + 1, middle, middle + 1);
+  }
+  if (operation)
+    std::stable_partition(calls.begin(), calls.end(),
+                          [&](const TracedCall* call) { return call->operation == *operation; });
+  return calls;
+}
+
+std::string no_room(Run& run, const TracedCall& call, std::size_t messages, std::size_t bytes) {
+  run.left_out += (run.left_out.empty() ? "" : ", ") + name_of_plan(run.task);
+  return fmt::format(
+      "{} has {} by {} over {}, but a page has {} kB of room for calls, and its {} would take {}; name a call by "
+      "--call, "
+      "or another plan by collective, --algo or -n",
+      run.file, call.name, to_string(run.task.choice), plural(call.ranks.size(), "rank"), most_bytes / 1000,
+      plural(messages, "message"), bytes / 1000);
+}
+
+/// Fills in the calls of a plan that are all there, as many as there is room for; says why not if there are none.
+std::string add_calls(Run& run, const Carried& carried, const Source& source) {
+  const RunWish& wish = source.wish;
+  const std::vector<Plan> plans = plans_of(carried.task);
+  std::map<const TracedCall*, std::vector<TracedMessage>> complete;
+  Calls calls;
+  for (const TracedCall* call : carried.calls)
+    if (auto messages = messages_of(*call, plans)) {
+      complete[call] = std::move(*messages);
+      calls.push_back(call);
+    }
+  run.found = calls.size();
+  if (calls.empty())
+    return fmt::format(
+        "{} has {} of {}, but of none is every message of that plan there: it failed, records were lost "
+        "(TUTTI_TRACE_RECORDS), or the plan was another",
+        wish.file, plural(carried.calls.size(), "call"), name_of_plan(carried.task));
+  calls = by_interest(std::move(calls), source);
+  if (wish.operation && calls.front()->operation != *wish.operation)
+    return fmt::format("{} has no complete call #{} of {}; #{} is one of {}", wish.file, *wish.operation,
+                       name_of_plan(carried.task), calls.front()->operation, calls.size());
+  run.task = *task_of(*calls.front());
+  std::vector<std::pair<const TracedCall*, ReplayedCall>> shown;
+  std::size_t bytes = 0;
+  for (const TracedCall* call : calls) {
+    if (shown.size() == most_calls) break;
+    ReplayedCall made = replayed(*call, complete[call], source);
+    bytes += size_on_page(made);
+    const bool wished = call == calls.front() && wish.operation;
+    if (bytes > most_bytes && !wished) break;
+    shown.emplace_back(call, std::move(made));
+  }
+  if (shown.empty()) return no_room(run, *calls.front(), complete[calls.front()].size(), bytes);
+  std::sort(shown.begin(), shown.end(), [](const auto& a, const auto& b) {
+    return std::tuple{a.first->begin(), a.first->operation} < std::tuple{b.first->begin(), b.first->operation};
+  });
+  for (auto& [call, made] : shown) {
+    if (call == calls.front()) run.first = run.calls.size();
+    run.groups = run.groups || call->group != calls.front()->group;
+    run.calls.push_back(std::move(made));
+  }
+  return {};
+}
+
+}  // namespace
+
+Run find_run(const RunWish& wish, int most_ranks) {
+  const TraceFile trace = read_trace("plan", wish.file);
+  const std::vector<Carried> plans = sorted_by_plan(trace, most_ranks);
+  std::string why_not, left_out;
+  for (const Carried& carried : plans) {
+    const auto has_number = [&](const TracedCall* call) { return call->operation == *wish.operation; };
+    if (!is_wished(wish, carried.task) ||
+        (wish.operation && std::none_of(carried.calls.begin(), carried.calls.end(), has_number)))
+      continue;
+    Source source{wish, trace, {}};
+    for (const TracedCall& call : trace.calls)
+      if (call.algorithm == carried.calls.front()->algorithm && call.ranks.size() > 1) source.alike.push_back(&call);
+    Run run;
+    run.file = wish.file;
+    run.left_out = left_out;
+    const std::string problem = add_calls(run, carried, source);
+    if (problem.empty()) return run;
+    left_out = run.left_out;
+    if (why_not.empty()) why_not = problem;
+  }
+  if (!why_not.empty()) wrong(why_not);
+  const std::string number = wish.operation ? fmt::format("call #{} that is ", *wish.operation) : "";
+  wrong(fmt::format("{} has no {}{}; {}", wish.file, number, wished_text(wish), what_there_is(plans, most_ranks)));
+}
+
+}  // namespace tutti::tools

@@ -1,0 +1,118 @@
+// How things are called.
+
+const COLLECTIVES = {
+  all_reduce: "Every rank brings a vector; in the end every rank has the sum of all of them.",
+  reduce: "Every rank brings a vector; in the end rank ROOT has the sum of all of them.",
+  broadcast: "Rank ROOT has a vector; in the end every rank has it.",
+  all_gather: "Every rank brings one part of a vector; in the end every rank has all parts.",
+  reduce_scatter: "Every rank brings a vector; in the end each has its own part of the sum of all of them.",
+  scatter: "Rank ROOT has a vector; in the end every rank has its own part of it.",
+  gather: "Every rank brings one part of a vector; in the end rank ROOT has all parts.",
+  all_to_all: "Every rank brings a part for each of the others; in the end each has what the others brought for it.",
+  scan: "Every rank brings a vector; in the end each has the sum of its own and those of all ranks before it.",
+  exclusive_scan: "Every rank brings a vector; in the end each but the first has the sum of those of all ranks before it.",
+  barrier: "Nobody goes on before all have come: in the end every rank knows of everybody's arrival.",
+};
+
+function purposeOf(collective, root) {
+  return COLLECTIVES[collective].replace("ROOT", root);
+}
+
+function plural(count, what) {
+  return `${count} ${what}${count === 1 ? "" : "s"}`;
+}
+
+// "0-3, 7" of ascending numbers
+function compress(numbers) {
+  const runs = [];
+  for (const number of numbers) {
+    const last = runs.at(-1);
+    if (last && last[1] + 1 === number) last[1] = number;
+    else runs.push([number, number]);
+  }
+  return runs.map(([first, last]) => (first === last ? `${first}` : `${first}-${last}`)).join(", ");
+}
+
+function membersOf(set) {
+  const members = [];
+  for (let rank = 0; set >> rank !== 0; ++rank) if (set >> rank & 1) members.push(rank);
+  return members;
+}
+
+function setText(set) {
+  return set === 0 ? "nothing" : compress(membersOf(set));
+}
+
+// What a cell of the table says to those who read it.
+function heldText(held) {
+  return setText(held.all) + (held.all === held.largest ? "" : `; together only ${setText(held.largest)}`);
+}
+
+function groupText(group) {
+  return group.first === group.last ? `${group.first}` : `${group.first}-${group.last}`;
+}
+
+// Three digits, without an exponent.
+function digits(value) {
+  if (value === 0) return "0";
+  const whole = Math.max(0, 2 - Math.floor(Math.log10(Math.abs(value))));
+  return `${Number(value.toFixed(Math.min(whole, 12)))}`;
+}
+
+function sizeText(bytes) {
+  for (const unit of ["B", "KiB", "MiB"]) {
+    if (bytes < 1024) return `${digits(bytes)} ${unit}`;
+    bytes /= 1024;
+  }
+  return `${digits(bytes)} GiB`;
+}
+
+// Of picoseconds
+function timeText(picoseconds) {
+  let time = picoseconds / 1000;
+  if (time === 0) return "0";
+  for (const unit of ["ns", "µs", "ms"]) {
+    if (time < 999.5) return `${digits(time)} ${unit}`;
+    time /= 1000;
+  }
+  return `${digits(time)} s`;
+}
+
+// Of picoseconds, in microseconds whatever their size: the clock of a run. Halves go up, as in the terminal.
+function microsecondsText(picoseconds) {
+  const time = picoseconds / 1e6;
+  const places = time === 0 || time >= 1000 ? 0 : time < 10 ? 3 : 1;
+  const rounded = Math.round(picoseconds / 10 ** (6 - places)) / 10 ** places;
+  return `${rounded.toFixed(places).replace(/\B(?=(\d{3})+$)/g, "\u202f")} µs`;
+}
+
+// Without :RADIX, *PIPELINE and /MESSAGE
+function plainName(name) {
+  return name.replace(/[:*/].*$/, "");
+}
+
+// Without *PIPELINE and /MESSAGE
+function unslicedName(name) {
+  return name.replace(/[*/].*$/, "");
+}
+
+function slicedName(name, pipeline) {
+  return pipeline > 1 ? `${unslicedName(name)}*${pipeline}` : unslicedName(name);
+}
+
+function messageText(message) {
+  const blocks = message.blocks && message.blocks.length > 0 ? ` [${compress(message.blocks)}]` : "";
+  return `${message.from}→${message.to}${blocks}`;
+}
+
+// A moment of the clock: a step, or a time.
+function momentText(moment, clock) {
+  if (clock !== "steps") return lengthText(moment, clock);
+  return moment === 0 ? "start" : `step ${digits(moment)}`;
+}
+
+// How long something took by the clock.
+function lengthText(moment, clock) {
+  if (clock === "steps") return plural(moment, "step");
+  return clock === "run" ? microsecondsText(moment) : timeText(moment);
+}

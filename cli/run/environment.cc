@@ -1,0 +1,120 @@
+// What a rank finds in its environment. Programs written for torchrun find what torchrun would set.
+
+#include "cli/run/environment.h"
+
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <map>
+#include <utility>
+
+#include "lib/base/environment.h"
+#include "lib/collective/planner.h"
+#include "lib/security/job_secret.h"
+#include "tutti/error.h"
+
+namespace tutti::tools {
+
+namespace {
+
+/// The word as a shell wants it.
+std::string as_typed(const std::string& word) {
+  constexpr const char* harmless = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
+  if (!word.empty() && word.find_first_not_of(harmless) == std::string::npos) return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string{"'\\''"} : std::string{c};
+  return quoted + "'";
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> rank_variables(const Job& job, const Meeting& meeting,
+                                                                int local_rank) {
+  const std::string rank = std::to_string(job.first_rank() + local_rank);
+  const std::string ranks = std::to_string(job.ranks());
+  const std::string local = std::to_string(local_rank);
+  const std::string locals = std::to_string(job.ranks_here);
+  std::vector<std::pair<std::string, std::string>> result{
+      {"TUTTI_RANK", rank},
+      {"TUTTI_SIZE", ranks},
+      {"TUTTI_LOCAL_RANK", local},
+      {"TUTTI_LOCAL_SIZE", locals},
+      {"TUTTI_RDZV", meeting.rendezvous},
+      {"TUTTI_JOB", meeting.id},
+      {"RANK", rank},
+      {"WORLD_SIZE", ranks},
+      {"LOCAL_RANK", local},
+      {"LOCAL_WORLD_SIZE", locals},
+      {"GROUP_RANK", std::to_string(job.node)},
+      {"GROUP_WORLD_SIZE", std::to_string(job.nodes)},
+      {"ROLE_NAME", "default"},
+      {"ROLE_RANK", rank},
+      {"ROLE_WORLD_SIZE", ranks},
+      {"MASTER_ADDR", meeting.endpoint.host},
+      {"MASTER_PORT", std::to_string(meeting.endpoint.port)},
+      {"TORCHELASTIC_RUN_ID", meeting.id},
+      {"TORCHELASTIC_RESTART_COUNT", std::to_string(meeting.restart)},
+      {"TORCHELASTIC_MAX_RESTARTS", std::to_string(job.max_restarts)},
+      {"TORCHELASTIC_USE_AGENT_STORE", "True"},  // the runner serves, as torchrun's agent does
+  };
+  if (!job.inject.empty()) result.emplace_back("TUTTI_INJECT", meeting.restart == 0 ? job.inject : "");
+  if (job.tls) result.emplace_back("TUTTI_TLS", "1");
+  if (!job.secret_file.empty()) {
+    result.emplace_back("TUTTI_SECRET_FILE", std::filesystem::absolute(job.secret_file));
+    result.emplace_back("TUTTI_SECRET", "");  // whatever the caller has there
+  }
+  if (!meeting.made_secret.empty()) result.emplace_back("TUTTI_SECRET", meeting.made_secret.reveal());
+  result.insert(result.end(), job.exported.begin(), job.exported.end());
+  return result;
+}
+
+void check_variables(const Job& job) {
+  std::string algorithms = variable("TUTTI_ALGO").value_or("");
+  for (const auto& [name, value] : job.exported)
+    if (name == "TUTTI_ALGO") algorithms = value;
+  try {
+    detail::Planner::Settings settings;
+    settings.default_algorithms = algorithms;
+    const detail::Planner planner{std::move(settings)};
+  } catch (const Error& error) {
+    throw Error{ErrorCode::invalid_argument, fmt::format("TUTTI_ALGO={}: {}", algorithms, error.what())};
+  }
+}
+
+std::vector<std::string> with_variables(const std::vector<std::pair<std::string, std::string>>& variables) {
+  std::map<std::string, std::string> all;
+  for (char** entry = ::environ; *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    const std::size_t end = text.find('=');
+    if (end != std::string::npos) all[text.substr(0, end)] = text.substr(end + 1);
+  }
+  for (const auto& [name, value] : variables) all[name] = value;
+  std::vector<std::string> result;
+  for (const auto& [name, value] : all) result.push_back(name + "=" + value);
+  return result;
+}
+
+std::string describe_ranks(const Job& job) {
+  Meeting meeting{.rendezvous = {}, .id = job.id.empty() ? "<made up>" : job.id, .endpoint = {}};
+  meeting.endpoint.host = job.host.empty() ? "127.0.0.1" : job.host;
+  meeting.endpoint.port = static_cast<std::uint16_t>(job.port);
+  const std::string port = job.port == 0 ? "<free port>" : std::to_string(job.port);
+  const std::string address = to_string(meeting.endpoint);  // an IPv6 host stands in brackets
+  meeting.rendezvous = "store://" + address.substr(0, address.rfind(':') + 1) + port;
+  const bool secret = !job.secret_file.empty() || !job_secret().empty();
+  if (job.nodes == 1 && !secret && !job.insecure)
+    meeting.made_secret = Secret::from_text("<made up at the start>", "TUTTI_SECRET");
+  std::string text;
+  for (int local = 0; local < job.ranks_here; ++local) {
+    text += "[" + std::to_string(job.first_rank() + local) + "]";
+    for (const auto& [name, value] : rank_variables(job, meeting, local)) {
+      text += " " + name + "=" + as_typed(name == "MASTER_PORT" ? port : value);
+    }
+    for (const std::string& word : job.command) text += " " + as_typed(word);
+    text += "\n";
+  }
+  return text;
+}
+
+}  // namespace tutti::tools

@@ -1,0 +1,395 @@
+// The life of a job on one node: start all ranks, forward what they write, and when the first one fails end the others.
+//
+// One thread, one poll() over everything that can happen:
+//
+//   signals (a child ended, somebody wants us to stop)   output of the ranks   room on stdout / stderr
+//   keyboard for rank 0   the verdict of the other nodes   the next deadline
+//
+//   running --first failure, signal, timeout, verdict--> ending (SIGTERM sent) --grace over--> killed (SIGKILL sent)
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <exception>
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#include "cli/base/exit_codes.h"
+#include "cli/base/output.h"
+#include "cli/run/input.h"
+#include "cli/run/post_mortem.h"
+#include "cli/run/ranks.h"
+#include "cli/run/run.h"
+#include "cli/run/signals.h"
+#include "cli/run/store.h"
+#include "cli/run/streams.h"
+#include "cli/run/trace.h"
+#include "lib/base/host.h"
+#include "tutti/error.h"
+
+namespace tutti::tools {
+namespace {
+
+/// A killed rank's connections close before its death can be seen, so that one which fails for missing it may well be
+/// seen first. The one that was killed is looked for so long.
+constexpr std::chrono::milliseconds second_look{100};
+
+/// No echo of another rank's end, as far as one can tell: an abort is what becomes of an error that nobody catches.
+bool is_sudden(const Rank& rank) { return rank.was_killed() && rank.exit_code() != 128 + SIGABRT; }
+
+/// While it lives, processes that lose their parent become our children.
+class Subreaper {
+ public:
+  Subreaper() {
+    ::prctl(PR_GET_CHILD_SUBREAPER, &before_);
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  }
+  ~Subreaper() { ::prctl(PR_SET_CHILD_SUBREAPER, before_); }
+
+ private:
+  int before_ = 0;
+};
+
+class Runner {
+ public:
+  explicit Runner(const Job& job)
+      : job_(job), trace_(job.trace), guardian_(std::in_place), store_(job), keyboard_(job.first_rank() == 0) {}
+
+  int run() {
+    if (job_.timeout.count() > 0) timeout_at_ = Clock::now() + job_.timeout;
+    do {
+      start_ranks();
+      while (!over()) turn();
+    } while (begin_again());
+    guardian_.reset();
+    end_orphans(Clock::now() + job_.kill_grace, inherited_);
+    signals_.give_back();  // nothing is left to look after: who is tired of waiting for the other nodes interrupts
+    store_.leave();
+    return exit_code_ == 0 && (lost_ || streams_.lost_errors()) ? exit_output : exit_code_;
+  }
+
+ private:
+  void start_ranks();
+  void cannot_start(int exit_code, const std::string& why);
+  bool over() const;
+  bool begin_again();
+  void turn();
+  void on_signals();
+  void stop();
+  void on_verdict();
+  void on_time();
+  void notice_ends();
+  Verdict failure_of(const Rank& rank);
+  void settle();
+  void end_all(int signal, const Verdict& verdict);
+  void kill_all();
+  std::optional<Clock::time_point> next_deadline();
+  void notice_losses();
+  void collect_trace();
+  void say(const std::string& text) { streams_.say(text); }
+
+  const Job& job_;
+  const JobTrace trace_;
+  const std::vector<pid_t> inherited_ = children();  // `sleep 99 & exec tutti run ...`: not ours to end
+  Signals signals_;                                  // first: nothing may start a thread before it
+  Subreaper subreaper_;
+  std::optional<Guardian> guardian_;
+  JobStore store_;
+  Keyboard keyboard_;
+  Streams streams_;
+  std::vector<Rank> ranks_;
+
+  const Rank* culprit_ = nullptr;  // the first that failed, or was killed soon after
+  bool ending_ = false;
+  bool final_ = false;  // no other attempt follows this ending
+  bool killed_ = false;
+  bool told_to_stop_ = false;
+  bool said_done_ = false;
+  bool lost_ = false;      // something for a log or the trace could not be written
+  bool told_log_ = false;  // that a log could not
+  bool traced_ = false;    // what these ranks did is in the file
+  std::optional<Verdict> verdict_;
+  int restarts_ = 0;
+  int exit_code_ = 0;
+  std::optional<Clock::time_point> report_at_;  // the culprit has failed, but may not be the first
+  std::optional<Clock::time_point> timeout_at_;
+  std::optional<Clock::time_point> kill_at_;   // ending: SIGKILL then
+  std::optional<Clock::time_point> clear_at_;  // a rank has ended, but something of it still holds its output
+};
+
+void Runner::start_ranks() {
+  try {
+    if (!job_.log_dir.empty()) std::filesystem::create_directories(job_.log_dir);
+    Start start{.path = find_program(job_.command.front()),
+                .arguments = job_.command,
+                .environment = {},
+                .input = -1,
+                .inherited = {},
+                .cores = {},
+                .signals = &inherited_signals()};
+    const Descriptor nothing{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
+    for (int local = 0; local < job_.ranks_here; ++local) {
+      start.input = job_.first_rank() + local == 0 ? keyboard_.end_for_rank() : nothing.get();
+      ranks_.push_back(start_rank(job_, store_.meeting(), trace_, local, start, streams_.out(), streams_.err()));
+      guardian_->watch(ranks_.back().pid());
+    }
+  } catch (const StartError& error) {
+    cannot_start(error.exit_code, error.message);
+  } catch (const std::exception& error) {
+    cannot_start(exit_cannot_execute, error.what());
+  }
+  keyboard_.started();
+}
+
+void Runner::cannot_start(int exit_code, const std::string& why) {
+  say(why);
+  end_all(SIGTERM, {exit_code, why, job_.node});
+}
+
+bool Runner::over() const {
+  const bool all_gone = std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.gone(); });
+  const bool all_written = streams_.empty() || (told_to_stop_ && killed_);
+  return all_gone && all_written && (verdict_ || final_);
+}
+
+/// After an attempt that failed, unless it was the last.
+bool Runner::begin_again() {
+  if (final_ || !verdict_->restarts) return false;
+  std::vector<pid_t> others = inherited_;
+  others.push_back(guardian_->pid());
+  end_orphans(Clock::now() + job_.kill_grace, others);
+  ++restarts_;
+  say(fmt::format("starting all ranks again after {}: restart {} of {}, {} left", verdict_->text, restarts_,
+                  job_.max_restarts, job_.max_restarts - restarts_));
+  store_.begin_attempt();
+  ranks_.clear();
+  culprit_ = nullptr;
+  ending_ = killed_ = said_done_ = traced_ = false;
+  verdict_.reset();
+  exit_code_ = 0;
+  kill_at_.reset();
+  clear_at_.reset();
+  keyboard_ = Keyboard{job_.first_rank() == 0};
+  return true;
+}
+
+void Runner::turn() {
+  const auto [out, err] = streams_.waits();
+  std::vector<pollfd> waits{
+      {signals_.fd(), POLLIN, 0}, {verdict_ ? -1 : store_.verdict_fd(), POLLIN, 0}, out, err, keyboard_.wait()};
+  const std::size_t first_output = waits.size();
+  for (Rank& rank : ranks_) {
+    for (RankOutput& output : rank.outputs()) {
+      waits.push_back({output.outlet().full() ? -1 : output.fd(), POLLIN, 0});  // a paused pipe must not wake us
+    }
+  }
+  int limit = -1;
+  if (const auto deadline = next_deadline()) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(*deadline - Clock::now()).count();
+    limit = static_cast<int>(std::clamp<std::int64_t>(left, 0, 3'600'000));
+  }
+  ::poll(waits.data(), waits.size(), limit);
+
+  for (std::size_t i = first_output; i < waits.size(); ++i) {
+    if (waits[i].revents != 0) ranks_[(i - first_output) / 2].outputs()[(i - first_output) % 2].read_some();
+  }
+  if (waits[4].revents != 0 && keyboard_.forward() && ::isatty(STDOUT_FILENO) != 0) streams_.out().line_was_ended();
+  streams_.flush(waits[2], waits[3]);
+  if (waits[0].revents != 0) on_signals();
+  if (waits[1].revents != 0) on_verdict();
+  notice_losses();
+  notice_ends();
+  settle();
+  on_time();
+}
+
+/// Without their output the ranks are ended, without a copy of it in a log they go on.
+void Runner::notice_losses() {
+  const int error = final_ ? 0 : streams_.out_error();
+  if (error == EPIPE) {  // as any program whose reader has left
+    end_all(SIGTERM, {128 + SIGPIPE, "nobody reads the output of its ranks", job_.node});
+  } else if (error != 0) {
+    const std::string text = OutputError{"", "standard output", error}.what();
+    say(text + "; ending all ranks");
+    end_all(SIGTERM, {exit_output, text, job_.node});
+  }
+  for (const Rank& rank : ranks_) {
+    const Transcript& transcript = rank.transcript();
+    if (transcript.log_error == 0 || std::exchange(told_log_, true)) continue;
+    lost_ = true;
+    const OutputError loss{"", transcript.log_path, transcript.log_error};
+    say(fmt::format("{}; the log ends there, and the job goes on", loss.what()));
+  }
+}
+
+void Runner::on_signals() {
+  while (const std::optional<int> number = signals_.next()) {
+    if (*number == SIGCHLD) continue;  // notice_ends() looks
+    if (*number == SIGTSTP) {
+      stop();
+    } else if (*number == SIGCONT) {
+      keyboard_.look_again();
+    } else if (*number == SIGUSR1 || *number == SIGUSR2) {
+      for (const Rank& rank : ranks_) rank.signal(*number);
+    } else if (told_to_stop_) {
+      kill_all();  // asked twice
+    } else {
+      told_to_stop_ = true;
+      end_all(*number, {128 + *number, fmt::format("its runner received {}", signal_name(*number)), job_.node});
+    }
+  }
+}
+
+/// Ctrl-Z stops the job as a whole. Its ranks are not in the terminal's group; what stops us continues us.
+void Runner::stop() {
+  const Clock::time_point begin = Clock::now();
+  for (const Rank& rank : ranks_) rank.signal(SIGSTOP);
+  ::raise(SIGSTOP);
+  for (const Rank& rank : ranks_) rank.signal(SIGCONT);
+  if (timeout_at_) *timeout_at_ += Clock::now() - begin;
+}
+
+void Runner::on_verdict() {
+  verdict_ = store_.verdict();
+  if (!verdict_ || verdict_->exit_code == 0) return;
+  if (ending_) {
+    final_ = final_ || !verdict_->restarts;  // another node knows better
+    return;
+  }
+  const std::string where = job_.nodes > 1 ? fmt::format("on node {} ", verdict_->node) : "";
+  say(fmt::format("ending the ranks on {}: {}{}", host_name(), where, verdict_->text));
+  end_all(SIGTERM, *verdict_);
+}
+
+void Runner::notice_ends() {
+  for (Rank& rank : ranks_) {
+    if (!rank.notice_end()) continue;
+    rank.drain();
+    if (!clear_at_) clear_at_ = Clock::now() + job_.kill_grace;
+    if (rank.exit_code() == 0 || ending_) continue;
+    if (job_.max_lost > 0) {
+      store_.lost(failure_of(rank));
+      continue;
+    }
+    if (culprit_ == nullptr) report_at_ = Clock::now() + second_look;
+    if (culprit_ == nullptr || (is_sudden(rank) && !is_sudden(*culprit_))) culprit_ = &rank;
+  }
+  if (culprit_ != nullptr && !ending_ && (is_sudden(*culprit_) || Clock::now() >= *report_at_)) {
+    report_at_.reset();
+    end_all(SIGTERM, failure_of(is_sudden(*culprit_) ? *culprit_ : first_to_fail(*culprit_, ranks_)));
+  }
+  reap_orphans(ranks_);
+}
+
+/// Says how the rank ended.
+Verdict Runner::failure_of(const Rank& rank) {
+  const std::string text =
+      fmt::format("rank {} (host {}, pid {}) {}", rank.number(), host_name(), rank.pid(), rank.how_it_ended());
+  const std::string& last_line = rank.transcript().last_line;
+  say(text + (last_line.empty() ? "; it wrote nothing" : "; its last line: " + last_line));
+  if (const std::string more = last_moments(rank, ranks_); !more.empty()) say(more);
+  return {rank.exit_code(), text, job_.node, restarts_ < job_.max_restarts};
+}
+
+/// A rank is over when its process has ended and nobody holds its output open, or the grace for that has passed.
+void Runner::settle() {
+  bool waiting = false;
+  const bool time_is_up = killed_ || (clear_at_ && Clock::now() >= *clear_at_);
+  for (Rank& rank : ranks_) {
+    if (rank.gone() || rank.running()) continue;
+    if (!rank.outputs_open() || time_is_up) {
+      rank.drain();
+      guardian_->forget(rank.pid());
+      rank.clear();
+    } else {
+      waiting = true;
+    }
+  }
+  if (!waiting) clear_at_.reset();
+  const bool all_gone = std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.gone(); });
+  if (all_gone && !std::exchange(traced_, true)) collect_trace();
+  if (all_gone && !ending_ && !said_done_ && culprit_ == nullptr) {
+    said_done_ = true;
+    store_.all_well_here();
+  }
+}
+
+void Runner::collect_trace() {
+  const auto [text, lost] = trace_.collect(ranks_);
+  if (!text.empty()) say(text);
+  lost_ = lost_ || lost;
+}
+
+/// Tells the other nodes, unless `verdict` came from there or is overtaken by an earlier one.
+void Runner::end_all(int signal, const Verdict& verdict) {
+  if (!ending_) kill_at_ = Clock::now() + job_.kill_grace;
+  if (!ending_ || (!final_ && !verdict.restarts)) {
+    exit_code_ = verdict.exit_code;
+    if (verdict.node == job_.node) store_.failed(verdict);
+  }
+  ending_ = true;
+  final_ = final_ || !verdict.restarts;
+  if (final_) timeout_at_.reset();
+  report_at_.reset();
+  for (const Rank& rank : ranks_) {
+    rank.signal(signal);
+    rank.signal(SIGCONT);  // a stopped process takes no signal
+  }
+}
+
+void Runner::kill_all() {
+  killed_ = true;
+  kill_at_.reset();
+  for (const Rank& rank : ranks_) rank.signal(SIGKILL);
+}
+
+void Runner::on_time() {
+  const Clock::time_point now = Clock::now();
+  if (timeout_at_ && now >= *timeout_at_) {
+    std::vector<int> late;
+    for (const Rank& rank : ranks_) {
+      if (rank.running()) late.push_back(rank.number());
+    }
+    const std::string text = fmt::format("the job did not end within {:g} s; still running: rank {}",
+                                         static_cast<double>(job_.timeout.count()) / 1000, fmt::join(late, ", "));
+    say(text + "; ending all ranks (--timeout)");
+    if (const std::string more = who_waits(ranks_); !more.empty()) say(more);
+    end_all(SIGTERM, {exit_job_timeout, text, job_.node});
+  }
+  if (kill_at_ && now >= *kill_at_) kill_all();
+  for (Rank& rank : ranks_) {
+    for (RankOutput& output : rank.outputs()) output.show_if_due(now);
+  }
+}
+
+std::optional<Clock::time_point> Runner::next_deadline() {
+  std::optional<Clock::time_point> next;
+  const auto consider = [&next](const std::optional<Clock::time_point>& deadline) {
+    if (deadline && (!next || *deadline < *next)) next = deadline;
+  };
+  for (const auto& deadline : {report_at_, timeout_at_, kill_at_, clear_at_}) consider(deadline);
+  for (Rank& rank : ranks_) {
+    for (RankOutput& output : rank.outputs()) consider(output.show_at());
+  }
+  return next;
+}
+
+}  // namespace
+
+int run_job(const Job& job) {
+  check_variables(job);
+  require_room_for("run", job.ranks_here, needs_of(job));
+  JobStore::await(job);
+  Runner runner{job};
+  return runner.run();
+}
+
+}  // namespace tutti::tools

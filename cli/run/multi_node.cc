@@ -1,0 +1,299 @@
+// The runners of several nodes agree on the end of a job through keys of its store:
+//
+//   shape       nodes and ranks of each, from node 0; the others compare
+//   node/K      host and process of the runner of node K
+//   beat/K      a counter it raises while it lives
+//   well/A/K    the ranks of node K have all ended attempt A well
+//   verdict/A   "CODE NODE RESTARTS TEXT", set once: by the first failure, or by the last node that ended well
+//   lost/A/N    the Nth rank that failed in attempt A without being the end of it, as in verdict/A
+//   left/K      the runner of node K is done with the store
+//
+// What is told may be told twice, over a second connection when the first was lost: no key but a heartbeat counts.
+
+#include "cli/run/multi_node.h"
+
+#include <fmt/core.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <sstream>
+#include <utility>
+
+#include "cli/base/exit_codes.h"
+#include "lib/base/host.h"
+#include "tutti/error.h"
+
+namespace tutti::tools {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto beat_interval = 1s;
+constexpr auto silence_limit = 15s;
+constexpr auto answer_limit = 5s;
+
+std::string encode(const Verdict& verdict) {
+  return fmt::format("{} {} {} {}", verdict.exit_code, verdict.node, verdict.restarts ? 1 : 0, verdict.text);
+}
+
+Verdict decode(const std::string& value) {
+  std::istringstream in{value};
+  Verdict verdict;
+  in >> verdict.exit_code >> verdict.node >> verdict.restarts;
+  in.get();
+  std::getline(in, verdict.text);
+  return verdict;
+}
+
+std::string verdict_key(int attempt) { return fmt::format("verdict/{}", attempt); }
+
+void set_verdict(Store& store, int attempt, const Verdict& verdict) {
+  const Verdict first = decode(store.compare_set(verdict_key(attempt), "", encode(verdict)));
+  if (first.restarts && !verdict.restarts) store.compare_set(verdict_key(attempt + 1), "", encode(verdict));
+}
+
+std::string this_process() { return fmt::format("host {}, pid {}", host_name(), ::getpid()); }
+
+}  // namespace
+
+Verdict Verdict::beyond(int max_lost) const {
+  Verdict last = *this;
+  last.text += fmt::format(", one more than the {} that may be lost", max_lost);
+  return last;
+}
+
+Agreement::Agreement(const Job& job, const std::string& id, StoreAccess access)
+    : nodes_(job.nodes),
+      node_(job.node),
+      id_(id),
+      access_(std::move(access)),
+      goodbye_(job.kill_grace + 5s),
+      store_(open(answer_limit)),
+      watched_(open(beat_interval)),
+      heard_(std::chrono::steady_clock::now()),
+      signs_(static_cast<std::size_t>(job.nodes)),
+      max_lost_(job.max_lost),
+      ready_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  say_hello(job);
+  watcher_ = std::jthread{[this](const std::stop_token& stop) { watch(stop); }};
+}
+
+std::shared_ptr<Store> Agreement::open(std::chrono::milliseconds limit) const {
+  const std::shared_ptr<Store> store = access_.join(limit);
+  store->set_timeout(limit);  // of every request; that of a view bounds its waits only
+  return prefix_store("tutti-run/" + id_, store);
+}
+
+Agreement::~Agreement() = default;
+
+void Agreement::say_hello(const Job& job) {
+  std::string mine = fmt::format("{} nodes with {} ranks each", job.nodes, job.ranks_here);
+  if (job.max_lost > 0) mine += fmt::format(" of which {} may be lost", job.max_lost);
+  if (job.max_restarts > 0) mine += fmt::format(" and up to {} restarts", job.max_restarts);
+  if (node_ == 0) store_->set("shape", mine);
+  const std::string expected = store_->get("shape");
+  if (expected != mine) {
+    const std::string text = fmt::format("this node was told {}, node 0 {}", mine, expected);
+    set_verdict(*store_, 0, {exit_usage, text, node_});  // the job cannot become complete
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("run: {}; give the same --nnodes, -n, --max-lost and --max-restarts everywhere", text));
+  }
+  const std::string me = this_process();
+  const std::string holder = store_->compare_set(fmt::format("node/{}", node_), "", me);
+  if (holder != me) {
+    throw Error(ErrorCode::invalid_argument,
+                fmt::format("run: --node-rank {} is taken by another runner ({}); give each node its own, from 0 to {}",
+                            node_, holder, nodes_ - 1));
+  }
+}
+
+bool Agreement::insist(const std::function<void(Store&)>& tell) {
+  const auto give_up = std::chrono::steady_clock::now() + silence_limit;
+  for (;;) {
+    try {
+      tell(*store_);
+      return true;
+    } catch (const Error&) {
+      if (leaving_ || std::chrono::steady_clock::now() > give_up || access_.is_over()) return false;
+    }
+    try {
+      store_ = open(answer_limit);
+    } catch (const Error&) {
+      continue;  // the old one throws again, at once
+    }
+  }
+}
+
+void Agreement::start_word(const std::function<void()>& word) {
+  leaving_ = true;
+  word_ = {};  // a last word that has not got through yet is superseded
+  leaving_ = false;
+  word_ = std::jthread{word};
+}
+
+bool Agreement::claim(Store& store, int attempt, int max_lost, const std::vector<Verdict>& lost) {
+  for (const Verdict& one : lost) {
+    bool entered = false;
+    for (int place = 0; place < max_lost && !entered; ++place)
+      entered = store.compare_set(fmt::format("lost/{}/{}", attempt, place), "", encode(one)) == encode(one);
+    if (entered) continue;
+    set_verdict(store, attempt, one.beyond(max_lost));
+    return false;
+  }
+  return true;
+}
+
+void Agreement::lost(const Verdict& verdict) {
+  lost_here_.push_back(verdict);
+  start_word([this, attempt = attempt_, lost = lost_here_] {
+    lost_ = !insist([&](Store& store) { claim(store, attempt, max_lost_, lost); });
+    if (lost_) conclude(attempt, {1, "the store of the job does not answer", 0});
+  });
+}
+
+void Agreement::all_well_here() {
+  start_word([this, attempt = attempt_, lost = lost_here_] {
+    lost_ = !insist([&](Store& store) {
+      if (!claim(store, attempt, max_lost_, lost)) return;
+      store.set(fmt::format("well/{}/{}", attempt, node_), "");
+      std::vector<std::string> all;
+      for (int node = 0; node < nodes_; ++node) all.push_back(fmt::format("well/{}/{}", attempt, node));
+      if (store.check(all)) set_verdict(store, attempt, {});
+    });
+    if (lost_) conclude(attempt, {1, "the store of the job does not answer", 0});
+  });
+}
+
+void Agreement::failed(const Verdict& verdict) {
+  start_word([this, verdict = Verdict{verdict}, attempt = attempt_]() mutable {
+    lost_ = !insist([&](Store& store) { set_verdict(store, attempt, verdict); });
+    verdict.restarts = false;
+    if (lost_) conclude(attempt, verdict);  // the others find out when they miss the store, or this runner's heartbeat
+  });
+}
+
+void Agreement::begin_attempt() {
+  lost_here_.clear();
+  const std::lock_guard lock{mutex_};
+  ++attempt_;
+  verdict_ = gone_;
+  if (!verdict_) {
+    eventfd_t count = 0;
+    ::eventfd_read(ready_.get(), &count);
+  }
+  next_attempt_.notify_all();
+}
+
+std::optional<Verdict> Agreement::verdict() {
+  const std::lock_guard lock{mutex_};
+  return verdict_;
+}
+
+void Agreement::leave() {
+  leaving_ = true;
+  if (word_.joinable()) word_.join();
+  if (lost_) return;
+  try {
+    store_->set(fmt::format("left/{}", node_), "");
+    if (node_ != 0) return;
+    std::vector<std::string> awaited;
+    for (int node = 1; node < nodes_; ++node) {
+      const std::string key = fmt::format("node/{}", node);
+      if (node != silent_ && store_->check({&key, 1})) awaited.push_back(fmt::format("left/{}", node));
+    }
+    store_->set_timeout(goodbye_);
+    store_->wait(awaited);
+  } catch (const Error&) {
+    return;  // who has not come by now has lost its node
+  }
+}
+
+void Agreement::watch(const std::stop_token& stop) {
+  for (bool goes_on = true; goes_on && !stop.stop_requested();) {
+    std::unique_lock lock{mutex_};
+    const int attempt = attempt_;
+    lock.unlock();
+    await_verdict(stop, attempt);
+    goes_on = show_life(attempt);
+  }
+}
+
+void Agreement::await_verdict(const std::stop_token& stop, int attempt) {
+  {
+    std::unique_lock lock{mutex_};
+    if (attempt_ != attempt) return;
+    if (verdict_) {
+      next_attempt_.wait_for(lock, stop, beat_interval, [&] { return attempt_ != attempt; });
+      return;
+    }
+  }
+  try {
+    const std::string key = verdict_key(attempt);
+    watched_->wait({&key, 1});
+    conclude(attempt, decode(watched_->get(key)));
+  } catch (const Error&) {
+    // Time for a heartbeat; or the store is gone, which the next request shows.
+  }
+}
+
+bool Agreement::show_life(int attempt) {
+  try {
+    watched_->add(fmt::format("beat/{}", node_), 1);
+    heard_ = std::chrono::steady_clock::now();
+    silent_ = silent_node();
+    if (silent_ >= 0)
+      set_verdict(*watched_, attempt,
+                  {1, fmt::format("the runner has not been heard of for {} s", silence_limit.count()), silent_});
+    return true;
+  } catch (const Error& error) {
+    return may_return(error, attempt);
+  }
+}
+
+bool Agreement::may_return(const Error& why, int attempt) {
+  if (access_.is_over()) {
+    give_up({1, fmt::format("the store of the job is gone ({})", why.what()), 0}, attempt);
+    return false;
+  }
+  if (std::chrono::steady_clock::now() - heard_ > silence_limit) {
+    give_up({1, fmt::format("the store of the job has not answered for {} s", silence_limit.count()), 0}, attempt);
+    return false;
+  }
+  try {
+    watched_ = open(beat_interval);
+  } catch (const Error&) {
+    // The next request fails on the old connection, and leads here again.
+  }
+  return true;
+}
+
+void Agreement::give_up(const Verdict& verdict, int attempt) {
+  {
+    const std::lock_guard lock{mutex_};
+    gone_ = verdict;
+  }
+  conclude(attempt, verdict);
+}
+
+int Agreement::silent_node() {
+  if (node_ != 0) return -1;  // one observer is enough; when it dies the store dies with it
+  const auto now = std::chrono::steady_clock::now();
+  for (int node = 1; node < nodes_; ++node) {
+    const std::string key = fmt::format("node/{}", node);
+    Sign& sign = signs_[static_cast<std::size_t>(node)];
+    if (!watched_->check({&key, 1})) continue;  // not here yet: its ranks have deadlines of their own
+    const std::int64_t beat = watched_->add(fmt::format("beat/{}", node), 0);
+    if (beat != sign.beat) sign = {beat, now};
+    if (now - sign.since > silence_limit) return node;
+  }
+  return -1;
+}
+
+void Agreement::conclude(int attempt, const Verdict& verdict) {
+  const std::lock_guard lock{mutex_};
+  if (attempt != attempt_ || verdict_) return;
+  verdict_ = verdict;
+  ::eventfd_write(ready_.get(), 1);
+}
+
+}  // namespace tutti::tools

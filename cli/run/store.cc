@@ -1,0 +1,216 @@
+#include "cli/run/store.h"
+
+#include <fmt/core.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <random>
+
+#include "cli/base/output.h"
+#include "lib/base/environment.h"
+#include "lib/security/job_secret.h"
+#include "rendezvous/endpoint.h"
+#include "rendezvous/socket.h"
+#include "rendezvous/tcp_server.h"
+#include "rendezvous/tcp_store.h"
+#include "tutti/error.h"
+
+namespace tutti::tools {
+namespace {
+
+using rendezvous::Endpoint;
+
+std::string made_up_id() {
+  std::random_device device;
+  return fmt::format("{:08x}", device());
+}
+
+/// TUTTI_TIMEOUT, as the ranks will read it, or five minutes.
+std::chrono::milliseconds patience() { return environment::seconds("TUTTI_TIMEOUT").value_or(std::chrono::minutes{5}); }
+
+Endpoint endpoint_of(const Job& job) {
+  return {job.host.empty() ? "127.0.0.1" : job.host, static_cast<std::uint16_t>(job.port)};
+}
+
+/// Listening there, node 0 would wait for ever for the others.
+void refuse_hidden_loopback(const Endpoint& endpoint) {
+  const std::string address = rendezvous::hidden_loopback(endpoint, std::chrono::steady_clock::now() + patience());
+  if (address.empty()) return;
+  throw Error(ErrorCode::invalid_argument,
+              fmt::format("run: {} means {} on this host, where the other nodes cannot reach it (see /etc/hosts); give "
+                          "the address of a network interface in --rdzv-endpoint, for example from \"tutti doctor\"",
+                          endpoint.host, address));
+}
+
+bool is_loopback(const Endpoint& endpoint) {
+  const auto found = rendezvous::resolve(endpoint, std::chrono::steady_clock::now() + patience());
+  return !found.addresses.empty() && found.addresses.front().is_loopback();
+}
+
+/// On one node a job without a secret gets one that is made up.
+bool makes_secrets(const Job& job, const rendezvous::Admission& admission) {
+  return job.nodes == 1 && admission.secret.empty() && !admission.insecure;
+}
+
+rendezvous::Admission admission_to(const Job& job) {
+  rendezvous::Admission admission{job_secret(job.secret_file), job.insecure || insecure_allowed()};
+  if (!makes_secrets(job, admission)) admission.tunnels = job_tunnels(admission.secret, job.tls);
+  return admission;
+}
+
+/// Whatever happens to the store that asks for no proof, the ranks' own store has memory and descriptors left.
+rendezvous::ServerLimits limits_of_plain_store() {
+  constexpr rlim_t most = 16'384;
+  rlimit descriptors{};
+  if (::getrlimit(RLIMIT_NOFILE, &descriptors) != 0) descriptors.rlim_cur = 1024;
+  rendezvous::ServerLimits limits;
+  limits.total_bytes = std::size_t{128} << 20;
+  limits.message_bytes = std::size_t{16} << 20;
+  limits.connections = static_cast<std::size_t>(std::min(most, descriptors.rlim_cur / 4));
+  limits.unidentified = std::min(limits.unidentified, limits.connections / 4);
+  return limits;
+}
+
+}  // namespace
+
+struct JobStore::Parts {
+  Endpoint asked;  // with port 0 where the kernel chooses
+  rendezvous::Admission admission;
+  bool makes_secrets = false;     // a new one for each attempt
+  bool tls = false;               // also where the environment does not say so
+  bool serves_plain_too = false;  // for PyTorch's clients, which cannot prove anything, on loopback
+  int max_lost = 0;
+  int lost = 0;  // one node only
+  std::unique_ptr<rendezvous::TcpStoreServer> server;
+  std::unique_ptr<rendezvous::TcpStoreServer> plain;
+  Meeting meeting;
+  std::unique_ptr<Agreement> agreement;  // several nodes only
+  Descriptor verdict_ready;              // one node only
+  std::optional<Verdict> verdict;
+};
+
+void JobStore::await(const Job& job) {
+  const Endpoint endpoint = endpoint_of(job);
+  if (job.nodes > 1 && job.node == 0) refuse_hidden_loopback(endpoint);
+  if (job.node == 0) return;
+  const rendezvous::Admission admission = admission_to(job);
+  const auto resolved = rendezvous::resolve(endpoint, std::chrono::steady_clock::now() + patience());
+  if (!resolved.addresses.empty()) rendezvous::check_admission(resolved.addresses.front(), admission);
+  rendezvous::connect_tcp_store(endpoint, patience(), admission.secret, admission.tunnels);
+}
+
+JobStore::JobStore(const Job& job) : parts_(std::make_unique<Parts>()) {
+  const Endpoint endpoint = parts_->asked = endpoint_of(job);
+  parts_->max_lost = job.max_lost;
+  parts_->admission = admission_to(job);
+  parts_->makes_secrets = makes_secrets(job, parts_->admission);
+  parts_->tls = job.tls;
+  parts_->serves_plain_too = job.nodes == 1 && (parts_->makes_secrets || !parts_->admission.secret.empty());
+  // Nodes that share an endpoint share a job unless they say otherwise.
+  const std::string id = !job.id.empty() ? job.id : job.nodes > 1 ? "job" : made_up_id();
+  parts_->meeting.id = id;
+  meet_at(endpoint, endpoint);
+  if (job.node == 0) serve();
+  if (job.nodes > 1) {
+    const Endpoint reached = parts_->server ? parts_->server->endpoint() : endpoint;
+    const StoreAccess access{
+        .join =
+            [reached, admission = parts_->admission](auto limit) {
+              return rendezvous::connect_tcp_store(reached, limit, admission.secret, admission.tunnels);
+            },
+        .is_over = [reached] { return rendezvous::nobody_listens(reached, std::chrono::seconds{1}); }};
+    parts_->agreement = std::make_unique<Agreement>(job, id, access);
+  } else {
+    parts_->verdict_ready = Descriptor{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  }
+}
+
+JobStore::~JobStore() = default;
+
+const Meeting& JobStore::meeting() const { return parts_->meeting; }
+
+void JobStore::all_well_here() {
+  if (parts_->agreement)
+    parts_->agreement->all_well_here();
+  else
+    failed({});
+}
+
+void JobStore::lost(const Verdict& verdict) {
+  if (parts_->agreement) return parts_->agreement->lost(verdict);
+  if (++parts_->lost > parts_->max_lost) failed(verdict.beyond(parts_->max_lost));
+}
+
+void JobStore::failed(const Verdict& verdict) {
+  if (parts_->agreement) return parts_->agreement->failed(verdict);
+  if (parts_->verdict) return;
+  parts_->verdict = verdict;
+  ::eventfd_write(parts_->verdict_ready.get(), 1);
+}
+
+int JobStore::verdict_fd() const { return parts_->agreement ? parts_->agreement->fd() : parts_->verdict_ready.get(); }
+
+std::optional<Verdict> JobStore::verdict() {
+  return parts_->agreement ? parts_->agreement->verdict() : parts_->verdict;
+}
+
+void JobStore::begin_attempt() {
+  ++parts_->meeting.restart;
+  parts_->lost = 0;
+  if (parts_->agreement) return parts_->agreement->begin_attempt();
+  parts_->verdict.reset();
+  eventfd_t count = 0;
+  ::eventfd_read(parts_->verdict_ready.get(), &count);
+  serve();  // with the old store goes what the attempt before left in it
+}
+
+void JobStore::meet_at(const Endpoint& ours, const Endpoint& plain) {
+  parts_->meeting.rendezvous = "store://" + to_string(ours);
+  parts_->meeting.endpoint = plain;
+}
+
+void JobStore::serve() {
+  Parts& parts = *parts_;
+  const auto start = [](const Endpoint& at, const rendezvous::Admission& admission,
+                        const rendezvous::ServerLimits& limits = {}) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds{2};
+    return std::make_unique<rendezvous::TcpStoreServer>(at, limits, deadline, admission);
+  };
+  parts.server.reset();
+  parts.plain.reset();
+  if (parts.makes_secrets) {
+    parts.admission.secret = parts.meeting.made_secret = Secret::random();
+    parts.admission.tunnels = job_tunnels(parts.admission.secret, parts.tls);
+  }
+  Endpoint ours = parts.asked;
+  Endpoint plain{"127.0.0.1", 0};
+  // A port that was asked for is one that torchrun would have given to PyTorch's clients.
+  if (parts.serves_plain_too && ours.port != 0 && is_loopback(ours)) std::swap(ours.port, plain.port);
+  parts.server = start(ours, parts.admission);
+  ours.port = parts.server->endpoint().port;
+  if (!parts.server->is_on_loopback() && !parts.server->has_secret())
+    say_error(
+        fmt::format("tutti: everybody who can reach {} can join this job; use a network you trust\n", to_string(ours)));
+  if (!parts.serves_plain_too) return meet_at(ours, ours);
+  parts.plain = start(plain, {}, limits_of_plain_store());
+  meet_at(ours, parts.plain->endpoint());
+}
+
+void JobStore::leave() {
+  const std::uint64_t strangers = parts_->plain ? parts_->plain->figures().strangers : 0;
+  if (strangers > 0)
+    fmt::print(stderr, "tutti: turned away {} connection{} of other users of this host to the store at MASTER_PORT\n",
+               strangers, strangers == 1 ? "" : "s");
+  const std::uint64_t unproved = parts_->server ? parts_->server->figures().unproved : 0;
+  if (unproved > 0)
+    say_error(fmt::format(
+        "tutti: turned away {} connection{} to the job's store without a proof of its secret; PyTorch's store "
+        "client has none to give: on several nodes it needs tutti run --insecure\n",
+        unproved, unproved == 1 ? "" : "s"));
+  if (parts_->agreement) parts_->agreement->leave();
+}
+
+}  // namespace tutti::tools

@@ -1,0 +1,27 @@
+#include "cli/simulate/bound.h"
+
+#include <algorithm>
+
+namespace tutti::tools::simulate {
+
+double least_time(const Task& task, const Network& network) {
+  const BlockSizes sizes{task};
+  double least = 0;
+  for (const int rank : {0, task.ranks / 3, task.root}) {
+    const algorithms::Plan plan = task.plan(rank);
+    double busy[2] = {0, 0};     // each port, into the host and out of it
+    double longest[2] = {0, 0};  // gap, with which it may end: nothing waits for that one
+    for (const algorithms::Step& step : plan.steps) {
+      if (step.verb != algorithms::Verb::send) continue;
+      const Distance distance = network.distance(rank, step.peer);
+      const MessageCost cost = network.cost(distance, sizes.of(plan, step.left));
+      const std::size_t port = distance >= Distance::leaf ? 1 : 0;
+      busy[port] += cost.transfer + cost.gap;
+      longest[port] = std::max(longest[port], cost.gap);
+    }
+    for (int port = 0; port < 2; ++port) least = std::max(least, busy[port] - longest[port]);
+  }
+  return (network.start + least) * 1e-12;
+}
+
+}  // namespace tutti::tools::simulate

@@ -1,0 +1,25 @@
+// The networks that come with the program. They stand in files of their own, readable as they are.
+
+#include "cli/simulate/network.h"
+
+namespace tutti::tools::simulate {
+
+const std::vector<BuiltinNetwork>& builtin_networks() {
+  static const std::vector<BuiltinNetwork> networks{
+      {
+          "summit",
+#include "cli/simulate/summit.inc"
+      },
+      {
+          "summit-physical",
+#include "cli/simulate/summit_physical.inc"
+      },
+      {
+          "100g",
+#include "cli/simulate/100g.inc"
+      },
+  };
+  return networks;
+}
+
+}  // namespace tutti::tools::simulate

@@ -1,0 +1,63 @@
+#include "cli/simulate/gauge.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "cli/measure/measure.h"
+
+namespace tutti::tools::simulate {
+namespace {
+
+constexpr std::size_t large = 1 << 20;
+
+tune::Order order_of(peers::Call call, std::size_t bytes) {
+  tune::Order order;
+  order.call = call;
+  order.bytes = bytes;
+  return order;
+}
+
+tune::CrewOptions options_of(const Place& place, int ranks, std::size_t most_bytes) {
+  tune::CrewOptions options{place.transport, ranks, most_bytes, "", true};
+  if (!place.namespaces.empty()) options.namespaces.assign(place.namespaces.begin(), place.namespaces.begin() + ranks);
+  return options;
+}
+
+}  // namespace
+
+Gauge::Gauge(const Place& place, int ranks, std::size_t most_bytes)
+    : apart_(!place.namespaces.empty()), crew_(options_of(place, ranks, most_bytes)) {}
+
+double Gauge::time(peers::Call call, const std::string& algorithm, std::size_t bytes) {
+  if (apart_) return time_apart(call, algorithm, bytes);
+  tune::Order order = order_of(call, bytes);
+  order.add(algorithm, bytes <= large ? 5 : 1, bytes <= large ? 21 : 5);
+  double least = HUGE_VAL;
+  for (int i = 0; i < 3; ++i) least = std::min(least, crew_.measure(order).at(0));
+  return least;
+}
+
+double Gauge::time_apart(peers::Call call, const std::string& algorithm, std::size_t bytes) {
+  constexpr std::size_t most_calls = 21;
+  constexpr double enough = 500e3;  // microseconds
+  tune::Order order = order_of(call, bytes);
+  order.add(algorithm, bytes <= large ? 1 : 0, 1);
+  std::vector<double> times;
+  double spent = 0;
+  while (times.empty() || (times.size() < most_calls && spent < enough)) {
+    times.push_back(crew_.measure(order).at(0));
+    spent += times.back();
+  }
+  return peers::median(times);
+}
+
+double Gauge::time_in_a_row(peers::Call call, const std::string& algorithm, std::size_t bytes) {
+  tune::Order order = order_of(call, bytes);
+  order.loop = true;
+  order.add(algorithm, 5, 200);
+  double least = HUGE_VAL;
+  for (int i = 0; i < 3; ++i) least = std::min(least, crew_.measure(order).at(0));
+  return least;
+}
+
+}  // namespace tutti::tools::simulate

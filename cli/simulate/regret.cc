@@ -1,0 +1,104 @@
+#include "cli/simulate/regret.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "cli/simulate/bound.h"
+#include "tutti/error.h"
+
+namespace tutti::tools::simulate {
+namespace {
+
+constexpr const char* slices[] = {"/64K", "/512K"};
+
+std::vector<std::string> candidates(const algorithms::Entry& entry, const Network& network) {
+  std::string name{entry.name};
+  // Trees of chains, and groups, are for hosts as wide as theirs.
+  if (entry.has_radix) name += fmt::format(":{}", entry.name == "tree_of_chains" ? std::max(2, network.host) : 2);
+  std::vector<std::string> names{name};
+  if (entry.has_radix && entry.name != "tree_of_chains") names.push_back(std::string{entry.name} + ":4");
+  if (entry.name == "hierarchical" && network.host > 4) names.push_back(fmt::format("hierarchical:{}", network.host));
+  if (entry.has_pipeline)
+    for (const char* slice : slices) names.push_back(name + slice);
+  return names;
+}
+
+/// All that may be faster than `chosen`, each once, what may be fastest first.
+struct Rival {
+  algorithms::Choice choice;
+  double least = 0;  ///< seconds
+};
+std::vector<Rival> rivals(const Task& chosen, const NetworkFile& file) {
+  std::set<std::string> names{to_string(chosen.choice)};
+  std::vector<Rival> found;
+  for (const algorithms::Entry& entry : algorithms::catalogue(chosen.collective)) {
+    const Network network = file.for_algorithm(entry.name);
+    for (const std::string& name : candidates(entry, network)) {
+      Task task = chosen;
+      task.choice = settled(algorithms::find(chosen.collective, name), chosen.ranks, chosen.bytes);
+      if (names.insert(to_string(task.choice)).second) found.push_back({task.choice, least_time(task, network)});
+    }
+  }
+  std::stable_sort(found.begin(), found.end(), [](const Rival& a, const Rival& b) { return a.least < b.least; });
+  return found;
+}
+
+Regret regret(Task task, const NetworkFile& file) {
+  const auto time = [&] { return simulate(task, file.for_algorithm(task.choice.entry->name)).result.seconds; };
+  Regret one{task.ranks, task.bytes, task.choice, task.choice, time(), 0};
+  one.best_time = one.chosen_time;
+  for (const Rival& rival : rivals(task, file)) {
+    if (rival.least >= one.best_time) break;
+    task.choice = rival.choice;
+    try {
+      if (const double seconds = time(); seconds < one.best_time) one.best = rival.choice, one.best_time = seconds;
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::unsupported) throw;
+    }
+  }
+  return one;
+}
+
+}  // namespace
+
+std::vector<Regret> regret(const algorithms::TuningTable& table, Collective collective, const std::vector<int>& ranks,
+                           const std::vector<std::size_t>& sizes, const NetworkFile& file, const Told& tell) {
+  std::vector<Task> tasks;
+  for (const int n : ranks)
+    for (const std::size_t bytes : sizes) {
+      const algorithms::Choice chosen =
+          table.select({.collective = collective, .ranks = n, .bytes = bytes, .transport = "tcp"});
+      tasks.push_back({collective, settled(chosen, n, bytes), n, 0, bytes});
+    }
+  std::vector<Regret> found(tasks.size());
+  Tally tally{tasks.size(), tell};
+  in_parallel(tasks.size(), [&](std::size_t begun) {
+    const std::size_t at = tasks.size() - 1 - begun;  // the largest first
+    tally.begin(tasks[at]);
+    found[at] = regret(tasks[at], file);
+  });
+  return found;
+}
+
+std::string to_text(const std::vector<Regret>& all) {
+  std::string text = fmt::format("{:>6} {:>6}  {:<24}{:>12}  {:<26}{:>12}{:>8}\n", "ranks", "bytes",
+                                 "the table's choice", "time", "best by simulation", "time", "loss");
+  double logarithms = 0, worst = 1;
+  for (const Regret& one : all) {
+    const double loss = one.chosen_time / one.best_time;
+    logarithms += std::log(loss);
+    worst = std::max(worst, loss);
+    text += fmt::format("{:>6} {:>6}  {:<24}{:>12}  {:<26}{:>12}{:>7.2f}x\n", one.ranks, size_text(one.bytes),
+                        to_string(one.chosen), time_text(one.chosen_time), loss > 1 ? to_string(one.best) : "the same",
+                        time_text(one.best_time), loss);
+  }
+  const double mean = all.empty() ? 1 : std::exp(logarithms / static_cast<double>(all.size()));
+  return text +
+         fmt::format("\nThe table's choices take {:.2f} times as long as the best on average, {:.2f} at worst.\n", mean,
+                     worst);
+}
+
+}  // namespace tutti::tools::simulate

@@ -1,0 +1,135 @@
+// The chart: both axes logarithmic, a curve per algorithm told apart by dashes and marks as well as by colour.
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <set>
+
+#include "cli/simulate/runs.h"
+
+namespace tutti::tools::simulate {
+namespace {
+
+constexpr double left = 70, top = 40, wide = 560, high = 340, below = 30, legend = 230;
+constexpr std::string_view colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000"};
+constexpr std::string_view dashes[] = {"none", "7 3", "2 3", "9 3 2 3"};
+
+struct Curve {
+  std::string name;
+  std::vector<std::pair<double, double>> points;
+};
+using Curves = std::vector<Curve>;
+
+Curve& named(Curves& curves, const std::string& name) {
+  const auto found = std::find_if(curves.begin(), curves.end(), [&](const Curve& curve) { return curve.name == name; });
+  if (found != curves.end()) return *found;
+  return curves.emplace_back(Curve{name, {}});
+}
+
+struct Axes {
+  double x_from = HUGE_VAL, x_to = 0, y_from = HUGE_VAL, y_to = 0;
+
+  void include(double x, double y) {
+    x_from = std::min(x_from, x), x_to = std::max(x_to, x);
+    y_from = std::min(y_from, y), y_to = std::max(y_to, y);
+  }
+  /// Whole powers of ten on the y axis.
+  void round() {
+    y_from = std::pow(10, std::floor(std::log10(y_from)));
+    y_to = std::max(y_from * 10, std::pow(10, std::ceil(std::log10(y_to))));
+    if (x_to <= x_from) x_to = 2 * x_from;
+  }
+  double x(double value) const { return left + wide * std::log(value / x_from) / std::log(x_to / x_from); }
+  double y(double value) const { return top + high - high * std::log(value / y_from) / std::log(y_to / y_from); }
+};
+
+std::string escaped(const std::string& text) {
+  std::string safe;
+  for (const char c : text) safe += c == '&' ? "&amp;" : c == '<' ? "&lt;" : std::string(1, c);
+  return safe;
+}
+
+std::string label(double x, double y, std::string_view anchor, const std::string& text) {
+  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", x, y, anchor, escaped(text));
+}
+
+/// Of a whole power of ten: "10 us".
+std::string power_text(double seconds) {
+  if (seconds > 0.9) return fmt::format("{:g} s", seconds);
+  return seconds > 0.9e-3 ? fmt::format("{:g} ms", seconds * 1e3) : fmt::format("{:g} us", seconds * 1e6);
+}
+
+std::string grid(const Axes& axes, const Curves& curves, bool over_ranks) {
+  std::string svg;
+  for (double y = axes.y_from; y <= axes.y_to * 1.001; y *= 10) {
+    svg += fmt::format("<path d=\"M{} {:.1f}h{}\" stroke=\"#ddd\"/>\n", left, axes.y(y), wide);
+    svg += label(left - 6, axes.y(y) + 4, "end", power_text(y));
+  }
+  double last = HUGE_VAL;
+  std::set<double, std::greater<>> values;  // from the right, so that the last one has its label
+  for (const Curve& curve : curves)
+    for (const auto& point : curve.points) values.insert(point.first);
+  for (const double value : values) {
+    if (last - axes.x(value) < 44) continue;
+    last = axes.x(value);
+    const auto whole = static_cast<std::size_t>(value);
+    svg += label(last, top + high + 16, "middle", over_ranks ? fmt::format("{}", whole) : size_text(whole));
+  }
+  return svg + label(left - 6, top - 10, "end", "time") +
+         label(left + wide / 2, top + high + below + 6, "middle", over_ranks ? "ranks" : "bytes");
+}
+
+std::string draw(const Axes& axes, const Curve& curve, std::size_t number) {
+  const std::string_view colour = colours[number % std::size(colours)];
+  std::string path, marks;
+  for (const auto& [x, y] : curve.points) {
+    path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", axes.x(x), axes.y(y));
+    marks += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\" fill=\"{}\"/>\n", axes.x(x), axes.y(y), colour);
+  }
+  const double row = top + 8 + 16 * static_cast<double>(number);
+  const std::string stroke = fmt::format("fill=\"none\" stroke=\"{}\" stroke-width=\"2\" stroke-dasharray=\"{}\"",
+                                         colour, dashes[number % std::size(dashes)]);
+  return fmt::format("<path d=\"{}\" {}/>\n{}<path d=\"M{} {:.1f}h30\" {}/>\n", path, stroke, marks, left + wide + 20,
+                     row, stroke) +
+         label(left + wide + 56, row + 4, "start", curve.name);
+}
+
+}  // namespace
+
+std::string to_svg(const std::vector<Timed>& all, const std::string& of) {
+  const auto varies = [&](auto value) {
+    return std::any_of(all.begin(), all.end(), [&](const Timed& one) { return value(one) != value(all.front()); });
+  };
+  const bool over_ranks = varies([](const Timed& one) { return one.task.ranks; });
+  const bool many_sizes = varies([](const Timed& one) { return one.task.bytes; });
+  std::string title = of;
+  if (!over_ranks) title += fmt::format(", {} ranks", all.front().task.ranks);
+  if (!many_sizes) title += fmt::format(", {} bytes", size_text(all.front().task.bytes));
+  Curves curves;
+  Axes axes;
+  for (const Timed& one : all) {
+    std::string name{one.task.choice.entry->name};
+    if (one.task.choice.entry->has_radix) name += fmt::format(":{}", one.task.choice.radix);
+    if (over_ranks && many_sizes) name += fmt::format(", {} bytes", size_text(one.task.bytes));
+    const double x = std::max(1.0, over_ranks ? one.task.ranks : static_cast<double>(one.task.bytes));
+    const double y = std::max(1e-9, one.result.seconds);
+    named(curves, name).points.emplace_back(x, y);
+    axes.include(x, y);
+  }
+  axes.round();
+  for (Curve& curve : curves) std::sort(curve.points.begin(), curve.points.end());
+  // The legend names them from top to bottom as they end on the right.
+  std::stable_sort(curves.begin(), curves.end(),
+                   [](const Curve& a, const Curve& b) { return a.points.back().second > b.points.back().second; });
+  std::string body = grid(axes, curves, over_ranks);
+  for (std::size_t number = 0; number < curves.size(); ++number) body += draw(axes, curves[number], number);
+  return fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" "
+      "font-family=\"sans-serif\" font-size=\"12\">\n<title>{2}</title>\n"
+      "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n{3}{4}</svg>\n",
+      left + wide + legend, top + high + below + 20, escaped(title), label(left, 22, "start", title), body);
+}
+
+}  // namespace tutti::tools::simulate

@@ -1,0 +1,38 @@
+// tutti-simgrid: what `tutti simulate --simgrid` starts for each call, since SimGrid has one simulation in a process.
+// COLLECTIVE ALGORITHM RANKS ROOT BYTES NETWORK; prints the seconds that the call takes, or what is wrong,
+// on standard output; standard error is for SimGrid.
+
+#include <fmt/core.h>
+#include <xbt/log.h>
+
+#include <cstdio>
+#include <exception>
+#include <simgrid/s4u.hpp>
+#include <string>
+
+#include "cli/simulate/simgrid/replay.h"
+
+int main(int argc, char** argv) {
+  using namespace tutti;
+  if (argc != 7) {
+    std::fputs("tutti-simgrid is started by tutti simulate --simgrid\n", stderr);
+    return 2;
+  }
+  try {
+    int own = 1;  // the words are ours, not SimGrid's
+    const ::simgrid::s4u::Engine engine{&own, argv};
+    xbt_log_control_set("root.thres:warning");
+    tools::simulate::Task task;
+    task.collective = algorithms::find_collective(argv[1]);
+    task.ranks = std::stoi(argv[3]);
+    task.root = std::stoi(argv[4]);
+    task.bytes = std::stoull(argv[5]);
+    task.choice = settled(algorithms::find(task.collective, argv[2]), task.ranks, task.bytes);
+    const auto network = tools::simulate::NetworkFile::open(argv[6]).for_algorithm(task.choice.entry->name);
+    fmt::print("{:.15g}\n", tools::simgrid::replay(task, network));
+    return 0;
+  } catch (const std::exception& error) {
+    fmt::print("{}\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,27 @@
+#include "cli/simulate/simgrid_limits.h"
+
+#include <fmt/core.h>
+
+#include "tutti/error.h"
+
+namespace tutti::tools::simulate {
+namespace {
+
+constexpr int most_ranks = 512;
+constexpr std::size_t most_steps = 50'000;
+
+}  // namespace
+
+void refuse_too_large_for_simgrid(const Task& task) {
+  std::size_t steps = 0;
+  for (int rank = 0; rank < task.ranks; ++rank) {
+    if (task.ranks <= most_ranks) steps += task.plan(rank).steps.size();
+    if (task.ranks > most_ranks || steps > most_steps)
+      throw Error(ErrorCode::unsupported,
+                  fmt::format("simulate: {} over {} ranks is too large for SimGrid, which is given {} ranks and {} "
+                              "steps at most; take fewer ranks or a shorter pipeline.",
+                              to_string(task.choice), task.ranks, most_ranks, most_steps));
+  }
+}
+
+}  // namespace tutti::tools::simulate

@@ -1,0 +1,11 @@
+#pragma once
+
+#include "cli/simulate/task.h"
+
+namespace tutti::tools::simulate {
+
+/// Throws Error{unsupported} for a call whose replay in SimGrid would take gigabytes: a platform there has a route for
+/// every two ranks, a replay an actor for every step.
+void refuse_too_large_for_simgrid(const Task& task);
+
+}  // namespace tutti::tools::simulate

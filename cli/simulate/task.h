@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstddef>
+
+#include "algorithms/catalogue.h"
+#include "algorithms/plan.h"
+#include "lib/collective/binding.h"
+#include "tutti/types.h"
+
+namespace tutti::tools::simulate {
+
+/// One call to be timed.
+struct Task {
+  Collective collective{};
+  algorithms::Choice choice;  ///< settled
+  int ranks = 1;
+  int root = 0;
+  std::size_t bytes = 0;  ///< of the larger of one rank's input and output
+
+  algorithms::Plan plan(int rank) const;
+};
+
+/// How many bytes blocks have, cut as the engine cuts them.
+class BlockSizes {
+ public:
+  explicit BlockSizes(const Task& task);
+  /// Of blocks in input or output.
+  std::size_t of(int first, int count) const { return partition_.offset(first + count) - partition_.offset(first); }
+  std::size_t of(const algorithms::Plan& plan, const algorithms::Blocks& blocks) const;
+
+ private:
+  detail::Partition partition_;
+};
+
+/// The range whose bytes a step moves or computes.
+const algorithms::Blocks& range_of(const algorithms::Step& step);
+
+/// What came out. All times are in seconds.
+struct Result {
+  double seconds = 0;       ///< until the last rank is done
+  double messages = 0;      ///< of all ranks
+  const char* engine = "";  ///< what computed it
+};
+
+}  // namespace tutti::tools::simulate

@@ -1,0 +1,91 @@
+#include "cli/trace/predict.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <utility>
+
+#include "cli/simulate/events.h"
+#include "lib/base/collective_traits.h"
+#include "tutti/error.h"
+
+namespace tutti::tools {
+namespace {
+
+constexpr double picoseconds = 1000;
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+struct Sample {
+  double bytes;
+  double time;
+};
+
+/// time = first + second * bytes, both from 0, through the medians of messages of like size; sizes that hardly differ
+/// tell nothing of the second.
+std::pair<double, double> fit(const std::vector<Sample>& samples) {
+  std::map<double, std::vector<double>> times;  // by the size class's typical size
+  for (const Sample& sample : samples)
+    times[std::exp2(std::floor(std::log2(sample.bytes + 1) + 0.5))].push_back(sample.time);
+  double n = 0, x = 0, y = 0, xx = 0, xy = 0;
+  for (const auto& [bytes, all] : times) {
+    const double time = median(all);
+    n += 1, x += bytes, y += time, xx += bytes * bytes, xy += bytes * time;
+  }
+  const double spread = n * xx - x * x;
+  const double slope = spread > 0 ? std::max(0.0, (n * xy - x * y) / spread) : 0;
+  return {std::max(0.0, (y - slope * x) / n), slope};
+}
+
+}  // namespace
+
+std::optional<simulate::Task> task_of(const TracedCall& call) {
+  const int ranks = static_cast<int>(call.ranks.size());
+  if (ranks < 2 || call.variable || call.root >= ranks) return std::nullopt;
+  simulate::Task task;
+  task.collective = call.collective;
+  task.ranks = ranks;
+  task.root = std::max(call.root, 0);
+  task.bytes = call.bytes * (detail::traits_of(call.collective).has_parts() ? static_cast<std::size_t>(ranks) : 1);
+  try {
+    task.choice = settled(algorithms::find(call.collective, call.algorithm), ranks, task.bytes);
+  } catch (const Error&) {
+    return std::nullopt;  // an algorithm of another version, or one read from a file
+  }
+  return task;
+}
+
+std::optional<Prediction> predict(const TracedCall& call, const std::vector<const TracedCall*>& calls) {
+  std::vector<Sample> samples;
+  for (const TracedCall* one : calls)
+    for (const TracedMessage& message : one->messages)
+      samples.push_back({static_cast<double>(message.bytes),
+                         static_cast<double>(message.received - std::max(message.given, message.expected))});
+  const std::optional<simulate::Task> task = task_of(call);
+  if (samples.empty() || !task) return std::nullopt;
+  const auto [latency, per_byte] = fit(samples);
+  simulate::Network network;
+  network.socket = network.host = network.leaf = task->ranks;
+  network.links.fill({{.from = 0, .latency = latency * picoseconds, .gap = 0, .per_byte = per_byte * picoseconds}});
+  std::vector<simulate::SimulatedMessage> messages;
+  std::optional<simulate::Result> result;
+  try {
+    result = simulate::run_events(*task, network, &messages);
+  } catch (const Error&) {
+    return std::nullopt;  // too large to be simulated
+  }
+  if (!result) return std::nullopt;
+  Prediction prediction{result->seconds * 1e9, {}};
+  for (const simulate::SimulatedMessage& message : messages)
+    prediction.messages.push_back({message.from, message.step, message.begin / picoseconds, message.end / picoseconds});
+  std::sort(prediction.messages.begin(), prediction.messages.end(), [](const auto& a, const auto& b) {
+    return std::pair{a.from, a.step} < std::pair{b.from, b.step};
+  });
+  return prediction;
+}
+
+}  // namespace tutti::tools

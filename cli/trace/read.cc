@@ -1,0 +1,329 @@
+#include "cli/trace/read.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <type_traits>
+#include <utility>
+
+#include "algorithms/board_program.h"
+#include "cli/base/input_file.h"
+#include "lib/observe/trace/file.h"
+#include "tutti/error.h"
+
+namespace tutti::tools {
+namespace {
+
+using Json = nlohmann::json;
+
+/// What is wrong with an event.
+struct Flaw {
+  std::string text;
+};
+
+std::string text_of(const Json& value) {
+  return value.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 40);
+}
+
+/// The library would cut a number that does not fit to one that does.
+template <class T>
+bool fits(const Json& value) {
+  if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>)
+    return value.is_number_unsigned() ? std::in_range<T>(value.get<std::uint64_t>())
+                                      : value.is_number_integer() && std::in_range<T>(value.get<std::int64_t>());
+  else
+    return true;
+}
+
+/// A field that must be there, and of that kind.
+template <class T>
+T get(const Json& object, const char* field) {
+  const auto found = object.find(field);
+  if (found == object.end()) throw Flaw{fmt::format("has no \"{}\"", field)};
+  try {
+    if (fits<T>(*found)) return found->get<T>();
+  } catch (const Json::exception&) {  // of another kind
+  }
+  throw Flaw{fmt::format("cannot have {} as its \"{}\"", text_of(*found), field)};
+}
+
+/// Sums of a few such nanoseconds fit 64 bits. No machine has been up for nine years, from whose start they count.
+constexpr double longest = 3e17;
+
+void check_time(const Json& object, const char* field, double nanoseconds) {
+  if (!(std::abs(nanoseconds) <= longest))
+    throw Flaw{
+        fmt::format("cannot have {} as its \"{}\": that is more than nine years", text_of(object[field]), field)};
+}
+
+std::int64_t get_microseconds(const Json& event, const char* field) {
+  const double time = get<double>(event, field) * 1000;
+  check_time(event, field, time);
+  return std::llround(time);
+}
+
+std::int64_t get_nanoseconds(const Json& args, const char* field) {
+  const auto time = get<std::int64_t>(args, field);
+  check_time(args, field, static_cast<double>(time));
+  return time;
+}
+
+Span span_of(const Json& event) {
+  const std::int64_t begin = get_microseconds(event, "ts");
+  return {begin, event.contains("dur") ? begin + get_microseconds(event, "dur") : begin};
+}
+
+Collective collective_named(const std::string& name) {
+  for (int i = 0; i < collective_count; ++i)
+    if (name == name_of(static_cast<Collective>(i))) return static_cast<Collective>(i);
+  throw Flaw{fmt::format("cannot have {} as its \"collective\"", name)};
+}
+
+/// A rank's part in one round over a board.
+struct Round {
+  std::optional<Span> post;
+  std::optional<Span> wait;
+  std::optional<Span> take;
+  std::uint64_t bytes = 0;
+};
+
+class Reader {
+ public:
+  void read(const Json& event);
+  TraceFile finish();
+
+ private:
+  using CallKey = std::pair<std::string, std::uint64_t>;  // group and number
+  struct Ends {
+    CallKey call;
+    std::optional<TracedMessage> send, receive;
+  };
+  void read_call(const Json& event, const Json& args, const CallKey& key);
+  void read_message(const Json& event, const Json& args, const CallKey& key);
+  void read_board(const Json& event, const Json& args, const CallKey& key);
+  void add_round(TracedCall& call, std::uint32_t number, const std::map<int, Round>& ranks);
+  void add_absences();
+
+  TraceFile file_;
+  std::map<CallKey, TracedCall> calls_;
+  std::map<std::tuple<std::string, int, int, std::uint64_t>, Ends> messages_;
+  std::map<std::pair<CallKey, int>, std::map<int, Round>> rounds_;
+  std::map<int, std::vector<Span>> away_;  // by rank
+  algorithms::BoardReaders board_readers_;
+};
+
+void Reader::read(const Json& event) {
+  const auto phase = get<std::string>(event, "ph");
+  const auto name = get<std::string>(event, "name");
+  if (phase != "X" && name != "tutti_rank") return;
+  const auto args = get<Json>(event, "args");
+  if (phase != "X") {
+    file_.ranks[get<int>(event, "pid")] = {get<std::string>(args, "host"), get<std::uint64_t>(args, "lost"),
+                                           get<std::int64_t>(args, "uncertainty_ns"), get<int>(args, "clock_of_rank")};
+    return;
+  }
+  if (name == "away") away_[get<int>(event, "pid")].push_back(span_of(event));
+  if (!args.contains("operation")) return;
+  const CallKey key{get<std::string>(args, "group"), get<std::uint64_t>(args, "operation")};
+  const auto category = get<std::string>(event, "cat");
+  if (category == "call") return read_call(event, args, key);
+  if (category == "message") return read_message(event, args, key);
+  if (name == "post" || name == "wait" || name == "take" || name == "post and wait")
+    return read_board(event, args, key);
+  if (category == "step" || category == "copy" || category == "reduction")
+    calls_[key].busy[get<int>(event, "pid")].push_back(span_of(event));
+}
+
+void Reader::read_call(const Json& event, const Json& args, const CallKey& key) {
+  TracedCall& call = calls_[key];
+  call.name = get<std::string>(event, "name");
+  call.operation = key.second;
+  call.algorithm = get<std::string>(args, "algorithm");
+  call.group = key.first;
+  call.bytes = get<std::uint64_t>(args, "bytes");
+  call.root = get<int>(args, "root");
+  call.variable = get<bool>(args, "variable");
+  call.collective = collective_named(get<std::string>(args, "collective"));
+  call.ranks[get<int>(event, "pid")] = span_of(event);
+}
+
+void Reader::read_message(const Json& event, const Json& args, const CallKey& key) {
+  if (args.contains("failed")) return;
+  const Span span = span_of(event);
+  const bool sends = args.contains("to");
+  const int rank = get<int>(event, "pid");
+  const int from = sends ? rank : get<int>(args, "from");
+  const int to = sends ? get<int>(args, "to") : rank;
+  Ends& ends = messages_[{key.first, from, to, get<std::uint64_t>(args, "number")}];
+  ends.call = key;
+  TracedMessage message{
+      .from = from, .to = to, .bytes = get<std::uint64_t>(args, "bytes"), .step = get<std::uint32_t>(args, "step")};
+  if (sends) {
+    message.given = span.begin + get_nanoseconds(args, "given_ns");
+    message.sent = span.end;
+    ends.send = message;
+  } else {
+    message.expected = span.begin;
+    message.arrived = span.begin + get_nanoseconds(args, "waited_ns");
+    message.received = span.end;
+    ends.receive = message;
+  }
+}
+
+void Reader::read_board(const Json& event, const Json& args, const CallKey& key) {
+  Round& round = rounds_[{key, get<int>(args, "step")}][get<int>(event, "pid")];
+  const Span span = span_of(event);
+  const auto name = get<std::string>(event, "name");
+  // Only the events that post say how much; "wait" and "take" of the same round have 0.
+  round.bytes = std::max(round.bytes, get<std::uint64_t>(args, "bytes"));
+  if (name == "take") round.take = span;
+  if (name == "post") round.post = span;
+  if (name == "post and wait") round.post = Span{span.begin, span.begin};
+  if (name == "wait" || name == "post and wait") round.wait = span;
+}
+
+/// A rank waits for the last one whose contribution it reads.
+void Reader::add_round(TracedCall& call, std::uint32_t number, const std::map<int, Round>& ranks) {
+  std::vector<int> members;
+  for (const auto& [rank, span] : call.ranks) members.push_back(rank);
+  const auto place_of = [&](int rank) {
+    return static_cast<int>(std::find(members.begin(), members.end(), rank) - members.begin());
+  };
+  for (const auto& [rank, mine] : ranks) {
+    if (mine.post) call.busy[rank].push_back(*mine.post);
+    if (mine.take) call.busy[rank].push_back(*mine.take);
+    if (!mine.wait) continue;
+    std::optional<TracedMessage> last;
+    for (const auto& [writer, other] : ranks) {
+      if (writer == rank || !other.post ||
+          !board_readers_.reads(call.collective, call.algorithm, static_cast<int>(members.size()), call.root,
+                                place_of(rank), place_of(writer)))
+        continue;
+      const TracedMessage& reading =
+          call.readings.emplace_back(TracedMessage{.from = writer,
+                                                   .to = rank,
+                                                   .bytes = other.bytes,
+                                                   .step = number,
+                                                   .given = other.post->end,
+                                                   .sent = other.post->end,
+                                                   .expected = mine.wait->begin,
+                                                   .arrived = mine.wait->end,
+                                                   .received = mine.take ? mine.take->end : mine.wait->end});
+      if (!last || reading.given > last->given) last = reading;
+    }
+    if (last) call.messages.push_back(*last);
+  }
+}
+
+/// An absence held up whatever its rank had begun.
+void Reader::add_absences() {
+  for (auto& [rank, absences] : away_) absences = apart(std::move(absences));  // of two communicators' threads
+  for (auto& [key, call] : calls_)
+    for (const auto& [rank, part] : call.ranks) {
+      const std::vector<Span>& absences = away_[rank];
+      auto absence = std::lower_bound(absences.begin(), absences.end(), part.begin,
+                                      [](const Span& one, std::int64_t time) { return one.end <= time; });
+      for (; absence != absences.end() && absence->begin < part.end; ++absence) call.away[rank].push_back(*absence);
+    }
+}
+
+TraceFile Reader::finish() {
+  for (const auto& [key, ends] : messages_) {
+    if (!ends.send || !ends.receive) continue;
+    TracedMessage message = *ends.receive;
+    message.given = ends.send->given;
+    message.sent = ends.send->sent;
+    message.step = ends.send->step;
+    calls_[ends.call].messages.push_back(message);
+  }
+  for (const auto& [key, ranks] : rounds_)
+    if (const auto call = calls_.find(key.first); call != calls_.end())
+      add_round(call->second, static_cast<std::uint32_t>(key.second), ranks);
+  add_absences();
+  for (auto& [key, call] : calls_)
+    if (!call.ranks.empty()) file_.calls.push_back(std::move(call));
+  std::stable_sort(file_.calls.begin(), file_.calls.end(),
+                   [](const TracedCall& a, const TracedCall& b) { return a.begin() < b.begin(); });
+  return std::move(file_);
+}
+
+constexpr const char* writer = "tutti";
+constexpr const char* remedy = "`tutti run --trace FILE` writes one";
+
+/// The file, and who wants it.
+struct Source {
+  std::string_view who;
+  const std::string& path;
+};
+
+[[noreturn]] void wrong(const Source& source, const std::string& what) {
+  throw Error{ErrorCode::invalid_argument, fmt::format("{}: cannot read {}: {}", source.who, source.path, what)};
+}
+
+/// A file that began as ours and does not end so was cut.
+Json parsed(const Source& source) {
+  const std::string text = read_input(source.who, source.path);
+  if (text.empty()) wrong(source, fmt::format("it is empty; {}", remedy));
+  try {
+    return Json::parse(text);
+  } catch (const Json::parse_error& error) {
+    if (text.substr(0, 200).find("traceEvents") == std::string::npos)
+      wrong(source, fmt::format("it is not JSON; {}", remedy));
+    wrong(source, fmt::format("it is cut off or damaged at byte {} of {}; if it was copied, copy it again",
+                              std::min(error.byte, text.size()), text.size()));
+  } catch (const Json::out_of_range&) {
+    wrong(source, "a number in it is too large for anything; another program changed it");
+  }
+}
+
+/// Programs that change traces may drop the number; then the events tell.
+void check_format(const Source& source, const Json& about) {
+  const auto format = about.find("format");
+  if (format != about.end() && *format != trace::file_format)
+    wrong(source, fmt::format("it is a trace in format {}, and this tutti reads format {}; let this tutti write one",
+                              text_of(*format), trace::file_format));
+}
+
+}  // namespace
+
+std::vector<Span> apart(std::vector<Span> spans) {
+  std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
+  std::vector<Span> joined;
+  for (const Span& span : spans) {
+    if (!joined.empty() && span.begin <= joined.back().end)
+      joined.back().end = std::max(joined.back().end, span.end);
+    else
+      joined.push_back(span);
+  }
+  return joined;
+}
+
+TraceFile read_trace(std::string_view who, const std::string& path) {
+  const Source source{who, path};
+  const Json json = parsed(source);
+  const auto events = json.find("traceEvents");
+  if (events == json.end() || !events->is_array())
+    wrong(source, fmt::format("it is JSON, but no trace: it has no \"traceEvents\"; {}", remedy));
+  const auto is_of_rank = [](const Json& event) {
+    return event.is_object() && event.contains("name") && event["name"] == "tutti_rank";
+  };
+  const bool ours = json.contains("otherData") && json["otherData"].is_object() &&
+                    json["otherData"].value("writer", Json{}) == writer;
+  if (!ours && std::none_of(events->begin(), events->end(), is_of_rank))
+    wrong(source, fmt::format("it is the trace of something else: no rank of tutti is in it; {}", remedy));
+  if (ours) check_format(source, json["otherData"]);
+  Reader reader;
+  for (std::size_t i = 0; i < events->size(); ++i) try {
+      reader.read((*events)[i]);
+    } catch (const Flaw& flaw) {
+      wrong(source,
+            fmt::format("event {} of its {} {}; another version of tutti wrote it, or another program changed it",
+                        i + 1, events->size(), flaw.text));
+    }
+  return reader.finish();
+}
+
+}  // namespace tutti::tools

@@ -1,0 +1,105 @@
+// `tutti trace`: what the trace of a real run says, in words.
+
+#include "cli/trace/trace.h"
+
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+
+#include "cli/base/command_line.h"
+#include "cli/base/exit_codes.h"
+#include "cli/simulate/runs.h"
+#include "cli/trace/blame.h"
+#include "cli/trace/predict.h"
+#include "cli/trace/read.h"
+#include "tutti/error.h"
+
+namespace tutti::tools {
+namespace {
+
+constexpr const char* examples = R"(Example:
+  tutti run -n 4 --trace t.json ./prog
+  tutti trace t.json)";
+
+using Kind = std::tuple<Collective, std::string, std::uint64_t>;  // with algorithm and bytes
+
+void print_calls(const TraceFile& trace) {
+  std::map<Kind, std::vector<const TracedCall*>> kinds;
+  std::map<std::string, std::vector<const TracedCall*>> by_algorithm;
+  for (const TracedCall& call : trace.calls) {
+    if (call.ranks.size() < 2) continue;
+    kinds[{call.collective, call.algorithm, call.bytes}].push_back(&call);
+    by_algorithm[call.algorithm].push_back(&call);
+  }
+  fmt::print("\n{:<15}{:<20}{:>8}{:>8}{:>12}{:>12}{:>12}\n", "call", "algorithm", "size", "calls", "predicted",
+             "median", "longest");
+  for (const auto& [kind, calls] : kinds) {
+    std::vector<std::int64_t> times;
+    for (const TracedCall* call : calls) times.push_back(call->end() - call->begin());
+    std::sort(times.begin(), times.end());
+    const auto& [collective, algorithm, bytes] = kind;
+    const auto predicted = predict(*calls.front(), by_algorithm[algorithm]);
+    fmt::print("{:<15}{:<20}{:>8}{:>8}{:>12}{:>12}{:>12}\n", name_of(collective), algorithm, simulate::size_text(bytes),
+               calls.size(), predicted ? duration_text(static_cast<std::int64_t>(predicted->end)) : "-",
+               duration_text(times[times.size() / 2]), duration_text(times.back()));
+  }
+}
+
+void print_ranks(const TraceFile& trace, const Verdicts& verdicts) {
+  fmt::print("\n{:<8}{:>16}{:>22}{:>22}\n", "rank", "waited", "came late, for others", "slow inside, for them");
+  for (const auto& [rank, who] : trace.ranks) {
+    const auto found = verdicts.ranks.find(rank);
+    const RankBlame blame = found == verdicts.ranks.end() ? RankBlame{} : found->second;
+    fmt::print("{:<8}{:>16}{:>22}{:>22}\n", rank, duration_text(blame.waited), duration_text(blame.late.time),
+               duration_text(blame.slow.time));
+  }
+}
+
+void print_links(const Verdicts& verdicts) {
+  std::vector<std::pair<std::int64_t, std::pair<int, int>>> links;
+  for (const auto& [link, blame] : verdicts.links) links.emplace_back(blame.time, link);
+  std::sort(links.rbegin(), links.rend());
+  links.resize(std::min<std::size_t>(links.size(), 5));
+  if (links.empty()) return;
+  fmt::print("\nlinks whose messages took longer than such messages elsewhere:\n");
+  for (const auto& [time, link] : links) fmt::print("  {} -> {}  {}\n", link.first, link.second, duration_text(time));
+}
+
+void report(const std::string& path) {
+  const TraceFile trace = read_trace("trace", path);
+  const Verdicts verdicts = judge(trace.calls);
+  fmt::print("{}: {} ranks, {} calls, {} in calls\n", path, trace.ranks.size(), trace.calls.size(),
+             duration_text(verdicts.in_calls));
+  for (const auto& [rank, who] : trace.ranks) {
+    if (who.lost > 0) fmt::print("rank {}: its {} oldest records are lost\n", rank, who.lost);
+    if (who.uncertainty != 0)
+      fmt::print("rank {} (host {}): {}\n", rank, who.host,
+                 who.uncertainty < 0 ? "its clock was not compared with that of the others' hosts"
+                                     : fmt::format("its clock is that of rank {} within {}", who.reference,
+                                                   duration_text(who.uncertainty)));
+  }
+  if (trace.calls.empty()) return;
+  print_calls(trace);
+  print_ranks(trace, verdicts);
+  print_links(verdicts);
+  fmt::print("\n");
+  for (const Conclusion& conclusion : conclusions(verdicts, trace.ranks)) fmt::print("{}\n", conclusion.text);
+}
+
+}  // namespace
+
+int trace_main(int argc, char** argv) {
+  CLI::App app{"Summarises the trace of a run: how long calls took and should have taken, and which rank was slow.",
+               "tutti trace"};
+  app.set_help_flag("-h,--help", "Show this help");
+  std::string path;
+  app.add_option("FILE", path, "The file that `tutti run --trace FILE` wrote")->required();
+  app.footer(examples);
+  if (!parse_command_line(app, argc, argv, "trace")) return exit_success;
+  report(path);
+  return exit_success;
+}
+
+}  // namespace tutti::tools

@@ -1,0 +1,98 @@
+// From the catalogue to what is measured.
+
+#include "cli/tune/candidates.h"
+
+#include <algorithm>
+
+#include "algorithms/catalogue.h"
+
+namespace tutti::tools::tune {
+namespace {
+
+using algorithms::Choice;
+using algorithms::Entry;
+using algorithms::Plan;
+using algorithms::Step;
+
+constexpr std::size_t messages[] = {0, 16 << 10, 64 << 10, 256 << 10};  // what lies between is tried around the best
+constexpr std::size_t least_message = 8 << 10;
+constexpr std::size_t most_message = 4 << 20;
+constexpr int deepest = 512;
+constexpr int radices[] = {2, 4, 8};
+
+bool same(const Step& a, const Step& b) {
+  return a.verb == b.verb && a.peer == b.peer && a.dst == b.dst && a.left == b.left && a.right == b.right;
+}
+
+std::vector<Plan> plans_of(const Choice& choice, int ranks) {
+  std::vector<Plan> plans;
+  for (int rank = 0; rank < ranks; ++rank)
+    plans.push_back(choice.entry->build(
+        {.rank = rank, .ranks = ranks, .root = 0, .pipeline = choice.pipeline, .radix = choice.radix}));
+  return plans;
+}
+
+bool same(const std::vector<Plan>& a, const std::vector<Plan>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), [](const Plan& one, const Plan& other) {
+    return one.shape.pipeline == other.shape.pipeline &&
+           std::equal(one.steps.begin(), one.steps.end(), other.steps.begin(), other.steps.end(),
+                      [](const Step& x, const Step& y) { return same(x, y); });
+  });
+}
+
+/// What it does without a pipeline and, where it has one, with some depth: the same for others means the same always.
+std::vector<std::vector<Plan>> looks_of(Choice choice, int ranks) {
+  constexpr int some_depth = 3;
+  std::vector<std::vector<Plan>> looks{plans_of(choice, ranks)};
+  choice.pipeline = some_depth;
+  if (choice.entry->has_pipeline) looks.push_back(plans_of(choice, ranks));
+  return looks;
+}
+
+}  // namespace
+
+Candidates::Candidates(Collective collective, int ranks) : collective_(collective), ranks_(ranks) {
+  std::vector<std::vector<Plan>> seen;
+  for (const Entry& entry : algorithms::catalogue(collective))
+    for (const int radix : radices) {
+      if (radix != 2 && (!entry.has_radix || radix >= ranks)) continue;
+      Choice choice{.entry = &entry, .radix = radix};
+      const bool special = entry.name.starts_with("direct");
+      bool is_new = special;
+      for (std::vector<Plan>& plans : looks_of(choice, ranks)) {
+        is_new = is_new || std::none_of(seen.begin(), seen.end(),
+                                        [&](const std::vector<Plan>& other) { return same(plans, other); });
+        if (!special) seen.push_back(std::move(plans));
+      }
+      for (const std::size_t message : messages) {
+        choice.message = message;
+        if (is_new && (message == 0 || entry.has_pipeline)) names_.push_back(to_string(choice));
+      }
+    }
+}
+
+bool Candidates::makes_sense(const Choice& choice, std::size_t bytes) const {
+  const int pipeline = settled(choice, ranks_, bytes).pipeline;
+  return choice.message == 0 ||
+         (choice.message >= least_message && choice.message <= most_message && pipeline > 1 && pipeline <= deepest);
+}
+
+std::vector<std::string> Candidates::at(std::size_t bytes) const {
+  std::vector<std::string> fitting;
+  for (const std::string& name : names_)
+    if (makes_sense(algorithms::find(collective_, name), bytes)) fitting.push_back(name);
+  return fitting;
+}
+
+std::vector<std::string> Candidates::neighbours(const std::string& name, std::size_t bytes) const {
+  Choice choice = algorithms::find(collective_, name);
+  std::vector<std::string> found;
+  const std::size_t message = choice.message;
+  for (const std::size_t other : {message / 2, message * 2}) {
+    choice.message = other;
+    if (other > 0 && makes_sense(choice, bytes)) found.push_back(to_string(choice));
+  }
+  return found;
+}
+
+}  // namespace tutti::tools::tune

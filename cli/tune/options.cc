@@ -1,0 +1,187 @@
+// The command line of `tutti tune`.
+
+#include "cli/tune/options.h"
+
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <charconv>
+#include <sstream>
+#include <string_view>
+
+#include "cli/base/command_line.h"
+#include "cli/base/sizes.h"
+#include "cli/bench/names.h"
+#include "cli/measure/meeting.h"
+#include "lib/base/environment.h"
+#include "lib/base/suggest.h"
+#include "tutti/error.h"
+
+namespace tutti::tools::tune {
+namespace {
+
+constexpr std::size_t tune_sizes[] = {4,         1 << 10, 4 << 10, 16 << 10, 64 << 10,
+                                      256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20};
+constexpr std::size_t check_sizes[] = {4, 1 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20};
+constexpr double check_seconds = 240;
+
+constexpr const char* examples =
+    "Examples:\n"
+    "  tutti tune                                       everything, in under a minute, into tutti.tuning\n"
+    "  export TUTTI_TUNING_FILE=$PWD/tutti.tuning       the table that programs use from then on\n"
+    "  tutti tune all_reduce -g 4 --transport shm --time 10 -o four.tuning\n"
+    "  tutti tune --check --table tutti.tuning          how much its choices lose against the best\n";
+
+[[noreturn]] void wrong(const std::string& message) {
+  throw Error{ErrorCode::invalid_argument, "tune: " + message + " (tutti tune --help)"};
+}
+
+/// What was typed, before it is understood.
+struct Words {
+  std::vector<std::string> collectives;
+  std::string ranks = "2,4,8";
+  std::string transports = "shm,tcp";
+  std::string least = "0";
+  std::string most;
+  std::string seconds;
+  std::string bind_to = "core";
+};
+
+void declare(CLI::App& app, Options& options, Words& words) {
+  app.set_help_flag("-h,--help", "Show this help");
+  app.add_option("COLLECTIVE", words.collectives, "Those to measure: all_reduce, broadcast, ... (all)");
+  app.add_option("-g,--ranks", words.ranks, "Numbers of ranks")->capture_default_str();
+  app.add_option("--transport", words.transports, "shm, tcp or both")->capture_default_str();
+  app.add_option("-b,--minbytes", words.least, "Sizes from here")->capture_default_str();
+  app.add_option("-e,--maxbytes", words.most, "... to there (16M; with --check 64M)");
+  app.add_option("--time", words.seconds, "Total seconds (55; with --check 240)");
+  app.add_option("-o,--output", options.output, "The table to write")->capture_default_str();
+  app.add_flag("--force", options.force, "Overwrite it if it exists");
+  app.add_option("--bind-to", words.bind_to, "core: bind each rank to its share of the cores; or none")
+      ->capture_default_str();
+  app.add_flag("--check", options.check, "Write nothing; measure each choice beside all others, and look for cliffs");
+  app.add_option("--table", options.table, "With --check: the table to judge (TUTTI_TUNING_FILE, or the built-in one)");
+  app.add_option("--csv", options.csv, "With --check: also write every point to this file");
+  app.footer(examples);
+}
+
+std::vector<std::string> list(const std::string& text) {
+  std::vector<std::string> words;
+  std::stringstream stream{text};
+  for (std::string word; std::getline(stream, word, ',');) words.push_back(word);
+  return words;
+}
+
+/// Those with algorithms to choose from.
+std::vector<peers::Call> tuned_calls() {
+  std::vector<peers::Call> calls;
+  for (const peers::Call call : peers::all_calls)
+    if (call != peers::Call::send_recv && call != peers::Call::all_reduce_in_place) calls.push_back(call);
+  return calls;
+}
+
+/// Also by the names that `tutti bench` takes: allreduce, bcast, alltoall.
+peers::Call call_of(const std::string& name) {
+  const std::optional<bench::Measured> known = bench::known_measured(name);
+  if (!known) {
+    std::vector<std::string_view> names;
+    for (const peers::Call call : tuned_calls()) names.push_back(peers::name_of(call));
+    wrong(fmt::format("no collective \"{}\".{} Known are {}", name, did_you_mean(name, names), fmt::join(names, ", ")));
+  }
+  const bench::Measured what = *known;
+  if (what == bench::Measured::all_to_all_v) wrong("a _v call follows its collective; give alltoall");
+  std::string program = bench::program_name(what);
+  program.resize(program.rfind("_perf"));
+  const std::optional<peers::Call> call = peers::find_call(program);
+  if (!call || *call == peers::Call::send_recv) wrong(fmt::format("{} has no algorithms to choose from", name));
+  return *call;
+}
+
+std::vector<peers::Call> calls_of(const std::vector<std::string>& names) {
+  std::vector<peers::Call> calls;
+  for (const std::string& name : names)
+    if (const peers::Call call = call_of(name); std::find(calls.begin(), calls.end(), call) == calls.end())
+      calls.push_back(call);
+  return names.empty() ? tuned_calls() : calls;
+}
+
+std::vector<int> ranks_of(const std::string& text) {
+  std::vector<int> ranks;
+  for (const std::string& word : list(text)) {
+    int value = 0;
+    const auto [stop, problem] = std::from_chars(word.data(), word.data() + word.size(), value);
+    if (problem != std::errc{} || stop != word.data() + word.size() || value < 2 || value > peers::most_ranks)
+      wrong(fmt::format("-g takes numbers of ranks from 2 to {}, such as 2,4,8, not \"{}\"", peers::most_ranks, word));
+    ranks.push_back(value);
+  }
+  if (ranks.empty()) wrong("-g takes numbers of ranks, such as 2,4,8");
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  return ranks;
+}
+
+std::vector<std::string> transports_of(const std::string& text) {
+  constexpr std::string_view known[] = {"shm", "tcp"};
+  std::vector<std::string> transports = list(text);
+  for (const std::string& word : transports)
+    if (std::find(std::begin(known), std::end(known), word) == std::end(known))
+      wrong(fmt::format("no transport \"{}\" on one host.{} There are shm and tcp.", word, did_you_mean(word, known)));
+  if (transports.empty()) wrong("--transport takes shm, tcp or both");
+  return transports;
+}
+
+std::size_t size_of(const char* option, const std::string& text) {
+  const std::optional<std::size_t> bytes = parse_bytes(text);
+  if (!bytes) wrong(fmt::format("{} takes a size such as 8, 64K or 1M, not \"{}\"", option, text));
+  return *bytes;
+}
+
+std::vector<std::size_t> sizes_of(const Options& options, const Words& words) {
+  const std::size_t least = size_of("-b", words.least);
+  const std::size_t most = size_of("-e", !words.most.empty() ? words.most : options.check ? "64M" : "16M");
+  std::vector<std::size_t> sizes;
+  const auto take = [&](std::size_t size) {
+    if (size >= least && size <= most) sizes.push_back(size);
+  };
+  if (options.check) std::for_each(std::begin(check_sizes), std::end(check_sizes), take);
+  if (!options.check) std::for_each(std::begin(tune_sizes), std::end(tune_sizes), take);
+  if (sizes.empty()) wrong(fmt::format("no size is measured from -b {} to {}: 4, 1K, 64K, 1M ... are", least, most));
+  return sizes;
+}
+
+double seconds_of(const std::string& text, double usual) {
+  if (text.empty()) return usual;
+  double value = 0;
+  const auto [stop, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (problem != std::errc{} || stop != text.data() + text.size() || !(value >= 0.1) || value > 86400)
+    wrong(fmt::format("--time takes seconds, 0.1 or more, not \"{}\"", text));
+  return value;
+}
+
+}  // namespace
+
+Options parse_options(int argc, char** argv) {
+  Options options;
+  Words words;
+  CLI::App app{"Finds the fastest algorithm for each collective, size, number of ranks and transport on this machine.",
+               "tutti tune"};
+  declare(app, options, words);
+  options.help = !parse_command_line(app, argc, argv, "tune");
+  if (options.help) return options;
+  options.calls = calls_of(words.collectives);
+  options.ranks = ranks_of(words.ranks);
+  options.transports = transports_of(words.transports);
+  options.sizes = sizes_of(options, words);
+  options.seconds = seconds_of(words.seconds, options.check ? check_seconds : options.seconds);
+  if (words.bind_to != "core" && words.bind_to != "none")
+    wrong(fmt::format("--bind-to takes core or none, not \"{}\"", words.bind_to));
+  options.bind_to_core = words.bind_to == "core";
+  if (!options.check && (!options.table.empty() || !options.csv.empty())) wrong("--table and --csv belong to --check");
+  if (options.check && options.force) wrong("--check writes no table; leave out --force");
+  if (options.check && options.table.empty()) options.table = variable("TUTTI_TUNING_FILE").value_or("");
+  return options;
+}
+
+}  // namespace tutti::tools::tune

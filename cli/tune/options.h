@@ -1,0 +1,29 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "cli/measure/workload.h"
+
+namespace tutti::tools::tune {
+
+struct Options {
+  bool help = false;
+  bool check = false;  ///< look how good the table is instead of writing one
+  std::vector<peers::Call> calls;
+  std::vector<int> ranks{2, 4, 8};
+  std::vector<std::string> transports{"shm", "tcp"};
+  std::vector<std::size_t> sizes;
+  double seconds = 55;
+  std::string output = "tutti.tuning";
+  bool force = false;
+  std::string table;  ///< --check: instead of TUTTI_TUNING_FILE and the built-in table
+  std::string csv;    ///< --check
+  bool bind_to_core = true;
+};
+
+/// Prints the help if that is what is asked for. Throws Error{invalid_argument}.
+Options parse_options(int argc, char** argv);
+
+}  // namespace tutti::tools::tune

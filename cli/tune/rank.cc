@@ -1,0 +1,169 @@
+// The life of one rank: joins, and does what rank 0 is told to, all together.
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <span>
+
+#include "cli/tune/candidates.h"
+#include "cli/tune/workers.h"
+#include "tutti/communicator.h"
+#include "tutti/error.h"
+
+namespace tutti::tools::tune {
+namespace {
+
+using peers::Call;
+
+/// Whole pages, touched as far as they were asked for.
+class Memory {
+ public:
+  explicit Memory(std::size_t bytes) : size_(bytes + page) {
+    void* const memory = ::mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) throw Error{ErrorCode::system, "no memory for the buffers"};
+    memory_ = static_cast<char*>(memory);
+  }
+  ~Memory() { ::munmap(memory_, size_); }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+
+  std::span<float> elements(std::size_t count) {
+    const std::size_t bytes = count * sizeof(float);
+    if (bytes > touched_) std::memset(memory_ + touched_, 0, bytes - touched_);
+    touched_ = std::max(touched_, bytes);
+    return {reinterpret_cast<float*>(memory_), count};
+  }
+
+ private:
+  static constexpr std::size_t page = 4096;
+  std::size_t size_;
+  std::size_t touched_ = 0;
+  char* memory_ = nullptr;
+};
+
+class Rank {
+ public:
+  Rank(Stage& stage, Communicator comm, std::size_t most_bytes)
+      : stage_(stage),
+        comm_(std::move(comm)),
+        meeting_(&stage.meeting, comm_.rank(), comm_.size(), 1),
+        input_(most_bytes + page_of_parts),
+        output_(most_bytes + page_of_parts) {}
+
+  /// Until it is told to leave.
+  void obey(int orders, int answers) {
+    for (;;) {
+      char byte = 1;
+      if (comm_.rank() == 0 && ::read(orders, &byte, 1) != 1) throw Error{ErrorCode::aborted, "nobody gives orders"};
+      meeting_.gather();
+      const Order order = stage_.order;
+      if (order.kind == Order::Kind::leave) comm_.barrier();
+      if (order.kind == Order::Kind::measure) measure(order);
+      if (order.kind == Order::Kind::ask_choice && comm_.rank() == 0)
+        std::snprintf(stage_.answer, sizeof stage_.answer, "%s",
+                      comm_.chosen_algorithm(collective_of(order.call), order.bytes).c_str());
+      meeting_.gather();
+      if (comm_.rank() == 0) tell(answers);
+      if (order.kind == Order::Kind::leave) return;
+    }
+  }
+
+  static void tell(int answers) {
+    const char byte = 1;
+    if (::write(answers, &byte, 1) != 1) throw Error{ErrorCode::aborted, "nobody hears answers"};
+  }
+
+  void gather() { meeting_.gather(); }
+
+ private:
+  static constexpr std::size_t page_of_parts = 4096;  // a size is rounded up to whole parts
+
+  void measure(const Order& order) {
+    const peers::Task task = peers::task_of(order.call, comm_.rank(), comm_.size(), order.bytes);
+    const std::span<float> in = input_.elements(task.input);
+    const std::span<float> out = output_.elements(task.output);
+    int stamp = 0;
+    for (int i = 0; i < order.count; ++i) {
+      const Turn& turn = order.turns[i];
+      for (int k = 0; k < turn.warm; ++k) call(order, turn, in, out);
+      for (int k = 0; k < (order.loop ? 1 : turn.calls); ++k, ++stamp) {
+        meeting_.align();
+        meeting_.begin_of(comm_.rank())[stamp] = peers::microseconds_now();
+        for (int repeat = 0; repeat < (order.loop ? turn.calls : 1); ++repeat) call(order, turn, in, out);
+        meeting_.end_of(comm_.rank())[stamp] = peers::microseconds_now();
+      }
+    }
+  }
+
+  void call(const Order& order, const Turn& turn, std::span<float> in, std::span<float> out) {
+    const CallOptions how{.algorithm = turn.algorithm};
+    switch (order.call) {
+      case Call::all_reduce:
+        return comm_.all_reduce(in, out, sum, how);
+      case Call::all_reduce_in_place:
+        return comm_.all_reduce(out, sum, how);
+      case Call::broadcast:
+        return comm_.broadcast(out, 0, how);
+      case Call::all_gather:
+        return comm_.all_gather(in, out, how);
+      case Call::reduce_scatter:
+        return comm_.reduce_scatter(in, out, sum, how);
+      case Call::all_to_all:
+        return comm_.all_to_all(in, out, how);
+      case Call::reduce:
+        return comm_.reduce(in, out, sum, 0, how);
+      case Call::gather:
+        return comm_.gather(in, out, 0, how);
+      case Call::scatter:
+        return comm_.scatter(in, out, 0, how);
+      case Call::scan:
+        return comm_.scan(in, out, sum, how);
+      case Call::exclusive_scan:
+        return comm_.exclusive_scan(in, out, sum, how);
+      case Call::barrier:
+        return comm_.barrier(how);
+      case Call::send_recv:
+        break;
+    }
+    throw Error{ErrorCode::unsupported, "send_recv has no algorithms"};
+  }
+
+  Stage& stage_;
+  Communicator comm_;
+  peers::Meeting meeting_;
+  Memory input_;
+  Memory output_;
+};
+
+}  // namespace
+
+int live_as_rank(Stage& stage, int rank, const CrewOptions& options, const std::string& rendezvous, int orders,
+                 int answers) {
+  try {
+    // What would decide instead of the table, or change what is measured.
+    for (const char* name :
+         {"TUTTI_ALGO", "TUTTI_TUNING_FILE", "TUTTI_PLAN_FILE", "TUTTI_DETERMINISTIC", "TUTTI_TRANSPORT"})
+      ::unsetenv(name);
+    ConnectOptions how;
+    how.rank = rank;
+    how.size = options.ranks;
+    how.rendezvous = rendezvous;
+    how.transport = options.transport;
+    how.tuning_file = options.tuning_file;
+    Rank self{stage, connect(how), options.most_bytes};
+    self.gather();
+    if (rank == 0) Rank::tell(answers);
+    self.obey(orders, answers);
+    return 0;
+  } catch (const std::exception& error) {
+    if (!stage.in_trouble.exchange(true)) {
+      std::snprintf(stage.trouble, sizeof stage.trouble, "rank %d: %s", rank, error.what());
+      stage.told.store(true);
+    }
+    return 1;
+  }
+}
+
+}  // namespace tutti::tools::tune

@@ -1,0 +1,260 @@
+// The schedule: which point is measured when, and for how long. A point's share of the time that is left is what a
+// model of its calls says, so that eight ranks over TCP at 16 MiB get more of it than two ranks and 4 bytes.
+
+#include "cli/tune/session.h"
+
+#include <fmt/core.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <span>
+
+#include "algorithms/proofs.h"
+#include "cli/measure/measure.h"
+#include "cli/tune/candidates.h"
+#include "cli/tune/fit.h"
+#include "cli/tune/table.h"
+#include "lib/base/host.h"
+
+namespace tutti::tools::tune {
+namespace {
+
+constexpr int passes = 2;
+constexpr int rounds_for_a_claim = 3;
+constexpr double close = 1.3;  // whoever is not runs in the first pass only
+constexpr std::size_t most_by_loop = 1 << 10;
+constexpr std::size_t least_by_bandwidth = 64 << 10;  // below, who is far behind may still be the best for large ones
+
+struct Place {
+  std::string transport;
+  int ranks = 2;
+  bool oversubscribed = false;
+
+  bool by_loop(std::size_t bytes) const { return oversubscribed && bytes <= most_by_loop; }
+};
+
+/// Microseconds that a call may take; only shares of time hang on it.
+double expected(const Place& place, std::size_t bytes) {
+  const bool tcp = place.transport == "tcp";
+  const double latency = (tcp ? 15 : 2) * place.ranks;
+  const double bytes_per_us = tcp ? 1500 : 4000;
+  return latency + static_cast<double>(bytes) * place.ranks / bytes_per_us;
+}
+
+/// Microseconds that a point would like to have.
+double wanted(const Place& place, std::size_t bytes, std::size_t candidates) {
+  constexpr double quick_calls = 4000;  // a few hundred microseconds in each of several rounds
+  constexpr double calls = 5;
+  return static_cast<double>(candidates) * (quick_calls + calls * expected(place, bytes));
+}
+
+struct Share {
+  double soft = 0;  ///< microseconds_now() after which no round begins
+  double hard = 0;  ///< ... after which not even this one goes on
+};
+
+class Runner {
+ public:
+  Runner(Crew& crew, Place place, peers::Call call, std::size_t bytes)
+      : crew_(crew), place_(std::move(place)), call_(call), bytes_(bytes) {}
+
+  Race run(const std::vector<std::string>& names, const std::string& kept, const Candidates& candidates, Share share) {
+    constexpr int last_round_to_enter = 5;
+    Race race{names, kept};
+    const auto goes_on = [&] {
+      const double now = peers::microseconds_now();
+      return now < share.soft || (race.rounds() < rounds_for_a_claim && now < share.hard) || race.rounds() == 0;
+    };
+    while (!race.over() && goes_on()) {
+      if (!run_round(race, share.hard)) break;
+      if (race.rounds() < 2 || race.rounds() > last_round_to_enter) continue;
+      const Entrant leader = race.entrants()[race.leader()];
+      for (const std::string& name : candidates.neighbours(leader.name, bytes_)) race.enter(name);
+    }
+    return race;
+  }
+
+ private:
+  /// In portions: between them it can be told that time is over.
+  bool run_round(Race& race, double hard_end) {
+    const std::vector<std::size_t> all = race.order();
+    for (std::size_t done = 0; done < all.size();) {
+      if (done > 0 && peers::microseconds_now() > hard_end) {
+        race.abandon_round();
+        return false;
+      }
+      const Order order = portion(race, std::span{all}.subspan(done));
+      for (const double time : crew_.measure(order)) {
+        const std::size_t entrant = all[done++];
+        race.add(entrant, times_[race.entrants()[entrant].name] = time);
+      }
+    }
+    race.end_round();
+    return true;
+  }
+
+  /// As many of them as fit into some milliseconds.
+  Order portion(const Race& race, std::span<const std::size_t> entrants) const {
+    constexpr double slow = 3000;
+    constexpr double batch = 300;  // microseconds that the turn of quick calls takes
+    constexpr double most = 20'000;
+    constexpr double places = 16;  // that a board writes in turn; each has to be touched once, links have fewer
+    Order order;
+    order.call = call_;
+    order.bytes = bytes_;
+    order.loop = place_.by_loop(bytes_);
+    double total = 0;
+    for (const std::size_t entrant : entrants) {
+      const std::string& name = race.entrants()[entrant].name;
+      const auto known = times_.find(name);
+      const bool is_new = known == times_.end();
+      const double time = is_new ? expected(place_, bytes_) : known->second;
+      const int warm = is_new ? static_cast<int>(std::clamp(slow / time, 1.0, places)) : time < slow ? 1 : 0;
+      const int calls = static_cast<int>(order.loop ? std::clamp(2 * batch / time, 4.0, 1000.0)
+                                                    : std::clamp(batch / time, 1.0, is_new ? 5.0 : 40.0));
+      total += time * (warm + calls);
+      if (order.count > 0 && (total > most || !order.has_room(calls))) break;
+      order.add(name, warm, calls);
+    }
+    return order;
+  }
+
+  Crew& crew_;
+  Place place_;
+  peers::Call call_;
+  std::size_t bytes_;
+  std::map<std::string, double> times_;
+};
+
+/// The sizes of one collective in one place.
+struct Line {
+  Place place;
+  peers::Call call{};
+  Candidates candidates;
+  std::vector<std::size_t> sizes;
+};
+
+class Schedule {
+ public:
+  Schedule(const Options& options, const std::function<void(const std::string&)>& progress)
+      : options_(options), progress_(progress), begin_(peers::microseconds_now()) {
+    const int cores = available_cores();
+    for (const std::string& transport : options.transports)
+      for (const int ranks : options.ranks)
+        for (const peers::Call call : options.calls) {
+          const bool barrier = call == peers::Call::barrier;
+          lines_.push_back({{transport, ranks, ranks > cores},
+                            call,
+                            Candidates{collective_of(call), ranks},
+                            barrier ? std::vector<std::size_t>{0} : options.sizes});
+        }
+    for (const Line& line : lines_)
+      for (const std::size_t bytes : line.sizes) {
+        for (const std::string& name : line.candidates.at(bytes)) prove(line, bytes, name);
+        wants_ += (1 + later_pass * (passes - 1)) * wanted(line, bytes);
+        points_.push_back(
+            {line.call, line.place.transport, line.place.ranks, line.place.oversubscribed, bytes, "", {}});
+      }
+  }
+
+  std::vector<Point> run() {
+    for (int pass = 0; pass < passes; ++pass) {
+      std::unique_ptr<Crew> crew;
+      const Place* place = nullptr;
+      std::size_t point = 0;
+      for (const Line& line : lines_) {
+        if (time_left() <= 0) break;
+        if (place == nullptr || place->transport != line.place.transport || place->ranks != line.place.ranks) {
+          place = &line.place;
+          crew.reset();
+          crew = std::make_unique<Crew>(CrewOptions{place->transport, place->ranks, options_.sizes.back(),
+                                                    options_.check ? options_.table : "", options_.bind_to_core});
+        }
+        measure(*crew, line, std::span{points_}.subspan(point, line.sizes.size()));
+        point += line.sizes.size();
+      }
+    }
+    std::erase_if(points_, [](const Point& one) { return one.races.empty(); });
+    return std::move(points_);
+  }
+
+ private:
+  /// Before anything is measured: a wrong plan would stand still until the deadline and cost all the time so far.
+  void prove(const Line& line, std::size_t bytes, const std::string& name) {
+    const algorithms::Choice choice = algorithms::find(collective_of(line.call), name);
+    proofs_.require(algorithms::settled(choice, line.place.ranks, bytes), line.place.ranks);
+  }
+
+  static double wanted(const Line& line, std::size_t bytes) {
+    return tune::wanted(line.place, bytes, line.candidates.at(bytes).size());
+  }
+
+  double time_left() const { return begin_ + options_.seconds * 1e6 - peers::microseconds_now(); }
+
+  Share next_share(double want) {
+    constexpr double overtime = 1.5;
+    constexpr double least = 30e3;  // so that there are rounds to compare, even where the model is wrong
+    const double now = peers::microseconds_now();
+    const double part = std::max(0.0, time_left()) * want / wants_;
+    wants_ -= want;
+    return {now + part, now + std::min(std::max(overtime * part, least), time_left())};
+  }
+
+  void measure(Crew& crew, const Line& line, std::span<Point> points) {
+    std::map<std::string, std::vector<double>> ratios;
+    for (Point& point : points) {
+      const double part = point.races.empty() ? 1 : later_pass;
+      const Share share = next_share(part * wanted(line, point.bytes));
+      if (time_left() <= 0) continue;
+      point.chosen = crew.choice(line.call, point.bytes);
+      std::vector<std::string> names = point.races.empty() ? line.candidates.at(point.bytes) : close_ones(point);
+      std::erase_if(names, [&](const std::string& name) { return !is_worth_a_try(ratios[name]); });
+      names.insert(names.begin(), point.chosen);
+      tell(point, names.size());
+      const std::string kept = options_.check ? point.chosen : "";
+      Race race = Runner{crew, line.place, line.call, point.bytes}.run(names, kept, line.candidates, share);
+      const Entrant& leader = race.entrants()[race.leader()];
+      for (const Entrant& one : race.entrants())
+        if (const double ratio = race.ratio(one, leader); ratio > 0 && point.bytes >= least_by_bandwidth)
+          ratios[one.name].push_back(ratio);
+      point.races.push_back(std::move(race));
+    }
+  }
+
+  /// Of the first pass.
+  static std::vector<std::string> close_ones(const Point& point) {
+    const Race& race = point.races.front();
+    const Entrant& leader = race.entrants()[race.leader()];
+    std::vector<std::string> names;
+    for (const Entrant& one : race.entrants())
+      if (const double ratio = race.ratio(one, leader); ratio > 0 && ratio < close) names.push_back(one.name);
+    return names;
+  }
+
+  void tell(const Point& point, std::size_t candidates) const {
+    if (!progress_) return;
+    progress_(fmt::format("{} {} ranks: {} {}, {} candidates{}; {:.0f} of {:.0f} s", point.transport, point.ranks,
+                          peers::name_of(point.call), exact_bytes(point.bytes), candidates,
+                          point.races.empty() ? "" : " again", options_.seconds - time_left() / 1e6, options_.seconds));
+  }
+
+  static constexpr double later_pass = 0.6;  // of a point's first share
+
+  const Options& options_;
+  const std::function<void(const std::string&)>& progress_;
+  double begin_;
+  double wants_ = 0;
+  algorithms::Proofs proofs_;
+  std::vector<Line> lines_;
+  std::vector<Point> points_;
+};
+
+}  // namespace
+
+std::vector<Point> measure_all(const Options& options, const std::function<void(const std::string&)>& progress) {
+  return Schedule{options, progress}.run();
+}
+
+}  // namespace tutti::tools::tune

@@ -1,0 +1,131 @@
+// `tutti tune`: from the command line to the table, or to the judgement of one.
+
+#include "cli/tune/tune.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "cli/base/exit_codes.h"
+#include "cli/base/new_file.h"
+#include "cli/base/output.h"
+#include "cli/base/progress.h"
+#include "cli/base/stop_request.h"
+#include "cli/tune/candidates.h"
+#include "cli/tune/options.h"
+#include "cli/tune/regret.h"
+#include "cli/tune/session.h"
+#include "cli/tune/table.h"
+#include "cli/tune/workers.h"
+#include "lib/base/host.h"
+#include "rendezvous/launchers.h"
+#include "tutti/error.h"
+#include "tutti/version.h"
+
+namespace tutti::tools {
+namespace {
+
+using namespace tune;
+
+std::optional<std::string> look_up(const std::string& name) {
+  const char* const value = std::getenv(name.c_str());
+  return value == nullptr ? std::nullopt : std::optional<std::string>{value};
+}
+
+std::vector<Point> measured(const Options& options) {
+  const Progress progress;
+  return measure_all(options, [&](const std::string& text) { progress.show(text); });
+}
+
+std::vector<Curve> curves_of(const std::vector<Point>& points) {
+  std::vector<Curve> curves;
+  for (const Point& point : points) {
+    Measured measured = together(point.races);
+    measured.bytes = point.bytes;
+    measured.builtin = point.chosen;
+    if (measured.rounds == 0) continue;  // its neighbours decide
+    const Collective collective = collective_of(point.call);
+    const bool goes_on = !curves.empty() && curves.back().collective == collective &&
+                         curves.back().transport == point.transport && curves.back().ranks == point.ranks;
+    if (!goes_on) curves.push_back({collective, point.transport, point.ranks, point.oversubscribed, {}});
+    curves.back().points.push_back(std::move(measured));
+  }
+  const auto place = [](const Curve& one) {
+    return std::tuple{static_cast<int>(one.collective), one.transport, one.ranks};
+  };
+  std::stable_sort(curves.begin(), curves.end(), [&](const Curve& a, const Curve& b) { return place(a) < place(b); });
+  return curves;
+}
+
+std::vector<std::string> comments() {
+  return {
+      fmt::format("Measured by tutti {} tune on {} with {} cores; for connect()'s tuning_file or TUTTI_TUNING_FILE.",
+                  TUTTI_VERSION, host_name(), available_cores()),
+      "The first line that matches wins; what has no line is chosen by the built-in table.",
+      "Give all ranks of a job the same table.", ""};
+}
+
+int write_new_table(const Options& options) {
+  refuse_existing(options.output, options.force);
+  require_folder("tune", options.output);
+  const std::vector<Curve> curves = curves_of(measured(options));
+  write_table(options.output, table_text(curves, comments()), options.force);
+  fmt::print("{}", changes_text(curves));
+  fmt::print("# written: {}; export TUTTI_TUNING_FILE={}\n", options.output,
+             std::filesystem::absolute(options.output).lexically_normal().string());
+  return exit_success;
+}
+
+void write_csv(const std::string& path, const std::string& text) {
+  const NewFile file = make_new_file(path);
+  if (!file.descriptor || !write_all(file.descriptor.get(), text)) throw OutputError{"tune", file.path, errno};
+  fmt::print("# every point: {}\n", file.path);
+}
+
+int check_table(const Options& options) {
+  require_folder("tune", options.csv);
+  std::vector<Regret> all;
+  for (const Point& point : measured(options)) {
+    Regret regret;
+    regret.collective = peers::name_of(point.call);
+    regret.transport = point.transport;
+    regret.ranks = point.ranks;
+    regret.bytes = point.bytes;
+    regret.chosen = point.chosen;
+    judge(point.races, regret);
+    all.push_back(std::move(regret));
+  }
+  fmt::print("# choices of {}\n{}", options.table.empty() ? "the built-in table" : options.table, regret_text(all));
+  if (!options.csv.empty()) write_csv(options.csv, regret_csv(all));
+  return exit_success;
+}
+
+}  // namespace
+
+int tune_main(int argc, char** argv) {
+  const Options options = parse_options(argc, argv);
+  if (options.help) return exit_success;
+  const rendezvous::Launch launch = rendezvous::find_launch({}, look_up);
+  if (launch.size > 1)
+    throw Error{ErrorCode::unsupported,
+                fmt::format("tune: it starts ranks itself; run it without a launcher ({})", launch.source)};
+  require_output("tune");
+  listen_for_stop();
+  try {
+    return options.check ? check_table(options) : write_new_table(options);
+  } catch (const Error&) {
+    if (!told_to_stop) throw;
+    say_error("tutti: tune: stopped; nothing was written\n");
+    return 128 + told_to_stop;
+  }
+}
+
+}  // namespace tutti::tools

@@ -1,0 +1,234 @@
+// The side of who directs: forks the ranks, writes orders into the shared memory and waits for a byte that says done.
+
+#include "cli/tune/workers.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+
+#include "cli/base/output.h"
+#include "cli/base/process_limits.h"
+#include "cli/base/stop_request.h"
+#include "cli/measure/measure.h"
+#include "cli/run/process.h"
+#include "cli/run/ranks.h"
+#include "tutti/error.h"
+
+namespace tutti::tools::tune {
+
+namespace {
+
+constexpr double longest_order_us = 60e6;
+constexpr double telling_us = 100e3;
+constexpr double leaving_us = 5e6;
+
+[[noreturn]] void refused(const char* what) {
+  throw Error{ErrorCode::system, fmt::format("tune: {}: {}", what, std::strerror(errno))};
+}
+
+std::string make_folder() {
+  const char* const place = std::getenv("TMPDIR");
+  std::string path = std::string{place != nullptr && *place != '\0' ? place : "/tmp"} + "/tutti-tune-XXXXXX";
+  if (::mkdtemp(path.data()) == nullptr)
+    throw Error{ErrorCode::system, fmt::format("tune: no folder for the ranks to meet in, {}: {}; set TMPDIR", path,
+                                               std::strerror(errno))};
+  return path;
+}
+
+struct Pipe {
+  Descriptor read, write;
+};
+
+/// Of sockets, as a signal would end who writes into a pipe of the dead.
+Pipe make_pipe() {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) refused("socketpair");
+  return {Descriptor{ends[0]}, Descriptor{ends[1]}};
+}
+
+void enter_network(const std::string& name) {
+  const Descriptor place{::open(("/run/netns/" + name).c_str(), O_RDONLY | O_CLOEXEC)};
+  if (place.get() >= 0 && ::setns(place.get(), CLONE_NEWNET) == 0) return;
+  say_error(fmt::format("tutti: tune: cannot enter the network namespace {}: {} (ip netns list)\n", name,
+                        std::strerror(errno)));
+  std::_Exit(1);
+}
+
+void become_rank(pid_t director, int rank, const CrewOptions& options) {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != director) std::_Exit(1);
+  if (!options.namespaces.empty()) enter_network(options.namespaces[static_cast<std::size_t>(rank)]);
+  stop_listening();
+  cpu_set_t cores;
+  if (!options.bind_to_core || ::sched_getaffinity(0, sizeof cores, &cores) != 0) return;
+  cores = share_of_cores(cores, rank, options.ranks);
+  ::sched_setaffinity(0, sizeof cores, &cores);
+}
+
+}  // namespace
+
+void Order::add(const std::string& algorithm, int warm, int calls) {
+  Turn& turn = turns[count++];
+  turn = {};
+  algorithm.copy(turn.algorithm, sizeof turn.algorithm - 1);
+  turn.warm = warm;
+  turn.calls = calls;
+}
+
+bool Order::has_room(int calls) const {
+  int stamps = calls;
+  for (int i = 0; i < count; ++i) stamps += turns[i].calls;
+  return count < most_turns && stamps <= peers::most_iterations;
+}
+
+Crew::Crew(const CrewOptions& options) : options_(options) {
+  require_room_for("tune", options.ranks, {.descriptors = 0, .processes = 1 + threads_of_rank});
+  void* const memory =
+      ::mmap(nullptr, sizeof(Stage), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);  // all zero
+  if (memory == MAP_FAILED) refused("shared memory");
+  stage_ = static_cast<Stage*>(memory);
+  try {
+    folder_ = make_folder();
+    Pipe orders = make_pipe(), answers = make_pipe();
+    orders_ = std::move(orders.write);
+    answers_ = std::move(answers.read);
+    const pid_t director = ::getpid();
+    std::fflush(nullptr);
+    for (int rank = 0; rank < options.ranks; ++rank) {
+      const pid_t child = ::fork();
+      if (child < 0) refused("fork");
+      if (child == 0) {
+        orders_.reset();
+        become_rank(director, rank, options);
+        std::_Exit(live_as_rank(*stage_, rank, options, "file://" + folder_ + "/meeting", orders.read.get(),
+                                answers.write.get()));
+      }
+      ranks_.push_back(child);
+    }
+    answers.write.reset();  // of the ranks' end nothing is held here: its end is noticed
+    wait_for_answer();
+  } catch (...) {
+    end();
+    throw;
+  }
+}
+
+Crew::~Crew() {
+  try {
+    if (!owed_) dismiss();
+  } catch (const Error&) {
+    // they are ended below
+  }
+  end();
+}
+
+void Crew::dismiss() {
+  Order order;
+  order.kind = Order::Kind::leave;
+  do_order(order);
+  const double begin = peers::microseconds_now();
+  for (pid_t& rank : ranks_)
+    while (rank != 0 && peers::microseconds_now() - begin < leaving_us) {
+      if (status_if_ended(rank)) rank = 0;
+      if (rank != 0) ::usleep(1000);
+    }
+}
+
+void Crew::end() noexcept {
+  for (const pid_t rank : ranks_)
+    if (rank > 0) ::kill(rank, SIGKILL);
+  for (const pid_t rank : ranks_)
+    if (rank > 0) ::waitpid(rank, nullptr, 0);
+  ranks_.clear();
+  std::error_code ignored;
+  if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);
+  ::munmap(stage_, sizeof(Stage));
+}
+
+void Crew::fail(int status) {
+  const std::string where = fmt::format("{} ranks over {}", options_.ranks, options_.transport);
+  const double begin = peers::microseconds_now();
+  while (stage_->in_trouble.load() && !stage_->told.load() && peers::microseconds_now() - begin < telling_us)
+    ::sched_yield();  // the first to fail may not be the first to end
+  if (stage_->told.load()) throw Error{ErrorCode::system, fmt::format("tune: {}: {}", where, stage_->trouble)};
+  throw Error{ErrorCode::system,
+              fmt::format("tune: {}: a rank was ended by {} {}", where, WIFSIGNALED(status) ? "signal" : "code",
+                          WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status))};
+}
+
+void Crew::wait_for_answer() {
+  owed_ = true;
+  const double begin = peers::microseconds_now();
+  for (;;) {
+    if (told_to_stop) throw Error{ErrorCode::aborted, "tune: stopped; nothing was written"};
+    pollfd one{answers_.get(), POLLIN, 0};
+    constexpr int patience_ms = 50;
+    if (::poll(&one, 1, patience_ms) == 1) {
+      char byte = 0;
+      if (::read(answers_.get(), &byte, 1) == 1) {
+        owed_ = false;
+        return;
+      }
+    }
+    for (pid_t& rank : ranks_) {
+      const std::optional<int> status = rank == 0 ? std::nullopt : status_if_ended(rank);
+      if (!status) continue;
+      rank = 0;
+      fail(*status);
+    }
+    if (peers::microseconds_now() - begin > longest_order_us)
+      throw Error{ErrorCode::timeout,
+                  fmt::format("tune: {} ranks over {} did not finish {} of {} bytes within a minute", options_.ranks,
+                              options_.transport, peers::name_of(stage_->order.call), stage_->order.bytes)};
+  }
+}
+
+void Crew::do_order(const Order& order) {
+  stage_->order = order;
+  const char byte = 1;
+  ::send(orders_.get(), &byte, 1, MSG_NOSIGNAL);  // should nobody be there to take it, that is found out below
+  wait_for_answer();
+}
+
+std::vector<double> Crew::measure(const Order& order) {
+  do_order(order);
+  const auto slowest = [&](int stamp) {
+    double most = 0;
+    for (int rank = 0; rank < options_.ranks; ++rank)
+      most = std::max(most, stage_->meeting.end[rank][stamp] - stage_->meeting.begin[rank][stamp]);
+    return most;
+  };
+  std::vector<double> medians;
+  int stamp = 0;
+  for (int i = 0; i < order.count; ++i) {
+    std::vector<double> times;
+    const int calls = order.turns[i].calls;
+    for (int call = 0; call < (order.loop ? 1 : calls); ++call) times.push_back(slowest(stamp++));
+    medians.push_back(order.loop ? times[0] / calls : peers::median(times));
+  }
+  return medians;
+}
+
+std::string Crew::choice(peers::Call call, std::size_t bytes) {
+  Order order;
+  order.kind = Order::Kind::ask_choice;
+  order.call = call;
+  order.bytes = bytes;
+  do_order(order);
+  return stage_->answer;
+}
+
+}  // namespace tutti::tools::tune

@@ -1,0 +1,94 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "cli/measure/meeting.h"
+#include "cli/measure/workload.h"
+#include "lib/base/descriptor.h"
+
+namespace tutti::tools::tune {
+
+/// One algorithm's turn: `calls` calls, timed one by one after an alignment each, or together.
+struct Turn {
+  char algorithm[48] = {};
+  int warm = 1;  ///< calls before, not timed
+  int calls = 1;
+};
+inline constexpr int most_turns = 64;
+
+/// What all ranks do next: turns, one after the other without a stop, as waking ranks takes longer than many a call.
+struct Order {
+  enum class Kind : std::uint8_t { measure, ask_choice, leave };
+  Kind kind = Kind::measure;
+  peers::Call call = peers::Call::barrier;
+  std::size_t bytes = 0;
+  bool loop = false;  ///< the calls of a turn are timed together
+  int count = 0;
+  Turn turns[most_turns];
+
+  void add(const std::string& algorithm, int warm, int calls);
+  /// Whether there is room for another turn with so many calls.
+  bool has_room(int calls) const;
+};
+
+/// Memory that the ranks and who directs them share.
+struct Stage {
+  peers::Shared meeting;
+  Order order;
+  char answer[64];
+  char trouble[512];
+  std::atomic<bool> in_trouble;  ///< somebody has something to say
+  std::atomic<bool> told;        ///< and has said it
+};
+
+struct CrewOptions {
+  std::string transport;
+  int ranks = 2;
+  std::size_t most_bytes = 0;
+  std::string tuning_file;  ///< what the ranks choose by; empty: the built-in table
+  bool bind_to_core = true;
+  std::vector<std::string> namespaces = {};  ///< of the network (ip netns), one for each rank; none: all stay here
+};
+
+/// Ranks of one job on this host, forked from this process, which do what they are told. This process must have no
+/// other threads. Every wait ends: a rank that fails, or an order that takes longer than a minute, throws Error with
+/// what the rank said, and so does a signal that was noted in `told_to_stop` (Error{aborted}). The ranks never outlive
+/// this object, nor this process.
+class Crew {
+ public:
+  explicit Crew(const CrewOptions& options);
+  ~Crew();
+  Crew(const Crew&) = delete;
+  Crew& operator=(const Crew&) = delete;
+
+  /// For each turn the median over its calls of what the slowest rank took, microseconds; in a loop a call's share.
+  std::vector<double> measure(const Order& order);
+  /// The algorithm that the ranks' table chooses.
+  std::string choice(peers::Call call, std::size_t bytes);
+
+ private:
+  void do_order(const Order& order);
+  void wait_for_answer();
+  void dismiss();
+  void end() noexcept;
+  [[noreturn]] void fail(int status);
+
+  CrewOptions options_;
+  Stage* stage_;
+  std::string folder_;
+  std::vector<pid_t> ranks_;
+  Descriptor orders_;   ///< written: a byte for each order
+  Descriptor answers_;  ///< read: a byte when it is done
+  bool owed_ = false;   ///< an answer that will not come: ranks that wait for a dead one take no other order
+};
+
+/// The life of one rank, in a process of its own; in rank.cc. Returns its exit code.
+int live_as_rank(Stage& stage, int rank, const CrewOptions& options, const std::string& rendezvous, int orders,
+                 int answers);
+
+}  // namespace tutti::tools::tune

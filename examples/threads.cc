@@ -1,0 +1,16 @@
+// Ranks as threads of one process: no launcher, one debugger, and any program can have them.
+#include <tutti/tutti.h>
+
+#include <cstdio>
+#include <span>
+
+int main() {
+  int total = 0;
+  tutti::run_threads(4, [&](tutti::Communicator& comm) {
+    int mine = comm.rank() + 1;
+    comm.all_reduce(std::span{&mine, 1}, tutti::sum);
+    if (comm.rank() == 0) total = mine;  // one rank writes what all threads see
+  });
+  std::printf("4 threads: %d\n", total);
+  return total == 10 ? 0 : 1;
+}

@@ -1,0 +1,138 @@
+// Memory that all ranks of a group see: made by the first of them, fetched by the others, and used by all or by none.
+
+#include "tutti/allocate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <limits>
+#include <new>
+#include <thread>
+#include <vector>
+
+#include "lib/api/communicator_state.h"
+#include "lib/collective/call.h"
+#include "lib/collective/collectives.h"
+#include "lib/group/context.h"
+
+namespace tutti::detail {
+namespace {
+
+constexpr std::size_t page = 4096;
+/// Memory that has not come by then will not: nobody fetches for ever.
+constexpr auto longest_fetch = std::chrono::seconds{5};
+constexpr auto pause = std::chrono::milliseconds{1};
+
+/// A window and the list it is in.
+struct Holder {
+  Holder(std::shared_ptr<Windows> of, Window made) : list(std::move(of)), window(std::move(made)) { list->add(window); }
+  ~Holder() { list->remove(window); }
+  Holder(const Holder&) = delete;
+
+  std::shared_ptr<Windows> list;
+  Window window;
+};
+
+Allocated ordinary(std::size_t bytes) {
+  static constexpr std::align_val_t alignment{page};
+  auto* const memory = static_cast<std::byte*>(::operator new(bytes, alignment));
+  std::fill_n(memory, bytes, std::byte{0});
+  return {{memory, [](std::byte* old) { ::operator delete(old, alignment); }}, false};
+}
+
+void require_same_size(Communicator& comm, std::size_t bytes) {
+  const auto own = static_cast<std::uint64_t>(bytes);
+  std::vector<std::uint64_t> all(static_cast<std::size_t>(comm.size()));
+  comm.all_gather(std::span{&own, 1}, all);
+  const auto other = std::ranges::find_if(all, [&](std::uint64_t theirs) { return theirs != own; });
+  if (other != all.end())
+    throw Error{ErrorCode::mismatch,
+                fmt::format("allocate on rank {} of {}: {} bytes here, {} on rank {}: give all ranks the same count",
+                            comm.rank(), comm.size(), bytes, *other, other - all.begin()),
+                static_cast<int>(other - all.begin())};
+}
+
+}  // namespace
+
+/// A collective over links carries the news around, and makes the passes in which the memory arrives.
+class Fetching {
+ public:
+  enum State : int { have, wait, refused };
+
+  Fetching(Group& group, transport::Transport& transport, transport::Channel channel, std::size_t bytes)
+      : group_(group), transport_(transport), channel_(channel), bytes_(bytes) {}
+
+  State look() {
+    group_.context().engine->exclusively([this] {
+      try {
+        if (!memory_) memory_ = transport_.shared_memory(channel_, group_.members(), bytes_);
+      } catch (const std::exception& error) {
+        trouble_ = error.what();
+      }
+    });
+    if (memory_) return have;
+    if (trouble_.empty() && Clock::now() >= until_)
+      trouble_ = fmt::format("{} has not handed it over within {} s", group_.name_of(0), longest_fetch.count());
+    return trouble_.empty() ? wait : refused;
+  }
+  /// Whatever comes yet, or was to be handed over yet, is dropped.
+  void give_up() {
+    group_.context().engine->exclusively([this] { transport_.close_channel(channel_, Clock::now()); });
+  }
+  std::shared_ptr<std::byte> take() { return std::move(memory_); }
+  const std::string& trouble() const { return trouble_; }
+
+ private:
+  Group& group_;
+  transport::Transport& transport_;
+  transport::Channel channel_;
+  std::size_t bytes_;
+  Clock::time_point until_ = Clock::now() + longest_fetch;
+  std::shared_ptr<std::byte> memory_;
+  std::string trouble_;
+};
+
+Allocated Allocator::allocate(Communicator& comm, std::size_t count, std::size_t element_size) {
+  if (!comm.state_) refuse_moved("allocate");
+  if (count > std::numeric_limits<std::size_t>::max() / element_size / 2)
+    throw Error{ErrorCode::invalid_argument,
+                fmt::format("allocate on rank {} of {}: {} elements of {} bytes are more than any memory holds",
+                            comm.rank(), comm.size(), count, element_size)};
+  const std::size_t bytes = count * element_size;
+  require_same_size(comm, bytes);
+  const std::shared_ptr<CommunicatorState> state = comm.state_;
+  Group& group = state->group;
+  if (bytes == 0 || group.size() == 1 || !group.collectives().shares_memory()) return ordinary(bytes);
+
+  if (bytes > std::numeric_limits<std::size_t>::max() / 4 / static_cast<std::size_t>(group.size()))
+    throw Error{ErrorCode::invalid_argument, fmt::format("allocate on rank {} of {}: {} bytes are more than any memory "
+                                                         "holds",
+                                                         comm.rank(), comm.size(), bytes)};
+  const std::size_t part_bytes = (bytes + page - 1) / page * page;
+  const std::uint32_t number = ++state->windows_made;
+  const std::size_t name[] = {static_cast<std::size_t>(group.id()), number, 0x77696e646f77};  // "window"
+  Fetching fetching{group, *group.shared_memory(), counts_hash(name) << 1,
+                    part_bytes * static_cast<std::size_t>(group.size())};
+  std::vector<int> states(static_cast<std::size_t>(group.size()));
+  for (int worst = Fetching::wait; worst == Fetching::wait;) {
+    const int own = fetching.look();
+    comm.all_gather(std::span{&own, 1}, states, {.algorithm = "ring"});
+    worst = std::ranges::max(states);
+    if (worst == Fetching::wait) std::this_thread::sleep_for(pause);
+    if (worst != Fetching::refused) continue;
+    fetching.give_up();
+    group.context().log.warn(fmt::format(
+        "rank {}: allocate: {} bytes are not shared: {}", comm.rank(), bytes,
+        fetching.trouble().empty() ? std::string{"another rank could not; it says why"} : fetching.trouble()));
+    return ordinary(bytes);
+  }
+  auto holder =
+      std::make_shared<Holder>(group.collectives().windows(), Window{fetching.take(), part_bytes, comm.rank(), number});
+  std::byte* const own = holder->window.own();
+  return {{std::move(holder), own}, true};
+}
+
+}  // namespace tutti::detail

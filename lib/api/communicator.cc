@@ -1,0 +1,346 @@
+#include "tutti/communicator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "lib/api/communicator_state.h"
+#include "lib/api/own_parts.h"
+#include "lib/api/persistent.h"
+#include "lib/base/internals.h"
+#include "lib/collective/call.h"
+#include "lib/collective/collectives.h"
+#include "lib/group/context.h"
+#include "lib/message/messages.h"
+
+namespace tutti {
+namespace detail {
+namespace {
+
+constexpr int highest_tag = 1 << 30;
+
+std::uint64_t hash_of(std::span<const int> members, std::initializer_list<std::size_t> before) {
+  std::vector<std::size_t> words{before};
+  words.insert(words.end(), members.begin(), members.end());
+  return counts_hash(words);
+}
+
+/// Made by a call of subgroup(), or of split(), that is the `turn`-th.
+enum class Made : std::size_t { by_list, by_split };
+
+/// A sub-group of `members`, global ranks. Its name is mixed from all that its members know alike, without a message.
+std::shared_ptr<CommunicatorState> make_subgroup(const Group& parent, std::vector<int> members, Made made,
+                                                 std::uint32_t turn) {
+  const std::uint64_t name =
+      hash_of(members, {static_cast<std::size_t>(parent.id()), static_cast<std::size_t>(made), turn});
+  return std::make_shared<CommunicatorState>(parent.shared_context(),
+                                             name << 1,  // the lowest bit tells the lanes of a group apart
+                                             std::move(members), parent.id());
+}
+
+MessageCall checked_message(Group& group, Message::Kind kind, Buffer data, int peer, const MessageOptions& options) {
+  MessageCall call{.kind = kind,
+                   .bytes = {static_cast<std::byte*>(data.data), data.count * size_of(data.type)},
+                   .count = data.count,
+                   .type = data.type,
+                   .unit = data.unit,
+                   .peer = peer,
+                   .tag = options.tag,
+                   .timeout = options.timeout.count() > 0 ? options.timeout : group.context().timeout};
+  const bool receive = kind != Message::Kind::send;
+  const auto refuse = [&](const std::string& why) {
+    throw Error{ErrorCode::invalid_argument,
+                fmt::format("{} on rank {} of {}: {}", call.name(), group.rank(), group.size(), why)};
+  };
+  if ((peer < 0 || peer >= group.size()) && !(receive && peer == any_source))
+    refuse(fmt::format("{} is not a rank of this communicator; valid are 0 to {}{}", peer, group.size() - 1,
+                       receive ? " and any_source" : ""));
+  if ((options.tag < 0 || options.tag > highest_tag) && !(receive && options.tag == any_tag))
+    refuse(fmt::format("tag {} is not in 0 to {}{}", options.tag, highest_tag, receive ? " nor any_tag" : ""));
+  if (options.timeout.count() < 0) refuse(fmt::format("a timeout of {} ms is negative", options.timeout.count()));
+  return call;
+}
+
+Work start(Group& group, Pending& pending) {
+  pending.asynchronous = true;
+  group.context().engine->submit(pending);
+  return Internals::make<Work>(&pending);
+}
+
+/// The same for a caller that waits right away: no helper thread need get ready.
+Work start_waited(Group& group, Pending& pending) {
+  group.context().engine->submit(pending);
+  return Internals::make<Work>(&pending);
+}
+
+const char* name_of_call(Collective call) { return name_of(call); }
+const char* name_of_call(const char* call) { return call; }
+
+/// The group of any call, named for who calls it on a communicator that has none.
+template <class Name>
+Group& group_of(const std::shared_ptr<CommunicatorState>& state, Name call) {
+  if (!state) [[unlikely]]
+    refuse_moved(name_of_call(call));
+  return state->group;
+}
+
+/// The group of a call that sends, waits or changes something.
+template <class Name>
+Group& called(const std::shared_ptr<CommunicatorState>& state, Name call) {
+  Group& group = group_of(state, call);
+  group.context().engine->require_own_process();
+  return group;
+}
+
+Pending& make_collective(Group& group, const Request& request) {
+  check_request(request, group);
+  if (!OwnParts::are_needed_for(request)) return group.collectives().make(request);
+  const auto parts = std::make_shared<OwnParts>(request, group.rank());
+  parts->collect_input();
+  Pending& pending = group.collectives().make(parts->request());
+  pending.before_done([parts] { parts->spread_output(); });
+  return pending;
+}
+
+Buffer writable(ConstBuffer data) {
+  return {const_cast<void*>(data.data), data.count, data.type};
+}  // a send only reads
+
+}  // namespace
+
+void refuse_moved(std::string_view call) {
+  throw Error{ErrorCode::invalid_argument,
+              fmt::format("{}: this communicator was moved from: use the one that it was moved to", call)};
+}
+
+Communicator world(std::shared_ptr<Context> context) {
+  constexpr std::uint64_t world_id = 0x7475747469;  // "tutti"; any even number that no hash is likely to be
+  std::vector<int> everyone(static_cast<std::size_t>(context->size));
+  for (std::size_t i = 0; i < everyone.size(); ++i) everyone[i] = static_cast<int>(i);
+  return Internals::make<Communicator>(
+      std::make_shared<CommunicatorState>(std::move(context), world_id << 1, std::move(everyone)));
+}
+
+}  // namespace detail
+
+using detail::Message;
+
+Communicator::Communicator(std::shared_ptr<detail::CommunicatorState> state) : state_(std::move(state)) {}
+Communicator::Communicator(Communicator&&) noexcept = default;
+Communicator& Communicator::operator=(Communicator&& other) noexcept {
+  Communicator old{std::move(other)};
+  std::swap(state_, old.state_);
+  return *this;
+}
+Communicator::~Communicator() {
+  if (!state_) return;
+  const detail::Engine& engine = *state_->group.context().engine;
+  if (!engine.is_own_process()) keep_for_ever(std::move(state_));
+}
+
+int Communicator::rank() const { return detail::group_of(state_, "rank").rank(); }
+int Communicator::size() const { return detail::group_of(state_, "size").size(); }
+int Communicator::local_rank() const {
+  const detail::Group& group = detail::group_of(state_, "local_rank");
+  const std::vector<int> local = group.local_ranks();
+  return static_cast<int>(std::ranges::find(local, group.rank()) - local.begin());
+}
+int Communicator::local_size() const {
+  return static_cast<int>(detail::group_of(state_, "local_size").local_ranks().size());
+}
+
+Work AsyncCalls::perform(const detail::Request& request) { return comm_.start_collective(request); }
+Persistent PreparedCalls::perform(const detail::Request& request) { return comm_.prepare_collective(request); }
+
+Work Communicator::start_collective(const detail::Request& request) {
+  detail::Group& group = detail::called(state_, request.collective);
+  group.context().engine->get_helper();
+  return detail::start(group, detail::make_collective(group, request));
+}
+
+void Communicator::perform(const detail::Request& request) {
+  detail::Group& group = detail::called(state_, request.collective);
+  if (group.collectives().run_again(request)) return;
+  detail::check_request(request, group);
+  if (detail::OwnParts::are_needed_for(request)) {
+    detail::OwnParts parts{request, group.rank()};
+    parts.collect_input();
+    detail::start_waited(group, group.collectives().make(parts.request())).wait();
+    return parts.spread_output();
+  }
+  if (group.collectives().run_at_once(request)) return;
+  detail::start_waited(group, group.collectives().make(request)).wait();
+}
+
+Persistent Communicator::prepare_collective(const detail::Request& request) {
+  detail::check_request(request, detail::called(state_, request.collective));
+  return detail::Internals::make<Persistent>(std::make_unique<detail::PersistentCall>(state_, request));
+}
+
+Work Communicator::start_send(detail::ConstBuffer data, int to, const MessageOptions& options) {
+  detail::Group& group = detail::called(state_, "send");
+  const auto call = detail::checked_message(group, Message::Kind::send, detail::writable(data), to, options);
+  if (group.messages().send_at_once(call)) return Work{};
+  group.context().engine->get_helper();
+  return detail::start(group, group.messages().make(call));
+}
+
+void Communicator::run_send(detail::ConstBuffer data, int to, const MessageOptions& options) {
+  detail::Group& group = detail::called(state_, "send");
+  const auto call = detail::checked_message(group, Message::Kind::send, detail::writable(data), to, options);
+  if (group.messages().send_at_once(call)) return;
+  detail::start_waited(group, group.messages().make(call)).wait();
+}
+
+Work Communicator::start_recv(detail::Buffer data, int from, const MessageOptions& options) {
+  detail::Group& group = detail::called(state_, "recv");
+  group.context().engine->get_helper();
+  return detail::start(
+      group, group.messages().make(detail::checked_message(group, Message::Kind::receive, data, from, options)));
+}
+
+MessageStatus Communicator::run_recv(detail::Buffer data, int from, const MessageOptions& options) {
+  detail::Group& group = detail::called(state_, "recv");
+  const auto call = detail::checked_message(group, Message::Kind::receive, data, from, options);
+  if (const auto status = group.messages().receive_at_once(call)) return *status;
+  Work work = detail::start_waited(group, group.messages().make(call));
+  work.wait();
+  return work.status();
+}
+
+MessageStatus Communicator::run_sendrecv(detail::ConstBuffer out, int to, detail::Buffer in, int from,
+                                         const MessageOptions& options) {
+  detail::Group& group = detail::called(state_, "sendrecv");
+  const auto out_call = detail::checked_message(group, Message::Kind::send, detail::writable(out), to, options);
+  const auto in_call = detail::checked_message(group, Message::Kind::receive, in, from, options);
+  Work receive = detail::start_waited(group, group.messages().make(in_call));
+  try {
+    if (!group.messages().send_at_once(out_call)) detail::start_waited(group, group.messages().make(out_call)).wait();
+  } catch (...) {
+    receive.wait();  // it has failed, too, and uses `in` until then
+    throw;
+  }
+  receive.wait();
+  return receive.status();
+}
+
+MessageStatus Communicator::probe(int from, const MessageOptions& options) {
+  detail::Group& group = detail::called(state_, "probe");
+  const auto call = detail::checked_message(group, Message::Kind::probe, {}, from, options);
+  Work work = detail::start_waited(group, group.messages().make(call));
+  work.wait();
+  return work.status();
+}
+
+std::optional<MessageStatus> Communicator::iprobe(int from, const MessageOptions& options) {
+  detail::Group& group = detail::called(state_, "iprobe");
+  const auto call = detail::checked_message(group, Message::Kind::probe, {}, from, options);
+  std::optional<MessageStatus> found;
+  std::optional<Error> failure;
+  group.context().engine->exclusively([&] {
+    group.context().engine->pass();
+    if (!group.failing()) found = group.messages().look_for(call.peer, call.tag);
+    failure = group.failure();
+  });
+  if (failure)
+    throw Error{failure->code(),
+                fmt::format("{} on rank {} of {}: {}", call.describe(), group.rank(), group.size(), failure->what()),
+                failure->rank(), failure->operation()};
+  return found;
+}
+
+Communicator Communicator::subgroup(std::span<const int> ranks) {
+  detail::Group& group = detail::called(state_, "subgroup");
+  const auto refuse = [&](const std::string& why) {
+    throw Error{ErrorCode::invalid_argument,
+                fmt::format("subgroup on rank {} of {}: {}", group.rank(), group.size(), why)};
+  };
+  std::vector<int> members;
+  for (const int member : ranks) {
+    if (member < 0 || member >= group.size())
+      refuse(fmt::format("{} is not a rank of this communicator; valid are 0 to {}", member, group.size() - 1));
+    const int global = group.global_rank(member);
+    if (std::find(members.begin(), members.end(), global) != members.end())
+      refuse(fmt::format("rank {} is listed twice", member));
+    members.push_back(global);
+  }
+  if (std::find(ranks.begin(), ranks.end(), group.rank()) == ranks.end())
+    refuse("this rank is not in the list; only the members of a sub-group call subgroup()");
+  std::uint32_t turn = 0;
+  {
+    const std::lock_guard lock{state_->mutex};
+    turn = state_->subgroups_made[detail::hash_of(members, {})]++;
+  }
+  return detail::Internals::make<Communicator>(
+      detail::make_subgroup(group, std::move(members), detail::Made::by_list, turn));
+}
+
+Communicator Communicator::split_by_host() { return subgroup(detail::called(state_, "split_by_host").local_ranks()); }
+
+Communicator Communicator::split(int colour, int key) {
+  detail::called(state_, "split");
+  if (colour < 0)
+    throw Error{ErrorCode::invalid_argument,
+                fmt::format("split on rank {} of {}: colour {} is negative", rank(), size(), colour)};
+  const std::array<int, 2> mine{colour, key};
+  std::vector<int> all(2 * static_cast<std::size_t>(size()));
+  {
+    const detail::Within within{state_->group, "split()"};
+    all_gather(mine, all);
+  }
+  std::vector<int> ranks;
+  for (int other = 0; other < size(); ++other)
+    if (all[2 * static_cast<std::size_t>(other)] == colour) ranks.push_back(other);
+  std::stable_sort(ranks.begin(), ranks.end(), [&](int a, int b) {
+    return all[2 * static_cast<std::size_t>(a) + 1] < all[2 * static_cast<std::size_t>(b) + 1];
+  });
+  for (int& member : ranks) member = state_->group.global_rank(member);
+  // All ranks split together, so their counts agree.
+  return detail::Internals::make<Communicator>(
+      detail::make_subgroup(state_->group, std::move(ranks), detail::Made::by_split, state_->splits_made++));
+}
+
+void Communicator::abort(std::string_view reason) {
+  detail::Group& group = detail::called(state_, "abort");
+  const auto limit = detail::Clock::now() + std::chrono::milliseconds{900};
+  group.context().engine->exclusively([&] { group.abort(reason); }, limit);
+}
+
+Communicator Communicator::shrink(std::chrono::milliseconds timeout) {
+  detail::Group& group = detail::called(state_, "shrink");
+  detail::Context& context = group.context();
+  if (!context.lookout->is_watched())
+    throw Error{ErrorCode::unsupported,
+                fmt::format("shrink on rank {} of {}: nobody watches the ranks of this communicator", rank(), size())};
+  if (group.members().size() > detail::most_listed)
+    throw Error{ErrorCode::unsupported, fmt::format("shrink on rank {} of {}: it cannot gather more than {} ranks",
+                                                    rank(), size(), detail::most_listed)};
+  detail::Report report;
+  context.engine->exclusively([&] { report = context.lookout->reunion_of(group); });
+  const auto limit = detail::deadline_after(timeout.count() > 0 ? timeout : context.timeout);
+  const detail::Within within{group, "shrink()"};
+  detail::Reunion reunion = context.lookout->watch().reunite(report, limit);
+  return detail::Internals::make<Communicator>(
+      std::make_shared<detail::CommunicatorState>(group.shared_context(), reunion.group, std::move(reunion.members)));
+}
+
+std::string Communicator::chosen_algorithm(Collective collective, std::size_t bytes) const {
+  return detail::group_of(state_, "chosen_algorithm")
+      .collectives()
+      .planner()
+      .name_of_choice({.collective = collective, .bytes = bytes});
+}
+
+std::string Communicator::transport_to(int peer) const {
+  const detail::Group& group = detail::group_of(state_, "transport_to");
+  if (peer < 0 || peer >= group.size())
+    throw Error{
+        ErrorCode::invalid_argument,
+        fmt::format("transport_to: {} is not a rank of this communicator; valid are 0 to {}", peer, group.size() - 1)};
+  const auto* transport = group.context().peers[static_cast<std::size_t>(group.global_rank(peer))].transport;
+  return transport ? transport->name() : "self";
+}
+
+}  // namespace tutti

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "lib/group/group.h"
+#include "tutti/communicator.h"
+
+namespace tutti::transport {
+class InprocHub;
+}
+
+namespace tutti::detail {
+
+/// What a Communicator points to.
+class CommunicatorState {
+ public:
+  CommunicatorState(std::shared_ptr<Context> context, std::uint64_t id, std::vector<int> members,
+                    std::uint64_t parent = 0)
+      : group(std::move(context), id, std::move(members), parent) {}
+
+  Group group;
+  std::atomic<std::uint32_t> windows_made{0};  ///< by calls that all ranks make in the same order
+  std::atomic<std::uint32_t> splits_made{0};   ///< the same
+  std::mutex mutex;                            ///< of what follows
+  /// How often each list of ranks was asked for by subgroup(), by a hash of it. Only the ranks in a list know of it, so
+  /// that no count can ever be dropped: some 40 bytes stay for each list that differs from all before.
+  std::unordered_map<std::uint64_t, std::uint32_t> subgroups_made;
+};
+
+/// The communicator of all ranks of a context that has joined its mesh.
+Communicator world(std::shared_ptr<Context> context);
+
+/// What connect() does. `threads`: where the ranks meet that are threads of this process; null: they are processes.
+Communicator join(const ConnectOptions& options, const std::shared_ptr<transport::InprocHub>& threads);
+
+/// Throws Error{invalid_argument} or {unsupported} if the call cannot be right, whatever the other ranks do.
+void check_request(const Request& request, const Group& group);
+
+/// For `call` on a communicator without a state.
+[[noreturn]] void refuse_moved(std::string_view call);
+
+}  // namespace tutti::detail

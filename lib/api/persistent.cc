@@ -1,0 +1,109 @@
+// Calls that are made ready once: check, plan and binding lie before the first start, and a start is what is left.
+
+#include "lib/api/persistent.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "lib/base/fork_mark.h"
+#include "lib/base/internals.h"
+#include "lib/group/context.h"
+
+namespace tutti {
+namespace detail {
+namespace {
+
+Request kept(const Request& request, const Op& op, const std::string& algorithm) {
+  Request own = request;
+  own.op = request.op ? &op : nullptr;
+  own.algorithm = algorithm;
+  own.persistent = true;
+  return own;
+}
+
+Collectives::Ready made_ready(Collectives& collectives, const Request& request) {
+  auto ready = collectives.make_ready(request, collectives.plan(request), std::make_shared<Pool<Operation>>());
+  ready.record.name = black_box::new_form_name();
+  return ready;
+}
+
+}  // namespace
+
+PersistentCall::PersistentCall(std::shared_ptr<CommunicatorState> state, const Request& request)
+    : state_(std::move(state)),
+      algorithm_(request.algorithm),
+      op_(request.op ? *request.op : sum),
+      parts_(request.variable ? std::make_shared<OwnParts>(request, state_->group.rank()) : nullptr),
+      request_(kept(parts_ ? parts_->request() : request, op_, algorithm_)),
+      ready_(made_ready(state_->group.collectives(), request_)),
+      at_once_(state_->group.collectives().may_be_at_once(request_)) {}
+
+bool PersistentCall::is_own_process() const { return state_->group.context().engine->is_own_process(); }
+void PersistentCall::require_own_process() const { state_->group.context().engine->require_own_process(); }
+
+void PersistentCall::refuse_start(const char* why) const {
+  const Group& group = state_->group;
+  throw Error{ErrorCode::invalid_argument,
+              fmt::format("{} on rank {} of {}: {}", name_of(request_.collective), group.rank(), group.size(), why)};
+}
+
+Work PersistentCall::start(bool asynchronous) {
+  Group& group = state_->group;
+  Engine& engine = *group.context().engine;
+  if (ready_.planned.place.given() && !group.collectives().windows()->have(ready_.planned.place))
+    refuse_start("the allocated memory that it was prepared for has been freed");
+  ready_.board.begin_again();
+  if (asynchronous && !has_helper_) {
+    engine.get_helper();
+    has_helper_ = true;
+  }
+  if (at_once_ && !(asynchronous && group.context().oversubscribed))
+    if (auto work = group.collectives().begin_at_once(ready_, asynchronous)) return std::move(*work);
+  const bool moves_parts = parts_ && parts_->are_moved();
+  if (moves_parts) parts_->collect_input();
+  Operation& operation = group.collectives().make(ready_);
+  if (moves_parts) operation.before_done([parts = parts_] { parts->spread_output(); });
+  operation.asynchronous = asynchronous;
+  engine.submit(operation);
+  return Internals::make<Work>(&operation);
+}
+
+}  // namespace detail
+
+Persistent::Persistent(std::unique_ptr<detail::PersistentCall> call) noexcept : call_(std::move(call)) {}
+Persistent::Persistent(Persistent&&) noexcept = default;
+Persistent& Persistent::operator=(Persistent&& other) noexcept {
+  Persistent old{std::move(other)};
+  Handle::operator=(std::move(static_cast<Handle&>(old)));
+  std::swap(call_, old.call_);
+  return *this;
+}
+Persistent::~Persistent() {
+  drop();  // before the call that it is of
+  if (call_ && !call_->is_own_process()) keep_for_ever(std::shared_ptr<const void>{std::move(call_)});
+}
+
+detail::PersistentCall& Persistent::call(const char* name) const {
+  if (!call_) [[unlikely]]
+    throw Error{ErrorCode::invalid_argument,
+                fmt::format("{}: this prepared call was moved from: use the one that it was moved to", name)};
+  return *call_;
+}
+
+void Persistent::begin(bool asynchronous) {
+  detail::PersistentCall& own = call(asynchronous ? "start" : "run");
+  own.require_own_process();
+  if (detail::Internals::unwaited(*this)) own.refuse_start("started again before wait()");
+  drop();  // its operation serves the next start
+  Handle::operator=(own.start(asynchronous));
+  detail::Internals::unwaited(*this) = true;
+}
+
+void Persistent::start() { begin(true); }
+void Persistent::run() {
+  begin(false);
+  wait();
+}
+
+}  // namespace tutti

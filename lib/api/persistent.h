@@ -1,0 +1,38 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "lib/api/communicator_state.h"
+#include "lib/api/own_parts.h"
+#include "lib/collective/collectives.h"
+#include "tutti/persistent.h"
+
+namespace tutti::detail {
+
+/// What a Persistent points to: a checked call with its plan, and the operation that it was bound to when it was last
+/// started, in a pool of its own.
+class PersistentCall {
+ public:
+  /// Throws as the call itself would. Any thread.
+  PersistentCall(std::shared_ptr<CommunicatorState> state, const Request& request);
+
+  /// What has begun.
+  Work start(bool asynchronous);
+  /// Throws for a call that cannot be started now.
+  [[noreturn]] void refuse_start(const char* why) const;
+  bool is_own_process() const;
+  void require_own_process() const;
+
+ private:
+  std::shared_ptr<CommunicatorState> state_;  // first: it outlives the rest
+  const std::string algorithm_;
+  const Op op_;
+  const std::shared_ptr<OwnParts> parts_;  // of a _v call
+  const Request request_;
+  Collectives::Ready ready_;
+  const bool at_once_;
+  bool has_helper_ = false;
+};
+
+}  // namespace tutti::detail

@@ -1,0 +1,118 @@
+#include "tutti/run_threads.h"
+
+#include <fmt/format.h>
+
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "lib/api/communicator_state.h"
+#include "transport/memory/inproc.h"
+#include "tutti/error.h"
+
+namespace tutti {
+namespace {
+
+/// The ranks, and what went wrong first.
+class Threads {
+ public:
+  Threads(int ranks, const std::function<void(Communicator&)>& body, const ConnectOptions& options)
+      : body_(body),
+        options_(options),
+        hub_(std::make_shared<transport::InprocHub>(ranks)),
+        communicators_(static_cast<std::size_t>(ranks)) {
+    options_.size = ranks;
+    options_.store = memory_store();
+    options_.rendezvous.clear();
+  }
+
+  void run() {
+    std::vector<std::thread> threads;
+    try {
+      for (std::size_t rank = 0; rank < communicators_.size(); ++rank)
+        threads.emplace_back([this, rank] { run(rank); });
+    } catch (...) {
+      failed(threads.size(), std::current_exception());
+    }
+    for (std::thread& thread : threads) thread.join();
+    if (cause_) std::rethrow_exception(cause_);
+  }
+
+ private:
+  void run(std::size_t rank) noexcept {
+    std::optional<Communicator> comm;
+    try {
+      ConnectOptions own = options_;
+      own.rank = static_cast<int>(rank);
+      comm.emplace(detail::join(own, hub_));
+      join(rank, *comm);
+      body_(*comm);
+    } catch (...) {
+      failed(rank, std::current_exception());
+    }
+    const std::lock_guard lock{mutex_};
+    communicators_[rank] = nullptr;
+  }
+
+  void join(std::size_t rank, Communicator& comm) {
+    const std::lock_guard lock{mutex_};
+    communicators_[rank] = &comm;
+    if (cause_) abort(&comm);
+  }
+
+  /// What another rank has reported is no cause, even where it is noticed first, nor is what our own abort() brings.
+  void failed(std::size_t rank, std::exception_ptr failure) noexcept {
+    bool is_consequence = false;
+    bool is_aborted = false;
+    std::string what = "something that is no std::exception";
+    try {
+      std::rethrow_exception(failure);
+    } catch (const Error& error) {
+      is_consequence = error.details().reported;
+      is_aborted = error.code() == ErrorCode::aborted;
+      what = error.what();
+    } catch (const std::exception& error) {
+      what = error.what();
+    } catch (...) {
+    }
+    const std::lock_guard lock{mutex_};
+    is_consequence |= is_aborted && !reason_.empty();
+    if (!cause_ || (cause_is_consequence_ && !is_consequence)) {
+      cause_ = std::move(failure);
+      cause_is_consequence_ = is_consequence;
+    }
+    if (!reason_.empty()) return;
+    reason_ = fmt::format("rank {} threw: {}", rank, what);
+    for (Communicator* const comm : communicators_) abort(comm);
+  }
+
+  void abort(Communicator* comm) noexcept {
+    try {
+      if (comm) comm->abort(reason_);
+    } catch (const Error&) {  // its rank has moved it elsewhere
+    }
+  }
+
+  const std::function<void(Communicator&)>& body_;
+  ConnectOptions options_;
+  std::shared_ptr<transport::InprocHub> hub_;
+  std::mutex mutex_;  // of the rest
+  std::vector<Communicator*> communicators_;
+  std::exception_ptr cause_;
+  bool cause_is_consequence_ = false;
+  std::string reason_;  // of the first failure
+};
+
+}  // namespace
+
+void run_threads(int ranks, const std::function<void(Communicator&)>& body, const ConnectOptions& options) {
+  if (ranks < 1) throw Error{ErrorCode::invalid_argument, fmt::format("run_threads: {} ranks are too few", ranks)};
+  Threads{ranks, body, options}.run();
+}
+
+}  // namespace tutti

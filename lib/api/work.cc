@@ -1,0 +1,110 @@
+#include "tutti/work.h"
+
+#include <algorithm>
+#include <string>
+
+#include "lib/base/internals.h"
+#include "lib/engine/engine.h"
+#include "lib/engine/pending.h"
+
+namespace tutti {
+namespace {
+
+/// In a child of fork() the operations of the parent are over: nobody there will finish them.
+const Error* lost_by_fork(const detail::Pending& pending) {
+  if (pending.engine().is_own_process()) return nullptr;
+  static const Error error = pending.engine().error_in_child();
+  return &error;
+}
+
+/// The operation's own deadline bounds this wait: past it the engine fails the operation.
+void wait_until_over(detail::Pending& pending) {
+  while (!pending.engine().wait(pending, detail::Clock::now() + std::chrono::hours{24})) {
+  }
+}
+
+}  // namespace
+
+void Handle::drop() noexcept {
+  detail::Pending* const pending = std::exchange(pending_, nullptr);
+  if (!pending) return;
+  if (pending->engine().is_own_process()) {
+    pending->release();
+  } else {
+    keep_for_ever({pending, [](const auto*) {}});
+  }
+}
+
+void Handle::wait() {
+  if (pending_) pending_->engine().require_own_process();
+  unwaited_ = false;
+  if (!pending_) return;
+  wait_until_over(*pending_);
+  pending_->depart_if_deserted();
+  if (const Error* failure = pending_->error()) throw Error{*failure};
+}
+
+bool Handle::wait_for(std::chrono::nanoseconds limit) {
+  if (pending_) {
+    pending_->engine().require_own_process();
+    if (!pending_->engine().wait(*pending_, detail::deadline_after(limit))) return false;
+  }
+  unwaited_ = false;
+  if (!pending_) return true;
+  pending_->depart_if_deserted();
+  if (const Error* failure = pending_->error()) throw Error{*failure};
+  return true;
+}
+
+bool Handle::done() const { return !pending_ || pending_->done() || lost_by_fork(*pending_); }
+
+const Error* Handle::error() const {
+  if (!pending_) return nullptr;
+  return pending_->done() ? pending_->error() : lost_by_fork(*pending_);
+}
+
+MessageStatus Handle::status() const { return pending_ && pending_->done() ? pending_->status : MessageStatus{}; }
+
+void Handle::then(std::function<void(const Error*)> next) {
+  if (!pending_) {
+    next(nullptr);
+  } else if (const Error* lost = lost_by_fork(*pending_)) {
+    next(pending_->done() ? pending_->error() : lost);
+  } else {
+    pending_->then(std::move(next));
+  }
+}
+
+namespace detail {
+
+void wait_all(std::span<Handle* const> handles) {
+  for (Handle* const handle : handles)
+    if (Pending* const pending = Internals::pending(*handle)) {
+      pending->engine().require_own_process();
+      wait_until_over(*pending);
+    }
+  for (Handle* const handle : handles) handle->wait();
+}
+
+std::size_t wait_any(std::span<Handle* const> handles) {
+  const auto refuse = [](const char* why) {
+    throw Error{ErrorCode::invalid_argument, std::string{"wait_any: "} + why};
+  };
+  if (handles.empty()) refuse("there is nothing to wait for");
+  std::vector<const Pending*> pending;
+  for (const Handle* const handle : handles) {
+    pending.push_back(Internals::pending(*handle));
+    if (handle->done()) return pending.size() - 1;
+    if (&pending.back()->engine() != &pending.front()->engine())
+      refuse("these are of communicators that different calls of connect() have made");
+  }
+  Engine& engine = pending.front()->engine();
+  engine.require_own_process();
+  engine.wait_any(pending);
+  const auto over = std::ranges::find_if(pending, [](const Pending* one) { return one->over(); });
+  (*over)->depart_if_deserted();
+  return static_cast<std::size_t>(over - pending.begin());
+}
+
+}  // namespace detail
+}  // namespace tutti

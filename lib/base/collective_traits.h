@@ -1,0 +1,140 @@
+#pragma once
+
+#include <cstdint>
+#include <iterator>
+
+#include "tutti/types.h"
+
+// What each collective is, a row each. Whatever follows from that alone is read off here: which calls are refused, how
+// buffers are cut, what the checker demands of plans, lower bounds, bandwidths, names.
+
+namespace tutti::detail {
+
+/// What a buffer holds of a call's data.
+enum class Extent : std::uint8_t {
+  nothing,
+  whole,     ///< a vector
+  parts,     ///< a vector that consists of a part per rank
+  own_part,  ///< of those the part of the rank whose buffer it is
+};
+
+/// Which ranks have a buffer.
+enum class Holders : std::uint8_t { all, root, all_but_first };
+
+struct Side {
+  Extent extent = Extent::nothing;
+  Holders holders = Holders::all;
+
+  constexpr bool is_at(int rank, int root) const {
+    if (extent == Extent::nothing) return false;
+    return holders == Holders::all || (holders == Holders::root ? rank == root : rank > 0);
+  }
+};
+
+/// Whose contributions a result combines.
+enum class Fold : std::uint8_t { none, all, up_to_self, before_self };
+
+/// Whether a plan must be right where input and output are the same memory.
+enum class InPlace : std::uint8_t {
+  allowed,  ///< there, and where they are not
+  never,    ///< a call in place is given a copy of its input
+  always,   ///< there is one buffer, which plans call output
+};
+
+struct CollectiveTraits {
+  Collective collective;
+  const char* name;
+  Side input{};
+  Side output{};
+  Fold fold = Fold::none;
+  InPlace in_place = InPlace::allowed;
+
+  constexpr bool reduces() const { return fold != Fold::none; }
+  /// Results differ by rank: each combines what the ranks before brought, in their order.
+  constexpr bool is_scan() const { return fold == Fold::up_to_self || fold == Fold::before_self; }
+  constexpr bool is_rooted() const { return input.holders == Holders::root || output.holders == Holders::root; }
+  /// An average is over all ranks.
+  constexpr bool takes(OpKind op) const { return reduces() && (op != OpKind::avg || !is_scan()); }
+  /// There is a part per rank, and a _v call may give them different sizes.
+  constexpr bool has_parts() const { return gathers() || scatters() || exchanges(); }
+  /// Parts become a vector of them,
+  constexpr bool gathers() const { return input.extent == Extent::own_part; }
+  /// a vector of them becomes parts,
+  constexpr bool scatters() const { return output.extent == Extent::own_part; }
+  /// or another vector of them.
+  constexpr bool exchanges() const { return input.extent == Extent::parts && output.extent == Extent::parts; }
+  /// The result at `rank` combines what ranks 0 to that minus one brought.
+  constexpr int folded(int rank, int ranks) const {
+    return fold == Fold::all ? ranks : fold == Fold::up_to_self ? rank + 1 : fold == Fold::before_self ? rank : 0;
+  }
+};
+
+/// In the order of their numbers.
+inline constexpr CollectiveTraits collective_traits[] = {
+    {.collective = Collective::all_reduce,
+     .name = "all_reduce",
+     .input = {Extent::whole},
+     .output = {Extent::whole},
+     .fold = Fold::all},
+    {.collective = Collective::reduce,
+     .name = "reduce",
+     .input = {Extent::whole},
+     .output = {Extent::whole, Holders::root},
+     .fold = Fold::all},
+    {.collective = Collective::broadcast,
+     .name = "broadcast",
+     .input = {Extent::whole, Holders::root},
+     .output = {Extent::whole},
+     .in_place = InPlace::always},
+    {.collective = Collective::all_gather,
+     .name = "all_gather",
+     .input = {Extent::own_part},
+     .output = {Extent::parts}},
+    {.collective = Collective::reduce_scatter,
+     .name = "reduce_scatter",
+     .input = {Extent::parts},
+     .output = {Extent::own_part},
+     .fold = Fold::all},
+    {.collective = Collective::scatter,
+     .name = "scatter",
+     .input = {Extent::parts, Holders::root},
+     .output = {Extent::own_part}},
+    {.collective = Collective::gather,
+     .name = "gather",
+     .input = {Extent::own_part},
+     .output = {Extent::parts, Holders::root}},
+    {.collective = Collective::all_to_all,
+     .name = "all_to_all",
+     .input = {Extent::parts},
+     .output = {Extent::parts},
+     .in_place = InPlace::never},
+    {.collective = Collective::barrier, .name = "barrier"},
+    {.collective = Collective::scan,
+     .name = "scan",
+     .input = {Extent::whole},
+     .output = {Extent::whole},
+     .fold = Fold::up_to_self},
+    {.collective = Collective::exclusive_scan,
+     .name = "exclusive_scan",
+     .input = {Extent::whole},
+     .output = {Extent::whole, Holders::all_but_first},
+     .fold = Fold::before_self},
+};
+static_assert(std::size(collective_traits) == collective_count);
+
+constexpr const CollectiveTraits& traits_of(Collective collective) {
+  return collective_traits[static_cast<std::size_t>(collective)];
+}
+
+/// True for the collectives that take an op.
+constexpr bool is_reduction(Collective collective) { return traits_of(collective).reduces(); }
+/// True for the collectives with a root.
+constexpr bool is_rooted(Collective collective) { return traits_of(collective).is_rooted(); }
+
+static_assert([] {
+  for (int number = 0; number < collective_count; ++number)
+    if (static_cast<int>(collective_traits[number].collective) != number) return false;
+  return true;
+}());
+
+}  // namespace tutti::detail

@@ -1,0 +1,239 @@
+#include "lib/board/board_call.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "lib/collective/call.h"
+#include "lib/collective/planner.h"
+
+namespace tutti::detail {
+namespace {
+
+using algorithms::Blocks;
+using algorithms::BoardProgram;
+
+/// A reduction reads all ranks' pieces at once, and writes another: they should lie in the nearest caches together.
+constexpr std::size_t piece_to_reduce = 64 * 1024;
+/// Work of two rounds that is still done at once.
+constexpr std::size_t most_at_once = std::size_t{1} << 20;
+constexpr std::size_t line = 64;
+
+using Operands = std::array<const std::byte*, transport::Board::most_ranks>;
+
+constexpr std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+}  // namespace
+
+BoardCall BoardCall::of(const Request& request, const Prepared& prepared, const Place& place, const Ground& ground,
+                        PartOffsets& offsets) {
+  const int pipeline = prepared.plan.shape.pipeline;
+  BoardCall call;
+  call.program_ = &*prepared.board;
+  call.sides_ = sides_of(request, ground.rank, ground.ranks, pipeline, offsets);
+  call.arithmetic_ = Arithmetic{ground.kernels, type_of(request), request.op ? *request.op : sum, ground.ranks};
+  call.part_bytes_ = part_count(request, at(ground.ranks)) * call.arithmetic_.element_size();
+  call.copy_streaming_ = ground.kernels.copy_streaming;
+  call.streams_ =
+      !call.arithmetic_.averages() && detail::streams(request.output.count * call.arithmetic_.element_size());
+  if (place.given()) {
+    call.window_ = WindowCall{*prepared.window, place, ground.rank, pipeline};
+    call.phases_[0].awaited = prepared.window->others;
+    call.phases_[0].pieces = call.rounds_ = WindowCall::rounds;
+    call.may_be_at_once_ = call.part_bytes_ <= most_at_once;
+    return call;
+  }
+  const auto& rounds = call.program_->rounds;
+  const std::size_t capacity =
+      is_reduction(request.collective) ? std::min(ground.capacity, piece_to_reduce) : ground.capacity;
+  call.rounds_ = 0;
+  for (std::size_t k = 0; k < rounds.size(); ++k) {
+    call.bind(call.phases_[k], rounds[k], capacity);
+    call.rounds_ += call.phases_[k].pieces;
+  }
+  // Whoever waits for all can begin the next round, since all have begun this one.
+  const bool waits_for_all = std::cmp_equal(rounds[0].awaited.size(), ground.ranks - 1);
+  call.contribution_ = call.own_data(call.phases_[0]);
+  call.may_be_at_once_ = call.rounds_ == 1 || (call.rounds_ == 2 && rounds.size() == 2 && waits_for_all);
+  return call;
+}
+
+bool BoardCall::fits(const BoardProgram& program, std::size_t capacity) {
+  return std::ranges::all_of(program.rounds, [capacity](const Round& round) {
+    return at(round.most_units) * line <= std::min(capacity, piece_to_reduce);
+  });
+}
+
+// ---- Rounds ----------------------------------------------------------------------------------------------------
+
+void BoardCall::bind(Phase& phase, const Round& round, std::size_t capacity) {
+  phase.round = &round;
+  phase.awaited = round.awaited;
+  phase.ranges = round.contributions[at(program_->rank)].ranges;
+  const std::size_t units = at(std::max(1, round.most_units));
+  const Partition& partition = sides_.input.partition;
+  const std::size_t largest = partition.largest(round.unit_blocks);
+  const bool one_unit = partition.is_one_vector() && round.unit_blocks == partition.pieces();
+  const bool equal_units = round.same_parts && partition.has_equal_parts();
+  phase.unit_bytes = one_unit || equal_units ? largest : 0;
+  phase.piece_bytes = capacity / units / line * line;
+  phase.pieces =
+      largest <= phase.piece_bytes ? 1 : static_cast<int>((largest + phase.piece_bytes - 1) / phase.piece_bytes);
+  uses_rooms_ = uses_rooms_ || units * largest > transport::post_bytes;
+  if (phase.pieces > 1) {
+    phase.size = units * phase.piece_bytes;
+  } else if (equal_units || round.same_blocks) {
+    phase.size = size_of(phase, round.first_contributor);
+  }
+  phase.own_size = size_of(phase, program_->rank);
+}
+
+std::size_t BoardCall::size_of_later_round(int round) const {
+  return is_in_window() ? window_.size_of_round(round) : phase_of(round).own_size;
+}
+
+std::size_t BoardCall::size_of(const Phase& phase, int peer) const {
+  const BoardProgram::Contribution& contribution = phase.round->contributions[at(peer)];
+  if (phase.size > 0 || contribution.units == 0) return contribution.units == 0 ? 0 : phase.size;
+  std::size_t size = 0;
+  for (const Blocks& range : contribution.ranges) size += range_of(range).size;
+  return size;
+}
+
+BoardCall::Range BoardCall::piece(const Phase& phase, std::size_t unit_size, int number) const {
+  if (phase.pieces == 1) return {0, unit_size};
+  const std::size_t begin = std::min(unit_size, at(number) * phase.piece_bytes);
+  return {begin, std::min(phase.piece_bytes, unit_size - begin)};
+}
+
+// ---- What goes on the board ------------------------------------------------------------------------------------
+
+std::span<const std::byte> BoardCall::own_data(const Phase& phase) const {
+  if (phase.ranges.empty()) return {};
+  const Blocks &first = phase.ranges.front(), &last = phase.ranges.back();
+  return side(first.buffer).bytes(first.first, last.first + last.count - first.first);
+}
+
+void BoardCall::contribute_instead(const std::byte* data) {
+  sides_.input.origin = origin(data, 0);
+  contribution_ = own_data(phases_[0]);
+}
+
+std::size_t BoardCall::put(std::byte* room, const std::byte* contribution, int round,
+                           transport::StorePath& path) const noexcept {
+  if (is_in_window()) return window_.put(room, round);
+  const Phase& phase = phase_of(round);
+  if (phase.own_size == 0) return 0;
+  const std::byte* const from = &phase == phases_.data() ? contribution : own_data(phase).data();
+  if (phase.pieces == 1 && phase.ranges.size() == 1) {
+    path.copy(room, from, phase.own_size);
+    return phase.own_size;
+  }
+  const std::size_t skipped = range_of(phase.ranges.front()).begin;
+  std::size_t bytes = 0;
+  for (const Blocks& range : phase.ranges) {
+    const int unit_blocks = phase.pieces == 1 ? range.count : phase.round->unit_blocks;
+    for (int block = range.first; block < range.first + range.count; block += unit_blocks) {
+      const Range unit = range_of({range.buffer, block, unit_blocks});
+      const Range part = piece(phase, unit.size, piece_of(round));
+      if (part.size > 0) path.copy(room, from + (unit.begin + part.begin - skipped), part.size);
+      room += phase.pieces == 1 ? part.size : phase.piece_bytes;
+      bytes += part.size;
+    }
+  }
+  return bytes;
+}
+
+/// The piece of a unit that another rank has put there, or this one.
+const std::byte* BoardCall::posted(const transport::Board& board, const Phase& phase, const Source& source) const {
+  const std::size_t size = phase.size > 0 ? phase.size : size_of(phase, source.rank);
+  const std::byte* from = board.contribution(source.rank, size).data();
+  if (source.unit == 0) return from;
+  if (phase.pieces > 1) return from + at(source.unit) * phase.piece_bytes;
+  if (phase.unit_bytes > 0) return from + at(source.unit) * phase.unit_bytes;
+  const std::vector<Blocks>& ranges = phase.round->contributions[at(source.rank)].ranges;
+  for (int i = 0; i < source.range; ++i) from += range_of(ranges[at(i)]).size;
+  return from + (range_of(source.blocks).begin - range_of(ranges[at(source.range)]).begin);
+}
+
+// ---- What becomes of it ----------------------------------------------------------------------------------------
+
+/// To where it ends.
+void BoardCall::copy(std::byte* to, const std::byte* from, std::size_t bytes) const noexcept {
+  if (bytes == 0 || to == from) return;
+  if (streams_) {
+    copy_streaming_(to, from, bytes);
+  } else {
+    std::memcpy(to, from, bytes);
+  }
+}
+
+std::size_t BoardCall::take(const transport::Board& board, int round) const noexcept {
+  if (is_in_window()) {
+    if (round > 0) return 0;
+    return window_.take(board, sides_, arithmetic_, streams_ ? copy_streaming_ : nullptr);
+  }
+  const Phase& phase = phase_of(round);
+  std::size_t read = 0;
+  for (const Result& result : phase.round->results) {
+    const std::size_t unit_begin = sides_.output.partition.offset(result.dst.first);
+    const std::size_t unit_size = phase.unit_bytes > 0 ? phase.unit_bytes : range_of(result.dst).size;
+    const Range part = piece(phase, unit_size, piece_of(round));
+    const std::size_t begin = unit_begin + part.begin;
+    if (part.size == 0) continue;
+    if (result.count > 1) {
+      read += fold(board, phase, result, begin, part.size);
+      continue;
+    }
+    const Source& source = phase.round->sources[at(result.first)];
+    const bool own = source.rank == program_->rank;
+    copy(sides_.output.at(begin), own ? side(source.blocks.buffer).at(begin) : posted(board, phase, source), part.size);
+    read += own ? 0 : part.size;
+  }
+  return read;
+}
+
+/// A rank's own part is nearer where it came from, unless it would be overwritten before its turn.
+std::size_t BoardCall::fold(const transport::Board& board, const Phase& phase, const Result& result, std::size_t begin,
+                            std::size_t size) const noexcept {
+  const Source* const sources = phase.round->sources.data() + result.first;
+  std::byte* const to = sides_.output.at(begin);
+  const std::byte* const own = sides_.input.at(begin);
+  const bool in_place = own == to;
+  const bool is_kept = !in_place || arithmetic_.is_symmetric();
+  Operands operands;
+  for (int i = 0; i < result.count; ++i) {
+    const bool is_own = sources[i].rank == program_->rank;
+    operands[at(i)] = is_own && (is_kept || i == 0) ? own : posted(board, phase, sources[i]);
+  }
+  arithmetic_.fold(to, std::span{operands}.first(at(result.count)), size, streams_ && !in_place);
+  return at(result.count - 1) * size;
+}
+
+// ---- The trace -------------------------------------------------------------------------------------------------
+
+bool BoardCall::is_read_by(int peer, int round) const {
+  if (is_in_window()) return true;
+  return std::ranges::any_of(phase_of(round).round->readings,
+                             [peer](const BoardProgram::Reading& reading) { return reading.reader == peer; });
+}
+
+std::size_t BoardCall::bytes_to(int peer, int round) const {
+  if (is_in_window()) return window_.size_of_round(round);
+  const Phase& phase = phase_of(round);
+  std::size_t bytes = 0;
+  for (const BoardProgram::Reading& reading : phase.round->readings)
+    if (reading.reader == peer) bytes += piece(phase, range_of(reading.blocks).size, piece_of(round)).size;
+  return bytes;
+}
+
+std::size_t BoardCall::bytes_from(int peer, int round) const {
+  if (is_in_window()) return window_.size_of_round(round);
+  const Phase& phase = phase_of(round);
+  std::size_t bytes = 0;
+  for (const Source& source : phase.round->sources)
+    if (source.rank == peer) bytes += piece(phase, range_of(source.blocks).size, piece_of(round)).size;
+  return bytes;
+}
+
+}  // namespace tutti::detail

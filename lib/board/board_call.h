@@ -1,0 +1,133 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <span>
+
+#include "algorithms/board_program.h"
+#include "lib/board/window_call.h"
+#include "lib/collective/arithmetic.h"
+#include "lib/collective/sides.h"
+#include "transport/memory/board.h"
+#include "transport/memory/copy_policy.h"
+#include "tutti/communicator.h"
+
+namespace tutti::detail {
+
+struct Prepared;
+
+/// One collective over a board: the program of its plan, bound to memory. It gives the bits that the plan gives over
+/// links.
+///
+/// What does not fit is done piece by piece, a round of the board each: round k of the program has one for each piece,
+/// in which the same piece of every unit is posted and read.
+///
+/// In allocated memory only the place of the buffers is posted, see WindowCall.
+class BoardCall {
+ public:
+  struct Ground {
+    int rank = 0;
+    int ranks = 1;
+    const compute::Table& kernels;
+    std::size_t capacity = 0;  ///< bytes that a rank can contribute to a round of the board
+  };
+
+  BoardCall() = default;
+  /// `request`: checked; it outlives the call, and so does `prepared`, which has a program. `offsets`: filled for a _v
+  /// call, and to be kept until the call is over.
+  static BoardCall of(const Request& request, const Prepared& prepared, const Place& place, const Ground& ground,
+                      PartOffsets& offsets);
+  /// So many bytes of every unit can be posted at once.
+  static bool fits(const algorithms::BoardProgram& program, std::size_t capacity);
+
+  int rounds() const { return rounds_; }
+  /// Whose posts it needs in a round.
+  std::span<const int> awaited(int round) const { return phase_of(round).awaited; }
+  bool is_in_window() const { return window_.given(); }
+  /// In some round some rank contributes more than a post has room for.
+  bool uses_rooms() const { return uses_rooms_; }
+  /// It takes one round, or two between which little is to be done, and of which the second may begin at once.
+  bool may_be_at_once() const { return may_be_at_once_; }
+  /// Bytes of the vector, or of an equal part of it.
+  std::size_t part_bytes() const { return part_bytes_; }
+
+  /// All that this rank contributes of its own data, from the first byte to the last.
+  std::span<const std::byte> contribution() const { return contribution_; }
+  /// Room that this rank's contribution to a round takes on the board.
+  std::size_t size_of_round(int round) const { return rounds_ == 1 ? phases_[0].own_size : size_of_later_round(round); }
+  /// Puts it there; returns how many bytes it was. `contribution` is as above, or a copy.
+  std::size_t put(std::byte* room, const std::byte* contribution, int round, transport::StorePath& path) const noexcept;
+  /// All awaited ranks have begun the round: makes its results. Returns how many bytes it read of other ranks. In a
+  /// compute::FloatEnvironment.
+  std::size_t take(const transport::Board& board, int round) const noexcept;
+
+  /// The contributions are other bytes, of the same size: multiplied beforehand.
+  void contribute_instead(const std::byte* data);
+
+  /// This thread starts the prepared call again.
+  void begin_again() noexcept { arithmetic_.begin_again(); }
+
+  // ---- For the trace
+  bool is_read_by(int peer, int round) const;
+  /// Bytes that go from this rank to `peer` in a round, or the other way.
+  std::size_t bytes_to(int peer, int round) const;
+  std::size_t bytes_from(int peer, int round) const;
+
+ private:
+  using Round = algorithms::BoardProgram::Round;
+  using Source = algorithms::BoardProgram::Source;
+  using Result = algorithms::BoardProgram::Result;
+
+  /// A round of the program.
+  struct Phase {
+    const Round* round = nullptr;
+    std::span<const int> awaited;
+    std::span<const algorithms::Blocks> ranges;  ///< of the own contribution
+    int pieces = 1;                              ///< of every unit, a round of the board each
+    std::size_t piece_bytes = 0;                 ///< at most
+    std::size_t unit_bytes = 0;                  ///< of every unit; 0: they differ
+    std::size_t size = 0;                        ///< of every contribution that there is; 0: they differ
+    std::size_t own_size = 0;
+  };
+  struct Range {
+    std::size_t begin = 0;
+    std::size_t size = 0;
+  };
+
+  void bind(Phase& phase, const Round& round, std::size_t capacity);
+  std::span<const std::byte> own_data(const Phase& phase) const;
+  std::size_t size_of_later_round(int round) const;
+  const Phase& phase_of(int round) const { return round < phases_[0].pieces ? phases_[0] : phases_[1]; }
+  /// Which piece it is, of the phase.
+  int piece_of(int round) const { return round < phases_[0].pieces ? round : round - phases_[0].pieces; }
+  std::size_t size_of(const Phase& phase, int peer) const;
+  const Binding::Side& side(algorithms::Buffer buffer) const {
+    return buffer == algorithms::Buffer::input ? sides_.input : sides_.output;
+  }
+  Range range_of(const algorithms::Blocks& blocks) const {
+    const Partition& partition = sides_.input.partition;
+    const std::size_t begin = partition.offset(blocks.first);
+    return {begin, partition.offset(blocks.first + blocks.count) - begin};
+  }
+  /// Part of a unit, from the beginning of the unit.
+  Range piece(const Phase& phase, std::size_t unit_size, int number) const;
+  const std::byte* posted(const transport::Board& board, const Phase& phase, const Source& source) const;
+  void copy(std::byte* to, const std::byte* from, std::size_t bytes) const noexcept;
+  std::size_t fold(const transport::Board& board, const Phase& phase, const Result& result, std::size_t begin,
+                   std::size_t size) const noexcept;
+
+  const algorithms::BoardProgram* program_ = nullptr;
+  std::array<Phase, algorithms::most_board_rounds> phases_{};
+  int rounds_ = 1;
+  bool uses_rooms_ = false;
+  bool may_be_at_once_ = false;
+  bool streams_ = false;  // its result is written past the caches
+  std::size_t part_bytes_ = 0;
+  std::span<const std::byte> contribution_;
+  Sides sides_;
+  Arithmetic arithmetic_;
+  compute::Copy copy_streaming_ = nullptr;
+  WindowCall window_;
+};
+
+}  // namespace tutti::detail

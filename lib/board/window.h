@@ -1,0 +1,79 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "tutti/request.h"
+
+namespace tutti::detail {
+
+/// The memory of one allocate(): a part for each rank of a group, all of one size, that all of them see.
+///
+/// Ownership: keeps the memory alive.
+class Window {
+ public:
+  /// `number`: how many the group has made, this one included; names it alike on all ranks.
+  Window(std::shared_ptr<std::byte> memory, std::size_t part_bytes, int rank, std::uint32_t number);
+
+  std::byte* own() const noexcept { return part(rank_); }
+  /// `bytes` bytes of a rank's part, from `offset`, if it has so many there.
+  std::byte* at(int rank, std::size_t offset, std::size_t bytes) const noexcept {
+    return part(rank) + (offset <= part_bytes_ && bytes <= part_bytes_ - offset ? offset : 0);
+  }
+  /// All of it lies in this rank's own part.
+  bool holds(const void* data, std::size_t bytes) const noexcept;
+  std::size_t offset_of(const void* data) const noexcept;
+  std::uint32_t number() const noexcept { return number_; }
+
+ private:
+  std::byte* part(int rank) const noexcept { return memory_.get() + static_cast<std::size_t>(rank) * part_bytes_; }
+
+  std::shared_ptr<std::byte> memory_;
+  std::size_t part_bytes_;
+  int rank_;
+  std::uint32_t number_;
+};
+
+/// The windows in which the buffers of a call lie, the same on all ranks, and where in the part of one of them. In
+/// none: the call goes as any other.
+struct Place {
+  struct Offsets {
+    std::size_t input = 0;
+    std::size_t output = 0;
+  };
+  const Window* input = nullptr;
+  const Window* output = nullptr;
+  Offsets offsets{};
+
+  bool given() const noexcept { return input != nullptr || output != nullptr; }
+  /// Of all that the ranks must have alike; 0 if in none.
+  std::uint32_t hash() const noexcept;
+};
+
+/// The windows that a group has. Threading: any thread.
+class Windows {
+ public:
+  bool empty() const noexcept { return count_.load(std::memory_order_relaxed) == 0; }
+  /// So often they were others.
+  std::uint32_t changes() const noexcept { return changes_.load(std::memory_order_relaxed); }
+  void add(const Window& window);
+  void remove(const Window& window) noexcept;
+  /// Its windows are still there.
+  bool have(const Place& place) const noexcept;
+  /// Of a checked request whose ranks touch each other's inputs or outputs, if those lie in windows.
+  Place place_of(const Request& request, bool shares_input, bool shares_output) const;
+
+ private:
+  const Window* find(const void* data, std::size_t bytes) const noexcept;
+
+  std::atomic<std::size_t> count_{0};
+  std::atomic<std::uint32_t> changes_{0};
+  mutable std::mutex mutex_;
+  std::vector<const Window*> all_;
+};
+
+}  // namespace tutti::detail

@@ -1,0 +1,93 @@
+#include "lib/board/window_call.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace tutti::detail {
+namespace {
+
+using algorithms::Blocks;
+
+/// What is made for several ranks is made in pieces that are still in the nearest caches when they are copied.
+constexpr std::size_t piece_bytes = 64 * 1024;
+
+/// `copy`: how; null: as usual.
+void copy_bytes(compute::Copy copy, std::byte* to, const std::byte* from, std::size_t bytes) {
+  if (bytes == 0 || to == from) return;
+  if (copy) {
+    copy(to, from, bytes);
+  } else {
+    std::memcpy(to, from, bytes);
+  }
+}
+
+template <class Pointer>
+using ByRank = std::array<Pointer, transport::Board::most_ranks>;
+
+}  // namespace
+
+std::size_t WindowCall::put(std::byte* room, int round) const noexcept {
+  if (round == 0) std::memcpy(room, &place_.offsets, sizeof place_.offsets);
+  return size_of_round(round);
+}
+
+/// Where those blocks of a rank lie, in this rank's memory.
+std::byte* WindowCall::find(const transport::Board& board, const Sides& sides, int rank, const Blocks& blocks) const {
+  const bool is_input = blocks.buffer == algorithms::Buffer::input;
+  const Binding::Side& side = is_input ? sides.input : sides.output;
+  if (rank == rank_) return side.bytes(blocks.first, blocks.count).data();
+  Place::Offsets theirs;
+  std::memcpy(&theirs, board.contribution(rank, sizeof theirs).data(), sizeof theirs);
+  const bool own_part = is_input ? sides.own_input : sides.own_output;
+  const int pipeline = pipeline_, ranks = static_cast<int>(program_->others.size()) + 1;
+  const std::size_t begin = own_part ? side.partition.offset(rank * pipeline) : 0;
+  const std::size_t end = side.partition.offset((own_part ? rank + 1 : ranks) * pipeline);
+  const Window& window = is_input ? *place_.input : *place_.output;
+  std::byte* const buffer = window.at(rank, is_input ? theirs.input : theirs.output, end - begin);
+  return buffer + (side.partition.offset(blocks.first) - begin);
+}
+
+std::size_t WindowCall::take(const transport::Board& board, const Sides& sides, const Arithmetic& arithmetic,
+                             compute::Copy copy) const noexcept {
+  std::size_t moved = 0;
+  for (const Task& task : program_->tasks) moved += run(board, sides, arithmetic, copy, task);
+  return moved;
+}
+
+std::size_t WindowCall::run(const transport::Board& board, const Sides& sides, const Arithmetic& arithmetic,
+                            compute::Copy copy, const Task& task) const noexcept {
+  const auto sources = static_cast<std::size_t>(task.source_count), targets = static_cast<std::size_t>(task.to_count);
+  const Binding::Side& output = sides.output;
+  const std::size_t size = output.bytes(task.dst.first, task.dst.count).size();
+  ByRank<const std::byte*> from, operands;
+  ByRank<std::byte*> to;
+  std::size_t foreign = 0;
+  for (std::size_t i = 0; i < sources; ++i) {
+    const auto& source = program_->sources[static_cast<std::size_t>(task.source) + i];
+    from[i] = find(board, sides, source.rank, source.blocks);
+    foreign += source.rank == rank_ ? 0 : 1;
+  }
+  for (std::size_t i = 0; i < targets; ++i) {
+    const int rank = program_->destinations[static_cast<std::size_t>(task.to) + i];
+    to[i] = find(board, sides, rank, task.dst);
+    foreign += rank == rank_ ? 0 : 1;
+  }
+  if (sources == 1 && targets == 1) {
+    copy_bytes(copy, to[0], from[0], size);
+    return foreign * size;
+  }
+  for (std::size_t at = 0; at < size; at += piece_bytes) {
+    const std::size_t bytes = std::min(piece_bytes, size - at);
+    for (std::size_t i = 0; i < sources; ++i) operands[i] = from[i] + at;
+    if (sources == 1) {
+      copy_bytes(copy, to[0] + at, operands[0], bytes);
+    } else {
+      arithmetic.fold(to[0] + at, std::span{operands}.first(sources), bytes, false);
+    }
+    for (std::size_t i = 1; i < targets; ++i) copy_bytes(copy, to[i] + at, to[0] + at, bytes);
+  }
+  return foreign * size;
+}
+
+}  // namespace tutti::detail

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "algorithms/window_program.h"
+#include "lib/board/window.h"
+#include "lib/collective/arithmetic.h"
+#include "lib/collective/sides.h"
+#include "transport/memory/board.h"
+
+namespace tutti::detail {
+
+/// What a rank does of a collective whose buffers lie in allocated memory. It takes two rounds: in the first one all
+/// post where their buffers are, and each does its tasks; the second one says that all are through.
+class WindowCall {
+ public:
+  static constexpr int rounds = 2;
+
+  /// In no window.
+  WindowCall() = default;
+  WindowCall(const algorithms::WindowProgram& program, const Place& place, int rank, int pipeline)
+      : program_(&program), place_(place), rank_(rank), pipeline_(pipeline) {}
+
+  bool given() const { return program_ != nullptr; }
+  std::span<const int> others() const { return program_->others; }
+  std::size_t size_of_round(int round) const { return round == 0 ? sizeof(Place::Offsets) : 0; }
+  std::size_t put(std::byte* room, int round) const noexcept;
+  /// Does the tasks of this rank; returns how many bytes it has read of others, or written to them.
+  std::size_t take(const transport::Board& board, const Sides& sides, const Arithmetic& arithmetic,
+                   compute::Copy copy) const noexcept;
+
+ private:
+  using Task = algorithms::WindowProgram::Task;
+
+  std::byte* find(const transport::Board& board, const Sides& sides, int rank, const algorithms::Blocks& blocks) const;
+  std::size_t run(const transport::Board& board, const Sides& sides, const Arithmetic& arithmetic, compute::Copy copy,
+                  const Task& task) const noexcept;
+
+  const algorithms::WindowProgram* program_ = nullptr;
+  Place place_;
+  int rank_ = 0;
+  int pipeline_ = 1;
+};
+
+}  // namespace tutti::detail

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "lib/compute/float_environment.h"
+#include "lib/compute/kernels.h"
+#include "tutti/types.h"
+
+namespace tutti::detail {
+
+/// A result of so many bytes leaves the caches before it could be read again: it is written past them, at two thirds of
+/// the traffic, since a line that is overwritten as a whole need not be read first.
+constexpr bool streams(std::size_t result_bytes) { return result_bytes >= std::size_t{16} << 20; }
+
+/// What an op means for elements of one type: kernels, or a user's function. Who has it compute has a
+/// compute::FloatEnvironment of the usual modes; a user's function runs in those of the thread that made the call.
+///
+/// An average has three stages: elements become contributions, contributions and sums of them are combined and travel
+/// between ranks, and the last sum becomes the average. Contributions and sums may be larger than elements. For all
+/// other ops the three are one thing.
+class Arithmetic {
+ public:
+  Arithmetic() = default;
+  /// By the thread that makes the call. `ranks`: how many contribute.
+  Arithmetic(const compute::Table& table, DataType type, const Op& op, int ranks);
+  /// This thread starts the call again.
+  void begin_again() noexcept {
+    if (op_.kind() == OpKind::user) caller_ = compute::FloatModes::of_this_thread();
+  }
+
+  std::size_t element_size() const { return element_size_; }
+  /// Of what is combined: an element, but for averages.
+  std::size_t sum_size() const { return sum_size_; }
+  /// The same whichever side an operand stands on, as far as we know.
+  bool is_symmetric() const { return combine_ != nullptr; }
+  /// dst = left op right, sums of `bytes` bytes; `dst` may be `left`, or `right` if it is symmetric.
+  void combine(std::byte* dst, const std::byte* left, const std::byte* right, std::size_t bytes) const noexcept;
+  /// dst = the result of all ranks' elements, the left fold of `sources`; `dst` may be the first of them, or any if it
+  /// is symmetric. `streaming`: past the caches, where that is possible.
+  void fold(std::byte* dst, std::span<const std::byte* const> sources, std::size_t bytes,
+            bool streaming) const noexcept;
+  /// Contributions are multiplied before anything is sent.
+  bool premultiplies() const { return op_.kind() == OpKind::premul_sum; }
+  void premultiply(std::byte* dst, const void* src, std::size_t count) const noexcept;
+
+  // ---- Averages
+  bool averages() const { return op_.kind() == OpKind::avg; }
+  /// Contributions of `count` elements. `dst` may be `elements` if both have one size.
+  void begin(std::byte* dst, const std::byte* elements, std::size_t count) const noexcept;
+  /// dst = sum + what `count` elements contribute. `dst` may be `sum`, or `elements` if both have one size.
+  void contribute(std::byte* dst, const std::byte* sum, const std::byte* elements, std::size_t count) const noexcept;
+  /// The average from the sum of all contributions. `dst` may be `sum` if both have one size.
+  void finish(std::byte* dst, const std::byte* sum, std::size_t count) const noexcept;
+
+ private:
+  void average(std::byte* dst, std::span<const std::byte* const> sources, std::size_t count) const noexcept;
+  bool is_finished() const { return divisor_ == 1 && sum_size_ == element_size_; }
+
+  Op op_ = sum;
+  compute::FloatModes caller_;  ///< for the user's function
+  const compute::Kernels* kernels_ = nullptr;
+  compute::Combine combine_ = nullptr;
+  std::size_t element_size_ = 1;
+  std::size_t sum_size_ = 1;
+  double factor_ = 1;   ///< of what elements contribute to an average
+  double divisor_ = 1;  ///< of the sum of these
+};
+
+}  // namespace tutti::detail

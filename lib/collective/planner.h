@@ -1,0 +1,93 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <unordered_map>
+#include <vector>
+
+#include "algorithms/board_program.h"
+#include "algorithms/catalogue.h"
+#include "algorithms/plan_text.h"
+#include "algorithms/select.h"
+#include "algorithms/window_program.h"
+#include "lib/observe/black_box.h"
+#include "lib/observe/log.h"
+
+namespace tutti::detail {
+
+/// A plan with what its execution needs ready.
+struct Prepared {
+  algorithms::Plan plan;
+  std::string name;          ///< with parameters: "tree:4"
+  black_box::Label label{};  ///< of it
+  std::uint32_t hash = 0;
+  bool reads_copied_blocks = false;       ///< a block of the input may be read when it has been copied to the output
+  bool copies_sends = false;              ///< a send is complete for its successors once its message has been copied
+  std::vector<std::uint32_t> waits_for;   ///< the plan's, plus one for the lane's turn where a step has a lane
+  std::vector<algorithms::StepId> first;  ///< steps that wait for nothing
+  std::optional<algorithms::BoardProgram> board{};  ///< none: it goes over links,
+  std::string why_no_board{};                       ///< since "it takes more than two rounds"; empty: there is a board
+  std::optional<algorithms::WindowProgram> window{};  ///< if it is the one for shared buffers
+};
+
+/// Chooses algorithms and keeps their plans. Plans know no sizes, so a few serve everything.
+class Planner {
+ public:
+  struct Settings {
+    int rank = 0;
+    int ranks = 1;
+    std::string transport;  ///< as in algorithms::Situation
+    bool oversubscribed = false;
+    bool boards = true;
+    bool deterministic = false;
+    std::string default_algorithms;  ///< TUTTI_ALGO: "ring" or "all_reduce:ring;broadcast:tree"
+    std::shared_ptr<const algorithms::TuningTable> table;
+    std::shared_ptr<const algorithms::GivenPlans> given{};  ///< TUTTI_PLAN_FILE, proved; null: none
+    const Log* log = nullptr;                               ///< hears of choices and plans; null: nobody does
+  };
+  explicit Planner(Settings settings);
+
+  struct Wish {
+    Collective collective{};
+    std::string_view algorithm{};  ///< empty: choose
+    std::size_t bytes = 0;
+    int root = 0;
+    bool equal_parts = true;
+  };
+  /// Throws Error{invalid_argument} for an unknown name, {unsupported} for one that cannot serve this call.
+  const Prepared& prepare(const Wish& wish);
+  algorithms::Choice choose(const Wish& wish) const;
+  /// What prepare() would take, by name.
+  std::string name_of_choice(const Wish& wish) const;
+  /// The user has named an algorithm for such a call that names none (default_algorithms), or given a plan that serves.
+  bool has_default(const Wish& wish) const;
+  const Settings& settings() const { return settings_; }
+
+ private:
+  struct Remembered {
+    Wish wish;
+    std::string algorithm;
+    const Prepared* prepared;
+  };
+  bool wants_given(const Wish& wish) const;
+  std::string why_not_given(const Wish& wish) const;
+  std::unique_ptr<const Prepared> build(const algorithms::Choice& choice, int root) const;
+  const Prepared* find_built(const Wish& wish, bool& is_new);
+  void tell(const Wish& wish, const Prepared& prepared, bool is_new) const;
+
+  using PlanKey = std::tuple<const algorithms::Entry*, int, int, int>;  // entry, root, pipeline, radix
+
+  Settings settings_;
+  std::map<std::string, std::string, std::less<>> default_by_collective_;
+  std::map<PlanKey, std::unique_ptr<const Prepared>> plans_;
+  std::unique_ptr<const Prepared> given_;
+  std::unordered_map<std::uint64_t, Remembered> remembered_;
+};
+
+}  // namespace tutti::detail

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "lib/collective/binding.h"
+#include "tutti/communicator.h"
+
+namespace tutti::detail {
+
+/// Where the parts of a _v call begin, in elements: those of its input, and those of its output.
+struct PartOffsets {
+  std::vector<std::size_t> input;
+  std::vector<std::size_t> output;
+};
+
+/// The buffers of a call, cut into the blocks of its plan.
+struct Sides {
+  Binding::Side input;
+  Binding::Side output;
+  bool own_input = false;  ///< this rank's part is all that there is of it
+  bool own_output = false;
+};
+
+/// `request`: checked. `offsets`: filled for a _v call, and to be kept as long as the sides.
+Sides sides_of(const Request& request, int rank, int ranks, int pipeline, PartOffsets& offsets);
+/// Where block 0 would lie if `data` begins at byte `offset` of the whole. Not an address to use by itself.
+std::byte* origin(const void* data, std::size_t offset);
+
+}  // namespace tutti::detail

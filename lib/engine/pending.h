@@ -1,0 +1,100 @@
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "tutti/error.h"
+#include "tutti/work.h"
+
+namespace tutti::detail {
+
+class Engine;
+using Clock = std::chrono::steady_clock;
+
+/// Waits as long as there are users: a sum that would overflow is a deadline in ten years.
+inline Clock::time_point deadline_after(std::chrono::nanoseconds limit) {
+  constexpr std::chrono::hours longest{24 * 3650};
+  return Clock::now() + std::min<std::chrono::nanoseconds>(limit, longest);
+}
+inline Clock::time_point deadline_after(std::chrono::milliseconds limit) {
+  constexpr std::chrono::hours longest{24 * 3650};
+  return deadline_after(std::chrono::nanoseconds{std::min<std::chrono::milliseconds>(limit, longest)});
+}
+
+/// One operation on its way: what a Work points to.
+///
+/// Ownership: reference counted; the engine holds one reference while it runs, each Work one.
+/// Threading: done(), error(), then() from anywhere; the rest on the thread that owns the engine.
+class Pending {
+ public:
+  explicit Pending(std::shared_ptr<Engine> engine);
+  Pending(const Pending&) = delete;
+  Pending& operator=(const Pending&) = delete;
+  virtual ~Pending();
+
+  void retain() noexcept { references_.fetch_add(1, std::memory_order_relaxed); }
+  void release() noexcept;
+
+  bool done() const noexcept { return state_.load(std::memory_order_acquire) == State::done; }
+  /// Done, or deserted.
+  bool over() const noexcept { return state_.load(std::memory_order_acquire) != State::running; }
+  const Error* error() const noexcept { return done() && error_ ? &*error_ : nullptr; }
+  void then(std::function<void(const Error*)> next);
+  Engine& engine() const { return *engine_; }
+
+  /// Begins; may finish at once.
+  virtual void start() noexcept = 0;
+  /// The time given to Engine::look_at() has come, and is forgotten.
+  virtual void expire() noexcept = 0;
+  /// The processes of these global ranks have ended: this may wait for one of them.
+  virtual void departed(std::span<const int> ranks) noexcept = 0;
+
+  /// An injected fault: the operation stays as it is, and whoever waits for it leaves by calling `departure`.
+  void desert(std::function<void()> departure) noexcept;
+  /// For a waiter once over(): ends in the departure of a deserted operation; else does nothing.
+  void depart_if_deserted() const {
+    if (!done()) departure_();
+  }
+
+  /// Runs `completion` when it has succeeded, before anybody learns so.
+  void before_done(std::function<void()> completion) { completion_ = std::move(completion); }
+  /// Ends the operation, once: publishes the outcome and runs the continuations.
+  void finish(const Error* error = nullptr) noexcept;
+
+  MessageStatus status;
+  bool asynchronous = false;       ///< nobody waits yet: the helper thread must see to it
+  std::size_t deadline_index = 0;  ///< the engine's
+
+ protected:
+  /// Nobody refers to this object any more: delete it, or keep it for the next call.
+  virtual void recycle() noexcept = 0;
+  /// Makes a recycled object new again, with one reference.
+  void reset() noexcept;
+
+  std::shared_ptr<Engine> engine_;
+
+ private:
+  void run_continuations() noexcept;
+
+  std::atomic<int> references_{1};
+  enum class State : std::uint8_t { running, done, deserted };
+  std::atomic<State> state_{State::running};
+  std::function<void()> departure_;
+  std::function<void()> completion_;
+  std::atomic<bool> has_continuations_{false};
+  std::optional<Error> error_;
+  std::mutex continuations_mutex_;
+  std::vector<std::function<void(const Error*)>> continuations_;
+};
+
+}  // namespace tutti::detail

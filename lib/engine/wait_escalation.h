@@ -1,0 +1,76 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+
+namespace tutti::detail {
+
+/// The stages of a wait that takes long: ask around soon, then ever less often, demand a verdict at the deadline, and
+/// go without one if it does not come.
+class Vigil {
+ public:
+  using Clock = std::chrono::steady_clock;
+  enum class Act { ask, demand, give_up };
+
+  /// `watched`: there is somebody to ask.
+  void begin(Clock::time_point now, Clock::time_point end, bool watched) {
+    end_ = end;
+    pause_ = first_pause;
+    stage_ = watched ? Act::ask : Act::give_up;
+    next_ = watched ? std::min(now + pause_, end_) : end_;
+  }
+  /// Somebody has gone for whom this wait may be: ask soon, and often again.
+  void hasten(Clock::time_point now) {
+    if (stage_ != Act::ask) return;
+    pause_ = first_pause / 2;
+    next_ = std::min(next_, now + first_pause);
+  }
+  /// When to act next.
+  Clock::time_point next() const { return next_; }
+  /// What to do now that it is that late.
+  Act act(Clock::time_point now) {
+    if (stage_ == Act::ask && now >= end_) stage_ = Act::demand;
+    switch (stage_) {
+      case Act::ask:
+        pause_ = std::min(2 * pause_, longest_pause);
+        next_ = std::min(now + pause_, end_);
+        return Act::ask;
+      case Act::demand:
+        stage_ = Act::give_up;
+        next_ = now + verdict_time;
+        return Act::demand;
+      case Act::give_up:
+        break;
+    }
+    return Act::give_up;
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds first_pause{200};
+  static constexpr std::chrono::milliseconds longest_pause{5000};
+  static constexpr std::chrono::milliseconds verdict_time{500};  ///< as docs/failures.md says
+
+  Clock::time_point end_{};
+  Clock::time_point next_{};
+  std::chrono::milliseconds pause_{};
+  Act stage_ = Act::give_up;
+};
+
+/// Thousands that wait for long do not ask one by one: of those that ask at about the same time one does so for all.
+class AskLimit {
+ public:
+  bool pass(Vigil::Clock::time_point now, bool is_overdue) {
+    Vigil::Clock::time_point& last = is_overdue ? demanded_ : asked_;
+    if (now - last < pause) return false;
+    last = now;
+    return true;
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds pause{50};
+
+  Vigil::Clock::time_point asked_{};
+  Vigil::Clock::time_point demanded_{};
+};
+
+}  // namespace tutti::detail

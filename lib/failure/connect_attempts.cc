@@ -1,0 +1,85 @@
+#include "lib/failure/connect_attempts.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+namespace tutti::detail {
+namespace {
+
+namespace tcp = transport::tcp;
+using std::chrono::milliseconds;
+
+/// With the first attempt; each further one may take longer, up to the last. In between it shows whether anybody still
+/// listens, which an attempt that is under way may not tell.
+constexpr milliseconds first_patience{200};
+constexpr milliseconds longest_patience{1600};
+constexpr milliseconds first_pause{100};
+/// Between two looks whether anybody listens.
+constexpr milliseconds longest_pause{800};
+
+}  // namespace
+
+void Calls::connect(int rank, const std::string& address, Clock::time_point at) { add(rank, address, at, false); }
+
+void Calls::probe(int rank, const std::string& address, Clock::time_point at) { add(rank, address, at, true); }
+
+void Calls::add(int rank, const std::string& address, Clock::time_point at, bool probe) {
+  if (const auto where = tcp::parse_address(address))
+    calls_.insert_or_assign(rank, Call{*where, probe, at, first_patience, first_pause});
+}
+
+Calls::Clock::time_point Calls::next() const {
+  auto next = Clock::time_point::max();
+  for (const auto& [rank, call] : calls_) next = std::min(next, call.at);
+  return next;
+}
+
+void Calls::add_queries(std::vector<pollfd>& queries) const {
+  for (const auto& [rank, call] : calls_)
+    if (call.dial) queries.push_back({call.dial->fd(), call.dial->events(), 0});
+}
+
+void Calls::begin(int rank, Call& call, Clock::time_point now) const {
+  if (call.probe) {
+    call.dial.emplace(call.address);
+  } else {
+    const Hello hello{.from = self_, .to = rank, .channel = 0, .purpose = Purpose::watch};
+    call.dial.emplace(call.address, key_, hello, tunnels_);
+  }
+  call.at = now + call.patience;
+}
+
+void Calls::put_off(Call& call, Clock::time_point now) {
+  call.dial.reset();
+  call.at = now + call.pause;
+  if (call.probe) call.pause = std::min(2 * call.pause, longest_pause);
+}
+
+std::vector<Calls::Outcome> Calls::advance(std::span<const pollfd> answers, Clock::time_point now) {
+  std::vector<Outcome> outcomes;
+  for (auto it = calls_.begin(); it != calls_.end();) {
+    auto& [rank, call] = *it;
+    bool ready = false;
+    if (call.dial && !answers.empty()) {
+      ready = answers.front().revents != 0;
+      answers = answers.subspan(1);
+    } else if (!call.dial && call.at <= now) {
+      begin(rank, call, now);
+      ready = true;
+    }
+    const int error = ready ? call.dial->advance() : EAGAIN;
+    if (error == 0 && !call.probe) {
+      outcomes.push_back({rank, 0, call.dial->take()});
+      it = calls_.erase(it);
+      continue;
+    }
+    if (error == ECONNREFUSED || tcp::is_our_own(error)) outcomes.push_back({rank, error});
+    if (error == EAGAIN && call.dial && call.at <= now) call.patience = std::min(2 * call.patience, longest_patience);
+    if (error != EAGAIN || (call.dial && call.at <= now)) put_off(call, now);
+    ++it;
+  }
+  return outcomes;
+}
+
+}  // namespace tutti::detail

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <poll.h>
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lib/base/descriptor.h"
+#include "lib/security/secret.h"
+#include "lib/security/tls_proxy.h"
+#include "transport/tcp/connector.h"
+
+namespace tutti::detail {
+
+/// Connections that this rank tries to make to the watches of others, side by side. None of them blocks.
+class Calls {
+ public:
+  using Clock = std::chrono::steady_clock;
+  using milliseconds = std::chrono::milliseconds;
+
+  struct Outcome {
+    int rank = -1;
+    int error = 0;         ///< 0: connected. ECONNREFUSED: nobody listens there. Else what this host lacks.
+    Descriptor line = {};  ///< authenticated
+  };
+
+  /// `key` must outlive this.
+  Calls(int self, const Secret& key, std::shared_ptr<Tunnels> tunnels)
+      : self_(self), key_(key), tunnels_(std::move(tunnels)) {}
+
+  /// Tries to connect from `at` on, with more patience each time, until that succeeds or forget().
+  void connect(int rank, const std::string& address, Clock::time_point at);
+  /// Looks from `at` on, less often each time, whether anybody still listens there, until forget().
+  void probe(int rank, const std::string& address, Clock::time_point at);
+  bool contains(int rank) const { return calls_.contains(rank); }
+  void forget(int rank) { calls_.erase(rank); }
+  void clear() { calls_.clear(); }
+
+  /// When advance() has something to do, at the latest.
+  Clock::time_point next() const;
+  /// What poll() shall wait for.
+  void add_queries(std::vector<pollfd>& queries) const;
+  /// `answers`: those queries after poll(), which nothing but poll() came between.
+  std::vector<Outcome> advance(std::span<const pollfd> answers, Clock::time_point now);
+
+ private:
+  struct Call {
+    transport::tcp::Address address;
+    bool probe;
+    Clock::time_point at;  // the end of the attempt; without one, the beginning of the next
+    milliseconds patience;
+    milliseconds pause;
+    std::optional<transport::tcp::Dial> dial = {};
+  };
+
+  void add(int rank, const std::string& address, Clock::time_point at, bool probe);
+  void begin(int rank, Call& call, Clock::time_point now) const;
+  static void put_off(Call& call, Clock::time_point now);
+
+  const int self_;
+  const Secret& key_;
+  const std::shared_ptr<Tunnels> tunnels_;
+  std::map<int, Call> calls_;
+};
+
+}  // namespace tutti::detail

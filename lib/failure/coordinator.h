@@ -1,0 +1,81 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <list>
+#include <map>
+#include <set>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "lib/failure/control_message.h"
+#include "lib/failure/detector.h"
+
+namespace tutti::detail {
+
+struct Witness;
+
+/// What the centre of the watch does for the others. On the watch's thread.
+class Centre {
+ public:
+  using Clock = Watch::Clock;
+
+  explicit Centre(Watch& watch) : watch_(watch) {}
+
+  void handle(int from, const Letter& letter);
+  /// Tells everybody, the first time.
+  void publish(const Verdict& verdict);
+  /// Tells a rank that has come late what it missed.
+  void brief(int newcomer, Line& line);
+  /// `rank` is lost or has left.
+  void gone(int rank);
+  void tick(Clock::time_point now);
+  /// When tick() has something to do, at the latest.
+  Clock::time_point next() const;
+
+ private:
+  struct Inquest {
+    std::uint64_t number;
+    Report report;
+    Clock::time_point until;
+    std::set<int> asked;  // and not answered
+    std::map<int, Status> answers;
+    bool widened = false;  // to ranks that others take for members
+  };
+  struct Trial {
+    std::map<int, Verdict> accusations;  // by accuser
+    Clock::time_point until;
+  };
+
+  struct Gathering {
+    Report report;
+    std::set<int> here;
+  };
+
+  void hear(int accuser, const Verdict& accusation);
+  Verdict most_accused(const Trial& trial) const;
+  void inquire(const Report& report);
+  void conclude(const Inquest& inquest);
+  bool is_complete(const Inquest& inquest) const;
+  void ask(Inquest& inquest, int rank);
+  bool widen(Inquest& inquest);
+  Witness witness_of(const Inquest& inquest, int rank);
+  void join(int rank, const Report& report);
+  void decide();
+  static void send_departed(Line& line, std::span<const int> ranks);
+  void tell_who_departed();
+  void send(int rank, const Letter& letter);
+
+  Watch& watch_;
+  std::map<std::uint64_t, Trial> trials_;  // by group
+  std::list<Inquest> inquests_;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, Clock::time_point> asked_;  // lately, by group and operation
+  std::map<std::uint64_t, Gathering> gatherings_;                               // by old group
+  std::map<std::pair<std::uint64_t, int>, Clock::time_point> gone_;             // group and rank: first found so
+  std::vector<int> departed_;                                                   // of whom nobody has been told yet
+  Clock::time_point tell_at_{};
+  std::uint64_t last_number_ = 0;
+};
+
+}  // namespace tutti::detail

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/failure/control_message.h"
+
+namespace tutti::detail {
+
+/// Who wants to know. Called on the watch's thread.
+class WatchUser {
+ public:
+  /// Something failed, here or elsewhere. The same may be told twice.
+  virtual void failed(const Verdict& verdict) noexcept = 0;
+  /// Half of the silence after which a rank counts as lost is over.
+  virtual void suspected(const std::string& text) noexcept = 0;
+  /// The processes of these ranks have ended, on purpose as far as it is known: whoever waits for one should ask.
+  virtual void departed(const std::vector<int>& ranks) noexcept = 0;
+  /// How is it here? Nothing if that cannot be found out within a fraction of a second.
+  virtual std::optional<Status> status(const Report& about) noexcept = 0;
+
+ protected:
+  ~WatchUser() = default;
+};
+
+}  // namespace tutti::detail

@@ -1,0 +1,171 @@
+#include "lib/group/failure_router.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "lib/collective/collectives.h"
+#include "lib/engine/engine.h"
+#include "lib/group/context.h"
+#include "lib/group/group.h"
+#include "lib/message/messages.h"
+
+namespace tutti::detail {
+namespace {
+
+/// A rank that does not get to a question within this time counts as not answering.
+constexpr std::chrono::milliseconds answer_time{200};
+constexpr std::size_t most_remembered = 256;
+
+}  // namespace
+
+Lookout::Lookout(int rank, std::vector<std::string> names, std::shared_ptr<Engine> engine, Log log)
+    : rank_(rank), names_(std::move(names)), engine_(std::move(engine)), log_(std::move(log)) {}
+
+Lookout::~Lookout() = default;
+
+void Lookout::stop() noexcept {
+  if (watch_) watch_->stop();
+}
+
+// ---- Groups ----------------------------------------------------------------------------------------------------
+
+void Lookout::attach(Group& group) {
+  groups_.emplace(group.id(), &group);
+  by_parent_.emplace(std::pair{group.parent(), group.id()}, &group);
+  for (const Verdict& verdict : unclaimed_)
+    if (verdict.group == group.id()) group.fail(group.translate(verdict), Group::Origin::elsewhere);
+  std::erase_if(unclaimed_, [&group](const Verdict& verdict) { return verdict.group == group.id(); });
+  for (const Verdict& verdict : losses_)
+    if (group.group_rank(verdict.culprit) >= 0) group.fail(group.translate(verdict), Group::Origin::elsewhere);
+  const auto parent = groups_.find(group.parent());
+  if (parent != groups_.end() && parent->second->failing())
+    group.fail(group.inherited(*parent->second), Group::Origin::elsewhere);
+}
+
+void Lookout::detach(Group& group) noexcept {
+  groups_.erase(group.id());
+  by_parent_.erase({group.parent(), group.id()});
+  if (closed_.size() == most_remembered) closed_.erase(closed_.begin());
+  closed_.push_back(group.id());
+}
+
+void Lookout::spread(Group& group, const Error& reason, Group::Origin origin) noexcept {
+  for (auto child = by_parent_.lower_bound({group.id(), 0});
+       child != by_parent_.end() && child->first.first == group.id(); ++child)
+    child->second->fail(child->second->inherited(group), Group::Origin::elsewhere);
+  if (!watch_ || origin == Group::Origin::elsewhere) return;
+  watch_->tell(verdict_on(group, reason));
+}
+
+Verdict Lookout::verdict_on(const Group& group, const Error& reason) const {
+  const int culprit = reason.rank() >= 0 && reason.rank() < group.size() ? group.global_rank(reason.rank()) : -1;
+  return {group.id(), reason.code(), culprit, reason.operation(), reason.what()};
+}
+
+void Lookout::accuse(Group& group, const Error& reason) noexcept { watch_->accuse(verdict_on(group, reason)); }
+
+void Lookout::cut() noexcept {
+  if (watch_) watch_->cut();
+}
+
+void Lookout::failed(const Verdict& verdict) noexcept {
+  engine_->post([this, verdict] { apply(verdict); });
+}
+
+void Lookout::departed(const std::vector<int>& ranks) noexcept {
+  engine_->post([this, ranks] { engine_->departed(ranks); });
+}
+
+void Lookout::apply(const Verdict& verdict) {
+  if (verdict.group == 0) {
+    if (verdict.culprit < 0 || std::cmp_greater_equal(verdict.culprit, names_.size())) return;  // there is no such rank
+    losses_.push_back(verdict);                                                                 // at most one per rank
+    std::vector<Group*> concerned;
+    for (const auto& [id, group] : groups_)
+      if (verdict.culprit == rank_ || group->group_rank(verdict.culprit) >= 0) concerned.push_back(group);
+    // Sub-groups first, which would else quote the failure of the one that they were made from.
+    std::ranges::sort(concerned, std::ranges::greater{}, &Group::index);
+    for (Group* const group : concerned) group->fail(group->translate(verdict), Group::Origin::elsewhere);
+    return;
+  }
+  const auto found = groups_.find(verdict.group);
+  if (found != groups_.end()) return found->second->fail(found->second->translate(verdict), Group::Origin::elsewhere);
+  if (std::ranges::count(closed_, verdict.group) > 0) return;
+  if (unclaimed_.size() == most_remembered) unclaimed_.erase(unclaimed_.begin());
+  unclaimed_.push_back(verdict);
+}
+
+// ---- Asking and answering --------------------------------------------------------------------------------------
+
+std::vector<std::uint64_t> Lookout::made() const {
+  std::vector<std::uint64_t> ids{closed_};  // others may still be in the last call there
+  for (const auto& [id, group] : groups_) ids.push_back(id);
+  return ids;
+}
+
+void Lookout::ask(Group& group, const Wait& wait) {
+  Report report = reunion_of(group);
+  report.operation = wait.operation;
+  report.call = wait.call;
+  report.peer = wait.peer;
+  report.stalled = wait.stalled;
+  report.overdue = wait.overdue;
+  watch_->report(report);
+}
+
+Report Lookout::reunion_of(const Group& group) const {
+  Report report{.group = group.id(), .reporter = rank_, .call = {}, .members = group.members(), .groups = made()};
+  return report;
+}
+
+std::optional<Status> Lookout::status(const Report& about) noexcept {
+  std::optional<Status> answer;
+  engine_->exclusively([&] { answer = status_now(about); }, Watch::Clock::now() + answer_time);
+  return answer;
+}
+
+Status Lookout::status_now(const Report& about) const {
+  Status status;
+  const auto found = groups_.find(about.group);
+  if (found != groups_.end()) {
+    Group& group = *found->second;
+    if (about.operation > 0)
+      group.collectives().testify(about.operation, status);
+    else if (about.reporter == rank_)
+      group.messages().tell_wait(status, true);
+    else
+      group.tell_wait(status);
+    status.presence = Status::Presence::here;
+  } else if (std::ranges::count(closed_, about.group) > 0) {
+    status.presence = Status::Presence::closed;
+  }
+  // Who cannot list all its groups may have made any.
+  const bool may_have_rival = status.presence == Status::Presence::absent && about.lists_all;
+  for (const auto& [id, group] : groups_) {
+    Status there;
+    if (!group->tell_wait(there)) continue;
+    if (status.wait == Status::Wait::nothing || (status.asynchronous && !there.asynchronous)) {
+      status.wait = there.wait;
+      status.asynchronous = there.asynchronous;
+      status.doing = id == about.group ? there.doing : fmt::format("{} of {}", there.doing, which(*group));
+    }
+    // Until its caller waits, what has begun there does not keep it from making the other group.
+    const bool is_stuck = !there.asynchronous || about.overdue;
+    if (may_have_rival && is_stuck && std::ranges::count(about.groups, id) == 0 && group->members() != about.members &&
+        std::ranges::count(group->members(), about.reporter) > 0) {
+      status.rival = group->members();
+      status.rival_group = id;
+    }
+  }
+  return status;
+}
+
+std::string Lookout::which(const Group& group) const {
+  if (std::cmp_equal(group.size(), names_.size())) return "a communicator of all ranks";
+  return fmt::format("the communicator of the ranks {{{}}} of the job", fmt::join(group.members(), ", "));
+}
+
+}  // namespace tutti::detail

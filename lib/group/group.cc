@@ -1,0 +1,255 @@
+#include "lib/group/group.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "lib/base/internals.h"
+#include "lib/base/rank_name.h"
+#include "lib/collective/collectives.h"
+#include "lib/failure/control_message.h"
+#include "lib/failure/error_file.h"
+#include "lib/group/context.h"
+#include "lib/message/messages.h"
+#include "transport/memory/board.h"
+
+namespace tutti::detail {
+namespace {
+
+/// Channels of one group: even for collectives, odd for point to point.
+transport::Channel collective_channel(std::uint64_t id) { return id & ~std::uint64_t{1}; }
+transport::Channel message_channel(std::uint64_t id) { return id | 1; }
+
+/// What another rank said names a culprit by its number, which may be any number.
+Error with_valid_rank(const Error& error, int ranks) {
+  if (error.rank() >= -1 && error.rank() < ranks) return error;
+  Error valid{error.code(), error.what(), -1, error.operation()};
+  Internals::set_details(valid, error.details());
+  return valid;
+}
+
+/// What the whole group talks over, in the tuning table's words: TCP as soon as one pair of the job needs it.
+std::string slowest_transport(const Context& context, const std::vector<int>& members) {
+  std::string slowest = "shm";
+  for (const int member : members) {
+    const auto* transport = context.peers[static_cast<std::size_t>(member)].transport;
+    if (!transport) continue;
+    if (std::string_view{transport->name()} == "tcp") return "tcp";
+    slowest = transport->name();
+  }
+  return slowest;
+}
+
+}  // namespace
+
+Group::Group(std::shared_ptr<Context> context, std::uint64_t id, std::vector<int> members, std::uint64_t parent)
+    : context_(std::move(context)),
+      id_(id),
+      index_(context_->groups_made.fetch_add(1)),
+      parent_(parent),
+      members_(std::move(members)),
+      group_rank_(static_cast<std::size_t>(context_->size), -1) {
+  for (std::size_t i = 0; i < members_.size(); ++i)
+    group_rank_[static_cast<std::size_t>(members_[i])] = static_cast<int>(i);
+  rank_ = group_rank(context_->rank);
+  Planner planner{{.rank = rank_,
+                   .ranks = size(),
+                   .transport = slowest_transport(*context_, members_),
+                   .oversubscribed = context_->oversubscribed,
+                   .boards = boards() != nullptr,
+                   .deterministic = context_->deterministic,
+                   .default_algorithms = context_->default_algorithms,
+                   .table = context_->tuning,
+                   .given = context_->given,
+                   .log = &context_->log}};
+  collectives_ = std::make_unique<Collectives>(*this, collective_channel(id), std::move(planner));
+  messages_ = std::make_unique<Messages>(*this, message_channel(id));
+  context_->log.info(Log::Subsystem::init, fmt::format("makes communicator {:x}: rank {} of {}, world ranks {}", id_,
+                                                       rank_, size(), fmt::join(members_, " ")));
+  context_->engine->exclusively([this] {
+    context_->engine->attach(collective_channel(id_), *collectives_);
+    context_->engine->attach(message_channel(id_), *messages_);
+    context_->lookout->attach(*this);
+    if (context_->black_box) context_->black_box->add_group(id_, size(), rank_);
+    if (context_->recorder) trace_index_ = context_->recorder->add_group(id_, rank_, members_);
+  });
+}
+
+Group::~Group() {
+  // Long enough for what is already in a queue to reach the kernel; data of finished operations is there already.
+  static constexpr std::chrono::seconds flush{2};
+  context_->engine->exclusively([this] {
+    const bool pending = collectives_->busy() || messages_->busy();
+    const Error left{ErrorCode::aborted, fmt::format("{} destroyed its communicator with work pending", name_of(rank_)),
+                     rank_, collectives_->last_number()};
+    if (pending) fail(left);
+    const Error* reason = failure_ ? &*failure_ : nullptr;
+    if (pending) fail_now();
+    collectives_->close();
+    for (const auto channel : {collective_channel(id_), message_channel(id_)})
+      context_->engine->detach(channel, reason, Clock::now() + flush);
+    context_->engine->forget(*this);
+    context_->lookout->detach(*this);
+  });
+}
+
+bool Group::has_any_of(std::span<const int> ranks) const {
+  return std::ranges::any_of(ranks, [this](int rank) {
+    return rank >= 0 && std::cmp_less(rank, group_rank_.size()) && group_rank(rank) >= 0;
+  });
+}
+
+std::vector<int> Group::local_ranks() const {
+  std::vector<int> local;
+  for (int rank = 0; rank < size(); ++rank)
+    if (rank == rank_ || context_->peers[static_cast<std::size_t>(global_rank(rank))].same_host) local.push_back(rank);
+  return local;
+}
+
+std::string Group::name_of(int rank) const {
+  return name_in_group(rank, global_rank(rank), job_name(global_rank(rank)));
+}
+
+std::string Group::job_name(int global_rank) const {
+  const Peer& peer = context_->peers[static_cast<std::size_t>(global_rank)];
+  return fmt::format("rank {} (host {}, {})", global_rank, peer.host, peer.process);
+}
+
+transport::Transport* Group::shared_memory() const {
+  transport::Transport* shared = nullptr;
+  for (const int member : members_) {
+    if (member == context_->rank) continue;
+    transport::Transport* const transport = context_->peers[static_cast<std::size_t>(member)].transport;
+    if (!transport || !transport->has_boards() || (shared && transport != shared)) return nullptr;
+    shared = transport;
+  }
+  return shared;
+}
+
+transport::Transport* Group::boards() const {
+  return context_->board_limit > 0 && size() <= transport::Board::most_ranks ? shared_memory() : nullptr;
+}
+
+transport::Transport& Group::transport_to(int global, transport::Channel channel, const char* what) {
+  transport::Transport& transport = *context_->peers[static_cast<std::size_t>(global)].transport;
+  context_->log.info(std::string_view{transport.name()} == "shm" ? Log::Subsystem::shm : Log::Subsystem::net,
+                     fmt::format("opens {} to rank {} over {}, channel {:x}", what, global, transport.name(), channel));
+  return transport;
+}
+
+transport::Link& Group::open(int rank, transport::Channel channel) {
+  const int global = global_rank(rank);
+  return transport_to(global, channel, "a link").open(global, channel);
+}
+
+transport::Link& Group::open_aside(int rank, transport::Channel channel) {
+  const int global = global_rank(rank);
+  return transport_to(global, channel, "a link for credit").open_aside(global, channel);
+}
+
+void Group::fail(const Error& found, Origin origin) noexcept {
+  if (failure_) return;  // the first failure is the cause, the rest are its echoes
+  const Error reason = with_valid_rank(found, size());
+  failure_.emplace(reason);
+  if (reason.code() != ErrorCode::aborted || reason.rank() != rank_)
+    write_error_file(reason);  // others', or found here
+  if (reason.rank() >= 0 && reason.rank() < size()) {
+    const Peer& culprit = context_->peers[static_cast<std::size_t>(global_rank(reason.rank()))];
+    FailureDetails details = reason.details();
+    details.host = culprit.host;
+    details.process = culprit.process;
+    Internals::set_details(*failure_, std::move(details));
+  }
+  context_->log.info(Log::Subsystem::init, fmt::format("communicator {:x} fails: {}", id_, failure_->what()));
+  context_->engine->fail_soon(*this);
+  context_->lookout->spread(*this, *failure_, origin);
+}
+
+void Group::link_failed(const transport::Link& link, const Error& reason) noexcept {
+  const Error explained = explain(link, reason);
+  const bool certain = explained.details().reported || explained.code() != ErrorCode::peer_lost;
+  if (failure_ || accused_) return;
+  if (certain || !context_->lookout->is_watched()) return fail(explained);
+  accused_ = true;
+  context_->lookout->accuse(*this, explained);
+}
+
+/// Who should have found out why the deadline passed but did not answer is the most likely reason himself.
+void Group::give_up(const std::string& text, int peer, std::uint64_t operation) noexcept {
+  const int centre = context_->lookout->is_watched() ? group_rank(context_->lookout->watch().centre()) : rank_;
+  if (centre < 0 || centre == rank_) return fail(Error{ErrorCode::timeout, text, peer, operation});
+  fail(Error{ErrorCode::timeout,
+             fmt::format("{}; {} does not answer: its process is stopped or starved, or its host or network is down",
+                         text, name_of(centre)),
+             centre, operation});
+}
+
+void Group::abort(std::string_view reason) noexcept {
+  fail(Error{ErrorCode::aborted, fmt::format("{} aborted the communicator: {}", name_of(rank_), reason), rank_,
+             collectives_->last_number()});
+}
+
+void Group::fail_now() noexcept {
+  if (context_->threads)  // the news travel over links only: to all that there may be
+    for (int rank = 0; rank < size(); ++rank)
+      if (rank != rank_) open(rank, message_channel(id_));
+  for (const auto channel : {collective_channel(id_), message_channel(id_)})
+    context_->engine->abort_channel(channel, *failure_);
+  collectives_->fail_all(*failure_);
+  messages_->fail_all(*failure_);
+  if (context_->recorder) context_->recorder->flush();  // who does not catch the error has no later moment
+}
+
+Error Group::translate(const Verdict& verdict) const {
+  if (verdict.culprit < 0 || verdict.culprit >= context_->size)
+    return Error{verdict.code, verdict.text, -1, verdict.operation};
+  const int culprit = group_rank(verdict.culprit);
+  std::string text = verdict.text;
+  // The loss of a process is told in the ranks of the job.
+  const std::string job_name = this->job_name(verdict.culprit);
+  if (verdict.group == 0 && text.starts_with(job_name))
+    text.replace(0, job_name.size(), name_in_group(culprit, verdict.culprit, job_name));
+  return Error{verdict.code, text, culprit, verdict.operation};
+}
+
+Error Group::inherited(const Group& parent) const {
+  const Error& reason = *parent.failure();
+  const int culprit =
+      reason.rank() >= 0 && reason.rank() < parent.size() ? group_rank(parent.global_rank(reason.rank())) : -1;
+  return Error{
+      reason.code(),
+      fmt::format("the communicator it was made from has failed (ranks are numbered as there): {}", reason.what()),
+      culprit, reason.operation()};
+}
+
+bool Group::tell_wait(Status& status) const {
+  bool waits = messages_->tell_wait(status, false);
+  if (!waits || status.asynchronous) {
+    Status collective;
+    if (collectives_->tell_wait(collective) && (!waits || !collective.asynchronous)) {
+      status = std::move(collective);
+      waits = true;
+    }
+  }
+  const char* const within = within_.load(std::memory_order_relaxed);
+  if (!within) return waits;
+  status.doing = waits ? fmt::format("{}, in its {}", within, status.doing) : within;
+  if (!waits) status.wait = Status::Wait::other;
+  return true;
+}
+
+Error Group::explain(const transport::Link& link, const Error& reason) const {
+  const int peer = group_rank(link.peer());
+  if (reason.details().reported) return reason;  // the peer's words are the cause, in group ranks
+  const bool ours = reason.code() == ErrorCode::system;
+  // Links know the numbers of the job only.
+  const bool same_numbers = peer == link.peer() && rank_ == context_->rank;
+  return Error{reason.code(),
+               fmt::format("{}{}: {}{}", ours ? "" : "lost ", name_of(ours ? rank_ : peer),
+                           same_numbers ? "" : "in the ranks of the job, ", reason.what()),
+               ours ? rank_ : peer, collectives_->last_number()};
+}
+
+}  // namespace tutti::detail

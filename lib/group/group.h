@@ -1,0 +1,124 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/engine/engine.h"
+#include "tutti/error.h"
+
+namespace tutti::detail {
+
+struct Context;
+class Collectives;
+class Messages;
+struct Status;
+struct Verdict;
+
+/// The ranks of one communicator, and what they share: names, the first failure, the two lanes.
+///
+/// Group ranks are used everywhere above the transports; links know global ranks.
+class Group final : public Failable {
+ public:
+  /// Who found a failure: those who did tell the others.
+  enum class Origin { here, elsewhere };
+
+  /// Made on every member with the same `id` and `members` (global ranks in group order). `parent`: the id of the group
+  /// it was made from, whose failure is its own; 0: none.
+  Group(std::shared_ptr<Context> context, std::uint64_t id, std::vector<int> members, std::uint64_t parent = 0);
+  ~Group();
+
+  int rank() const { return rank_; }
+  int size() const { return static_cast<int>(members_.size()); }
+  std::uint64_t id() const { return id_; }
+  /// 0: the world, k: the k-th sub-group that this rank has made.
+  int index() const { return index_; }
+  std::uint64_t parent() const { return parent_; }
+  /// Its number in the trace's records, if there is a trace.
+  std::uint16_t trace_index() const { return trace_index_; }
+  const std::vector<int>& members() const { return members_; }
+  int global_rank(int rank) const { return members_[static_cast<std::size_t>(rank)]; }
+  /// -1 for a rank that is not a member.
+  int group_rank(int global_rank) const { return group_rank_[static_cast<std::size_t>(global_rank)]; }
+  /// `ranks` are global.
+  bool has_any_of(std::span<const int> ranks) const;
+  /// The ranks here on this one's host, in order.
+  std::vector<int> local_ranks() const;
+  /// "rank 2 (host n07, pid 12)"; see lib/base/rank_name.h for groups of other numbers than the job's.
+  std::string name_of(int rank) const;
+
+  Context& context() const { return *context_; }
+  const std::shared_ptr<Context>& shared_context() const { return context_; }
+  Collectives& collectives() { return *collectives_; }
+  Messages& messages() { return *messages_; }
+
+  /// The transport that all its ranks share memory through, if they do.
+  transport::Transport* shared_memory() const;
+  /// The same where its collectives may go over a board.
+  transport::Transport* boards() const;
+  /// Opens the link to a group rank on one of this group's channels.
+  transport::Link& open(int rank, transport::Channel channel);
+  /// Or the one for what may come after that rank has left.
+  transport::Link& open_aside(int rank, transport::Channel channel);
+
+  /// Remembers the first failure; every pending and later operation ends with it. Owner of the engine only.
+  void fail(const Error& found, Origin origin = Origin::here) noexcept;
+  bool failing() const { return failure_.has_value(); }
+  const std::optional<Error>& failure() const { return failure_; }
+  void fail_now() noexcept override;
+  /// A link broke. Where somebody watches, the failure is what he makes of it.
+  void link_failed(const transport::Link& link, const Error& reason) noexcept;
+  /// A deadline has passed, and no verdict has come: `text` says what is known here, `peer` whom this rank waits for.
+  void give_up(const std::string& text, int peer, std::uint64_t operation) noexcept;
+  /// The user's wish.
+  void abort(std::string_view reason) noexcept;
+  /// What a link's failure means in this group's words.
+  Error explain(const transport::Link& link, const Error& reason) const;
+  /// A verdict from elsewhere in this group's ranks.
+  Error translate(const Verdict& verdict) const;
+  /// What the job calls a rank, by its number there: "rank 2 (host n07, pid 12)".
+  std::string job_name(int global_rank) const;
+  /// What the failure of the group that this one was made from means here.
+  Error inherited(const Group& parent) const;
+  /// What this rank waits in here; false: nothing.
+  bool tell_wait(Status& status) const;
+  /// For errors: this rank is in a call of the user's that is made of others, or of none. Null: no longer.
+  void set_within(const char* call) { within_.store(call, std::memory_order_relaxed); }
+
+ private:
+  /// To open there what the log calls `what`.
+  transport::Transport& transport_to(int global, transport::Channel channel, const char* what);
+
+  std::shared_ptr<Context> context_;
+  std::uint64_t id_;
+  int index_;
+  std::uint64_t parent_;
+  std::uint16_t trace_index_ = 0;
+  std::vector<int> members_;
+  std::vector<int> group_rank_;
+  int rank_ = -1;
+  std::optional<Error> failure_;
+  bool accused_ = false;  // a peer, whose link broke; the verdict is awaited
+  std::atomic<const char*> within_{nullptr};
+  std::unique_ptr<Collectives> collectives_;
+  std::unique_ptr<Messages> messages_;
+};
+
+/// While it lives, errors of other ranks say that this one is in `call`.
+class Within {
+ public:
+  Within(Group& group, const char* call) : group_(group) { group_.set_within(call); }
+  ~Within() { group_.set_within(nullptr); }
+  Within(const Within&) = delete;
+  Within& operator=(const Within&) = delete;
+
+ private:
+  Group& group_;
+};
+
+}  // namespace tutti::detail

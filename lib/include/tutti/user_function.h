@@ -1,0 +1,41 @@
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <utility>
+
+namespace tutti::detail {
+
+/// What a user's op calls, shared by all copies of the op; null for tutti's own. With a std::shared_ptr in its place,
+/// which is no literal type in C++20, ops could not be constants: see types.h.
+class UserFunction {
+ public:
+  using Function = std::function<void(void* accumulated, const void* operand, std::size_t count)>;
+
+  constexpr UserFunction() = default;
+  explicit UserFunction(Function function) : shared_(new Shared{std::move(function)}) {}
+  constexpr UserFunction(const UserFunction& other) noexcept : shared_(other.shared_) {
+    if (shared_) shared_->users.fetch_add(1, std::memory_order_relaxed);
+  }
+  constexpr UserFunction(UserFunction&& other) noexcept : shared_(std::exchange(other.shared_, nullptr)) {}
+  constexpr UserFunction& operator=(UserFunction other) noexcept {
+    std::swap(shared_, other.shared_);
+    return *this;
+  }
+  constexpr ~UserFunction() {
+    if (shared_ && shared_->users.fetch_sub(1, std::memory_order_acq_rel) == 1) delete shared_;
+  }
+
+  const Function& operator*() const { return shared_->function; }
+
+ private:
+  struct Shared {
+    Function function;
+    std::atomic<std::size_t> users = 1;
+  };
+
+  Shared* shared_ = nullptr;
+};
+
+}  // namespace tutti::detail

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "lib/engine/pending.h"
+#include "lib/engine/pool.h"
+#include "lib/engine/wait_escalation.h"
+#include "lib/observe/black_box.h"
+#include "lib/observe/trace/recorder.h"
+#include "tutti/types.h"
+
+namespace tutti::detail {
+
+class Messages;
+
+/// A checked send or receive.
+struct MessageCall {
+  enum class Kind : std::uint8_t { send, receive, probe };  ///< a probe waits for a message, and leaves it there
+
+  Kind kind = Kind::send;
+  std::span<std::byte> bytes;  ///< of a send: only read
+  std::size_t count = 0;       ///< of elements
+  DataType type{};
+  std::size_t unit = 1;  ///< so many of them are one of the caller's
+  int peer = -1;         ///< group rank; any_source for some receives and probes
+  int tag = 0;
+  std::chrono::milliseconds timeout{};
+
+  const char* name() const { return kind == Kind::send ? "send" : kind == Kind::receive ? "recv" : "probe"; }
+  /// "send of 100 x f32 to rank 1 (tag 0)", "probe from any rank (tag 0)".
+  std::string describe() const;
+  /// What the black box notes down of it.
+  black_box::Call recorded(std::uint64_t group) const {
+    return {.group = group,
+            .count = count,
+            .root = peer,
+            .tag = tag,
+            .collective = kind == Kind::send      ? black_box::send
+                          : kind == Kind::receive ? black_box::receive
+                                                  : black_box::probe,
+            .type = static_cast<std::uint8_t>(type)};
+  }
+};
+
+/// One send or receive on its way.
+class Message final : public Pending, public MessageCall {
+ public:
+  explicit Message(std::shared_ptr<Engine> engine) : Pending(std::move(engine)) {}
+  void prepare(Messages& messages, const MessageCall& call, std::shared_ptr<Pool<Message>> pool);
+  /// A receive whose caller looks for it himself, until it is done or he hands it over to the engine.
+  void begin_at_once(black_box::Flight flight) noexcept;
+  void hand_over() noexcept { is_at_once_ = false; }
+  bool is_at_once() const { return is_at_once_; }
+
+  void start() noexcept override;
+  /// For the black box and the log; null: all is well.
+  void note_end(const Error* error) noexcept;
+  void expire() noexcept override;
+  void departed(std::span<const int> ranks) noexcept override;
+  /// For the trace: what it receives begins to arrive.
+  void note_arrived() noexcept;
+
+  std::uint32_t slot = 0;
+  std::size_t head = 0;     ///< of a large message: bytes that came with its request
+  std::uint64_t order = 0;  ///< which of the messages from its sender to its receiver; 0: not known yet
+  enum class Stage : std::uint8_t { begun, asked, granted } stage = Stage::begun;  ///< of a large message
+
+ private:
+  void recycle() noexcept override;
+  void note_start(Clock::time_point now) noexcept;
+  void record(trace::Recorder& recorder, bool failed) const noexcept;
+
+  black_box::Flight flight_;
+  std::int64_t begun_ = 0;  // ticks, for the trace only
+  std::int64_t arrived_ = 0;
+
+  Messages* messages_ = nullptr;
+  std::shared_ptr<Pool<Message>> pool_;
+  Vigil vigil_;
+  bool is_at_once_ = false;
+  bool has_begun_ = false;
+};
+
+}  // namespace tutti::detail

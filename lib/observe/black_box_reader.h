@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lib/base/descriptor.h"
+#include "lib/observe/black_box.h"
+
+namespace tutti::black_box {
+
+/// One operation as it was when it was read.
+struct Entry {
+  std::uint64_t number = 0;  ///< of the rank's operations, from 1
+  Call call;
+  State state = State::started;
+  std::uint32_t parts_done = 0;
+  std::uint64_t bytes = 0;
+  std::int64_t ended = 0;
+  int culprit = -1;
+  std::uint32_t code = 0;
+  std::string failure;
+};
+
+struct Member {
+  std::uint64_t group = 0;
+  int size = 0;
+  int rank = 0;  ///< the box's owner there
+};
+
+/// What one box says.
+struct Snapshot {
+  int rank = 0;
+  int size = 1;
+  int pid = 0;
+  std::string host;
+  std::string job;
+  std::string version;
+  std::int64_t taken = 0;      ///< nanoseconds of CLOCK_MONOTONIC, here
+  bool used = false;           ///< false: no rank has used the box; the rest means nothing
+  std::vector<Member> groups;  ///< oldest first
+  std::vector<Entry> entries;  ///< oldest first; without one that is being written at the moment, or never was finished
+};
+
+/// Reads a box at any time, whatever its owner does meanwhile; believes nothing of what it reads. Throws
+/// Error{invalid_argument} that says why `descriptor` is none, in words about `name`.
+Snapshot read(const Descriptor& descriptor, const std::string& name);
+
+}  // namespace tutti::black_box

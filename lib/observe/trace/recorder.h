@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "lib/observe/trace/record.h"
+
+namespace tutti::trace {
+
+/// Writes down what one rank does, while it does it: a record goes into memory that was there before, without a lock,
+/// an allocation or a system call. When the memory is full the oldest records go.
+///
+/// The file is written when the rank is done, or has failed; where a launcher holds the memory, by the launcher.
+///
+/// Threading: one thread at a time, the owner of the engine.
+class Recorder {
+ public:
+  struct Owner {
+    int rank = 0;
+    int size = 1;
+    std::string host;
+  };
+
+  /// Null without TUTTI_TRACE_FILE. The memory is the launcher's (TUTTI_TRACE_FD), if it is still unused, else an own
+  /// one; then the file is made here, so that it is known early if it cannot be. To be called before the ranks meet.
+  /// Null, with the reason in `trouble`, where the system refuses the memory. Throws Error.
+  static std::unique_ptr<Recorder> open(const Owner& owner, std::string& trouble);
+  ~Recorder();
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+
+  void add(const Record& record) noexcept {
+    records_[written_ & mask_] = record;
+    __builtin_prefetch(&records_[(written_ + 8) & mask_], 1);  // it has not been in any cache for a long time
+    mapping_.memory().written.store(++written_, std::memory_order_release);
+  }
+  /// A number for an algorithm's name, to be used in records.
+  std::uint8_t name(std::string_view algorithm) noexcept;
+  /// The same for a communicator.
+  std::uint16_t add_group(std::uint64_t id, int rank, std::span<const int> members) noexcept;
+  /// What was found out about this host's clock: it is `offset` nanoseconds behind that of rank `reference`, give or
+  /// take `uncertainty`.
+  void set_clock(int reference, std::int64_t offset, std::int64_t uncertainty) noexcept;
+
+  /// Puts all that is not there yet into the file, unless that is the launcher's business.
+  void flush() noexcept;
+
+ private:
+  enum class Home : std::uint8_t { inherited, own };
+
+  Recorder(Descriptor descriptor, Mapping mapping, Home home, std::string path, const Owner& owner);
+  static std::unique_ptr<Recorder> take_inherited(const Owner& owner, const std::string& path);
+
+  Descriptor descriptor_;
+  Mapping mapping_;
+  Home home_;
+  std::string path_;
+  Record* records_;
+  std::uint64_t mask_;
+  std::uint64_t written_ = 0;
+  std::uint32_t last_name_ = 0;
+};
+
+}  // namespace tutti::trace

@@ -1,0 +1,119 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "lib/security/secret.h"
+
+namespace tutti {
+
+/// What a connection is for. A proof made for one is worth nothing for another.
+enum class Purpose : std::uint8_t {
+  link = 1,   ///< messages from one rank to another
+  watch = 2,  ///< signs of life
+  store = 3,  ///< a client of the store
+  board = 4,  ///< memory that a group shares (only within a host)
+  pool = 5,   ///< memory for boards of one group after the other (only within a host)
+};
+
+/// Several of them, as an acceptor serves.
+class Purposes {
+ public:
+  constexpr Purposes() = default;
+  constexpr Purposes(Purpose one) : bits_(bit(one)) {}  // NOLINT(google-explicit-constructor): one is a set, too
+  constexpr explicit Purposes(std::uint32_t bits) : bits_(bits) {}
+
+  constexpr void add(Purpose one) { bits_ |= bit(one); }
+  constexpr void remove(Purpose one) { bits_ &= ~bit(one); }
+  constexpr bool have(std::uint8_t number) const { return number < 32 && (bits_ >> number & 1) != 0; }
+  constexpr std::uint32_t bits() const { return bits_; }
+
+ private:
+  static constexpr std::uint32_t bit(Purpose one) { return std::uint32_t{1} << static_cast<unsigned>(one); }
+
+  std::uint32_t bits_ = 0;
+};
+
+/// Who opens a connection, and what for. The ranks of a store's client and server are 0.
+struct Hello {
+  std::int32_t from = 0;
+  std::int32_t to = 0;
+  std::uint64_t channel = 0;
+  Purpose purpose = Purpose::link;
+  bool encrypted = false;  ///< a tunnel follows (lib/security/tls_proxy.h); both sides must want the same
+
+  friend bool operator==(const Hello&, const Hello&) = default;
+};
+
+/// Two processes prove to each other that they know the same key, without showing it to anybody.
+///
+///   initiator                                              acceptor
+///     | ---- hello: who, what for, fresh nonce -----------> |  56 bytes
+///     | <--- fresh nonce, HMAC(key, "acceptor", all) ------ |  64 bytes
+///     | ---- HMAC(key, "initiator", all) -----------------> |  32 bytes
+///     | <--- welcome ------------------------------------- |  1 byte
+///
+/// "All" is the hello and the acceptor's nonce, so that no message fits into another connection, another pair of ranks,
+/// another purpose or the other direction. The welcome says that the connection was not given up for want of a place
+/// meanwhile: nothing that is sent behind it can be lost in the handshake. docs/wire.md is the specification.
+///
+/// It moves no bytes itself: its user sends outgoing() and fills incoming() when and how he likes, until the state is
+/// no longer `under_way`. It allocates nothing and never throws; what goes wrong on this side is a refusal, too.
+class Handshake {
+ public:
+  enum class State : std::uint8_t { under_way, done, refused };
+
+  static constexpr std::size_t hello_size = 56;
+  static constexpr std::size_t answer_size = 64;
+  static constexpr std::size_t proof_size = 32;
+  static constexpr std::size_t welcome_size = 1;
+
+  /// The one who opens the connection. `key` must outlive this.
+  static Handshake initiate(const Secret& key, const Hello& hello);
+  /// The one who is called: takes only who wants `rank` for one of `purposes`, and to be encrypted or not as this side
+  /// does.
+  static Handshake accept(const Secret& key, Purposes purposes, std::int32_t rank, bool encrypted = false);
+
+  State state() const { return state_; }
+  bool is_initiator() const { return initiator_; }
+  /// Once done: what only these two know, and only of this connection.
+  Digest tunnel_key() const noexcept;
+  /// For an acceptor once the hello has come; only after `done` is it more than a claim.
+  const Hello& hello() const { return hello_; }
+
+  /// What is to be sent now; empty: nothing.
+  std::span<const std::byte> outgoing() const { return std::span(outgoing_).subspan(sent_, outgoing_size_ - sent_); }
+  void sent(std::size_t bytes);
+  /// Where the bytes go that are awaited now; never more than this may be read. Empty: none.
+  std::span<std::byte> incoming() { return std::span(incoming_).subspan(received_, incoming_size_ - received_); }
+  void received(std::size_t bytes);
+
+ private:
+  Handshake(const Secret& key, bool initiator) : key_(key.bytes()), initiator_(initiator) {}
+
+  void say(std::span<const std::byte> bytes);
+  void await(std::size_t bytes);
+  void hear_hello();
+  void hear_answer();
+  void hear_proof();
+  void refuse();
+
+  std::span<const std::byte> key_;
+  Hello hello_;
+  Purposes purposes_;
+  std::int32_t rank_ = 0;
+  bool initiator_;
+  bool trusts_peer_ = false;
+  State state_ = State::under_way;
+  std::size_t sent_ = 0;
+  std::size_t outgoing_size_ = 0;
+  std::size_t received_ = 0;
+  std::size_t incoming_size_ = 0;
+  std::array<std::byte, hello_size + digest_size> transcript_{};  ///< hello, acceptor's nonce
+  std::array<std::byte, answer_size> outgoing_{};
+  std::array<std::byte, answer_size> incoming_{};
+};
+
+}  // namespace tutti

@@ -1,0 +1,30 @@
+// What is there instead of tls_proxy.cc in a library that was built without TLS.
+
+#include <cerrno>
+
+#include "lib/security/tls_proxy.h"
+#include "tutti/error.h"
+
+namespace tutti {
+
+class Tunnels::Impl {};
+
+Tunnels::Tunnels() {
+  throw Error{ErrorCode::unsupported,
+              "this tutti was built without TLS: install OpenSSL's libssl (Debian: libssl-dev) and build it with "
+              "-Dtls=enabled, or unset TUTTI_TLS"};
+}
+Tunnels::~Tunnels() = default;
+
+Descriptor Tunnels::encrypt(Descriptor, Side, const Digest&) noexcept {
+  errno = ENOSYS;
+  return {};
+}
+Descriptor Tunnels::encrypt(Descriptor, const Handshake&) noexcept {
+  errno = ENOSYS;
+  return {};
+}
+int Tunnels::is_ready(int) noexcept { return ENOSYS; }
+std::size_t Tunnels::count() const noexcept { return 0; }
+
+}  // namespace tutti

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "lib/group/context.h"
+#include "lib/security/tls_proxy.h"
+#include "transport/memory/inproc.h"
+#include "tutti/store.h"
+
+namespace tutti::detail {
+
+/// How one rank joins the others, with everything decided.
+struct JoinOptions {
+  int rank = 0;
+  int size = 1;
+  std::shared_ptr<Store> store = {};      ///< null only for one rank
+  bool foreign_store = false;             ///< a launcher's own, which anybody may read who reaches it
+  Secret secret = {};                     ///< of the job; empty: it has none
+  std::shared_ptr<Tunnels> tunnels = {};  ///< encrypt what goes over TCP; null: nothing is encrypted
+  bool shm = true;
+  bool tcp = true;
+  std::shared_ptr<transport::InprocHub> inproc = {};  ///< given: ranks are threads, nothing else is used
+  std::string bind_address = "127.0.0.1";             ///< numeric; where TCP links are accepted
+  std::string families = {};                          ///< see Card
+  std::string congestion = {};                        ///< TCP congestion control; empty: the transport's choice
+  std::string domain = {};  ///< ranks of different domains do not share memory: lets tests play several hosts on one
+  std::size_t board_limit = ~std::size_t{0};     ///< see Context; the smallest of all ranks' counts
+  bool messages_at_once = true;                  ///< see Context
+  std::optional<int> spins = {};                 ///< tries before a wait yields the core; empty: by ranks per core
+  std::chrono::milliseconds lost_after{10'000};  ///< of silence
+  Clock::time_point deadline = {};
+};
+
+/// Meets the other ranks through the store and makes the transports that reach them: shared memory within a host,
+/// proved by a real transfer first, TCP between hosts. Fills `context` (rank, size, peers, engine ...); its engine is
+/// made here. Three rounds at the store, each O(ranks) messages: a token, addresses, the outcome of the probes.
+void join_mesh(Context& context, const JoinOptions& options);
+
+}  // namespace tutti::detail

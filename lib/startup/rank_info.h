@@ -1,0 +1,34 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace tutti::detail {
+
+/// What a rank publishes about itself in the store: a line with a version, then one line `key=value` for each field.
+struct Card {
+  std::string host = {};
+  std::string process = {};
+  int quota = 0;              ///< cores that its cgroup gives it, 0: all
+  std::string allowed = {};   ///< cores, as allowed_cores() says
+  std::string shm = {};       ///< address, empty: none
+  std::string acceptor = {};  ///< address at which it accepts connections; of a thread its name
+  bool tcp = false;           ///< it takes and opens links over TCP
+  std::string domain = {};
+  std::string fingerprint = {};  ///< of the key
+  bool encrypted = false;        ///< its connections are
+  std::size_t board_limit = 0;   ///< bytes that it would contribute over a board
+  bool traces = false;           ///< it keeps a trace
+  std::string families = {};     ///< of addresses that its host has besides loopback: "4", "6", "46"; empty: unknown
+
+  std::string encode() const;
+  /// Throws Error{rendezvous} that names `rank` if it is not a card of this version.
+  static Card decode(const std::string& text, int rank);
+};
+
+/// Throws Error{rendezvous} where one rank publishes an address of a family that another one's host lacks: each would
+/// wait for the other until the deadline. All ranks arrive at the same error.
+void check_families(const std::vector<Card>& cards);
+
+}  // namespace tutti::detail

@@ -1,0 +1,19 @@
+#include "rendezvous/access_policy.h"
+
+#include <fmt/format.h>
+
+#include "tutti/error.h"
+
+namespace tutti::rendezvous {
+
+void check_admission(const SocketAddress& address, const Admission& admission) {
+  if (address.is_loopback() || !admission.secret.empty() || admission.insecure) return;
+  throw Error{
+      ErrorCode::invalid_argument,
+      fmt::format("a store at {} could be read and changed by everybody who reaches it. Give it a secret, the same on "
+                  "all hosts: TUTTI_SECRET, or TUTTI_SECRET_FILE with the path of a file (`openssl rand -hex 32` makes "
+                  "one). Or say that you trust that network: --insecure, or TUTTI_INSECURE=1.",
+                  to_string(address.endpoint()))};
+}
+
+}  // namespace tutti::rendezvous

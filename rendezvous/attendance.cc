@@ -1,0 +1,208 @@
+// Keys, under the store's prefix:
+//   meeting          size and attempt, as the first to come was told, or who found the attempt before spent
+//   <attempt>/...    all that follows, and the rounds of exchange()
+//     place/<rank>   who has that place: compare_set lets one process in and tells a second one who it was; "left ..."
+//                    when that one has gone
+//     .will/<rank>   what is done when it goes (last_will.h):
+//       card/<rank> is erased: rank 0 waits on, until another process with that rank comes;
+//       shm/<rank> says that it is gone: who has met it already finds that out there, and rank 0 waits for no sign of
+//       it; place/<rank> is free.
+
+#include "rendezvous/attendance.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+#include <thread>
+#include <utility>
+
+#include "lib/security/secret.h"
+#include "rendezvous/exchange.h"
+#include "rendezvous/process.h"
+
+namespace tutti::rendezvous {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::string_view left = "left ";
+// What stands before each value of a round.
+constexpr char here = '=';
+constexpr char gone = '!';
+
+/// A server that sees a successor before it has seen the end of the one before is given that time.
+constexpr int tries = 20;
+constexpr milliseconds between_tries{10};
+
+/// "process 12 on n07 (8d1f...)": processes of two containers may have the same number and the same host name.
+std::string name_of_this_process() {
+  std::array<std::byte, 8> random{};
+  fill_with_random(random);
+  std::string name = describe(this_process()) + " (";
+  for (const std::byte byte : random) name += fmt::format("{:02x}", std::to_integer<unsigned>(byte));
+  return name + ")";
+}
+
+/// Without what is no use to people.
+std::string for_people(std::string_view name) {
+  if (name.starts_with(left)) name.remove_prefix(left.size());
+  return std::string{name.substr(0, name.find(" ("))};
+}
+
+std::string place_of(int rank) { return fmt::format("place/{}", rank); }
+
+/// The attempt in "<size> <attempt>"; -1: that is something else.
+int attempt_in(const std::string& meeting) {
+  int attempt = -1;
+  const std::size_t blank = meeting.find(' ');
+  if (blank != std::string::npos) std::from_chars(meeting.data() + blank + 1, meeting.data() + meeting.size(), attempt);
+  return attempt;
+}
+
+Error other_size(int rank, int size, const std::string& meeting) {
+  return {ErrorCode::rendezvous,
+          fmt::format("rank {} was told that there are {} ranks, but another was told {}: the processes were started "
+                      "with different sizes, or two jobs meet in one store (give each its own TUTTI_JOB).",
+                      rank, size, meeting.substr(0, meeting.find(' '))),
+          rank};
+}
+
+Error taken(int rank, const std::string& holder) {
+  return {ErrorCode::rendezvous,
+          fmt::format("rank {} is already taken by {}: two processes were started with the same rank, or the store "
+                      "holds the keys of an earlier run (restart it, or give each run its own TUTTI_JOB).",
+                      rank, for_people(holder)),
+          rank};
+}
+
+}  // namespace
+
+Attendance::Attendance(std::shared_ptr<Store> store, int rank, int size, Deadline deadline)
+    : store_(std::move(store)), rank_(rank), size_(size), deadline_(deadline), me_(name_of_this_process()) {
+  if (rank < 0 || rank >= size)
+    throw Error{ErrorCode::invalid_argument, fmt::format("rank {} is not one of {} ranks.", rank, size), rank};
+  do {
+    meeting_ = store_->compare_set("meeting", "", fmt::format("{} 0", size));
+    if (!meeting_.starts_with(fmt::format("{} ", size)) || attempt_in(meeting_) < 0)
+      throw other_size(rank, size, meeting_);
+    view_ = prefix_store(std::to_string(attempt_in(meeting_)), store_);
+    if (std::chrono::steady_clock::now() > deadline)
+      throw Error{ErrorCode::rendezvous, fmt::format("rank {} reached the store only after its deadline.", rank), rank};
+  } while (!take_place());
+}
+
+Attendance::~Attendance() {
+  if (!present_ || complete_) return;
+  try {
+    will().execute(*view_, std::to_string(rank_));
+  } catch (const std::exception&) {
+    // The store is gone, or will see that this process is.
+  }
+}
+
+/// False: this attempt is spent.
+bool Attendance::take_place() {
+  will().deposit(*view_, std::to_string(rank_));  // holds from the moment at which the place is ours
+  for (int left_to_try = tries;; std::this_thread::sleep_for(between_tries)) {
+    std::string holder = view_->compare_set(place_of(rank_), "", me_);
+    if (holder.starts_with(left)) {
+      if (!clear_after_predecessor()) {
+        call_next_attempt();
+        return false;
+      }
+      holder = view_->compare_set(place_of(rank_), holder, me_);
+    }
+    present_ = holder == me_;
+    if (present_) return true;
+    if (--left_to_try == 0) throw taken(rank_, holder);
+  }
+}
+
+/// False: the others have met it.
+bool Attendance::clear_after_predecessor() {
+  const std::string all = fmt::format("{}/all", first_round);
+  if (view_->check({&all, 1})) return false;
+  for (const std::string_view round : {first_round, second_round})
+    view_->erase(fmt::format("{}/read/{}", round, rank_));
+  view_->erase(fmt::format("{}/{}", second_round, rank_));
+  if (rank_ == 0) view_->erase(fmt::format("{}/all", second_round));
+  return true;
+}
+
+LastWill Attendance::will() const {
+  LastWill will{place_of(rank_), me_};
+  if (!complete_) {
+    will.erase(fmt::format("{}/{}", first_round, rank_));
+    will.set(fmt::format("{}/{}", second_round, rank_), gone + me_);
+    if (rank_ == 0) will.set(fmt::format("{}/all", second_round), "");  // so that others look for themselves
+    for (const std::string_view round : {first_round, second_round})
+      will.set(fmt::format("{}/read/{}", round, rank_), "");
+  }
+  will.set(place_of(rank_), std::string{left} + me_);
+  return will;
+}
+
+void Attendance::call_next_attempt() {
+  store_->compare_set("meeting", meeting_, fmt::format("{} {}", size_, attempt_in(meeting_) + 1));
+}
+
+std::vector<std::string> Attendance::exchange(std::string_view round, std::string_view mine) {
+  const std::string published = here + std::string{mine};
+  std::vector<std::string> values;
+  try {
+    values = rendezvous::exchange(*view_, round, rank_, size_, published, deadline_,
+                                  [this](int rank) { return !departed(rank).empty(); });
+  } catch (const Error& error) {
+    const std::string who = departed(error.rank());
+    if (who.empty()) throw;
+    throw Error{error.code(), fmt::format("{} Rank {} had come, {}, but has ended.", error.what(), error.rank(), who),
+                error.rank()};
+  }
+  for (std::size_t rank = 0; rank < values.size(); ++rank) {
+    if (!values[rank].starts_with(here)) throw went_too_early(static_cast<int>(rank), values[rank]);
+    values[rank].erase(0, 1);
+  }
+  if (values[static_cast<std::size_t>(rank_)] != mine) {
+    call_next_attempt();
+    throw Error{ErrorCode::rendezvous,
+                fmt::format("rank {} came when the others had just met the process that had its place before and has "
+                            "ended. Start it again: all ranks meet anew.",
+                            rank_),
+                rank_};
+  }
+  return values;
+}
+
+/// Who had that place and has gone; empty: nobody, or the store does not tell.
+std::string Attendance::departed(int rank) {
+  if (rank < 0) return "";
+  try {
+    const std::string place = place_of(rank);
+    const std::string holder = view_->check({&place, 1}) ? view_->get(place) : "";
+    return holder.starts_with(left) ? for_people(holder) : "";
+  } catch (const Error&) {
+    return "";
+  }
+}
+
+Error Attendance::went_too_early(int rank, std::string_view value) {
+  call_next_attempt();
+  if (!value.empty()) value.remove_prefix(1);
+  return {ErrorCode::rendezvous,
+          fmt::format("rank {} ({}) ended before all ranks had met: see its output. Start all ranks again that have "
+                      "ended by this error; they meet anew.",
+                      rank, for_people(value)),
+          rank};
+}
+
+void Attendance::complete() {
+  complete_ = true;
+  try {
+    will().deposit(*view_, std::to_string(rank_));
+  } catch (const Error&) {
+    // Rank 0 may have ended already, and its server with it: then nobody wants the place either.
+  }
+}
+
+}  // namespace tutti::rendezvous

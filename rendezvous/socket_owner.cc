@@ -1,0 +1,79 @@
+#include "rendezvous/socket_owner.h"
+
+#include <linux/inet_diag.h>
+#include <linux/netlink.h>
+#include <linux/sock_diag.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cstring>
+
+#include "lib/base/descriptor.h"
+#include "rendezvous/endpoint.h"
+
+namespace tutti::rendezvous {
+namespace {
+
+struct Query {
+  nlmsghdr header{};
+  inet_diag_req_v2 request{};
+};
+
+/// Port, and address in `words`, in network order.
+void put(const SocketAddress& address, __be16& port, __be32 (&words)[4]) {
+  if (address.family() == AF_INET6) {
+    const auto* const v6 = reinterpret_cast<const sockaddr_in6*>(address.get());
+    port = v6->sin6_port;
+    std::memcpy(words, &v6->sin6_addr, sizeof words);
+  } else {
+    const auto* const v4 = reinterpret_cast<const sockaddr_in*>(address.get());
+    port = v4->sin_port;
+    std::memcpy(words, &v4->sin_addr, sizeof v4->sin_addr);
+  }
+}
+
+/// The socket that goes from `from` to `to`; empty if the kernel knows none, or does not answer.
+std::optional<inet_diag_msg> look_up(int netlink, const SocketAddress& from, const SocketAddress& to) {
+  Query query;
+  query.header.nlmsg_len = sizeof query;
+  query.header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
+  query.header.nlmsg_flags = NLM_F_REQUEST;
+  query.request.sdiag_family = static_cast<__u8>(from.family());
+  query.request.sdiag_protocol = IPPROTO_TCP;
+  query.request.idiag_states = ~0u;
+  query.request.id.idiag_cookie[0] = query.request.id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
+  put(from, query.request.id.idiag_sport, query.request.id.idiag_src);
+  put(to, query.request.id.idiag_dport, query.request.id.idiag_dst);
+  if (::send(netlink, &query, sizeof query, MSG_DONTWAIT) != static_cast<ssize_t>(sizeof query)) return std::nullopt;
+
+  // The kernel has answered before send() returns.
+  alignas(nlmsghdr) std::array<char, 1024> answer;
+  const ssize_t got = ::recv(netlink, answer.data(), answer.size(), MSG_DONTWAIT);
+  nlmsghdr header{};
+  if (got < static_cast<ssize_t>(sizeof header + sizeof(inet_diag_msg))) return std::nullopt;
+  std::memcpy(&header, answer.data(), sizeof header);
+  if (header.nlmsg_type != SOCK_DIAG_BY_FAMILY) return std::nullopt;
+  inet_diag_msg message{};
+  std::memcpy(&message, answer.data() + NLMSG_HDRLEN, sizeof message);
+  return message;
+}
+
+}  // namespace
+
+std::optional<SocketOwner> owner_of_peer(int connected) {
+  SocketAddress here, there;
+  here.length = there.length = sizeof here.storage;
+  if (::getsockname(connected, here.get(), &here.length) != 0) return std::nullopt;
+  if (::getpeername(connected, there.get(), &there.length) != 0) return SocketOwner{};
+  const Descriptor netlink{::socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG)};
+  if (!netlink) return std::nullopt;
+  const std::optional<inet_diag_msg> found = look_up(netlink.get(), there, here);
+  // A socket that nobody holds any more has no inode, and is said to belong to root.
+  if (found) return SocketOwner{found->idiag_inode != 0, found->idiag_uid};
+  // Not found: it has gone. But only if this interface works here, which our own end shows, and if it was on this host.
+  if (!there.is_loopback() || !look_up(netlink.get(), here, there)) return std::nullopt;
+  return SocketOwner{};
+}
+
+}  // namespace tutti::rendezvous

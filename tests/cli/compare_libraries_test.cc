@@ -1,0 +1,193 @@
+// What the comparison with other libraries rests on: that wrong results are seen, and that the slowest rank counts.
+
+#include <doctest/doctest.h>
+#include <sys/mman.h>
+
+#include <array>
+#include <cstdlib>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cli/bench/compare_libraries/figures.h"
+#include "cli/measure/measure.h"
+#include "cli/measure/workload.h"
+
+using namespace tutti::tools;
+using peers::Call;
+using peers::Task;
+
+namespace {
+
+using Buffers = std::vector<std::vector<float>>;
+
+struct World {
+  std::vector<Task> tasks;
+  Buffers inputs;
+  Buffers outputs;
+
+  World(Call call, int ranks, std::size_t bytes) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      tasks.push_back(peers::task_of(call, rank, ranks, bytes));
+      inputs.emplace_back(tasks.back().input + 1);
+      outputs.emplace_back(tasks.back().output + 1);
+      peers::fill(tasks.back(), inputs.back().data(), outputs.back().data());
+    }
+  }
+
+  /// What the collective gives, by its definition.
+  float expected(int rank, std::size_t place) const {
+    const Task& task = tasks[static_cast<std::size_t>(rank)];
+    const auto me = static_cast<std::size_t>(rank);
+    const std::size_t peer = task.part > 0 ? place / task.part : 0;
+    const std::size_t within = task.part > 0 ? place % task.part : 0;
+    float sum = 0;
+    switch (task.call) {
+      case Call::broadcast:
+        return inputs[0][place];
+      case Call::send_recv:
+        return inputs[(me + inputs.size() - 1) % inputs.size()][place];
+      case Call::scatter:
+        return inputs[0][me * task.part + place];
+      case Call::all_gather:
+      case Call::gather:
+        return inputs[peer][within];
+      case Call::all_to_all:
+        return inputs[peer][me * task.part + within];
+      case Call::reduce_scatter:
+        for (const auto& input : inputs) sum += input[me * task.part + place];
+        return sum;
+      case Call::scan:
+      case Call::exclusive_scan:
+        for (std::size_t k = 0; k < me + (task.call == Call::scan ? 1 : 0); ++k) sum += inputs[k][place];
+        return sum;
+      default:
+        for (const auto& input : inputs) sum += input[place];
+        return sum;
+    }
+  }
+};
+
+versus::Row row_of(const std::string& side, const std::string& setting, double time, double probe) {
+  versus::Row row;
+  row.point = {"shm", Call::broadcast, 2, 64};
+  row.side = side;
+  row.setting = setting;
+  row.cores = 2;
+  row.times.single = time;
+  row.probe_before = row.probe_after = probe;
+  return row;
+}
+
+}  // namespace
+
+TEST_CASE("what a call must give passes, and one element that differs is one wrong element") {
+  for (const Call call : peers::all_calls) {
+    for (const std::size_t bytes : {std::size_t{4}, std::size_t{1000}}) {
+      CAPTURE(std::string{peers::name_of(call)});
+      CHECK(peers::find_call(peers::name_of(call)) == call);
+      World world{call, 3, bytes};
+      for (int rank = 0; rank < 3 && call != Call::barrier; ++rank) {
+        const Task& task = world.tasks[static_cast<std::size_t>(rank)];
+        std::vector<float>& output = world.outputs[static_cast<std::size_t>(rank)];
+        CHECK(task.bytes >= bytes);
+        const bool gets =
+            call == Call::exclusive_scan ? rank > 0 : rank == 0 || (call != Call::reduce && call != Call::gather);
+        const bool has_it = call == Call::broadcast && rank == 0;
+        CHECK(peers::count_wrong(task, output.data()) == (gets && !has_it ? task.output : 0));  // spoiled before
+        for (std::size_t i = 0; i < task.output; ++i) output[i] = world.expected(rank, i);
+        CHECK(peers::count_wrong(task, output.data()) == 0);
+        output[task.output / 2] += 1;
+        CHECK(peers::count_wrong(task, output.data()) == (gets ? 1 : 0));
+      }
+    }
+  }
+}
+
+TEST_CASE("a call takes as long as its slowest rank, on every rank, both ways of taking the time") {
+  constexpr double slow_us = 300;
+  for (const int slow : {0, 1}) {
+    peers::Shared* const shared = peers::map_shared_with_children();
+    REQUIRE(shared != nullptr);
+    std::array<peers::Times, 2> times;
+    const auto run = [&](int rank) {
+      peers::Meeting meeting{shared, rank, 2, 2};
+      times[static_cast<std::size_t>(rank)] = peers::measure(meeting, {5, 20, 5}, [&] {
+        const double end = peers::microseconds_now() + (rank == slow ? slow_us : 0);
+        while (peers::microseconds_now() < end) {
+        }
+      });
+      meeting.gather();
+    };
+    std::thread other{run, 1};
+    run(0);
+    other.join();
+    for (const peers::Times& one : times) {
+      CHECK(one.least >= slow_us);
+      CHECK(one.single >= one.least);
+      CHECK(one.p95 >= one.single);
+      CHECK(one.loop >= slow_us);
+      CHECK(one.iterations >= 2);
+    }
+    CHECK(times[0].single == times[1].single);
+    CHECK(times[0].loop == times[1].loop);
+    ::munmap(shared, sizeof *shared);
+  }
+}
+
+TEST_CASE("a comparison is made within one state, with the best setting of each side") {
+  std::vector<versus::Row> rows{row_of("tutti", "a", 4, 100),   row_of("tutti", "b", 2, 100),
+                                row_of("tutti", "b", 1, 500),   row_of("openmpi", "a", 6, 120),
+                                row_of("openmpi", "b", 1, 100), row_of("limit", "a", 1, 100)};
+  rows[4].probe_after = 500;
+  versus::tell_states(rows);
+  const versus::Comparison near = versus::compare(rows, rows.front().point);
+  CHECK(near.state == versus::State::near);
+  CHECK(near.of("tutti")->setting == "b");
+  CHECK(near.of("tutti")->rows == 1);
+  CHECK(near.of("openmpi")->median == 6);
+  CHECK(*near.ratio() == 3);
+  CHECK(*near.to_limit() == 2);
+  CHECK_FALSE(versus::compare_in(versus::State::far, rows, rows.front().point).ratio());
+  CHECK(rows[4].state == versus::State::mixed);
+}
+
+TEST_CASE(
+    "near and far are told apart by the machine's own round trips, and the state with more rows is the usual one") {
+  const auto states = [](std::vector<versus::Row> rows) {
+    versus::tell_states(rows);
+    std::string names;
+    for (const versus::Row& row : rows) names += std::string{versus::name_of(row.state)} + " ";
+    return names + "usually " + std::string{versus::name_of(versus::usual_state(rows))};
+  };
+  const auto probed = [](std::initializer_list<double> probes) {
+    std::vector<versus::Row> rows;
+    for (const double probe : probes) rows.push_back(row_of("tutti", "a", 1, probe));
+    return rows;
+  };
+  CHECK(states(probed({100, 45, 140, 450, 620, 90})) == "near near near far far near usually near");
+  CHECK(states(probed({240, 36, 212, 285, 240})) == "far near far far far usually far");
+  CHECK(states(probed({240, 212, 285, 190})) == "near near near near usually near");
+  CHECK(states(probed({45, 140, 100})) == "near near near usually near");
+  CHECK(states(probed({0, 240})) == "alone near usually near");
+  CHECK(states(probed({1, 1e9})) == "near far usually near");
+  CHECK(states({}) == "usually near");
+
+  std::vector<versus::Row> moving = probed({36, 240, 240, 240});
+  moving[1].probe_after = 36;
+  CHECK(states(moving) == "near mixed far far usually far");
+}
+
+TEST_CASE("where cores are usually far, a comparison is of far rows, and more are wanted of those only") {
+  versus::Ledger ledger{""};
+  for (const double probe : {36., 240., 240.}) {
+    ledger.add(row_of("tutti", "a", probe, probe));
+    ledger.add(row_of("openmpi", "a", 2 * probe, probe));
+  }
+  const versus::Point point = ledger.rows().front().point;
+  const versus::Comparison comparison = versus::compare(ledger.rows(), point);
+  CHECK(comparison.state == versus::State::far);
+  CHECK(comparison.of("tutti")->rows == 2);
+  CHECK_FALSE(versus::needs_more(ledger, point, {"tutti", "a", {}, {}}, 2, true));
+  CHECK(versus::needs_more(ledger, point, {"tutti", "a", {}, {}}, 3, true));
+}

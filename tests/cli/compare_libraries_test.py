@@ -1,0 +1,347 @@
+"""tutti bench --peers: with sides that are made up, what comes of what they say; with real ones, that they run."""
+
+import csv
+import io
+import json
+import math
+import os
+import pathlib
+import shutil
+import signal
+import unittest
+import xml.etree.ElementTree
+
+import harness
+from harness import Case, tutti
+
+HEADER = ("transport,collective,ranks,size,bytes,side,setting,repetition,cores,time_us,min_us,p95_us,loop_us,skew_us,"
+          "iterations,wrong,probe_before_ns,probe_after_ns,trouble")
+
+# A side: rank 0 notes that it was started, and says what this test wants to hear. TIME may depend on $setting.
+SIDE = """#!/bin/sh
+[ "${RANK:-0}" = 0 ] || exit 0
+while [ $# -gt 0 ]; do
+  case $1 in --sizes) sizes=$2 ;; --setting) setting=$2 ;; esac
+  shift 2
+done
+echo "NAME $setting $sizes" >>FOLDER/started
+for size in $(echo "$sizes" | tr , ' '); do
+  case $setting in SLOW) time=9.0 ;; *) time=TIME ;; esac
+  BEFORE
+  echo "row $size $size $time 0.5 9.5 $time 0.1 50 WRONG PROBES"
+done
+echo end
+AFTER
+"""
+
+# What takes words of its own before the program.
+LAUNCHER = """#!/bin/sh
+while [ "${1##*/tutti-peer-}" = "$1" ]; do shift; done
+exec "$@"
+"""
+
+
+def script(path, text):
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+def read_rows(path):
+    return list(csv.DictReader(io.StringIO(path.read_text())))
+
+
+class Invented(Case):
+    """Each side is a script."""
+
+    def setUp(self):
+        super().setUp()
+        self.launchers = self.folder / "bin"
+        self.launchers.mkdir()
+        for name in ("mpirun.openmpi", "mpirun.mpich"):
+            script(self.launchers / name, LAUNCHER)
+        self.side("self", time="2.0")
+        self.side("limit", time="1.0")
+        self.side("openmpi", time="3.0", slow="copy")
+
+    def side(self, name, time="1.0", slow="none", before="", after="", wrong="0", probes="100 110"):
+        text = SIDE
+        for mark, value in (("NAME", name), ("FOLDER", str(self.folder)), ("SLOW", slow), ("TIME", time),
+                            ("BEFORE", before), ("AFTER", after), ("WRONG", wrong), ("PROBES", probes)):
+            text = text.replace(mark, value)
+        script(self.folder / f"tutti-peer-{name}", text)
+
+    def bench(self, *words, peers="openmpi", **options):
+        path = f"{self.launchers}:{os.environ['PATH']}"
+        return tutti("bench", *words, "--peers", peers, "--peers-dir", self.folder, env={"PATH": path}, **options)
+
+    def started(self):
+        return (self.folder / "started").read_text().splitlines()
+
+    def rows(self):
+        return read_rows(self.folder / "rows.csv")
+
+    def test_the_best_setting_counts_and_is_named_and_what_is_far_behind_is_not_repeated(self):
+        done = self.bench("broadcast", "-b", "64", "-e", "1K", "-f", "16", "--repetitions", "4", "--csv",
+                          self.folder / "rows.csv")
+        self.assertEqual(done.code, 0, done)
+        lines = [line for line in done.lines if line.startswith(" broadcast")]
+        self.assertEqual(len(lines), 2, done)
+        for line in lines:
+            self.assertSays(line, r" shm +2 +(64 B|1 KiB) +single +2.00 +3.00 +1.00 +1.50 +2.00 +near +4 +tutti:(bound|"
+                            r"free) openmpi:as-shipped$")
+        counts = {}
+        for row in self.rows():
+            key = (row["size"], row["side"], row["setting"])
+            counts[key] = counts.get(key, 0) + 1
+            self.assertEqual(int(row["repetition"]), counts[key])
+        self.assertEqual(counts[("64", "openmpi", "as-shipped")], 4)
+        self.assertEqual(counts[("64", "tutti", "bound")], 4)
+        self.assertEqual(counts[("64", "limit", "model")], 4)
+        self.assertEqual(counts[("64", "openmpi", "copy")], 2)  # three times as slow
+        order = [line.split()[0] for line in self.started()]
+        self.assertEqual(order[:10], ["self", "self", "openmpi", "openmpi", "limit", "limit", "openmpi", "openmpi",
+                                      "self", "self"])
+
+    def test_sides_are_waited_for_whatever_signals_are_inherited(self):
+        def ignoring():
+            signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+            signal.pthread_sigmask(signal.SIG_SETMASK, [signal.SIGCHLD, signal.SIGTERM])
+
+        self.side("openmpi", before="exit 9")
+        done = self.bench("broadcast", "-b", "64", "-e", "64", "--repetitions", "1", "-T", "5", preexec_fn=ignoring)
+        self.assertEqual(done.code, 0, done)
+        self.assertSays(done.out, "openmpi: exit code 9")
+
+    def test_where_ranks_outnumber_cores_small_sizes_count_by_the_loop(self):
+        ranks = 2 * len(os.sched_getaffinity(0))
+        done = self.bench("broadcast", "-g", ranks, "-b", "1K", "-e", "2K", "-f", "2", "--repetitions", "1")
+        self.assertSays(done.out, r"1 KiB +loop ", r"2 KiB +single ")
+
+    def test_rows_of_different_states_are_never_compared(self):
+        self.side("self", time="2.0", probes="500 550")
+        done = self.bench("broadcast", "-b", "64", "-e", "64", "--repetitions", "1", "--csv", self.folder / "rows.csv")
+        self.assertSays(done.out, r" 64 B +single +- +3.00 +1.00 +- +- +near ")
+        self.side("openmpi", time="3.0", probes="500 110")  # changed meanwhile
+        self.side("limit", time="1.0", probes="600 600")
+        done = self.bench("broadcast", "-b", "64", "-e", "64", "--repetitions", "2")
+        self.assertSays(done.out, r" 64 B +single +2.00 +- +1.00 +- +2.00 +far ")
+        self.assertEqual(sum(line.startswith("openmpi as-shipped") for line in self.started()), 1 + 4)  # twice as many
+
+    def test_a_run_goes_on_from_its_file(self):
+        words = ["broadcast", "-b", "64", "-e", "4K", "-f", "8", "--repetitions", "2", "--csv", self.folder / "rows.csv"]
+        first = self.bench(*words)
+        before = len(self.started())
+        whole = self.rows()
+        again = self.bench(*words)
+        self.assertEqual(again.out, first.out)
+        self.assertEqual((len(self.started()), self.rows()), (before, whole))
+        lines = (self.folder / "rows.csv").read_text().splitlines()
+        kept = [line for line in lines if not ("tutti,free,2" in line and ",512," in line)]
+        self.assertEqual(len(lines) - len(kept), 1)
+        (self.folder / "rows.csv").write_text("\n".join(kept) + "\n")
+        self.assertEqual(self.bench(*words).code, 0)
+        self.assertEqual(self.started()[before:], ["self free 512"])
+        self.assertEqual(len(self.rows()), len(whole))
+
+    def test_the_grid_takes_its_sizes_and_ends_with_the_summary(self):
+        for words, points in ((["-e", "1K"], ["4 B", "1 KiB"]), (["-b", "20M"], ["64 MiB"])):
+            done = self.bench("--grid", "all_reduce", "-g", "2", "--transport", "shm", "--repetitions", "1", *words)
+            self.assertEqual(done.code, 0, done)
+            found = [" ".join(line.split()[i] for i in (0, 3, 4)) for line in done.lines if line.startswith(" all")]
+            self.assertEqual(found, [f"{call} {size}" for call in ("all_reduce", "all_reduce_inplace") for size in points])
+            self.assertSays(done.out, rf"shm, whole grid, geometric mean +1.70 +1.50 +{2 * len(points)}  MISSED")
+        self.assertEqual(self.bench("--grid", "barrier", "-g", "2", "--transport", "shm", "--repetitions", "1").code, 0)
+        self.assertEqual(self.bench("broadcast", "-b", "5K", "-e", "6K").code, 6)
+
+    def test_a_file_of_someone_else_is_refused_and_left_alone(self):
+        for text, line in (("a,b\n1,2\n", 1), (HEADER + "\nshm,broadcast,2\n", 2)):
+            (self.folder / "rows.csv").write_text(text)
+            done = self.bench("broadcast", "--csv", self.folder / "rows.csv")
+            self.assertEqual(done.code, 6, done)
+            self.assertSays(done.err, f"line {line} of .*rows.csv")
+            self.assertEqual((self.folder / "rows.csv").read_text(), text)
+
+    def test_who_hangs_or_crashes_is_ended_and_its_cell_says_so(self):
+        patience = 10 if harness.is_sanitized() else 2
+        self.side("gloo", before='[ "$size" != 512 ] || sleep 600')
+        self.side("mpich", before='[ "$size" != 512 ] || { echo "no more of it, sorry" >&2; exit 9; }')
+        done = self.bench("broadcast", "--transport", "tcp", "-b", "64", "-e", "4K", "-f", "8", "--repetitions", "1",
+                          "-T", patience, "--csv", self.folder / "rows.csv", peers="mpich,gloo")
+        self.assertEqual(done.code, 0, done)
+        self.assertLess(done.seconds, 10 * patience)
+        self.assertSays(done.out, r"512 B +single +2.00 +x +x .*; mpich: exit code 9: no more of it, sorry; "
+                        f"gloo: killed after {patience} s")
+        self.assertSays(done.out, r"64 B +single +2.00 +1.00 +1.00 ", r"4 KiB +single +2.00 +1.00 +1.00 ")
+        self.assertEqual(len({len(line.split(",")) for line in (self.folder / "rows.csv").read_text().splitlines()}), 1)
+
+    def test_who_does_not_end_after_its_figures_has_them_all_the_same(self):
+        self.side("openmpi", time="3.0", after="sleep 600")
+        done = self.bench("broadcast", "-b", "64", "-e", "64", "--repetitions", "1")
+        self.assertSays(done.out, r"64 B +single +2.00 +3.00 +1.00 +1.50")
+        self.assertNotIn("killed", done.out)
+
+    def test_tuttis_own_failure_and_anyones_wrong_data_end_the_run_badly(self):
+        self.side("openmpi", time="0.1", wrong="3")
+        done = self.bench("broadcast", "-b", "64", "-e", "64", "--repetitions", "1")
+        self.assertEqual(done.code, 7, done)
+        self.assertSays(done.out, r"64 B +single +2.00 +x +1.00 +- .*openmpi: WRONG DATA")
+        self.side("openmpi")
+        self.side("self", before="exit 1")
+        self.assertEqual(self.bench("broadcast", "-b", "64", "-e", "64", "--repetitions", "1").code, 3)
+
+    def test_json_csv_and_a_picture_say_the_same(self):
+        words = ["broadcast", "-b", "64", "-e", "4K", "-f", "8", "--repetitions", "1"]
+        done = self.bench(*words, "--format", "json", "--svg", self.folder / "a.svg", "-J", self.folder / "a.json")
+        data = json.loads(done.out)
+        self.assertEqual(json.loads((self.folder / "a.json").read_text())["points"], data["points"])
+        self.assertEqual([p["size"] for p in data["points"]], [64, 512, 4096])
+        point = data["points"][0]
+        self.assertEqual((point["ratio"], point["to_limit"], point["state"]), (1.5, 2, "near"))
+        self.assertEqual((point["sides"]["openmpi"]["us"], point["sides"]["openmpi"]["setting"]), (3, "as-shipped"))
+        self.assertTrue(any("network namespace" in note for note in data["tutti"]["notes"]), data["tutti"])
+        picture = xml.etree.ElementTree.parse(self.folder / "a.svg").getroot()
+        self.assertEqual(len(picture.findall(".//{*}circle")), 3 * 3)
+        self.assertEqual({t.text for t in picture.findall(".//{*}g/{*}text")} & {"tutti", "openmpi", "limit"},
+                         {"tutti", "openmpi", "limit"})
+        rows = list(csv.DictReader(io.StringIO(self.bench(*words, "--format", "csv").out)))
+        self.assertEqual([r["side"] for r in rows[:3]], ["tutti", "openmpi", "limit"])
+        self.assertEqual({r["ratio"] for r in rows}, {"1.50"})
+
+    def test_wrong_wishes_are_told_before_anything_starts(self):
+        for code, words, peers, says in (
+                (6, [], "opnempi", "no peer .opnempi.. Did you mean .openmpi.*mpich and gloo"),
+                (5, [], "openmpi,gloo", "gloo is not here.*libgloo-dev"),
+                (6, ["--transport", "shmm"], "openmpi", "shm or tcp"),
+                (6, ["-g", "1"], "openmpi", "1 ranks"),
+                (5, ["-o", "max"], "openmpi", "--op has no effect")):
+            done = self.bench("all_reduce", *words, peers=peers)
+            self.assertEqual(done.code, code, (words, done))
+            self.assertSays(done.err, says)
+        self.assertEqual(self.bench("alltoallv").code, 5)
+        self.side("gloo")
+        done = self.bench("all_reduce", peers="gloo")
+        self.assertEqual(done.code, 6, done)
+        self.assertSays(done.err, "--transport tcp")
+        (self.launchers / "mpirun.openmpi").unlink()
+        if not shutil.which("mpirun.openmpi"):
+            done = self.bench("all_reduce")
+            self.assertSays(done.err, "no mpirun.openmpi in PATH.*openmpi-bin")
+        self.assertFalse((self.folder / "started").exists())
+        self.assertEqual(tutti("bench", "all_reduce", "--csv", self.folder / "x.csv").code, 6)
+        self.assertEqual(tutti("bench", "--summary").code, 6)
+        for words in (["--compute", "100"], ["--peers", "all", "--compute", "100", "--csv", self.folder / "x.csv"],
+                      ["--peers", "all", "--compute", "100", "--grid"], ["--peers", "all", "--compute", "0"]):
+            done = tutti("bench", "all_reduce", *words)
+            self.assertEqual(done.code, 6, done)
+            self.assertSays(done.err, "--?compute")
+
+
+class Summary(Case):
+    """The arithmetic, on rows that nobody measured."""
+
+    def summary(self, *rows):
+        lines = [HEADER]
+        for transport, call, ranks, size, side, time, loop, *rest in rows:
+            setting, probe = (list(rest) + ["s", 100][len(rest):])
+            lines.append(f"{transport},{call},{ranks},{size},{size},{side},{setting},1,2,{time},1,1,{loop},0,9,0,{probe},"
+                         f"{probe},")
+        (self.folder / "rows.csv").write_text("\n".join(lines) + "\n")
+        done = tutti("bench", "--summary", "--csv", self.folder / "rows.csv")
+        self.assertEqual(done.code, 0, done)
+        return done.out
+
+    def test_means_worst_points_and_bars(self):
+        out = self.summary(
+            ("shm", "all_reduce", 2, 4, "tutti", 1, 50), ("shm", "all_reduce", 2, 4, "openmpi", 4, 50),
+            ("shm", "all_reduce", 2, 4, "mpich", 2, 50), ("shm", "all_reduce", 2, 4, "limit", 0.5, 0.5),
+            ("shm", "all_reduce", 2, 1024, "tutti", 2, 50), ("shm", "all_reduce", 2, 1024, "openmpi", 1, 50),
+            ("shm", "broadcast", 2, 4, "tutti", 1, 50), ("shm", "broadcast", 2, 4, "openmpi", 8, 50),
+            ("shm", "broadcast", 2, 64, "tutti", 9, 50))  # no peer: no ratio
+        mean = math.prod((2, 0.5, 8)) ** (1 / 3)
+        self.assertSays(out, rf"shm, whole grid, geometric mean +1.70 +{mean:.2f} +3  met",
+                        r"shm, whole grid, worst point +0.90 +0.50 +3  MISSED; worst: all_reduce, 2 ranks, 1 KiB, shm",
+                        r"shm, all_reduce, 2 ranks, 4 B +1.50 +2.00 +1  met",
+                        r"shm, all_reduce, 2 ranks, 1 KiB +1.80 +0.50 +1  MISSED",
+                        r"tcp, whole grid, geometric mean +1.35 +- +0  not measured", "3 points compared")
+
+    def test_only_near_rows_count_and_medians_of_them(self):
+        row = ("shm", "all_reduce", 2, 4)
+        out = self.summary((*row, "openmpi", 3, 9), *[(*row, "tutti", t, 9) for t in (1, 2, 7)],
+                           *[(*row, "tutti", 0.1, 9, "s", 500) for _ in range(3)],
+                           (*row, "tutti", 0.2, 9, "s", 250))
+        self.assertSays(out, r"2 ranks, 4 B +1.50 +1.50 +1  met", "1 of them with fewer than 5 near rows")
+
+    def test_loops_count_where_ranks_outnumber_cores_and_gloo_has_a_bar_of_its_own(self):
+        out = self.summary(
+            ("tcp", "all_reduce", 4, 4, "tutti", 1, 10), ("tcp", "all_reduce", 4, 4, "openmpi", 99, 20),
+            ("tcp", "all_reduce", 4, 4, "gloo", 99, 80), ("tcp", "all_reduce", 8, 65536, "tutti", 10, 1),
+            ("tcp", "all_reduce", 8, 65536, "gloo", 20, 1))
+        self.assertSays(out, r"tcp, all_reduce, 4 to 8 ranks, 4 B to 1 KiB +1.50 +2.00 +1  met",
+                        r"tcp, all_reduce, 4 to 8 ranks, 64 KiB +1.30 +2.00",
+                        r"tcp, whole grid against gloo, geometric mean +4.00 +4.00 +2  met")
+
+    def test_memory_of_the_library_is_a_case_of_its_own(self):
+        row = ("shm", "all_reduce", 2, 65536)
+        out = self.summary((*row, "openmpi", 8, 9), (*row, "tutti", 4, 9, "bound"), (*row, "tutti", 2, 9, "allocated"))
+        self.assertSays(out, r"2 ranks, 64 KiB +1.60 +2.00 +1  met",
+                        r"2 ranks, 64 KiB to 1 MiB, allocated memory +3.00 +4.00 +1  met",
+                        r"whole grid, geometric mean +1.70 +2.00 +1 ")
+
+
+def peers_here():
+    folder = pathlib.Path(harness.PROGRAM).resolve().parent / "cli/bench/compare_libraries/rivals"
+    launchers = {"openmpi": "mpirun.openmpi", "mpich": "mpirun.mpich"}
+    return [peer for peer in ("openmpi", "mpich", "gloo") if (folder / f"tutti-peer-{peer}").exists()
+            and (peer not in launchers or shutil.which(launchers[peer]))]
+
+
+class Real(Case):
+    """The libraries that are here, for a moment: what they give is right, how fast they are is not the matter."""
+
+    def setUp(self):
+        super().setUp()
+        self.peers = peers_here()
+        if not self.peers:
+            self.skipTest("no other library is here (libopenmpi-dev, libmpich-dev, libgloo-dev)")
+
+    def compare(self, *words, limit=60):
+        done = tutti("bench", *words, "--peers", "all", "--repetitions", "1", "--min-time", "0.002", "--max-time",
+                     "0.02", "--csv", self.folder / "rows.csv", limit=limit)
+        self.assertEqual(done.code, 0, done)
+        rows = read_rows(self.folder / "rows.csv")
+        for row in rows:
+            self.assertEqual((row["wrong"], row["trouble"]), ("0", ""), row)
+            self.assertGreater(float(row["time_us"]), 0, row)
+            self.assertGreater(float(row["loop_us"]), 0, row)
+        return rows
+
+    def test_all_sides_give_right_results(self):
+        rows = self.compare("all_reduce", "-g", "2", "-b", "4", "-e", "20K", "-f", "64", "--transport", "tcp")
+        for side in ["tutti", "limit", *self.peers]:
+            self.assertEqual({row["size"] for row in rows if row["side"] == side}, {"4", "256", "16384"}, side)
+        if set(self.peers) - {"gloo"}:
+            rows = self.compare("alltoall", "-g", "3", "-b", "1000", "-e", "1000")
+            self.assertEqual({row["bytes"] for row in rows if row["collective"] == "alltoall"}, {"1008"})
+
+    def test_every_side_computes_before_its_calls(self):
+        done = tutti("bench", "all_reduce", "-g", "4", "-b", "4", "-e", "4", "--peers", "all", "--compute", "3000",
+                     "--repetitions", "1", "--min-time", "0.02", "--max-time", "0.05", "--format", "csv", limit=60)
+        self.assertEqual(done.code, 0, done)
+        self.assertSays(done.err, "each rank computes 3000 us before each call")
+        rows = list(csv.DictReader(io.StringIO(done.out)))
+        self.assertIn("limit", {row["side"] for row in rows})
+        for row in rows:
+            if row["rows"] != "0":  # gloo's: it has no shared memory
+                self.assertGreater(float(row["us"]), 3000, row)
+
+    @unittest.skipUnless(os.environ.get("TEST_PEERS") == "all", "takes a minute: TEST_PEERS=all")
+    def test_every_call_of_every_library(self):
+        rows = self.compare("--grid", "-g", "4", "-b", "4", "-e", "64K", limit=280)
+        calls = {"all_reduce", "all_reduce_inplace", "broadcast", "all_gather", "reduce_scatter", "alltoall", "reduce",
+                 "gather", "scatter", "barrier", "sendrecv"}
+        for side in ["tutti", "limit", *self.peers]:
+            self.assertEqual({row["collective"] for row in rows if row["side"] == side}, calls, side)
+
+
+if __name__ == "__main__":
+    harness.main()

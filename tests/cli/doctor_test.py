@@ -1,0 +1,117 @@
+"""tutti doctor: says what it found, what is wrong, and what to do; its exit code says whether jobs can run at all."""
+
+import json
+import pathlib
+import re
+import shutil
+import subprocess
+import unittest
+
+import harness
+from harness import Case, run, tutti
+
+CHECKS = ["host", "boot id", "kernel", "instruction sets", "cores", "memory", "open files", "locked memory",
+          "TUTTI_ variables", "interfaces", "address for peers", "launcher", "TCP over loopback", "shared memory",
+          "single copy", "waking a sleeper", "yielding the core", "CUDA devices", "CUDA toolkit"]
+
+
+def may_make_name_spaces():
+    return shutil.which("unshare") and subprocess.run(["unshare", "-n", "true"], capture_output=True,
+                                                      check=False).returncode == 0
+
+
+class Report(Case):
+    def checks(self, done):
+        return {check["what"]: check for check in json.loads(done.out)["checks"]}
+
+    def test_every_check_is_one_line_and_what_is_not_ok_has_a_remedy(self):
+        done = tutti("doctor", "-n", 1000)
+        self.assertEqual(done.code, 0, done)
+        found = []
+        lines = iter(done.lines)
+        for line in lines:
+            level, what = re.fullmatch(r"(ok  |warn|FAIL)  ([^:]+): .+", line).groups()
+            found.append(what)
+            if level != "ok  ":
+                self.assertRegex(next(lines), r"^      -> .+")
+        self.assertEqual(found, CHECKS)
+
+    def test_json_says_the_same(self):
+        done = tutti("doctor", "--json")
+        report = json.loads(done.out)
+        self.assertEqual((done.code, report["good"]), (0, True), done)
+        self.assertEqual([check["what"] for check in report["checks"]], CHECKS)
+        for check in report["checks"]:
+            self.assertEqual(check["remedy"] == "", check["level"] == "ok", check)
+
+    def test_what_was_really_tried_works_here(self):
+        checks = self.checks(tutti("doctor", "--json"))
+        for what in ("TCP over loopback", "shared memory", "waking a sleeper"):
+            self.assertEqual(checks[what]["level"], "ok", checks[what])
+        self.assertSays(checks["TCP over loopback"]["found"], r"congestion control \w+ \(available: .*\w")
+        self.assertSays(checks["waking a sleeper"]["found"], r"\d+\.\d us there and back")
+
+    def test_more_ranks_than_cores_are_warned_of(self):
+        cores = self.checks(tutti("doctor", "--json", "-n", 4096))["cores"]
+        self.assertEqual(cores["level"], "warn", cores)
+        self.assertSays(cores["remedy"], r"at most \d+ here")
+
+    def test_too_few_descriptors_are_warned_of_with_the_command(self):
+        done = run("sh", "-c", 'ulimit -n 100; exec "$0" doctor --json -n 200', harness.PROGRAM)
+        files = self.checks(done)["open files"]
+        self.assertEqual((files["level"], files["remedy"]), ("warn", "ulimit -n 1258"), done)
+        self.assertSays(files["found"], r"limit 100 .* enough for 6 peers")
+
+    def test_what_every_job_would_stumble_over_fails(self):
+        for variables, what, message in (
+                ({"TUTTI_TIMEOT": "3"}, "TUTTI_ variables", 'Did you mean "TUTTI_TIMEOUT"'),
+                ({"TUTTI_SOCKET_IFNAME": "=nosuch0"}, "address for peers", "no network interface fits"),
+                ({"RANK": "0"}, "launcher", "RANK is set, but WORLD_SIZE is not")):
+            with self.subTest(variables=variables):
+                done = tutti("doctor", "--json", env=variables)
+                self.assertEqual(done.code, 1, done)
+                self.assertEqual(self.checks(done)[what]["level"], "FAIL", done)
+                self.assertSays(self.checks(done)[what]["found"], message)
+
+    @unittest.skipUnless(may_make_name_spaces(), "may not make name spaces")
+    def test_a_host_without_loopback_fails(self):
+        done = run("unshare", "-n", harness.PROGRAM, "doctor")
+        self.assertEqual(done.code, 1, done)
+        self.assertSays(done.out, r"\nFAIL  TCP over loopback: .*failed: .*\n      -> ip link set lo up")
+
+
+class VariableTable(Case):
+    def test_every_variable_is_listed_with_value_source_and_default(self):
+        table = {row["name"]: row for row in json.loads(tutti("doctor", "--env", "--json").out)}
+        self.assertIn("TUTTI_ALGO", table)
+        for name, row in table.items():
+            self.assertTrue(name.startswith("TUTTI_"), name)
+            self.assertTrue(row["meaning"] and row["takes"] and row["default"], row)
+        self.assertEqual((table["TUTTI_TIMEOUT"]["value"], table["TUTTI_TIMEOUT"]["source"]), ("20", "environment"))
+        self.assertEqual((table["TUTTI_ISA"]["value"], table["TUTTI_ISA"]["source"]), (table["TUTTI_ISA"]["default"], "default"))
+
+    def test_the_text_lists_the_same_variables(self):
+        done = tutti("doctor", "--env")
+        names = [row["name"] for row in json.loads(tutti("doctor", "--env", "--json").out)]
+        self.assertEqual(re.findall(r"^(TUTTI_\w+) = ", done.out, re.M), names)
+        self.assertSays(done.out, r"TUTTI_TIMEOUT = 20 \(from the environment; default: 300\)\n.*\n    takes: ",
+                        r"TUTTI_SPIN = auto \(the default\)\n")
+
+    def test_the_page_of_the_docs_is_the_same_table(self):
+        root = pathlib.Path(__file__).resolve().parent.parent.parent
+        written = run(root / "tools" / "environment_page", "--print", harness.PROGRAM).out
+        self.assertEqual(written, (root / "docs" / "environment.md").read_text(),
+                         "run tools/environment_page BUILD/tutti")
+
+    def test_the_table_holds_the_variables_that_the_sources_read_and_no_others(self):
+        root = pathlib.Path(__file__).resolve().parent.parent.parent
+        read = set()
+        for folder in ("lib", "transport", "rendezvous", "cli", "algorithms"):
+            for path in (root / folder).rglob("*.cc"):
+                if path.name != "environment.cc":
+                    read |= set(re.findall(r'"(TUTTI_[A-Z_]*[A-Z])"', path.read_text()))
+        self.assertEqual(read, {row["name"] for row in json.loads(tutti("doctor", "--env", "--json").out)})
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,65 @@
+"""tools/hosts: several hosts on one, with links that are as slow as asked for.
+
+Exit code 77 and a reason where this process may not make network name spaces.
+"""
+
+import os
+import pathlib
+import sys
+
+import harness
+from harness import Case, run
+
+HOSTS = pathlib.Path(__file__).resolve().parent.parent.parent / "tools/hosts"
+
+
+def hosts(*words, **options):
+    return run(HOSTS, *words, limit=60, **options)
+
+
+class Hosts(Case):
+    def test_ranks_share_memory_on_a_host_and_talk_tcp_between_them(self):
+        done = hosts(2, "-n", 2, harness.PROGRAM, "run", "-n", "1", "true")
+        self.assertEqual(done.code, 0, done)
+        done = hosts(2, "-n", 2, harness.PROGRAM, "bench", "all_reduce", "-b", "64", "-e", "64", "--format", "short")
+        self.assertEqual(done.code, 0, done)
+        self.assertSays(done.out, r"^all_reduce of float, sum: 4 ranks over shm\+tcp", r"\nAll results were right\.\n$")
+        done = hosts(3, harness.PROGRAM, "bench", "all_reduce", "-b", "64", "-e", "64", "--format", "short")
+        self.assertSays(done.out, r": 3 ranks over tcp;")
+
+    def time_of(self, *options):
+        """Seconds until the slower of two hosts has 2 MiB from the other, in two halves."""
+        done = hosts(2, *options, harness.PROGRAM, "bench", "all_reduce", "--algo", "ring", "-b", "2M", "-e",
+                     "2M", "-n", "1", "-a", "3", "--format", "csv")
+        self.assertEqual(done.code, 0, done)
+        return float(done.lines[-1].split(",")[8]) / 1e6
+
+    def test_a_link_is_not_faster_than_asked_for(self):
+        # At both ends of a link 128 KiB may pass at once; the rest at the rate.
+        least = (2 - 0.25) * 1024 * 1024 * 8 / 100e6
+        self.assertGreater(self.time_of("--rate", "100mbit"), least)
+        self.assertGreater(self.time_of("--slow", "1:100mbit"), least)
+        self.assertGreater(self.time_of("--slow", "0:100mbit"), least)
+
+    def test_its_code_is_that_of_the_command(self):
+        self.assertEqual(hosts(1, "sh", "-c", "exit 9", env={"TUTTI": harness.PROGRAM}).code, 9)
+
+    def test_wrong_words_are_refused_with_what_is_right(self):
+        for words, says in (((), 'number of hosts, 1 to 64, not ""'), (("0",), 'not "0"'), (("65", "true"), 'not "65"'),
+                            (("two", "true"), 'number of hosts, 1 to 64, not "two"'), (("2",), "which command"),
+                            (("2", "--rate"), '"--rate", or it lacks its value'), (("2", "-n", "2"), "which command"),
+                            (("2", "-n", "x", "true"), '-n takes a number of ranks from 1, not "x"'),
+                            (("2", "--fast", "x", "true"), 'no option "--fast"')):
+            done = hosts(*words)
+            self.assertEqual((done.code, done.out), (2, ""), f"{words} {done}")
+            self.assertSays(done.err, "^tools/hosts: .*" + says + r".* \(tools/hosts --help\)\n$")
+        self.assertEqual(hosts("--help").code, 0)
+        self.assertNotEqual(hosts(1, "--rate", "nonsense", harness.PROGRAM, "--version").code, 0)
+
+
+if __name__ == "__main__":
+    harness.PROGRAM = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else harness.PROGRAM
+    if run(HOSTS, "1", harness.PROGRAM, "--version").code == 3:
+        print("this process may not make network name spaces")
+        sys.exit(77)
+    harness.main()

@@ -1,0 +1,118 @@
+"""tutti plan: what it prints, proves and refuses."""
+
+import json
+import re
+import unittest
+
+import harness
+from harness import Case, tutti
+
+
+def plan(*arguments, **options):
+    return tutti("plan", *arguments, **options)
+
+
+class Show(Case):
+    def test_both_trees_and_the_proof_of_24_ranks(self):
+        done = plan("all_reduce", "--algo", "double_binary_tree", "-n", "24", "--check")
+        self.assertEqual(done.code, 0, done)
+        self.assertSays(done.out, r"Tree 1, blocks 0-11.*:\n  0\n  `- 16\n     \|- 8\n",
+                        r"Tree 2, blocks 12-23.*:\n  23\n  `- 7\n     \|- 3\n", r"\nRank 0 of 24:",
+                        r"\nProved for all 24 ranks:", r"no deadlock with 1\nmessage per link",
+                        r"\n92 messages, at most 10 one after the other, the busiest rank sends 2\.00 S")
+
+    def test_all_ranks_are_shown_with_what_each_step_waits_for(self):
+        done = plan("all_reduce", "--algo", "ring", "-n", "3", "--rank", "all")
+        self.assertEqual(done.code, 0, done)
+        self.assertEqual(re.findall(r"^Rank (\d) of 3: 8 plan steps", done.out, re.M), ["0", "1", "2"], done)
+        self.assertSays(done.out, r"\n +2 +2  send output\[1\] to 1 +#1; behind #0\n", r"\n +1 +1  .* rank 2's #0\n")
+
+    def test_of_many_ranks_the_first_is_shown_and_others_on_request(self):
+        self.assertEqual(re.findall(r"^Rank (\d+) of", plan("barrier", "-n", "40").out, re.M), ["0"])
+        self.assertEqual(re.findall(r"^Rank (\d+) of", plan("barrier", "-n", "40", "--rank", "39").out, re.M), ["39"])
+        self.assertEqual(len(re.findall(r"^Rank (\d+) of", plan("barrier", "-n", "40", "--rank", "all").out, re.M)), 40)
+
+    def test_radix_and_pipeline_are_part_of_the_name_or_options(self):
+        short = plan("broadcast", "--algo", "tree:3*2", "-n", "9", "--root", "4")
+        long = plan("broadcast", "--algo", "tree", "--radix", "3", "--pipeline", "2", "-n", "9", "--root", "4")
+        self.assertEqual(short.out, long.out)
+        self.assertSays(short.out, r"^broadcast by tree:3\*2 over 9 ranks, root 4:")
+
+    def test_the_tuning_table_is_asked_and_can_be_another_one(self):
+        done = plan("all_reduce", "-n", "8", "--bytes", "64K", "--transport", "shm", "--explain")
+        self.assertSays(done.out, r"Chosen for all_reduce of 65536 bytes over 8 ranks by shm: \w+", r"\n  \* \w+ .*KiB")
+        table = self.folder / "table"
+        table.write_text("all_reduce * * * chain*3\n")
+        done = plan("all_reduce", "-n", "8", env={"TUTTI_TUNING_FILE": str(table)})
+        self.assertSays(done.out, r"^all_reduce by chain\*3 over 8 ranks")
+
+    def test_names_and_sizes_are_those_of_bench(self):
+        for alias, name in (("allreduce", "all_reduce"), ("bcast", "broadcast"), ("alltoall", "all_to_all")):
+            self.assertSays(plan(alias, "-n", "2").out, rf"^{name} by ")
+        self.assertEqual(plan("all_reduce", "--bytes", "1.5k", "--explain").out,
+                         plan("all_reduce", "--bytes", "1536", "--explain").out)
+        self.assertEqual(plan("--help").out.count("Usage:"), 1)
+
+    def test_the_list_has_every_collective(self):
+        out = plan("--list").out
+        for name in ("all_reduce reduce broadcast all_gather reduce_scatter scatter gather all_to_all barrier scan "
+                     "exclusive_scan").split():
+            self.assertSays(out, rf"(?m)^{name}$")
+        self.assertEqual(len(re.findall(r"^  \w", plan("scatter", "--list").out, re.M)), 2)
+
+    def test_json_tells_the_same(self):
+        done = json.loads(plan("all_gather", "--algo", "ring", "-n", "4", "--rank", "all", "--json").out)
+        self.assertTrue(done["verdict"]["ok"])
+        self.assertEqual((done["blocks"], done["verdict"]["rounds"], len(done["plans"])), (4, 3, 4))
+        step = done["plans"][2]["steps"][2]
+        self.assertEqual((step["verb"], step["peer"], step["left"]["buffer"]), ("send", 3, "output"))
+        self.assertIn("ring", [e["name"] for e in json.loads(plan("--list", "--json").out)])
+
+
+class Refuse(Case):
+    def refused(self, words, *says):
+        done = plan(*words.split())
+        self.assertEqual((done.code, done.out), (6, ""), done)
+        self.assertSays(done.err, *says)
+
+    def test_names_that_do_not_exist_offer_the_nearest(self):
+        self.refused("all_reduc", 'Did you mean "all_reduce"')
+        self.refused("all_reduce --algo rng", 'Did you mean "ring"')
+        self.refused("all_reduce --alg ring", 'Did you mean "--algo"')
+        self.refused("all_reduce --transport tpc", 'Did you mean "tcp"')
+
+    def test_numbers_outside_their_range(self):
+        self.refused("broadcast -n 0", "-n takes 1 to")
+        self.refused("broadcast -n 4 --root 4", "--root 4 is outside 0 to 3")
+        self.refused("broadcast -n 4 --rank 4", "--rank takes 0 to 3")
+        self.refused("broadcast --bytes 3Q", "--bytes takes a size")
+        self.refused("broadcast --size -4", '--bytes takes a size .* not "-4"')
+        self.refused("broadcast -n four", "four")
+
+    def test_rows_of_measured_points_that_lack_something(self):
+        row = {"algorithm": "ring", "size": 8, "in_place": {"time": 3}}
+        file = self.folder / "points.json"
+        for text, says in (("{", "it is not JSON, or cut off"), ('{"results": []}', 'no "devices" in "config", which tell .*'),
+                           ([row, {**row, "size": -8}], 'row 2 of its "results" has a wrong "size": it is no number of bytes'),
+                           ([row, {**row, "algorithm": 7}], 'row 2 of its "results" has a wrong "algorithm": it is no name'),
+                           ([{"size": 8}], 'row 1 of its "results" has no "algorithm"'), ([7], 'row 1 of its "results" has no "algorithm"'),
+                           ([{"size": 8, "algorithm": "ring"}], 'row 1 .* has neither "in_place" nor "out_of_place"'),
+                           ([{**row, "in_place": {}}], 'row 1 of its "results" has no "time" in "in_place"')):
+            whole = {"config": {"devices": [0, 1]}, "results": text}
+            file.write_text(text if isinstance(text, str) else json.dumps(whole))
+            self.refused(f"all_reduce --html {self.folder}/page.html --points {file}",
+                         f"^tutti: plan: {file} is no file of tutti bench -J FILE: .*{says}$")
+        self.refused(f"all_reduce --html {self.folder}/page.html --points {self.folder}", "cannot read .*: Is a directory")
+        self.assertFalse((self.folder / "page.html").exists())
+
+    def test_what_an_algorithm_does_not_have(self):
+        self.refused("all_reduce --algo ring --radix 3", "no radix")
+        self.refused("all_reduce --algo doubling --pipeline 2", "gains nothing from a pipeline")
+
+    def test_missing_and_superfluous_words(self):
+        self.refused("", "which collective")
+        self.refused("all_reduce ring", '"ring" is one word too many')
+
+
+if __name__ == "__main__":
+    harness.main()

@@ -1,0 +1,32 @@
+"""The scripts of tools/ that people type: what is wrong with a command line is said."""
+
+import pathlib
+
+import harness
+from harness import Case, run
+
+TOOLS = pathlib.Path(__file__).resolve().parent.parent.parent / "tools"
+
+
+class Scripts(Case):
+    def test_wrong_words_are_named(self):
+        for words, says in ((("quickstart", "--frob"), 'no option "--frob"; there are --dry-run'),
+                            (("quickstart", "frob"), '"frob" means nothing here'),
+                            (("quickstart", "-j"), '-j takes a number from 1, not ""'),
+                            (("quickstart", "-j", "abc"), '-j takes a number from 1, not "abc"'),
+                            (("quickstart", "-j0"), '-j takes a number from 1, not "0"'),
+                            (("test", "frob"), 'no part "frob"; there are gcc asan'),
+                            (("test", "--frob"), 'no option "--frob"')):
+            with self.subTest(words=words):
+                done = run(TOOLS / words[0], *words[1:])
+                self.assertEqual((done.code, done.out), (2, ""), done)
+                self.assertSays(done.err, f"^.*tools/{words[0]}: {says}.* --help\\)\n$")
+
+    def test_help_is_no_error(self):
+        for name in ("quickstart", "test"):
+            self.assertSays(run(TOOLS / name, "--help").out, rf"tools/{name} \[")
+            self.assertEqual(run(TOOLS / name, "-h").code, 0)
+
+
+if __name__ == "__main__":
+    harness.main()

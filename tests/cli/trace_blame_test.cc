@@ -1,0 +1,49 @@
+#include <doctest/doctest.h>
+
+#include <map>
+#include <utility>
+
+#include "cli/trace/blame.h"
+
+namespace tutti::tools {
+namespace {
+
+constexpr std::int64_t ms = 1'000'000;
+
+/// A message that its receiver expects from the begin of the call on, and has as soon as it is given.
+TracedMessage message(int from, int to, std::int64_t expected, std::int64_t given) {
+  return {.from = from,
+          .to = to,
+          .bytes = 8,
+          .given = given,
+          .sent = given,
+          .expected = expected,
+          .arrived = given,
+          .received = given};
+}
+
+TracedCall call_of(const char* name, std::map<int, Span> ranks, const TracedMessage& message) {
+  TracedCall call;
+  call.name = name;
+  call.ranks = std::move(ranks);
+  call.messages = {message};
+  return call;
+}
+
+TEST_CASE("who comes late because a call before held it up is not to blame, who comes late from elsewhere is") {
+  // Rank 2 works for 100 ms before it sends to rank 0, which so is late for the barrier in which rank 1 waits.
+  const TracedCall held_up =
+      call_of("all_reduce #1", {{0, {0, 100 * ms}}, {1, {0, ms}}, {2, {0, 100 * ms}}}, message(2, 0, 0, 100 * ms));
+  for (const std::int64_t elsewhere : {0 * ms, 30 * ms}) {
+    CAPTURE(elsewhere);
+    const std::int64_t came = 100 * ms + elsewhere;
+    const TracedCall barrier =
+        call_of("barrier #2", {{0, {came, came + ms}}, {1, {ms, came + ms}}}, message(0, 1, ms, came));
+    const Verdicts verdicts = judge({held_up, barrier});
+    CHECK(verdicts.ranks.at(2).slow.time == 100 * ms);
+    CHECK(verdicts.ranks.at(0).late.time == elsewhere);
+  }
+}
+
+}  // namespace
+}  // namespace tutti::tools

@@ -1,0 +1,349 @@
+#!/usr/bin/env python3
+"""Traces of real runs: that the file is what Chrome's trace-event format says, that every message is there at both its
+ends, that a killed rank takes nobody's trace with it."""
+
+import collections
+import json
+import pathlib
+import re
+import unittest
+
+import harness
+from harness import tutti
+
+RANKS = 3
+COLLECTIVES = ("all_reduce", "reduce", "broadcast", "all_gather", "reduce_scatter", "scatter", "gather", "all_to_all",
+               "scan", "exclusive_scan")
+NUMBER = (int, float)
+# Of each phase that we use, the fields an event must have and their types; all have name, ph, pid and tid.
+FIELDS = {
+    "X": {"cat": str, "ts": NUMBER, "dur": NUMBER, "args": dict},
+    "s": {"cat": str, "ts": NUMBER, "id": int, "args": dict},
+    "f": {"cat": str, "ts": NUMBER, "id": int, "bp": str, "args": dict},
+    "i": {"cat": str, "ts": NUMBER, "s": str, "args": dict},
+    "M": {"args": dict},
+}
+METADATA = {"process_name": {"name": str}, "thread_name": {"name": str}, "process_sort_index": {"sort_index": int},
+            "thread_sort_index": {"sort_index": int}}
+
+
+def load(path):
+    """The trace's events, each of which is what the format demands."""
+    trace = json.loads(pathlib.Path(path).read_text())
+    assert trace["displayTimeUnit"] in ("ms", "ns") and isinstance(trace["traceEvents"], list)
+    for event in trace["traceEvents"]:
+        assert event["ph"] in FIELDS, event
+        wanted = {"name": str, "pid": int, "tid": int, **FIELDS[event["ph"]]}
+        for field, kind in wanted.items():
+            assert isinstance(event.get(field), kind) and not isinstance(event[field], bool), (field, event)
+        assert set(event) <= set(wanted) | {"ph", "bp", "args"}, event
+        assert event["pid"] >= 0 and event["tid"] >= 0 and event.get("dur", 0) >= 0, event
+        assert 0 <= event.get("id", 0) < 2**53 and event.get("bp", "e") == "e", event
+        for field, kind in METADATA.get(event["name"], {}).items():
+            assert isinstance(event["args"][field], kind), event
+    return trace["traceEvents"]
+
+
+def of(events, phase, **fields):
+    return [e for e in events if e["ph"] == phase and all(e.get(k) == v for k, v in fields.items())]
+
+
+def nanoseconds(event):
+    """Begin and end."""
+    begin = round(event["ts"] * 1000)
+    return begin, begin + round(event.get("dur", 0) * 1000)
+
+
+def trouble_with_threads(events):
+    threads = collections.defaultdict(list)
+    for event in of(events, "X"):
+        threads[event["pid"], event["tid"]].append(nanoseconds(event))
+    for thread, slices in threads.items():
+        open_ones = []
+        for begin, end in sorted(slices, key=lambda s: (s[0], -s[1])):
+            while open_ones and open_ones[-1] <= begin:
+                open_ones.pop()
+            if open_ones and end > open_ones[-1]:
+                return f"slices overlap on {thread} at {begin}"
+            open_ones.append(end)
+    for event in of(events, "s") + of(events, "f"):
+        if not any(b <= nanoseconds(event)[0] < e for b, e in threads[event["pid"], event["tid"]]):
+            return f"an arrow hangs in the air: {event}"
+    return ""
+
+
+def trouble_with_arrows(events):
+    ends = collections.defaultdict(lambda: {"s": [], "f": []})
+    for event in of(events, "s") + of(events, "f"):
+        ends[event["id"]][event["ph"]].append(event)
+    for both in ends.values():
+        if len(both["s"]) != 1 or len(both["f"]) != 1:
+            return f"{len(both['s'])} sends and {len(both['f'])} receives: {both}"
+        send, receive = both["s"][0], both["f"][0]
+        ends = send["args"]["from"], send["args"]["to"]
+        if (send["pid"], receive["pid"]) != ends or send["args"]["bytes"] != receive["args"]["received"]:
+            return f"its ends differ: {both}"
+        if receive["ts"] < send["ts"]:
+            return f"it goes back in time: {both}"
+    return ""
+
+
+def made_up_ring(slow_link, late=(), hosts="h" * RANKS):
+    """Five calls in each of which each rank sends one message to the next one: after 10 us it is there, over the slow
+    link after 5 ms more. Ranks that are late come after 5 ms."""
+    ranks = len(hosts)
+    events = [{"name": "tutti_rank", "ph": "i", "s": "p", "ts": 0, "pid": rank, "tid": 1, "args": {
+        "rank": rank, "host": hosts[rank], "lost": 0, "uncertainty_ns": 0, "clock_of_rank": 0}} for rank in range(ranks)]
+
+    def add(rank, category, name, begin, end, **args):
+        events.append({"name": name, "cat": category, "ph": "X", "pid": rank, "tid": 1, "ts": begin, "dur": end - begin,
+                       "args": {"group": "a", "operation": number, **args}})
+
+    for number in range(1, 6):
+        start = [number * 20_000 + (5000 if rank in late else 0) for rank in range(ranks)]
+        for rank in range(ranks):
+            before = (rank - 1) % ranks
+            arrived = max(start[rank], start[before] + 10 + (5000 if (before, rank) == slow_link else 0))
+            step = {"call": f"all_reduce #{number}", "step": 0, "bytes": 4, "number": number}
+            add(rank, "call", f"all_reduce #{number}", start[rank], arrived + 1, collective="all_reduce", algorithm="ring",
+                bytes=4, root=0, variable=False, count=1, type="f32", op="sum")
+            add(rank, "message", "send", start[rank], start[rank] + 1, to=(rank + 1) % ranks, given_ns=0, **step)
+            add(rank, "message", "receive", start[rank], arrived + 1, waited_ns=1000 * (arrived - start[rank]),
+                **{"from": before}, **step)
+    return {"displayTimeUnit": "ns", "traceEvents": events}
+
+
+BOARD_SIZES = (8, 1024, 65536)
+
+
+def time_on_board(size):
+    """What a made-up call of that size takes, us."""
+    return 2 + size / 1024
+
+
+def made_up_board():
+    """Calls of three sizes by two ranks over a board: after its post each waits for the other's, and takes it."""
+    events = [{"name": "tutti_rank", "ph": "i", "s": "p", "ts": 0, "pid": rank, "tid": 1, "args": {
+        "rank": rank, "host": "h", "lost": 0, "uncertainty_ns": 0, "clock_of_rank": 0}} for rank in range(2)]
+    for number in range(30):
+        size = BOARD_SIZES[number % 3]
+        begin, end = number * 1000, number * 1000 + time_on_board(size)
+
+        def add(name, category, begin, end, size, **args):
+            events.append({"name": name, "cat": category, "ph": "X", "pid": rank, "tid": 1, "ts": begin, "dur": end - begin,
+                           "args": {"group": "a", "operation": number, "bytes": size, **args}})
+
+        for rank in range(2):
+            add(f"all_reduce #{number}", "call", begin, end, size, collective="all_reduce", algorithm="direct", root=0,
+                variable=False, count=size // 4, type="f32", op="sum")
+            add("post", "board", begin, begin + 0.1, size, step=0)
+            add("wait", "board", begin + 0.1, begin + 0.2, 0, step=0)
+            add("take", "board", begin + 0.2, end, 0, step=0)
+    return {"displayTimeUnit": "ns", "traceEvents": events}
+
+
+def in_microseconds(text, unit):
+    return float(text) * {"ns": 1e-3, "us": 1, "ms": 1e3, "s": 1e6}[unit]
+
+
+class Trace(harness.Case):
+    def setUp(self):
+        super().setUp()
+        self.file = self.folder / "t.json"
+
+    def traced(self, *command, transport="shm", code=0, words=(), **env):
+        done = tutti("run", "-n", RANKS, "--trace", self.file, *words, *command,
+                     env={"TUTTI_TRANSPORT": transport, **env})
+        self.assertEqual(done.code, code, done)
+        return load(self.file), done
+
+    def test_every_collective_over_every_transport(self):
+        for transport in ("shm", "tcp"):
+            for collective in COLLECTIVES:
+                with self.subTest(collective=collective, transport=transport):
+                    events, done = self.traced(harness.PROGRAM, "bench", collective, "-b", "16", "-e", "256K", "-f", "128",
+                                               "-n", "3", "-w", "1", transport=transport)
+                    self.assertEqual(trouble_with_threads(events), "")
+                    self.assertEqual(trouble_with_arrows(events), "")
+                    calls = [e for e in of(events, "X", cat="call") if e["args"]["collective"] == collective]
+                    self.assertGreaterEqual(len(calls), RANKS * 2 * 3 * 4)  # sizes, in place or not, calls
+                    self.assertEqual({e["pid"] for e in calls}, set(range(RANKS)))
+                    self.assertGreater(len(of(events, "s")), 2 * 3 * 4)
+                    self.assertIn(f"{self.file} tells what {RANKS} ranks did", done.err)
+
+    def test_steps_waits_messages_and_reductions_of_a_ring(self):
+        events, _ = self.traced(harness.JOIN, "--algorithm", "ring", "--count", "300000")
+        ring = [e for e in of(events, "X") if e["args"].get("call") == "all_reduce #1"]
+        for rank in range(RANKS):
+            mine = [e for e in ring if e["pid"] == rank]
+            sends = [e for e in mine if e["cat"] == "message" and e["name"] == "send"]
+            receives = [e for e in mine if e["cat"] == "message" and e["name"].startswith("receive")]
+            self.assertEqual(sum(e["args"]["bytes"] for e in sends), 4 * 100_000 * 4)  # 2 (n - 1) parts of a third
+            self.assertEqual(sum(e["args"]["bytes"] for e in receives), 4 * 100_000 * 4)
+            self.assertEqual({e["args"]["to"] for e in sends}, {(rank + 1) % RANKS})
+            self.assertEqual({e["args"]["from"] for e in receives}, {(rank - 1) % RANKS})
+            reductions = [e for e in mine if e["cat"] == "reduction"]
+            self.assertEqual(sum(e["args"]["bytes"] for e in reductions), 2 * 100_000 * 4)
+            call = [e for e in of(events, "X", pid=rank, cat="call") if e["name"] == "all_reduce #1"]
+            self.assertEqual((len(call), call[0]["args"]["algorithm"]), (1, "ring"))
+            begin, end = nanoseconds(call[0])
+            for event in mine:
+                self.assertTrue(begin <= nanoseconds(event)[0] and nanoseconds(event)[1] <= end, (call, event))
+        self.assertTrue(any(e["cat"] == "wait" and e["name"].startswith("wait for rank") for e in ring))
+
+    def test_an_injected_delay_is_where_it_was(self):
+        events, _ = self.traced(harness.JOIN, "--algorithm", "ring", "--count", "3000",
+                                words=("--inject", "delay:rank=2,op=1,ms=200"))
+        long_waits = {e["pid"]: e["dur"] for e in of(events, "X", cat="wait") if e["dur"] > 150_000
+                      and e["name"] == "wait for rank 2"}
+        self.assertEqual(set(long_waits), {0})  # its right neighbour
+
+    def test_without_a_launcher_each_rank_adds_its_own(self):
+        ranks = [harness.start(harness.JOIN, env={
+            "TUTTI_RANK": str(rank), "TUTTI_SIZE": str(RANKS), "TUTTI_RDZV": f"file://{self.folder}/meet",
+            "TUTTI_TRACE_FILE": str(self.file), "TUTTI_SECRET": "0123456789abcdef"}) for rank in range(RANKS)]
+        for rank in ranks:
+            done = harness.Finished(rank, 30)
+            self.assertEqual(done.code, 0, done)
+        events = load(self.file)
+        self.assertEqual({e["pid"] for e in of(events, "X", name="all_reduce #1")}, set(range(RANKS)))
+        self.assertEqual(trouble_with_arrows(events) + trouble_with_threads(events), "")
+
+    def test_a_killed_rank_takes_no_trace_with_it_not_even_its_own(self):
+        events, _ = self.traced(harness.JOIN, "--algorithm", "ring", "--repeat", code=137,
+                                words=("--inject", "kill:rank=1,op=5"))
+        self.assertEqual(trouble_with_threads(events), "")
+        for rank in range(RANKS):
+            calls = {e["name"] for e in of(events, "X", cat="call", pid=rank)}
+            last = 4 if rank == 1 else 3  # who is slow may still be in the one before, which lasts too short to be begun
+            self.assertEqual({f"all_reduce #{n}" for n in range(1, last + 1)} - calls, set())
+        killed = of(events, "X", pid=1, name="all_reduce #5")
+        self.assertEqual([e["args"].get("unfinished") for e in killed], [True])
+        closed = {e["pid"]: e["args"]["closed"] for e in of(events, "i", name="tutti_rank")}
+        self.assertFalse(closed[1])
+
+    def test_without_a_launcher_those_who_live_tell_of_a_rank_that_was_killed(self):
+        ranks = [harness.start(harness.JOIN, "--algorithm", "ring", "--repeat", env={
+            "TUTTI_RANK": str(rank), "TUTTI_SIZE": str(RANKS), "TUTTI_RDZV": f"file://{self.folder}/meet",
+            "TUTTI_TRACE_FILE": str(self.file), "TUTTI_SECRET": "0123456789abcdef",
+            "TUTTI_INJECT": "kill:rank=1,op=5"}) for rank in range(RANKS)]
+        codes = [harness.Finished(rank, 30).code for rank in ranks]
+        self.assertEqual(codes, [1, -9, 1])
+        events = load(self.file)
+        self.assertEqual({e["pid"] for e in of(events, "X", name="all_reduce #4")}, {0, 2})
+        for rank in (0, 2):
+            failed = [e["name"] for e in of(events, "X", pid=rank, cat="call") if e["args"].get("failed")]
+            self.assertEqual(len(failed), 1)
+            self.assertIn(failed[0], ("all_reduce #4", "all_reduce #5"))  # who is slow may still be in the one before
+
+    def test_the_report_names_the_rank_that_was_slow(self):
+        for algorithm in ("ring", "tree", "direct"):
+            self.traced(harness.JOIN, "--algorithm", algorithm, "--count", "3000",
+                        words=("--inject", "delay:rank=2,op=1,ms=700"))
+            done = tutti("trace", self.file)
+            self.assertEqual(done.code, 0, done)
+            self.assertSays(done.out, r"(?m)^rank 2 was slow: others waited for it .* most in all_reduce #1 \(\d+\.\d ms\)$",
+                            rf"(?m)^all_reduce +{algorithm}\S* +12000 +1 +\d+\.\d .?s +\d+\.\d ms")
+            self.assertNotIn("link from", done.out)
+
+    def test_a_rank_held_up_with_half_of_a_message_in_its_hands_is_slow_and_not_its_link(self):
+        for step in (0, 3, 5):
+            self.traced(harness.JOIN, "--algorithm", "ring", "--count", "300000", transport="tcp",
+                        words=("--inject", f"delay:rank=2,op=1,step={step},ms=1500"))
+            done = tutti("trace", self.file)
+            self.assertSays(done.out, r"(?m)^rank 2 was slow: others waited for it .* most in all_reduce #1 \(\d+\.\d+ m?s\)$")
+            self.assertNotRegex(done.out, r"(?m)^the links? ")
+
+    def test_the_report_names_the_host_whose_ranks_were_slow(self):
+        self.file.write_text(json.dumps(made_up_ring(slow_link=None, late=(0, 2), hosts="xyxyy")))
+        self.assertSays(tutti("trace", self.file).out,
+                        r"(?m)^host x came late: others waited for its ranks 0, 2, longest for rank 2, 25.0 ms of .* most in all_reduce #1")
+        self.file.write_text(json.dumps(made_up_ring(slow_link=None, late=(0, 2), hosts="xyyxx")))
+        self.assertSays(tutti("trace", self.file).out, r"(?m)^no rank, host or link stands out$")
+
+    def test_the_report_names_the_link_that_was_slow_or_the_rank_that_came_late(self):
+        self.file.write_text(json.dumps(made_up_ring(slow_link=(1, 2))))
+        self.assertSays(tutti("trace", self.file).out,
+                        r"(?m)^the link from rank 1 to rank 2 was slow: .* 25.0 ms of .* most in all_reduce #1 \(5.0 ms\)$")
+        self.file.write_text(json.dumps(made_up_ring(slow_link=None, late=(0,))))
+        self.assertSays(tutti("trace", self.file).out, r"(?m)^rank 0 came late: others waited for it 25.0 ms")
+        self.file.write_text(json.dumps(made_up_ring(slow_link=None)))
+        self.assertSays(tutti("trace", self.file).out, r"(?m)^no rank, host or link stands out$")
+
+    def test_calls_over_a_board_are_predicted_by_their_size(self):
+        self.file.write_text(json.dumps(made_up_board()))
+        rows = re.findall(r"(?m)^all_reduce +direct +\S+ +10 +([\d.]+) (\S+) +([\d.]+) (\S+)", tutti("trace", self.file).out)
+        self.assertEqual(len(rows), len(BOARD_SIZES))
+        for size, (predicted, unit, median, unit_of_median) in zip(BOARD_SIZES, rows):
+            self.assertAlmostEqual(in_microseconds(median, unit_of_median), time_on_board(size), delta=0.1)
+            self.assertLess(in_microseconds(predicted, unit), 2 * time_on_board(size), size)
+            self.assertGreater(in_microseconds(predicted, unit), time_on_board(size) / 2, size)
+
+    def test_the_report_refuses_what_is_no_trace(self):
+        whole = json.dumps(made_up_ring(slow_link=None))
+        changed = lambda **fields: json.dumps({"otherData": {"writer": "tutti"}, "traceEvents": [
+            {"name": "all_reduce #1", "ph": "X", "pid": 0, "tid": 1, "ts": 1, "cat": "call", **fields}]})
+        call = {"operation": 1, "group": "a", "algorithm": "ring", "bytes": 4, "root": 0, "variable": False}
+        remedy = "; `tutti run --trace FILE` writes one$"
+        cases = {
+            "": "it is empty" + remedy,
+            "hello": "it is not JSON" + remedy,
+            "[]": 'it is JSON, but no trace: it has no "traceEvents"' + remedy,
+            '{"a": 1}': 'it is JSON, but no trace: it has no "traceEvents"' + remedy,
+            '{"traceEvents": 7}': 'it is JSON, but no trace: it has no "traceEvents"' + remedy,
+            '{"traceEvents": [{"name": "x", "ph": "X"}, 7]}': "it is the trace of something else: no rank of tutti is in it" + remedy,
+            whole[:1000]: "it is cut off or damaged at byte 1000 of 1000; if it was copied, copy it again$",
+            whole.replace('"lost"', '"found"', 1): 'event 1 of its 48 has no "lost"; another version of tutti wrote it',
+            changed(): 'event 1 of its 1 has no "args"',
+            changed(args=call): 'event 1 of its 1 has no "collective"',
+            changed(args={**call, "collective": "all_redoubt"}): 'event 1 of its 1 cannot have all_redoubt as its "collective"',
+            '{"otherData": {"writer": "tutti", "format": 1}, "traceEvents": []}':
+                "it is a trace in format 1, and this tutti reads format 2; let this tutti write one$",
+            '{"traceEvents": [{"ts": 1e400}]}': "a number in it is too large for anything; another program changed it$",
+            changed(ts=1e30, args={**call, "collective": "barrier"}): 'cannot have 1e.30 as its "ts": that is more than nine years',
+            changed(dur=-1e30, args={**call, "collective": "barrier"}): 'cannot have -1e.30 as its "dur": that is more than nine',
+            changed(pid=1e30, args={**call, "collective": "barrier"}): 'cannot have 1e.30 as its "pid"',
+            changed(pid=1 << 40, args={**call, "collective": "barrier"}): 'cannot have 1099511627776 as its "pid"',
+            changed(cat="message", args={**call, "to": 1, "number": 0, "step": 0, "given_ns": 1 << 62}):
+                'cannot have 4611686018427387904 as its "given_ns": that is more than nine years',
+            changed(args={**call, "bytes": -4}): 'cannot have -4 as its "bytes"',
+            changed(args={**call, "bytes": "many"}): 'event 1 of its 1 cannot have "many" as its "bytes"',
+        }
+        for text, says in cases.items():
+            with self.subTest(text=text[:60]):
+                self.file.write_text(text)
+                done = tutti("trace", self.file)
+                self.assertEqual((done.code, done.out, len(done.err.splitlines())), (tutti("trace").code, "", 1), done)
+                self.assertSays(done.err, f"^tutti: trace: cannot read {self.file}: ", f"(?m){says}")
+        self.assertSays(tutti("trace", self.folder / "none").err, "cannot read .*: No such file")
+        self.assertSays(tutti("trace", self.folder).err, "cannot read .*: Is a directory")
+
+    def test_memory_is_bounded_and_what_is_lost_is_said(self):
+        events, done = self.traced(harness.PROGRAM, "bench", "all_reduce", "-b", "16", "-e", "16", "-n", "500",
+                                   TUTTI_TRACE_RECORDS="100")
+        ranks = of(events, "i", name="tutti_rank")
+        for rank in ranks:
+            self.assertEqual(rank["args"]["lost"], rank["args"]["records"] - 128)  # a power of two
+        self.assertIn(f"{sum(rank['args']['lost'] for rank in ranks)} records are lost", done.err)
+        self.assertEqual(trouble_with_threads(events), "")
+
+    def test_a_program_without_tutti_leaves_an_empty_trace(self):
+        events, done = self.traced("true")
+        self.assertEqual(events, [])
+        self.assertNotIn("tells", done.err)
+
+    def test_a_file_that_cannot_be_made_stops_the_job_before_it_starts(self):
+        done = tutti("run", "-n", "2", "--trace", "/no-such-folder/t.json", "sh", "-c", "echo started")
+        self.assertNotEqual(done.code, 0)
+        self.assertEqual(done.out, "")
+        self.assertIn("Name a file in a folder that exists", done.err)
+
+    def test_ranks_that_change_their_folder_write_to_the_same_file(self):
+        done = tutti("run", "-n", "2", "sh", "-c", f"cd / && exec {harness.JOIN}", env={"TUTTI_TRACE_FILE": "t.json"},
+                     cwd=self.folder)
+        self.assertEqual(done.code, 0, done)
+        self.assertEqual(len(of(load(self.file), "X", name="all_reduce #1")), 2)
+
+
+if __name__ == "__main__":
+    harness.main()

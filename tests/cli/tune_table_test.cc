@@ -1,0 +1,247 @@
+// What tutti tune writes and says, on measurements that are made up: the table, what changes, what a choice loses.
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "algorithms/select.h"
+#include "cli/tune/fit.h"
+#include "cli/tune/regret.h"
+#include "cli/tune/table.h"
+#include "cli/tune/tournament.h"
+#include "tests/support/scratch.h"
+#include "tutti/error.h"
+
+using namespace tutti;
+using namespace tutti::tools::tune;
+
+namespace {
+
+using Clock = std::function<double(const std::string& name, int round)>;
+
+/// "4: a 1.5, b 1" with the built-in choice `builtin`.
+Measured point(std::size_t bytes, const std::map<std::string, double>& ratios, const std::string& builtin) {
+  Measured result{bytes, {}, builtin, 10, 9};
+  for (const auto& [name, ratio] : ratios) result.samples.push_back({name, ratio});
+  return result;
+}
+
+void run(Race& race, const Clock& time) {
+  while (!race.over()) {
+    const int round = race.rounds();
+    for (const std::size_t i : race.order()) race.add(i, time(race.entrants()[i].name, round));
+    race.end_round();
+  }
+}
+
+Regret regret(const std::string& transport, int ranks, std::size_t bytes, double microseconds) {
+  Regret one;
+  one.collective = "all_reduce";
+  one.transport = transport;
+  one.ranks = ranks;
+  one.bytes = bytes;
+  one.chosen = one.best = "ring";
+  one.chosen_us = one.best_us = microseconds;
+  one.rounds = 9;
+  one.sure = true;
+  return one;
+}
+
+std::vector<Curve> three_curves() {
+  const auto points = [](const std::string& small, const std::string& large) {
+    return std::vector<Measured>{point(4, {{small, 1}, {large, 2}}, small),
+                                 point(3000, {{small, 1}, {large, 1.1}}, small),
+                                 point(1 << 20, {{small, 2}, {large, 1}}, small)};
+  };
+  return {{Collective::all_reduce, "shm", 2, false, points("direct", "ring*4")},
+          {Collective::all_reduce, "shm", 4, true, points("doubling", "tree:2*64")},
+          {Collective::all_reduce, "shm", 8, true, points("circulant", "chain*8")},
+          {Collective::barrier, "tcp", 8, true, {point(0, {{"dissemination", 1}}, "dissemination")}}};
+}
+
+TEST_CASE("tune: the table that is written is read back equal") {
+  const std::vector<Curve> curves = three_curves();
+  const algorithms::TuningTable table = algorithms::TuningTable::parse(table_text(curves, {"a comment"}), "t");
+  for (const Curve& curve : curves)
+    for (const std::size_t bytes :
+         {0UL, 4UL, 3000UL, 4096UL, 20000UL, 65536UL, 98304UL, 98305UL, 1UL << 20, 1UL << 40}) {
+      std::string why;
+      const algorithms::Situation situation{.collective = curve.collective,
+                                            .ranks = curve.ranks,
+                                            .bytes = bytes,
+                                            .transport = curve.transport,
+                                            .oversubscribed = curve.oversubscribed};
+      const algorithms::Choice choice = table.select(situation, &why);
+      CAPTURE(why);
+      CHECK(to_string(choice) == segment_at(fit(curve.points), bytes).algorithm);
+      CHECK(why.find("no line of t") == std::string::npos);
+    }
+}
+
+TEST_CASE("tune: a number of ranks stands for those around it, on hosts as crowded") {
+  const std::string text = table_text(three_curves(), {});
+  const algorithms::TuningTable table = algorithms::TuningTable::parse(text, "t");
+  const auto chosen = [&](int ranks, bool crowded) {
+    return to_string(table.select({.collective = Collective::all_reduce,
+                                   .ranks = ranks,
+                                   .bytes = 4,
+                                   .transport = "shm",
+                                   .oversubscribed = crowded}));
+  };
+  CAPTURE(text);
+  CHECK(chosen(3, false) == "direct");
+  CHECK(chosen(5, true) == "doubling");
+  CHECK(chosen(6, true) == "circulant");
+  CHECK(chosen(12, true) == "circulant");
+  std::string why;
+  (void)table.select({.collective = Collective::all_reduce, .ranks = 13, .transport = "shm", .oversubscribed = true},
+                     &why);
+  CHECK(why.find("no line of t") != std::string::npos);
+}
+
+TEST_CASE("tune: between two measured numbers of ranks each has its half") {
+  const auto curve = [](int ranks, const std::string& name) {
+    return Curve{Collective::all_reduce, "tcp", ranks, true, {point(4, {{name, 1}}, name)}};
+  };
+  const std::string text = table_text(std::vector<Curve>{curve(4, "ring"), curve(16, "chain")}, {});
+  CAPTURE(text);
+  CHECK(text.find(" 3-8 ") != std::string::npos);
+  CHECK(text.find(" 9-24 ") != std::string::npos);
+}
+
+TEST_CASE("tune: changes are told with what they gain") {
+  const std::string text = changes_text(three_curves());
+  CAPTURE(text);
+  CHECK(text.find("all_reduce     shm    2 ranks     1M  direct -> ring*4: 20.0 -> 10.0 us, 2.00 times as fast") !=
+        std::string::npos);
+  CHECK(text.find("3 of 10 points change; there a call should take 1/2.00") != std::string::npos);
+  CHECK(changes_text({}).find("all of 0 points") != std::string::npos);
+}
+
+std::string content(const std::string& path) {
+  std::ifstream file{path};
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+TEST_CASE("tune: a table is written whole or not at all, and over another one only by force") {
+  const testing::Folder folder;
+  const std::string path = folder.name + "/my.tuning";
+  write_table(path, "first\n", false);
+  CHECK(content(path) == "first\n");
+  CHECK_THROWS_AS(write_table(path, "second\n", false), Error);
+  CHECK(content(path) == "first\n");
+  write_table(path, "third\n", true);
+  CHECK(content(path) == "third\n");
+  CHECK_THROWS_AS(write_table(folder.name + "/nowhere/my.tuning", "x", true), Error);
+  CHECK(std::distance(std::filesystem::directory_iterator{folder.name}, {}) == 1);
+}
+
+TEST_CASE("tune: regret is what the choice loses to one that is faster in most rounds") {
+  Race race{{"fast", "lucky", "second"}, "chosen"};
+  run(race, [](const std::string& name, int round) {
+    if (name == "second") return 10.3;
+    if (name == "lucky") return round % 2 == 0 ? 9.0 : 13.0;
+    return name == "fast" ? 10.0 : 12.0;
+  });
+  Regret one = regret("shm", 2, 4, 0);
+  one.chosen = "chosen";
+  judge(std::vector<Race>{race}, one);
+  CHECK(one.best == "fast");
+  CHECK(one.regret == doctest::Approx(0.2));
+  CHECK(one.chosen_us == doctest::Approx(12));
+  CHECK(one.best_us == doctest::Approx(10));
+  CHECK(one.sure);
+}
+
+TEST_CASE("tune: who is faster in one race only is not better") {
+  const auto race_with = [](double other, double always) {
+    Race race{{"other", "always"}, "chosen"};
+    run(race, [&](const std::string& name, int) { return name == "chosen" ? 10 : name == "other" ? other : always; });
+    return race;
+  };
+  Regret one = regret("shm", 2, 4, 0);
+  one.chosen = "chosen";
+  one.rounds = 0;
+  judge(std::vector<Race>{race_with(8, 8.2), race_with(10.2, 9.8)}, one);
+  CHECK(one.best == "always");
+  CHECK(one.regret == doctest::Approx(std::sqrt(10 / 8.2 * 10 / 9.8) - 1));
+  CHECK(one.rounds > 2 * Race::enough_rounds);
+}
+
+TEST_CASE("tune: the best choice regrets nothing") {
+  Race race{{"a", "b"}, "chosen"};
+  run(race, [](const std::string& name, int) { return name == "chosen" ? 10.0 : 50.0; });
+  Regret one = regret("shm", 2, 4, 0);
+  one.chosen = "chosen";
+  judge(std::vector<Race>{race}, one);
+  CHECK(one.best == "chosen");
+  CHECK(one.regret == 0);
+  CHECK(one.sure);
+}
+
+TEST_CASE("tune: a choice that has beaten all in one race needs no rounds of the next, where it runs alone") {
+  const auto run_once = [](Race& race) {
+    for (const std::size_t i : race.order()) race.add(i, race.entrants()[i].name == "chosen" ? 10 : 50);
+    race.end_round();
+  };
+  Race first{{"a", "b"}, "chosen"};
+  run_once(first);
+  Regret one = regret("shm", 2, 4, 0);
+  one.chosen = "chosen";
+  one.rounds = 0;
+  Race second{{}, "chosen"};
+  run_once(second);
+  CHECK(second.over());
+  judge(std::vector<Race>{first, second}, one);
+  CHECK_FALSE(one.sure);
+  run_once(first);
+  CHECK(first.over());
+  one.rounds = 0;
+  judge(std::vector<Race>{first, second}, one);
+  CHECK(one.sure);
+}
+
+TEST_CASE("tune: a cliff is a time far above that of more bytes, or of more ranks") {
+  std::vector<Regret> all{regret("shm", 2, 4, 131),   regret("shm", 2, 1024, 100), regret("shm", 2, 65536, 77.1),
+                          regret("shm", 4, 4, 65),    regret("shm", 4, 1024, 66),  regret("tcp", 2, 65536, 1),
+                          regret("tcp", 4, 65536, 9), regret("tcp", 8, 65536, 4.5)};
+  const std::vector<Cliff> found = cliffs(all);
+  REQUIRE(found.size() == 2);
+  CHECK(found[0].dear == &all[0]);
+  CHECK(found[0].next == &all[1]);
+  CHECK(found[1].dear == &all[0]);
+  CHECK(found[1].next == &all[3]);
+  CHECK(found[1].ratio == doctest::Approx(131.0 / 65));
+  const std::string text = regret_text(all);
+  CAPTURE(text);
+  CHECK(text.find("cliff: all_reduce shm: 4 by 2 ranks takes 131.0 us, 1.31 times 1K by 2 ranks (100.0 us)") !=
+        std::string::npos);
+  all[0].sure = false;
+  CHECK(cliffs(all).empty());
+  CHECK(regret_text(all).find("no cliffs") != std::string::npos);
+  CHECK(regret_text(all).find("1 points with \"?\"") != std::string::npos);
+}
+
+TEST_CASE("tune: worst and mean leave out what is not sure") {
+  std::vector<Regret> all{regret("shm", 2, 4, 1), regret("shm", 4, 4, 1), regret("shm", 8, 4, 1)};
+  all[0].regret = 0.1;
+  all[1].regret = 0.3;
+  all[2].regret = 9;
+  all[2].sure = false;
+  const std::string text = regret_text(all);
+  CAPTURE(text);
+  CHECK(text.find("regret: mean 20.0 %, worst 30.0 % (all_reduce shm, 4 ranks, 4), over 2 points") !=
+        std::string::npos);
+  CHECK(regret_csv(all).find("all_reduce,shm,4,4,ring,1.000,ring,1.000,0.3000,9,1\n") != std::string::npos);
+}
+
+}  // namespace

@@ -1,0 +1,239 @@
+// What is done on a board is what the plan called `direct` says, to the last bit: random numbers, whose sums depend on
+// the order, are sent once over the board and once over links, in sizes that take no round's room, one or several
+// rounds.
+
+#include "transport/memory/board.h"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstring>
+#include <future>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/support/noise.h"
+#include "tests/support/world.h"
+
+namespace tutti::testing {
+namespace {
+
+using Vector = std::vector<float>;
+
+/// All that one rank gets from a call of each collective, with `count` elements to a part.
+Vector results(Communicator& comm, std::size_t count) {
+  const auto ranks = static_cast<std::size_t>(comm.size());
+  const auto own = static_cast<std::size_t>(comm.rank()) * count;
+  const int root = comm.size() - 1;
+  const Vector part = noise(count, comm.rank());
+  const Vector parts = noise(count * ranks, comm.rank());
+  Vector got;
+  const auto keep = [&got](const Vector& values) { got.insert(got.end(), values.begin(), values.end()); };
+
+  Vector one(count), all(count * ranks);
+  comm.all_reduce(part, one, sum, {.algorithm = "direct"});
+  keep(one);
+  one = part;
+  comm.all_reduce(one, avg, {.algorithm = "direct"});
+  keep(one);
+  one = part;
+  comm.all_reduce(one, premul_sum(0.3), {.algorithm = "direct"});
+  keep(one);
+  one = part;
+  comm.reduce(one, sum, root, {.algorithm = "direct"});
+  if (comm.rank() == root) keep(one);
+  one = part;
+  comm.broadcast(one, root, {.algorithm = "direct"});
+  keep(one);
+  comm.all_gather(part, all, {.algorithm = "direct"});
+  keep(all);
+  std::fill(all.begin(), all.end(), 0.0F);
+  std::copy(part.begin(), part.end(), all.begin() + static_cast<std::ptrdiff_t>(own));
+  comm.all_gather(std::span{all}.subspan(own, count), std::span{all}, {.algorithm = "direct"});
+  keep(all);
+  comm.reduce_scatter(parts, one, sum, {.algorithm = "direct"});
+  keep(one);
+  all = parts;
+  comm.reduce_scatter(std::span{all}, std::span{all}.subspan(own, count), sum, {.algorithm = "direct"});
+  keep(Vector(all.begin() + static_cast<std::ptrdiff_t>(own), all.begin() + static_cast<std::ptrdiff_t>(own + count)));
+  comm.all_to_all(parts, all, {.algorithm = "direct"});
+  keep(all);
+  all = parts;
+  comm.all_to_all(all, all, {.algorithm = "direct"});
+  keep(all);
+  comm.gather(part, all, root, {.algorithm = "direct"});
+  if (comm.rank() == root) keep(all);
+  comm.scatter(parts, one, root, {.algorithm = "direct"});
+  keep(one);
+  return got;
+}
+
+std::vector<Vector> results_of(const WorldOptions& options, std::size_t count) {
+  std::vector<Vector> by_rank(static_cast<std::size_t>(options.ranks));
+  run_ranks(options,
+            [&](Communicator& comm) { by_rank[static_cast<std::size_t>(comm.rank())] = results(comm, count); });
+  return by_rank;
+}
+
+std::atomic<int> streamed{0};
+
+constexpr transport::Stores counted{.streaming =
+                                        [](void* to, const void* from, std::size_t bytes) {
+                                          ++streamed;
+                                          std::memcpy(to, from, bytes);
+                                        },
+                                    .always = true};
+
+TEST_CASE("boards and links give the same bits, whatever stores fill them") {
+  for (const int ranks : {2, 3, 5}) {
+    const std::size_t room = transport::Board::capacity(ranks) / sizeof(float);
+    for (const std::size_t count :
+         {std::size_t{1}, std::size_t{12}, std::size_t{13}, room / 4 + 1, room - 1, room, room + 1, 3 * room + 17}) {
+      CAPTURE(ranks);
+      CAPTURE(count);
+      const auto on_boards = results_of({.ranks = ranks}, count);
+      for (const WorldOptions& options :
+           {WorldOptions{.ranks = ranks, .boards = false}, WorldOptions{.ranks = ranks, .stores = counted},
+            WorldOptions{.ranks = ranks, .boards = false, .stores = counted}}) {
+        CAPTURE(options.boards);
+        CAPTURE(options.stores.always);
+        streamed = 0;
+        const auto others = results_of(options, count);
+        const bool is_long = count * sizeof(float) >= transport::StorePath::least_bytes;
+        CHECK((streamed > 0) == (options.stores.always && is_long));
+        for (std::size_t rank = 0; rank < on_boards.size(); ++rank) {
+          CAPTURE(rank);
+          REQUIRE(on_boards[rank].size() == others[rank].size());
+          CHECK(std::memcmp(on_boards[rank].data(), others[rank].data(), sizeof(float) * on_boards[rank].size()) == 0);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("messages that are read in their senders' memory bring the same bits") {
+  for (const int ranks : {2, 3, 5}) {
+    for (const std::size_t count : {std::size_t{20'000}, std::size_t{100'001}}) {
+      CAPTURE(ranks);
+      CAPTURE(count);
+      const auto copied = results_of({.ranks = ranks, .boards = false}, count);
+      const auto lent = results_of({.ranks = ranks,
+                                    .kind = Kind::shm,
+                                    .boards = false,
+                                    .stores = {.single_copy = transport::SingleCopy::always}},
+                                   count);
+      CHECK(lent == copied);
+    }
+  }
+}
+
+TEST_CASE("results that are written past the caches are the same bits") {
+  constexpr std::size_t count = (std::size_t{16} << 20) / sizeof(float) + 4;
+  std::vector<Vector> results(2);
+  for (const bool boards : {true, false}) {
+    run_ranks({.ranks = 2, .kind = Kind::shm, .boards = boards}, [&](Communicator& comm) {
+      const Vector part = noise(count, comm.rank());
+      Vector sums(count), all(2 * count), parts(count);
+      comm.all_reduce(part, sums, avg, {.algorithm = "direct"});
+      comm.all_gather(part, all, {.algorithm = "direct"});
+      comm.all_to_all(part, parts, {.algorithm = "direct"});
+      Vector& kept = results[static_cast<std::size_t>(comm.rank())];
+      if (boards) kept = sums;
+      CHECK(kept == sums);
+      for (int rank = 0; rank < 2; ++rank) {
+        const Vector theirs = noise(count, rank);
+        const auto whole = static_cast<std::ptrdiff_t>(count), half = whole / 2;
+        CHECK(std::equal(theirs.begin(), theirs.end(), all.begin() + rank * whole));
+        CHECK(std::equal(parts.begin() + rank * half, parts.begin() + (rank + 1) * half,
+                         theirs.begin() + comm.rank() * half));
+      }
+    });
+  }
+}
+
+TEST_CASE("a user's op is folded in rank order on boards, in place, too") {
+  const auto latest = user_op<int>([](int a, int b) { return b != 0 ? b : a; });
+  for (const int ranks : {2, 3}) {
+    run_ranks({.ranks = ranks, .kind = Kind::inproc}, [&](Communicator& comm) {
+      std::vector<int> data(100'000, comm.rank() + 1);
+      comm.all_reduce(data, latest, {.algorithm = "direct"});
+      CHECK(data == std::vector<int>(data.size(), comm.size()));
+    });
+  }
+}
+
+// ---- Beside calls over links -----------------------------------------------------------------------------------
+
+constexpr auto late = std::chrono::milliseconds(1500);  // longer than it takes to become suspicious
+
+TEST_CASE("who began the next call before it waited for this one is not suspected of other counts") {
+  run_ranks({.ranks = 3, .kind = Kind::shm}, [](Communicator& comm) {
+    std::vector<float> large(1 << 20, 1), small(4, 1);
+    comm.barrier();
+    if (comm.rank() == 2) std::this_thread::sleep_for(late);
+    Work work = comm.async().all_reduce(large, sum, {.algorithm = "ring"});
+    if (comm.rank() == 1) work.wait();
+    comm.all_reduce(small, sum, {.algorithm = "direct"});
+    work.wait();
+    CHECK(large.back() == 3);
+    CHECK(small.back() == 3);
+  });
+}
+
+TEST_CASE("who is a round behind in an earlier call suspects nobody in the next one") {
+  run_ranks({.ranks = 3, .kind = Kind::shm}, [](Communicator& comm) {
+    std::vector<float> first(1 << 20, 1), second(1 << 18, 1);
+    comm.barrier();
+    if (comm.rank() == 1) std::this_thread::sleep_for(late);
+    Work one = comm.async().reduce(first, sum, 0, {.algorithm = "direct"});
+    Work other = comm.async().all_reduce(second, sum, {.algorithm = "ring"});
+    one.wait();
+    other.wait();
+    CHECK(second.back() == 3);
+  });
+}
+
+TEST_CASE("asynchronous calls go on beside calls that are done at once") {
+  run_ranks({.ranks = 2, .kind = Kind::shm}, [](Communicator& comm) {
+    std::vector<float> large(1 << 20, 1);
+    float least = 0;
+    Work work = comm.async().all_reduce(large, sum, {.algorithm = "ring"});
+    int calls = 0;
+    for (; least < 1 && calls < 20'000; ++calls) {
+      least = work.done() ? 1 : 0;
+      comm.all_reduce(std::span{&least, 1}, min, {.algorithm = "direct"});
+    }
+    CHECK(least == 1);
+    work.wait();
+    CHECK(large.back() == 2);
+  });
+}
+
+TEST_CASE("more ranks than a board has room for use links") {
+  run_ranks({.ranks = transport::Board::most_ranks + 1, .kind = Kind::inproc}, [](Communicator& comm) {
+    const std::vector<int> parts(static_cast<std::size_t>(comm.size()), comm.rank());
+    int own = 0;
+    comm.reduce_scatter(parts, std::span{&own, 1}, sum, {.algorithm = "direct"});
+    CHECK(own == comm.size() * (comm.size() - 1) / 2);
+  });
+}
+
+TEST_CASE("what one rank has put on a board is there for who comes when it has left") {
+  std::promise<void> left;
+  run_ranks({.ranks = 2, .kind = Kind::inproc}, [&](Communicator& comm) {
+    int data = comm.rank() + 1;
+    if (comm.rank() == 1) left.get_future().wait();
+    comm.reduce(std::span{&data, 1}, sum, 1, {.algorithm = "direct"});
+    if (comm.rank() == 1) CHECK(data == 3);
+    if (comm.rank() == 0) {
+      const Communicator gone = std::move(comm);
+      left.set_value();
+    }
+  });
+}
+
+}  // namespace
+}  // namespace tutti::testing

@@ -1,0 +1,138 @@
+// sendrecv() in a circle, and messages that are looked at before they are received.
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <numeric>
+#include <vector>
+
+#include "tests/support/world.h"
+
+namespace tutti::testing {
+
+using std::chrono::milliseconds;
+
+TEST_CASE("all ranks pass data of any size around a circle with sendrecv") {
+  for (const Kind kind : all_kinds) {
+    CAPTURE(std::string{name_of(kind)});
+    run_ranks({.ranks = 3, .kind = kind}, [](Communicator& comm) {
+      const int next = (comm.rank() + 1) % 3, before = (comm.rank() + 2) % 3;
+      for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{20'000}, std::size_t{500'000}}) {
+        std::vector<int> out(count + static_cast<std::size_t>(comm.rank()), comm.rank()), in(count + 3, -1);
+        const MessageStatus status = comm.sendrecv(out, next, in, before, {.tag = 5});
+        CHECK(status.source == before);
+        CHECK(status.tag == 5);
+        CHECK(status.count == count + static_cast<std::size_t>(before));
+        in.resize(status.count);
+        CHECK(in == std::vector<int>(status.count, before));
+      }
+      std::vector<int> to_self(7, 1), from_self(7);
+      comm.sendrecv(to_self, comm.rank(), from_self, any_source, {.tag = 1});
+      CHECK(from_self == to_self);
+    });
+  }
+}
+
+TEST_CASE("sendrecv fails as its halves do, and says which") {
+  run_ranks({.ranks = 2}, [](Communicator& comm) {
+    int out[2] = {1, 2}, in[2] = {};
+    const int other = 1 - comm.rank();
+    CHECK_THROWS_WITH_AS(comm.sendrecv(out, 2, in, other), doctest::Contains("send on rank"), Error);
+    CHECK_THROWS_WITH_AS(comm.sendrecv(out, other, in, -7), doctest::Contains("recv on rank"), Error);
+    ErrorCode code{};
+    error_of([&] { comm.sendrecv(out, other, std::span{in, 1}, other); }, &code);
+    CHECK(code == ErrorCode::truncated);
+    comm.sendrecv(out, other, in, other);  // nothing of those was sent, or is left
+    CHECK(in[1] == 2);
+  });
+}
+
+TEST_CASE("probe waits for a message and leaves it to a receive of the right size") {
+  for (const Kind kind : all_kinds) {
+    CAPTURE(std::string{name_of(kind)});
+    run_ranks({.ranks = 3, .kind = kind}, [](Communicator& comm) {
+      for (const std::size_t count : {std::size_t{0}, std::size_t{5}, std::size_t{400'000}}) {
+        if (comm.rank() > 0) {
+          int token = 0;
+          comm.recv(std::span{&token, 1}, 0, {.tag = 9});
+          std::vector<int> data(count, comm.rank());
+          comm.send(data, 0, {.tag = comm.rank()});
+          continue;
+        }
+        CHECK_FALSE(comm.iprobe(any_source, {.tag = any_tag}));
+        for (const int peer : {2, 1}) comm.send(std::span{&peer, 1}, peer, {.tag = 9});
+        for (const int peer : {2, 1}) {
+          const MessageStatus found = comm.probe(peer == 2 ? 2 : any_source, {.tag = peer});
+          CHECK(found.source == peer);
+          CHECK(found.tag == peer);
+          CHECK(found.count == count);
+          const auto again = comm.iprobe(peer, {.tag = any_tag});
+          REQUIRE(again);
+          CHECK(again->count == count);
+          CHECK_FALSE(comm.iprobe(peer, {.tag = 7}));
+          std::vector<int> data(found.count);
+          comm.recv(data, found.source, {.tag = found.tag});
+          CHECK(data == std::vector<int>(count, peer));
+        }
+      }
+      comm.barrier();
+    });
+  }
+}
+
+TEST_CASE("iprobe sees a message without anybody waiting") {
+  for (const Kind kind : all_kinds) {
+    CAPTURE(std::string{name_of(kind)});
+    run_ranks({.ranks = 2, .kind = kind}, [](Communicator& comm) {
+      int value = 3;
+      if (comm.rank() == 1) return comm.send(std::span{&value, 1}, 0);
+      while (!comm.iprobe(1)) {
+      }
+      comm.recv(std::span{&value, 1}, 1);
+      CHECK_FALSE(comm.iprobe(1));
+    });
+  }
+}
+
+TEST_CASE("a probe gives way to the receive that was there first, and several may wait for one message") {
+  run_ranks({.ranks = 2}, [](Communicator& comm) {
+    int first = 0, second = 0;
+    if (comm.rank() == 1) {
+      for (int i = 1; i <= 2; ++i) {
+        comm.send(std::span{&i, 1}, 0);
+        comm.recv(std::span{&second, 1}, 0);
+      }
+      return;
+    }
+    Work posted = comm.irecv(std::span{&first, 1}, 1);
+    posted.wait();
+    comm.send(std::span{&first, 1}, 1);
+    CHECK(comm.probe(1).count == 1);
+    CHECK(comm.probe(any_source, {.tag = any_tag}).source == 1);
+    comm.recv(std::span{&second, 1}, 1);
+    CHECK(first == 1);
+    CHECK(second == 2);
+    comm.send(std::span{&first, 1}, 1);
+  });
+}
+
+TEST_CASE("a probe has a deadline, and ends with what its group fails with") {
+  run_ranks({.ranks = 2}, [](Communicator& comm) {
+    if (comm.rank() == 0) {
+      ErrorCode code{};
+      const std::string what = error_of([&] { comm.probe(1, {.timeout = milliseconds{50}}); }, &code);
+      CHECK(code == ErrorCode::timeout);
+      CHECK_MESSAGE(what.find("probe from rank 1 (tag 0)") != std::string::npos, what);
+      CHECK_THROWS_WITH_AS((void)comm.iprobe(1), doctest::Contains("probe from rank 1"), Error);
+    }
+  });
+  run_ranks({.ranks = 2}, [](Communicator& comm) {
+    CHECK_THROWS_WITH_AS((void)comm.iprobe(2), doctest::Contains("2 is not a rank"), Error);
+    if (comm.rank() == 0) comm.abort("enough");
+    ErrorCode code{};
+    error_of([&] { comm.probe(any_source, {.tag = any_tag}); }, &code);  // rank 0 has said nothing to rank 1 before
+    CHECK(code == ErrorCode::aborted);
+  });
+}
+
+}  // namespace tutti::testing

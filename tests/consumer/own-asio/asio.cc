@@ -1,0 +1,2 @@
+// Where the program compiles its Asio.
+#include <asio/impl/src.hpp>

@@ -1,0 +1,99 @@
+// Deadlines, and messages whose sender has left.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/failure/heard.h"
+#include "tests/support/world.h"
+
+namespace tutti::testing {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr Kind watched[] = {Kind::shm, Kind::tcp, Kind::mixed};
+
+TEST_CASE("a message that is credited after its sender has left does no harm") {
+  for (const Kind kind : all_kinds) {
+    run_ranks({.ranks = 2, .kind = kind, .timeout = 20s}, [](Communicator& comm) {
+      std::vector<std::byte> data(16 * 1024);
+      if (comm.rank() == 0) {
+        for (int i = 0; i < 20; ++i) comm.send(data, 1);
+        return;
+      }
+      for (int i = 0; i < 20; ++i) comm.recv(data, 0);
+    });
+  }
+}
+
+TEST_CASE("nor while another receive waits for whoever may still come") {
+  for (const Kind kind : all_kinds) {
+    run_ranks({.ranks = 3, .kind = kind, .timeout = 20s}, [](Communicator& comm) {
+      std::optional<Communicator> lane = comm.split(0);
+      std::vector<std::byte> message(16 * 1024);
+      constexpr int count = 24;  // more than a lump of credit
+      if (comm.rank() == 0) {
+        for (int i = 0; i < count; ++i) lane->send(message, 1);
+        lane.reset();
+        comm.send(message, 1);
+      } else if (comm.rank() == 1) {
+        std::vector<std::byte> other(message.size());
+        Work last = lane->irecv(other, any_source, {.tag = 1});
+        for (int i = 0; i < 8; ++i) lane->recv(message, 0);
+        comm.recv(message, 0);
+        for (int i = 8; i < count; ++i) lane->recv(message, 0);
+        comm.send(message, 2);
+        last.wait();
+      } else {
+        comm.recv(message, 1);
+        lane->send(message, 1, {.tag = 1});
+      }
+    });
+  }
+}
+
+TEST_CASE("a deadline is kept while something else keeps the links busy") {
+  for (const Kind kind : watched) {
+    run_ranks({.ranks = 2, .kind = kind, .timeout = 20s}, [](Communicator& comm) {
+      Communicator other = comm.split(0);
+      std::vector<int> data(10, 1);
+      Work never = comm.rank() == 0 ? other.irecv(data, 1, {.tag = 1, .timeout = 1s}) : Work{};
+      const auto begin = std::chrono::steady_clock::now();
+      std::vector<int> sums(10, 1);
+      int stop = 0;
+      while (stop == 0 && std::chrono::steady_clock::now() - begin < 15s) {
+        comm.all_reduce(sums, max);
+        stop = comm.rank() == 0 && never.done() ? 1 : 0;
+        std::vector<int> said{stop};
+        comm.broadcast(said, 0);
+        stop = said[0];
+      }
+      CHECK(std::chrono::steady_clock::now() - begin < 10s);
+      if (comm.rank() == 0) CHECK(never.error() != nullptr);
+    });
+  }
+}
+
+TEST_CASE("limits that mean for ever are not cut to nothing, and negative ones are refused") {
+  run_ranks({.ranks = 2, .timeout = 20s}, [](Communicator& comm) {
+    std::vector<int> data(10, 1);
+    comm.all_reduce(data, sum, {.timeout = std::chrono::milliseconds::max()});
+    CHECK(data[0] == 2);
+    Work work = comm.async().all_reduce(data, sum);
+    CHECK(work.wait_for(std::chrono::nanoseconds::max()));
+    CHECK(heard([&] { comm.all_reduce(data, sum, {.timeout = -1ms}); }).code == ErrorCode::invalid_argument);
+    CHECK(heard([&] { comm.send(data, 1 - comm.rank(), {.timeout = -1ms}); }).code == ErrorCode::invalid_argument);
+    comm.barrier();
+  });
+}
+}  // namespace
+}  // namespace tutti::testing

@@ -1,0 +1,376 @@
+// The watch's pure parts: what it judges, and its letters.
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/engine/wait_escalation.h"
+#include "lib/failure/control_message.h"
+#include "lib/failure/diagnosis.h"
+#include "tests/support/documented.h"
+
+namespace tutti::detail {
+namespace {
+
+using Presence = Status::Presence;
+
+Report report_of(std::uint64_t operation, bool overdue) {
+  return {.group = 9, .operation = operation, .overdue = overdue, .reporter = 0, .call = "call", .members = {0, 1, 2}};
+}
+
+Witness witness(int rank, Status status) {
+  return {.rank = rank, .name = "r" + std::to_string(rank), .status = status};
+}
+
+Status in_call(const std::string& call, std::vector<int> awaited = {}) {
+  Status status;
+  status.wait = Status::Wait::collective;
+  status.presence = Presence::here;
+  status.started = 5;
+  status.finished = 4;
+  status.call = call;
+  status.doing = call;
+  status.awaited = std::move(awaited);
+  status.steps = 10;
+  return status;
+}
+
+TEST_CASE("the call that most ranks made is the right one") {
+  const std::vector<Witness> all = {witness(0, in_call("a")), witness(1, in_call("b")), witness(2, in_call("a"))};
+  const auto verdict = judge(report_of(5, false), all);
+  REQUIRE(verdict);
+  CHECK(verdict->code == ErrorCode::mismatch);
+  CHECK(verdict->culprit == 1);
+  CHECK(verdict->text == "r1 called b while r0 called a");
+}
+
+TEST_CASE("as long as there is time, nobody is blamed for being late") {
+  Status absent = in_call("");
+  absent.started = 4;
+  const std::vector<Witness> all = {witness(0, in_call("a", {1})), witness(1, absent), {.rank = 2, .name = "r2"}};
+  CHECK(!judge(report_of(5, false), all));
+}
+
+TEST_CASE("at the deadline the silent come first, then the absent, then the slow") {
+  Status absent = in_call("");
+  absent.started = 4;
+  absent.wait = Status::Wait::collective;
+  absent.doing = "somewhere";
+  Witness silent{.rank = 2, .name = "r2", .silent_seconds = 3};
+  auto verdict =
+      judge(report_of(5, true), std::vector<Witness>{witness(0, in_call("a", {1})), witness(1, absent), silent});
+  REQUIRE(verdict);
+  CHECK(verdict->culprit == 2);
+  CHECK(verdict->text.find("last sign of life is 3.0 s old") != std::string::npos);
+
+  verdict = judge(report_of(5, true),
+                  std::vector<Witness>{witness(0, in_call("a", {1})), witness(1, absent), witness(2, in_call("a"))});
+  REQUIRE(verdict);
+  CHECK(verdict->culprit == 1);
+  CHECK(verdict->text == "r1 is alive but has not called call: it waits in somewhere");
+
+  Status behind = in_call("a");
+  behind.steps_done = 2;
+  Status ahead = in_call("a", {1, 2});
+  ahead.steps_done = 7;
+  verdict = judge(report_of(5, true), std::vector<Witness>{witness(0, ahead), witness(1, behind), witness(2, ahead)});
+  REQUIRE(verdict);
+  CHECK(verdict->culprit == 1);
+  CHECK(verdict->text.find("with 2 of 10 steps done") != std::string::npos);
+  behind.in_rounds = true;
+  verdict = judge(report_of(5, true), std::vector<Witness>{witness(0, ahead), witness(1, behind), witness(2, ahead)});
+  REQUIRE(verdict);
+  CHECK(verdict->text.find("r1 is the furthest behind, in round 3 of 10:") != std::string::npos);
+}
+
+TEST_CASE("a call that all have ended when they are asked was late, and nobody's fault") {
+  Status done = in_call("a");
+  done.finished = 5;
+  const std::vector<Witness> all = {witness(0, done), witness(1, done), witness(2, done)};
+  auto verdict = judge(report_of(5, true), all);
+  REQUIRE(verdict);
+  CHECK(verdict->culprit == -1);
+  CHECK(verdict->text.find("late, not stuck") != std::string::npos);
+  done.wait = Status::Wait::nothing;
+  verdict = judge(report_of(0, true), std::vector<Witness>{witness(0, done), witness(1, done), witness(2, done)});
+  REQUIRE(verdict);
+  CHECK(verdict->text.find("late, not stuck") != std::string::npos);
+}
+
+TEST_CASE("who waits for one who left is told at once, but only if nothing moves") {
+  Status closed;
+  closed.presence = Presence::closed;
+  std::vector<Witness> all = {witness(0, in_call("a", {1})), witness(1, closed), witness(2, in_call("a"))};
+  Report report = report_of(5, false);
+  CHECK(!judge(report, all));
+  report.stalled = true;
+  CHECK(!judge(report, all));  // what it said before it left may be on its way
+  report.overdue = true;
+  CHECK(judge(report, all));
+  report.overdue = false;
+  all[1].known_gone = true;
+  const auto verdict = judge(report, all);
+  REQUIRE(verdict);
+  CHECK(verdict->code == ErrorCode::peer_lost);
+  CHECK(verdict->culprit == 1);
+}
+
+TEST_CASE("a circle is found wherever one enters it") {
+  const auto sender = [](int to) {
+    Status status;
+    status.presence = Presence::here;
+    status.wait = Status::Wait::send;
+    status.doing = "send to " + std::to_string(to);
+    status.awaited = {to};
+    return status;
+  };
+  // Rank 0 waits for the circle of 1 and 2.
+  const auto verdict = judge(report_of(0, true),
+                             std::vector<Witness>{witness(0, sender(1)), witness(1, sender(2)), witness(2, sender(1))});
+  REQUIRE(verdict);
+  CHECK(verdict->culprit == 1);
+  CHECK(verdict->text.find("r1 waits in send to 2; r2 waits in send to 1;") != std::string::npos);
+  CHECK(verdict->text.find("r0") == std::string::npos);
+}
+
+TEST_CASE("a circle within one collective is not one of sends and receives") {
+  std::vector<Witness> all;
+  for (int rank = 0; rank < 3; ++rank) all.push_back(witness(rank, in_call("a", {(rank + 2) % 3})));
+  Report report = report_of(5, true);
+  auto verdict = judge(report, all);
+  REQUIRE(verdict);
+  CHECK(verdict->text.find("circle") == std::string::npos);  // data has moved of late
+  report.stalled = true;
+  verdict = judge(report, all);
+  REQUIRE(verdict);
+  CHECK(verdict->text.find("wait for each other in a circle: r0, r2, r1.") != std::string::npos);
+  CHECK(verdict->text.find("tutti plan --check") != std::string::npos);
+  CHECK(verdict->text.find("isend") == std::string::npos);
+}
+
+TEST_CASE("who waits for a rank that waits for another is told of that one") {
+  Status receives;
+  receives.presence = Presence::here;
+  receives.wait = Status::Wait::receive;
+  receives.doing = "recv from 2";
+  receives.awaited = {2};
+  Status first = receives;
+  first.doing = "recv from 1";
+  first.awaited = {1};
+  Status busy;
+  busy.presence = Presence::here;
+  Report report = report_of(0, true);
+  report.peer = 1;
+  const auto verdict = judge(report, std::vector<Witness>{witness(0, first), witness(1, receives), witness(2, busy)});
+  REQUIRE(verdict);
+  CHECK(verdict->culprit == 2);
+  CHECK(verdict->text == "r2 is alive but has not made the call that matches recv from 2: it is in no call of tutti");
+}
+
+TEST_CASE("a receive from any rank is told what all ranks do") {
+  Status any;
+  any.presence = Presence::here;
+  any.wait = Status::Wait::receive;
+  Status busy;
+  busy.presence = Presence::here;
+  const auto verdict = judge(report_of(0, true), std::vector<Witness>{witness(0, any), witness(1, busy)});
+  REQUIRE(verdict);
+  CHECK(verdict->culprit == -1);
+  CHECK(verdict->text == "no rank has made the call that matches call: r1 is in no call of tutti");
+}
+
+TEST_CASE("counts of a _v call are compared: by vote where all give the same, else pair by pair") {
+  const auto with = [](std::vector<std::uint64_t> sends, std::vector<std::uint64_t> receives) {
+    Status status = in_call("a");
+    status.sends = std::move(sends);
+    status.receives = std::move(receives);
+    return status;
+  };
+  const Report early = report_of(5, false);
+  auto verdict = judge(early, std::vector<Witness>{witness(0, with({1, 2, 4}, {})), witness(1, with({1, 2, 3}, {})),
+                                                   witness(2, with({1, 2, 3}, {}))});
+  REQUIRE(verdict);
+  CHECK(verdict->code == ErrorCode::mismatch);
+  CHECK(verdict->culprit == 0);
+  CHECK(verdict->text.find("r0 called a with the counts {1, 2, 4} while r1 called it with {1, 2, 3}") == 0);
+
+  // Who has forgotten its counts says nothing of them.
+  verdict = judge(early, std::vector<Witness>{witness(0, in_call("a")), witness(1, with({1, 2, 0}, {1, 2, 3})),
+                                              witness(2, with({4, 5, 6}, {7, 3, 6}))});
+  REQUIRE(verdict);
+  CHECK(verdict->culprit == 1);
+  CHECK(verdict->text ==
+        "r1 gave 0 as send_counts[2] in call, but r2 gave 3 as recv_counts[1]: 0 sent, 3 expected; both must give the "
+        "same count");
+  CHECK(!judge(early, std::vector<Witness>{witness(0, in_call("a")), witness(1, with({1, 2, 3}, {1, 2, 5})),
+                                           witness(2, with({4, 5, 6}, {7, 3, 6}))}));
+}
+
+TEST_CASE("the list that most ranks gave is the right one, whoever asks") {
+  Status there = in_call("a");
+  Status elsewhere;
+  elsewhere.rival = {0, 1, 2, 3};
+  const auto of = [](int rank, const Status& status, bool is_member = true) {
+    return Witness{
+        .rank = rank, .name = "r", .job_name = "j" + std::to_string(rank), .is_member = is_member, .status = status};
+  };
+  Report report = report_of(1, false);
+  report.members = {0, 3};
+  const auto verdict = judge(
+      report, std::vector<Witness>{of(0, there), of(3, elsewhere), of(1, elsewhere, false), of(2, elsewhere, false)});
+  REQUIRE(verdict);
+  CHECK(verdict->culprit == 0);
+  CHECK(
+      verdict->text ==
+      "j0 made a sub-group of the ranks {0, 3} of the job while j1 and 2 more made one of the ranks {0, 1, 2, 3}: all "
+      "members must give the same list in the same order");
+}
+
+std::vector<Letter> samples() {
+  const Verdict verdict{7, ErrorCode::timeout, 3, 42, "who, what"};
+  Report report = report_of(42, true);
+  report.peer = 2;
+  report.groups = {1, ~std::uint64_t{0}};
+  Status status = in_call("all_reduce #5", {0, 2});
+  status.asynchronous = true;
+  status.in_rounds = true;
+  status.unclaimed = "a message";
+  status.sends = {1, ~std::uint64_t{0}};
+  status.receives = {3};
+  status.rival = {4, 5};
+  status.rival_group = 77;
+  return {{.kind = Letter::Kind::beat},
+          {.kind = Letter::Kind::ready},
+          {.kind = Letter::Kind::leave, .ranks = {1, 2, 3}},
+          {.kind = Letter::Kind::verdict, .verdict = verdict},
+          {.kind = Letter::Kind::accusation, .verdict = verdict},
+          {.kind = Letter::Kind::report, .report = report},
+          {.kind = Letter::Kind::question, .number = 5, .report = report},
+          {.kind = Letter::Kind::answer, .number = 5, .status = status},
+          {.kind = Letter::Kind::reunion, .report = report},
+          {.kind = Letter::Kind::decision, .number = 6, .report = report, .ranks = {0, 2}},
+          {.kind = Letter::Kind::departed, .ranks = {5, 7}}};
+}
+
+TEST_CASE("letters come back as they went, and no part of one is taken for another") {
+  for (const Letter& letter : samples()) {
+    const std::string bytes = encode(letter);
+    const auto body = std::span(bytes).subspan(letter_head);
+    const auto back = decode_letter(body);
+    REQUIRE(back);
+    CHECK(*back == letter);
+    for (std::size_t size = 0; size < body.size(); ++size) CHECK(!decode_letter(body.first(size)));
+    CHECK(!decode_letter(bytes.substr(letter_head) + "x"));
+  }
+}
+
+TEST_CASE("a letter has the bytes that docs/wire.md says") {
+  const Letter example{.kind = Letter::Kind::verdict,
+                       .verdict = {0x8877665544332210, ErrorCode::peer_lost, 2, 42, "rank 2 is lost"}};
+  const std::vector<std::byte> documented = tutti::testing::documented_bytes("letter");
+  REQUIRE(documented.size() > letter_head);
+  const std::string bytes{reinterpret_cast<const char*>(documented.data()), documented.size()};
+  CHECK(bytes == encode(example));
+  const auto read = decode_letter(std::span(bytes).subspan(letter_head));
+  REQUIRE(read);
+  CHECK(*read == example);
+}
+
+TEST_CASE("a letter with a word that does not exist is none") {
+  std::string bytes = encode({.kind = Letter::Kind::verdict}).substr(letter_head);
+  const auto with = [&bytes](std::size_t place, int value) {
+    std::string changed = bytes;
+    changed[place] = static_cast<char>(value);
+    return decode_letter(changed).has_value();
+  };
+  CHECK(with(0, static_cast<int>(Letter::Kind::accusation)));
+  CHECK(!with(0, static_cast<int>(Letter::Kind::departed) + 1));
+  CHECK(with(9, error_code_count - 1));
+  CHECK(!with(9, error_code_count));
+}
+
+TEST_CASE("no bytes make a letter crash") {
+  std::mt19937 random(1);
+  for (int round = 0; round < 20'000; ++round) {
+    std::string bytes = encode(samples()[random() % samples().size()]).substr(letter_head);
+    for (unsigned change = 0; change <= random() % 4; ++change)
+      bytes[random() % bytes.size()] = static_cast<char>(random());
+    if (const auto letter = decode_letter(bytes)) CHECK(decode_letter(encode(*letter).substr(letter_head)));
+  }
+}
+
+TEST_CASE("a letter stays within its limit whatever is put into it") {
+  Letter letter = samples()[7];
+  letter.status.call.assign(100'000, 'x');
+  letter.status.doing = letter.status.unclaimed = letter.status.call;
+  letter.status.awaited.assign(100'000, 1);
+  letter.status.rival = letter.status.awaited;
+  letter.status.sends.assign(100'000, 1);
+  letter.status.receives = letter.status.sends;
+  const std::string bytes = encode(letter);
+  CHECK(bytes.size() <= max_letter + letter_head);
+  CHECK(decode_letter(std::span(bytes).subspan(letter_head)));
+}
+
+TEST_CASE("letters list thousands of ranks and groups, and a report says if there are more") {
+  Letter letter = samples()[9];
+  letter.ranks.clear();
+  letter.report.members.clear();
+  letter.report.groups.clear();
+  for (int rank = 0; rank < 2049; ++rank) letter.ranks.push_back(rank);
+  letter.report.members.assign(letter.ranks.begin(), letter.ranks.end());
+  for (std::uint64_t group = 0; group < 10'000; ++group) letter.report.groups.push_back(group << 40 | 1);
+  const auto back = [](const Letter& sent) {
+    const std::string bytes = encode(sent);
+    CHECK(bytes.size() <= max_letter + letter_head);
+    return decode_letter(std::span(bytes).subspan(letter_head)).value();
+  };
+  CHECK(back(letter) == letter);
+
+  letter.report.groups.resize(most_listed + 1);
+  letter.report.members.resize(most_listed);
+  letter.ranks.resize(most_listed);
+  const Letter cut = back(letter);
+  CHECK(!cut.report.lists_all);
+  CHECK(cut.report.groups.size() == most_listed);
+  CHECK(cut.ranks == letter.ranks);
+}
+
+TEST_CASE("a wait asks soon, then ever less often, demands at its deadline, and gives up") {
+  using namespace std::chrono_literals;
+  const Vigil::Clock::time_point begin{};
+  Vigil vigil;
+  vigil.begin(begin, begin + 2s, true);
+  CHECK(vigil.next() == begin + 200ms);
+  CHECK(vigil.act(begin + 200ms) == Vigil::Act::ask);
+  CHECK(vigil.next() == begin + 600ms);
+  CHECK(vigil.act(begin + 600ms) == Vigil::Act::ask);
+  CHECK(vigil.next() == begin + 1400ms);
+  CHECK(vigil.act(begin + 1400ms) == Vigil::Act::ask);
+  CHECK(vigil.next() == begin + 2s);
+  CHECK(vigil.act(begin + 2s) == Vigil::Act::demand);
+  CHECK(vigil.next() == begin + 2s + 500ms);  // docs/failures.md
+  CHECK(vigil.act(vigil.next()) == Vigil::Act::give_up);
+
+  // Somebody has gone: the wait that asked long ago asks anew.
+  vigil.begin(begin, begin + 60s, true);
+  auto now = begin;
+  while (now < begin + 10s) REQUIRE(vigil.act(now = vigil.next()) == Vigil::Act::ask);
+  REQUIRE(vigil.next() > now + 4s);
+  vigil.hasten(now);
+  CHECK(vigil.next() == now + 200ms);
+  CHECK(vigil.act(vigil.next()) == Vigil::Act::ask);
+  CHECK(vigil.next() == now + 400ms);
+
+  vigil.begin(begin, begin + 2s, false);
+  vigil.hasten(begin);
+  CHECK(vigil.next() == begin + 2s);
+  CHECK(vigil.act(begin + 2s) == Vigil::Act::give_up);
+}
+
+}  // namespace
+}  // namespace tutti::detail

@@ -1,0 +1,57 @@
+// What a group makes of what other ranks say about it.
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "lib/api/communicator_state.h"
+#include "lib/base/rank_name.h"
+#include "lib/failure/control_message.h"
+#include "lib/startup/mesh.h"
+#include "transport/memory/inproc.h"
+
+namespace tutti::detail {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// A job of one rank.
+std::shared_ptr<Context> alone() {
+  auto context = std::make_shared<Context>();
+  context->tuning = {&algorithms::TuningTable::builtin(), [](const auto*) {}};
+  context->kernels = &compute::choose_table("");
+  join_mesh(*context, {.inproc = std::make_shared<transport::InprocHub>(1), .deadline = Clock::now() + 20s});
+  return context;
+}
+
+TEST_CASE("a culprit that does not exist is nobody, whatever number another rank has sent") {
+  for (const int number : {1, 1000, 1 << 30, -2, -(1 << 30)}) {
+    CAPTURE(number);
+    const auto context = alone();
+    CommunicatorState told{context, 4242, {0}};
+    CommunicatorState heard{context, 4244, {0}};
+    context->engine->exclusively([&] { told.group.fail(Error{ErrorCode::aborted, "why", number, 7}); });
+    REQUIRE(told.group.failing());
+    CHECK(told.group.failure()->rank() == -1);
+    CHECK(told.group.failure()->operation() == 7);
+    CHECK(std::string{told.group.failure()->what()} == "why");
+
+    context->lookout->failed({.group = 0, .code = ErrorCode::peer_lost, .culprit = number, .text = "lost"});
+    context->lookout->failed({.group = 4244, .code = ErrorCode::timeout, .culprit = number, .text = "late"});
+    context->engine->exclusively([] {});
+    REQUIRE(heard.group.failing());
+    CHECK(heard.group.failure()->code() == ErrorCode::timeout);
+    CHECK(heard.group.failure()->rank() == -1);
+  }
+}
+
+TEST_CASE("a rank is called by its number in the group, and by that in the job where it is another") {
+  CHECK(name_in_group(3, 3, "rank 3 (host a, pid 12)") == "rank 3 (host a, pid 12)");
+  CHECK(name_in_group(1, 13, "rank 13 (host a, pid 12)") == "rank 1 (rank 13 of the job, host a, pid 12)");
+  CHECK(name_in_group(-1, 3, "rank 3 (host a, pid 12)") == "rank 3 of the job (host a, pid 12)");
+}
+
+}  // namespace
+}  // namespace tutti::detail

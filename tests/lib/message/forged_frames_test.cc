@@ -1,0 +1,109 @@
+// What a rank makes of frames that no rank of ours sends.
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "lib/api/communicator_state.h"
+#include "lib/base/internals.h"
+#include "lib/message/messages.h"
+#include "lib/startup/mesh.h"
+#include "transport/transport.h"
+
+namespace tutti::detail {
+namespace {
+
+using namespace std::chrono_literals;
+using transport::Frame;
+using transport::FrameKind;
+
+constexpr std::uint64_t group_id = 4242;
+constexpr transport::Channel message_channel = group_id | 1;
+
+/// One rank of two that are threads.
+std::shared_ptr<CommunicatorState> join(const std::shared_ptr<transport::InprocHub>& hub, int rank,
+                                        std::shared_ptr<Store> store) {
+  auto context = std::make_shared<Context>();
+  context->tuning = {&algorithms::TuningTable::builtin(), [](const auto*) {}};
+  context->kernels = &compute::choose_table("");
+  join_mesh(*context,
+            {.rank = rank, .size = 2, .store = std::move(store), .inproc = hub, .deadline = Clock::now() + 20s});
+  return std::make_shared<CommunicatorState>(context, group_id, std::vector<int>{0, 1});
+}
+
+/// What rank 0 fails with after rank 1 has done `mischief`; it has a receive waiting for tag 5 meanwhile.
+std::optional<Error> failure_after(const std::function<void(Group&)>& mischief) {
+  const auto hub = std::make_shared<transport::InprocHub>(2);
+  const std::shared_ptr<Store> store = memory_store();
+  std::shared_ptr<CommunicatorState> other;
+  std::jthread thread{[&] { other = join(hub, 1, store); }};
+  const auto state = join(hub, 0, store);
+  thread.join();
+  other->group.context().engine->exclusively([&] { mischief(other->group); });
+  std::array<std::byte, 8> bytes{};
+  auto communicator = Internals::make<Communicator>(state);
+  try {
+    communicator.recv(bytes, 1, {.tag = 5, .timeout = 10s});
+  } catch (const Error& error) {
+    return error;
+  }
+  return {};
+}
+
+TEST_CASE("a frame of a message that says what cannot be fails the communicator and names its sender") {
+  struct Forged {
+    const char* complaint;
+    Frame frame;
+    std::size_t payload = 0;
+  };
+  const Forged cases[] = {
+      {"a negative tag", {.kind = FrameKind::eager, .root = -1}, 8},
+      {"a negative tag", {.kind = FrameKind::eager, .root = -6}, 8},
+      {"a negative tag", {.kind = FrameKind::request, .root = -2, .count = 8}, 8},
+      {"an unknown element type", {.kind = FrameKind::eager, .data_type = 200, .root = 5}, 8},
+      {"an eager message above the limit", {.kind = FrameKind::eager, .root = 5}, Messages::eager_limit + 8},
+      {"a request for more than any memory holds", {.kind = FrameKind::request, .root = 5, .count = ~std::uint64_t{0}}},
+      {"a request with more than a message's beginning", {.kind = FrameKind::request, .root = 5, .count = 8}, 16},
+      {"a grant nobody asked for", {.kind = FrameKind::grant, .operation = 3}},
+      {"a payload nobody asked for", {.kind = FrameKind::bulk, .operation = 3}, 8},
+      {"a credit with a payload", {.kind = FrameKind::credit, .count = 8}, 8},
+      {"a frame that has no place on this lane", {.kind = FrameKind::data, .operation = 3}, 8},
+  };
+  static const std::array<std::byte, Messages::eager_limit + 64> zeros{};
+  for (const Forged& forged : cases) {
+    CAPTURE(forged.complaint);
+    CAPTURE(forged.payload);
+    const auto failure = failure_after([&](Group& group) {
+      Frame frame = forged.frame;
+      frame.length = forged.payload;
+      group.open(0, message_channel).send(frame, std::span{zeros}.first(forged.payload), ~transport::Token{0});
+    });
+    REQUIRE(failure);
+    CHECK(failure->code() == ErrorCode::mismatch);
+    CHECK(failure->rank() == 1);
+    CHECK(std::string_view{failure->what()}.find(forged.complaint) != std::string_view::npos);
+  }
+}
+
+TEST_CASE("an abort that blames a rank that does not exist blames nobody") {
+  for (const int number : {2, 1 << 30, -2, -(1 << 30)}) {
+    CAPTURE(number);
+    const auto failure = failure_after([=](Group& group) {
+      group.open(0, message_channel);
+      group.context().engine->abort_channel(message_channel, Error{ErrorCode::peer_lost, "why", number, 7});
+    });
+    REQUIRE(failure);
+    CHECK(failure->code() == ErrorCode::peer_lost);
+    CHECK(failure->rank() == -1);
+    CHECK(std::string_view{failure->what()}.ends_with(": why"));
+  }
+}
+
+}  // namespace
+}  // namespace tutti::detail

@@ -1,0 +1,265 @@
+// A rank's place in a meeting: who gets it, what becomes of it, and what the others hear when its rank goes.
+
+#include "rendezvous/attendance.h"
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <memory>
+#include <utility>
+
+#include "rendezvous/last_will.h"
+#include "rendezvous/tcp_server.h"
+#include "tests/rendezvous/harness.h"
+
+namespace tutti::testing {
+namespace {
+
+using rendezvous::Attendance;
+using rendezvous::LastWill;
+using rendezvous::TcpStoreServer;
+
+Clock::time_point late() { return Clock::now() + patience; }
+
+/// A client's store of which the process can be killed: its connection ends, and nothing more is said.
+class Mortal final : public Store {
+ public:
+  explicit Mortal(std::shared_ptr<Store> store) : store_(std::move(store)) { Store::set_timeout(patience); }
+  void kill() { store_.reset(); }
+
+  void set(std::string_view key, std::string_view value) override { alive().set(key, value); }
+  std::string get(std::string_view key) override { return alive().get(key); }
+  std::int64_t add(std::string_view key, std::int64_t delta) override { return alive().add(key, delta); }
+  std::string compare_set(std::string_view key, std::string_view expected, std::string_view desired) override {
+    return alive().compare_set(key, expected, desired);
+  }
+  void wait(std::span<const std::string> keys) override { alive().wait(keys); }
+  void wait_for(std::span<const std::string> keys, Milliseconds timeout) override { alive().wait_for(keys, timeout); }
+  bool check(std::span<const std::string> keys) override { return alive().check(keys); }
+  bool erase(std::string_view key) override { return alive().erase(key); }
+  std::int64_t key_count() override { return alive().key_count(); }
+  void append(std::string_view key, std::string_view value) override { alive().append(key, value); }
+  std::vector<std::string> multi_get(std::span<const std::string> keys) override { return alive().multi_get(keys); }
+  void multi_set(std::span<const KeyValue> pairs) override { alive().multi_set(pairs); }
+
+ private:
+  Store& alive() {
+    if (!store_) throw Error{ErrorCode::rendezvous, "killed"};
+    return *store_;
+  }
+  std::shared_ptr<Store> store_;
+};
+
+/// One rank with a connection of its own.
+class Rank {
+ public:
+  Rank(const TcpStoreServer& server, int rank, int size)
+      : server_(&server),
+        store_(std::make_shared<Mortal>(tcp_store(server.endpoint().host, server.endpoint().port, patience))),
+        attendance_(std::make_unique<Attendance>(store_, rank, size, late())) {}
+  Attendance* operator->() { return attendance_.get(); }
+
+  /// Returns when the server has noticed.
+  void kill() {
+    const std::size_t before = server_->figures().connections;
+    store_->kill();
+    CHECK(eventually([&] { return server_->figures().connections < before; }));
+    attendance_.reset();
+  }
+
+ private:
+  const TcpStoreServer* server_;
+  std::shared_ptr<Mortal> store_;
+  std::unique_ptr<Attendance> attendance_;
+};
+
+using Values = std::vector<std::string>;
+
+/// What body(rank) throws on each of these ranks.
+std::vector<Error> errors_of(const std::vector<int>& ranks, const std::function<void(int)>& body) {
+  std::vector<Error> errors(ranks.size(), Error{ErrorCode::system, ""});
+  run_threads(static_cast<int>(ranks.size()), [&](int i) {
+    const auto at = static_cast<std::size_t>(i);
+    errors[at] = error_of([&] { body(ranks[at]); });
+  });
+  return errors;
+}
+
+}  // namespace
+
+TEST_CASE("a place that is taken is refused with the name of who has it") {
+  const auto store = memory_store();
+  const Attendance first{store, 0, 3, late()}, last{store, 2, 3, late()};
+  const Error error = error_of([&] { Attendance(store, 2, 3, late()); });
+  CHECK(error.code() == ErrorCode::rendezvous);
+  CHECK(error.rank() == 2);
+  CHECK(contains(error.what(), "rank 2 is already taken by process " + std::to_string(::getpid())));
+  CHECK_NOTHROW(Attendance(store, 1, 3, late()));
+}
+
+TEST_CASE("of several who claim a place at once exactly one gets it") {
+  const auto store = memory_store();
+  std::atomic<int> refused{0};
+  std::atomic<int> tried{0};
+  run_threads(6, [&](int) {
+    std::unique_ptr<Attendance> mine;
+    refused += error_of([&] { mine = std::make_unique<Attendance>(store, 0, 2, late()); }).rank() == 0 ? 1 : 0;
+    ++tried;
+    eventually([&] { return tried == 6; });
+  });
+  CHECK(refused == 5);
+}
+
+TEST_CASE("ranks that were told different sizes do not meet, nor is there a rank beyond the size") {
+  const auto store = memory_store();
+  const Attendance first{store, 0, 4, late()};
+  const Error error = error_of([&] { Attendance(store, 1, 8, late()); });
+  CHECK(error.code() == ErrorCode::rendezvous);
+  CHECK(contains(error.what(), "rank 1 was told that there are 8 ranks, but another was told 4"));
+  for (const int rank : {4, -1})
+    CHECK(error_of([&] { Attendance(store, rank, 4, late()); }).code() == ErrorCode::invalid_argument);
+}
+
+TEST_CASE("a restart under another prefix does not see the keys of the run before") {
+  const auto store = memory_store();
+  for (const char* attempt : {"attempt_0", "attempt_1"}) {
+    Attendance alone{prefix_store(attempt, store), 0, 1, late()};
+    CHECK(alone.exchange_cards(attempt) == Values{attempt});
+    alone.complete();
+  }
+}
+
+TEST_CASE("who is killed while others still gather is followed by the next process with its rank") {
+  for (const int victim : {0, 1}) {
+    CAPTURE(victim);
+    const TcpStoreServer server{{"127.0.0.1", 0}};
+    std::vector<Rank> ranks;
+    for (const int rank : {0, 1}) ranks.emplace_back(server, rank, 3);
+    const auto at = static_cast<std::size_t>(victim);
+    ranks[at]->store().set("card/" + std::to_string(victim), "=old");
+    CHECK(ranks[at]->store().get("card/" + std::to_string(victim)) == "=old");
+    ranks[at].kill();
+    ranks[at] = Rank{server, victim, 3};
+    ranks.emplace_back(server, 2, 3);
+    run_threads(3, [&](int rank) {
+      Attendance& mine = *ranks[static_cast<std::size_t>(rank)].operator->();
+      CHECK(mine.exchange_cards("new " + std::to_string(rank)) == Values{"new 0", "new 1", "new 2"});
+      CHECK(mine.exchange_outcomes("") == Values{"", "", ""});
+      mine.complete();
+    });
+  }
+}
+
+TEST_CASE("who waits in vain for a rank that had come and was killed is told so") {
+  const TcpStoreServer server{{"127.0.0.1", 0}};
+  Rank second{server, 1, 2};
+  second.kill();
+  const auto store = tcp_store(server.endpoint().host, server.endpoint().port, patience);
+  Attendance first{store, 0, 2, Clock::now() + 60ms};
+  const Error error = error_of([&] { first.exchange_cards(""); });
+  CHECK(error.rank() == 1);
+  CHECK(contains(error.what(), "Rank 1 had come, process " + std::to_string(::getpid())));
+}
+
+TEST_CASE("who gives up waiting is not blamed by those who wait on for others") {
+  const TcpStoreServer server{{"127.0.0.1", 0}};
+  const auto store = [&] { return tcp_store(server.endpoint().host, server.endpoint().port, patience); };
+  { const Attendance first{store(), 0, 4, late()}; }
+  Attendance second{store(), 1, 4, Clock::now() + 60ms};
+  const Error error = error_of([&] { second.exchange_cards(""); });
+  CHECK(error.rank() == 2);
+  CHECK(contains(error.what(), "for ranks 2, 3."));
+}
+
+TEST_CASE("when one is killed that others have met, all hear of it, and all meet anew at once") {
+  for (const int victim : {0, 2}) {
+    CAPTURE(victim);
+    const TcpStoreServer server{{"127.0.0.1", 0}};
+    std::vector<Rank> ranks;
+    for (const int rank : {0, 1, 2}) ranks.emplace_back(server, rank, 3);
+    run_threads(3, [&](int rank) { ranks[static_cast<std::size_t>(rank)]->exchange_cards("x"); });
+    ranks[static_cast<std::size_t>(victim)].kill();
+    const std::vector<int> others = victim == 0 ? std::vector{1, 2} : std::vector{0, 1};
+    for (const Error& error :
+         errors_of(others, [&](int rank) { ranks[static_cast<std::size_t>(rank)]->exchange_outcomes(""); })) {
+      CHECK(error.code() == ErrorCode::rendezvous);
+      CHECK(error.rank() == victim);
+      CHECK(contains(error.what(), "rank " + std::to_string(victim) + " (process " + std::to_string(::getpid())));
+    }
+    ranks.clear();
+    for (const int rank : {0, 1, 2}) ranks.emplace_back(server, rank, 3);
+    run_threads(3, [&](int rank) {
+      CHECK(ranks[static_cast<std::size_t>(rank)]->exchange_cards(std::to_string(rank)) == Values{"0", "1", "2"});
+    });
+  }
+}
+
+TEST_CASE("who comes after the others met the process before it waits for them in the next attempt") {
+  const TcpStoreServer server{{"127.0.0.1", 0}};
+  std::vector<Rank> ranks;
+  for (const int rank : {0, 1}) ranks.emplace_back(server, rank, 2);
+  run_threads(2, [&](int rank) { ranks[static_cast<std::size_t>(rank)]->exchange_cards("x"); });
+  ranks[1].kill();
+  Rank successor{server, 1, 2};
+  CHECK(error_of([&] { ranks[0]->exchange_outcomes(""); }).rank() == 1);
+  ranks[0] = Rank{server, 0, 2};
+  run_threads(2, [&](int rank) {
+    CHECK((rank == 0 ? ranks[0] : successor)->exchange_cards(std::to_string(rank)) == Values{"0", "1"});
+  });
+}
+
+TEST_CASE("in any store a rank that ends by an error gives its place back, and tells who has met it") {
+  const auto store = memory_store();
+  Attendance first{store, 0, 2, late()};
+  { const Attendance gives_up{store, 1, 2, late()}; }
+  auto second = std::make_unique<Attendance>(store, 1, 2, late());
+  run_threads(2, [&](int rank) { (rank == 0 ? first : *second).exchange_cards("x"); });
+  second.reset();
+  CHECK(error_of([&] { first.exchange_outcomes(""); }).rank() == 1);
+}
+
+TEST_CASE("a store that outlives a job serves the next one under the same name, once all have left") {
+  const TcpStoreServer server{{"127.0.0.1", 0}};
+  for (int job = 0; job < 3; ++job) {
+    std::vector<Rank> ranks;
+    for (const int rank : {0, 1}) ranks.emplace_back(server, rank, 2);
+    run_threads(2, [&](int rank) {
+      Attendance& mine = *ranks[static_cast<std::size_t>(rank)].operator->();
+      CHECK(mine.exchange_cards(std::to_string(job)) == Values(2, std::to_string(job)));
+      mine.exchange_outcomes("");
+      mine.complete();
+    });
+    CHECK(contains(error_of([&] { Rank(server, 1, 2); }).what(), "already taken"));
+    for (Rank& rank : ranks) rank.kill();
+  }
+}
+
+TEST_CASE("a last will is told from other keys by the end of its name, and comes back as it was") {
+  CHECK(LastWill::prefix_of("/tutti/0/.will/3") == "/tutti/0/");
+  CHECK(LastWill::prefix_of("/.will/x") == "/");
+  for (const char* other : {"/tutti/0/will/3", "/a/.will", "/a/.will/job/0/card/1", ".will/3", ""})
+    CHECK_FALSE(LastWill::prefix_of(other));
+  const LastWill will = LastWill{"place", "me"}.set("a", "").erase("b").set("c", std::string("\0x", 2));
+  CHECK(LastWill::decode(will.encode())->encode() == will.encode());
+  for (const std::string& text : {std::string{}, std::string{"no will"}, will.encode() + "x", will.encode().substr(1)})
+    CHECK_FALSE(LastWill::decode(text));
+}
+
+TEST_CASE("a last will that is none, or exceeds the server's memory, costs its client the connection") {
+  rendezvous::ServerLimits limits;
+  limits.total_bytes = 100'000;
+  const TcpStoreServer server{{"127.0.0.1", 0}, limits};
+  const auto connect = [&] { return tcp_store(server.endpoint().host, server.endpoint().port, patience); };
+  const auto talker = connect();
+  talker->set("job/.will/0", "no will");
+  CHECK_THROWS_AS(talker->key_count(), Error);
+  const auto writer = connect();
+  LastWill{"place", "me"}.set("k", std::string(80'000, 'x')).deposit(*writer, "0");
+  CHECK(writer->key_count() == 0);
+  LastWill{"place", "me"}.set("k", std::string(80'000, 'x')).deposit(*writer, "1");
+  CHECK_THROWS_AS(writer->key_count(), Error);
+  CHECK(eventually([&] { return server.figures().memory_bytes < 1000; }));
+}
+
+}  // namespace tutti::testing

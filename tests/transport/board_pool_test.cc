@@ -1,0 +1,288 @@
+// Memory that one rank gives to one group after the other.
+
+#include "transport/shm/board_pool.h"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <fstream>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tutti/error.h"
+
+namespace tutti::transport::testing {
+namespace {
+
+constexpr std::size_t page = 4096;
+
+/// The owner's end of a chunk, and another rank's.
+struct Chunk {
+  std::shared_ptr<PoolChunk> own = PoolChunk::make(PoolChunk::places_in_bucket, 4 * page);
+  std::shared_ptr<PoolChunk> other = std::get<std::shared_ptr<PoolChunk>>(PoolChunk::map(own->descriptor()));
+};
+
+struct ::stat status_of(const Descriptor& memory) {
+  struct ::stat status {};
+  REQUIRE(::fstat(memory.get(), &status) == 0);
+  return status;
+}
+
+std::size_t reserved_bytes(const Descriptor& memory) {
+  return static_cast<std::size_t>(status_of(memory).st_blocks) * 512;
+}
+
+bool is_filled(const std::byte* bytes, std::size_t size, int value) {
+  return std::all_of(bytes, bytes + size, [value](std::byte byte) { return byte == static_cast<std::byte>(value); });
+}
+
+TEST_CASE("what one member of a group writes the others read, under the group's name only") {
+  Chunk chunk;
+  CHECK(chunk.other->enter(2) == nullptr);
+  const auto mine = chunk.own->give(2, page, page, 2);
+  std::strcpy(reinterpret_cast<char*>(mine.get()), "hello");
+  CHECK(chunk.other->enter(4) == nullptr);
+  const auto theirs = chunk.other->enter(2);
+  REQUIRE(theirs);
+  CHECK(theirs != mine);  // mapped twice
+  CHECK(std::strcmp(reinterpret_cast<const char*>(theirs.get()), "hello") == 0);
+  CHECK(chunk.other->enter(2) == nullptr);  // all have come
+}
+
+TEST_CASE("a place is the next group's once all members have left, and clean") {
+  Chunk chunk;
+  std::vector<std::shared_ptr<std::byte>> others;
+  for (Channel name = 2; name < 2 + 2 * PoolChunk::places_in_bucket; name += 2)
+    others.push_back(chunk.own->give(name, page, page, 2));
+  CHECK(!chunk.own->has_free_place(100));
+  std::memset(others[3].get(), 0x5a, page);
+  std::byte* const where = others[3].get();
+  others[3].reset();
+  CHECK(!chunk.own->has_free_place(100));  // one has not come yet, and finds what was left
+  auto late = chunk.other->enter(2 + 2 * 3);
+  REQUIRE(late);
+  CHECK(is_filled(late.get(), page, 0x5a));
+  CHECK(!chunk.own->has_free_place(100));
+  late.reset();
+  REQUIRE(chunk.own->has_free_place(100));
+  const auto next = chunk.own->give(100, 2 * page, 2 * page, 2);
+  CHECK(next.get() == where);
+  CHECK(is_filled(next.get(), 2 * page, 0));
+  CHECK(chunk.other->enter(2 + 2 * 3) == nullptr);
+}
+
+TEST_CASE("a place whose group has failed is free though a member never came, and not before the others have left") {
+  Chunk chunk;
+  auto mine = chunk.own->give(2, page, page, 3);
+  auto theirs = chunk.other->enter(2);
+  mine.reset();
+  chunk.own->withdraw(2);
+  CHECK(chunk.other->enter(2) == nullptr);
+  theirs.reset();
+  for (Channel name = 4; name < 4 + 2 * PoolChunk::places_in_bucket; name += 2) {
+    REQUIRE(chunk.own->has_free_place(name));
+    mine = chunk.own->give(name, page, page, 2);
+    mine.reset();
+    chunk.own->withdraw(name);  // nobody came
+  }
+  CHECK(chunk.own->has_free_place(100));
+}
+
+TEST_CASE("memory of places that are free goes back to the system, but for some") {
+  const auto own = PoolChunk::make(PoolChunk::places_in_bucket, std::size_t{4} << 20);
+  const auto other = std::get<std::shared_ptr<PoolChunk>>(PoolChunk::map(own->descriptor()));
+  const std::size_t before = reserved_bytes(own->descriptor());
+  CHECK(before < 16 * page);
+  for (int round = 0; round < 2; ++round) {
+    std::vector<std::shared_ptr<std::byte>> held;
+    for (Channel name = 2; name < 2 + 2 * PoolChunk::places_in_bucket; name += 2) {
+      held.push_back(own->give(name, std::size_t{3} << 20, page, 2));
+      held.push_back(other->enter(name));
+      CHECK(is_filled(held.back().get(), page, 0));
+      std::memset(held.back().get(), 0x5a, page);
+    }
+    CHECK(reserved_bytes(own->descriptor()) >= PoolChunk::places_in_bucket * (std::size_t{3} << 20));
+    held.clear();
+    CHECK(reserved_bytes(own->descriptor()) <= before + PoolChunk::most_kept);
+  }
+}
+
+TEST_CASE("members that come and leave at the same time neither lose a place nor share it with another group") {
+  constexpr int rounds = 2000;
+  Chunk chunk;
+  const auto word = [](const std::shared_ptr<std::byte>& place) {
+    return std::atomic_ref<Channel>(*reinterpret_cast<Channel*>(place.get()));
+  };
+  const auto give_up = Clock::now() + std::chrono::seconds(30);
+  const auto comes = [give_up](const auto& what) {
+    while (!what() && Clock::now() < give_up) std::this_thread::yield();
+    return what();
+  };
+  std::atomic<Channel> arrived{0};
+  int wrong = 0;
+  std::thread member([&] {
+    for (Channel next = 2; next < 2 + 2 * rounds; next += 2) {
+      std::shared_ptr<std::byte> place;
+      const bool in_time = comes([&] { return place || (place = chunk.other->enter(next)); });
+      arrived.store(next);
+      if (!in_time || !comes([&] { return word(place).load() != 0; }) || word(place).load() != next) ++wrong;
+    }
+  });
+  for (Channel next = 2; next < 2 + 2 * rounds; next += 2) {
+    if (!comes([&] { return chunk.own->has_free_place(next); })) break;
+    const auto place = chunk.own->give(next, page, page, 2);
+    word(place).store(next);
+    comes([&] { return arrived.load() >= next; });
+  }
+  member.join();
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("memory that is no chunk is refused") {
+  const auto refusal = [](const Descriptor& memory) {
+    const auto mapped = PoolChunk::map(memory);
+    const auto* const why = std::get_if<std::string>(&mapped);
+    return why ? *why : "";
+  };
+  CHECK(refusal(make_memory("stranger", page).descriptor) == "0 places of 0 bytes do not fill 4096 bytes");
+  NewMemory huge = make_memory("stranger", 4 * page);
+  const std::array<std::uint64_t, 2> lie{8, std::uint64_t{1} << 62};
+  std::memcpy(huge.memory.get(), lie.data(), sizeof lie);
+  CHECK(refusal(huge.descriptor).find("do not fill") != std::string::npos);
+  const Descriptor loose(::memfd_create("stranger", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  REQUIRE(::ftruncate(loose.get(), 2 * page) == 0);
+  CHECK(refusal(loose) == "its size could still change");
+}
+
+/// Of chunks, in this process.
+std::size_t mappings() {
+  std::ifstream maps("/proc/self/maps");
+  std::size_t found = 0;
+  for (std::string line; std::getline(maps, line);) found += line.find("tutti-board") != std::string::npos ? 1U : 0U;
+  REQUIRE(found > 0);
+  return found;
+}
+
+// ---- Pools -----------------------------------------------------------------------------------------------------
+
+struct Pools {
+  BoardPool first{0};
+  BoardPool second{1};
+  std::set<ino_t> chunks;
+  int handed_over = 0;
+  std::string trouble;  // why the second cannot take what it is handed
+
+  std::shared_ptr<std::byte> give(Channel name, std::size_t bytes) {
+    constexpr std::array members{0, 1};
+    return first.give(name, members, bytes, bytes, [this](int peer, const Descriptor& chunk) {
+      CHECK(peer == 1);
+      ++handed_over;
+      chunks.insert(status_of(chunk).st_ino);
+      if (trouble.empty()) return second.add(0, chunk);
+      second.add_refused(0, trouble);
+    });
+  }
+};
+
+TEST_CASE("thousands of groups at a time take a few chunks, and each finds its memory") {
+  constexpr Channel groups = 5000;
+  Pools pools;
+  std::vector<std::shared_ptr<std::byte>> held;
+  for (Channel name = 2; name < 2 * groups; name += 2) {
+    held.push_back(pools.give(name * 0x1234567, 3 * page));
+    const auto theirs = pools.second.find(name * 0x1234567, 0);
+    REQUIRE(theirs);
+    std::memcpy(held.back().get(), &name, sizeof name);
+    CHECK(std::memcmp(theirs.get(), &name, sizeof name) == 0);
+  }
+  CHECK(pools.handed_over < 20);
+}
+
+TEST_CASE("groups that come one after the other need the memory of one") {
+  Pools pools;
+  for (Channel name = 2; name < 2000; name += 2) {
+    const auto mine = pools.give(name, 3 * page);
+    const auto theirs = pools.second.find(name, 0);
+    CHECK(theirs);
+  }
+  CHECK(pools.handed_over == 1);
+}
+
+TEST_CASE("a member that is late finds the place of a failed group, and a thousand such groups take no more memory") {
+  Pools pools;
+  for (Channel name = 2; name < 2000; name += 2) {
+    auto mine = pools.give(name, 3 * page);
+    if (name == 1000) {
+      mine.reset();
+      pools.first.group_failed(name);
+      CHECK(pools.second.find(name, 0));
+      continue;
+    }
+    mine.reset();
+    pools.first.group_failed(name);
+    pools.second.forget(name);
+  }
+  CHECK(pools.second.find(2, 0) == nullptr);
+  CHECK(pools.chunks.size() <= 2);
+}
+
+TEST_CASE("who gives a place knows whether somebody sleeps until it comes") {
+  Pools pools;
+  pools.give(2, page);
+  CHECK(pools.second.find(4, 0) == nullptr);
+  CHECK(!pools.first.is_awaited());
+  pools.second.begin_to_wait();
+  CHECK(pools.first.is_awaited());
+  pools.second.end_waiting();
+  CHECK(!pools.first.is_awaited());
+
+  pools.second.forget(4);
+  pools.second.begin_to_wait();
+  CHECK(!pools.first.is_awaited());
+  CHECK(pools.second.find(6, 0) == nullptr);  // missed only now
+  CHECK(pools.first.is_awaited());
+  pools.second.end_waiting();
+  CHECK(!pools.first.is_awaited());
+}
+
+TEST_CASE("a chunk that could not be taken is told of once, and comes again for the next group") {
+  Pools pools;
+  pools.trouble = "Too many open files";
+  auto mine = pools.give(2, page);
+  CHECK_THROWS_WITH_AS(pools.second.find(2, 0), "cannot take the memory that rank 0 shares: Too many open files",
+                       Error);
+  mine.reset();
+  pools.first.group_failed(2);
+  pools.second.forget(2);
+
+  pools.trouble.clear();
+  CHECK(pools.second.find(4, 0) == nullptr);  // not given yet, and no reason to complain again
+  const auto next = pools.give(4, page);
+  CHECK(pools.second.find(4, 0));
+  CHECK(pools.handed_over == 2);
+}
+
+TEST_CASE("chunks that came before one that could not be taken serve on, and one that comes twice is one") {
+  Pools pools;
+  const auto mine = pools.give(2, page);
+  pools.second.add_refused(0, "Too many open files");
+  CHECK(pools.second.find(2, 0));
+  auto failed = pools.give(4, page);
+  pools.first.group_failed(4);
+  const std::size_t before = mappings();
+  const auto next = pools.give(6, page);
+  CHECK(pools.handed_over == 2);
+  CHECK(mappings() == before);
+  CHECK(pools.second.find(6, 0));
+  CHECK(pools.second.find(4, 0));
+}
+
+}  // namespace
+}  // namespace tutti::transport::testing

@@ -1,0 +1,135 @@
+#include "transport/memory/copy_policy.h"
+
+#include <doctest/doctest.h>
+
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "transport/memory/slot_ring.h"
+
+namespace tutti::transport::testing {
+namespace {
+
+using std::chrono::microseconds;
+using Way = StorePath::Way;
+
+constexpr std::size_t slot = 32 * 1024;
+constexpr microseconds quick{1}, slow{13};
+
+void streaming_copy(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
+
+/// So many copies until one is timed, that one included.
+int copies_until_timed(StorePath& path, Way others) {
+  for (int copies = 1;; ++copies) {
+    const Way way = path.next();
+    if (way == Way::timed) return copies;
+    REQUIRE(way == others);
+    REQUIRE(copies < 1000);
+  }
+}
+
+/// One whose first timed copy is next.
+StorePath begun_path() {
+  StorePath path{{.streaming = streaming_copy}};
+  for (int i = 1; i < StorePath::first_timed; ++i) REQUIRE(path.next() == Way::plain);
+  return path;
+}
+
+TEST_CASE("copies are plain while the timed ones are quick, and none is timed where no copy has been before") {
+  CHECK(StorePath::first_timed > static_cast<int>(most_areas));
+  StorePath path = begun_path();
+  CHECK(path.next() == Way::timed);
+  path.took(quick, slot);
+  for (int i = 0; i < 10; ++i) {
+    CHECK(copies_until_timed(path, Way::plain) == StorePath::timed_every);
+    path.took(quick, slot);
+  }
+}
+
+TEST_CASE("two slow copies in a row make the next ones go past the caches, and one quick copy ends it") {
+  StorePath path = begun_path();
+  for (int i = 0; i < 3; ++i) {
+    CHECK(copies_until_timed(path, Way::plain) == (i == 0 ? 1 : StorePath::timed_every));
+    path.took(slow, slot);
+    CHECK(path.next() == Way::timed);
+    path.took(slow, slot);
+    for (int again = 0; again < 3; ++again) {
+      CHECK(copies_until_timed(path, Way::streaming) == StorePath::tried_every);
+      path.took(slow, slot);
+    }
+    CHECK(copies_until_timed(path, Way::streaming) == StorePath::tried_every);
+    path.took(quick, slot);
+  }
+}
+
+TEST_CASE("one slow copy between quick ones changes nothing") {
+  StorePath path = begun_path();
+  for (int i = 0; i < 10; ++i) {
+    CHECK(copies_until_timed(path, Way::plain) == (i == 0 ? 1 : StorePath::timed_every));
+    path.took(slow, slot);
+    CHECK(path.next() == Way::timed);
+    path.took(quick, slot);
+  }
+}
+
+TEST_CASE("what is slow goes by the number of bytes") {
+  for (const std::size_t bytes : {StorePath::least_bytes, slot, std::size_t{1} << 20}) {
+    const auto limit = StorePath::slow_per_kib * static_cast<std::chrono::nanoseconds::rep>(bytes / 1024);
+    for (const bool over : {false, true}) {
+      StorePath path{{.streaming = streaming_copy}};
+      for (int i = 0; i < 2; ++i) path.took(limit + std::chrono::nanoseconds{over ? 1 : 0}, bytes);
+      CHECK((path.next() == Way::streaming) == over);
+    }
+  }
+}
+
+int streamed = 0;
+
+void counted_copy(void* to, const void* from, std::size_t bytes) {
+  ++streamed;
+  std::memcpy(to, from, bytes);
+}
+
+/// How many of the copies of each size, 200 at a time, went past the caches. All arrive, and nothing else.
+std::vector<int> streamed_of_sizes(const Stores& stores) {
+  const std::vector<std::byte> from(slot, std::byte{7});
+  std::vector<int> counts;
+  for (const std::size_t bytes :
+       {std::size_t{0}, std::size_t{1}, StorePath::least_bytes - 1, StorePath::least_bytes, slot}) {
+    StorePath path{stores};
+    streamed = 0;
+    for (int i = 0; i < 200; ++i) {
+      std::vector<std::byte> to(slot);
+      path.copy(to.data(), from.data(), bytes);
+      CHECK(std::memcmp(to.data(), from.data(), bytes) == 0);
+      CHECK((bytes == slot || to[bytes] == std::byte{0}));
+    }
+    counts.push_back(streamed);
+  }
+  return counts;
+}
+
+TEST_CASE("short payloads, and all where there are no other stores, are plain; a wish is one for all long ones") {
+  CHECK(streamed_of_sizes({}) == std::vector{0, 0, 0, 0, 0});
+  CHECK(streamed_of_sizes({.streaming = counted_copy, .always = true}) == std::vector{0, 0, 0, 200, 200});
+  const auto by_the_clock = streamed_of_sizes({.streaming = counted_copy});
+  CHECK(std::vector(by_the_clock.begin(), by_the_clock.begin() + 3) == std::vector{0, 0, 0});
+}
+
+TEST_CASE("a ring writes long payloads as it is told") {
+  for (const auto& [bytes, copies] : {std::pair<std::size_t, int>{4096, 0}, {slot, 1}}) {
+    const auto memory = std::make_shared<RingWithAreas<slot_count>>();
+    RingWriter writer{memory->ring, slot_count, {.streaming = counted_copy, .always = true}};
+    const std::vector<std::byte> payload(bytes, std::byte{3});
+    streamed = 0;
+    CHECK_FALSE(writer.begin({.length = bytes}, payload));
+    CHECK(streamed == copies);
+    CHECK(std::memcmp(memory->ring.area(0), payload.data(), bytes) == 0);
+  }
+}
+
+}  // namespace
+}  // namespace tutti::transport::testing

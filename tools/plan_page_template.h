@@ -1,8 +1,0 @@
-#pragma once
-
-namespace tutti::tools {
-
-/// The page without its data, UTF-8: tools/page/, put together by the build. @DATA@ stands once for a JSON text.
-extern const char* const page_template;
-
-}  // namespace tutti::tools

@@ -1,0 +1,177 @@
+// One board for all ranks of a group: see board.h. The memory is two arrays: posts, by round and rank; notes, by rank,
+// and one for the number of sleepers. That of the rooms is two more: shelves, and the room for what does not fit there,
+// by round and rank.
+
+#include "transport/memory/board.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <utility>
+
+namespace tutti::transport {
+namespace {
+
+constexpr std::size_t page = 4096;
+
+// ThreadSanitizer knows no fences: there each access says it.
+#ifdef __SANITIZE_THREAD__
+constexpr std::memory_order begins = std::memory_order_seq_cst;
+#else
+constexpr std::memory_order begins = std::memory_order_release;
+#endif
+
+void fence() noexcept {
+#ifndef __SANITIZE_THREAD__
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+#endif
+}
+
+std::size_t round_up(std::size_t bytes) { return (bytes + page - 1) / page * page; }
+
+}  // namespace
+
+std::size_t Board::bytes_for(int ranks) {
+  const auto count = static_cast<std::size_t>(ranks);
+  return round_up(count * (board_depth * sizeof(Post) + sizeof(Note)) + sizeof(Note));
+}
+
+std::size_t Board::capacity(int ranks) {
+  constexpr std::size_t all = 1024 * 1024, most = 128 * 1024, least = 8 * 1024;
+  return std::clamp(std::bit_floor(all / static_cast<std::size_t>(ranks)), least, most);
+}
+
+std::uint64_t Board::room_depth(int ranks) {
+  constexpr std::size_t all = 4 * 1024 * 1024, most = 16, least = 4;
+  return std::clamp(std::bit_floor(all / (static_cast<std::size_t>(ranks) * capacity(ranks))), least, most);
+}
+
+std::size_t Board::shelf(int ranks) { return ranks > 2 ? 1024 : 0; }
+
+std::size_t Board::bytes_of_rooms(int ranks) {
+  const std::size_t of_each = board_depth * shelf(ranks) + room_depth(ranks) * capacity(ranks);
+  return static_cast<std::size_t>(ranks) * of_each;
+}
+
+// The objects begin their life in whichever process comes first; all of them are trivial, and zeros are their start.
+Board::Board(std::shared_ptr<std::byte> memory, int ranks, int rank)
+    : memory_(std::move(memory)),
+      ranks_(ranks),
+      rank_(rank),
+      posts_(reinterpret_cast<Post*>(memory_.get())),
+      notes_(reinterpret_cast<Note*>(memory_.get() + static_cast<std::size_t>(ranks) * board_depth * sizeof(Post))),
+      sleepers_(&notes_[ranks].alarm),
+      capacity_(capacity(ranks)) {}
+
+void Board::add_rooms(std::shared_ptr<std::byte> memory) noexcept {
+  rooms_ = std::move(memory);
+  shelf_ = shelf(ranks_);
+  room_depth_ = room_depth(ranks_);
+  large_ = rooms_.get() + static_cast<std::size_t>(ranks_) * board_depth * shelf_;
+}
+
+std::byte* Board::place(int rank, std::uint64_t round, std::size_t size) const noexcept {
+  if (size <= post_bytes) return post(rank, round).contribution.data();
+  const std::size_t index = (round % depth(size)) * static_cast<std::size_t>(ranks_) + static_cast<std::size_t>(rank);
+  return size <= shelf_ ? rooms_.get() + index * shelf_ : large_ + index * capacity_;
+}
+
+/// Looks for the newest round that each rank has begun, the latest first: whoever keeps up is asked once in many
+/// rounds.
+bool Board::all_have_read(std::size_t size) noexcept {
+  const std::uint64_t needed = round_ + 2 - depth(size);
+  std::uint64_t all = round_;
+  const auto has_begun = [&](int rank, std::uint64_t round) {
+    return post(rank, round).round.load(std::memory_order_acquire) >= round;
+  };
+  for (int rank = 0; rank < ranks_; ++rank) {
+    if (!has_begun(rank, needed)) return false;
+    while (!has_begun(rank, all)) --all;
+  }
+  all_begun_ = all;
+  return true;
+}
+
+std::byte* Board::room(std::size_t size) const noexcept { return place(rank_, round_ + 1, size); }
+
+void Board::begin(std::uint64_t history, const FrameWords& call, std::uint32_t oldest_running,
+                  const FrameWords& before) noexcept {
+  ++round_;
+  if (is_cut_) return;
+  Post& mine = post(rank_, round_);
+  mine.round.store(round_ | is_written, std::memory_order_release);  // says, too, that earlier rounds have been read
+  std::atomic_thread_fence(std::memory_order_release);
+  mine.history = history;
+  for (std::size_t i = 0; i < call_words; ++i) mine.call[i].store(call[i], std::memory_order_relaxed);
+  for (std::size_t i = 0; i < call_words; ++i) mine.before[i].store(before[i], std::memory_order_relaxed);
+  mine.oldest_running.store(oldest_running, std::memory_order_relaxed);
+  mine.round.store(round_, begins);
+}
+
+// Without its own name for that, the compiler would fetch them for reading only.
+#if defined(__x86_64__)
+__attribute__((target("prfchw")))
+#endif
+void Board::fetch_next(std::size_t size) const noexcept {
+  constexpr std::size_t line = 64, most_fetched = 2048;
+  const auto fetch = [](const void* begin, std::size_t bytes) {
+    for (std::size_t at = 0; at < bytes; at += line) __builtin_prefetch(static_cast<const std::byte*>(begin) + at, 1);
+  };
+  if (size > most_fetched) return;  // as many as can be under way at once
+  fetch(&post(rank_, round_ + 1), offsetof(Post, oldest_running) + sizeof(Post::oldest_running));
+  if (size > post_bytes) fetch(place(rank_, round_ + 1, size), size);
+}
+
+void Board::arm() noexcept {
+  note(rank_).alarm.store(1, std::memory_order_seq_cst);
+  if (!is_armed_) sleepers_->fetch_add(1);
+  is_armed_ = true;
+  fence();  // whoever has not seen the alarm has begun before what is looked at next
+}
+
+void Board::disarm() noexcept {
+  note(rank_).alarm.store(0, std::memory_order_relaxed);
+  if (is_armed_) sleepers_->fetch_sub(1);
+  is_armed_ = false;
+}
+
+void Board::before_alarms() noexcept { fence(); }
+
+/// What `look` finds in a post, if it is there and stays there meanwhile.
+template <class Look>
+auto Board::find(int rank, std::uint64_t round, const Look& look) const noexcept {
+  const Post& where = post(rank, round);
+  std::optional<decltype(look(where))> found;
+  if (where.round.load(std::memory_order_acquire) != round) return found;
+  found = look(where);
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (where.round.load(std::memory_order_relaxed) != round) found.reset();
+  return found;
+}
+
+std::optional<Frame> Board::call(int rank, std::uint64_t round, bool before) const noexcept {
+  const auto words = find(rank, round, [before](const Post& post) {
+    FrameWords copy{};
+    for (std::size_t i = 0; i < call_words; ++i)
+      copy[i] = (before ? post.before : post.call)[i].load(std::memory_order_relaxed);
+    return copy;
+  });
+  return words ? decode(*words) : std::nullopt;
+}
+
+std::optional<std::uint32_t> Board::oldest_running(int rank, std::uint64_t round) const noexcept {
+  return find(rank, round, [](const Post& post) { return post.oldest_running.load(std::memory_order_relaxed); });
+}
+
+std::optional<Error> Board::last_words(int rank) const noexcept {
+  const Farewell& farewell = note(rank).farewell;
+  if (is_cut_ || farewell.parting.load(std::memory_order_acquire) != Parting::aborted) return std::nullopt;
+  return transport::last_words(farewell);
+}
+
+std::span<const std::byte> Board::contribution(int rank, std::size_t size) const noexcept {
+  const std::byte* where = place(rank, round_, size);
+  return {where, size};
+}
+
+}  // namespace tutti::transport

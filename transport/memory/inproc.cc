@@ -1,0 +1,179 @@
+// Slots between threads: rings on the heap, an eventfd per rank as its bell.
+//
+// Each rank has a seat in the hub. Whoever makes a link to it, or leaves one, counts up the seat's events and rings;
+// the rank compares that one number in every pass.
+
+#include "transport/memory/inproc.h"
+
+#include <fmt/core.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+#include <new>
+
+#include "lib/base/descriptor.h"
+
+namespace tutti::transport {
+namespace {
+
+/// The memory of a link, alive as long as one of its ends.
+struct SharedRing {
+  SharedRing() noexcept {}  // NOLINT: not = default, for the same reason as RingWithAreas'
+
+  RingWithAreas<slot_count> memory;
+  std::atomic<bool> sender_left{false};
+  std::atomic<bool> receiver_left{false};
+};
+
+struct Arrival {
+  int from;
+  Channel channel;
+  std::shared_ptr<SharedRing> ring;
+};
+
+}  // namespace
+
+struct InprocHub::Seat {
+  Seat() : bell(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    if (!bell) throw Error(ErrorCode::system, fmt::format("cannot make an eventfd: {}", std::strerror(errno)));
+  }
+
+  void ring() noexcept {
+    const std::uint64_t once = 1;
+    // Fails only when the counter is at its limit, and then the bell rings already.
+    [[maybe_unused]] const auto written = ::write(bell.get(), &once, sizeof once);
+  }
+  void hush() noexcept {
+    std::uint64_t count;
+    [[maybe_unused]] const auto read = ::read(bell.get(), &count, sizeof count);
+  }
+  void happened() noexcept {
+    events.fetch_add(1);
+    ring();
+  }
+
+  const Descriptor bell;
+  std::atomic<std::uint64_t> events{0};
+  std::mutex mutex;  // of what follows
+  std::vector<Arrival> arrivals;
+  bool left = false;
+};
+
+/// One end of a ring between two seats.
+class InprocWire final : public Wire {
+ public:
+  enum class End { sender, receiver };
+
+  InprocWire(std::shared_ptr<InprocHub> hub, std::shared_ptr<SharedRing> ring, int peer, End end)
+      : hub_(std::move(hub)), ring_(std::move(ring)), seat_(hub_->seat(peer)), end_(end) {}
+  ~InprocWire() override { tell_peer(); }
+
+  RingMemory& ring() noexcept override { return ring_->memory.ring; }
+  void wake_peer() noexcept override { seat_.ring(); }
+  bool peer_left() const noexcept override {
+    if (cut_) return true;
+    return (end_ == End::sender ? ring_->receiver_left : ring_->sender_left).load();
+  }
+  void cut() noexcept override {
+    cut_ = true;
+    tell_peer();
+  }
+
+ private:
+  void tell_peer() noexcept {
+    (end_ == End::sender ? ring_->sender_left : ring_->receiver_left).store(true);
+    seat_.happened();
+  }
+
+  std::shared_ptr<InprocHub> hub_;
+  std::shared_ptr<SharedRing> ring_;
+  InprocHub::Seat& seat_;  // the peer's
+  End end_;
+  bool cut_ = false;
+};
+
+InprocHub::InprocHub(int ranks) {
+  for (int rank = 0; rank < ranks; ++rank) seats_.push_back(std::make_unique<Seat>());
+}
+
+InprocHub::~InprocHub() = default;
+
+/// Whoever comes first makes it.
+std::shared_ptr<std::byte> InprocHub::shared_memory(Channel channel, std::size_t members, std::size_t bytes) {
+  static constexpr std::align_val_t alignment{4096};
+  const std::lock_guard lock(boards_mutex_);
+  const auto board = boards_.try_emplace(channel).first;
+  auto& [memory, to_come] = board->second;
+  if (!memory) {
+    auto* const made = static_cast<std::byte*>(::operator new(bytes, alignment));
+    std::memset(made, 0, bytes);
+    memory = {made, [](std::byte* old) { ::operator delete(old, alignment); }};
+    to_come = members;
+  }
+  const auto taken = memory;
+  if (--to_come == 0) boards_.erase(board);
+  return taken;
+}
+
+/// Threads have no other process whose memory the kernel could read.
+InprocTransport::InprocTransport(std::shared_ptr<InprocHub> hub, int rank, Reactor& reactor, const Stores& stores)
+    : SlotTransport(reactor, {stores.streaming, stores.always, SingleCopy::never}), hub_(std::move(hub)), rank_(rank) {
+  InprocHub::Seat& seat = hub_->seat(rank_);
+  this->reactor().watch(seat.bell.get(), [&seat] { seat.hush(); });
+}
+
+InprocTransport::~InprocTransport() {
+  InprocHub::Seat& seat = hub_->seat(rank_);
+  reactor().unwatch(seat.bell.get());
+  drop_links();
+  std::vector<Arrival> unseen;
+  {
+    const std::lock_guard lock(seat.mutex);
+    seat.left = true;
+    unseen.swap(seat.arrivals);
+  }
+  for (Arrival& arrival : unseen) InprocWire(hub_, arrival.ring, arrival.from, InprocWire::End::receiver);
+}
+
+std::string InprocTransport::address() const { return fmt::format("inproc:{}", rank_); }
+
+std::unique_ptr<Wire> InprocTransport::reach(int peer, Channel channel) {
+  address_of(peer);
+  auto ring = std::make_shared<SharedRing>();
+  InprocHub::Seat& seat = hub_->seat(peer);
+  {
+    const std::lock_guard lock(seat.mutex);
+    if (seat.left)
+      throw Error(ErrorCode::peer_lost, fmt::format("rank {} is gone: its transport was destroyed", peer), peer);
+    seat.arrivals.push_back({rank_, channel, ring});
+  }
+  seat.happened();
+  return std::make_unique<InprocWire>(hub_, std::move(ring), peer, InprocWire::End::sender);
+}
+
+std::shared_ptr<std::byte> InprocTransport::shared_memory(Channel channel, std::span<const int> members,
+                                                          std::size_t bytes) {
+  return hub_->shared_memory(channel, members.size(), bytes);
+}
+
+bool InprocTransport::notice() noexcept {
+  InprocHub::Seat& seat = hub_->seat(rank_);
+  const std::uint64_t events = seat.events.load();
+  if (events == seen_) return false;
+  seen_ = events;
+  std::vector<Arrival> arrivals;
+  {
+    const std::lock_guard lock(seat.mutex);
+    arrivals.swap(seat.arrivals);
+  }
+  for (Arrival& arrival : arrivals)
+    adopt(arrival.from, arrival.channel,
+          std::make_unique<InprocWire>(hub_, std::move(arrival.ring), arrival.from, InprocWire::End::receiver));
+  attention();
+  return true;
+}
+
+}  // namespace tutti::transport

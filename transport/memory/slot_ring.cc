@@ -1,0 +1,161 @@
+// A ring of slots between one sender and one receiver, in memory that both map.
+//
+//   sender    fills slot n % slot_count, then stores n + 1 in its flag
+//   receiver  sees the flag it waits for, takes the payload, then stores n + 1 in `freed`
+//   sender    may fill slot n + slot_count once `freed` is above n
+//
+// A short message is one trip of a few neighbouring cache lines: flag, frame and payload are side by side.
+//
+// A long one may be lent: its slot says where it lies in the sender's memory, and is free when it has been read there.
+//
+// Sleeping: whoever wants to sleep raises its alarm and then looks at the ring once more; whoever changes the ring then
+// looks at the alarm. All four accesses are sequentially consistent, so that at least one side sees what the other did,
+// and no wake-up is lost. Of several wakers the one that takes the alarm down rings.
+
+#include "transport/memory/slot_ring.h"
+
+#include <cstring>
+#include <string_view>
+
+#include "transport/hello.h"
+
+namespace tutti::transport {
+
+// ---- Sender ----------------------------------------------------------------------------------------------------
+
+bool RingWriter::has_room(std::size_t slots) noexcept {
+  if (filled_ - freed_ <= slot_count - slots) return true;
+  freed_ = memory_->freed.load(std::memory_order_acquire);
+  // A peer that writes nonsense only keeps the ring full: slots are always taken modulo slot_count.
+  return filled_ - freed_ <= slot_count - slots;
+}
+
+/// The frame of a message, and beside it, where a short one's payload would be, where a long one lies.
+void RingWriter::describe(const Frame& frame, std::uint64_t lent_from) noexcept {
+  SlotHead& head = next();
+  const FrameWords words = words_of(frame);
+  std::copy_n(words.begin(), head.words.size(), head.words.begin());
+  head.history = frame.history;
+  areas_in_use_ = areas_for(frame.length, areas_);
+  if (frame.length > short_bytes) std::memcpy(head.payload.data(), &lent_from, sizeof lent_from);
+}
+
+bool RingWriter::begin(const Frame& frame, std::span<const std::byte> piece) noexcept {
+  describe(frame, 0);
+  if (frame.length > short_bytes) return proceed(piece);
+  if (!piece.empty()) std::memcpy(next().payload.data(), piece.data(), piece.size());
+  return publish();
+}
+
+bool RingWriter::lend(const Frame& frame, std::span<const std::byte> payload) noexcept {
+  describe(frame, reinterpret_cast<std::uintptr_t>(payload.data()));
+  return publish();
+}
+
+bool RingWriter::is_to_lend(std::uint64_t length) const noexcept {
+  if (length < CopyChoice::least_bytes) return false;
+  return (memory_->wishes.load(std::memory_order_relaxed) >> CopyChoice::class_of(length) & 1) != 0;
+}
+
+bool RingWriter::has_freed(std::uint64_t fillings) noexcept {
+  if (freed_ < fillings) freed_ = memory_->freed.load(std::memory_order_acquire);
+  return freed_ >= fillings;
+}
+
+bool RingWriter::proceed(std::span<const std::byte> piece) noexcept {
+  path_.copy(memory_->area(filled_ % areas_in_use_), piece.data(), piece.size());
+  return publish();
+}
+
+bool RingWriter::publish() noexcept {
+  SlotHead& head = next();
+  head.filling.store(flag(++filled_), std::memory_order_seq_cst);
+  auto& alarm = memory_->receiver_alarm;
+  return alarm.load(std::memory_order_seq_cst) != 0 && alarm.exchange(0) != 0;
+}
+
+bool RingWriter::arm(std::size_t slots, std::uint64_t lent) noexcept {
+  std::uint64_t target = lent;
+  // slots <= slot_count, and the ring is fuller than that or else there was no reason to wait.
+  if (slots > 0) target = filled_ + slots - slot_count;
+  if (slots > 0 && lent > 0) target = std::min(target, lent);
+  memory_->sender_alarm.store(target, std::memory_order_seq_cst);
+  return memory_->freed.load(std::memory_order_seq_cst) < target;
+}
+
+// ---- Receiver --------------------------------------------------------------------------------------------------
+
+std::optional<Frame> RingReader::frame() const noexcept {
+  FrameWords words{};
+  std::copy_n(head().words.begin(), head().words.size(), words.begin());
+  words.back() = head().history;
+  return decode(words);
+}
+
+bool RingReader::begins_with(const FrameWords& frame) const noexcept {
+  const auto& words = head().words;
+  std::uint64_t differences = head().history ^ frame.back();
+  for (std::size_t i = 0; i < words.size(); ++i)
+    differences |= (words[i] ^ frame[i]) >> (i == operation_word ? 32 : 0);  // the number is the lower half
+  return differences == 0;
+}
+
+std::span<const std::byte> RingReader::piece(std::uint64_t length, std::uint64_t rest) const noexcept {
+  const std::byte* where =
+      length <= short_bytes ? head().payload.data() : memory_->area(taken_ % areas_for(length, areas_));
+  return {where, piece_bytes(rest)};
+}
+
+std::uint64_t RingReader::lent_from(std::uint64_t length) const noexcept {
+  std::uint64_t address = 0;
+  if (length > short_bytes) std::memcpy(&address, head().payload.data(), sizeof address);
+  return address;
+}
+
+std::span<std::byte> RingReader::scratch(std::uint64_t length) const noexcept {
+  return {memory_->area(taken_ % areas_for(length, areas_)), slot_bytes};
+}
+
+std::size_t RingReader::ready_slots() const noexcept {
+  std::size_t ready = 0;
+  while (ready < slot_count && memory_->heads[(taken_ + ready) % slot_count].filling.load(std::memory_order_relaxed) ==
+                                   flag(taken_ + ready + 1))
+    ++ready;
+  return ready;
+}
+
+bool RingReader::release() noexcept {
+  memory_->freed.store(++taken_, std::memory_order_seq_cst);
+  auto& alarm = memory_->sender_alarm;
+  const std::uint64_t target = alarm.load(std::memory_order_seq_cst);
+  return target != 0 && taken_ >= target && alarm.exchange(0) != 0;
+}
+
+bool RingReader::arm() noexcept {
+  memory_->receiver_alarm.store(1, std::memory_order_seq_cst);
+  return head().filling.load(std::memory_order_seq_cst) != flag(taken_ + 1);
+}
+
+// ---- Last words ------------------------------------------------------------------------------------------------
+
+void leave(Farewell& farewell) noexcept { farewell.parting.store(Parting::closed, std::memory_order_release); }
+
+void leave(Farewell& farewell, const Error& reason) noexcept {
+  const std::string_view text = reason_text(reason).substr(0, farewell_bytes);
+  Frame frame = abort_frame(reason);
+  frame.length = text.size();
+  farewell.frame = words_of(frame);
+  std::memcpy(farewell.text.data(), text.data(), text.size());
+  farewell.parting.store(Parting::aborted, std::memory_order_release);
+  // What was lent is written to after this, and whoever reads it there looks for this afterwards.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+}
+
+std::optional<Error> last_words(const Farewell& farewell) {
+  const FrameWords words = farewell.frame;
+  const std::optional<Frame> frame = decode(words);
+  if (!frame || frame->kind != FrameKind::abort || frame->length > farewell_bytes) return std::nullopt;
+  return told_by(*frame, std::span(farewell.text).first(frame->length));
+}
+
+}  // namespace tutti::transport

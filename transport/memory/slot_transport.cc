@@ -1,0 +1,199 @@
+// The transport over links made of slots: who is looked at when, how it sleeps, how channels end.
+//
+// A pass of progress() costs one load per incoming link, plus work. Links with a backlog are in a list of their own.
+// Everything rare (departures, failures) raises `attention_`, and the next pass then looks at all links.
+
+#include "transport/memory/slot_transport.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+namespace tutti::transport {
+SlotTransport::~SlotTransport() = default;
+
+void SlotTransport::set_peers(std::vector<std::string> addresses) { addresses_ = std::move(addresses); }
+
+const std::string& SlotTransport::address_of(int peer) const {
+  const auto index = static_cast<std::size_t>(peer);
+  if (cut_)
+    throw Error(ErrorCode::peer_lost, fmt::format("rank {} cannot be reached: this rank was cut off", peer), peer);
+  if (peer < 0 || index >= addresses_.size() || addresses_[index].empty())
+    throw Error(ErrorCode::peer_lost, fmt::format("rank {} cannot be reached by {}: it has no address", peer, name()),
+                peer);
+  return addresses_[index];
+}
+
+Link& SlotTransport::open(int peer, Channel channel) { return link_to(peer, channel); }
+
+OutboundSlotLink& SlotTransport::link_to(int peer, Channel channel) {
+  closed_.reopen(channel);
+  auto& link = outbound_[{channel, peer}];
+  if (!link) {
+    link = std::make_unique<OutboundSlotLink>(static_cast<SlotHost&>(*this), peer, channel);
+    backlog_.reserve(outbound_.size());
+  }
+  return *link;
+}
+
+Board* SlotTransport::board(Channel channel, std::span<const int> members, bool with_rooms) {
+  const int ranks = static_cast<int>(members.size());
+  auto known = boards_.find(channel);
+  if (known == boards_.end()) {
+    const std::size_t bytes = Board::bytes_for(ranks);
+    auto memory = board_memory(channel, members, bytes, bytes);
+    if (!memory) return nullptr;
+    const int place = static_cast<int>(std::ranges::find(members, rank()) - members.begin());
+    Shared shared{Board{std::move(memory), ranks, place}, {members.begin(), members.end()}};
+    if (cut_) shared.board.cut();
+    known = boards_.emplace(channel, std::move(shared)).first;
+  }
+  Board& board = known->second.board;
+  if (with_rooms && !board.has_rooms()) {
+    auto memory = board_memory(name_of_rooms(channel), members, Board::bytes_of_rooms(ranks), 0);
+    if (!memory) return nullptr;
+    board.add_rooms(std::move(memory));
+  }
+  return &board;
+}
+
+void SlotTransport::adopt(int peer, Channel channel, std::unique_ptr<Wire> wire) {
+  if (cut_) return;
+  auto link = std::make_unique<InboundSlotLink>(peer, channel, std::move(wire), stores_);
+  if (const std::optional<Error>* const reason = closed_.find(channel))
+    return *reason ? link->say_abort(**reason) : link->say_goodbye();
+  inbound_.push_back(std::move(link));
+  attention();  // it may have been abandoned already
+}
+
+// ---- Moving ----------------------------------------------------------------------------------------------------
+
+bool SlotTransport::progress() noexcept {
+  bool moved = notice();
+  for (const auto& link : inbound_) moved |= link->pull(*sink_);
+  if (!backlog_.empty()) moved |= push_backlog();
+  if (attention_) moved |= attend();
+  return moved;
+}
+
+void SlotTransport::backlog(OutboundSlotLink& link) noexcept {
+  if (std::find(backlog_.begin(), backlog_.end(), &link) == backlog_.end()) backlog_.push_back(&link);
+}
+
+bool SlotTransport::push_backlog() noexcept {
+  bool moved = false;
+  for (std::size_t i = 0; i < backlog_.size(); ++i) moved |= backlog_[i]->push(sink_);  // may grow meanwhile
+  std::erase_if(backlog_, [](const OutboundSlotLink* link) { return link->idle(); });
+  return moved;
+}
+
+bool SlotTransport::attend() noexcept {
+  attention_ = false;
+  bool moved = false;
+  for (const auto& link : inbound_) link->attend();
+  for (const auto& [key, link] : outbound_) moved |= link->attend(*sink_);
+  return moved;
+}
+
+// ---- Sleeping --------------------------------------------------------------------------------------------------
+
+bool SlotTransport::prepare_sleep() noexcept {
+  bool nothing_to_do = true;
+  for (const auto& link : inbound_) nothing_to_do &= link->arm();
+  for (OutboundSlotLink* link : backlog_) nothing_to_do &= link->arm();
+  return !notice() && !attention_ && nothing_to_do;
+}
+
+void SlotTransport::awake() noexcept {
+  for (const auto& link : inbound_) link->disarm();
+  for (OutboundSlotLink* link : backlog_) link->disarm();
+}
+
+// ---- The end of a channel --------------------------------------------------------------------------------------
+
+template <class Action>
+void SlotTransport::for_each(Channel channel, Action&& action) noexcept {
+  const auto end = outbound_.end();
+  for (auto link = outbound_.lower_bound({channel, 0}); link != end && link->first.first == channel; ++link)
+    action(*link->second);
+  for (const auto& link : inbound_)
+    if (link->channel() == channel) action(*link);
+}
+
+void SlotTransport::close_channel(Channel channel, Clock::time_point deadline) noexcept {
+  flush(channel, deadline);
+  if (!cut_) for_each(channel, [](auto& link) { link.say_goodbye(); });
+  destroy(channel, nullptr);
+}
+
+void SlotTransport::abort_channel(Channel channel, const Error& reason) noexcept {
+  if (!cut_) {
+    abort_board(channel, reason);
+    for_each(channel, [&reason](auto& link) { link.say_abort(reason); });
+  }
+  destroy(channel, &reason);
+}
+
+/// The rings stay, but nobody may be told anything through them any more.
+void SlotTransport::cut() noexcept {
+  cut_ = true;
+  for (const auto& link : inbound_) link->cut();
+  for (const auto& [key, link] : outbound_) link->cut();
+  for (auto& [channel, shared] : boards_) shared.board.cut();
+  attention();
+}
+
+/// Peers may be closing too, so their messages are taken, that they can finish. No sink hears of any of it.
+void SlotTransport::flush(Channel channel, Clock::time_point deadline) noexcept {
+  struct Round {
+    bool flushed = true;
+    bool moved = false;
+    bool may_sleep = true;
+
+    void operator()(OutboundSlotLink& link) {
+      moved |= link.push(nullptr);
+      flushed &= link.flushed();
+      may_sleep &= link.arm();
+    }
+    void operator()(InboundSlotLink& link) {
+      moved |= link.discard();
+      may_sleep &= link.arm();
+    }
+  };
+  for (bool flushed = false; !flushed;) {
+    Round round;
+    for_each(channel, round);
+    flushed = (round.flushed && this->flushed(channel)) || Clock::now() >= deadline;
+    if (!flushed && !notice() && !round.moved && round.may_sleep) {
+      reactor_.sleep(deadline);
+    } else if (!flushed) {
+      reactor_.poll();
+    }
+    for_each(channel, [](auto& link) { link.disarm(); });
+  }
+}
+
+void SlotTransport::abort_board(Channel channel, const Error& reason) noexcept {
+  const auto found = boards_.find(channel);
+  if (found == boards_.end()) return;
+  Shared& shared = found->second;
+  shared.board.say_abort(reason);
+  shared.board.wake_sleepers([&](int member) { wake(shared.members[static_cast<std::size_t>(member)], channel); });
+}
+
+void SlotTransport::destroy(Channel channel, const Error* reason) noexcept {
+  std::erase_if(backlog_, [=](const OutboundSlotLink* link) { return link->channel() == channel; });
+  std::erase_if(outbound_, [=](const auto& entry) { return entry.first.first == channel; });
+  std::erase_if(inbound_, [=](const auto& link) { return link->channel() == channel; });
+  boards_.erase(channel);
+  closed(channel, reason != nullptr);
+  closed_.close(channel, reason ? std::optional<Error>(*reason) : std::nullopt);
+}
+
+void SlotTransport::drop_links() noexcept {
+  backlog_.clear();
+  outbound_.clear();
+  inbound_.clear();
+}
+
+}  // namespace tutti::transport

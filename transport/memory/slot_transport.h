@@ -1,0 +1,107 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "transport/closed_channels.h"
+#include "transport/memory/board.h"
+#include "transport/memory/slot_link.h"
+#include "transport/reactor.h"
+
+namespace tutti::transport {
+
+/// A board's rooms are memory with a name of its own. Boards are of collectives' channels, which are even.
+constexpr Channel name_of_rooms(Channel channel) { return channel | 1; }
+
+/// All of a transport made of slots, but for how rings reach the peer, how a sleeping peer is woken and how its leaving
+/// shows: that is what a subclass adds, with its Wires.
+///
+/// Relies on its owner calling Reactor::poll() now and then while it does not sleep: connections and departures are
+/// noticed there.
+class SlotTransport : public Transport, protected SlotHost {
+ public:
+  ~SlotTransport() override;
+
+  void set_peers(std::vector<std::string> addresses) override;
+  void set_sink(Sink& sink) override { sink_ = &sink; }
+  Link& open(int peer, Channel channel) override;
+  Board* board(Channel channel, std::span<const int> members, bool with_rooms) override;
+  bool has_boards() const noexcept override { return true; }
+  void wake(int peer, Channel channel) noexcept override { link_to(peer, channel).wake(); }
+  void close_channel(Channel channel, Clock::time_point deadline) noexcept override;
+  void abort_channel(Channel channel, const Error& reason) noexcept override;
+  void cut() noexcept override;
+  /// Before there are links. There are more ranks than cores.
+  void share_cores() noexcept { stores_.cores_are_shared = true; }
+
+  bool progress() noexcept override;
+  bool prepare_sleep() noexcept override;
+  void awake() noexcept override;
+
+ protected:
+  SlotTransport(Reactor& reactor, const Stores& stores) : reactor_(reactor), stores_(stores) {}
+
+  /// Looks for news about peers: arrivals go to adopt(), departures to attention(). True when there are any, or when it
+  /// must be called again soon. Called in every progress(), so it must be cheap.
+  virtual bool notice() noexcept = 0;
+
+  virtual int rank() const noexcept = 0;
+  const Stores& stores() const noexcept override { return stores_; }
+  /// Nothing of the channel's own waits to be handed over.
+  virtual bool flushed(Channel) const noexcept { return true; }
+  /// The channel has gone, and whatever belongs to it; perhaps by an abort.
+  virtual void closed(Channel, bool /*aborted*/) noexcept {}
+  /// Memory for a board, or for its rooms, called `name`: as shared_memory(), but for one group after the other, so
+  /// that only the first `cleared` bytes are zeros.
+  virtual std::shared_ptr<std::byte> board_memory(Channel name, std::span<const int> members, std::size_t bytes,
+                                                  std::size_t /*cleared*/) {
+    return shared_memory(name, members, bytes);
+  }
+  bool was_closed(Channel channel) const noexcept { return closed_.find(channel) != nullptr; }
+
+  /// A link that `peer` has made to us.
+  void adopt(int peer, Channel channel, std::unique_ptr<Wire> wire);
+  /// Throws Error{peer_lost} if there is none, or the network was cut.
+  const std::string& address_of(int peer) const;
+  const std::vector<std::string>& addresses() const { return addresses_; }
+  Reactor& reactor() { return reactor_; }
+  bool is_cut() const noexcept { return cut_; }
+  /// For destructors of subclasses, whose parts the wires need.
+  void drop_links() noexcept;
+
+  void attention() noexcept override { attention_ = true; }
+
+ private:
+  OutboundSlotLink& link_to(int peer, Channel channel);
+  void backlog(OutboundSlotLink& link) noexcept override;
+  bool push_backlog() noexcept;
+  bool attend() noexcept;
+  void flush(Channel channel, Clock::time_point deadline) noexcept;
+  void destroy(Channel channel, const Error* reason) noexcept;
+  void abort_board(Channel channel, const Error& reason) noexcept;
+  template <class Action>
+  void for_each(Channel channel, Action&& action) noexcept;
+
+  Reactor& reactor_;
+  Stores stores_;
+  Sink* sink_ = nullptr;
+  std::vector<std::string> addresses_;
+  std::map<std::pair<Channel, int>, std::unique_ptr<OutboundSlotLink>> outbound_;
+  std::vector<std::unique_ptr<InboundSlotLink>> inbound_;
+  struct Shared {
+    Board board;
+    std::vector<int> members;
+  };
+  std::map<Channel, Shared> boards_;
+  std::vector<OutboundSlotLink*> backlog_;
+  ClosedChannels<std::optional<Error>> closed_;  // with the reasons of aborts
+  bool attention_ = false;
+  bool cut_ = false;
+};
+
+}  // namespace tutti::transport

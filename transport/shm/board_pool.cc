@@ -1,0 +1,124 @@
+#include "transport/shm/board_pool.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "tutti/error.h"
+
+namespace tutti::transport {
+namespace {
+
+/// The smallest board, of two ranks, has 40 KiB. Sizes are few, so that groups of different ranks share chunks.
+constexpr std::size_t least_place = std::size_t{64} << 10;
+/// Where a chunk is full, the next one has twice as many places, up to this many.
+constexpr std::size_t most_places = 4096;
+/// So many places of failed groups stay open to members that are late.
+constexpr std::size_t most_failed = 8;
+
+}  // namespace
+
+// ---- Own -------------------------------------------------------------------------------------------------------
+
+BoardPool::Own& BoardPool::with_free_place(Channel name, std::size_t bytes) {
+  const std::size_t place_bytes = std::max(std::bit_ceil(bytes), least_place);
+  std::size_t places = PoolChunk::places_in_bucket;
+  for (Own& own : own_) {
+    if (own.chunk->place_bytes() != place_bytes) continue;
+    if (own.chunk->has_free_place(name)) return own;
+    places = std::min(2 * places, most_places);
+  }
+  return own_.emplace_back(Own{PoolChunk::make(places, place_bytes), {}});
+}
+
+std::shared_ptr<std::byte> BoardPool::give(Channel name, std::span<const int> members, std::size_t bytes,
+                                           std::size_t cleared, const HandOver& hand_over) {
+  Own& own = with_free_place(name, bytes);
+  for (const int peer : members) {
+    const auto index = static_cast<std::size_t>(peer);
+    if (peer == rank_ || (index < own.is_known_to.size() && own.is_known_to[index])) continue;
+    hand_over(peer, own.chunk->descriptor());
+    own.is_known_to.resize(std::max(own.is_known_to.size(), index + 1));
+    own.is_known_to[index] = true;
+  }
+  return own.chunk->give(name, bytes, cleared, members.size());
+}
+
+bool BoardPool::is_awaited() const noexcept {
+  return std::ranges::any_of(own_, [](const Own& own) { return own.chunk->is_awaited(); });
+}
+
+void BoardPool::group_failed(Channel name) noexcept {
+  const auto incomplete = std::ranges::find_if(own_, [=](const Own& own) { return own.chunk->is_incomplete(name); });
+  if (incomplete == own_.end()) return;
+  incomplete->is_known_to.clear();
+  failed_.push_back(name);
+  if (failed_.size() <= most_failed) return;
+  for (const Own& own : own_) own.chunk->withdraw(failed_.front());
+  failed_.pop_front();
+}
+
+// ---- Others' ---------------------------------------------------------------------------------------------------
+
+std::shared_ptr<std::byte> BoardPool::find(Channel name, int owner) {
+  const auto look = [&]() -> std::shared_ptr<std::byte> {
+    const auto known = others_.find(owner);
+    if (known == others_.end()) return nullptr;
+    for (const auto& chunk : known->second.chunks)
+      if (auto place = chunk->enter(name)) return place;
+    return nullptr;
+  };
+  auto place = look();
+  if (!place && missing_.emplace(name, owner).second && is_waiting_) {
+    wait_for(owner);
+    place = look();
+  }
+  if (place) {
+    missing_.erase(name);
+    return place;
+  }
+  const auto known = others_.find(owner);
+  if (known == others_.end() || known->second.trouble.empty()) return nullptr;
+  throw Error(ErrorCode::system, std::exchange(known->second.trouble, {}));
+}
+
+void BoardPool::forget(Channel name) noexcept { missing_.erase(name); }
+
+void BoardPool::add(int owner, const Descriptor& chunk) {
+  Others& others = others_[owner];
+  if (std::ranges::any_of(others.chunks, [&](const auto& known) { return known->is_in(chunk); })) return;
+  auto mapped = PoolChunk::map(chunk);
+  if (auto* const taken = std::get_if<std::shared_ptr<PoolChunk>>(&mapped)) {
+    others.chunks.push_back(std::move(*taken));
+  } else {
+    others.trouble = fmt::format("cannot use the memory that rank {} shares: {}", owner, std::get<std::string>(mapped));
+  }
+}
+
+void BoardPool::add_refused(int owner, const std::string& why) {
+  others_[owner].trouble = fmt::format("cannot take the memory that rank {} shares: {}", owner, why);
+}
+
+void BoardPool::begin_to_wait() noexcept {
+  is_waiting_ = true;
+  for (const auto& [name, owner] : missing_) wait_for(owner);
+}
+
+/// Who has no chunk of the owner's is woken by the one that comes.
+void BoardPool::wait_for(int owner) noexcept {
+  const auto known = others_.find(owner);
+  if (known == others_.end()) return;
+  for (const auto& chunk : known->second.chunks) {
+    chunk->begin_to_wait();
+    waits_for_.push_back(chunk);
+  }
+}
+
+void BoardPool::end_waiting() noexcept {
+  is_waiting_ = false;
+  for (const auto& chunk : waits_for_) chunk->end_waiting();
+  waits_for_.clear();
+}
+
+}  // namespace tutti::transport

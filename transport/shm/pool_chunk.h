@@ -1,0 +1,96 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "lib/base/descriptor.h"
+#include "transport/shm/memory.h"
+#include "transport/transport.h"
+
+namespace tutti::transport {
+
+/// Shared memory cut into places of one size, each of which belongs to one group after the other. One rank, the owner,
+/// makes it and gives places away; the other members of a group find theirs by its name. No messages are needed for
+/// either, once a rank has mapped the chunk.
+///
+///   free -> given away -> entered by the other members -> left by all of them -> free
+///
+/// A name can only be in one bucket of places, so that finding it costs a few cache lines however many places there
+/// are.
+///
+/// The places' memory is reserved when it is given away. Some of it stays reserved when all have left; the rest goes
+/// back to the system. Who dies never leaves: then its place is lost, as long as the chunk lasts.
+///
+/// Threading: one thread at a time in each process.
+class PoolChunk : public std::enable_shared_from_this<PoolChunk> {
+ public:
+  static constexpr std::size_t places_in_bucket = 8;
+  static constexpr std::size_t most_places = std::size_t{1} << 16;
+  /// So many bytes of places that are free stay reserved, and at least one place.
+  static constexpr std::size_t most_kept = std::size_t{8} << 20;
+
+  /// For the owner. Both powers of two, `places` at least a bucket, `place_bytes` at least a page. Throws
+  /// Error{system}.
+  static std::shared_ptr<PoolChunk> make(std::size_t places, std::size_t place_bytes);
+  /// Of another rank. Else what is wrong with it.
+  static std::variant<std::shared_ptr<PoolChunk>, std::string> map(const Descriptor& descriptor);
+
+  std::size_t place_bytes() const { return place_bytes_; }
+
+  // ---- The owner
+  const Descriptor& descriptor() const { return descriptor_; }
+  bool has_free_place(Channel name) const noexcept { return free_place(name).has_value(); }
+  /// Gives a free place to `users` ranks, this one included, of which the first `cleared` bytes of `bytes` are zeros.
+  /// It is there as long as somebody holds it. Throws Error{system}.
+  std::shared_ptr<std::byte> give(Channel name, std::size_t bytes, std::size_t cleared, std::size_t users);
+  /// Not all members have come to that place.
+  bool is_incomplete(Channel name) const noexcept;
+  /// Nobody else enters it any more.
+  void withdraw(Channel name) noexcept;
+  /// Somebody sleeps until some place is given to it.
+  bool is_awaited() const noexcept;
+
+  // ---- The others
+  /// It is the one that this descriptor would map.
+  bool is_in(const Descriptor& descriptor) const noexcept;
+  /// Enters the place of that name, once. Null: there is none.
+  std::shared_ptr<std::byte> enter(Channel name) noexcept;
+  /// Before sleeping until a place is given: whoever gives one after that sees it. Look once more, then sleep.
+  void begin_to_wait() noexcept;
+  void end_waiting() noexcept;
+
+ private:
+  struct Head;
+  struct Place;
+  struct Uses;
+
+  PoolChunk(SharedMemory memory, Descriptor descriptor, std::size_t places, std::size_t place_bytes);
+  static std::size_t bytes_before_places(std::size_t places);
+
+  Head& head() const noexcept;
+  Place& place(std::size_t index) const noexcept;
+  std::size_t bucket(Channel name) const noexcept;
+  std::optional<std::size_t> free_place(Channel name) const noexcept;
+  std::optional<std::size_t> find(Channel name) const noexcept;
+  std::byte* memory_of(std::size_t index) const noexcept;
+  std::shared_ptr<std::byte> held(std::size_t index);
+  void clear(std::size_t index, std::size_t bytes, std::size_t cleared);
+  void leave(std::size_t index) noexcept;
+  void free(std::size_t index) noexcept;
+
+  SharedMemory memory_;
+  Descriptor descriptor_;
+  std::size_t places_;
+  std::size_t place_bytes_;
+  std::uint64_t inode_ = 0;            // others'
+  std::vector<std::size_t> reserved_;  // the owner's: bytes of each place, unless they have gone back to the system
+};
+
+}  // namespace tutti::transport

@@ -1,0 +1,106 @@
+#include "transport/shm/ring_endpoint.h"
+
+#include <fmt/core.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "lib/base/system_calls.h"
+#include "lib/base/system_error_text.h"
+#include "transport/shm/unix_socket.h"
+
+namespace tutti::transport {
+
+Attempt hand_over(const Introduction& introduction, Descriptor& socket) {
+  const auto refuse = [&](ErrorCode code, const std::string& why) {
+    throw Error(code, fmt::format("cannot connect to rank {} through its Unix socket: {}", introduction.peer, why),
+                introduction.peer);
+  };
+  Attempt attempt = connect_unix(introduction.socket, socket);
+  if (attempt == Attempt::done) {
+    const long user = user_of_peer(socket);
+    if (user != static_cast<long>(::geteuid()))
+      refuse(ErrorCode::peer_lost, fmt::format("its socket belongs to user {}, not to user {}", user, ::geteuid()));
+    attempt = send_with_descriptor(socket, introduction.hello, introduction.memory);
+  }
+  if (attempt == Attempt::failed) {
+    const bool ours = errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS;
+    refuse(ours ? ErrorCode::system : ErrorCode::peer_lost, refusal(errno));
+  }
+  if (attempt == Attempt::later) socket = Descriptor();
+  return attempt;
+}
+
+ShmWire::ShmWire(MappedRing ring, Descriptor socket, WireHome& home)
+    : ring_(std::move(ring)), socket_(std::move(socket)), home_(home) {
+  watch();
+}
+
+ShmWire::ShmWire(MappedRing ring, Introduction introduction, WireHome& home)
+    : ring_(std::move(ring)), home_(home), introduction_(std::move(introduction)) {}
+
+ShmWire::~ShmWire() {
+  std::erase(home_.strangers, this);
+  if (socket_ && !left_) home_.reactor.unwatch(socket_.get());
+}
+
+bool ShmWire::introduce() {
+  try {
+    if (hand_over(*introduction_, socket_) == Attempt::later) return false;
+    introduction_.reset();
+    watch();
+  } catch (const Error& error) {
+    trouble_.emplace(error);
+    introduction_.reset();
+    socket_ = Descriptor();
+    home_.host.attention();
+  }
+  return true;
+}
+
+void ShmWire::watch() {
+  home_.reactor.watch(socket_.get(), [this] { hear(); });
+}
+
+void ShmWire::hear() {
+  if (take_bells(socket_)) return;
+  home_.reactor.unwatch(socket_.get());
+  left_ = true;
+  home_.host.attention();
+}
+
+void ShmWire::cut() noexcept {
+  if (left_ || !socket_) return;
+  home_.reactor.unwatch(socket_.get());
+  ::shutdown(socket_.get(), SHUT_RDWR);
+  left_ = true;
+}
+
+bool ShmWire::read_peer(std::span<std::byte> to, std::uint64_t address) noexcept {
+  if (peer_process_ == 0) peer_process_ = process_of_peer(socket_);
+  if (left_ || peer_process_ <= 0) {
+    errno = ESRCH;
+    return false;
+  }
+  const iovec local{to.data(), to.size()};
+  const iovec remote{reinterpret_cast<void*>(address), to.size()};
+  const ssize_t read = system_calls::process_vm_readv(peer_process_, local, remote);
+  if (std::cmp_equal(read, to.size())) return true;
+  const int error = read < 0 ? errno : EFAULT;
+  errno = has_ended(socket_) ? ESRCH : error;
+  return false;
+}
+
+/// Not of who has gone.
+void ShmWire::say_unreadable(int error) noexcept {
+  if (!left_ && !has_ended(socket_)) home_.host.unreadable(error);
+}
+
+void ShmWire::wake_peer() noexcept {
+  if (socket_) send_bell(socket_);
+}
+
+}  // namespace tutti::transport
