@@ -3,9 +3,11 @@
 
 #include "transport/tcp/socket.h"
 
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <array>
@@ -204,7 +206,10 @@ bool is_unanswered(const Socket& socket, std::chrono::milliseconds time) noexcep
   tcp_info info{};
   socklen_t size = sizeof info;
   if (::getsockopt(socket.get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return false;
-  return info.tcpi_unacked > 0 && info.tcpi_retransmits > 0 &&
+  int unacknowledged = 0;
+  if (::ioctl(socket.get(), SIOCOUTQ, &unacknowledged) != 0) return false;
+  // Where this host refuses to send, the kernel counts nothing as sent: it probes, and does not retransmit.
+  return unacknowledged > 0 && (info.tcpi_retransmits > 0 || info.tcpi_probes > 0) &&
          std::cmp_greater_equal(info.tcpi_last_ack_recv, time.count());
 }
 

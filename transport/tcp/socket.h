@@ -41,8 +41,8 @@ Socket connect_to(const Address& address, const std::string& congestion, int& er
 /// What became of that: 0 when connected, EINPROGRESS, or why not.
 int connected(const Socket& socket);
 
-/// True when something that was sent is on its way for the second time at least, and not a single acknowledgement has
-/// come for `time`. A peer that is alive but does not read acknowledges all the same. False where that cannot be told.
+/// True when something that was written was tried at least twice, and not a single acknowledgement has come for `time`.
+/// A peer that is alive but does not read acknowledges all the same. False where that cannot be told.
 bool is_unanswered(const Socket& socket, std::chrono::milliseconds time) noexcept;
 
 /// Ends the connection in both directions, if there is one; the socket stays open.
