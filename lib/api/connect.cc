@@ -219,11 +219,12 @@ Communicator join(const ConnectOptions& options, const std::shared_ptr<transport
     join.tunnels = job_tunnels(join.secret, options.tls);
     const rendezvous::Admission admission{join.secret, insecure_allowed(), join.tunnels};
     auto store = options.store ? options.store : rendezvous::open_store(launch, setup_timeout, admission, context->log);
-    store->set_timeout(setup_timeout);
+    if (!threads) store->set_timeout(setup_timeout);  // threads share theirs; what waits is their view of it
     context->log.info(Log::Subsystem::store,
                       fmt::format("meets the others at {}, under \"{}\"",
                                   options.store ? "a store of the program's" : launch.rendezvous, launch.prefix));
     join.store = prefix_store(launch.prefix, std::move(store));
+    join.store->set_timeout(setup_timeout);
     if (launch.size > 1 && !threads) choose_address(launch, context->log, join);
   }
   detail::join_mesh(*context, join);

@@ -136,7 +136,7 @@ TEST_CASE("a parked message holds the sender back, and nothing is lost or overta
     Recorder& receiver = mesh[1].recorder;
     bool park = true;
     receiver.decide = [&](Link&, const Frame&) { return park ? Accept::park : Accept::views; };
-    constexpr std::size_t count = 64;
+    constexpr std::size_t count = 24;
     std::vector<Token> queued;
     for (Token i = 0; i < count; ++i)
       if (!mesh[0].send(1, 1, mebibyte + i, i, i)) queued.push_back(i);
