@@ -28,7 +28,7 @@
 #include "tutti/error.h"
 #include "tutti/version.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 struct Subcommand {
@@ -116,10 +116,10 @@ int guarded(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace tutti::tools
+}  // namespace tutti::cli
 
 int main(int argc, char** argv) {
-  tutti::tools::settle_signals();
-  tutti::tools::hold_standard_descriptors();
-  return tutti::tools::end_output(tutti::tools::guarded(argc, argv));
+  tutti::cli::settle_signals();
+  tutti::cli::hold_standard_descriptors();
+  return tutti::cli::end_output(tutti::cli::guarded(argc, argv));
 }

@@ -6,8 +6,8 @@
 
 namespace tutti::rendezvous {
 
-void check_admission(const SocketAddress& address, const Admission& admission) {
-  if (address.is_loopback() || !admission.secret.empty() || admission.insecure) return;
+void check_access(const SocketAddress& address, const AccessPolicy& access_policy) {
+  if (address.is_loopback() || !access_policy.secret.empty() || access_policy.insecure) return;
   throw Error{
       ErrorCode::invalid_argument,
       fmt::format("a store at {} could be read and changed by everybody who reaches it. Give it a secret, the same on "

@@ -37,7 +37,7 @@ class Attendance {
   Store& store() { return *view_; }
 
   /// The rounds, see rendezvous::exchange(). Collective, in this order. Throw Error{rendezvous} that names who went.
-  std::vector<std::string> exchange_cards(std::string_view mine) { return exchange(first_round, mine); }
+  std::vector<std::string> exchange_rank_infos(std::string_view mine) { return exchange(first_round, mine); }
   std::vector<std::string> exchange_outcomes(std::string_view mine) { return exchange(second_round, mine); }
 
   /// All have met. The place stays this rank's as long as its store is open.

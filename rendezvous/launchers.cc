@@ -24,15 +24,15 @@ namespace {
 
 /// What a launcher says, before the options have their say.
 struct Answer {
-  Launch launch;                    // rendezvous and serve not filled in yet
-  std::optional<Meeting> fallback;  // where to meet if nobody names a place
-  std::string names;                // of the variables of rank and size, for errors
-  std::string remedy;               // when there is no place to meet
+  Launch launch;                          // rendezvous and serve not filled in yet
+  std::optional<RendezvousUrl> fallback;  // where to meet if nobody names a place
+  std::string names;                      // of the variables of rank and size, for errors
+  std::string remedy;                     // when there is no place to meet
 };
 
 struct Question {
   const Environment& env;
-  bool has_meeting = false;  // by options or variables that all launchers share
+  bool has_rendezvous_url = false;  // by options or variables that all launchers share
   std::vector<std::string> complaints = {};
 };
 
@@ -63,7 +63,7 @@ std::optional<Answer> torch_variables(Question& question) {
   const auto rank = env.number("RANK");
   const auto size = env.number("WORLD_SIZE");
   if (!rank && !size) return std::nullopt;
-  const bool meets = question.has_meeting || env.has("MASTER_ADDR") || size == 1;
+  const bool meets = question.has_rendezvous_url || env.has("MASTER_ADDR") || size == 1;
   if (!rank || !size || !meets) {
     question.complaints.push_back(fmt::format("{} set, but {} is not",
                                               rank && size ? "RANK and WORLD_SIZE are"
@@ -152,7 +152,7 @@ std::optional<Answer> mpi_variables(Question& question, const MpiFamily& family)
   answer.names = fmt::format("{} and {}", family.rank[0], family.size[0]);
   answer.remedy =
       fmt::format("the ranks are on several hosts: name a free port on that of rank 0 with {}", family.pass_on);
-  if (question.has_meeting || *size == 1) return answer;
+  if (question.has_rendezvous_url || *size == 1) return answer;
   // srun --mpi=pmi2 sets both; Slurm knows the hosts.
   if (is_slurm_step(env) && env.number("SLURM_PROCID") == rank && env.number("SLURM_STEP_NUM_TASKS") == size)
     return std::nullopt;
@@ -189,7 +189,7 @@ std::optional<Answer> slurm_variables(Question& question) {
   answer.names = "SLURM_PROCID and SLURM_STEP_NUM_TASKS";
   answer.remedy =
       "SLURM_STEP_NODELIST and SLURM_JOB_NODELIST are not set: set MASTER_ADDR and MASTER_PORT, or TUTTI_RDZV";
-  if (question.has_meeting || *size == 1) return answer;
+  if (question.has_rendezvous_url || *size == 1) return answer;
 
   // On one node nobody else need reach the store. A port made of the step's number may be another step's there, too.
   if (answer.launch.local_size == *size && !env.has("MASTER_ADDR") && !env.has("MASTER_PORT")) {
@@ -205,7 +205,7 @@ std::optional<Answer> slurm_variables(Question& question) {
   const auto port = static_cast<std::uint16_t>(20'000 + fnv1a(step) % 10'000);
   const auto chosen = env.text("MASTER_PORT");
   const Endpoint endpoint{host, chosen ? parse_port(*chosen, "MASTER_PORT") : port};
-  answer.fallback = Meeting{"tcp://" + to_string(endpoint)};
+  answer.fallback = RendezvousUrl{"tcp://" + to_string(endpoint)};
   return answer;
 }
 
@@ -234,7 +234,8 @@ std::optional<Answer> kubernetes_variables(Question& question) {
   answer.remedy = "set TUTTI_RDZV=tcp://<job>-0.<headless service>:port";
   const auto host = env.text("PET_MASTER_ADDR");
   const auto port = env.text("PET_MASTER_PORT");
-  if (host && port) answer.fallback = Meeting{"tcp://" + to_string({*host, parse_port(*port, "PET_MASTER_PORT")})};
+  if (host && port)
+    answer.fallback = RendezvousUrl{"tcp://" + to_string({*host, parse_port(*port, "PET_MASTER_PORT")})};
   return answer;
 }
 
@@ -313,9 +314,9 @@ Answer find_places(const ConnectOptions& options, const Environment& env) {
   return answer;
 }
 
-Meeting find_meeting(const ConnectOptions& options, const Environment& env, Answer& answer) {
-  if (!options.rendezvous.empty()) return parse_meeting(options.rendezvous, "ConnectOptions::rendezvous", env);
-  if (auto told = meeting_from(env)) return *std::move(told);
+RendezvousUrl find_rendezvous_url(const ConnectOptions& options, const Environment& env, Answer& answer) {
+  if (!options.rendezvous.empty()) return parse_rendezvous_url(options.rendezvous, "ConnectOptions::rendezvous", env);
+  if (auto told = rendezvous_url_from(env)) return *std::move(told);
   if (answer.fallback) return *std::move(answer.fallback);
   const bool host = env.has("MASTER_ADDR");
   const std::string half = host == env.has("MASTER_PORT") ? ""
@@ -335,7 +336,7 @@ Launch find_launch(const ConnectOptions& options, const Lookup& environment) {
   launch.prefix = prefix_of(env, options.job);
   if (launch.size == 1 || options.store) return launch;
 
-  const Meeting meeting = find_meeting(options, env, answer);
+  const RendezvousUrl meeting = find_rendezvous_url(options, env, answer);
   launch.rendezvous = meeting.url;
   launch.foreign = meeting.foreign;
   launch.own_folder = meeting.own_folder;

@@ -37,10 +37,10 @@ struct Launch {
 Launch find_launch(const ConnectOptions& options, const Lookup& environment);
 
 /// Opens the store that `launch` names; where launch.serve, starts the server, which lives as long as the store. With a
-/// secret in `admission`, server and clients prove to each other that they know it, unless the store is foreign.
+/// secret in `access_policy`, server and clients prove to each other that they know it, unless the store is foreign.
 /// The prefix is left to the caller. A process may do this again for the same meeting: the n-th store of a rank sees
 /// the keys of the others' n-th.
-std::shared_ptr<Store> open_store(const Launch& launch, Store::Milliseconds timeout, const Admission& admission = {},
-                                  const Log& log = Log{});
+std::shared_ptr<Store> open_store(const Launch& launch, Store::Milliseconds timeout,
+                                  const AccessPolicy& access_policy = {}, const Log& log = Log{});
 
 }  // namespace tutti::rendezvous

@@ -28,11 +28,12 @@ class Memory {
     return openings_[fmt::format("{} {} {}", launch.rank, launch.rendezvous, launch.prefix)]++;
   }
 
-  std::shared_ptr<TcpStoreServer> serve(const Endpoint& endpoint, Deadline deadline, const Admission& admission) {
+  std::shared_ptr<TcpStoreServer> serve(const Endpoint& endpoint, Deadline deadline,
+                                        const AccessPolicy& access_policy) {
     const std::lock_guard lock{mutex_};
     std::weak_ptr<TcpStoreServer>& known = servers_[to_string(endpoint)];
     auto server = known.lock();
-    if (!server) known = server = std::make_shared<TcpStoreServer>(endpoint, ServerLimits{}, deadline, admission);
+    if (!server) known = server = std::make_shared<TcpStoreServer>(endpoint, ServerLimits{}, deadline, access_policy);
     return server;
   }
 
@@ -61,7 +62,7 @@ void refuse_hidden_loopback(const Launch& launch, const Endpoint& endpoint, Dead
 }
 
 std::shared_ptr<Store> open_tcp(const Launch& launch, const Endpoint& endpoint, Store::Milliseconds timeout,
-                                const Admission& admission, const Log& log) {
+                                const AccessPolicy& access_policy, const Log& log) {
   if (endpoint.port == 0)
     throw Error{
         ErrorCode::invalid_argument,
@@ -69,23 +70,24 @@ std::shared_ptr<Store> open_tcp(const Launch& launch, const Endpoint& endpoint, 
                     "port, or start the ranks with `tutti run`.",
                     launch.rendezvous, launch.size - 1)};
   if (!launch.serve && launch.foreign) return connect_tcp_store(endpoint, timeout);
-  if (!launch.serve) return connect_tcp_store(endpoint, timeout, admission.secret, admission.tunnels);
+  if (!launch.serve) return connect_tcp_store(endpoint, timeout, access_policy.secret, access_policy.tls_proxies);
   refuse_hidden_loopback(launch, endpoint, std::chrono::steady_clock::now() + timeout, log);
   struct Served {
     std::shared_ptr<TcpStoreServer> server;
     std::shared_ptr<Store> store;  // ends before the server
   };
   const auto served = std::make_shared<Served>();
-  served->server = memory().serve(endpoint, std::chrono::steady_clock::now() + timeout, admission);
+  served->server = memory().serve(endpoint, std::chrono::steady_clock::now() + timeout, access_policy);
   if (!served->server->is_on_loopback() && !served->server->has_secret())
     log.warn("everybody who can reach " + to_string(served->server->endpoint()) + " can join this job (insecure)");
-  served->store = connect_tcp_store(served->server->endpoint(), timeout, admission.secret, admission.tunnels);
+  served->store =
+      connect_tcp_store(served->server->endpoint(), timeout, access_policy.secret, access_policy.tls_proxies);
   return {served, served->store.get()};
 }
 
 }  // namespace
 
-std::shared_ptr<Store> open_store(const Launch& launch, Store::Milliseconds timeout, const Admission& admission,
+std::shared_ptr<Store> open_store(const Launch& launch, Store::Milliseconds timeout, const AccessPolicy& access_policy,
                                   const Log& log) {
   constexpr std::string_view tcp = "tcp://";
   constexpr std::string_view file = "file://";
@@ -99,10 +101,10 @@ std::shared_ptr<Store> open_store(const Launch& launch, Store::Milliseconds time
   const std::string number = opening == 0 ? "" : fmt::format(".{}", opening);
   if (url.starts_with(file))
     return open_file_store(url.substr(file.size()) + number, launch.size, timeout, launch.own_folder,
-                           admission.secret.empty() ? FileGuard::user : FileGuard::secret);
+                           access_policy.secret.empty() ? FileGuard::user : FileGuard::secret);
   if (!url.starts_with(tcp)) throw Error{ErrorCode::invalid_argument, fmt::format("\"{}\" is no place to meet.", url)};
   auto store = open_tcp(launch, parse_endpoint(std::string_view{url}.substr(tcp.size()), "the rendezvous"), timeout,
-                        admission, log);
+                        access_policy, log);
   return opening == 0 ? store : prefix_store(number, std::move(store));
 }
 

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::array<std::string_view, 4> schemes{"tcp", "store", "file", "env"};
 
-Meeting tcp_meeting(const Endpoint& endpoint, const Environment& environment) {
+RendezvousUrl tcp_rendezvous_url(const Endpoint& endpoint, const Environment& environment) {
   // A launcher that serves (torchrun's agent, `tutti run`) says so, and where.
   const bool agent = environment.text("TORCHELASTIC_USE_AGENT_STORE") == "True" &&
                      environment.text("MASTER_ADDR") == endpoint.host &&
@@ -30,17 +30,17 @@ Meeting tcp_meeting(const Endpoint& endpoint, const Environment& environment) {
 }
 
 /// MASTER_ADDR is a bare host, so an IPv6 address needs no brackets there.
-Meeting master_meeting(const Environment& environment) {
+RendezvousUrl rendezvous_url_of_master(const Environment& environment) {
   const std::string host = environment.text("MASTER_ADDR").value_or("");
   const std::string port = environment.text("MASTER_PORT").value_or("");
-  return tcp_meeting({without_brackets(host), parse_port(port, "MASTER_PORT")}, environment);
+  return tcp_rendezvous_url({without_brackets(host), parse_port(port, "MASTER_PORT")}, environment);
 }
 
-Meeting env_meeting(std::string_view said_by, const Environment& environment) {
+RendezvousUrl rendezvous_url_of_environment(std::string_view said_by, const Environment& environment) {
   for (const char* name : {"MASTER_ADDR", "MASTER_PORT"})
     if (!environment.has(name))
       throw Error{ErrorCode::invalid_argument, fmt::format("{} is \"env://\", but {} is not set.", said_by, name)};
-  return master_meeting(environment);
+  return rendezvous_url_of_master(environment);
 }
 
 bool is_own_folder(const std::string& path) {
@@ -69,11 +69,12 @@ std::optional<int> Environment::number(const std::string& name) const {
   return result;
 }
 
-Meeting parse_meeting(const std::string& url, std::string_view said_by, const Environment& environment) {
+RendezvousUrl parse_rendezvous_url(const std::string& url, std::string_view said_by, const Environment& environment) {
   const std::size_t end = url.find("://");
   const std::string scheme = url.substr(0, end);
   const std::string rest = end == std::string::npos ? "" : url.substr(end + 3);
-  if (end != std::string::npos && scheme == "tcp") return tcp_meeting(parse_endpoint(rest, said_by), environment);
+  if (end != std::string::npos && scheme == "tcp")
+    return tcp_rendezvous_url(parse_endpoint(rest, said_by), environment);
   if (end != std::string::npos && scheme == "store") return {"tcp://" + to_string(parse_endpoint(rest, said_by)), true};
   if (end != std::string::npos && scheme == "file") {
     if (!rest.starts_with('/') || rest.ends_with('/'))
@@ -82,19 +83,19 @@ Meeting parse_meeting(const std::string& url, std::string_view said_by, const En
           fmt::format("{} is \"{}\": a file is named by its full path, such as file:///shared/job1.", said_by, url)};
     return {url};
   }
-  if (url == "env://") return env_meeting(said_by, environment);
+  if (url == "env://") return rendezvous_url_of_environment(said_by, environment);
   throw Error{ErrorCode::invalid_argument,
               fmt::format("{} is \"{}\"; expected tcp://host:port, store://host:port, file:///path or env://.{}",
                           said_by, url, end == std::string::npos ? "" : did_you_mean(scheme, schemes))};
 }
 
-std::optional<Meeting> meeting_from(const Environment& environment) {
-  if (const auto url = environment.text("TUTTI_RDZV")) return parse_meeting(*url, "TUTTI_RDZV", environment);
-  if (environment.has("MASTER_ADDR") && environment.has("MASTER_PORT")) return master_meeting(environment);
+std::optional<RendezvousUrl> rendezvous_url_from(const Environment& environment) {
+  if (const auto url = environment.text("TUTTI_RDZV")) return parse_rendezvous_url(*url, "TUTTI_RDZV", environment);
+  if (environment.has("MASTER_ADDR") && environment.has("MASTER_PORT")) return rendezvous_url_of_master(environment);
   return std::nullopt;
 }
 
-Meeting private_file(std::string_view job, const Environment& environment) {
+RendezvousUrl private_file(std::string_view job, const Environment& environment) {
   std::string base = environment.text("XDG_RUNTIME_DIR").value_or("");
   if (base.empty() || !is_own_folder(base)) base = "/tmp";
   return {.url = fmt::format("file://{}/tutti-{}-{:016x}/store", base, ::geteuid(), fnv1a(job)), .own_folder = true};

@@ -22,7 +22,7 @@ class Environment {
 };
 
 /// Where ranks meet, as options or variables say it.
-struct Meeting {
+struct RendezvousUrl {
   std::string url = {};     ///< "tcp://host:port" or "file:///path"
   bool served = false;      ///< somebody else serves there already
   bool foreign = false;     ///< see Launch
@@ -30,13 +30,13 @@ struct Meeting {
 };
 
 /// Reads "tcp://host:port", "store://host:port", "file:///path" or "env://". Throws Error{invalid_argument}.
-Meeting parse_meeting(const std::string& url, std::string_view said_by, const Environment& environment);
+RendezvousUrl parse_rendezvous_url(const std::string& url, std::string_view said_by, const Environment& environment);
 
 /// TUTTI_RDZV, else MASTER_ADDR and MASTER_PORT; empty when neither is there, or only one of the latter.
-std::optional<Meeting> meeting_from(const Environment& environment);
+std::optional<RendezvousUrl> rendezvous_url_from(const Environment& environment);
 
 /// A file only for the ranks of the job on this host that have `job` in common (text that no other job here has), in a
 /// folder that only this user can enter.
-Meeting private_file(std::string_view job, const Environment& environment);
+RendezvousUrl private_file(std::string_view job, const Environment& environment);
 
 }  // namespace tutti::rendezvous

@@ -36,7 +36,7 @@ ssize_t send(int socket, std::span<const std::byte> bytes) {
 
 Secret store_key(const Secret& secret) { return secret.empty() ? Secret{} : secret.derive("tutti store"); }
 
-Greeting::Step Greeting::advance(int socket) noexcept {
+StoreAuth::Step StoreAuth::advance(int socket) noexcept {
   while (!begun_) {
     std::byte op{};
     const ssize_t got = receive(socket, {&op, 1});
@@ -67,8 +67,8 @@ Proof outcome(Transfer transfer) {
 
 }  // namespace
 
-Proof prove(Descriptor& socket, Receiver& receiver, const Secret& key, Deadline deadline, Tunnels* tunnels) {
-  Handshake handshake = Handshake::initiate(key, {.purpose = Purpose::store, .encrypted = tunnels != nullptr});
+Proof prove(Descriptor& socket, Receiver& receiver, const Secret& key, Deadline deadline, TlsProxies* tls_proxies) {
+  Handshake handshake = Handshake::initiate(key, {.purpose = Purpose::store, .encrypted = tls_proxies != nullptr});
   std::string_view prefix{reinterpret_cast<const char*>(&op_authenticate), 1};
   while (handshake.state() == Handshake::State::under_way) {
     Transfer transfer = Transfer::done;
@@ -86,8 +86,8 @@ Proof prove(Descriptor& socket, Receiver& receiver, const Secret& key, Deadline 
     if (transfer != Transfer::done) return outcome(transfer);
   }
   if (handshake.state() != Handshake::State::done) return Proof::refused;
-  if (tunnels == nullptr) return Proof::done;
-  socket = tunnels->encrypt(std::move(socket), handshake);
+  if (tls_proxies == nullptr) return Proof::done;
+  socket = tls_proxies->encrypt(std::move(socket), handshake);
   if (!socket) throw Error{ErrorCode::system, "cannot encrypt the connection to the store: " + refusal(errno)};
   char ready{};
   return outcome(receiver.recv_all({&ready, 1}, deadline));

@@ -13,12 +13,12 @@ namespace tutti::rendezvous {
 Secret store_key(const Secret& secret);
 
 /// The server's side of the challenge that comes before the first request (tcp_protocol.h).
-class Greeting {
+class StoreAuth {
  public:
   enum class Step : std::uint8_t { wait_to_read, wait_to_write, admitted, refused };
 
   /// `key` must outlive this.
-  Greeting(const Secret& key, bool encrypted) : handshake_(Handshake::accept(key, Purpose::store, 0, encrypted)) {}
+  StoreAuth(const Secret& key, bool encrypted) : handshake_(Handshake::accept(key, Purpose::store, 0, encrypted)) {}
 
   /// Moves what can be moved without blocking. Reads no byte beyond the proof.
   Step advance(int socket) noexcept;
@@ -32,11 +32,11 @@ class Greeting {
   bool was_plain_ = false;
 };
 
-/// The client's side; with `tunnels` it leaves an encrypted connection in `socket`, or throws Error{system} where this
-/// host has too little for one. done: both have proved themselves. refused: the server could not, or speaks another
-/// language. closed: it ended the connection; it may be open to everybody, or have too many strangers. timed_out:
-/// `deadline`.
+/// The client's side; with `tls_proxies` it leaves an encrypted connection in `socket`, or throws Error{system} where
+/// this host has too little for one. done: both have proved themselves. refused: the server could not, or speaks
+/// another language. closed: it ended the connection; it may be open to everybody, or have too many strangers.
+/// timed_out: `deadline`.
 enum class Proof : std::uint8_t { done, refused, closed, timed_out };
-Proof prove(Descriptor& socket, Receiver& receiver, const Secret& key, Deadline deadline, Tunnels* tunnels);
+Proof prove(Descriptor& socket, Receiver& receiver, const Secret& key, Deadline deadline, TlsProxies* tls_proxies);
 
 }  // namespace tutti::rendezvous

@@ -3,7 +3,7 @@
 // A connection is unidentified until it has proved that it knows the secret, if there is one, and its first five bytes
 // then are those of `validate`. Then it alternates:
 //
-//   greeting --proof--> (securing -->) reading --request--> serve --answer--> writing --all sent--> reading
+//   auth --proof--> (securing -->) reading --request--> serve --answer--> writing --all sent--> reading
 //                                              |
 //                                              +--wait--> reading on (for cancel_wait, or the end) until the keys are
 //                                              there
@@ -41,7 +41,7 @@ class StoreConnection final : public Connection,
         socket_(context, socket.get()),
         parser_(limits_.message_bytes) {
     socket.release();
-    if (!host.key().empty()) greeting_.emplace(host.key(), host.tunnels() != nullptr);
+    if (!host.key().empty()) auth_.emplace(host.key(), host.tls_proxies() != nullptr);
   }
 
   void start() override { read_later(); }
@@ -92,9 +92,9 @@ class StoreConnection final : public Connection,
   }
 
   void read_or_greet() {
-    if (greeting_) return greet();
+    if (auth_) return greet();
     if (!securing_) return read();
-    const int error = Tunnels::is_ready(socket_.native_handle());
+    const int error = TlsProxies::is_ready(socket_.native_handle());
     if (error != 0 && error != EAGAIN) return close();
     securing_ = error == EAGAIN;
     read_later();
@@ -112,23 +112,23 @@ class StoreConnection final : public Connection,
 
   /// Until the client has proved itself nothing of what it says is parsed, or kept beyond the few bytes of a proof.
   void greet() {
-    switch (greeting_->advance(socket_.native_handle())) {
-      case Greeting::Step::wait_to_read:
+    switch (auth_->advance(socket_.native_handle())) {
+      case StoreAuth::Step::wait_to_read:
         return read_later();
-      case Greeting::Step::wait_to_write:
+      case StoreAuth::Step::wait_to_write:
         return write_later();
-      case Greeting::Step::admitted:
-        if (host_.tunnels() != nullptr) secure(*host_.tunnels());
-        greeting_.reset();
+      case StoreAuth::Step::admitted:
+        if (host_.tls_proxies() != nullptr) secure(*host_.tls_proxies());
+        auth_.reset();
         return read_later();
-      case Greeting::Step::refused:
-        if (greeting_->was_plain()) host_.count_unproved();
+      case StoreAuth::Step::refused:
+        if (auth_->was_plain()) host_.count_unproved();
         return close();
     }
   }
 
-  void secure(Tunnels& tunnels) {
-    Descriptor end = tunnels.encrypt(Descriptor{socket_.release()}, greeting_->handshake());
+  void secure(TlsProxies& tls_proxies) {
+    Descriptor end = tls_proxies.encrypt(Descriptor{socket_.release()}, auth_->handshake());
     if (!end) return close();
     socket_.assign(end.get());
     end.release();
@@ -198,7 +198,7 @@ class StoreConnection final : public Connection,
     socket_.async_wait(stream_descriptor::wait_write, [self = shared_from_this()](const asio::error_code& failed) {
       if (self->closed_) return;
       if (failed) return self->close();
-      self->guarded([&] { self->greeting_ ? self->greet() : self->write_on(); });
+      self->guarded([&] { self->auth_ ? self->greet() : self->write_on(); });
     });
   }
 
@@ -214,8 +214,8 @@ class StoreConnection final : public Connection,
   const std::uint64_t number_;
   const ServerLimits& limits_;
   stream_descriptor socket_;
-  std::optional<Greeting> greeting_;  // until the client has proved itself
-  bool securing_ = false;             // until the tunnel is there
+  std::optional<StoreAuth> auth_;  // until the client has proved itself
+  bool securing_ = false;          // until the tunnel is there
   RequestParser parser_;
   std::string answer_;  // not sent yet, from sent_ on
   std::size_t sent_ = 0;

@@ -25,7 +25,7 @@ class ConnectionHost {
   /// Clients must prove that they know it; empty: everybody is welcome.
   virtual const Secret& key() const = 0;
   /// Encrypt connections; null: they are not.
-  virtual Tunnels* tunnels() = 0;
+  virtual TlsProxies* tls_proxies() = 0;
   virtual StoreService& service() = 0;
   virtual Budget& budget() = 0;
   virtual std::span<char> receive_buffer() = 0;

@@ -45,16 +45,16 @@ using asio::posix::stream_descriptor;
 
 class TcpStoreServer::Impl final : public ConnectionHost {
  public:
-  Impl(const Endpoint& endpoint, const ServerLimits& limits, Deadline deadline, const Admission& admission)
+  Impl(const Endpoint& endpoint, const ServerLimits& limits, Deadline deadline, const AccessPolicy& access_policy)
       : limits_(limits),
-        key_(store_key(admission.secret)),
-        asks_for_user_(admission.secret.empty() && !admission.insecure),
-        tunnels_(admission.tunnels),
+        key_(store_key(access_policy.secret)),
+        asks_for_user_(access_policy.secret.empty() && !access_policy.insecure),
+        tls_proxies_(access_policy.tls_proxies),
         budget_(limits.total_bytes),
         service_(budget_, limits.message_bytes) {
     for (Descriptor& socket : listen_on(endpoint, deadline)) {
       const SocketAddress address = local_address(socket);
-      check_admission(address, admission);
+      check_access(address, access_policy);
       if (listeners_.empty()) endpoint_ = address.endpoint();
       on_loopback_ = on_loopback_ && address.is_loopback();
       listeners_.emplace_back(stream_descriptor{context_, socket.get()});
@@ -82,7 +82,7 @@ class TcpStoreServer::Impl final : public ConnectionHost {
  private:
   const ServerLimits& limits() const override { return limits_; }
   const Secret& key() const override { return key_; }
-  Tunnels* tunnels() override { return tunnels_.get(); }
+  TlsProxies* tls_proxies() override { return tls_proxies_.get(); }
   StoreService& service() override { return service_; }
   Budget& budget() override { return budget_; }
   std::span<char> receive_buffer() override { return receive_buffer_; }
@@ -246,7 +246,7 @@ class TcpStoreServer::Impl final : public ConnectionHost {
   const ServerLimits limits_;
   const Secret key_;
   const bool asks_for_user_;
-  const std::shared_ptr<Tunnels> tunnels_;
+  const std::shared_ptr<TlsProxies> tls_proxies_;
   Endpoint endpoint_;
   bool on_loopback_ = true;
   Budget budget_;
@@ -270,8 +270,8 @@ class TcpStoreServer::Impl final : public ConnectionHost {
 };
 
 TcpStoreServer::TcpStoreServer(const Endpoint& endpoint, const ServerLimits& limits, Deadline deadline,
-                               const Admission& admission)
-    : impl_(std::make_unique<Impl>(endpoint, limits, deadline, admission)) {}
+                               const AccessPolicy& access_policy)
+    : impl_(std::make_unique<Impl>(endpoint, limits, deadline, access_policy)) {}
 
 TcpStoreServer::~TcpStoreServer() = default;
 

@@ -27,7 +27,7 @@ struct ServerLimits {
 /// It listens on exactly the address it was told, or on all that a name has here, and on no other. With a secret every
 /// client must prove that it knows it, and proves its own knowledge to the client, before anything else is read;
 /// PyTorch's client cannot. Without one it listens on loopback only, and serves only root and the user that runs it, as
-/// far as the kernel tells whose a connection is (Admission::insecure: everybody, everywhere). Threading: construct,
+/// far as the kernel tells whose a connection is (AccessPolicy::insecure: everybody, everywhere). Threading: construct,
 /// destroy and ask from any thread.
 class TcpStoreServer {
  public:
@@ -36,7 +36,7 @@ class TcpStoreServer {
   /// reach a store without a secret.
   explicit TcpStoreServer(const Endpoint& endpoint, const ServerLimits& limits = {},
                           Deadline deadline = std::chrono::steady_clock::now() + std::chrono::seconds{2},
-                          const Admission& admission = {});
+                          const AccessPolicy& access_policy = {});
   ~TcpStoreServer();
   TcpStoreServer(const TcpStoreServer&) = delete;
   TcpStoreServer& operator=(const TcpStoreServer&) = delete;

@@ -35,13 +35,14 @@ constexpr std::chrono::seconds grace{2};
 
 class TcpStore final : public Store {
  public:
-  TcpStore(const Endpoint& endpoint, Milliseconds timeout, const Secret& secret, std::shared_ptr<Tunnels> tunnels)
-      : where_("store " + to_string(endpoint)), has_secret_(!secret.empty()), tunnels_(std::move(tunnels)) {
+  TcpStore(const Endpoint& endpoint, Milliseconds timeout, const Secret& secret,
+           std::shared_ptr<TlsProxies> tls_proxies)
+      : where_("store " + to_string(endpoint)), has_secret_(!secret.empty()), tls_proxies_(std::move(tls_proxies)) {
     const auto end = Clock::now() + timeout;
     Store::set_timeout(timeout);
     socket_ = connect_to(endpoint, end);
     if (has_secret_) greet(endpoint, store_key(secret), end);
-    send(Message{StoreOp::validate}.u32(store_magic), "greeting", deadline());
+    send(Message{StoreOp::validate}.u32(store_magic), "auth", deadline());
   }
 
   /// A store without a secret asks the kernel who made this connection, and the kernel knows only while it is open:
@@ -146,7 +147,7 @@ class TcpStore final : public Store {
   }
 
   Proof prove_once(const Secret& key, Deadline end) {
-    const Proof proof = prove(socket_, receiver_, key, end, tunnels_.get());
+    const Proof proof = prove(socket_, receiver_, key, end, tls_proxies_.get());
     if (proof == Proof::refused) lose_unproved();
     if (proof == Proof::timed_out)
       lose("challenge", "does not answer; it may be stopped or overloaded, or no store of tutti's");
@@ -159,7 +160,7 @@ class TcpStore final : public Store {
              "did not prove that it knows this job's secret: it was started without one or with another, or is "
              "not tutti's. Start it with the same TUTTI_SECRET or TUTTI_SECRET_FILE, or unset those here. Or one "
              "side encrypts and the other does not: TUTTI_TLS, which is {} here, must be the same there",
-             tunnels_ ? "on" : "off"));
+             tls_proxies_ ? "on" : "off"));
   }
 
   Deadline deadline() const { return Clock::now() + timeout(); }
@@ -277,7 +278,7 @@ class TcpStore final : public Store {
   bool has_secret_;
   bool answered_ = false;  // the server has served this client
   const pid_t owner_pid_ = ::getpid();
-  std::shared_ptr<Tunnels> tunnels_;
+  std::shared_ptr<TlsProxies> tls_proxies_;
   Descriptor socket_;
   Receiver receiver_{socket_};
   std::string lost_;  // why, if the connection was given up
@@ -286,8 +287,8 @@ class TcpStore final : public Store {
 }  // namespace
 
 std::shared_ptr<Store> connect_tcp_store(const Endpoint& endpoint, Store::Milliseconds timeout, const Secret& secret,
-                                         std::shared_ptr<Tunnels> tunnels) {
-  return std::make_shared<TcpStore>(endpoint, timeout, secret, std::move(tunnels));
+                                         std::shared_ptr<TlsProxies> tls_proxies) {
+  return std::make_shared<TcpStore>(endpoint, timeout, secret, std::move(tls_proxies));
 }
 
 }  // namespace rendezvous
@@ -296,7 +297,7 @@ std::shared_ptr<Store> tcp_store(const std::string& host, std::uint16_t port, St
                                  const std::string& secret_file) {
   const Secret secret = job_secret(secret_file);
   return rendezvous::connect_tcp_store({rendezvous::without_brackets(host), port}, timeout, secret,
-                                       job_tunnels(secret));
+                                       job_tls_proxies(secret));
 }
 
 }  // namespace tutti

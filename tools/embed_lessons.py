@@ -26,7 +26,7 @@ def main():
     pathlib.Path(output).write_text(f"""// Made by tools/embed_lessons.py from docs/learn.
 #include "cli/learn/lessons.h"
 
-namespace tutti::tools {{
+namespace tutti::cli {{
 namespace {{
 
 constexpr LessonFile files[] = {{
@@ -36,7 +36,7 @@ constexpr LessonFile files[] = {{
 
 std::span<const LessonFile> lesson_files() {{ return files; }}
 
-}}  // namespace tutti::tools
+}}  // namespace tutti::cli
 """, encoding="utf-8")
 
 

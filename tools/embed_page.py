@@ -33,7 +33,7 @@ def main(output, page, style, *scripts):
     literals = "\n".join(f'    R"{MARK}({piece}){MARK}"' for piece in pieces)
     pathlib.Path(output).write_text(
         "// Made of cli/plan/page/web/ by tools/embed_page.py.\n\n#include \"cli/plan/page/template.h\"\n\n"
-        f"namespace tutti::tools {{\n\nextern const char* const page_template =\n{literals};\n\n}}\n", encoding="utf-8")
+        f"namespace tutti::cli {{\n\nextern const char* const page_template =\n{literals};\n\n}}\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@
 #include "lib/base/suggest.h"
 #include "tutti/error.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 [[noreturn]] void wrong(std::string_view who, const std::string& message) {
@@ -93,4 +93,4 @@ void refuse(const CLI::App& app, const CLI::ParseError& error, std::string_view 
   wrong(called, explained(command, error));
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

@@ -7,7 +7,7 @@ class App;
 class ParseError;
 }  // namespace CLI
 
-namespace tutti::tools {
+namespace tutti::cli {
 
 /// Parses the words of the subcommand `who` ("plan"). False: they ask for help, which has been printed. Throws
 /// Error{invalid_argument} that says which word is wrong, and what would be right.
@@ -16,4 +16,4 @@ bool parse_command_line(CLI::App& app, int argc, char** argv, std::string_view w
 /// Says so for an error of CLI11's.
 [[noreturn]] void refuse(const CLI::App& app, const CLI::ParseError& error, std::string_view who);
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

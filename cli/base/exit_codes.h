@@ -2,7 +2,7 @@
 
 #include "tutti/error.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 
 /// Exit codes of all subcommands; those of nccl-tests, so that scripts written for them keep working.
 inline constexpr int exit_success = 0;
@@ -30,4 +30,4 @@ inline int exit_code_of(ErrorCode code) {
   }
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

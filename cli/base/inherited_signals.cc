@@ -1,6 +1,6 @@
 #include "cli/base/inherited_signals.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 /// Those that are made to do what they do by default.
@@ -30,4 +30,4 @@ void settle_signals() {
 
 const InheritedSignals& inherited_signals() { return found; }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

@@ -2,7 +2,7 @@
 
 #include <signal.h>
 
-namespace tutti::tools {
+namespace tutti::cli {
 
 /// Which signals the process that started this one ignores, and which it blocks: fork and exec keep both.
 struct InheritedSignals {
@@ -24,4 +24,4 @@ void settle_signals();
 /// What settle_signals() found; nothing ignored and nothing blocked before it was called.
 const InheritedSignals& inherited_signals();
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

@@ -10,7 +10,7 @@
 
 #include "tutti/error.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 
 std::string read_input(std::string_view who, const std::string& path) {
   std::error_code none;
@@ -23,4 +23,4 @@ std::string read_input(std::string_view who, const std::string& path) {
   return std::move(text).str();
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

@@ -3,9 +3,9 @@
 #include <string>
 #include <string_view>
 
-namespace tutti::tools {
+namespace tutti::cli {
 
 /// All of a file that a user named. Throws Error{invalid_argument}, "WHO: cannot read PATH: ...".
 std::string read_input(std::string_view who, const std::string& path);
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

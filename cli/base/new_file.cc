@@ -5,7 +5,7 @@
 #include <fmt/core.h>
 #include <sys/stat.h>
 
-namespace tutti::tools {
+namespace tutti::cli {
 
 NewFile make_new_file(const std::string& path) {
   std::string name = path;
@@ -20,4 +20,4 @@ NewFile make_new_file(const std::string& path) {
   return {Descriptor{descriptor}, name};
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

@@ -14,7 +14,7 @@
 #include "cli/base/exit_codes.h"
 #include "lib/base/descriptor.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 constexpr const char* standard_output = "standard output";
@@ -101,4 +101,4 @@ int end_output(int code) {
   return code == exit_success ? exit_output : code;
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

@@ -6,7 +6,7 @@
 
 #include "tutti/error.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 
 /// What this program was asked for could not be written: main() makes exit_output of it.
 class OutputError : public Error {
@@ -42,4 +42,4 @@ void write_file(std::string_view who, const std::string& path, std::string_view 
 /// SIGPIPE alone, as by any other program.
 int end_output(int code);
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

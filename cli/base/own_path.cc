@@ -6,7 +6,7 @@
 
 #include "tutti/error.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 
 std::string own_path() {
   std::array<char, 4096> path{};
@@ -15,4 +15,4 @@ std::string own_path() {
   return {path.data(), static_cast<std::size_t>(length)};
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

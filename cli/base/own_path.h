@@ -2,9 +2,9 @@
 
 #include <string>
 
-namespace tutti::tools {
+namespace tutti::cli {
 
 /// The file of this program. Throws Error{system}.
 std::string own_path();
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

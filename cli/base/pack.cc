@@ -9,7 +9,7 @@
 
 #include "tutti/error.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 constexpr std::size_t shortest = 5;
@@ -104,4 +104,4 @@ std::string squeezed(const std::string& text) {
   return result;
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

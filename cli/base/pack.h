@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace tutti::tools {
+namespace tutti::cli {
 
 /// Numbers as text for a page: 64 letters, no quote, bracket or backslash. Below 48 a number is one letter, below 1008
 /// two, below 2^24 five; larger ones throw Error{invalid_argument}.
@@ -23,4 +23,4 @@ std::string squeezed(const std::string& text);
 inline constexpr char letter_alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 inline constexpr char repeat_marks[] = "!#%()*+,./:;=?@[]^{|}~";
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

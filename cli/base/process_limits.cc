@@ -19,7 +19,7 @@
 
 #include "tutti/error.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 /// For the store, signals and what the library opens for a moment.
@@ -172,4 +172,4 @@ void require_room_for(std::string_view who, int ranks, const RankNeeds& each) {
       too_many(who, ranks, processes, "more processes and threads", one.left, one.name, "leaves");
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace tutti::tools {
+namespace tutti::cli {
 
 /// The most ranks that a job may have, however it is started.
 inline constexpr int most_ranks_of_job = 65536;
@@ -44,4 +44,4 @@ void give_back_descriptor_limit();
 /// started all the same. It names the limit that is too low, and says what to do.
 void require_room_for(std::string_view who, int ranks, const RankNeeds& each);
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

@@ -3,7 +3,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-namespace tutti::tools {
+namespace tutti::cli {
 
 void write_over(std::FILE* to, const std::string& text) {
   std::fputs(fmt::format("\r\033[K{}", text).c_str(), to);
@@ -17,4 +17,4 @@ void Progress::show(const std::string& text) const {
   if (shown_) write_over(stderr, text);
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

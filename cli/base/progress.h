@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <string>
 
-namespace tutti::tools {
+namespace tutti::cli {
 
 /// Writes over the last line of progress on `to`; an empty text takes it away.
 void write_over(std::FILE* to, const std::string& text);
@@ -21,4 +21,4 @@ class Progress {
   bool shown_;
 };
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
-namespace tutti::tools {
+namespace tutti::cli {
 
 std::optional<std::size_t> parse_bytes(const std::string& text) {
   char* unit = nullptr;
@@ -20,4 +20,4 @@ std::optional<std::size_t> parse_bytes(const std::string& text) {
   return static_cast<std::size_t>(std::ldexp(number, shift));
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

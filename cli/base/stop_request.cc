@@ -4,7 +4,7 @@
 
 #include "cli/base/inherited_signals.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 
 volatile std::sig_atomic_t told_to_stop = 0;
 
@@ -26,4 +26,4 @@ void handle_with(void (*handler)(int)) {
 void listen_for_stop() { handle_with(note_signal); }
 void stop_listening() { handle_with(SIG_DFL); }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

@@ -2,7 +2,7 @@
 
 #include <csignal>
 
-namespace tutti::tools {
+namespace tutti::cli {
 
 /// The signal that asked this program to stop, or 0; what waits looks at it.
 extern volatile std::sig_atomic_t told_to_stop;
@@ -13,4 +13,4 @@ void listen_for_stop();
 /// For a child that is to be ended by them again.
 void stop_listening();
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 std::string pair(Point point) { return coordinate(point.x) + " " + coordinate(point.y); }
@@ -97,4 +97,4 @@ bool Boxes::take(Point centre, double width, double height) {
   return true;
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

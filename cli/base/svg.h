@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-namespace tutti::tools {
+namespace tutti::cli {
 
 struct Point {
   double x = 0;
@@ -59,4 +59,4 @@ class Boxes {
   std::vector<Box> taken_;
 };
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

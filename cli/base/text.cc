@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 
-namespace tutti::tools {
+namespace tutti::cli {
 
 constexpr std::size_t line_width = 80;
 
@@ -61,4 +61,4 @@ std::string compress(const std::vector<int>& ascending) {
   return text;
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

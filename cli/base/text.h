@@ -6,7 +6,7 @@
 
 #include "algorithms/replay.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 
 /// Breaks lines at spaces so that none has more than 80 columns; what follows a break is indented by `hang`. Words
 /// longer than a line stay as they are.
@@ -24,4 +24,4 @@ std::string time_text(algorithms::Ticks picoseconds);
 /// "0-3, 7, 9-12"
 std::string compress(const std::vector<int>& ascending);
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

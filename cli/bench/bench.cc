@@ -30,7 +30,7 @@
 #include "tutti/communicator.h"
 #include "tutti/error.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 std::optional<std::string> look_up(const std::string& name) {
@@ -138,4 +138,4 @@ int bench_main(int argc, char** argv) {
                   argv);  // every rank tells: the first to fail ends the others, mute or not
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

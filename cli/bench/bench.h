@@ -1,9 +1,9 @@
 #pragma once
 
-namespace tutti::tools {
+namespace tutti::cli {
 
 /// `tutti bench`, and the programs all_reduce_perf and so on: argv[0] is "bench" (the collective is the first word
 /// then) or the name of such a program (a folder before it and "_mpi" after it do not matter).
 int bench_main(int argc, char** argv);
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

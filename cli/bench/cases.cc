@@ -8,7 +8,7 @@
 
 #include "tutti/error.h"
 
-namespace tutti::tools::bench {
+namespace tutti::cli::bench {
 namespace {
 
 constexpr std::size_t page = 4096;
@@ -178,4 +178,4 @@ void Case::exchange(std::span<T> input, std::span<T> output) {
   sending.wait();
 }
 
-}  // namespace tutti::tools::bench
+}  // namespace tutti::cli::bench

@@ -13,7 +13,7 @@
 #include "tutti/allocate.h"
 #include "tutti/communicator.h"
 
-namespace tutti::tools::bench {
+namespace tutti::cli::bench {
 
 enum class Placement { out_of_place, in_place };
 
@@ -89,4 +89,4 @@ class Case {
   int ranks_;
 };
 
-}  // namespace tutti::tools::bench
+}  // namespace tutti::cli::bench

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <random>
 
-namespace tutti::tools::bench {
+namespace tutti::cli::bench {
 namespace {
 
 constexpr int resamples = 400;
@@ -216,4 +216,4 @@ std::string compare_csv_rows(const Comparison& comparison) {
   return text;
 }
 
-}  // namespace tutti::tools::bench
+}  // namespace tutti::cli::bench

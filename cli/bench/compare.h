@@ -9,7 +9,7 @@
 // Algorithms side by side: measured interleaved (A B C C B A ...), so that what the machine does meanwhile hits all of
 // them alike, and compared by the ratio of their medians with a bootstrap interval.
 
-namespace tutti::tools::bench {
+namespace tutti::cli::bench {
 
 /// One number with the interval that holds it with 95 % confidence.
 struct Ratio {
@@ -60,4 +60,4 @@ std::string sentence_of_choice(std::span<const Comparison> comparisons);
 std::string compare_csv_header();
 std::string compare_csv_rows(const Comparison& comparison);
 
-}  // namespace tutti::tools::bench
+}  // namespace tutti::cli::bench

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <numeric>
 
-namespace tutti::tools::bench {
+namespace tutti::cli::bench {
 namespace {
 
 std::vector<int> all_ranks(int size) {
@@ -62,4 +62,4 @@ double Control::from_first(double value) {
   return held[0];
 }
 
-}  // namespace tutti::tools::bench
+}  // namespace tutti::cli::bench

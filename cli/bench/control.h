@@ -8,7 +8,7 @@
 
 #include "tutti/communicator.h"
 
-namespace tutti::tools::bench {
+namespace tutti::cli::bench {
 
 /// What the ranks say to each other about the measuring, never by the collective that is measured: only send and recv,
 /// on a communicator of its own.
@@ -36,4 +36,4 @@ class Control {
   MessageOptions options_;
 };
 
-}  // namespace tutti::tools::bench
+}  // namespace tutti::cli::bench

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <limits>
 
-namespace tutti::tools::bench {
+namespace tutti::cli::bench {
 namespace {
 
 using Value = std::complex<double>;  // integers that every type can hold, or the quotient of avg
@@ -260,4 +260,4 @@ std::size_t count_wrong(std::span<const std::byte> buffer, const Pattern& patter
 
 void poison(std::span<std::byte> buffer) { std::fill(buffer.begin(), buffer.end(), std::byte{0xa5}); }
 
-}  // namespace tutti::tools::bench
+}  // namespace tutti::cli::bench

@@ -13,7 +13,7 @@
 // results can be compared bit for bit. Only a sum over so many ranks that the type runs out of digits (bf16: 128) is
 // compared with a tolerance.
 
-namespace tutti::tools::bench {
+namespace tutti::cli::bench {
 
 using Bytes = std::vector<std::byte>;
 
@@ -81,4 +81,4 @@ void with_type(DataType type, Work work) {
   }
 }
 
-}  // namespace tutti::tools::bench
+}  // namespace tutti::cli::bench

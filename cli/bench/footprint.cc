@@ -27,7 +27,7 @@
 #include "cli/base/sizes.h"
 #include "tutti/tutti.h"
 
-namespace tutti::tools::bench {
+namespace tutti::cli::bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -211,4 +211,4 @@ int footprint_main(int argc, char** argv) {
   return exit_success;
 }
 
-}  // namespace tutti::tools::bench
+}  // namespace tutti::cli::bench

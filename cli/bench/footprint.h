@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-namespace tutti::tools::bench {
+namespace tutti::cli::bench {
 
 /// "startup", "waiting", "memory": what ranks cost besides their collectives.
 bool is_footprint(std::string_view word);
@@ -10,4 +10,4 @@ bool is_footprint(std::string_view word);
 /// `tutti bench startup` and so on: starts ranks of this program, or is one of them. argv[0] is the word.
 int footprint_main(int argc, char** argv);
 
-}  // namespace tutti::tools::bench
+}  // namespace tutti::cli::bench

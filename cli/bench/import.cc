@@ -11,7 +11,7 @@
 #include "lib/base/system_calls.h"
 #include "tutti/error.h"
 
-namespace tutti::tools::bench {
+namespace tutti::cli::bench {
 
 ImportedPlan::ImportedPlan(const Options& options) {
   const exchange::Imported imported = exchange::import_file(options.import);
@@ -36,4 +36,4 @@ ImportedPlan::ImportedPlan(const Options& options) {
 
 std::string ImportedPlan::path() const { return fmt::format("/proc/self/fd/{}", memory_.get()); }
 
-}  // namespace tutti::tools::bench
+}  // namespace tutti::cli::bench

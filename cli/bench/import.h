@@ -6,7 +6,7 @@
 #include "cli/bench/options.h"
 #include "lib/base/descriptor.h"
 
-namespace tutti::tools::bench {
+namespace tutti::cli::bench {
 
 /// A program of MSCCL that a benchmark runs: proved, and in memory that connect() can read as a file.
 class ImportedPlan {
@@ -26,4 +26,4 @@ class ImportedPlan {
   Descriptor memory_;
 };
 
-}  // namespace tutti::tools::bench
+}  // namespace tutti::cli::bench

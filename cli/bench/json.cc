@@ -5,7 +5,7 @@
 
 #include "cli/bench/report.h"
 
-namespace tutti::tools::bench {
+namespace tutti::cli::bench {
 
 using Json = nlohmann::ordered_json;
 
@@ -155,4 +155,4 @@ std::string JsonReport::finish(const Outcome& outcome, const std::vector<std::st
   return document.dump(1) + "\n";
 }
 
-}  // namespace tutti::tools::bench
+}  // namespace tutti::cli::bench

@@ -19,7 +19,7 @@
 #include "lib/compute/kernels.h"
 #include "tutti/version.h"
 
-namespace tutti::tools::bench {
+namespace tutti::cli::bench {
 namespace {
 
 std::string first_line(const char* path) {
@@ -178,4 +178,4 @@ std::vector<std::string> recorded_environment(const char* const* environ) {
   return kept;
 }
 
-}  // namespace tutti::tools::bench
+}  // namespace tutti::cli::bench

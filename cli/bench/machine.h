@@ -5,7 +5,7 @@
 
 #include "cli/bench/control.h"
 
-namespace tutti::tools::bench {
+namespace tutti::cli::bench {
 
 /// One rank, in the words of nccl-tests' device list.
 struct Device {
@@ -47,4 +47,4 @@ std::size_t peak_memory();
 /// The variables worth keeping with a result, as "NAME=value": ours, NCCL's, Gloo's and Slurm's, never a secret.
 std::vector<std::string> recorded_environment(const char* const* environ);
 
-}  // namespace tutti::tools::bench
+}  // namespace tutti::cli::bench

@@ -7,7 +7,7 @@
 #include <chrono>
 #include <numeric>
 
-namespace tutti::tools::bench {
+namespace tutti::cli::bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -130,4 +130,4 @@ Timing measure(Case& work, Placement placement, const Options& options, Control&
   return timing;
 }
 
-}  // namespace tutti::tools::bench
+}  // namespace tutti::cli::bench

@@ -19,7 +19,7 @@
 // its slowest rank. Minimum and percentiles come from it. Both use the same buffers each time, so they are as warm in
 // the caches as they can be.
 
-namespace tutti::tools::bench {
+namespace tutti::cli::bench {
 
 /// Times of single iterations, microseconds. Filled on rank 0.
 struct Series {
@@ -51,4 +51,4 @@ std::int64_t verify(Case& work, Placement placement, int repetition, Control& co
 /// ranks).
 double warm_up(Case& work, Placement placement, const Options& options, Control& control);
 
-}  // namespace tutti::tools::bench
+}  // namespace tutti::cli::bench

@@ -6,7 +6,7 @@
 #include "lib/base/suggest.h"
 #include "tutti/error.h"
 
-namespace tutti::tools::bench {
+namespace tutti::cli::bench {
 namespace {
 
 struct Program {
@@ -116,4 +116,4 @@ std::vector<NamedOp> find_ops(std::string_view name) {
   unknown("operation", name, known);
 }
 
-}  // namespace tutti::tools::bench
+}  // namespace tutti::cli::bench

@@ -8,7 +8,7 @@
 
 #include "tutti/types.h"
 
-namespace tutti::tools::bench {
+namespace tutti::cli::bench {
 
 /// What can be measured; nccl-tests has a program for each but the last three.
 enum class Measured : std::uint8_t {
@@ -57,4 +57,4 @@ std::vector<NamedType> find_types(std::string_view name);
 /// The same for "sum", "prod", "mulsum", "band", "all" ...
 std::vector<NamedOp> find_ops(std::string_view name);
 
-}  // namespace tutti::tools::bench
+}  // namespace tutti::cli::bench

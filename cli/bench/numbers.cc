@@ -12,7 +12,7 @@
 #include "lib/base/collective_traits.h"
 #include "tutti/error.h"
 
-namespace tutti::tools::bench {
+namespace tutti::cli::bench {
 namespace {
 
 /// Elements from rank `from` to rank `to`: between a half and one and a half times `part`, about `part` on average.
@@ -149,4 +149,4 @@ int iterations_for(const Options& options, double expected_seconds) {
   return static_cast<int>(std::clamp(iterations, 1.0 + options.skip, most));
 }
 
-}  // namespace tutti::tools::bench
+}  // namespace tutti::cli::bench

@@ -8,7 +8,7 @@
 
 // The arithmetic of the benchmark, apart from any measuring.
 
-namespace tutti::tools::bench {
+namespace tutti::cli::bench {
 
 /// What one row moves, in elements, on one rank.
 struct Shape {
@@ -55,4 +55,4 @@ int warm_up_calls_left(const Options& options, int done, double seconds);
 /// How many iterations to time, given what one is expected to take.
 int iterations_for(const Options& options, double expected_seconds);
 
-}  // namespace tutti::tools::bench
+}  // namespace tutti::cli::bench

@@ -17,7 +17,7 @@
 #include "lib/base/suggest.h"
 #include "tutti/error.h"
 
-namespace tutti::tools::bench {
+namespace tutti::cli::bench {
 namespace {
 
 [[noreturn]] void wrong(const std::string& message) {
@@ -169,8 +169,8 @@ constexpr Option options_ours[] = {
 };
 
 constexpr Option options_comparing[] = {
-    {0, "peers", "A,B,...", "compare with openmpi, mpich, gloo (all: those installed), each at its best",
-     [](O& o, Text, Text v) { o.peers = list(v); }},
+    {0, "against", "A,B,...", "compare with openmpi, mpich, gloo (all: those installed), each at its best",
+     [](O& o, Text, Text v) { o.rivals = list(v); }},
     {0, "repetitions", "N", "rows of each side at each point, in turn (5)",
      [](O& o, Text n, Text v) { o.repetitions = whole(n, v, 1, 1000); }},
     {0, "compute", "US", "each rank computes for that many microseconds before each call, back to back",
@@ -183,8 +183,8 @@ constexpr Option options_comparing[] = {
      [](O& o, Text, Text) { o.grid = true; }},
     {0, "summary", "", "the summary of the rows in --csv, without measuring",
      [](O& o, Text, Text) { o.summary = o.grid = true; }},
-    {0, "peers-dir", "DIR", "where the programs tutti-peer-* are (beside this one)",
-     [](O& o, Text, Text v) { o.peers_dir = v; }},
+    {0, "rivals-dir", "DIR", "where the programs tutti-rival-* are (beside this one)",
+     [](O& o, Text, Text v) { o.rivals_dir = v; }},
 };
 
 std::string unified(std::string_view name) {
@@ -265,11 +265,11 @@ void check_together(Options& o) {
   if (!o.compare.empty() && !o.algorithm.empty()) wrong("give either --algo or --compare");
   if (o.is_comparison() && !o.import.empty()) wrong("--import does not go with other libraries: give --compare");
   if (o.summary && o.csv.empty()) wrong("--summary needs --csv FILE with the rows");
-  if (o.compute > 0 && (o.peers.empty() || o.grid || !o.csv.empty()))
-    wrong("--compute goes with --peers, and without --grid and --csv, whose rows are of calls alone");
-  if (o.is_comparison() && o.format == Format::brief) wrong("--format short is not for --peers and --grid");
+  if (o.compute > 0 && (o.rivals.empty() || o.grid || !o.csv.empty()))
+    wrong("--compute goes with --against, and without --grid and --csv, whose rows are of calls alone");
+  if (o.is_comparison() && o.format == Format::brief) wrong("--format short is not for --against and --grid");
   if (!o.is_comparison() && !(o.csv.empty() && o.svg.empty()))
-    wrong("--csv and --svg go with --peers or --grid; for tables as CSV give --format csv");
+    wrong("--csv and --svg go with --against or --grid; for tables as CSV give --format csv");
   find_types(o.type);
   find_ops(o.op);
 }
@@ -308,7 +308,7 @@ std::string help_text() {
          "Examples:\n"
          "  tutti bench all_reduce -g 4 -b 8 -e 64M -f 4\n"
          "  tutti bench all_reduce -g 4 -b 8 -e 1M -f 8 --compare ring,tree,double_binary_tree\n"
-         "  tutti bench all_reduce -g 2 --transport tcp --peers openmpi,mpich,gloo\n"
+         "  tutti bench all_reduce -g 2 --transport tcp --against openmpi,mpich,gloo\n"
          "  tutti run -n 4 tutti bench broadcast -b 1M -e 1M --format wide\n"
          "  tutti bench kernels --help                 the kernels of reductions, on one core\n\n"
          "Exit codes: 0 good, 1 internal, 3 library, 4 timeout, 5 not supported, 6 wrong usage, 7 wrong data or an\n"
@@ -337,4 +337,4 @@ Options parse_options(int argc, const char* const* argv) {
   return options;
 }
 
-}  // namespace tutti::tools::bench
+}  // namespace tutti::cli::bench

@@ -7,7 +7,7 @@
 
 #include "cli/bench/names.h"
 
-namespace tutti::tools::bench {
+namespace tutti::cli::bench {
 
 enum class Format { table, brief, wide, csv, json };
 /// What all ranks do before each timed call of the series.
@@ -71,16 +71,16 @@ struct Options {
   bool deterministic = false;
   Progress progress = Progress::none;
 
-  std::vector<std::string> peers;  ///< other libraries to compare with
+  std::vector<std::string> rivals;  ///< other libraries to compare with
   bool grid = false;
   bool summary = false;
   int repetitions = 5;  ///< rows of each side at each point
   double compute = 0;   ///< microseconds of a core that each rank computes before each call
   std::string csv;      ///< where they are kept
   std::string svg;
-  std::string peers_dir;
+  std::string rivals_dir;
 
-  bool is_comparison() const { return !peers.empty() || grid || summary; }
+  bool is_comparison() const { return !rivals.empty() || grid || summary; }
   int ranks() const { return threads * gpus; }
   /// True when the loop must be timed; --format short shows single calls only.
   bool wants_loop() const { return format != Format::brief; }
@@ -97,4 +97,4 @@ std::string help_text();
 /// "8", "1.5K", "32M", "1G": binary units.
 std::size_t parse_size(const std::string& option, const std::string& text);
 
-}  // namespace tutti::tools::bench
+}  // namespace tutti::cli::bench

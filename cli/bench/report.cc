@@ -8,7 +8,7 @@
 
 #include <ctime>
 
-namespace tutti::tools::bench {
+namespace tutti::cli::bench {
 namespace {
 
 /// The columns before the placements: they are the same in all tables.
@@ -166,4 +166,4 @@ std::string csv_rows(const RowResult& row, const Options& options) {
   return text;
 }
 
-}  // namespace tutti::tools::bench
+}  // namespace tutti::cli::bench

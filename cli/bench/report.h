@@ -10,7 +10,7 @@
 
 // What is printed. All functions return text, complete lines unless said otherwise; bench.cc decides where it goes.
 
-namespace tutti::tools::bench {
+namespace tutti::cli::bench {
 
 /// One row as measured: what it was, and its placements. Without `in_place` there is no such form.
 struct RowResult {
@@ -70,4 +70,4 @@ class JsonReport {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace tutti::tools::bench
+}  // namespace tutti::cli::bench

@@ -20,7 +20,7 @@
 #include "lib/compute/kernels.h"
 #include "tutti/error.h"
 
-namespace tutti::tools::bench {
+namespace tutti::cli::bench {
 namespace {
 
 constexpr std::size_t largest_element = 16;
@@ -318,4 +318,4 @@ void Session::show_progress(const std::string& text) {
   write_over(options_.progress == Progress::on_stdout ? stdout : stderr, text);
 }
 
-}  // namespace tutti::tools::bench
+}  // namespace tutti::cli::bench

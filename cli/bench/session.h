@@ -12,7 +12,7 @@
 #include "cli/bench/report.h"
 #include "lib/base/descriptor.h"
 
-namespace tutti::tools::bench {
+namespace tutti::cli::bench {
 
 /// TUTTI_TESTS_MIN_BW, or nccl-tests' name for it: below 0.9 times that many GB/s the run fails. Throws
 /// Error{invalid_argument}.
@@ -65,4 +65,4 @@ class Session {
   std::vector<Comparison> comparisons_;
 };
 
-}  // namespace tutti::tools::bench
+}  // namespace tutti::cli::bench

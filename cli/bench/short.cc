@@ -7,7 +7,7 @@
 
 #include "cli/base/text.h"
 
-namespace tutti::tools::bench {
+namespace tutti::cli::bench {
 namespace {
 
 constexpr double longest_bar = 32;
@@ -75,4 +75,4 @@ std::string short_footer(const Outcome& outcome, const Options& options) {
   return "All results were right.\n";
 }
 
-}  // namespace tutti::tools::bench
+}  // namespace tutti::cli::bench

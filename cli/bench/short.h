@@ -8,7 +8,7 @@
 // --format short: for people at a terminal of 80 columns. Who was measured in one line, then what it took, with units;
 // of a comparison a bar per algorithm.
 
-namespace tutti::tools::bench {
+namespace tutti::cli::bench {
 
 /// "all_reduce of float, sum: 8 ranks over tcp; 2 cores here". A line.
 std::string short_heading(const Options& options, const Machine& machine);
@@ -21,4 +21,4 @@ std::string short_sentence(std::string sentence);
 /// Whether all results were right.
 std::string short_footer(const Outcome& outcome, const Options& options);
 
-}  // namespace tutti::tools::bench
+}  // namespace tutti::cli::bench

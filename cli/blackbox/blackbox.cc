@@ -21,7 +21,7 @@
 #include "lib/base/descriptor.h"
 #include "tutti/error.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 using black_box::Snapshot;
@@ -119,4 +119,4 @@ int blackbox_main(int argc, char** argv) {
   return exit_success;
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

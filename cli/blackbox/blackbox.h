@@ -7,7 +7,7 @@
 
 #include "lib/observe/black_box_reader.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 
 /// `tutti blackbox`: prints what ranks did last. argv[0] is the name of the subcommand. Exit code 0; throws
 /// Error{invalid_argument} for a wrong command line and for what is no black box.
@@ -41,4 +41,4 @@ std::string last_call(const black_box::Snapshot& box, std::span<const black_box:
 /// The rank of the job that the last failure in `box` blames; -1 where it blames nobody whom `boxes` know.
 int blamed_by(const black_box::Snapshot& box, std::span<const black_box::Snapshot> boxes);
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

@@ -11,7 +11,7 @@
 #include "cli/blackbox/words.h"
 #include "tutti/options.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 using black_box::Call;
@@ -268,4 +268,4 @@ int blamed_by(const Snapshot& box, std::span<const Snapshot> boxes) {
   return -1;
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

@@ -8,7 +8,7 @@
 #include "lib/collective/call.h"
 #include "tutti/types.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 using black_box::Call;
@@ -77,4 +77,4 @@ std::string as_json(std::span<const Snapshot> boxes, std::size_t most, const std
   return Json{{"ranks", ranks}, {"findings", findings}}.dump(2, ' ', false, Json::error_handler_t::replace);
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

@@ -10,7 +10,7 @@
 #include "tutti/options.h"
 #include "tutti/types.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 using black_box::Call;
@@ -122,4 +122,4 @@ std::string as_text(const Snapshot& box, std::size_t most) {
   return text;
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

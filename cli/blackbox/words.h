@@ -6,7 +6,7 @@
 
 #include "cli/blackbox/blackbox.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 
 // Words for what a box says, which text, JSON and comparison share.
 
@@ -22,4 +22,4 @@ double seconds_in(const black_box::Entry& entry, const black_box::Snapshot& box)
 std::string name_of_group(std::uint64_t id, const black_box::Snapshot& box);
 std::span<const black_box::Entry> newest(const black_box::Snapshot& box, std::size_t most);
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

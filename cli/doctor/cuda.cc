@@ -10,7 +10,7 @@
 #include "cli/doctor/doctor.h"
 #include "lib/base/descriptor.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 /// The toolkit's compiler in PATH, or where its packages put it; empty: nowhere.
@@ -73,4 +73,4 @@ std::vector<Finding> check_cuda() {
   return {driver(), {.what = "CUDA toolkit", .found = nvcc.empty() ? "none (no nvcc in PATH)" : nvcc, .remedy = {}}};
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

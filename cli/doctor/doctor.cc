@@ -19,7 +19,7 @@
 #include "tutti/error.h"
 #include "tutti/version.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 constexpr const char* usage = R"(Checks what works on this machine, what does not, and what to do about it.
@@ -181,4 +181,4 @@ int doctor_main(int argc, char** argv) {
   return good ? exit_success : exit_internal;
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

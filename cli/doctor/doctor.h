@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-namespace tutti::tools {
+namespace tutti::cli {
 
 enum class Level { ok, warn, fail };
 
@@ -26,4 +26,4 @@ std::vector<Finding> check_cuda();
 /// `tutti doctor`: exit code 0, or 1 when something that every job needs does not work.
 int doctor_main(int argc, char** argv);
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

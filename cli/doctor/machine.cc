@@ -13,7 +13,7 @@
 #include "lib/base/host.h"
 #include "lib/compute/kernels.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 std::string first_word_of(const std::string& path) {
@@ -109,4 +109,4 @@ std::vector<Finding> check_machine(int ranks) {
   };
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

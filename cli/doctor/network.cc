@@ -22,7 +22,7 @@
 #include "rendezvous/launchers.h"
 #include "tutti/error.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -165,4 +165,4 @@ std::vector<Finding> check_network() {
   return {variables_set(), interfaces(), chosen_interface(), launcher(), loopback()};
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

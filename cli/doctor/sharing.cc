@@ -29,7 +29,7 @@
 #include "lib/base/descriptor.h"
 #include "lib/base/system_calls.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -265,4 +265,4 @@ std::vector<Finding> check_waiting() {
   return {wake, {.what = "yielding the core", .found = fmt::format("{:.2f} us", yield_time()), .remedy = {}}};
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

@@ -22,7 +22,7 @@
 #include "cli/learn/text.h"
 #include "tutti/error.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 constexpr const char* examples = R"(Examples:
@@ -92,4 +92,4 @@ int learn_main(int argc, char** argv) {
   return lesson.empty() ? list_lessons() : print_lesson(lesson);
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

@@ -3,7 +3,7 @@
 #include <span>
 #include <string_view>
 
-namespace tutti::tools {
+namespace tutti::cli {
 
 /// A file of docs/learn, as it was when the program was built.
 struct LessonFile {
@@ -14,4 +14,4 @@ struct LessonFile {
 /// The lessons in order, then the pictures. Made by tools/embed_lessons.py.
 std::span<const LessonFile> lesson_files();
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

@@ -14,7 +14,7 @@
 
 #include "tutti/error.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 using Node = std::unique_ptr<cmark_node, void (*)(cmark_node*)>;
@@ -215,4 +215,4 @@ std::vector<Page> lesson_pages(std::span<const LessonFile> files) {
   return pages;
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

@@ -5,7 +5,7 @@
 
 #include "cli/learn/lessons.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 
 struct Page {
   std::string name;  ///< "index.html"
@@ -22,4 +22,4 @@ std::string lesson_title(const LessonFile& lesson);
 /// Those of the files that are lessons.
 std::span<const LessonFile> lessons_among(std::span<const LessonFile> files);
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

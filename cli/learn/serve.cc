@@ -19,7 +19,7 @@
 #include "lib/base/descriptor.h"
 #include "tutti/error.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 constexpr std::size_t most_connections = 16;  // browsers open some in advance; the oldest has to go
@@ -112,4 +112,4 @@ int serve_pages(const std::vector<Page>& pages) {
   }
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

@@ -11,7 +11,7 @@
 
 #include "cli/base/text.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 constexpr const char* code_margin = "  ";
@@ -157,4 +157,4 @@ std::string lesson_as_text(std::string_view markdown) {
   return text;
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

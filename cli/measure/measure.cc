@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace tutti::tools::peers {
+namespace tutti::cli::measure {
 namespace {
 
 void warm_up(Meeting& meeting, const Budget& budget, const std::function<void()>& call) {
@@ -112,4 +112,4 @@ Times measure(Meeting& meeting, const Budget& budget, const std::function<void()
   return times;
 }
 
-}  // namespace tutti::tools::peers
+}  // namespace tutti::cli::measure

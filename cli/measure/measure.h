@@ -15,7 +15,7 @@
 //
 // With computing: every rank first keeps a core busy for some time of its own, which the figures contain.
 
-namespace tutti::tools::peers {
+namespace tutti::cli::measure {
 
 struct Budget {
   double milliseconds = 50;  ///< for the single calls of one point, and about as much for the loops
@@ -41,4 +41,4 @@ Times measure(Meeting& meeting, const Budget& budget, const std::function<void()
 /// 0 of none.
 double median(std::vector<double> values);
 
-}  // namespace tutti::tools::peers
+}  // namespace tutti::cli::measure

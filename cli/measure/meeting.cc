@@ -13,7 +13,7 @@
 
 #include "cli/measure/pause.h"
 
-namespace tutti::tools::peers {
+namespace tutti::cli::measure {
 namespace {
 
 void* map(int descriptor, int flags) {
@@ -191,4 +191,4 @@ double Meeting::probe() {
   return largest(mine);
 }
 
-}  // namespace tutti::tools::peers
+}  // namespace tutti::cli::measure

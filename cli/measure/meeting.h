@@ -9,7 +9,7 @@
 // Where the ranks of one measurement meet: a page range that all of them map. It is the same code for every library
 // that is measured, and none of it is the library's own.
 
-namespace tutti::tools::peers {
+namespace tutti::cli::measure {
 
 inline constexpr int most_ranks = 64;
 inline constexpr int most_iterations = 2000;
@@ -81,4 +81,4 @@ std::vector<int> first_two_cores();
 /// Keeps this process on one core. False: it may not be there.
 bool stay_on(int core);
 
-}  // namespace tutti::tools::peers
+}  // namespace tutti::cli::measure

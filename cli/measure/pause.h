@@ -1,6 +1,6 @@
 #pragma once
 
-namespace tutti::tools::peers {
+namespace tutti::cli::measure {
 
 /// For the body of a loop that waits for another core.
 inline void pause_core() {
@@ -11,4 +11,4 @@ inline void pause_core() {
 #endif
 }
 
-}  // namespace tutti::tools::peers
+}  // namespace tutti::cli::measure

@@ -6,7 +6,7 @@
 
 #include "lib/base/collective_traits.h"
 
-namespace tutti::tools::peers {
+namespace tutti::cli::measure {
 namespace {
 
 struct Named {
@@ -122,4 +122,4 @@ std::uint64_t count_wrong(const Task& task, const float* output) {
   return wrong;
 }
 
-}  // namespace tutti::tools::peers
+}  // namespace tutti::cli::measure

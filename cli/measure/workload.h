@@ -9,7 +9,7 @@
 
 // What a point of the comparison moves, and what must come of it: float32, sums, root 0.
 
-namespace tutti::tools::peers {
+namespace tutti::cli::measure {
 
 enum class Call : std::uint8_t {
   all_reduce,
@@ -58,4 +58,4 @@ void fill(const Task& task, float* input, float* output);
 /// Elements of the output that are not what the call must give this rank.
 std::uint64_t count_wrong(const Task& task, const float* output);
 
-}  // namespace tutti::tools::peers
+}  // namespace tutti::cli::measure

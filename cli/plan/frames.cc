@@ -10,7 +10,7 @@
 
 #include "cli/base/text.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 using algorithms::Frame;
@@ -171,4 +171,4 @@ std::string footer(const View& view, const Replays& replays) {
   return wrapped(text, 0);
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

@@ -6,7 +6,7 @@
 #include "cli/plan/replay.h"
 #include "cli/plan/view.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 
 /// How to read the frames.
 std::string frames_legend(const View& view, const Replays& replays);
@@ -18,4 +18,4 @@ std::string frame(const View& view, const Replays& replays, std::size_t step);
 /// Steps, bytes and time, each beside the least that any algorithm can do with.
 std::string footer(const View& view, const Replays& replays);
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

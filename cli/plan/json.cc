@@ -9,7 +9,7 @@
 #include "cli/plan/replay.h"
 #include "cli/plan/view.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -151,4 +151,4 @@ std::string list_as_json(const std::vector<Collective>& collectives) {
   return json.dump(1) + "\n";
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

@@ -34,7 +34,7 @@
 #include "lib/base/suggest.h"
 #include "tutti/error.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 using algorithms::Choice;
@@ -359,4 +359,4 @@ int plan_main(int argc, char** argv) {
   return show(options);
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

@@ -10,7 +10,7 @@
 #include "algorithms/describe.h"
 #include "cli/base/text.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 using algorithms::Cost;
@@ -113,4 +113,4 @@ Loads busiest(const View& view) {
   return most;
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

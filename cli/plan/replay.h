@@ -8,7 +8,7 @@
 #include "algorithms/replay.h"
 #include "cli/plan/view.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 
 /// What messages cost: `latency` and what their bytes take at `bandwidth`.
 struct Model {
@@ -59,4 +59,4 @@ struct Loads {
 };
 Loads busiest(const View& view);
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

@@ -14,7 +14,7 @@
 
 #include "lib/base/collective_traits.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 using algorithms::Buffer;
@@ -153,4 +153,4 @@ std::string draw(const Tree& tree) {
   return text;
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

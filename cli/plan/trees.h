@@ -6,7 +6,7 @@
 #include "algorithms/plan.h"
 #include "tutti/types.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 
 /// The tree along which some blocks travel, as the messages of the plans show it.
 struct Tree {
@@ -23,4 +23,4 @@ std::vector<Tree> find_trees(Collective collective, const std::vector<algorithms
 /// One rank per line, under its parent.
 std::string draw(const Tree& tree);
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

@@ -13,7 +13,7 @@
 #include "cli/plan/trees.h"
 #include "lib/collective/call.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 using algorithms::Plan;
@@ -190,4 +190,4 @@ std::string list(const std::vector<Collective>& collectives) {
   return text + "\n:K chooses the radix and *P the pipeline, for example tree:4 or chain*8.\n";
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

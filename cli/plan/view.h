@@ -9,7 +9,7 @@
 #include "algorithms/plan.h"
 #include "algorithms/select.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 
 struct Replays;
 
@@ -44,4 +44,4 @@ std::string list(const std::vector<Collective>& collectives);
 std::string to_json(const View& view, const Replays& replays, const std::vector<int>& ranks, const std::string& why);
 std::string list_as_json(const std::vector<Collective>& collectives);
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

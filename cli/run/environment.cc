@@ -14,7 +14,7 @@
 #include "lib/security/job_secret.h"
 #include "tutti/error.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 
 namespace {
 
@@ -29,7 +29,7 @@ std::string as_typed(const std::string& word) {
 
 }  // namespace
 
-std::vector<std::pair<std::string, std::string>> rank_variables(const Job& job, const Meeting& meeting,
+std::vector<std::pair<std::string, std::string>> rank_variables(const Job& job, const RendezvousUrl& meeting,
                                                                 int local_rank) {
   const std::string rank = std::to_string(job.first_rank() + local_rank);
   const std::string ranks = std::to_string(job.ranks());
@@ -96,7 +96,7 @@ std::vector<std::string> with_variables(const std::vector<std::pair<std::string,
 }
 
 std::string describe_ranks(const Job& job) {
-  Meeting meeting{.rendezvous = {}, .id = job.id.empty() ? "<made up>" : job.id, .endpoint = {}};
+  RendezvousUrl meeting{.rendezvous = {}, .id = job.id.empty() ? "<made up>" : job.id, .endpoint = {}};
   meeting.endpoint.host = job.host.empty() ? "127.0.0.1" : job.host;
   meeting.endpoint.port = static_cast<std::uint16_t>(job.port);
   const std::string port = job.port == 0 ? "<free port>" : std::to_string(job.port);
@@ -117,4 +117,4 @@ std::string describe_ranks(const Job& job) {
   return text;
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

@@ -8,10 +8,10 @@
 #include "lib/security/secret.h"
 #include "rendezvous/endpoint.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 
 /// Where the ranks of a job meet, as they are told.
-struct Meeting {
+struct RendezvousUrl {
   std::string rendezvous;  ///< "store://host:port"
   std::string id;
   rendezvous::Endpoint endpoint;  ///< of the store that PyTorch's clients can join
@@ -20,7 +20,8 @@ struct Meeting {
 };
 
 /// The variables that tell a rank who it is: ours, then torchrun's, then those the user exports.
-std::vector<std::pair<std::string, std::string>> rank_variables(const Job& job, const Meeting& meeting, int local_rank);
+std::vector<std::pair<std::string, std::string>> rank_variables(const Job& job, const RendezvousUrl& meeting,
+                                                                int local_rank);
 
 /// Throws Error{invalid_argument} for TUTTI_ALGO as the ranks get it, which would refuse it one by one.
 void check_variables(const Job& job);
@@ -31,4 +32,4 @@ std::vector<std::string> with_variables(const std::vector<std::pair<std::string,
 /// What run_job() would start: for each rank the variables it adds and the command, as one would type it.
 std::string describe_ranks(const Job& job);
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

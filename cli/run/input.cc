@@ -7,7 +7,7 @@
 
 #include <array>
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 bool echoes() {
@@ -52,4 +52,4 @@ bool Keyboard::forward() {
   return new_line;
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

@@ -6,7 +6,7 @@
 
 #include "lib/base/descriptor.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 
 /// Standard input for rank 0. A file or a pipe is simply inherited. A terminal is read here and passed on through a
 /// pipe, because ranks run in process groups of their own, which a terminal would stop for reading.
@@ -34,4 +34,4 @@ class Keyboard {
   bool foreground_ = false;
 };
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

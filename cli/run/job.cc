@@ -35,7 +35,7 @@
 #include "lib/base/host.h"
 #include "tutti/error.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 /// A killed rank's connections close before its death can be seen, so that one which fails for missing it may well be
@@ -392,4 +392,4 @@ int run_job(const Job& job) {
   return runner.run();
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

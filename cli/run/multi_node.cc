@@ -23,7 +23,7 @@
 #include "lib/base/host.h"
 #include "tutti/error.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 using namespace std::chrono_literals;
@@ -296,4 +296,4 @@ void Agreement::conclude(int attempt, const Verdict& verdict) {
   ::eventfd_write(ready_.get(), 1);
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

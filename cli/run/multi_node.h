@@ -18,7 +18,7 @@
 #include "tutti/error.h"
 #include "tutti/store.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 
 /// How an attempt at a job ended, as the runners of all nodes agree on it.
 struct Verdict {
@@ -117,4 +117,4 @@ class Agreement {
   std::jthread watcher_;
 };
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

@@ -18,7 +18,7 @@
 
 #include "cli/base/output.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 constexpr std::size_t longest_line = 1 << 20;
@@ -171,4 +171,4 @@ void RankOutput::close() {
   from_.reset();
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

@@ -7,7 +7,7 @@
 
 #include "lib/base/descriptor.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 
 /// Text on its way to stdout or stderr of the runner. Never blocks: what does not go out now waits, and the runner
 /// stops reading from the ranks while much is waiting.
@@ -98,4 +98,4 @@ class RankOutput {
   std::optional<Clock::time_point> show_at_;
 };
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

@@ -5,7 +5,7 @@
 #include "cli/blackbox/blackbox.h"
 #include "tutti/error.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 using black_box::Snapshot;
@@ -58,4 +58,4 @@ std::string who_waits(const std::vector<Rank>& ranks) {
   return first_of(compare(boxes_of(ranks), Tense::past, long_wait));
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

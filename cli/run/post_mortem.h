@@ -5,7 +5,7 @@
 
 #include "cli/run/ranks.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 
 // What the black boxes of the ranks of this node say once something has gone wrong. Programs without tutti leave them
 // empty, and then nothing is said.
@@ -21,4 +21,4 @@ std::string last_moments(const Rank& culprit, const std::vector<Rank>& ranks);
 /// Who keeps the others waiting in a job that did not end in time; empty: nobody, as far as is known.
 std::string who_waits(const std::vector<Rank>& ranks);
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

@@ -19,7 +19,7 @@
 #include "cli/run/run.h"
 #include "tutti/error.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 struct Pipe {
@@ -183,4 +183,4 @@ void Guardian::forget(pid_t group) { tell(-group); }
 
 void Guardian::tell(pid_t group) { [[maybe_unused]] const ssize_t told = ::write(line_.get(), &group, sizeof group); }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

@@ -10,7 +10,7 @@
 #include "cli/base/inherited_signals.h"
 #include "lib/base/descriptor.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 
 /// What the child becomes. Everything is prepared before the fork: after it only system calls are safe.
 struct Start {
@@ -64,4 +64,4 @@ class Guardian {
   pid_t pid_ = -1;
 };
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

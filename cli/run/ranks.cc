@@ -24,7 +24,7 @@
 #include "lib/observe/black_box.h"
 #include "tutti/error.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 Transcript open_transcript(const std::string& folder, int rank, bool again) {
@@ -97,8 +97,8 @@ void Rank::clear() {
   gone_ = true;
 }
 
-Rank start_rank(const Job& job, const Meeting& meeting, const JobTrace& trace, int local_rank, Start what, Outlet& out,
-                Outlet& err) {
+Rank start_rank(const Job& job, const RendezvousUrl& meeting, const JobTrace& trace, int local_rank, Start what,
+                Outlet& out, Outlet& err) {
   const int number = job.first_rank() + local_rank;
   auto variables = rank_variables(job, meeting, local_rank);
   Rank::Memories memories{make_black_box(), trace.memory()};
@@ -217,4 +217,4 @@ void end_orphans(Clock::time_point until, const std::vector<pid_t>& others) {
   }
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

@@ -14,7 +14,7 @@
 #include "cli/run/process.h"
 #include "cli/run/run.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 
 using Clock = std::chrono::steady_clock;
 
@@ -69,8 +69,8 @@ class Rank {
 
 /// Starts local rank `local_rank` of the job.
 class JobTrace;
-Rank start_rank(const Job& job, const Meeting& meeting, const JobTrace& trace, int local_rank, Start start, Outlet& out,
-                Outlet& err);
+Rank start_rank(const Job& job, const RendezvousUrl& meeting, const JobTrace& trace, int local_rank, Start start,
+                Outlet& out, Outlet& err);
 
 /// The cores of local rank `local_rank` when each rank gets its share, as `mapping` says: several cores each, or
 /// several ranks per core.
@@ -86,4 +86,4 @@ void reap_orphans(const std::vector<Rank>& ranks);
 /// `others`, which this process had before it was a runner. SIGCHLD must be blocked.
 void end_orphans(Clock::time_point until, const std::vector<pid_t>& others);
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

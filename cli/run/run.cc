@@ -21,7 +21,7 @@
 #include "rendezvous/endpoint.h"
 #include "tutti/error.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 constexpr const char* examples = R"(Examples:
@@ -271,4 +271,4 @@ int run_main(int argc, char** argv) {
   return run_job(job);
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

@@ -7,7 +7,7 @@
 
 #include "cli/base/process_limits.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 
 enum class Label { when_several, never, always };
 enum class Binding { when_it_fits, none, core };
@@ -69,4 +69,4 @@ int run_job(const Job& job);
 /// `tutti run`.
 int run_main(int argc, char** argv);
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

@@ -10,7 +10,7 @@
 
 #include "tutti/error.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 bool ignored(int number) {
@@ -55,4 +55,4 @@ std::string signal_name(int number) {
   return short_name != nullptr ? std::string{"SIG"} + short_name : "signal " + std::to_string(number);
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

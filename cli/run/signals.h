@@ -7,7 +7,7 @@
 
 #include "lib/base/descriptor.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 
 /// Turns the signals a runner cares about into something poll() can wait for, while it lives. Make it before any other
 /// thread starts, so that none of them takes a signal.
@@ -32,4 +32,4 @@ class Signals {
 /// "SIGKILL", "signal 35".
 std::string signal_name(int number);
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

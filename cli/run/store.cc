@@ -18,7 +18,7 @@
 #include "rendezvous/tcp_store.h"
 #include "tutti/error.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 using rendezvous::Endpoint;
@@ -51,14 +51,14 @@ bool is_loopback(const Endpoint& endpoint) {
 }
 
 /// On one node a job without a secret gets one that is made up.
-bool makes_secrets(const Job& job, const rendezvous::Admission& admission) {
-  return job.nodes == 1 && admission.secret.empty() && !admission.insecure;
+bool makes_secrets(const Job& job, const rendezvous::AccessPolicy& access_policy) {
+  return job.nodes == 1 && access_policy.secret.empty() && !access_policy.insecure;
 }
 
-rendezvous::Admission admission_to(const Job& job) {
-  rendezvous::Admission admission{job_secret(job.secret_file), job.insecure || insecure_allowed()};
-  if (!makes_secrets(job, admission)) admission.tunnels = job_tunnels(admission.secret, job.tls);
-  return admission;
+rendezvous::AccessPolicy access_policy_of(const Job& job) {
+  rendezvous::AccessPolicy access_policy{job_secret(job.secret_file), job.insecure || insecure_allowed()};
+  if (!makes_secrets(job, access_policy)) access_policy.tls_proxies = job_tls_proxies(access_policy.secret, job.tls);
+  return access_policy;
 }
 
 /// Whatever happens to the store that asks for no proof, the ranks' own store has memory and descriptors left.
@@ -78,7 +78,7 @@ rendezvous::ServerLimits limits_of_plain_store() {
 
 struct JobStore::Parts {
   Endpoint asked;  // with port 0 where the kernel chooses
-  rendezvous::Admission admission;
+  rendezvous::AccessPolicy access_policy;
   bool makes_secrets = false;     // a new one for each attempt
   bool tls = false;               // also where the environment does not say so
   bool serves_plain_too = false;  // for PyTorch's clients, which cannot prove anything, on loopback
@@ -86,7 +86,7 @@ struct JobStore::Parts {
   int lost = 0;  // one node only
   std::unique_ptr<rendezvous::TcpStoreServer> server;
   std::unique_ptr<rendezvous::TcpStoreServer> plain;
-  Meeting meeting;
+  RendezvousUrl meeting;
   std::unique_ptr<Agreement> agreement;  // several nodes only
   Descriptor verdict_ready;              // one node only
   std::optional<Verdict> verdict;
@@ -96,19 +96,19 @@ void JobStore::await(const Job& job) {
   const Endpoint endpoint = endpoint_of(job);
   if (job.nodes > 1 && job.node == 0) refuse_hidden_loopback(endpoint);
   if (job.node == 0) return;
-  const rendezvous::Admission admission = admission_to(job);
+  const rendezvous::AccessPolicy access_policy = access_policy_of(job);
   const auto resolved = rendezvous::resolve(endpoint, std::chrono::steady_clock::now() + patience());
-  if (!resolved.addresses.empty()) rendezvous::check_admission(resolved.addresses.front(), admission);
-  rendezvous::connect_tcp_store(endpoint, patience(), admission.secret, admission.tunnels);
+  if (!resolved.addresses.empty()) rendezvous::check_access(resolved.addresses.front(), access_policy);
+  rendezvous::connect_tcp_store(endpoint, patience(), access_policy.secret, access_policy.tls_proxies);
 }
 
 JobStore::JobStore(const Job& job) : parts_(std::make_unique<Parts>()) {
   const Endpoint endpoint = parts_->asked = endpoint_of(job);
   parts_->max_lost = job.max_lost;
-  parts_->admission = admission_to(job);
-  parts_->makes_secrets = makes_secrets(job, parts_->admission);
+  parts_->access_policy = access_policy_of(job);
+  parts_->makes_secrets = makes_secrets(job, parts_->access_policy);
   parts_->tls = job.tls;
-  parts_->serves_plain_too = job.nodes == 1 && (parts_->makes_secrets || !parts_->admission.secret.empty());
+  parts_->serves_plain_too = job.nodes == 1 && (parts_->makes_secrets || !parts_->access_policy.secret.empty());
   // Nodes that share an endpoint share a job unless they say otherwise.
   const std::string id = !job.id.empty() ? job.id : job.nodes > 1 ? "job" : made_up_id();
   parts_->meeting.id = id;
@@ -118,8 +118,8 @@ JobStore::JobStore(const Job& job) : parts_(std::make_unique<Parts>()) {
     const Endpoint reached = parts_->server ? parts_->server->endpoint() : endpoint;
     const StoreAccess access{
         .join =
-            [reached, admission = parts_->admission](auto limit) {
-              return rendezvous::connect_tcp_store(reached, limit, admission.secret, admission.tunnels);
+            [reached, access_policy = parts_->access_policy](auto limit) {
+              return rendezvous::connect_tcp_store(reached, limit, access_policy.secret, access_policy.tls_proxies);
             },
         .is_over = [reached] { return rendezvous::nobody_listens(reached, std::chrono::seconds{1}); }};
     parts_->agreement = std::make_unique<Agreement>(job, id, access);
@@ -130,7 +130,7 @@ JobStore::JobStore(const Job& job) : parts_(std::make_unique<Parts>()) {
 
 JobStore::~JobStore() = default;
 
-const Meeting& JobStore::meeting() const { return parts_->meeting; }
+const RendezvousUrl& JobStore::meeting() const { return parts_->meeting; }
 
 void JobStore::all_well_here() {
   if (parts_->agreement)
@@ -174,22 +174,22 @@ void JobStore::meet_at(const Endpoint& ours, const Endpoint& plain) {
 
 void JobStore::serve() {
   Parts& parts = *parts_;
-  const auto start = [](const Endpoint& at, const rendezvous::Admission& admission,
+  const auto start = [](const Endpoint& at, const rendezvous::AccessPolicy& access_policy,
                         const rendezvous::ServerLimits& limits = {}) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds{2};
-    return std::make_unique<rendezvous::TcpStoreServer>(at, limits, deadline, admission);
+    return std::make_unique<rendezvous::TcpStoreServer>(at, limits, deadline, access_policy);
   };
   parts.server.reset();
   parts.plain.reset();
   if (parts.makes_secrets) {
-    parts.admission.secret = parts.meeting.made_secret = Secret::random();
-    parts.admission.tunnels = job_tunnels(parts.admission.secret, parts.tls);
+    parts.access_policy.secret = parts.meeting.made_secret = Secret::random();
+    parts.access_policy.tls_proxies = job_tls_proxies(parts.access_policy.secret, parts.tls);
   }
   Endpoint ours = parts.asked;
   Endpoint plain{"127.0.0.1", 0};
   // A port that was asked for is one that torchrun would have given to PyTorch's clients.
   if (parts.serves_plain_too && ours.port != 0 && is_loopback(ours)) std::swap(ours.port, plain.port);
-  parts.server = start(ours, parts.admission);
+  parts.server = start(ours, parts.access_policy);
   ours.port = parts.server->endpoint().port;
   if (!parts.server->is_on_loopback() && !parts.server->has_secret())
     say_error(
@@ -213,4 +213,4 @@ void JobStore::leave() {
   if (parts_->agreement) parts_->agreement->leave();
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

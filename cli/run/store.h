@@ -8,7 +8,7 @@
 #include "cli/run/multi_node.h"
 #include "cli/run/run.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 
 /// Where the ranks of a job meet, and how it is known how the job ends. The runner of node 0 serves the store, those of
 /// other nodes join it.
@@ -21,7 +21,7 @@ class JobStore {
   explicit JobStore(const Job& job);
   ~JobStore();
 
-  const Meeting& meeting() const;
+  const RendezvousUrl& meeting() const;
 
   // See Agreement; on one node this node's word is the verdict, and each attempt has a store of its own.
   void all_well_here();
@@ -42,4 +42,4 @@ class JobStore {
   std::unique_ptr<Parts> parts_;
 };
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

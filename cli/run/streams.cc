@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 bool are_one_file(int a, int b) {
@@ -30,4 +30,4 @@ int Streams::out_error() const { return out_.error() == EBADF ? 0 : out_.error()
 
 bool Streams::lost_errors() const { return err_.error() != 0 && err_.error() != EBADF && err_.error() != EPIPE; }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

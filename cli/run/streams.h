@@ -7,7 +7,7 @@
 
 #include "cli/run/output.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 
 /// Standard output and standard error of the runner. Where both are one file, such as a terminal, one outlet writes to
 /// it: what they say keeps its order, and neither breaks into a line of the other.
@@ -37,4 +37,4 @@ class Streams {
   Outlet err_;
 };
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

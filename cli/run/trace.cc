@@ -8,7 +8,7 @@
 #include "lib/observe/trace/file.h"
 #include "tutti/error.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 
 JobTrace::JobTrace(const std::string& file) : file_(file.empty() ? variable("TUTTI_TRACE_FILE").value_or("") : file) {
   if (file_.empty()) return;
@@ -47,4 +47,4 @@ JobTrace::Collected JobTrace::collect(const std::vector<Rank>& ranks) const {
       lost == 0 ? "" : fmt::format(". {} records are lost, the oldest: TUTTI_TRACE_RECORDS keeps more", lost))};
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

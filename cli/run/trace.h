@@ -6,7 +6,7 @@
 #include "cli/run/ranks.h"
 #include "lib/base/descriptor.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 
 /// The trace of a job's ranks on this node. Their memory is held here, so that what they did is known however they end.
 class JobTrace {
@@ -29,4 +29,4 @@ class JobTrace {
   std::string file_;
 };
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

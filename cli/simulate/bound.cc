@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace tutti::tools::simulate {
+namespace tutti::cli::simulate {
 
 double least_time(const Task& task, const Network& network) {
   const BlockSizes sizes{task};
@@ -24,4 +24,4 @@ double least_time(const Task& task, const Network& network) {
   return (network.start + least) * 1e-12;
 }
 
-}  // namespace tutti::tools::simulate
+}  // namespace tutti::cli::simulate

@@ -2,7 +2,7 @@
 
 #include "cli/simulate/network.h"
 
-namespace tutti::tools::simulate {
+namespace tutti::cli::simulate {
 
 const std::vector<BuiltinNetwork>& builtin_networks() {
   static const std::vector<BuiltinNetwork> networks{
@@ -22,4 +22,4 @@ const std::vector<BuiltinNetwork>& builtin_networks() {
   return networks;
 }
 
-}  // namespace tutti::tools::simulate
+}  // namespace tutti::cli::simulate

@@ -11,10 +11,10 @@
 #include "cli/measure/measure.h"
 #include "cli/simulate/runs.h"
 
-namespace tutti::tools::simulate {
+namespace tutti::cli::simulate {
 namespace {
 
-using peers::Call;
+using measure::Call;
 
 constexpr std::size_t sizes[] = {8,       1 << 10, 16 << 10, 128 << 10,
                                  1 << 20, 2 << 20, 4 << 20,  8 << 20};  // of one message
@@ -62,7 +62,7 @@ void calibrate(const Place& place, const Trials& trials) {
   const Network network = NetworkFile::parse(text, "calibration").for_algorithm("");
   std::vector<double> errors;
   for (const int ranks : trials.ranks) try_out(place, network, ranks, trials.bytes, errors);
-  fmt::print("# Median error of these {}: {:.0f} %.\n", errors.size(), peers::median(errors) * 100);
+  fmt::print("# Median error of these {}: {:.0f} %.\n", errors.size(), measure::median(errors) * 100);
 }
 
-}  // namespace tutti::tools::simulate
+}  // namespace tutti::cli::simulate

@@ -6,7 +6,7 @@
 
 #include "cli/simulate/gauge.h"
 
-namespace tutti::tools::simulate {
+namespace tutti::cli::simulate {
 
 /// What two ranks of this machine were seen to take, in microseconds.
 struct Figures {
@@ -33,4 +33,4 @@ struct Trials {
 /// Measures with two ranks, and prints the file with a comment for each trial.
 void calibrate(const Place& place, const Trials& trials);
 
-}  // namespace tutti::tools::simulate
+}  // namespace tutti::cli::simulate

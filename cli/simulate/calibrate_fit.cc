@@ -6,7 +6,7 @@
 
 #include "cli/simulate/calibrate.h"
 
-namespace tutti::tools::simulate {
+namespace tutti::cli::simulate {
 namespace {
 
 struct Line {
@@ -60,4 +60,4 @@ std::string network_text(const std::string& name, const Figures& figures) {
   return text;
 }
 
-}  // namespace tutti::tools::simulate
+}  // namespace tutti::cli::simulate

@@ -12,7 +12,7 @@
 #include "algorithms/describe.h"
 #include "tutti/error.h"
 
-namespace tutti::tools::simulate {
+namespace tutti::cli::simulate {
 namespace {
 
 using algorithms::Direction;
@@ -381,4 +381,4 @@ std::optional<Result> run_events(const Task& task, const Network& network, std::
   return Result{(network.start + time) * 1e-12, script.messages, "events"};
 }
 
-}  // namespace tutti::tools::simulate
+}  // namespace tutti::cli::simulate

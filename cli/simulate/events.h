@@ -7,7 +7,7 @@
 #include "cli/simulate/network.h"
 #include "cli/simulate/task.h"
 
-namespace tutti::tools::simulate {
+namespace tutti::cli::simulate {
 
 /// When a message went, in picoseconds from the begin.
 struct SimulatedMessage {
@@ -27,4 +27,4 @@ std::optional<Result> run_events(const Task& task, const Network& network,
 
 inline constexpr double most_steps = 48e6;
 
-}  // namespace tutti::tools::simulate
+}  // namespace tutti::cli::simulate

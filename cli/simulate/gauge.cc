@@ -5,12 +5,12 @@
 
 #include "cli/measure/measure.h"
 
-namespace tutti::tools::simulate {
+namespace tutti::cli::simulate {
 namespace {
 
 constexpr std::size_t large = 1 << 20;
 
-tune::Order order_of(peers::Call call, std::size_t bytes) {
+tune::Order order_of(measure::Call call, std::size_t bytes) {
   tune::Order order;
   order.call = call;
   order.bytes = bytes;
@@ -28,7 +28,7 @@ tune::CrewOptions options_of(const Place& place, int ranks, std::size_t most_byt
 Gauge::Gauge(const Place& place, int ranks, std::size_t most_bytes)
     : apart_(!place.namespaces.empty()), crew_(options_of(place, ranks, most_bytes)) {}
 
-double Gauge::time(peers::Call call, const std::string& algorithm, std::size_t bytes) {
+double Gauge::time(measure::Call call, const std::string& algorithm, std::size_t bytes) {
   if (apart_) return time_apart(call, algorithm, bytes);
   tune::Order order = order_of(call, bytes);
   order.add(algorithm, bytes <= large ? 5 : 1, bytes <= large ? 21 : 5);
@@ -37,7 +37,7 @@ double Gauge::time(peers::Call call, const std::string& algorithm, std::size_t b
   return least;
 }
 
-double Gauge::time_apart(peers::Call call, const std::string& algorithm, std::size_t bytes) {
+double Gauge::time_apart(measure::Call call, const std::string& algorithm, std::size_t bytes) {
   constexpr std::size_t most_calls = 21;
   constexpr double enough = 500e3;  // microseconds
   tune::Order order = order_of(call, bytes);
@@ -48,10 +48,10 @@ double Gauge::time_apart(peers::Call call, const std::string& algorithm, std::si
     times.push_back(crew_.measure(order).at(0));
     spent += times.back();
   }
-  return peers::median(times);
+  return measure::median(times);
 }
 
-double Gauge::time_in_a_row(peers::Call call, const std::string& algorithm, std::size_t bytes) {
+double Gauge::time_in_a_row(measure::Call call, const std::string& algorithm, std::size_t bytes) {
   tune::Order order = order_of(call, bytes);
   order.loop = true;
   order.add(algorithm, 5, 200);
@@ -60,4 +60,4 @@ double Gauge::time_in_a_row(peers::Call call, const std::string& algorithm, std:
   return least;
 }
 
-}  // namespace tutti::tools::simulate
+}  // namespace tutti::cli::simulate

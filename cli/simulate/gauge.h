@@ -6,7 +6,7 @@
 
 #include "cli/tune/workers.h"
 
-namespace tutti::tools::simulate {
+namespace tutti::cli::simulate {
 
 /// Where ranks are measured: on this host over `transport`, or each in a network namespace (`ip netns`) of its own.
 struct Place {
@@ -22,15 +22,15 @@ class Gauge {
 
   /// The median of single calls, microseconds; the least of three such. Between namespaces, where calls are slow and
   /// ranks may outnumber the cores, the median of calls between which all ranks sleep.
-  double time(peers::Call call, const std::string& algorithm, std::size_t bytes);
+  double time(measure::Call call, const std::string& algorithm, std::size_t bytes);
   /// A call's share of many in a row.
-  double time_in_a_row(peers::Call call, const std::string& algorithm, std::size_t bytes);
+  double time_in_a_row(measure::Call call, const std::string& algorithm, std::size_t bytes);
 
  private:
-  double time_apart(peers::Call call, const std::string& algorithm, std::size_t bytes);
+  double time_apart(measure::Call call, const std::string& algorithm, std::size_t bytes);
 
   bool apart_;
   tune::Crew crew_;
 };
 
-}  // namespace tutti::tools::simulate
+}  // namespace tutti::cli::simulate

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-namespace tutti::tools::simulate {
+namespace tutti::cli::simulate {
 
 std::string_view name_of(Distance distance) {
   constexpr std::string_view names[] = {"socket", "host", "leaf", "far"};
@@ -27,4 +27,4 @@ double Network::reduction(std::size_t bytes) const { return std::round(reduce_pe
 
 double Network::copying(std::size_t bytes) const { return std::round(copy_per_byte * static_cast<double>(bytes)); }
 
-}  // namespace tutti::tools::simulate
+}  // namespace tutti::cli::simulate

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-namespace tutti::tools::simulate {
+namespace tutti::cli::simulate {
 
 /// How far apart two ranks are: the nearest thing that both sit in. Ranks are numbered socket by socket.
 enum class Distance : std::uint8_t { socket, host, leaf, far };
@@ -79,4 +79,4 @@ struct BuiltinNetwork {
 /// summit, summit-physical, 100g.
 const std::vector<BuiltinNetwork>& builtin_networks();
 
-}  // namespace tutti::tools::simulate
+}  // namespace tutti::cli::simulate

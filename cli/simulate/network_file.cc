@@ -14,7 +14,7 @@
 #include "lib/base/suggest.h"
 #include "tutti/error.h"
 
-namespace tutti::tools::simulate {
+namespace tutti::cli::simulate {
 namespace {
 
 using Words = std::vector<std::string>;
@@ -253,4 +253,4 @@ Network NetworkFile::for_algorithm(std::string_view algorithm) const {
   return general_;
 }
 
-}  // namespace tutti::tools::simulate
+}  // namespace tutti::cli::simulate

@@ -9,7 +9,7 @@
 #include "cli/simulate/bound.h"
 #include "tutti/error.h"
 
-namespace tutti::tools::simulate {
+namespace tutti::cli::simulate {
 namespace {
 
 constexpr const char* slices[] = {"/64K", "/512K"};
@@ -101,4 +101,4 @@ std::string to_text(const std::vector<Regret>& all) {
                      worst);
 }
 
-}  // namespace tutti::tools::simulate
+}  // namespace tutti::cli::simulate

@@ -7,7 +7,7 @@
 #include "cli/simulate/network.h"
 #include "cli/simulate/runs.h"
 
-namespace tutti::tools::simulate {
+namespace tutti::cli::simulate {
 
 /// What choosing by a table costs on a modelled network.
 struct Regret {
@@ -27,4 +27,4 @@ std::vector<Regret> regret(const algorithms::TuningTable& table, Collective coll
 
 std::string to_text(const std::vector<Regret>& all);
 
-}  // namespace tutti::tools::simulate
+}  // namespace tutti::cli::simulate

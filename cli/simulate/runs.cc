@@ -15,7 +15,7 @@
 #include "cli/simulate/sweep.h"
 #include "tutti/error.h"
 
-namespace tutti::tools::simulate {
+namespace tutti::cli::simulate {
 namespace {
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
@@ -121,4 +121,4 @@ std::string to_csv(const std::vector<Timed>& all) {
   return text;
 }
 
-}  // namespace tutti::tools::simulate
+}  // namespace tutti::cli::simulate

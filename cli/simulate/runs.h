@@ -8,7 +8,7 @@
 #include "cli/simulate/network.h"
 #include "cli/simulate/task.h"
 
-namespace tutti::tools::simulate {
+namespace tutti::cli::simulate {
 
 /// One simulated call, and what it took to simulate it.
 struct Timed {
@@ -60,4 +60,4 @@ std::string time_text(double seconds);
 /// "8", "64K", "64M".
 std::string size_text(std::size_t bytes);
 
-}  // namespace tutti::tools::simulate
+}  // namespace tutti::cli::simulate

@@ -9,7 +9,7 @@
 
 #include "cli/simulate/runs.h"
 
-namespace tutti::tools::simulate {
+namespace tutti::cli::simulate {
 namespace {
 
 constexpr double left = 70, top = 40, wide = 560, high = 340, below = 30, legend = 230;
@@ -132,4 +132,4 @@ std::string to_svg(const std::vector<Timed>& all, const std::string& of) {
       left + wide + legend, top + high + below + 20, escaped(title), label(left, 22, "start", title), body);
 }
 
-}  // namespace tutti::tools::simulate
+}  // namespace tutti::cli::simulate

@@ -14,7 +14,7 @@
 #include "cli/simulate/simgrid_limits.h"
 #include "tutti/error.h"
 
-namespace tutti::tools::simulate {
+namespace tutti::cli::simulate {
 namespace {
 
 /// Beside this program in the build folder, or from where it is installed on to where the other is: both may have been
@@ -105,4 +105,4 @@ std::string to_csv(const std::vector<Checked>& all) {
   return text;
 }
 
-}  // namespace tutti::tools::simulate
+}  // namespace tutti::cli::simulate

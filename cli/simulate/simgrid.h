@@ -5,7 +5,7 @@
 
 #include "cli/simulate/runs.h"
 
-namespace tutti::tools::simulate {
+namespace tutti::cli::simulate {
 
 /// A call as we time it and as SimGrid does (https://simgrid.org), on the same network.
 struct Checked {
@@ -27,4 +27,4 @@ std::vector<Checked> check_by_simgrid(const std::vector<Timed>& all, const std::
 std::string to_table(const std::vector<Checked>& all);
 std::string to_csv(const std::vector<Checked>& all);
 
-}  // namespace tutti::tools::simulate
+}  // namespace tutti::cli::simulate

@@ -4,7 +4,7 @@
 
 #include "tutti/error.h"
 
-namespace tutti::tools::simulate {
+namespace tutti::cli::simulate {
 namespace {
 
 constexpr int most_ranks = 512;
@@ -24,4 +24,4 @@ void refuse_too_large_for_simgrid(const Task& task) {
   }
 }
 
-}  // namespace tutti::tools::simulate
+}  // namespace tutti::cli::simulate

@@ -2,10 +2,10 @@
 
 #include "cli/simulate/task.h"
 
-namespace tutti::tools::simulate {
+namespace tutti::cli::simulate {
 
 /// Throws Error{unsupported} for a call whose replay in SimGrid would take gigabytes: a platform there has a route for
 /// every two ranks, a replay an actor for every step.
 void refuse_too_large_for_simgrid(const Task& task);
 
-}  // namespace tutti::tools::simulate
+}  // namespace tutti::cli::simulate

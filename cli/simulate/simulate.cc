@@ -26,7 +26,7 @@
 #include "lib/base/suggest.h"
 #include "tutti/error.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 using simulate::NetworkFile;
@@ -268,4 +268,4 @@ int simulate_main(int argc, char** argv) {
   return options.regret ? show_regret(options, collective) : show(options, collective);
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

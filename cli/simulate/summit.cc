@@ -8,7 +8,7 @@
 
 #include <cmath>
 
-namespace tutti::tools::simulate {
+namespace tutti::cli::simulate {
 namespace {
 
 constexpr std::size_t small = 8;
@@ -129,4 +129,4 @@ std::string to_text(const SummitBandwidth& found) {
   return text;
 }
 
-}  // namespace tutti::tools::simulate
+}  // namespace tutti::cli::simulate

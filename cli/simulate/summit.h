@@ -7,7 +7,7 @@
 
 #include "cli/simulate/runs.h"
 
-namespace tutti::tools::simulate {
+namespace tutti::cli::simulate {
 
 /// A point of the curves that NVIDIA published, read off the plots (within 2 % for times, 1 % for rates).
 struct Published {
@@ -31,4 +31,4 @@ SummitBandwidth summit_bandwidth(int most_ranks, const Told& tell = {});
 std::string to_text(const SummitLatency& found);
 std::string to_text(const SummitBandwidth& found);
 
-}  // namespace tutti::tools::simulate
+}  // namespace tutti::cli::simulate

@@ -17,7 +17,7 @@
 #include "algorithms/describe.h"
 #include "cli/simulate/symmetry.h"
 
-namespace tutti::tools::simulate {
+namespace tutti::cli::simulate {
 namespace {
 
 using algorithms::Verb;
@@ -348,4 +348,4 @@ std::optional<Result> run_sweep(const Task& task, const Network& network) {
   return {};
 }
 
-}  // namespace tutti::tools::simulate
+}  // namespace tutti::cli::simulate

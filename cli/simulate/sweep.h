@@ -5,7 +5,7 @@
 #include "cli/simulate/network.h"
 #include "cli/simulate/task.h"
 
-namespace tutti::tools::simulate {
+namespace tutti::cli::simulate {
 
 /// Step by step, all ranks at once, without ever holding the plans of all: for algorithms in which every rank does the
 /// same with a neighbour on either side. A ring over 24,576 ranks has 1.2e9 messages and takes seconds and megabytes.
@@ -17,4 +17,4 @@ std::optional<Result> run_sweep(const Task& task, const Network& network);
 
 inline constexpr double most_memory = 1 << 30;
 
-}  // namespace tutti::tools::simulate
+}  // namespace tutti::cli::simulate

@@ -6,7 +6,7 @@
 
 #include "algorithms/describe.h"
 
-namespace tutti::tools::simulate {
+namespace tutti::cli::simulate {
 namespace {
 
 using algorithms::Blocks;
@@ -101,4 +101,4 @@ std::optional<Rotation> find_rotation(const Task& task) {
   return rotation;
 }
 
-}  // namespace tutti::tools::simulate
+}  // namespace tutti::cli::simulate

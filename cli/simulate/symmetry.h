@@ -6,7 +6,7 @@
 
 #include "cli/simulate/task.h"
 
-namespace tutti::tools::simulate {
+namespace tutti::cli::simulate {
 
 /// A step that every rank does, with its peers and parts counted from itself.
 struct Beat {
@@ -29,4 +29,4 @@ struct Rotation {
 /// steps, of as many as make some millions, spread over all.
 std::optional<Rotation> find_rotation(const Task& task);
 
-}  // namespace tutti::tools::simulate
+}  // namespace tutti::cli::simulate

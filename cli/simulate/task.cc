@@ -3,7 +3,7 @@
 #include "algorithms/describe.h"
 #include "lib/base/collective_traits.h"
 
-namespace tutti::tools::simulate {
+namespace tutti::cli::simulate {
 namespace {
 
 detail::Partition partition_of(const Task& task) {
@@ -39,4 +39,4 @@ const algorithms::Blocks& range_of(const algorithms::Step& step) {
   return algorithms::writes_dst(step.verb) ? step.dst : step.left;
 }
 
-}  // namespace tutti::tools::simulate
+}  // namespace tutti::cli::simulate

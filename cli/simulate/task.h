@@ -7,7 +7,7 @@
 #include "lib/collective/binding.h"
 #include "tutti/types.h"
 
-namespace tutti::tools::simulate {
+namespace tutti::cli::simulate {
 
 /// One call to be timed.
 struct Task {
@@ -42,4 +42,4 @@ struct Result {
   const char* engine = "";  ///< what computed it
 };
 
-}  // namespace tutti::tools::simulate
+}  // namespace tutti::cli::simulate

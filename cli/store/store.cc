@@ -29,7 +29,7 @@
 #include "tutti/error.h"
 #include "tutti/store.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 constexpr const char* examples =
@@ -83,9 +83,10 @@ void serve(const Words& words) {
   const EndSignals signals;
   raise_descriptor_limit();  // one for each client
   const Secret secret = job_secret(words.secret_file);
-  const rendezvous::Admission admission{secret, words.insecure || insecure_allowed(), job_tunnels(secret, words.tls)};
+  const rendezvous::AccessPolicy access_policy{secret, words.insecure || insecure_allowed(),
+                                               job_tls_proxies(secret, words.tls)};
   const rendezvous::TcpStoreServer server{
-      endpoint, {}, std::chrono::steady_clock::now() + std::chrono::seconds{2}, admission};
+      endpoint, {}, std::chrono::steady_clock::now() + std::chrono::seconds{2}, access_policy};
   fmt::print("listening on {}\n", to_string(server.endpoint()));
   flush_output();
   if (!server.is_on_loopback() && !server.has_secret())
@@ -107,7 +108,7 @@ std::shared_ptr<Store> connect(const Words& words) {
   const auto timeout = std::chrono::milliseconds{static_cast<std::int64_t>(words.timeout * 1000)};
   const Secret secret = job_secret(words.secret_file);
   return rendezvous::connect_tcp_store(rendezvous::parse_endpoint(text, "--rdzv"), timeout, secret,
-                                       job_tunnels(secret, words.tls));
+                                       job_tls_proxies(secret, words.tls));
 }
 
 void add_secret(CLI::App& command, Words& words) {
@@ -198,4 +199,4 @@ int store_main(int argc, char** argv) {
   }
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

@@ -6,7 +6,7 @@
 #include <limits>
 #include <set>
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 /// Time of `span` that lies in none of `others`.
@@ -171,4 +171,4 @@ Verdicts judge(const std::vector<TracedCall>& calls) {
   return judge.verdicts();
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

@@ -8,7 +8,7 @@
 
 #include "cli/trace/read.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 
 /// How long others waited because of a rank or a link, in nanoseconds, and where most.
 struct Blame {
@@ -50,4 +50,4 @@ std::vector<Conclusion> conclusions(const Verdicts& verdicts, const std::map<int
 /// "12.3 us"
 std::string duration_text(std::int64_t nanoseconds);
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

@@ -9,7 +9,7 @@
 
 #include "cli/trace/blame.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 using Link = std::pair<int, int>;
@@ -157,4 +157,4 @@ std::vector<Conclusion> conclusions(const Verdicts& verdicts, const std::map<int
   return Concluder(verdicts, job).conclude();
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

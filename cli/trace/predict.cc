@@ -9,7 +9,7 @@
 #include "lib/base/collective_traits.h"
 #include "tutti/error.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 constexpr double picoseconds = 1000;
@@ -88,4 +88,4 @@ std::optional<Prediction> predict(const TracedCall& call, const std::vector<cons
   return prediction;
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

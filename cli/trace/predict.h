@@ -7,7 +7,7 @@
 #include "cli/simulate/task.h"
 #include "cli/trace/read.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 
 /// A call by its plan, in nanoseconds from its begin.
 struct Prediction {
@@ -29,4 +29,4 @@ std::optional<simulate::Task> task_of(const TracedCall& call);
 /// or no message is.
 std::optional<Prediction> predict(const TracedCall& call, const std::vector<const TracedCall*>& calls);
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

@@ -14,7 +14,7 @@
 #include "lib/observe/trace/file.h"
 #include "tutti/error.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 using Json = nlohmann::json;
@@ -326,4 +326,4 @@ TraceFile read_trace(std::string_view who, const std::string& path) {
   return reader.finish();
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

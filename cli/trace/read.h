@@ -10,7 +10,7 @@
 
 #include "tutti/types.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 
 /// From one moment to another, in nanoseconds of the trace's clock.
 struct Span {
@@ -80,4 +80,4 @@ struct TraceFile {
 /// `who` reads it, as in "tutti WHO". Throws Error{invalid_argument}, "WHO: cannot read PATH: ...".
 TraceFile read_trace(std::string_view who, const std::string& path);
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

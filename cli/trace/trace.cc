@@ -16,7 +16,7 @@
 #include "cli/trace/read.h"
 #include "tutti/error.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 constexpr const char* examples = R"(Example:
@@ -102,4 +102,4 @@ int trace_main(int argc, char** argv) {
   return exit_success;
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

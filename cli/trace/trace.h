@@ -1,8 +1,8 @@
 #pragma once
 
-namespace tutti::tools {
+namespace tutti::cli {
 
 /// `tutti trace`.
 int trace_main(int argc, char** argv);
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

@@ -6,7 +6,7 @@
 
 #include "algorithms/catalogue.h"
 
-namespace tutti::tools::tune {
+namespace tutti::cli::tune {
 namespace {
 
 using algorithms::Choice;
@@ -95,4 +95,4 @@ std::vector<std::string> Candidates::neighbours(const std::string& name, std::si
   return found;
 }
 
-}  // namespace tutti::tools::tune
+}  // namespace tutti::cli::tune

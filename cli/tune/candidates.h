@@ -8,7 +8,7 @@
 #include "cli/measure/workload.h"
 #include "tutti/types.h"
 
-namespace tutti::tools::tune {
+namespace tutti::cli::tune {
 
 /// The algorithms of the catalogue that are worth a try for one collective among so many ranks, with their radices
 /// and a coarse choice of message sizes where they have a pipeline. Of several whose plans are the same, step for step,
@@ -30,4 +30,4 @@ class Candidates {
   std::vector<std::string> names_;
 };
 
-}  // namespace tutti::tools::tune
+}  // namespace tutti::cli::tune

@@ -10,7 +10,7 @@
 
 #include "cli/measure/measure.h"
 
-namespace tutti::tools::tune {
+namespace tutti::cli::tune {
 namespace {
 
 const double change = std::log(1.03);
@@ -115,7 +115,7 @@ Measured together(std::span<const Race> races) {
     if (race.rounds() < 2) continue;
     result.rounds += race.rounds();
     const Entrant& leader = race.entrants()[race.leader()];
-    microseconds.logs += std::log(peers::median(leader.times));
+    microseconds.logs += std::log(measure::median(leader.times));
     ++microseconds.races;
     for (const Entrant& one : race.entrants())
       if (const double ratio = race.ratio(one, leader); ratio > 0) {
@@ -156,4 +156,4 @@ bool is_worth_a_try(std::span<const double> ratios) {
   return last < far || before < far || last < 0.8 * before;
 }
 
-}  // namespace tutti::tools::tune
+}  // namespace tutti::cli::tune

@@ -10,7 +10,7 @@
 
 // From measured curves to few switch points.
 
-namespace tutti::tools::tune {
+namespace tutti::cli::tune {
 
 struct Sample {
   std::string algorithm;
@@ -48,4 +48,4 @@ const Segment& segment_at(std::span<const Segment> segments, std::size_t bytes);
 /// is far behind and does not catch up.
 bool is_worth_a_try(std::span<const double> ratios);
 
-}  // namespace tutti::tools::tune
+}  // namespace tutti::cli::tune

@@ -19,7 +19,7 @@
 #include "lib/base/suggest.h"
 #include "tutti/error.h"
 
-namespace tutti::tools::tune {
+namespace tutti::cli::tune {
 namespace {
 
 constexpr std::size_t tune_sizes[] = {4,         1 << 10, 4 << 10, 16 << 10, 64 << 10,
@@ -75,34 +75,34 @@ std::vector<std::string> list(const std::string& text) {
 }
 
 /// Those with algorithms to choose from.
-std::vector<peers::Call> tuned_calls() {
-  std::vector<peers::Call> calls;
-  for (const peers::Call call : peers::all_calls)
-    if (call != peers::Call::send_recv && call != peers::Call::all_reduce_in_place) calls.push_back(call);
+std::vector<measure::Call> tuned_calls() {
+  std::vector<measure::Call> calls;
+  for (const measure::Call call : measure::all_calls)
+    if (call != measure::Call::send_recv && call != measure::Call::all_reduce_in_place) calls.push_back(call);
   return calls;
 }
 
 /// Also by the names that `tutti bench` takes: allreduce, bcast, alltoall.
-peers::Call call_of(const std::string& name) {
+measure::Call call_of(const std::string& name) {
   const std::optional<bench::Measured> known = bench::known_measured(name);
   if (!known) {
     std::vector<std::string_view> names;
-    for (const peers::Call call : tuned_calls()) names.push_back(peers::name_of(call));
+    for (const measure::Call call : tuned_calls()) names.push_back(measure::name_of(call));
     wrong(fmt::format("no collective \"{}\".{} Known are {}", name, did_you_mean(name, names), fmt::join(names, ", ")));
   }
   const bench::Measured what = *known;
   if (what == bench::Measured::all_to_all_v) wrong("a _v call follows its collective; give alltoall");
   std::string program = bench::program_name(what);
   program.resize(program.rfind("_perf"));
-  const std::optional<peers::Call> call = peers::find_call(program);
-  if (!call || *call == peers::Call::send_recv) wrong(fmt::format("{} has no algorithms to choose from", name));
+  const std::optional<measure::Call> call = measure::find_call(program);
+  if (!call || *call == measure::Call::send_recv) wrong(fmt::format("{} has no algorithms to choose from", name));
   return *call;
 }
 
-std::vector<peers::Call> calls_of(const std::vector<std::string>& names) {
-  std::vector<peers::Call> calls;
+std::vector<measure::Call> calls_of(const std::vector<std::string>& names) {
+  std::vector<measure::Call> calls;
   for (const std::string& name : names)
-    if (const peers::Call call = call_of(name); std::find(calls.begin(), calls.end(), call) == calls.end())
+    if (const measure::Call call = call_of(name); std::find(calls.begin(), calls.end(), call) == calls.end())
       calls.push_back(call);
   return names.empty() ? tuned_calls() : calls;
 }
@@ -112,8 +112,9 @@ std::vector<int> ranks_of(const std::string& text) {
   for (const std::string& word : list(text)) {
     int value = 0;
     const auto [stop, problem] = std::from_chars(word.data(), word.data() + word.size(), value);
-    if (problem != std::errc{} || stop != word.data() + word.size() || value < 2 || value > peers::most_ranks)
-      wrong(fmt::format("-g takes numbers of ranks from 2 to {}, such as 2,4,8, not \"{}\"", peers::most_ranks, word));
+    if (problem != std::errc{} || stop != word.data() + word.size() || value < 2 || value > measure::most_ranks)
+      wrong(
+          fmt::format("-g takes numbers of ranks from 2 to {}, such as 2,4,8, not \"{}\"", measure::most_ranks, word));
     ranks.push_back(value);
   }
   if (ranks.empty()) wrong("-g takes numbers of ranks, such as 2,4,8");
@@ -184,4 +185,4 @@ Options parse_options(int argc, char** argv) {
   return options;
 }
 
-}  // namespace tutti::tools::tune
+}  // namespace tutti::cli::tune

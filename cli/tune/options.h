@@ -6,12 +6,12 @@
 
 #include "cli/measure/workload.h"
 
-namespace tutti::tools::tune {
+namespace tutti::cli::tune {
 
 struct Options {
   bool help = false;
   bool check = false;  ///< look how good the table is instead of writing one
-  std::vector<peers::Call> calls;
+  std::vector<measure::Call> calls;
   std::vector<int> ranks{2, 4, 8};
   std::vector<std::string> transports{"shm", "tcp"};
   std::vector<std::size_t> sizes;
@@ -26,4 +26,4 @@ struct Options {
 /// Prints the help if that is what is asked for. Throws Error{invalid_argument}.
 Options parse_options(int argc, char** argv);
 
-}  // namespace tutti::tools::tune
+}  // namespace tutti::cli::tune

@@ -12,10 +12,10 @@
 #include "tutti/communicator.h"
 #include "tutti/error.h"
 
-namespace tutti::tools::tune {
+namespace tutti::cli::tune {
 namespace {
 
-using peers::Call;
+using measure::Call;
 
 /// Whole pages, touched as far as they were asked for.
 class Memory {
@@ -81,7 +81,7 @@ class Rank {
   static constexpr std::size_t page_of_parts = 4096;  // a size is rounded up to whole parts
 
   void measure(const Order& order) {
-    const peers::Task task = peers::task_of(order.call, comm_.rank(), comm_.size(), order.bytes);
+    const measure::Task task = measure::task_of(order.call, comm_.rank(), comm_.size(), order.bytes);
     const std::span<float> in = input_.elements(task.input);
     const std::span<float> out = output_.elements(task.output);
     int stamp = 0;
@@ -90,9 +90,9 @@ class Rank {
       for (int k = 0; k < turn.warm; ++k) call(order, turn, in, out);
       for (int k = 0; k < (order.loop ? 1 : turn.calls); ++k, ++stamp) {
         meeting_.align();
-        meeting_.begin_of(comm_.rank())[stamp] = peers::microseconds_now();
+        meeting_.begin_of(comm_.rank())[stamp] = measure::microseconds_now();
         for (int repeat = 0; repeat < (order.loop ? turn.calls : 1); ++repeat) call(order, turn, in, out);
-        meeting_.end_of(comm_.rank())[stamp] = peers::microseconds_now();
+        meeting_.end_of(comm_.rank())[stamp] = measure::microseconds_now();
       }
     }
   }
@@ -132,7 +132,7 @@ class Rank {
 
   Stage& stage_;
   Communicator comm_;
-  peers::Meeting meeting_;
+  measure::Meeting meeting_;
   Memory input_;
   Memory output_;
 };
@@ -166,4 +166,4 @@ int live_as_rank(Stage& stage, int rank, const CrewOptions& options, const std::
   }
 }
 
-}  // namespace tutti::tools::tune
+}  // namespace tutti::cli::tune

@@ -10,7 +10,7 @@
 #include "cli/measure/measure.h"
 #include "cli/tune/table.h"
 
-namespace tutti::tools::tune {
+namespace tutti::cli::tune {
 namespace {
 
 constexpr double most_for_less_bytes = 1.3;
@@ -54,12 +54,12 @@ void judge(std::span<const Race> races, Regret& regret) {
   bool alone = true;
   for (const Race& race : races) {
     const Entrant& chosen = race.of(regret.chosen);
-    medians.push_back(peers::median(chosen.times));
+    medians.push_back(measure::median(chosen.times));
     regret.rounds += static_cast<int>(chosen.times.size());
     alone = alone && race.is_alone(chosen);
   }
   regret.sure = alone || regret.rounds >= Race::enough_rounds;
-  regret.chosen_us = peers::median(medians);
+  regret.chosen_us = measure::median(medians);
   regret.best = regret.chosen;
   double most = 1;
   for (const Entrant& one : races.front().entrants())
@@ -127,4 +127,4 @@ std::string regret_csv(std::span<const Regret> all) {
   return text;
 }
 
-}  // namespace tutti::tools::tune
+}  // namespace tutti::cli::tune

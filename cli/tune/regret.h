@@ -9,7 +9,7 @@
 // How good a table is: what each of its choices loses against the best there is, and whether more bytes or fewer ranks
 // ever cost much more than they should.
 
-namespace tutti::tools::tune {
+namespace tutti::cli::tune {
 
 struct Regret {
   std::string collective;
@@ -42,4 +42,4 @@ std::vector<Cliff> cliffs(std::span<const Regret> all);
 std::string regret_text(std::span<const Regret> all);
 std::string regret_csv(std::span<const Regret> all);
 
-}  // namespace tutti::tools::tune
+}  // namespace tutti::cli::tune

@@ -18,7 +18,7 @@
 #include "cli/tune/table.h"
 #include "lib/base/host.h"
 
-namespace tutti::tools::tune {
+namespace tutti::cli::tune {
 namespace {
 
 constexpr int passes = 2;
@@ -57,14 +57,14 @@ struct Share {
 
 class Runner {
  public:
-  Runner(Crew& crew, Place place, peers::Call call, std::size_t bytes)
+  Runner(Crew& crew, Place place, measure::Call call, std::size_t bytes)
       : crew_(crew), place_(std::move(place)), call_(call), bytes_(bytes) {}
 
   Race run(const std::vector<std::string>& names, const std::string& kept, const Candidates& candidates, Share share) {
     constexpr int last_round_to_enter = 5;
     Race race{names, kept};
     const auto goes_on = [&] {
-      const double now = peers::microseconds_now();
+      const double now = measure::microseconds_now();
       return now < share.soft || (race.rounds() < rounds_for_a_claim && now < share.hard) || race.rounds() == 0;
     };
     while (!race.over() && goes_on()) {
@@ -81,7 +81,7 @@ class Runner {
   bool run_round(Race& race, double hard_end) {
     const std::vector<std::size_t> all = race.order();
     for (std::size_t done = 0; done < all.size();) {
-      if (done > 0 && peers::microseconds_now() > hard_end) {
+      if (done > 0 && measure::microseconds_now() > hard_end) {
         race.abandon_round();
         return false;
       }
@@ -123,7 +123,7 @@ class Runner {
 
   Crew& crew_;
   Place place_;
-  peers::Call call_;
+  measure::Call call_;
   std::size_t bytes_;
   std::map<std::string, double> times_;
 };
@@ -131,7 +131,7 @@ class Runner {
 /// The sizes of one collective in one place.
 struct Line {
   Place place;
-  peers::Call call{};
+  measure::Call call{};
   Candidates candidates;
   std::vector<std::size_t> sizes;
 };
@@ -139,12 +139,12 @@ struct Line {
 class Schedule {
  public:
   Schedule(const Options& options, const std::function<void(const std::string&)>& progress)
-      : options_(options), progress_(progress), begin_(peers::microseconds_now()) {
+      : options_(options), progress_(progress), begin_(measure::microseconds_now()) {
     const int cores = available_cores();
     for (const std::string& transport : options.transports)
       for (const int ranks : options.ranks)
-        for (const peers::Call call : options.calls) {
-          const bool barrier = call == peers::Call::barrier;
+        for (const measure::Call call : options.calls) {
+          const bool barrier = call == measure::Call::barrier;
           lines_.push_back({{transport, ranks, ranks > cores},
                             call,
                             Candidates{collective_of(call), ranks},
@@ -191,12 +191,12 @@ class Schedule {
     return tune::wanted(line.place, bytes, line.candidates.at(bytes).size());
   }
 
-  double time_left() const { return begin_ + options_.seconds * 1e6 - peers::microseconds_now(); }
+  double time_left() const { return begin_ + options_.seconds * 1e6 - measure::microseconds_now(); }
 
   Share next_share(double want) {
     constexpr double overtime = 1.5;
     constexpr double least = 30e3;  // so that there are rounds to compare, even where the model is wrong
-    const double now = peers::microseconds_now();
+    const double now = measure::microseconds_now();
     const double part = std::max(0.0, time_left()) * want / wants_;
     wants_ -= want;
     return {now + part, now + std::min(std::max(overtime * part, least), time_left())};
@@ -236,7 +236,7 @@ class Schedule {
   void tell(const Point& point, std::size_t candidates) const {
     if (!progress_) return;
     progress_(fmt::format("{} {} ranks: {} {}, {} candidates{}; {:.0f} of {:.0f} s", point.transport, point.ranks,
-                          peers::name_of(point.call), exact_bytes(point.bytes), candidates,
+                          measure::name_of(point.call), exact_bytes(point.bytes), candidates,
                           point.races.empty() ? "" : " again", options_.seconds - time_left() / 1e6, options_.seconds));
   }
 
@@ -257,4 +257,4 @@ std::vector<Point> measure_all(const Options& options, const std::function<void(
   return Schedule{options, progress}.run();
 }
 
-}  // namespace tutti::tools::tune
+}  // namespace tutti::cli::tune

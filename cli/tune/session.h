@@ -8,11 +8,11 @@
 #include "cli/tune/tournament.h"
 #include "cli/tune/workers.h"
 
-namespace tutti::tools::tune {
+namespace tutti::cli::tune {
 
 /// One point that was measured.
 struct Point {
-  peers::Call call{};
+  measure::Call call{};
   std::string transport;
   int ranks = 2;
   bool oversubscribed = false;
@@ -28,4 +28,4 @@ struct Point {
 /// waits for its turn, not for messages. `progress` hears a line for each point; empty: nobody does. Throws Error.
 std::vector<Point> measure_all(const Options& options, const std::function<void(const std::string&)>& progress);
 
-}  // namespace tutti::tools::tune
+}  // namespace tutti::cli::tune

@@ -15,7 +15,7 @@
 #include "lib/base/descriptor.h"
 #include "tutti/error.h"
 
-namespace tutti::tools::tune {
+namespace tutti::cli::tune {
 namespace {
 
 struct Counts {
@@ -136,4 +136,4 @@ void write_table(const std::string& path, const std::string& text, bool force) {
   if (!whole) failed(path);
 }
 
-}  // namespace tutti::tools::tune
+}  // namespace tutti::cli::tune

@@ -9,7 +9,7 @@
 
 // What is written at the end, and what is said about it.
 
-namespace tutti::tools::tune {
+namespace tutti::cli::tune {
 
 /// All sizes of one collective over one transport among so many ranks.
 struct Curve {
@@ -35,4 +35,4 @@ void write_table(const std::string& path, const std::string& text, bool force);
 /// "4", "24K", "16M": exact, as tables have it.
 std::string exact_bytes(std::size_t bytes);
 
-}  // namespace tutti::tools::tune
+}  // namespace tutti::cli::tune

@@ -6,10 +6,10 @@
 
 #include "cli/measure/measure.h"
 
-namespace tutti::tools::tune {
+namespace tutti::cli::tune {
 namespace {
 
-using peers::median;
+using measure::median;
 
 constexpr double slow_call = 2000;  // microseconds: calls so long are not repeated without need
 
@@ -137,4 +137,4 @@ bool Race::over() const {
   return left <= 1 || (only_kept && rounds_ >= enough_rounds + 2);
 }
 
-}  // namespace tutti::tools::tune
+}  // namespace tutti::cli::tune

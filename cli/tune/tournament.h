@@ -9,7 +9,7 @@
 // them alike, and are compared round by round. Who is far behind leaves after a round or two; time goes to those that
 // are close. Nothing here measures: it is told times.
 
-namespace tutti::tools::tune {
+namespace tutti::cli::tune {
 
 struct Entrant {
   std::string name;
@@ -69,4 +69,4 @@ class Race {
   int rounds_ = 0;
 };
 
-}  // namespace tutti::tools::tune
+}  // namespace tutti::cli::tune

@@ -30,7 +30,7 @@
 #include "tutti/error.h"
 #include "tutti/version.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 using namespace tune;
@@ -95,7 +95,7 @@ int check_table(const Options& options) {
   std::vector<Regret> all;
   for (const Point& point : measured(options)) {
     Regret regret;
-    regret.collective = peers::name_of(point.call);
+    regret.collective = measure::name_of(point.call);
     regret.transport = point.transport;
     regret.ranks = point.ranks;
     regret.bytes = point.bytes;
@@ -128,4 +128,4 @@ int tune_main(int argc, char** argv) {
   }
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

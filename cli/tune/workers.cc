@@ -27,7 +27,7 @@
 #include "cli/run/ranks.h"
 #include "tutti/error.h"
 
-namespace tutti::tools::tune {
+namespace tutti::cli::tune {
 
 namespace {
 
@@ -91,7 +91,7 @@ void Order::add(const std::string& algorithm, int warm, int calls) {
 bool Order::has_room(int calls) const {
   int stamps = calls;
   for (int i = 0; i < count; ++i) stamps += turns[i].calls;
-  return count < most_turns && stamps <= peers::most_iterations;
+  return count < most_turns && stamps <= measure::most_iterations;
 }
 
 Crew::Crew(const CrewOptions& options) : options_(options) {
@@ -139,9 +139,9 @@ void Crew::dismiss() {
   Order order;
   order.kind = Order::Kind::leave;
   do_order(order);
-  const double begin = peers::microseconds_now();
+  const double begin = measure::microseconds_now();
   for (pid_t& rank : ranks_)
-    while (rank != 0 && peers::microseconds_now() - begin < leaving_us) {
+    while (rank != 0 && measure::microseconds_now() - begin < leaving_us) {
       if (status_if_ended(rank)) rank = 0;
       if (rank != 0) ::usleep(1000);
     }
@@ -160,8 +160,8 @@ void Crew::end() noexcept {
 
 void Crew::fail(int status) {
   const std::string where = fmt::format("{} ranks over {}", options_.ranks, options_.transport);
-  const double begin = peers::microseconds_now();
-  while (stage_->in_trouble.load() && !stage_->told.load() && peers::microseconds_now() - begin < telling_us)
+  const double begin = measure::microseconds_now();
+  while (stage_->in_trouble.load() && !stage_->told.load() && measure::microseconds_now() - begin < telling_us)
     ::sched_yield();  // the first to fail may not be the first to end
   if (stage_->told.load()) throw Error{ErrorCode::system, fmt::format("tune: {}: {}", where, stage_->trouble)};
   throw Error{ErrorCode::system,
@@ -171,7 +171,7 @@ void Crew::fail(int status) {
 
 void Crew::wait_for_answer() {
   owed_ = true;
-  const double begin = peers::microseconds_now();
+  const double begin = measure::microseconds_now();
   for (;;) {
     if (told_to_stop) throw Error{ErrorCode::aborted, "tune: stopped; nothing was written"};
     pollfd one{answers_.get(), POLLIN, 0};
@@ -189,10 +189,10 @@ void Crew::wait_for_answer() {
       rank = 0;
       fail(*status);
     }
-    if (peers::microseconds_now() - begin > longest_order_us)
+    if (measure::microseconds_now() - begin > longest_order_us)
       throw Error{ErrorCode::timeout,
                   fmt::format("tune: {} ranks over {} did not finish {} of {} bytes within a minute", options_.ranks,
-                              options_.transport, peers::name_of(stage_->order.call), stage_->order.bytes)};
+                              options_.transport, measure::name_of(stage_->order.call), stage_->order.bytes)};
   }
 }
 
@@ -217,12 +217,12 @@ std::vector<double> Crew::measure(const Order& order) {
     std::vector<double> times;
     const int calls = order.turns[i].calls;
     for (int call = 0; call < (order.loop ? 1 : calls); ++call) times.push_back(slowest(stamp++));
-    medians.push_back(order.loop ? times[0] / calls : peers::median(times));
+    medians.push_back(order.loop ? times[0] / calls : measure::median(times));
   }
   return medians;
 }
 
-std::string Crew::choice(peers::Call call, std::size_t bytes) {
+std::string Crew::choice(measure::Call call, std::size_t bytes) {
   Order order;
   order.kind = Order::Kind::ask_choice;
   order.call = call;
@@ -231,4 +231,4 @@ std::string Crew::choice(peers::Call call, std::size_t bytes) {
   return stage_->answer;
 }
 
-}  // namespace tutti::tools::tune
+}  // namespace tutti::cli::tune

@@ -11,7 +11,7 @@
 #include "cli/measure/workload.h"
 #include "lib/base/descriptor.h"
 
-namespace tutti::tools::tune {
+namespace tutti::cli::tune {
 
 /// One algorithm's turn: `calls` calls, timed one by one after an alignment each, or together.
 struct Turn {
@@ -25,7 +25,7 @@ inline constexpr int most_turns = 64;
 struct Order {
   enum class Kind : std::uint8_t { measure, ask_choice, leave };
   Kind kind = Kind::measure;
-  peers::Call call = peers::Call::barrier;
+  measure::Call call = measure::Call::barrier;
   std::size_t bytes = 0;
   bool loop = false;  ///< the calls of a turn are timed together
   int count = 0;
@@ -38,7 +38,7 @@ struct Order {
 
 /// Memory that the ranks and who directs them share.
 struct Stage {
-  peers::Shared meeting;
+  measure::Shared meeting;
   Order order;
   char answer[64];
   char trouble[512];
@@ -69,7 +69,7 @@ class Crew {
   /// For each turn the median over its calls of what the slowest rank took, microseconds; in a loop a call's share.
   std::vector<double> measure(const Order& order);
   /// The algorithm that the ranks' table chooses.
-  std::string choice(peers::Call call, std::size_t bytes);
+  std::string choice(measure::Call call, std::size_t bytes);
 
  private:
   void do_order(const Order& order);
@@ -91,4 +91,4 @@ class Crew {
 int live_as_rank(Stage& stage, int rank, const CrewOptions& options, const std::string& rendezvous, int orders,
                  int answers);
 
-}  // namespace tutti::tools::tune
+}  // namespace tutti::cli::tune

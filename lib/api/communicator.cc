@@ -311,17 +311,17 @@ void Communicator::abort(std::string_view reason) {
 Communicator Communicator::shrink(std::chrono::milliseconds timeout) {
   detail::Group& group = detail::called(state_, "shrink");
   detail::Context& context = group.context();
-  if (!context.lookout->is_watched())
+  if (!context.failure_router->is_watched())
     throw Error{ErrorCode::unsupported,
                 fmt::format("shrink on rank {} of {}: nobody watches the ranks of this communicator", rank(), size())};
   if (group.members().size() > detail::most_listed)
     throw Error{ErrorCode::unsupported, fmt::format("shrink on rank {} of {}: it cannot gather more than {} ranks",
                                                     rank(), size(), detail::most_listed)};
   detail::Report report;
-  context.engine->exclusively([&] { report = context.lookout->reunion_of(group); });
+  context.engine->exclusively([&] { report = context.failure_router->reunion_of(group); });
   const auto limit = detail::deadline_after(timeout.count() > 0 ? timeout : context.timeout);
   const detail::Within within{group, "shrink()"};
-  detail::Reunion reunion = context.lookout->watch().reunite(report, limit);
+  detail::Reunion reunion = context.failure_router->detector().reunite(report, limit);
   return detail::Internals::make<Communicator>(
       std::make_shared<detail::CommunicatorState>(group.shared_context(), reunion.group, std::move(reunion.members)));
 }

@@ -102,20 +102,20 @@ std::shared_ptr<const algorithms::GivenPlans> load_plans(std::string path) {
   return text ? std::make_shared<const algorithms::GivenPlans>(algorithms::read_plans(*text, path)) : nullptr;
 }
 
-transport::Stores choose_stores(const compute::Table& kernels) {
+transport::CopyPolicy choose_copy_policy(const compute::Table& kernels) {
   enum { automatic, plain, streaming };
   constexpr std::array single_copies{transport::SingleCopy::measured, transport::SingleCopy::never,
                                      transport::SingleCopy::always};
-  const auto wanted = environment::word("TUTTI_STORES").value_or(automatic);
+  const auto wanted = environment::word("TUTTI_COPY_STORES").value_or(automatic);
   const bool there_are = &kernels != &compute::generic_table;
   if (wanted == streaming && !there_are)
-    throw environment::wrong("TUTTI_STORES", "streaming", "not what this instruction set has",
+    throw environment::wrong("TUTTI_COPY_STORES", "streaming", "not what this instruction set has",
                              fmt::format("{} has no stores past the caches.", kernels.isa));
-  transport::Stores stores{.single_copy = single_copies[environment::word("TUTTI_SINGLE_COPY").value_or(0)]};
-  if (wanted == plain || !there_are) return stores;
-  stores.streaming = kernels.copy_streaming;
-  stores.always = wanted == streaming;
-  return stores;
+  transport::CopyPolicy copy_policy{.single_copy = single_copies[environment::word("TUTTI_SINGLE_COPY").value_or(0)]};
+  if (wanted == plain || !there_are) return copy_policy;
+  copy_policy.streaming = kernels.copy_streaming;
+  copy_policy.always = wanted == streaming;
+  return copy_policy;
 }
 
 /// Of the processor's instructions those that are wanted.
@@ -158,6 +158,16 @@ void choose_shortcuts(detail::JoinOptions& join, bool checksum, const Log& log) 
            "receives, since only messages carry checksums");
 }
 
+/// What is kept for a debugger and for a trace. Ranks run without it where there is no room.
+void open_records(detail::Context& context, const rendezvous::Launch& launch) {
+  std::string no_black_box;
+  context.black_box = black_box::Box::open({launch.rank, launch.size, host_name(), launch.prefix}, no_black_box);
+  if (!no_black_box.empty()) context.log.info(Log::Subsystem::init, "keeps no black box: " + no_black_box);
+  std::string no_trace;
+  context.recorder = trace::Recorder::open({launch.rank, launch.size, host_name()}, no_trace);
+  if (!no_trace.empty()) context.log.warn("keeps no trace: " + no_trace);
+}
+
 /// Version, place and settings, for whoever reads the log later.
 void introduce(const Log& log, const rendezvous::Launch& launch) {
   if (launch.rank == 0) log.version("tutti " TUTTI_VERSION);
@@ -188,19 +198,13 @@ Communicator join(const ConnectOptions& options, const std::shared_ptr<transport
   context->tuning = load_tuning(options.tuning_file);
   context->given = load_plans(options.plan_file);
   context->kernels = &choose_kernels();
-  context->stores = choose_stores(*context->kernels);
+  context->copy_policy = choose_copy_policy(*context->kernels);
 
   const auto faults = detail::parse_faults(variable("TUTTI_INJECT").value_or(""), launch.size);
   detail::refuse_system_calls(faults, launch.rank);
   context->injector = detail::Injector::make(faults, launch.rank);
 
-  std::string trouble;
-  context->black_box = black_box::Box::open({launch.rank, launch.size, host_name(), launch.prefix}, trouble);
-  if (!trouble.empty()) context->log.info(Log::Subsystem::init, "keeps no black box: " + trouble);
-
-  std::string no_trace;
-  context->recorder = trace::Recorder::open({launch.rank, launch.size, host_name()}, no_trace);
-  if (!no_trace.empty()) context->log.warn("keeps no trace: " + no_trace);
+  open_records(*context, launch);
 
   detail::JoinOptions join;
   join.inproc = threads;
@@ -216,9 +220,10 @@ Communicator join(const ConnectOptions& options, const std::shared_ptr<transport
   const milliseconds setup_timeout = choose_timeout(options.setup_timeout);
   join.deadline = detail::deadline_after(setup_timeout);
   if (options.store || !launch.rendezvous.empty()) {
-    join.tunnels = job_tunnels(join.secret, options.tls);
-    const rendezvous::Admission admission{join.secret, insecure_allowed(), join.tunnels};
-    auto store = options.store ? options.store : rendezvous::open_store(launch, setup_timeout, admission, context->log);
+    join.tls_proxies = job_tls_proxies(join.secret, options.tls);
+    const rendezvous::AccessPolicy access_policy{join.secret, insecure_allowed(), join.tls_proxies};
+    auto store =
+        options.store ? options.store : rendezvous::open_store(launch, setup_timeout, access_policy, context->log);
     if (!threads) store->set_timeout(setup_timeout);  // threads share theirs; what waits is their view of it
     context->log.info(Log::Subsystem::store,
                       fmt::format("meets the others at {}, under \"{}\"",

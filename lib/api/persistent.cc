@@ -51,7 +51,7 @@ void PersistentCall::refuse_start(const char* why) const {
 Work PersistentCall::start(bool asynchronous) {
   Group& group = state_->group;
   Engine& engine = *group.context().engine;
-  if (ready_.planned.place.given() && !group.collectives().windows()->have(ready_.planned.place))
+  if (ready_.planned.location.given() && !group.collectives().windows()->have(ready_.planned.location))
     refuse_start("the allocated memory that it was prepared for has been freed");
   ready_.board.begin_again();
   if (asynchronous && !has_helper_) {

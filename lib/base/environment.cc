@@ -156,7 +156,7 @@ constexpr std::array table{
              .kind = Kind::flag,
              .fallback = "1",
              .meaning = "0: sends and receives are all done by the engine, also short ones whose peer is there."},
-    Variable{.name = "TUTTI_STORES",
+    Variable{.name = "TUTTI_COPY_STORES",
              .kind = Kind::word,
              .fallback = "auto",
              .meaning = "How payloads are written to shared memory; auto: past the caches where plain stores are slow.",

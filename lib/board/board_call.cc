@@ -25,8 +25,8 @@ constexpr std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 }  // namespace
 
-BoardCall BoardCall::of(const Request& request, const Prepared& prepared, const Place& place, const Ground& ground,
-                        PartOffsets& offsets) {
+BoardCall BoardCall::of(const Request& request, const Prepared& prepared, const WindowLocation& location,
+                        const Ground& ground, PartOffsets& offsets) {
   const int pipeline = prepared.plan.shape.pipeline;
   BoardCall call;
   call.program_ = &*prepared.board;
@@ -36,8 +36,8 @@ BoardCall BoardCall::of(const Request& request, const Prepared& prepared, const 
   call.copy_streaming_ = ground.kernels.copy_streaming;
   call.streams_ =
       !call.arithmetic_.averages() && detail::streams(request.output.count * call.arithmetic_.element_size());
-  if (place.given()) {
-    call.window_ = WindowCall{*prepared.window, place, ground.rank, pipeline};
+  if (location.given()) {
+    call.window_ = WindowCall{*prepared.window, location, ground.rank, pipeline};
     call.phases_[0].awaited = prepared.window->others;
     call.phases_[0].pieces = call.rounds_ = WindowCall::rounds;
     call.may_be_at_once_ = call.part_bytes_ <= most_at_once;

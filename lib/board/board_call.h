@@ -35,8 +35,8 @@ class BoardCall {
   BoardCall() = default;
   /// `request`: checked; it outlives the call, and so does `prepared`, which has a program. `offsets`: filled for a _v
   /// call, and to be kept until the call is over.
-  static BoardCall of(const Request& request, const Prepared& prepared, const Place& place, const Ground& ground,
-                      PartOffsets& offsets);
+  static BoardCall of(const Request& request, const Prepared& prepared, const WindowLocation& location,
+                      const Ground& ground, PartOffsets& offsets);
   /// So many bytes of every unit can be posted at once.
   static bool fits(const algorithms::BoardProgram& program, std::size_t capacity);
 

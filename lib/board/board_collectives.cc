@@ -49,7 +49,7 @@ BoardCollectives::BoardCollectives(Group& group, transport::Transport& transport
       recorder_(group.context().recorder.get()),
       limit_(limit),
       capacity_(transport::Board::capacity(group.size())),
-      path_(group.context().stores) {}
+      path_(group.context().copy_policy) {}
 
 bool BoardCollectives::serves(const Prepared& prepared, Collective collective, std::size_t bytes,
                               std::size_t contribution) const {

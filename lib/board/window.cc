@@ -22,7 +22,7 @@ std::size_t Window::offset_of(const void* data) const noexcept {
   return static_cast<std::size_t>(static_cast<const std::byte*>(data) - own());
 }
 
-std::uint32_t Place::hash() const noexcept {
+std::uint32_t WindowLocation::hash() const noexcept {
   if (!given()) return 0;
   const std::size_t numbers[] = {input ? input->number() : 0, output ? output->number() : 0};
   const std::uint64_t digest = counts_hash(numbers);
@@ -43,10 +43,10 @@ void Windows::remove(const Window& window) noexcept {
   changes_.fetch_add(1, std::memory_order_relaxed);
 }
 
-bool Windows::have(const Place& place) const noexcept {
+bool Windows::have(const WindowLocation& location) const noexcept {
   const std::lock_guard lock{mutex_};
   const auto has = [this](const Window* window) { return !window || std::ranges::count(all_, window) > 0; };
-  return has(place.input) && has(place.output);
+  return has(location.input) && has(location.output);
 }
 
 const Window* Windows::find(const void* data, std::size_t bytes) const noexcept {
@@ -56,7 +56,7 @@ const Window* Windows::find(const void* data, std::size_t bytes) const noexcept 
 }
 
 /// All ranks must arrive at the same answer, so that it may not depend on a buffer that only the root passes.
-Place Windows::place_of(const Request& request, bool shares_input, bool shares_output) const {
+WindowLocation Windows::location_of(const Request& request, bool shares_input, bool shares_output) const {
   const OpKind op = request.op ? request.op->kind() : OpKind::sum;
   const bool staged =
       op == OpKind::premul_sum || op == OpKind::user ||  // which may not write over what it reads
@@ -64,18 +64,18 @@ Place Windows::place_of(const Request& request, bool shares_input, bool shares_o
   if (request.variable || staged) return {};
 
   const std::lock_guard lock{mutex_};
-  Place place;
+  WindowLocation location;
   if (shares_input) {
-    place.input = find(request.input.data, request.input.count * size_of(request.input.type));
-    if (!place.input) return {};
-    place.offsets.input = place.input->offset_of(request.input.data);
+    location.input = find(request.input.data, request.input.count * size_of(request.input.type));
+    if (!location.input) return {};
+    location.offsets.input = location.input->offset_of(request.input.data);
   }
   if (shares_output) {
-    place.output = find(request.output.data, request.output.count * size_of(request.output.type));
-    if (!place.output) return {};
-    place.offsets.output = place.output->offset_of(request.output.data);
+    location.output = find(request.output.data, request.output.count * size_of(request.output.type));
+    if (!location.output) return {};
+    location.offsets.output = location.output->offset_of(request.output.data);
   }
-  return place;
+  return location;
 }
 
 }  // namespace tutti::detail

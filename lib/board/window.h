@@ -40,7 +40,7 @@ class Window {
 
 /// The windows in which the buffers of a call lie, the same on all ranks, and where in the part of one of them. In
 /// none: the call goes as any other.
-struct Place {
+struct WindowLocation {
   struct Offsets {
     std::size_t input = 0;
     std::size_t output = 0;
@@ -63,9 +63,9 @@ class Windows {
   void add(const Window& window);
   void remove(const Window& window) noexcept;
   /// Its windows are still there.
-  bool have(const Place& place) const noexcept;
+  bool have(const WindowLocation& location) const noexcept;
   /// Of a checked request whose ranks touch each other's inputs or outputs, if those lie in windows.
-  Place place_of(const Request& request, bool shares_input, bool shares_output) const;
+  WindowLocation location_of(const Request& request, bool shares_input, bool shares_output) const;
 
  private:
   const Window* find(const void* data, std::size_t bytes) const noexcept;

@@ -28,7 +28,7 @@ using ByRank = std::array<Pointer, transport::Board::most_ranks>;
 }  // namespace
 
 std::size_t WindowCall::put(std::byte* room, int round) const noexcept {
-  if (round == 0) std::memcpy(room, &place_.offsets, sizeof place_.offsets);
+  if (round == 0) std::memcpy(room, &location_.offsets, sizeof location_.offsets);
   return size_of_round(round);
 }
 
@@ -37,13 +37,13 @@ std::byte* WindowCall::find(const transport::Board& board, const Sides& sides, i
   const bool is_input = blocks.buffer == algorithms::Buffer::input;
   const Binding::Side& side = is_input ? sides.input : sides.output;
   if (rank == rank_) return side.bytes(blocks.first, blocks.count).data();
-  Place::Offsets theirs;
+  WindowLocation::Offsets theirs;
   std::memcpy(&theirs, board.contribution(rank, sizeof theirs).data(), sizeof theirs);
   const bool own_part = is_input ? sides.own_input : sides.own_output;
   const int pipeline = pipeline_, ranks = static_cast<int>(program_->others.size()) + 1;
   const std::size_t begin = own_part ? side.partition.offset(rank * pipeline) : 0;
   const std::size_t end = side.partition.offset((own_part ? rank + 1 : ranks) * pipeline);
-  const Window& window = is_input ? *place_.input : *place_.output;
+  const Window& window = is_input ? *location_.input : *location_.output;
   std::byte* const buffer = window.at(rank, is_input ? theirs.input : theirs.output, end - begin);
   return buffer + (side.partition.offset(blocks.first) - begin);
 }

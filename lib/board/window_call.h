@@ -19,12 +19,12 @@ class WindowCall {
 
   /// In no window.
   WindowCall() = default;
-  WindowCall(const algorithms::WindowProgram& program, const Place& place, int rank, int pipeline)
-      : program_(&program), place_(place), rank_(rank), pipeline_(pipeline) {}
+  WindowCall(const algorithms::WindowProgram& program, const WindowLocation& location, int rank, int pipeline)
+      : program_(&program), location_(location), rank_(rank), pipeline_(pipeline) {}
 
   bool given() const { return program_ != nullptr; }
   std::span<const int> others() const { return program_->others; }
-  std::size_t size_of_round(int round) const { return round == 0 ? sizeof(Place::Offsets) : 0; }
+  std::size_t size_of_round(int round) const { return round == 0 ? sizeof(WindowLocation::Offsets) : 0; }
   std::size_t put(std::byte* room, int round) const noexcept;
   /// Does the tasks of this rank; returns how many bytes it has read of others, or written to them.
   std::size_t take(const transport::Board& board, const Sides& sides, const Arithmetic& arithmetic,
@@ -38,7 +38,7 @@ class WindowCall {
                   const Task& task) const noexcept;
 
   const algorithms::WindowProgram* program_ = nullptr;
-  Place place_;
+  WindowLocation location_;
   int rank_ = 0;
   int pipeline_ = 1;
 };

@@ -89,9 +89,10 @@ std::optional<Planned> Collectives::plan_in_window(const Request& request, Plann
   wish.algorithm = entry->name;
   const Prepared& prepared = planner_.prepare(wish);
   if (!prepared.window) return std::nullopt;
-  const Place place = windows_->place_of(request, prepared.window->shares_input, prepared.window->shares_output);
-  if (!place.given()) return std::nullopt;
-  return Planned{prepared, true, place};
+  const WindowLocation location =
+      windows_->location_of(request, prepared.window->shares_input, prepared.window->shares_output);
+  if (!location.given()) return std::nullopt;
+  return Planned{prepared, true, location};
 }
 
 Operation& Collectives::make(const Request& request) { return make(request, plan(request), pool_); }
@@ -162,7 +163,7 @@ Collectives::Ready Collectives::make_ready(const Request& request, const Planned
   const Frame frame = call_of(request, group_.size(), planned.hash()).frame(0);
   const Prepared& prepared = planned.prepared;
   PartOffsets offsets;  // of no use: what has any is not done at once
-  ready.board = BoardCall::of(request, prepared, planned.place,
+  ready.board = BoardCall::of(request, prepared, planned.location,
                               {group_.rank(), group_.size(), *group_.context().kernels, board_->capacity()}, offsets);
   ready.frame = transport::words_of(frame);
   ready.record.words = black_box::words_of(
@@ -200,7 +201,7 @@ bool Collectives::do_owned(const Ready& ready, black_box::Flight& flight) {
   const Context& context = group_.context();
   const transport::FrameWords& before = recent_[started_ % remembered].frame;
   ++started_;
-  const transport::FrameWords& frame = note_call(ready.frame, ready.planned.prepared, ready.planned.place.given());
+  const transport::FrameWords& frame = note_call(ready.frame, ready.planned.prepared, ready.planned.location.given());
   const BoardCollectives::Entry entry{.call = &ready.board, .frame = &frame, .before = &before, .history = history_};
   board_->begin_at_once(entry);
 

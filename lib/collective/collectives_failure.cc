@@ -183,7 +183,7 @@ std::uint32_t Collectives::oldest_running(std::uint32_t next) const noexcept {
 }
 
 bool Collectives::may_ask(const Operation& operation, bool is_overdue) {
-  return running_.oldest() == &operation || ask_limit_.pass(Vigil::Clock::now(), is_overdue);
+  return running_.oldest() == &operation || ask_limit_.pass(WaitEscalation::Clock::now(), is_overdue);
 }
 
 /// One that somebody waits for, if there is one; of those the oldest.

@@ -88,8 +88,8 @@ void Operation::take_over(std::uint64_t number, black_box::Flight flight, std::i
 
 void Operation::start() noexcept {
   const auto now = Clock::now();
-  vigil_.begin(now, deadline_after(timeout_), group_->context().lookout->is_watched());
-  engine_->look_at(*this, vigil_.next());
+  escalation_.begin(now, deadline_after(timeout_), group_->context().failure_router->is_watched());
+  engine_->look_at(*this, escalation_.next());
   received_ = sent_ = asked_at_ = 0;
   suspect = -1;
   waiting_ = prepared_->waits_for;
@@ -253,22 +253,22 @@ void Operation::fail(const Error& reason) noexcept {
 /// Nobody waits for ever, nor without asking: what is not certain before the deadline is decided then.
 void Operation::expire() noexcept {
   if (group_->failing()) return;
-  const Vigil::Act act = vigil_.act(Clock::now());
-  engine_->look_at(*this, vigil_.next());
-  if (act == Vigil::Act::give_up) return give_up();
+  const WaitEscalation::Act act = escalation_.act(Clock::now());
+  engine_->look_at(*this, escalation_.next());
+  if (act == WaitEscalation::Act::give_up) return give_up();
   collectives_->notice_who_went_on(*this);
   if (group_->failing()) return;
-  const bool is_overdue = act == Vigil::Act::demand;
+  const bool is_overdue = act == WaitEscalation::Act::demand;
   if (!collectives_->may_ask(*this, is_overdue)) return;
   const bool stalled = std::exchange(asked_at_, received_) == received_;
-  group_->context().lookout->ask(
+  group_->context().failure_router->ask(
       *group_, {.operation = number_, .call = call_text(), .stalled = stalled, .overdue = is_overdue});
 }
 
 void Operation::departed(std::span<const int> ranks) noexcept {
   if (!group_->has_any_of(ranks)) return;
-  vigil_.hasten(Clock::now());
-  engine_->look_at(*this, vigil_.next());
+  escalation_.hasten(Clock::now());
+  engine_->look_at(*this, escalation_.next());
 }
 
 /// The deadline has passed, and nobody could say more.

@@ -27,10 +27,10 @@ class Injector;
 struct Planned {
   const Prepared& prepared;
   bool on_board;
-  Place place;
+  WindowLocation location;
 
   /// What the ranks must have alike, beyond the call itself.
-  std::uint32_t hash() const { return prepared.hash ^ place.hash(); }
+  std::uint32_t hash() const { return prepared.hash ^ location.hash(); }
 };
 
 /// One collective on its way: a plan bound to memory, with a counter per step.
@@ -195,7 +195,7 @@ class Operation final : public Pending {
   std::uint64_t received_ = 0;  // bytes
   std::uint64_t sent_ = 0;      // bytes handed to links, or posted
   std::uint64_t asked_at_ = 0;  // received_ when the others were last asked
-  Vigil vigil_;
+  WaitEscalation escalation_;
   black_box::Flight flight_;
   struct FreeBytes {
     void operator()(std::byte* bytes) const noexcept;

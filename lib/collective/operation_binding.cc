@@ -22,7 +22,7 @@ void Operation::FreeBytes::operator()(std::byte* bytes) const noexcept { ::opera
 
 void Operation::bind_to_board(const Request& request, const Planned& planned, std::size_t capacity) {
   const BoardCall::Ground ground{group_->rank(), group_->size(), *group_->context().kernels, capacity};
-  board_ = BoardCall::of(request, *prepared_, planned.place, ground, offsets_);
+  board_ = BoardCall::of(request, *prepared_, planned.location, ground, offsets_);
   if (!arithmetic_.premultiplies() || !request.op) return;
   std::byte* const multiplied = memory(request.input.count * arithmetic_.element_size());
   board_->contribute_instead(multiplied);

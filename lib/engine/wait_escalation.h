@@ -7,7 +7,7 @@ namespace tutti::detail {
 
 /// The stages of a wait that takes long: ask around soon, then ever less often, demand a verdict at the deadline, and
 /// go without one if it does not come.
-class Vigil {
+class WaitEscalation {
  public:
   using Clock = std::chrono::steady_clock;
   enum class Act { ask, demand, give_up };
@@ -59,8 +59,8 @@ class Vigil {
 /// Thousands that wait for long do not ask one by one: of those that ask at about the same time one does so for all.
 class AskLimit {
  public:
-  bool pass(Vigil::Clock::time_point now, bool is_overdue) {
-    Vigil::Clock::time_point& last = is_overdue ? demanded_ : asked_;
+  bool pass(WaitEscalation::Clock::time_point now, bool is_overdue) {
+    WaitEscalation::Clock::time_point& last = is_overdue ? demanded_ : asked_;
     if (now - last < pause) return false;
     last = now;
     return true;
@@ -69,8 +69,8 @@ class AskLimit {
  private:
   static constexpr std::chrono::milliseconds pause{50};
 
-  Vigil::Clock::time_point asked_{};
-  Vigil::Clock::time_point demanded_{};
+  WaitEscalation::Clock::time_point asked_{};
+  WaitEscalation::Clock::time_point demanded_{};
 };
 
 }  // namespace tutti::detail

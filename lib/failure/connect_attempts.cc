@@ -37,21 +37,21 @@ Calls::Clock::time_point Calls::next() const {
 
 void Calls::add_queries(std::vector<pollfd>& queries) const {
   for (const auto& [rank, call] : calls_)
-    if (call.dial) queries.push_back({call.dial->fd(), call.dial->events(), 0});
+    if (call.connector) queries.push_back({call.connector->fd(), call.connector->events(), 0});
 }
 
 void Calls::begin(int rank, Call& call, Clock::time_point now) const {
   if (call.probe) {
-    call.dial.emplace(call.address);
+    call.connector.emplace(call.address);
   } else {
-    const Hello hello{.from = self_, .to = rank, .channel = 0, .purpose = Purpose::watch};
-    call.dial.emplace(call.address, key_, hello, tunnels_);
+    const Hello hello{.from = self_, .to = rank, .channel = 0, .purpose = Purpose::failure_detector};
+    call.connector.emplace(call.address, key_, hello, tls_proxies_);
   }
   call.at = now + call.patience;
 }
 
 void Calls::put_off(Call& call, Clock::time_point now) {
-  call.dial.reset();
+  call.connector.reset();
   call.at = now + call.pause;
   if (call.probe) call.pause = std::min(2 * call.pause, longest_pause);
 }
@@ -61,22 +61,23 @@ std::vector<Calls::Outcome> Calls::advance(std::span<const pollfd> answers, Cloc
   for (auto it = calls_.begin(); it != calls_.end();) {
     auto& [rank, call] = *it;
     bool ready = false;
-    if (call.dial && !answers.empty()) {
+    if (call.connector && !answers.empty()) {
       ready = answers.front().revents != 0;
       answers = answers.subspan(1);
-    } else if (!call.dial && call.at <= now) {
+    } else if (!call.connector && call.at <= now) {
       begin(rank, call, now);
       ready = true;
     }
-    const int error = ready ? call.dial->advance() : EAGAIN;
+    const int error = ready ? call.connector->advance() : EAGAIN;
     if (error == 0 && !call.probe) {
-      outcomes.push_back({rank, 0, call.dial->take()});
+      outcomes.push_back({rank, 0, call.connector->take()});
       it = calls_.erase(it);
       continue;
     }
     if (error == ECONNREFUSED || tcp::is_our_own(error)) outcomes.push_back({rank, error});
-    if (error == EAGAIN && call.dial && call.at <= now) call.patience = std::min(2 * call.patience, longest_patience);
-    if (error != EAGAIN || (call.dial && call.at <= now)) put_off(call, now);
+    if (error == EAGAIN && call.connector && call.at <= now)
+      call.patience = std::min(2 * call.patience, longest_patience);
+    if (error != EAGAIN || (call.connector && call.at <= now)) put_off(call, now);
     ++it;
   }
   return outcomes;

@@ -25,13 +25,13 @@ class Calls {
 
   struct Outcome {
     int rank = -1;
-    int error = 0;         ///< 0: connected. ECONNREFUSED: nobody listens there. Else what this host lacks.
-    Descriptor line = {};  ///< authenticated
+    int error = 0;               ///< 0: connected. ECONNREFUSED: nobody listens there. Else what this host lacks.
+    Descriptor connection = {};  ///< authenticated
   };
 
   /// `key` must outlive this.
-  Calls(int self, const Secret& key, std::shared_ptr<Tunnels> tunnels)
-      : self_(self), key_(key), tunnels_(std::move(tunnels)) {}
+  Calls(int self, const Secret& key, std::shared_ptr<TlsProxies> tls_proxies)
+      : self_(self), key_(key), tls_proxies_(std::move(tls_proxies)) {}
 
   /// Tries to connect from `at` on, with more patience each time, until that succeeds or forget().
   void connect(int rank, const std::string& address, Clock::time_point at);
@@ -55,7 +55,7 @@ class Calls {
     Clock::time_point at;  // the end of the attempt; without one, the beginning of the next
     milliseconds patience;
     milliseconds pause;
-    std::optional<transport::tcp::Dial> dial = {};
+    std::optional<transport::tcp::Connector> connector = {};
   };
 
   void add(int rank, const std::string& address, Clock::time_point at, bool probe);
@@ -64,7 +64,7 @@ class Calls {
 
   const int self_;
   const Secret& key_;
-  const std::shared_ptr<Tunnels> tunnels_;
+  const std::shared_ptr<TlsProxies> tls_proxies_;
   std::map<int, Call> calls_;
 };
 

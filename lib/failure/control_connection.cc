@@ -9,14 +9,14 @@
 
 namespace tutti::detail {
 
-void Line::send(const Letter& letter) noexcept {
+void ControlConnection::send(const ControlMessage& message) noexcept {
   if (ended()) return;
-  unsent_ += encode(letter);
+  unsent_ += encode(message);
   write();
   if (unsent_.size() > most_unsent) socket_.reset();
 }
 
-void Line::write() noexcept {
+void ControlConnection::write() noexcept {
   while (!ended() && !unsent_.empty()) {
     const ssize_t sent = ::send(socket_.get(), unsent_.data(), unsent_.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent >= 0) {
@@ -29,7 +29,7 @@ void Line::write() noexcept {
   }
 }
 
-void Line::read(std::vector<Letter>& letters) noexcept {
+void ControlConnection::read(std::vector<ControlMessage>& messages) noexcept {
   std::array<char, 16 * 1024> buffer;
   while (!ended()) {
     const ssize_t got = ::recv(socket_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
@@ -38,31 +38,31 @@ void Line::read(std::vector<Letter>& letters) noexcept {
     if (got <= 0) return socket_.reset();
     heard_ = Clock::now();
     arrived_.append(buffer.data(), static_cast<std::size_t>(got));
-    digest(letters);
+    digest(messages);
   }
 }
 
-void Line::digest(std::vector<Letter>& letters) noexcept {
+void ControlConnection::digest(std::vector<ControlMessage>& messages) noexcept {
   std::size_t begin = 0;
-  while (arrived_.size() - begin >= letter_head) {
+  while (arrived_.size() - begin >= control_message_head) {
     std::size_t length = 0;
-    for (std::size_t i = 0; i < letter_head; ++i)
+    for (std::size_t i = 0; i < control_message_head; ++i)
       length |= std::size_t{static_cast<unsigned char>(arrived_[begin + i])} << (8 * i);
-    if (length > max_letter) return socket_.reset();
-    if (arrived_.size() - begin - letter_head < length) break;
-    auto letter = decode_letter(std::span(arrived_).subspan(begin + letter_head, length));
-    if (!letter) return socket_.reset();
-    letters.push_back(std::move(*letter));
-    begin += letter_head + length;
+    if (length > max_control_message) return socket_.reset();
+    if (arrived_.size() - begin - control_message_head < length) break;
+    auto message = decode_control_message(std::span(arrived_).subspan(begin + control_message_head, length));
+    if (!message) return socket_.reset();
+    messages.push_back(std::move(*message));
+    begin += control_message_head + length;
   }
   arrived_.erase(0, begin);
 }
 
-void Line::cut() noexcept {
+void ControlConnection::cut() noexcept {
   if (!ended()) ::shutdown(socket_.get(), SHUT_RDWR);
 }
 
-void Line::flush(Clock::time_point deadline) noexcept {
+void ControlConnection::flush(Clock::time_point deadline) noexcept {
   for (write(); !ended() && !unsent_.empty(); write()) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now()).count();
     if (left <= 0) return;

@@ -11,16 +11,16 @@
 
 namespace tutti::detail {
 
-/// A connection on which letters travel both ways. Never blocks, but for flush().
-class Line {
+/// A connection on which messages travel both ways. Never blocks, but for flush().
+class ControlConnection {
  public:
   using Clock = std::chrono::steady_clock;
 
   /// `socket`: connected, non-blocking, authenticated.
-  explicit Line(Descriptor socket) : socket_(std::move(socket)), heard_(Clock::now()) {}
+  explicit ControlConnection(Descriptor socket) : socket_(std::move(socket)), heard_(Clock::now()) {}
 
   int fd() const { return socket_.get(); }
-  /// Gone: closed by the peer or the network, or it said something that is no letter.
+  /// Gone: closed by the peer or the network, or it said something that is no message.
   bool ended() const { return !socket_; }
   bool has_unsent() const { return !unsent_.empty(); }
   /// When the peer last said anything.
@@ -28,18 +28,18 @@ class Line {
   /// This process itself could not listen for a while: what the peer said meanwhile has yet to be read.
   void forgive(Clock::time_point now) { heard_ = now; }
 
-  /// A peer that does not read loses the line once this much waits for it.
+  /// A peer that does not read loses the connection once this much waits for it.
   static constexpr std::size_t most_unsent = std::size_t{1} << 20;
-  void send(const Letter& letter) noexcept;
+  void send(const ControlMessage& message) noexcept;
   void write() noexcept;
-  /// Appends what has arrived to `letters`. What came before an end is there when the end shows.
-  void read(std::vector<Letter>& letters) noexcept;
+  /// Appends what has arrived to `messages`. What came before an end is there when the end shows.
+  void read(std::vector<ControlMessage>& messages) noexcept;
   void cut() noexcept;
   /// Blocks until all is sent, or `deadline`.
   void flush(Clock::time_point deadline) noexcept;
 
  private:
-  void digest(std::vector<Letter>& letters) noexcept;
+  void digest(std::vector<ControlMessage>& messages) noexcept;
 
   Descriptor socket_;
   std::string unsent_;

@@ -1,4 +1,4 @@
-// All letters have the same fields in the same order, each group of them present by kind. Integers are little-endian;
+// All messages have the same fields in the same order, each group of them present by kind. Integers are little-endian;
 // a text is u16 length and bytes, a list u16 length and its numbers.
 
 #include "lib/failure/control_message.h"
@@ -180,42 +180,42 @@ void get(Reader& from, Status& status) {
   from.list(status.rival);
 }
 
-/// Calls `field` with every field that letters of this kind have.
-template <class SomeLetter, class Field>
-void for_each_field(SomeLetter& letter, Field&& field) {
-  switch (letter.kind) {
-    case Letter::Kind::beat:
-    case Letter::Kind::ready:
+/// Calls `field` with every field that messages of this kind have.
+template <class SomeMessage, class Field>
+void for_each_field(SomeMessage& message, Field&& field) {
+  switch (message.kind) {
+    case ControlMessage::Kind::beat:
+    case ControlMessage::Kind::ready:
       return;
-    case Letter::Kind::leave:
-    case Letter::Kind::departed:
-      return field(letter.ranks);
-    case Letter::Kind::verdict:
-    case Letter::Kind::accusation:
-      return field(letter.verdict);
-    case Letter::Kind::report:
-    case Letter::Kind::reunion:
-      return field(letter.report);
-    case Letter::Kind::question:
-      field(letter.number);
-      return field(letter.report);
-    case Letter::Kind::answer:
-      field(letter.number);
-      return field(letter.status);
-    case Letter::Kind::decision:
-      field(letter.number);
-      field(letter.report);
-      return field(letter.ranks);
+    case ControlMessage::Kind::leave:
+    case ControlMessage::Kind::departed:
+      return field(message.ranks);
+    case ControlMessage::Kind::verdict:
+    case ControlMessage::Kind::accusation:
+      return field(message.verdict);
+    case ControlMessage::Kind::report:
+    case ControlMessage::Kind::reunion:
+      return field(message.report);
+    case ControlMessage::Kind::question:
+      field(message.number);
+      return field(message.report);
+    case ControlMessage::Kind::answer:
+      field(message.number);
+      return field(message.status);
+    case ControlMessage::Kind::decision:
+      field(message.number);
+      field(message.report);
+      return field(message.ranks);
   }
 }
 
 }  // namespace
 
-std::string encode(const Letter& letter) {
+std::string encode(const ControlMessage& message) {
   Writer writer;
   writer.number(std::uint32_t{0});
-  writer.number(static_cast<std::uint8_t>(letter.kind));
-  for_each_field(letter, [&writer](const auto& field) {
+  writer.number(static_cast<std::uint8_t>(message.kind));
+  for_each_field(message, [&writer](const auto& field) {
     using Field = std::remove_cvref_t<decltype(field)>;
     if constexpr (std::is_same_v<Field, std::vector<int>>) {
       writer.list(field);
@@ -226,18 +226,19 @@ std::string encode(const Letter& letter) {
     }
   });
   std::string bytes = std::move(writer.bytes());
-  const auto length = static_cast<std::uint32_t>(bytes.size() - letter_head);
-  for (std::size_t i = 0; i < letter_head; ++i) bytes[i] = static_cast<char>(length >> (8 * i) & 0xff);
+  const auto length = static_cast<std::uint32_t>(bytes.size() - control_message_head);
+  for (std::size_t i = 0; i < control_message_head; ++i) bytes[i] = static_cast<char>(length >> (8 * i) & 0xff);
   return bytes;
 }
 
-std::optional<Letter> decode_letter(std::span<const char> bytes) {
-  Letter letter;
+std::optional<ControlMessage> decode_control_message(std::span<const char> bytes) {
+  ControlMessage message;
   Reader reader{bytes};
-  reader.choice(letter.kind, Letter::Kind::departed);
-  if (bytes.empty() || static_cast<unsigned char>(bytes[0]) > static_cast<unsigned char>(Letter::Kind::departed))
+  reader.choice(message.kind, ControlMessage::Kind::departed);
+  if (bytes.empty() ||
+      static_cast<unsigned char>(bytes[0]) > static_cast<unsigned char>(ControlMessage::Kind::departed))
     return std::nullopt;
-  for_each_field(letter, [&reader](auto& field) {
+  for_each_field(message, [&reader](auto& field) {
     using Field = std::remove_cvref_t<decltype(field)>;
     if constexpr (std::is_same_v<Field, std::vector<int>>) {
       reader.list(field);
@@ -248,7 +249,7 @@ std::optional<Letter> decode_letter(std::span<const char> bytes) {
     }
   });
   if (!reader.good()) return std::nullopt;
-  return letter;
+  return message;
 }
 
 }  // namespace tutti::detail

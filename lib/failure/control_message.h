@@ -11,7 +11,7 @@
 
 namespace tutti::detail {
 
-// What ranks tell each other behind the back of the data: who lives, what failed, who waits for whom. One letter is
+// What ranks tell each other behind the back of the data: who lives, what failed, who waits for whom. One message is
 //
 //   u32 length of what follows | u8 kind | fields of that kind, see control_message.cc
 //
@@ -69,19 +69,19 @@ struct Status {
   friend bool operator==(const Status&, const Status&) = default;
 };
 
-struct Letter {
+struct ControlMessage {
   enum class Kind : std::uint8_t {
     beat,        ///< nothing but a sign of life
-    ready,       ///< from the first centre: everybody is connected, begin
-    leave,       ///< the sender ends on purpose; `ranks`: who else has left, for its successor as the centre
-    verdict,     ///< to the centre: found this; from it: this is what failed
-    report,      ///< to the centre
-    question,    ///< from the centre: how is `report` with you? `number` names the inquest
-    answer,      ///< to the centre: `status` for inquest `number`
-    reunion,     ///< to the centre: the sender wants to go on with the survivors of `report`
-    decision,    ///< from the centre: they are `ranks`, and their group is `number`
-    accusation,  ///< to the centre: a link broke, and `verdict` is what that looks like from here
-    departed,    ///< from the centre: the processes of `ranks` have ended, on purpose as far as it is known
+    ready,       ///< from the first coordinator: everybody is connected, begin
+    leave,       ///< the sender ends on purpose; `ranks`: who else has left, for its successor as the coordinator
+    verdict,     ///< to the coordinator: found this; from it: this is what failed
+    report,      ///< to the coordinator
+    question,    ///< from the coordinator: how is `report` with you? `number` names the inquest
+    answer,      ///< to the coordinator: `status` for inquest `number`
+    reunion,     ///< to the coordinator: the sender wants to go on with the survivors of `report`
+    decision,    ///< from the coordinator: they are `ranks`, and their group is `number`
+    accusation,  ///< to the coordinator: a link broke, and `verdict` is what that looks like from here
+    departed,    ///< from the coordinator: the processes of `ranks` have ended, on purpose as far as it is known
   };
   Kind kind = Kind::beat;
   std::uint64_t number = 0;
@@ -90,18 +90,18 @@ struct Letter {
   Status status{};
   std::vector<int> ranks{};
 
-  friend bool operator==(const Letter&, const Letter&) = default;
+  friend bool operator==(const ControlMessage&, const ControlMessage&) = default;
 };
 
-inline constexpr std::size_t letter_head = 4;
-inline constexpr std::size_t max_letter = 2 * 1024 * 1024;
-/// So many ranks, or groups, a letter can list.
+inline constexpr std::size_t control_message_head = 4;
+inline constexpr std::size_t max_control_message = 2 * 1024 * 1024;
+/// So many ranks, or groups, a message can list.
 inline constexpr std::size_t most_listed = 0xffff;
 
 /// Texts of more than 4 KiB are cut, and so are lists of more than `most_listed`. A report whose groups were cut says
 /// so.
-std::string encode(const Letter& letter);
+std::string encode(const ControlMessage& message);
 /// What follows the length. Nothing if it is not ours.
-std::optional<Letter> decode_letter(std::span<const char> bytes);
+std::optional<ControlMessage> decode_control_message(std::span<const char> bytes);
 
 }  // namespace tutti::detail

@@ -24,84 +24,86 @@ constexpr milliseconds known_before{150};
 constexpr std::size_t most_gone = 4096;
 /// When a rank leaves the others often do, too, and need not hear of it.
 constexpr milliseconds news_pause{100};
-/// In one letter.
+/// In one message.
 constexpr std::size_t most_ranks = 1024;
 
 std::uint64_t fresh_group() {
   std::uint64_t bits = 0;
   while (bits < 4)
     if (::getentropy(&bits, sizeof bits) != 0)
-      bits = static_cast<std::uint64_t>(Watch::Clock::now().time_since_epoch().count());
+      bits = static_cast<std::uint64_t>(FailureDetector::Clock::now().time_since_epoch().count());
   return bits & ~std::uint64_t{1};  // the lowest bit tells the lanes of a group apart
 }
 
 }  // namespace
 
-void Centre::send(int rank, const Letter& letter) {
-  const auto line = watch_.lines_.find(rank);
-  if (line != watch_.lines_.end()) line->second.send(letter);
+void Coordinator::send(int rank, const ControlMessage& message) {
+  const auto connection = detector_.connections_.find(rank);
+  if (connection != detector_.connections_.end()) connection->second.send(message);
 }
 
-void Centre::handle(int from, const Letter& letter) {
-  switch (letter.kind) {
-    case Letter::Kind::verdict:
-      return publish(letter.verdict);
-    case Letter::Kind::accusation:
-      return hear(from, letter.verdict);
-    case Letter::Kind::report:
-      return inquire(letter.report);
-    case Letter::Kind::answer:
+void Coordinator::handle(int from, const ControlMessage& message) {
+  switch (message.kind) {
+    case ControlMessage::Kind::verdict:
+      return publish(message.verdict);
+    case ControlMessage::Kind::accusation:
+      return hear(from, message.verdict);
+    case ControlMessage::Kind::report:
+      return inquire(message.report);
+    case ControlMessage::Kind::answer:
       for (Inquest& inquest : inquests_)
-        if (inquest.number == letter.number && inquest.asked.erase(from) > 0) inquest.answers[from] = letter.status;
+        if (inquest.number == message.number && inquest.asked.erase(from) > 0) inquest.answers[from] = message.status;
       return tick(Clock::now());
-    case Letter::Kind::reunion:
-      return join(from, letter.report);
+    case ControlMessage::Kind::reunion:
+      return join(from, message.report);
     default:
       return;
   }
 }
 
-void Centre::publish(const Verdict& verdict) {
-  if (!watch_.learn(verdict)) return;
-  for (auto& [rank, line] : watch_.lines_) line.send({.kind = Letter::Kind::verdict, .verdict = verdict});
-  watch_.user_->failed(verdict);
+void Coordinator::publish(const Verdict& verdict) {
+  if (!detector_.learn(verdict)) return;
+  for (auto& [rank, connection] : detector_.connections_)
+    connection.send({.kind = ControlMessage::Kind::verdict, .verdict = verdict});
+  detector_.user_->failed(verdict);
 }
 
-void Centre::brief(int newcomer, Line& line) {
-  for (const Verdict& verdict : watch_.verdicts_) line.send({.kind = Letter::Kind::verdict, .verdict = verdict});
+void Coordinator::brief(int newcomer, ControlConnection& connection) {
+  for (const Verdict& verdict : detector_.verdicts_)
+    connection.send({.kind = ControlMessage::Kind::verdict, .verdict = verdict});
   std::vector<int> left;
-  for (int rank = 0; rank < watch_.size(); ++rank)
-    if (watch_.state(rank) == Watch::State::left) left.push_back(rank);
-  send_departed(line, left);
+  for (int rank = 0; rank < detector_.size(); ++rank)
+    if (detector_.state(rank) == FailureDetector::State::left) left.push_back(rank);
+  send_departed(connection, left);
   for (const Inquest& inquest : inquests_)
     if (inquest.asked.contains(newcomer))
-      line.send({.kind = Letter::Kind::question, .number = inquest.number, .report = inquest.report});
+      connection.send({.kind = ControlMessage::Kind::question, .number = inquest.number, .report = inquest.report});
 }
 
-void Centre::send_departed(Line& line, std::span<const int> ranks) {
+void Coordinator::send_departed(ControlConnection& connection, std::span<const int> ranks) {
   for (; !ranks.empty(); ranks = ranks.subspan(std::min(ranks.size(), most_ranks))) {
     const auto some = ranks.first(std::min(ranks.size(), most_ranks));
-    line.send({.kind = Letter::Kind::departed, .ranks = {some.begin(), some.end()}});
+    connection.send({.kind = ControlMessage::Kind::departed, .ranks = {some.begin(), some.end()}});
   }
 }
 
-void Centre::tell_who_departed() {
+void Coordinator::tell_who_departed() {
   const std::vector<int> departed = std::exchange(departed_, {});
-  for (auto& [rank, line] : watch_.lines_) send_departed(line, departed);
-  watch_.user_->departed(departed);
+  for (auto& [rank, connection] : detector_.connections_) send_departed(connection, departed);
+  detector_.user_->departed(departed);
 }
 
 // ---- Broken links ----------------------------------------------------------------------------------------------
 
-void Centre::hear(int accuser, const Verdict& accusation) {
-  if (accuser != watch_.rank_ && watch_.state(accuser) != Watch::State::alive) return;
+void Coordinator::hear(int accuser, const Verdict& accusation) {
+  if (accuser != detector_.rank_ && detector_.state(accuser) != FailureDetector::State::alive) return;
   Trial& trial = trials_.try_emplace(accusation.group, Trial{{}, Clock::now() + trial_time}).first->second;
   trial.accusations.emplace(accuser, accusation);
 }
 
 /// A rank that lost its network accuses all others, and all others accuse it: so whom most of them accuse it is. If its
 /// process had ended this would be known by now.
-Verdict Centre::most_accused(const Trial& trial) const {
+Verdict Coordinator::most_accused(const Trial& trial) const {
   std::map<int, int> votes;
   for (const auto& [accuser, accusation] : trial.accusations) ++votes[accusation.culprit];
   const Verdict* chosen = nullptr;
@@ -112,7 +114,7 @@ Verdict Centre::most_accused(const Trial& trial) const {
 
 // ---- Inquests --------------------------------------------------------------------------------------------------
 
-void Centre::inquire(const Report& report) {
+void Coordinator::inquire(const Report& report) {
   const auto now = Clock::now();
   std::erase_if(asked_, [now](const auto& entry) { return now - entry.second > asked_lately; });
   const bool asking = std::ranges::any_of(inquests_, [&](const Inquest& inquest) {
@@ -127,18 +129,18 @@ void Centre::inquire(const Report& report) {
   tick(now);
 }
 
-void Centre::ask(Inquest& inquest, int rank) {
-  if (rank < 0 || rank >= watch_.size()) return;
-  if (rank == watch_.rank_) {
-    if (const auto status = watch_.user_->status(inquest.report)) inquest.answers[rank] = *status;
-  } else if (watch_.state(rank) == Watch::State::alive) {
+void Coordinator::ask(Inquest& inquest, int rank) {
+  if (rank < 0 || rank >= detector_.size()) return;
+  if (rank == detector_.rank_) {
+    if (const auto status = detector_.user_->status(inquest.report)) inquest.answers[rank] = *status;
+  } else if (detector_.state(rank) == FailureDetector::State::alive) {
     inquest.asked.insert(rank);
-    send(rank, {.kind = Letter::Kind::question, .number = inquest.number, .report = inquest.report});
+    send(rank, {.kind = ControlMessage::Kind::question, .number = inquest.number, .report = inquest.report});
   }
 }
 
 /// Which of two lists of members is the wrong one, the members of both together know. False: there is nobody to ask.
-bool Centre::widen(Inquest& inquest) {
+bool Coordinator::widen(Inquest& inquest) {
   if (std::exchange(inquest.widened, true)) return false;
   std::set<int> others;
   for (const auto& [rank, status] : inquest.answers) others.insert(status.rival.begin(), status.rival.end());
@@ -149,9 +151,9 @@ bool Centre::widen(Inquest& inquest) {
   return true;
 }
 
-bool Centre::is_complete(const Inquest& inquest) const { return inquest.asked.empty(); }
+bool Coordinator::is_complete(const Inquest& inquest) const { return inquest.asked.empty(); }
 
-void Centre::tick(Clock::time_point now) {
+void Coordinator::tick(Clock::time_point now) {
   std::list<Inquest> over;
   for (auto it = inquests_.begin(); it != inquests_.end();) {
     const auto next = std::next(it);
@@ -170,20 +172,20 @@ void Centre::tick(Clock::time_point now) {
   }
 }
 
-Centre::Clock::time_point Centre::next() const {
+Coordinator::Clock::time_point Coordinator::next() const {
   auto next = departed_.empty() ? Clock::time_point::max() : tell_at_;
   for (const Inquest& inquest : inquests_) next = std::min(next, inquest.until);
   for (const auto& [group, trial] : trials_) next = std::min(next, trial.until);
   return next;
 }
 
-void Centre::conclude(const Inquest& inquest) {
+void Coordinator::conclude(const Inquest& inquest) {
   const std::vector<int>& members = inquest.report.members;
   std::vector<Witness> witnesses;
   for (std::size_t i = 0; i < members.size(); ++i) {
-    if (members[i] < 0 || members[i] >= watch_.size()) continue;
+    if (members[i] < 0 || members[i] >= detector_.size()) continue;
     witnesses.push_back(witness_of(inquest, members[i]));
-    witnesses.back().name = name_in_group(static_cast<int>(i), members[i], watch_.name(members[i]));
+    witnesses.back().name = name_in_group(static_cast<int>(i), members[i], detector_.name(members[i]));
   }
   for (const auto& [rank, status] : inquest.answers) {
     if (std::ranges::count(members, rank) > 0) continue;
@@ -194,10 +196,10 @@ void Centre::conclude(const Inquest& inquest) {
   auto verdict = judge(inquest.report, witnesses);
   if (!verdict) return;
   if (verdict->code == ErrorCode::timeout) verdict->text = "timed out: " + verdict->text;
-  if (verdict->code == ErrorCode::peer_lost && watch_.unseen_.contains(verdict->culprit))
+  if (verdict->code == ErrorCode::peer_lost && detector_.unseen_.contains(verdict->culprit))
     verdict->text = fmt::format(
         "{} is lost: its process does not exist any more, and others still wait for it in {}; its own output says more",
-        watch_.name(verdict->culprit), inquest.report.call);
+        detector_.name(verdict->culprit), inquest.report.call);
   publish(*verdict);
   // Who waits in a sub-group that the others have not made hears it there.
   for (const auto& [member, status] : inquest.answers) {
@@ -207,31 +209,31 @@ void Centre::conclude(const Inquest& inquest) {
   }
 }
 
-Witness Centre::witness_of(const Inquest& inquest, int rank) {
+Witness Coordinator::witness_of(const Inquest& inquest, int rank) {
   const auto now = Clock::now();
-  Witness witness{.rank = rank, .name = watch_.name(rank), .job_name = watch_.name(rank)};
+  Witness witness{.rank = rank, .name = detector_.name(rank), .job_name = detector_.name(rank)};
   if (const auto found = inquest.answers.find(rank); found != inquest.answers.end()) witness.status = found->second;
-  witness.left = watch_.state(rank) == Watch::State::left;
+  witness.left = detector_.state(rank) == FailureDetector::State::left;
   if (witness.is_gone()) {
     const auto since =
-        witness.left ? watch_.left_since_[rank] : gone_.try_emplace({inquest.report.group, rank}, now).first->second;
+        witness.left ? detector_.left_since_[rank] : gone_.try_emplace({inquest.report.group, rank}, now).first->second;
     witness.known_gone = now - since > known_before;
   }
-  witness.silent_seconds = std::chrono::duration<double>(now - watch_.heard(rank)).count();
+  witness.silent_seconds = std::chrono::duration<double>(now - detector_.heard(rank)).count();
   return witness;
 }
 
 // ---- Reunions --------------------------------------------------------------------------------------------------
 
-void Centre::join(int rank, const Report& report) {
+void Coordinator::join(int rank, const Report& report) {
   Gathering& gathering = gatherings_[report.group];
   gathering.report = report;
   gathering.here.insert(rank);
   decide();
 }
 
-void Centre::gone(int rank) {
-  if (watch_.state(rank) == Watch::State::left) {
+void Coordinator::gone(int rank) {
+  if (detector_.state(rank) == FailureDetector::State::left) {
     if (departed_.empty()) tell_at_ = Clock::now() + news_pause;
     departed_.push_back(rank);
   }
@@ -242,29 +244,29 @@ void Centre::gone(int rank) {
 }
 
 /// Who waits for a reunion is told its outcome, or, so that it can name them, for whom it waits.
-void Centre::decide() {
+void Coordinator::decide() {
   for (auto it = gatherings_.begin(); it != gatherings_.end();) {
     const auto& [group, gathering] = *it;
-    Letter letter{.kind = Letter::Kind::decision, .report = gathering.report};
+    ControlMessage message{.kind = ControlMessage::Kind::decision, .report = gathering.report};
     std::vector<int> missing;
     for (const int member : gathering.report.members) {
       if (gathering.here.contains(member)) {
-        letter.ranks.push_back(member);
-      } else if (member >= 0 && member < watch_.size() && watch_.state(member) == Watch::State::alive) {
+        message.ranks.push_back(member);
+      } else if (member >= 0 && member < detector_.size() && detector_.state(member) == FailureDetector::State::alive) {
         missing.push_back(member);
       }
     }
-    const std::vector<int> here = letter.ranks;
+    const std::vector<int> here = message.ranks;
     if (missing.empty()) {
-      letter.number = fresh_group();
+      message.number = fresh_group();
     } else {
-      letter.ranks = missing;
+      message.ranks = missing;
     }
     for (const int member : here) {
-      if (member == watch_.rank_) {
-        watch_.handle_as_member(letter);
+      if (member == detector_.rank_) {
+        detector_.handle_as_member(message);
       } else {
-        send(member, letter);
+        send(member, message);
       }
     }
     it = missing.empty() ? gatherings_.erase(it) : std::next(it);

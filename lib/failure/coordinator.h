@@ -16,18 +16,18 @@ namespace tutti::detail {
 
 struct Witness;
 
-/// What the centre of the watch does for the others. On the watch's thread.
-class Centre {
+/// What the coordinator does for the others. On the failure detector's thread.
+class Coordinator {
  public:
-  using Clock = Watch::Clock;
+  using Clock = FailureDetector::Clock;
 
-  explicit Centre(Watch& watch) : watch_(watch) {}
+  explicit Coordinator(FailureDetector& detector) : detector_(detector) {}
 
-  void handle(int from, const Letter& letter);
+  void handle(int from, const ControlMessage& message);
   /// Tells everybody, the first time.
   void publish(const Verdict& verdict);
   /// Tells a rank that has come late what it missed.
-  void brief(int newcomer, Line& line);
+  void brief(int newcomer, ControlConnection& connection);
   /// `rank` is lost or has left.
   void gone(int rank);
   void tick(Clock::time_point now);
@@ -63,11 +63,11 @@ class Centre {
   Witness witness_of(const Inquest& inquest, int rank);
   void join(int rank, const Report& report);
   void decide();
-  static void send_departed(Line& line, std::span<const int> ranks);
+  static void send_departed(ControlConnection& connection, std::span<const int> ranks);
   void tell_who_departed();
-  void send(int rank, const Letter& letter);
+  void send(int rank, const ControlMessage& message);
 
-  Watch& watch_;
+  FailureDetector& detector_;
   std::map<std::uint64_t, Trial> trials_;  // by group
   std::list<Inquest> inquests_;
   std::map<std::pair<std::uint64_t, std::uint64_t>, Clock::time_point> asked_;  // lately, by group and operation

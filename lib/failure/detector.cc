@@ -20,39 +20,40 @@ using std::chrono::milliseconds;
 namespace tcp = transport::tcp;
 
 constexpr milliseconds goodbye_time{500};
-/// Enough for the centre to hear all sides and to answer.
+/// Enough for the coordinator to hear all sides and to answer.
 constexpr milliseconds accusation_time{400};
 /// For others to come and hear why nothing begins.
 constexpr milliseconds explanation_time{1000};
 
 }  // namespace
 
-Watch::Watch(int rank, std::shared_ptr<tcp::Door> door, const Secret& key, std::shared_ptr<Tunnels> tunnels)
+FailureDetector::FailureDetector(int rank, std::shared_ptr<tcp::Acceptor> acceptor, const Secret& key,
+                                 std::shared_ptr<TlsProxies> tls_proxies)
     : rank_(rank),
       key_(key),
       bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      calls_(rank, key_, std::move(tunnels)),
-      door_(std::move(door)) {
-  if (!bell_) throw Error{ErrorCode::system, "cannot make an eventfd for the watch: " + refusal(errno)};
-  door_->serve(Purpose::watch, [this](const Hello& hello, tcp::Socket socket) {
+      calls_(rank, key_, std::move(tls_proxies)),
+      acceptor_(std::move(acceptor)) {
+  if (!bell_) throw Error{ErrorCode::system, "cannot make an eventfd for the failure detector: " + refusal(errno)};
+  acceptor_->serve(Purpose::failure_detector, [this](const Hello& hello, tcp::Socket socket) {
     const auto guest = std::make_shared<Descriptor>(std::move(socket));
     post([this, guest, from = hello.from] { welcome(from, std::move(*guest)); });
   });
 }
 
-Watch::~Watch() {
+FailureDetector::~FailureDetector() {
   stop();
   shut();
 }
 
 /// Whoever was let in until now hears the goodbye, whoever comes later finds nobody.
-void Watch::shut() noexcept {
-  door_->dismiss(Purpose::watch);
-  door_->close();
+void FailureDetector::shut() noexcept {
+  acceptor_->dismiss(Purpose::failure_detector);
+  acceptor_->close();
 }
 
-void Watch::begin(std::vector<Watched> ranks, const WatchSettings& settings, WatchUser& user,
-                  Clock::time_point deadline) {
+void FailureDetector::begin(std::vector<Watched> ranks, const WatchSettings& settings, DetectorUser& user,
+                            Clock::time_point deadline) {
   ranks_ = std::move(ranks);
   states_.assign(ranks_.size(), State::alive);
   settings_ = settings;
@@ -72,46 +73,46 @@ void Watch::begin(std::vector<Watched> ranks, const WatchSettings& settings, Wat
               0};
 }
 
-void Watch::stop() noexcept {
+void FailureDetector::stop() noexcept {
   if (!thread_.joinable()) return;
   post([this] {
     // Who leaves because a rank went before everybody was there is the only one who can tell the others which.
-    leave_at_ = Clock::now() + (hopeless_ && centre_ ? explanation_time : milliseconds{0});
+    leave_at_ = Clock::now() + (hopeless_ && coordinator_ ? explanation_time : milliseconds{0});
   });
   thread_.join();
 }
 
-void Watch::post(std::function<void()> task) {
+void FailureDetector::post(std::function<void()> task) {
   const std::lock_guard lock{mutex_};
   tasks_.push_back(std::move(task));
   ::eventfd_write(bell_.get(), 1);
 }
 
-void Watch::tell(const Verdict& verdict) {
-  post([this, verdict] { send_to_centre({.kind = Letter::Kind::verdict, .verdict = verdict}); });
+void FailureDetector::tell(const Verdict& verdict) {
+  post([this, verdict] { send_to_coordinator({.kind = ControlMessage::Kind::verdict, .verdict = verdict}); });
 }
 
-void Watch::accuse(const Verdict& verdict) {
+void FailureDetector::accuse(const Verdict& verdict) {
   post([this, verdict] {
     accusations_.push_back({verdict, Clock::now() + accusation_time});
-    send_to_centre({.kind = Letter::Kind::accusation, .verdict = verdict});
+    send_to_coordinator({.kind = ControlMessage::Kind::accusation, .verdict = verdict});
   });
 }
 
-void Watch::cut() {
+void FailureDetector::cut() {
   post([this] {
     cut_ = true;
-    for (auto& [rank, line] : lines_) line.cut();
+    for (auto& [rank, connection] : connections_) connection.cut();
     callers_.clear();
     calls_.clear();
   });
 }
 
-void Watch::report(const Report& report) {
-  post([this, report] { send_to_centre({.kind = Letter::Kind::report, .report = report}); });
+void FailureDetector::report(const Report& report) {
+  post([this, report] { send_to_coordinator({.kind = ControlMessage::Kind::report, .report = report}); });
 }
 
-Reunion Watch::reunite(const Report& report, Clock::time_point deadline) {
+Reunion FailureDetector::reunite(const Report& report, Clock::time_point deadline) {
   auto awaited = std::make_shared<Awaited>(Awaited{report, {}, {}});
   {
     const std::lock_guard lock{mutex_};
@@ -126,13 +127,13 @@ Reunion Watch::reunite(const Report& report, Clock::time_point deadline) {
   for (const int rank : awaited->missing) names += (names.empty() ? "" : ", ") + name(rank);
   throw Error{ErrorCode::timeout,
               fmt::format("shrink: waited in vain for {}; every survivor must call shrink()",
-                          names.empty() ? name(centre_rank_) + ", which gathers the survivors" : names),
+                          names.empty() ? name(coordinator_rank_) + ", which gathers the survivors" : names),
               awaited->missing.empty() ? -1 : awaited->missing.front()};
 }
 
 // ---- The thread ------------------------------------------------------------------------------------------------
 
-void Watch::run() noexcept {
+void FailureDetector::run() noexcept {
   led_until_ = Clock::now();
   elect();
   if (size() == 1) set_ready();
@@ -143,33 +144,33 @@ void Watch::run() noexcept {
     const auto now = Clock::now();
     // Whoever was stopped himself must not take the others' silence for theirs.
     if (now - before > settings_.beat * 3) {
-      for (auto& [rank, line] : lines_) line.forgive(now);
-      led_until_ = now;  // and those who have no line
+      for (auto& [rank, connection] : connections_) connection.forgive(now);
+      led_until_ = now;  // and those who have no connection
     }
     tick(now);
     if (leave_at_ != Clock::time_point{} && (leave_at_ <= now || is_everybody_here())) leave();
   }
 }
 
-std::vector<std::function<void()>> Watch::take_tasks() {
+std::vector<std::function<void()>> FailureDetector::take_tasks() {
   const std::lock_guard lock{mutex_};
   return std::exchange(tasks_, {});
 }
 
-void Watch::wait_for_news() {
+void FailureDetector::wait_for_news() {
   std::vector<pollfd> queries{{bell_.get(), POLLIN, 0}};
   std::vector<int> who;
-  for (const auto& [rank, line] : lines_) {
-    queries.push_back({line.fd(), static_cast<short>(line.has_unsent() ? POLLIN | POLLOUT : POLLIN), 0});
+  for (const auto& [rank, connection] : connections_) {
+    queries.push_back({connection.fd(), static_cast<short>(connection.has_unsent() ? POLLIN | POLLOUT : POLLIN), 0});
     who.push_back(rank);
   }
-  for (const auto& [rank, line] : callers_) queries.push_back({line.fd(), POLLIN, 0});
+  for (const auto& [rank, connection] : callers_) queries.push_back({connection.fd(), POLLIN, 0});
   const std::size_t first_call = queries.size();
   calls_.add_queries(queries);
   auto until = std::min({next_tick_, next_look_, calls_.next()});
   if (leave_at_ != Clock::time_point{}) until = std::min(until, leave_at_);
   for (const Accusation& accusation : accusations_) until = std::min(until, accusation.until);
-  if (centre_) until = std::min(until, centre_->next());
+  if (coordinator_) until = std::min(until, coordinator_->next());
   const auto left = std::chrono::ceil<milliseconds>(until - Clock::now()).count();
   ::poll(queries.data(), queries.size(), static_cast<int>(std::clamp<long>(left, 0, 60'000)));
   auto outcomes = calls_.advance(std::span(queries).subspan(first_call), Clock::now());  // before others change them
@@ -179,50 +180,51 @@ void Watch::wait_for_news() {
     ::eventfd_read(bell_.get(), &rung);
   }
   for (std::size_t i = 0; i < who.size(); ++i) {
-    const auto line = lines_.find(who[i]);
-    if (queries[i + 1].revents == 0 || line == lines_.end()) continue;
-    if ((queries[i + 1].revents & POLLOUT) != 0) line->second.write();
+    const auto connection = connections_.find(who[i]);
+    if (queries[i + 1].revents == 0 || connection == connections_.end()) continue;
+    if ((queries[i + 1].revents & POLLOUT) != 0) connection->second.write();
     read(who[i]);
   }
   hear_callers();
   hear_calls(std::move(outcomes));
 }
 
-void Watch::tick(Clock::time_point now) {
-  if (!is_centre()) seek(now);
-  if (centre_) centre_->tick(now);
+void FailureDetector::tick(Clock::time_point now) {
+  if (!is_coordinator()) seek(now);
+  if (coordinator_) coordinator_->tick(now);
   std::erase_if(accusations_, [&](const Accusation& accusation) {
     if (accusation.until > now) return false;
     user_->failed(without_verdict(accusation.verdict, now));
     return true;
   });
   std::vector<int> ended;  // by this side, which no poll() tells
-  for (const auto& [rank, line] : lines_)
-    if (line.ended()) ended.push_back(rank);
+  for (const auto& [rank, connection] : connections_)
+    if (connection.ended()) ended.push_back(rank);
   for (const int rank : ended)
-    if (lines_.erase(rank) > 0) line_ended(rank);
+    if (connections_.erase(rank) > 0) line_ended(rank);
   if (now >= next_tick_) {
     next_tick_ = now + settings_.beat;
-    for (auto& [rank, line] : lines_) line.send({.kind = Letter::Kind::beat});
+    for (auto& [rank, connection] : connections_) connection.send({.kind = ControlMessage::Kind::beat});
   }
   if (now < next_look_) return;
   next_look_ = now + settings_.beat;
   for (int rank = 0; rank < size(); ++rank) {
-    if (rank == rank_ || state(rank) != State::alive || (!is_centre() && rank != centre_rank_)) continue;
+    if (rank == rank_ || state(rank) != State::alive || (!is_coordinator() && rank != coordinator_rank_)) continue;
     listen_for(rank, now);
   }
 }
 
 /// The last sign of life of `rank`, or since when this rank listens.
-Watch::Clock::time_point Watch::heard(int rank) const {
-  if (const auto line = lines_.find(rank); line != lines_.end()) return line->second.heard();
+FailureDetector::Clock::time_point FailureDetector::heard(int rank) const {
+  if (const auto connection = connections_.find(rank); connection != connections_.end())
+    return connection->second.heard();
   const auto call = called_.find(rank);
-  // Others may have heard a little longer of the centre before.
-  const auto since = is_centre() ? led_until_ + settings_.beat / 2 : led_until_;
+  // Others may have heard a little longer of the coordinator before.
+  const auto since = is_coordinator() ? led_until_ + settings_.beat / 2 : led_until_;
   return call == called_.end() ? since : std::max(since, call->second);
 }
 
-void Watch::listen_for(int rank, Clock::time_point now) {
+void FailureDetector::listen_for(int rank, Clock::time_point now) {
   const auto last_sign = heard(rank);
   const std::chrono::duration<double> silence = now - last_sign;
   if (silence > settings_.lost) {
@@ -240,29 +242,30 @@ void Watch::listen_for(int rank, Clock::time_point now) {
   }
 }
 
-/// The centre has not said who is to blame for a broken link. If it has been silent for longer, it is: the peer may
-/// have failed for the same reason, and left.
-Verdict Watch::without_verdict(Verdict verdict, Clock::time_point now) {
-  const auto line = lines_.find(centre_rank_);
-  if (is_centre() || line == lines_.end() || now - line->second.heard() < settings_.beat * 5 / 4) return verdict;
+/// The coordinator has not said who is to blame for a broken link. If it has been silent for longer, it is: the peer
+/// may have failed for the same reason, and left.
+Verdict FailureDetector::without_verdict(Verdict verdict, Clock::time_point now) {
+  const auto connection = connections_.find(coordinator_rank_);
+  if (is_coordinator() || connection == connections_.end() || now - connection->second.heard() < settings_.beat * 5 / 4)
+    return verdict;
   verdict.code = ErrorCode::timeout;
-  verdict.culprit = centre_rank_;
+  verdict.culprit = coordinator_rank_;
   verdict.text =
       fmt::format("{} does not answer: its process is stopped or starved, or its host or network is down ({})",
-                  name(centre_rank_), verdict.text);
+                  name(coordinator_rank_), verdict.text);
   return verdict;
 }
 
 // ---- The end ---------------------------------------------------------------------------------------------------
 
-bool Watch::is_everybody_here() const {
+bool FailureDetector::is_everybody_here() const {
   for (int rank = 0; rank < size(); ++rank)
-    if (rank != rank_ && states_[static_cast<std::size_t>(rank)] == State::alive && !lines_.contains(rank))
+    if (rank != rank_ && states_[static_cast<std::size_t>(rank)] == State::alive && !connections_.contains(rank))
       return false;
   return true;
 }
 
-void Watch::leave() {
+void FailureDetector::leave() {
   has_left_ = true;
   shut();
   for (const auto& task : take_tasks()) task();
@@ -270,17 +273,17 @@ void Watch::leave() {
   stopping_ = true;
 }
 
-void Watch::say_goodbye() {
-  Letter goodbye{.kind = Letter::Kind::leave};
-  if (centre_)
+void FailureDetector::say_goodbye() {
+  ControlMessage goodbye{.kind = ControlMessage::Kind::leave};
+  if (coordinator_)
     for (int rank = 0; rank < size(); ++rank)
       if (state(rank) == State::left) goodbye.ranks.push_back(rank);
-  for (auto& [rank, line] : callers_) lines_.emplace(rank, std::move(line));
+  for (auto& [rank, connection] : callers_) connections_.emplace(rank, std::move(connection));
   callers_.clear();
-  for (auto& [rank, line] : lines_) line.send(goodbye);
+  for (auto& [rank, connection] : connections_) connection.send(goodbye);
   const auto deadline = Clock::now() + goodbye_time;
-  for (auto& [rank, line] : lines_) line.flush(deadline);
-  lines_.clear();
+  for (auto& [rank, connection] : connections_) connection.flush(deadline);
+  connections_.clear();
 }
 
 }  // namespace tutti::detail

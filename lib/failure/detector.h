@@ -26,7 +26,7 @@
 
 namespace tutti::detail {
 
-class Centre;
+class Coordinator;
 
 struct WatchSettings {
   std::chrono::milliseconds beat{1000};    ///< between signs of life
@@ -48,36 +48,38 @@ struct Reunion {
 /// Sees to it that a failure anywhere is known everywhere: one thread and, as a rule, one connection per rank, apart
 /// from the data, so that they work while the program computes.
 ///
-/// The lowest rank that is alive is the centre; all others are connected to it. A connection that ends without a
-/// goodbye is a death, silence is another; when the centre goes, the next rank takes its place, and finds out which
-/// ranks do not come to it because they are gone, too (see failover.cc). Whoever finds a failure tells the centre,
-/// the centre tells everybody, and the first word counts. It also asks around when somebody's operation takes long (see
-/// diagnosis.h), and gathers the survivors of a loss.
+/// The lowest rank that is alive is the coordinator; all others are connected to it. A connection that ends without a
+/// goodbye is a death, silence is another; when the coordinator goes, the next rank takes its place, and finds out
+/// which ranks do not come to it because they are gone, too (see failover.cc). Whoever finds a failure tells the
+/// coordinator, the coordinator tells everybody, and the first word counts. It also asks around when somebody's
+/// operation takes long (see diagnosis.h), and gathers the survivors of a loss.
 ///
 /// Threading: begin() and stop() once each; the rest from anywhere in between.
-class Watch {
+class FailureDetector {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Is reached through `door`, which lets in who knows `key`, from now on; with `tunnels` all is encrypted. The end of
-  /// the watch closes the door: a rank that has left refuses connections. Throws Error{system}.
-  Watch(int rank, std::shared_ptr<transport::tcp::Door> door, const Secret& key, std::shared_ptr<Tunnels> tunnels = {});
-  ~Watch();
-  Watch(const Watch&) = delete;
-  Watch& operator=(const Watch&) = delete;
+  /// Is reached through `acceptor`, which lets in who knows `key`, from now on; with `tls_proxies` all is encrypted.
+  /// The end of the failure detector closes the acceptor: a rank that has left refuses connections. Throws
+  /// Error{system}.
+  FailureDetector(int rank, std::shared_ptr<transport::tcp::Acceptor> acceptor, const Secret& key,
+                  std::shared_ptr<TlsProxies> tls_proxies = {});
+  ~FailureDetector();
+  FailureDetector(const FailureDetector&) = delete;
+  FailureDetector& operator=(const FailureDetector&) = delete;
 
-  const std::string& address() const { return door_->address(); }
+  const std::string& address() const { return acceptor_->address(); }
   /// Returns once all ranks are watched, so that no operation ever runs where a loss would go unheard. Throws
   /// Error{rendezvous} that names who cannot be reached until `deadline`, or Error{peer_lost} for who has gone already.
-  void begin(std::vector<Watched> ranks, const WatchSettings& settings, WatchUser& user, Clock::time_point deadline);
+  void begin(std::vector<Watched> ranks, const WatchSettings& settings, DetectorUser& user, Clock::time_point deadline);
   /// Says goodbye to the others. Bounded.
   void stop() noexcept;
 
-  /// The rank that would have to say what is wrong; this one's own where it is the centre itself.
-  int centre() const { return centre_rank_.load(); }
+  /// The rank that would have to say what is wrong; this one's own where it is the coordinator itself.
+  int coordinator() const { return coordinator_rank_.load(); }
   void tell(const Verdict& verdict);
-  /// A link broke, which both its ends see: the centre finds out which of them is lost. Should it not say, `verdict`
-  /// comes back as it is.
+  /// A link broke, which both its ends see: the coordinator finds out which of them is lost. Should it not say,
+  /// `verdict` comes back as it is.
   void accuse(const Verdict& verdict);
   void report(const Report& report);
   /// Cuts all connections, for fault injection.
@@ -87,19 +89,19 @@ class Watch {
   Reunion reunite(const Report& report, Clock::time_point deadline);
 
  private:
-  friend class Centre;
+  friend class Coordinator;
   enum class State : std::uint8_t { alive, lost, left };
   struct Awaited {  // a reunion of this rank
     Report report;
     std::optional<Reunion> outcome;
     std::vector<int> missing;
-    int told = -1;  // the centre that knows
+    int told = -1;  // the coordinator that knows
   };
 
   int size() const { return static_cast<int>(ranks_.size()); }
   State& state(int rank) { return states_[static_cast<std::size_t>(rank)]; }
   const std::string& name(int rank) const { return ranks_[static_cast<std::size_t>(rank)].name; }
-  bool is_centre() const { return centre_rank_ == rank_; }
+  bool is_coordinator() const { return coordinator_rank_ == rank_; }
 
   void post(std::function<void()> task);
   void run() noexcept;
@@ -108,11 +110,11 @@ class Watch {
   Verdict without_verdict(Verdict verdict, Clock::time_point now);
   void welcome(int rank, Descriptor socket);
   void hear_callers();
-  void admit(int rank, Line line, const std::vector<Letter>& letters);
+  void admit(int rank, ControlConnection connection, const std::vector<ControlMessage>& messages);
   void read(int rank);
-  void heed(int rank, const std::vector<Letter>& letters);
-  void handle(int from, const Letter& letter);
-  void handle_as_member(const Letter& letter);
+  void heed(int rank, const std::vector<ControlMessage>& messages);
+  void handle(int from, const ControlMessage& message);
+  void handle_as_member(const ControlMessage& message);
   void line_ended(int rank);
   void lose(int rank, const std::string& how);
   Clock::time_point heard(int rank) const;
@@ -124,11 +126,11 @@ class Watch {
   void hear_calls(std::vector<Calls::Outcome> outcomes);
   void reached(int rank, Descriptor socket);
   void refused(int rank);
-  void centre_is_gone();
+  void coordinator_is_gone();
   void absentee_is_gone(int rank);
   /// False: it was known.
   bool learn(const Verdict& verdict);
-  void send_to_centre(const Letter& letter);
+  void send_to_coordinator(const ControlMessage& message);
   void set_ready();
   void give_up_before_ready(const Verdict& verdict);
   void catch_up();
@@ -145,7 +147,7 @@ class Watch {
   const Secret key_;
   Descriptor bell_;
   WatchSettings settings_;
-  WatchUser* user_ = nullptr;
+  DetectorUser* user_ = nullptr;
 
   std::mutex mutex_;
   std::vector<std::function<void()>> tasks_;
@@ -159,12 +161,12 @@ class Watch {
   std::vector<State> states_;
   std::map<int, Clock::time_point> left_since_;
   std::set<int> unseen_;  // of these: nobody saw whether their process left or died
-  std::map<int, Line>
-      lines_;  // to the centre, or as it to everybody; and to others that were asked while it was silent
+  std::map<int, ControlConnection>
+      connections_;  // to the coordinator, or as it to everybody; and to others that were asked while it was silent
   Calls calls_;
-  // Accepted, but nothing was said yet. Who dialled may have given up before the last proof reached it, and dial again:
-  // the line on which it speaks is the one that counts.
-  std::vector<std::pair<int, Line>> callers_;
+  // Accepted, but nothing was said yet. Who dialled may have given up before the last proof reached it, and connects
+  // again: the connection on which it speaks is the one that counts.
+  std::vector<std::pair<int, ControlConnection>> callers_;
   std::map<int, Clock::time_point> called_;     // when each last dialled
   std::map<int, Clock::time_point> suspected_;  // since when they have been silent
   struct Accusation {
@@ -172,22 +174,22 @@ class Watch {
     Clock::time_point until;
   };
   std::vector<Accusation> accusations_;  // of this rank
-  std::vector<Verdict> verdicts_;        // of late; a new centre tells them to who has not heard them from the old one
-  std::vector<Letter> unposted_;
-  std::vector<std::pair<int, Letter>> early_;  // to the centre that this rank will be, and from whom
-  std::atomic<int> centre_rank_ = 0;
-  std::unique_ptr<Centre> centre_;
+  std::vector<Verdict> verdicts_;  // of late; a new coordinator tells them to who has not heard them from the old one
+  std::vector<ControlMessage> unposted_;
+  std::vector<std::pair<int, ControlMessage>> early_;  // to the coordinator that this rank will be, and from whom
+  std::atomic<int> coordinator_rank_ = 0;
+  std::unique_ptr<Coordinator> coordinator_;
   bool predecessor_died_ = false;
   bool cut_ = false;
-  Clock::time_point led_until_{};   // the last sign of life of a centre: so far everybody was listened for
-  Clock::time_point connect_at_{};  // to the centre, not before
+  Clock::time_point led_until_{};   // the last sign of life of a coordinator: so far everybody was listened for
+  Clock::time_point connect_at_{};  // to the coordinator, not before
   Clock::time_point leave_at_{};    // if it is set, at the latest
   Clock::time_point next_tick_{};
   Clock::time_point next_look_{};                               // at the silence of others
   std::map<std::uint64_t, std::shared_ptr<Awaited>> reunions_;  // by old group; guarded by mutex_
   std::thread thread_;
   bool has_left_ = false;
-  const std::shared_ptr<transport::tcp::Door> door_;
+  const std::shared_ptr<transport::tcp::Acceptor> acceptor_;
 };
 
 }  // namespace tutti::detail

@@ -8,8 +8,8 @@
 
 namespace tutti::detail {
 
-/// Who wants to know. Called on the watch's thread.
-class WatchUser {
+/// Who wants to know. Called on the failure detector's thread.
+class DetectorUser {
  public:
   /// Something failed, here or elsewhere. The same may be told twice.
   virtual void failed(const Verdict& verdict) noexcept = 0;
@@ -21,7 +21,7 @@ class WatchUser {
   virtual std::optional<Status> status(const Report& about) noexcept = 0;
 
  protected:
-  ~WatchUser() = default;
+  ~DetectorUser() = default;
 };
 
 }  // namespace tutti::detail

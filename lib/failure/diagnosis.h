@@ -8,8 +8,8 @@
 
 namespace tutti::detail {
 
-/// One member of a group whose operation takes too long, as the centre of the watch sees it; or, for the comparison of
-/// lists, a rank that others take for a member.
+/// One member of a group whose operation takes too long, as the coordinator sees it; or, for the
+/// comparison of lists, a rank that others take for a member.
 struct Witness {
   int rank = -1;                      ///< global
   std::string name;                   ///< in the ranks of the group, see lib/base/rank_name.h

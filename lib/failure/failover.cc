@@ -1,10 +1,11 @@
-// Who is the centre: the lowest rank that is alive, as far as this one knows. When it goes, everybody turns to the
-// next. What the old centre knew of the others must not be lost with it:
+// Who is the coordinator: the lowest rank that is alive, as far as this one knows. When it goes, everybody turns to the
+// next. What the old coordinator knew of the others must not be lost with it:
 //
-//   a rank that does not come to the new centre   is looked for: if nobody listens at its address, its process is gone
-//   ranks that are as silent as the old centre    (of one host, say) have been silent for as long, and are given up
-//                                                 together with it: as soon as a centre is silent, others ask the next
-//                                                 candidates, so that those who do answer are known by then
+//   a rank that does not come to the new coordinator   is looked for: if nobody listens at its address, its process is
+//   gone ranks that are as silent as the old coordinator    (of one host, say) have been silent for as long, and are
+//   given up
+//                                                 together with it: as soon as a coordinator is silent, others ask the
+//                                                 next candidates, so that those who do answer are known by then
 
 #include <fmt/format.h>
 
@@ -21,9 +22,9 @@ namespace {
 using std::chrono::milliseconds;
 namespace tcp = transport::tcp;
 
-/// When the centre has left on purpose the job is usually about to end, and its successor too.
+/// When the coordinator has left on purpose the job is usually about to end, and its successor too.
 constexpr milliseconds succession_pause{300};
-/// For others to come by themselves before they are looked for: to a new centre, and to the first.
+/// For others to come by themselves before they are looked for: to a new coordinator, and to the first.
 constexpr milliseconds look_pause{100};
 constexpr milliseconds first_look_pause{1000};
 constexpr std::size_t most_unposted = 256;
@@ -31,42 +32,42 @@ constexpr std::size_t most_verdicts = 64;
 
 }  // namespace
 
-void Watch::line_ended(int rank) {
-  if (rank == centre_rank_) led_until_ = Clock::now();
+void FailureDetector::line_ended(int rank) {
+  if (rank == coordinator_rank_) led_until_ = Clock::now();
   if (state(rank) == State::alive)
     return lose(rank,
                 "its connection ended without a goodbye: its process crashed, was killed or exited early, or its "
                 "network is cut; its own output says more");
-  if (rank != centre_rank_) return;
+  if (rank != coordinator_rank_) return;
   predecessor_died_ = state(rank) == State::lost;
   connect_at_ = Clock::now() + (predecessor_died_ ? milliseconds{0} : succession_pause);
   elect();
 }
 
-void Watch::lose(int rank, const std::string& how) {
+void FailureDetector::lose(int rank, const std::string& how) {
   state(rank) = State::lost;
   const Verdict verdict{0, ErrorCode::peer_lost, rank, 0, fmt::format("{} is lost: {}", name(rank), how)};
   give_up_before_ready(verdict);
   // Should it come back, it learns from this that the others went on without it.
-  if (const auto line = lines_.find(rank); line != lines_.end())
-    line->second.send({.kind = Letter::Kind::verdict, .verdict = verdict});
-  lines_.erase(rank);
+  if (const auto connection = connections_.find(rank); connection != connections_.end())
+    connection->second.send({.kind = ControlMessage::Kind::verdict, .verdict = verdict});
+  connections_.erase(rank);
   calls_.forget(rank);
-  if (rank == centre_rank_) {
+  if (rank == coordinator_rank_) {
     predecessor_died_ = true;
     connect_at_ = Clock::now();
     elect();
   }
-  if (centre_) {
-    centre_->publish(verdict);
-    centre_->gone(rank);
+  if (coordinator_) {
+    coordinator_->publish(verdict);
+    coordinator_->gone(rank);
   } else {
     learn(verdict);
     user_->failed(verdict);
   }
 }
 
-bool Watch::learn(const Verdict& verdict) {
+bool FailureDetector::learn(const Verdict& verdict) {
   const bool known = std::ranges::any_of(verdicts_, [&](const Verdict& earlier) {
     return earlier.group == verdict.group && (verdict.group != 0 || earlier.culprit == verdict.culprit);
   });
@@ -79,42 +80,42 @@ bool Watch::learn(const Verdict& verdict) {
 }
 
 /// The lowest rank that is alive. This one is, so there always is one.
-void Watch::elect() {
+void FailureDetector::elect() {
   int next = 0;
   while (next < rank_ && state(next) != State::alive) ++next;
-  if (next == centre_rank_ && (centre_ || !is_centre())) return;
-  centre_rank_ = next;
-  if (is_centre() && !centre_) {
+  if (next == coordinator_rank_ && (coordinator_ || !is_coordinator())) return;
+  coordinator_rank_ = next;
+  if (is_coordinator() && !coordinator_) {
     take_office();
-  } else if (lines_.contains(next)) {
+  } else if (connections_.contains(next)) {
     catch_up();
   }
 }
 
-void Watch::take_office() {
-  centre_ = std::make_unique<Centre>(*this);
-  for (auto& [rank, line] : lines_) centre_->brief(rank, line);
+void FailureDetector::take_office() {
+  coordinator_ = std::make_unique<Coordinator>(*this);
+  for (auto& [rank, connection] : connections_) coordinator_->brief(rank, connection);
   catch_up();
-  for (const auto& [from, letter] : std::exchange(early_, {}))
-    if (state(from) == State::alive) centre_->handle(from, letter);
+  for (const auto& [from, message] : std::exchange(early_, {}))
+    if (state(from) == State::alive) coordinator_->handle(from, message);
   calls_.clear();
   const auto at = Clock::now() + (ready_ ? look_pause : first_look_pause);
   for (int rank = rank_ + 1; rank < size() && !cut_; ++rank)
-    if (state(rank) == State::alive && !lines_.contains(rank))
+    if (state(rank) == State::alive && !connections_.contains(rank))
       calls_.probe(rank, ranks_[static_cast<std::size_t>(rank)].address, at);
 }
 
-// ---- Looking for a centre --------------------------------------------------------------------------------------
+// ---- Looking for a coordinator --------------------------------------------------------------------------------------
 
-/// Connects to the centre, and while it is silent to the next candidates, too, until one of them answers.
-void Watch::seek(Clock::time_point now) {
-  if (const auto line = lines_.find(centre_rank_); line != lines_.end())
-    led_until_ = std::max(led_until_, line->second.heard());
+/// Connects to the coordinator, and while it is silent to the next candidates, too, until one of them answers.
+void FailureDetector::seek(Clock::time_point now) {
+  if (const auto connection = connections_.find(coordinator_rank_); connection != connections_.end())
+    led_until_ = std::max(led_until_, connection->second.heard());
   int open = reach(now);
-  for (int rank = centre_rank_; rank < rank_ && !cut_; ++rank) {
+  for (int rank = coordinator_rank_; rank < rank_ && !cut_; ++rank) {
     if (state(rank) != State::alive) continue;
-    if (const auto line = lines_.find(rank); line != lines_.end()) {
-      if (now - line->second.heard() < settings_.beat * 3 / 2) return;
+    if (const auto connection = connections_.find(rank); connection != connections_.end()) {
+      if (now - connection->second.heard() < settings_.beat * 3 / 2) return;
       continue;
     }
     if (open-- == 0) return;
@@ -123,8 +124,8 @@ void Watch::seek(Clock::time_point now) {
   }
 }
 
-/// How many candidates to try at the same time: four times as many after each beat without a centre.
-int Watch::reach(Clock::time_point now) const {
+/// How many candidates to try at the same time: four times as many after each beat without a coordinator.
+int FailureDetector::reach(Clock::time_point now) const {
   int reach = 1;
   if (!ready_) return reach;  // it may be slow to start
   for (auto silence = now - led_until_ - settings_.beat * 5 / 2; silence.count() > 0 && reach < size();
@@ -133,10 +134,10 @@ int Watch::reach(Clock::time_point now) const {
   return reach;
 }
 
-void Watch::hear_calls(std::vector<Calls::Outcome> outcomes) {
+void FailureDetector::hear_calls(std::vector<Calls::Outcome> outcomes) {
   for (Calls::Outcome& outcome : outcomes) {
     if (outcome.error == 0) {
-      reached(outcome.rank, std::move(outcome.line));
+      reached(outcome.rank, std::move(outcome.connection));
     } else if (outcome.error == ECONNREFUSED) {
       refused(outcome.rank);
     } else {
@@ -147,64 +148,67 @@ void Watch::hear_calls(std::vector<Calls::Outcome> outcomes) {
   }
 }
 
-void Watch::reached(int rank, Descriptor socket) {
-  if (state(rank) != State::alive || lines_.contains(rank)) return;
-  lines_.emplace(rank, Line{std::move(socket)}).first->second.send({.kind = Letter::Kind::beat});
-  if (rank == centre_rank_) catch_up();
+void FailureDetector::reached(int rank, Descriptor socket) {
+  if (state(rank) != State::alive || connections_.contains(rank)) return;
+  connections_.emplace(rank, ControlConnection{std::move(socket)})
+      .first->second.send({.kind = ControlMessage::Kind::beat});
+  if (rank == coordinator_rank_) catch_up();
 }
 
-/// Its process is gone. Only what it has said before that may still be on its way to a centre: whoever said something
-/// has been let in.
-void Watch::refused(int rank) {
-  if (rank == centre_rank_) return centre_is_gone();
-  if (!centre_ || has_left_) return;
-  door_->look(Purpose::watch, [this, rank] { post([this, rank] { absentee_is_gone(rank); }); });
+/// Its process is gone. Only what it has said before that may still be on its way to a coordinator: whoever said
+/// something has been let in.
+void FailureDetector::refused(int rank) {
+  if (rank == coordinator_rank_) return coordinator_is_gone();
+  if (!coordinator_ || has_left_) return;
+  acceptor_->look(Purpose::failure_detector, [this, rank] { post([this, rank] { absentee_is_gone(rank); }); });
 }
 
-void Watch::centre_is_gone() {
-  if (predecessor_died_) return lose(centre_rank_, "its process does not exist any more");
-  note_left(centre_rank_);
-  unseen_.insert(centre_rank_);
-  user_->departed({centre_rank_});
-  give_up_before_ready({0, ErrorCode::rendezvous, centre_rank_, 0, fmt::format("{} has given up", name(centre_rank_))});
+void FailureDetector::coordinator_is_gone() {
+  if (predecessor_died_) return lose(coordinator_rank_, "its process does not exist any more");
+  note_left(coordinator_rank_);
+  unseen_.insert(coordinator_rank_);
+  user_->departed({coordinator_rank_});
+  give_up_before_ready(
+      {0, ErrorCode::rendezvous, coordinator_rank_, 0, fmt::format("{} has given up", name(coordinator_rank_))});
   elect();
 }
 
-/// `rank` never came to this centre. If the one before has died, it has too; if that has left on purpose, nobody knows:
-/// then those who wait for it fail, and nobody else.
-void Watch::absentee_is_gone(int rank) {
-  const bool comes =
-      lines_.contains(rank) || std::ranges::count(callers_, rank, [](const auto& caller) { return caller.first; }) > 0;
+/// `rank` never came to this coordinator. If the one before has died, it has too; if that has left on purpose, nobody
+/// knows: then those who wait for it fail, and nobody else.
+void FailureDetector::absentee_is_gone(int rank) {
+  const bool comes = connections_.contains(rank) ||
+                     std::ranges::count(callers_, rank, [](const auto& caller) { return caller.first; }) > 0;
   if (state(rank) != State::alive || comes) return;
   if (predecessor_died_ || !ready_) return lose(rank, "its process does not exist any more");
   note_left(rank);
   unseen_.insert(rank);
-  centre_->gone(rank);
+  coordinator_->gone(rank);
 }
 
-void Watch::send_to_centre(const Letter& letter) {
-  if (centre_) return centre_->handle(rank_, letter);
-  const auto line = lines_.find(centre_rank_);
-  if (line != lines_.end()) return line->second.send(letter);
-  if (unposted_.size() < most_unposted) unposted_.push_back(letter);
+void FailureDetector::send_to_coordinator(const ControlMessage& message) {
+  if (coordinator_) return coordinator_->handle(rank_, message);
+  const auto connection = connections_.find(coordinator_rank_);
+  if (connection != connections_.end()) return connection->second.send(message);
+  if (unposted_.size() < most_unposted) unposted_.push_back(message);
 }
 
-/// What was to be said while there was no centre.
-void Watch::catch_up() {
-  for (const Letter& letter : std::exchange(unposted_, {})) send_to_centre(letter);
+/// What was to be said while there was no coordinator.
+void FailureDetector::catch_up() {
+  for (const ControlMessage& message : std::exchange(unposted_, {})) send_to_coordinator(message);
   post([this] { tell_reunions(); });
 }
 
-/// Each centre hears of a reunion once: two decisions would make two groups.
-void Watch::tell_reunions() {
-  if (!centre_ && !lines_.contains(centre_rank_)) return;
+/// Each coordinator hears of a reunion once: two decisions would make two groups.
+void FailureDetector::tell_reunions() {
+  if (!coordinator_ && !connections_.contains(coordinator_rank_)) return;
   std::vector<Report> reports;
   {
     const std::lock_guard lock{mutex_};
     for (const auto& [group, awaited] : reunions_)
-      if (std::exchange(awaited->told, centre_rank_.load()) != centre_rank_) reports.push_back(awaited->report);
+      if (std::exchange(awaited->told, coordinator_rank_.load()) != coordinator_rank_)
+        reports.push_back(awaited->report);
   }
-  for (const Report& report : reports) send_to_centre({.kind = Letter::Kind::reunion, .report = report});
+  for (const Report& report : reports) send_to_coordinator({.kind = ControlMessage::Kind::reunion, .report = report});
 }
 
 }  // namespace tutti::detail

@@ -101,7 +101,7 @@ bool Injector::allows(Operation& operation, StepId step) noexcept {
         allowed = false;
         break;
       case Fault::Kind::drop:
-        operation.group().context().lookout->cut();
+        operation.group().context().failure_router->cut();
         operation.group().context().engine->cut();
         break;
       case Fault::Kind::delay:

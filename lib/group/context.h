@@ -38,10 +38,10 @@ struct Context {
   Context(const Context&) = delete;
   Context& operator=(const Context&) = delete;
   ~Context() {
-    if (lookout) {
-      lookout->stop();
-      // Another thread may own the engine, in a wait that has just failed: what the watch gave it to do refers to the
-      // lookout, and ends before it.
+    if (failure_router) {
+      failure_router->stop();
+      // Another thread may own the engine, in a wait that has just failed: what the failure detector gave it to do
+      // refers to the failure_router, and ends before it.
       engine->exclusively([] {});
     }
     if (engine) engine->stop();
@@ -68,7 +68,7 @@ struct Context {
   std::shared_ptr<const algorithms::TuningTable> tuning;
   std::shared_ptr<const algorithms::GivenPlans> given;  ///< null: none
   const compute::Table* kernels = nullptr;
-  transport::Stores stores;                   ///< in shared memory
+  transport::CopyPolicy copy_policy;          ///< in shared memory
   std::shared_ptr<Store> store;               ///< rank 0's holds the server that others may still be reading from
   std::unique_ptr<black_box::Box> black_box;  ///< null: nothing is noted down
   std::unique_ptr<trace::Recorder> recorder;  ///< null: nobody wants a trace; outlives the engine
@@ -77,7 +77,7 @@ struct Context {
   std::shared_ptr<Engine> engine;
   /// What only this job's ranks know, new for every connect(); connections prove it (transport/tcp/acceptor.h).
   Secret key;
-  std::unique_ptr<Lookout> lookout;
+  std::unique_ptr<FailureRouter> failure_router;
 };
 
 }  // namespace tutti::detail

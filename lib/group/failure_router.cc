@@ -21,18 +21,18 @@ constexpr std::size_t most_remembered = 256;
 
 }  // namespace
 
-Lookout::Lookout(int rank, std::vector<std::string> names, std::shared_ptr<Engine> engine, Log log)
+FailureRouter::FailureRouter(int rank, std::vector<std::string> names, std::shared_ptr<Engine> engine, Log log)
     : rank_(rank), names_(std::move(names)), engine_(std::move(engine)), log_(std::move(log)) {}
 
-Lookout::~Lookout() = default;
+FailureRouter::~FailureRouter() = default;
 
-void Lookout::stop() noexcept {
-  if (watch_) watch_->stop();
+void FailureRouter::stop() noexcept {
+  if (detector_) detector_->stop();
 }
 
 // ---- Groups ----------------------------------------------------------------------------------------------------
 
-void Lookout::attach(Group& group) {
+void FailureRouter::attach(Group& group) {
   groups_.emplace(group.id(), &group);
   by_parent_.emplace(std::pair{group.parent(), group.id()}, &group);
   for (const Verdict& verdict : unclaimed_)
@@ -45,41 +45,41 @@ void Lookout::attach(Group& group) {
     group.fail(group.inherited(*parent->second), Group::Origin::elsewhere);
 }
 
-void Lookout::detach(Group& group) noexcept {
+void FailureRouter::detach(Group& group) noexcept {
   groups_.erase(group.id());
   by_parent_.erase({group.parent(), group.id()});
   if (closed_.size() == most_remembered) closed_.erase(closed_.begin());
   closed_.push_back(group.id());
 }
 
-void Lookout::spread(Group& group, const Error& reason, Group::Origin origin) noexcept {
+void FailureRouter::spread(Group& group, const Error& reason, Group::Origin origin) noexcept {
   for (auto child = by_parent_.lower_bound({group.id(), 0});
        child != by_parent_.end() && child->first.first == group.id(); ++child)
     child->second->fail(child->second->inherited(group), Group::Origin::elsewhere);
-  if (!watch_ || origin == Group::Origin::elsewhere) return;
-  watch_->tell(verdict_on(group, reason));
+  if (!detector_ || origin == Group::Origin::elsewhere) return;
+  detector_->tell(verdict_on(group, reason));
 }
 
-Verdict Lookout::verdict_on(const Group& group, const Error& reason) const {
+Verdict FailureRouter::verdict_on(const Group& group, const Error& reason) const {
   const int culprit = reason.rank() >= 0 && reason.rank() < group.size() ? group.global_rank(reason.rank()) : -1;
   return {group.id(), reason.code(), culprit, reason.operation(), reason.what()};
 }
 
-void Lookout::accuse(Group& group, const Error& reason) noexcept { watch_->accuse(verdict_on(group, reason)); }
+void FailureRouter::accuse(Group& group, const Error& reason) noexcept { detector_->accuse(verdict_on(group, reason)); }
 
-void Lookout::cut() noexcept {
-  if (watch_) watch_->cut();
+void FailureRouter::cut() noexcept {
+  if (detector_) detector_->cut();
 }
 
-void Lookout::failed(const Verdict& verdict) noexcept {
+void FailureRouter::failed(const Verdict& verdict) noexcept {
   engine_->post([this, verdict] { apply(verdict); });
 }
 
-void Lookout::departed(const std::vector<int>& ranks) noexcept {
+void FailureRouter::departed(const std::vector<int>& ranks) noexcept {
   engine_->post([this, ranks] { engine_->departed(ranks); });
 }
 
-void Lookout::apply(const Verdict& verdict) {
+void FailureRouter::apply(const Verdict& verdict) {
   if (verdict.group == 0) {
     if (verdict.culprit < 0 || std::cmp_greater_equal(verdict.culprit, names_.size())) return;  // there is no such rank
     losses_.push_back(verdict);                                                                 // at most one per rank
@@ -100,34 +100,34 @@ void Lookout::apply(const Verdict& verdict) {
 
 // ---- Asking and answering --------------------------------------------------------------------------------------
 
-std::vector<std::uint64_t> Lookout::made() const {
+std::vector<std::uint64_t> FailureRouter::made() const {
   std::vector<std::uint64_t> ids{closed_};  // others may still be in the last call there
   for (const auto& [id, group] : groups_) ids.push_back(id);
   return ids;
 }
 
-void Lookout::ask(Group& group, const Wait& wait) {
+void FailureRouter::ask(Group& group, const Wait& wait) {
   Report report = reunion_of(group);
   report.operation = wait.operation;
   report.call = wait.call;
   report.peer = wait.peer;
   report.stalled = wait.stalled;
   report.overdue = wait.overdue;
-  watch_->report(report);
+  detector_->report(report);
 }
 
-Report Lookout::reunion_of(const Group& group) const {
+Report FailureRouter::reunion_of(const Group& group) const {
   Report report{.group = group.id(), .reporter = rank_, .call = {}, .members = group.members(), .groups = made()};
   return report;
 }
 
-std::optional<Status> Lookout::status(const Report& about) noexcept {
+std::optional<Status> FailureRouter::status(const Report& about) noexcept {
   std::optional<Status> answer;
-  engine_->exclusively([&] { answer = status_now(about); }, Watch::Clock::now() + answer_time);
+  engine_->exclusively([&] { answer = status_now(about); }, FailureDetector::Clock::now() + answer_time);
   return answer;
 }
 
-Status Lookout::status_now(const Report& about) const {
+Status FailureRouter::status_now(const Report& about) const {
   Status status;
   const auto found = groups_.find(about.group);
   if (found != groups_.end()) {
@@ -163,7 +163,7 @@ Status Lookout::status_now(const Report& about) const {
   return status;
 }
 
-std::string Lookout::which(const Group& group) const {
+std::string FailureRouter::which(const Group& group) const {
   if (std::cmp_equal(group.size(), names_.size())) return "a communicator of all ranks";
   return fmt::format("the communicator of the ranks {{{}}} of the job", fmt::join(group.members(), ", "));
 }

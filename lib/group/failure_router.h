@@ -15,19 +15,19 @@ namespace tutti::detail {
 
 class Engine;
 
-/// Between the watch, which speaks of ids and global ranks, and this rank's groups.
+/// Between the failure detector, which speaks of ids and global ranks, and this rank's groups.
 ///
-/// Threading: attach(), detach(), spread() and ask() on the owner of the engine; failed() and status() on the watch's
-/// thread, from where they reach the owner through the engine.
-class Lookout final : public WatchUser {
+/// Threading: attach(), detach(), spread() and ask() on the owner of the engine; failed() and status() on the failure
+/// detector's thread, from where they reach the owner through the engine.
+class FailureRouter final : public DetectorUser {
  public:
-  Lookout(int rank, std::vector<std::string> names, std::shared_ptr<Engine> engine, Log log);
-  ~Lookout();
+  FailureRouter(int rank, std::vector<std::string> names, std::shared_ptr<Engine> engine, Log log);
+  ~FailureRouter();
 
   /// Without it (ranks that are threads) a failure spreads along the links only.
-  void set_watch(std::unique_ptr<Watch> watch) { watch_ = std::move(watch); }
-  bool is_watched() const { return watch_ != nullptr; }
-  Watch& watch() { return *watch_; }
+  void set_detector(std::unique_ptr<FailureDetector> detector) { detector_ = std::move(detector); }
+  bool is_watched() const { return detector_ != nullptr; }
+  FailureDetector& detector() { return *detector_; }
   void stop() noexcept;
 
   /// A group that failed elsewhere before it was made here fails at once.
@@ -37,7 +37,7 @@ class Lookout final : public WatchUser {
   void spread(Group& group, const Error& reason, Group::Origin origin) noexcept;
   /// A link of `group` broke: who is lost will be known soon.
   void accuse(Group& group, const Error& reason) noexcept;
-  /// Cuts all connections of the watch, for fault injection.
+  /// Cuts all connections of the failure detector, for fault injection.
   void cut() noexcept;
   struct Wait {
     std::uint64_t operation = 0;  ///< these as in Report
@@ -72,7 +72,7 @@ class Lookout final : public WatchUser {
   std::vector<std::uint64_t> closed_;                                    // of late
   std::vector<Verdict> losses_;                                          // of processes
   std::vector<Verdict> unclaimed_;                                       // of groups that are not here yet
-  std::unique_ptr<Watch> watch_;
+  std::unique_ptr<FailureDetector> detector_;
 };
 
 }  // namespace tutti::detail

@@ -71,7 +71,7 @@ Group::Group(std::shared_ptr<Context> context, std::uint64_t id, std::vector<int
   context_->engine->exclusively([this] {
     context_->engine->attach(collective_channel(id_), *collectives_);
     context_->engine->attach(message_channel(id_), *messages_);
-    context_->lookout->attach(*this);
+    context_->failure_router->attach(*this);
     if (context_->black_box) context_->black_box->add_group(id_, size(), rank_);
     if (context_->recorder) trace_index_ = context_->recorder->add_group(id_, rank_, members_);
   });
@@ -91,7 +91,7 @@ Group::~Group() {
     for (const auto channel : {collective_channel(id_), message_channel(id_)})
       context_->engine->detach(channel, reason, Clock::now() + flush);
     context_->engine->forget(*this);
-    context_->lookout->detach(*this);
+    context_->failure_router->detach(*this);
   });
 }
 
@@ -164,26 +164,27 @@ void Group::fail(const Error& found, Origin origin) noexcept {
   }
   context_->log.info(Log::Subsystem::init, fmt::format("communicator {:x} fails: {}", id_, failure_->what()));
   context_->engine->fail_soon(*this);
-  context_->lookout->spread(*this, *failure_, origin);
+  context_->failure_router->spread(*this, *failure_, origin);
 }
 
 void Group::link_failed(const transport::Link& link, const Error& reason) noexcept {
   const Error explained = explain(link, reason);
   const bool certain = explained.details().reported || explained.code() != ErrorCode::peer_lost;
   if (failure_ || accused_) return;
-  if (certain || !context_->lookout->is_watched()) return fail(explained);
+  if (certain || !context_->failure_router->is_watched()) return fail(explained);
   accused_ = true;
-  context_->lookout->accuse(*this, explained);
+  context_->failure_router->accuse(*this, explained);
 }
 
 /// Who should have found out why the deadline passed but did not answer is the most likely reason himself.
 void Group::give_up(const std::string& text, int peer, std::uint64_t operation) noexcept {
-  const int centre = context_->lookout->is_watched() ? group_rank(context_->lookout->watch().centre()) : rank_;
-  if (centre < 0 || centre == rank_) return fail(Error{ErrorCode::timeout, text, peer, operation});
+  const int coordinator =
+      context_->failure_router->is_watched() ? group_rank(context_->failure_router->detector().coordinator()) : rank_;
+  if (coordinator < 0 || coordinator == rank_) return fail(Error{ErrorCode::timeout, text, peer, operation});
   fail(Error{ErrorCode::timeout,
              fmt::format("{}; {} does not answer: its process is stopped or starved, or its host or network is down",
-                         text, name_of(centre)),
-             centre, operation});
+                         text, name_of(coordinator)),
+             coordinator, operation});
 }
 
 void Group::abort(std::string_view reason) noexcept {

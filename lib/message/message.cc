@@ -34,8 +34,8 @@ void Message::begin_at_once(black_box::Flight flight) noexcept {
 
 void Message::start() noexcept {
   const auto now = Clock::now();
-  vigil_.begin(now, deadline_after(timeout), messages_->group().context().lookout->is_watched());
-  engine_->look_at(*this, vigil_.next());
+  escalation_.begin(now, deadline_after(timeout), messages_->group().context().failure_router->is_watched());
+  engine_->look_at(*this, escalation_.next());
   if (has_begun_) return;
   note_start(now);
   messages_->start(*this);
@@ -91,16 +91,16 @@ void Message::record(trace::Recorder& recorder, bool failed) const noexcept {
 
 void Message::expire() noexcept {
   if (messages_->group().failing()) return;
-  const Vigil::Act act = vigil_.act(Clock::now());
-  engine_->look_at(*this, vigil_.next());
-  if (act == Vigil::Act::give_up) return messages_->give_up(*this);
-  messages_->ask(*this, act == Vigil::Act::demand);
+  const WaitEscalation::Act act = escalation_.act(Clock::now());
+  engine_->look_at(*this, escalation_.next());
+  if (act == WaitEscalation::Act::give_up) return messages_->give_up(*this);
+  messages_->ask(*this, act == WaitEscalation::Act::demand);
 }
 
 void Message::departed(std::span<const int> ranks) noexcept {
   if (!messages_->group().has_any_of(ranks)) return;
-  vigil_.hasten(Clock::now());
-  engine_->look_at(*this, vigil_.next());
+  escalation_.hasten(Clock::now());
+  engine_->look_at(*this, escalation_.next());
 }
 
 std::string MessageCall::describe() const {

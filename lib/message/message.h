@@ -81,7 +81,7 @@ class Message final : public Pending, public MessageCall {
 
   Messages* messages_ = nullptr;
   std::shared_ptr<Pool<Message>> pool_;
-  Vigil vigil_;
+  WaitEscalation escalation_;
   bool is_at_once_ = false;
   bool has_begun_ = false;
 };

@@ -71,8 +71,8 @@ void Messages::ask(Message& message, bool overdue) noexcept {
   if (!ask_limit_.pass(Clock::now(), overdue)) return;
   const bool is_known = message.peer != any_source && message.peer != group_.rank();
   const int peer = is_known ? group_.global_rank(message.peer) : -1;
-  group_.context().lookout->ask(group_,
-                                {.call = message.describe(), .peer = peer, .stalled = true, .overdue = overdue});
+  group_.context().failure_router->ask(group_,
+                                       {.call = message.describe(), .peer = peer, .stalled = true, .overdue = overdue});
 }
 
 void Messages::give_up(Message& message) noexcept {

@@ -11,11 +11,11 @@ namespace tutti {
 
 /// What a connection is for. A proof made for one is worth nothing for another.
 enum class Purpose : std::uint8_t {
-  link = 1,   ///< messages from one rank to another
-  watch = 2,  ///< signs of life
-  store = 3,  ///< a client of the store
-  board = 4,  ///< memory that a group shares (only within a host)
-  pool = 5,   ///< memory for boards of one group after the other (only within a host)
+  link = 1,              ///< messages from one rank to another
+  failure_detector = 2,  ///< signs of life
+  store = 3,             ///< a client of the store
+  board = 4,             ///< memory that a group shares (only within a host)
+  pool = 5,              ///< memory for boards of one group after the other (only within a host)
 };
 
 /// Several of them, as an acceptor serves.

@@ -20,6 +20,6 @@ bool insecure_allowed();
 /// What encrypts the connections of this process's job, if that is `wanted` or TUTTI_TLS says so; else null. Throws
 /// Error{invalid_argument} when that variable is neither 0 nor 1, or there is no `secret` from which keys could be
 /// made, and Error{unsupported} where this library was built without TLS.
-std::shared_ptr<Tunnels> job_tunnels(const Secret& secret, bool wanted = false);
+std::shared_ptr<TlsProxies> job_tls_proxies(const Secret& secret, bool wanted = false);
 
 }  // namespace tutti

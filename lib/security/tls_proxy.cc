@@ -1,4 +1,4 @@
-// One thread and one Asio loop for all tunnels (tls_proxy_pump.cc), and how they end.
+// One thread and one Asio loop for all tls_proxies (tls_proxy_pump.cc), and how they end.
 
 #include "lib/security/tls_proxy.h"
 
@@ -37,7 +37,7 @@ constexpr std::chrono::seconds drain_time{2};
 
 }  // namespace
 
-class Tunnels::Impl {
+class TlsProxies::Impl {
  public:
   Impl() : tls_(make_tls_context()) {
     register_exit();
@@ -57,7 +57,7 @@ class Tunnels::Impl {
       roll().alive.erase(this);
     }
     stop();
-    while (!tunnels_.empty()) (*tunnels_.begin())->close();
+    while (!tls_proxies_.empty()) (*tls_proxies_.begin())->close();
   }
 
   bool is_here() const noexcept { return mark_.is_here(); }
@@ -85,16 +85,16 @@ class Tunnels::Impl {
         context_.run();
         return over_.set_value();
       } catch (const std::exception&) {
-        // Out of memory between two tunnels, where nothing is lost.
+        // Out of memory between two tls_proxies, where nothing is lost.
       }
     }
   }
 
   void add(const std::shared_ptr<Tunnel>& tunnel) {
     try {
-      tunnels_.insert(tunnel);
+      tls_proxies_.insert(tunnel);
       tunnel->start([this, key = std::weak_ptr{tunnel}] {
-        tunnels_.erase(key.lock());
+        tls_proxies_.erase(key.lock());
         --count_;
       });
       if (stopped_.load()) tunnel->end();
@@ -108,7 +108,7 @@ class Tunnels::Impl {
     if (stopped_.exchange(true)) return;
     try {
       asio::post(context_, [this] {
-        for (const auto& tunnel : tunnels_) tunnel->end();
+        for (const auto& tunnel : tls_proxies_) tunnel->end();
         work_.reset();  // the thread ends when nothing is under way any more
       });
       if (over_.get_future().wait_for(drain_time) != std::future_status::ready) context_.stop();
@@ -125,7 +125,7 @@ class Tunnels::Impl {
       const auto answer = std::make_shared<std::promise<bool>>();
       auto heard = answer->get_future();
       asio::post(context_, [this, answer] {
-        answer->set_value(std::ranges::all_of(tunnels_, [](const auto& tunnel) { return tunnel->is_idle(); }));
+        answer->set_value(std::ranges::all_of(tls_proxies_, [](const auto& tunnel) { return tunnel->is_idle(); }));
       });
       if (heard.wait_until(deadline) != std::future_status::ready) return;
       idle = heard.get() ? idle + 1 : 0;
@@ -184,20 +184,20 @@ class Tunnels::Impl {
   std::promise<void> over_;
   asio::io_context context_{1};
   asio::executor_work_guard<asio::io_context::executor_type> work_{context_.get_executor()};
-  std::set<std::shared_ptr<Tunnel>> tunnels_;
+  std::set<std::shared_ptr<Tunnel>> tls_proxies_;
   std::thread thread_;
 };
 
-Tunnels::Tunnels() try : impl_(std::make_shared<Impl>()) {
+TlsProxies::TlsProxies() try : impl_(std::make_shared<Impl>()) {
 } catch (const std::system_error& error) {
   throw Error{ErrorCode::system, "cannot encrypt: " + refusal(error.code().value())};
 }
 
-Tunnels::~Tunnels() {
+TlsProxies::~TlsProxies() {
   if (!impl_->is_here()) keep_for_ever(std::move(impl_));
 }
 
-Descriptor Tunnels::encrypt(Descriptor tcp, Side side, const Digest& key) noexcept try {
+Descriptor TlsProxies::encrypt(Descriptor tcp, Side side, const Digest& key) noexcept try {
   return impl_->encrypt(std::move(tcp), side, key);
 } catch (const std::system_error& error) {
   errno = error.code().value();
@@ -207,14 +207,14 @@ Descriptor Tunnels::encrypt(Descriptor tcp, Side side, const Digest& key) noexce
   return {};
 }
 
-Descriptor Tunnels::encrypt(Descriptor tcp, const Handshake& handshake) noexcept {
+Descriptor TlsProxies::encrypt(Descriptor tcp, const Handshake& handshake) noexcept {
   Digest key = handshake.tunnel_key();
   Descriptor end = encrypt(std::move(tcp), handshake.is_initiator() ? Side::client : Side::server, key);
   OPENSSL_cleanse(key.data(), key.size());
   return end;
 }
 
-int Tunnels::is_ready(int end) noexcept {
+int TlsProxies::is_ready(int end) noexcept {
   std::byte byte{};
   ssize_t got = 0;
   do {
@@ -224,6 +224,6 @@ int Tunnels::is_ready(int end) noexcept {
   return got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK) ? EAGAIN : ECONNRESET;
 }
 
-std::size_t Tunnels::count() const noexcept { return impl_->count(); }
+std::size_t TlsProxies::count() const noexcept { return impl_->count(); }
 
 }  // namespace tutti

@@ -25,15 +25,15 @@ namespace tutti {
 /// not sent is lost. In a child of fork() it does nothing.
 ///
 /// Threading: any.
-class Tunnels {
+class TlsProxies {
  public:
   enum class Side : std::uint8_t { client, server };
 
   /// Throws Error{unsupported} where this library was built without TLS, Error{system}.
-  Tunnels();
-  ~Tunnels();
-  Tunnels(const Tunnels&) = delete;
-  Tunnels& operator=(const Tunnels&) = delete;
+  TlsProxies();
+  ~TlsProxies();
+  TlsProxies(const TlsProxies&) = delete;
+  TlsProxies& operator=(const TlsProxies&) = delete;
 
   /// A non-blocking end in exchange for a connected socket. Nothing, with errno, where the system has none to give;
   /// then the connection is closed. Wait until is_ready() before anything is written.

@@ -7,24 +7,24 @@
 
 namespace tutti {
 
-class Tunnels::Impl {};
+class TlsProxies::Impl {};
 
-Tunnels::Tunnels() {
+TlsProxies::TlsProxies() {
   throw Error{ErrorCode::unsupported,
               "this tutti was built without TLS: install OpenSSL's libssl (Debian: libssl-dev) and build it with "
               "-Dtls=enabled, or unset TUTTI_TLS"};
 }
-Tunnels::~Tunnels() = default;
+TlsProxies::~TlsProxies() = default;
 
-Descriptor Tunnels::encrypt(Descriptor, Side, const Digest&) noexcept {
+Descriptor TlsProxies::encrypt(Descriptor, Side, const Digest&) noexcept {
   errno = ENOSYS;
   return {};
 }
-Descriptor Tunnels::encrypt(Descriptor, const Handshake&) noexcept {
+Descriptor TlsProxies::encrypt(Descriptor, const Handshake&) noexcept {
   errno = ENOSYS;
   return {};
 }
-int Tunnels::is_ready(int) noexcept { return ENOSYS; }
-std::size_t Tunnels::count() const noexcept { return 0; }
+int TlsProxies::is_ready(int) noexcept { return ENOSYS; }
+std::size_t TlsProxies::count() const noexcept { return 0; }
 
 }  // namespace tutti

@@ -103,7 +103,7 @@ class TlsTunnel final : public Tunnel, public std::enable_shared_from_this<TlsTu
   }
 
  public:
-  TlsTunnel(asio::io_context& context, asio::ssl::context& tls, Descriptor tcp, Descriptor user, Tunnels::Side side,
+  TlsTunnel(asio::io_context& context, asio::ssl::context& tls, Descriptor tcp, Descriptor user, TlsProxies::Side side,
             const Digest& key)
       : stream_(adopt(context, std::move(tcp), AF_INET), tls),
         user_(adopt(context, std::move(user), AF_UNIX)),
@@ -111,7 +111,7 @@ class TlsTunnel final : public Tunnel, public std::enable_shared_from_this<TlsTu
         side_(side),
         key_(key) {
     // Nobody's certificate will do. (A server that would ask for one refuses keys, too.)
-    if (side == Tunnels::Side::client) stream_.set_verify_mode(asio::ssl::verify_peer);
+    if (side == TlsProxies::Side::client) stream_.set_verify_mode(asio::ssl::verify_peer);
     if (::SSL_set_ex_data(stream_.native_handle(), key_index(), &key_) != 1) throw std::bad_alloc{};
   }
   ~TlsTunnel() override { forget_key(); }
@@ -119,7 +119,7 @@ class TlsTunnel final : public Tunnel, public std::enable_shared_from_this<TlsTu
   void start(std::function<void()> closed) override {
     on_close_ = std::move(closed);
     collect();
-    stream_.async_handshake(side_ == Tunnels::Side::client ? stream_base::client : stream_base::server,
+    stream_.async_handshake(side_ == TlsProxies::Side::client ? stream_base::client : stream_base::server,
                             then([this](bool failed, std::size_t) { shook_hands(failed); }));
   }
 
@@ -150,7 +150,7 @@ class TlsTunnel final : public Tunnel, public std::enable_shared_from_this<TlsTu
     forget_key();
     if (failed || ::SSL_session_reused(stream_.native_handle()) != 1) return close();
     ready_ = true;
-    ::send(user_.native_handle(), &Tunnels::ready_byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    ::send(user_.native_handle(), &TlsProxies::ready_byte, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
     deliver();
     if (collected_ > 0) forward();
   }
@@ -241,7 +241,7 @@ class TlsTunnel final : public Tunnel, public std::enable_shared_from_this<TlsTu
   asio::ssl::stream<Socket> stream_;
   Socket user_;
   asio::steady_timer timer_;
-  const Tunnels::Side side_;
+  const TlsProxies::Side side_;
   Digest key_;
   std::function<void()> on_close_;
   bool ready_ = false;
@@ -274,7 +274,7 @@ std::shared_ptr<asio::ssl::context> make_tls_context() {
 }
 
 std::shared_ptr<Tunnel> make_tunnel(asio::io_context& context, asio::ssl::context& tls, Descriptor tcp, Descriptor user,
-                                    Tunnels::Side side, const Digest& key) {
+                                    TlsProxies::Side side, const Digest& key) {
   return std::make_shared<TlsTunnel>(context, tls, std::move(tcp), std::move(user), side, key);
 }
 

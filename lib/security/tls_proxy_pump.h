@@ -16,7 +16,7 @@ class context;
 
 namespace tutti {
 
-/// One connection of Tunnels. Threading: made anywhere; the rest on the service's thread.
+/// One connection of TlsProxies. Threading: made anywhere; the rest on the service's thread.
 class Tunnel {
  public:
   virtual ~Tunnel() = default;
@@ -36,6 +36,6 @@ std::shared_ptr<asio::ssl::context> make_tls_context();
 
 /// Between `tcp` and `user`, which is the end of a pair. Throws.
 std::shared_ptr<Tunnel> make_tunnel(asio::io_context& context, asio::ssl::context& tls, Descriptor tcp, Descriptor user,
-                                    Tunnels::Side side, const Digest& key);
+                                    TlsProxies::Side side, const Digest& key);
 
 }  // namespace tutti

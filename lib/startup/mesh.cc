@@ -37,13 +37,13 @@ constexpr Patience shared_core{.spins = 0, .yields = 200};
 constexpr Patience first_wait{.spins = 0, .yields = 4};
 
 /// Ranks by host, in rank order, where a host is what same_host() says it is.
-std::vector<std::vector<int>> hosts_of(const std::vector<Card>& cards) {
+std::vector<std::vector<int>> hosts_of(const std::vector<RankInfo>& rank_infos) {
   std::vector<std::vector<int>> hosts;
-  for (int rank = 0; rank < static_cast<int>(cards.size()); ++rank) {
-    const Card& card = cards[static_cast<std::size_t>(rank)];
+  for (int rank = 0; rank < static_cast<int>(rank_infos.size()); ++rank) {
+    const RankInfo& rank_info = rank_infos[static_cast<std::size_t>(rank)];
     const auto host = std::find_if(hosts.begin(), hosts.end(), [&](const std::vector<int>& ranks) {
-      const Card& first = cards[static_cast<std::size_t>(ranks.front())];
-      return transport::same_host(first.shm, card.shm) && first.domain == card.domain;
+      const RankInfo& first = rank_infos[static_cast<std::size_t>(ranks.front())];
+      return transport::same_host(first.shm, rank_info.shm) && first.domain == rank_info.domain;
     });
     if (host == hosts.end()) {
       hosts.push_back({rank});
@@ -55,13 +55,13 @@ std::vector<std::vector<int>> hosts_of(const std::vector<Card>& cards) {
 }
 
 /// How many cores these ranks of one host have together.
-int cores_of(const std::vector<int>& ranks, const std::vector<Card>& cards) {
+int cores_of(const std::vector<int>& ranks, const std::vector<RankInfo>& rank_infos) {
   std::vector<std::string> allowed;
   int quota = 0;
   for (const int rank : ranks) {
-    const Card& card = cards[static_cast<std::size_t>(rank)];
-    allowed.push_back(card.allowed);
-    quota = std::max(quota, card.quota);
+    const RankInfo& rank_info = rank_infos[static_cast<std::size_t>(rank)];
+    allowed.push_back(rank_info.allowed);
+    quota = std::max(quota, rank_info.quota);
   }
   return cores_together(allowed, quota);
 }
@@ -75,10 +75,10 @@ const std::vector<int>& host_of(const std::vector<std::vector<int>>& hosts, int 
 /// Tries shared memory among the ranks of this host for real and tells the others. Empty: it works; else the first
 /// rank's reason why not. Every rank calls. `trouble`: why this one has no `shm`, if it should.
 std::string agree_on_shm(ShmTransport* shm, const std::string& trouble, const std::vector<int>& local,
-                         const std::vector<Card>& cards, const JoinOptions& options,
+                         const std::vector<RankInfo>& rank_infos, const JoinOptions& options,
                          rendezvous::Attendance& attendance) {
   std::vector<std::string> addresses;
-  for (const int rank : local) addresses.push_back(cards[static_cast<std::size_t>(rank)].shm);
+  for (const int rank : local) addresses.push_back(rank_infos[static_cast<std::size_t>(rank)].shm);
   const auto offered = std::ranges::count_if(addresses, transport::offers_shm);
   std::string outcome = trouble;
   if (local.size() == 1) {
@@ -96,20 +96,20 @@ std::string agree_on_shm(ShmTransport* shm, const std::string& trouble, const st
   return "";
 }
 
-std::vector<Card> exchange_cards(const Card& mine, rendezvous::Attendance& attendance) {
-  std::vector<Card> cards;
-  for (const std::string& text : attendance.exchange_cards(mine.encode()))
-    cards.push_back(Card::decode(text, static_cast<int>(cards.size())));
-  return cards;
+std::vector<RankInfo> exchange_rank_infos(const RankInfo& mine, rendezvous::Attendance& attendance) {
+  std::vector<RankInfo> rank_infos;
+  for (const std::string& text : attendance.exchange_rank_infos(mine.encode()))
+    rank_infos.push_back(RankInfo::decode(text, static_cast<int>(rank_infos.size())));
+  return rank_infos;
 }
 
-void fill_peers(Context& context, const std::vector<Card>& cards) {
-  context.board_limit = std::ranges::min(cards, {}, &Card::board_limit).board_limit;
-  context.peers.resize(cards.size());
-  for (std::size_t i = 0; i < cards.size(); ++i) {
-    context.peers[i].host = cards[i].host;
-    context.peers[i].process = cards[i].process;
-    context.peers[i].traces = cards[i].traces;
+void fill_peers(Context& context, const std::vector<RankInfo>& rank_infos) {
+  context.board_limit = std::ranges::min(rank_infos, {}, &RankInfo::board_limit).board_limit;
+  context.peers.resize(rank_infos.size());
+  for (std::size_t i = 0; i < rank_infos.size(); ++i) {
+    context.peers[i].host = rank_infos[i].host;
+    context.peers[i].process = rank_infos[i].process;
+    context.peers[i].traces = rank_infos[i].traces;
   }
 }
 
@@ -120,37 +120,38 @@ std::vector<std::string> names_of(const Context& context) {
   return names;
 }
 
-void set_lookout(Context& context) {
-  context.lookout = std::make_unique<Lookout>(context.rank, names_of(context), context.engine, context.log);
+void set_failure_router(Context& context) {
+  context.failure_router =
+      std::make_unique<FailureRouter>(context.rank, names_of(context), context.engine, context.log);
 }
 
 /// Everybody has published an address, or nobody watches.
-void begin_watch(Context& context, std::unique_ptr<Watch> watch, const std::vector<Card>& cards,
-                 const JoinOptions& options) {
+void begin_detecting(Context& context, std::unique_ptr<FailureDetector> detector,
+                     const std::vector<RankInfo>& rank_infos, const JoinOptions& options) {
   std::vector<Watched> ranks;
   const std::vector<std::string> names = names_of(context);
-  for (std::size_t rank = 0; rank < cards.size(); ++rank) {
-    ranks.push_back({cards[rank].acceptor, names[rank]});
+  for (std::size_t rank = 0; rank < rank_infos.size(); ++rank) {
+    ranks.push_back({rank_infos[rank].acceptor, names[rank]});
   }
-  watch->begin(std::move(ranks), {.beat = options.lost_after / 10, .lost = options.lost_after}, *context.lookout,
-               options.deadline);
-  context.lookout->set_watch(std::move(watch));
+  detector->begin(std::move(ranks), {.beat = options.lost_after / 10, .lost = options.lost_after},
+                  *context.failure_router, options.deadline);
+  context.failure_router->set_detector(std::move(detector));
 }
 
 /// All ranks in one process: one transport, nothing to probe.
 void join_threads(Context& context, const JoinOptions& options, rendezvous::Attendance& attendance) {
   auto transport = std::make_unique<transport::InprocTransport>(options.inproc, options.rank, context.engine->reactor(),
-                                                                context.stores);
-  const Card mine{.host = host_name(),
-                  .process = fmt::format("thread {}", options.rank),
-                  .quota = quota_cores(),
-                  .allowed = allowed_cores(),
-                  .acceptor = transport->address(),
-                  .board_limit = options.board_limit};
-  const std::vector<Card> cards = exchange_cards(mine, attendance);
+                                                                context.copy_policy);
+  const RankInfo mine{.host = host_name(),
+                      .process = fmt::format("thread {}", options.rank),
+                      .quota = quota_cores(),
+                      .allowed = allowed_cores(),
+                      .acceptor = transport->address(),
+                      .board_limit = options.board_limit};
+  const std::vector<RankInfo> rank_infos = exchange_rank_infos(mine, attendance);
   std::vector<std::string> addresses;
-  for (const Card& card : cards) addresses.push_back(card.acceptor);
-  fill_peers(context, cards);
+  for (const RankInfo& rank_info : rank_infos) addresses.push_back(rank_info.acceptor);
+  fill_peers(context, rank_infos);
   for (Peer& peer : context.peers) {
     peer.same_host = true;
     peer.transport = transport.get();
@@ -158,54 +159,54 @@ void join_threads(Context& context, const JoinOptions& options, rendezvous::Atte
   context.threads = true;
   context.local_rank = options.rank;
   context.local_size = options.size;
-  std::vector<int> everyone(cards.size());
+  std::vector<int> everyone(rank_infos.size());
   std::iota(everyone.begin(), everyone.end(), 0);
-  context.oversubscribed = options.size > cores_of(everyone, cards);
+  context.oversubscribed = options.size > cores_of(everyone, rank_infos);
   transport->set_peers(addresses);
   context.engine->add(std::move(transport));
-  set_lookout(context);
+  set_failure_router(context);
 }
 
 /// What this rank tells the others of itself. The shared-memory address also says which host this is, so it is
 /// published even where it is not used.
-Card card_of(const Context& context, const JoinOptions& options, const ShmTransport* shm, const TcpTransport* tcp,
-             const transport::tcp::Door& door) {
+RankInfo rank_info_of(const Context& context, const JoinOptions& options, const ShmTransport* shm,
+                      const TcpTransport* tcp, const transport::tcp::Acceptor& acceptor) {
   return {.host = host_name(),
           .process = fmt::format("pid {}", getpid()),
           .quota = quota_cores(),
           .allowed = allowed_cores(),
           .shm = shm ? shm->address() : transport::host_identity(),
-          .acceptor = door.address(),
+          .acceptor = acceptor.address(),
           .tcp = tcp != nullptr,
           .domain = options.domain,
           .fingerprint = fingerprint(context.key),
-          .encrypted = options.tunnels != nullptr,
+          .encrypted = options.tls_proxies != nullptr,
           .board_limit = options.board_limit,
           .traces = context.recorder != nullptr,
           .families = options.families};
 }
 
 /// Decides per peer: shared memory within this host if it works, else TCP.
-void choose_transports(Context& context, const std::vector<Card>& cards, const std::vector<int>& local,
+void choose_transports(Context& context, const std::vector<RankInfo>& rank_infos, const std::vector<int>& local,
                        ShmTransport* shm, TcpTransport* tcp, const std::string& shm_trouble,
                        const std::string& tcp_trouble) {
-  std::vector<std::string> shm_addresses(cards.size());
-  std::vector<std::string> tcp_addresses(cards.size());
-  for (std::size_t i = 0; i < cards.size(); ++i) {
+  std::vector<std::string> shm_addresses(rank_infos.size());
+  std::vector<std::string> tcp_addresses(rank_infos.size());
+  for (std::size_t i = 0; i < rank_infos.size(); ++i) {
     const int rank = static_cast<int>(i);
     Peer& peer = context.peers[i];
     peer.same_host = std::find(local.begin(), local.end(), rank) != local.end();
     if (rank == context.rank) continue;
     if (shm && peer.same_host && shm_trouble.empty()) {
-      shm_addresses[i] = cards[i].shm;
+      shm_addresses[i] = rank_infos[i].shm;
       peer.transport = shm;
-    } else if (tcp && cards[i].tcp) {
-      tcp_addresses[i] = cards[i].acceptor;
+    } else if (tcp && rank_infos[i].tcp) {
+      tcp_addresses[i] = rank_infos[i].acceptor;
       peer.transport = tcp;
     } else {
       throw Error{ErrorCode::rendezvous,
                   fmt::format("rank {} (host {}) cannot be reached from rank {} (host {}): {}{}", rank, peer.host,
-                              context.rank, cards[static_cast<std::size_t>(context.rank)].host,
+                              context.rank, rank_infos[static_cast<std::size_t>(context.rank)].host,
                               !peer.same_host       ? "it is on another host"
                               : shm_trouble.empty() ? "one of them has no shared memory"
                                                     : "shared memory failed: " + shm_trouble,
@@ -217,17 +218,17 @@ void choose_transports(Context& context, const std::vector<Card>& cards, const s
   if (tcp) tcp->set_peers(tcp_addresses);
 }
 
-void check_secrets(const std::vector<Card>& cards, int rank) {
+void check_secrets(const std::vector<RankInfo>& rank_infos, int rank) {
   std::vector<std::string> fingerprints;
-  for (const Card& card : cards) fingerprints.push_back(card.fingerprint);
+  for (const RankInfo& rank_info : rank_infos) fingerprints.push_back(rank_info.fingerprint);
   check_fingerprints(fingerprints, rank);
 }
 
 /// Whoever encrypts would wait for a peer that does not, and the other way round, until the deadline.
-void check_encryption(const std::vector<Card>& cards, int rank) {
-  const bool mine = cards[static_cast<std::size_t>(rank)].encrypted;
-  for (std::size_t other = 0; other < cards.size(); ++other)
-    if (cards[other].encrypted != mine)
+void check_encryption(const std::vector<RankInfo>& rank_infos, int rank) {
+  const bool mine = rank_infos[static_cast<std::size_t>(rank)].encrypted;
+  for (std::size_t other = 0; other < rank_infos.size(); ++other)
+    if (rank_infos[other].encrypted != mine)
       throw Error{ErrorCode::rendezvous,
                   fmt::format("rank {} encrypts its connections and rank {} does not: set TUTTI_TLS=1 for all ranks "
                               "(tutti run --tls does), or for none",
@@ -251,27 +252,27 @@ std::unique_ptr<Kind> make(bool wanted, std::string& trouble, Arguments&&... arg
 }
 
 /// For links, if peers are reached by TCP, and for the failure detector, which goes over TCP on one host, too.
-std::shared_ptr<transport::tcp::Door> open_door(const Context& context, const JoinOptions& options) {
+std::shared_ptr<transport::tcp::Acceptor> open_acceptor(const Context& context, const JoinOptions& options) {
   const auto address = transport::tcp::parse_address(options.bind_address, 0);
   if (!address)
     throw Error{ErrorCode::invalid_argument,
                 fmt::format("cannot listen on \"{}\": that is not a numeric address", options.bind_address)};
-  return std::make_shared<transport::tcp::Door>(
-      *address, transport::tcp::Credentials{context.key, options.rank, options.tunnels},
+  return std::make_shared<transport::tcp::Acceptor>(
+      *address, transport::tcp::Credentials{context.key, options.rank, options.tls_proxies},
       transport::tcp::DoorOptions{.congestion = options.congestion, .lost_after = options.lost_after}, context.log);
 }
 
 /// Who shares this rank's host, and whether ranks outnumber cores anywhere.
-std::vector<int> settle(Context& context, const std::vector<Card>& cards, ShmTransport* shm,
+std::vector<int> settle(Context& context, const std::vector<RankInfo>& rank_infos, ShmTransport* shm,
                         const JoinOptions& options) {
-  const auto hosts = hosts_of(cards);
+  const auto hosts = hosts_of(rank_infos);
   warn_of_open_key(options, hosts.size(), context.log);
   const auto& local = host_of(hosts, context.rank);
   context.local_size = static_cast<int>(local.size());
   context.local_rank = static_cast<int>(std::find(local.begin(), local.end(), context.rank) - local.begin());
-  const std::size_t threads = options.tunnels ? 2 : 1;  // of a rank that are busy at the same time
+  const std::size_t threads = options.tls_proxies ? 2 : 1;  // of a rank that are busy at the same time
   for (const auto& ranks : hosts) {
-    const bool share_cores = std::cmp_greater(threads * ranks.size(), cores_of(ranks, cards));
+    const bool share_cores = std::cmp_greater(threads * ranks.size(), cores_of(ranks, rank_infos));
     context.oversubscribed |= share_cores;
     if (share_cores && shm && &ranks == &local) shm->share_cores();
   }
@@ -282,7 +283,7 @@ std::vector<int> settle(Context& context, const std::vector<Card>& cards, ShmTra
 std::string list(const std::vector<int>& ranks) { return fmt::format("{}", fmt::join(ranks, " ")); }
 
 /// Who talks over what, for people who wonder.
-void tell(const Context& context, const Card& mine, const std::vector<int>& local, const std::string& shm_trouble) {
+void tell(const Context& context, const RankInfo& mine, const std::vector<int>& local, const std::string& shm_trouble) {
   using Subsystem = Log::Subsystem;
   if (!context.log.shows(Log::Level::info, Subsystem::init) && !context.log.shows(Log::Level::info, Subsystem::net) &&
       !context.log.shows(Log::Level::info, Subsystem::shm))
@@ -314,7 +315,7 @@ void join_mesh(Context& context, const JoinOptions& options) {
   context.messages_at_once = options.messages_at_once;
   if (options.size == 1 && !options.store) {
     fill_peers(context, {{.host = host_name(), .process = fmt::format("pid {}", getpid())}});
-    set_lookout(context);
+    set_failure_router(context);
     return;
   }
   rendezvous::Attendance attendance{options.store, options.rank, options.size, options.deadline};
@@ -324,32 +325,32 @@ void join_mesh(Context& context, const JoinOptions& options) {
     context.key = agree_on_key(options, attendance.store());
     const std::string token = context.key.derive("shared memory").reveal().substr(0, transport::job_token_size);
     auto& reactor = context.engine->reactor();
-    const auto door = open_door(context, options);
-    const transport::TcpOptions tcp_options{.door = door,
+    const auto acceptor = open_acceptor(context, options);
+    const transport::TcpOptions tcp_options{.acceptor = acceptor,
                                             .key = context.key,
-                                            .tunnels = options.tunnels,
+                                            .tls_proxies = options.tls_proxies,
                                             .congestion = options.congestion,
                                             .log = context.log,
                                             .lost_after = options.lost_after};
     std::string no_shm;
     std::string no_tcp;
-    auto shm = make<ShmTransport>(options.shm, no_shm, options.rank, token, reactor, context.log, context.stores);
+    auto shm = make<ShmTransport>(options.shm, no_shm, options.rank, token, reactor, context.log, context.copy_policy);
     auto tcp = make<TcpTransport>(options.tcp, no_tcp, options.rank, tcp_options, reactor);
-    auto watch = std::make_unique<Watch>(options.rank, door, context.key, options.tunnels);
-    const Card mine = card_of(context, options, shm.get(), tcp.get(), *door);
-    const std::vector<Card> cards = exchange_cards(mine, attendance);
-    fill_peers(context, cards);
-    check_secrets(cards, options.rank);
-    check_encryption(cards, options.rank);
-    check_families(cards);
-    const std::vector<int> local = settle(context, cards, shm.get(), options);
-    const std::string trouble = agree_on_shm(shm.get(), no_shm, local, cards, options, attendance);
+    auto detector = std::make_unique<FailureDetector>(options.rank, acceptor, context.key, options.tls_proxies);
+    const RankInfo mine = rank_info_of(context, options, shm.get(), tcp.get(), *acceptor);
+    const std::vector<RankInfo> rank_infos = exchange_rank_infos(mine, attendance);
+    fill_peers(context, rank_infos);
+    check_secrets(rank_infos, options.rank);
+    check_encryption(rank_infos, options.rank);
+    check_families(rank_infos);
+    const std::vector<int> local = settle(context, rank_infos, shm.get(), options);
+    const std::string trouble = agree_on_shm(shm.get(), no_shm, local, rank_infos, options, attendance);
     if (!trouble.empty() && context.local_rank == 0)
       context.log.warn(fmt::format("shared memory is not used on host {}: {}", mine.host, trouble));
-    choose_transports(context, cards, local, shm.get(), tcp.get(), trouble, no_tcp);
+    choose_transports(context, rank_infos, local, shm.get(), tcp.get(), trouble, no_tcp);
     tell(context, mine, local, trouble);
-    set_lookout(context);
-    begin_watch(context, std::move(watch), cards, options);
+    set_failure_router(context);
+    begin_detecting(context, std::move(detector), rank_infos, options);
     if (shm) context.engine->add(std::move(shm));
     if (tcp) context.engine->add(std::move(tcp));
   }

@@ -16,15 +16,15 @@ namespace tutti::detail {
 struct JoinOptions {
   int rank = 0;
   int size = 1;
-  std::shared_ptr<Store> store = {};      ///< null only for one rank
-  bool foreign_store = false;             ///< a launcher's own, which anybody may read who reaches it
-  Secret secret = {};                     ///< of the job; empty: it has none
-  std::shared_ptr<Tunnels> tunnels = {};  ///< encrypt what goes over TCP; null: nothing is encrypted
+  std::shared_ptr<Store> store = {};             ///< null only for one rank
+  bool foreign_store = false;                    ///< a launcher's own, which anybody may read who reaches it
+  Secret secret = {};                            ///< of the job; empty: it has none
+  std::shared_ptr<TlsProxies> tls_proxies = {};  ///< encrypt what goes over TCP; null: nothing is encrypted
   bool shm = true;
   bool tcp = true;
   std::shared_ptr<transport::InprocHub> inproc = {};  ///< given: ranks are threads, nothing else is used
   std::string bind_address = "127.0.0.1";             ///< numeric; where TCP links are accepted
-  std::string families = {};                          ///< see Card
+  std::string families = {};                          ///< see RankInfo
   std::string congestion = {};                        ///< TCP congestion control; empty: the transport's choice
   std::string domain = {};  ///< ranks of different domains do not share memory: lets tests play several hosts on one
   std::size_t board_limit = ~std::size_t{0};     ///< see Context; the smallest of all ranks' counts

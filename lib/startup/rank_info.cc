@@ -13,26 +13,26 @@
 namespace tutti::detail {
 namespace {
 
-constexpr std::string_view head = "tutti card 2\n";
+constexpr std::string_view head = "tutti rank_info 2\n";
 
 bool is_loopback(const std::string& address) { return address.starts_with("127.") || address.starts_with("[::1]"); }
 
 /// Calls `visit` with the key and value of each field.
-template <class AnyCard, class Visit>
-void for_each_field(AnyCard& card, const Visit& visit) {
-  visit("host", card.host);
-  visit("process", card.process);
-  visit("quota", card.quota);
-  visit("allowed", card.allowed);
-  visit("shm", card.shm);
-  visit("acceptor", card.acceptor);
-  visit("tcp", card.tcp);
-  visit("domain", card.domain);
-  visit("fingerprint", card.fingerprint);
-  visit("encrypted", card.encrypted);
-  visit("board_limit", card.board_limit);
-  visit("traces", card.traces);
-  visit("families", card.families);
+template <class AnyRankInfo, class Visit>
+void for_each_field(AnyRankInfo& rank_info, const Visit& visit) {
+  visit("host", rank_info.host);
+  visit("process", rank_info.process);
+  visit("quota", rank_info.quota);
+  visit("allowed", rank_info.allowed);
+  visit("shm", rank_info.shm);
+  visit("acceptor", rank_info.acceptor);
+  visit("tcp", rank_info.tcp);
+  visit("domain", rank_info.domain);
+  visit("fingerprint", rank_info.fingerprint);
+  visit("encrypted", rank_info.encrypted);
+  visit("board_limit", rank_info.board_limit);
+  visit("traces", rank_info.traces);
+  visit("families", rank_info.families);
 }
 
 bool read(std::string_view text, std::string& value) {
@@ -63,22 +63,22 @@ std::optional<std::string_view> take_line(std::string_view& text, std::string_vi
 
 }  // namespace
 
-std::string Card::encode() const {
+std::string RankInfo::encode() const {
   std::string text{head};
   for_each_field(*this, [&](std::string_view key, const auto& value) { text += fmt::format("{}={}\n", key, value); });
   return text;
 }
 
-Card Card::decode(const std::string& text, int rank) {
-  Card card;
+RankInfo RankInfo::decode(const std::string& text, int rank) {
+  RankInfo rank_info;
   std::string_view rest = text;
   bool good = rest.starts_with(head);
   if (good) rest.remove_prefix(head.size());
-  for_each_field(card, [&](std::string_view key, auto& value) {
+  for_each_field(rank_info, [&](std::string_view key, auto& value) {
     const auto line = take_line(rest, key);
     good = good && line && read(*line, value);
   });
-  if (good && rest.empty()) return card;
+  if (good && rest.empty()) return rank_info;
   throw Error{
       ErrorCode::rendezvous,
       fmt::format("rank {} published something that is not of this version of tutti ({} bytes): another program "
@@ -87,26 +87,26 @@ Card Card::decode(const std::string& text, int rank) {
       rank};
 }
 
-void check_families(const std::vector<Card>& cards) {
+void check_families(const std::vector<RankInfo>& rank_infos) {
   for (const bool v6 : {false, true}) {
-    const auto publishes = [v6](const Card& card) {
-      return !card.families.empty() && !card.acceptor.empty() && !is_loopback(card.acceptor) &&
-             card.acceptor.starts_with('[') == v6;
+    const auto publishes = [v6](const RankInfo& rank_info) {
+      return !rank_info.families.empty() && !rank_info.acceptor.empty() && !is_loopback(rank_info.acceptor) &&
+             rank_info.acceptor.starts_with('[') == v6;
     };
-    const auto lacks = [v6](const Card& card) {
-      return !card.families.empty() && card.families.find(v6 ? '6' : '4') == std::string::npos;
+    const auto lacks = [v6](const RankInfo& rank_info) {
+      return !rank_info.families.empty() && rank_info.families.find(v6 ? '6' : '4') == std::string::npos;
     };
-    const auto publisher = std::ranges::find_if(cards, publishes);
-    const auto lacking = std::ranges::find_if(cards, lacks);
-    if (publisher == cards.end() || lacking == cards.end()) continue;
+    const auto publisher = std::ranges::find_if(rank_infos, publishes);
+    const auto lacking = std::ranges::find_if(rank_infos, lacks);
+    if (publisher == rank_infos.end() || lacking == rank_infos.end()) continue;
     throw Error{
         ErrorCode::rendezvous,
         fmt::format("rank {0} (host {1}) cannot reach rank {2} (host {3}): rank {2} publishes {4}, an address of "
                     "IPv{5}, and host {1} has addresses of IPv{6} only. Set TUTTI_SOCKET_FAMILY={7} for all "
                     "ranks, or name the interface with TUTTI_SOCKET_IFNAME",
-                    lacking - cards.begin(), lacking->host, publisher - cards.begin(), publisher->host,
+                    lacking - rank_infos.begin(), lacking->host, publisher - rank_infos.begin(), publisher->host,
                     publisher->acceptor, v6 ? 6 : 4, v6 ? 4 : 6, v6 ? "AF_INET" : "AF_INET6"),
-        static_cast<int>(lacking - cards.begin())};
+        static_cast<int>(lacking - rank_infos.begin())};
   }
 }
 

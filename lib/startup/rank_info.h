@@ -7,7 +7,7 @@
 namespace tutti::detail {
 
 /// What a rank publishes about itself in the store: a line with a version, then one line `key=value` for each field.
-struct Card {
+struct RankInfo {
   std::string host = {};
   std::string process = {};
   int quota = 0;              ///< cores that its cgroup gives it, 0: all
@@ -23,12 +23,12 @@ struct Card {
   std::string families = {};     ///< of addresses that its host has besides loopback: "4", "6", "46"; empty: unknown
 
   std::string encode() const;
-  /// Throws Error{rendezvous} that names `rank` if it is not a card of this version.
-  static Card decode(const std::string& text, int rank);
+  /// Throws Error{rendezvous} that names `rank` if it is not a rank_info of this version.
+  static RankInfo decode(const std::string& text, int rank);
 };
 
 /// Throws Error{rendezvous} where one rank publishes an address of a family that another one's host lacks: each would
 /// wait for the other until the deadline. All ranks arrive at the same error.
-void check_families(const std::vector<Card>& cards);
+void check_families(const std::vector<RankInfo>& rank_infos);
 
 }  // namespace tutti::detail

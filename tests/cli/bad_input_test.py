@@ -150,7 +150,7 @@ class Variables(Case):
                 ("TUTTI_DETERMINISTIC", "yes", r'TUTTI_DETERMINISTIC is "yes": not a switch, accepted: 0 \| 1'),
                 ("TUTTI_SPIN", "much", r'TUTTI_SPIN is "much": not a number, accepted: tries from 0 \| auto'),
                 ("TUTTI_SINGLE_COPY", "yes", r'TUTTI_SINGLE_COPY is "yes": not one of these, accepted: auto \| off \| on'),
-                ("TUTTI_STORES", "fast", r'TUTTI_STORES is "fast": not one of these, accepted: auto \| plain \| streaming'),
+                ("TUTTI_COPY_STORES", "fast", r'TUTTI_COPY_STORES is "fast": not one of these, accepted: auto \| plain \| streaming'),
                 ("TUTTI_SOCKET_FAMILY", "AF_X", r'TUTTI_SOCKET_FAMILY is "AF_X": not one of these, accepted: AF_INET \| AF_INET6'),
                 ("TUTTI_LOST_AFTER", "0.5", 'TUTTI_LOST_AFTER is "0.5": out of range, accepted: seconds from 1,'),
                 ("TUTTI_BOARD_BYTES", "-1", 'TUTTI_BOARD_BYTES is "-1": not a number, accepted: bytes from 0'),

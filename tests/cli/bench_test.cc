@@ -15,7 +15,7 @@
 #include "tutti/error.h"
 
 using namespace tutti;
-using namespace tutti::tools::bench;
+using namespace tutti::cli::bench;
 
 namespace {
 

@@ -8,7 +8,7 @@
 #include "tutti/options.h"
 #include "tutti/types.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 using black_box::Call;
@@ -265,4 +265,4 @@ TEST_CASE("calls are described in the words of the API") {
 }
 
 }  // namespace
-}  // namespace tutti::tools
+}  // namespace tutti::cli

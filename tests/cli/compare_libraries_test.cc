@@ -13,9 +13,9 @@
 #include "cli/measure/measure.h"
 #include "cli/measure/workload.h"
 
-using namespace tutti::tools;
-using peers::Call;
-using peers::Task;
+using namespace tutti::cli;
+using measure::Call;
+using measure::Task;
 
 namespace {
 
@@ -28,10 +28,10 @@ struct World {
 
   World(Call call, int ranks, std::size_t bytes) {
     for (int rank = 0; rank < ranks; ++rank) {
-      tasks.push_back(peers::task_of(call, rank, ranks, bytes));
+      tasks.push_back(measure::task_of(call, rank, ranks, bytes));
       inputs.emplace_back(tasks.back().input + 1);
       outputs.emplace_back(tasks.back().output + 1);
-      peers::fill(tasks.back(), inputs.back().data(), outputs.back().data());
+      measure::fill(tasks.back(), inputs.back().data(), outputs.back().data());
     }
   }
 
@@ -82,10 +82,10 @@ versus::Row row_of(const std::string& side, const std::string& setting, double t
 }  // namespace
 
 TEST_CASE("what a call must give passes, and one element that differs is one wrong element") {
-  for (const Call call : peers::all_calls) {
+  for (const Call call : measure::all_calls) {
     for (const std::size_t bytes : {std::size_t{4}, std::size_t{1000}}) {
-      CAPTURE(std::string{peers::name_of(call)});
-      CHECK(peers::find_call(peers::name_of(call)) == call);
+      CAPTURE(std::string{measure::name_of(call)});
+      CHECK(measure::find_call(measure::name_of(call)) == call);
       World world{call, 3, bytes};
       for (int rank = 0; rank < 3 && call != Call::barrier; ++rank) {
         const Task& task = world.tasks[static_cast<std::size_t>(rank)];
@@ -94,11 +94,11 @@ TEST_CASE("what a call must give passes, and one element that differs is one wro
         const bool gets =
             call == Call::exclusive_scan ? rank > 0 : rank == 0 || (call != Call::reduce && call != Call::gather);
         const bool has_it = call == Call::broadcast && rank == 0;
-        CHECK(peers::count_wrong(task, output.data()) == (gets && !has_it ? task.output : 0));  // spoiled before
+        CHECK(measure::count_wrong(task, output.data()) == (gets && !has_it ? task.output : 0));  // spoiled before
         for (std::size_t i = 0; i < task.output; ++i) output[i] = world.expected(rank, i);
-        CHECK(peers::count_wrong(task, output.data()) == 0);
+        CHECK(measure::count_wrong(task, output.data()) == 0);
         output[task.output / 2] += 1;
-        CHECK(peers::count_wrong(task, output.data()) == (gets ? 1 : 0));
+        CHECK(measure::count_wrong(task, output.data()) == (gets ? 1 : 0));
       }
     }
   }
@@ -107,14 +107,14 @@ TEST_CASE("what a call must give passes, and one element that differs is one wro
 TEST_CASE("a call takes as long as its slowest rank, on every rank, both ways of taking the time") {
   constexpr double slow_us = 300;
   for (const int slow : {0, 1}) {
-    peers::Shared* const shared = peers::map_shared_with_children();
+    measure::Shared* const shared = measure::map_shared_with_children();
     REQUIRE(shared != nullptr);
-    std::array<peers::Times, 2> times;
+    std::array<measure::Times, 2> times;
     const auto run = [&](int rank) {
-      peers::Meeting meeting{shared, rank, 2, 2};
-      times[static_cast<std::size_t>(rank)] = peers::measure(meeting, {5, 20, 5}, [&] {
-        const double end = peers::microseconds_now() + (rank == slow ? slow_us : 0);
-        while (peers::microseconds_now() < end) {
+      measure::Meeting meeting{shared, rank, 2, 2};
+      times[static_cast<std::size_t>(rank)] = measure::measure(meeting, {5, 20, 5}, [&] {
+        const double end = measure::microseconds_now() + (rank == slow ? slow_us : 0);
+        while (measure::microseconds_now() < end) {
         }
       });
       meeting.gather();
@@ -122,7 +122,7 @@ TEST_CASE("a call takes as long as its slowest rank, on every rank, both ways of
     std::thread other{run, 1};
     run(0);
     other.join();
-    for (const peers::Times& one : times) {
+    for (const measure::Times& one : times) {
       CHECK(one.least >= slow_us);
       CHECK(one.single >= one.least);
       CHECK(one.p95 >= one.single);

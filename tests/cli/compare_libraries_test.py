@@ -1,4 +1,4 @@
-"""tutti bench --peers: with sides that are made up, what comes of what they say; with real ones, that they run."""
+"""tutti bench --against: with sides that are made up, what comes of what they say; with real ones, that they run."""
 
 import csv
 import io
@@ -36,7 +36,7 @@ AFTER
 
 # What takes words of its own before the program.
 LAUNCHER = """#!/bin/sh
-while [ "${1##*/tutti-peer-}" = "$1" ]; do shift; done
+while [ "${1##*/tutti-rival-}" = "$1" ]; do shift; done
 exec "$@"
 """
 
@@ -68,11 +68,11 @@ class Invented(Case):
         for mark, value in (("NAME", name), ("FOLDER", str(self.folder)), ("SLOW", slow), ("TIME", time),
                             ("BEFORE", before), ("AFTER", after), ("WRONG", wrong), ("PROBES", probes)):
             text = text.replace(mark, value)
-        script(self.folder / f"tutti-peer-{name}", text)
+        script(self.folder / f"tutti-rival-{name}", text)
 
-    def bench(self, *words, peers="openmpi", **options):
+    def bench(self, *words, rivals="openmpi", **options):
         path = f"{self.launchers}:{os.environ['PATH']}"
-        return tutti("bench", *words, "--peers", peers, "--peers-dir", self.folder, env={"PATH": path}, **options)
+        return tutti("bench", *words, "--against", rivals, "--rivals-dir", self.folder, env={"PATH": path}, **options)
 
     def started(self):
         return (self.folder / "started").read_text().splitlines()
@@ -166,7 +166,7 @@ class Invented(Case):
         self.side("gloo", before='[ "$size" != 512 ] || sleep 600')
         self.side("mpich", before='[ "$size" != 512 ] || { echo "no more of it, sorry" >&2; exit 9; }')
         done = self.bench("broadcast", "--transport", "tcp", "-b", "64", "-e", "4K", "-f", "8", "--repetitions", "1",
-                          "-T", patience, "--csv", self.folder / "rows.csv", peers="mpich,gloo")
+                          "-T", patience, "--csv", self.folder / "rows.csv", rivals="mpich,gloo")
         self.assertEqual(done.code, 0, done)
         self.assertLess(done.seconds, 10 * patience)
         self.assertSays(done.out, r"512 B +single +2.00 +x +x .*; mpich: exit code 9: no more of it, sorry; "
@@ -208,18 +208,18 @@ class Invented(Case):
         self.assertEqual({r["ratio"] for r in rows}, {"1.50"})
 
     def test_wrong_wishes_are_told_before_anything_starts(self):
-        for code, words, peers, says in (
-                (6, [], "opnempi", "no peer .opnempi.. Did you mean .openmpi.*mpich and gloo"),
+        for code, words, rivals, says in (
+                (6, [], "opnempi", "no library .opnempi.. Did you mean .openmpi.*mpich and gloo"),
                 (5, [], "openmpi,gloo", "gloo is not here.*libgloo-dev"),
                 (6, ["--transport", "shmm"], "openmpi", "shm or tcp"),
                 (6, ["-g", "1"], "openmpi", "1 ranks"),
                 (5, ["-o", "max"], "openmpi", "--op has no effect")):
-            done = self.bench("all_reduce", *words, peers=peers)
+            done = self.bench("all_reduce", *words, rivals=rivals)
             self.assertEqual(done.code, code, (words, done))
             self.assertSays(done.err, says)
         self.assertEqual(self.bench("alltoallv").code, 5)
         self.side("gloo")
-        done = self.bench("all_reduce", peers="gloo")
+        done = self.bench("all_reduce", rivals="gloo")
         self.assertEqual(done.code, 6, done)
         self.assertSays(done.err, "--transport tcp")
         (self.launchers / "mpirun.openmpi").unlink()
@@ -229,8 +229,8 @@ class Invented(Case):
         self.assertFalse((self.folder / "started").exists())
         self.assertEqual(tutti("bench", "all_reduce", "--csv", self.folder / "x.csv").code, 6)
         self.assertEqual(tutti("bench", "--summary").code, 6)
-        for words in (["--compute", "100"], ["--peers", "all", "--compute", "100", "--csv", self.folder / "x.csv"],
-                      ["--peers", "all", "--compute", "100", "--grid"], ["--peers", "all", "--compute", "0"]):
+        for words in (["--compute", "100"], ["--against", "all", "--compute", "100", "--csv", self.folder / "x.csv"],
+                      ["--against", "all", "--compute", "100", "--grid"], ["--against", "all", "--compute", "0"]):
             done = tutti("bench", "all_reduce", *words)
             self.assertEqual(done.code, 6, done)
             self.assertSays(done.err, "--?compute")
@@ -288,11 +288,11 @@ class Summary(Case):
                         r"whole grid, geometric mean +1.70 +2.00 +1 ")
 
 
-def peers_here():
+def rivals_here():
     folder = pathlib.Path(harness.PROGRAM).resolve().parent / "cli/bench/compare_libraries/rivals"
     launchers = {"openmpi": "mpirun.openmpi", "mpich": "mpirun.mpich"}
-    return [peer for peer in ("openmpi", "mpich", "gloo") if (folder / f"tutti-peer-{peer}").exists()
-            and (peer not in launchers or shutil.which(launchers[peer]))]
+    return [rival for rival in ("openmpi", "mpich", "gloo") if (folder / f"tutti-rival-{rival}").exists()
+            and (rival not in launchers or shutil.which(launchers[rival]))]
 
 
 class Real(Case):
@@ -300,12 +300,12 @@ class Real(Case):
 
     def setUp(self):
         super().setUp()
-        self.peers = peers_here()
-        if not self.peers:
+        self.rivals = rivals_here()
+        if not self.rivals:
             self.skipTest("no other library is here (libopenmpi-dev, libmpich-dev, libgloo-dev)")
 
     def compare(self, *words, limit=60):
-        done = tutti("bench", *words, "--peers", "all", "--repetitions", "1", "--min-time", "0.002", "--max-time",
+        done = tutti("bench", *words, "--against", "all", "--repetitions", "1", "--min-time", "0.002", "--max-time",
                      "0.02", "--csv", self.folder / "rows.csv", limit=limit)
         self.assertEqual(done.code, 0, done)
         rows = read_rows(self.folder / "rows.csv")
@@ -317,14 +317,14 @@ class Real(Case):
 
     def test_all_sides_give_right_results(self):
         rows = self.compare("all_reduce", "-g", "2", "-b", "4", "-e", "20K", "-f", "64", "--transport", "tcp")
-        for side in ["tutti", "limit", *self.peers]:
+        for side in ["tutti", "limit", *self.rivals]:
             self.assertEqual({row["size"] for row in rows if row["side"] == side}, {"4", "256", "16384"}, side)
-        if set(self.peers) - {"gloo"}:
+        if set(self.rivals) - {"gloo"}:
             rows = self.compare("alltoall", "-g", "3", "-b", "1000", "-e", "1000")
             self.assertEqual({row["bytes"] for row in rows if row["collective"] == "alltoall"}, {"1008"})
 
     def test_every_side_computes_before_its_calls(self):
-        done = tutti("bench", "all_reduce", "-g", "4", "-b", "4", "-e", "4", "--peers", "all", "--compute", "3000",
+        done = tutti("bench", "all_reduce", "-g", "4", "-b", "4", "-e", "4", "--against", "all", "--compute", "3000",
                      "--repetitions", "1", "--min-time", "0.02", "--max-time", "0.05", "--format", "csv", limit=60)
         self.assertEqual(done.code, 0, done)
         self.assertSays(done.err, "each rank computes 3000 us before each call")
@@ -334,12 +334,12 @@ class Real(Case):
             if row["rows"] != "0":  # gloo's: it has no shared memory
                 self.assertGreater(float(row["us"]), 3000, row)
 
-    @unittest.skipUnless(os.environ.get("TEST_PEERS") == "all", "takes a minute: TEST_PEERS=all")
+    @unittest.skipUnless(os.environ.get("TEST_RIVALS") == "all", "takes a minute: TEST_RIVALS=all")
     def test_every_call_of_every_library(self):
         rows = self.compare("--grid", "-g", "4", "-b", "4", "-e", "64K", limit=280)
         calls = {"all_reduce", "all_reduce_inplace", "broadcast", "all_gather", "reduce_scatter", "alltoall", "reduce",
                  "gather", "scatter", "barrier", "sendrecv"}
-        for side in ["tutti", "limit", *self.peers]:
+        for side in ["tutti", "limit", *self.rivals]:
             self.assertEqual({row["collective"] for row in rows if row["side"] == side}, calls, side)
 
 

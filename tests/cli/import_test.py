@@ -260,7 +260,7 @@ class Run(Case):
     def test_what_does_not_go_together(self):
         for words, why in [(["all_reduce", "-g", "4"], r"is a plan for 8 ranks, not 4 \(-g 8\)"),
                            (["broadcast", "-g", "8"], "is a plan for all_reduce"),
-                           (["all_reduce", "-g", "8", "--peers", "all"], "does not go with other libraries")]:
+                           (["all_reduce", "-g", "8", "--against", "all"], "does not go with other libraries")]:
             done = tutti("bench", *words, "--import", GRID)
             self.assertEqual(done.code, 6, done)
             self.assertSays(done.err, why)

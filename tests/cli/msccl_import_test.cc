@@ -12,7 +12,7 @@
 #include "cli/plan/exchange/msccl.h"
 #include "tutti/error.h"
 
-namespace tutti::tools::exchange {
+namespace tutti::cli::exchange {
 namespace {
 
 struct At {
@@ -211,4 +211,4 @@ TEST_CASE("a nop hands on what it waits for") {
 }
 
 }  // namespace
-}  // namespace tutti::tools::exchange
+}  // namespace tutti::cli::exchange

@@ -17,7 +17,7 @@
 
 #ifdef TUTTI_HAS_PUGIXML
 
-namespace tutti::tools::exchange {
+namespace tutti::cli::exchange {
 namespace {
 
 using algorithms::Entry;
@@ -76,6 +76,6 @@ TEST_CASE("every algorithm goes to MSCCL and back with the same messages") {
 }
 
 }  // namespace
-}  // namespace tutti::tools::exchange
+}  // namespace tutti::cli::exchange
 
 #endif

@@ -9,7 +9,7 @@
 #include "cli/simulate/network.h"
 #include "tutti/error.h"
 
-namespace tutti::tools::simulate {
+namespace tutti::cli::simulate {
 namespace {
 
 const std::string good = R"(# a comment
@@ -150,4 +150,4 @@ TEST_CASE("the networks that come with the program are right, and others are fil
 }
 
 }  // namespace
-}  // namespace tutti::tools::simulate
+}  // namespace tutti::cli::simulate

@@ -8,7 +8,7 @@
 #include "cli/plan/svg/svg.h"
 #include "tests/algorithms/hand_made.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 using algorithms::Blocks;
@@ -55,4 +55,4 @@ TEST_CASE("the time of two messages to one rank") {
 }
 
 }  // namespace
-}  // namespace tutti::tools
+}  // namespace tutti::cli

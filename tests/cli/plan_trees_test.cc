@@ -9,7 +9,7 @@
 #include "cli/base/text.h"
 #include "cli/plan/trees.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 using enum Collective;
@@ -105,4 +105,4 @@ TEST_CASE("numbers in a row are written as a range") {
 }
 
 }  // namespace
-}  // namespace tutti::tools
+}  // namespace tutti::cli

@@ -12,7 +12,7 @@
 
 #include "tests/support/scratch.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 class Machine {
@@ -101,4 +101,4 @@ TEST_CASE("a group that is hidden here is limited as what is mounted") {
 }
 
 }  // namespace
-}  // namespace tutti::tools
+}  // namespace tutti::cli

@@ -10,7 +10,7 @@
 #include "cli/run/output.h"
 
 using namespace tutti;
-using namespace tutti::tools;
+using namespace tutti::cli;
 
 namespace {
 

@@ -5,7 +5,7 @@
 
 #include "cli/run/process.h"
 
-using namespace tutti::tools;
+using namespace tutti::cli;
 
 namespace {
 

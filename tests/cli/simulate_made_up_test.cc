@@ -9,7 +9,7 @@
 #include "cli/simulate/network.h"
 #include "cli/simulate/sweep.h"
 
-namespace tutti::tools::simulate {
+namespace tutti::cli::simulate {
 namespace {
 
 using algorithms::Buffer;
@@ -196,4 +196,4 @@ TEST_CASE("a step that waits for one long ago is not swept too early") {
 }
 
 }  // namespace
-}  // namespace tutti::tools::simulate
+}  // namespace tutti::cli::simulate

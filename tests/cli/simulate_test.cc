@@ -18,7 +18,7 @@
 #include "cli/simulate/symmetry.h"
 #include "tutti/error.h"
 
-namespace tutti::tools::simulate {
+namespace tutti::cli::simulate {
 namespace {
 
 Task task(Collective collective, const std::string& name, int ranks, std::size_t bytes, int root = 0) {
@@ -298,4 +298,4 @@ TEST_CASE("regret is none where the table chooses the best, and what is lost whe
 }
 
 }  // namespace
-}  // namespace tutti::tools::simulate
+}  // namespace tutti::cli::simulate

@@ -5,7 +5,7 @@
 
 #include "cli/trace/blame.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 constexpr std::int64_t ms = 1'000'000;
@@ -46,4 +46,4 @@ TEST_CASE("who comes late because a call before held it up is not to blame, who 
 }
 
 }  // namespace
-}  // namespace tutti::tools
+}  // namespace tutti::cli

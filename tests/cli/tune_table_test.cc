@@ -20,7 +20,7 @@
 #include "tutti/error.h"
 
 using namespace tutti;
-using namespace tutti::tools::tune;
+using namespace tutti::cli::tune;
 
 namespace {
 

@@ -16,7 +16,7 @@
 #include "cli/tune/tournament.h"
 
 using namespace tutti;
-using namespace tutti::tools::tune;
+using namespace tutti::cli::tune;
 
 namespace {
 

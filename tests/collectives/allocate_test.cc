@@ -191,10 +191,10 @@ TEST_CASE("calls in different pairs of allocations have different numbers") {
   for (std::uint32_t number = 1; number <= 60; ++number) windows.emplace_back(nullptr, 0, 0, number);
   std::set<std::uint32_t> seen{0};
   for (const detail::Window& one : windows) {
-    CHECK(seen.insert(detail::Place{.input = &one}.hash()).second);
-    CHECK(seen.insert(detail::Place{.output = &one}.hash()).second);
+    CHECK(seen.insert(detail::WindowLocation{.input = &one}.hash()).second);
+    CHECK(seen.insert(detail::WindowLocation{.output = &one}.hash()).second);
     for (const detail::Window& other : windows)
-      CHECK(seen.insert(detail::Place{.input = &one, .output = &other}.hash()).second);
+      CHECK(seen.insert(detail::WindowLocation{.input = &one, .output = &other}.hash()).second);
   }
 }
 

@@ -80,12 +80,12 @@ std::vector<Vector> results_of(const WorldOptions& options, std::size_t count) {
 
 std::atomic<int> streamed{0};
 
-constexpr transport::Stores counted{.streaming =
-                                        [](void* to, const void* from, std::size_t bytes) {
-                                          ++streamed;
-                                          std::memcpy(to, from, bytes);
-                                        },
-                                    .always = true};
+constexpr transport::CopyPolicy counted{.streaming =
+                                            [](void* to, const void* from, std::size_t bytes) {
+                                              ++streamed;
+                                              std::memcpy(to, from, bytes);
+                                            },
+                                        .always = true};
 
 TEST_CASE("boards and links give the same bits, whatever stores fill them") {
   for (const int ranks : {2, 3, 5}) {
@@ -96,14 +96,14 @@ TEST_CASE("boards and links give the same bits, whatever stores fill them") {
       CAPTURE(count);
       const auto on_boards = results_of({.ranks = ranks}, count);
       for (const WorldOptions& options :
-           {WorldOptions{.ranks = ranks, .boards = false}, WorldOptions{.ranks = ranks, .stores = counted},
-            WorldOptions{.ranks = ranks, .boards = false, .stores = counted}}) {
+           {WorldOptions{.ranks = ranks, .boards = false}, WorldOptions{.ranks = ranks, .copy_policy = counted},
+            WorldOptions{.ranks = ranks, .boards = false, .copy_policy = counted}}) {
         CAPTURE(options.boards);
-        CAPTURE(options.stores.always);
+        CAPTURE(options.copy_policy.always);
         streamed = 0;
         const auto others = results_of(options, count);
         const bool is_long = count * sizeof(float) >= transport::StorePath::least_bytes;
-        CHECK((streamed > 0) == (options.stores.always && is_long));
+        CHECK((streamed > 0) == (options.copy_policy.always && is_long));
         for (std::size_t rank = 0; rank < on_boards.size(); ++rank) {
           CAPTURE(rank);
           REQUIRE(on_boards[rank].size() == others[rank].size());
@@ -123,7 +123,7 @@ TEST_CASE("messages that are read in their senders' memory bring the same bits")
       const auto lent = results_of({.ranks = ranks,
                                     .kind = Kind::shm,
                                     .boards = false,
-                                    .stores = {.single_copy = transport::SingleCopy::always}},
+                                    .copy_policy = {.single_copy = transport::SingleCopy::always}},
                                    count);
       CHECK(lent == copied);
     }

@@ -24,7 +24,7 @@ int steps_of(const algorithms::Entry& entry, const std::string& algorithm, int r
   return static_cast<int>(prepared.plan.steps.size());
 }
 
-/// Ranks 0 and 1 are the centre of the watch and its successor.
+/// Ranks 0 and 1 are the coordinator and its successor.
 void add_cases_of_two(std::vector<FaultCase>& cases) {
   struct Two {
     int first;

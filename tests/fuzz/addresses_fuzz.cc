@@ -1,4 +1,4 @@
-// Addresses and the cards that ranks publish: from people, launchers, and a store that others may write to.
+// Addresses and the rank_infos that ranks publish: from people, launchers, and a store that others may write to.
 
 #include "lib/startup/rank_info.h"
 #include "rendezvous/endpoint.h"
@@ -18,21 +18,21 @@ void try_endpoint(const std::string& text) {
   require(rendezvous::parse_endpoint(to_string(endpoint), "the fuzzer") == endpoint);
 }
 
-void try_meeting(const std::string& text) {
+void try_rendezvous_url(const std::string& text) {
   const rendezvous::Lookup lookup = [](const std::string& name) -> std::optional<std::string> {
     if (name == "MASTER_ADDR") return "n0";
     if (name == "MASTER_PORT") return "29500";
     return std::nullopt;
   };
   const rendezvous::Environment environment{lookup};
-  const rendezvous::Meeting meeting = rendezvous::parse_meeting(text, "the fuzzer", environment);
+  const rendezvous::RendezvousUrl meeting = rendezvous::parse_rendezvous_url(text, "the fuzzer", environment);
   require(meeting.url.starts_with("tcp://") || meeting.url.starts_with("file:///"));
 }
 
-void try_card(const std::string& text) {
-  const detail::Card card = detail::Card::decode(text, 3);
-  const std::string again = card.encode();
-  require(detail::Card::decode(again, 3).encode() == again);
+void try_rank_info(const std::string& text) {
+  const detail::RankInfo rank_info = detail::RankInfo::decode(text, 3);
+  const std::string again = rank_info.encode();
+  require(detail::RankInfo::decode(again, 3).encode() == again);
 }
 
 void try_shm_address(const std::string& text) {
@@ -54,11 +54,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   may_refuse([&] {
     if (kind == 0) try_endpoint(text);
     if (kind == 1) rendezvous::parse_port(text, "the fuzzer");
-    if (kind == 2) try_meeting(text);
+    if (kind == 2) try_rendezvous_url(text);
     if (kind == 3) transport::tcp::parse_address(text);
     if (kind == 4) try_shm_address(text);
     if (kind == 5) try_process(text);
-    if (kind == 6) try_card(text);
+    if (kind == 6) try_rank_info(text);
   });
   return 0;
 }

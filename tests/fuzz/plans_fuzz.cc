@@ -63,7 +63,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (kind == 2) try_defaults(text);
     if (kind == 3) try_faults(text);
     if (kind == 4) algorithms::find_collective(text);
-    if (kind == 5) require(tools::parse_bytes(std::string{text}).value_or(0) <= std::size_t{1} << 46);
+    if (kind == 5) require(cli::parse_bytes(std::string{text}).value_or(0) <= std::size_t{1} << 46);
   });
   return 0;
 }

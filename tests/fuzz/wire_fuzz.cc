@@ -1,4 +1,4 @@
-// What comes from a peer on a link, a Unix socket or the watch: what is understood can be said again.
+// What comes from a peer on a link, a Unix socket or the failure detector: what is understood can be said again.
 
 #include <cstring>
 #include <span>
@@ -35,12 +35,13 @@ void try_hello(std::string_view text) {
   if (hello) require(transport::encode(*hello, token) == bytes);
 }
 
-void try_letter(std::string_view text) {
-  const auto letter = detail::decode_letter({text.data(), text.size()});
-  if (!letter) return;
-  const std::string again = detail::encode(*letter);
-  require(again.size() >= detail::letter_head && again.size() <= detail::letter_head + detail::max_letter);
-  const auto twice = detail::decode_letter(std::span{again}.subspan(detail::letter_head));
+void try_control_message(std::string_view text) {
+  const auto message = detail::decode_control_message({text.data(), text.size()});
+  if (!message) return;
+  const std::string again = detail::encode(*message);
+  require(again.size() >= detail::control_message_head &&
+          again.size() <= detail::control_message_head + detail::max_control_message);
+  const auto twice = detail::decode_control_message(std::span{again}.subspan(detail::control_message_head));
   require(twice.has_value());
   // What is said again may have been cut, but from then on stays as it is.
   require(detail::encode(*twice) == again);
@@ -54,6 +55,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string_view text = input.rest();
   if (kind == 0) try_frame(text);
   if (kind == 1) try_hello(text);
-  if (kind == 2) try_letter(text);
+  if (kind == 2) try_control_message(text);
   return 0;
 }

@@ -125,7 +125,7 @@ TEST_CASE("a restart under another prefix does not see the keys of the run befor
   const auto store = memory_store();
   for (const char* attempt : {"attempt_0", "attempt_1"}) {
     Attendance alone{prefix_store(attempt, store), 0, 1, late()};
-    CHECK(alone.exchange_cards(attempt) == Values{attempt});
+    CHECK(alone.exchange_rank_infos(attempt) == Values{attempt});
     alone.complete();
   }
 }
@@ -144,7 +144,7 @@ TEST_CASE("who is killed while others still gather is followed by the next proce
     ranks.emplace_back(server, 2, 3);
     run_threads(3, [&](int rank) {
       Attendance& mine = *ranks[static_cast<std::size_t>(rank)].operator->();
-      CHECK(mine.exchange_cards("new " + std::to_string(rank)) == Values{"new 0", "new 1", "new 2"});
+      CHECK(mine.exchange_rank_infos("new " + std::to_string(rank)) == Values{"new 0", "new 1", "new 2"});
       CHECK(mine.exchange_outcomes("") == Values{"", "", ""});
       mine.complete();
     });
@@ -157,7 +157,7 @@ TEST_CASE("who waits in vain for a rank that had come and was killed is told so"
   second.kill();
   const auto store = tcp_store(server.endpoint().host, server.endpoint().port, patience);
   Attendance first{store, 0, 2, Clock::now() + 60ms};
-  const Error error = error_of([&] { first.exchange_cards(""); });
+  const Error error = error_of([&] { first.exchange_rank_infos(""); });
   CHECK(error.rank() == 1);
   CHECK(contains(error.what(), "Rank 1 had come, process " + std::to_string(::getpid())));
 }
@@ -167,7 +167,7 @@ TEST_CASE("who gives up waiting is not blamed by those who wait on for others") 
   const auto store = [&] { return tcp_store(server.endpoint().host, server.endpoint().port, patience); };
   { const Attendance first{store(), 0, 4, late()}; }
   Attendance second{store(), 1, 4, Clock::now() + 60ms};
-  const Error error = error_of([&] { second.exchange_cards(""); });
+  const Error error = error_of([&] { second.exchange_rank_infos(""); });
   CHECK(error.rank() == 2);
   CHECK(contains(error.what(), "for ranks 2, 3."));
 }
@@ -178,7 +178,7 @@ TEST_CASE("when one is killed that others have met, all hear of it, and all meet
     const TcpStoreServer server{{"127.0.0.1", 0}};
     std::vector<Rank> ranks;
     for (const int rank : {0, 1, 2}) ranks.emplace_back(server, rank, 3);
-    run_threads(3, [&](int rank) { ranks[static_cast<std::size_t>(rank)]->exchange_cards("x"); });
+    run_threads(3, [&](int rank) { ranks[static_cast<std::size_t>(rank)]->exchange_rank_infos("x"); });
     ranks[static_cast<std::size_t>(victim)].kill();
     const std::vector<int> others = victim == 0 ? std::vector{1, 2} : std::vector{0, 1};
     for (const Error& error :
@@ -190,7 +190,7 @@ TEST_CASE("when one is killed that others have met, all hear of it, and all meet
     ranks.clear();
     for (const int rank : {0, 1, 2}) ranks.emplace_back(server, rank, 3);
     run_threads(3, [&](int rank) {
-      CHECK(ranks[static_cast<std::size_t>(rank)]->exchange_cards(std::to_string(rank)) == Values{"0", "1", "2"});
+      CHECK(ranks[static_cast<std::size_t>(rank)]->exchange_rank_infos(std::to_string(rank)) == Values{"0", "1", "2"});
     });
   }
 }
@@ -199,13 +199,13 @@ TEST_CASE("who comes after the others met the process before it waits for them i
   const TcpStoreServer server{{"127.0.0.1", 0}};
   std::vector<Rank> ranks;
   for (const int rank : {0, 1}) ranks.emplace_back(server, rank, 2);
-  run_threads(2, [&](int rank) { ranks[static_cast<std::size_t>(rank)]->exchange_cards("x"); });
+  run_threads(2, [&](int rank) { ranks[static_cast<std::size_t>(rank)]->exchange_rank_infos("x"); });
   ranks[1].kill();
   Rank successor{server, 1, 2};
   CHECK(error_of([&] { ranks[0]->exchange_outcomes(""); }).rank() == 1);
   ranks[0] = Rank{server, 0, 2};
   run_threads(2, [&](int rank) {
-    CHECK((rank == 0 ? ranks[0] : successor)->exchange_cards(std::to_string(rank)) == Values{"0", "1"});
+    CHECK((rank == 0 ? ranks[0] : successor)->exchange_rank_infos(std::to_string(rank)) == Values{"0", "1"});
   });
 }
 
@@ -214,7 +214,7 @@ TEST_CASE("in any store a rank that ends by an error gives its place back, and t
   Attendance first{store, 0, 2, late()};
   { const Attendance gives_up{store, 1, 2, late()}; }
   auto second = std::make_unique<Attendance>(store, 1, 2, late());
-  run_threads(2, [&](int rank) { (rank == 0 ? first : *second).exchange_cards("x"); });
+  run_threads(2, [&](int rank) { (rank == 0 ? first : *second).exchange_rank_infos("x"); });
   second.reset();
   CHECK(error_of([&] { first.exchange_outcomes(""); }).rank() == 1);
 }
@@ -226,7 +226,7 @@ TEST_CASE("a store that outlives a job serves the next one under the same name, 
     for (const int rank : {0, 1}) ranks.emplace_back(server, rank, 2);
     run_threads(2, [&](int rank) {
       Attendance& mine = *ranks[static_cast<std::size_t>(rank)].operator->();
-      CHECK(mine.exchange_cards(std::to_string(job)) == Values(2, std::to_string(job)));
+      CHECK(mine.exchange_rank_infos(std::to_string(job)) == Values(2, std::to_string(job)));
       mine.exchange_outcomes("");
       mine.complete();
     });

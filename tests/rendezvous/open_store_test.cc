@@ -33,7 +33,7 @@ Launch launch_at(const std::string& url, int rank, int size) {
 void meet(const Launch& launch) {
   const auto store = open_store(launch, patience);
   Attendance attendance{store, launch.rank, launch.size, late()};
-  const auto values = attendance.exchange_cards(std::to_string(launch.rank));
+  const auto values = attendance.exchange_rank_infos(std::to_string(launch.rank));
   for (int i = 0; i < launch.size; ++i) CHECK(values[static_cast<std::size_t>(i)] == std::to_string(i));
 }
 
@@ -71,7 +71,7 @@ TEST_CASE("ranks meet over TCP with rank 0 serving, again and again in one proce
     // The second meeting takes place while the first store is still open: it finds neither its port nor its keys.
     meet(launch_at(url, rank, 4));
     meet(launch_at(url, rank, 4));
-    attendance.exchange_cards("");
+    attendance.exchange_rank_infos("");
   });
 }
 

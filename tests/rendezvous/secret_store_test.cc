@@ -183,8 +183,8 @@ TEST_CASE("who writes one byte now and then does not keep his place") {
 }
 
 TEST_CASE("a store that others could reach needs a secret, or the word that it needs none") {
-  const auto listen = [](const rendezvous::Admission& admission) {
-    return error_of([&] { TcpStoreServer{{"0.0.0.0", 0}, {}, Clock::now() + patience, admission}; });
+  const auto listen = [](const rendezvous::AccessPolicy& access_policy) {
+    return error_of([&] { TcpStoreServer{{"0.0.0.0", 0}, {}, Clock::now() + patience, access_policy}; });
   };
   const Error refused = listen({});
   CHECK(refused.code() == ErrorCode::invalid_argument);

@@ -29,8 +29,8 @@ Communicator join(const WorldOptions& options, int rank, const std::shared_ptr<S
   context->black_box = black_box::Box::open({rank, options.ranks, "here", "test"}, trouble);
   context->recorder = trace::Recorder::open({rank, options.ranks, "here"}, trouble);
   context->kernels = &compute::choose_table(options.isa);
-  context->stores = options.stores;
-  if (!context->stores.streaming) context->stores.streaming = context->kernels->copy_streaming;
+  context->copy_policy = options.copy_policy;
+  if (!context->copy_policy.streaming) context->copy_policy.streaming = context->kernels->copy_streaming;
   detail::join_mesh(*context, {.rank = rank,
                                .size = options.ranks,
                                .store = store,

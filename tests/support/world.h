@@ -19,8 +19,8 @@ struct WorldOptions {
   Kind kind = Kind::inproc;
   bool deterministic = false;
   bool checksum = false;
-  bool boards = true;          ///< false: all of it goes over links
-  transport::Stores stores{};  ///< how payloads are written; none: as by TUTTI_STORES=auto
+  bool boards = true;                   ///< false: all of it goes over links
+  transport::CopyPolicy copy_policy{};  ///< how payloads are written; none: as by TUTTI_COPY_STORES=auto
   std::chrono::milliseconds timeout{60'000};
   std::string algorithms = {};  ///< as TUTTI_ALGO
   std::string plan = {};        ///< of the test's own, as in a plan file; empty: none

@@ -55,25 +55,25 @@ TEST_CASE("strangers do not disturb ranks that talk, and learn nothing but a non
       std::string("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11) + std::string(600, '\x5a'),  // TLS
       std::string(Handshake::hello_size, '\0'),
       text_of(pattern(mebibyte, 3)),
-      first_bytes({.from = 0, .to = 0, .channel = 99}),                             // for another rank
-      first_bytes({.from = 0, .to = 1, .channel = 99, .purpose = Purpose::watch}),  // for another purpose
-      std::string(4, 'T') + good.substr(4),                                         // another magic
-      good.substr(0, 4) + "\1" + good.substr(5),                                    // another version
-      good + proof,                                                                 // the right hello, but no secret
+      first_bytes({.from = 0, .to = 0, .channel = 99}),                                        // for another rank
+      first_bytes({.from = 0, .to = 1, .channel = 99, .purpose = Purpose::failure_detector}),  // for another purpose
+      std::string(4, 'T') + good.substr(4),                                                    // another magic
+      good.substr(0, 4) + "\1" + good.substr(5),                                               // another version
+      good + proof,  // the right hello, but no secret
       first_bytes({.from = 0, .to = 1, .channel = 99}, other_key) + proof + text_of(encode(Frame{})),
   };
   std::uint64_t seed = 10;
   for (const std::string& greeting : greetings) {
     CAPTURE(greeting.substr(0, 40));
-    RawPeer stranger(pair.door(), greeting);
+    RawPeer stranger(pair.acceptor(), greeting);
     CHECK(pair.exchange(mebibyte + seed, seed));
     CHECK(pair.run_until([&] { return stranger.closed_by_peer(); }));
     CHECK(stranger.heard().size() <= Handshake::answer_size);
     ++seed;
   }
   for (int i = 0; i < 20; ++i) {
-    RawPeer(pair.door(), good.substr(0, 55));  // connects, says almost enough, and goes
-    RawPeer(pair.door(), "");
+    RawPeer(pair.acceptor(), good.substr(0, 55));  // connects, says almost enough, and goes
+    RawPeer(pair.acceptor(), "");
     CHECK(pair.exchange(1000, seed++));
   }
   CHECK(pair.run_until([&] { return pair.strangers() == 0; }));
@@ -84,9 +84,9 @@ TEST_CASE("strangers do not disturb ranks that talk, and learn nothing but a non
 
 TEST_CASE("a process of another job is told apart on both sides") {
   Pair pair;
-  RawPeer stranger(pair.door(), "");
+  RawPeer stranger(pair.acceptor(), "");
   CHECK_FALSE(stranger.shake_hands(Handshake::initiate(other_key, {.from = 0, .to = 1, .channel = 1})));
-  RawPeer rank_without(pair.door(), "");
+  RawPeer rank_without(pair.acceptor(), "");
   CHECK_FALSE(rank_without.shake_hands(Handshake::initiate(Secret{}, {.from = 0, .to = 1, .channel = 1})));
 
   RawListener impostor;
@@ -105,7 +105,7 @@ TEST_CASE("a process of another job is told apart on both sides") {
 TEST_CASE("a rank that does not exist is turned away although it knows the secret") {
   Pair pair;
   for (const int from : {2, -1}) {
-    RawPeer member(pair.door(), "");
+    RawPeer member(pair.acceptor(), "");
     CHECK(member.shake_hands(Handshake::initiate(key, {.from = from, .to = 1, .channel = 1})));
     CHECK(pair.run_until([&] { return member.closed_by_peer(); }));
   }
@@ -114,7 +114,7 @@ TEST_CASE("a rank that does not exist is turned away although it knows the secre
 
 TEST_CASE("a handshake that was recorded opens nothing when it is played again") {
   Pair pair;
-  RawPeer first(pair.door(), "");
+  RawPeer first(pair.acceptor(), "");
   Handshake handshake = Handshake::initiate(key, {.from = 0, .to = 1, .channel = 1});
   std::string recorded = text_of(handshake.outgoing());
   first.write(recorded);
@@ -126,7 +126,7 @@ TEST_CASE("a handshake that was recorded opens nothing when it is played again")
   first.write(proof);
   REQUIRE(first.read(1) == "W");
 
-  RawPeer second(pair.door(), recorded + proof);
+  RawPeer second(pair.acceptor(), recorded + proof);
   CHECK(pair.run_until([&] { return second.closed_by_peer(); }));
   CHECK(second.heard().size() == Handshake::answer_size);
   CHECK(second.heard() != answer);
@@ -154,7 +154,7 @@ TEST_CASE("a sender gets through, and its message out, while the receiver does n
 TEST_CASE("four hundred connections that say something and then nothing leave room for a peer") {
   Pair pair({.hello_timeout = 20s});
   std::vector<RawPeer> crowd;
-  for (int i = 0; i < 400; ++i) crowd.emplace_back(pair.door(), "T");
+  for (int i = 0; i < 400; ++i) crowd.emplace_back(pair.acceptor(), "T");
   const auto start = Clock::now();
   CHECK(pair.exchange(100'001, 1));
   CHECK(Clock::now() - start < 10s);  // of those the oldest had to go before their time
@@ -164,7 +164,7 @@ TEST_CASE("four hundred connections that say something and then nothing leave ro
 TEST_CASE("a thousand connections that say nothing do not keep a peer waiting") {
   Pair pair({.hello_timeout = 20s});
   std::vector<RawPeer> crowd;
-  for (int i = 0; i < 900; ++i) crowd.emplace_back(pair.door(), "");
+  for (int i = 0; i < 900; ++i) crowd.emplace_back(pair.acceptor(), "");
   const auto start = Clock::now();
   CHECK(pair.exchange(100'001, 1));
   CHECK(Clock::now() - start < 1s);

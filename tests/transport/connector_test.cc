@@ -1,4 +1,4 @@
-// A door of its own and those who dial it, without a transport around them.
+// An acceptor of its own and those who connect to it, without a transport around them.
 
 #include "transport/tcp/connector.h"
 
@@ -23,13 +23,13 @@ namespace {
 using namespace std::chrono_literals;
 using tcp::connect_authenticated;
 
-const Hello hello{.from = 4, .to = 7, .channel = 9, .purpose = Purpose::watch};
+const Hello hello{.from = 4, .to = 7, .channel = 9, .purpose = Purpose::failure_detector};
 
-/// Rank 7's door, and who has come through it.
+/// Rank 7's acceptor, and who has come through it.
 struct House {
   explicit House(tcp::DoorOptions options = {})
-      : door(*tcp::parse_address("127.0.0.1", 0), {key, 7}, std::move(options)) {
-    door.serve(Purpose::watch, [this](const Hello& who, tcp::Socket socket) {
+      : acceptor(*tcp::parse_address("127.0.0.1", 0), {key, 7}, std::move(options)) {
+    acceptor.serve(Purpose::failure_detector, [this](const Hello& who, tcp::Socket socket) {
       const std::lock_guard lock{mutex};
       guests.emplace_back(who, std::move(socket));
       came.notify_all();
@@ -47,17 +47,17 @@ struct House {
   std::mutex mutex;
   std::condition_variable came;
   std::vector<std::pair<Hello, tcp::Socket>> guests;
-  tcp::Door door;
+  tcp::Acceptor acceptor;
 };
 
 /// What becomes of it; bounded.
-int outcome_of(tcp::Dial& dial) {
+int outcome_of(tcp::Connector& connector) {
   const auto deadline = Clock::now() + 30s;
-  int error = dial.advance();
+  int error = connector.advance();
   while (error == EAGAIN && Clock::now() < deadline) {
-    pollfd query{.fd = dial.fd(), .events = dial.events(), .revents = 0};
+    pollfd query{.fd = connector.fd(), .events = connector.events(), .revents = 0};
     ::poll(&query, 1, 100);
-    error = dial.advance();
+    error = connector.advance();
   }
   return error;
 }
@@ -81,7 +81,7 @@ bool has(const std::string& text, std::string_view part) { return text.find(part
 TEST_CASE("who dials with the key gets through, and both ends are clean behind the proofs") {
   House house;
   for (int i = 0; i < 3; ++i) {
-    RawPeer caller(connect_authenticated(house.door.address(), key, hello, Clock::now() + 30s));
+    RawPeer caller(connect_authenticated(house.acceptor.address(), key, hello, Clock::now() + 30s));
     auto [who, socket] = house.next();
     CHECK(who == hello);
     CHECK((::fcntl(socket.get(), F_GETFL) & O_NONBLOCK) != 0);
@@ -95,13 +95,13 @@ TEST_CASE("who dials with the key gets through, and both ends are clean behind t
     caller.write("hello, guest");
     CHECK(guest.read(12) == "hello, guest");
   }
-  CHECK(house.door.strangers() == 0);
+  CHECK(house.acceptor.strangers() == 0);
 }
 
 TEST_CASE("who dials with another key is told so at once") {
   const House house;
   const auto start = Clock::now();
-  CHECK(has(failure_of(house.door.address(), start + 30s, other_key), "does not know this job's secret"));
+  CHECK(has(failure_of(house.acceptor.address(), start + 30s, other_key), "does not know this job's secret"));
   CHECK(Clock::now() - start < 10s);
 }
 
@@ -112,7 +112,7 @@ TEST_CASE("who dials for another rank or purpose is turned away until the deadli
   Hello other_purpose = hello;
   other_purpose.purpose = Purpose::link;
   for (const Hello& wrong : {other_rank, other_purpose})
-    CHECK_THROWS_AS(connect_authenticated(house.door.address(), key, wrong, Clock::now() + 50ms), Error);
+    CHECK_THROWS_AS(connect_authenticated(house.acceptor.address(), key, wrong, Clock::now() + 50ms), Error);
   CHECK(house.guests.empty());
 }
 
@@ -132,27 +132,27 @@ TEST_CASE("nobody there, nobody who answers, and nonsense end in time with the r
   talker.join();
 }
 
-TEST_CASE("a door that opens later is found") {
+TEST_CASE("an acceptor that opens later is found") {
   RawListener later(RawListener::Start::later);
   std::thread opener([&] {
     later.start();
     RawPeer peer = later.accept();
-    CHECK(peer.shake_hands(Handshake::accept(key, Purpose::watch, 7)));
+    CHECK(peer.shake_hands(Handshake::accept(key, Purpose::failure_detector, 7)));
   });
   CHECK(connect_authenticated(later.address(), key, hello, Clock::now() + 30s));
   opener.join();
 }
 
-TEST_CASE("a door without descriptors to spare lets people in once there are some") {
+TEST_CASE("an acceptor without descriptors to spare lets people in once there are some") {
   House house;
-  RawPeer waiting(house.door.address(), "");
+  RawPeer waiting(house.acceptor.address(), "");
   {
     const NoDescriptors none;
     waiting.write("x");  // somebody to be accepted, who cannot be
     bool looked = false;
     std::mutex mutex;
     std::condition_variable done;
-    house.door.look(Purpose::watch, [&] {
+    house.acceptor.look(Purpose::failure_detector, [&] {
       const std::lock_guard lock{mutex};
       looked = true;
       done.notify_all();
@@ -160,14 +160,14 @@ TEST_CASE("a door without descriptors to spare lets people in once there are som
     std::unique_lock lock{mutex};
     REQUIRE(done.wait_for(lock, 30s, [&] { return looked; }));
   }
-  CHECK(connect_authenticated(house.door.address(), key, hello, Clock::now() + 30s));
+  CHECK(connect_authenticated(house.acceptor.address(), key, hello, Clock::now() + 30s));
 }
 
 TEST_CASE("without descriptors to spare a stranger goes for a peer") {
   House house({.patience = 1000s, .least_patience = 0ms});
-  RawPeer stranger(house.door.address(), "TUTI");
-  while (house.door.strangers() == 0) std::this_thread::yield();
-  RawPeer caller(house.door.address(), "");
+  RawPeer stranger(house.acceptor.address(), "TUTI");
+  while (house.acceptor.strangers() == 0) std::this_thread::yield();
+  RawPeer caller(house.acceptor.address(), "");
   const NoDescriptors none;
   CHECK(caller.shake_hands(Handshake::initiate(key, hello)));
   CHECK(house.next().first == hello);
@@ -177,19 +177,19 @@ TEST_CASE("without descriptors to spare a stranger goes for a peer") {
 TEST_CASE("those whose silence has outlasted the kernel's patience make room for a peer at once") {
   House house({.patience = 1000s, .least_patience = 1000s, .silence = 1s});
   std::vector<RawPeer> crowd;
-  for (int i = 0; i < 300; ++i) crowd.emplace_back(house.door.address(), "");
+  for (int i = 0; i < 300; ++i) crowd.emplace_back(house.acceptor.address(), "");
   const auto end = Clock::now() + 30s;
   bool full = false;  // for a moment, since one goes for each who comes
-  while (!(full = house.door.strangers() == 128) && Clock::now() < end) std::this_thread::yield();
+  while (!(full = house.acceptor.strangers() == 128) && Clock::now() < end) std::this_thread::yield();
   REQUIRE(full);
-  CHECK(connect_authenticated(house.door.address(), key, hello, Clock::now() + 30s));
+  CHECK(connect_authenticated(house.acceptor.address(), key, hello, Clock::now() + 30s));
 }
 
 TEST_CASE("a look hears everybody who had come") {
   House house;
   std::vector<RawPeer> callers;
   for (int i = 0; i < 20; ++i) {
-    callers.emplace_back(house.door.address(), "");
+    callers.emplace_back(house.acceptor.address(), "");
     Handshake handshake = Handshake::initiate(key, hello);
     callers.back().write(text_of(handshake.outgoing()));
     handshake.sent(Handshake::hello_size);
@@ -202,7 +202,7 @@ TEST_CASE("a look hears everybody who had come") {
   std::condition_variable done;
   std::size_t guests = 0;
   bool looked = false;
-  house.door.look(Purpose::watch, [&] {
+  house.acceptor.look(Purpose::failure_detector, [&] {
     const std::scoped_lock lock{mutex, house.mutex};
     guests = house.guests.size();
     looked = true;
@@ -213,12 +213,12 @@ TEST_CASE("a look hears everybody who had come") {
   CHECK(guests == 20);
 }
 
-TEST_CASE("one door serves several purposes, each as long as it is served") {
+TEST_CASE("one acceptor serves several purposes, each as long as it is served") {
   House house;
   Hello link = hello;
   link.purpose = Purpose::link;
   std::atomic<int> links{0};
-  const std::string address = house.door.address();
+  const std::string address = house.acceptor.address();
   const auto is_let_in = [&](const Hello& who) {
     try {
       connect_authenticated(address, key, who, Clock::now() + 30s);
@@ -227,7 +227,7 @@ TEST_CASE("one door serves several purposes, each as long as it is served") {
       return false;
     }
   };
-  house.door.serve(Purpose::link, [&](const Hello& who, const tcp::Socket&) {
+  house.acceptor.serve(Purpose::link, [&](const Hello& who, const tcp::Socket&) {
     CHECK(who == link);
     ++links;
   });
@@ -236,28 +236,28 @@ TEST_CASE("one door serves several purposes, each as long as it is served") {
   CHECK(house.next().first == hello);
   CHECK(links == 1);
 
-  house.door.dismiss(Purpose::link);
+  house.acceptor.dismiss(Purpose::link);
   CHECK_THROWS_AS(connect_authenticated(address, key, link, Clock::now() + 50ms), Error);
   CHECK(links == 1);
   CHECK(is_let_in(hello));
   CHECK(house.next().first == hello);
 }
 
-TEST_CASE("a look at a door that is closed ends at once, and nobody finds it") {
+TEST_CASE("a look at an acceptor that is closed ends at once, and nobody finds it") {
   House house;
-  const std::string address = house.door.address();
-  house.door.close();
+  const std::string address = house.acceptor.address();
+  house.acceptor.close();
   bool looked = false;
-  house.door.look(Purpose::watch, [&] { looked = true; });
+  house.acceptor.look(Purpose::failure_detector, [&] { looked = true; });
   CHECK(looked);
-  tcp::Dial nobody{*tcp::parse_address(address)};
+  tcp::Connector nobody{*tcp::parse_address(address)};
   CHECK(outcome_of(nobody) == ECONNREFUSED);
 }
 
-TEST_CASE("a door that closes shows everybody out") {
+TEST_CASE("an acceptor that closes shows everybody out") {
   auto house = std::make_unique<House>();
-  RawPeer half(house->door.address(), "TU");
-  while (house->door.strangers() == 0) std::this_thread::yield();
+  RawPeer half(house->acceptor.address(), "TU");
+  while (house->acceptor.strangers() == 0) std::this_thread::yield();
   house.reset();
   const auto end = Clock::now() + 30s;
   while (!half.closed_by_peer() && Clock::now() < end) std::this_thread::yield();
@@ -266,15 +266,15 @@ TEST_CASE("a door that closes shows everybody out") {
 
 TEST_CASE("whether anybody listens is known without a word to whoever does") {
   House house;
-  const std::string address = house.door.address();
-  tcp::Dial there{*tcp::parse_address(address)};
+  const std::string address = house.acceptor.address();
+  tcp::Connector there{*tcp::parse_address(address)};
   CHECK(outcome_of(there) == 0);
-  CHECK(house.door.strangers() == 0);
+  CHECK(house.acceptor.strangers() == 0);
 
   const tcp::Socket bound{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   const auto anywhere = *tcp::parse_address("127.0.0.1", 0);
   REQUIRE(::bind(bound.get(), reinterpret_cast<const sockaddr*>(&anywhere.storage), anywhere.size) == 0);
-  tcp::Dial nobody{*tcp::parse_address(tcp::local_address(bound))};
+  tcp::Connector nobody{*tcp::parse_address(tcp::local_address(bound))};
   CHECK(outcome_of(nobody) == ECONNREFUSED);
 }
 

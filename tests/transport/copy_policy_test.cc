@@ -94,12 +94,12 @@ void counted_copy(void* to, const void* from, std::size_t bytes) {
 }
 
 /// How many of the copies of each size, 200 at a time, went past the caches. All arrive, and nothing else.
-std::vector<int> streamed_of_sizes(const Stores& stores) {
+std::vector<int> streamed_of_sizes(const CopyPolicy& copy_policy) {
   const std::vector<std::byte> from(slot, std::byte{7});
   std::vector<int> counts;
   for (const std::size_t bytes :
        {std::size_t{0}, std::size_t{1}, StorePath::least_bytes - 1, StorePath::least_bytes, slot}) {
-    StorePath path{stores};
+    StorePath path{copy_policy};
     streamed = 0;
     for (int i = 0; i < 200; ++i) {
       std::vector<std::byte> to(slot);
@@ -112,7 +112,7 @@ std::vector<int> streamed_of_sizes(const Stores& stores) {
   return counts;
 }
 
-TEST_CASE("short payloads, and all where there are no other stores, are plain; a wish is one for all long ones") {
+TEST_CASE("short payloads, and all where there are no other copy_policy, are plain; a wish is one for all long ones") {
   CHECK(streamed_of_sizes({}) == std::vector{0, 0, 0, 0, 0});
   CHECK(streamed_of_sizes({.streaming = counted_copy, .always = true}) == std::vector{0, 0, 0, 200, 200});
   const auto by_the_clock = streamed_of_sizes({.streaming = counted_copy});

@@ -23,11 +23,11 @@ using namespace std::chrono_literals;
 
 constexpr std::string_view phrase = "what rank 0 has to say to rank 1 and to nobody else";
 
-/// Stands before a door, hands one connection on, and keeps what passes.
+/// Stands before an acceptor, hands one connection on, and keeps what passes.
 class Relay {
  public:
-  explicit Relay(const std::string& door)
-      : door_(*tcp::parse_address(door)),
+  explicit Relay(const std::string& acceptor)
+      : acceptor_(*tcp::parse_address(acceptor)),
         listener_(tcp::listen_on(*tcp::parse_address("127.0.0.1", 0), 0s)),
         address_(tcp::local_address(listener_)),
         thread_([this] { run(); }) {}
@@ -46,7 +46,7 @@ class Relay {
     tcp::Socket client;
     while (!stop_ && !(client = tcp::accept_from(listener_, ""))) std::this_thread::sleep_for(1ms);
     int error = 0;
-    const tcp::Socket server = tcp::connect_to(door_, "", error);
+    const tcp::Socket server = tcp::connect_to(acceptor_, "", error);
     while (!stop_ && tcp::connected(server) == EINPROGRESS) std::this_thread::yield();
     while (!stop_ && hand_on(client, server) && hand_on(server, client)) {
       std::array<pollfd, 2> queries{pollfd{client.get(), POLLIN, 0}, pollfd{server.get(), POLLIN, 0}};
@@ -68,7 +68,7 @@ class Relay {
     return true;
   }
 
-  const tcp::Address door_;
+  const tcp::Address acceptor_;
   const tcp::Socket listener_;
   const std::string address_;
   std::string heard_;
@@ -76,7 +76,7 @@ class Relay {
   std::thread thread_;
 };
 
-std::shared_ptr<Tunnels> tunnels(bool wanted) { return wanted ? std::make_shared<Tunnels>() : nullptr; }
+std::shared_ptr<TlsProxies> tls_proxies(bool wanted) { return wanted ? std::make_shared<TlsProxies>() : nullptr; }
 
 }  // namespace
 
@@ -85,8 +85,8 @@ TEST_CASE("who stands between two ranks reads what they say, unless it is encryp
   for (int i = 0; i < 1000; ++i) said += phrase;
   for (const bool encrypted : {false, true}) {
     CAPTURE(encrypted);
-    Pair pair({.tunnels = tunnels(encrypted)});
-    Relay relay(pair.door());
+    Pair pair({.tls_proxies = tls_proxies(encrypted)});
+    Relay relay(pair.acceptor());
     pair.sender->transport->set_peers({pair.sender->transport->address(), relay.address()});
     pair.sender->transport->open(1, 1).send({.length = said.size()}, std::as_bytes(std::span(said)), 0);
     REQUIRE(pair.run_until([&] { return !pair.receiver->recorder.messages.empty(); }));
@@ -98,18 +98,18 @@ TEST_CASE("who stands between two ranks reads what they say, unless it is encryp
   }
 }
 
-TEST_CASE("signs of life are encrypted, too, where their door is") {
+TEST_CASE("signs of life are encrypted, too, where their acceptor is") {
   std::atomic<bool> done{false};
   tcp::Socket guest;
-  tcp::Door door(*tcp::parse_address("127.0.0.1", 0), {key, 1, tunnels(true)});
-  door.serve(Purpose::watch, [&](const Hello&, tcp::Socket socket) {
+  tcp::Acceptor acceptor(*tcp::parse_address("127.0.0.1", 0), {key, 1, tls_proxies(true)});
+  acceptor.serve(Purpose::failure_detector, [&](const Hello&, tcp::Socket socket) {
     guest = std::move(socket);
     done = true;
   });
-  Relay relay(door.address());
-  const auto ours = tunnels(true);
-  const tcp::Socket line =
-      tcp::connect_authenticated(relay.address(), key, {.to = 1, .purpose = Purpose::watch}, Clock::now() + 30s, ours);
+  Relay relay(acceptor.address());
+  const auto ours = tls_proxies(true);
+  const tcp::Socket line = tcp::connect_authenticated(
+      relay.address(), key, {.to = 1, .purpose = Purpose::failure_detector}, Clock::now() + 30s, ours);
   for (const auto deadline = Clock::now() + 30s; !done && Clock::now() < deadline;) std::this_thread::yield();
   REQUIRE(done);
   std::string text{phrase};
@@ -126,8 +126,8 @@ TEST_CASE("signs of life are encrypted, too, where their door is") {
 
 TEST_CASE("a rank that encrypts and one that does not have nothing to say to each other") {
   for (const bool encrypted : {false, true}) {
-    const auto sender = make_node(0, {.tunnels = tunnels(encrypted), .connect_timeout = 300ms});
-    const auto receiver = make_node(1, {.tunnels = tunnels(!encrypted)});
+    const auto sender = make_node(0, {.tls_proxies = tls_proxies(encrypted), .connect_timeout = 300ms});
+    const auto receiver = make_node(1, {.tls_proxies = tls_proxies(!encrypted)});
     sender->transport->set_peers({sender->transport->address(), receiver->transport->address()});
     sender->send(1, 1, 100, 1);
     REQUIRE(sender->sleep_until([&] { return !sender->recorder.failures.empty(); }));

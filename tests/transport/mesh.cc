@@ -35,7 +35,7 @@ std::vector<std::unique_ptr<Transport>> make_shm(std::vector<Reactor*> reactors,
   std::vector<std::unique_ptr<Transport>> made;
   for (Reactor* reactor : reactors)
     made.push_back(std::make_unique<ShmTransport>(static_cast<int>(made.size()), job_token, *reactor, Log{},
-                                                  Stores{.single_copy = single_copy}));
+                                                  CopyPolicy{.single_copy = single_copy}));
   return made;
 }
 
@@ -45,14 +45,14 @@ std::vector<std::unique_ptr<Transport>> make_tcp(std::vector<Reactor*> reactors,
   options.connect_timeout = connect_timeout;
   std::vector<std::unique_ptr<Transport>> made;
   for (Reactor* reactor : reactors) {
-    options.tunnels = encrypted ? std::make_shared<Tunnels>() : nullptr;
+    options.tls_proxies = encrypted ? std::make_shared<TlsProxies>() : nullptr;
     made.push_back(std::make_unique<TcpTransport>(static_cast<int>(made.size()), options, *reactor));
   }
   return made;
 }
 
 bool built_with_tls() try {
-  const Tunnels tunnels;
+  const TlsProxies tls_proxies;
   return true;
 } catch (const Error&) {
   return false;

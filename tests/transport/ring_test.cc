@@ -174,9 +174,9 @@ TEST_CASE("messages in a ring do not overlap, whatever lengths follow each other
 
 // ---- Links -----------------------------------------------------------------------------------------------------
 
-/// A wire to nobody.
-struct LooseWire final : Wire {
-  explicit LooseWire(RingMemory& ring_memory) : memory(ring_memory) {}
+/// An endpoint to nobody.
+struct LooseEndpoint final : RingEndpoint {
+  explicit LooseEndpoint(RingMemory& ring_memory) : memory(ring_memory) {}
   RingMemory& ring() noexcept override { return memory; }
   void wake_peer() noexcept override { ++wakes; }
   bool peer_left() const noexcept override { return left; }
@@ -189,13 +189,13 @@ struct LooseWire final : Wire {
 
 struct Receiving {
   Ring ring;
-  LooseWire* wire = new LooseWire(*ring.memory);
-  InboundSlotLink link{3, 1, std::unique_ptr<Wire>(wire), {.single_copy = SingleCopy::never}};
+  LooseEndpoint* endpoint = new LooseEndpoint(*ring.memory);
+  InboundSlotLink link{3, 1, std::unique_ptr<RingEndpoint>(endpoint), {.single_copy = SingleCopy::never}};
   Recorder recorder;
 
   bool pull() { return link.pull(recorder); }
   void leave_peer() {
-    wire->left = true;
+    endpoint->left = true;
     link.attend();
     while (pull()) {
     }
@@ -318,15 +318,15 @@ TEST_CASE("a receiver does not ask to be woken for a parked message, but for the
 
 /// Gives out one ring, or none.
 struct LooseHost final : SlotHost {
-  std::unique_ptr<Wire> reach(int peer, Channel) override {
+  std::unique_ptr<RingEndpoint> reach(int peer, Channel) override {
     if (!memory) throw Error(ErrorCode::system, "no memory", peer);
-    return std::make_unique<LooseWire>(*memory);
+    return std::make_unique<LooseEndpoint>(*memory);
   }
-  const Stores& stores() const noexcept override { return plain; }
+  const CopyPolicy& copy_policy() const noexcept override { return plain; }
   void backlog(OutboundSlotLink&) noexcept override {}
   void attention() noexcept override { ++alerts; }
 
-  Stores plain;
+  CopyPolicy plain;
   std::shared_ptr<RingMemory> memory = private_ring<slot_count>();
   int alerts = 0;
 };

@@ -28,7 +28,7 @@ struct Pair {
   /// One message from 0 to 1, checked.
   bool exchange(std::size_t size, std::uint64_t seed);
   std::size_t strangers() const { return static_cast<TcpTransport&>(*receiver->transport).strangers(); }
-  std::string door() const { return receiver->transport->address(); }
+  std::string acceptor() const { return receiver->transport->address(); }
 
   std::unique_ptr<Node> sender;
   std::unique_ptr<Node> receiver;

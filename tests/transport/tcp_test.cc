@@ -202,7 +202,7 @@ TEST_CASE("ranks talk over IPv6 loopback") {
     return;
   }
   Pair pair({.bind_address = "::1"});
-  CHECK(pair.door().substr(0, 6) == "[::1]:");
+  CHECK(pair.acceptor().substr(0, 6) == "[::1]:");
   CHECK(pair.exchange(3 * mebibyte + 1, 1));
 }
 

@@ -5,14 +5,14 @@ namespace tutti::transport {
 void StorePath::copy_long(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
   using Clock = std::chrono::steady_clock;
   const Way way = next();
-  if (way == Way::streaming) return stores_.streaming(to, from, bytes);
+  if (way == Way::streaming) return copy_policy_.streaming(to, from, bytes);
   const auto begin = way == Way::timed ? Clock::now() : Clock::time_point{};
   std::memcpy(to, from, bytes);
   if (way == Way::timed) took(Clock::now() - begin, bytes);
 }
 
 StorePath::Way StorePath::next() noexcept {
-  if (stores_.always) return Way::streaming;
+  if (copy_policy_.always) return Way::streaming;
   if (--until_timed_ <= 0) return Way::timed;
   return streams_ ? Way::streaming : Way::plain;
 }

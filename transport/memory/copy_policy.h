@@ -10,7 +10,7 @@ namespace tutti::transport {
 
 /// How to bring to another core what it reads. `streaming` is memcpy past the caches, with a fence at its end: a flag
 /// that is set after it says the same as after plain stores. Null: there is none, or it is not wanted.
-struct Stores {
+struct CopyPolicy {
   void (*streaming)(void* to, const void* from, std::size_t bytes) = nullptr;
   bool always = false;  ///< past the caches whatever the clock says
   SingleCopy single_copy = SingleCopy::measured;
@@ -26,10 +26,10 @@ struct Stores {
 /// Threading: one thread at a time.
 class StorePath {
  public:
-  explicit StorePath(const Stores& stores = {}) : stores_(stores) {}
+  explicit StorePath(const CopyPolicy& copy_policy = {}) : copy_policy_(copy_policy) {}
 
   void copy(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
-    if (stores_.streaming && bytes >= least_bytes) return copy_long(to, from, bytes);
+    if (copy_policy_.streaming && bytes >= least_bytes) return copy_long(to, from, bytes);
     std::memcpy(to, from, bytes);
   }
 
@@ -52,7 +52,7 @@ class StorePath {
  private:
   void copy_long(std::byte* to, const std::byte* from, std::size_t bytes) noexcept;
 
-  Stores stores_;
+  CopyPolicy copy_policy_;
   int until_timed_ = first_timed;
   bool suspects_ = false;  ///< the last that was timed was slow, which once may be chance
   bool streams_ = false;

@@ -63,13 +63,13 @@ struct InprocHub::Seat {
 };
 
 /// One end of a ring between two seats.
-class InprocWire final : public Wire {
+class InprocEndpoint final : public RingEndpoint {
  public:
   enum class End { sender, receiver };
 
-  InprocWire(std::shared_ptr<InprocHub> hub, std::shared_ptr<SharedRing> ring, int peer, End end)
+  InprocEndpoint(std::shared_ptr<InprocHub> hub, std::shared_ptr<SharedRing> ring, int peer, End end)
       : hub_(std::move(hub)), ring_(std::move(ring)), seat_(hub_->seat(peer)), end_(end) {}
-  ~InprocWire() override { tell_peer(); }
+  ~InprocEndpoint() override { tell_peer(); }
 
   RingMemory& ring() noexcept override { return ring_->memory.ring; }
   void wake_peer() noexcept override { seat_.ring(); }
@@ -119,8 +119,11 @@ std::shared_ptr<std::byte> InprocHub::shared_memory(Channel channel, std::size_t
 }
 
 /// Threads have no other process whose memory the kernel could read.
-InprocTransport::InprocTransport(std::shared_ptr<InprocHub> hub, int rank, Reactor& reactor, const Stores& stores)
-    : SlotTransport(reactor, {stores.streaming, stores.always, SingleCopy::never}), hub_(std::move(hub)), rank_(rank) {
+InprocTransport::InprocTransport(std::shared_ptr<InprocHub> hub, int rank, Reactor& reactor,
+                                 const CopyPolicy& copy_policy)
+    : SlotTransport(reactor, {copy_policy.streaming, copy_policy.always, SingleCopy::never}),
+      hub_(std::move(hub)),
+      rank_(rank) {
   InprocHub::Seat& seat = hub_->seat(rank_);
   this->reactor().watch(seat.bell.get(), [&seat] { seat.hush(); });
 }
@@ -135,12 +138,12 @@ InprocTransport::~InprocTransport() {
     seat.left = true;
     unseen.swap(seat.arrivals);
   }
-  for (Arrival& arrival : unseen) InprocWire(hub_, arrival.ring, arrival.from, InprocWire::End::receiver);
+  for (Arrival& arrival : unseen) InprocEndpoint(hub_, arrival.ring, arrival.from, InprocEndpoint::End::receiver);
 }
 
 std::string InprocTransport::address() const { return fmt::format("inproc:{}", rank_); }
 
-std::unique_ptr<Wire> InprocTransport::reach(int peer, Channel channel) {
+std::unique_ptr<RingEndpoint> InprocTransport::reach(int peer, Channel channel) {
   address_of(peer);
   auto ring = std::make_shared<SharedRing>();
   InprocHub::Seat& seat = hub_->seat(peer);
@@ -151,7 +154,7 @@ std::unique_ptr<Wire> InprocTransport::reach(int peer, Channel channel) {
     seat.arrivals.push_back({rank_, channel, ring});
   }
   seat.happened();
-  return std::make_unique<InprocWire>(hub_, std::move(ring), peer, InprocWire::End::sender);
+  return std::make_unique<InprocEndpoint>(hub_, std::move(ring), peer, InprocEndpoint::End::sender);
 }
 
 std::shared_ptr<std::byte> InprocTransport::shared_memory(Channel channel, std::span<const int> members,
@@ -171,7 +174,7 @@ bool InprocTransport::notice() noexcept {
   }
   for (Arrival& arrival : arrivals)
     adopt(arrival.from, arrival.channel,
-          std::make_unique<InprocWire>(hub_, std::move(arrival.ring), arrival.from, InprocWire::End::receiver));
+          std::make_unique<InprocEndpoint>(hub_, std::move(arrival.ring), arrival.from, InprocEndpoint::End::receiver));
   attention();
   return true;
 }

@@ -21,7 +21,7 @@ class InprocHub {
 
  private:
   friend class InprocTransport;
-  friend class InprocWire;
+  friend class InprocEndpoint;
   struct Seat;
 
   std::shared_ptr<std::byte> shared_memory(Channel channel, std::size_t members, std::size_t bytes);
@@ -40,14 +40,14 @@ class InprocHub {
 /// like a death.
 class InprocTransport final : public SlotTransport {
  public:
-  InprocTransport(std::shared_ptr<InprocHub> hub, int rank, Reactor& reactor, const Stores& stores = {});
+  InprocTransport(std::shared_ptr<InprocHub> hub, int rank, Reactor& reactor, const CopyPolicy& copy_policy = {});
   ~InprocTransport() override;
 
   const char* name() const override { return "inproc"; }
   std::string address() const override;
 
  private:
-  std::unique_ptr<Wire> reach(int peer, Channel channel) override;
+  std::unique_ptr<RingEndpoint> reach(int peer, Channel channel) override;
   bool notice() noexcept override;
   std::shared_ptr<std::byte> shared_memory(Channel channel, std::span<const int> members, std::size_t bytes) override;
   int rank() const noexcept override { return rank_; }

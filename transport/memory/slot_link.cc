@@ -4,9 +4,9 @@
 // where it lies; a parked one stays there, so that the ring fills up and holds the sender back. A long message may be
 // lent instead: the receiver reads it in the sender's memory, and the sender has it back with the slot.
 //
-// Whoever leaves on purpose writes so into the ring's farewell before its wire goes; a wire that goes without one is a
-// death. An abort is such a farewell too and so needs no free slot, can break into a half-sent message and overtakes a
-// parked one.
+// Whoever leaves on purpose writes so into the ring's farewell before its endpoint goes; an endpoint that goes without
+// one is a death. An abort is such a farewell too and so needs no free slot, can break into a half-sent message and
+// overtakes a parked one.
 
 #include "transport/memory/slot_link.h"
 
@@ -47,9 +47,9 @@ Error closed(int peer) {
 
 }  // namespace
 
-Wire::~Wire() = default;
+RingEndpoint::~RingEndpoint() = default;
 
-bool Wire::read_peer(std::span<std::byte>, std::uint64_t) noexcept {
+bool RingEndpoint::read_peer(std::span<std::byte>, std::uint64_t) noexcept {
   errno = ENOSYS;
   return false;
 }
@@ -102,11 +102,11 @@ bool OutboundSlotLink::send_at_once(const Frame& frame, std::span<const std::byt
 }
 
 bool OutboundSlotLink::may_lend(std::uint64_t length) const noexcept {
-  return length >= CopyChoice::least_bytes && host_->stores().single_copy != SingleCopy::never;
+  return length >= CopyChoice::least_bytes && host_->copy_policy().single_copy != SingleCopy::never;
 }
 
 void OutboundSlotLink::wake() noexcept {
-  if (usable()) wire_->wake_peer();
+  if (usable()) endpoint_->wake_peer();
 }
 
 /// False: the sink will hear, or has heard, that the link failed.
@@ -118,10 +118,10 @@ bool OutboundSlotLink::usable() noexcept {
 
 void OutboundSlotLink::connect() noexcept {
   try {
-    wire_ = host_->reach(peer(), channel());
+    endpoint_ = host_->reach(peer(), channel());
     sample_ = static_cast<std::uint64_t>(Clock::now().time_since_epoch().count());
-    wire_->ring().sample = {reinterpret_cast<std::uintptr_t>(&sample_), sample_};
-    writer_.emplace(wire_->ring(), wire_->areas(), host_->stores());
+    endpoint_->ring().sample = {reinterpret_cast<std::uintptr_t>(&sample_), sample_};
+    writer_.emplace(endpoint_->ring(), endpoint_->areas(), host_->copy_policy());
     state_ = State::open;
   } catch (const Error& error) {
     fail(error);
@@ -132,7 +132,7 @@ void OutboundSlotLink::connect() noexcept {
 bool OutboundSlotLink::push(SendQueue::Message& message) noexcept {
   if (!message.begun && is_to_lend(message)) {
     if (writer_->full()) return false;
-    if (writer_->lend(message.frame, message.rest)) wire_->wake_peer();
+    if (writer_->lend(message.frame, message.rest)) endpoint_->wake_peer();
     message.begun = true;
     message.lent = writer_->filled();
     return true;
@@ -142,7 +142,7 @@ bool OutboundSlotLink::push(SendQueue::Message& message) noexcept {
     message.rest = message.rest.subspan(piece.size());
     const bool sleeps = message.begun ? writer_->proceed(piece) : writer_->begin(message.frame, piece);
     message.begun = true;
-    if (sleeps) wire_->wake_peer();
+    if (sleeps) endpoint_->wake_peer();
     if (message.rest.empty()) return true;
   }
   return false;
@@ -150,7 +150,7 @@ bool OutboundSlotLink::push(SendQueue::Message& message) noexcept {
 
 bool OutboundSlotLink::is_to_lend(const SendQueue::Message& message) const noexcept {
   return may_be_lent(message.frame) && writer_->is_to_lend(message.frame.length) &&
-         host_->stores().single_copy != SingleCopy::never && is_readable(message.rest.data());
+         host_->copy_policy().single_copy != SingleCopy::never && is_readable(message.rest.data());
 }
 
 bool OutboundSlotLink::push(Sink* sink) noexcept {
@@ -185,9 +185,9 @@ bool OutboundSlotLink::attend(Sink& sink) noexcept {
 }
 
 void OutboundSlotLink::notice_departure() noexcept {
-  if (const Error* trouble = wire_->trouble()) return fail(*trouble);
-  if (!wire_->peer_left()) return;
-  const Farewell& farewell = wire_->ring().from_receiver;
+  if (const Error* trouble = endpoint_->trouble()) return fail(*trouble);
+  if (!endpoint_->peer_left()) return;
+  const Farewell& farewell = endpoint_->ring().from_receiver;
   const Parting parting = farewell.parting.load(std::memory_order_acquire);
   const auto words = parting == Parting::aborted ? last_words(farewell) : std::nullopt;
   if (words) return fail(*words);
@@ -196,7 +196,7 @@ void OutboundSlotLink::notice_departure() noexcept {
   if (!queue_.empty()) return fail(closed(peer()));
   state_ = State::closed_by_peer;
   writer_.reset();
-  wire_.reset();
+  endpoint_.reset();
 }
 
 void OutboundSlotLink::fail(const Error& reason) noexcept {
@@ -204,7 +204,7 @@ void OutboundSlotLink::fail(const Error& reason) noexcept {
   reason_.emplace(reason);
   queue_.clear();
   writer_.reset();
-  wire_.reset();
+  endpoint_.reset();
   host_->attention();
 }
 
@@ -225,23 +225,23 @@ void OutboundSlotLink::disarm() noexcept {
 
 bool OutboundSlotLink::flushed() noexcept {
   if (state_ == State::open) notice_departure();
-  return state_ != State::open || (queue_.empty() && wire_->introduced());
+  return state_ != State::open || (queue_.empty() && endpoint_->introduced());
 }
 
 void OutboundSlotLink::say_goodbye() noexcept {
-  if (state_ == State::open && queue_.empty()) leave(wire_->ring().from_sender);
+  if (state_ == State::open && queue_.empty()) leave(endpoint_->ring().from_sender);
 }
 
 void OutboundSlotLink::say_abort(const Error& reason) noexcept {
   // A rank that has not sent anything yet may be awaited all the same: so connect for this, if need be.
   if (state_ == State::closed_by_peer || !usable()) return;
-  leave(wire_->ring().from_sender, reason);
+  leave(endpoint_->ring().from_sender, reason);
 }
 
 void OutboundSlotLink::cut() noexcept {
   if (state_ != State::open) return;
   // What is lent is the caller's again, and who reads there must not take it for the message.
-  wire_->ring().from_sender.parting.store(Parting::silent);
+  endpoint_->ring().from_sender.parting.store(Parting::silent);
   fail(lost(peer(), "when this rank was cut off"));
 }
 

@@ -17,9 +17,9 @@ class OutboundSlotLink;
 
 /// One end of a ring and of whatever rings its peer: all that differs between transports made of slots.
 /// Destroying it tells the other end that this one has left.
-class Wire {
+class RingEndpoint {
  public:
-  virtual ~Wire();
+  virtual ~RingEndpoint();
   virtual RingMemory& ring() noexcept = 0;
   /// That the ring has, for payloads.
   virtual std::size_t areas() const noexcept { return slot_count; }
@@ -47,10 +47,10 @@ Error lost(int peer, const std::string& how_far);
 class SlotHost {
  public:
   /// A new ring to `peer`, which may be filled at once. Throws Error.
-  virtual std::unique_ptr<Wire> reach(int peer, Channel channel) = 0;
+  virtual std::unique_ptr<RingEndpoint> reach(int peer, Channel channel) = 0;
   /// `link` has messages that did not fit, or are lent.
   virtual void backlog(OutboundSlotLink& link) noexcept = 0;
-  virtual const Stores& stores() const noexcept = 0;
+  virtual const CopyPolicy& copy_policy() const noexcept = 0;
   /// Some link has something to report: look at all of them in the next progress().
   virtual void attention() noexcept = 0;
   /// A peer's memory cannot be read.
@@ -138,7 +138,7 @@ class OutboundSlotLink final : public Link {
   void fail(const Error& reason) noexcept;
 
   SlotHost* host_;
-  std::unique_ptr<Wire> wire_;
+  std::unique_ptr<RingEndpoint> endpoint_;
   std::optional<RingWriter> writer_;
   std::uint64_t sample_ = 0;  // in the ring, too, for a receiver that wants to see whether it can read here
   SendQueue queue_;
@@ -149,7 +149,7 @@ class OutboundSlotLink final : public Link {
 /// The receiver's side of a link.
 class InboundSlotLink final : public Link {
  public:
-  InboundSlotLink(int peer, Channel channel, std::unique_ptr<Wire> wire, const Stores& stores);
+  InboundSlotLink(int peer, Channel channel, std::unique_ptr<RingEndpoint> endpoint, const CopyPolicy& copy_policy);
 
   /// Messages go the other way on this link: never called.
   bool send(const Frame& frame, std::span<const std::byte> payload, Token token) noexcept override;
@@ -188,7 +188,7 @@ class InboundSlotLink final : public Link {
   void fail(Sink& sink, const Error& reason) noexcept;
   Parting parting() const noexcept;
 
-  std::unique_ptr<Wire> wire_;
+  std::unique_ptr<RingEndpoint> endpoint_;
   RingReader reader_;
   Frame frame_{};                                                          // of the current message
   std::uint64_t rest_ = 0;                                                 // bytes of it that are still to come

@@ -23,11 +23,12 @@ constexpr std::size_t lent_bytes = std::size_t{1} << 20;
 
 }  // namespace
 
-InboundSlotLink::InboundSlotLink(int peer, Channel channel, std::unique_ptr<Wire> wire, const Stores& stores)
+InboundSlotLink::InboundSlotLink(int peer, Channel channel, std::unique_ptr<RingEndpoint> endpoint,
+                                 const CopyPolicy& copy_policy)
     : Link(peer, channel),
-      wire_(std::move(wire)),
-      reader_(wire_->ring(), wire_->areas()),
-      choice_(stores.single_copy, stores.cores_are_shared) {}
+      endpoint_(std::move(endpoint)),
+      reader_(endpoint_->ring(), endpoint_->areas()),
+      choice_(copy_policy.single_copy, copy_policy.cores_are_shared) {}
 
 bool InboundSlotLink::send(const Frame&, std::span<const std::byte>, Token) noexcept {
   assert(false && "an incoming link cannot send");
@@ -111,12 +112,13 @@ bool InboundSlotLink::begin(Sink& sink) noexcept {
 
 /// Nothing is lent before it is known that it can be read.
 void InboundSlotLink::try_to_read() noexcept {
-  const Sample sample = wire_->ring().sample;
+  const Sample sample = endpoint_->ring().sample;
   std::uint64_t found = 0;
-  can_read_ = wire_->read_peer(std::as_writable_bytes(std::span{&found, 1}), sample.address) && found == sample.value;
+  can_read_ =
+      endpoint_->read_peer(std::as_writable_bytes(std::span{&found, 1}), sample.address) && found == sample.value;
   if (!can_read_) {
     choice_.give_up();
-    wire_->say_unreadable(errno);
+    endpoint_->say_unreadable(errno);
   }
   reader_.wish(choice_.wishes());
 }
@@ -144,7 +146,7 @@ void InboundSlotLink::take_slot(Sink& sink) noexcept {
 std::size_t InboundSlotLink::take_lent(Sink& sink) noexcept {
   const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(rest_, destination_ ? lent_bytes : slot_bytes));
   const auto piece = destination_ ? std::span{destination_, size} : reader_.scratch(frame_.length).first(size);
-  const int error = wire_->read_peer(piece, lent_from_) ? 0 : errno;
+  const int error = endpoint_->read_peer(piece, lent_from_) ? 0 : errno;
   // Who aborts has its memory back at once, and may have written there or given it away.
   std::atomic_thread_fence(std::memory_order_acquire);
   if (error != 0 || parting() != Parting::none) {
@@ -193,20 +195,20 @@ void InboundSlotLink::stop_reading(Sink& sink, int error) noexcept {
 }
 
 void InboundSlotLink::release() noexcept {
-  if (reader_.release()) wire_->wake_peer();
+  if (reader_.release()) endpoint_->wake_peer();
 }
 
 void InboundSlotLink::attend() noexcept {
-  if (!over_ && !departed_) departed_ = wire_->peer_left();
+  if (!over_ && !departed_) departed_ = endpoint_->peer_left();
 }
 
 Parting InboundSlotLink::parting() const noexcept {
-  return wire_->ring().from_sender.parting.load(std::memory_order_acquire);
+  return endpoint_->ring().from_sender.parting.load(std::memory_order_acquire);
 }
 
 /// The peer has left and all it sent has been delivered, as far as it may be.
 void InboundSlotLink::conclude(Sink& sink) noexcept {
-  if (const auto words = parting() == Parting::aborted ? last_words(wire_->ring().from_sender) : std::nullopt)
+  if (const auto words = parting() == Parting::aborted ? last_words(endpoint_->ring().from_sender) : std::nullopt)
     return fail(sink, *words);
   if (inside_ || parting() != Parting::closed) {
     const auto how_far =
@@ -215,12 +217,12 @@ void InboundSlotLink::conclude(Sink& sink) noexcept {
     return fail(sink, lost(peer(), how_far));
   }
   over_ = true;
-  wire_.reset();
+  endpoint_.reset();
 }
 
 void InboundSlotLink::fail(Sink& sink, const Error& reason) noexcept {
   over_ = true;
-  wire_.reset();
+  endpoint_.reset();
   sink.failed(*this, reason);
 }
 
@@ -244,21 +246,21 @@ bool InboundSlotLink::discard() noexcept {
   }
   if (departed_ && !moved) {
     over_ = true;
-    wire_.reset();
+    endpoint_.reset();
   }
   return moved;
 }
 
 void InboundSlotLink::cut() noexcept {
-  if (!over_) wire_->cut();
+  if (!over_) endpoint_->cut();
 }
 
 void InboundSlotLink::say_goodbye() noexcept {
-  if (!over_) leave(wire_->ring().from_receiver);
+  if (!over_) leave(endpoint_->ring().from_receiver);
 }
 
 void InboundSlotLink::say_abort(const Error& reason) noexcept {
-  if (!over_) leave(wire_->ring().from_receiver, reason);
+  if (!over_) leave(endpoint_->ring().from_receiver, reason);
 }
 
 }  // namespace tutti::transport

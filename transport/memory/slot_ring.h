@@ -124,8 +124,8 @@ constexpr std::uint32_t flag(std::uint64_t filling) { return static_cast<std::ui
 class RingWriter {
  public:
   /// `areas`: as many as the ring has, for both ends. `stores`: see StorePath.
-  explicit RingWriter(RingMemory& memory, std::size_t areas = slot_count, const Stores& stores = {})
-      : memory_(&memory), areas_(areas), path_(stores) {}
+  explicit RingWriter(RingMemory& memory, std::size_t areas = slot_count, const CopyPolicy& copy_policy = {})
+      : memory_(&memory), areas_(areas), path_(copy_policy) {}
 
   bool full() noexcept { return !has_room(1); }
   /// For so many slots, at most slot_count.

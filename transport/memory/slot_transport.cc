@@ -57,9 +57,9 @@ Board* SlotTransport::board(Channel channel, std::span<const int> members, bool 
   return &board;
 }
 
-void SlotTransport::adopt(int peer, Channel channel, std::unique_ptr<Wire> wire) {
+void SlotTransport::adopt(int peer, Channel channel, std::unique_ptr<RingEndpoint> endpoint) {
   if (cut_) return;
-  auto link = std::make_unique<InboundSlotLink>(peer, channel, std::move(wire), stores_);
+  auto link = std::make_unique<InboundSlotLink>(peer, channel, std::move(endpoint), copy_policy_);
   if (const std::optional<Error>* const reason = closed_.find(channel))
     return *reason ? link->say_abort(**reason) : link->say_goodbye();
   inbound_.push_back(std::move(link));

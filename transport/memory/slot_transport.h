@@ -37,21 +37,21 @@ class SlotTransport : public Transport, protected SlotHost {
   void abort_channel(Channel channel, const Error& reason) noexcept override;
   void cut() noexcept override;
   /// Before there are links. There are more ranks than cores.
-  void share_cores() noexcept { stores_.cores_are_shared = true; }
+  void share_cores() noexcept { copy_policy_.cores_are_shared = true; }
 
   bool progress() noexcept override;
   bool prepare_sleep() noexcept override;
   void awake() noexcept override;
 
  protected:
-  SlotTransport(Reactor& reactor, const Stores& stores) : reactor_(reactor), stores_(stores) {}
+  SlotTransport(Reactor& reactor, const CopyPolicy& copy_policy) : reactor_(reactor), copy_policy_(copy_policy) {}
 
   /// Looks for news about peers: arrivals go to adopt(), departures to attention(). True when there are any, or when it
   /// must be called again soon. Called in every progress(), so it must be cheap.
   virtual bool notice() noexcept = 0;
 
   virtual int rank() const noexcept = 0;
-  const Stores& stores() const noexcept override { return stores_; }
+  const CopyPolicy& copy_policy() const noexcept override { return copy_policy_; }
   /// Nothing of the channel's own waits to be handed over.
   virtual bool flushed(Channel) const noexcept { return true; }
   /// The channel has gone, and whatever belongs to it; perhaps by an abort.
@@ -65,13 +65,13 @@ class SlotTransport : public Transport, protected SlotHost {
   bool was_closed(Channel channel) const noexcept { return closed_.find(channel) != nullptr; }
 
   /// A link that `peer` has made to us.
-  void adopt(int peer, Channel channel, std::unique_ptr<Wire> wire);
+  void adopt(int peer, Channel channel, std::unique_ptr<RingEndpoint> endpoint);
   /// Throws Error{peer_lost} if there is none, or the network was cut.
   const std::string& address_of(int peer) const;
   const std::vector<std::string>& addresses() const { return addresses_; }
   Reactor& reactor() { return reactor_; }
   bool is_cut() const noexcept { return cut_; }
-  /// For destructors of subclasses, whose parts the wires need.
+  /// For destructors of subclasses, whose parts the endpoints need.
   void drop_links() noexcept;
 
   void attention() noexcept override { attention_ = true; }
@@ -88,7 +88,7 @@ class SlotTransport : public Transport, protected SlotHost {
   void for_each(Channel channel, Action&& action) noexcept;
 
   Reactor& reactor_;
-  Stores stores_;
+  CopyPolicy copy_policy_;
   Sink* sink_ = nullptr;
   std::vector<std::string> addresses_;
   std::map<std::pair<Channel, int>, std::unique_ptr<OutboundSlotLink>> outbound_;

@@ -34,20 +34,20 @@ Attempt hand_over(const Introduction& introduction, Descriptor& socket) {
   return attempt;
 }
 
-ShmWire::ShmWire(MappedRing ring, Descriptor socket, WireHome& home)
+ShmEndpoint::ShmEndpoint(MappedRing ring, Descriptor socket, WireHome& home)
     : ring_(std::move(ring)), socket_(std::move(socket)), home_(home) {
   watch();
 }
 
-ShmWire::ShmWire(MappedRing ring, Introduction introduction, WireHome& home)
+ShmEndpoint::ShmEndpoint(MappedRing ring, Introduction introduction, WireHome& home)
     : ring_(std::move(ring)), home_(home), introduction_(std::move(introduction)) {}
 
-ShmWire::~ShmWire() {
+ShmEndpoint::~ShmEndpoint() {
   std::erase(home_.strangers, this);
   if (socket_ && !left_) home_.reactor.unwatch(socket_.get());
 }
 
-bool ShmWire::introduce() {
+bool ShmEndpoint::introduce() {
   try {
     if (hand_over(*introduction_, socket_) == Attempt::later) return false;
     introduction_.reset();
@@ -61,25 +61,25 @@ bool ShmWire::introduce() {
   return true;
 }
 
-void ShmWire::watch() {
+void ShmEndpoint::watch() {
   home_.reactor.watch(socket_.get(), [this] { hear(); });
 }
 
-void ShmWire::hear() {
+void ShmEndpoint::hear() {
   if (take_bells(socket_)) return;
   home_.reactor.unwatch(socket_.get());
   left_ = true;
   home_.host.attention();
 }
 
-void ShmWire::cut() noexcept {
+void ShmEndpoint::cut() noexcept {
   if (left_ || !socket_) return;
   home_.reactor.unwatch(socket_.get());
   ::shutdown(socket_.get(), SHUT_RDWR);
   left_ = true;
 }
 
-bool ShmWire::read_peer(std::span<std::byte> to, std::uint64_t address) noexcept {
+bool ShmEndpoint::read_peer(std::span<std::byte> to, std::uint64_t address) noexcept {
   if (peer_process_ == 0) peer_process_ = process_of_peer(socket_);
   if (left_ || peer_process_ <= 0) {
     errno = ESRCH;
@@ -95,11 +95,11 @@ bool ShmWire::read_peer(std::span<std::byte> to, std::uint64_t address) noexcept
 }
 
 /// Not of who has gone.
-void ShmWire::say_unreadable(int error) noexcept {
+void ShmEndpoint::say_unreadable(int error) noexcept {
   if (!left_ && !has_ended(socket_)) home_.host.unreadable(error);
 }
 
-void ShmWire::wake_peer() noexcept {
+void ShmEndpoint::wake_peer() noexcept {
   if (socket_) send_bell(socket_);
 }
 

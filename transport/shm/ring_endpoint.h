@@ -30,23 +30,23 @@ struct Introduction {
 /// Throws Error: {system} when this process lacks something, else {peer_lost}.
 Attempt hand_over(const Introduction& introduction, Descriptor& socket);
 
-class ShmWire;
+class ShmEndpoint;
 
-/// What all wires of a transport share.
+/// What all endpoints of a transport share.
 struct WireHome {
   Reactor& reactor;
   SlotHost& host;
-  std::vector<ShmWire*> strangers{};  ///< whose peer had no room for another connection yet
+  std::vector<ShmEndpoint*> strangers{};  ///< whose peer had no room for another connection yet
 };
 
 /// One end of a ring in a memfd, and the Unix socket to the other end: a byte on it is a bell, its end is a departure.
-class ShmWire final : public Wire {
+class ShmEndpoint final : public RingEndpoint {
  public:
   /// The receiver's end, with the socket on which the ring came.
-  ShmWire(MappedRing ring, Descriptor socket, WireHome& home);
+  ShmEndpoint(MappedRing ring, Descriptor socket, WireHome& home);
   /// The sender's end; introduce() makes the connection.
-  ShmWire(MappedRing ring, Introduction introduction, WireHome& home);
-  ~ShmWire() override;
+  ShmEndpoint(MappedRing ring, Introduction introduction, WireHome& home);
+  ~ShmEndpoint() override;
 
   RingMemory& ring() noexcept override { return *ring_.memory; }
   std::size_t areas() const noexcept override { return ring_.areas; }

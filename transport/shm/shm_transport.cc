@@ -30,7 +30,7 @@ constexpr std::size_t most_guests = 128;
 constexpr seconds guest_patience{5};
 constexpr seconds probe_patience{10};
 constexpr milliseconds retry_interval{1};
-constexpr milliseconds door_pause{100};
+constexpr milliseconds listening_pause{100};
 constexpr int welcomes_at_once = 16;
 /// Of what is handed over for more than one channel. No communicator's.
 constexpr Channel pool_channel = ~Channel{1};
@@ -51,8 +51,9 @@ bool is_exhaustion(int error) { return error == EMFILE || error == ENFILE || err
 
 }  // namespace
 
-ShmTransport::ShmTransport(int rank, std::string_view token, Reactor& reactor, const Log& log, const Stores& stores)
-    : SlotTransport(reactor, stores),
+ShmTransport::ShmTransport(int rank, std::string_view token, Reactor& reactor, const Log& log,
+                           const CopyPolicy& copy_policy)
+    : SlotTransport(reactor, copy_policy),
       token_(token_of(token)),
       log_(log),
       address_(ShmAddress::here()),
@@ -68,7 +69,7 @@ ShmTransport::ShmTransport(int rank, std::string_view token, Reactor& reactor, c
 
 ShmTransport::~ShmTransport() {
   reactor().unwatch(bell_.get());
-  close_door();
+  stop_listening();
   drop_links();
 }
 
@@ -83,7 +84,7 @@ void ShmTransport::set_peers(std::vector<std::string> addresses) {
     bells_.push_back(offers ? bell_of(address->socket) : "");
     if (offers && same_host(text, address_.encode())) ++ranks_here_;
   }
-  if (door_ != Door::open) open_door();
+  if (listening_ != Listening::yes) start_listening();
 }
 
 // ---- Going out -------------------------------------------------------------------------------------------------
@@ -99,16 +100,16 @@ std::string ShmTransport::socket_of(int peer) const {
   return target->socket;
 }
 
-std::unique_ptr<Wire> ShmTransport::reach(int peer, Channel channel) {
+std::unique_ptr<RingEndpoint> ShmTransport::reach(int peer, Channel channel) {
   std::string socket = socket_of(peer);
   NewRing made = spare_ ? std::move(*spare_) : make_ring(areas_among(ranks_here_));
   spare_.reset();
   Introduction introduction{encode(Hello{address_.rank, peer, channel}, token_), peer, channel, std::move(socket),
                             std::move(made.descriptor)};
-  auto wire = std::make_unique<ShmWire>(std::move(made.ring), std::move(introduction), *home_);
-  if (!wire->introduce()) home_->strangers.push_back(wire.get());
-  if (wire->trouble()) throw Error(*wire->trouble());
-  return wire;
+  auto endpoint = std::make_unique<ShmEndpoint>(std::move(made.ring), std::move(introduction), *home_);
+  if (!endpoint->introduce()) home_->strangers.push_back(endpoint.get());
+  if (endpoint->trouble()) throw Error(*endpoint->trouble());
+  return endpoint;
 }
 
 /// Without a link: whoever sleeps at a board would else cost each that may wake it a ring.
@@ -199,14 +200,14 @@ void ShmTransport::make_offers() noexcept {
 
 // ---- Letting in ------------------------------------------------------------------------------------------------
 
-void ShmTransport::open_door() {
-  door_ = Door::open;
+void ShmTransport::start_listening() {
+  listening_ = Listening::yes;
   reactor().watch(listener_.get(), [this] { welcome(); });
 }
 
-void ShmTransport::close_door() noexcept {
-  if (door_ == Door::open) reactor().unwatch(listener_.get());
-  door_ = Door::shut;
+void ShmTransport::stop_listening() noexcept {
+  if (listening_ == Listening::yes) reactor().unwatch(listener_.get());
+  listening_ = Listening::no;
   for (const Guest& guest : guests_) reactor().unwatch(guest.socket.get());
   guests_.clear();
 }
@@ -222,7 +223,7 @@ void ShmTransport::unreadable(int error) noexcept {
   const std::string text =
       fmt::format("rank {} cannot read long messages in the memory of other ranks and takes copies: {}", address_.rank,
                   refusal(error));
-  if (stores().single_copy == SingleCopy::always) return log_.warn(text);
+  if (copy_policy().single_copy == SingleCopy::always) return log_.warn(text);
   log_.info(Log::Subsystem::shm, text);
 }
 
@@ -233,8 +234,8 @@ void ShmTransport::welcome() {
       starved("accept links", errno);
       // Who waits outside keeps the listener readable: look away for a while instead of spinning on it.
       reactor().unwatch(listener_.get());
-      door_ = Door::shut_for_now;
-      door_opens_ = Clock::now() + door_pause;
+      listening_ = Listening::paused;
+      listens_again_ = Clock::now() + listening_pause;
     }
     if (!socket) return;
     if (user_of_peer(socket) == address_.user && !greet(socket))
@@ -268,7 +269,7 @@ bool ShmTransport::greet(Descriptor& socket) {
   Received received = receive_with_descriptor(socket, bytes);
   if (received.attempt == Attempt::later) return false;
   if (received.no_room) starved("take the memory of links", EMFILE);
-  Descriptor caller = std::move(socket);  // hung up on unless it becomes part of a wire
+  Descriptor caller = std::move(socket);  // hung up on unless it becomes part of an endpoint
   const bool spoke = received.attempt == Attempt::done || received.no_room;
   const auto hello = spoke ? decode_hello(bytes, token_) : std::nullopt;
   if (!hello || !is_invited(*hello)) return true;
@@ -289,7 +290,7 @@ bool ShmTransport::greet(Descriptor& socket) {
   errno = 0;
   auto mapped = map_ring(received.descriptor);
   if (auto* ring = std::get_if<MappedRing>(&mapped)) {
-    adopt(hello->from, hello->channel, std::make_unique<ShmWire>(std::move(*ring), std::move(caller), *home_));
+    adopt(hello->from, hello->channel, std::make_unique<ShmEndpoint>(std::move(*ring), std::move(caller), *home_));
   } else if (errno != 0) {
     starved("map the memory of links", errno);
   }
@@ -303,19 +304,19 @@ bool ShmTransport::is_invited(const Hello& hello) const {
 }
 
 bool ShmTransport::notice() noexcept {
-  if (home_->strangers.empty() && offers_.empty() && guests_.empty() && door_ == Door::open) return false;
+  if (home_->strangers.empty() && offers_.empty() && guests_.empty() && listening_ == Listening::yes) return false;
   const auto now = Clock::now();
   while (!guests_.empty() && guests_.front().until <= now) {
     reactor().unwatch(guests_.front().socket.get());
     guests_.erase(guests_.begin());
   }
-  if (door_ == Door::shut_for_now && door_opens_ <= now) open_door();
-  std::erase_if(home_->strangers, [](ShmWire* wire) { return wire->introduce(); });
+  if (listening_ == Listening::paused && listens_again_ <= now) start_listening();
+  std::erase_if(home_->strangers, [](ShmEndpoint* endpoint) { return endpoint->introduce(); });
 
   make_offers();
 
   if (!home_->strangers.empty() || !offers_.empty()) reactor().wake_by(now + retry_interval);
-  if (door_ == Door::shut_for_now) reactor().wake_by(door_opens_);
+  if (listening_ == Listening::paused) reactor().wake_by(listens_again_);
   if (!guests_.empty()) reactor().wake_by(guests_.front().until);
   return false;
 }
@@ -343,7 +344,7 @@ std::optional<std::string> ShmTransport::probe(const std::vector<std::string>& h
   const auto now = Clock::now();
   deadline = std::min<Clock::time_point>(now + (deadline - now) / 2, now + probe_patience);
   auto outcome = probe_transfer(*this, reactor(), address_.rank, next, previous, deadline);
-  close_door();
+  stop_listening();
   probing_ = false;
   SlotTransport::set_peers({});
   return outcome;

@@ -29,7 +29,8 @@ class ShmTransport final : public SlotTransport {
   /// `token`: 16 bytes, equal on all ranks of the job; connections that do not show it are refused. Throws
   /// Error{invalid_argument} for another length and Error{system} where there are no Unix sockets.
   /// `log` hears when links cannot be taken in; `stores`: how payloads get into slots.
-  ShmTransport(int rank, std::string_view token, Reactor& reactor, const Log& log = Log{}, const Stores& stores = {});
+  ShmTransport(int rank, std::string_view token, Reactor& reactor, const Log& log = Log{},
+               const CopyPolicy& copy_policy = {});
   ~ShmTransport() override;
 
   const char* name() const override { return "shm"; }
@@ -54,7 +55,7 @@ class ShmTransport final : public SlotTransport {
   };
 
   void wake(int peer, Channel channel) noexcept override;
-  std::unique_ptr<Wire> reach(int peer, Channel channel) override;
+  std::unique_ptr<RingEndpoint> reach(int peer, Channel channel) override;
   bool notice() noexcept override;
   std::shared_ptr<std::byte> shared_memory(Channel channel, std::span<const int> members, std::size_t bytes) override;
   std::shared_ptr<std::byte> board_memory(Channel name, std::span<const int> members, std::size_t bytes,
@@ -68,8 +69,8 @@ class ShmTransport final : public SlotTransport {
   std::string socket_of(int peer) const;
   void offer(int peer, Purpose purpose, Channel channel, const Descriptor& memory);
   void make_offers() noexcept;
-  void open_door();
-  void close_door() noexcept;
+  void start_listening();
+  void stop_listening() noexcept;
   void welcome();
   void keep(Guest guest);
   void hear(int descriptor);
@@ -88,8 +89,8 @@ class ShmTransport final : public SlotTransport {
   Descriptor bell_;                 // ends this rank's sleep; rung by ranks that need no link for it
   std::vector<std::string> bells_;  // of the others
   std::size_t ranks_here_ = 0;      // of the addresses, on this host
-  enum class Door { shut, open, shut_for_now } door_ = Door::shut;
-  Clock::time_point door_opens_{};  // again, after descriptors ran out
+  enum class Listening { no, yes, paused } listening_ = Listening::no;
+  Clock::time_point listens_again_{};  // again, after descriptors ran out
   bool probing_ = false;
   std::optional<NewRing> spare_;  // for the probe
   std::vector<Guest> guests_;     // connected, but have not said who they are; oldest first

@@ -1,4 +1,4 @@
-// The door: one thread, one Asio loop, one handshake per stranger.
+// The acceptor: one thread, one Asio loop, one handshake per stranger.
 //
 //   listening --accept--> stranger --hello--> answered --proof--> (encrypted -->) welcome, with the socket
 //                            |                    |
@@ -54,8 +54,8 @@ struct Stranger {
   Stranger(asio::io_context& context, Socket accepted, const Credentials& credentials, Purposes purposes)
       : socket(std::move(accepted)),
         waiter(context, socket.get()),
-        handshake(Handshake::accept(credentials.key, purposes, credentials.rank, credentials.tunnels != nullptr)),
-        tunnels(credentials.tunnels.get()) {}
+        handshake(Handshake::accept(credentials.key, purposes, credentials.rank, credentials.tls_proxies != nullptr)),
+        tls_proxies(credentials.tls_proxies.get()) {}
 
   bool gone() const { return !waiter.is_open(); }
   bool silent() { return handshake.incoming().size() == Handshake::hello_size; }
@@ -63,21 +63,21 @@ struct Stranger {
   /// As advance(), and then until the tunnel is there.
   int hear() {
     if (int error = encrypted ? 0 : advance(handshake, socket); error != 0) return error;
-    if (tunnels == nullptr || handshake.state() != Handshake::State::done) return 0;
+    if (tls_proxies == nullptr || handshake.state() != Handshake::State::done) return 0;
     if (!std::exchange(encrypted, true)) {
       waiter.part();
-      socket = tunnels->encrypt(std::move(socket), handshake);
+      socket = tls_proxies->encrypt(std::move(socket), handshake);
       if (!socket) return errno;
       waiter.assign(socket.get());
       waiting = false;  // what was awaited of the other socket does not come
     }
-    return Tunnels::is_ready(socket.get());
+    return TlsProxies::is_ready(socket.get());
   }
 
   Socket socket;
   Waiter waiter;
   Handshake handshake;
-  Tunnels* const tunnels;
+  TlsProxies* const tls_proxies;
   bool encrypted = false;
   const Clock::time_point since = Clock::now();
   bool waiting = false;  ///< a handler is on its way
@@ -87,7 +87,7 @@ using StrangerPointer = std::shared_ptr<Stranger>;
 
 }  // namespace
 
-class Door::Impl {
+class Acceptor::Impl {
  public:
   Impl(const Address& address, Credentials credentials, DoorOptions options, const Log& log)
       : credentials_(std::move(credentials)),
@@ -175,7 +175,7 @@ class Door::Impl {
         if (std::exchange(again, false)) accept_all();
         context_.run_one();
       } catch (const std::exception&) {
-        // Out of memory: what was being started is given up, and the door must not stay shut for it.
+        // Out of memory: what was being started is given up, and the acceptor must not stay shut for it.
         std::this_thread::sleep_for(pause_without_descriptors);
         again = true;
       }
@@ -317,21 +317,21 @@ class Door::Impl {
   std::thread thread_;
 };
 
-Door::Door(const Address& address, Credentials credentials, DoorOptions options, const Log& log)
+Acceptor::Acceptor(const Address& address, Credentials credentials, DoorOptions options, const Log& log)
     : impl_(std::make_unique<Impl>(address, std::move(credentials), std::move(options), log)) {}
 
-Door::~Door() = default;
+Acceptor::~Acceptor() = default;
 
-const std::string& Door::address() const { return impl_->address(); }
+const std::string& Acceptor::address() const { return impl_->address(); }
 
-std::size_t Door::strangers() const { return impl_->strangers(); }
+std::size_t Acceptor::strangers() const { return impl_->strangers(); }
 
-void Door::serve(Purpose purpose, Welcome welcome) { impl_->serve(purpose, std::move(welcome)); }
+void Acceptor::serve(Purpose purpose, Welcome welcome) { impl_->serve(purpose, std::move(welcome)); }
 
-void Door::dismiss(Purpose purpose) noexcept { impl_->dismiss(purpose); }
+void Acceptor::dismiss(Purpose purpose) noexcept { impl_->dismiss(purpose); }
 
-void Door::look(Purpose purpose, const std::function<void()>& done) noexcept { impl_->look(purpose, done); }
+void Acceptor::look(Purpose purpose, const std::function<void()>& done) noexcept { impl_->look(purpose, done); }
 
-void Door::close() noexcept { impl_->close(); }
+void Acceptor::close() noexcept { impl_->close(); }
 
 }  // namespace tutti::transport::tcp

@@ -19,32 +19,33 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds longest_pause{250};
 
-/// 0: the dial has come to its end; else why not, ETIMEDOUT for `deadline`.
-int finish(Dial& dial, Clock::time_point deadline) {
+/// 0: the connector has come to its end; else why not, ETIMEDOUT for `deadline`.
+int finish(Connector& connector, Clock::time_point deadline) {
   for (;;) {
-    const int error = dial.advance();
+    const int error = connector.advance();
     if (error != EAGAIN) return error;
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
     if (left <= 0ms) return ETIMEDOUT;
-    pollfd query{.fd = dial.fd(), .events = dial.events(), .revents = 0};
+    pollfd query{.fd = connector.fd(), .events = connector.events(), .revents = 0};
     ::poll(&query, 1, static_cast<int>(std::min<std::chrono::milliseconds>(left, 1h).count()));
   }
 }
 
 }  // namespace
 
-Dial::Dial(const Address& address) {
+Connector::Connector(const Address& address) {
   socket_ = connect_to(address, "", refusal_);
   if (refusal_ == EINPROGRESS) refusal_ = 0;
 }
 
-Dial::Dial(const Address& address, const Secret& key, Hello hello, std::shared_ptr<Tunnels> tunnels) : Dial(address) {
-  hello.encrypted = tunnels != nullptr;
+Connector::Connector(const Address& address, const Secret& key, Hello hello, std::shared_ptr<TlsProxies> tls_proxies)
+    : Connector(address) {
+  hello.encrypted = tls_proxies != nullptr;
   handshake_ = Handshake::initiate(key, hello);
-  tunnels_ = std::move(tunnels);
+  tls_proxies_ = std::move(tls_proxies);
 }
 
-int Dial::advance() noexcept {
+int Connector::advance() noexcept {
   if (refusal_ != 0) return refusal_;
   if (stage_ == Stage::connecting) {
     const int error = connected(socket_);
@@ -54,21 +55,21 @@ int Dial::advance() noexcept {
   if (stage_ == Stage::greeting) {
     if (const int error = tcp::advance(*handshake_, socket_); error != 0) return error;
     if (handshake_->state() != Handshake::State::done) return another_secret;
-    if (!tunnels_) return 0;
-    socket_ = tunnels_->encrypt(std::move(socket_), *handshake_);
+    if (!tls_proxies_) return 0;
+    socket_ = tls_proxies_->encrypt(std::move(socket_), *handshake_);
     if (!socket_) return refusal_ = errno;
     stage_ = Stage::encrypting;
   }
-  return Tunnels::is_ready(socket_.get());
+  return TlsProxies::is_ready(socket_.get());
 }
 
-short Dial::events() const noexcept {
+short Connector::events() const noexcept {
   const bool writes = stage_ == Stage::connecting || (stage_ == Stage::greeting && !handshake_->outgoing().empty());
   return writes ? POLLOUT : POLLIN;
 }
 
 Socket connect_authenticated(const std::string& address, const Secret& key, Hello hello, Clock::time_point deadline,
-                             const std::shared_ptr<Tunnels>& tunnels) {
+                             const std::shared_ptr<TlsProxies>& tls_proxies) {
   const auto fail = [&](ErrorCode code, const std::string& why) {
     throw Error(code, fmt::format("Rank {} cannot reach rank {} (tcp, {}): {}.", hello.from, hello.to, address, why),
                 code == ErrorCode::system ? hello.from : hello.to);
@@ -76,10 +77,10 @@ Socket connect_authenticated(const std::string& address, const Secret& key, Hell
   const auto where = parse_address(address);
   if (!where) fail(ErrorCode::peer_lost, "that is no address of the form 10.0.0.1:4242");
   for (int attempts = 1;; ++attempts) {
-    Dial dial{*where, key, hello, tunnels};
-    const int error = finish(dial, deadline);
-    if (error == 0) return dial.take();
-    if (error == Dial::another_secret) fail(ErrorCode::peer_lost, who_has_another_secret);
+    Connector connector{*where, key, hello, tls_proxies};
+    const int error = finish(connector, deadline);
+    if (error == 0) return connector.take();
+    if (error == Connector::another_secret) fail(ErrorCode::peer_lost, who_has_another_secret);
     if (is_our_own(error)) fail(ErrorCode::system, text_of(error));
     const auto next = Clock::now() + std::min(longest_pause, 1ms * (1 << std::min(attempts, 10)));
     if (!worth_retrying(error) || next >= deadline)

@@ -48,34 +48,34 @@ std::size_t ReadAhead::take(std::span<std::byte> to) {
   return count;
 }
 
-InLink::InLink(Site& site, int peer, Channel channel, Socket socket, OutLink* writer)
-    : Link(peer, channel), site_(site), socket_(std::move(socket)), writer_(writer) {
+InLink::InLink(TcpContext& shared, int peer, Channel channel, Socket socket, OutLink* writer)
+    : Link(peer, channel), context_(shared), socket_(std::move(socket)), writer_(writer) {
   warm();
 }
 
 InLink::~InLink() {
   if (writer_) writer_->reader_gone();
   disconnect();
-  std::erase(site_.hot, this);
-  std::erase_if(site_.losses, [this](const Site::Loss& loss) { return loss.link == this; });
+  std::erase(context_.hot, this);
+  std::erase_if(context_.losses, [this](const TcpContext::Loss& loss) { return loss.link == this; });
 }
 
 void InLink::warm() noexcept {
   misses_ = 0;
-  if (!hot_) site_.hot.push_back(this);
+  if (!hot_) context_.hot.push_back(this);
   hot_ = true;
   if (watched_) return;
   watched_ = true;
-  site_.reactor.watch(socket_.get(), [this] {
+  context_.reactor.watch(socket_.get(), [this] {
     wanted_ = std::max(wanted_, 1);
     if (!idle()) return warm();
-    site_.reactor.unwatch(socket_.get());  // parked: it would only wake us again and again
+    context_.reactor.unwatch(socket_.get());  // parked: it would only wake us again and again
     watched_ = false;
   });
 }
 
 void InLink::disconnect() noexcept {
-  if (watched_) site_.reactor.unwatch(socket_.get());
+  if (watched_) context_.reactor.unwatch(socket_.get());
   watched_ = false;
   socket_.reset();
 }
@@ -107,11 +107,11 @@ bool InLink::progress() noexcept {
 // ---- Making sense of what has been read --------------------------------------------------------------------------
 
 bool InLink::digest_and_reply() noexcept {
-  site_.digesting = true;
+  context_.digesting = true;
   const bool moved = digest();
-  site_.digesting = false;
-  for (OutLink* const link : site_.replies) link->write_replies();
-  site_.replies.clear();
+  context_.digesting = false;
+  for (OutLink* const link : context_.replies) link->write_replies();
+  context_.replies.clear();
   return moved;
 }
 
@@ -136,9 +136,9 @@ bool InLink::digest() noexcept {
       case Phase::views:
         if (rest_ > ahead_.size()) return moved;  // read_views() takes what is here together with what comes
         if (rest_ > 0) {
-          const auto piece = site_.chunk.first(static_cast<std::size_t>(rest_));
+          const auto piece = context_.chunk.first(static_cast<std::size_t>(rest_));
           ahead_.take(piece);
-          site_.sink->view(*this, piece);
+          context_.sink->view(*this, piece);
         }
         finish();
         break;
@@ -160,7 +160,7 @@ void InLink::begin_message() noexcept {
                 {ErrorCode::mismatch,
                  fmt::format("Rank {} got bytes that are not tutti's from {}, after {} bytes that were. "
                              "Do both run the same version?",
-                             site_.rank, site_.name_of(peer()), received_bytes_),
+                             context_.rank, context_.name_of(peer()), received_bytes_),
                  peer()});
   received_bytes_ += frame_size + frame->length;
   frame_ = *frame;
@@ -182,7 +182,7 @@ void InLink::begin_message() noexcept {
 
 void InLink::offer() noexcept {
   offer_again_ = false;
-  const Acceptance acceptance = site_.sink->arrived(*this, frame_);
+  const Acceptance acceptance = context_.sink->arrived(*this, frame_);
   switch (acceptance.kind) {
     case Acceptance::Kind::park:
       return;
@@ -198,7 +198,7 @@ void InLink::offer() noexcept {
 void InLink::finish() noexcept {
   phase_ = Phase::header;
   wanted_ = std::max(wanted_ - 1, 0);
-  site_.sink->received(*this);
+  context_.sink->received(*this);
 }
 
 // ---- Reading -----------------------------------------------------------------------------------------------------
@@ -237,10 +237,10 @@ Moved InLink::read_memory() noexcept {
 }
 
 Moved InLink::read_views() noexcept {
-  const std::size_t limit = limited(rest_, site_.chunk.size());
-  const std::size_t had = ahead_.take(site_.chunk.first(limit));
+  const std::size_t limit = limited(rest_, context_.chunk.size());
+  const std::size_t had = ahead_.take(context_.chunk.first(limit));
   const std::span<std::byte> room = ahead_.room();
-  std::array<iovec, 2> pieces{iovec{site_.chunk.data() + had, limit - had}, iovec{room.data(), room.size()}};
+  std::array<iovec, 2> pieces{iovec{context_.chunk.data() + had, limit - had}, iovec{room.data(), room.size()}};
   Moved moved = read_some(socket_, std::span(pieces).first(limit == rest_ ? 2 : 1));
 
   const std::size_t here = std::min(had + moved.bytes, limit);
@@ -248,12 +248,12 @@ Moved InLink::read_views() noexcept {
   if (here == rest_) {
     ahead_.filled(had + moved.bytes - here);
   } else {
-    std::copy(site_.chunk.begin() + static_cast<std::ptrdiff_t>(shown),
-              site_.chunk.begin() + static_cast<std::ptrdiff_t>(here), room.begin());
+    std::copy(context_.chunk.begin() + static_cast<std::ptrdiff_t>(shown),
+              context_.chunk.begin() + static_cast<std::ptrdiff_t>(here), room.begin());
     ahead_.filled(here - shown);
   }
   rest_ -= shown;
-  if (shown > 0) site_.sink->view(*this, site_.chunk.first(shown));
+  if (shown > 0) context_.sink->view(*this, context_.chunk.first(shown));
   if (moved.error == 0 && had + moved.bytes < limit) moved.error = EAGAIN;
   return moved;
 }
@@ -268,7 +268,7 @@ Socket InLink::share(OutLink& writer) noexcept {
 
 void InLink::drain() noexcept {
   phase_ = Phase::over;
-  iovec piece{site_.chunk.data(), site_.chunk.size()};
+  iovec piece{context_.chunk.data(), context_.chunk.size()};
   for (int i = 0; i < most_drained && socket_; ++i) {
     const Moved moved = read_some(socket_, {&piece, 1});
     if (moved.error == EAGAIN) return;
@@ -293,7 +293,7 @@ void InLink::follow(const Error& reason) noexcept {
 void InLink::silence() noexcept {
   disconnect();
   phase_ = Phase::over;
-  std::erase_if(site_.losses, [this](const Site::Loss& loss) { return loss.link == this; });
+  std::erase_if(context_.losses, [this](const TcpContext::Loss& loss) { return loss.link == this; });
 }
 
 void InLink::lost(int error) noexcept {
@@ -304,7 +304,7 @@ void InLink::lost(int error) noexcept {
   }
   lose(Certainty::echo,
        {ErrorCode::peer_lost,
-        fmt::format("Rank {} lost {} {} {} bytes of messages: {}. {}.", site_.rank, site_.name_of(peer()),
+        fmt::format("Rank {} lost {} {} {} bytes of messages: {}. {}.", context_.rank, context_.name_of(peer()),
                     inside ? "in the middle of" : "after", received_bytes_, text_of(error), probable_cause(error)),
         peer()});
 }
@@ -316,7 +316,7 @@ void InLink::lose(Certainty certainty, const Error& reason) noexcept {
     std::exchange(writer_, nullptr)->peer_failed(certainty, reason);
     if (unused_) return;
   }
-  site_.lose(*this, certainty, reason);
+  context_.lose(*this, certainty, reason);
 }
 
 }  // namespace tutti::transport::tcp

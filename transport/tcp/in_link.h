@@ -36,7 +36,7 @@ class OutLink;
 /// direction a `writer` may send.
 class InLink final : public Link {
  public:
-  InLink(Site& site, int peer, Channel channel, Socket socket, OutLink* writer = nullptr);
+  InLink(TcpContext& context, int peer, Channel channel, Socket socket, OutLink* writer = nullptr);
   ~InLink() override;
 
   bool send(const Frame&, std::span<const std::byte>, Token) noexcept override { return false; }  // wrong direction
@@ -95,7 +95,7 @@ class InLink final : public Link {
   void lost(int error) noexcept;
   void lose(Certainty certainty, const Error& reason) noexcept;
 
-  Site& site_;
+  TcpContext& context_;
   Socket socket_;
   OutLink* writer_;
   Phase phase_ = Phase::header;

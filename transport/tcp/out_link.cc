@@ -52,14 +52,14 @@ struct Gather {
 
 }  // namespace
 
-OutLink::OutLink(Site& site, int peer, Channel channel, Manner manner)
-    : Link(peer, channel), site_(site), shares_(manner == Manner::normal), quiet_(manner == Manner::quiet) {}
+OutLink::OutLink(TcpContext& shared, int peer, Channel channel, Manner manner)
+    : Link(peer, channel), context_(shared), shares_(manner == Manner::normal), quiet_(manner == Manner::quiet) {}
 
 OutLink::~OutLink() {
   disconnect();
-  std::erase(site_.busy, this);
-  std::erase(site_.replies, this);
-  std::erase_if(site_.losses, [this](const Site::Loss& loss) { return loss.link == this; });
+  std::erase(context_.busy, this);
+  std::erase(context_.replies, this);
+  std::erase_if(context_.losses, [this](const TcpContext::Loss& loss) { return loss.link == this; });
 }
 
 bool OutLink::send(const Frame& frame, std::span<const std::byte> payload, Token token) noexcept {
@@ -70,8 +70,8 @@ bool OutLink::send(const Frame& frame, std::span<const std::byte> payload, Token
   }
   if (state_ == State::idle) begin();
   Message message{encode(frame), payload, token};
-  if (site_.digesting && state_ == State::open && payload.size() <= longest_reply) {
-    if (!replies_) site_.replies.push_back(this);
+  if (context_.digesting && state_ == State::open && payload.size() <= longest_reply) {
+    if (!replies_) context_.replies.push_back(this);
     replies_ = true;
   } else if (state_ == State::open && !unsent() && write_first(message)) {
     return true;
@@ -137,24 +137,24 @@ bool OutLink::retire() noexcept {
 }
 
 void OutLink::make_busy() noexcept {
-  if (!on_busy_list_) site_.busy.push_back(this);
+  if (!on_busy_list_) context_.busy.push_back(this);
   on_busy_list_ = true;
 }
 
 void OutLink::arm() noexcept {
-  if (state_ == State::refused || state_ == State::expecting) site_.reactor.wake_by(retry_at_);
+  if (state_ == State::refused || state_ == State::expecting) context_.reactor.wake_by(retry_at_);
   const bool greeting = state_ == State::greeting;
-  if (state_ == State::connecting || greeting || state_ == State::securing) site_.reactor.wake_by(give_up_at_);
+  if (state_ == State::connecting || greeting || state_ == State::securing) context_.reactor.wake_by(give_up_at_);
   if (state_ == State::connecting || (state_ == State::open && unsent()) ||
       (greeting && !handshake_->outgoing().empty()))
-    site_.reactor.wait_writable(socket_.get(), [this] {  // being woken is all we want
-      if (reader_) site_.reactor.unwatch(socket_.get());
+    context_.reactor.wait_writable(socket_.get(), [this] {  // being woken is all we want
+      if (reader_) context_.reactor.unwatch(socket_.get());
     });
 }
 
 void OutLink::disconnect() noexcept {
   if (reader_) std::exchange(reader_, nullptr)->part();
-  if (socket_) site_.reactor.unwatch(socket_.get());
+  if (socket_) context_.reactor.unwatch(socket_.get());
   socket_.reset();
   handshake_.reset();
   heard_ = false;
@@ -163,7 +163,7 @@ void OutLink::disconnect() noexcept {
 
 Socket OutLink::release() noexcept {
   if (reader_) std::exchange(reader_, nullptr)->part();
-  if (socket_) site_.reactor.unwatch(socket_.get());
+  if (socket_) context_.reactor.unwatch(socket_.get());
   Socket released = std::move(socket_);
   state_ = State::dead;
   return released;
@@ -197,7 +197,7 @@ void OutLink::settle(std::size_t bytes) noexcept {
     if (message.rest() > 0) break;
     const Token token = message.token;
     ++next_;
-    if (!quiet_) site_.sink->sent(*this, token);  // may send again, and so move the queue
+    if (!quiet_) context_.sink->sent(*this, token);  // may send again, and so move the queue
   }
   const bool is_mostly_sent =
       next_ > 1024 && next_ > queue_.size() / 2;  // so no message is moved more than once, on average
@@ -279,18 +279,18 @@ bool OutLink::understand() noexcept {
     lose(Certainty::sure, told_by(*frame, text.first(static_cast<std::size_t>(frame->length))));
     return true;
   }
-  lose(
-      Certainty::sure,
-      {ErrorCode::mismatch,
-       fmt::format("Rank {} got bytes that are not tutti's back from {}.", site_.rank, site_.name_of(peer())), peer()});
+  lose(Certainty::sure,
+       {ErrorCode::mismatch,
+        fmt::format("Rank {} got bytes that are not tutti's back from {}.", context_.rank, context_.name_of(peer())),
+        peer()});
   return true;
 }
 
 /// There is more to send, but the peer has said bye.
 void OutLink::refuse() noexcept {
   lose(Certainty::sure, {ErrorCode::peer_lost,
-                         fmt::format("Rank {} cannot send to {}: that rank has closed its communicator.", site_.rank,
-                                     site_.name_of(peer())),
+                         fmt::format("Rank {} cannot send to {}: that rank has closed its communicator.", context_.rank,
+                                     context_.name_of(peer())),
                          peer()});
 }
 
@@ -338,7 +338,7 @@ void OutLink::check_acknowledgements(Clock::time_point now, std::chrono::millise
   }
   unanswered_since_ = std::min(unanswered_since_, now);
   const auto silence = now - unanswered_since_;
-  if (silence < 2 * site_.lost_after) return;
+  if (silence < 2 * context_.lost_after) return;
   // The connection stays open as long as the link: its end could reach the peer as a reset, and the peer would take
   // this process for dead before it hears what has happened.
   give_up(Certainty::sure,
@@ -347,15 +347,15 @@ void OutLink::check_acknowledgements(Clock::time_point now, std::chrono::millise
                "The connection between ranks {} and {} is broken: what rank {} sent to {} has not been acknowledged "
                "for {} s. Both processes may be alive; a firewall on the way may have forgotten the connection, or "
                "the network between them is down.",
-               site_.rank, peer(), site_.rank, site_.name_of(peer()),
+               context_.rank, peer(), context_.rank, context_.name_of(peer()),
                std::chrono::duration_cast<std::chrono::seconds>(silence).count()),
            peer()});
 }
 
 void OutLink::lost(int error) noexcept {
   lose(Certainty::echo, {ErrorCode::peer_lost,
-                         fmt::format("Rank {} lost {} after sending it {} bytes on this link: {}. {}.", site_.rank,
-                                     site_.name_of(peer()), sent_bytes_, text_of(error), probable_cause(error)),
+                         fmt::format("Rank {} lost {} after sending it {} bytes on this link: {}. {}.", context_.rank,
+                                     context_.name_of(peer()), sent_bytes_, text_of(error), probable_cause(error)),
                          peer()});
 }
 
@@ -368,7 +368,7 @@ void OutLink::give_up(Certainty certainty, const Error& reason) noexcept {
   state_ = State::dead;
   queue_.clear();
   next_ = 0;
-  if (!quiet_) site_.lose(*this, certainty, reason);
+  if (!quiet_) context_.lose(*this, certainty, reason);
 }
 
 }  // namespace tutti::transport::tcp

@@ -23,7 +23,7 @@ class OutLink final : public Link {
   /// bye.
   enum class Manner { normal, quiet };
 
-  OutLink(Site& site, int peer, Channel channel, Manner manner = Manner::normal);
+  OutLink(TcpContext& context, int peer, Channel channel, Manner manner = Manner::normal);
   ~OutLink() override;
 
   bool send(const Frame& frame, std::span<const std::byte> payload, Token token) noexcept override;
@@ -38,7 +38,8 @@ class OutLink final : public Link {
   /// Asks the reactor to wake this rank when progress() can do something.
   void arm() noexcept;
 
-  /// Loses the connection if nothing of what was sent is acknowledged for twice Site::lost_after. Called every `pause`.
+  /// Loses the connection if nothing of what was sent is acknowledged for twice TcpContext::lost_after. Called every
+  /// `pause`.
   void check_acknowledgements(Clock::time_point now, std::chrono::milliseconds pause) noexcept;
 
   /// Plays a broken network.
@@ -110,13 +111,13 @@ class OutLink final : public Link {
   void lose(Certainty certainty, const Error& reason) noexcept;
   void give_up(Certainty certainty, const Error& reason) noexcept;
 
-  Site& site_;
+  TcpContext& context_;
   State state_ = State::idle;
   const bool shares_;  ///< its connection with the link in the other direction
   bool quiet_;
   bool said_bye_ = false;
   bool on_busy_list_ = false;
-  bool replies_ = false;  ///< is on Site::replies
+  bool replies_ = false;  ///< is on TcpContext::replies
   bool heard_ = false;    ///< the peer has written or hung up
   int doubt_ = 0;         ///< why a write failed, while the reader may still learn more
   InLink* reader_ = nullptr;

@@ -35,9 +35,9 @@ double seconds(Clock::duration duration) { return std::chrono::duration<double>(
 
 void OutLink::begin() noexcept {
   const auto now = Clock::now();
-  give_up_at_ = now + site_.connect_timeout;
+  give_up_at_ = now + context_.connect_timeout;
   if (adopt()) return;
-  if (shares_ && site_.rank > peer()) {
+  if (shares_ && context_.rank > peer()) {
     state_ = State::expecting;
     retry_at_ = now + expectation;
     return;
@@ -47,7 +47,7 @@ void OutLink::begin() noexcept {
 }
 
 bool OutLink::adopt() noexcept {
-  InLink* const reader = shares_ ? site_.unshared(peer(), channel()) : nullptr;
+  InLink* const reader = shares_ ? context_.unshared(peer(), channel()) : nullptr;
   if (reader == nullptr) return false;
   socket_ = reader->share(*this);
   if (!socket_) return false;  // a connection of its own will say why
@@ -59,34 +59,34 @@ bool OutLink::adopt() noexcept {
 /// What the peer says on this connection is read by a link of its own.
 void OutLink::opened() noexcept {
   if (shares_) {
-    site_.reactor.unwatch(socket_.get());
+    context_.reactor.unwatch(socket_.get());
     Socket twin = socket_.duplicate();
     if (!twin) return connect_failed(errno);
-    site_.in_links.push_back(std::make_unique<InLink>(site_, peer(), channel(), std::move(twin), this));
-    reader_ = site_.in_links.back().get();
+    context_.in_links.push_back(std::make_unique<InLink>(context_, peer(), channel(), std::move(twin), this));
+    reader_ = context_.in_links.back().get();
   }
   state_ = State::open;
 }
 
 void OutLink::connect() noexcept {
   ++attempts_;
-  if (!address_) address_ = parse_address(site_.address_of(peer()));
+  if (!address_) address_ = parse_address(context_.address_of(peer()));
   if (!address_)
     return lose(Certainty::sure, {ErrorCode::peer_lost,
                                   fmt::format("Rank {} cannot reach {}: it published no address of the form "
                                               "10.0.0.1:4242 for TCP.",
-                                              site_.rank, site_.name_of(peer())),
+                                              context_.rank, context_.name_of(peer())),
                                   peer()});
   int error = ENETUNREACH;
-  if (!site_.cut) socket_ = connect_to(*address_, site_.congestion, error);
-  if (socket_) keep_alive(socket_.get(), site_.lost_after);
+  if (!context_.cut) socket_ = connect_to(*address_, context_.congestion, error);
+  if (socket_) keep_alive(socket_.get(), context_.lost_after);
   if (error != 0 && error != EINPROGRESS) return connect_failed(error);
   state_ = State::connecting;
   watch_socket();
 }
 
 void OutLink::watch_socket() noexcept {
-  site_.reactor.watch(socket_.get(), [this] {
+  context_.reactor.watch(socket_.get(), [this] {
     heard_ = true;
     make_busy();
   });
@@ -100,11 +100,11 @@ bool OutLink::continue_connecting() noexcept {
   } else if (error != 0) {
     connect_failed(error);
   } else {
-    handshake_.emplace(Handshake::initiate(site_.key, {.from = site_.rank,
-                                                       .to = peer(),
-                                                       .channel = channel(),
-                                                       .purpose = Purpose::link,
-                                                       .encrypted = site_.tunnels != nullptr}));
+    handshake_.emplace(Handshake::initiate(context_.key, {.from = context_.rank,
+                                                          .to = peer(),
+                                                          .channel = channel(),
+                                                          .purpose = Purpose::link,
+                                                          .encrypted = context_.tls_proxies != nullptr}));
     state_ = State::greeting;
     heard_ = true;
   }
@@ -122,9 +122,9 @@ bool OutLink::continue_greeting() noexcept {
   if (error == EAGAIN) return false;
   if (error != 0) {
     connect_failed(error);
-  } else if (handshake_->state() == Handshake::State::done && site_.tunnels) {
-    site_.reactor.unwatch(socket_.get());
-    socket_ = site_.tunnels->encrypt(std::move(socket_), *handshake_);
+  } else if (handshake_->state() == Handshake::State::done && context_.tls_proxies) {
+    context_.reactor.unwatch(socket_.get());
+    socket_ = context_.tls_proxies->encrypt(std::move(socket_), *handshake_);
     if (!socket_) {
       connect_failed(errno);
       return true;
@@ -138,14 +138,14 @@ bool OutLink::continue_greeting() noexcept {
   } else {
     lose(Certainty::sure,
          {ErrorCode::peer_lost,
-          fmt::format("Rank {} cannot reach {}: {}", site_.rank, site_.name_of(peer()), who_has_another_secret),
+          fmt::format("Rank {} cannot reach {}: {}", context_.rank, context_.name_of(peer()), who_has_another_secret),
           peer()});
   }
   return true;
 }
 
 bool OutLink::continue_securing() noexcept {
-  int error = std::exchange(heard_, false) ? Tunnels::is_ready(socket_.get()) : EAGAIN;
+  int error = std::exchange(heard_, false) ? TlsProxies::is_ready(socket_.get()) : EAGAIN;
   if (error == EAGAIN && Clock::now() >= give_up_at_) error = ETIMEDOUT;
   if (error == EAGAIN) return false;
   if (error == 0) opened();
@@ -160,7 +160,7 @@ void OutLink::connect_failed(int error) noexcept {
     state_ = State::dead;
     return;
   }
-  if (is_aside()) give_up_at_ = now + site_.connect_timeout;  // there is nobody to tell
+  if (is_aside()) give_up_at_ = now + context_.connect_timeout;  // there is nobody to tell
   if (is_aside() || (worth_retrying(error) && now < give_up_at_)) {
     state_ = State::refused;
     retry_at_ =
@@ -168,16 +168,16 @@ void OutLink::connect_failed(int error) noexcept {
     return;
   }
   if (is_our_own(error))
-    return lose(Certainty::sure,
-                {ErrorCode::system,
-                 fmt::format("Rank {} cannot connect to {}: {}", site_.rank, site_.name_of(peer()), text_of(error)),
-                 site_.rank});
-  const auto tried = now - (give_up_at_ - site_.connect_timeout);
+    return lose(Certainty::sure, {ErrorCode::system,
+                                  fmt::format("Rank {} cannot connect to {}: {}", context_.rank,
+                                              context_.name_of(peer()), text_of(error)),
+                                  context_.rank});
+  const auto tried = now - (give_up_at_ - context_.connect_timeout);
   lose(Certainty::sure,
        {ErrorCode::peer_lost,
         fmt::format("Rank {} cannot reach {}: {}; gave up after {} attempts in {:.1f} s. Is that process alive, and "
                     "may this host connect to that port?",
-                    site_.rank, site_.name_of(peer()), text_of(error), attempts_, seconds(tried)),
+                    context_.rank, context_.name_of(peer()), text_of(error), attempts_, seconds(tried)),
         peer()});
 }
 

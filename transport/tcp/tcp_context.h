@@ -22,18 +22,18 @@ class OutLink;
 enum class Certainty { sure, echo };
 
 /// What the links of one transport share. Links put themselves on the lists; the transport walks them.
-struct Site {
+struct TcpContext {
   struct Loss {
     Link* link;
     Error reason;
     Certainty certainty;
-    std::uint64_t look = 0;  ///< an echo is reported after this look at the door; 0: not asked for yet
+    std::uint64_t look = 0;  ///< an echo is reported after this look at the acceptor; 0: not asked for yet
   };
 
   int rank;
   Reactor& reactor;
   Secret key;
-  std::shared_ptr<Tunnels> tunnels;  ///< null: connections are not encrypted
+  std::shared_ptr<TlsProxies> tls_proxies;  ///< null: connections are not encrypted
   std::string congestion;
   std::chrono::milliseconds connect_timeout;
   std::chrono::milliseconds lost_after;  ///< of silence on a connection

@@ -46,27 +46,27 @@ std::vector<std::byte> bye_message() {
 
 }  // namespace
 
-void tcp::Site::lose(Link& link, Certainty certainty, const Error& reason) {
+void tcp::TcpContext::lose(Link& link, Certainty certainty, const Error& reason) {
   losses.push_back({&link, reason, certainty});
 }
 
-tcp::InLink* tcp::Site::unshared(int peer, Channel channel) const {
+tcp::InLink* tcp::TcpContext::unshared(int peer, Channel channel) const {
   for (const auto& link : in_links)
     if (link->peer() == peer && link->channel() == channel && link->is_unshared()) return link.get();
   return nullptr;
 }
 
-std::string tcp::Site::name_of(int peer) const {
+std::string tcp::TcpContext::name_of(int peer) const {
   return fmt::format("rank {} (tcp, {})", peer, address_of(peer).empty() ? "no address" : address_of(peer));
 }
 
-const std::string& tcp::Site::address_of(int peer) const {
+const std::string& tcp::TcpContext::address_of(int peer) const {
   static const std::string none;
   return std::cmp_less(peer, addresses.size()) ? addresses[static_cast<std::size_t>(peer)] : none;
 }
 
-/// What the door's thread hands over to the owner of the engine. Who comes for a channel that is closed hears so from
-/// the door, since the owner may never come back.
+/// What the acceptor's thread hands over to the owner of the engine. Who comes for a channel that is closed hears so
+/// from the acceptor, since the owner may never come back.
 class TcpTransport::Arrivals {
  public:
   struct Arrival {
@@ -109,7 +109,7 @@ class TcpTransport::Arrivals {
     waiting_.clear();
   }
 
-  std::atomic<std::uint64_t> looked{0};  ///< looks at the door that are done
+  std::atomic<std::uint64_t> looked{0};  ///< looks at the acceptor that are done
 
  private:
   std::atomic<bool> any_{false};  ///< lets a pass without arrivals do without the lock
@@ -134,25 +134,26 @@ struct TcpTransport::Courier {
 
 TcpTransport::TcpTransport(int rank, const TcpOptions& options, Reactor& reactor)
     : chunk_(std::make_unique<Chunk>()),
-      site_(std::make_unique<tcp::Site>(tcp::Site{.rank = rank,
-                                                  .reactor = reactor,
-                                                  .key = options.key,
-                                                  .tunnels = options.tunnels,
-                                                  .congestion = options.congestion,
-                                                  .connect_timeout = options.connect_timeout,
-                                                  .lost_after = options.lost_after})),
+      context_(std::make_unique<tcp::TcpContext>(tcp::TcpContext{.rank = rank,
+                                                                 .reactor = reactor,
+                                                                 .key = options.key,
+                                                                 .tls_proxies = options.tls_proxies,
+                                                                 .congestion = options.congestion,
+                                                                 .connect_timeout = options.connect_timeout,
+                                                                 .lost_after = options.lost_after})),
       arrivals_(std::make_unique<Arrivals>()),
-      door_(options.door ? options.door
-                         : std::make_shared<tcp::Door>(address_from(options.bind_address),
-                                                       tcp::Credentials{options.key, rank, options.tunnels},
-                                                       tcp::DoorOptions{.congestion = options.congestion,
-                                                                        .lost_after = options.lost_after,
-                                                                        .patience = options.hello_timeout},
-                                                       options.log)) {
-  site_->chunk = chunk_->memory;
-  door_->serve(Purpose::link, [this](const Hello& hello, tcp::Socket socket) {
+      acceptor_(options.acceptor
+                    ? options.acceptor
+                    : std::make_shared<tcp::Acceptor>(address_from(options.bind_address),
+                                                      tcp::Credentials{options.key, rank, options.tls_proxies},
+                                                      tcp::DoorOptions{.congestion = options.congestion,
+                                                                       .lost_after = options.lost_after,
+                                                                       .patience = options.hello_timeout},
+                                                      options.log)) {
+  context_->chunk = chunk_->memory;
+  acceptor_->serve(Purpose::link, [this](const Hello& hello, tcp::Socket socket) {
     arrivals_->push(hello, std::move(socket));
-    site_->reactor.interrupt();
+    context_->reactor.interrupt();
   });
 }
 
@@ -160,40 +161,41 @@ TcpTransport::~TcpTransport() {
   const auto deadline = Clock::now() + courier_time;
   for (Courier& courier : couriers_)
     if (courier.link) courier.link->flush(deadline);
-  door_->dismiss(Purpose::link);
+  acceptor_->dismiss(Purpose::link);
 }
 
-std::string TcpTransport::address() const { return door_->address(); }
-void TcpTransport::set_peers(std::vector<std::string> addresses) { site_->addresses = std::move(addresses); }
-void TcpTransport::set_sink(Sink& sink) { site_->sink = &sink; }
-std::size_t TcpTransport::strangers() const { return door_->strangers(); }
+std::string TcpTransport::address() const { return acceptor_->address(); }
+void TcpTransport::set_peers(std::vector<std::string> addresses) { context_->addresses = std::move(addresses); }
+void TcpTransport::set_sink(Sink& sink) { context_->sink = &sink; }
+std::size_t TcpTransport::strangers() const { return acceptor_->strangers(); }
 
 // ---- Links -----------------------------------------------------------------------------------------------------
 
 Link& TcpTransport::open(int peer, Channel channel) {
   arrivals_->open(channel);
   auto& link = out_links_[{channel, peer, false}];
-  if (!link) link = std::make_unique<tcp::OutLink>(*site_, peer, channel);
+  if (!link) link = std::make_unique<tcp::OutLink>(*context_, peer, channel);
   return *link;
 }
 
 Link& TcpTransport::open_aside(int peer, Channel channel) {
   auto& link = out_links_[{channel, peer, true}];
-  if (!link) link = std::make_unique<tcp::OutLink>(*site_, peer, channel, tcp::OutLink::Manner::quiet);
+  if (!link) link = std::make_unique<tcp::OutLink>(*context_, peer, channel, tcp::OutLink::Manner::quiet);
   return *link;
 }
 
 void TcpTransport::let_in() noexcept {
   for (auto& [hello, socket] : arrivals_->take())
-    if (hello.from >= 0 && std::cmp_less(hello.from, site_->addresses.size()))
-      site_->in_links.push_back(std::make_unique<tcp::InLink>(*site_, hello.from, hello.channel, std::move(socket)));
+    if (hello.from >= 0 && std::cmp_less(hello.from, context_->addresses.size()))
+      context_->in_links.push_back(
+          std::make_unique<tcp::InLink>(*context_, hello.from, hello.channel, std::move(socket)));
 }
 
 /// Tells the senders, backwards on their connections, and destroys our ends, unless we send on those, too.
 void TcpTransport::dismiss_senders(Channel channel, std::span<const std::byte> last_words) noexcept {
-  for (const auto& link : site_->in_links)
+  for (const auto& link : context_->in_links)
     if (link->channel() == channel) link->dismiss(last_words);
-  std::erase_if(site_->in_links,
+  std::erase_if(context_->in_links,
                 [channel](const auto& link) { return link->channel() == channel && !link->has_writer(); });
 }
 
@@ -210,17 +212,17 @@ void TcpTransport::close_channel(Channel channel, Clock::time_point deadline) no
     waiting = false;
     for (auto link = begin; link != end; ++link)
       if (!link->second->flush(std::min(deadline, Clock::now() + flush_turn))) waiting = true;
-    site_->reactor.poll();
+    context_->reactor.poll();
   }
   // To close a connection on which something lies unread resets it, and takes back what has not left this host.
-  for (const auto& link : site_->in_links)
+  for (const auto& link : context_->in_links)
     if (link->channel() == channel) link->drain();
   forget(channel);
 }
 
 void TcpTransport::forget(Channel channel) noexcept {
   std::erase_if(out_links_, [channel](const auto& entry) { return entry.first.channel == channel; });
-  std::erase_if(site_->in_links, [channel](const auto& link) { return link->channel() == channel; });
+  std::erase_if(context_->in_links, [channel](const auto& link) { return link->channel() == channel; });
 }
 
 /// A peer may hear twice: backwards on a connection of its own, to which it need not listen, and from a courier.
@@ -236,7 +238,7 @@ void TcpTransport::abort_channel(Channel channel, const Error& reason) noexcept 
     if (end->second->ended()) continue;
     Courier courier{{last_words.begin(), last_words.end()}, {}, end->second->release(), until};
     if (!end->first.aside) {
-      courier.link = std::make_unique<tcp::OutLink>(*site_, end->first.peer, channel, tcp::OutLink::Manner::quiet);
+      courier.link = std::make_unique<tcp::OutLink>(*context_, end->first.peer, channel, tcp::OutLink::Manner::quiet);
       courier.link->send(abort_frame(reason), std::span(courier.message).subspan(frame_size), 0);
     }
     couriers_.push_back(std::move(courier));
@@ -250,30 +252,30 @@ void TcpTransport::abort_channel(Channel channel, const Error& reason) noexcept 
 }
 
 void TcpTransport::cut() noexcept {
-  site_->cut = true;
+  context_->cut = true;
   arrivals_->shut();
-  for (const auto& link : site_->in_links) link->cut();
+  for (const auto& link : context_->in_links) link->cut();
   for (const auto& [key, link] : out_links_) link->cut();
 }
 
 // ---- Progress --------------------------------------------------------------------------------------------------
 
 bool TcpTransport::progress() noexcept {
-  const bool suspicious = !site_->losses.empty();
-  if (suspicious || ++passes_ % passes_per_poll == 0) site_->reactor.poll();
+  const bool suspicious = !context_->losses.empty();
+  if (suspicious || ++passes_ % passes_per_poll == 0) context_->reactor.poll();
   const std::uint64_t looked = suspicious ? arrivals_->looked.load(std::memory_order_acquire) : 0;
   bool moved = arrivals_->any();
   if (moved) let_in();
   moved |= serve_links();
   if (!couriers_.empty()) moved |= serve_couriers();
-  if (suspicious || !site_->losses.empty()) moved |= report_losses(looked);
+  if (suspicious || !context_->losses.empty()) moved |= report_losses(looked);
   return moved;
 }
 
 /// Links may be added to both lists meanwhile, by what the sink does.
 bool TcpTransport::serve_links() noexcept {
   bool moved = false;
-  auto& hot = site_->hot;
+  auto& hot = context_->hot;
   const int patience = most_misses / static_cast<int>(hot.size() + 1);
   for (std::size_t i = 0; i < hot.size();) {
     tcp::InLink* const link = hot[i];
@@ -286,7 +288,7 @@ bool TcpTransport::serve_links() noexcept {
       ++i;
     }
   }
-  auto& busy = site_->busy;
+  auto& busy = context_->busy;
   for (std::size_t i = 0; i < busy.size();) {
     tcp::OutLink* const link = busy[i];
     moved |= link->progress();
@@ -305,36 +307,37 @@ bool TcpTransport::serve_couriers() noexcept {
   return std::erase_if(couriers_, [now](const Courier& courier) { return now >= courier.until; }) > 0;
 }
 
-/// What is certain comes first: it may explain the echoes. Those wait until everybody who was at the door when they
+/// What is certain comes first: it may explain the echoes. Those wait until everybody who was at the acceptor when they
 /// were noticed has been let in, and then for a pass in which everything was read; `looked` is from before that pass.
 bool TcpTransport::report_losses(std::uint64_t looked) noexcept {
-  bool moved = report_losses_if([](const tcp::Site::Loss& loss) { return loss.certainty == tcp::Certainty::sure; });
-  moved |= report_losses_if([=](const tcp::Site::Loss& loss) { return loss.look != 0 && loss.look <= looked; });
+  bool moved =
+      report_losses_if([](const tcp::TcpContext::Loss& loss) { return loss.certainty == tcp::Certainty::sure; });
+  moved |= report_losses_if([=](const tcp::TcpContext::Loss& loss) { return loss.look != 0 && loss.look <= looked; });
   ask_for_look();
   return moved;
 }
 
 void TcpTransport::ask_for_look() noexcept {
-  const auto is_new = [](const tcp::Site::Loss& loss) { return loss.look == 0; };
-  if (std::none_of(site_->losses.begin(), site_->losses.end(), is_new)) return;
+  const auto is_new = [](const tcp::TcpContext::Loss& loss) { return loss.look == 0; };
+  if (std::none_of(context_->losses.begin(), context_->losses.end(), is_new)) return;
   ++looks_;
-  for (tcp::Site::Loss& loss : site_->losses)
+  for (tcp::TcpContext::Loss& loss : context_->losses)
     if (is_new(loss)) loss.look = looks_;
-  door_->look(Purpose::link, [this, look = looks_] {
+  acceptor_->look(Purpose::link, [this, look = looks_] {
     arrivals_->looked.store(look, std::memory_order_release);
-    site_->reactor.interrupt();
+    context_->reactor.interrupt();
   });
 }
 
 template <class Due>
 bool TcpTransport::report_losses_if(Due due) noexcept {
-  std::vector<tcp::Site::Loss> reports;
-  for (const tcp::Site::Loss& loss : site_->losses)
+  std::vector<tcp::TcpContext::Loss> reports;
+  for (const tcp::TcpContext::Loss& loss : context_->losses)
     if (due(loss)) reports.push_back(loss);
-  std::erase_if(site_->losses, due);
-  for (const tcp::Site::Loss& loss : reports) {
+  std::erase_if(context_->losses, due);
+  for (const tcp::TcpContext::Loss& loss : reports) {
     end_others_like(*loss.link, loss.reason);
-    site_->sink->failed(*loss.link, loss.reason);
+    context_->sink->failed(*loss.link, loss.reason);
   }
   return !reports.empty();
 }
@@ -342,8 +345,8 @@ bool TcpTransport::report_losses_if(Due due) noexcept {
 /// An abort may come on a connection of its own: then it speaks for the sender's other connections, too.
 void TcpTransport::end_others_like(const Link& failed, const Error& reason) noexcept {
   const auto is_failed = [&](const auto& link) { return link.get() == &failed; };
-  if (std::none_of(site_->in_links.begin(), site_->in_links.end(), is_failed)) return;
-  for (const auto& link : site_->in_links)
+  if (std::none_of(context_->in_links.begin(), context_->in_links.end(), is_failed)) return;
+  for (const auto& link : context_->in_links)
     if (!is_failed(link) && link->channel() == failed.channel() && link->peer() == failed.peer()) link->follow(reason);
 }
 
@@ -353,20 +356,20 @@ void TcpTransport::check_acknowledgements() noexcept {
   if (out_links_.empty()) return;
   const auto now = Clock::now();
   if (now >= next_check_) {
-    const auto pause = std::clamp<std::chrono::milliseconds>(site_->lost_after / 5, shortest_check, longest_check);
+    const auto pause = std::clamp<std::chrono::milliseconds>(context_->lost_after / 5, shortest_check, longest_check);
     next_check_ = now + pause;
     for (const auto& [name, link] : out_links_) link->check_acknowledgements(now, pause);
   }
-  site_->reactor.wake_by(next_check_);
+  context_->reactor.wake_by(next_check_);
 }
 
 bool TcpTransport::prepare_sleep() noexcept {
   check_acknowledgements();
   const std::uint64_t looked = arrivals_->looked.load(std::memory_order_acquire);
-  for (const tcp::Site::Loss& loss : site_->losses)
+  for (const tcp::TcpContext::Loss& loss : context_->losses)
     if (loss.certainty == tcp::Certainty::sure || loss.look <= looked) return false;
-  for (tcp::OutLink* const link : site_->busy) link->arm();
-  if (!couriers_.empty()) site_->reactor.wake_by(couriers_.front().until);
+  for (tcp::OutLink* const link : context_->busy) link->arm();
+  if (!couriers_.empty()) context_->reactor.wake_by(couriers_.front().until);
   return true;
 }
 

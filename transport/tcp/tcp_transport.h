@@ -21,21 +21,21 @@
 namespace tutti::transport {
 
 namespace tcp {
-class Door;
+class Acceptor;
 class InLink;
 class OutLink;
-struct Site;
+struct TcpContext;
 }  // namespace tcp
 
 struct TcpOptions {
   /// Lets in the links of peers, by the same key, and others with other purposes; null: one for this transport alone.
-  std::shared_ptr<tcp::Door> door = {};
+  std::shared_ptr<tcp::Acceptor> acceptor = {};
   /// Of one for this transport alone: a numeric address that peers can reach this rank at; the kernel chooses the port.
   std::string bind_address = "127.0.0.1";
   /// Equal on all ranks of a job and unknown outside.
   Secret key = {};
   /// Encrypts all links, which it must on all ranks; null: none.
-  std::shared_ptr<Tunnels> tunnels = {};
+  std::shared_ptr<TlsProxies> tls_proxies = {};
   /// "cubic", "bbr" ... for every connection, where the system allows it; empty: the system's (on loopback: cubic or
   /// reno).
   std::string congestion = {};
@@ -109,9 +109,9 @@ class TcpTransport final : public Transport {
   void dismiss_senders(Channel channel, std::span<const std::byte> last_words) noexcept;
 
   std::unique_ptr<Chunk> chunk_;
-  std::unique_ptr<tcp::Site> site_;
+  std::unique_ptr<tcp::TcpContext> context_;
   std::unique_ptr<Arrivals> arrivals_;
-  std::shared_ptr<tcp::Door> door_;  ///< its thread uses all of the above
+  std::shared_ptr<tcp::Acceptor> acceptor_;  ///< its thread uses all of the above
   OutLinks out_links_;
   std::list<Courier> couriers_;  ///< aborts on their way to peers that cannot be told on a link of theirs
   unsigned passes_ = 0;

@@ -25,7 +25,7 @@
 #include "lib/base/host.h"
 #include "tutti/error.h"
 
-namespace tutti::tools::versus {
+namespace tutti::cli::versus {
 namespace {
 
 Limits limits_of(const bench::Options& options) {
@@ -49,11 +49,11 @@ class Session {
         limits_(limits_of(options)),
         cores_(available_cores()) {
     if (options.summary) {
-      names_ = peers_seen();
+      names_ = rivals_seen();
       return;
     }
-    sides_.emplace(options.peers_dir, options.peers.empty() ? std::vector<std::string>{"all"} : options.peers);
-    names_ = sides_->peers();
+    sides_.emplace(options.rivals_dir, options.rivals.empty() ? std::vector<std::string>{"all"} : options.rivals);
+    names_ = sides_->rivals();
     remark();
   }
 
@@ -82,7 +82,7 @@ class Session {
  private:
   bool is_table() const { return options_.format == bench::Format::table || options_.format == bench::Format::wide; }
 
-  std::vector<std::string> peers_seen() const {
+  std::vector<std::string> rivals_seen() const {
     std::set<std::string> seen;
     for (const Row& row : ledger_.rows())
       if (row.side != "tutti" && row.side != "limit") seen.insert(row.side);
@@ -94,14 +94,14 @@ class Session {
     std::set<std::string> told;
     bool any = false;
     for (const Line& line : lines_)
-      for (const std::string& peer : names_) {
-        const std::string text = sides_->remark(peer, line, cores_);
+      for (const std::string& rival : names_) {
+        const std::string text = sides_->remark(rival, line, cores_);
         if (!text.empty() && told.insert(text).second) note(text);
-        any = any || Sides::has(peer, line);
+        any = any || Sides::has(rival, line);
       }
     if (!any)
       throw Error{ErrorCode::invalid_argument,
-                  "bench: gloo has no shared memory and no scans to compare; give --transport tcp, or another peer"};
+                  "bench: gloo has no shared memory and no scans to compare; give --transport tcp, or another library"};
   }
 
   /// One side after the other, and the next time the other way round.
@@ -114,7 +114,7 @@ class Session {
         const std::vector<std::size_t> sizes = wanted(line, setting);
         if (sizes.empty() || told_to_stop) continue;
         more = true;
-        show_progress(fmt::format("{} {}, {} ranks: round {}, {} {}", line.transport, peers::name_of(line.call),
+        show_progress(fmt::format("{} {}, {} ranks: round {}, {} {}", line.transport, measure::name_of(line.call),
                                   line.ranks, round, setting.side, setting.name));
         for (Row& row : launch(*sides_, setting, line, sizes, limits_, cores_)) {
           row.repetition = static_cast<int>(ledger_.of(row.point, row.side, row.setting).size()) + 1;
@@ -162,7 +162,7 @@ class Session {
     say(fmt::format("# wrote {}\n", file.path), false);
   }
 
-  /// Peers may fail: their cells say so. Wrong data of anybody, and any failure of ours, is what must be seen.
+  /// Rivals may fail: their cells say so. Wrong data of anybody, and any failure of ours, is what must be seen.
   int exit_code() const {
     int code = exit_success;
     for (const Comparison& one : comparisons_)
@@ -197,8 +197,8 @@ class Session {
   Limits limits_;
   int cores_;
   std::optional<Sides> sides_;
-  std::vector<std::string> names_;    ///< the peers
-  std::vector<std::string> columns_;  ///< tutti, the peers, the limit
+  std::vector<std::string> names_;    ///< the rivals
+  std::vector<std::string> columns_;  ///< tutti, the rivals, the limit
   std::vector<std::string> notes_;
   std::vector<Comparison> comparisons_;
 };
@@ -210,4 +210,4 @@ int versus_main(const bench::Options& options, const std::vector<std::string>& a
   return session.run();
 }
 
-}  // namespace tutti::tools::versus
+}  // namespace tutti::cli::versus

@@ -5,9 +5,9 @@
 
 #include "cli/bench/options.h"
 
-namespace tutti::tools::versus {
+namespace tutti::cli::versus {
 
-/// `tutti bench --peers`, `--grid`, `--summary`: other libraries beside tutti. Returns the exit code; throws Error.
+/// `tutti bench --against`, `--grid`, `--summary`: other libraries beside tutti. Returns the exit code; throws Error.
 int versus_main(const bench::Options& options, const std::vector<std::string>& arguments);
 
-}  // namespace tutti::tools::versus
+}  // namespace tutti::cli::versus

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <set>
 
-namespace tutti::tools::versus {
+namespace tutti::cli::versus {
 namespace {
 
 constexpr std::string_view own = "tutti";
@@ -19,7 +19,7 @@ std::vector<double> times_in(State state, const std::vector<const Row*>& rows) {
   return times;
 }
 
-/// Two rows or more, the fastest of which is far behind some other peer's median: it will never be the best.
+/// Two rows or more, the fastest of which is far behind some other rival's median: it will never be the best.
 bool is_hopeless(const Ledger& ledger, const Point& point, const Setting& setting, State state) {
   constexpr double far_behind = 1.5;
   const std::vector<double> mine = times_in(state, ledger.of(point, setting.side, setting.name));
@@ -78,7 +78,7 @@ Comparison compare_in(State state, std::span<const Row> rows, const Point& point
   }
   for (auto& [who, values] : times) {
     const auto [least, most] = std::minmax_element(values.begin(), values.end());
-    const Figure figure{peers::median(values), *least, *most, static_cast<int>(values.size()), who.second};
+    const Figure figure{measure::median(values), *least, *most, static_cast<int>(values.size()), who.second};
     const auto [place, is_new] = comparison.sides.try_emplace(who.first, figure);
     if (!is_new && figure.median < place->second.median) place->second = figure;
   }
@@ -118,4 +118,4 @@ std::vector<Point> points_of(std::span<const Row> rows) {
   return {points.begin(), points.end()};
 }
 
-}  // namespace tutti::tools::versus
+}  // namespace tutti::cli::versus

@@ -11,7 +11,7 @@
 
 // The arithmetic of the comparison, apart from any measuring.
 
-namespace tutti::tools::versus {
+namespace tutti::cli::versus {
 
 /// What one side needs at one point, with the best of its settings. Microseconds.
 struct Figure {
@@ -31,7 +31,7 @@ struct Comparison {
   std::map<std::string, std::string> troubles;  ///< of sides that have no figure
 
   std::optional<Figure> of(const std::string& side) const;
-  /// The peer that needs least: its name; empty: there is none.
+  /// The rival that needs least: its name; empty: there is none.
   std::string best_peer() const;
   /// Its time over tutti's: above 1 tutti is the faster one. Nothing where one of them has no figure.
   std::optional<double> ratio() const;
@@ -48,7 +48,7 @@ Comparison compare_in(State state, std::span<const Row> rows, const Point& point
 Comparison compare(std::span<const Row> rows, const Point& point);
 
 /// Whether another row is worth its time: fewer than `repetitions` of one state (of the usual one, if `usual_only`),
-/// not twice as many in all, nothing failed, and not one of those that are behind another peer's setting for good.
+/// not twice as many in all, nothing failed, and not one of those that are behind another rival's setting for good.
 bool needs_more(const Ledger& ledger, const Point& point, const Setting& setting, int repetitions, bool usual_only);
 
 double geometric_mean(const std::vector<double>& values);
@@ -56,4 +56,4 @@ double geometric_mean(const std::vector<double>& values);
 /// Points of the rows, in order.
 std::vector<Point> points_of(std::span<const Row> rows);
 
-}  // namespace tutti::tools::versus
+}  // namespace tutti::cli::versus

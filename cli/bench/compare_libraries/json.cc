@@ -4,7 +4,7 @@
 #include "cli/bench/report.h"
 #include "tutti/version.h"
 
-namespace tutti::tools::versus {
+namespace tutti::cli::versus {
 
 using Json = nlohmann::ordered_json;
 
@@ -34,7 +34,7 @@ std::string json_document(std::span<const Comparison> comparisons, const std::ve
   for (const Comparison& one : comparisons) {
     Json cells = Json::object();
     for (const std::string& side : sides) cells[side] = of_side(one, side);
-    points.push_back({{"collective", peers::name_of(one.point.call)},
+    points.push_back({{"collective", measure::name_of(one.point.call)},
                       {"transport", one.point.transport},
                       {"ranks", one.point.ranks},
                       {"size", one.point.size},
@@ -52,4 +52,4 @@ std::string json_document(std::span<const Comparison> comparisons, const std::ve
   return document.dump(1) + "\n";
 }
 
-}  // namespace tutti::tools::versus
+}  // namespace tutti::cli::versus

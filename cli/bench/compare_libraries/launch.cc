@@ -21,7 +21,7 @@
 #include "cli/run/process.h"
 #include "tutti/error.h"
 
-namespace tutti::tools::versus {
+namespace tutti::cli::versus {
 
 namespace {
 
@@ -81,7 +81,7 @@ class Running {
 
   /// Until it has ended, or said "end", or the time is over.
   void read_until(double deadline) {
-    while (!told_to_stop && peers::microseconds_now() < deadline && !has_ended() && !said_end()) wait_and_read();
+    while (!told_to_stop && measure::microseconds_now() < deadline && !has_ended() && !said_end()) wait_and_read();
     wait_and_read();
   }
 
@@ -91,8 +91,8 @@ class Running {
     for (const int signal : {0, SIGTERM, SIGKILL}) {
       if (signal == 0 && !said_end()) continue;
       if (signal != 0 && !has_ended()) ::kill(-process_.pid, signal);
-      const double deadline = peers::microseconds_now() + grace_us;
-      while (!has_ended() && peers::microseconds_now() < deadline && !(signal == 0 && told_to_stop)) wait_and_read();
+      const double deadline = measure::microseconds_now() + grace_us;
+      while (!has_ended() && measure::microseconds_now() < deadline && !(signal == 0 && told_to_stop)) wait_and_read();
     }
     ::kill(-process_.pid, SIGKILL);  // what the launcher left in its group
   }
@@ -155,7 +155,7 @@ std::vector<Row> rows_in(const std::string& output, const Setting& setting, cons
     std::istringstream words{text};
     std::string mark;
     Row row;
-    peers::Times& times = row.times;
+    measure::Times& times = row.times;
     words >> mark >> row.point.size >> row.bytes >> times.single >> times.least >> times.p95 >> times.loop >>
         times.skew >> times.iterations >> row.wrong >> row.probe_before >> row.probe_after;
     if (!words || mark != "row") continue;
@@ -193,7 +193,7 @@ std::vector<Row> launch(const Sides& sides, const Setting& setting, const Line& 
   std::vector<std::string> words = setting.launcher;
   for (const std::string& word : {sides.program(setting.side),
                                   std::string{"--call"},
-                                  std::string{peers::name_of(line.call)},
+                                  std::string{measure::name_of(line.call)},
                                   std::string{"--sizes"},
                                   numbers(sizes),
                                   std::string{"--setting"},
@@ -215,7 +215,7 @@ std::vector<Row> launch(const Sides& sides, const Setting& setting, const Line& 
     words.push_back(word);
   try {
     Running running{words, setting.environment};
-    running.read_until(peers::microseconds_now() + seconds * 1e6);
+    running.read_until(measure::microseconds_now() + seconds * 1e6);
     std::vector<Row> rows = rows_in(running.out(), setting, line, cores);
     for (Row& row : rows) row.times.computing = limits.budget.computing;
     if (!running.said_end() && !told_to_stop)
@@ -226,4 +226,4 @@ std::vector<Row> launch(const Sides& sides, const Setting& setting, const Line& 
   }
 }
 
-}  // namespace tutti::tools::versus
+}  // namespace tutti::cli::versus

@@ -7,10 +7,10 @@
 #include "cli/bench/compare_libraries/sides.h"
 #include "cli/measure/measure.h"
 
-namespace tutti::tools::versus {
+namespace tutti::cli::versus {
 
 struct Limits {
-  peers::Budget budget;
+  measure::Budget budget;
   int seconds = 0;  ///< of one start; 0: made from what it has to do
 };
 
@@ -20,4 +20,4 @@ struct Limits {
 std::vector<Row> launch(const Sides& sides, const Setting& setting, const Line& line,
                         const std::vector<std::size_t>& sizes, const Limits& limits, int cores);
 
-}  // namespace tutti::tools::versus
+}  // namespace tutti::cli::versus

@@ -8,10 +8,10 @@
 #include "lib/base/collective_traits.h"
 #include "tutti/error.h"
 
-namespace tutti::tools::versus {
+namespace tutti::cli::versus {
 namespace {
 
-using Call = peers::Call;
+using Call = measure::Call;
 
 constexpr std::size_t grid_sizes[] = {4, 1 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20};
 constexpr int grid_ranks[] = {2, 4, 8, 16};
@@ -21,8 +21,8 @@ constexpr std::size_t most_with_many = 64 << 10;
 /// Everything else was asked for in vain, which must not pass silently.
 constexpr std::string_view taken[] = {"nthreads",    "ngpus",       "minbytes", "maxbytes", "stepbytes", "stepfactor",
                                       "timeout",     "output-file", "format",   "progress", "transport", "min-time",
-                                      "max-time",    "peers",       "grid",     "summary",  "csv",       "svg",
-                                      "repetitions", "peers-dir",   "compute"};
+                                      "max-time",    "against",     "grid",     "summary",  "csv",       "svg",
+                                      "repetitions", "rivals-dir",  "compute"};
 
 void refuse_others(const bench::Options& options) {
   for (const std::string& name : options.given)
@@ -42,20 +42,20 @@ std::vector<std::string> transports(const bench::Options& options) {
   if (options.transport.empty()) return {"shm"};
   if (options.transport != "shm" && options.transport != "tcp")
     throw Error{ErrorCode::invalid_argument,
-                fmt::format("bench: with --peers --transport is shm or tcp, not \"{}\"", options.transport)};
+                fmt::format("bench: with --against --transport is shm or tcp, not \"{}\"", options.transport)};
   return {options.transport};
 }
 
 std::vector<Call> calls(const bench::Options& options) {
   if (!options.has_collective) {
-    std::vector<Call> all{std::begin(peers::all_calls), std::end(peers::all_calls)};
+    std::vector<Call> all{std::begin(measure::all_calls), std::end(measure::all_calls)};
     std::erase_if(all,
                   [](Call call) { return detail::traits_of(collective_of(call)).is_scan(); });  // not all have them
     return all;
   }
   std::string name = bench::program_name(options.what);
   name.resize(name.size() - std::string_view{"_perf"}.size());
-  const auto call = peers::find_call(name);
+  const auto call = measure::find_call(name);
   if (!call) throw Error{ErrorCode::unsupported, fmt::format("bench: {} is not compared with other libraries", name)};
   if (options.grid && *call == Call::all_reduce) return {Call::all_reduce, Call::all_reduce_in_place};
   return {*call};
@@ -83,9 +83,9 @@ std::vector<int> ranks(const bench::Options& options) {
   const bool given = was_given(options, "ngpus") || was_given(options, "nthreads");
   if (!given && options.grid) return {std::begin(grid_ranks), std::end(grid_ranks)};
   const int count = given ? options.ranks() : by_default;
-  if (count < 2 || count > peers::most_ranks)
+  if (count < 2 || count > measure::most_ranks)
     throw Error{ErrorCode::invalid_argument,
-                fmt::format("bench: {} ranks cannot be compared, 2 to {} can (-g)", count, peers::most_ranks)};
+                fmt::format("bench: {} ranks cannot be compared, 2 to {} can (-g)", count, measure::most_ranks)};
   return {count};
 }
 
@@ -105,4 +105,4 @@ std::vector<Line> lines_of(const bench::Options& options) {
   return lines;
 }
 
-}  // namespace tutti::tools::versus
+}  // namespace tutti::cli::versus

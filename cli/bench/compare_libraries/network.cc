@@ -14,7 +14,7 @@
 
 #include "lib/base/descriptor.h"
 
-namespace tutti::tools::versus {
+namespace tutti::cli::versus {
 namespace {
 
 constexpr const char* congestion_file = "/proc/sys/net/ipv4/tcp_congestion_control";
@@ -62,4 +62,4 @@ std::string enter_own_network() {
   return fmt::format("network namespace of its own, congestion control {}", congestion());
 }
 
-}  // namespace tutti::tools::versus
+}  // namespace tutti::cli::versus

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace tutti::tools::versus {
+namespace tutti::cli::versus {
 namespace {
 
 /// Three digits that matter, in nine characters.
@@ -27,7 +27,7 @@ std::string short_size(std::size_t bytes) {
 }
 
 std::string describe(const Point& point) {
-  return fmt::format("{}, {} ranks, {}, {}", peers::name_of(point.call), point.ranks, short_size(point.size),
+  return fmt::format("{}, {} ranks, {}, {}", measure::name_of(point.call), point.ranks, short_size(point.size),
                      point.transport);
 }
 
@@ -39,7 +39,7 @@ std::string table_header(const std::vector<std::string>& sides) {
 
 std::string table_row(const Comparison& comparison, const std::vector<std::string>& sides) {
   const Point& point = comparison.point;
-  std::string text = fmt::format(" {:<17} {:>5} {:>5} {:>8} {:>6}", peers::name_of(point.call), point.transport,
+  std::string text = fmt::format(" {:<17} {:>5} {:>5} {:>8} {:>6}", measure::name_of(point.call), point.transport,
                                  point.ranks, short_size(point.size), comparison.by_loop ? "loop" : "single");
   std::string settings;
   std::string troubles;
@@ -59,7 +59,7 @@ std::string table_row(const Comparison& comparison, const std::vector<std::strin
 }
 
 std::string table_footer() {
-  return "# microseconds; ratio: best peer's time / tutti's; /limit: tutti's time / what this machine allows.\n"
+  return "# microseconds; ratio: best library's time / tutti's; /limit: tutti's time / what this machine allows.\n"
          "# time: single calls (max over ranks, median), or a loop back to back up to 1 KiB where ranks outnumber "
          "cores.\n"
          "# rows: repetitions in that state of the cores, the fewest of any side; x: see the end of the line.\n";
@@ -77,7 +77,7 @@ std::string comparison_csv_rows(const Comparison& comparison, const std::vector<
     const auto trouble = comparison.troubles.find(side);
     std::string why = trouble == comparison.troubles.end() ? "" : trouble->second;
     std::replace(why.begin(), why.end(), ',', ';');
-    text += fmt::format("{},{},{},{},{},{},{},{},{:.4f},{:.4f},{:.4f},{},{},{},{}\n", peers::name_of(point.call),
+    text += fmt::format("{},{},{},{},{},{},{},{},{:.4f},{:.4f},{:.4f},{},{},{},{}\n", measure::name_of(point.call),
                         point.transport, point.ranks, point.size, name_of(comparison.state),
                         comparison.by_loop ? "loop" : "single", side, figure.setting, figure.median, figure.least,
                         figure.most, figure.rows, quotient(comparison.ratio()), quotient(comparison.to_limit()), why);
@@ -85,4 +85,4 @@ std::string comparison_csv_rows(const Comparison& comparison, const std::vector<
   return text;
 }
 
-}  // namespace tutti::tools::versus
+}  // namespace tutti::cli::versus

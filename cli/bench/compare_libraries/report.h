@@ -8,14 +8,14 @@
 
 // What is printed. All functions return text.
 
-namespace tutti::tools::versus {
+namespace tutti::cli::versus {
 
 /// "4 B", "64 KiB", "1 MiB".
 std::string short_size(std::size_t bytes);
 /// "all_reduce, 2 ranks, 64 KiB, shm".
 std::string describe(const Point& point);
 
-/// The names of the columns; `sides` are tutti, the peers and the limit.
+/// The names of the columns; `sides` are tutti, the rivals and the limit.
 std::string table_header(const std::vector<std::string>& sides);
 std::string table_row(const Comparison& comparison, const std::vector<std::string>& sides);
 /// How to read it.
@@ -32,4 +32,4 @@ std::string json_document(std::span<const Comparison> comparisons, const std::ve
 /// Charts, one for each call, transport and number of ranks: time over size, both in powers of ten.
 std::string svg_document(std::span<const Comparison> comparisons, const std::vector<std::string>& sides);
 
-}  // namespace tutti::tools::versus
+}  // namespace tutti::cli::versus

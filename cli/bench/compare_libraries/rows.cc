@@ -10,7 +10,7 @@
 #include "cli/base/output.h"
 #include "tutti/error.h"
 
-namespace tutti::tools::versus {
+namespace tutti::cli::versus {
 namespace {
 
 constexpr std::size_t columns = 19;
@@ -26,7 +26,7 @@ std::vector<std::string> split(const std::string& line) {
 /// Throws std::exception for what is no number.
 Row parse(const std::vector<std::string>& words) {
   Row row;
-  const auto call = peers::find_call(words.at(1));
+  const auto call = measure::find_call(words.at(1));
   if (words.size() != columns || !call) throw std::invalid_argument("not a row");
   row.point = {words[0], *call, std::stoi(words[2]), std::stoull(words[3])};
   row.bytes = std::stoull(words[4]);
@@ -55,7 +55,7 @@ std::string csv_line(const Row& row) {
   for (char& letter : trouble)
     if (letter == ',' || letter == '\n' || letter == '\r') letter = ';';
   return fmt::format("{},{},{},{},{},{},{},{},{},{:.4f},{:.4f},{:.4f},{:.4f},{:.4f},{},{},{:.1f},{:.1f},{}",
-                     row.point.transport, peers::name_of(row.point.call), row.point.ranks, row.point.size, row.bytes,
+                     row.point.transport, measure::name_of(row.point.call), row.point.ranks, row.point.size, row.bytes,
                      row.side, row.setting, row.repetition, row.cores, row.times.single, row.times.least, row.times.p95,
                      row.times.loop, row.times.skew, row.times.iterations, row.wrong, row.probe_before, row.probe_after,
                      trouble);
@@ -102,4 +102,4 @@ std::vector<const Row*> Ledger::of(const Point& point, std::string_view side, st
   return found;
 }
 
-}  // namespace tutti::tools::versus
+}  // namespace tutti::cli::versus

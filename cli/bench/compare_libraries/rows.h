@@ -13,12 +13,12 @@
 
 // What the comparison with other libraries has measured: rows, and the CSV file that keeps them.
 
-namespace tutti::tools::versus {
+namespace tutti::cli::versus {
 
 /// What is compared: one call of one size between so many ranks.
 struct Point {
   std::string transport;  ///< "shm" or "tcp"
-  peers::Call call = peers::Call::barrier;
+  measure::Call call = measure::Call::barrier;
   int ranks = 2;
   std::size_t size = 0;  ///< bytes as asked for
 
@@ -36,7 +36,7 @@ struct Row {
   int repetition = 1;
   int cores = 1;
   std::size_t bytes = 0;  ///< as measured: rounded up to whole parts
-  peers::Times times;
+  measure::Times times;
   std::uint64_t wrong = 0;
   double probe_before = 0;  ///< nanoseconds that a cache line takes to the other core and back
   double probe_after = 0;
@@ -70,4 +70,4 @@ class Ledger {
 std::string csv_header();
 std::string csv_line(const Row& row);
 
-}  // namespace tutti::tools::versus
+}  // namespace tutti::cli::versus

@@ -16,10 +16,10 @@
 #include "lib/base/suggest.h"
 #include "tutti/error.h"
 
-namespace tutti::tools::versus {
+namespace tutti::cli::versus {
 namespace {
 
-using Call = peers::Call;
+using Call = measure::Call;
 using Words = std::vector<std::string>;
 
 struct Known {
@@ -27,7 +27,7 @@ struct Known {
   std::string_view launcher;
   std::string_view packages;  ///< Debian's
 };
-constexpr Known known_peers[] = {
+constexpr Known known_rivals[] = {
     {"openmpi", "mpirun.openmpi", "libopenmpi-dev openmpi-bin"},
     {"mpich", "mpirun.mpich", "libmpich-dev mpich"},
     {"gloo", "", "libgloo-dev libhiredis-dev"},
@@ -35,10 +35,10 @@ constexpr Known known_peers[] = {
 
 bool can_run(const std::string& path) { return ::access(path.c_str(), X_OK) == 0; }
 
-bool has_launcher(const Known& peer) {
-  if (peer.launcher.empty()) return true;
+bool has_launcher(const Known& rival) {
+  if (rival.launcher.empty()) return true;
   try {
-    tutti::tools::find_program(std::string{peer.launcher});
+    tutti::cli::find_program(std::string{rival.launcher});
     return true;
   } catch (const StartError&) {
     return false;
@@ -71,13 +71,14 @@ std::string remedy(std::string_view packages) {
 
 const Known& find_peer(const std::string& name) {
   std::vector<std::string_view> names{"all"};
-  for (const Known& peer : known_peers) {
-    if (peer.name == name) return peer;
-    names.push_back(peer.name);
+  for (const Known& rival : known_rivals) {
+    if (rival.name == name) return rival;
+    names.push_back(rival.name);
   }
-  throw Error{ErrorCode::invalid_argument,
-              fmt::format("bench: no peer \"{}\".{} Known are openmpi, mpich and gloo; all takes those that are here",
-                          name, did_you_mean(name, names))};
+  throw Error{
+      ErrorCode::invalid_argument,
+      fmt::format("bench: no library \"{}\".{} Known are openmpi, mpich and gloo; all takes those that are here", name,
+                  did_you_mean(name, names))};
 }
 
 const Words& keep_memory() {
@@ -162,21 +163,21 @@ Sides::Sides(std::string folder, const std::vector<std::string>& names)
   const bool all = std::find(names.begin(), names.end(), "all") != names.end();
   for (const std::string& name : names)
     if (name != "all") find_peer(name);
-  for (const Known& peer : known_peers) {
-    const bool asked = std::find(names.begin(), names.end(), peer.name) != names.end();
+  for (const Known& rival : known_rivals) {
+    const bool asked = std::find(names.begin(), names.end(), rival.name) != names.end();
     if (!asked && !all) continue;
-    const bool built = can_run(program(std::string{peer.name}));
-    if (built && has_launcher(peer)) {
-      peers_.emplace_back(peer.name);
+    const bool built = can_run(program(std::string{rival.name}));
+    if (built && has_launcher(rival)) {
+      rivals_.emplace_back(rival.name);
     } else if (asked) {
       const std::string what_to_do =
-          built ? fmt::format("there is no {} in PATH. On Debian install {}", peer.launcher, peer.packages)
-                : fmt::format("there is no {}. {}", program(std::string{peer.name}), remedy(peer.packages));
+          built ? fmt::format("there is no {} in PATH. On Debian install {}", rival.launcher, rival.packages)
+                : fmt::format("there is no {}. {}", program(std::string{rival.name}), remedy(rival.packages));
       throw Error{ErrorCode::unsupported,
-                  fmt::format("bench: {} is not here to compare with: {}", peer.name, what_to_do)};
+                  fmt::format("bench: {} is not here to compare with: {}", rival.name, what_to_do)};
     }
   }
-  if (peers_.empty())
+  if (rivals_.empty())
     throw Error{
         ErrorCode::unsupported,
         "bench: nothing to compare with is here. " +
@@ -188,16 +189,16 @@ Sides::Sides(std::string folder, const std::vector<std::string>& names)
 }
 
 std::string Sides::program(const std::string& side) const {
-  return folder_ + "/tutti-peer-" + (side == "tutti" ? "self" : side);
+  return folder_ + "/tutti-rival-" + (side == "tutti" ? "self" : side);
 }
 
 std::vector<Setting> Sides::settings(const Line& line, int cores) const {
   std::vector<Setting> all = of_tutti(line, cores);
   const auto take = [&](const std::vector<Setting>& more) { all.insert(all.end(), more.begin(), more.end()); };
-  for (const std::string& peer : peers_) {
-    if (peer == "openmpi") take(of_openmpi(line));
-    if (peer == "mpich") take(of_mpich(line, cores));
-    if (peer == "gloo") take(of_gloo(line, cores));
+  for (const std::string& rival : rivals_) {
+    if (rival == "openmpi") take(of_openmpi(line));
+    if (rival == "mpich") take(of_mpich(line, cores));
+    if (rival == "gloo") take(of_gloo(line, cores));
   }
   take({{"limit", "model", {}, {}}});
   return all;
@@ -222,4 +223,4 @@ std::string Sides::remark(const std::string& side, const Line& line, int cores) 
   return "";
 }
 
-}  // namespace tutti::tools::versus
+}  // namespace tutti::cli::versus

@@ -9,7 +9,7 @@
 
 // The libraries that are compared, and how each is started so that it is at its best.
 
-namespace tutti::tools::versus {
+namespace tutti::cli::versus {
 
 /// One way to start a side. The best of them counts, and is named.
 struct Setting {
@@ -21,7 +21,7 @@ struct Setting {
 
 struct Line {
   std::string transport;
-  peers::Call call = peers::Call::barrier;
+  measure::Call call = measure::Call::barrier;
   int ranks = 2;
   std::vector<std::size_t> sizes;
   Point point(std::size_t size) const { return {transport, call, ranks, size}; }
@@ -35,8 +35,8 @@ class Sides {
   /// {unsupported} for one that is not installed, naming the package.
   Sides(std::string folder, const std::vector<std::string>& names);
 
-  const std::vector<std::string>& peers() const { return peers_; }
-  /// Every way to start every side for `line`: tutti's first, then the peers', then the limit's. A peer that has no
+  const std::vector<std::string>& rivals() const { return rivals_; }
+  /// Every way to start every side for `line`: tutti's first, then the rivals', then the limit's. A rival that has no
   /// such transport has none.
   std::vector<Setting> settings(const Line& line, int cores) const;
   /// The side has the collective and the transport.
@@ -49,7 +49,7 @@ class Sides {
 
  private:
   std::string folder_;
-  std::vector<std::string> peers_;
+  std::vector<std::string> rivals_;
 };
 
-}  // namespace tutti::tools::versus
+}  // namespace tutti::cli::versus

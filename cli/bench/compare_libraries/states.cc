@@ -6,7 +6,7 @@
 
 #include "cli/bench/compare_libraries/rows.h"
 
-namespace tutti::tools::versus {
+namespace tutti::cli::versus {
 namespace {
 
 constexpr std::string_view state_names[] = {"near", "far", "alone", "mixed"};
@@ -85,4 +85,4 @@ State usual_state(std::span<const Row> rows) {
   return count(State::far) > count(State::near) ? State::far : State::near;
 }
 
-}  // namespace tutti::tools::versus
+}  // namespace tutti::cli::versus

@@ -6,7 +6,7 @@
 
 // Where the hypervisor had the two cores while a row was measured, told by the round trip of a cache line around it.
 
-namespace tutti::tools::versus {
+namespace tutti::cli::versus {
 
 struct Row;
 
@@ -22,4 +22,4 @@ void tell_states(std::span<Row> rows);
 /// Near or far, whichever has more rows.
 State usual_state(std::span<const Row> rows);
 
-}  // namespace tutti::tools::versus
+}  // namespace tutti::cli::versus

@@ -1,4 +1,4 @@
-// What the grid is held against: a ratio is the best peer's time over tutti's, and a bar its least allowed value.
+// What the grid is held against: a ratio is the best rival's time over tutti's, and a bar its least allowed value.
 
 #include "cli/bench/compare_libraries/summary.h"
 
@@ -11,10 +11,10 @@
 #include "cli/base/sizes.h"
 #include "cli/bench/compare_libraries/report.h"
 
-namespace tutti::tools::versus {
+namespace tutti::cli::versus {
 namespace {
 
-using Call = peers::Call;
+using Call = measure::Call;
 constexpr std::size_t kibi = 1 << 10;
 constexpr std::size_t mebi = 1 << 20;
 
@@ -137,7 +137,7 @@ std::vector<Verdict> judge(std::span<const Row> rows) {
 
 std::string summary_text(std::span<const Row> rows, int repetitions) {
   const std::string_view usual = name_of(usual_state(rows));
-  std::string text = fmt::format("# ratio: best peer's time / tutti's, medians of {} rows\n", usual);
+  std::string text = fmt::format("# ratio: best library's time / tutti's, medians of {} rows\n", usual);
   text += fmt::format("# {:<60} {:>8} {:>8} {:>7}\n", "what", "bar", "reached", "points");
   for (const Verdict& one : judge(rows)) {
     if (one.points == 0) {
@@ -155,9 +155,9 @@ std::string summary_text(std::span<const Row> rows, int repetitions) {
     const int least = std::min(comparison.sides.at("tutti").rows, comparison.sides.at(comparison.best_peer()).rows);
     if (least < repetitions) ++thin;
   }
-  text += fmt::format("# {} points compared, {} of them with fewer than {} {} rows of tutti or of its best peer\n",
+  text += fmt::format("# {} points compared, {} of them with fewer than {} {} rows of tutti or of the best library\n",
                       all.size(), thin, repetitions, usual);
   return text;
 }
 
-}  // namespace tutti::tools::versus
+}  // namespace tutti::cli::versus

@@ -6,7 +6,7 @@
 
 #include "cli/bench/compare_libraries/figures.h"
 
-namespace tutti::tools::versus {
+namespace tutti::cli::versus {
 
 /// One thing that the grid must reach.
 struct Verdict {
@@ -21,7 +21,7 @@ struct Verdict {
 /// Of near rows only (of all, on a machine of one core).
 std::vector<Verdict> judge(std::span<const Row> rows);
 
-/// The verdicts as lines, and how many points have fewer than `repetitions` rows of tutti's or of the best peer's.
+/// The verdicts as lines, and how many points have fewer than `repetitions` rows of tutti's or of the best rival's.
 std::string summary_text(std::span<const Row> rows, int repetitions);
 
-}  // namespace tutti::tools::versus
+}  // namespace tutti::cli::versus

@@ -11,7 +11,7 @@
 
 #include "cli/bench/compare_libraries/report.h"
 
-namespace tutti::tools::versus {
+namespace tutti::cli::versus {
 namespace {
 
 constexpr int width = 400;  // of one chart with its margins
@@ -107,9 +107,9 @@ std::string draw(const Chart& chart, Axes axes, const std::vector<std::string>& 
   const Point& point = chart.front()->point;
   axes.least_size = std::log2(static_cast<double>(point.size));
   axes.most_size = std::log2(static_cast<double>(chart.back()->point.size));
-  std::string svg =
-      text_at(left, 18, "start",
-              fmt::format("{}, {} ranks, {} (microseconds)", peers::name_of(point.call), point.ranks, point.transport));
+  std::string svg = text_at(
+      left, 18, "start",
+      fmt::format("{}, {} ranks, {} (microseconds)", measure::name_of(point.call), point.ranks, point.transport));
   svg += grid(chart, axes);
   double x = left + 6;
   for (const std::string& side : sides) {
@@ -125,7 +125,7 @@ std::string draw(const Chart& chart, Axes axes, const std::vector<std::string>& 
 }  // namespace
 
 std::string svg_document(std::span<const Comparison> comparisons, const std::vector<std::string>& sides) {
-  std::map<std::tuple<std::string, peers::Call, int>, Chart> found;
+  std::map<std::tuple<std::string, measure::Call, int>, Chart> found;
   for (const Comparison& one : comparisons)
     if (one.point.size > 0 && !one.sides.empty())
       found[{one.point.transport, one.point.call, one.point.ranks}].push_back(&one);
@@ -152,4 +152,4 @@ std::string svg_document(std::span<const Comparison> comparisons, const std::vec
       wide, std::max(high, 1), body);
 }
 
-}  // namespace tutti::tools::versus
+}  // namespace tutti::cli::versus

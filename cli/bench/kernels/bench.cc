@@ -20,7 +20,7 @@
 #include "tutti/error.h"
 #include "tutti/version.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 using kernel_rates::Bench;
@@ -221,4 +221,4 @@ int kernel_bench_main(int argc, char** argv) {
   return exit_success;
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

@@ -13,7 +13,7 @@
 #include "cli/bench/machine.h"
 #include "tutti/error.h"
 
-namespace tutti::tools::kernel_rates {
+namespace tutti::cli::kernel_rates {
 namespace {
 
 constexpr std::align_val_t alignment{4096};
@@ -179,4 +179,4 @@ Rate Bench::measure(const Task& task, const Effort& effort) {
   return {median(kernels), median(copies), median(ratios)};
 }
 
-}  // namespace tutti::tools::kernel_rates
+}  // namespace tutti::cli::kernel_rates

@@ -9,7 +9,7 @@
 
 // How fast the kernels of a table are, each beside a plain copy loop in turn. One thread, which measures.
 
-namespace tutti::tools::kernel_rates {
+namespace tutti::cli::kernel_rates {
 
 enum class Form {
   in_place,        ///< dst op= source
@@ -67,4 +67,4 @@ class Bench {
   std::vector<const void*> sources_;
 };
 
-}  // namespace tutti::tools::kernel_rates
+}  // namespace tutti::cli::kernel_rates

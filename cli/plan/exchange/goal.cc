@@ -16,7 +16,7 @@
 #include "lib/base/collective_traits.h"
 #include "lib/collective/binding.h"
 
-namespace tutti::tools::exchange {
+namespace tutti::cli::exchange {
 namespace {
 
 using algorithms::Blocks;
@@ -92,4 +92,4 @@ std::string goal(Collective collective, const std::vector<Plan>& plans, const Go
   return text;
 }
 
-}  // namespace tutti::tools::exchange
+}  // namespace tutti::cli::exchange

@@ -7,7 +7,7 @@
 #include "algorithms/plan.h"
 #include "tutti/types.h"
 
-namespace tutti::tools::exchange {
+namespace tutti::cli::exchange {
 
 /// What a GOAL schedule needs that a plan does not say.
 struct GoalSizes {
@@ -18,4 +18,4 @@ struct GoalSizes {
 /// The plans of all ranks as a GOAL schedule, the text that LogGOPSim's txt2bin reads; see docs/exchange.md.
 std::string goal(Collective collective, const std::vector<algorithms::Plan>& plans, const GoalSizes& sizes);
 
-}  // namespace tutti::tools::exchange
+}  // namespace tutti::cli::exchange

@@ -10,7 +10,7 @@
 #include "algorithms/plan.h"
 #include "tutti/types.h"
 
-namespace tutti::tools::exchange {
+namespace tutti::cli::exchange {
 
 /// `<step>`: one instruction. Offsets and counts are in chunks; -1 where an instruction has no such operand.
 struct MscclStep {
@@ -75,4 +75,4 @@ std::string beyond_limits(const MscclProgram& program);
 
 std::string to_xml(const MscclProgram& program);
 
-}  // namespace tutti::tools::exchange
+}  // namespace tutti::cli::exchange

@@ -14,7 +14,7 @@
 #include "cli/plan/exchange/msccl_run.h"
 #include "tutti/error.h"
 
-namespace tutti::tools::exchange {
+namespace tutti::cli::exchange {
 namespace {
 
 using algorithms::Verb;
@@ -196,4 +196,4 @@ std::vector<Atom> take_apart(const MscclProgram& program) {
   return atoms;
 }
 
-}  // namespace tutti::tools::exchange
+}  // namespace tutti::cli::exchange

@@ -6,7 +6,7 @@
 #include "lib/base/collective_traits.h"
 #include "tutti/types.h"
 
-namespace tutti::tools::exchange {
+namespace tutti::cli::exchange {
 
 /// How MSCCL counts what a rank has: a buffer that holds only the rank's own part begins there with chunk 0, and ours
 /// calls the same chunk by its number in the whole.
@@ -41,4 +41,4 @@ class Chunks {
   algorithms::Shape shape_;
 };
 
-}  // namespace tutti::tools::exchange
+}  // namespace tutti::cli::exchange

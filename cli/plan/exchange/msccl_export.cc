@@ -18,7 +18,7 @@
 #include "cli/plan/exchange/msccl_chunks.h"
 #include "tutti/error.h"
 
-namespace tutti::tools::exchange {
+namespace tutti::cli::exchange {
 namespace {
 
 using algorithms::Blocks;
@@ -242,4 +242,4 @@ std::string beyond_limits(const MscclProgram& program) {
   return {};
 }
 
-}  // namespace tutti::tools::exchange
+}  // namespace tutti::cli::exchange

@@ -14,7 +14,7 @@
 #include "cli/plan/exchange/msccl_places.h"
 #include "tutti/error.h"
 
-namespace tutti::tools::exchange {
+namespace tutti::cli::exchange {
 namespace {
 
 using algorithms::Blocks;
@@ -255,4 +255,4 @@ Imported import_program(const MscclProgram& program) {
   return imported;
 }
 
-}  // namespace tutti::tools::exchange
+}  // namespace tutti::cli::exchange

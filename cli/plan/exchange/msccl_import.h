@@ -7,7 +7,7 @@
 #include "algorithms/plan_text.h"
 #include "cli/plan/exchange/msccl.h"
 
-namespace tutti::tools::exchange {
+namespace tutti::cli::exchange {
 
 /// A foreign program as plans, proved or found wrong.
 struct Imported {
@@ -26,4 +26,4 @@ MscclProgram parse_msccl(std::string_view text, const std::string& file_name);
 /// The two together, from a file.
 Imported import_file(const std::string& path);
 
-}  // namespace tutti::tools::exchange
+}  // namespace tutti::cli::exchange

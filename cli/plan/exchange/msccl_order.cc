@@ -18,7 +18,7 @@
 #include "algorithms/describe.h"
 #include "cli/plan/exchange/msccl_run.h"
 
-namespace tutti::tools::exchange {
+namespace tutti::cli::exchange {
 namespace {
 
 class Run {
@@ -150,4 +150,4 @@ Atoms put_in_order(const MscclProgram& program) {
   return atoms;
 }
 
-}  // namespace tutti::tools::exchange
+}  // namespace tutti::cli::exchange

@@ -7,7 +7,7 @@
 #include "algorithms/plan.h"
 #include "cli/plan/exchange/msccl.h"
 
-namespace tutti::tools::exchange {
+namespace tutti::cli::exchange {
 
 /// Chunks that an instruction speaks of: in 'i', 'o' or 's', or what a fused instruction passes on without storing
 /// ('t').
@@ -44,4 +44,4 @@ std::string name_of(const MscclProgram& program, const Atom& atom);
 /// Error{invalid_argument} that names rank, thread block and step if messages do not meet or nobody can go on.
 Atoms put_in_order(const MscclProgram& program);
 
-}  // namespace tutti::tools::exchange
+}  // namespace tutti::cli::exchange

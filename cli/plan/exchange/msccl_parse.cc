@@ -18,7 +18,7 @@
 #include <pugixml.hpp>
 #endif
 
-namespace tutti::tools::exchange {
+namespace tutti::cli::exchange {
 
 #ifdef TUTTI_HAS_PUGIXML
 namespace {
@@ -167,4 +167,4 @@ Imported import_file(const std::string& path) {
   }
 }
 
-}  // namespace tutti::tools::exchange
+}  // namespace tutti::cli::exchange

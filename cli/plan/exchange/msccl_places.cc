@@ -16,7 +16,7 @@
 #include "cli/plan/exchange/msccl_run.h"
 #include "tutti/error.h"
 
-namespace tutti::tools::exchange {
+namespace tutti::cli::exchange {
 namespace {
 
 using algorithms::Buffer;
@@ -199,4 +199,4 @@ std::vector<int> Places::never_moved() const {
   return blocks;
 }
 
-}  // namespace tutti::tools::exchange
+}  // namespace tutti::cli::exchange

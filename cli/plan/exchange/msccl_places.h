@@ -12,7 +12,7 @@
 #include "cli/plan/exchange/msccl_chunks.h"
 #include "cli/plan/exchange/msccl_order.h"
 
-namespace tutti::tools::exchange {
+namespace tutti::cli::exchange {
 
 /// A program's collective and how its chunks are cut into the blocks of plans.
 struct Cut {
@@ -87,4 +87,4 @@ class Places {
   std::map<int, int> aside_;  // block -> key
 };
 
-}  // namespace tutti::tools::exchange
+}  // namespace tutti::cli::exchange

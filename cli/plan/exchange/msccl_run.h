@@ -5,7 +5,7 @@
 
 #include "cli/plan/exchange/msccl_order.h"
 
-namespace tutti::tools::exchange {
+namespace tutti::cli::exchange {
 
 /// The atoms in the order of the file, each message's ends known to each other. Throws as put_in_order does.
 std::vector<Atom> take_apart(const MscclProgram& program);
@@ -13,4 +13,4 @@ std::vector<Atom> take_apart(const MscclProgram& program);
 /// Throws Error{invalid_argument}: "rank 3 thread block 2 step 5 (rcs): WHY".
 [[noreturn]] void refuse_step(const MscclProgram& program, const Atom& atom, const std::string& why);
 
-}  // namespace tutti::tools::exchange
+}  // namespace tutti::cli::exchange

@@ -6,7 +6,7 @@
 
 #include "cli/plan/exchange/msccl.h"
 
-namespace tutti::tools::exchange {
+namespace tutti::cli::exchange {
 namespace {
 
 /// For an attribute's value.
@@ -58,4 +58,4 @@ std::string to_xml(const MscclProgram& program) {
   return text + "</algo>\n";
 }
 
-}  // namespace tutti::tools::exchange
+}  // namespace tutti::cli::exchange

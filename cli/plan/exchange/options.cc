@@ -12,7 +12,7 @@
 #include "cli/plan/exchange/msccl_import.h"
 #include "tutti/error.h"
 
-namespace tutti::tools::exchange {
+namespace tutti::cli::exchange {
 namespace {
 
 void write(const std::string& path, const std::string& text, const char* what) {
@@ -81,4 +81,4 @@ void load_foreign(const std::string& path, Foreign& foreign) {
   foreign.view.verdict = std::move(imported.verdict);
 }
 
-}  // namespace tutti::tools::exchange
+}  // namespace tutti::cli::exchange

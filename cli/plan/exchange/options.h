@@ -7,7 +7,7 @@
 #include "algorithms/plan_text.h"
 #include "cli/plan/view.h"
 
-namespace tutti::tools::exchange {
+namespace tutti::cli::exchange {
 
 /// Files that `tutti plan` writes for other programs, by path; empty: none. "-" is standard output.
 struct Outputs {
@@ -33,4 +33,4 @@ struct Foreign {
 /// Throws as import_file does, and where the checker finds it wrong.
 void load_foreign(const std::string& path, Foreign& foreign);
 
-}  // namespace tutti::tools::exchange
+}  // namespace tutti::cli::exchange

@@ -14,7 +14,7 @@
 #include "cli/plan/page/template.h"
 #include "tutti/error.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -164,4 +164,4 @@ std::string to_html(const PageStart& start) {
   return page;
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

@@ -9,7 +9,7 @@
 #include "cli/plan/page/run.h"
 #include "cli/plan/replay.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 
 inline constexpr int fewest_ranks_on_page = 2;
 inline constexpr int most_ranks_on_page = 16;
@@ -89,4 +89,4 @@ class PagePlans {
   std::vector<std::uint32_t> numbers_;
 };
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

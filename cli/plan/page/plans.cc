@@ -17,7 +17,7 @@
 #include "cli/plan/trees.h"
 #include "tutti/error.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 
 using algorithms::Blocks;
 using algorithms::Plan;
@@ -122,4 +122,4 @@ void PagePlans::add_blocks(const Blocks& blocks, const Plan& plan) {
   put(blocks.count);
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

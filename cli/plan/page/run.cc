@@ -15,7 +15,7 @@
 #include "lib/collective/call.h"
 #include "tutti/error.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 using algorithms::Plan;
@@ -307,4 +307,4 @@ Run find_run(const RunWish& wish, int most_ranks) {
   wrong(fmt::format("{} has no {}{}; {}", wish.file, number, wished_text(wish), what_there_is(plans, most_ranks)));
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

@@ -10,7 +10,7 @@
 #include "cli/trace/blame.h"
 #include "cli/trace/read.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 
 /// A message of a plan as it was and as it should have been, in nanoseconds from the begin of its call.
 struct ReplayedMessage {
@@ -68,4 +68,4 @@ std::size_t size_on_page(const ReplayedCall& call);
 /// The run for cli/plan/page/web/run.js, as JSON.
 std::string to_json(const Run& run);
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

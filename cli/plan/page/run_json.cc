@@ -5,7 +5,7 @@
 #include "cli/plan/page/page.h"
 #include "cli/plan/page/run.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -74,4 +74,4 @@ std::string to_json(const Run& run) {
       .dump(-1, ' ', false, Json::error_handler_t::replace);  // paths may be in any encoding
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

@@ -10,7 +10,7 @@
 #include "cli/plan/view.h"
 #include "tutti/error.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 using algorithms::Choice;
@@ -113,4 +113,4 @@ void write_page(const PageOptions& options, const PageWish& wish) {
   if (start.run) say_what_runs(*start.run);
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

@@ -7,7 +7,7 @@
 
 #include "cli/plan/svg/svg.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 using algorithms::Held;
@@ -151,4 +151,4 @@ Panel draw_matrices(const View& view, const Replays& replays) {
   return panel;
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

@@ -9,7 +9,7 @@
 
 #include "cli/base/text.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 constexpr double margin = 20;
@@ -106,4 +106,4 @@ std::string to_svg(const View& view, const Replays& replays, std::optional<std::
       style, svg.body(), arrow_head("arrow", 8), arrow_head("tip", 5));
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

@@ -8,7 +8,7 @@
 #include "cli/plan/replay.h"
 #include "cli/plan/view.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 
 /// A part of the picture, from (0, 0).
 struct Panel {
@@ -33,4 +33,4 @@ std::string too_large_to_draw(const Replays& replays);
 /// All three, as a document of its own. Black and white; no fonts, scripts or links.
 std::string to_svg(const View& view, const Replays& replays, std::optional<std::size_t> step);
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

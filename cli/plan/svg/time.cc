@@ -9,7 +9,7 @@
 #include "cli/base/text.h"
 #include "cli/plan/svg/svg.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 using algorithms::Message;
@@ -106,4 +106,4 @@ Panel draw_space_time(const View& view, const Replays& replays) {
   return panel;
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

@@ -12,7 +12,7 @@
 #include "cli/plan/svg/svg.h"
 #include "cli/plan/trees.h"
 
-namespace tutti::tools {
+namespace tutti::cli {
 namespace {
 
 using algorithms::Message;
@@ -197,4 +197,4 @@ Panel draw_topology(const View& view, const Replays& replays, std::optional<std:
   return panel;
 }
 
-}  // namespace tutti::tools
+}  // namespace tutti::cli

@@ -4,7 +4,7 @@
 #include <simgrid/s4u.hpp>
 #include <string>
 
-namespace tutti::tools::simgrid {
+namespace tutti::cli::simgrid {
 namespace {
 
 using simulate::Distance;
@@ -97,4 +97,4 @@ void Platform::add_routes(int from, int to) {
   zone_->add_route(host(from)->get_netpoint(), host(to)->get_netpoint(), nullptr, nullptr, links, false);
 }
 
-}  // namespace tutti::tools::simgrid
+}  // namespace tutti::cli::simgrid

@@ -12,7 +12,7 @@ class Link;
 class NetZone;
 }  // namespace simgrid::s4u
 
-namespace tutti::tools::simgrid {
+namespace tutti::cli::simgrid {
 
 /// A network file as a platform of SimGrid: a host per rank, and as links that messages share what several ranks can
 /// fill: the ports in which messages arrive, the links of hosts, those of leaf switches, each way one.
@@ -48,4 +48,4 @@ class Platform {
   Links host_out_, host_in_, leaf_out_, leaf_in_;
 };
 
-}  // namespace tutti::tools::simgrid
+}  // namespace tutti::cli::simgrid

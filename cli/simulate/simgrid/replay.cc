@@ -19,7 +19,7 @@
 #include "cli/simulate/simgrid/platform.h"
 #include "cli/simulate/simgrid_limits.h"
 
-namespace tutti::tools::simgrid {
+namespace tutti::cli::simgrid {
 namespace {
 
 namespace s4u = ::simgrid::s4u;
@@ -162,4 +162,4 @@ double replay(const simulate::Task& task, const simulate::Network& network) {
   return network.start * picosecond + Replay{task, network}.run();
 }
 
-}  // namespace tutti::tools::simgrid
+}  // namespace tutti::cli::simgrid

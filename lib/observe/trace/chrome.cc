@@ -16,7 +16,7 @@
 namespace tutti::trace {
 namespace {
 
-using Track = Sheet::Track;
+using Track = ChromeTraceBuilder::Track;
 
 /// What a message travels on; its number counts there.
 enum class Way : std::uint8_t { link, board, point_to_point };
@@ -49,14 +49,14 @@ std::uint64_t type_bytes(const Record& record) {
 
 class Writer {
  public:
-  explicit Writer(const Snapshot& snapshot) : snapshot_(snapshot), sheet_(snapshot.rank) {}
+  explicit Writer(const Snapshot& snapshot) : snapshot_(snapshot), builder_(snapshot.rank) {}
 
   void write(const std::function<void(std::string_view)>& put) {
     for (const Record& record : snapshot_.records) add(record);
     for (const auto& [key, record] : begun_)
       call(record, std::max(latest_, snapshot_.time(record.begin)), R"(,"unfinished":true)");
     introduce(put);
-    sheet_.write(put);
+    builder_.write(put);
   }
 
  private:
@@ -84,11 +84,11 @@ class Writer {
   void arrow(std::size_t slice, const Record& record, Way way, bool begins, std::int64_t at, std::uint64_t number) {
     const int from = begins ? snapshot_.rank : record.peer;
     const int to = begins ? record.peer : snapshot_.rank;
-    sheet_.arrow(slice, {arrow_number(id_of(record), way, from, to, number), begins, from, to, record.bytes, at});
+    builder_.arrow(slice, {arrow_number(id_of(record), way, from, to, number), begins, from, to, record.bytes, at});
   }
 
   const Snapshot& snapshot_;
-  Sheet sheet_;
+  ChromeTraceBuilder builder_;
   std::map<std::pair<std::uint16_t, std::uint32_t>, Record> begun_;
   std::map<std::tuple<std::uint16_t, int, bool>, std::int64_t> link_free_;  // by group, peer and whether it sends
   std::optional<std::size_t> board_slice_;
@@ -110,8 +110,8 @@ void Writer::introduce(const std::function<void(std::string_view)>& put) const {
                   R"("args":{{"rank":{},"size":{},"host":"{}",)"
                   R"("records":{},"lost":{},"closed":{},"clock":"{}","clock_of_rank":{},"offset_ns":{},)"
                   R"("uncertainty_ns":{}}}}})",
-                  snapshot_.rank, Sheet::thread_of_calls, microseconds(time(first)), snapshot_.rank, snapshot_.size,
-                  host, snapshot_.written, snapshot_.lost, snapshot_.closed,
+                  snapshot_.rank, ChromeTraceBuilder::thread_of_calls, microseconds(time(first)), snapshot_.rank,
+                  snapshot_.size, host, snapshot_.written, snapshot_.lost, snapshot_.closed,
                   snapshot_.counts ? "tsc" : "CLOCK_MONOTONIC", snapshot_.reference, snapshot_.offset,
                   snapshot_.uncertainty));
 }
@@ -137,7 +137,7 @@ void Writer::add(const Record& record) {
       return work(record, "reduction", "reduce");
     case Kind::post:
       board_slice_ =
-          sheet_.slice(Track::board, 0, time(record.begin), time(record.end), "board", "post", step_text(record));
+          builder_.slice(Track::board, 0, time(record.begin), time(record.end), "board", "post", step_text(record));
       return;
     case Kind::take:
       return take(record);
@@ -148,23 +148,23 @@ void Writer::add(const Record& record) {
     case Kind::message_receive:
       return message(record);
     case Kind::sleep:
-      sheet_.slice(Track::work, 0, time(record.begin), time(record.end), "wait", "sleep", "");
+      builder_.slice(Track::work, 0, time(record.begin), time(record.end), "wait", "sleep", "");
       return;
     case Kind::away:
-      sheet_.slice(Track::work, 0, time(record.begin), time(record.end), "away", "away", "");
+      builder_.slice(Track::work, 0, time(record.begin), time(record.end), "away", "away", "");
       return;
   }
 }
 
 void Writer::call(const Record& record, std::int64_t end, std::string_view state) {
   const std::string algorithm = record.name < snapshot_.names.size() ? escaped(snapshot_.names[record.name]) : "";
-  sheet_.slice(Track::calls, 0, time(record.begin), end, "call",
-               fmt::format("{} #{}", collective_text(record), record.operation),
-               fmt::format(R"("collective":"{}",{},"operation":{},"algorithm":"{}","count":{},"type":"{}","op":"{}",)"
-                           R"("root":{},"variable":{},"bytes":{}{})",
-                           collective_text(record), group_text(record), record.operation, algorithm, record.count,
-                           type_text(record), name_of(static_cast<OpKind>(record.op)), record.peer,
-                           (record.flags & Flags::variable) != 0, record.count * type_bytes(record), state));
+  builder_.slice(Track::calls, 0, time(record.begin), end, "call",
+                 fmt::format("{} #{}", collective_text(record), record.operation),
+                 fmt::format(R"("collective":"{}",{},"operation":{},"algorithm":"{}","count":{},"type":"{}","op":"{}",)"
+                             R"("root":{},"variable":{},"bytes":{}{})",
+                             collective_text(record), group_text(record), record.operation, algorithm, record.count,
+                             type_text(record), name_of(static_cast<OpKind>(record.op)), record.peer,
+                             (record.flags & Flags::variable) != 0, record.count * type_bytes(record), state));
 }
 
 /// Its messages follow from its algorithm.
@@ -182,12 +182,12 @@ void Writer::call_at_once(const Record& record) {
   std::size_t last = 0;
   if (record.bytes != 0) {  // the moment when it was on the board
     const std::int64_t posted = time(static_cast<std::int64_t>(record.bytes));
-    first = sheet_.slice(Track::board, 0, begin, posted, "board", "post", text);
-    last = sheet_.slice(Track::board, 0, posted, here, "wait", "wait", text);
+    first = builder_.slice(Track::board, 0, begin, posted, "board", "post", text);
+    last = builder_.slice(Track::board, 0, posted, here, "wait", "wait", text);
   } else {
-    first = last = sheet_.slice(Track::board, 0, begin, here, "wait", "post and wait", text);
+    first = last = builder_.slice(Track::board, 0, begin, here, "wait", "post and wait", text);
   }
-  if (end > here) last = sheet_.slice(Track::board, 0, here, end, "board", "take", text);
+  if (end > here) last = builder_.slice(Track::board, 0, here, end, "board", "take", text);
   if (record.group >= snapshot_.groups.size() || record.collective >= collective_count) return;
   const Snapshot::Group& group = snapshot_.groups[record.group];
   const auto collective = static_cast<Collective>(record.collective);
@@ -213,11 +213,11 @@ void Writer::send(const Record& record) {
   free = time(record.end);
   const std::string text = step_text(record);
   const std::int64_t at_once = (record.flags & Flags::at_once) ? time(record.end) : given;
-  const std::size_t slice = sheet_.slice(Track::to, record.peer, begin, free, "message", "send",
-                                         fmt::format(R"({},"to":{},"number":{},"given_ns":{})", text, record.peer,
-                                                     record.count, std::max<std::int64_t>(0, given - begin)));
+  const std::size_t slice = builder_.slice(Track::to, record.peer, begin, free, "message", "send",
+                                           fmt::format(R"({},"to":{},"number":{},"given_ns":{})", text, record.peer,
+                                                       record.count, std::max<std::int64_t>(0, given - begin)));
   if (record.middle && record.count) arrow(slice, record, Way::link, true, given, record.count);
-  sheet_.slice(Track::work, 0, time(record.begin), at_once, "step", "send", text);
+  builder_.slice(Track::work, 0, time(record.begin), at_once, "step", "send", text);
 }
 
 /// It begins when it is the next one its link waits for.
@@ -227,19 +227,19 @@ void Writer::receive(const Record& record) {
   free = time(record.end);
   const std::int64_t arrives = record.middle ? time(record.middle) : free;
   const std::size_t slice =
-      sheet_.slice(Track::from, record.peer, begin, free, "message",
-                   (record.flags & Flags::reduces) ? "receive and reduce" : "receive",
-                   fmt::format(R"({},"from":{},"number":{},"waited_ns":{})", step_text(record), record.peer,
-                               record.count, std::max<std::int64_t>(0, arrives - begin)));
-  if (arrives > begin) sheet_.inner(arrives, fmt::format("wait for rank {}", record.peer));
+      builder_.slice(Track::from, record.peer, begin, free, "message",
+                     (record.flags & Flags::reduces) ? "receive and reduce" : "receive",
+                     fmt::format(R"({},"from":{},"number":{},"waited_ns":{})", step_text(record), record.peer,
+                                 record.count, std::max<std::int64_t>(0, arrives - begin)));
+  if (arrives > begin) builder_.inner(arrives, fmt::format("wait for rank {}", record.peer));
   if (record.middle && record.count) arrow(slice, record, Way::link, false, free, record.count);
 }
 
 void Writer::take(const Record& record) {
   const std::string text = step_text(record);
-  board_slice_ = sheet_.slice(Track::board, 0, time(record.begin), time(record.middle), "wait", "wait", text);
+  board_slice_ = builder_.slice(Track::board, 0, time(record.begin), time(record.middle), "wait", "wait", text);
   if (record.end > record.middle)
-    board_slice_ = sheet_.slice(Track::board, 0, time(record.middle), time(record.end), "board", "take", text);
+    board_slice_ = builder_.slice(Track::board, 0, time(record.middle), time(record.end), "board", "take", text);
 }
 
 void Writer::board_message(const Record& record) {
@@ -253,18 +253,18 @@ void Writer::message(const Record& record) {
   const bool sends = record.kind == Kind::message_send;
   const std::int64_t begin = time(record.begin);
   const std::int64_t end = time(record.end);
-  const std::size_t slice = sheet_.slice(
+  const std::size_t slice = builder_.slice(
       sends ? Track::message_to : Track::message_from, record.peer, begin, end, "message", sends ? "send" : "receive",
       fmt::format(R"({},"{}":{},"tag":{},"bytes":{},"type":"{}","number":{}{})", group_text(record),
                   sends ? "to" : "from", record.peer, static_cast<std::int32_t>(record.step), record.bytes,
                   type_text(record), record.count, (record.flags & Flags::failed) ? R"(,"failed":true)" : ""));
   if (!sends && record.middle && time(record.middle) > begin)
-    sheet_.inner(time(record.middle), fmt::format("wait for rank {}", record.peer));
+    builder_.inner(time(record.middle), fmt::format("wait for rank {}", record.peer));
   if (record.count) arrow(slice, record, Way::point_to_point, sends, sends ? begin : end, record.count);
 }
 
 void Writer::work(const Record& record, std::string_view category, const char* name) {
-  sheet_.slice(Track::work, 0, time(record.begin), time(record.end), category, name, step_text(record));
+  builder_.slice(Track::work, 0, time(record.begin), time(record.end), category, name, step_text(record));
 }
 
 }  // namespace

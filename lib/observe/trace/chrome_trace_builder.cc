@@ -15,9 +15,9 @@ constexpr std::uint64_t lanes_per_track = 100;
 constexpr std::array track_names{
     "calls", "board", "work", "to rank {}", "from rank {}", "message to rank {}", "message from rank {}"};
 
-std::uint64_t number_of(Sheet::Track track, int peer) {
+std::uint64_t number_of(ChromeTraceBuilder::Track track, int peer) {
   const auto kind = static_cast<std::uint64_t>(track);
-  return kind <= static_cast<std::uint64_t>(Sheet::Track::work)
+  return kind <= static_cast<std::uint64_t>(ChromeTraceBuilder::Track::work)
              ? kind
              : 8 * (static_cast<std::uint64_t>(std::max(peer, 0)) + 1) + kind;
 }
@@ -43,8 +43,8 @@ std::string microseconds(std::int64_t nanoseconds) {
                      std::abs(nanoseconds) % 1000);
 }
 
-std::size_t Sheet::slice(Track track, int peer, std::int64_t begin, std::int64_t end, std::string_view category,
-                         std::string name, std::string args) {
+std::size_t ChromeTraceBuilder::slice(Track track, int peer, std::int64_t begin, std::int64_t end,
+                                      std::string_view category, std::string name, std::string args) {
   slices_.push_back({.track = number_of(track, peer),
                      .begin = begin,
                      .end = std::max(end, begin + 1),
@@ -55,16 +55,16 @@ std::size_t Sheet::slice(Track track, int peer, std::int64_t begin, std::int64_t
   return slices_.size() - 1;
 }
 
-void Sheet::inner(std::int64_t end, std::string name) {
+void ChromeTraceBuilder::inner(std::int64_t end, std::string name) {
   Slice& slice = slices_.back();
   slice.inner_end = std::min(end, slice.end);
   slice.inner_name = std::move(name);
 }
 
-void Sheet::arrow(std::size_t slice, const Arrow& arrow) { arrows_.push_back({slice, arrow}); }
+void ChromeTraceBuilder::arrow(std::size_t slice, const Arrow& arrow) { arrows_.push_back({slice, arrow}); }
 
 /// The first thread of its track that is free, for each slice.
-void Sheet::place() {
+void ChromeTraceBuilder::place() {
   std::vector<std::size_t> order(slices_.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(), [this](std::size_t one, std::size_t other) {
@@ -85,14 +85,14 @@ void Sheet::place() {
   }
 }
 
-void Sheet::write(const std::function<void(std::string_view)>& put) {
+void ChromeTraceBuilder::write(const std::function<void(std::string_view)>& put) {
   place();
   write_threads(put);
   for (const Slice& slice : slices_) write_slice(slice, put);
   for (const Placed& placed : arrows_) write_arrow(placed, put);
 }
 
-void Sheet::write_threads(const std::function<void(std::string_view)>& put) const {
+void ChromeTraceBuilder::write_threads(const std::function<void(std::string_view)>& put) const {
   std::map<std::uint64_t, std::uint64_t> tracks;  // by thread
   for (const Slice& slice : slices_) tracks.emplace(slice.thread, slice.track);
   for (const auto& [thread, track] : tracks) {
@@ -104,7 +104,7 @@ void Sheet::write_threads(const std::function<void(std::string_view)>& put) cons
   }
 }
 
-void Sheet::write_slice(const Slice& slice, const std::function<void(std::string_view)>& put) const {
+void ChromeTraceBuilder::write_slice(const Slice& slice, const std::function<void(std::string_view)>& put) const {
   const auto one = [&](std::string_view category, std::string_view name, std::int64_t end, std::string_view args) {
     put(fmt::format(R"({{"name":"{}","cat":"{}","ph":"X","pid":{},"tid":{},"ts":{},"dur":{},"args":{{{}}}}})", name,
                     category, rank_, slice.thread, microseconds(slice.begin), microseconds(end - slice.begin), args));
@@ -114,7 +114,7 @@ void Sheet::write_slice(const Slice& slice, const std::function<void(std::string
 }
 
 /// Those who draw it look for the slice that it lies in, and take what both ends say of one thing for a contradiction.
-void Sheet::write_arrow(const Placed& placed, const std::function<void(std::string_view)>& put) const {
+void ChromeTraceBuilder::write_arrow(const Placed& placed, const std::function<void(std::string_view)>& put) const {
   const Slice& slice = slices_[placed.slice];
   const Arrow& arrow = placed.arrow;
   const std::string args = arrow.begins

@@ -10,14 +10,14 @@
 namespace tutti::trace {
 
 /// Slices of time on tracks, and arrows between ranks, on their way to be events.
-class Sheet {
+class ChromeTraceBuilder {
  public:
   /// What a track is for; with a peer or without.
   enum class Track : std::uint8_t { calls, board, work, to, from, message_to, message_from };
 
   static constexpr int thread_of_calls = 1;
 
-  explicit Sheet(int rank) : rank_(rank) {}
+  explicit ChromeTraceBuilder(int rank) : rank_(rank) {}
 
   /// Times in nanoseconds. `name`, `category` and `args`, JSON of an object without its braces, are copied. Returns its
   /// number.

@@ -1,4 +1,4 @@
-// The watch's pure parts: what it judges, and its letters.
+// The failure detector's pure parts: what it judges, and its messages.
 
 #include <doctest/doctest.h>
 
@@ -230,7 +230,7 @@ TEST_CASE("the list that most ranks gave is the right one, whoever asks") {
       "members must give the same list in the same order");
 }
 
-std::vector<Letter> samples() {
+std::vector<ControlMessage> samples() {
   const Verdict verdict{7, ErrorCode::timeout, 3, 42, "who, what"};
   Report report = report_of(42, true);
   report.peer = 2;
@@ -243,133 +243,134 @@ std::vector<Letter> samples() {
   status.receives = {3};
   status.rival = {4, 5};
   status.rival_group = 77;
-  return {{.kind = Letter::Kind::beat},
-          {.kind = Letter::Kind::ready},
-          {.kind = Letter::Kind::leave, .ranks = {1, 2, 3}},
-          {.kind = Letter::Kind::verdict, .verdict = verdict},
-          {.kind = Letter::Kind::accusation, .verdict = verdict},
-          {.kind = Letter::Kind::report, .report = report},
-          {.kind = Letter::Kind::question, .number = 5, .report = report},
-          {.kind = Letter::Kind::answer, .number = 5, .status = status},
-          {.kind = Letter::Kind::reunion, .report = report},
-          {.kind = Letter::Kind::decision, .number = 6, .report = report, .ranks = {0, 2}},
-          {.kind = Letter::Kind::departed, .ranks = {5, 7}}};
+  return {{.kind = ControlMessage::Kind::beat},
+          {.kind = ControlMessage::Kind::ready},
+          {.kind = ControlMessage::Kind::leave, .ranks = {1, 2, 3}},
+          {.kind = ControlMessage::Kind::verdict, .verdict = verdict},
+          {.kind = ControlMessage::Kind::accusation, .verdict = verdict},
+          {.kind = ControlMessage::Kind::report, .report = report},
+          {.kind = ControlMessage::Kind::question, .number = 5, .report = report},
+          {.kind = ControlMessage::Kind::answer, .number = 5, .status = status},
+          {.kind = ControlMessage::Kind::reunion, .report = report},
+          {.kind = ControlMessage::Kind::decision, .number = 6, .report = report, .ranks = {0, 2}},
+          {.kind = ControlMessage::Kind::departed, .ranks = {5, 7}}};
 }
 
-TEST_CASE("letters come back as they went, and no part of one is taken for another") {
-  for (const Letter& letter : samples()) {
-    const std::string bytes = encode(letter);
-    const auto body = std::span(bytes).subspan(letter_head);
-    const auto back = decode_letter(body);
+TEST_CASE("messages come back as they went, and no part of one is taken for another") {
+  for (const ControlMessage& message : samples()) {
+    const std::string bytes = encode(message);
+    const auto body = std::span(bytes).subspan(control_message_head);
+    const auto back = decode_control_message(body);
     REQUIRE(back);
-    CHECK(*back == letter);
-    for (std::size_t size = 0; size < body.size(); ++size) CHECK(!decode_letter(body.first(size)));
-    CHECK(!decode_letter(bytes.substr(letter_head) + "x"));
+    CHECK(*back == message);
+    for (std::size_t size = 0; size < body.size(); ++size) CHECK(!decode_control_message(body.first(size)));
+    CHECK(!decode_control_message(bytes.substr(control_message_head) + "x"));
   }
 }
 
-TEST_CASE("a letter has the bytes that docs/wire.md says") {
-  const Letter example{.kind = Letter::Kind::verdict,
-                       .verdict = {0x8877665544332210, ErrorCode::peer_lost, 2, 42, "rank 2 is lost"}};
-  const std::vector<std::byte> documented = tutti::testing::documented_bytes("letter");
-  REQUIRE(documented.size() > letter_head);
+TEST_CASE("a message has the bytes that docs/wire.md says") {
+  const ControlMessage example{.kind = ControlMessage::Kind::verdict,
+                               .verdict = {0x8877665544332210, ErrorCode::peer_lost, 2, 42, "rank 2 is lost"}};
+  const std::vector<std::byte> documented = tutti::testing::documented_bytes("message");
+  REQUIRE(documented.size() > control_message_head);
   const std::string bytes{reinterpret_cast<const char*>(documented.data()), documented.size()};
   CHECK(bytes == encode(example));
-  const auto read = decode_letter(std::span(bytes).subspan(letter_head));
+  const auto read = decode_control_message(std::span(bytes).subspan(control_message_head));
   REQUIRE(read);
   CHECK(*read == example);
 }
 
-TEST_CASE("a letter with a word that does not exist is none") {
-  std::string bytes = encode({.kind = Letter::Kind::verdict}).substr(letter_head);
+TEST_CASE("a message with a word that does not exist is none") {
+  std::string bytes = encode({.kind = ControlMessage::Kind::verdict}).substr(control_message_head);
   const auto with = [&bytes](std::size_t place, int value) {
     std::string changed = bytes;
     changed[place] = static_cast<char>(value);
-    return decode_letter(changed).has_value();
+    return decode_control_message(changed).has_value();
   };
-  CHECK(with(0, static_cast<int>(Letter::Kind::accusation)));
-  CHECK(!with(0, static_cast<int>(Letter::Kind::departed) + 1));
+  CHECK(with(0, static_cast<int>(ControlMessage::Kind::accusation)));
+  CHECK(!with(0, static_cast<int>(ControlMessage::Kind::departed) + 1));
   CHECK(with(9, error_code_count - 1));
   CHECK(!with(9, error_code_count));
 }
 
-TEST_CASE("no bytes make a letter crash") {
+TEST_CASE("no bytes make a message crash") {
   std::mt19937 random(1);
   for (int round = 0; round < 20'000; ++round) {
-    std::string bytes = encode(samples()[random() % samples().size()]).substr(letter_head);
+    std::string bytes = encode(samples()[random() % samples().size()]).substr(control_message_head);
     for (unsigned change = 0; change <= random() % 4; ++change)
       bytes[random() % bytes.size()] = static_cast<char>(random());
-    if (const auto letter = decode_letter(bytes)) CHECK(decode_letter(encode(*letter).substr(letter_head)));
+    if (const auto message = decode_control_message(bytes))
+      CHECK(decode_control_message(encode(*message).substr(control_message_head)));
   }
 }
 
-TEST_CASE("a letter stays within its limit whatever is put into it") {
-  Letter letter = samples()[7];
-  letter.status.call.assign(100'000, 'x');
-  letter.status.doing = letter.status.unclaimed = letter.status.call;
-  letter.status.awaited.assign(100'000, 1);
-  letter.status.rival = letter.status.awaited;
-  letter.status.sends.assign(100'000, 1);
-  letter.status.receives = letter.status.sends;
-  const std::string bytes = encode(letter);
-  CHECK(bytes.size() <= max_letter + letter_head);
-  CHECK(decode_letter(std::span(bytes).subspan(letter_head)));
+TEST_CASE("a message stays within its limit whatever is put into it") {
+  ControlMessage message = samples()[7];
+  message.status.call.assign(100'000, 'x');
+  message.status.doing = message.status.unclaimed = message.status.call;
+  message.status.awaited.assign(100'000, 1);
+  message.status.rival = message.status.awaited;
+  message.status.sends.assign(100'000, 1);
+  message.status.receives = message.status.sends;
+  const std::string bytes = encode(message);
+  CHECK(bytes.size() <= max_control_message + control_message_head);
+  CHECK(decode_control_message(std::span(bytes).subspan(control_message_head)));
 }
 
-TEST_CASE("letters list thousands of ranks and groups, and a report says if there are more") {
-  Letter letter = samples()[9];
-  letter.ranks.clear();
-  letter.report.members.clear();
-  letter.report.groups.clear();
-  for (int rank = 0; rank < 2049; ++rank) letter.ranks.push_back(rank);
-  letter.report.members.assign(letter.ranks.begin(), letter.ranks.end());
-  for (std::uint64_t group = 0; group < 10'000; ++group) letter.report.groups.push_back(group << 40 | 1);
-  const auto back = [](const Letter& sent) {
+TEST_CASE("messages list thousands of ranks and groups, and a report says if there are more") {
+  ControlMessage message = samples()[9];
+  message.ranks.clear();
+  message.report.members.clear();
+  message.report.groups.clear();
+  for (int rank = 0; rank < 2049; ++rank) message.ranks.push_back(rank);
+  message.report.members.assign(message.ranks.begin(), message.ranks.end());
+  for (std::uint64_t group = 0; group < 10'000; ++group) message.report.groups.push_back(group << 40 | 1);
+  const auto back = [](const ControlMessage& sent) {
     const std::string bytes = encode(sent);
-    CHECK(bytes.size() <= max_letter + letter_head);
-    return decode_letter(std::span(bytes).subspan(letter_head)).value();
+    CHECK(bytes.size() <= max_control_message + control_message_head);
+    return decode_control_message(std::span(bytes).subspan(control_message_head)).value();
   };
-  CHECK(back(letter) == letter);
+  CHECK(back(message) == message);
 
-  letter.report.groups.resize(most_listed + 1);
-  letter.report.members.resize(most_listed);
-  letter.ranks.resize(most_listed);
-  const Letter cut = back(letter);
+  message.report.groups.resize(most_listed + 1);
+  message.report.members.resize(most_listed);
+  message.ranks.resize(most_listed);
+  const ControlMessage cut = back(message);
   CHECK(!cut.report.lists_all);
   CHECK(cut.report.groups.size() == most_listed);
-  CHECK(cut.ranks == letter.ranks);
+  CHECK(cut.ranks == message.ranks);
 }
 
 TEST_CASE("a wait asks soon, then ever less often, demands at its deadline, and gives up") {
   using namespace std::chrono_literals;
-  const Vigil::Clock::time_point begin{};
-  Vigil vigil;
-  vigil.begin(begin, begin + 2s, true);
-  CHECK(vigil.next() == begin + 200ms);
-  CHECK(vigil.act(begin + 200ms) == Vigil::Act::ask);
-  CHECK(vigil.next() == begin + 600ms);
-  CHECK(vigil.act(begin + 600ms) == Vigil::Act::ask);
-  CHECK(vigil.next() == begin + 1400ms);
-  CHECK(vigil.act(begin + 1400ms) == Vigil::Act::ask);
-  CHECK(vigil.next() == begin + 2s);
-  CHECK(vigil.act(begin + 2s) == Vigil::Act::demand);
-  CHECK(vigil.next() == begin + 2s + 500ms);  // docs/failures.md
-  CHECK(vigil.act(vigil.next()) == Vigil::Act::give_up);
+  const WaitEscalation::Clock::time_point begin{};
+  WaitEscalation escalation;
+  escalation.begin(begin, begin + 2s, true);
+  CHECK(escalation.next() == begin + 200ms);
+  CHECK(escalation.act(begin + 200ms) == WaitEscalation::Act::ask);
+  CHECK(escalation.next() == begin + 600ms);
+  CHECK(escalation.act(begin + 600ms) == WaitEscalation::Act::ask);
+  CHECK(escalation.next() == begin + 1400ms);
+  CHECK(escalation.act(begin + 1400ms) == WaitEscalation::Act::ask);
+  CHECK(escalation.next() == begin + 2s);
+  CHECK(escalation.act(begin + 2s) == WaitEscalation::Act::demand);
+  CHECK(escalation.next() == begin + 2s + 500ms);  // docs/failures.md
+  CHECK(escalation.act(escalation.next()) == WaitEscalation::Act::give_up);
 
   // Somebody has gone: the wait that asked long ago asks anew.
-  vigil.begin(begin, begin + 60s, true);
+  escalation.begin(begin, begin + 60s, true);
   auto now = begin;
-  while (now < begin + 10s) REQUIRE(vigil.act(now = vigil.next()) == Vigil::Act::ask);
-  REQUIRE(vigil.next() > now + 4s);
-  vigil.hasten(now);
-  CHECK(vigil.next() == now + 200ms);
-  CHECK(vigil.act(vigil.next()) == Vigil::Act::ask);
-  CHECK(vigil.next() == now + 400ms);
+  while (now < begin + 10s) REQUIRE(escalation.act(now = escalation.next()) == WaitEscalation::Act::ask);
+  REQUIRE(escalation.next() > now + 4s);
+  escalation.hasten(now);
+  CHECK(escalation.next() == now + 200ms);
+  CHECK(escalation.act(escalation.next()) == WaitEscalation::Act::ask);
+  CHECK(escalation.next() == now + 400ms);
 
-  vigil.begin(begin, begin + 2s, false);
-  vigil.hasten(begin);
-  CHECK(vigil.next() == begin + 2s);
-  CHECK(vigil.act(begin + 2s) == Vigil::Act::give_up);
+  escalation.begin(begin, begin + 2s, false);
+  escalation.hasten(begin);
+  CHECK(escalation.next() == begin + 2s);
+  CHECK(escalation.act(begin + 2s) == WaitEscalation::Act::give_up);
 }
 
 }  // namespace

@@ -95,9 +95,9 @@ TEST_CASE("two that know the key trust each other, and the acceptor learns who c
   CHECK(second.state() == State::done);
 }
 
-TEST_CASE("each purpose is let in at its own door only, and nonces are fresh on both sides") {
-  for (const Purpose mine : {Purpose::link, Purpose::watch, Purpose::store})
-    for (const Purpose theirs : {Purpose::link, Purpose::watch, Purpose::store}) {
+TEST_CASE("each purpose is let in at its own acceptor only, and nonces are fresh on both sides") {
+  for (const Purpose mine : {Purpose::link, Purpose::failure_detector, Purpose::store})
+    for (const Purpose theirs : {Purpose::link, Purpose::failure_detector, Purpose::store}) {
       Hello wish = hello;
       wish.purpose = mine;
       const Record record = talk(Handshake::initiate(key, wish), acceptor(key, theirs));
@@ -206,7 +206,7 @@ TEST_CASE("who has another key, or none, is trusted by neither side") {
 TEST_CASE("a hello for another rank, purpose, magic or version is refused without an answer") {
   const std::string good = text_of(Handshake::initiate(key, hello).outgoing());
   for (Handshake second :
-       {acceptor(key, Purpose::link, 4), acceptor(key, Purpose::watch), acceptor(key, Purpose::store)}) {
+       {acceptor(key, Purpose::link, 4), acceptor(key, Purpose::failure_detector), acceptor(key, Purpose::store)}) {
     tell(second, good);
     CHECK(second.state() == State::refused);
     CHECK(second.outgoing().empty());

@@ -1,4 +1,4 @@
-// How tunnels end, and their service, and the process.
+// How tls_proxies end, and their service, and the process.
 
 #include <doctest/doctest.h>
 #include <sys/wait.h>

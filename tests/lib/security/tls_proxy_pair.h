@@ -23,7 +23,7 @@ namespace tutti::testing {
 
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
-using Side = Tunnels::Side;
+using Side = TlsProxies::Side;
 
 inline constexpr auto patience = 10s;
 inline constexpr std::size_t mebibyte = std::size_t{1} << 20;
@@ -67,7 +67,7 @@ inline bool wait_for(const Descriptor& end, short events, std::chrono::milliseco
 /// 0, or why not.
 inline int wait_until_ready(const Descriptor& end) {
   int error = EAGAIN;
-  while (error == EAGAIN && wait_for(end, POLLIN)) error = Tunnels::is_ready(end.get());
+  while (error == EAGAIN && wait_for(end, POLLIN)) error = TlsProxies::is_ready(end.get());
   return error;
 }
 
@@ -126,8 +126,8 @@ struct Pair {
 
   bool ready() const { return wait_until_ready(first) == 0 && wait_until_ready(second) == 0; }
 
-  std::unique_ptr<Tunnels> one = std::make_unique<Tunnels>();
-  std::unique_ptr<Tunnels> other = std::make_unique<Tunnels>();
+  std::unique_ptr<TlsProxies> one = std::make_unique<TlsProxies>();
+  std::unique_ptr<TlsProxies> other = std::make_unique<TlsProxies>();
   Descriptor first;
   Descriptor second;
 };

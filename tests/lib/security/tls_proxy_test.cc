@@ -200,20 +200,20 @@ TEST_CASE("who changes a byte on the path ends the connection, and his bytes arr
 }
 
 TEST_CASE("who speaks no TLS, or says nothing, gets no tunnel, and the user can leave") {
-  Tunnels tunnels;
+  TlsProxies tls_proxies;
   for (const Side side : {Side::client, Side::server}) {
     auto [wire, stranger] = connected_sockets();
-    const Descriptor end = tunnels.encrypt(std::move(wire), side, key_of(1));
+    const Descriptor end = tls_proxies.encrypt(std::move(wire), side, key_of(1));
     REQUIRE(write_all(stranger, "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"));
     CHECK(wait_until_ready(end) == ECONNRESET);
   }
   for (const Side side : {Side::client, Side::server}) {
     auto [wire, stranger] = connected_sockets();
-    Descriptor end = tunnels.encrypt(std::move(wire), side, key_of(1));
-    CHECK(Tunnels::is_ready(end.get()) == EAGAIN);
+    Descriptor end = tls_proxies.encrypt(std::move(wire), side, key_of(1));
+    CHECK(TlsProxies::is_ready(end.get()) == EAGAIN);
     end.reset();
     if (side == Side::server) CHECK(has_ended(stranger));
-    CHECK(await([&] { return tunnels.count() == 0; }));
+    CHECK(await([&] { return tls_proxies.count() == 0; }));
   }
 }
 
@@ -242,9 +242,9 @@ bool impersonate(Descriptor socket) {
 }  // namespace
 
 TEST_CASE("a certificate is no substitute for the key") {
-  Tunnels tunnels;
+  TlsProxies tls_proxies;
   auto [wire, stranger] = connected_sockets();
-  const Descriptor end = tunnels.encrypt(std::move(wire), Side::client, key_of(1));
+  const Descriptor end = tls_proxies.encrypt(std::move(wire), Side::client, key_of(1));
   CHECK_FALSE(impersonate(std::move(stranger)));
   CHECK(wait_until_ready(end) == ECONNRESET);
 }

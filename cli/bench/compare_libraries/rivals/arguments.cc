@@ -5,7 +5,7 @@
 #include <sstream>
 #include <stdexcept>
 
-namespace tutti::tools::peers {
+namespace tutti::cli::measure {
 namespace {
 
 std::vector<std::size_t> sizes_in(const std::string& text) {
@@ -39,7 +39,7 @@ void take(Arguments& into, const std::string& name, const std::string& value) {
   } else if (name == "--seconds") {
     into.seconds = std::stoi(value);
   } else {
-    throw std::invalid_argument("no option \"" + name + "\"; tutti bench --peers starts this program");
+    throw std::invalid_argument("no option \"" + name + "\"; tutti bench --against starts this program");
   }
 }
 
@@ -50,7 +50,7 @@ Arguments parse_arguments(int argc, char** argv) {
   if (argc % 2 == 0) throw std::invalid_argument(std::string{argv[argc - 1]} + " has no value");
   for (int i = 1; i + 1 < argc; i += 2) take(arguments, argv[i], argv[i + 1]);
   if (arguments.sizes.empty() || arguments.folder.empty())
-    throw std::invalid_argument("--sizes and --folder are needed; tutti bench --peers starts this program");
+    throw std::invalid_argument("--sizes and --folder are needed; tutti bench --against starts this program");
   return arguments;
 }
 
@@ -67,4 +67,4 @@ void print_end() {
   std::fflush(stdout);
 }
 
-}  // namespace tutti::tools::peers
+}  // namespace tutti::cli::measure

@@ -6,10 +6,10 @@
 #include "cli/measure/measure.h"
 #include "cli/measure/workload.h"
 
-// The command line that all programs of the comparison have, and the lines they print; `tutti bench --peers` starts
+// The command line that all programs of the comparison have, and the lines they print; `tutti bench --against` starts
 // them and reads these.
 
-namespace tutti::tools::peers {
+namespace tutti::cli::measure {
 
 struct Arguments {
   Call call = Call::barrier;
@@ -17,7 +17,7 @@ struct Arguments {
   std::string setting;
   std::string folder;
   std::string transport = "shm";
-  int ranks = 2;  ///< tutti-peer-limit only; the others know
+  int ranks = 2;  ///< tutti-rival-limit only; the others know
   Budget budget;
   int seconds = 60;  ///< after that the kernel ends the process, whatever it hangs in
 };
@@ -32,4 +32,4 @@ void print_row(std::size_t size, std::size_t bytes, const Times& times, std::uin
 /// The last line: all that was asked for is printed. What hangs from here on cost nothing.
 void print_end();
 
-}  // namespace tutti::tools::peers
+}  // namespace tutti::cli::measure

@@ -6,7 +6,7 @@
 
 #include "cli/measure/workload.h"
 
-namespace tutti::tools::peers {
+namespace tutti::cli::measure {
 
 /// A call that is ready to be repeated, and what must happen, untimed, for libraries that work in memory of their own.
 struct Prepared {
@@ -38,4 +38,4 @@ struct Joining {
 };
 std::unique_ptr<Backend> join(const Joining& how);
 
-}  // namespace tutti::tools::peers
+}  // namespace tutti::cli::measure

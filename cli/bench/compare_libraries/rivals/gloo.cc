@@ -29,7 +29,7 @@
 
 #include "cli/bench/compare_libraries/rivals/backend.h"
 
-namespace tutti::tools::peers {
+namespace tutti::cli::measure {
 namespace {
 
 using Sum = void (*)(void*, const void*, const void*, std::size_t);
@@ -57,7 +57,7 @@ class Gloo : public Backend {
     context->setTimeout(std::chrono::seconds{60});
     context->connectFullMesh(store, device);
     context_ = context;
-    for (int peer = 0; peer < ranks_ && !waiting.empty(); ++peer)
+    for (int peer = 0; peer < ranks_ && !waiting.empty(); ++rival)
       if (peer != rank_) context_->getPair(peer)->setSync(true, waiting == "poll");
   }
 
@@ -212,4 +212,4 @@ class Gloo : public Backend {
 
 std::unique_ptr<Backend> join(const Joining& how) { return std::make_unique<Gloo>(how); }
 
-}  // namespace tutti::tools::peers
+}  // namespace tutti::cli::measure

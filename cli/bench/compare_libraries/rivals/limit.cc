@@ -1,4 +1,4 @@
-// The program tutti-peer-limit: what a call could take if nothing but the machine stood in its way. A model made of
+// The program tutti-rival-limit: what a call could take if nothing but the machine stood in its way. A model made of
 // measured rates, not a proof: a library that keeps data in a nearer cache than the model assumes, or whose rooted
 // calls need not wait for everyone, gets below it.
 
@@ -17,7 +17,7 @@
 #include "cli/bench/compare_libraries/rivals/arguments.h"
 #include "lib/base/collective_traits.h"
 
-namespace tutti::tools::peers {
+namespace tutti::cli::measure {
 namespace {
 
 /// Measures each rate once, when it is first wanted.
@@ -173,11 +173,11 @@ void run(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace tutti::tools::peers
+}  // namespace tutti::cli::measure
 
 int main(int argc, char** argv) {
   try {
-    tutti::tools::peers::run(argc, argv);
+    tutti::cli::measure::run(argc, argv);
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s: %s\n", argv[0], error.what());

@@ -8,7 +8,7 @@
 
 // What this machine allows, measured with the least code that can do it, for the column "limit".
 
-namespace tutti::tools::peers {
+namespace tutti::cli::measure {
 
 /// Runs `body` in so many processes at once, the k-th on the k-th core (and round again), and returns what each
 /// returned; a process that fails gives 0. The meeting is theirs.
@@ -37,4 +37,4 @@ double tcp_round_trip();
 /// GB/s over one connection of loopback TCP, one way, or both at once and added up.
 double tcp_stream(bool both_ways);
 
-}  // namespace tutti::tools::peers
+}  // namespace tutti::cli::measure

@@ -21,7 +21,7 @@
 #define FOR_EVERY_VECTOR_LENGTH
 #endif
 
-namespace tutti::tools::peers {
+namespace tutti::cli::measure {
 namespace {
 
 constexpr double measured_us = 20'000;
@@ -150,4 +150,4 @@ Floor barrier_floor(int ranks) {
   return floor;
 }
 
-}  // namespace tutti::tools::peers
+}  // namespace tutti::cli::measure

@@ -12,7 +12,7 @@
 #include "cli/bench/compare_libraries/rivals/limit.h"
 #include "cli/measure/measure.h"
 
-namespace tutti::tools::peers {
+namespace tutti::cli::measure {
 namespace {
 
 struct Connection {
@@ -122,4 +122,4 @@ double tcp_stream(bool both_ways) {
   return both_ways ? rates[0] + rates[1] : rates[1];
 }
 
-}  // namespace tutti::tools::peers
+}  // namespace tutti::cli::measure

@@ -15,7 +15,7 @@
 #include "cli/bench/compare_libraries/rivals/arguments.h"
 #include "cli/bench/compare_libraries/rivals/backend.h"
 
-namespace tutti::tools::peers {
+namespace tutti::cli::measure {
 namespace {
 
 /// Of whole pages, touched.
@@ -77,11 +77,11 @@ void run(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace tutti::tools::peers
+}  // namespace tutti::cli::measure
 
 int main(int argc, char** argv) {
   try {
-    tutti::tools::peers::run(argc, argv);
+    tutti::cli::measure::run(argc, argv);
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s: %s\n", argv[0], error.what());

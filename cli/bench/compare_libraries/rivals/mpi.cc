@@ -8,7 +8,7 @@
 
 #include "cli/bench/compare_libraries/rivals/backend.h"
 
-namespace tutti::tools::peers {
+namespace tutti::cli::measure {
 namespace {
 
 MPI_Comm world() { return MPI_COMM_WORLD; }
@@ -80,4 +80,4 @@ class Mpi : public Backend {
 
 std::unique_ptr<Backend> join(const Joining&) { return std::make_unique<Mpi>(); }
 
-}  // namespace tutti::tools::peers
+}  // namespace tutti::cli::measure

@@ -8,7 +8,7 @@
 #include "tutti/allocate.h"
 #include "tutti/communicator.h"
 
-namespace tutti::tools::peers {
+namespace tutti::cli::measure {
 namespace {
 
 class Own : public Backend {
@@ -83,4 +83,4 @@ class Own : public Backend {
 
 std::unique_ptr<Backend> join(const Joining& how) { return std::make_unique<Own>(how.setting == "allocated"); }
 
-}  // namespace tutti::tools::peers
+}  // namespace tutti::cli::measure
