@@ -33,9 +33,10 @@ bool RingWriter::has_room(std::size_t slots) noexcept {
 /// The frame of a message, and beside it, where a short one's payload would be, where a long one lies.
 void RingWriter::describe(const Frame& frame, std::uint64_t lent_from) noexcept {
   SlotHead& head = next();
-  const FrameWords words = words_of(frame);
-  std::copy_n(words.begin(), head.words.size(), head.words.begin());
-  head.history = frame.history;
+  // From registers: if the words were put together in memory first, reading them there would wait for all stores before.
+  const auto [kinds, operation, algorithm, count, length, history] = words_of(frame);
+  head.words = {kinds, operation, algorithm, count, length};
+  head.history = static_cast<std::uint32_t>(history);
   areas_in_use_ = areas_for(frame.length, areas_);
   if (frame.length > short_bytes) std::memcpy(head.payload.data(), &lent_from, sizeof lent_from);
 }
@@ -86,10 +87,8 @@ bool RingWriter::arm(std::size_t slots, std::uint64_t lent) noexcept {
 // ---- Receiver --------------------------------------------------------------------------------------------------
 
 std::optional<Frame> RingReader::frame() const noexcept {
-  FrameWords words{};
-  std::copy_n(head().words.begin(), head().words.size(), words.begin());
-  words.back() = head().history;
-  return decode(words);
+  const auto [kinds, operation, algorithm, count, length] = head().words;
+  return decode({kinds, operation, algorithm, count, length, head().history});
 }
 
 bool RingReader::begins_with(const FrameWords& frame) const noexcept {
