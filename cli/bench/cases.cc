@@ -44,7 +44,26 @@ Buffers::Buffers(std::size_t bytes_each, Communicator& comm) : stride_((bytes_ea
 }
 
 Case::Case(Communicator& comm, const Buffers& buffers, Row row)
-    : comm_(&comm), buffers_(&buffers), row_(std::move(row)), rank_(comm.rank()), ranks_(comm.size()) {}
+    : comm_(&comm),
+      buffers_(&buffers),
+      row_(std::move(row)),
+      rank_(comm.rank()),
+      ranks_(comm.size()),
+      op_(make_op(row_.op.op)),
+      options_{row_.algorithm, row_.timeout} {
+  if (row_.what == Measured::barrier) return;
+  in_place_ = sides(Placement::in_place);
+  out_of_place_ = sides(Placement::out_of_place);
+}
+
+Case::Sides Case::sides(Placement placement) const {
+  Sides sides{send(placement), recv(placement)};
+  if (traits().scatters() && !has(traits().input)) sides.input = {};
+  if (traits().gathers() && !has(traits().output)) sides.output = {};
+  // The API has one buffer for a broadcast; whoever has two must copy at the root first.
+  if (row_.what == Measured::broadcast && (placement == Placement::in_place || !has(traits().input))) sides.input = {};
+  return sides;
+}
 
 const detail::CollectiveTraits& Case::traits() const { return detail::traits_of(collective_of(row_.what)); }
 
@@ -120,7 +139,7 @@ std::size_t Case::wrong_blocks(std::span<const std::byte> output, int repetition
 }
 
 void Case::call(Placement placement) {
-  if (row_.what == Measured::barrier) return comm_->barrier({.algorithm = row_.algorithm, .timeout = row_.timeout});
+  if (row_.what == Measured::barrier) return comm_->barrier(options_);
   with_type(row_.type.type, [&](auto zero) { call_typed<decltype(zero)>(placement); });
 }
 
@@ -129,41 +148,37 @@ void Case::call_typed(Placement placement) {
   const auto typed = [](std::span<std::byte> bytes) {
     return std::span<T>{reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
   };
-  const bool no_input = traits().scatters() && !has(traits().input);
-  const bool no_output = traits().gathers() && !has(traits().output);
-  const std::span<T> input = no_input ? std::span<T>{} : typed(send(placement));
-  const std::span<T> output = no_output ? std::span<T>{} : typed(recv(placement));
-  const CallOptions options{row_.algorithm, row_.timeout};
-  const Op op = make_op(row_.op.op);
   const bool in_place = placement == Placement::in_place;
+  const Sides& sides = in_place ? in_place_ : out_of_place_;
+  const std::span<T> input = typed(sides.input);
+  const std::span<T> output = typed(sides.output);
   switch (row_.what) {
     case Measured::all_reduce:
-      return in_place ? comm_->all_reduce(output, op, options) : comm_->all_reduce(input, output, op, options);
+      return in_place ? comm_->all_reduce(output, op_, options_) : comm_->all_reduce(input, output, op_, options_);
     case Measured::reduce:
-      return in_place ? comm_->reduce(output, op, row_.root, options)
-                      : comm_->reduce(input, output, op, row_.root, options);
+      return in_place ? comm_->reduce(output, op_, row_.root, options_)
+                      : comm_->reduce(input, output, op_, row_.root, options_);
     case Measured::broadcast:
-      // The API has one buffer; who has two must copy at the root first.
-      if (!in_place && has(traits().input)) std::memcpy(output.data(), input.data(), input.size_bytes());
-      return comm_->broadcast(output, row_.root, options);
+      if (!input.empty()) std::memcpy(output.data(), input.data(), input.size_bytes());
+      return comm_->broadcast(output, row_.root, options_);
     case Measured::all_gather:
-      return comm_->all_gather(input, output, options);
+      return comm_->all_gather(input, output, options_);
     case Measured::reduce_scatter:
-      return comm_->reduce_scatter(input, output, op, options);
+      return comm_->reduce_scatter(input, output, op_, options_);
     case Measured::gather:
-      return comm_->gather(input, output, row_.root, options);
+      return comm_->gather(input, output, row_.root, options_);
     case Measured::scatter:
-      return comm_->scatter(input, output, row_.root, options);
+      return comm_->scatter(input, output, row_.root, options_);
     case Measured::all_to_all:
-      return comm_->all_to_all(input, output, options);
+      return comm_->all_to_all(input, output, options_);
     case Measured::all_to_all_v:
-      return comm_->all_to_all_v(input, row_.shape.send_counts, output, row_.shape.recv_counts, options);
+      return comm_->all_to_all_v(input, row_.shape.send_counts, output, row_.shape.recv_counts, options_);
     case Measured::send_recv:
       return exchange(input, output);
     case Measured::scan:
-      return comm_->scan(in_place ? output : input, output, op, options);
+      return comm_->scan(in_place ? output : input, output, op_, options_);
     case Measured::exclusive_scan:
-      return comm_->exclusive_scan(in_place ? output : input, output, op, options);
+      return comm_->exclusive_scan(in_place ? output : input, output, op_, options_);
     case Measured::barrier:
       return;
   }

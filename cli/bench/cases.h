@@ -61,7 +61,7 @@ class Case {
 
   const Row& row() const { return row_; }
   int ranks() const { return ranks_; }
-  void use_algorithm(std::string name) { row_.algorithm = std::move(name); }
+  void use_algorithm(std::string name) { options_.algorithm = row_.algorithm = std::move(name); }
   /// Sets the input and spoils what the call must write.
   void prepare(Placement placement, int repetition);
   /// The call that is timed. Throws Error.
@@ -70,6 +70,13 @@ class Case {
   std::size_t count_wrong(Placement placement, int repetition) const;
 
  private:
+  /// What the API is given: empty where this rank has nothing to give or get.
+  struct Sides {
+    std::span<std::byte> input;
+    std::span<std::byte> output;
+  };
+
+  Sides sides(Placement placement) const;
   std::span<std::byte> send(Placement placement) const;
   std::span<std::byte> recv(Placement placement) const;
   Reduction reduction() const;
@@ -87,6 +94,11 @@ class Case {
   Row row_;
   int rank_;
   int ranks_;
+  // Made ready before the clock runs.
+  Op op_;
+  CallOptions options_;
+  Sides in_place_;
+  Sides out_of_place_;
 };
 
 }  // namespace tutti::cli::bench
