@@ -189,8 +189,8 @@ std::vector<Plan> plans_of_all(const Choice& choice, const Shape& shape) {
   return plans;
 }
 
-bool BoardReaders::reads(Collective collective, const std::string& algorithm, int ranks, int root, int reader,
-                         int writer) {
+bool BoardReaders::operator()(Collective collective, const std::string& algorithm, int ranks, int root, int reader,
+                              int writer) {
   const Key key{collective, algorithm, ranks, root};
   if (key_ != key) {
     key_ = key;

@@ -91,7 +91,7 @@ std::vector<Plan> plans_of_all(const Choice& choice, const Shape& shape);
 /// traces, who know the name only. Remembers the last algorithm.
 class BoardReaders {
  public:
-  bool reads(Collective collective, const std::string& algorithm, int ranks, int root, int reader, int writer);
+  bool operator()(Collective collective, const std::string& algorithm, int ranks, int root, int reader, int writer);
 
  private:
   struct Key {

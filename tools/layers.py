@@ -69,7 +69,6 @@ UPWARD = {
     "lib/failure/inject.cc": ("lib/collective/operation.h", "lib/group/context.h", "lib/group/group.h"),
     "lib/group/failure_router.cc": ("lib/collective/collectives.h", "lib/message/messages.h"),
     "lib/group/group.cc": ("lib/collective/collectives.h", "lib/message/messages.h"),
-    "lib/observe/trace/chrome.cc": ("algorithms/board_program.h",),
 }
 # Never in a header, be it for compile time.
 PRIVATE_TO_SOURCES = ("fmt", "asio", "openssl", "CLI", "nlohmann", "pugixml", "simgrid", "xbt")

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "algorithms/board_program.h"
 #include "lib/base/environment.h"
 #include "lib/observe/trace/file.h"
 #include "tutti/error.h"
@@ -34,7 +35,7 @@ JobTrace::Collected JobTrace::collect(const std::vector<Rank>& ranks) const {
     const trace::Mapping mapping = bytes > 0 ? trace::Mapping{rank.trace(), bytes} : trace::Mapping{};
     if (!mapping || mapping.memory().magic.load() == 0) continue;  // a program without tutti
     try {
-      lost += trace::append(file_, mapping);
+      lost += trace::append(file_, mapping, algorithms::BoardReaders{});
       ++told;
     } catch (const Error& error) {
       return {error.what(), true};

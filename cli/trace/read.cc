@@ -199,8 +199,8 @@ void Reader::add_round(TracedCall& call, std::uint32_t number, const std::map<in
     std::optional<TracedMessage> last;
     for (const auto& [writer, other] : ranks) {
       if (writer == rank || !other.post ||
-          !board_readers_.reads(call.collective, call.algorithm, static_cast<int>(members.size()), call.root,
-                                place_of(rank), place_of(writer)))
+          !board_readers_(call.collective, call.algorithm, static_cast<int>(members.size()), call.root, place_of(rank),
+                          place_of(writer)))
         continue;
       const TracedMessage& reading =
           call.readings.emplace_back(TracedMessage{.from = writer,

@@ -11,6 +11,7 @@
 #include <system_error>
 #include <vector>
 
+#include "algorithms/board_program.h"
 #include "lib/api/communicator_state.h"
 #include "lib/base/environment.h"
 #include "lib/base/host.h"
@@ -164,7 +165,8 @@ void open_records(detail::Context& context, const rendezvous::Launch& launch) {
   context.black_box = black_box::Box::open({launch.rank, launch.size, host_name(), launch.prefix}, no_black_box);
   if (!no_black_box.empty()) context.log.info(Log::Subsystem::init, "keeps no black box: " + no_black_box);
   std::string no_trace;
-  context.recorder = trace::Recorder::open({launch.rank, launch.size, host_name()}, no_trace);
+  context.recorder =
+      trace::Recorder::open({launch.rank, launch.size, host_name()}, algorithms::BoardReaders{}, no_trace);
   if (!no_trace.empty()) context.log.warn("keeps no trace: " + no_trace);
 }
 

@@ -258,11 +258,11 @@ TEST_CASE("the proof finds ranks that write what others touch in shared buffers"
 
 TEST_CASE("whoever reads a trace learns by name who reads of whom") {
   BoardReaders readers;
-  CHECK(readers.reads(gather, "direct", 3, 1, 1, 0));
-  CHECK_FALSE(readers.reads(gather, "direct", 3, 1, 0, 1));
-  CHECK(readers.reads(all_reduce, "direct_two_shot", 3, 0, 0, 1));
-  CHECK_FALSE(readers.reads(all_reduce, "ring", 5, 0, 0, 1));
-  CHECK_FALSE(readers.reads(all_reduce, "a name of tomorrow", 3, 0, 0, 1));
+  CHECK(readers(gather, "direct", 3, 1, 1, 0));
+  CHECK_FALSE(readers(gather, "direct", 3, 1, 0, 1));
+  CHECK(readers(all_reduce, "direct_two_shot", 3, 0, 0, 1));
+  CHECK_FALSE(readers(all_reduce, "ring", 5, 0, 0, 1));
+  CHECK_FALSE(readers(all_reduce, "a name of tomorrow", 3, 0, 0, 1));
 }
 
 }  // namespace

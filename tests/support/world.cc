@@ -7,6 +7,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "algorithms/board_program.h"
 #include "lib/api/communicator_state.h"
 #include "lib/startup/mesh.h"
 #include "transport/memory/inproc.h"
@@ -27,7 +28,7 @@ Communicator join(const WorldOptions& options, int rank, const std::shared_ptr<S
   context->injector = detail::Injector::make(detail::parse_faults(options.inject, options.ranks), rank);
   std::string trouble;
   context->black_box = black_box::Box::open({rank, options.ranks, "here", "test"}, trouble);
-  context->recorder = trace::Recorder::open({rank, options.ranks, "here"}, trouble);
+  context->recorder = trace::Recorder::open({rank, options.ranks, "here"}, algorithms::BoardReaders{}, trouble);
   context->kernels = &compute::choose_table(options.isa);
   context->copy_policy = options.copy_policy;
   if (!context->copy_policy.streaming) context->copy_policy.streaming = context->kernels->copy_streaming;

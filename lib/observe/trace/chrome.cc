@@ -9,7 +9,6 @@
 #include <tuple>
 #include <utility>
 
-#include "algorithms/board_program.h"
 #include "lib/observe/trace/chrome_trace_builder.h"
 #include "tutti/types.h"
 
@@ -49,7 +48,8 @@ std::uint64_t type_bytes(const Record& record) {
 
 class Writer {
  public:
-  explicit Writer(const Snapshot& snapshot) : snapshot_(snapshot), builder_(snapshot.rank) {}
+  Writer(const Snapshot& snapshot, const BoardReads& board_reads)
+      : snapshot_(snapshot), board_reads_(board_reads), builder_(snapshot.rank) {}
 
   void write(const std::function<void(std::string_view)>& put) {
     for (const Record& record : snapshot_.records) add(record);
@@ -88,11 +88,11 @@ class Writer {
   }
 
   const Snapshot& snapshot_;
+  const BoardReads& board_reads_;
   ChromeTraceBuilder builder_;
   std::map<std::pair<std::uint16_t, std::uint32_t>, Record> begun_;
   std::map<std::tuple<std::uint16_t, int, bool>, std::int64_t> link_free_;  // by group, peer and whether it sends
   std::optional<std::size_t> board_slice_;
-  algorithms::BoardReaders board_readers_;
   std::int64_t latest_ = 0;
 };
 
@@ -197,9 +197,9 @@ void Writer::call_at_once(const Record& record) {
     if (peer == group.rank) continue;
     step.peer = group.members[static_cast<std::size_t>(peer)];
     const std::uint64_t number = std::uint64_t{record.operation} << 24;
-    if (board_readers_.reads(collective, algorithm, size, record.peer, peer, group.rank))
+    if (board_reads_(collective, algorithm, size, record.peer, peer, group.rank))
       arrow(first, step, Way::board, true, begin, number);
-    if (board_readers_.reads(collective, algorithm, size, record.peer, group.rank, peer))
+    if (board_reads_(collective, algorithm, size, record.peer, group.rank, peer))
       arrow(last, step, Way::board, false, end, number);
   }
 }
@@ -269,8 +269,9 @@ void Writer::work(const Record& record, std::string_view category, const char* n
 
 }  // namespace
 
-void write_events(const Snapshot& snapshot, const std::function<void(std::string_view)>& put) {
-  Writer{snapshot}.write(put);
+void write_events(const Snapshot& snapshot, const BoardReads& board_reads,
+                  const std::function<void(std::string_view)>& put) {
+  Writer{snapshot, board_reads}.write(put);
 }
 
 }  // namespace tutti::trace

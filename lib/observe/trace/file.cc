@@ -14,7 +14,6 @@
 #include <set>
 #include <thread>
 
-#include "lib/observe/trace/chrome.h"
 #include "lib/observe/trace/snapshot.h"
 #include "tutti/error.h"
 #include "tutti/version.h"
@@ -102,7 +101,7 @@ void make_file_once(const std::string& path) {
   made.insert(path);
 }
 
-std::uint64_t append(const std::string& path, const Mapping& mapping) {
+std::uint64_t append(const std::string& path, const Mapping& mapping, const BoardReads& board_reads) {
   const Snapshot snapshot = take(mapping);
   const Descriptor file = open_locked(path);
   off_t begin = end_of_events(file.get());
@@ -119,7 +118,7 @@ std::uint64_t append(const std::string& path, const Mapping& mapping) {
     at += static_cast<off_t>(text.size());
     text.clear();
   };
-  write_events(snapshot, [&](std::string_view event) {
+  write_events(snapshot, board_reads, [&](std::string_view event) {
     text.append(first ? "\n" : ",\n").append(event);
     first = false;
     if (text.size() >= chunk) flush();

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string>
 
+#include "lib/observe/trace/chrome.h"
 #include "lib/observe/trace/record.h"
 
 // A trace's file: JSON in Chrome's trace-event format, one event a line, to which each rank adds its own when it is
@@ -21,6 +22,6 @@ void make_file(const std::string& path);
 void make_file_once(const std::string& path);
 /// Adds what the memory says and is not there yet. Returns how many records of that were lost. Throws Error, with the
 /// file as it was.
-std::uint64_t append(const std::string& path, const Mapping& mapping);
+std::uint64_t append(const std::string& path, const Mapping& mapping, const BoardReads& board_reads);
 
 }  // namespace tutti::trace

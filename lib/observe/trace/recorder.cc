@@ -27,7 +27,8 @@ void copy(std::array<char, n>& to, std::string_view text) {
 
 }  // namespace
 
-std::unique_ptr<Recorder> Recorder::take_inherited(const Owner& owner, const std::string& path) {
+std::unique_ptr<Recorder> Recorder::take_inherited(const Owner& owner, const std::string& path,
+                                                   const BoardReads& board_reads) {
   const int number = environment::descriptor("TUTTI_TRACE_FD");
   const std::size_t bytes = number > 2 ? size_of_memory(number) : 0;
   if (bytes == 0 || inherited_is_taken.exchange(true)) return nullptr;
@@ -36,19 +37,20 @@ std::unique_ptr<Recorder> Recorder::take_inherited(const Owner& owner, const std
   Mapping mapping{descriptor, bytes};
   if (!mapping || mapping.memory().magic.load() != 0) return nullptr;  // used by an earlier process of this rank
   return std::unique_ptr<Recorder>(
-      new Recorder(std::move(descriptor), std::move(mapping), Home::inherited, path, owner));
+      new Recorder(std::move(descriptor), std::move(mapping), Home::inherited, path, owner, board_reads));
 }
 
-std::unique_ptr<Recorder> Recorder::open(const Owner& owner, std::string& trouble) {
+std::unique_ptr<Recorder> Recorder::open(const Owner& owner, BoardReads board_reads, std::string& trouble) {
   const auto path = variable("TUTTI_TRACE_FILE");
   if (!path) return nullptr;
-  if (auto inherited = take_inherited(owner, *path)) return inherited;
+  if (auto inherited = take_inherited(owner, *path, board_reads)) return inherited;
   const std::size_t records = wanted_records();
   if (!variable("TUTTI_TRACE_FD")) make_file_once(*path);
   try {
     Descriptor made = make_memory(records);
     if (Mapping mapping{made, memory_bytes(records)})
-      return std::unique_ptr<Recorder>(new Recorder(std::move(made), std::move(mapping), Home::own, *path, owner));
+      return std::unique_ptr<Recorder>(
+          new Recorder(std::move(made), std::move(mapping), Home::own, *path, owner, std::move(board_reads)));
     trouble = std::string{"cannot map the memory of the trace: "} + std::strerror(errno);
   } catch (const Error& error) {
     trouble = error.what();
@@ -56,11 +58,13 @@ std::unique_ptr<Recorder> Recorder::open(const Owner& owner, std::string& troubl
   return nullptr;
 }
 
-Recorder::Recorder(Descriptor descriptor, Mapping mapping, Home home, std::string path, const Owner& owner)
+Recorder::Recorder(Descriptor descriptor, Mapping mapping, Home home, std::string path, const Owner& owner,
+                   BoardReads board_reads)
     : descriptor_(std::move(descriptor)),
       mapping_(std::move(mapping)),
       home_(home),
       path_(std::move(path)),
+      board_reads_(std::move(board_reads)),
       records_(mapping_.records()) {
   Memory& memory = mapping_.memory();
   memory.capacity = (mapping_.bytes() - records_begin) / sizeof(Record);
@@ -123,7 +127,7 @@ void Recorder::set_clock(int reference, std::int64_t offset, std::int64_t uncert
 void Recorder::flush() noexcept {
   if (home_ == Home::inherited) return;
   try {
-    append(path_, mapping_);
+    append(path_, mapping_, board_reads_);
   } catch (const std::exception& error) {
     std::fputs(fmt::format("tutti: rank {}: no trace: {}\n", mapping_.memory().rank, error.what()).c_str(), stderr);
   }

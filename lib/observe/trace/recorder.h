@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "lib/observe/trace/chrome.h"
 #include "lib/observe/trace/record.h"
 
 namespace tutti::trace {
@@ -27,7 +28,7 @@ class Recorder {
   /// Null without TUTTI_TRACE_FILE. The memory is the launcher's (TUTTI_TRACE_FD), if it is still unused, else an own
   /// one; then the file is made here, so that it is known early if it cannot be. To be called before the ranks meet.
   /// Null, with the reason in `trouble`, where the system refuses the memory. Throws Error.
-  static std::unique_ptr<Recorder> open(const Owner& owner, std::string& trouble);
+  static std::unique_ptr<Recorder> open(const Owner& owner, BoardReads board_reads, std::string& trouble);
   ~Recorder();
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
@@ -51,13 +52,16 @@ class Recorder {
  private:
   enum class Home : std::uint8_t { inherited, own };
 
-  Recorder(Descriptor descriptor, Mapping mapping, Home home, std::string path, const Owner& owner);
-  static std::unique_ptr<Recorder> take_inherited(const Owner& owner, const std::string& path);
+  Recorder(Descriptor descriptor, Mapping mapping, Home home, std::string path, const Owner& owner,
+           BoardReads board_reads);
+  static std::unique_ptr<Recorder> take_inherited(const Owner& owner, const std::string& path,
+                                                  const BoardReads& board_reads);
 
   Descriptor descriptor_;
   Mapping mapping_;
   Home home_;
   std::string path_;
+  BoardReads board_reads_;
   Record* records_;
   std::uint64_t mask_;
   std::uint64_t written_ = 0;

@@ -8,6 +8,7 @@
 #include <sstream>
 #include <thread>
 
+#include "algorithms/board_program.h"
 #include "lib/observe/trace/file.h"
 #include "lib/observe/trace/recorder.h"
 #include "lib/observe/trace/snapshot.h"
@@ -33,7 +34,7 @@ struct Traced {
 
   std::unique_ptr<Recorder> open() const {
     std::string trouble;
-    auto recorder = Recorder::open(owner, trouble);
+    auto recorder = Recorder::open(owner, algorithms::BoardReaders{}, trouble);
     REQUIRE(recorder);
     return recorder;
   }
@@ -60,7 +61,7 @@ std::string content(const std::string& path) {
 
 TEST_CASE("without TUTTI_TRACE_FILE there is no recorder") {
   std::string trouble;
-  CHECK(Recorder::open(owner, trouble) == nullptr);
+  CHECK(Recorder::open(owner, algorithms::BoardReaders{}, trouble) == nullptr);
   CHECK(trouble == "");
 }
 
@@ -164,8 +165,9 @@ TEST_CASE("what a writer left half written goes, and all before it stays") {
 TEST_CASE("a file that cannot be made is refused before the ranks meet") {
   const Setting file{"TUTTI_TRACE_FILE", "/no-such-folder/t.json"};
   std::string trouble;
-  CHECK(error_of([&] { Recorder::open(owner, trouble); }).find("Name a file in a folder that exists") !=
-        std::string::npos);
+  CHECK(error_of([&] {
+          Recorder::open(owner, algorithms::BoardReaders{}, trouble);
+        }).find("Name a file in a folder that exists") != std::string::npos);
 }
 
 TEST_CASE("a number of records that cannot be is refused") {
@@ -173,7 +175,8 @@ TEST_CASE("a number of records that cannot be is refused") {
   for (const char* text : {"0", "15", "many", "16k", "99999999999999999999"}) {
     const Setting records{"TUTTI_TRACE_RECORDS", text};
     std::string trouble;
-    CHECK(error_of([&] { Recorder::open(owner, trouble); }).find(text) != std::string::npos);
+    CHECK(error_of([&] { Recorder::open(owner, algorithms::BoardReaders{}, trouble); }).find(text) !=
+          std::string::npos);
   }
 }
 
@@ -197,7 +200,8 @@ TEST_CASE("whoever holds the memory of a killed rank can tell what it did, and w
   const Descriptor memory = trace::make_memory(16);
   record_and_die(traced, memory, 3);
   CHECK(!std::filesystem::exists(traced.path));  // the launcher's business
-  CHECK(trace::append(traced.path, trace::Mapping{memory, trace::size_of_memory(memory.get())}) == 0);
+  CHECK(trace::append(traced.path, trace::Mapping{memory, trace::size_of_memory(memory.get())},
+                      algorithms::BoardReaders{}) == 0);
   const auto events = traced.read();
   CHECK(find(events, "tutti_rank").text("closed") == "false");
   CHECK(find(events, "all_reduce #103").line != "");
@@ -225,11 +229,13 @@ TEST_CASE("nothing that stands in a rank's memory can harm its reader") {
     record.peer = -77;
     record.group = static_cast<std::uint16_t>(i % 3);
   }
-  trace::append(traced.path, mapping);
+  trace::append(traced.path, mapping, algorithms::BoardReaders{});
   CHECK(content(traced.path).ends_with("]}\n"));
   CHECK(find(traced.read(), "tutti_rank").number("lost") == 21 - 15);
   header.layout = 2;
-  CHECK(error_of([&] { trace::append(traced.path, mapping); }).find("no rank of this version") != std::string::npos);
+  CHECK(error_of([&] {
+          trace::append(traced.path, mapping, algorithms::BoardReaders{});
+        }).find("no rank of this version") != std::string::npos);
 }
 
 }  // namespace
