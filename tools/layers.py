@@ -66,9 +66,6 @@ RULES = {
 # Still to be turned round. Nothing is added here.
 UPWARD = {
     "lib/engine/engine.cc": ("lib/collective/operation.h",),
-    "lib/failure/inject.cc": ("lib/collective/operation.h", "lib/group/context.h", "lib/group/group.h"),
-    "lib/group/failure_router.cc": ("lib/collective/collectives.h", "lib/message/messages.h"),
-    "lib/group/group.cc": ("lib/collective/collectives.h", "lib/message/messages.h"),
 }
 # Never in a header, be it for compile time.
 PRIVATE_TO_SOURCES = ("fmt", "asio", "openssl", "CLI", "nlohmann", "pugixml", "simgrid", "xbt")

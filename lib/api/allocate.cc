@@ -105,7 +105,7 @@ Allocated Allocator::allocate(Communicator& comm, std::size_t count, std::size_t
   require_same_size(comm, bytes);
   const std::shared_ptr<CommunicatorState> state = comm.state_;
   Group& group = state->group;
-  if (bytes == 0 || group.size() == 1 || !group.collectives().shares_memory()) return ordinary(bytes);
+  if (bytes == 0 || group.size() == 1 || !state->collectives.shares_memory()) return ordinary(bytes);
 
   if (bytes > std::numeric_limits<std::size_t>::max() / 4 / static_cast<std::size_t>(group.size()))
     throw Error{ErrorCode::invalid_argument, fmt::format("allocate on rank {} of {}: {} bytes are more than any memory "
@@ -130,7 +130,7 @@ Allocated Allocator::allocate(Communicator& comm, std::size_t count, std::size_t
     return ordinary(bytes);
   }
   auto holder =
-      std::make_shared<Holder>(group.collectives().windows(), Window{fetching.take(), part_bytes, comm.rank(), number});
+      std::make_shared<Holder>(state->collectives.windows(), Window{fetching.take(), part_bytes, comm.rank(), number});
   std::byte* const own = holder->window.own();
   return {{std::move(holder), own}, true};
 }

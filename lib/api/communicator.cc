@@ -11,9 +11,7 @@
 #include "lib/api/persistent.h"
 #include "lib/base/internals.h"
 #include "lib/collective/call.h"
-#include "lib/collective/collectives.h"
 #include "lib/group/context.h"
-#include "lib/message/messages.h"
 
 namespace tutti {
 namespace detail {
@@ -94,12 +92,12 @@ Group& called(const std::shared_ptr<CommunicatorState>& state, Name call) {
   return group;
 }
 
-Pending& make_collective(Group& group, const Request& request) {
-  check_request(request, group);
-  if (!OwnParts::are_needed_for(request)) return group.collectives().make(request);
-  const auto parts = std::make_shared<OwnParts>(request, group.rank());
+Pending& make_collective(CommunicatorState& state, const Request& request) {
+  check_request(request, state.group);
+  if (!OwnParts::are_needed_for(request)) return state.collectives.make(request);
+  const auto parts = std::make_shared<OwnParts>(request, state.group.rank());
   parts->collect_input();
-  Pending& pending = group.collectives().make(parts->request());
+  Pending& pending = state.collectives.make(parts->request());
   pending.before_done([parts] { parts->spread_output(); });
   return pending;
 }
@@ -157,21 +155,21 @@ Persistent PreparedCalls::perform(const detail::Request& request) { return comm_
 Work Communicator::start_collective(const detail::Request& request) {
   detail::Group& group = detail::called(state_, request.collective);
   group.context().engine->get_helper();
-  return detail::start(group, detail::make_collective(group, request));
+  return detail::start(group, detail::make_collective(*state_, request));
 }
 
 void Communicator::perform(const detail::Request& request) {
   detail::Group& group = detail::called(state_, request.collective);
-  if (group.collectives().run_again(request)) return;
+  if (state_->collectives.run_again(request)) return;
   detail::check_request(request, group);
   if (detail::OwnParts::are_needed_for(request)) {
     detail::OwnParts parts{request, group.rank()};
     parts.collect_input();
-    detail::start_waited(group, group.collectives().make(parts.request())).wait();
+    detail::start_waited(group, state_->collectives.make(parts.request())).wait();
     return parts.spread_output();
   }
-  if (group.collectives().run_at_once(request)) return;
-  detail::start_waited(group, group.collectives().make(request)).wait();
+  if (state_->collectives.run_at_once(request)) return;
+  detail::start_waited(group, state_->collectives.make(request)).wait();
 }
 
 Persistent Communicator::prepare_collective(const detail::Request& request) {
@@ -182,30 +180,30 @@ Persistent Communicator::prepare_collective(const detail::Request& request) {
 Work Communicator::start_send(detail::ConstBuffer data, int to, const MessageOptions& options) {
   detail::Group& group = detail::called(state_, "send");
   const auto call = detail::checked_message(group, Message::Kind::send, detail::writable(data), to, options);
-  if (group.messages().send_at_once(call)) return Work{};
+  if (state_->messages.send_at_once(call)) return Work{};
   group.context().engine->get_helper();
-  return detail::start(group, group.messages().make(call));
+  return detail::start(group, state_->messages.make(call));
 }
 
 void Communicator::run_send(detail::ConstBuffer data, int to, const MessageOptions& options) {
   detail::Group& group = detail::called(state_, "send");
   const auto call = detail::checked_message(group, Message::Kind::send, detail::writable(data), to, options);
-  if (group.messages().send_at_once(call)) return;
-  detail::start_waited(group, group.messages().make(call)).wait();
+  if (state_->messages.send_at_once(call)) return;
+  detail::start_waited(group, state_->messages.make(call)).wait();
 }
 
 Work Communicator::start_recv(detail::Buffer data, int from, const MessageOptions& options) {
   detail::Group& group = detail::called(state_, "recv");
   group.context().engine->get_helper();
   return detail::start(
-      group, group.messages().make(detail::checked_message(group, Message::Kind::receive, data, from, options)));
+      group, state_->messages.make(detail::checked_message(group, Message::Kind::receive, data, from, options)));
 }
 
 MessageStatus Communicator::run_recv(detail::Buffer data, int from, const MessageOptions& options) {
   detail::Group& group = detail::called(state_, "recv");
   const auto call = detail::checked_message(group, Message::Kind::receive, data, from, options);
-  if (const auto status = group.messages().receive_at_once(call)) return *status;
-  Work work = detail::start_waited(group, group.messages().make(call));
+  if (const auto status = state_->messages.receive_at_once(call)) return *status;
+  Work work = detail::start_waited(group, state_->messages.make(call));
   work.wait();
   return work.status();
 }
@@ -215,9 +213,9 @@ MessageStatus Communicator::run_sendrecv(detail::ConstBuffer out, int to, detail
   detail::Group& group = detail::called(state_, "sendrecv");
   const auto out_call = detail::checked_message(group, Message::Kind::send, detail::writable(out), to, options);
   const auto in_call = detail::checked_message(group, Message::Kind::receive, in, from, options);
-  Work receive = detail::start_waited(group, group.messages().make(in_call));
+  Work receive = detail::start_waited(group, state_->messages.make(in_call));
   try {
-    if (!group.messages().send_at_once(out_call)) detail::start_waited(group, group.messages().make(out_call)).wait();
+    if (!state_->messages.send_at_once(out_call)) detail::start_waited(group, state_->messages.make(out_call)).wait();
   } catch (...) {
     receive.wait();  // it has failed, too, and uses `in` until then
     throw;
@@ -229,7 +227,7 @@ MessageStatus Communicator::run_sendrecv(detail::ConstBuffer out, int to, detail
 MessageStatus Communicator::probe(int from, const MessageOptions& options) {
   detail::Group& group = detail::called(state_, "probe");
   const auto call = detail::checked_message(group, Message::Kind::probe, {}, from, options);
-  Work work = detail::start_waited(group, group.messages().make(call));
+  Work work = detail::start_waited(group, state_->messages.make(call));
   work.wait();
   return work.status();
 }
@@ -241,7 +239,7 @@ std::optional<MessageStatus> Communicator::iprobe(int from, const MessageOptions
   std::optional<Error> failure;
   group.context().engine->exclusively([&] {
     group.context().engine->pass();
-    if (!group.failing()) found = group.messages().look_for(call.peer, call.tag);
+    if (!group.failing()) found = state_->messages.look_for(call.peer, call.tag);
     failure = group.failure();
   });
   if (failure)
@@ -327,10 +325,8 @@ Communicator Communicator::shrink(std::chrono::milliseconds timeout) {
 }
 
 std::string Communicator::chosen_algorithm(Collective collective, std::size_t bytes) const {
-  return detail::group_of(state_, "chosen_algorithm")
-      .collectives()
-      .planner()
-      .name_of_choice({.collective = collective, .bytes = bytes});
+  detail::group_of(state_, "chosen_algorithm");
+  return state_->collectives.planner().name_of_choice({.collective = collective, .bytes = bytes});
 }
 
 std::string Communicator::transport_to(int peer) const {

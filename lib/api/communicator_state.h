@@ -8,7 +8,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "lib/collective/collectives.h"
 #include "lib/group/group.h"
+#include "lib/message/messages.h"
 #include "tutti/communicator.h"
 
 namespace tutti::transport {
@@ -21,10 +23,12 @@ namespace tutti::detail {
 class CommunicatorState {
  public:
   CommunicatorState(std::shared_ptr<Context> context, std::uint64_t id, std::vector<int> members,
-                    std::uint64_t parent = 0)
-      : group(std::move(context), id, std::move(members), parent) {}
+                    std::uint64_t parent = 0);
+  ~CommunicatorState();
 
   Group group;
+  Collectives collectives;
+  Messages messages;
   std::atomic<std::uint32_t> windows_made{0};  ///< by calls that all ranks make in the same order
   std::atomic<std::uint32_t> splits_made{0};   ///< the same
   std::mutex mutex;                            ///< of what follows

@@ -36,8 +36,8 @@ PersistentCall::PersistentCall(std::shared_ptr<CommunicatorState> state, const R
       op_(request.op ? *request.op : sum),
       parts_(request.variable ? std::make_shared<OwnParts>(request, state_->group.rank()) : nullptr),
       request_(kept(parts_ ? parts_->request() : request, op_, algorithm_)),
-      ready_(made_ready(state_->group.collectives(), request_)),
-      at_once_(state_->group.collectives().may_be_at_once(request_)) {}
+      ready_(made_ready(state_->collectives, request_)),
+      at_once_(state_->collectives.may_be_at_once(request_)) {}
 
 bool PersistentCall::is_own_process() const { return state_->group.context().engine->is_own_process(); }
 void PersistentCall::require_own_process() const { state_->group.context().engine->require_own_process(); }
@@ -51,7 +51,7 @@ void PersistentCall::refuse_start(const char* why) const {
 Work PersistentCall::start(bool asynchronous) {
   Group& group = state_->group;
   Engine& engine = *group.context().engine;
-  if (ready_.planned.location.given() && !group.collectives().windows()->have(ready_.planned.location))
+  if (ready_.planned.location.given() && !state_->collectives.windows()->have(ready_.planned.location))
     refuse_start("the allocated memory that it was prepared for has been freed");
   ready_.board.begin_again();
   if (asynchronous && !has_helper_) {
@@ -59,10 +59,10 @@ Work PersistentCall::start(bool asynchronous) {
     has_helper_ = true;
   }
   if (at_once_ && !(asynchronous && group.context().oversubscribed))
-    if (auto work = group.collectives().begin_at_once(ready_, asynchronous)) return std::move(*work);
+    if (auto work = state_->collectives.begin_at_once(ready_, asynchronous)) return std::move(*work);
   const bool moves_parts = parts_ && parts_->are_moved();
   if (moves_parts) parts_->collect_input();
-  Operation& operation = group.collectives().make(ready_);
+  Operation& operation = state_->collectives.make(ready_);
   if (moves_parts) operation.before_done([parts = parts_] { parts->spread_output(); });
   operation.asynchronous = asynchronous;
   engine.submit(operation);

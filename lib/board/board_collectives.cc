@@ -41,9 +41,10 @@ bool has_one_reader_of_each_part(Collective collective) {
 
 }  // namespace
 
-BoardCollectives::BoardCollectives(Group& group, transport::Transport& transport, transport::Channel channel,
-                                   std::size_t limit)
-    : group_(group),
+BoardCollectives::BoardCollectives(Collectives& collectives, Group& group, transport::Transport& transport,
+                                   transport::Channel channel, std::size_t limit)
+    : collectives_(collectives),
+      group_(group),
       transport_(transport),
       channel_(channel),
       recorder_(group.context().recorder.get()),
@@ -156,7 +157,7 @@ bool BoardCollectives::find_board(bool with_rooms) noexcept {
     return board != nullptr;
   } catch (const Error& error) {
     group_.fail(Error{error.code(), fmt::format("{}: {}", group_.name_of(group_.rank()), error.what()), group_.rank(),
-                      group_.collectives().last_number()});
+                      collectives_.last_number()});
     return false;
   }
 }
@@ -181,7 +182,7 @@ void BoardCollectives::post(const Entry& entry) noexcept {
   std::byte* const room = board_->room(entry.call->size_of_round(round_));
   const std::size_t bytes = entry.call->put(room, contribution_, round_, path_);
   const auto number = static_cast<std::uint32_t>((*entry.frame)[transport::operation_word]);
-  board_->begin(entry.history, *entry.frame, group_.collectives().oldest_running(number), *entry.before);
+  board_->begin(entry.history, *entry.frame, collectives_.oldest_running(number), *entry.before);
   checked_ = 0;
   if (recorder_) [[unlikely]]
     note_post(entry);
@@ -207,7 +208,7 @@ bool BoardCollectives::may_begin(const Entry& entry) noexcept {
 bool BoardCollectives::heed_other_call(int rank, const Entry& entry) noexcept {
   if (rank == group_.rank() || !board_->differs_in_next(rank, entry.history)) return false;
   const transport::Frame ours = transport::frame_of(*entry.frame);
-  group_.fail(group_.collectives().mismatch(rank, ours, ours));
+  group_.fail(collectives_.mismatch(rank, ours, ours));
   return true;
 }
 
@@ -227,7 +228,7 @@ bool BoardCollectives::all_are_here(const Entry& entry) noexcept {
     }
     if (board_->history(rank) == entry.history) continue;
     const transport::Frame ours = transport::frame_of(*entry.frame);
-    group_.fail(group_.collectives().mismatch(rank, ours, ours));
+    group_.fail(collectives_.mismatch(rank, ours, ours));
     return false;
   }
   return true;

@@ -21,7 +21,8 @@ namespace tutti::detail {
 class BoardCollectives final : public Pollable {
  public:
   /// `limit`: bytes that one rank may contribute to a call, equal on all ranks.
-  BoardCollectives(Group& group, transport::Transport& transport, transport::Channel channel, std::size_t limit);
+  BoardCollectives(Collectives& collectives, Group& group, transport::Transport& transport, transport::Channel channel,
+                   std::size_t limit);
 
   /// Whether such a call goes over the board. All ranks get the same answer for the same call.
   /// `bytes`: of the call, as algorithms are chosen by; `contribution`: of one rank.
@@ -97,6 +98,7 @@ class BoardCollectives final : public Pollable {
   void record_post(const Entry& entry) noexcept;
   void record_take(const Entry& entry) noexcept;
 
+  Collectives& collectives_;
   Group& group_;
   transport::Transport& transport_;
   transport::Channel channel_;

@@ -50,7 +50,7 @@ Collectives::Collectives(Group& group, transport::Channel channel, Planner plann
       out_(static_cast<std::size_t>(group.size())),
       in_(static_cast<std::size_t>(group.size())) {
   if (transport::Transport* const shared = group_.boards())
-    board_ = std::make_unique<BoardCollectives>(group_, *shared, channel_, group_.context().board_limit);
+    board_ = std::make_unique<BoardCollectives>(*this, group_, *shared, channel_, group_.context().board_limit);
 }
 
 Collectives::~Collectives() = default;
@@ -310,7 +310,7 @@ bool Collectives::send(Operation& operation, std::uint32_t step, int peer, std::
   frame.length = bytes.size();
   if (checksum_) frame.checksum = checksum_of(bytes);
   if (operation.injector()) [[unlikely]]
-    bytes = operation.injector()->tampered(operation, step, bytes);
+    bytes = operation.injector()->tampered(operation.target(), step, bytes);
   ++lane.messages;
   if (recorder_) [[unlikely]]
     operation.note_given(step, lane.messages);

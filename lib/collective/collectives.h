@@ -17,6 +17,7 @@
 #include "lib/engine/wait_escalation.h"
 #include "lib/failure/recent_counts.h"
 #include "lib/group/checksum.h"
+#include "lib/group/group_user.h"
 
 namespace tutti::detail {
 
@@ -30,7 +31,7 @@ struct Status;
 /// On each link frames leave in the order of operations, and within one in the order of its plan. So the next message
 /// on a link always belongs to the first receive posted there: no tags, no unexpected data. A message for which
 /// nothing is posted yet stays in its link.
-class Collectives final : public ChannelUser {
+class Collectives final : public GroupUser {
  public:
   Collectives(Group& group, transport::Channel channel, Planner planner);
   ~Collectives();
@@ -63,7 +64,7 @@ class Collectives final : public ChannelUser {
   /// be made.
   std::optional<Work> begin_at_once(const Ready& ready, bool asynchronous);
   /// Of the last operation that has begun; for error messages.
-  std::uint64_t last_number() const { return started_; }
+  std::uint64_t last_number() const noexcept override { return started_; }
 
   // ---- Owner of the engine ----
   /// False: it has ended, with the failure of the group.
@@ -80,16 +81,13 @@ class Collectives final : public ChannelUser {
   bool shares_memory() const { return board_ != nullptr; }
   /// The number of the oldest operation that runs, or else `next`.
   std::uint32_t oldest_running(std::uint32_t next) const noexcept;
-  bool busy() const { return !running_.empty(); }
+  bool busy() const noexcept override { return !running_.empty(); }
   /// An operation takes long: whether it may ask the others about it now. The one before which none runs always may.
   bool may_ask(const Operation& operation, bool is_overdue);
-  void fail_all(const Error& reason) noexcept;
-  /// The channel goes; nothing is pending.
-  void close() noexcept;
-  /// What this rank can say about operation `number`.
-  void testify(std::uint64_t number, Status& status) const;
-  /// What this rank waits in; false: no operation runs.
-  bool tell_wait(Status& status) const;
+  void fail_all(const Error& reason) noexcept override;
+  void close() noexcept override;
+  void describe_call(std::uint64_t number, Status& status) const override;
+  bool describe_wait(Status& status, Which which) const override;
   /// "rank 2 (host a), rank 5 (host b)": those whose messages the operation waits for, or who do not take its own.
   std::string awaited(const Operation& operation) const;
   int first_awaited(const Operation& operation) const;

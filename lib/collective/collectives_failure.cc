@@ -147,7 +147,7 @@ void Collectives::close() noexcept {
   if (board_) board_->clear();
 }
 
-void Collectives::testify(std::uint64_t number, Status& status) const {
+void Collectives::describe_call(std::uint64_t number, Status& status) const {
   status.started = started_;
   status.finished = finished_;
   const Recent& recent = recent_[number % remembered];
@@ -186,8 +186,8 @@ bool Collectives::may_ask(const Operation& operation, bool is_overdue) {
   return running_.oldest() == &operation || ask_limit_.pass(WaitEscalation::Clock::now(), is_overdue);
 }
 
-/// One that somebody waits for, if there is one; of those the oldest.
-bool Collectives::tell_wait(Status& status) const {
+/// The oldest one that a caller waits for, or else the oldest.
+bool Collectives::describe_wait(Status& status, Which /*which*/) const {
   const Operation* first = running_.oldest();
   running_.for_each([&](const Operation& operation) {
     if (first->asynchronous && !operation.asynchronous) first = &operation;

@@ -69,7 +69,7 @@ void Operation::prepare(Collectives& collectives, Group& group, const Planned& p
   const Log& log = group.context().log;
   trace_ = log.shows(Log::Level::trace, Log::Subsystem::coll) ? &log : nullptr;
   Injector* const injector = group.context().injector.get();
-  injector_ = injector ? injector->for_operation(group.index(), number, plan()) : nullptr;
+  injector_ = injector ? injector->for_operation(target()) : nullptr;
   recorder_ = group.context().recorder.get();
   if (recorder_ && !board_) times_.assign(plan().steps.size(), {});
 }
@@ -123,7 +123,7 @@ void Operation::issued(std::uint32_t step) noexcept {
 void Operation::run(std::uint32_t id) noexcept {
   if (recorder_) [[unlikely]]
     times_[id].begin = trace::ticks();
-  if (injector_ && !injector_->allows(*this, id)) [[unlikely]]
+  if (injector_ && !is_allowed(id)) [[unlikely]]
     return;
   const Step& step = plan().steps[id];
   switch (step.verb) {
@@ -201,12 +201,18 @@ void Operation::complete(std::uint32_t id) noexcept {
   if (remaining_ == 0) succeed();
 }
 
+Injector::Target Operation::target() const { return {group_->index(), number_, plan()}; }
+
+bool Operation::is_allowed(std::uint32_t step) noexcept {
+  return injector_->allows(*this, target(), step, {group_->context().log, [this] { group_->cut_connections(); }});
+}
+
 bool Operation::play_faults(bool sends, std::span<const std::byte>& contribution) noexcept {
   if (!injector_) return true;
   for (algorithms::StepId id = 0; id < plan().steps.size(); ++id) {
     if ((plan().steps[id].verb == Verb::send) != sends) continue;
-    if (!injector_->allows(*this, id)) return false;
-    if (sends) contribution = injector_->tampered(*this, id, contribution);
+    if (!is_allowed(id)) return false;
+    if (sends) contribution = injector_->tampered(target(), id, contribution);
   }
   return true;
 }

@@ -14,6 +14,7 @@
 #include "lib/engine/pending.h"
 #include "lib/engine/pool.h"
 #include "lib/engine/wait_escalation.h"
+#include "lib/failure/inject.h"
 #include "lib/observe/black_box.h"
 #include "lib/observe/trace/recorder.h"
 
@@ -21,7 +22,6 @@ namespace tutti::detail {
 
 class Collectives;
 class Group;
-class Injector;
 
 /// How a call is to be carried out.
 struct Planned {
@@ -104,6 +104,8 @@ class Operation final : public Pending {
   const transport::Frame& frame() const { return frame_; }
   Group& group() const { return *group_; }
   Injector* injector() const { return injector_; }
+  /// For it.
+  Injector::Target target() const;
 
   // ---- For its trace, if there is one
   trace::Recorder* recorder() const { return recorder_; }
@@ -134,6 +136,7 @@ class Operation final : public Pending {
   std::size_t staged_bytes(const Request& request) const;
   void bind_to_board(const Request& request, const Planned& planned, std::size_t capacity);
   void issued(std::uint32_t step) noexcept;
+  bool is_allowed(std::uint32_t step) noexcept;
   std::uint32_t parts() const {
     return board_ ? static_cast<std::uint32_t>(board_->rounds()) : static_cast<std::uint32_t>(plan().steps.size());
   }

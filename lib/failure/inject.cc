@@ -14,9 +14,8 @@
 #include <stdexcept>
 #include <thread>
 
-#include "lib/collective/operation.h"
-#include "lib/group/context.h"
-#include "lib/group/group.h"
+#include "lib/engine/pending.h"
+#include "lib/observe/log.h"
 #include "tutti/error.h"
 
 namespace tutti::detail {
@@ -43,8 +42,8 @@ StepId place(const Fault& fault, const Plan& plan) {
   return found;
 }
 
-bool concerns(const Fault& fault, int group, std::uint64_t operation) {
-  return fault.message == 0 && fault.group == group && fault.operation == operation;
+bool concerns(const Fault& fault, const Injector::Target& target) {
+  return fault.message == 0 && fault.group == target.group && fault.operation == target.operation;
 }
 
 /// Of the whole process, not only of the calling thread.
@@ -65,26 +64,26 @@ std::unique_ptr<Injector> Injector::make(std::span<const Fault> faults, int rank
   return made->faults_.empty() ? nullptr : std::move(made);
 }
 
-Injector* Injector::for_operation(int group, std::uint64_t operation, const Plan& plan) {
+Injector* Injector::for_operation(const Target& target) {
   bool aimed = false;
   for (const Fault& fault : faults_) {
-    if (!concerns(fault, group, operation)) continue;
+    if (!concerns(fault, target)) continue;
     aimed = true;
-    if (place(fault, plan) != algorithms::no_step) continue;
-    throw Error{ErrorCode::invalid_argument,
-                fmt::format("TUTTI_INJECT: \"{}\" aims at a {} that this rank's plan does not have: it has {} steps, "
-                            "numbered from 0",
-                            fault.text, fault.kind == Fault::Kind::corrupt ? "send" : "step", plan.steps.size())};
+    if (place(fault, target.plan) != algorithms::no_step) continue;
+    throw Error{
+        ErrorCode::invalid_argument,
+        fmt::format("TUTTI_INJECT: \"{}\" aims at a {} that this rank's plan does not have: it has {} steps, "
+                    "numbered from 0",
+                    fault.text, fault.kind == Fault::Kind::corrupt ? "send" : "step", target.plan.steps.size())};
   }
   return aimed ? this : nullptr;
 }
 
-bool Injector::allows(Operation& operation, StepId step) noexcept {
+bool Injector::allows(Pending& pending, const Target& target, StepId step, const Surroundings& surroundings) noexcept {
   bool allowed = true;
   for (const Fault& fault : faults_) {
-    if (!concerns(fault, operation.group().index(), operation.number()) || place(fault, operation.plan()) != step)
-      continue;
-    operation.group().context().log.info(Log::Subsystem::init, "plays " + fault.text);
+    if (!concerns(fault, target) || place(fault, target.plan) != step) continue;
+    surroundings.log.info(Log::Subsystem::init, "plays " + fault.text);
     switch (fault.kind) {
       case Fault::Kind::kill:
         send_signal(SIGKILL);
@@ -93,16 +92,15 @@ bool Injector::allows(Operation& operation, StepId step) noexcept {
         send_signal(SIGSTOP);
         break;
       case Fault::Kind::exit:
-        operation.desert([] { std::exit(0); });  // NOLINT: concurrency is exactly what is played here
+        pending.desert([] { std::exit(0); });  // NOLINT: concurrency is exactly what is played here
         allowed = false;
         break;
       case Fault::Kind::exception:
-        operation.desert([text = fault.text] { throw std::runtime_error{"injected by TUTTI_INJECT=" + text}; });
+        pending.desert([text = fault.text] { throw std::runtime_error{"injected by TUTTI_INJECT=" + text}; });
         allowed = false;
         break;
       case Fault::Kind::drop:
-        operation.group().context().failure_router->cut();
-        operation.group().context().engine->cut();
+        surroundings.cut_connections();
         break;
       case Fault::Kind::delay:
         std::this_thread::sleep_for(fault.delay);
@@ -115,11 +113,10 @@ bool Injector::allows(Operation& operation, StepId step) noexcept {
   return allowed;
 }
 
-std::span<const std::byte> Injector::tampered(const Operation& operation, StepId step,
-                                              std::span<const std::byte> bytes) {
+std::span<const std::byte> Injector::tampered(const Target& target, StepId step, std::span<const std::byte> bytes) {
   for (const Fault& fault : faults_) {
-    if (fault.kind != Fault::Kind::corrupt || !concerns(fault, operation.group().index(), operation.number()) ||
-        place(fault, operation.plan()) != step || bytes.empty())
+    if (fault.kind != Fault::Kind::corrupt || !concerns(fault, target) || place(fault, target.plan) != step ||
+        bytes.empty())
       continue;
     return with_a_bit_flipped(bytes);
   }

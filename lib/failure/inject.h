@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -13,9 +14,13 @@
 #include "algorithms/plan.h"
 #include "lib/base/system_calls.h"
 
+namespace tutti {
+class Log;
+}
+
 namespace tutti::detail {
 
-class Operation;
+class Pending;
 
 /// One fault to play: what happens, to which rank, and where in its work. Text: `kill:rank=2,op=5,step=3`.
 struct Fault {
@@ -60,15 +65,27 @@ class Injector {
   /// Null when none of them concerns an operation of `rank`.
   static std::unique_ptr<Injector> make(std::span<const Fault> faults, int rank);
 
-  /// This, if a fault aims at that operation, else null. Throws Error{invalid_argument} for a step that `plan` does not
-  /// have: a fault that never happens would prove nothing.
-  Injector* for_operation(int group, std::uint64_t operation, const algorithms::Plan& plan);
+  /// What a fault can aim at: an operation, by its group's number and its own, and a step of its plan.
+  struct Target {
+    int group;
+    std::uint64_t operation;
+    const algorithms::Plan& plan;
+  };
 
-  /// `step` is about to run. False: it must not, and never will.
-  bool allows(Operation& operation, algorithms::StepId step) noexcept;
+  /// This, if a fault aims at that operation, else null. Throws Error{invalid_argument} for a step that its plan does
+  /// not have: a fault that never happens would prove nothing.
+  Injector* for_operation(const Target& target);
+
+  /// What a fault does to this rank beyond the operation.
+  struct Surroundings {
+    const Log& log;
+    std::function<void()> cut_connections;
+  };
+  /// `step` is about to run. False: it must not, and never will. `pending`: the operation.
+  bool allows(Pending& pending, const Target& target, algorithms::StepId step,
+              const Surroundings& surroundings) noexcept;
   /// What `step` sends, or a copy with one bit flipped that lives as long as this.
-  std::span<const std::byte> tampered(const Operation& operation, algorithms::StepId step,
-                                      std::span<const std::byte> bytes);
+  std::span<const std::byte> tampered(const Target& target, algorithms::StepId step, std::span<const std::byte> bytes);
 
   /// The same for a point-to-point message; they are counted here, over all groups.
   std::span<const std::byte> tampered(std::span<const std::byte> message);

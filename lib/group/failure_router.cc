@@ -6,11 +6,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "lib/collective/collectives.h"
 #include "lib/engine/engine.h"
 #include "lib/group/context.h"
 #include "lib/group/group.h"
-#include "lib/message/messages.h"
 
 namespace tutti::detail {
 namespace {
@@ -131,13 +129,7 @@ Status FailureRouter::status_now(const Report& about) const {
   Status status;
   const auto found = groups_.find(about.group);
   if (found != groups_.end()) {
-    Group& group = *found->second;
-    if (about.operation > 0)
-      group.collectives().testify(about.operation, status);
-    else if (about.reporter == rank_)
-      group.messages().tell_wait(status, true);
-    else
-      group.tell_wait(status);
+    found->second->answer(about, status);
     status.presence = Status::Presence::here;
   } else if (std::ranges::count(closed_, about.group) > 0) {
     status.presence = Status::Presence::closed;
@@ -146,7 +138,7 @@ Status FailureRouter::status_now(const Report& about) const {
   const bool may_have_rival = status.presence == Status::Presence::absent && about.lists_all;
   for (const auto& [id, group] : groups_) {
     Status there;
-    if (!group->tell_wait(there)) continue;
+    if (!group->describe_wait(there)) continue;
     if (status.wait == Status::Wait::nothing || (status.asynchronous && !there.asynchronous)) {
       status.wait = there.wait;
       status.asynchronous = there.asynchronous;

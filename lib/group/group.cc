@@ -8,19 +8,14 @@
 
 #include "lib/base/internals.h"
 #include "lib/base/rank_name.h"
-#include "lib/collective/collectives.h"
 #include "lib/failure/control_message.h"
 #include "lib/failure/error_file.h"
 #include "lib/group/context.h"
-#include "lib/message/messages.h"
+#include "lib/group/group_user.h"
 #include "transport/memory/board.h"
 
 namespace tutti::detail {
 namespace {
-
-/// Channels of one group: even for collectives, odd for point to point.
-transport::Channel collective_channel(std::uint64_t id) { return id & ~std::uint64_t{1}; }
-transport::Channel message_channel(std::uint64_t id) { return id | 1; }
 
 /// What another rank said names a culprit by its number, which may be any number.
 Error with_valid_rank(const Error& error, int ranks) {
@@ -28,18 +23,6 @@ Error with_valid_rank(const Error& error, int ranks) {
   Error valid{error.code(), error.what(), -1, error.operation()};
   Internals::set_details(valid, error.details());
   return valid;
-}
-
-/// What the whole group talks over, in the tuning table's words: TCP as soon as one pair of the job needs it.
-std::string slowest_transport(const Context& context, const std::vector<int>& members) {
-  std::string slowest = "shm";
-  for (const int member : members) {
-    const auto* transport = context.peers[static_cast<std::size_t>(member)].transport;
-    if (!transport) continue;
-    if (std::string_view{transport->name()} == "tcp") return "tcp";
-    slowest = transport->name();
-  }
-  return slowest;
 }
 
 }  // namespace
@@ -54,30 +37,23 @@ Group::Group(std::shared_ptr<Context> context, std::uint64_t id, std::vector<int
   for (std::size_t i = 0; i < members_.size(); ++i)
     group_rank_[static_cast<std::size_t>(members_[i])] = static_cast<int>(i);
   rank_ = group_rank(context_->rank);
-  Planner planner{{.rank = rank_,
-                   .ranks = size(),
-                   .transport = slowest_transport(*context_, members_),
-                   .oversubscribed = context_->oversubscribed,
-                   .boards = boards() != nullptr,
-                   .deterministic = context_->deterministic,
-                   .default_algorithms = context_->default_algorithms,
-                   .table = context_->tuning,
-                   .given = context_->given,
-                   .log = &context_->log}};
-  collectives_ = std::make_unique<Collectives>(*this, collective_channel(id), std::move(planner));
-  messages_ = std::make_unique<Messages>(*this, message_channel(id));
   context_->log.info(Log::Subsystem::init, fmt::format("makes communicator {:x}: rank {} of {}, world ranks {}", id_,
                                                        rank_, size(), fmt::join(members_, " ")));
-  context_->engine->exclusively([this] {
-    context_->engine->attach(collective_channel(id_), *collectives_);
-    context_->engine->attach(message_channel(id_), *messages_);
+}
+
+void Group::join(GroupUser& collectives, GroupUser& messages) {
+  context_->engine->exclusively([&] {
+    collectives_ = &collectives;
+    messages_ = &messages;
+    context_->engine->attach(collective_channel(), collectives);
+    context_->engine->attach(message_channel(), messages);
     context_->failure_router->attach(*this);
     if (context_->black_box) context_->black_box->add_group(id_, size(), rank_);
     if (context_->recorder) trace_index_ = context_->recorder->add_group(id_, rank_, members_);
   });
 }
 
-Group::~Group() {
+void Group::leave() noexcept {
   // Long enough for what is already in a queue to reach the kernel; data of finished operations is there already.
   static constexpr std::chrono::seconds flush{2};
   context_->engine->exclusively([this] {
@@ -88,7 +64,8 @@ Group::~Group() {
     const Error* reason = failure_ ? &*failure_ : nullptr;
     if (pending) fail_now();
     collectives_->close();
-    for (const auto channel : {collective_channel(id_), message_channel(id_)})
+    messages_->close();
+    for (const auto channel : {collective_channel(), message_channel()})
       context_->engine->detach(channel, reason, Clock::now() + flush);
     context_->engine->forget(*this);
     context_->failure_router->detach(*this);
@@ -195,8 +172,8 @@ void Group::abort(std::string_view reason) noexcept {
 void Group::fail_now() noexcept {
   if (context_->threads)  // the news travel over links only: to all that there may be
     for (int rank = 0; rank < size(); ++rank)
-      if (rank != rank_) open(rank, message_channel(id_));
-  for (const auto channel : {collective_channel(id_), message_channel(id_)})
+      if (rank != rank_) open(rank, message_channel());
+  for (const auto channel : {collective_channel(), message_channel()})
     context_->engine->abort_channel(channel, *failure_);
   collectives_->fail_all(*failure_);
   messages_->fail_all(*failure_);
@@ -225,11 +202,11 @@ Error Group::inherited(const Group& parent) const {
       culprit, reason.operation()};
 }
 
-bool Group::tell_wait(Status& status) const {
-  bool waits = messages_->tell_wait(status, false);
+bool Group::describe_wait(Status& status) const {
+  bool waits = messages_->describe_wait(status, GroupUser::Which::waited_for);
   if (!waits || status.asynchronous) {
     Status collective;
-    if (collectives_->tell_wait(collective) && (!waits || !collective.asynchronous)) {
+    if (collectives_->describe_wait(collective, GroupUser::Which::waited_for) && (!waits || !collective.asynchronous)) {
       status = std::move(collective);
       waits = true;
     }
@@ -239,6 +216,20 @@ bool Group::tell_wait(Status& status) const {
   status.doing = waits ? fmt::format("{}, in its {}", within, status.doing) : within;
   if (!waits) status.wait = Status::Wait::other;
   return true;
+}
+
+void Group::answer(const Report& report, Status& status) const {
+  if (report.operation > 0)
+    collectives_->describe_call(report.operation, status);
+  else if (report.reporter == context_->rank)
+    messages_->describe_wait(status, GroupUser::Which::all);
+  else
+    describe_wait(status);
+}
+
+void Group::cut_connections() noexcept {
+  context_->failure_router->cut();
+  context_->engine->cut();
 }
 
 Error Group::explain(const transport::Link& link, const Error& reason) const {

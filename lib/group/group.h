@@ -15,12 +15,12 @@
 namespace tutti::detail {
 
 struct Context;
-class Collectives;
-class Messages;
+class GroupUser;
+struct Report;
 struct Status;
 struct Verdict;
 
-/// The ranks of one communicator, and what they share: names, the first failure, the two lanes.
+/// The ranks of one communicator, and what they share: names, links, the first failure.
 ///
 /// Group ranks are used everywhere above the transports; links know global ranks.
 class Group final : public Failable {
@@ -30,8 +30,13 @@ class Group final : public Failable {
 
   /// Made on every member with the same `id` and `members` (global ranks in group order). `parent`: the id of the group
   /// it was made from, whose failure is its own; 0: none.
-  Group(std::shared_ptr<Context> context, std::uint64_t id, std::vector<int> members, std::uint64_t parent = 0);
-  ~Group();
+  Group(std::shared_ptr<Context> context, std::uint64_t id, std::vector<int> members, std::uint64_t parent);
+
+  /// From now on messages arrive for both, and failures from elsewhere.
+  void join(GroupUser& collectives, GroupUser& messages);
+  /// Says goodbye to the other ranks, or tells them what has failed; pending work is a failure. The users must still
+  /// be there.
+  void leave() noexcept;
 
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(members_.size()); }
@@ -54,8 +59,9 @@ class Group final : public Failable {
 
   Context& context() const { return *context_; }
   const std::shared_ptr<Context>& shared_context() const { return context_; }
-  Collectives& collectives() { return *collectives_; }
-  Messages& messages() { return *messages_; }
+  /// Of its two users: even for collectives, odd for messages.
+  transport::Channel collective_channel() const { return id_ & ~std::uint64_t{1}; }
+  transport::Channel message_channel() const { return id_ | 1; }
 
   /// The transport that all its ranks share memory through, if they do.
   transport::Transport* shared_memory() const;
@@ -86,7 +92,11 @@ class Group final : public Failable {
   /// What the failure of the group that this one was made from means here.
   Error inherited(const Group& parent) const;
   /// What this rank waits in here; false: nothing.
-  bool tell_wait(Status& status) const;
+  bool describe_wait(Status& status) const;
+  /// What it can say about what `report` asks.
+  void answer(const Report& report, Status& status) const;
+  /// For fault injection: cuts all connections of this rank.
+  void cut_connections() noexcept;
   /// For errors: this rank is in a call of the user's that is made of others, or of none. Null: no longer.
   void set_within(const char* call) { within_.store(call, std::memory_order_relaxed); }
 
@@ -105,8 +115,8 @@ class Group final : public Failable {
   std::optional<Error> failure_;
   bool accused_ = false;  // a peer, whose link broke; the verdict is awaited
   std::atomic<const char*> within_{nullptr};
-  std::unique_ptr<Collectives> collectives_;
-  std::unique_ptr<Messages> messages_;
+  GroupUser* collectives_ = nullptr;  // null until join()
+  GroupUser* messages_ = nullptr;
 };
 
 /// While it lives, errors of other ranks say that this one is in `call`.

@@ -12,6 +12,7 @@
 #include "lib/engine/roster.h"
 #include "lib/engine/short_wait.h"
 #include "lib/group/checksum.h"
+#include "lib/group/group_user.h"
 #include "lib/message/eager_credit.h"
 #include "lib/message/matching.h"
 #include "lib/message/message.h"
@@ -30,7 +31,7 @@ struct Status;
 /// unexpected messages take is bounded, and a large message is read straight into its destination. What its link may
 /// lend is no small message where ranks have a core each, and nothing of it goes ahead. Matching is MPI's: receives in
 /// the order they were posted, messages of one sender in the order they were sent.
-class Messages final : public ChannelUser {
+class Messages final : public GroupUser {
  public:
   Messages(Group& group, transport::Channel channel);
   ~Messages();
@@ -57,11 +58,9 @@ class Messages final : public ChannelUser {
   /// What a receive would get if it were called now; nothing: it would have to wait.
   std::optional<MessageStatus> look_for(int peer, int tag) noexcept;
   Group& group() { return group_; }
-  /// What this rank waits in; false: no send or receive is on its way. `all`: for all of them, not only for those that
-  /// somebody waits for.
-  bool tell_wait(Status& status, bool all) const;
-  bool busy() const { return !active_.empty(); }
-  void fail_all(const Error& reason) noexcept;
+  bool describe_wait(Status& status, Which which) const override;
+  bool busy() const noexcept override { return !active_.empty(); }
+  void fail_all(const Error& reason) noexcept override;
 
  private:
   struct Envelope {

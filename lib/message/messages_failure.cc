@@ -83,7 +83,7 @@ void Messages::give_up(Message& message) noexcept {
                  message.peer, 0);
 }
 
-bool Messages::tell_wait(Status& status, bool all) const {
+bool Messages::describe_wait(Status& status, Which which) const {
   const Message* first = active_.oldest();
   if (!first) return false;
   active_.for_each([&](const Message& message) {
@@ -94,7 +94,7 @@ bool Messages::tell_wait(Status& status, bool all) const {
   status.doing = first->describe();
   std::vector<bool> is_awaited(peers_.size());
   active_.for_each([&](const Message& message) {
-    if (!all && message.asynchronous != first->asynchronous) return;
+    if (which == Which::waited_for && message.asynchronous != first->asynchronous) return;
     if (message.peer != any_source && message.peer != group_.rank())
       is_awaited[static_cast<std::size_t>(message.peer)] = true;
   });

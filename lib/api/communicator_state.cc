@@ -1,0 +1,50 @@
+#include "lib/api/communicator_state.h"
+
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "lib/group/context.h"
+
+namespace tutti::detail {
+namespace {
+
+/// What the whole group talks over, in the tuning table's words: TCP as soon as one pair of the job needs it.
+std::string slowest_transport(const Group& group) {
+  std::string slowest = "shm";
+  for (const int member : group.members()) {
+    const auto* transport = group.context().peers[static_cast<std::size_t>(member)].transport;
+    if (!transport) continue;
+    if (std::string_view{transport->name()} == "tcp") return "tcp";
+    slowest = transport->name();
+  }
+  return slowest;
+}
+
+Planner planner_for(const Group& group) {
+  const Context& context = group.context();
+  return Planner{{.rank = group.rank(),
+                  .ranks = group.size(),
+                  .transport = slowest_transport(group),
+                  .oversubscribed = context.oversubscribed,
+                  .boards = group.boards() != nullptr,
+                  .deterministic = context.deterministic,
+                  .default_algorithms = context.default_algorithms,
+                  .table = context.tuning,
+                  .given = context.given,
+                  .log = &context.log}};
+}
+
+}  // namespace
+
+CommunicatorState::CommunicatorState(std::shared_ptr<Context> context, std::uint64_t id, std::vector<int> members,
+                                     std::uint64_t parent)
+    : group(std::move(context), id, std::move(members), parent),
+      collectives(group, group.collective_channel(), planner_for(group)),
+      messages(group, group.message_channel()) {
+  group.join(collectives, messages);
+}
+
+CommunicatorState::~CommunicatorState() { group.leave(); }
+
+}  // namespace tutti::detail
