@@ -120,6 +120,8 @@ void Operation::issued(std::uint32_t step) noexcept {
   }
 }
 
+void run_step(Operation& operation, std::uint32_t step) noexcept { operation.run(step); }
+
 void Operation::run(std::uint32_t id) noexcept {
   if (recorder_) [[unlikely]]
     times_[id].begin = trace::ticks();

@@ -5,25 +5,15 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <string>
-#include <system_error>
 #include <utility>
 
-#include "lib/collective/operation.h"
 #include "lib/engine/short_wait.h"
 
 namespace tutti::detail {
 namespace {
 
-using std::chrono::microseconds;
-
 constexpr int busy_passes_per_look = 256;  // of one that has something to do
 constexpr unsigned calls_per_pass = 16;    // done at once, beside asynchronous work
-// The helper takes over when nobody drove for the first of these. Each look that finds somebody at work doubles the
-// time to the next, up to the second, and one that finds nobody halves it: to look takes a core from who drives
-// (send/recv of 4 MiB between 2 ranks: 452 us with looks every 200 us, 410 without).
-constexpr microseconds helper_interval{200}, longest_helper_interval{1600};
-constexpr int most_quiet_looks = 10;  // without a new call: then it must be called, which costs each call more
 
 }  // namespace
 
@@ -35,7 +25,7 @@ Engine::~Engine() {
 }
 
 void Engine::add(std::unique_ptr<transport::Transport> transport) {
-  transport->set_sink(*this);
+  transport->set_sink(channels_);
   transports_.push_back(std::move(transport));
 }
 
@@ -49,56 +39,24 @@ Error Engine::error_in_child() const {
                            mark_.process(), ::getpid())};
 }
 
-void Engine::get_helper() {
-  const std::lock_guard lock{mutex_};
-  if (helper_.joinable()) return;
-  try {
-    helper_ = std::thread{[this] { help(); }};
-  } catch (const std::system_error& error) {
-    throw Error{ErrorCode::system, std::string("cannot start the thread that asynchronous calls need: ") +
-                                       error.what() + "; raise `ulimit -u`, or use the calls that wait"};
-  }
-}
-
 void Engine::submit(Pending& pending) {
   take(pending);
-  std::unique_lock lock{mutex_};
-  if (!own_or_ask()) {
-    inbox_.push(&pending);
-    inbox_full_.store(true, std::memory_order_release);
-    lock.unlock();
-    reactor_.interrupt();
-    return;
-  }
+  Ownership::Lock lock = ownership_.lock();
+  if (!ownership_.own_or_ask()) return ownership_.leave_for_owner(lock, pending);
   lock.unlock();
   begin(pending);
   lock.lock();
   leave(lock);
 }
 
-/// Under the mutex. False: the owner will look at what this thread leaves for it before it goes.
-bool Engine::own_or_ask() noexcept {
-  while (!try_own())
-    if (ask_owner()) return false;
-  return true;
-}
-
-/// Under the mutex. False: there is none.
-bool Engine::ask_owner() noexcept {
-  unsigned now = ownership_.load(std::memory_order_relaxed);
-  while (now != 0)
-    if (ownership_.compare_exchange_weak(now, owned | wanted, std::memory_order_relaxed)) return true;
-  return false;
-}
-
-/// Others want it, or its passes.
+/// Others want it, or need its passes.
 void Engine::disown_to(bool others_wait) noexcept {
   // Calls that are done at once are not all that there is to do.
   if (others_wait && ++disowned_ % calls_per_pass == 0) {
     progress();
     if (++passes_since_look_ >= passes_per_look) look();
   }
-  std::unique_lock lock{mutex_};
+  Ownership::Lock lock = ownership_.lock();
   leave(lock);
 }
 
@@ -121,18 +79,15 @@ void Engine::wait_any(std::span<const Pending* const> pending) {
 template <class Done>
 bool Engine::wait_until(const Done& done, Clock::time_point until) {
   if (done()) return true;
-  std::unique_lock lock{mutex_};
+  Ownership::Lock lock = ownership_.lock();
   while (!done()) {
-    if (own_or_ask()) {
+    if (ownership_.own_or_ask()) {
       lock.unlock();
       drive(done, until);
       lock.lock();
       leave(lock);
     } else {
-      waiting_threads_.fetch_add(1);
-      reactor_.interrupt();  // the helper leaves, a waiting caller looks at its inbox and sleeps again
-      changed_.wait_until(lock, until, [&] { return done() || !ask_owner(); });
-      waiting_threads_.fetch_sub(1);
+      ownership_.wait_for_owner(lock, done, until);
     }
     if (Clock::now() >= until) return done();
   }
@@ -140,119 +95,60 @@ bool Engine::wait_until(const Done& done, Clock::time_point until) {
 }
 
 bool Engine::exclusively(const std::function<void()>& task, Clock::time_point until) {
-  std::unique_lock lock{mutex_};
-  if (own_or_ask()) {
-    run_alone(lock, task);
-    return true;
-  }
-  const auto entry = std::make_shared<Task>(Task{task});
-  tasks_.push_back(entry);
-  inbox_full_.store(true, std::memory_order_release);
-  waiting_threads_.fetch_add(1);
-  reactor_.interrupt();
-  // The owner runs its inbox between two passes and before it leaves, so this wait is as short as a pass, unless a
-  // user's function is on its stack.
-  const auto done = [&entry] { return entry->done; };
-  const bool in_time = until != Clock::time_point::max() && changed_.wait_until(lock, until, done);
-  if (!in_time && (until == Clock::time_point::max() || entry->begun)) changed_.wait(lock, done);
-  if (!entry->done) std::erase(tasks_, entry);
-  waiting_threads_.fetch_sub(1);
-  return entry->done;
+  Ownership::Lock lock = ownership_.lock();
+  if (!ownership_.own_or_ask()) return ownership_.run_by_owner(lock, task, until);
+  run_alone(lock, task);
+  return true;
 }
 
 void Engine::post(std::function<void()> task) {
-  std::unique_lock lock{mutex_};
-  if (own_or_ask()) return run_alone(lock, task);
-  tasks_.push_back(std::make_shared<Task>(Task{std::move(task)}));
-  inbox_full_.store(true, std::memory_order_release);
-  reactor_.interrupt();
+  Ownership::Lock lock = ownership_.lock();
+  if (!ownership_.own_or_ask()) return ownership_.leave_for_owner(lock, std::move(task));
+  run_alone(lock, task);
 }
 
-void Engine::run_alone(std::unique_lock<std::mutex>& lock, const std::function<void()>& task) {
+void Engine::run_alone(Ownership::Lock& lock, const std::function<void()>& task) {
   lock.unlock();
-  task();
-  clean_up_failures();
+  run_task(task);
   lock.lock();
   leave(lock);
 }
 
-void Engine::leave(std::unique_lock<std::mutex>& lock) noexcept {
-  while (!inbox_.empty() || !tasks_.empty()) {
-    lock.unlock();
-    drain_inbox();
-    lock.lock();
-  }
-  ownership_.store(0, std::memory_order_release);
-  if (waiting_threads_.load() > 0) changed_.notify_all();
-  if (asynchronous_.load() > 0 && !helper_looks_) helper_wanted_.notify_one();
+void Engine::run_task(const std::function<void()>& task) {
+  task();
+  clean_up_failures();
 }
 
-void Engine::drain_inbox() noexcept {
-  std::unique_lock lock{mutex_};
-  inbox_full_.store(false, std::memory_order_release);
-  while (!inbox_.empty()) {
-    Pending* const pending = inbox_.pop();  // in order: operations of one communicator are numbered
+void Engine::leave(Ownership::Lock& lock) noexcept {
+  while (ownership_.has_mail()) {
     lock.unlock();
-    begin(*pending);
+    take_mail();
     lock.lock();
   }
-  while (!tasks_.empty()) {
-    const auto task = tasks_.front();
-    tasks_.pop_front();
-    task->begun = true;
-    lock.unlock();
-    task->run();
-    clean_up_failures();
-    lock.lock();
-    task->done = true;
-    changed_.notify_all();
-  }
+  ownership_.leave();
+  helper_.note_left();
 }
 
-void Engine::help() {
-  std::unique_lock lock{mutex_};
-  microseconds interval = helper_interval;
-  for (int quiet = most_quiet_looks; !stopping_; ++quiet) {
-    helper_looks_ = quiet < most_quiet_looks;
-    // While somebody owns the engine there is nothing to do: leave() calls.
-    if (!helper_looks_) {
-      interval = helper_interval;
-      helper_wanted_.wait(lock, [this] { return stopping_ || (asynchronous_.load() > 0 && ownership_.load() == 0); });
-    }
-    const std::uint64_t seen = passes_.load();
-    const std::uint64_t begun = begun_asynchronous_.load();
-    helper_wanted_.wait_for(lock, interval, [this] { return stopping_.load(); });
-    if (!helper_looks_ || begun_asynchronous_.load() != begun) quiet = 0;
-    const bool at_work = ownership_.load() != 0 || waiting_threads_.load() > 0;
-    interval = at_work ? std::min(2 * interval, longest_helper_interval) : std::max(interval / 2, helper_interval);
-    if (stopping_ || at_work || asynchronous_.load() == 0 || passes_.load() != seen || !try_own()) continue;
-    lock.unlock();
-    drive([this] { return asynchronous_.load() == 0 || waiting_threads_.load() > 0 || stopping_; },
-          Clock::time_point::max());
-    lock.lock();
-    leave(lock);
-  }
+void Engine::take_mail() noexcept {
+  ownership_.take_mail([this](Pending& pending) { begin(pending); },
+                       [this](const std::function<void()>& task) { run_task(task); });
 }
 
-void Engine::stop() noexcept {
-  {
-    const std::lock_guard lock{mutex_};
-    stopping_ = true;
-    helper_wanted_.notify_one();
-  }
-  reactor_.interrupt();
-  if (helper_.joinable()) helper_.join();
+void Engine::drive_as_helper() noexcept {
+  drive([this] { return !helper_.is_needed(); }, Clock::time_point::max());
+  Ownership::Lock lock = ownership_.lock();
+  leave(lock);
 }
 
 // ---- Driving ---------------------------------------------------------------------------------------------------
 
 template <class Done>
 void Engine::drive(Done&& done, Clock::time_point until) noexcept {
-  passes_.fetch_add(1, std::memory_order_relaxed);
+  helper_.note_driver();
   if (recorder_) [[unlikely]]
     looked_ = trace::ticks();
   for (int passes = 0; !done();) {
-    if (inbox_full_.load(std::memory_order_acquire)) drain_inbox();
+    if (ownership_.may_have_mail()) take_mail();
     const bool moved = progress();
     if (recorder_) [[unlikely]]
       note_presence();
@@ -262,10 +158,7 @@ void Engine::drive(Done&& done, Clock::time_point until) noexcept {
     }
     if (finished_any_) {
       finished_any_ = false;
-      if (waiting_threads_.load() > 0) {
-        const std::lock_guard lock{mutex_};
-        changed_.notify_all();
-      }
+      ownership_.tell_waiting_threads();
     }
     if (moved) {
       passes = 0;
@@ -290,7 +183,7 @@ bool Engine::progress() noexcept {
 void Engine::run_ready() noexcept {
   while (!ready_.empty()) {
     const ReadyStep next = ready_.pop();
-    if (next.operation) next.operation->run(next.step);
+    if (next.operation) run_step(*next.operation, next.step);
   }
 }
 
@@ -344,6 +237,21 @@ Clock::time_point Engine::expire_overdue() noexcept {
   return deadlines_.first();
 }
 
+void Engine::detach(transport::Channel channel, const Error* reason, Clock::time_point deadline) noexcept {
+  for (const auto& transport : transports_) {
+    if (reason) {
+      transport->abort_channel(channel, *reason);
+    } else {
+      transport->close_channel(channel, deadline);
+    }
+  }
+  channels_.detach(channel);
+}
+
+void Engine::abort_channel(transport::Channel channel, const Error& reason) noexcept {
+  for (const auto& transport : transports_) transport->abort_channel(channel, reason);
+}
+
 // ---- Operations ------------------------------------------------------------------------------------------------
 
 void Engine::begin(Pending& pending) noexcept {
@@ -363,7 +271,7 @@ void Engine::poll(Pollable& pollable) {
 
 void Engine::finished(Pending& pending, const Error* error) noexcept {
   deadlines_.remove(pending);
-  if (pending.asynchronous) asynchronous_.fetch_sub(1);
+  if (pending.asynchronous) helper_.work_ends();
   if (!std::exchange(finished_any_, true)) patience_ = usual_patience_;
   pending.finish(error);
   pending.release();

@@ -1,28 +1,23 @@
 #pragma once
 
-#include <atomic>
-#include <condition_variable>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <thread>
-#include <unordered_map>
 #include <vector>
 
 #include "lib/base/fork_mark.h"
+#include "lib/engine/channels.h"
 #include "lib/engine/deadlines.h"
 #include "lib/engine/engine_interfaces.h"
 #include "lib/engine/fifo.h"
+#include "lib/engine/helper.h"
+#include "lib/engine/ownership.h"
 #include "lib/engine/pending.h"
 #include "lib/observe/trace/recorder.h"
 #include "transport/reactor.h"
 #include "transport/transport.h"
 
 namespace tutti::detail {
-
-class Operation;
 
 /// How long an idle driver tries before it sleeps. More ranks than cores: hardly at all, since the peer needs the core.
 struct Patience {
@@ -32,10 +27,10 @@ struct Patience {
 
 /// Runs every plan on every transport of one rank.
 ///
-/// Exactly one thread owns the engine at a time: a caller that waits, or the helper thread while asynchronous work is
-/// pending and nobody waits. Others hand in their work through an inbox and sleep until it is done or the owner
-/// leaves. All state below the inbox belongs to the owner; there is no other lock.
-class Engine final : public transport::Sink {
+/// Exactly one thread owns the engine at a time (Ownership): a caller that waits, or the helper thread (Helper) while
+/// asynchronous work is under way and no caller waits. Other threads leave their work for the owner, and sleep until it
+/// is done or the owner leaves. All else here belongs to the owner; there is no other lock.
+class Engine final {
  public:
   explicit Engine(Patience patience);
   ~Engine();
@@ -56,21 +51,17 @@ class Engine final : public transport::Sink {
   bool is_own_process() const noexcept { return mark_.is_here(); }
 
   /// Before the first asynchronous operation is submitted. Throws Error{system}.
-  void get_helper();
+  void get_helper() { helper_.start(); }
   /// Starts an operation and keeps a reference until it is finished.
   void submit(Pending& pending);
   /// For a caller that tries to do an operation without a Pending: true makes it the owner, until it calls one of the
   /// others. False: somebody else is, or has something to do first.
-  bool try_own() noexcept {
-    unsigned nobody = 0;
-    return ownership_.compare_exchange_strong(nobody, owned, std::memory_order_acquire, std::memory_order_relaxed);
-  }
+  bool try_own() noexcept { return ownership_.try_own(); }
   /// Operations that nobody waits for may need the engine while their caller tries to do another one without it.
-  bool has_asynchronous_work() const noexcept { return asynchronous_.load(std::memory_order_relaxed) > 0; }
+  bool has_asynchronous_work() const noexcept { return helper_.seems_to_have_work(); }
   void disown() noexcept {
-    unsigned only_owned = owned;
-    const bool others_wait = asynchronous_.load() > 0 || waiting_threads_.load() > 0;
-    if (!others_wait && ownership_.compare_exchange_strong(only_owned, 0, std::memory_order_release)) [[likely]]
+    const bool others_wait = helper_.has_work() || ownership_.others_wait();
+    if (!others_wait && ownership_.try_leave()) [[likely]]
       return;
     disown_to(others_wait);
   }
@@ -85,15 +76,17 @@ class Engine final : public transport::Sink {
   /// The same without waiting for it; it runs here, or on the owner's thread soon.
   void post(std::function<void()> task);
   /// Joins the helper thread; nothing may be submitted afterwards.
-  void stop() noexcept;
+  void stop() noexcept { helper_.stop(); }
 
   // ---- For the owner ----
-  /// Once over all transports, for who looks whether something has come.
+  /// Once over all transports, for a caller that looks whether something has come.
   void pass() noexcept {
     progress();
     if (++passes_since_look_ >= passes_per_look) look();
   }
-  void attach(transport::Channel channel, ChannelUser& user);
+  /// For a caller that pulls from a link itself.
+  transport::Sink& sink() noexcept { return channels_; }
+  void attach(transport::Channel channel, ChannelUser& user) { channels_.attach(channel, user); }
   /// Closes the channel on all transports: says goodbye, or tells the peers why not.
   void detach(transport::Channel channel, const Error* reason, Clock::time_point deadline) noexcept;
   void abort_channel(transport::Channel channel, const Error& reason) noexcept;
@@ -112,7 +105,7 @@ class Engine final : public transport::Sink {
   /// Calls its expire() then, unless it is finished before.
   void look_at(Pending& pending, Clock::time_point then) noexcept { deadlines_.set(pending, then); }
   void finished(Pending& pending, const Error* error = nullptr) noexcept;
-  /// Wakes those who wait for an operation that another thread has deserted.
+  /// Wakes the threads that wait for an operation that was deserted.
   void left() noexcept { finished_any_ = true; }
   /// Cuts all connections, for fault injection: see Transport::cut().
   void cut() noexcept {
@@ -127,28 +120,13 @@ class Engine final : public transport::Sink {
 
   static constexpr int passes_per_look = 64;  // how often an idle driver looks at the clock and at quiet descriptors
 
-  struct Task {
-    std::function<void()> run;
-    bool begun = false;
-    bool done = false;
-  };
-
-  transport::Acceptance arrived(transport::Link& from, const transport::Frame& frame) noexcept override;
-  void view(transport::Link& from, std::span<const std::byte> piece) noexcept override;
-  void received(transport::Link& from) noexcept override;
-  void sent(transport::Link& to, transport::Token token) noexcept override;
-  void failed(transport::Link& link, const Error& reason) noexcept override;
-  ChannelUser* user_of(transport::Link& link) noexcept;
-
   void disown_to(bool others_wait) noexcept;
   void take(Pending& pending) noexcept {
     pending.retain();
-    if (!pending.asynchronous) return;
-    asynchronous_.fetch_add(1);
-    begun_asynchronous_.fetch_add(1);
+    if (pending.asynchronous) helper_.work_begins();
   }
   void begin(Pending& pending) noexcept;
-  void drain_inbox() noexcept;
+  void take_mail() noexcept;
   bool progress() noexcept;
   void run_ready() noexcept;
   void clean_up_failures() noexcept;
@@ -161,40 +139,21 @@ class Engine final : public transport::Sink {
   bool wait_until(const Done& done, Clock::time_point until);
   template <class Done>
   void drive(Done&& done, Clock::time_point until) noexcept;
-  bool own_or_ask() noexcept;
-  bool ask_owner() noexcept;
-  void leave(std::unique_lock<std::mutex>& lock) noexcept;
-  void run_alone(std::unique_lock<std::mutex>& lock, const std::function<void()>& task);
-  void help();
+  void leave(Ownership::Lock& lock) noexcept;
+  void run_alone(Ownership::Lock& lock, const std::function<void()>& task);
+  void run_task(const std::function<void()>& task);
+  void drive_as_helper() noexcept;
 
-  // Shared between threads, under mutex_ (the atomics are also peeked at without it).
   const ForkMark mark_;
-  std::mutex mutex_;
-  std::condition_variable changed_;  // somebody else's work is done, or the owner left
-  std::condition_variable helper_wanted_;
-  std::atomic<bool> stopping_{false};  // a helper that drives looks without the mutex
-  /// Who is quick takes the engine and leaves it without the mutex: nobody's 0 becomes `owned`, and `owned` 0. Who
-  /// finds it owned adds `wanted`, under the mutex; then its owner leaves under the mutex, too.
-  static constexpr unsigned owned = 1;
-  static constexpr unsigned wanted = 2;
-  std::atomic<unsigned> ownership_{0};
-  Fifo<Pending*> inbox_;
-  std::deque<std::shared_ptr<Task>> tasks_;
-  std::atomic<bool> inbox_full_{false};
-  std::atomic<int> waiting_threads_{0};
-  std::atomic<int> asynchronous_{0};  // operations nobody waits for
-  std::atomic<std::uint64_t> begun_asynchronous_{0};
-  bool helper_looks_ = false;             // by itself, now and then: it need not be called
-  std::atomic<std::uint64_t> passes_{0};  // lets the helper see that somebody drives
-  std::thread helper_;
+  transport::Reactor reactor_;
+  Ownership ownership_{reactor_};
+  Helper helper_{ownership_, [this] { drive_as_helper(); }};
 
   // The owner's.
-  Patience patience_;        // until something has finished: what may be at its first
-  Patience usual_patience_;  // and from then on
-  transport::Reactor reactor_;
+  Patience patience_;        // until something has finished
+  Patience usual_patience_;  // from then on
+  Channels channels_;
   std::vector<std::unique_ptr<transport::Transport>> transports_;
-  std::unordered_map<transport::Channel, ChannelUser*> users_;
-  std::vector<transport::Link*> strangers_;  // links whose channel nobody has attached yet
   std::vector<Pollable*> polled_;
   Deadlines deadlines_;  // of all that is on its way
   Fifo<ReadyStep> ready_;

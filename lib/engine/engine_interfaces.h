@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include "transport/transport.h"
@@ -22,6 +23,12 @@ class ChannelUser {
  protected:
   ~ChannelUser() = default;
 };
+
+class Operation;
+
+/// Does a step of an operation that waits for nothing any more. The collectives define it: each step of each plan goes
+/// through here, so it is a plain call.
+void run_step(Operation& operation, std::uint32_t step) noexcept;
 
 /// Something that failed while a transport was on the stack, and must clean up once none is.
 class Failable {

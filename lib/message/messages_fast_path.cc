@@ -139,7 +139,7 @@ bool Messages::take_expected(const MessageCall& call, ShortWait& wait) noexcept 
 void Messages::wait_a_little(const Message& receive, ShortWait& wait) noexcept {
   transport::Link& in = *state_of(receive.peer).in;
   for (int pieces = 0; pieces < most_pieces_at_once && !receive.over() && !group_.failing();) {
-    if (in.pull_piece(*group_.context().engine))
+    if (in.pull_piece(group_.context().engine->sink()))
       ++pieces;
     else if (!wait.again())
       return;

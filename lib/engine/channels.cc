@@ -1,0 +1,48 @@
+#include "lib/engine/channels.h"
+
+#include <algorithm>
+
+namespace tutti::detail {
+
+void Channels::attach(transport::Channel channel, ChannelUser& user) {
+  users_.emplace(channel, &user);
+  std::erase_if(strangers_, [&](transport::Link* link) {
+    if (link->channel() != channel) return false;
+    link->resume();
+    return true;
+  });
+}
+
+void Channels::detach(transport::Channel channel) noexcept {
+  std::erase_if(strangers_, [&](transport::Link* link) { return link->channel() == channel; });
+  users_.erase(channel);
+}
+
+ChannelUser* Channels::user_of(transport::Link& link) noexcept {
+  if (link.context) return static_cast<ChannelUser*>(link.context);
+  const auto found = users_.find(link.channel());
+  if (found == users_.end() || !found->second->knows(link.peer())) return nullptr;
+  link.context = found->second;
+  return found->second;
+}
+
+transport::Acceptance Channels::arrived(transport::Link& from, const transport::Frame& frame) noexcept {
+  if (ChannelUser* user = user_of(from)) return user->arrived(from, frame);
+  strangers_.push_back(&from);  // a peer is ahead of us: it has made a sub-group that we are about to make
+  return {};
+}
+
+void Channels::view(transport::Link& from, std::span<const std::byte> piece) noexcept {
+  user_of(from)->view(from, piece);
+}
+
+void Channels::received(transport::Link& from) noexcept { user_of(from)->received(from); }
+
+void Channels::sent(transport::Link& to, transport::Token token) noexcept { user_of(to)->sent(to, token); }
+
+void Channels::failed(transport::Link& link, const Error& reason) noexcept {
+  std::erase(strangers_, &link);
+  if (ChannelUser* user = user_of(link)) user->failed(link, reason);
+}
+
+}  // namespace tutti::detail

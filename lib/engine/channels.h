@@ -1,0 +1,31 @@
+#pragma once
+
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "lib/engine/engine_interfaces.h"
+#include "transport/transport.h"
+
+namespace tutti::detail {
+
+/// Whose a link is: what the transports tell goes to the user of the link's channel. On the thread that owns the
+/// engine.
+class Channels final : public transport::Sink {
+ public:
+  void attach(transport::Channel channel, ChannelUser& user);
+  void detach(transport::Channel channel) noexcept;
+
+ private:
+  transport::Acceptance arrived(transport::Link& from, const transport::Frame& frame) noexcept override;
+  void view(transport::Link& from, std::span<const std::byte> piece) noexcept override;
+  void received(transport::Link& from) noexcept override;
+  void sent(transport::Link& to, transport::Token token) noexcept override;
+  void failed(transport::Link& link, const Error& reason) noexcept override;
+  ChannelUser* user_of(transport::Link& link) noexcept;
+
+  std::unordered_map<transport::Channel, ChannelUser*> users_;
+  std::vector<transport::Link*> strangers_;  // links whose channel has no user yet
+};
+
+}  // namespace tutti::detail

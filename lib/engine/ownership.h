@@ -1,0 +1,114 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+
+#include "lib/engine/fifo.h"
+#include "lib/engine/pending.h"
+#include "transport/reactor.h"
+
+namespace tutti::detail {
+
+/// Which thread owns an engine, and what the others leave for the owner: operations to begin, tasks to run.
+///
+/// A thread takes the engine and leaves it without the mutex as long as nobody else wants it: the word is 0, then
+/// `owned`, then 0 again. A thread that finds it owned adds `wanted`, under the mutex; then the owner leaves under the
+/// mutex, too, and sees everything that was left for it.
+class Ownership {
+ public:
+  using Lock = std::unique_lock<std::mutex>;
+  using Function = std::function<void()>;
+
+  /// The owner may be asleep in `reactor`.
+  explicit Ownership(transport::Reactor& reactor) : reactor_(reactor) {}
+
+  bool try_own() noexcept {
+    unsigned nobody = 0;
+    return word_.compare_exchange_strong(nobody, owned, std::memory_order_acquire, std::memory_order_relaxed);
+  }
+  /// For the owner. False: another thread wants it, so take what it has left, and then leave().
+  bool try_leave() noexcept {
+    unsigned only_owned = owned;
+    return word_.compare_exchange_strong(only_owned, 0, std::memory_order_release);
+  }
+  bool is_owned() const noexcept { return word_.load() != 0; }
+  bool others_wait() const noexcept { return waiting_threads_.load() > 0; }
+  void wake_owner() noexcept { reactor_.interrupt(); }
+  Lock lock() { return Lock{mutex_}; }
+
+  // ---- Under the mutex
+  /// True: this thread owns it now. False: the owner will look at what this thread leaves for it before it goes.
+  bool own_or_ask() noexcept;
+  /// After own_or_ask() was false. It unlocks.
+  void leave_for_owner(Lock& lock, Pending& pending);
+  void leave_for_owner(Lock& lock, Function task);
+  /// The same, and waits until it has run. False: it has not begun by `until`, and never will.
+  bool run_by_owner(Lock& lock, const Function& task, Clock::time_point until);
+  /// Sleeps until `done()`, until nobody owns it, or until `until`.
+  template <class Done>
+  void wait_for_owner(Lock& lock, const Done& done, Clock::time_point until) {
+    waiting_threads_.fetch_add(1);
+    wake_owner();  // the helper leaves, a waiting caller looks at what was left for it and sleeps again
+    changed_.wait_until(lock, until, [&] { return done() || !ask_owner(); });
+    waiting_threads_.fetch_sub(1);
+  }
+  /// For the owner.
+  bool has_mail() const noexcept { return !inbox_.empty() || !tasks_.empty(); }
+  void leave() noexcept;
+
+  // ---- For the owner, without the mutex
+  bool may_have_mail() const noexcept { return has_mail_.load(std::memory_order_acquire); }
+  /// Takes all that was left for it: `begin(pending)`, then `run(task)`.
+  template <class Begin, class Run>
+  void take_mail(const Begin& begin, const Run& run) noexcept;
+  /// Something has ended that another thread may wait for.
+  void tell_waiting_threads() noexcept;
+
+ private:
+  struct Task {
+    Function run;
+    bool begun = false;
+    bool done = false;
+  };
+  static constexpr unsigned owned = 1;
+  static constexpr unsigned wanted = 2;
+
+  bool ask_owner() noexcept;
+
+  std::atomic<unsigned> word_{0};
+  std::atomic<int> waiting_threads_{0};
+  std::atomic<bool> has_mail_{false};
+  transport::Reactor& reactor_;
+  std::mutex mutex_;                 // of what follows
+  std::condition_variable changed_;  // another thread's work is done, or the owner left
+  Fifo<Pending*> inbox_;
+  std::deque<std::shared_ptr<Task>> tasks_;
+};
+
+template <class Begin, class Run>
+void Ownership::take_mail(const Begin& begin, const Run& run) noexcept {
+  Lock lock{mutex_};
+  has_mail_.store(false, std::memory_order_release);
+  while (!inbox_.empty()) {
+    Pending* const pending = inbox_.pop();  // in order: operations of one communicator are numbered
+    lock.unlock();
+    begin(*pending);
+    lock.lock();
+  }
+  while (!tasks_.empty()) {
+    const auto task = tasks_.front();
+    tasks_.pop_front();
+    task->begun = true;
+    lock.unlock();
+    run(task->run);
+    lock.lock();
+    task->done = true;
+    changed_.notify_all();
+  }
+}
+
+}  // namespace tutti::detail
