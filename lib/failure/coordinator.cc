@@ -31,15 +31,14 @@ std::uint64_t fresh_group() {
   std::uint64_t bits = 0;
   while (bits < 4)
     if (::getentropy(&bits, sizeof bits) != 0)
-      bits = static_cast<std::uint64_t>(FailureDetector::Clock::now().time_since_epoch().count());
+      bits = static_cast<std::uint64_t>(Member::Clock::now().time_since_epoch().count());
   return bits & ~std::uint64_t{1};  // the lowest bit tells the lanes of a group apart
 }
 
 }  // namespace
 
 void Coordinator::send(int rank, const ControlMessage& message) {
-  const auto connection = detector_.connections_.find(rank);
-  if (connection != detector_.connections_.end()) connection->second.send(message);
+  if (ControlConnection* const connection = member_.connections_.find(rank)) connection->send(message);
 }
 
 void Coordinator::handle(int from, const ControlMessage& message) {
@@ -62,19 +61,15 @@ void Coordinator::handle(int from, const ControlMessage& message) {
 }
 
 void Coordinator::publish(const Verdict& verdict) {
-  if (!detector_.learn(verdict)) return;
-  for (auto& [rank, connection] : detector_.connections_)
-    connection.send({.kind = ControlMessage::Kind::verdict, .verdict = verdict});
-  detector_.user_->failed(verdict);
+  if (!member_.job_.learn(verdict)) return;
+  member_.connections_.send_to_all({.kind = ControlMessage::Kind::verdict, .verdict = verdict});
+  member_.user_->failed(verdict);
 }
 
 void Coordinator::brief(int newcomer, ControlConnection& connection) {
-  for (const Verdict& verdict : detector_.verdicts_)
+  for (const Verdict& verdict : member_.job_.verdicts())
     connection.send({.kind = ControlMessage::Kind::verdict, .verdict = verdict});
-  std::vector<int> left;
-  for (int rank = 0; rank < detector_.size(); ++rank)
-    if (detector_.state(rank) == FailureDetector::State::left) left.push_back(rank);
-  send_departed(connection, left);
+  send_departed(connection, member_.job_.all_that_left());
   for (const Inquest& inquest : inquests_)
     if (inquest.asked.contains(newcomer))
       connection.send({.kind = ControlMessage::Kind::question, .number = inquest.number, .report = inquest.report});
@@ -89,14 +84,14 @@ void Coordinator::send_departed(ControlConnection& connection, std::span<const i
 
 void Coordinator::tell_who_departed() {
   const std::vector<int> departed = std::exchange(departed_, {});
-  for (auto& [rank, connection] : detector_.connections_) send_departed(connection, departed);
-  detector_.user_->departed(departed);
+  for (auto& [rank, connection] : member_.connections_.all()) send_departed(connection, departed);
+  member_.user_->departed(departed);
 }
 
 // ---- Broken links ----------------------------------------------------------------------------------------------
 
 void Coordinator::hear(int accuser, const Verdict& accusation) {
-  if (accuser != detector_.rank_ && detector_.state(accuser) != FailureDetector::State::alive) return;
+  if (accuser != member_.rank_ && !member_.job_.is_alive(accuser)) return;
   Trial& trial = trials_.try_emplace(accusation.group, Trial{{}, Clock::now() + trial_time}).first->second;
   trial.accusations.emplace(accuser, accusation);
 }
@@ -130,10 +125,10 @@ void Coordinator::inquire(const Report& report) {
 }
 
 void Coordinator::ask(Inquest& inquest, int rank) {
-  if (rank < 0 || rank >= detector_.size()) return;
-  if (rank == detector_.rank_) {
-    if (const auto status = detector_.user_->status(inquest.report)) inquest.answers[rank] = *status;
-  } else if (detector_.state(rank) == FailureDetector::State::alive) {
+  if (!member_.job_.exists(rank)) return;
+  if (rank == member_.rank_) {
+    if (const auto status = member_.user_->status(inquest.report)) inquest.answers[rank] = *status;
+  } else if (member_.job_.is_alive(rank)) {
     inquest.asked.insert(rank);
     send(rank, {.kind = ControlMessage::Kind::question, .number = inquest.number, .report = inquest.report});
   }
@@ -183,9 +178,9 @@ void Coordinator::conclude(const Inquest& inquest) {
   const std::vector<int>& members = inquest.report.members;
   std::vector<Witness> witnesses;
   for (std::size_t i = 0; i < members.size(); ++i) {
-    if (members[i] < 0 || members[i] >= detector_.size()) continue;
+    if (!member_.job_.exists(members[i])) continue;
     witnesses.push_back(witness_of(inquest, members[i]));
-    witnesses.back().name = name_in_group(static_cast<int>(i), members[i], detector_.name(members[i]));
+    witnesses.back().name = name_in_group(static_cast<int>(i), members[i], member_.name(members[i]));
   }
   for (const auto& [rank, status] : inquest.answers) {
     if (std::ranges::count(members, rank) > 0) continue;
@@ -196,10 +191,10 @@ void Coordinator::conclude(const Inquest& inquest) {
   auto verdict = judge(inquest.report, witnesses);
   if (!verdict) return;
   if (verdict->code == ErrorCode::timeout) verdict->text = "timed out: " + verdict->text;
-  if (verdict->code == ErrorCode::peer_lost && detector_.unseen_.contains(verdict->culprit))
+  if (verdict->code == ErrorCode::peer_lost && member_.job_.went_unseen(verdict->culprit))
     verdict->text = fmt::format(
         "{} is lost: its process does not exist any more, and others still wait for it in {}; its own output says more",
-        detector_.name(verdict->culprit), inquest.report.call);
+        member_.name(verdict->culprit), inquest.report.call);
   publish(*verdict);
   // Who waits in a sub-group that the others have not made hears it there.
   for (const auto& [member, status] : inquest.answers) {
@@ -211,15 +206,15 @@ void Coordinator::conclude(const Inquest& inquest) {
 
 Witness Coordinator::witness_of(const Inquest& inquest, int rank) {
   const auto now = Clock::now();
-  Witness witness{.rank = rank, .name = detector_.name(rank), .job_name = detector_.name(rank)};
+  Witness witness{.rank = rank, .name = member_.name(rank), .job_name = member_.name(rank)};
   if (const auto found = inquest.answers.find(rank); found != inquest.answers.end()) witness.status = found->second;
-  witness.left = detector_.state(rank) == FailureDetector::State::left;
+  witness.left = member_.job_.has_left(rank);
   if (witness.is_gone()) {
-    const auto since =
-        witness.left ? detector_.left_since_[rank] : gone_.try_emplace({inquest.report.group, rank}, now).first->second;
+    const auto since = witness.left ? member_.job_.left_since(rank)
+                                    : gone_.try_emplace({inquest.report.group, rank}, now).first->second;
     witness.known_gone = now - since > known_before;
   }
-  witness.silent_seconds = std::chrono::duration<double>(now - detector_.heard(rank)).count();
+  witness.silent_seconds = std::chrono::duration<double>(now - member_.heard(rank)).count();
   return witness;
 }
 
@@ -233,7 +228,7 @@ void Coordinator::join(int rank, const Report& report) {
 }
 
 void Coordinator::gone(int rank) {
-  if (detector_.state(rank) == FailureDetector::State::left) {
+  if (member_.job_.has_left(rank)) {
     if (departed_.empty()) tell_at_ = Clock::now() + news_pause;
     departed_.push_back(rank);
   }
@@ -252,7 +247,7 @@ void Coordinator::decide() {
     for (const int member : gathering.report.members) {
       if (gathering.here.contains(member)) {
         message.ranks.push_back(member);
-      } else if (member >= 0 && member < detector_.size() && detector_.state(member) == FailureDetector::State::alive) {
+      } else if (member_.job_.exists(member) && member_.job_.is_alive(member)) {
         missing.push_back(member);
       }
     }
@@ -263,8 +258,8 @@ void Coordinator::decide() {
       message.ranks = missing;
     }
     for (const int member : here) {
-      if (member == detector_.rank_) {
-        detector_.handle_as_member(message);
+      if (member == member_.rank_) {
+        member_.handle_as_member(message);
       } else {
         send(member, message);
       }

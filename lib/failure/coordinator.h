@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "lib/failure/control_message.h"
-#include "lib/failure/detector.h"
+#include "lib/failure/member.h"
 
 namespace tutti::detail {
 
@@ -19,9 +19,9 @@ struct Witness;
 /// What the coordinator does for the others. On the failure detector's thread.
 class Coordinator {
  public:
-  using Clock = FailureDetector::Clock;
+  using Clock = Member::Clock;
 
-  explicit Coordinator(FailureDetector& detector) : detector_(detector) {}
+  explicit Coordinator(Member& member) : member_(member) {}
 
   void handle(int from, const ControlMessage& message);
   /// Tells everybody, the first time.
@@ -67,7 +67,7 @@ class Coordinator {
   void tell_who_departed();
   void send(int rank, const ControlMessage& message);
 
-  FailureDetector& detector_;
+  Member& member_;
   std::map<std::uint64_t, Trial> trials_;  // by group
   std::list<Inquest> inquests_;
   std::map<std::pair<std::uint64_t, std::uint64_t>, Clock::time_point> asked_;  // lately, by group and operation

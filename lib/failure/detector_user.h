@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <optional>
 #include <string>
 #include <vector>
@@ -8,14 +9,26 @@
 
 namespace tutti::detail {
 
-/// Who wants to know. Called on the failure detector's thread.
+struct WatchSettings {
+  std::chrono::milliseconds beat{1000};    ///< between signs of life
+  std::chrono::milliseconds lost{10'000};  ///< silence after which a rank is given up
+};
+
+/// How others reach a rank's failure detector, and what the rank is called in messages.
+struct Watched {
+  std::string address;
+  std::string name;  ///< "rank 2 (host a, pid 123)"
+};
+
+/// The part of a rank that is told of failures, and asked. Called on the failure detector's thread.
 class DetectorUser {
  public:
   /// Something failed, here or elsewhere. The same may be told twice.
   virtual void failed(const Verdict& verdict) noexcept = 0;
   /// Half of the silence after which a rank counts as lost is over.
   virtual void suspected(const std::string& text) noexcept = 0;
-  /// The processes of these ranks have ended, on purpose as far as it is known: whoever waits for one should ask.
+  /// The processes of these ranks have ended, on purpose as far as it is known: an operation that waits for one should
+  /// ask.
   virtual void departed(const std::vector<int>& ranks) noexcept = 0;
   /// How is it here? Nothing if that cannot be found out within a fraction of a second.
   virtual std::optional<Status> status(const Report& about) noexcept = 0;

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/failure/control_connection.h"
 #include "lib/failure/detector.h"
 #include "transport/tcp/acceptor.h"
 #include "transport/tcp/connector.h"

@@ -1,0 +1,102 @@
+#include "lib/failure/connections.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+
+namespace tutti::detail {
+
+ControlConnection* Connections::find(int rank) {
+  const auto found = connections_.find(rank);
+  return found == connections_.end() ? nullptr : &found->second;
+}
+
+const ControlConnection* Connections::find(int rank) const {
+  const auto found = connections_.find(rank);
+  return found == connections_.end() ? nullptr : &found->second;
+}
+
+void Connections::send_to_all(const ControlMessage& message) {
+  for (auto& [rank, connection] : connections_) connection.send(message);
+}
+
+void Connections::welcome(int rank, Descriptor socket) {
+  callers_.emplace_back(rank, ControlConnection{std::move(socket)});
+  called_[rank] = Clock::now();
+}
+
+bool Connections::has_caller(int rank) const {
+  return std::ranges::count(callers_, rank, [](const auto& caller) { return caller.first; }) > 0;
+}
+
+std::optional<Connections::Clock::time_point> Connections::last_call(int rank) const {
+  const auto found = called_.find(rank);
+  if (found == called_.end()) return std::nullopt;
+  return found->second;
+}
+
+std::optional<Connections::Caller> Connections::next_speaker() {
+  for (std::size_t i = 0; i < callers_.size();) {
+    auto& [rank, connection] = callers_[i];
+    std::vector<ControlMessage> messages;
+    connection.read(messages);
+    if (!messages.empty()) {
+      Caller speaker{rank, std::move(connection), std::move(messages)};
+      std::erase_if(callers_, [&speaker](const auto& caller) { return caller.first == speaker.rank; });
+      return speaker;
+    }
+    if (connection.ended()) {
+      callers_.erase(callers_.begin() + static_cast<std::ptrdiff_t>(i));
+    } else {
+      ++i;
+    }
+  }
+  return std::nullopt;
+}
+
+Connections::News Connections::wait(int bell, Clock::time_point until) {
+  std::vector<pollfd> queries{{bell, POLLIN, 0}};
+  std::vector<int> ranks;
+  for (const auto& [rank, connection] : connections_) {
+    queries.push_back({connection.fd(), static_cast<short>(connection.has_unsent() ? POLLIN | POLLOUT : POLLIN), 0});
+    ranks.push_back(rank);
+  }
+  for (const auto& [rank, connection] : callers_) queries.push_back({connection.fd(), POLLIN, 0});
+  const std::size_t first_attempt = queries.size();
+  attempts_.add_queries(queries);
+  until = std::min(until, attempts_.next());
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
+  ::poll(queries.data(), queries.size(), static_cast<int>(std::clamp<long>(left, 0, 60'000)));
+
+  News news{.messages = {}, .outcomes = attempts_.advance(std::span(queries).subspan(first_attempt), Clock::now())};
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const short events = queries[i + 1].revents;
+    if (events == 0) continue;
+    ControlConnection& connection = connections_.find(ranks[i])->second;
+    if ((events & POLLOUT) != 0) connection.write();
+    connection.read(news.messages.emplace_back(ranks[i], std::vector<ControlMessage>{}).second);
+  }
+  return news;
+}
+
+void Connections::forgive(Clock::time_point now) {
+  for (auto& [rank, connection] : connections_) connection.forgive(now);
+}
+
+void Connections::cut() {
+  for (auto& [rank, connection] : connections_) connection.cut();
+  callers_.clear();
+  attempts_.clear();
+}
+
+void Connections::close(const ControlMessage& goodbye, Clock::time_point deadline) {
+  for (auto& [rank, connection] : callers_) connections_.emplace(rank, std::move(connection));
+  callers_.clear();
+  send_to_all(goodbye);
+  for (auto& [rank, connection] : connections_) connection.flush(deadline);
+  connections_.clear();
+}
+
+}  // namespace tutti::detail

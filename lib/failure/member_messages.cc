@@ -1,0 +1,103 @@
+// What other ranks say to this one, and what becomes of it.
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "lib/failure/coordinator.h"
+#include "lib/failure/member.h"
+
+namespace tutti::detail {
+namespace {
+
+constexpr std::size_t most_early = 256;
+
+}  // namespace
+
+void Member::welcome(int rank, Descriptor socket) {
+  if (!job_.exists(rank) || rank == rank_ || !job_.is_alive(rank) || connections_.contains(rank)) return;
+  if (cut_) return;
+  connections_.welcome(rank, std::move(socket));
+}
+
+/// The first connection on which `rank` has spoken.
+void Member::admit(Connections::Caller caller) {
+  const int rank = caller.rank;
+  if (!job_.is_alive(rank) || connections_.contains(rank)) return;
+  ControlConnection& kept = connections_.add(rank, std::move(caller.connection));
+  connections_.attempts().forget(rank);
+  if (coordinator_ && !kept.ended()) {
+    coordinator_->brief(rank, kept);
+    if (!shared_.readiness.is_ready() && std::cmp_equal(connections_.size(), job_.size() - 1)) set_ready();
+  }
+  heed(rank, caller.messages);
+}
+
+void Member::set_ready() {
+  if (coordinator_) connections_.send_to_all({.kind = ControlMessage::Kind::ready});
+  shared_.readiness.set_ready();
+}
+
+/// What has just been read on the connection of `rank`, and the connection's end if it came behind.
+void Member::heed(int rank, const std::vector<ControlMessage>& messages) {
+  const bool ended = connections_.find(rank)->ended();
+  for (const ControlMessage& message : messages) handle(rank, message);
+  if (ended && connections_.remove(rank)) line_ended(rank);
+}
+
+void Member::handle(int from, const ControlMessage& message) {
+  if (message.kind == ControlMessage::Kind::beat) return;
+  if (message.kind == ControlMessage::Kind::leave) {
+    note_left(from, JobState::Seen::yes);
+    shared_.readiness.give_up({0, ErrorCode::rendezvous, from, 0, fmt::format("{} has given up", job_.name(from))});
+    note_departed(message.ranks);
+    if (coordinator_) {
+      coordinator_->gone(from);
+    } else {
+      user_->departed({from});
+    }
+    return;
+  }
+  if (coordinator_) return coordinator_->handle(from, message);
+  if (from == coordinator()) return handle_as_member(message);
+  // A rank that turns to this one knows already that the coordinator is gone, which is about to show here.
+  if (early_.size() < most_early) early_.emplace_back(from, message);
+}
+
+void Member::handle_as_member(const ControlMessage& message) {
+  if (message.kind == ControlMessage::Kind::ready) return set_ready();
+  if (message.kind == ControlMessage::Kind::verdict) {
+    const Verdict& verdict = message.verdict;
+    if (verdict.group == 0 && job_.exists(verdict.culprit)) {
+      job_.set_lost(verdict.culprit);
+      connections_.attempts().forget(verdict.culprit);
+      shared_.readiness.give_up(verdict);
+    }
+    job_.learn(verdict);
+    user_->failed(verdict);
+  } else if (message.kind == ControlMessage::Kind::departed) {
+    note_departed(message.ranks);
+    user_->departed(message.ranks);
+  } else if (message.kind == ControlMessage::Kind::question) {
+    if (const auto status = user_->status(message.report))
+      send_to_coordinator({.kind = ControlMessage::Kind::answer, .number = message.number, .status = *status});
+  } else if (message.kind == ControlMessage::Kind::decision) {
+    if (std::ranges::all_of(message.ranks, [this](int rank) { return job_.exists(rank); }))
+      shared_.reunions.decided(message);
+  }
+}
+
+void Member::note_departed(const std::vector<int>& ranks) {
+  for (const int rank : ranks) {
+    if (!job_.exists(rank) || !job_.is_alive(rank) || rank == rank_) continue;
+    note_left(rank, JobState::Seen::yes);
+  }
+}
+
+void Member::note_left(int rank, JobState::Seen seen) {
+  job_.set_left(rank, seen);
+  connections_.attempts().forget(rank);
+}
+
+}  // namespace tutti::detail

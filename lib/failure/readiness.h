@@ -1,0 +1,49 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+
+#include "lib/failure/control_message.h"
+
+namespace tutti::detail {
+
+/// Whether all ranks are watched, so that work may begin, or a rank has gone before that. The failure detector's thread
+/// decides, another one waits for it.
+class Readiness {
+ public:
+  void set_ready() {
+    const std::lock_guard lock{mutex_};
+    ready_ = true;
+    changed_.notify_all();
+  }
+  /// Unless it is ready. The first reason counts.
+  void give_up(const Verdict& reason) {
+    const std::lock_guard lock{mutex_};
+    if (!ready_ && !hopeless_) hopeless_ = reason;
+    changed_.notify_all();
+  }
+  /// Until one of both, or `deadline`. False: it is not ready.
+  bool wait(std::chrono::steady_clock::time_point deadline) {
+    std::unique_lock lock{mutex_};
+    changed_.wait_until(lock, deadline, [this] { return ready_ || hopeless_; });
+    return ready_;
+  }
+  bool is_ready() const {
+    const std::lock_guard lock{mutex_};
+    return ready_;
+  }
+  std::optional<Verdict> hopeless() const {
+    const std::lock_guard lock{mutex_};
+    return hopeless_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  bool ready_ = false;
+  std::optional<Verdict> hopeless_;
+};
+
+}  // namespace tutti::detail

@@ -1,0 +1,42 @@
+#include "lib/failure/reunions.h"
+
+#include <utility>
+
+namespace tutti::detail {
+
+std::shared_ptr<Reunions::Awaited> Reunions::begin(const Report& report) {
+  auto awaited = std::make_shared<Awaited>(Awaited{report, {}, {}});
+  const std::lock_guard lock{mutex_};
+  awaited_[report.group] = awaited;
+  return awaited;
+}
+
+std::optional<Reunion> Reunions::wait(const Awaited& awaited, std::chrono::steady_clock::time_point deadline) {
+  std::unique_lock lock{mutex_};
+  changed_.wait_until(lock, deadline, [&] { return awaited.outcome.has_value(); });
+  awaited_.erase(awaited.report.group);
+  return awaited.outcome;
+}
+
+std::vector<Report> Reunions::untold(int coordinator) {
+  std::vector<Report> reports;
+  const std::lock_guard lock{mutex_};
+  for (const auto& [group, awaited] : awaited_)
+    if (std::exchange(awaited->told, coordinator) != coordinator) reports.push_back(awaited->report);
+  return reports;
+}
+
+void Reunions::decided(const ControlMessage& decision) {
+  const std::lock_guard lock{mutex_};
+  const auto found = awaited_.find(decision.report.group);
+  if (found == awaited_.end()) return;
+  if (decision.number == 0) {
+    found->second->missing = decision.ranks;
+    return;
+  }
+  found->second->outcome = Reunion{decision.number, decision.ranks};
+  awaited_.erase(found);  // final: if the coordinator leaves now, its successor must not be asked again
+  changed_.notify_all();
+}
+
+}  // namespace tutti::detail

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+
+#include "lib/failure/connections.h"
+#include "lib/failure/job_state.h"
+
+namespace tutti::detail {
+
+/// Who is the coordinator: the lowest rank that is alive, as far as this one knows; and which candidates this rank
+/// connects to while it has none. Threading: the failure detector's thread, but for coordinator().
+class Succession {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  Succession(int rank, const JobState& job, Connections& connections)
+      : rank_(rank), job_(job), connections_(connections) {}
+
+  int coordinator() const { return coordinator_.load(); }
+  /// False: it is the same as before.
+  bool elect();
+  /// The coordinator is gone.
+  void note_gone(bool died);
+  /// The one before the present coordinator did not leave on purpose.
+  bool predecessor_died() const { return predecessor_died_; }
+
+  /// The last sign of life of a coordinator: until then it listened for everybody.
+  Clock::time_point led_until() const { return led_until_; }
+  void set_led_until(Clock::time_point then) { led_until_ = then; }
+  void note_sign_of_life();
+  /// Connects to the coordinator, and while it is silent to the next candidates, too, until one of them answers.
+  void seek(Clock::time_point now, std::chrono::milliseconds beat, bool ready);
+
+ private:
+  int reach(Clock::time_point now, std::chrono::milliseconds beat, bool ready) const;
+
+  const int rank_;
+  const JobState& job_;
+  Connections& connections_;
+  std::atomic<int> coordinator_ = 0;
+  bool predecessor_died_ = false;
+  Clock::time_point led_until_{};
+  Clock::time_point connect_at_{};  // to the coordinator, not before
+};
+
+}  // namespace tutti::detail

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+#include <vector>
+
+#include "lib/failure/control_message.h"
+
+namespace tutti::detail {
+
+/// Broken links that this rank has told the coordinator of, each until the coordinator should have said who is lost.
+class Suspicions {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  void add(const Verdict& verdict) { waiting_.push_back({verdict, Clock::now() + answer_time}); }
+  /// When the first one's time is over; max: there is none.
+  Clock::time_point next() const {
+    auto next = Clock::time_point::max();
+    for (const auto& [verdict, until] : waiting_) next = std::min(next, until);
+    return next;
+  }
+  /// Those whose time is over, which it forgets.
+  std::vector<Verdict> take_overdue(Clock::time_point now) {
+    std::vector<Verdict> overdue;
+    std::erase_if(waiting_, [&](const auto& suspicion) {
+      if (suspicion.second > now) return false;
+      overdue.push_back(suspicion.first);
+      return true;
+    });
+    return overdue;
+  }
+
+ private:
+  /// Enough for the coordinator to hear all sides and to answer.
+  static constexpr std::chrono::milliseconds answer_time{400};
+
+  std::vector<std::pair<Verdict, Clock::time_point>> waiting_;
+};
+
+}  // namespace tutti::detail

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <sys/eventfd.h>
+
+#include <cerrno>
+#include <functional>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "lib/base/descriptor.h"
+#include "lib/base/system_error_text.h"
+#include "tutti/error.h"
+
+namespace tutti::detail {
+
+/// What other threads leave for the failure detector's thread to do. Threading: post() from anywhere.
+class TaskQueue {
+ public:
+  using Tasks = std::vector<std::function<void()>>;
+
+  /// Throws Error{system}.
+  TaskQueue() : bell_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+    if (!bell_) throw Error{ErrorCode::system, "cannot make an eventfd for the failure detector: " + refusal(errno)};
+  }
+
+  void post(std::function<void()> task) {
+    const std::lock_guard lock{mutex_};
+    tasks_.push_back(std::move(task));
+    ::eventfd_write(bell_.get(), 1);
+  }
+
+  /// Readable while there are tasks.
+  int fd() const { return bell_.get(); }
+  Tasks take() {
+    eventfd_t rung = 0;
+    const std::lock_guard lock{mutex_};
+    ::eventfd_read(bell_.get(), &rung);
+    return std::exchange(tasks_, {});
+  }
+
+ private:
+  Descriptor bell_;
+  std::mutex mutex_;
+  Tasks tasks_;
+};
+
+}  // namespace tutti::detail
