@@ -50,7 +50,7 @@ class Deadlines {
     entry.pending->deadline_index = index;
   }
 
-  /// Four children each: half the levels of two, and what is compared lies side by side.
+  /// Four children each: half the levels of two, and the children that are compared lie side by side.
   static constexpr std::size_t width = 4;
   static std::size_t parent_of(std::size_t index) { return (index - 1) / width; }
 

@@ -55,7 +55,7 @@ class Engine final {
   /// Starts an operation and keeps a reference until it is finished.
   void submit(Pending& pending);
   /// For a caller that tries to do an operation without a Pending: true makes it the owner, until it calls one of the
-  /// others. False: somebody else is, or has something to do first.
+  /// others. False: another thread is, or has something to do first.
   bool try_own() noexcept { return ownership_.try_own(); }
   /// Operations that nobody waits for may need the engine while their caller tries to do another one without it.
   bool has_asynchronous_work() const noexcept { return helper_.seems_to_have_work(); }
@@ -87,7 +87,7 @@ class Engine final {
   /// For a caller that pulls from a link itself.
   transport::Sink& sink() noexcept { return channels_; }
   void attach(transport::Channel channel, ChannelUser& user) { channels_.attach(channel, user); }
-  /// Closes the channel on all transports: says goodbye, or tells the peers why not.
+  /// Closes the channel on all transports: says bye, or tells the peers what has failed.
   void detach(transport::Channel channel, const Error* reason, Clock::time_point deadline) noexcept;
   void abort_channel(transport::Channel channel, const Error& reason) noexcept;
   /// `failed.fail_now()` will run once no transport is on the stack.
@@ -162,7 +162,7 @@ class Engine final {
   std::int64_t looked_ = 0;              // for a trace: since when, at most, nobody has looked at the links
   bool finished_any_ = false;
   int passes_since_look_ = 0;
-  unsigned disowned_ = 0;  // so often
+  unsigned disowned_ = 0;  // how often, while others waited
 };
 
 }  // namespace tutti::detail

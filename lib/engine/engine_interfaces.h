@@ -8,7 +8,7 @@
 
 namespace tutti::detail {
 
-/// Who handles the messages of one channel: a communicator's collectives or its point-to-point lane.
+/// The receiver of all that arrives on one channel: a communicator's collectives, or its point-to-point messages.
 /// Called on the thread that owns the engine.
 class ChannelUser {
  public:

@@ -59,7 +59,7 @@ class Pending {
   /// The processes of these global ranks have ended: this may wait for one of them.
   virtual void departed(std::span<const int> ranks) noexcept = 0;
 
-  /// An injected fault: the operation stays as it is, and whoever waits for it leaves by calling `departure`.
+  /// An injected fault: the operation stays as it is, and a thread that waits for it leaves by calling `departure`.
   void desert(std::function<void()> departure) noexcept;
   /// For a waiter once over(): ends in the departure of a deserted operation; else does nothing.
   void depart_if_deserted() const {

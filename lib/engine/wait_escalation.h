@@ -5,7 +5,7 @@
 
 namespace tutti::detail {
 
-/// The stages of a wait that takes long: ask around soon, then ever less often, demand a verdict at the deadline, and
+/// The stages of a wait that takes long: ask around soon, then ever less often, demand an answer at the deadline, and
 /// go without one if it does not come.
 class WaitEscalation {
  public:
@@ -37,7 +37,7 @@ class WaitEscalation {
         return Act::ask;
       case Act::demand:
         stage_ = Act::give_up;
-        next_ = now + verdict_time;
+        next_ = now + answer_time;
         return Act::demand;
       case Act::give_up:
         break;
@@ -48,7 +48,7 @@ class WaitEscalation {
  private:
   static constexpr std::chrono::milliseconds first_pause{200};
   static constexpr std::chrono::milliseconds longest_pause{5000};
-  static constexpr std::chrono::milliseconds verdict_time{500};  ///< as docs/failures.md says
+  static constexpr std::chrono::milliseconds answer_time{500};  ///< as docs/failures.md says
 
   Clock::time_point end_{};
   Clock::time_point next_{};

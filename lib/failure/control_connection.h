@@ -11,7 +11,7 @@
 
 namespace tutti::detail {
 
-/// A connection on which messages travel both ways. Never blocks, but for flush().
+/// A connection on which messages travel both ways. Only flush() blocks.
 class ControlConnection {
  public:
   using Clock = std::chrono::steady_clock;

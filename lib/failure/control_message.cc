@@ -85,22 +85,22 @@ class Reader {
   bool good_ = true;
 };
 
-void put(Writer& to, const Verdict& verdict) {
-  to.number(verdict.group);
-  to.number(static_cast<std::uint8_t>(verdict.code));
-  to.number(static_cast<std::int32_t>(verdict.culprit));
-  to.number(verdict.operation);
-  to.text(verdict.text);
+void put(Writer& to, const Failure& failure) {
+  to.number(failure.group);
+  to.number(static_cast<std::uint8_t>(failure.code));
+  to.number(static_cast<std::int32_t>(failure.culprit));
+  to.number(failure.operation);
+  to.text(failure.text);
 }
 
-void get(Reader& from, Verdict& verdict) {
+void get(Reader& from, Failure& failure) {
   std::int32_t culprit = 0;
-  from.number(verdict.group);
-  from.choice(verdict.code, ErrorCode{error_code_count - 1});
+  from.number(failure.group);
+  from.choice(failure.code, ErrorCode{error_code_count - 1});
   from.number(culprit);
-  from.number(verdict.operation);
-  from.text(verdict.text);
-  verdict.culprit = culprit;
+  from.number(failure.operation);
+  from.text(failure.text);
+  failure.culprit = culprit;
 }
 
 void put(Writer& to, const Report& report) {
@@ -190,9 +190,9 @@ void for_each_field(SomeMessage& message, Field&& field) {
     case ControlMessage::Kind::leave:
     case ControlMessage::Kind::departed:
       return field(message.ranks);
-    case ControlMessage::Kind::verdict:
-    case ControlMessage::Kind::accusation:
-      return field(message.verdict);
+    case ControlMessage::Kind::failure:
+    case ControlMessage::Kind::suspicion:
+      return field(message.failure);
     case ControlMessage::Kind::report:
     case ControlMessage::Kind::reunion:
       return field(message.report);

@@ -16,8 +16,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds answer_time{300};
-constexpr milliseconds trial_time{60};
-/// All members of a group report the same wait at about the same time: one inquest serves them.
+constexpr milliseconds suspicion_time{60};
+/// All members of a group report the same wait at about the same time: one query serves them.
 constexpr milliseconds asked_lately{150};
 /// Longer than a report travels.
 constexpr milliseconds known_before{150};
@@ -43,15 +43,15 @@ void Coordinator::send(int rank, const ControlMessage& message) {
 
 void Coordinator::handle(int from, const ControlMessage& message) {
   switch (message.kind) {
-    case ControlMessage::Kind::verdict:
-      return publish(message.verdict);
-    case ControlMessage::Kind::accusation:
-      return hear(from, message.verdict);
+    case ControlMessage::Kind::failure:
+      return publish(message.failure);
+    case ControlMessage::Kind::suspicion:
+      return hear(from, message.failure);
     case ControlMessage::Kind::report:
       return inquire(message.report);
     case ControlMessage::Kind::answer:
-      for (Inquest& inquest : inquests_)
-        if (inquest.number == message.number && inquest.asked.erase(from) > 0) inquest.answers[from] = message.status;
+      for (Query& query : queries_)
+        if (query.number == message.number && query.asked.erase(from) > 0) query.answers[from] = message.status;
       return tick(Clock::now());
     case ControlMessage::Kind::reunion:
       return join(from, message.report);
@@ -60,19 +60,19 @@ void Coordinator::handle(int from, const ControlMessage& message) {
   }
 }
 
-void Coordinator::publish(const Verdict& verdict) {
-  if (!member_.job_.learn(verdict)) return;
-  member_.connections_.send_to_all({.kind = ControlMessage::Kind::verdict, .verdict = verdict});
-  member_.user_->failed(verdict);
+void Coordinator::publish(const Failure& failure) {
+  if (!member_.job_.learn(failure)) return;
+  member_.connections_.send_to_all({.kind = ControlMessage::Kind::failure, .failure = failure});
+  member_.user_->failed(failure);
 }
 
 void Coordinator::brief(int newcomer, ControlConnection& connection) {
-  for (const Verdict& verdict : member_.job_.verdicts())
-    connection.send({.kind = ControlMessage::Kind::verdict, .verdict = verdict});
+  for (const Failure& failure : member_.job_.failures())
+    connection.send({.kind = ControlMessage::Kind::failure, .failure = failure});
   send_departed(connection, member_.job_.all_that_left());
-  for (const Inquest& inquest : inquests_)
-    if (inquest.asked.contains(newcomer))
-      connection.send({.kind = ControlMessage::Kind::question, .number = inquest.number, .report = inquest.report});
+  for (const Query& query : queries_)
+    if (query.asked.contains(newcomer))
+      connection.send({.kind = ControlMessage::Kind::question, .number = query.number, .report = query.report});
 }
 
 void Coordinator::send_departed(ControlConnection& connection, std::span<const int> ranks) {
@@ -90,132 +90,133 @@ void Coordinator::tell_who_departed() {
 
 // ---- Broken links ----------------------------------------------------------------------------------------------
 
-void Coordinator::hear(int accuser, const Verdict& accusation) {
-  if (accuser != member_.rank_ && !member_.job_.is_alive(accuser)) return;
-  Trial& trial = trials_.try_emplace(accusation.group, Trial{{}, Clock::now() + trial_time}).first->second;
-  trial.accusations.emplace(accuser, accusation);
+void Coordinator::hear(int reporter, const Failure& suspicion) {
+  if (reporter != member_.rank_ && !member_.job_.is_alive(reporter)) return;
+  BrokenLinks& links =
+      broken_links_.try_emplace(suspicion.group, BrokenLinks{{}, Clock::now() + suspicion_time}).first->second;
+  links.suspicions.emplace(reporter, suspicion);
 }
 
-/// A rank that lost its network accuses all others, and all others accuse it: so whom most of them accuse it is. If its
-/// process had ended this would be known by now.
-Verdict Coordinator::most_accused(const Trial& trial) const {
+/// A rank that lost its network suspects all others, and all others suspect it: so the one that most of them suspect is
+/// lost. If its process had ended this would be known by now.
+Failure Coordinator::most_suspected(const BrokenLinks& links) const {
   std::map<int, int> votes;
-  for (const auto& [accuser, accusation] : trial.accusations) ++votes[accusation.culprit];
-  const Verdict* chosen = nullptr;
-  for (const auto& [accuser, accusation] : trial.accusations)
-    if (!chosen || votes[accusation.culprit] > votes[chosen->culprit]) chosen = &accusation;
+  for (const auto& [reporter, suspicion] : links.suspicions) ++votes[suspicion.culprit];
+  const Failure* chosen = nullptr;
+  for (const auto& [reporter, suspicion] : links.suspicions)
+    if (!chosen || votes[suspicion.culprit] > votes[chosen->culprit]) chosen = &suspicion;
   return *chosen;
 }
 
-// ---- Inquests --------------------------------------------------------------------------------------------------
+// ---- Queries --------------------------------------------------------------------------------------------------
 
 void Coordinator::inquire(const Report& report) {
   const auto now = Clock::now();
   std::erase_if(asked_, [now](const auto& entry) { return now - entry.second > asked_lately; });
-  const bool asking = std::ranges::any_of(inquests_, [&](const Inquest& inquest) {
-    return inquest.report.group == report.group && inquest.report.operation == report.operation &&
-           (inquest.report.overdue || !report.overdue);
+  const bool asking = std::ranges::any_of(queries_, [&](const Query& query) {
+    return query.report.group == report.group && query.report.operation == report.operation &&
+           (query.report.overdue || !report.overdue);
   });
   const bool lately = !asked_.emplace(std::pair{report.group, report.operation}, now).second;
   if (asking || (lately && !report.overdue)) return;
 
-  Inquest& inquest = inquests_.emplace_back(Inquest{++last_number_, report, now + answer_time, {}, {}});
-  for (const int member : report.members) ask(inquest, member);
+  Query& query = queries_.emplace_back(Query{++last_number_, report, now + answer_time, {}, {}});
+  for (const int member : report.members) ask(query, member);
   tick(now);
 }
 
-void Coordinator::ask(Inquest& inquest, int rank) {
+void Coordinator::ask(Query& query, int rank) {
   if (!member_.job_.exists(rank)) return;
   if (rank == member_.rank_) {
-    if (const auto status = member_.user_->status(inquest.report)) inquest.answers[rank] = *status;
+    if (const auto status = member_.user_->status(query.report)) query.answers[rank] = *status;
   } else if (member_.job_.is_alive(rank)) {
-    inquest.asked.insert(rank);
-    send(rank, {.kind = ControlMessage::Kind::question, .number = inquest.number, .report = inquest.report});
+    query.asked.insert(rank);
+    send(rank, {.kind = ControlMessage::Kind::question, .number = query.number, .report = query.report});
   }
 }
 
 /// Which of two lists of members is the wrong one, the members of both together know. False: there is nobody to ask.
-bool Coordinator::widen(Inquest& inquest) {
-  if (std::exchange(inquest.widened, true)) return false;
+bool Coordinator::widen(Query& query) {
+  if (std::exchange(query.widened, true)) return false;
   std::set<int> others;
-  for (const auto& [rank, status] : inquest.answers) others.insert(status.rival.begin(), status.rival.end());
-  for (const int member : inquest.report.members) others.erase(member);
-  for (const int rank : others) ask(inquest, rank);
-  if (inquest.asked.empty()) return false;
-  inquest.until = Clock::now() + answer_time;
+  for (const auto& [rank, status] : query.answers) others.insert(status.rival.begin(), status.rival.end());
+  for (const int member : query.report.members) others.erase(member);
+  for (const int rank : others) ask(query, rank);
+  if (query.asked.empty()) return false;
+  query.until = Clock::now() + answer_time;
   return true;
 }
 
-bool Coordinator::is_complete(const Inquest& inquest) const { return inquest.asked.empty(); }
+bool Coordinator::is_complete(const Query& query) const { return query.asked.empty(); }
 
 void Coordinator::tick(Clock::time_point now) {
-  std::list<Inquest> over;
-  for (auto it = inquests_.begin(); it != inquests_.end();) {
+  std::list<Query> over;
+  for (auto it = queries_.begin(); it != queries_.end();) {
     const auto next = std::next(it);
-    if ((is_complete(*it) && !widen(*it)) || it->until <= now) over.splice(over.end(), inquests_, it);
+    if ((is_complete(*it) && !widen(*it)) || it->until <= now) over.splice(over.end(), queries_, it);
     it = next;
   }
-  for (const Inquest& inquest : over) conclude(inquest);
+  for (const Query& query : over) conclude(query);
   if (!departed_.empty() && tell_at_ <= now) tell_who_departed();
-  for (auto it = trials_.begin(); it != trials_.end();) {
+  for (auto it = broken_links_.begin(); it != broken_links_.end();) {
     if (it->second.until > now) {
       ++it;
       continue;
     }
-    if (!it->second.accusations.empty()) publish(most_accused(it->second));
-    it = trials_.erase(it);
+    if (!it->second.suspicions.empty()) publish(most_suspected(it->second));
+    it = broken_links_.erase(it);
   }
 }
 
 Coordinator::Clock::time_point Coordinator::next() const {
   auto next = departed_.empty() ? Clock::time_point::max() : tell_at_;
-  for (const Inquest& inquest : inquests_) next = std::min(next, inquest.until);
-  for (const auto& [group, trial] : trials_) next = std::min(next, trial.until);
+  for (const Query& query : queries_) next = std::min(next, query.until);
+  for (const auto& [group, links] : broken_links_) next = std::min(next, links.until);
   return next;
 }
 
-void Coordinator::conclude(const Inquest& inquest) {
-  const std::vector<int>& members = inquest.report.members;
-  std::vector<Witness> witnesses;
+void Coordinator::conclude(const Query& query) {
+  const std::vector<int>& members = query.report.members;
+  std::vector<RankView> views;
   for (std::size_t i = 0; i < members.size(); ++i) {
     if (!member_.job_.exists(members[i])) continue;
-    witnesses.push_back(witness_of(inquest, members[i]));
-    witnesses.back().name = name_in_group(static_cast<int>(i), members[i], member_.name(members[i]));
+    views.push_back(view_of(query, members[i]));
+    views.back().name = name_in_group(static_cast<int>(i), members[i], member_.name(members[i]));
   }
-  for (const auto& [rank, status] : inquest.answers) {
+  for (const auto& [rank, status] : query.answers) {
     if (std::ranges::count(members, rank) > 0) continue;
-    witnesses.push_back(witness_of(inquest, rank));
-    witnesses.back().is_member = false;
+    views.push_back(view_of(query, rank));
+    views.back().is_member = false;
   }
   if (gone_.size() > most_gone) gone_.clear();  // and found out anew
-  auto verdict = judge(inquest.report, witnesses);
-  if (!verdict) return;
-  if (verdict->code == ErrorCode::timeout) verdict->text = "timed out: " + verdict->text;
-  if (verdict->code == ErrorCode::peer_lost && member_.job_.went_unseen(verdict->culprit))
-    verdict->text = fmt::format(
+  auto failure = diagnose(query.report, views);
+  if (!failure) return;
+  if (failure->code == ErrorCode::timeout) failure->text = "timed out: " + failure->text;
+  if (failure->code == ErrorCode::peer_lost && member_.job_.went_unseen(failure->culprit))
+    failure->text = fmt::format(
         "{} is lost: its process does not exist any more, and others still wait for it in {}; its own output says more",
-        member_.name(verdict->culprit), inquest.report.call);
-  publish(*verdict);
-  // Who waits in a sub-group that the others have not made hears it there.
-  for (const auto& [member, status] : inquest.answers) {
-    if (status.rival.empty() || verdict->code != ErrorCode::mismatch) continue;
-    verdict->group = status.rival_group;
-    publish(*verdict);
+        member_.name(failure->culprit), query.report.call);
+  publish(*failure);
+  // A rank that waits in a sub-group that the others have not made hears it there.
+  for (const auto& [member, status] : query.answers) {
+    if (status.rival.empty() || failure->code != ErrorCode::mismatch) continue;
+    failure->group = status.rival_group;
+    publish(*failure);
   }
 }
 
-Witness Coordinator::witness_of(const Inquest& inquest, int rank) {
+RankView Coordinator::view_of(const Query& query, int rank) {
   const auto now = Clock::now();
-  Witness witness{.rank = rank, .name = member_.name(rank), .job_name = member_.name(rank)};
-  if (const auto found = inquest.answers.find(rank); found != inquest.answers.end()) witness.status = found->second;
-  witness.left = member_.job_.has_left(rank);
-  if (witness.is_gone()) {
-    const auto since = witness.left ? member_.job_.left_since(rank)
-                                    : gone_.try_emplace({inquest.report.group, rank}, now).first->second;
-    witness.known_gone = now - since > known_before;
+  RankView view{.rank = rank, .name = member_.name(rank), .job_name = member_.name(rank)};
+  if (const auto found = query.answers.find(rank); found != query.answers.end()) view.status = found->second;
+  view.left = member_.job_.has_left(rank);
+  if (view.is_gone()) {
+    const auto since =
+        view.left ? member_.job_.left_since(rank) : gone_.try_emplace({query.report.group, rank}, now).first->second;
+    view.known_gone = now - since > known_before;
   }
-  witness.silent_seconds = std::chrono::duration<double>(now - member_.heard(rank)).count();
-  return witness;
+  view.silent_seconds = std::chrono::duration<double>(now - member_.heard(rank)).count();
+  return view;
 }
 
 // ---- Reunions --------------------------------------------------------------------------------------------------
@@ -232,13 +233,13 @@ void Coordinator::gone(int rank) {
     if (departed_.empty()) tell_at_ = Clock::now() + news_pause;
     departed_.push_back(rank);
   }
-  for (Inquest& inquest : inquests_) inquest.asked.erase(rank);
-  for (auto& [group, trial] : trials_) trial.accusations.erase(rank);
+  for (Query& query : queries_) query.asked.erase(rank);
+  for (auto& [group, links] : broken_links_) links.suspicions.erase(rank);
   for (auto& [group, gathering] : gatherings_) gathering.here.erase(rank);
   decide();
 }
 
-/// Who waits for a reunion is told its outcome, or, so that it can name them, for whom it waits.
+/// A rank that waits for a reunion is told its outcome, or which ranks are missing, so that it can name them.
 void Coordinator::decide() {
   for (auto it = gatherings_.begin(); it != gatherings_.end();) {
     const auto& [group, gathering] = *it;

@@ -14,7 +14,7 @@
 
 namespace tutti::detail {
 
-struct Witness;
+struct RankView;
 
 /// What the coordinator does for the others. On the failure detector's thread.
 class Coordinator {
@@ -25,7 +25,7 @@ class Coordinator {
 
   void handle(int from, const ControlMessage& message);
   /// Tells everybody, the first time.
-  void publish(const Verdict& verdict);
+  void publish(const Failure& failure);
   /// Tells a rank that has come late what it missed.
   void brief(int newcomer, ControlConnection& connection);
   /// `rank` is lost or has left.
@@ -35,7 +35,7 @@ class Coordinator {
   Clock::time_point next() const;
 
  private:
-  struct Inquest {
+  struct Query {
     std::uint64_t number;
     Report report;
     Clock::time_point until;
@@ -43,8 +43,8 @@ class Coordinator {
     std::map<int, Status> answers;
     bool widened = false;  // to ranks that others take for members
   };
-  struct Trial {
-    std::map<int, Verdict> accusations;  // by accuser
+  struct BrokenLinks {
+    std::map<int, Failure> suspicions;  // by reporter
     Clock::time_point until;
   };
 
@@ -53,14 +53,14 @@ class Coordinator {
     std::set<int> here;
   };
 
-  void hear(int accuser, const Verdict& accusation);
-  Verdict most_accused(const Trial& trial) const;
+  void hear(int reporter, const Failure& suspicion);
+  Failure most_suspected(const BrokenLinks& links) const;
   void inquire(const Report& report);
-  void conclude(const Inquest& inquest);
-  bool is_complete(const Inquest& inquest) const;
-  void ask(Inquest& inquest, int rank);
-  bool widen(Inquest& inquest);
-  Witness witness_of(const Inquest& inquest, int rank);
+  void conclude(const Query& query);
+  bool is_complete(const Query& query) const;
+  void ask(Query& query, int rank);
+  bool widen(Query& query);
+  RankView view_of(const Query& query, int rank);
   void join(int rank, const Report& report);
   void decide();
   static void send_departed(ControlConnection& connection, std::span<const int> ranks);
@@ -68,8 +68,8 @@ class Coordinator {
   void send(int rank, const ControlMessage& message);
 
   Member& member_;
-  std::map<std::uint64_t, Trial> trials_;  // by group
-  std::list<Inquest> inquests_;
+  std::map<std::uint64_t, BrokenLinks> broken_links_;  // by group
+  std::list<Query> queries_;
   std::map<std::pair<std::uint64_t, std::uint64_t>, Clock::time_point> asked_;  // lately, by group and operation
   std::map<std::uint64_t, Gathering> gatherings_;                               // by old group
   std::map<std::pair<std::uint64_t, int>, Clock::time_point> gone_;             // group and rank: first found so

@@ -37,9 +37,9 @@ void FailureDetector::begin(std::vector<Watched> ranks, const WatchSettings& set
   member_->begin(std::move(ranks), settings, user);
   thread_ = start_quiet_thread([this] { member_->run(); });
   if (readiness_.wait(deadline)) return;
-  const auto verdict = readiness_.hopeless();
+  const auto failure = readiness_.hopeless();
   stop();
-  if (verdict) throw Error{verdict->code, "set-up: " + verdict->text, verdict->culprit};
+  if (failure) throw Error{failure->code, "set-up: " + failure->text, failure->culprit};
   throw Error{ErrorCode::rendezvous,
               fmt::format("set-up: {} waited in vain for all ranks to connect to {} at {}, which watches over the job: "
                           "are they alive, and may their hosts connect to that port?",
@@ -55,13 +55,13 @@ void FailureDetector::stop() noexcept {
 
 int FailureDetector::coordinator() const { return member_->coordinator(); }
 
-void FailureDetector::tell(const Verdict& verdict) {
+void FailureDetector::tell(const Failure& failure) {
   tasks_.post(
-      [this, verdict] { member_->send_to_coordinator({.kind = ControlMessage::Kind::verdict, .verdict = verdict}); });
+      [this, failure] { member_->send_to_coordinator({.kind = ControlMessage::Kind::failure, .failure = failure}); });
 }
 
-void FailureDetector::accuse(const Verdict& verdict) {
-  tasks_.post([this, verdict] { member_->accuse(verdict); });
+void FailureDetector::suspect(const Failure& failure) {
+  tasks_.post([this, failure] { member_->suspect(failure); });
 }
 
 void FailureDetector::cut() {

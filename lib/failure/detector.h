@@ -53,10 +53,10 @@ class FailureDetector {
 
   /// The rank that would have to say what is wrong; this one's own where it is the coordinator itself.
   int coordinator() const;
-  void tell(const Verdict& verdict);
+  void tell(const Failure& failure);
   /// A link broke, which both its ends see: the coordinator finds out which of them is lost. Should it not say,
-  /// `verdict` comes back as it is.
-  void accuse(const Verdict& verdict);
+  /// `failure` comes back as it is.
+  void suspect(const Failure& failure);
   void report(const Report& report);
   /// Cuts all connections, for fault injection.
   void cut();

@@ -10,7 +10,7 @@
 namespace tutti::detail {
 
 struct WatchSettings {
-  std::chrono::milliseconds beat{1000};    ///< between signs of life
+  std::chrono::milliseconds beat{1000};    ///< between heartbeats
   std::chrono::milliseconds lost{10'000};  ///< silence after which a rank is given up
 };
 
@@ -24,7 +24,7 @@ struct Watched {
 class DetectorUser {
  public:
   /// Something failed, here or elsewhere. The same may be told twice.
-  virtual void failed(const Verdict& verdict) noexcept = 0;
+  virtual void failed(const Failure& failure) noexcept = 0;
   /// Half of the silence after which a rank counts as lost is over.
   virtual void suspected(const std::string& text) noexcept = 0;
   /// The processes of these ranks have ended, on purpose as far as it is known: an operation that waits for one should

@@ -26,7 +26,7 @@ namespace {
 
 using Presence = Status::Presence;
 using Wait = Status::Wait;
-using Path = std::vector<const Witness*>;
+using Path = std::vector<const RankView*>;
 
 std::string list(const std::vector<int>& ranks) { return fmt::format("{{{}}}", fmt::join(ranks, ", ")); }
 
@@ -42,10 +42,10 @@ std::string occupation(const Status& status) {
 /// What ends a circle depends on what its members wait for.
 const char* advice(const Path& circle) {
   const auto count = [&](Wait wait) {
-    return std::ranges::count_if(circle, [wait](const Witness* one) { return one->status->wait == wait; });
+    return std::ranges::count_if(circle, [wait](const RankView* one) { return one->status->wait == wait; });
   };
   const auto all = static_cast<std::ptrdiff_t>(circle.size());
-  if (std::ranges::any_of(circle, [](const Witness* one) { return !one->status->unclaimed.empty(); }))
+  if (std::ranges::any_of(circle, [](const RankView* one) { return !one->status->unclaimed.empty(); }))
     return "give a send and its receive the same tag, and let receives come in the order of their sends";
   if (count(Wait::send) == all) return "let one of them receive first, or use isend or irecv";
   if (count(Wait::receive) == all) return "let one of them send first";
@@ -56,127 +56,126 @@ const char* advice(const Path& circle) {
          "calls in the same order";
 }
 
-class Court {
+class Diagnosis {
  public:
-  Court(const Report& report, std::span<const Witness> all)
+  Diagnosis(const Report& report, std::span<const RankView> all)
       : report_(report),
         all_(all),
-        witnesses_(all.first(static_cast<std::size_t>(std::ranges::count(all, true, &Witness::is_member)))) {}
+        views_(all.first(static_cast<std::size_t>(std::ranges::count(all, true, &RankView::is_member)))) {}
 
-  std::optional<Verdict> find() const {
-    if (auto verdict = different_calls()) return verdict;
-    if (auto verdict = different_shares()) return verdict;
-    if (auto verdict = different_counts()) return verdict;
-    if (auto verdict = different_lists()) return verdict;
+  std::optional<Failure> find() const {
+    if (auto failure = different_calls()) return failure;
+    if (auto failure = different_shares()) return failure;
+    if (auto failure = different_counts()) return failure;
+    if (auto failure = different_lists()) return failure;
     if (report_.stalled || report_.overdue)
-      if (auto verdict = waits_for_one_who_left()) return verdict;
+      if (auto failure = waits_for_one_who_left()) return failure;
     if (!report_.overdue) return std::nullopt;
-    if (auto verdict = silent()) return verdict;
-    if (auto verdict = not_in_the_call()) return verdict;
+    if (auto failure = silent()) return failure;
+    if (auto failure = not_in_the_call()) return failure;
     if (report_.operation > 0) return slowest();
-    if (auto verdict = circle()) return verdict;
+    if (auto failure = circle()) return failure;
     return unmatched();
   }
 
  private:
-  Verdict verdict(ErrorCode code, const Witness& culprit, std::string text) const {
+  Failure failure(ErrorCode code, const RankView& culprit, std::string text) const {
     return {report_.group, code, culprit.rank, report_.operation, std::move(text)};
   }
 
-  const Witness* find(int rank) const {
-    const auto found = std::ranges::find(witnesses_, rank, &Witness::rank);
-    return found == witnesses_.end() ? nullptr : &*found;
+  const RankView* find(int rank) const {
+    const auto found = std::ranges::find(views_, rank, &RankView::rank);
+    return found == views_.end() ? nullptr : &*found;
   }
 
   bool is_awaited(int rank) const {
-    return std::ranges::any_of(witnesses_, [rank](const Witness& witness) {
-      return witness.status && std::ranges::count(witness.status->awaited, rank) > 0;
+    return std::ranges::any_of(views_, [rank](const RankView& view) {
+      return view.status && std::ranges::count(view.status->awaited, rank) > 0;
     });
   }
 
   /// The call that most ranks made is taken for the right one; of two equally common ones, that of the lower rank.
-  std::optional<Verdict> different_calls() const {
+  std::optional<Failure> different_calls() const {
     std::map<std::string, int> votes;
-    for (const Witness& witness : witnesses_)
-      if (witness.status && !witness.status->call.empty()) ++votes[witness.status->call];
+    for (const RankView& view : views_)
+      if (view.status && !view.status->call.empty()) ++votes[view.status->call];
     if (votes.size() < 2) return std::nullopt;
-    const Witness* usual = nullptr;
-    for (const Witness& witness : witnesses_) {
-      if (!witness.status || witness.status->call.empty()) continue;
-      if (!usual || votes[witness.status->call] > votes[usual->status->call]) usual = &witness;
+    const RankView* usual = nullptr;
+    for (const RankView& view : views_) {
+      if (!view.status || view.status->call.empty()) continue;
+      if (!usual || votes[view.status->call] > votes[usual->status->call]) usual = &view;
     }
-    for (const Witness& witness : witnesses_) {
-      if (!witness.status || witness.status->call.empty() || witness.status->call == usual->status->call) continue;
-      return verdict(ErrorCode::mismatch, witness,
-                     fmt::format("{} called {} while {} called {}", witness.name, witness.status->call, usual->name,
+    for (const RankView& view : views_) {
+      if (!view.status || view.status->call.empty() || view.status->call == usual->status->call) continue;
+      return failure(ErrorCode::mismatch, view,
+                     fmt::format("{} called {} while {} called {}", view.name, view.status->call, usual->name,
                                  usual->status->call));
     }
     return std::nullopt;
   }
 
-  /// Of a _v call whose counts all ranks give alike: as different_calls() does.
-  std::optional<Verdict> different_shares() const {
-    const auto knows = [](const Witness& witness) {
-      return witness.status && !witness.status->sends.empty() && witness.status->receives.empty();
+  /// The same as different_calls() for the counts of a _v call that all ranks give alike.
+  std::optional<Failure> different_shares() const {
+    const auto knows = [](const RankView& view) {
+      return view.status && !view.status->sends.empty() && view.status->receives.empty();
     };
     std::map<std::vector<std::uint64_t>, int> votes;
-    const Witness* usual = nullptr;
-    for (const Witness& witness : witnesses_)
-      if (knows(witness)) ++votes[witness.status->sends];
-    for (const Witness& witness : witnesses_)
-      if (knows(witness) && (!usual || votes[witness.status->sends] > votes[usual->status->sends])) usual = &witness;
-    for (const Witness& witness : witnesses_) {
-      if (!knows(witness) || witness.status->sends == usual->status->sends) continue;
-      return verdict(ErrorCode::mismatch, witness,
+    const RankView* usual = nullptr;
+    for (const RankView& view : views_)
+      if (knows(view)) ++votes[view.status->sends];
+    for (const RankView& view : views_)
+      if (knows(view) && (!usual || votes[view.status->sends] > votes[usual->status->sends])) usual = &view;
+    for (const RankView& view : views_) {
+      if (!knows(view) || view.status->sends == usual->status->sends) continue;
+      return failure(ErrorCode::mismatch, view,
                      fmt::format("{} called {} with the counts {{{}}} while {} called it with {{{}}}: all ranks must "
                                  "give the same",
-                                 witness.name, witness.status->call, list_of(witness.status->sends), usual->name,
+                                 view.name, view.status->call, list_of(view.status->sends), usual->name,
                                  list_of(usual->status->sends)));
     }
     return std::nullopt;
   }
 
-  /// Of an all_to_all_v, pair by pair. Whose count is wrong nobody can tell; who sends is named, since who receives is
-  /// the one that waits if too little comes.
-  std::optional<Verdict> different_counts() const {
-    const auto knows = [this](const Witness& witness) {
-      return witness.status && witness.status->receives.size() == witnesses_.size() &&
-             witness.status->sends.size() == witnesses_.size();
+  /// The counts of an all_to_all_v, pair by pair. Nobody can tell which of two is wrong; the sender is named, since the
+  /// receiver is the one that waits if too little comes.
+  std::optional<Failure> different_counts() const {
+    const auto knows = [this](const RankView& view) {
+      return view.status && view.status->receives.size() == views_.size() && view.status->sends.size() == views_.size();
     };
-    for (std::size_t from = 0; from < witnesses_.size(); ++from) {
-      if (!knows(witnesses_[from])) continue;
-      for (std::size_t to = 0; to < witnesses_.size(); ++to) {
-        if (!knows(witnesses_[to])) continue;
-        const std::uint64_t sent = witnesses_[from].status->sends[to];
-        const std::uint64_t expected = witnesses_[to].status->receives[from];
+    for (std::size_t from = 0; from < views_.size(); ++from) {
+      if (!knows(views_[from])) continue;
+      for (std::size_t to = 0; to < views_.size(); ++to) {
+        if (!knows(views_[to])) continue;
+        const std::uint64_t sent = views_[from].status->sends[to];
+        const std::uint64_t expected = views_[to].status->receives[from];
         if (sent == expected) continue;
-        return verdict(ErrorCode::mismatch, witnesses_[from],
-                       unequal_counts(report_.call, {static_cast<int>(from), witnesses_[from].name, sent},
-                                      {static_cast<int>(to), witnesses_[to].name, expected}));
+        return failure(ErrorCode::mismatch, views_[from],
+                       unequal_counts(report_.call, {static_cast<int>(from), views_[from].name, sent},
+                                      {static_cast<int>(to), views_[to].name, expected}));
       }
     }
     return std::nullopt;
   }
 
   /// The list of which a rank has made a sub-group, as far as it is known here; null: it is not.
-  const std::vector<int>* list_of_group(const Witness& witness) const {
-    if (!witness.status) return nullptr;
-    if (witness.is_member && witness.status->presence != Presence::absent) return &report_.members;
-    return witness.status->rival.empty() ? nullptr : &witness.status->rival;
+  const std::vector<int>* list_of_group(const RankView& view) const {
+    if (!view.status) return nullptr;
+    if (view.is_member && view.status->presence != Presence::absent) return &report_.members;
+    return view.status->rival.empty() ? nullptr : &view.status->rival;
   }
 
   /// The list that most ranks gave is taken for the right one; of two equally common ones, that of the lower rank.
-  std::optional<Verdict> different_lists() const {
+  std::optional<Failure> different_lists() const {
     std::map<std::vector<int>, int> votes;
-    std::map<int, const Witness*> givers;  // in the order of their ranks
-    for (const Witness& witness : all_) {
-      if (const std::vector<int>* const members = list_of_group(witness)) {
+    std::map<int, const RankView*> givers;  // in the order of their ranks
+    for (const RankView& view : all_) {
+      if (const std::vector<int>* const members = list_of_group(view)) {
         ++votes[*members];
-        givers[witness.rank] = &witness;
+        givers[view.rank] = &view;
       }
     }
     if (votes.size() < 2) return std::nullopt;
-    const Witness* usual = nullptr;
+    const RankView* usual = nullptr;
     for (const auto& [rank, giver] : givers)
       if (!usual || votes[*list_of_group(*giver)] > votes[*list_of_group(*usual)]) usual = giver;
     const std::vector<int>& right = *list_of_group(*usual);
@@ -184,7 +183,7 @@ class Court {
       const std::vector<int>& other = *list_of_group(*giver);
       if (other == right) continue;
       const int more = votes[right] - 1;
-      return verdict(
+      return failure(
           ErrorCode::mismatch, *giver,
           fmt::format("{} made a sub-group of the ranks {} of the job while {}{} made one of the ranks {}: all members "
                       "must give the same list in the same order",
@@ -194,25 +193,25 @@ class Court {
     return std::nullopt;
   }
 
-  std::optional<Verdict> waits_for_one_who_left() const {
-    for (const Witness& witness : witnesses_) {
-      if (!witness.is_gone() || !is_awaited(witness.rank)) continue;
+  std::optional<Failure> waits_for_one_who_left() const {
+    for (const RankView& view : views_) {
+      if (!view.is_gone() || !is_awaited(view.rank)) continue;
       // Its last words may have been on their way when the report was made.
-      if (!witness.known_gone && !report_.overdue) continue;
-      return verdict(ErrorCode::peer_lost, witness,
-                     fmt::format("{} has left: it {} while others still wait for it in {}", witness.name,
-                                 witness.left ? "ended" : "closed its communicator", report_.call));
+      if (!view.known_gone && !report_.overdue) continue;
+      return failure(ErrorCode::peer_lost, view,
+                     fmt::format("{} has left: it {} while others still wait for it in {}", view.name,
+                                 view.left ? "ended" : "closed its communicator", report_.call));
     }
     return std::nullopt;
   }
 
-  std::optional<Verdict> silent() const {
-    for (const Witness& witness : witnesses_) {
-      if (witness.status || witness.left) continue;
-      return verdict(ErrorCode::timeout, witness,
+  std::optional<Failure> silent() const {
+    for (const RankView& view : views_) {
+      if (view.status || view.left) continue;
+      return failure(ErrorCode::timeout, view,
                      fmt::format("{} does not answer, its last sign of life is {:.1f} s old: its process is stopped or "
                                  "starved, or its host or network is down",
-                                 witness.name, witness.silent_seconds));
+                                 view.name, view.silent_seconds));
     }
     return std::nullopt;
   }
@@ -223,29 +222,29 @@ class Court {
     return "it " + occupation(status);
   }
 
-  std::optional<Verdict> not_in_the_call() const {
-    for (const Witness& witness : witnesses_) {
-      if (!witness.status) continue;
-      const Status& status = *witness.status;
+  std::optional<Failure> not_in_the_call() const {
+    for (const RankView& view : views_) {
+      if (!view.status) continue;
+      const Status& status = *view.status;
       if (status.presence == Presence::closed)
-        return verdict(
-            ErrorCode::timeout, witness,
-            fmt::format("{} is alive but has closed this communicator: it {}", witness.name, occupation(status)));
+        return failure(
+            ErrorCode::timeout, view,
+            fmt::format("{} is alive but has closed this communicator: it {}", view.name, occupation(status)));
       if (status.presence == Presence::absent)
-        return verdict(
-            ErrorCode::timeout, witness,
-            fmt::format("{} is alive but has not made this communicator: it {}", witness.name, occupation(status)));
+        return failure(
+            ErrorCode::timeout, view,
+            fmt::format("{} is alive but has not made this communicator: it {}", view.name, occupation(status)));
       if (report_.operation > 0 && status.started < report_.operation)
-        return verdict(
-            ErrorCode::timeout, witness,
-            fmt::format("{} is alive but has not called {}: {}", witness.name, report_.call, elsewhere(status)));
+        return failure(
+            ErrorCode::timeout, view,
+            fmt::format("{} is alive but has not called {}: {}", view.name, report_.call, elsewhere(status)));
     }
     return std::nullopt;
   }
 
   /// Follows "waits for" from `start` until a rank comes again, which is returned, or until nobody is left to follow.
-  const Witness* follow(const Witness& start, Path& path) const {
-    const Witness* at = &start;
+  const RankView* follow(const RankView& start, Path& path) const {
+    const RankView* at = &start;
     while (at && at->status && at->status->awaited.size() == 1 && std::ranges::count(path, at) == 0) {
       path.push_back(at);
       at = find(at->status->awaited.front());
@@ -257,25 +256,25 @@ class Court {
 
   /// Empty: there is none.
   Path find_circle() const {
-    for (const Witness& start : witnesses_) {
+    for (const RankView& start : views_) {
       Path path;
-      if (const Witness* const first = follow(start, path)) return {std::ranges::find(path, first), path.end()};
+      if (const RankView* const first = follow(start, path)) return {std::ranges::find(path, first), path.end()};
     }
     return {};
   }
 
-  std::optional<Verdict> circle() const {
+  std::optional<Failure> circle() const {
     const Path circle = find_circle();
     if (circle.empty()) return std::nullopt;
     std::string text = "ranks wait for each other in a circle: ";
-    for (const Witness* one : circle) text += fmt::format("{} {}; ", one->name, occupation(*one->status));
-    return verdict(ErrorCode::timeout, *circle.front(), text + advice(circle));
+    for (const RankView* one : circle) text += fmt::format("{} {}; ", one->name, occupation(*one->status));
+    return failure(ErrorCode::timeout, *circle.front(), text + advice(circle));
   }
 
   /// The peer of a send or receive has not made the matching call, or waits for one who has not.
-  Verdict unmatched() const {
-    const Witness* const reporter = find(report_.reporter);
-    const Witness* const peer = find(report_.peer);
+  Failure unmatched() const {
+    const RankView* const reporter = find(report_.reporter);
+    const RankView* const peer = find(report_.peer);
     if (!reporter || !reporter->status || reporter->status->wait == Wait::nothing ||
         (peer && std::ranges::count(reporter->status->awaited, peer->rank) == 0))
       return nobody("it has ended meanwhile: it was late, not stuck; a longer timeout lets it end in time");
@@ -283,37 +282,37 @@ class Court {
       return nobody(fmt::format("no rank has made the call that matches {}: {}", report_.call, all_but(*reporter)));
     Path path;
     follow(*peer, path);
-    const Witness& last = *path.back();
+    const RankView& last = *path.back();
     const std::string& call = path.size() == 1 ? report_.call : path[path.size() - 2]->status->doing;
     std::string text = fmt::format("{} is alive but has not made the call that matches {}: it {}", last.name, call,
                                    last.status ? occupation(*last.status) : "has left");
     if (!reporter->status->unclaimed.empty())
       text += fmt::format("; {} has come, but no receive takes it: compare the tags", reporter->status->unclaimed);
-    return verdict(ErrorCode::timeout, last, text);
+    return failure(ErrorCode::timeout, last, text);
   }
 
-  Verdict nobody(std::string text) const {
+  Failure nobody(std::string text) const {
     return {report_.group, ErrorCode::timeout, -1, report_.operation, std::move(text)};
   }
 
   /// What the other ranks do, as far as it is worth reading.
-  std::string all_but(const Witness& reporter) const {
+  std::string all_but(const RankView& reporter) const {
     constexpr std::size_t most = 8;
     std::vector<std::string> others;
-    for (const Witness& witness : witnesses_)
-      if (&witness != &reporter && witness.status && others.size() < most)
-        others.push_back(witness.name + " " + occupation(*witness.status));
+    for (const RankView& view : views_)
+      if (&view != &reporter && view.status && others.size() < most)
+        others.push_back(view.name + " " + occupation(*view.status));
     return others.empty() ? "there is no other rank" : fmt::format("{}", fmt::join(others, "; "));
   }
 
-  std::optional<Verdict> slowest() const {
-    const Witness* slow = nullptr;
-    for (const Witness& witness : witnesses_) {
-      if (!witness.status || witness.status->finished >= report_.operation) continue;
-      if (!slow || witness.status->awaited.size() < slow->status->awaited.size() ||
-          (witness.status->awaited.size() == slow->status->awaited.size() &&
-           witness.status->steps_done < slow->status->steps_done))
-        slow = &witness;
+  std::optional<Failure> slowest() const {
+    const RankView* slow = nullptr;
+    for (const RankView& view : views_) {
+      if (!view.status || view.status->finished >= report_.operation) continue;
+      if (!slow || view.status->awaited.size() < slow->status->awaited.size() ||
+          (view.status->awaited.size() == slow->status->awaited.size() &&
+           view.status->steps_done < slow->status->steps_done))
+        slow = &view;
     }
     if (!slow)
       return nobody(
@@ -328,24 +327,24 @@ class Court {
                     slow->name, progress);
     if (const Path circle = find_circle(); report_.stalled && !circle.empty()) {
       std::vector<std::string> names;
-      for (const Witness* one : circle) names.push_back(one->name);
+      for (const RankView* one : circle) names.push_back(one->name);
       text += fmt::format(
           ". Within the call these ranks wait for each other in a circle: {}. No plan that has been proved does so for "
           "long: if the algorithm is a new one, prove it with `tutti plan --check`; else a longer timeout lets it end",
           fmt::join(names, ", "));
     }
-    return verdict(ErrorCode::timeout, *slow, text);
+    return failure(ErrorCode::timeout, *slow, text);
   }
 
   const Report& report_;
-  std::span<const Witness> all_;
-  std::span<const Witness> witnesses_;  // the group's members, in its order
+  std::span<const RankView> all_;
+  std::span<const RankView> views_;  // the group's members, in its order
 };
 
 }  // namespace
 
-std::optional<Verdict> judge(const Report& report, std::span<const Witness> witnesses) {
-  return Court{report, witnesses}.find();
+std::optional<Failure> diagnose(const Report& report, std::span<const RankView> views) {
+  return Diagnosis{report, views}.find();
 }
 
 }  // namespace tutti::detail

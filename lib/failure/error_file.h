@@ -6,9 +6,9 @@
 
 namespace tutti {
 
-/// Leaves the verdict where TORCHELASTIC_ERROR_FILE says, so that torchrun shows it as the cause of a failed rank; does
+/// Leaves the failure where TORCHELASTIC_ERROR_FILE says, so that torchrun shows it as the cause of a failed rank; does
 /// nothing where that is not set, for errors that are the caller's own (`invalid_argument`, `unsupported`), or where
-/// the file exists: the first error wins. The file appears whole or not at all. What cannot be written is not: the
+/// the file exists: the first error wins. The file appears whole or not at all. A failure to write is ignored: the
 /// error itself reaches the caller in any case.
 /// Threading: any.
 void write_error_file(const Error& error) noexcept;

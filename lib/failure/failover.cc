@@ -1,5 +1,5 @@
-// Who is the coordinator: the lowest rank that is alive, as far as this one knows. When it goes, everybody turns to the
-// next. What the old coordinator knew of the others must not be lost with it:
+// The coordinator is the lowest rank that is alive, as far as this one knows. When it goes, everybody turns to the
+// next. The old coordinator's knowledge of the others must not be lost with it:
 //
 //   a rank that does not come to the new coordinator     is looked for: if nobody listens at its address, its process
 //                                                        is gone
@@ -43,11 +43,11 @@ void Member::line_ended(int rank) {
 
 void Member::lose(int rank, const std::string& how) {
   job_.set_lost(rank);
-  const Verdict verdict{0, ErrorCode::peer_lost, rank, 0, fmt::format("{} is lost: {}", job_.name(rank), how)};
-  shared_.readiness.give_up(verdict);
+  const Failure failure{0, ErrorCode::peer_lost, rank, 0, fmt::format("{} is lost: {}", job_.name(rank), how)};
+  shared_.readiness.give_up(failure);
   // Should it come back, it learns from this that the others went on without it.
   if (ControlConnection* const connection = connections_.find(rank))
-    connection->send({.kind = ControlMessage::Kind::verdict, .verdict = verdict});
+    connection->send({.kind = ControlMessage::Kind::failure, .failure = failure});
   connections_.remove(rank);
   connections_.attempts().forget(rank);
   if (rank == coordinator()) {
@@ -55,11 +55,11 @@ void Member::lose(int rank, const std::string& how) {
     elect();
   }
   if (coordinator_) {
-    coordinator_->publish(verdict);
+    coordinator_->publish(failure);
     coordinator_->gone(rank);
   } else {
-    job_.learn(verdict);
-    user_->failed(verdict);
+    job_.learn(failure);
+    user_->failed(failure);
   }
 }
 

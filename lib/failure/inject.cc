@@ -2,7 +2,7 @@
 //
 // What ends the process or the thread's call differs in who does it. A signal strikes at once, from inside the engine,
 // as it does in life. exit() and an exception come from a user's code and so from outside the engine: the operation is
-// marked as deserted, and whoever waits for it leaves the engine first and then goes.
+// marked as deserted, and the thread that waits for it leaves the engine first and then goes.
 
 #include "lib/failure/inject.h"
 

@@ -5,9 +5,9 @@
 namespace tutti::detail {
 namespace {
 
-constexpr std::size_t most_verdicts = 64;
+constexpr std::size_t most_failures = 64;
 
-bool is_of_a_group(const Verdict& verdict) { return verdict.group != 0; }
+bool is_of_a_group(const Failure& failure) { return failure.group != 0; }
 
 }  // namespace
 
@@ -24,15 +24,15 @@ void JobState::set_left(int rank, Seen seen) {
   if (seen == Seen::no) unseen_.insert(rank);
 }
 
-bool JobState::learn(const Verdict& verdict) {
-  const bool known = std::ranges::any_of(verdicts_, [&](const Verdict& earlier) {
-    return earlier.group == verdict.group && (verdict.group != 0 || earlier.culprit == verdict.culprit);
+bool JobState::learn(const Failure& failure) {
+  const bool known = std::ranges::any_of(failures_, [&](const Failure& earlier) {
+    return earlier.group == failure.group && (failure.group != 0 || earlier.culprit == failure.culprit);
   });
   if (known) return false;
   // Worst case: said twice. Losses of processes are no more than there are ranks.
-  if (std::ranges::count_if(verdicts_, is_of_a_group) == most_verdicts)
-    verdicts_.erase(std::ranges::find_if(verdicts_, is_of_a_group));
-  verdicts_.push_back(verdict);
+  if (std::ranges::count_if(failures_, is_of_a_group) == most_failures)
+    failures_.erase(std::ranges::find_if(failures_, is_of_a_group));
+  failures_.push_back(failure);
   return true;
 }
 

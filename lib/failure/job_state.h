@@ -43,9 +43,9 @@ class JobState {
   void set_left(int rank, Seen seen);
 
   /// Remembers what has failed. False: it was known.
-  bool learn(const Verdict& verdict);
+  bool learn(const Failure& failure);
   /// Recent ones; a new coordinator tells them to ranks that have not heard them from the one before.
-  const std::vector<Verdict>& verdicts() const { return verdicts_; }
+  const std::vector<Failure>& failures() const { return failures_; }
 
  private:
   enum class State : std::uint8_t { alive, lost, left };
@@ -56,7 +56,7 @@ class JobState {
   std::vector<State> states_;
   std::map<int, Clock::time_point> left_since_;
   std::set<int> unseen_;
-  std::vector<Verdict> verdicts_;
+  std::vector<Failure> failures_;
 };
 
 }  // namespace tutti::detail

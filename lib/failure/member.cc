@@ -35,9 +35,9 @@ void Member::begin(std::vector<Watched> ranks, const WatchSettings& settings, De
   user_ = &user;
 }
 
-void Member::accuse(const Verdict& verdict) {
-  suspicions_.add(verdict);
-  send_to_coordinator({.kind = ControlMessage::Kind::accusation, .verdict = verdict});
+void Member::suspect(const Failure& failure) {
+  suspicions_.add(failure);
+  send_to_coordinator({.kind = ControlMessage::Kind::suspicion, .failure = failure});
 }
 
 void Member::cut() {
@@ -86,7 +86,7 @@ void Member::tick(Clock::time_point now) {
     if (!cut_) succession_.seek(now, settings_.beat, shared_.readiness.is_ready());
   }
   if (coordinator_) coordinator_->tick(now);
-  for (const Verdict& suspicion : suspicions_.take_overdue(now)) user_->failed(without_verdict(suspicion, now));
+  for (const Failure& suspicion : suspicions_.take_overdue(now)) user_->failed(undecided(suspicion, now));
   std::vector<int> ended;  // by this side, which no poll() tells
   for (const auto& [rank, connection] : connections_.all())
     if (connection.ended()) ended.push_back(rank);
@@ -104,7 +104,7 @@ void Member::tick(Clock::time_point now) {
   }
 }
 
-/// The last sign of life of `rank`, or since when this rank listens.
+/// When something last came from `rank`, or since when this rank listens.
 Member::Clock::time_point Member::heard(int rank) const {
   if (const ControlConnection* const connection = connections_.find(rank)) return connection->heard();
   // Others may have heard a little longer of the coordinator before.
@@ -131,17 +131,17 @@ void Member::listen_for(int rank, Clock::time_point now) {
   }
 }
 
-/// The coordinator has not said who is to blame for a broken link. If it has been silent for longer, it is: the peer
-/// may have failed for the same reason, and left.
-Verdict Member::without_verdict(Verdict verdict, Clock::time_point now) const {
+/// The coordinator has not said which rank is to blame for a broken link. If it has been silent for longer, it is: the
+/// peer may have failed for the same reason, and left.
+Failure Member::undecided(Failure failure, Clock::time_point now) const {
   const ControlConnection* const connection = connections_.find(coordinator());
-  if (is_coordinator() || !connection || now - connection->heard() < settings_.beat * 5 / 4) return verdict;
-  verdict.code = ErrorCode::timeout;
-  verdict.culprit = coordinator();
-  verdict.text =
+  if (is_coordinator() || !connection || now - connection->heard() < settings_.beat * 5 / 4) return failure;
+  failure.code = ErrorCode::timeout;
+  failure.culprit = coordinator();
+  failure.text =
       fmt::format("{} does not answer: its process is stopped or starved, or its host or network is down ({})",
-                  job_.name(coordinator()), verdict.text);
-  return verdict;
+                  job_.name(coordinator()), failure.text);
+  return failure;
 }
 
 // ---- The end ---------------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ class Coordinator;
 /// One rank's part in the failure detection: it knows which ranks are alive, keeps the connection to the coordinator,
 /// tells it and is told by it, and takes its place when it goes (failover.cc).
 ///
-/// Threading: the failure detector's thread, but for the constructor, begin(), coordinator() and name().
+/// Threading: constructor, begin(), coordinator() and name() from other threads, the rest on the detector's.
 class Member {
  public:
   using Clock = std::chrono::steady_clock;
@@ -55,7 +55,7 @@ class Member {
   /// Another rank has connected.
   void welcome(int rank, Descriptor socket);
   void send_to_coordinator(const ControlMessage& message);
-  void accuse(const Verdict& verdict);
+  void suspect(const Failure& failure);
   void cut();
   void tell_reunions();
   void leave_soon();
@@ -64,10 +64,10 @@ class Member {
   friend class Coordinator;
   bool is_coordinator() const { return coordinator() == rank_; }
 
-  // member.cc: waiting, and what is due
+  // member.cc: waiting, silence, the end
   void wait_for_news();
   void tick(Clock::time_point now);
-  Verdict without_verdict(Verdict verdict, Clock::time_point now) const;
+  Failure undecided(Failure failure, Clock::time_point now) const;
   Clock::time_point heard(int rank) const;
   void listen_for(int rank, Clock::time_point now);
   void leave();
@@ -83,7 +83,7 @@ class Member {
   void note_departed(const std::vector<int>& ranks);
   void set_ready();
 
-  // failover.cc: who goes, and who becomes the coordinator
+  // failover.cc: losses, and the change of coordinators
   void line_ended(int rank);
   void lose(int rank, const std::string& how);
   void elect();

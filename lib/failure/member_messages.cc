@@ -67,15 +67,15 @@ void Member::handle(int from, const ControlMessage& message) {
 
 void Member::handle_as_member(const ControlMessage& message) {
   if (message.kind == ControlMessage::Kind::ready) return set_ready();
-  if (message.kind == ControlMessage::Kind::verdict) {
-    const Verdict& verdict = message.verdict;
-    if (verdict.group == 0 && job_.exists(verdict.culprit)) {
-      job_.set_lost(verdict.culprit);
-      connections_.attempts().forget(verdict.culprit);
-      shared_.readiness.give_up(verdict);
+  if (message.kind == ControlMessage::Kind::failure) {
+    const Failure& failure = message.failure;
+    if (failure.group == 0 && job_.exists(failure.culprit)) {
+      job_.set_lost(failure.culprit);
+      connections_.attempts().forget(failure.culprit);
+      shared_.readiness.give_up(failure);
     }
-    job_.learn(verdict);
-    user_->failed(verdict);
+    job_.learn(failure);
+    user_->failed(failure);
   } else if (message.kind == ControlMessage::Kind::departed) {
     note_departed(message.ranks);
     user_->departed(message.ranks);

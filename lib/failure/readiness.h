@@ -19,7 +19,7 @@ class Readiness {
     changed_.notify_all();
   }
   /// Unless it is ready. The first reason counts.
-  void give_up(const Verdict& reason) {
+  void give_up(const Failure& reason) {
     const std::lock_guard lock{mutex_};
     if (!ready_ && !hopeless_) hopeless_ = reason;
     changed_.notify_all();
@@ -34,7 +34,7 @@ class Readiness {
     const std::lock_guard lock{mutex_};
     return ready_;
   }
-  std::optional<Verdict> hopeless() const {
+  std::optional<Failure> hopeless() const {
     const std::lock_guard lock{mutex_};
     return hopeless_;
   }
@@ -43,7 +43,7 @@ class Readiness {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool ready_ = false;
-  std::optional<Verdict> hopeless_;
+  std::optional<Failure> hopeless_;
 };
 
 }  // namespace tutti::detail

@@ -36,7 +36,7 @@ struct OneOfPair {
   std::string name;  ///< "rank 2 (host a, pid 123)"
   std::uint64_t count = 0;
 };
-/// Who gave which count to whom, as an error says it.
+/// The two counts of a pair of ranks, as an error says it.
 std::string unequal_counts(std::string_view call, const OneOfPair& sender, const OneOfPair& receiver);
 
 /// "10, 20, 30", cut after some.

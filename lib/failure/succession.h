@@ -8,8 +8,8 @@
 
 namespace tutti::detail {
 
-/// Who is the coordinator: the lowest rank that is alive, as far as this one knows; and which candidates this rank
-/// connects to while it has none. Threading: the failure detector's thread, but for coordinator().
+/// Says which rank is the coordinator, the lowest that is alive as far as this one knows, and connects to candidates
+/// while it is silent. Threading: coordinator() from anywhere, the rest on the failure detector's thread.
 class Succession {
  public:
   using Clock = std::chrono::steady_clock;
@@ -25,7 +25,7 @@ class Succession {
   /// The one before the present coordinator did not leave on purpose.
   bool predecessor_died() const { return predecessor_died_; }
 
-  /// The last sign of life of a coordinator: until then it listened for everybody.
+  /// When a coordinator last said anything: until then it listened to everybody.
   Clock::time_point led_until() const { return led_until_; }
   void set_led_until(Clock::time_point then) { led_until_ = then; }
   void note_sign_of_life();

@@ -14,16 +14,16 @@ class Suspicions {
  public:
   using Clock = std::chrono::steady_clock;
 
-  void add(const Verdict& verdict) { waiting_.push_back({verdict, Clock::now() + answer_time}); }
+  void add(const Failure& failure) { waiting_.push_back({failure, Clock::now() + answer_time}); }
   /// When the first one's time is over; max: there is none.
   Clock::time_point next() const {
     auto next = Clock::time_point::max();
-    for (const auto& [verdict, until] : waiting_) next = std::min(next, until);
+    for (const auto& [failure, until] : waiting_) next = std::min(next, until);
     return next;
   }
   /// Those whose time is over, which it forgets.
-  std::vector<Verdict> take_overdue(Clock::time_point now) {
-    std::vector<Verdict> overdue;
+  std::vector<Failure> take_overdue(Clock::time_point now) {
+    std::vector<Failure> overdue;
     std::erase_if(waiting_, [&](const auto& suspicion) {
       if (suspicion.second > now) return false;
       overdue.push_back(suspicion.first);
@@ -36,7 +36,7 @@ class Suspicions {
   /// Enough for the coordinator to hear all sides and to answer.
   static constexpr std::chrono::milliseconds answer_time{400};
 
-  std::vector<std::pair<Verdict, Clock::time_point>> waiting_;
+  std::vector<std::pair<Failure, Clock::time_point>> waiting_;
 };
 
 }  // namespace tutti::detail

@@ -13,7 +13,7 @@ class Group;
 // What a frame says about its payload (TUTTI_CHECKSUM=1; docs/wire.md). A frame's 0 means "nothing is said", so a
 // payload whose CRC is 0 counts as one of ~0.
 
-/// Of a whole payload.
+/// The checksum of a whole payload.
 std::uint32_t checksum_of(std::span<const std::byte> payload);
 
 /// What has arrived so far of a message that may carry a checksum.

@@ -47,7 +47,7 @@ struct Context {
     if (engine) engine->stop();
   }
 
-  /// For who owns the engine. Asynchronous work may need it meanwhile: a message that is being sent, say.
+  /// For the owner of the engine. Asynchronous work may need it meanwhile: a message that is being sent, say.
   ShortWait short_wait() const noexcept { return {oversubscribed, engine->has_asynchronous_work()}; }
 
   Log log;

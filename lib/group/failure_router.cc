@@ -33,11 +33,11 @@ void FailureRouter::stop() noexcept {
 void FailureRouter::attach(Group& group) {
   groups_.emplace(group.id(), &group);
   by_parent_.emplace(std::pair{group.parent(), group.id()}, &group);
-  for (const Verdict& verdict : unclaimed_)
-    if (verdict.group == group.id()) group.fail(group.translate(verdict), Group::Origin::elsewhere);
-  std::erase_if(unclaimed_, [&group](const Verdict& verdict) { return verdict.group == group.id(); });
-  for (const Verdict& verdict : losses_)
-    if (group.group_rank(verdict.culprit) >= 0) group.fail(group.translate(verdict), Group::Origin::elsewhere);
+  for (const Failure& failure : unclaimed_)
+    if (failure.group == group.id()) group.fail(group.translate(failure), Group::Origin::elsewhere);
+  std::erase_if(unclaimed_, [&group](const Failure& failure) { return failure.group == group.id(); });
+  for (const Failure& failure : losses_)
+    if (group.group_rank(failure.culprit) >= 0) group.fail(group.translate(failure), Group::Origin::elsewhere);
   const auto parent = groups_.find(group.parent());
   if (parent != groups_.end() && parent->second->failing())
     group.fail(group.inherited(*parent->second), Group::Origin::elsewhere);
@@ -55,45 +55,47 @@ void FailureRouter::spread(Group& group, const Error& reason, Group::Origin orig
        child != by_parent_.end() && child->first.first == group.id(); ++child)
     child->second->fail(child->second->inherited(group), Group::Origin::elsewhere);
   if (!detector_ || origin == Group::Origin::elsewhere) return;
-  detector_->tell(verdict_on(group, reason));
+  detector_->tell(failure_of(group, reason));
 }
 
-Verdict FailureRouter::verdict_on(const Group& group, const Error& reason) const {
+Failure FailureRouter::failure_of(const Group& group, const Error& reason) const {
   const int culprit = reason.rank() >= 0 && reason.rank() < group.size() ? group.global_rank(reason.rank()) : -1;
   return {group.id(), reason.code(), culprit, reason.operation(), reason.what()};
 }
 
-void FailureRouter::accuse(Group& group, const Error& reason) noexcept { detector_->accuse(verdict_on(group, reason)); }
+void FailureRouter::suspect(Group& group, const Error& reason) noexcept {
+  detector_->suspect(failure_of(group, reason));
+}
 
 void FailureRouter::cut() noexcept {
   if (detector_) detector_->cut();
 }
 
-void FailureRouter::failed(const Verdict& verdict) noexcept {
-  engine_->post([this, verdict] { apply(verdict); });
+void FailureRouter::failed(const Failure& failure) noexcept {
+  engine_->post([this, failure] { apply(failure); });
 }
 
 void FailureRouter::departed(const std::vector<int>& ranks) noexcept {
   engine_->post([this, ranks] { engine_->departed(ranks); });
 }
 
-void FailureRouter::apply(const Verdict& verdict) {
-  if (verdict.group == 0) {
-    if (verdict.culprit < 0 || std::cmp_greater_equal(verdict.culprit, names_.size())) return;  // there is no such rank
-    losses_.push_back(verdict);                                                                 // at most one per rank
+void FailureRouter::apply(const Failure& failure) {
+  if (failure.group == 0) {
+    if (failure.culprit < 0 || std::cmp_greater_equal(failure.culprit, names_.size())) return;  // there is no such rank
+    losses_.push_back(failure);                                                                 // at most one per rank
     std::vector<Group*> concerned;
     for (const auto& [id, group] : groups_)
-      if (verdict.culprit == rank_ || group->group_rank(verdict.culprit) >= 0) concerned.push_back(group);
+      if (failure.culprit == rank_ || group->group_rank(failure.culprit) >= 0) concerned.push_back(group);
     // Sub-groups first, which would else quote the failure of the one that they were made from.
     std::ranges::sort(concerned, std::ranges::greater{}, &Group::index);
-    for (Group* const group : concerned) group->fail(group->translate(verdict), Group::Origin::elsewhere);
+    for (Group* const group : concerned) group->fail(group->translate(failure), Group::Origin::elsewhere);
     return;
   }
-  const auto found = groups_.find(verdict.group);
-  if (found != groups_.end()) return found->second->fail(found->second->translate(verdict), Group::Origin::elsewhere);
-  if (std::ranges::count(closed_, verdict.group) > 0) return;
+  const auto found = groups_.find(failure.group);
+  if (found != groups_.end()) return found->second->fail(found->second->translate(failure), Group::Origin::elsewhere);
+  if (std::ranges::count(closed_, failure.group) > 0) return;
   if (unclaimed_.size() == most_remembered) unclaimed_.erase(unclaimed_.begin());
-  unclaimed_.push_back(verdict);
+  unclaimed_.push_back(failure);
 }
 
 // ---- Asking and answering --------------------------------------------------------------------------------------
@@ -134,7 +136,7 @@ Status FailureRouter::status_now(const Report& about) const {
   } else if (std::ranges::count(closed_, about.group) > 0) {
     status.presence = Status::Presence::closed;
   }
-  // Who cannot list all its groups may have made any.
+  // A rank that cannot list all its groups may have made any.
   const bool may_have_rival = status.presence == Status::Presence::absent && about.lists_all;
   for (const auto& [id, group] : groups_) {
     Status there;

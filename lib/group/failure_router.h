@@ -36,7 +36,7 @@ class FailureRouter final : public DetectorUser {
   /// `group` has failed: its sub-groups fail with it, and, if nobody else knows yet, the others are told.
   void spread(Group& group, const Error& reason, Group::Origin origin) noexcept;
   /// A link of `group` broke: who is lost will be known soon.
-  void accuse(Group& group, const Error& reason) noexcept;
+  void suspect(Group& group, const Error& reason) noexcept;
   /// Cuts all connections of the failure detector, for fault injection.
   void cut() noexcept;
   struct Wait {
@@ -51,14 +51,14 @@ class FailureRouter final : public DetectorUser {
   /// The request to meet the other survivors of a group.
   Report reunion_of(const Group& group) const;
 
-  void failed(const Verdict& verdict) noexcept override;
+  void failed(const Failure& failure) noexcept override;
   void suspected(const std::string& text) noexcept override { log_.warn(text); }
   void departed(const std::vector<int>& ranks) noexcept override;
   std::optional<Status> status(const Report& about) noexcept override;
 
  private:
-  void apply(const Verdict& verdict);
-  Verdict verdict_on(const Group& group, const Error& reason) const;
+  void apply(const Failure& failure);
+  Failure failure_of(const Group& group, const Error& reason) const;
   Status status_now(const Report& about) const;
   std::vector<std::uint64_t> made() const;
   std::string which(const Group& group) const;
@@ -69,9 +69,9 @@ class FailureRouter final : public DetectorUser {
   const Log log_;
   std::map<std::uint64_t, Group*> groups_;
   std::map<std::pair<std::uint64_t, std::uint64_t>, Group*> by_parent_;  // and by their own ids
-  std::vector<std::uint64_t> closed_;                                    // of late
-  std::vector<Verdict> losses_;                                          // of processes
-  std::vector<Verdict> unclaimed_;                                       // of groups that are not here yet
+  std::vector<std::uint64_t> closed_;                                    // recently
+  std::vector<Failure> losses_;                                          // of processes
+  std::vector<Failure> unclaimed_;                                       // of groups that are not here yet
   std::unique_ptr<FailureDetector> detector_;
 };
 

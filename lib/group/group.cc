@@ -147,13 +147,13 @@ void Group::fail(const Error& found, Origin origin) noexcept {
 void Group::link_failed(const transport::Link& link, const Error& reason) noexcept {
   const Error explained = explain(link, reason);
   const bool certain = explained.details().reported || explained.code() != ErrorCode::peer_lost;
-  if (failure_ || accused_) return;
+  if (failure_ || suspects_peer_) return;
   if (certain || !context_->failure_router->is_watched()) return fail(explained);
-  accused_ = true;
-  context_->failure_router->accuse(*this, explained);
+  suspects_peer_ = true;
+  context_->failure_router->suspect(*this, explained);
 }
 
-/// Who should have found out why the deadline passed but did not answer is the most likely reason himself.
+/// The rank that should have found out why the deadline passed, but did not answer, is the most likely reason itself.
 void Group::give_up(const std::string& text, int peer, std::uint64_t operation) noexcept {
   const int coordinator =
       context_->failure_router->is_watched() ? group_rank(context_->failure_router->detector().coordinator()) : rank_;
@@ -180,16 +180,16 @@ void Group::fail_now() noexcept {
   if (context_->recorder) context_->recorder->flush();  // who does not catch the error has no later moment
 }
 
-Error Group::translate(const Verdict& verdict) const {
-  if (verdict.culprit < 0 || verdict.culprit >= context_->size)
-    return Error{verdict.code, verdict.text, -1, verdict.operation};
-  const int culprit = group_rank(verdict.culprit);
-  std::string text = verdict.text;
+Error Group::translate(const Failure& failure) const {
+  if (failure.culprit < 0 || failure.culprit >= context_->size)
+    return Error{failure.code, failure.text, -1, failure.operation};
+  const int culprit = group_rank(failure.culprit);
+  std::string text = failure.text;
   // The loss of a process is told in the ranks of the job.
-  const std::string job_name = this->job_name(verdict.culprit);
-  if (verdict.group == 0 && text.starts_with(job_name))
-    text.replace(0, job_name.size(), name_in_group(culprit, verdict.culprit, job_name));
-  return Error{verdict.code, text, culprit, verdict.operation};
+  const std::string job_name = this->job_name(failure.culprit);
+  if (failure.group == 0 && text.starts_with(job_name))
+    text.replace(0, job_name.size(), name_in_group(culprit, failure.culprit, job_name));
+  return Error{failure.code, text, culprit, failure.operation};
 }
 
 Error Group::inherited(const Group& parent) const {

@@ -18,14 +18,14 @@ struct Context;
 class GroupUser;
 struct Report;
 struct Status;
-struct Verdict;
+struct Failure;
 
 /// The ranks of one communicator, and what they share: names, links, the first failure.
 ///
 /// Group ranks are used everywhere above the transports; links know global ranks.
 class Group final : public Failable {
  public:
-  /// Who found a failure: those who did tell the others.
+  /// Where a failure was found: the rank that found it tells the others.
   enum class Origin { here, elsewhere };
 
   /// Made on every member with the same `id` and `members` (global ranks in group order). `parent`: the id of the group
@@ -34,7 +34,7 @@ class Group final : public Failable {
 
   /// From now on messages arrive for both, and failures from elsewhere.
   void join(GroupUser& collectives, GroupUser& messages);
-  /// Says goodbye to the other ranks, or tells them what has failed; pending work is a failure. The users must still
+  /// Says bye to the other ranks, or tells them what has failed; pending work is a failure. The users must still
   /// be there.
   void leave() noexcept;
 
@@ -59,7 +59,7 @@ class Group final : public Failable {
 
   Context& context() const { return *context_; }
   const std::shared_ptr<Context>& shared_context() const { return context_; }
-  /// Of its two users: even for collectives, odd for messages.
+  /// Those of its two users: even for collectives, odd for messages.
   transport::Channel collective_channel() const { return id_ & ~std::uint64_t{1}; }
   transport::Channel message_channel() const { return id_ | 1; }
 
@@ -77,16 +77,16 @@ class Group final : public Failable {
   bool failing() const { return failure_.has_value(); }
   const std::optional<Error>& failure() const { return failure_; }
   void fail_now() noexcept override;
-  /// A link broke. Where somebody watches, the failure is what he makes of it.
+  /// A link broke. Where a failure detector watches, the failure is what the coordinator makes of it.
   void link_failed(const transport::Link& link, const Error& reason) noexcept;
-  /// A deadline has passed, and no verdict has come: `text` says what is known here, `peer` whom this rank waits for.
+  /// A deadline has passed, and no answer has come: `text` says what is known here, `peer` whom this rank waits for.
   void give_up(const std::string& text, int peer, std::uint64_t operation) noexcept;
   /// The user's wish.
   void abort(std::string_view reason) noexcept;
   /// What a link's failure means in this group's words.
   Error explain(const transport::Link& link, const Error& reason) const;
-  /// A verdict from elsewhere in this group's ranks.
-  Error translate(const Verdict& verdict) const;
+  /// A failure that was found elsewhere, in this group's ranks.
+  Error translate(const Failure& failure) const;
   /// What the job calls a rank, by its number there: "rank 2 (host n07, pid 12)".
   std::string job_name(int global_rank) const;
   /// What the failure of the group that this one was made from means here.
@@ -113,7 +113,7 @@ class Group final : public Failable {
   std::vector<int> group_rank_;
   int rank_ = -1;
   std::optional<Error> failure_;
-  bool accused_ = false;  // a peer, whose link broke; the verdict is awaited
+  bool suspects_peer_ = false;  // its link broke, and the coordinator has not answered yet
   std::atomic<const char*> within_{nullptr};
   GroupUser* collectives_ = nullptr;  // null until join()
   GroupUser* messages_ = nullptr;

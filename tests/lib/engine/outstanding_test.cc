@@ -1,4 +1,4 @@
-// What keeps account of all that is on its way: numbers, deadlines, credit, and who may ask about it.
+// The account of all that is on its way: numbers, deadlines, credit, and the ranks that may ask about it.
 
 #include <doctest/doctest.h>
 

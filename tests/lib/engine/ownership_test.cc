@@ -91,7 +91,7 @@ class Chore final : public Pending {
     }
     end();
   }
-  /// Nobody uses it afterwards, but for its submitter.
+  /// Afterwards only its submitter may use it.
   void end() noexcept {
     ++mill_.finished;
     engine().finished(*this);

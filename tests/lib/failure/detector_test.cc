@@ -1,4 +1,4 @@
-// The failure detector's pure parts: what it judges, and its messages.
+// The failure detector's pure parts: what it diagnoses, and its messages.
 
 #include <doctest/doctest.h>
 
@@ -22,9 +22,7 @@ Report report_of(std::uint64_t operation, bool overdue) {
   return {.group = 9, .operation = operation, .overdue = overdue, .reporter = 0, .call = "call", .members = {0, 1, 2}};
 }
 
-Witness witness(int rank, Status status) {
-  return {.rank = rank, .name = "r" + std::to_string(rank), .status = status};
-}
+RankView view(int rank, Status status) { return {.rank = rank, .name = "r" + std::to_string(rank), .status = status}; }
 
 Status in_call(const std::string& call, std::vector<int> awaited = {}) {
   Status status;
@@ -40,19 +38,19 @@ Status in_call(const std::string& call, std::vector<int> awaited = {}) {
 }
 
 TEST_CASE("the call that most ranks made is the right one") {
-  const std::vector<Witness> all = {witness(0, in_call("a")), witness(1, in_call("b")), witness(2, in_call("a"))};
-  const auto verdict = judge(report_of(5, false), all);
-  REQUIRE(verdict);
-  CHECK(verdict->code == ErrorCode::mismatch);
-  CHECK(verdict->culprit == 1);
-  CHECK(verdict->text == "r1 called b while r0 called a");
+  const std::vector<RankView> all = {view(0, in_call("a")), view(1, in_call("b")), view(2, in_call("a"))};
+  const auto failure = diagnose(report_of(5, false), all);
+  REQUIRE(failure);
+  CHECK(failure->code == ErrorCode::mismatch);
+  CHECK(failure->culprit == 1);
+  CHECK(failure->text == "r1 called b while r0 called a");
 }
 
 TEST_CASE("as long as there is time, nobody is blamed for being late") {
   Status absent = in_call("");
   absent.started = 4;
-  const std::vector<Witness> all = {witness(0, in_call("a", {1})), witness(1, absent), {.rank = 2, .name = "r2"}};
-  CHECK(!judge(report_of(5, false), all));
+  const std::vector<RankView> all = {view(0, in_call("a", {1})), view(1, absent), {.rank = 2, .name = "r2"}};
+  CHECK(!diagnose(report_of(5, false), all));
 }
 
 TEST_CASE("at the deadline the silent come first, then the absent, then the slow") {
@@ -60,63 +58,63 @@ TEST_CASE("at the deadline the silent come first, then the absent, then the slow
   absent.started = 4;
   absent.wait = Status::Wait::collective;
   absent.doing = "somewhere";
-  Witness silent{.rank = 2, .name = "r2", .silent_seconds = 3};
-  auto verdict =
-      judge(report_of(5, true), std::vector<Witness>{witness(0, in_call("a", {1})), witness(1, absent), silent});
-  REQUIRE(verdict);
-  CHECK(verdict->culprit == 2);
-  CHECK(verdict->text.find("last sign of life is 3.0 s old") != std::string::npos);
+  RankView silent{.rank = 2, .name = "r2", .silent_seconds = 3};
+  auto failure =
+      diagnose(report_of(5, true), std::vector<RankView>{view(0, in_call("a", {1})), view(1, absent), silent});
+  REQUIRE(failure);
+  CHECK(failure->culprit == 2);
+  CHECK(failure->text.find("last sign of life is 3.0 s old") != std::string::npos);
 
-  verdict = judge(report_of(5, true),
-                  std::vector<Witness>{witness(0, in_call("a", {1})), witness(1, absent), witness(2, in_call("a"))});
-  REQUIRE(verdict);
-  CHECK(verdict->culprit == 1);
-  CHECK(verdict->text == "r1 is alive but has not called call: it waits in somewhere");
+  failure = diagnose(report_of(5, true),
+                     std::vector<RankView>{view(0, in_call("a", {1})), view(1, absent), view(2, in_call("a"))});
+  REQUIRE(failure);
+  CHECK(failure->culprit == 1);
+  CHECK(failure->text == "r1 is alive but has not called call: it waits in somewhere");
 
   Status behind = in_call("a");
   behind.steps_done = 2;
   Status ahead = in_call("a", {1, 2});
   ahead.steps_done = 7;
-  verdict = judge(report_of(5, true), std::vector<Witness>{witness(0, ahead), witness(1, behind), witness(2, ahead)});
-  REQUIRE(verdict);
-  CHECK(verdict->culprit == 1);
-  CHECK(verdict->text.find("with 2 of 10 steps done") != std::string::npos);
+  failure = diagnose(report_of(5, true), std::vector<RankView>{view(0, ahead), view(1, behind), view(2, ahead)});
+  REQUIRE(failure);
+  CHECK(failure->culprit == 1);
+  CHECK(failure->text.find("with 2 of 10 steps done") != std::string::npos);
   behind.in_rounds = true;
-  verdict = judge(report_of(5, true), std::vector<Witness>{witness(0, ahead), witness(1, behind), witness(2, ahead)});
-  REQUIRE(verdict);
-  CHECK(verdict->text.find("r1 is the furthest behind, in round 3 of 10:") != std::string::npos);
+  failure = diagnose(report_of(5, true), std::vector<RankView>{view(0, ahead), view(1, behind), view(2, ahead)});
+  REQUIRE(failure);
+  CHECK(failure->text.find("r1 is the furthest behind, in round 3 of 10:") != std::string::npos);
 }
 
 TEST_CASE("a call that all have ended when they are asked was late, and nobody's fault") {
   Status done = in_call("a");
   done.finished = 5;
-  const std::vector<Witness> all = {witness(0, done), witness(1, done), witness(2, done)};
-  auto verdict = judge(report_of(5, true), all);
-  REQUIRE(verdict);
-  CHECK(verdict->culprit == -1);
-  CHECK(verdict->text.find("late, not stuck") != std::string::npos);
+  const std::vector<RankView> all = {view(0, done), view(1, done), view(2, done)};
+  auto failure = diagnose(report_of(5, true), all);
+  REQUIRE(failure);
+  CHECK(failure->culprit == -1);
+  CHECK(failure->text.find("late, not stuck") != std::string::npos);
   done.wait = Status::Wait::nothing;
-  verdict = judge(report_of(0, true), std::vector<Witness>{witness(0, done), witness(1, done), witness(2, done)});
-  REQUIRE(verdict);
-  CHECK(verdict->text.find("late, not stuck") != std::string::npos);
+  failure = diagnose(report_of(0, true), std::vector<RankView>{view(0, done), view(1, done), view(2, done)});
+  REQUIRE(failure);
+  CHECK(failure->text.find("late, not stuck") != std::string::npos);
 }
 
 TEST_CASE("who waits for one who left is told at once, but only if nothing moves") {
   Status closed;
   closed.presence = Presence::closed;
-  std::vector<Witness> all = {witness(0, in_call("a", {1})), witness(1, closed), witness(2, in_call("a"))};
+  std::vector<RankView> all = {view(0, in_call("a", {1})), view(1, closed), view(2, in_call("a"))};
   Report report = report_of(5, false);
-  CHECK(!judge(report, all));
+  CHECK(!diagnose(report, all));
   report.stalled = true;
-  CHECK(!judge(report, all));  // what it said before it left may be on its way
+  CHECK(!diagnose(report, all));  // what it said before it left may be on its way
   report.overdue = true;
-  CHECK(judge(report, all));
+  CHECK(diagnose(report, all));
   report.overdue = false;
   all[1].known_gone = true;
-  const auto verdict = judge(report, all);
-  REQUIRE(verdict);
-  CHECK(verdict->code == ErrorCode::peer_lost);
-  CHECK(verdict->culprit == 1);
+  const auto failure = diagnose(report, all);
+  REQUIRE(failure);
+  CHECK(failure->code == ErrorCode::peer_lost);
+  CHECK(failure->culprit == 1);
 }
 
 TEST_CASE("a circle is found wherever one enters it") {
@@ -129,27 +127,27 @@ TEST_CASE("a circle is found wherever one enters it") {
     return status;
   };
   // Rank 0 waits for the circle of 1 and 2.
-  const auto verdict = judge(report_of(0, true),
-                             std::vector<Witness>{witness(0, sender(1)), witness(1, sender(2)), witness(2, sender(1))});
-  REQUIRE(verdict);
-  CHECK(verdict->culprit == 1);
-  CHECK(verdict->text.find("r1 waits in send to 2; r2 waits in send to 1;") != std::string::npos);
-  CHECK(verdict->text.find("r0") == std::string::npos);
+  const auto failure =
+      diagnose(report_of(0, true), std::vector<RankView>{view(0, sender(1)), view(1, sender(2)), view(2, sender(1))});
+  REQUIRE(failure);
+  CHECK(failure->culprit == 1);
+  CHECK(failure->text.find("r1 waits in send to 2; r2 waits in send to 1;") != std::string::npos);
+  CHECK(failure->text.find("r0") == std::string::npos);
 }
 
 TEST_CASE("a circle within one collective is not one of sends and receives") {
-  std::vector<Witness> all;
-  for (int rank = 0; rank < 3; ++rank) all.push_back(witness(rank, in_call("a", {(rank + 2) % 3})));
+  std::vector<RankView> all;
+  for (int rank = 0; rank < 3; ++rank) all.push_back(view(rank, in_call("a", {(rank + 2) % 3})));
   Report report = report_of(5, true);
-  auto verdict = judge(report, all);
-  REQUIRE(verdict);
-  CHECK(verdict->text.find("circle") == std::string::npos);  // data has moved of late
+  auto failure = diagnose(report, all);
+  REQUIRE(failure);
+  CHECK(failure->text.find("circle") == std::string::npos);  // data has moved of late
   report.stalled = true;
-  verdict = judge(report, all);
-  REQUIRE(verdict);
-  CHECK(verdict->text.find("wait for each other in a circle: r0, r2, r1.") != std::string::npos);
-  CHECK(verdict->text.find("tutti plan --check") != std::string::npos);
-  CHECK(verdict->text.find("isend") == std::string::npos);
+  failure = diagnose(report, all);
+  REQUIRE(failure);
+  CHECK(failure->text.find("wait for each other in a circle: r0, r2, r1.") != std::string::npos);
+  CHECK(failure->text.find("tutti plan --check") != std::string::npos);
+  CHECK(failure->text.find("isend") == std::string::npos);
 }
 
 TEST_CASE("who waits for a rank that waits for another is told of that one") {
@@ -165,10 +163,10 @@ TEST_CASE("who waits for a rank that waits for another is told of that one") {
   busy.presence = Presence::here;
   Report report = report_of(0, true);
   report.peer = 1;
-  const auto verdict = judge(report, std::vector<Witness>{witness(0, first), witness(1, receives), witness(2, busy)});
-  REQUIRE(verdict);
-  CHECK(verdict->culprit == 2);
-  CHECK(verdict->text == "r2 is alive but has not made the call that matches recv from 2: it is in no call of tutti");
+  const auto failure = diagnose(report, std::vector<RankView>{view(0, first), view(1, receives), view(2, busy)});
+  REQUIRE(failure);
+  CHECK(failure->culprit == 2);
+  CHECK(failure->text == "r2 is alive but has not made the call that matches recv from 2: it is in no call of tutti");
 }
 
 TEST_CASE("a receive from any rank is told what all ranks do") {
@@ -177,10 +175,10 @@ TEST_CASE("a receive from any rank is told what all ranks do") {
   any.wait = Status::Wait::receive;
   Status busy;
   busy.presence = Presence::here;
-  const auto verdict = judge(report_of(0, true), std::vector<Witness>{witness(0, any), witness(1, busy)});
-  REQUIRE(verdict);
-  CHECK(verdict->culprit == -1);
-  CHECK(verdict->text == "no rank has made the call that matches call: r1 is in no call of tutti");
+  const auto failure = diagnose(report_of(0, true), std::vector<RankView>{view(0, any), view(1, busy)});
+  REQUIRE(failure);
+  CHECK(failure->culprit == -1);
+  CHECK(failure->text == "no rank has made the call that matches call: r1 is in no call of tutti");
 }
 
 TEST_CASE("counts of a _v call are compared: by vote where all give the same, else pair by pair") {
@@ -191,23 +189,23 @@ TEST_CASE("counts of a _v call are compared: by vote where all give the same, el
     return status;
   };
   const Report early = report_of(5, false);
-  auto verdict = judge(early, std::vector<Witness>{witness(0, with({1, 2, 4}, {})), witness(1, with({1, 2, 3}, {})),
-                                                   witness(2, with({1, 2, 3}, {}))});
-  REQUIRE(verdict);
-  CHECK(verdict->code == ErrorCode::mismatch);
-  CHECK(verdict->culprit == 0);
-  CHECK(verdict->text.find("r0 called a with the counts {1, 2, 4} while r1 called it with {1, 2, 3}") == 0);
+  auto failure = diagnose(early, std::vector<RankView>{view(0, with({1, 2, 4}, {})), view(1, with({1, 2, 3}, {})),
+                                                       view(2, with({1, 2, 3}, {}))});
+  REQUIRE(failure);
+  CHECK(failure->code == ErrorCode::mismatch);
+  CHECK(failure->culprit == 0);
+  CHECK(failure->text.find("r0 called a with the counts {1, 2, 4} while r1 called it with {1, 2, 3}") == 0);
 
   // Who has forgotten its counts says nothing of them.
-  verdict = judge(early, std::vector<Witness>{witness(0, in_call("a")), witness(1, with({1, 2, 0}, {1, 2, 3})),
-                                              witness(2, with({4, 5, 6}, {7, 3, 6}))});
-  REQUIRE(verdict);
-  CHECK(verdict->culprit == 1);
-  CHECK(verdict->text ==
+  failure = diagnose(early, std::vector<RankView>{view(0, in_call("a")), view(1, with({1, 2, 0}, {1, 2, 3})),
+                                                  view(2, with({4, 5, 6}, {7, 3, 6}))});
+  REQUIRE(failure);
+  CHECK(failure->culprit == 1);
+  CHECK(failure->text ==
         "r1 gave 0 as send_counts[2] in call, but r2 gave 3 as recv_counts[1]: 0 sent, 3 expected; both must give the "
         "same count");
-  CHECK(!judge(early, std::vector<Witness>{witness(0, in_call("a")), witness(1, with({1, 2, 3}, {1, 2, 5})),
-                                           witness(2, with({4, 5, 6}, {7, 3, 6}))}));
+  CHECK(!diagnose(early, std::vector<RankView>{view(0, in_call("a")), view(1, with({1, 2, 3}, {1, 2, 5})),
+                                               view(2, with({4, 5, 6}, {7, 3, 6}))}));
 }
 
 TEST_CASE("the list that most ranks gave is the right one, whoever asks") {
@@ -215,23 +213,23 @@ TEST_CASE("the list that most ranks gave is the right one, whoever asks") {
   Status elsewhere;
   elsewhere.rival = {0, 1, 2, 3};
   const auto of = [](int rank, const Status& status, bool is_member = true) {
-    return Witness{
+    return RankView{
         .rank = rank, .name = "r", .job_name = "j" + std::to_string(rank), .is_member = is_member, .status = status};
   };
   Report report = report_of(1, false);
   report.members = {0, 3};
-  const auto verdict = judge(
-      report, std::vector<Witness>{of(0, there), of(3, elsewhere), of(1, elsewhere, false), of(2, elsewhere, false)});
-  REQUIRE(verdict);
-  CHECK(verdict->culprit == 0);
+  const auto failure = diagnose(
+      report, std::vector<RankView>{of(0, there), of(3, elsewhere), of(1, elsewhere, false), of(2, elsewhere, false)});
+  REQUIRE(failure);
+  CHECK(failure->culprit == 0);
   CHECK(
-      verdict->text ==
+      failure->text ==
       "j0 made a sub-group of the ranks {0, 3} of the job while j1 and 2 more made one of the ranks {0, 1, 2, 3}: all "
       "members must give the same list in the same order");
 }
 
 std::vector<ControlMessage> samples() {
-  const Verdict verdict{7, ErrorCode::timeout, 3, 42, "who, what"};
+  const Failure failure{7, ErrorCode::timeout, 3, 42, "who, what"};
   Report report = report_of(42, true);
   report.peer = 2;
   report.groups = {1, ~std::uint64_t{0}};
@@ -246,8 +244,8 @@ std::vector<ControlMessage> samples() {
   return {{.kind = ControlMessage::Kind::beat},
           {.kind = ControlMessage::Kind::ready},
           {.kind = ControlMessage::Kind::leave, .ranks = {1, 2, 3}},
-          {.kind = ControlMessage::Kind::verdict, .verdict = verdict},
-          {.kind = ControlMessage::Kind::accusation, .verdict = verdict},
+          {.kind = ControlMessage::Kind::failure, .failure = failure},
+          {.kind = ControlMessage::Kind::suspicion, .failure = failure},
           {.kind = ControlMessage::Kind::report, .report = report},
           {.kind = ControlMessage::Kind::question, .number = 5, .report = report},
           {.kind = ControlMessage::Kind::answer, .number = 5, .status = status},
@@ -269,8 +267,8 @@ TEST_CASE("messages come back as they went, and no part of one is taken for anot
 }
 
 TEST_CASE("a message has the bytes that docs/wire.md says") {
-  const ControlMessage example{.kind = ControlMessage::Kind::verdict,
-                               .verdict = {0x8877665544332210, ErrorCode::peer_lost, 2, 42, "rank 2 is lost"}};
+  const ControlMessage example{.kind = ControlMessage::Kind::failure,
+                               .failure = {0x8877665544332210, ErrorCode::peer_lost, 2, 42, "rank 2 is lost"}};
   const std::vector<std::byte> documented = tutti::testing::documented_bytes("message");
   REQUIRE(documented.size() > control_message_head);
   const std::string bytes{reinterpret_cast<const char*>(documented.data()), documented.size()};
@@ -281,13 +279,13 @@ TEST_CASE("a message has the bytes that docs/wire.md says") {
 }
 
 TEST_CASE("a message with a word that does not exist is none") {
-  std::string bytes = encode({.kind = ControlMessage::Kind::verdict}).substr(control_message_head);
+  std::string bytes = encode({.kind = ControlMessage::Kind::failure}).substr(control_message_head);
   const auto with = [&bytes](std::size_t place, int value) {
     std::string changed = bytes;
     changed[place] = static_cast<char>(value);
     return decode_control_message(changed).has_value();
   };
-  CHECK(with(0, static_cast<int>(ControlMessage::Kind::accusation)));
+  CHECK(with(0, static_cast<int>(ControlMessage::Kind::suspicion)));
   CHECK(!with(0, static_cast<int>(ControlMessage::Kind::departed) + 1));
   CHECK(with(9, error_code_count - 1));
   CHECK(!with(9, error_code_count));

@@ -29,7 +29,7 @@ using namespace std::chrono_literals;
 class Nobody final : public DetectorUser {
  public:
   void suspected(const std::string&) noexcept override {}
-  void failed(const Verdict&) noexcept override {}
+  void failed(const Failure&) noexcept override {}
   void departed(const std::vector<int>&) noexcept override {}
   std::optional<Status> status(const Report&) noexcept override { return std::nullopt; }
 };
@@ -38,9 +38,9 @@ class Nobody final : public DetectorUser {
 class Listener final : public DetectorUser {
  public:
   void suspected(const std::string&) noexcept override {}
-  void failed(const Verdict& verdict) noexcept override {
+  void failed(const Failure& failure) noexcept override {
     const std::lock_guard lock{mutex_};
-    losses_.emplace_back(verdict.culprit, FailureDetector::Clock::now());
+    losses_.emplace_back(failure.culprit, FailureDetector::Clock::now());
     news_.notify_all();
   }
   void departed(const std::vector<int>& ranks) noexcept override {
