@@ -160,7 +160,8 @@ Work Communicator::start_collective(const detail::Request& request) {
 
 void Communicator::perform(const detail::Request& request) {
   detail::Group& group = detail::called(state_, request.collective);
-  if (state_->collectives.run_again(request)) return;
+  detail::CallsAtOnce* const at_once = state_->collectives.at_once();
+  if (at_once && at_once->run_again(request)) return;
   detail::check_request(request, group);
   if (detail::OwnParts::are_needed_for(request)) {
     detail::OwnParts parts{request, group.rank()};
@@ -168,7 +169,7 @@ void Communicator::perform(const detail::Request& request) {
     detail::start_waited(group, state_->collectives.make(parts.request())).wait();
     return parts.spread_output();
   }
-  if (state_->collectives.run_at_once(request)) return;
+  if (at_once && at_once->run(request)) return;
   detail::start_waited(group, state_->collectives.make(request)).wait();
 }
 

@@ -14,55 +14,51 @@ namespace tutti {
 namespace detail {
 namespace {
 
-Request kept(const Request& request, const Op& op, const std::string& algorithm) {
-  Request own = request;
-  own.op = request.op ? &op : nullptr;
-  own.algorithm = algorithm;
-  own.persistent = true;
-  return own;
+Request persistent(Request request) {
+  request.persistent = true;
+  return request;
 }
 
-Collectives::Ready made_ready(Collectives& collectives, const Request& request) {
-  auto ready = collectives.make_ready(request, collectives.plan(request), std::make_shared<Pool<Operation>>());
-  ready.record.name = black_box::new_form_name();
-  return ready;
+CallsAtOnce* at_once_for(Collectives& collectives, const Request& request) {
+  CallsAtOnce* const at_once = collectives.at_once();
+  return at_once && at_once->may_do(request) ? at_once : nullptr;
 }
 
 }  // namespace
 
 PersistentCall::PersistentCall(std::shared_ptr<CommunicatorState> state, const Request& request)
     : state_(std::move(state)),
-      algorithm_(request.algorithm),
-      op_(request.op ? *request.op : sum),
       parts_(request.variable ? std::make_shared<OwnParts>(request, state_->group.rank()) : nullptr),
-      request_(kept(parts_ ? parts_->request() : request, op_, algorithm_)),
-      ready_(made_ready(state_->collectives, request_)),
-      at_once_(state_->collectives.may_be_at_once(request_)) {}
+      call_(state_->collectives.prepare(persistent(parts_ ? parts_->request() : request),
+                                        std::make_shared<Pool<Operation>>())),
+      at_once_(at_once_for(state_->collectives, call_.request)) {
+  call_.record.name = black_box::new_form_name();
+}
 
 bool PersistentCall::is_own_process() const { return state_->group.context().engine->is_own_process(); }
 void PersistentCall::require_own_process() const { state_->group.context().engine->require_own_process(); }
 
 void PersistentCall::refuse_start(const char* why) const {
   const Group& group = state_->group;
-  throw Error{ErrorCode::invalid_argument,
-              fmt::format("{} on rank {} of {}: {}", name_of(request_.collective), group.rank(), group.size(), why)};
+  throw Error{ErrorCode::invalid_argument, fmt::format("{} on rank {} of {}: {}", name_of(call_.request.collective),
+                                                       group.rank(), group.size(), why)};
 }
 
 Work PersistentCall::start(bool asynchronous) {
   Group& group = state_->group;
   Engine& engine = *group.context().engine;
-  if (ready_.planned.location.given() && !state_->collectives.windows()->have(ready_.planned.location))
+  if (call_.planned.location.given() && !state_->collectives.windows()->have(call_.planned.location))
     refuse_start("the allocated memory that it was prepared for has been freed");
-  ready_.board.begin_again();
+  call_.board.begin_again();
   if (asynchronous && !has_helper_) {
     engine.get_helper();
     has_helper_ = true;
   }
   if (at_once_ && !(asynchronous && group.context().oversubscribed))
-    if (auto work = state_->collectives.begin_at_once(ready_, asynchronous)) return std::move(*work);
+    if (auto work = at_once_->begin(call_, asynchronous)) return std::move(*work);
   const bool moves_parts = parts_ && parts_->are_moved();
   if (moves_parts) parts_->collect_input();
-  Operation& operation = state_->collectives.make(ready_);
+  Operation& operation = state_->collectives.make(call_);
   if (moves_parts) operation.before_done([parts = parts_] { parts->spread_output(); });
   operation.asynchronous = asynchronous;
   engine.submit(operation);

@@ -26,12 +26,9 @@ class PersistentCall {
 
  private:
   std::shared_ptr<CommunicatorState> state_;  // first: it outlives the rest
-  const std::string algorithm_;
-  const Op op_;
-  const std::shared_ptr<OwnParts> parts_;  // of a _v call
-  const Request request_;
-  Collectives::Ready ready_;
-  const bool at_once_;
+  const std::shared_ptr<OwnParts> parts_;     // of a _v call
+  PreparedCall call_;
+  CallsAtOnce* const at_once_;  // null: it always becomes an operation
   bool has_helper_ = false;
 };
 

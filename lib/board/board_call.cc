@@ -31,9 +31,9 @@ BoardCall BoardCall::of(const Request& request, const Prepared& prepared, const 
   BoardCall call;
   call.program_ = &*prepared.board;
   call.sides_ = sides_of(request, ground.rank, ground.ranks, pipeline, offsets);
-  call.arithmetic_ = Arithmetic{ground.kernels, type_of(request), request.op ? *request.op : sum, ground.ranks};
+  call.arithmetic_ = Arithmetic{*ground.kernels, type_of(request), request.op ? *request.op : sum, ground.ranks};
   call.part_bytes_ = part_count(request, at(ground.ranks)) * call.arithmetic_.element_size();
-  call.copy_streaming_ = ground.kernels.copy_streaming;
+  call.copy_streaming_ = ground.kernels->copy_streaming;
   call.streams_ =
       !call.arithmetic_.averages() && detail::streams(request.output.count * call.arithmetic_.element_size());
   if (location.given()) {

@@ -28,7 +28,7 @@ class BoardCall {
   struct Ground {
     int rank = 0;
     int ranks = 1;
-    const compute::Table& kernels;
+    const compute::Table* kernels = nullptr;
     std::size_t capacity = 0;  ///< bytes that a rank can contribute to a round of the board
   };
 

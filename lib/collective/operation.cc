@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "lib/base/internals.h"
@@ -11,6 +10,7 @@
 #include "lib/collective/collectives.h"
 #include "lib/group/context.h"
 #include "lib/group/group.h"
+#include "lib/observe/black_box_begin.h"
 
 namespace tutti::detail {
 namespace {
@@ -43,35 +43,18 @@ void Operation::prepare(Collectives& collectives, Group& group, const Planned& p
   engine_ = group.context().engine;
   collectives_ = &collectives;
   group_ = &group;
-  prepared_ = &planned.prepared;
   pool_ = std::move(pool);
   number_ = number;
   taken_over_ = false;
   timeout_ = request.timeout.count() > 0 ? request.timeout : group.context().timeout;
 
-  type_ = type_of(request);
-  const Op& op = request.collective == Collective::barrier ? bor : request.op ? *request.op : sum;
-  arithmetic_ = Arithmetic{*group.context().kernels, type_, op, group.size()};
-  variable_ = request.variable;
-  const bool in_place =
-      traits_of(request.collective).in_place != InPlace::always && request.input.data == request.output.data;
-  streams_ = !in_place && !arithmetic_.averages() && streams(request.output.count * arithmetic_.element_size());
   frame_ = call_of(request, group.size(), planned.hash()).frame(number);
-  board_.reset();
-  if (board_capacity > 0) {
-    bind_to_board(request, planned, board_capacity);
-  } else if (bound_to_ == &request) {
-    stage(request);
-  } else {
-    bind(request);
-  }
-  bound_to_ = request.persistent && board_capacity == 0 ? &request : nullptr;
+  bound_.bind(request, planned, {group.rank(), group.size(), group.context().kernels, board_capacity});
   const Log& log = group.context().log;
-  trace_ = log.shows(Log::Level::trace, Log::Subsystem::coll) ? &log : nullptr;
+  log_ = log.shows(Log::Level::trace, Log::Subsystem::coll) ? &log : nullptr;
   Injector* const injector = group.context().injector.get();
   injector_ = injector ? injector->for_operation(target()) : nullptr;
-  recorder_ = group.context().recorder.get();
-  if (recorder_ && !board_) times_.assign(plan().steps.size(), {});
+  trace_.prepare(group.context().recorder.get(), board() ? 0 : plan().steps.size());
 }
 
 void Operation::set_number(std::uint64_t number) noexcept {
@@ -92,18 +75,16 @@ void Operation::start() noexcept {
   engine_->look_at(*this, escalation_.next());
   received_ = sent_ = asked_at_ = 0;
   suspect = -1;
-  waiting_ = prepared_->waits_for;
+  waiting_ = prepared().waits_for;
   remaining_ = parts();
   copies_.clear();
-  if (arithmetic_.averages() && !board_)
-    contributed_.assign(static_cast<std::size_t>(group_->size()) * static_cast<std::size_t>(plan().shape.pipeline),
-                        false);
-  if (prepared_->copies_sends) copies_.resize(plan().steps.size());
+  bound_.begin();
+  if (prepared().copies_sends) copies_.resize(plan().steps.size());
   note_start(now);
   if (!collectives_->start(*this)) return;  // it failed, and may be in use for another call already
-  if (board_) return collectives_->start_on_board(*this);
+  if (board()) return collectives_->start_on_board(*this);
   if (remaining_ == 0) return succeed();
-  for (const algorithms::StepId step : prepared_->first) engine_->ready(*this, step);
+  for (const algorithms::StepId step : prepared().first) engine_->ready(*this, step);
 }
 
 void Operation::lane_granted(std::uint32_t lane) noexcept {
@@ -114,7 +95,7 @@ void Operation::lane_granted(std::uint32_t lane) noexcept {
 void Operation::issued(std::uint32_t step) noexcept {
   const algorithms::StepId next = plan().next_on_lane[step];
   if (next == algorithms::no_step) {
-    collectives_->lane_done(*this, plan().lane_of[step]);
+    collectives_->lanes().lane_done(*this, plan().lane_of[step]);
   } else if (--waiting_[next] == 0) {
     engine_->ready(*this, next);
   }
@@ -123,19 +104,19 @@ void Operation::issued(std::uint32_t step) noexcept {
 void run_step(Operation& operation, std::uint32_t step) noexcept { operation.run(step); }
 
 void Operation::run(std::uint32_t id) noexcept {
-  if (recorder_) [[unlikely]]
-    times_[id].begin = trace::ticks();
+  if (trace_.is_wanted()) [[unlikely]]
+    trace_.step_begins(id);
   if (injector_ && !is_allowed(id)) [[unlikely]]
     return;
   const Step& step = plan().steps[id];
   switch (step.verb) {
     case Verb::send: {
-      std::span<const std::byte> bytes = payload(step.left);
+      std::span<const std::byte> bytes = bound_.payload(step);
       if (!copies_.empty()) [[unlikely]]
         bytes = copies_[id] = {bytes.begin(), bytes.end()};
-      const bool sent = bytes.empty() || collectives_->send(*this, id, step.peer, bytes);
-      if (recorder_) [[unlikely]]
-        times_[id].at_once = sent;
+      const bool sent = bytes.empty() || collectives_->lanes().send(*this, id, step.peer, bytes);
+      if (trace_.is_wanted()) [[unlikely]]
+        trace_.step_sent(id, sent);
       sent_ += bytes.size();
       issued(id);
       if (is_copied(id)) release(id);
@@ -144,46 +125,26 @@ void Operation::run(std::uint32_t id) noexcept {
     }
     case Verb::recv:
     case Verb::recv_reduce: {
-      const auto bytes = binding_.bytes(step.dst);
-      if (!bytes.empty()) collectives_->post(*this, id, step.peer, bytes);
+      const auto bytes = bound_.destination(step);
+      if (!bytes.empty()) collectives_->lanes().post(*this, id, step.peer, bytes);
       issued(id);
       if (bytes.empty()) complete(id);
       return;
     }
-    case Verb::copy: {
-      const auto to = binding_.bytes(step.dst);
-      const auto from = binding_.bytes(step.left);
-      if (is_contributed(step.left)) {
-        begin_contribution(to.data(), from);
-        return complete(id);
-      }
-      const compute::Copy copy = copy_of(id);
-      if (to.data() == from.data() || to.empty()) return complete(id);
-      if (copy) {
-        copy(to.data(), from.data(), to.size());
-      } else {
-        std::memcpy(to.data(), from.data(), to.size());
-      }
+    case Verb::copy:
+      bound_.copy(id);
       return complete(id);
-    }
     case Verb::reduce:
-      reduce(step);
+      bound_.reduce(step);
       return complete(id);
   }
 }
 
-/// Past the caches, if no other step reads it there.
-compute::Copy Operation::copy_of(std::uint32_t id) const noexcept {
-  const bool ends_there = plan().steps[id].dst.buffer == algorithms::Buffer::output && plan().successors(id).empty();
-  return streams_ && ends_there ? group_->context().kernels->copy_streaming : nullptr;
-}
-
 void Operation::reduce_piece(std::uint32_t id, std::size_t offset, std::span<const std::byte> piece) noexcept {
-  const Step& step = plan().steps[id];
-  const std::int64_t begin = recorder_ && piece.size() > trace::tiny ? trace::ticks() : 0;
-  combine_piece(step, offset, piece);
+  const std::int64_t begin = trace_.is_wanted() && piece.size() > trace::tiny ? trace::ticks() : 0;
+  bound_.reduce_piece(plan().steps[id], offset, piece);
   if (begin) [[unlikely]]
-    record_reduction(id, begin, piece.size());
+    trace_.piece_reduced(id, begin, piece.size());
 }
 
 void Operation::release(std::uint32_t id) noexcept {
@@ -192,8 +153,8 @@ void Operation::release(std::uint32_t id) noexcept {
 }
 
 void Operation::complete(std::uint32_t id) noexcept {
-  if (recorder_) [[unlikely]]
-    record_step(id);
+  if (trace_.is_wanted()) [[unlikely]]
+    trace_.step_ends(id);
   if (is_copied(id))
     copies_[id] = {};
   else
@@ -225,13 +186,7 @@ void Operation::advance(int rounds) noexcept {
 }
 
 void Operation::succeed() noexcept {
-  const CollectiveTraits& traits = traits_of(static_cast<Collective>(frame_.collective));
-  if (!board_ && arithmetic_.averages() && traits.output.is_at(group_->rank(), frame_.root)) {
-    const int pipeline = plan().shape.pipeline;
-    const int first = traits.scatters() ? group_->rank() * pipeline : 0;
-    const int blocks = traits.scatters() ? pipeline : pipeline * group_->size();
-    finish_average(binding_.bytes({algorithms::Buffer::output, first, blocks}));
-  }
+  bound_.finish(frame_.root);
   note_end(nullptr);
   collectives_->ended(*this);
   engine_->finished(*this);
@@ -242,9 +197,9 @@ void Operation::fail(const Error& reason) noexcept {
   collectives_->ended(*this);
   FailureDetails details = reason.details();
   details.collective = name_of(static_cast<Collective>(frame_.collective));
-  if (variable_) details.collective += "_v";
-  details.algorithm = algorithm_text(prepared_->name, is_in_window());
-  details.data_type = name_of(type_);
+  if (frame_.variable) details.collective += "_v";
+  details.algorithm = algorithm_text(prepared().name, is_in_window());
+  details.data_type = name_of(static_cast<DataType>(frame_.data_type));
   details.count = collectives_->elements(*this);
   details.steps = progress().all;
   details.steps_done = progress().done;
@@ -287,19 +242,45 @@ void Operation::give_up() noexcept {
                   collectives_->first_awaited(*this), number_);
 }
 
+// ---- What is written down ---------------------------------------------------------------------------------------
+
+void Operation::note_start(Clock::time_point now) noexcept {
+  if (log_) [[unlikely]]
+    log_->trace(Log::Subsystem::coll, describe() + " begins");
+  if (trace_.is_wanted()) [[unlikely]]
+    trace_.begin(taken_over_ ? begun_ : trace::ticks());
+  black_box::Box* const box = group_->context().black_box.get();
+  if (!box || taken_over_) return;
+  black_box::Call call =
+      recorded(frame_, group_->id(), number_, prepared().label, progress().all, frame_.variable, board() != nullptr);
+  call.started = std::chrono::nanoseconds{now.time_since_epoch()}.count();
+  flight_ = box->begin(call);
+}
+
+void Operation::note_end(const Error* error) noexcept {
+  if (trace_.is_wanted()) [[unlikely]]
+    trace_.end(error != nullptr);
+  flight_.land(error);
+  if (!log_) [[likely]]
+    return;
+  log_->trace(Log::Subsystem::coll,
+              error ? std::string{"fails: "} + error->what()
+                    : fmt::format("{} ends: {} {}{}, {} bytes", describe(), parts(), board() ? "round" : "step",
+                                  parts() == 1 ? "" : "s", sent_ + received_));
+}
+
 std::string Operation::describe() const {
   return fmt::format("{} on rank {} of {}", call_text(), group_->rank(), group_->size());
 }
 
 std::string Operation::call_text() const {
-  return fmt::format("{} with {}", detail::describe(frame_), algorithm_text(prepared_->name, is_in_window()));
+  return fmt::format("{} with {}", detail::describe(frame_), algorithm_text(prepared().name, is_in_window()));
 }
 
 void Operation::recycle() noexcept {
   // The pool must not be kept alive by what lies in it.
   const auto pool = std::move(pool_);
-  arithmetic_ = {};
-  board_.reset();
+  bound_.release();
   engine_.reset();
   pool->give(std::unique_ptr<Operation>{this});
 }

@@ -1,13 +1,10 @@
-// Where the steps of an operation find their bytes, and what an average makes of those.
+#include "lib/collective/bound_call.h"
 
 #include <cstring>
 #include <new>
 #include <utility>
 
-#include "lib/collective/operation.h"
 #include "lib/compute/float_environment.h"
-#include "lib/group/context.h"
-#include "lib/group/group.h"
 
 namespace tutti::detail {
 namespace {
@@ -18,65 +15,103 @@ std::size_t round_up(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 }  // namespace
 
-void Operation::FreeBytes::operator()(std::byte* bytes) const noexcept { ::operator delete(bytes, alignment); }
+void ScratchMemory::Free::operator()(std::byte* bytes) const noexcept { ::operator delete(bytes, alignment); }
 
-void Operation::bind_to_board(const Request& request, const Planned& planned, std::size_t capacity) {
-  const BoardCall::Ground ground{group_->rank(), group_->size(), *group_->context().kernels, capacity};
-  board_ = BoardCall::of(request, *prepared_, planned.location, ground, offsets_);
+std::byte* ScratchMemory::get(std::size_t bytes) {
+  if (bytes > size_) {
+    memory_.reset();
+    size_ = 0;
+    memory_.reset(static_cast<std::byte*>(::operator new(bytes, alignment)));
+    size_ = bytes;
+  }
+  return memory_.get();
+}
+
+void BoundCall::bind(const Request& request, const Planned& planned, const BoardCall::Ground& ground) {
+  ground_ = ground;
+  prepared_ = &planned.prepared;
+  collective_ = request.collective;
+  const Op& op = collective_ == Collective::barrier ? bor : request.op ? *request.op : sum;
+  arithmetic_ = Arithmetic{*ground.kernels, type_of(request), op, ground.ranks};
+  const bool in_place = traits_of(collective_).in_place != InPlace::always && request.input.data == request.output.data;
+  streams_ = !in_place && !arithmetic_.averages() && streams(request.output.count * arithmetic_.element_size());
+  board_.reset();
+  if (ground.capacity > 0) {
+    bind_to_board(request, planned);
+  } else if (bound_to_ == &request) {
+    stage(request);
+  } else {
+    bind_to_links(request);
+  }
+  bound_to_ = request.persistent && ground.capacity == 0 ? &request : nullptr;
+}
+
+void BoundCall::begin() {
+  if (arithmetic_.averages() && !board_)
+    contributed_.assign(static_cast<std::size_t>(ground_.ranks) * static_cast<std::size_t>(plan().shape.pipeline),
+                        false);
+}
+
+void BoundCall::release() noexcept {
+  arithmetic_ = {};
+  board_.reset();
+}
+
+void BoundCall::bind_to_board(const Request& request, const Planned& planned) {
+  board_ = BoardCall::of(request, *prepared_, planned.location, ground_, offsets_);
   if (!arithmetic_.premultiplies() || !request.op) return;
-  std::byte* const multiplied = memory(request.input.count * arithmetic_.element_size());
+  std::byte* const multiplied = memory_.get(request.input.count * arithmetic_.element_size());
   board_->contribute_instead(multiplied);
   const compute::FloatEnvironment environment;
   arithmetic_.premultiply(multiplied, request.input.data, request.input.count);
 }
 
-void Operation::bind(const Request& request) {
-  const Sides sides = sides_of(request, group_->rank(), group_->size(), plan().shape.pipeline, offsets_);
+void BoundCall::bind_to_links(const Request& request) {
+  const Sides sides = sides_of(request, ground_.rank, ground_.ranks, plan().shape.pipeline, offsets_);
   binding_.input = sides.input;
   binding_.output = sides.output;
   // A barrier moves tokens.
-  if (request.collective == Collective::barrier)
+  if (collective_ == Collective::barrier)
     binding_.input.partition = binding_.output.partition =
         Partition::parts(static_cast<std::size_t>(plan().shape.pipeline), plan().shape.pipeline, 1);
   if (arithmetic_.averages()) return bind_average(request);
   scratch_bytes_ = round_up(binding_.lay_out_scratch(plan(), binding_.input.partition));
-  binding_.scratch = memory(scratch_bytes_ + staged_bytes(request));
+  binding_.scratch = memory_.get(scratch_bytes_ + staged_bytes(request));
   stage(request);
 }
 
 /// Input blocks are elements, all others sums. In place these may not replace elements that are yet to be read.
-void Operation::bind_average(const Request& request) {
+void BoundCall::bind_average(const Request& request) {
   const std::size_t size = arithmetic_.sum_size();
   const bool apart = size != arithmetic_.element_size() || prepared_->reads_copied_blocks;
   const Partition sums = binding_.input.partition.with_elements_of(size);
   scratch_bytes_ = round_up(binding_.lay_out_scratch(plan(), sums));
   const std::size_t contributed = round_up(request.input.count * size);
-  binding_.scratch = memory(scratch_bytes_ + contributed + (apart ? request.output.count * size : 0));
+  binding_.scratch = memory_.get(scratch_bytes_ + contributed + (apart ? request.output.count * size : 0));
   binding_.contributions = {binding_.scratch + scratch_bytes_, sums};
   binding_.output.partition = sums;
   result_ = static_cast<std::byte*>(request.output.data);
   if (!apart) return;
-  const std::size_t skipped =
-      traits_of(request.collective).scatters() ? sums.offset(group_->rank() * plan().shape.pipeline) : 0;
+  const std::size_t skipped = traits_of(collective_).scatters() ? sums.offset(ground_.rank * plan().shape.pipeline) : 0;
   binding_.output.origin = origin(binding_.contributions.origin + contributed, skipped);
 }
 
 /// What the plan reads is a copy: contributions multiplied beforehand, parts that would be overwritten before they are
 /// sent, or the tokens of a barrier. 0: it reads the input.
-std::size_t Operation::staged_bytes(const Request& request) const {
-  const bool barrier = request.collective == Collective::barrier;
+std::size_t BoundCall::staged_bytes(const Request& request) const {
+  const bool barrier = collective_ == Collective::barrier;
   const bool premultiplied = arithmetic_.premultiplies() && request.op;
   const bool copied_in_place =
-      traits_of(request.collective).in_place == InPlace::never && request.input.data == request.output.data;
-  if (barrier) return static_cast<std::size_t>(group_->size()) * static_cast<std::size_t>(plan().shape.pipeline);
+      traits_of(collective_).in_place == InPlace::never && request.input.data == request.output.data;
+  if (barrier) return static_cast<std::size_t>(ground_.ranks) * static_cast<std::size_t>(plan().shape.pipeline);
   return premultiplied || copied_in_place ? request.input.count * arithmetic_.element_size() : 0;
 }
 
-void Operation::stage(const Request& request) {
+void BoundCall::stage(const Request& request) {
   const std::size_t bytes = staged_bytes(request);
   if (bytes == 0) return;
   std::byte* copy = binding_.scratch + scratch_bytes_;
-  if (request.collective == Collective::barrier) {
+  if (collective_ == Collective::barrier) {
     std::memset(copy, 0, bytes);
     binding_.output.origin = copy;
   } else if (arithmetic_.premultiplies()) {
@@ -88,24 +123,16 @@ void Operation::stage(const Request& request) {
   binding_.input.origin = copy;
 }
 
-std::byte* Operation::memory(std::size_t bytes) {
-  if (bytes > memory_size_) {
-    memory_.reset();
-    memory_size_ = 0;
-    memory_.reset(static_cast<std::byte*>(::operator new(bytes, alignment)));
-    memory_size_ = bytes;
-  }
-  return memory_.get();
-}
-
 // ---- Combining -------------------------------------------------------------------------------------------------
 
-std::size_t Operation::bytes_moved(const algorithms::Blocks& blocks) const {
+std::size_t BoundCall::bytes_moved(const algorithms::Step& step) const {
+  const algorithms::Blocks& blocks = step.verb == algorithms::Verb::send ? step.left : step.dst;
   const std::size_t bytes = binding_.bytes(blocks).size();
   return is_contributed(blocks) ? bytes / arithmetic_.element_size() * arithmetic_.sum_size() : bytes;
 }
 
-std::span<const std::byte> Operation::payload(const algorithms::Blocks& blocks) noexcept {
+std::span<const std::byte> BoundCall::payload(const algorithms::Step& step) noexcept {
+  const algorithms::Blocks& blocks = step.left;
   if (!is_contributed(blocks)) return binding_.bytes(blocks);
   for (int block = blocks.first; block < blocks.first + blocks.count; ++block) {
     const auto index = static_cast<std::size_t>(block);
@@ -116,12 +143,31 @@ std::span<const std::byte> Operation::payload(const algorithms::Blocks& blocks) 
   return binding_.contributions.bytes(blocks.first, blocks.count);
 }
 
-void Operation::begin_contribution(std::byte* to, std::span<const std::byte> elements) noexcept {
+compute::Copy BoundCall::copy_of(std::uint32_t step) const noexcept {
+  const bool ends_there =
+      plan().steps[step].dst.buffer == algorithms::Buffer::output && plan().successors(step).empty();
+  return streams_ && ends_there ? ground_.kernels->copy_streaming : nullptr;
+}
+
+void BoundCall::copy(std::uint32_t id) noexcept {
+  const algorithms::Step& step = plan().steps[id];
+  const auto to = binding_.bytes(step.dst);
+  const auto from = binding_.bytes(step.left);
+  if (is_contributed(step.left)) return begin_contribution(to.data(), from);
+  if (to.data() == from.data() || to.empty()) return;
+  if (const compute::Copy streaming = copy_of(id)) {
+    streaming(to.data(), from.data(), to.size());
+  } else {
+    std::memcpy(to.data(), from.data(), to.size());
+  }
+}
+
+void BoundCall::begin_contribution(std::byte* to, std::span<const std::byte> elements) noexcept {
   const compute::FloatEnvironment environment;
   arithmetic_.begin(to, elements.data(), elements.size() / arithmetic_.element_size());
 }
 
-void Operation::reduce(const algorithms::Step& step) noexcept {
+void BoundCall::reduce(const algorithms::Step& step) noexcept {
   const compute::FloatEnvironment environment;
   const auto to = binding_.bytes(step.dst);
   const std::byte* left = binding_.bytes(step.left).data();
@@ -137,8 +183,8 @@ void Operation::reduce(const algorithms::Step& step) noexcept {
   arithmetic_.contribute(to.data(), left, right, count);
 }
 
-void Operation::combine_piece(const algorithms::Step& step, std::size_t offset,
-                              std::span<const std::byte> piece) noexcept {
+void BoundCall::reduce_piece(const algorithms::Step& step, std::size_t offset,
+                             std::span<const std::byte> piece) noexcept {
   const compute::FloatEnvironment environment;
   std::byte* const to = binding_.bytes(step.dst).data() + offset;
   const std::byte* const left = binding_.bytes(step.left).data();
@@ -147,7 +193,13 @@ void Operation::combine_piece(const algorithms::Step& step, std::size_t offset,
   arithmetic_.contribute(to, piece.data(), left + offset / size * arithmetic_.element_size(), piece.size() / size);
 }
 
-void Operation::finish_average(std::span<const std::byte> sums) noexcept {
+void BoundCall::finish(int root) noexcept {
+  const CollectiveTraits& traits = traits_of(collective_);
+  if (board_ || !arithmetic_.averages() || !traits.output.is_at(ground_.rank, root)) return;
+  const int pipeline = plan().shape.pipeline;
+  const int first = traits.scatters() ? ground_.rank * pipeline : 0;
+  const int blocks = traits.scatters() ? pipeline : pipeline * ground_.ranks;
+  const std::span<const std::byte> sums = binding_.bytes({algorithms::Buffer::output, first, blocks});
   const compute::FloatEnvironment environment;
   arithmetic_.finish(result_, sums.data(), sums.size() / arithmetic_.sum_size());
 }

@@ -1,0 +1,119 @@
+#include "lib/collective/call_history.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "lib/board/board_collectives.h"
+#include "lib/collective/call.h"
+#include "lib/failure/control_message.h"
+#include "lib/group/group.h"
+
+namespace tutti::detail {
+namespace {
+
+std::string more_than_expected(const transport::Frame& theirs) {
+  return fmt::format(
+      ", which has ended there without the {} bytes that it sent: give all ranks the same counts, tuning table and "
+      "options",
+      theirs.length);
+}
+
+/// Empty: none of the catalogue's own names, without parameters.
+std::string name_of_algorithm(Collective collective, std::uint32_t hash) {
+  for (const algorithms::Entry& entry : algorithms::catalogue(collective))
+    if (algorithm_hash(entry.name) == hash) return std::string{entry.name};
+  return {};
+}
+
+}  // namespace
+
+using transport::Frame;
+
+void CallHistory::note_counts(const Frame& call, std::uint64_t number, const PartOffsets& offsets) {
+  const bool is_exchange = is_exchange_of_counts(call);
+  counts_.note(number, offsets.input, is_exchange ? offsets.output : std::span<const std::size_t>{});
+}
+
+Error CallHistory::mismatch(int peer, Frame theirs, Frame ours, const BoardCollectives* board) const {
+  // Calls that agree in all that is said of them may come after some that do not.
+  if (board && describe(theirs) == describe(ours)) {
+    for (const Frame& call : board->calls_of(peer)) {
+      const Frame made = transport::frame_of(frame(full_number(call.operation)));
+      if (made.operation != call.operation || made == call) continue;
+      theirs = call;
+      ours = made;
+      break;
+    }
+  }
+  // What comes late belongs to a call that has ended here.
+  const Entry& earlier = entry(full_number(theirs.operation));
+  const bool is_late = transport::is_before(theirs.operation, ours.operation) &&
+                       static_cast<std::uint32_t>(earlier.number) == theirs.operation;
+  if (is_late) ours = transport::frame_of(earlier.frame);
+  const bool is_ahead = transport::is_before(ours.operation, theirs.operation);
+  const bool says_same = describe(theirs) == describe(ours);
+  std::string what;
+  if (is_exchange_of_counts(ours) && (says_same || is_ahead))
+    what =
+        counts_that_differ(peer, ours, is_ahead ? 0 : theirs.length / size_of(static_cast<DataType>(ours.data_type)));
+  if (what.empty()) {
+    what = fmt::format("{} called {} while rank {} called {}", group_.name_of(peer), describe(theirs), group_.rank(),
+                       describe(ours));
+    if (says_same) what += is_late ? more_than_expected(theirs) : difference(theirs, ours);
+  }
+  return Error{ErrorCode::mismatch, what, peer, full_number(ours.operation)};
+}
+
+/// Of the algorithm of a call of this rank.
+std::string CallHistory::algorithm_of(const Frame& ours) const {
+  const Entry& own = entry(full_number(ours.operation));
+  return algorithm_text(own.prepared->name, own.in_window);
+}
+
+std::string CallHistory::difference(const Frame& theirs, const Frame& ours) const {
+  if (theirs.count != ours.count) {
+    const RecentCounts::Counts* const own = counts_.of(full_number(ours.operation));
+    return fmt::format(", with other counts{}: all ranks must give the same",
+                       own ? fmt::format(" than rank {}, which gave {{{}}}", group_.rank(), list_of(own->sends)) : "");
+  }
+  if (theirs.algorithm != ours.algorithm) {
+    const std::string their_name = name_of_algorithm(static_cast<Collective>(theirs.collective), theirs.algorithm);
+    if (their_name.empty())
+      return ", with another algorithm, or in memory of another allocate(): give all ranks the same tuning table, "
+             "options and allocations";
+    return fmt::format(", there with {} and here with {}: give all ranks the same tuning table and options", their_name,
+                       algorithm_of(ours));
+  }
+  if (theirs.history == ours.history && theirs.length != ours.length)
+    return fmt::format(", but sent {} bytes where {} were expected", theirs.length, ours.length);
+  const Frame before = transport::frame_of(frame(full_number(ours.operation) - 1));
+  return fmt::format(", but their earlier calls differ{}",
+                     before.operation + 1 == ours.operation && before.operation != 0
+                         ? fmt::format(": the last one here was {} with {}", describe(before), algorithm_of(before))
+                         : "");
+}
+
+std::string CallHistory::counts_that_differ(int peer, const Frame& ours, std::uint64_t sent) const {
+  const RecentCounts::Counts* const own = counts_.of(full_number(ours.operation));
+  const auto from = static_cast<std::size_t>(peer);
+  if (!own || own->receives.size() <= from || own->receives[from] == sent) return "";
+  return unequal_counts(describe(ours), {peer, group_.name_of(peer), sent},
+                        {group_.rank(), group_.name_of(group_.rank()), own->receives[from]});
+}
+
+void CallHistory::describe_call(std::uint64_t number, Status& status) const {
+  status.started = started_;
+  status.finished = finished_;
+  if (remembers(number)) {
+    const Entry& own = entry(number);
+    status.call = fmt::format("{} with {}", describe(transport::frame_of(own.frame)),
+                              algorithm_text(own.prepared->name, own.in_window));
+  }
+  if (const RecentCounts::Counts* const counts = counts_.of(number)) {
+    status.sends = counts->sends;
+    status.receives = counts->receives;
+  }
+}
+
+}  // namespace tutti::detail

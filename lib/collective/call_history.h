@@ -1,0 +1,92 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "lib/collective/planner.h"
+#include "lib/collective/sides.h"
+#include "lib/failure/recent_counts.h"
+#include "transport/frame.h"
+#include "tutti/error.h"
+
+namespace tutti::detail {
+
+class BoardCollectives;
+class Group;
+struct Status;
+
+/// The last calls of this rank in one communicator, in the order in which they began. A rank that is ahead can still
+/// say what it called, and where two ranks' calls differ an error can say how.
+class CallHistory {
+ public:
+  explicit CallHistory(const Group& group) : group_(group) {}
+
+  /// A call begins, and gets the next number. Returns `call` with that number, which stays as long as it is remembered.
+  const transport::FrameWords& begin(const transport::FrameWords& call, const Prepared& prepared,
+                                     bool in_window) noexcept {
+    ++started_;
+    auto [kinds, number_and_root, algorithm, count, length, history] = call;
+    number_and_root = number_and_root >> 32 << 32 | static_cast<std::uint32_t>(started_);
+    hash_ = extended(hash_, kinds, number_and_root, algorithm, count);
+    Entry& entry = entries_[started_ % remembered];
+    entry = {started_, {kinds, number_and_root, algorithm, count, length, history}, &prepared, in_window};
+    return entry.frame;
+  }
+  void end(std::uint64_t number) noexcept { finished_ = finished_ < number ? number : finished_; }
+  /// The counts of a _v call that has begun.
+  void note_counts(const transport::Frame& call, std::uint64_t number, const PartOffsets& offsets);
+
+  /// Of the last call that has begun; 0: none has.
+  std::uint64_t last_number() const noexcept { return started_; }
+  /// A hash of all calls that have begun: ranks whose calls differ have another one.
+  std::uint64_t hash() const noexcept { return hash_; }
+  /// Call `number`, if it is one of the last `remembered`.
+  const transport::FrameWords& frame(std::uint64_t number) const noexcept { return entry(number).frame; }
+  bool remembers(std::uint64_t number) const noexcept { return entry(number).number == number; }
+  /// Frames have the lower half of a number only.
+  std::uint64_t full_number(std::uint32_t operation) const noexcept {
+    return started_ - static_cast<std::uint32_t>(static_cast<std::uint32_t>(started_) - operation);
+  }
+
+  /// `peer` has made another call than this rank, or its message has another length. `board`: where the calls of
+  /// `peer` may be seen; null: nowhere.
+  Error mismatch(int peer, transport::Frame theirs, transport::Frame ours, const BoardCollectives* board) const;
+  /// `peer` sent so many elements in `ours`, an all_to_all_v; empty: that is what this rank expects.
+  std::string counts_that_differ(int peer, const transport::Frame& ours, std::uint64_t sent) const;
+  /// What this rank can say about call `number`.
+  void describe_call(std::uint64_t number, Status& status) const;
+
+ private:
+  struct Entry {
+    std::uint64_t number = 0;
+    transport::FrameWords frame{};
+    const Prepared* prepared = nullptr;
+    bool in_window = false;
+  };
+  static constexpr std::size_t remembered = 64;
+
+  /// Differs for calls that differ in anything, and for different calls before them.
+  static std::uint64_t extended(std::uint64_t hash, std::uint64_t kinds, std::uint64_t number_and_root,
+                                std::uint64_t algorithm, std::uint64_t count) noexcept {
+    constexpr std::uint64_t odd = 0x9e3779b97f4a7c15, another = 0xbf58476d1ce4e5b9;
+    std::uint64_t digest = (hash ^ kinds ^ number_and_root * another) * odd;
+    digest = (digest ^ digest >> 31 ^ algorithm * another ^ count) * odd;
+    return digest ^ digest >> 29;
+  }
+  const Entry& entry(std::uint64_t number) const noexcept { return entries_[number % remembered]; }
+  /// "ring:2", of a call of this rank.
+  std::string algorithm_of(const transport::Frame& ours) const;
+  /// What differs in two calls of which the same is said.
+  std::string difference(const transport::Frame& theirs, const transport::Frame& ours) const;
+
+  const Group& group_;
+  std::array<Entry, remembered> entries_;
+  RecentCounts counts_;
+  std::uint64_t started_ = 0;
+  std::uint64_t finished_ = 0;
+  std::uint64_t hash_ = 0;
+};
+
+}  // namespace tutti::detail

@@ -1,0 +1,150 @@
+#include "lib/collective/lanes.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "lib/collective/collectives.h"
+#include "lib/group/context.h"
+#include "lib/group/group.h"
+
+namespace tutti::detail {
+
+using algorithms::Direction;
+using algorithms::Verb;
+using transport::Acceptance;
+using transport::Frame;
+using transport::Link;
+
+Lanes::Lanes(Collectives& collectives, Group& group, transport::Channel channel)
+    : collectives_(collectives),
+      group_(group),
+      channel_(channel),
+      has_checksums_(group.context().checksum),
+      is_traced_(group.context().recorder != nullptr),
+      out_(static_cast<std::size_t>(group.size())),
+      in_(static_cast<std::size_t>(group.size())) {}
+
+// ---- Operations ------------------------------------------------------------------------------------------------
+
+Fifo<Lanes::Turn>& Lanes::turns(const algorithms::Lane& lane) {
+  const auto peer = static_cast<std::size_t>(lane.peer);
+  return lane.direction == Direction::out ? out_[peer].turns : in_[peer].turns;
+}
+
+void Lanes::queue(Operation& operation) noexcept {
+  const auto& lanes = operation.plan().lanes;
+  for (std::uint32_t lane = 0; lane < lanes.size(); ++lane) {
+    auto& queue = turns(lanes[lane]);
+    queue.push({&operation, lane});
+    if (queue.size() == 1) operation.lane_granted(lane);
+  }
+}
+
+void Lanes::lane_done(Operation& operation, std::uint32_t lane) noexcept {
+  auto& queue = turns(operation.plan().lanes[lane]);
+  queue.pop();
+  if (!queue.empty()) queue.front().operation->lane_granted(queue.front().lane);
+}
+
+bool Lanes::send(Operation& operation, std::uint32_t step, int peer, std::span<const std::byte> bytes) noexcept {
+  OutLane& lane = out_[static_cast<std::size_t>(peer)];
+  if (!lane.link) lane.link = &group_.open(peer, channel_);
+  Frame frame = operation.frame();
+  frame.length = bytes.size();
+  if (has_checksums_) frame.checksum = checksum_of(bytes);
+  if (operation.injector()) [[unlikely]]
+    bytes = operation.injector()->tampered(operation.target(), step, bytes);
+  ++lane.messages;
+  if (is_traced_) [[unlikely]]
+    operation.trace().message_given(step, lane.messages);
+  const bool sent = lane.link->send(frame, bytes, transport::Token{operation.slot} << 32 | step);
+  lane.unsent += sent ? 0 : 1;
+  return sent;
+}
+
+void Lanes::post(Operation& operation, std::uint32_t step, int peer, std::span<std::byte> bytes) noexcept {
+  InLane& lane = in_[static_cast<std::size_t>(peer)];
+  lane.posted.push({&operation, step, bytes, 0, {}});
+  if (lane.link) lane.link->resume();
+}
+
+// ---- Links -----------------------------------------------------------------------------------------------------
+
+Lanes::InLane& Lanes::in_lane(const Link& link) {
+  return in_[static_cast<std::size_t>(group_.group_rank(link.peer()))];
+}
+
+Acceptance Lanes::arrived(Link& from, const Frame& frame) noexcept {
+  InLane& lane = in_lane(from);
+  lane.link = &from;
+  if (group_.failing()) return {};
+  if (lane.posted.empty()) {
+    collectives_.notice_leftover(group_.group_rank(from.peer()), frame);
+    return {};
+  }
+  Posted& expected = lane.posted.front();
+  Frame wanted = expected.operation->frame();
+  wanted.length = expected.bytes.size();
+  wanted.checksum = frame.checksum;
+  expected.arriving.begin(frame.checksum);
+  if (frame != wanted) {
+    group_.fail(collectives_.mismatch(group_.group_rank(from.peer()), frame, wanted));
+    return {};
+  }
+  if (is_traced_) [[unlikely]]
+    expected.operation->trace().message_arrives(expected.step);
+  if (expected.operation->plan().steps[expected.step].verb == Verb::recv_reduce)
+    return {.kind = Acceptance::Kind::views};
+  return {.kind = Acceptance::Kind::memory,
+          .memory = expected.bytes,
+          .copy = expected.operation->bound().copy_of(expected.step)};
+}
+
+void Lanes::view(Link& from, std::span<const std::byte> piece) noexcept {
+  if (group_.failing()) return;
+  Posted& expected = in_lane(from).posted.front();
+  expected.arriving.add(piece);
+  expected.operation->reduce_piece(expected.step, expected.seen, piece);
+  expected.seen += piece.size();
+}
+
+void Lanes::received(Link& from) noexcept {
+  if (group_.failing()) return;
+  InLane& lane = in_lane(from);
+  Posted done = lane.posted.pop();
+  ++lane.messages;
+  if (done.seen == 0) done.arriving.add(done.bytes);
+  if (done.arriving.broken())
+    return group_.fail(
+        done.arriving.complaint(group_, group_.group_rank(from.peer()), done.bytes.size(), done.operation->number()));
+  if (is_traced_) [[unlikely]]
+    done.operation->trace().message_received(done.step, lane.messages);
+  done.operation->count_received(done.bytes.size());
+  done.operation->complete(done.step);
+}
+
+void Lanes::sent(Link& to) noexcept { --out_[static_cast<std::size_t>(group_.group_rank(to.peer()))].unsent; }
+
+// ---- Failures --------------------------------------------------------------------------------------------------
+
+bool Lanes::is_awaited(int peer, const Operation& operation) const {
+  const auto index = static_cast<std::size_t>(peer);
+  const Fifo<Posted>& posted = in_[index].posted;
+  for (std::size_t i = 0; i < posted.size(); ++i)
+    if (posted[i].operation == &operation) return true;
+  if (out_[index].unsent == 0) return false;
+  return std::ranges::any_of(operation.plan().lanes, [peer](const algorithms::Lane& lane) {
+    return lane.direction == Direction::out && lane.peer == peer;
+  });
+}
+
+void Lanes::look_again(std::size_t peer) noexcept {
+  if (in_[peer].link && in_[peer].posted.empty()) in_[peer].link->resume();
+}
+
+void Lanes::clear() {
+  out_.assign(out_.size(), {});
+  in_.assign(in_.size(), {});
+}
+
+}  // namespace tutti::detail

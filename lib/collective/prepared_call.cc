@@ -1,0 +1,55 @@
+#include "lib/collective/prepared_call.h"
+
+#include <utility>
+
+#include "lib/collective/call.h"
+#include "lib/group/context.h"
+#include "lib/group/group.h"
+#include "lib/observe/black_box_begin.h"
+
+namespace tutti::detail {
+namespace {
+
+/// Work that is over long before the coarse clock ticks.
+bool is_short_work(const BoardCall& call, const Op* op) {
+  constexpr std::size_t most = 4096;
+  return call.rounds() == 1 && call.part_bytes() <= most && !(op && op->kind() == OpKind::user);
+}
+
+Request kept(Request request, const Op& op, const std::string& algorithm) {
+  if (request.op) request.op = &op;
+  request.algorithm = algorithm;
+  return request;
+}
+
+}  // namespace
+
+PreparedCall::PreparedCall(const Request& call, const Planned& plan, std::shared_ptr<Pool<Operation>> operations,
+                           const Group& group, std::size_t capacity)
+    : op(call.op ? *call.op : sum),
+      algorithm(call.algorithm),
+      request(kept(call, op, algorithm)),
+      planned(plan),
+      pool(std::move(operations)) {
+  if (!planned.on_board) return;
+  const transport::Frame frame_of_call = call_of(request, group.size(), planned.hash()).frame(0);
+  PartOffsets offsets;  // of no use: a call that has any is not done at once
+  board = BoardCall::of(request, planned.prepared, planned.location,
+                        {group.rank(), group.size(), group.context().kernels, capacity}, offsets);
+  frame = transport::words_of(frame_of_call);
+  record.words = black_box::words_of(recorded(frame_of_call, group.id(), 0, planned.prepared.label,
+                                              static_cast<std::size_t>(board.rounds()), false, true));
+  is_short = is_short_work(board, request.op);
+}
+
+bool PreparedCall::is(const Request& other) const noexcept {
+  const auto same = [](const auto& one, const auto& another) {
+    return one.data == another.data && one.count == another.count && one.type == another.type;
+  };
+  const bool same_op = request.op && other.op ? op.kind() == other.op->kind() : request.op == other.op;
+  return request.collective == other.collective && same(request.input, other.input) &&
+         same(request.output, other.output) && same_op && request.root == other.root && !other.variable &&
+         other.algorithm.empty() && request.timeout == other.timeout;
+}
+
+}  // namespace tutti::detail
