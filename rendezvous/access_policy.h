@@ -8,15 +8,15 @@
 
 namespace tutti::rendezvous {
 
-/// Who may use a TCP store.
+/// The clients that a TCP store serves.
 struct AccessPolicy {
-  Secret secret = {};                            ///< clients must prove that they know it; empty: everybody may
-  bool insecure = false;                         ///< without a secret, but not on loopback only
-  std::shared_ptr<TlsProxies> tls_proxies = {};  ///< encrypt all connections, which takes a secret; null: none
+  Secret secret = {};                            ///< clients must prove that they know it; empty: no proof is needed
+  bool insecure = false;                         ///< without a secret, serve other hosts as well
+  std::shared_ptr<TlsProxies> tls_proxies = {};  ///< encrypt all connections, which needs a secret; null: none
 };
 
-/// Throws Error{invalid_argument} with the remedies when a store at `address` would be open to other hosts although
-/// nobody has said that it may.
+/// Throws Error{invalid_argument} with the remedies if a store at `address` would be open to other hosts and the policy
+/// does not allow that.
 void check_access(const SocketAddress& address, const AccessPolicy& access_policy);
 
 }  // namespace tutti::rendezvous

@@ -1,12 +1,12 @@
 // Keys, under the store's prefix:
-//   meeting          size and attempt, as the first to come was told, or who found the attempt before spent
-//   <attempt>/...    all that follows, and the rounds of exchange()
-//     place/<rank>   who has that place: compare_set lets one process in and tells a second one who it was; "left ..."
-//                    when that one has gone
-//     .will/<rank>   what is done when it goes (last_will.h):
+//   meeting          size and attempt, written by the first rank to come, or by one that found the last attempt spent
+//   <attempt>/...    everything below, and the rounds of exchange()
+//     place/<rank>   the process that has that place: compare_set admits one process and tells a second one who it was;
+//                    "left ..." when that process has gone
+//     .will/<rank>   changes to make when it goes (last_will.h):
 //       card/<rank> is erased: rank 0 waits on, until another process with that rank comes;
-//       shm/<rank> says that it is gone: who has met it already finds that out there, and rank 0 waits for no sign of
-//       it; place/<rank> is free.
+//       shm/<rank> says that it is gone, for ranks that have met it already, and so that rank 0 does not wait for it;
+//       place/<rank> is free.
 
 #include "rendezvous/attendance.h"
 
@@ -27,15 +27,15 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::string_view left = "left ";
-// What stands before each value of a round.
+// Precedes each value of a round.
 constexpr char here = '=';
 constexpr char gone = '!';
 
-/// A server that sees a successor before it has seen the end of the one before is given that time.
+/// Tries to take a place. A server may see a successor before it has seen its predecessor end.
 constexpr int tries = 20;
 constexpr milliseconds between_tries{10};
 
-/// "process 12 on n07 (8d1f...)": processes of two containers may have the same number and the same host name.
+/// "process 12 on n07 (8d1f...)". The identity tells apart processes of two containers with the same pid and host name.
 std::string name_of_this_process() {
   std::array<std::byte, 8> random{};
   fill_with_random(random);
@@ -44,7 +44,7 @@ std::string name_of_this_process() {
   return name + ")";
 }
 
-/// Without what is no use to people.
+/// Without the identity, which is of no use to people.
 std::string for_people(std::string_view name) {
   if (name.starts_with(left)) name.remove_prefix(left.size());
   return std::string{name.substr(0, name.find(" ("))};
@@ -52,7 +52,7 @@ std::string for_people(std::string_view name) {
 
 std::string place_of(int rank) { return fmt::format("place/{}", rank); }
 
-/// The attempt in "<size> <attempt>"; -1: that is something else.
+/// The attempt in "<size> <attempt>"; -1: `meeting` has another form.
 int attempt_in(const std::string& meeting) {
   int attempt = -1;
   const std::size_t blank = meeting.find(' ');
@@ -88,7 +88,7 @@ Attendance::Attendance(std::shared_ptr<Store> store, int rank, int size, Deadlin
       throw other_size(rank, size, meeting_);
     view_ = prefix_store(std::to_string(attempt_in(meeting_)), store_);
     if (std::chrono::steady_clock::now() > deadline)
-      throw Error{ErrorCode::rendezvous, fmt::format("rank {} reached the store only after its deadline.", rank), rank};
+      throw Error{ErrorCode::rendezvous, fmt::format("rank {} reached the store after its deadline.", rank), rank};
   } while (!take_place());
 }
 
@@ -97,13 +97,13 @@ Attendance::~Attendance() {
   try {
     will().execute(*view_, std::to_string(rank_));
   } catch (const std::exception&) {
-    // The store is gone, or will see that this process is.
+    // The store is gone, or will notice that this process is.
   }
 }
 
 /// False: this attempt is spent.
 bool Attendance::take_place() {
-  will().deposit(*view_, std::to_string(rank_));  // holds from the moment at which the place is ours
+  will().deposit(*view_, std::to_string(rank_));  // valid from the moment at which the place is this rank's
   for (int left_to_try = tries;; std::this_thread::sleep_for(between_tries)) {
     std::string holder = view_->compare_set(place_of(rank_), "", me_);
     if (holder.starts_with(left)) {
@@ -119,7 +119,7 @@ bool Attendance::take_place() {
   }
 }
 
-/// False: the others have met it.
+/// False: the others have met the predecessor.
 bool Attendance::clear_after_predecessor() {
   const std::string all = fmt::format("{}/all", first_round);
   if (view_->check({&all, 1})) return false;
@@ -135,7 +135,7 @@ LastWill Attendance::will() const {
   if (!complete_) {
     will.erase(fmt::format("{}/{}", first_round, rank_));
     will.set(fmt::format("{}/{}", second_round, rank_), gone + me_);
-    if (rank_ == 0) will.set(fmt::format("{}/all", second_round), "");  // so that others look for themselves
+    if (rank_ == 0) will.set(fmt::format("{}/all", second_round), "");  // so that the others look for themselves
     for (const std::string_view round : {first_round, second_round})
       will.set(fmt::format("{}/read/{}", round, rank_), "");
   }
@@ -165,16 +165,18 @@ std::vector<std::string> Attendance::exchange(std::string_view round, std::strin
   }
   if (values[static_cast<std::size_t>(rank_)] != mine) {
     call_next_attempt();
-    throw Error{ErrorCode::rendezvous,
-                fmt::format("rank {} came when the others had just met the process that had its place before and has "
-                            "ended. Start it again: all ranks meet anew.",
-                            rank_),
-                rank_};
+    throw Error{
+        ErrorCode::rendezvous,
+        fmt::format(
+            "rank {} joined just after the others had met its predecessor, which has ended. Start it again; all "
+            "ranks then meet anew.",
+            rank_),
+        rank_};
   }
   return values;
 }
 
-/// Who had that place and has gone; empty: nobody, or the store does not tell.
+/// The process that had that place and has gone; empty: none, or the store does not say.
 std::string Attendance::departed(int rank) {
   if (rank < 0) return "";
   try {
@@ -190,8 +192,8 @@ Error Attendance::went_too_early(int rank, std::string_view value) {
   call_next_attempt();
   if (!value.empty()) value.remove_prefix(1);
   return {ErrorCode::rendezvous,
-          fmt::format("rank {} ({}) ended before all ranks had met: see its output. Start all ranks again that have "
-                      "ended by this error; they meet anew.",
+          fmt::format("rank {} ({}) ended before all ranks had met: see its output. Restart all ranks that have ended "
+                      "with this error; they meet anew.",
                       rank, for_people(value)),
           rank};
 }
@@ -201,7 +203,7 @@ void Attendance::complete() {
   try {
     will().deposit(*view_, std::to_string(rank_));
   } catch (const Error&) {
-    // Rank 0 may have ended already, and its server with it: then nobody wants the place either.
+    // Rank 0 and its server may have ended already. Then no process wants the place.
   }
 }
 

@@ -12,35 +12,37 @@
 
 namespace tutti::rendezvous {
 
-/// One rank's part in a meeting: it takes its place, and exchanges with all others what they need to know of each
-/// other, in two rounds ("card" and "shm").
+/// One rank's part in a meeting: it takes its place, and exchanges what the ranks must know of each other, in two
+/// rounds ("card" and "shm").
 ///
 /// A rank that goes before the first round is over, by an error or a signal, frees its place: another process with its
-/// rank may take it, and the others just go on waiting. One that goes later has been met, so the meeting has failed:
-/// all others hear of it at once, in an error that names it, and who joins then meets in the next attempt, under keys
-/// of its own. A TCP store of ours sees a process end; in other stores this works for ranks that end by an error.
+/// rank may take it, and the others continue to wait. If a rank goes later, others have met it already, and the meeting
+/// has failed. All others get an error that names it at once. Ranks that join afterwards meet in the next attempt,
+/// under new keys. Our TCP store notices the end of a process; with other stores this works only for ranks that end by
+/// an error.
 ///
-/// Threading: as the store's. Ownership: goes before the store does.
+/// Threading: as the store. Ownership: must be destroyed before the store.
 class Attendance {
  public:
   using Deadline = std::chrono::steady_clock::time_point;
 
-  /// Takes the place `rank` of `size`. Throws Error{rendezvous} when another process has it, or was told another size.
+  /// Takes the place `rank` of `size`. Throws Error{rendezvous} if another process has it, or was given another size.
   /// Three messages per rank; does not wait for the others.
   Attendance(std::shared_ptr<Store> store, int rank, int size, Deadline deadline);
-  /// Unless complete(), gives the place back.
+  /// Gives the place back, except after complete().
   ~Attendance();
   Attendance(const Attendance&) = delete;
   Attendance& operator=(const Attendance&) = delete;
 
-  /// A view of this attempt's keys.
+  /// A view of the store under this attempt's prefix.
   Store& store() { return *view_; }
 
-  /// The rounds, see rendezvous::exchange(). Collective, in this order. Throw Error{rendezvous} that names who went.
+  /// The rounds, see rendezvous::exchange(). Collective, in this order. They throw Error{rendezvous} naming a rank that
+  /// has gone.
   std::vector<std::string> exchange_rank_infos(std::string_view mine) { return exchange(first_round, mine); }
   std::vector<std::string> exchange_outcomes(std::string_view mine) { return exchange(second_round, mine); }
 
-  /// All have met. The place stays this rank's as long as its store is open.
+  /// All have met. The place stays taken while this rank's store is open.
   void complete();
 
  private:

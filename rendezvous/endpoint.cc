@@ -57,7 +57,7 @@ Resolved look_up(const Endpoint& endpoint, int flags) {
 std::uint16_t parse_port(std::string_view text, std::string_view said_by) {
   if (is_service_address(text))
     throw malformed(said_by, text,
-                    "that is no port but the address of a Kubernetes service, which Kubernetes sets in every pod (a "
+                    "that is not a port but the address of a Kubernetes service, which Kubernetes sets in every pod (a "
                     "\"service link\"). Say enableServiceLinks: false in the pod's spec, or set this variable in the "
                     "pod's env, or give the service another name");
   std::uint16_t port = 0;
@@ -79,13 +79,13 @@ Endpoint parse_endpoint(std::string_view text, std::string_view said_by) {
     const std::size_t colon = text.find(':');
     if (colon == std::string_view::npos) throw malformed(said_by, text, "the port is missing; expected host:port");
     if (text.find(':', colon + 1) != std::string_view::npos)
-      throw malformed(said_by, text, "an IPv6 address stands in brackets, such as [::1]:29500");
+      throw malformed(said_by, text, "an IPv6 address must be in brackets, such as [::1]:29500");
     host = text.substr(0, colon);
     port = text.substr(colon + 1);
   }
   if (host.empty()) throw malformed(said_by, text, "the host is missing; expected host:port");
   if (host.find_first_of("[]") != std::string_view::npos)
-    throw malformed(said_by, text, "brackets stand around an IPv6 address, once: [::1]:29500");
+    throw malformed(said_by, text, "only an IPv6 address has brackets, and only once: [::1]:29500");
   if (port.empty()) throw malformed(said_by, text, "the port is missing; expected host:port");
   return {std::string{host}, parse_port(port, said_by)};
 }
@@ -128,12 +128,12 @@ bool SocketAddress::is_loopback() const {
 
 namespace {
 
-/// With the names of /etc/hosts and the name servers.
+/// Asks /etc/hosts and the name servers.
 Resolved look_up_name(const Endpoint& endpoint) {
   Resolved found = look_up(endpoint, 0);
   if (endpoint.host != "localhost") return found;
-  // A chroot without /etc/hosts knows no localhost, and many an /etc/hosts knows one family only: then server and
-  // client, or two hosts, could take it for different ones.
+  // A chroot without /etc/hosts cannot resolve localhost, and many /etc/hosts files have it for one family only. Server
+  // and client, or two hosts, could then resolve it differently.
   for (const char* loopback : {"127.0.0.1", "::1"})
     for (const SocketAddress& address : look_up({loopback, endpoint.port}, AI_NUMERICHOST).addresses)
       add_new(found.addresses, address);
@@ -146,8 +146,7 @@ Resolved look_up_name(const Endpoint& endpoint) {
 Resolved resolve(const Endpoint& endpoint, Deadline deadline) {
   Resolved numeric = look_up(endpoint, AI_NUMERICHOST);
   if (!numeric.addresses.empty()) return numeric;
-  // getaddrinfo() has no deadline: a thread of its own takes the wait, and is left to itself if nobody wants the
-  // answer.
+  // getaddrinfo() has no deadline, so a thread of its own makes the call. At the deadline that thread is left behind.
   std::promise<Resolved> promise;
   std::future<Resolved> answer = promise.get_future();
   std::thread{[endpoint, promise = std::move(promise)]() mutable {

@@ -18,16 +18,16 @@ struct Endpoint {
   friend bool operator==(const Endpoint&, const Endpoint&) = default;
 };
 
-/// Reads "host:port", "1.2.3.4:5", "[::1]:5". Throws Error{invalid_argument} that quotes `said_by` and `text`.
+/// Parses "host:port", "1.2.3.4:5", "[::1]:5". Throws Error{invalid_argument} that quotes `said_by` and `text`.
 Endpoint parse_endpoint(std::string_view text, std::string_view said_by);
-/// Reads a port, 0 to 65535.
+/// Parses a port, 0 to 65535.
 std::uint16_t parse_port(std::string_view text, std::string_view said_by);
-/// With brackets where the host is an IPv6 address.
+/// With brackets if the host is an IPv6 address.
 std::string to_string(const Endpoint& endpoint);
 /// "::1" for "[::1]"; anything else as it is.
 std::string without_brackets(const std::string& host);
 
-/// A numeric address in the form that the system calls take.
+/// A numeric address in the form that system calls take.
 struct SocketAddress {
   sockaddr_storage storage{};
   socklen_t length = 0;
@@ -45,15 +45,15 @@ struct Resolved {
   std::string problem;                   ///< why there are none
 };
 
-/// Looks up the host's addresses, each once. A resolver that does not answer costs no more than the deadline.
-/// "localhost" is loopback of both families, whatever the resolver knows of it.
+/// Looks up the host's addresses, without duplicates. Returns by the deadline even if the resolver does not answer.
+/// "localhost" is loopback of both families, whatever the resolver says.
 Resolved resolve(const Endpoint& endpoint, Deadline deadline);
 
-/// True for 127.x.x.x, ::1 and "localhost": whoever writes these means loopback.
+/// True for 127.x.x.x, ::1 and "localhost": names that are meant as loopback.
 bool is_written_loopback(const std::string& host);
 
-/// Debian maps a host's own name to 127.0.1.1 in /etc/hosts, so that there, and only there, it leads to loopback. That
-/// address where `endpoint` is such a name, else empty.
+/// Debian maps a host's own name to 127.0.1.1 in /etc/hosts, so on that host alone the name leads to loopback. Returns
+/// that address if `endpoint` is such a name, else an empty text.
 std::string hidden_loopback(const Endpoint& endpoint, Deadline deadline);
 
 }  // namespace tutti::rendezvous

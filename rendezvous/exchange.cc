@@ -1,11 +1,12 @@
-// Everybody publishes one value under his rank; rank 0 gathers them, and publishes them together for the others, so
-// that the server looks up a few keys for each rank, and not all for each.
+// Each rank publishes a value under its rank. Rank 0 gathers them and publishes them together for the others, so the
+// server looks up a few keys for each rank instead of all keys for each.
 //
 // Keys, under the store's prefix:
-//   <name>/<rank>    the values of an exchange
-//   <name>/all       all of them, each behind its length; empty where that is more than a store takes. Or why rank 0
-//                    has given up
-//   <name>/read/<rank>   he has read that; rank 0 waits, as its server may end with it
+//   <name>/<rank>        the values of an exchange
+//   <name>/all           all of them, each preceded by its length; empty if that is more than a store takes; or the
+//   reason
+//                        for which rank 0 has given up
+//   <name>/read/<rank>   that rank has read it; rank 0 waits for this, as its server may end with it
 
 #include "rendezvous/exchange.h"
 
@@ -28,13 +29,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-/// At least a moment: what has come already is found even if the deadline is just over.
+/// At least a moment, so that values that have come are found even if the deadline has just passed.
 milliseconds time_left(Clock::time_point deadline) {
   return std::max(std::chrono::ceil<milliseconds>(deadline - Clock::now()), milliseconds{1});
 }
 
-/// The first few of the keys that do not exist. Keys are looked at in halves, so that a server with many ranks waiting
-/// in vain is not asked for every single one by each of them.
+/// The first few of the keys that do not exist. The keys are searched by bisection, so that a server with many waiting
+/// ranks is not asked about every key by each of them.
 std::vector<int> missing(Store& store, std::span<const std::string> keys, std::size_t at_most) {
   std::vector<int> result;
   std::size_t first = 0;
@@ -67,7 +68,7 @@ Error absent(std::string_view name, int rank, int ranks, const std::vector<int>&
       who.front()};
 }
 
-/// Waits for `awaited`; in vain means that the keys of some ranks are missing, or that rank 0 has not passed them on.
+/// Waits for `awaited`. If the wait fails, the values of some ranks are missing, or rank 0 has not passed them on.
 void await_all(Store& store, std::string_view name, int rank, std::span<const std::string> awaited,
                std::span<const std::string> keys, Clock::time_point deadline,
                const std::function<bool(int)>& has_left) {
@@ -82,7 +83,7 @@ void await_all(Store& store, std::string_view name, int rank, std::span<const st
       who = missing(store, keys, shown);
       if (who.empty() && rank != 0 && !store.check(awaited)) who.push_back(0);
     } catch (const Error&) {
-      // The store itself is gone; the first error says so.
+      // The store itself is gone; the error of the wait says so.
     }
     if (who.empty()) throw;
     if (has_left && !std::ranges::all_of(who, has_left)) std::erase_if(who, has_left);
@@ -90,13 +91,13 @@ void await_all(Store& store, std::string_view name, int rank, std::span<const st
   }
 }
 
-/// Empty where that is more than a store takes.
+/// Empty if that is more than a store takes.
 std::string pack_if_small(const std::vector<std::string>& values) {
   std::string all = pack(values);
   return all.size() > max_value_bytes ? "" : all;
 }
 
-/// No values begin like this: it is longer than any.
+/// Values never begin like this: the length would be larger than any value.
 constexpr std::string_view given_up{"\xff\xff\xff\xff"};
 
 std::string explanation(const Error& reason) {
@@ -107,7 +108,7 @@ std::string explanation(const Error& reason) {
       .append(reason.what());
 }
 
-/// The same as the error of a rank that has read it.
+/// The error that a rank throws after reading it.
 Error explained(std::string_view all, std::string_view name, int rank, int ranks) {
   all.remove_prefix(given_up.size());
   int culprit = 0;
@@ -120,13 +121,13 @@ Error explained(std::string_view all, std::string_view name, int rank, int ranks
           fmt::format("rendezvous \"{}\" on rank {} of {}: rank 0 has given up: {}", name, rank, ranks, all), culprit};
 }
 
-/// For who is there, who else would see nothing but the end of the server. How many these are is not known.
+/// Tells the ranks that are there, which would otherwise only see the server end. Their number is unknown.
 void explain(Store& store, const std::string& all, const std::vector<std::string>& readers, const Error& reason) {
   try {
     store.set(all, explanation(reason));
     if (!readers.empty()) store.wait_for(readers, milliseconds{500});
   } catch (const Error&) {
-    // Some never came, or the store itself is gone.
+    // Some ranks never came, or the store itself is gone.
   }
 }
 
@@ -162,7 +163,7 @@ std::vector<std::string> exchange(Store& store, std::string_view name, int rank,
   try {
     if (!readers.empty()) store.wait_for(readers, std::min(time_left(deadline), milliseconds{5000}));
   } catch (const Error&) {
-    // Whoever has not read by now has failed, or will hear of it when he asks; what this rank wanted it has.
+    // A rank that has not read by now has failed, or will get an error of its own. This rank has all values.
   }
   return std::move(*values);
 }

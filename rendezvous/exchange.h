@@ -10,13 +10,13 @@
 
 namespace tutti::rendezvous {
 
-/// Publishes `mine` and returns everybody's, by rank, as gathered by rank 0: O(ranks) messages and look-ups at the
-/// server. Collective; `name` separates successive exchanges. Throws Error{rendezvous} that names the ranks that
-/// did not come (its rank() is the first of them).
+/// Publishes `mine` and returns the values of all ranks, by rank, as gathered by rank 0: O(ranks) messages and look-ups
+/// at the server. Collective; `name` separates successive exchanges. Throws Error{rendezvous} that names the ranks that
+/// did not come; its rank() is the first of them.
 ///
-/// Rank 0 returns last (or five seconds after it has all values): the server often ends with it.
+/// Rank 0 returns last (or five seconds after it has all values), since the server often ends with it.
 ///
-/// Of ranks that have not published, those for which `has_left` are not blamed while there are others.
+/// Ranks for which `has_left` is true are blamed only if every missing rank has left.
 std::vector<std::string> exchange(Store& store, std::string_view name, int rank, int ranks, std::string_view mine,
                                   std::chrono::steady_clock::time_point deadline,
                                   const std::function<bool(int rank)>& has_left = nullptr);

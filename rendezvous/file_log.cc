@@ -20,9 +20,9 @@ namespace tutti::rendezvous {
 namespace {
 
 constexpr std::string_view magic = "tutti store 1\n";
-constexpr std::size_t head_bytes = 8;              // u32 length of what follows the head, u32 check sum of it
+constexpr std::size_t head_bytes = 8;              // u32 length of the body, u32 checksum of it
 constexpr std::size_t min_body_bytes = 5;          // kind, u32 key length
-constexpr std::size_t max_body_bytes = 16u << 20;  // keys and values are limited far below
+constexpr std::size_t max_body_bytes = 16u << 20;  // limits.h keeps keys and values far below
 
 std::uint32_t check_sum(std::string_view body) { return static_cast<std::uint32_t>(fnv1a(body)); }
 
@@ -65,7 +65,7 @@ void FileLog::fail(const char* what) const {
 void FileLog::require_private() const {
   const std::string remedy =
       "Name a file in a folder of your own, or give all ranks the same secret (TUTTI_SECRET, TUTTI_SECRET_FILE): with "
-      "it the file is worth nothing to others";
+      "it the file is of no use to other users";
   struct stat file {};
   if (::fstat(descriptor_, &file) != 0) fail("cannot examine it");
   if (file.st_uid != ::geteuid())
@@ -148,7 +148,7 @@ std::vector<Record> FileLog::parse(std::string_view bytes) {
   };
   if (offset_ == 0) {
     const std::string_view start = bytes.substr(0, magic.size());
-    if (magic.substr(0, start.size()) != start) throw damaged("something else than a tutti store");
+    if (magic.substr(0, start.size()) != start) throw damaged("something other than a tutti store");
     if (start.size() < magic.size()) return {};
     offset_ = magic.size();
     bytes.remove_prefix(magic.size());
@@ -171,7 +171,7 @@ std::vector<Record> FileLog::parse(std::string_view bytes) {
 
 void FileLog::append(const Record& record) {
   const std::string bytes = (offset_ == 0 ? std::string{magic} : std::string{}) + encode_record(record);
-  // Whatever lies behind the last complete record was left by a writer that died.
+  // Bytes after the last complete record were left by a writer that died.
   if (::ftruncate(descriptor_, static_cast<off_t>(offset_)) != 0) fail("cannot cut off a half-written record");
   std::size_t done = 0;
   while (done < bytes.size()) {

@@ -1,13 +1,13 @@
-// A store in a file: a log of changes that everybody appends to under a lock, and replays from where he left off.
+// A store in a file: a log of changes to which each user appends under a lock, and which each replays from where it
+// stopped.
 //
-// Users sign in and out in the same log. That is how the last one knows that the file may go, and how a file that an
-// earlier run left behind is told from a meeting under way:
-//   somebody signed in, did not sign out, and his process is gone     -> that run was killed: an error at once (the
-//                                                                        last of its users, if any is left, removes it)
-//   as many as were to come have signed in                            -> perhaps they are about to leave (two programs
-//   in
-//                                                                        a row under one name): wait, then an error
-// Waiting means looking again every few milliseconds; there is no notification that works on network file systems.
+// Users sign in and out in the same log. So the last one knows that it may remove the file, and a file that an earlier
+// run left behind can be told from a meeting in progress:
+//   a user has signed in but not out, and its process is gone
+//       That run was killed. This is an error at once; the last of its users, if any is left, removes the file.
+//   all expected users have signed in
+//       They may be about to leave (two programs one after the other with one name). Wait, then report an error.
+// Waiting polls every few milliseconds: there is no notification that works on network file systems.
 
 #include "rendezvous/file_store.h"
 
@@ -53,7 +53,7 @@ class Patience {
   Clock::duration pause_ = std::chrono::microseconds{500};
 };
 
-/// Who signed in, by number in order of arrival, and has not signed out.
+/// The users that have signed in, by order of arrival, and not signed out.
 struct Visitors {
   int arrived = 0;
   std::map<int, Process> present;
@@ -68,12 +68,12 @@ class FileStore final : public Store {
   }
 
   ~FileStore() override {
-    // After fork() the child's copy is not the one that signed in.
+    // After fork() the child's copy is not the user that signed in.
     if (users_ == 0 || ::getpid() != owner_pid_) return;
     try {
       sign_out();
     } catch (const Error&) {
-      // Nobody is left to be told; a file that stays is recognised by the next run.
+      // Nobody is left to be told. The next run recognises a file that stays.
     }
   }
 
@@ -199,7 +199,7 @@ class FileStore final : public Store {
       if (patience.is_over()) throw full();
   }
 
-  /// False when the file has just been removed, or all its users are there already.
+  /// False if the file has just been removed, or all its users have already come.
   bool try_sign_in(Clock::time_point deadline) {
     if (own_folder_) make_folder();
     log_.reset();
@@ -228,7 +228,7 @@ class FileStore final : public Store {
       if (guard_ == FileGuard::user) log_->require_private();
       return true;
     } catch (const Error&) {
-      // The last user of an earlier meeting may remove the folder between our making it and our opening the file.
+      // The last user of an earlier meeting may remove the folder between our mkdir and our opening of the file.
       if (own_folder_ && ::access(folder().c_str(), F_OK) != 0) return false;
       throw;
     }
@@ -238,8 +238,8 @@ class FileStore final : public Store {
     const FileLog::Lock lock{*log_, LockKind::exclusive, Clock::now() + std::chrono::seconds{2}};
     replay();
     write(RecordKind::leave, std::to_string(number_), {});
-    // Who was killed never signs out: the last one left takes the file away all the same, unless somebody is still to
-    // come, who shall find out that this meeting is over.
+    // A user that was killed never signs out. The last one left removes the file anyway, unless another user is still
+    // to come, which shall find out that this meeting is over.
     if (visitors_.arrived >= users_)
       std::erase_if(visitors_.present, [](const auto& visitor) { return has_ended(visitor.second); });
     if (!visitors_.present.empty()) return;
@@ -255,11 +255,11 @@ class FileStore final : public Store {
                                                      "Set TUTTI_RDZV=tcp://host:port instead.",
                                                      folder(), std::strerror(errno))};
     struct stat status {};
-    if (::lstat(folder().c_str(), &status) != 0) return;  // just removed: opening the file will tell
+    if (::lstat(folder().c_str(), &status) != 0) return;  // just removed: opening the file will fail and say so
     if (!S_ISDIR(status.st_mode) || status.st_uid != ::geteuid() || (status.st_mode & 077) != 0)
       throw Error{ErrorCode::rendezvous,
-                  fmt::format("{} exists but is no folder that only this user can enter; somebody "
-                              "else made it. Set TUTTI_RDZV=tcp://host:port instead.",
+                  fmt::format("{} exists but is not a folder that only this user can enter; another user "
+                              "made it. Set TUTTI_RDZV=tcp://host:port instead.",
                               folder())};
   }
 

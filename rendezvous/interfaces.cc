@@ -1,7 +1,7 @@
-// Which of this host's addresses to give to peers.
+// Chooses the address of this host that peers are given.
 //
-// The kernel knows the way to the rendezvous: a UDP socket connected there has a local address, and no packet is sent
-// to find out. Where the user names interfaces, these are the only candidates, and the route decides among them.
+// The kernel knows the route to the rendezvous: a UDP socket connected there has a local address, and no packet is
+// sent. If the user names interfaces, only these are candidates, and the route decides among them.
 
 #include "rendezvous/interfaces.h"
 
@@ -65,7 +65,7 @@ class NameFilter {
     return listed != exclude_;
   }
   bool excludes() const { return exclude_; }
-  /// Meant for another library.
+  /// The variable is meant for another library.
   bool is_foreign() const { return !said_by_.starts_with("TUTTI_"); }
   std::string describe() const { return fmt::format("{}={}", said_by_, text_); }
 
@@ -85,15 +85,15 @@ std::optional<NameFilter> name_filter(const Lookup& environment) {
   return std::nullopt;
 }
 
-/// Empty: either.
+/// Empty: either family.
 std::optional<bool> want_v6(const Lookup& environment) {
   const std::string family = environment("TUTTI_SOCKET_FAMILY").value_or("");
   if (family.empty()) return std::nullopt;
   return environment::word_in("TUTTI_SOCKET_FAMILY", family) == 1;
 }
 
-/// The lower, the better a guess where no route decides: what leads out of this host, then what containers made here,
-/// then loopback.
+/// Order of preference, lowest first, where no route decides: interfaces that lead out of this host, then those made by
+/// containers, then loopback.
 int reluctance(const Interface& interface) {
   const bool of_containers = interface.name.starts_with("docker") || interface.name.starts_with("virbr") ||
                              interface.name.starts_with("veth") || interface.name.starts_with("br-");
@@ -109,14 +109,15 @@ std::string list_of(std::span<const Interface> all) {
 }
 
 Error no_match(std::span<const Interface> all, const std::optional<NameFilter>& filter, std::optional<bool> v6) {
-  return {ErrorCode::invalid_argument,
-          fmt::format("no network interface fits{}{}. This host has: {}.{}", filter ? " " + filter->describe() : "",
-                      v6 ? fmt::format(" TUTTI_SOCKET_FAMILY={}", *v6 ? "AF_INET6" : "AF_INET") : "", list_of(all),
-                      filter && filter->is_foreign() ? " TUTTI_SOCKET_IFNAME goes before that variable." : "")};
+  return {
+      ErrorCode::invalid_argument,
+      fmt::format("no network interface matches{}{}. This host has: {}.{}", filter ? " " + filter->describe() : "",
+                  v6 ? fmt::format(" TUTTI_SOCKET_FAMILY={}", *v6 ? "AF_INET6" : "AF_INET") : "", list_of(all),
+                  filter && filter->is_foreign() ? " TUTTI_SOCKET_IFNAME takes precedence over that variable." : "")};
 }
 
-/// The address from which packets to the rendezvous would leave; empty without a TCP rendezvous or a route. Where the
-/// name of this very host leads to loopback, that says nothing about where the peers are: no route.
+/// The address from which packets to the rendezvous would leave; empty without a TCP rendezvous or a route. If this
+/// host's own name leads to loopback, that says nothing about the peers, so it counts as no route.
 std::string route_to(const std::string& url, std::optional<bool> v6) {
   const std::size_t scheme_end = url.find("://");
   const std::string scheme = url.substr(0, scheme_end);
@@ -170,7 +171,7 @@ Choice choose_interface(const std::string& url, const Wish& wish) {
 
 namespace {
 
-/// The best that the filter accepts; nothing if it accepts none.
+/// The best interface that the filter accepts, if any.
 std::optional<Interface> best_of(std::span<const Interface> all, const std::string& route,
                                  const std::optional<NameFilter>& filter, std::optional<bool> v6) {
   std::vector<Interface> candidates;
@@ -180,7 +181,7 @@ std::optional<Interface> best_of(std::span<const Interface> all, const std::stri
     if (filter && !filter->accepts(interface.name)) continue;
     candidates.push_back(interface);
   }
-  // The source of a packet to this very host may be any loopback address (127.0.0.1 stands for 127.0.1.1 too).
+  // The source address of a packet to this host may be any loopback address (127.0.0.1 also stands for 127.0.1.1).
   const auto on_route = [&](const Interface& interface) { return interface.address == route; };
   if (const auto it = std::find_if(candidates.begin(), candidates.end(), on_route); it != candidates.end()) return *it;
 
@@ -213,7 +214,7 @@ Choice choose_among(std::span<const Interface> all, const std::string& route, co
   if (filter && filter->is_foreign() && wish.one_host)
     if (auto best = best_of(all, route, std::nullopt, v6))
       return {*std::move(best),
-              fmt::format("{} fits no network interface and is ignored, as all ranks are on this host, "
+              fmt::format("{} matches no network interface and is ignored, as all ranks are on this host, "
                           "which has: {}",
                           filter->describe(), list_of(all))};
   throw no_match(all, filter, v6);

@@ -15,7 +15,7 @@ struct Interface {
   bool up = false;
 };
 
-/// What is asked of an address for peers.
+/// Requirements on the address for peers.
 struct Wish {
   const Lookup& environment;
   bool one_host = false;  ///< all ranks are on this host, see is_on_one_host()
@@ -23,28 +23,28 @@ struct Wish {
 
 struct Choice {
   Interface interface;
-  std::string warning = {};   ///< a variable that was not followed, for people; empty: none
+  std::string warning = {};   ///< about a variable that was ignored, for people; empty: none
   std::string families = {};  ///< of addresses that this host has besides loopback: "4", "6", "46"
 };
 
-/// True when it is known that all ranks of the job are on this host: by the launcher, or as they meet on loopback.
+/// True if all ranks of the job are known to be on this host: the launcher says so, or they meet on loopback.
 bool is_on_one_host(const Launch& launch);
 
 bool is_v6(const Interface& interface);
-/// Useful to peers only with the number of the interface, which differs from host to host.
+/// A link-local address is useful to peers only with the interface's number, which differs from host to host.
 bool is_link_local(const Interface& interface);
 
 /// All IPv4 and IPv6 addresses of this host.
 std::vector<Interface> interfaces();
 
-/// The numeric address peers shall use to reach this rank: that of the route to the rendezvous `url`, or the one that
-/// TUTTI_SOCKET_IFNAME (NCCL's grammar: prefixes, `=` exact, `^` exclude) names. Loopback only if the rendezvous
-/// is written as loopback (a name that leads there is not), or if there is no other interface. Throws
-/// Error{invalid_argument} listing the interfaces when none matches; but NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME,
-/// which often come with an image and are meant for the network, do not stop a job of one host.
+/// The numeric address under which peers shall reach this rank. It is that of the route to the rendezvous `url`, or the
+/// one that TUTTI_SOCKET_IFNAME (NCCL's grammar: prefixes, `=` exact, `^` exclude) names. Loopback is chosen only if
+/// the rendezvous is written as loopback (a name that leads there is not), or if there is no other interface. Throws
+/// Error{invalid_argument} listing the interfaces if none matches. NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME, which
+/// often come with an image and are meant for the network, do not stop a job of one host.
 Choice choose_interface(const std::string& url, const Wish& wish);
 
-/// The same among given interfaces, where the route to the rendezvous starts at the address `route` (empty: no route).
+/// The same among given interfaces. The route to the rendezvous starts at the address `route` (empty: no route).
 Choice choose_among(std::span<const Interface> all, const std::string& route, const Wish& wish);
 
 }  // namespace tutti::rendezvous

@@ -1,8 +1,8 @@
-// Who am I, and where do I meet the others? Each launcher says so with variables of its own; this file knows them all.
+// Finds this process's rank and the place where the ranks meet, from the variables of all known launchers.
 //
-// One function per family of launchers returns what its variables say, nothing if they are absent, or adds a complaint
-// if they are half there. find_launch() asks them in order; the first complete answer wins. A complaint becomes an
-// error only if nobody has a complete answer: a program must not run alone because of a typing mistake.
+// One function per family of launchers returns what its variables say. It returns nothing if they are absent, and adds
+// a complaint if only some are set. find_launch() asks them in order; the first complete answer wins. Complaints become
+// an error only if no launcher has a complete answer, so that a typing mistake does not make a program run alone.
 
 #include "rendezvous/launchers.h"
 
@@ -22,17 +22,17 @@
 namespace tutti::rendezvous {
 namespace {
 
-/// What a launcher says, before the options have their say.
+/// A launcher's variables, before options are applied.
 struct Answer {
-  Launch launch;                          // rendezvous and serve not filled in yet
-  std::optional<RendezvousUrl> fallback;  // where to meet if nobody names a place
-  std::string names;                      // of the variables of rank and size, for errors
-  std::string remedy;                     // when there is no place to meet
+  Launch launch;                          // without rendezvous and serve
+  std::optional<RendezvousUrl> fallback;  // where to meet if no variable or option names a place
+  std::string names;                      // names of the variables of rank and size, for errors
+  std::string remedy;                     // what to do if there is no place to meet
 };
 
 struct Question {
   const Environment& env;
-  bool has_rendezvous_url = false;  // by options or variables that all launchers share
+  bool has_rendezvous_url = false;  // by options, or by variables common to all launchers
   std::vector<std::string> complaints = {};
 };
 
@@ -57,7 +57,7 @@ std::optional<Answer> tutti_variables(Question& question) {
   return answer;
 }
 
-/// torchrun, and everybody who sets by hand what torch's env:// reads.
+/// torchrun, and users who set the variables of torch's env:// by hand.
 std::optional<Answer> torch_variables(Question& question) {
   const Environment& env = question.env;
   const auto rank = env.number("RANK");
@@ -83,15 +83,14 @@ std::optional<Answer> torch_variables(Question& question) {
   return answer;
 }
 
-/// Launchers of MPI programs. They give places but no address; the ranks of a single host can meet in a file all the
-/// same.
+/// Launchers of MPI programs. They give ranks but no address; the ranks of a single host can meet in a file.
 struct MpiFamily {
   const char* source;
   std::array<const char*, 2> rank;
   std::array<const char*, 2> size;
   std::array<const char*, 2> local_rank;
   std::array<const char*, 2> local_size;
-  const char* pass_on;  // how this launcher hands a variable to the ranks
+  const char* pass_on;  // how this launcher passes a variable to the ranks
 };
 
 constexpr std::array<MpiFamily, 3> mpi_families{{
@@ -122,7 +121,7 @@ std::optional<int> first_number(const Environment& env, const std::array<const c
   return std::nullopt;
 }
 
-/// What the ranks of one job have in common and no other job has. A name space alone may come again.
+/// A text that the ranks of one job have in common and no other job has. A PMIx namespace alone may be reused.
 std::string identity_of_job(const Environment& env, const MpiFamily& family) {
   std::string identity = env.text("PMIX_NAMESPACE").value_or("");
   for (const char* name : {"PMIX_SERVER_URI4", "PMIX_SERVER_URI3", "PMIX_SERVER_URI2", "OMPI_MCA_orte_hnp_uri"})
@@ -160,8 +159,8 @@ std::optional<Answer> mpi_variables(Question& question, const MpiFamily& family)
   return answer;
 }
 
-/// What the tasks of one step have in common and no other step has: a job that is queued again has the same number, and
-/// so have jobs of two clusters.
+/// A text that the tasks of one step have in common and no other step has. A requeued job keeps its number, and jobs of
+/// two clusters may have the same one.
 std::string identity_of_step(const Environment& env) {
   std::string identity = "slurm";
   for (const char* name : {"SLURM_CLUSTER_NAME", "SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_RESTART_COUNT",
@@ -191,7 +190,8 @@ std::optional<Answer> slurm_variables(Question& question) {
       "SLURM_STEP_NODELIST and SLURM_JOB_NODELIST are not set: set MASTER_ADDR and MASTER_PORT, or TUTTI_RDZV";
   if (question.has_rendezvous_url || *size == 1) return answer;
 
-  // On one node nobody else need reach the store. A port made of the step's number may be another step's there, too.
+  // On one node no other host needs to reach the store. A port derived from the step's number could also be another
+  // step's.
   if (answer.launch.local_size == *size && !env.has("MASTER_ADDR") && !env.has("MASTER_PORT")) {
     answer.fallback = private_file(identity_of_step(env), env);
     return answer;
@@ -200,7 +200,7 @@ std::optional<Answer> slurm_variables(Question& question) {
   for (const char* list : {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"})
     if (const auto hosts = env.text(list); hosts && host.empty()) host = expand_hostlist(*hosts).front();
   if (host.empty()) return answer;
-  // Below 32768, where the kernel does not take ports for clients; the same for all, different for most jobs.
+  // Below 32768, where the kernel takes no ports for clients. The same for all tasks, different for most jobs.
   const std::string step = env.text("SLURM_JOB_ID").value_or("") + "." + env.text("SLURM_STEP_ID").value();
   const auto port = static_cast<std::uint16_t>(20'000 + fnv1a(step) % 10'000);
   const auto chosen = env.text("MASTER_PORT");
@@ -209,8 +209,8 @@ std::optional<Answer> slurm_variables(Question& question) {
   return answer;
 }
 
-/// A pod of an indexed job (JobSet's and Kubeflow's too): it knows its number, and from the manifest how many there
-/// are.
+/// A pod of an indexed job (also JobSet's and Kubeflow's): it knows its index, and the manifest gives the number of
+/// pods.
 std::optional<Answer> kubernetes_variables(Question& question) {
   const Environment& env = question.env;
   const auto rank = env.number("JOB_COMPLETION_INDEX");
@@ -239,7 +239,7 @@ std::optional<Answer> kubernetes_variables(Question& question) {
   return answer;
 }
 
-/// Asks all launchers' variables; nothing at all means that this process is alone.
+/// Asks all launchers' variables. If none is set, this process is alone.
 Answer ask_launchers(Question& question) {
   if (auto answer = tutti_variables(question)) return *answer;
   if (auto answer = torch_variables(question)) return *answer;
@@ -280,7 +280,7 @@ void check_places(const Launch& launch, const std::string& names) {
                             launch.local_size));
 }
 
-/// Separates jobs that share a store, and the restarts of one.
+/// Separates jobs that share a store, and the restarts of one job.
 std::string prefix_of(const Environment& env, const std::string& job) {
   std::string prefix = "tutti";
   if (const auto restart = env.text("TORCHELASTIC_RESTART_COUNT"))
@@ -291,7 +291,7 @@ std::string prefix_of(const Environment& env, const std::string& job) {
   return name.empty() ? prefix : prefix + "/" + name;
 }
 
-/// Rank and size: the options' where given, the launcher's otherwise.
+/// Rank and size: from the options if given, otherwise from the launcher.
 Answer find_places(const ConnectOptions& options, const Environment& env) {
   if (options.rank && options.size) {
     Answer answer;

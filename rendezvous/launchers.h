@@ -13,7 +13,7 @@ namespace tutti::rendezvous {
 /// Looks up an environment variable; tests give their own.
 using Lookup = std::function<std::optional<std::string>(const std::string& name)>;
 
-/// Who this process is and where it meets the others.
+/// This process's rank, and where it meets the others.
 struct Launch {
   int rank = 0;
   int size = 1;
@@ -21,25 +21,25 @@ struct Launch {
   int local_size = -1;
   std::string rendezvous = {};  ///< "tcp://host:port", "file:///path", or empty (one rank, or a store was given)
   bool serve = false;           ///< this rank is the TCP server
-  bool foreign = false;         ///< what is served there is a launcher's own store, which knows nothing of our secrets
+  bool foreign = false;         ///< the store there is a launcher's own, which has none of our secrets
   bool own_folder = false;      ///< the file's folder is this job's: open_store() makes it, the last rank removes it
   std::string prefix = {};      ///< of every key; separates jobs and restarts
-  std::string source = {};      ///< who said so, for people: "TUTTI_*", "torchrun", "Slurm step" ...
+  std::string source = {};      ///< where this comes from, for people: "TUTTI_*", "torchrun", "Slurm step" ...
 };
 
 /// The one place that reads the launcher's environment: explicit options, TUTTI_*, torchrun / env://, Open MPI, PMI,
 /// Slurm step, Kubernetes indexed job; the first complete set wins. Throws Error{invalid_argument} that names the
-/// variables when a set is half there or contradicts itself.
+/// variables if a set is incomplete or contradicts itself.
 ///
 /// Rank 0 serves at "tcp://host:port", unless TORCHELASTIC_USE_AGENT_STORE says that the launcher does so at
-/// MASTER_ADDR and MASTER_PORT. "store://host:port" names a store that somebody else serves; it becomes "tcp://"
-/// without `serve`.
+/// MASTER_ADDR and MASTER_PORT. "store://host:port" names a store that is served already; it becomes "tcp://" without
+/// `serve`.
 Launch find_launch(const ConnectOptions& options, const Lookup& environment);
 
-/// Opens the store that `launch` names; where launch.serve, starts the server, which lives as long as the store. With a
-/// secret in `access_policy`, server and clients prove to each other that they know it, unless the store is foreign.
-/// The prefix is left to the caller. A process may do this again for the same meeting: the n-th store of a rank sees
-/// the keys of the others' n-th.
+/// Opens the store that `launch` names; if launch.serve, also starts the server, which lives as long as the store. With
+/// a secret in `access_policy`, server and clients prove to each other that they know it, unless the store is foreign.
+/// The caller adds the prefix. A process may do this again for the same meeting: the n-th store of a rank sees the keys
+/// of the other ranks' n-th store.
 std::shared_ptr<Store> open_store(const Launch& launch, Store::Milliseconds timeout,
                                   const AccessPolicy& access_policy = {}, const Log& log = Log{});
 

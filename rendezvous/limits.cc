@@ -7,7 +7,7 @@
 namespace tutti::rendezvous {
 
 void check_key(std::string_view key) {
-  constexpr std::size_t most = max_key_bytes - 1;  // over TCP a "/" goes in front
+  constexpr std::size_t most = max_key_bytes - 1;  // over TCP a "/" is added in front
   if (key.size() > most)
     throw Error{ErrorCode::invalid_argument, fmt::format("store key \"{}...\" has {} bytes; at most {} are allowed.",
                                                          key.substr(0, 32), key.size(), most)};

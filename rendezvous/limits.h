@@ -5,7 +5,8 @@
 
 namespace tutti::rendezvous {
 
-// What a store takes, the same as PyTorch's server: larger things are refused before anything is sent or allocated.
+// The limits of a store, the same as PyTorch's server's: larger values are refused before anything is sent or
+// allocated.
 inline constexpr std::size_t max_key_bytes = 8u << 10;
 inline constexpr std::size_t max_value_bytes = 8u << 20;
 inline constexpr std::size_t max_keys_per_request = 131'072;

@@ -1,4 +1,4 @@
-// A store inside this process: a table, a lock, and a condition that is announced whenever a key may have come.
+// A store inside this process: a table, a lock, and a condition that is signalled whenever a key may have been set.
 
 #include <chrono>
 #include <condition_variable>
@@ -84,7 +84,8 @@ class MemoryStore final : public Store {
   }
 
  private:
-  /// Waiters are few and set-up is short: waking all of them for nothing costs less than knowing who waits for what.
+  /// There are few waiters and set-up is short, so waking all of them costs less than tracking the key that each waits
+  /// for.
   template <class Body>
   std::invoke_result_t<Body> change(Body body) {
     struct Announce {

@@ -1,4 +1,4 @@
-// From the place where ranks meet to a store.
+// Opens the store at the place where ranks meet.
 
 #include <fmt/format.h>
 
@@ -17,10 +17,9 @@
 namespace tutti::rendezvous {
 namespace {
 
-/// What a process must remember between calls: how often each of its ranks has opened a store at each place (so that a
-/// second communicator does not find the first one's keys), and which servers it runs (so that a second communicator
-/// does not find its own port taken). All ranks try as often, in the same order, so their numbers agree; a try that
-/// fails counts.
+/// Remembered between calls: how often each of this process's ranks has opened a store at each place (so that a second
+/// communicator does not find the first one's keys), and which servers run (so that it does not find its own port
+/// taken). All ranks try equally often and in the same order, so their numbers agree. A failed try counts.
 class Memory {
  public:
   int count_opening(const Launch& launch) {
@@ -58,7 +57,7 @@ void refuse_hidden_loopback(const Launch& launch, const Endpoint& endpoint, Dead
       "network interface instead, for example from \"tutti doctor\"",
       launch.rendezvous, address);
   if (launch.local_size > 0) throw Error{ErrorCode::invalid_argument, what};
-  log.warn(what + " (if all ranks are on this host, all is well)");
+  log.warn(what + " (harmless if all ranks run on this host)");
 }
 
 std::shared_ptr<Store> open_tcp(const Launch& launch, const Endpoint& endpoint, Store::Milliseconds timeout,
@@ -74,7 +73,7 @@ std::shared_ptr<Store> open_tcp(const Launch& launch, const Endpoint& endpoint, 
   refuse_hidden_loopback(launch, endpoint, std::chrono::steady_clock::now() + timeout, log);
   struct Served {
     std::shared_ptr<TcpStoreServer> server;
-    std::shared_ptr<Store> store;  // ends before the server
+    std::shared_ptr<Store> store;  // destroyed before the server
   };
   const auto served = std::make_shared<Served>();
   served->server = memory().serve(endpoint, std::chrono::steady_clock::now() + timeout, access_policy);
@@ -102,7 +101,8 @@ std::shared_ptr<Store> open_store(const Launch& launch, Store::Milliseconds time
   if (url.starts_with(file))
     return open_file_store(url.substr(file.size()) + number, launch.size, timeout, launch.own_folder,
                            access_policy.secret.empty() ? FileGuard::user : FileGuard::secret);
-  if (!url.starts_with(tcp)) throw Error{ErrorCode::invalid_argument, fmt::format("\"{}\" is no place to meet.", url)};
+  if (!url.starts_with(tcp))
+    throw Error{ErrorCode::invalid_argument, fmt::format("\"{}\" is not a rendezvous URL.", url)};
   auto store = open_tcp(launch, parse_endpoint(std::string_view{url}.substr(tcp.size()), "the rendezvous"), timeout,
                         access_policy, log);
   return opening == 0 ? store : prefix_store(number, std::move(store));

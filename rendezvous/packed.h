@@ -9,10 +9,10 @@
 
 namespace tutti::rendezvous {
 
-// Several values as one: each behind its length, a u32, little-endian.
+// Several values as one: each preceded by its length, a little-endian u32.
 
 std::string pack(std::span<const std::string> values);
-/// Nothing if these are not values, or not `count`, where that is given.
+/// Nothing if `all` has another form, or not `count` values, if that is given.
 std::optional<std::vector<std::string>> unpack(std::string_view all, std::optional<std::size_t> count = {});
 
 }  // namespace tutti::rendezvous

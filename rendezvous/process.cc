@@ -1,4 +1,4 @@
-// What /proc tells about processes.
+// Reads about processes in /proc.
 
 #include "rendezvous/process.h"
 
@@ -28,8 +28,8 @@ std::string read_link(const std::string& path) {
   return std::filesystem::read_symlink(path, failed).string();
 }
 
-/// The fields of /proc/<pid>/stat from the third on: state, parent, ..., start time. The second, the program's name,
-/// may hold blanks and brackets.
+/// The fields of /proc/<pid>/stat from the third on: state, parent, ..., start time. The second field, the program's
+/// name, may contain blanks and brackets.
 struct Stat {
   char state = 'X';
   int parent = 0;
@@ -61,7 +61,7 @@ Process process_here(int pid) {
   return {pid, stat ? stat->start : 0, scope_of_this_host(), host_name()};
 }
 
-/// True, false, or empty when the environment of that process must not be read.
+/// Empty if the environment of that process must not be read.
 std::optional<bool> has_variable(int pid, std::string_view variable) {
   const std::string environment = read_whole(fmt::format("/proc/{}/environ", pid));
   if (environment.empty()) return std::nullopt;

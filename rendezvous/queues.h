@@ -11,7 +11,7 @@
 
 namespace tutti::rendezvous {
 
-/// First in, first out, by name. A queue exists as long as there is something in it.
+/// First in, first out, by name. A queue exists while it has entries.
 class Queues {
  public:
   std::size_t size(std::string_view name) const {
@@ -22,7 +22,7 @@ class Queues {
     bytes_ += Table::bytes_of(name, value);
     queues_[name].push_back(std::move(value));
   }
-  /// There must be one.
+  /// The queue must exist.
   std::string pop(std::string_view name) {
     const auto it = queues_.find(name);
     std::string value = std::move(it->second.front());
@@ -31,7 +31,7 @@ class Queues {
     if (it->second.empty()) queues_.erase(it);
     return value;
   }
-  /// What all of them cost, about.
+  /// Approximate memory of all queues.
   std::size_t bytes() const { return bytes_; }
 
  private:

@@ -20,11 +20,11 @@ namespace {
 constexpr std::array<std::string_view, 4> schemes{"tcp", "store", "file", "env"};
 
 RendezvousUrl tcp_rendezvous_url(const Endpoint& endpoint, const Environment& environment) {
-  // A launcher that serves (torchrun's agent, `tutti run`) says so, and where.
+  // A launcher that serves a store (torchrun's agent, `tutti run`) says so in this variable.
   const bool agent = environment.text("TORCHELASTIC_USE_AGENT_STORE") == "True" &&
                      environment.text("MASTER_ADDR") == endpoint.host &&
                      environment.text("MASTER_PORT") == std::to_string(endpoint.port);
-  // `tutti run` says it twice, once in our own words.
+  // `tutti run` says it twice, once in TUTTI_RDZV.
   const bool ours = environment.text("TUTTI_RDZV") == "store://" + to_string(endpoint);
   return {.url = "tcp://" + to_string(endpoint), .served = agent, .foreign = agent && !ours};
 }

@@ -19,7 +19,7 @@ std::optional<int> number(std::string_view text) {
   return value;
 }
 
-/// Takes the text up to the first `separator` outside of brackets off the front of `list`.
+/// Removes the text up to the first `separator` outside of brackets from `list` and returns it.
 std::string_view take_word(std::string_view& list, char separator) {
   std::size_t end = 0;
   for (int depth = 0; end < list.size() && (depth > 0 || list[end] != separator); ++end)
@@ -46,7 +46,7 @@ class Expansion {
         fmt::format("Slurm's list of hosts \"{}\" cannot be understood; expected something like n[0-3,07],m1.", list_)};
   }
 
-  /// Replaces the first bracket of `pattern` by each of its numbers, and what follows likewise.
+  /// Replaces the first bracket of `pattern` by each of its numbers, and the rest likewise.
   void expand(const std::string& done, std::string_view pattern) {
     const std::size_t open = pattern.find('[');
     if (open == std::string_view::npos) {

@@ -7,8 +7,8 @@
 
 namespace tutti::rendezvous {
 
-/// Slurm's short form of host names: "n[0-1,07-09],m3" is n0 n1 n07 n08 n09 m3. Throws Error{invalid_argument} for
-/// anything else, and for more than 65536 names.
+/// Expands Slurm's short form of host names: "n[0-1,07-09],m3" is n0 n1 n07 n08 n09 m3. Throws Error{invalid_argument}
+/// for anything else, and for more than 65536 names.
 std::vector<std::string> expand_hostlist(std::string_view list);
 
 /// Tasks on node `node` of "2(x3),1", which stands for 2,2,2,1. Empty when the text is something else or too short.

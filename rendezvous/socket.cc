@@ -30,7 +30,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr int seconds_of_silence = 30;  // before a client that says nothing reaches accept()
+constexpr int seconds_of_silence = 30;  // before a client that sends nothing reaches accept()
 
 void set_flag(int socket, int level, int option, int value) {
   ::setsockopt(socket, level, option, &value, sizeof value);
@@ -44,12 +44,12 @@ bool wait_until_ready(int socket, short events, Deadline deadline) {
     pollfd entry{socket, events, 0};
     const int ready = ::poll(&entry, 1, static_cast<int>(std::min<decltype(left)>(left, INT_MAX)));
     if (ready > 0) return true;
-    if (ready < 0 && errno != EINTR) return true;  // the call that follows reports it
+    if (ready < 0 && errno != EINTR) return true;  // the next system call reports it
   }
 }
 
-/// A socket that connects to a port of this host in the range from which the kernel also takes the ports of clients may
-/// be connected to itself when nobody listens.
+/// A client may get a local port from the same range as the port that it connects to. If nobody listens there, the
+/// socket may be connected to itself.
 bool is_connected_to_itself(int socket) {
   SocketAddress ours;
   SocketAddress theirs;
@@ -89,17 +89,17 @@ Descriptor try_connect(const SocketAddress& address, Deadline deadline) {
 
 namespace {
 
-/// An interface or a route that is just being set up may take that long.
+/// An interface or a route that is being set up may take that long.
 constexpr std::chrono::seconds time_for_interfaces{5};
-/// For one of several addresses; the next one may answer where this one is silent.
+/// For one of several addresses; another one may answer where this one is silent.
 constexpr std::chrono::seconds time_for_one_address{3};
 
-/// This host found no way, rather than nobody there.
+/// This host has no route there. (The peer may be listening.)
 bool is_no_route(int error) {
   return error == ENETUNREACH || error == EHOSTUNREACH || error == EADDRNOTAVAIL || error == EAFNOSUPPORT;
 }
 
-/// One round of attempts.
+/// One attempt at all addresses.
 struct Attempt {
   Descriptor socket = {};
   std::string problem = {};  ///< the last one
@@ -114,7 +114,7 @@ Attempt try_all(const Endpoint& endpoint, std::span<const SocketAddress> address
     attempt.socket =
         try_connect(addresses[i], steady_clock::now() + (addresses.size() == 1 ? left : std::min(left, most)));
     if (attempt.socket) return attempt;
-    if (errno == EMFILE || errno == ENFILE)  // this host's own trouble, which waiting does not end
+    if (errno == EMFILE || errno == ENFILE)  // the limit of this host, which waiting does not change
       throw Error{ErrorCode::system,
                   fmt::format("cannot connect to the store at {}: {}", to_string(endpoint), refusal(errno))};
     attempt.no_route = attempt.no_route && is_no_route(errno);
@@ -128,7 +128,7 @@ Attempt try_all(const Endpoint& endpoint, std::span<const SocketAddress> address
 
 Descriptor connect_to(const Endpoint& endpoint, Deadline deadline) {
   const auto begin = steady_clock::now();
-  // Ranks that start together must not come again together.
+  // Ranks that started together must not retry together.
   std::minstd_rand random{static_cast<unsigned>(::getpid())};
   std::string problem;
   steady_clock::duration most = time_for_one_address;
@@ -168,13 +168,13 @@ bool nobody_listens(const Endpoint& endpoint, milliseconds limit) {
 
 namespace {
 
-/// Empty, and the reason in errno, where this host does not let us listen there.
+/// Empty, with the reason in errno, if this host does not permit it.
 Descriptor try_listen(const SocketAddress& address, bool every_address) {
   Descriptor socket{::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
   if (!socket) return {};
   set_flag(socket.get(), SOL_SOCKET, SO_REUSEADDR, 1);
   set_flag(socket.get(), IPPROTO_TCP, TCP_DEFER_ACCEPT, seconds_of_silence);
-  // "::" means every address, of both kinds; anything else means itself.
+  // "::" means every address of both families; any other address means itself.
   if (address.family() == AF_INET6) set_flag(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, every_address ? 0 : 1);
   if (::bind(socket.get(), address.get(), address.length) == 0 && ::listen(socket.get(), SOMAXCONN) == 0) return socket;
   return {};
@@ -198,7 +198,7 @@ std::string why_not_listening(const Endpoint& endpoint, int error) {
   return problem;
 }
 
-/// All that can be had of one port; `error`: why there is less, of a port in use in any case.
+/// Listens on all addresses that allow it, on one port. `error`: why there are fewer; a port in use is always reported.
 std::vector<Descriptor> try_listen(std::span<SocketAddress> addresses, const Endpoint& endpoint, int& error) {
   std::vector<Descriptor> sockets;
   error = 0;
@@ -229,7 +229,7 @@ std::vector<Descriptor> listen_on(const Endpoint& endpoint, Deadline deadline) {
   for (int attempt = 0; attempt < (endpoint.port == 0 ? attempts : 1) && !resolved.addresses.empty(); ++attempt) {
     int error = 0;
     std::vector<Descriptor> sockets = try_listen(resolved.addresses, endpoint, error);
-    // A name may have addresses of other hosts, or of a family that this one lacks.
+    // A name may have addresses of other hosts, or of a family that this host lacks.
     if (!sockets.empty() && error != EADDRINUSE) return sockets;
     problem = why_not_listening(endpoint, error);
   }

@@ -12,37 +12,38 @@
 
 namespace tutti::rendezvous {
 
-/// A non-blocking connection to `endpoint`. Tries all addresses of the host, again and again, more slowly each time,
-/// until the deadline: the other side may not have started yet. Throws Error{rendezvous} with the last reason; at once,
-/// or after a few seconds, where this host lacks what it takes (loopback is down, no address of that family).
+/// A non-blocking connection to `endpoint`. Tries all addresses of the host repeatedly, at growing intervals, until the
+/// deadline, since the other side may not have started yet. Throws Error{rendezvous} with the last reason. It throws at
+/// once, or after a few seconds, if this host lacks the means (loopback is down, no address of that family).
 Descriptor connect_to(const Endpoint& endpoint, Deadline deadline);
 
-/// True when the host of `endpoint` answers, within `limit`, that nobody listens there.
+/// True if the host of `endpoint` answers, within `limit`, that nobody listens there.
 bool nobody_listens(const Endpoint& endpoint, std::chrono::milliseconds limit);
 
 /// Non-blocking listening sockets on exactly that address, or on each address of a name that this host has, all with
-/// one port; port 0: the kernel chooses. Throws Error{rendezvous} that says who holds the port, where that can be seen.
+/// one port; port 0: the kernel chooses. Throws Error{rendezvous} that says which process holds the port, if that can
+/// be seen.
 std::vector<Descriptor> listen_on(const Endpoint& endpoint, Deadline deadline);
 
 SocketAddress local_address(const Descriptor& socket);
 
-/// A connection to a store is idle for as long as a job runs. After that time without a packet the kernel asks the
-/// other end for a sign of life; a minute later it has ended.
+/// A connection to a store is idle while a job runs. After this time without a packet the kernel probes the other end;
+/// if that does not answer, the connection ends a minute later.
 inline constexpr std::chrono::seconds silence_of_store{60};
 
 enum class Transfer { done, timed_out, closed };
 
-/// Sends everything, or says why not; `closed` leaves the reason in errno, 0 for an orderly end.
+/// Sends everything, or returns why not; `closed` leaves the reason in errno, 0 for an orderly end.
 Transfer send_all(const Descriptor& socket, std::string_view bytes, Deadline deadline);
 
-/// Receives exactly as much as it is asked for, but takes what has come from the kernel in large pieces.
+/// Receives exactly as many bytes as asked for, but takes available bytes from the kernel in large pieces.
 class Receiver {
  public:
   explicit Receiver(const Descriptor& socket) : socket_(socket) {}
   Transfer recv_all(std::span<char> bytes, Deadline deadline);
 
  private:
-  /// Waits until there is something to take.
+  /// Waits until there is something to receive.
   Transfer refill(Deadline deadline);
 
   const Descriptor& socket_;

@@ -20,7 +20,7 @@ struct Query {
   inet_diag_req_v2 request{};
 };
 
-/// Port, and address in `words`, in network order.
+/// Writes the port, and the address in `words`, in network order.
 void put(const SocketAddress& address, __be16& port, __be32 (&words)[4]) {
   if (address.family() == AF_INET6) {
     const auto* const v6 = reinterpret_cast<const sockaddr_in6*>(address.get());
@@ -33,7 +33,7 @@ void put(const SocketAddress& address, __be16& port, __be32 (&words)[4]) {
   }
 }
 
-/// The socket that goes from `from` to `to`; empty if the kernel knows none, or does not answer.
+/// The socket that goes from `from` to `to`; empty if the kernel has none, or does not answer.
 std::optional<inet_diag_msg> look_up(int netlink, const SocketAddress& from, const SocketAddress& to) {
   Query query;
   query.header.nlmsg_len = sizeof query;
@@ -69,9 +69,10 @@ std::optional<SocketOwner> owner_of_peer(int connected) {
   const Descriptor netlink{::socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG)};
   if (!netlink) return std::nullopt;
   const std::optional<inet_diag_msg> found = look_up(netlink.get(), there, here);
-  // A socket that nobody holds any more has no inode, and is said to belong to root.
+  // An orphaned socket has no inode, and the kernel reports root as its owner.
   if (found) return SocketOwner{found->idiag_inode != 0, found->idiag_uid};
-  // Not found: it has gone. But only if this interface works here, which our own end shows, and if it was on this host.
+  // Not found means that it has gone, if this interface works here, which our own end shows, and if it was on this
+  // host.
   if (!there.is_loopback() || !look_up(netlink.get(), here, there)) return std::nullopt;
   return SocketOwner{};
 }

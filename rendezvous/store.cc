@@ -1,4 +1,4 @@
-// What all stores share, and the view of a store under a prefix.
+// The common part of all stores, and the view of a store under a prefix.
 
 #include "tutti/store.h"
 
@@ -20,7 +20,8 @@ void Store::wait_for(std::span<const std::string> keys, Milliseconds timeout) {
 
 namespace {
 
-/// Its timeout is its own: waits hand it down, so that several views of one store do not disturb each other.
+/// Its timeout is its own and is passed on with each wait, so that several views of one store do not disturb each
+/// other.
 class PrefixStore final : public Store {
  public:
   PrefixStore(std::string prefix, std::shared_ptr<Store> store)
@@ -52,7 +53,7 @@ class PrefixStore final : public Store {
 
   bool erase(std::string_view key) override { return store_->erase(full(key)); }
 
-  /// Of the whole store: the protocol has no way to count some.
+  /// Of the whole store: the protocol cannot count a part.
   std::int64_t key_count() override { return store_->key_count(); }
 
   void append(std::string_view key, std::string_view value) override { store_->append(full(key), value); }
@@ -79,7 +80,8 @@ class PrefixStore final : public Store {
     return names;
   }
 
-  /// Reading waits by itself, as long as the store underneath sees fit: a round trip less where both agree.
+  /// Reads wait in the store underneath, with that store's timeout. If both timeouts are equal, this saves a round
+  /// trip.
   void wait_as_told(std::span<const std::string> names) {
     if (store_->timeout() != timeout()) store_->wait_for(names, timeout());
   }

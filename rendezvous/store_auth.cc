@@ -13,7 +13,7 @@
 namespace tutti::rendezvous {
 namespace {
 
-/// What one call moved; 0: nothing can be moved now; -1: never again.
+/// Bytes that one call moved. 0: nothing can be moved now. -1: the connection is of no more use.
 ssize_t receive(int socket, std::span<std::byte> bytes) {
   for (;;) {
     const ssize_t got = ::recv(socket, bytes.data(), bytes.size(), MSG_DONTWAIT);

@@ -9,7 +9,7 @@
 
 namespace tutti::rendezvous {
 
-/// What clients and server of a store prove to each other that they know; none where the job has no secret.
+/// The key that clients and server of a store prove to know; none if the job has no secret.
 Secret store_key(const Secret& secret);
 
 /// The server's side of the challenge that comes before the first request (tcp_protocol.h).
@@ -17,12 +17,12 @@ class StoreAuth {
  public:
   enum class Step : std::uint8_t { wait_to_read, wait_to_write, admitted, refused };
 
-  /// `key` must outlive this.
+  /// `key` must outlive this object.
   StoreAuth(const Secret& key, bool encrypted) : handshake_(Handshake::accept(key, Purpose::store, 0, encrypted)) {}
 
   /// Moves what can be moved without blocking. Reads no byte beyond the proof.
   Step advance(int socket) noexcept;
-  /// The client did not even try: it is PyTorch's, or was started without the secret.
+  /// The client did not attempt a proof: it is PyTorch's, or was started without the secret.
   bool was_plain() const { return was_plain_; }
   const Handshake& handshake() const { return handshake_; }
 
@@ -32,10 +32,12 @@ class StoreAuth {
   bool was_plain_ = false;
 };
 
-/// The client's side; with `tls_proxies` it leaves an encrypted connection in `socket`, or throws Error{system} where
-/// this host has too little for one. done: both have proved themselves. refused: the server could not, or speaks
-/// another language. closed: it ended the connection; it may be open to everybody, or have too many strangers.
-/// timed_out: `deadline`.
+/// The client's side. With `tls_proxies` it leaves an encrypted connection in `socket`, or throws Error{system} if this
+/// host lacks resources for one.
+///   - done: both have proved themselves.
+///   - refused: the server could not prove itself, or speaks another protocol.
+///   - closed: the server ended the connection; it may be open to everybody, or have too many strangers.
+///   - timed_out: the deadline passed.
 enum class Proof : std::uint8_t { done, refused, closed, timed_out };
 Proof prove(Descriptor& socket, Receiver& receiver, const Secret& key, Deadline deadline, TlsProxies* tls_proxies);
 

@@ -9,12 +9,11 @@ namespace tutti::rendezvous {
 
 Error waited_in_vain(std::string_view where, std::span<const std::string> keys, std::chrono::milliseconds timeout) {
   const bool one = keys.size() == 1;
-  return {
-      ErrorCode::rendezvous,
-      fmt::format("{}: waited {} for the key{} {}, {} not come. Whoever sets {} may not have started, may have failed, "
-                  "or uses another store or job name.",
-                  where, in_seconds(timeout), one ? "" : "s", list_of(keys), one ? "which did" : "some of which did",
-                  one ? "it" : "them")};
+  return {ErrorCode::rendezvous, fmt::format("{}: waited {} for the key{} {}, {} not come. The process that sets {} "
+                                             "may not have started, may have failed, "
+                                             "or uses another store or job name.",
+                                             where, in_seconds(timeout), one ? "" : "s", list_of(keys),
+                                             one ? "which did" : "some of which did", one ? "it" : "them")};
 }
 
 Error not_addable(std::string_view where, std::string_view key) {

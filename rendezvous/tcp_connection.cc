@@ -68,13 +68,13 @@ class StoreConnection final : public Connection,
 
   void close() override {
     if (closed_) return;
-    const auto self = shared_from_this();  // drop() may let go of the last other one
+    const auto self = shared_from_this();  // drop() may release the last other reference
     closed_ = true;
     host_.budget().change(held_, 0);
     asio::error_code ignored;
     socket_.close(ignored);
     host_.drop(number_);
-    host_.service().leave(*this);  // others may hear of it, and end as well
+    host_.service().leave(*this);  // others may be told of it, and end as well
   }
 
  private:
@@ -100,7 +100,7 @@ class StoreConnection final : public Connection,
     read_later();
   }
 
-  /// Whatever goes wrong with one client (memory, say) must not reach the others.
+  /// Failures of one client (such as lack of memory) must not reach the others.
   template <class Body>
   void guarded(Body body) {
     try {
@@ -110,7 +110,7 @@ class StoreConnection final : public Connection,
     }
   }
 
-  /// Until the client has proved itself nothing of what it says is parsed, or kept beyond the few bytes of a proof.
+  /// Until the client has proved itself, nothing that it sends is parsed, and only the few bytes of a proof are kept.
   void greet() {
     switch (auth_->advance(socket_.native_handle())) {
       case StoreAuth::Step::wait_to_read:
@@ -146,7 +146,7 @@ class StoreConnection final : public Connection,
     if (!closed_ && answer_.empty()) read_later();
   }
 
-  /// Serves the requests in `bytes`; what must wait behind an unfinished answer is kept.
+  /// Serves the requests in `bytes`; those that follow an unfinished answer are kept for later.
   void digest(std::string_view bytes) {
     while (!closed_ && !bytes.empty()) {
       if (!answer_.empty()) {
@@ -164,7 +164,7 @@ class StoreConnection final : public Connection,
 
   void serve(Request request) {
     if (request.op != StoreOp::validate) host_.count_request();
-    account();  // what the parser held is now the request's, and will be the table's or a wait's
+    account();  // the parser's bytes now belong to the request, and later to the table or to a wait
     const StoreService::Outcome outcome = host_.service().serve(*this, std::move(request), answer_);
     if (outcome == StoreService::Outcome::refused) return close();
     if (!identified_) {
@@ -177,7 +177,7 @@ class StoreConnection final : public Connection,
 
   bool account() { return host_.budget().change(held_, parser_.held_bytes() + answer_.size() + rest_.size()); }
 
-  /// Sends as much of the answer as the socket takes now, the rest when it can.
+  /// Sends as much of the answer as the socket takes now, and the rest when it is writable.
   void write() {
     while (!closed_ && sent_ < answer_.size()) {
       const ssize_t n =
@@ -215,12 +215,12 @@ class StoreConnection final : public Connection,
   const ServerLimits& limits_;
   stream_descriptor socket_;
   std::optional<StoreAuth> auth_;  // until the client has proved itself
-  bool securing_ = false;          // until the tunnel is there
+  bool securing_ = false;          // until the connection is encrypted
   RequestParser parser_;
   std::string answer_;  // not sent yet, from sent_ on
   std::size_t sent_ = 0;
-  std::string rest_;      // received behind the request whose answer is being written
-  std::size_t held_ = 0;  // of the budget
+  std::string rest_;      // received after the request whose answer is being written
+  std::size_t held_ = 0;  // part of the budget
   bool identified_ = false;
   bool reading_ = false;
   bool closed_ = false;

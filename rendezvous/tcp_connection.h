@@ -18,20 +18,20 @@ class io_context;
 
 namespace tutti::rendezvous {
 
-/// What a connection needs from the server it belongs to.
+/// Services of the server that a connection uses.
 class ConnectionHost {
  public:
   virtual const ServerLimits& limits() const = 0;
-  /// Clients must prove that they know it; empty: everybody is welcome.
+  /// Clients must prove that they know it; empty: no proof is needed.
   virtual const Secret& key() const = 0;
-  /// Encrypt connections; null: they are not.
+  /// Encrypts connections; null: they are not encrypted.
   virtual TlsProxies* tls_proxies() = 0;
   virtual StoreService& service() = 0;
   virtual Budget& budget() = 0;
   virtual std::span<char> receive_buffer() = 0;
   virtual void identified(std::uint64_t number) = 0;
   virtual void count_request() = 0;
-  /// Somebody spoke to us without a proof of the key.
+  /// Counts a connection that made no proof of the key.
   virtual void count_unproved() = 0;
   virtual void watch_deadlines() = 0;
   /// Forgets the connection; it lives on until its last handler has run.
@@ -46,12 +46,12 @@ class Connection {
  public:
   virtual ~Connection() = default;
   virtual void start() = 0;
-  /// Does nothing the second time.
+  /// The second call does nothing.
   virtual void close() = 0;
   virtual std::chrono::steady_clock::time_point begin() const = 0;
-  /// When the client loses its connection unless it moves on; empty when it may take its time.
+  /// When the client loses its connection unless it makes progress; empty if it has no deadline.
   virtual std::optional<std::chrono::steady_clock::time_point> deadline() const = 0;
-  /// Since when the client has neither asked nor waited for anything; empty when it does.
+  /// Since when the client has neither asked nor waited for anything; empty while it does.
   virtual std::optional<std::chrono::steady_clock::time_point> idle_since() const = 0;
 };
 

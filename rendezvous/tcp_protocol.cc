@@ -13,12 +13,12 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "the protocol speaks host order, in practice little endian");
 
-/// What follows the operation byte.
+/// The fields after the operation byte.
 struct Layout {
   const char* name;
-  bool counted;              // a u64 says how many elements there are; otherwise one
-  std::string_view fields;   // of one element
-  std::size_t number_bytes;  // behind them
+  bool counted;              // a u64 gives the number of elements; otherwise there is one
+  std::string_view fields;   // fields of one element
+  std::size_t number_bytes;  // of the numbers after them
 };
 
 constexpr std::array<Layout, store_op_count> layouts{{
@@ -36,7 +36,7 @@ constexpr std::array<Layout, store_op_count> layouts{{
 const char* name_of(StoreOp op) { return layouts[static_cast<std::size_t>(op)].name; }
 
 RequestParser::Status RequestParser::feed(std::string_view& bytes) {
-  // Every round either finishes the request, or takes bytes, or moves on to a state that will.
+  // Each round finishes the request, takes bytes, or moves to a state that will.
   for (;;) {
     bool fine = true;
     switch (state_) {

@@ -32,12 +32,12 @@ namespace tutti::rendezvous {
 //   list_keys                                  i64, that many keys
 //   barrier      key, i64                      u8 0         once that many have come; each adds 1 to the key
 //
-// A wait and a check take a queue that is not empty for a key that is there. A push ends the wait of one client only,
-// so that it finds what was pushed. Queues came with PyTorch 2.8, list_keys and barrier in 2026.
+// For a wait and a check, a queue that is not empty counts as a key that exists. A push ends the wait of one client
+// only, so that it finds what was pushed. Queues came with PyTorch 2.8, list_keys and barrier in 2026.
 //
-// Operation bytes from 0x80 on are extensions of our own. A server that has a secret understands nothing but this one
-// until it has been answered: the operation byte, then the challenge of lib/security/handshake.h with purpose `store`
-// and ranks 0; afterwards the client greets with `validate` as above.
+// Operation bytes from 0x80 on are extensions of our own. A server that has a secret accepts nothing else until this
+// one has been answered: the operation byte, then the challenge of lib/security/handshake.h with purpose `store` and
+// ranks 0. Afterwards the client greets with `validate` as above.
 enum class StoreOp : std::uint8_t {
   validate,
   set,
@@ -100,7 +100,7 @@ class Message {
   std::string bytes_;
 };
 
-/// A request as the server got it. `fields` are its strings in order; `number` the delta, nonce or magic.
+/// A request as received by the server. `fields` are its strings in order; `number` is the delta, nonce or magic.
 struct Request {
   StoreOp op = StoreOp::validate;
   std::vector<std::string> fields;
@@ -108,15 +108,15 @@ struct Request {
 };
 
 /// Cuts a stream of bytes into requests. Every length is checked before anything is allocated for it, and memory grows
-/// only with the bytes that really came.
+/// only with the bytes that have arrived.
 class RequestParser {
  public:
   enum class Status : std::uint8_t { more, complete, refused };
 
   explicit RequestParser(std::size_t max_request_bytes) : max_request_bytes_(max_request_bytes) {}
 
-  /// Takes from the front of `bytes` up to the end of one request. After `complete`, take() it; after `refused`, the
-  /// stream is of no more use.
+  /// Takes bytes from the front of `bytes` up to the end of one request. After `complete`, call take(); after
+  /// `refused`, the stream cannot be used further.
   Status feed(std::string_view& bytes);
   Request take();
 
@@ -138,8 +138,8 @@ class RequestParser {
   std::size_t held_bytes_ = 0;
   State state_ = State::op;
   Request request_;
-  std::string word_;              // a number that is not complete yet
-  std::string_view field_kinds_;  // of one element: 'k' key, 'v' value
+  std::string word_;              // an incomplete number
+  std::string_view field_kinds_;  // fields of one element: 'k' key, 'v' value
   std::size_t number_bytes_ = 0;
   std::size_t fields_left_ = 0;
   std::size_t body_left_ = 0;

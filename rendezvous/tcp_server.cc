@@ -1,7 +1,7 @@
 // The TCP store's server: one thread, one Asio loop, one small state machine per connection (tcp_connection.cc).
 //
 // Each state that a client can prolong (unidentified, in the middle of a request, in the middle of an answer) has a
-// deadline, kept by one timer for all. Between requests a connection may idle for ever: that is what stores are for.
+// deadline, kept by one timer for all. Between requests a connection may idle without limit.
 
 #include "rendezvous/tcp_server.h"
 
@@ -68,7 +68,7 @@ class TcpStoreServer::Impl final : public ConnectionHost {
     context_.stop();
     thread_.join();
     service_.drop_wills();
-    // Each close() takes its connection out of the map.
+    // Each close() removes its connection from the map.
     while (!connections_.empty()) connections_.begin()->second->close();
   }
 
@@ -102,7 +102,7 @@ class TcpStoreServer::Impl final : public ConnectionHost {
         context_.run_one();
         publish_figures();
       } catch (const std::exception&) {
-        // Out of memory outside of any connection: what was being started is given up, and the others are served on.
+        // Out of memory outside of any connection: the current action is given up, and the others are served further.
       }
     }
   }
@@ -141,7 +141,7 @@ class TcpStoreServer::Impl final : public ConnectionHost {
     }
   }
 
-  /// False: there is no room for more now.
+  /// False: there is no room for more connections now.
   bool accept_all(Listener& listener) {
     for (;;) {
       if (!make_room()) return false;
@@ -153,11 +153,11 @@ class TcpStoreServer::Impl final : public ConnectionHost {
       } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
         if (!show_out_oldest() && !show_out_idle()) return false;
       }
-      // Anything else concerns the one connection that was about to be accepted.
+      // Any other error concerns only the connection that was about to be accepted.
     }
   }
 
-  /// False when those who come now must wait until one of those before them has said what he is, or had time enough to.
+  /// False if new connections must wait until an unidentified one identifies itself or has used up its time.
   bool make_room() { return unidentified_.size() < limits_.unidentified || show_out_oldest(); }
 
   bool show_out_oldest() {
@@ -168,8 +168,8 @@ class TcpStoreServer::Impl final : public ConnectionHost {
     return true;
   }
 
-  /// Clients that have proved to be of the job may idle for as long as they like. Of others that do, the one that has
-  /// longest gives its place to whoever comes now.
+  /// Clients that have proved to belong to the job may idle without limit. Among the others, the one that has been idle
+  /// longest loses its place to the new connection.
   bool show_out_idle() {
     if (!key_.empty()) return false;
     std::shared_ptr<Connection> idlest;
@@ -193,7 +193,7 @@ class TcpStoreServer::Impl final : public ConnectionHost {
     return welcome;
   }
 
-  /// Those who come meanwhile wait in the kernel's queue.
+  /// New connections meanwhile wait in the kernel's queue.
   void pause_accepting() {
     accept_timer_.expires_after(std::chrono::milliseconds{20});
     accept_timer_.async_wait([this](const asio::error_code& failed) {
@@ -215,7 +215,7 @@ class TcpStoreServer::Impl final : public ConnectionHost {
     watch_deadlines();
   }
 
-  /// Looks after all deadlines a few times within the shortest of them, as long as there is one.
+  /// Checks all deadlines a few times within the shortest of them, as long as there are any.
   void watch_deadlines() override {
     if (watching_) return;
     watching_ = true;
@@ -230,7 +230,7 @@ class TcpStoreServer::Impl final : public ConnectionHost {
   void enforce_deadlines() {
     const auto now = Clock::now();
     bool more = false;
-    std::vector<std::shared_ptr<Connection>> late;  // close() takes them out of the map, and others, perhaps
+    std::vector<std::shared_ptr<Connection>> late;  // close() removes them from the map, and possibly others
     for (const auto& [number, connection] : connections_) {
       const auto deadline = connection->deadline();
       if (!deadline) continue;

@@ -9,7 +9,7 @@
 namespace tutti::rendezvous {
 
 StoreService::Outcome StoreService::serve(Client& client, Request request, std::string& answer) {
-  // One request at a time: the only thing to be said during a wait is that it shall end.
+  // One request at a time: during a wait a client may only cancel it.
   if (is_waiting(client) && request.op != StoreOp::cancel_wait) return Outcome::refused;
 
   Message reply;
@@ -220,7 +220,7 @@ void StoreService::carry_out(const std::string& key, Kept& kept) {
   }
 }
 
-/// Reserves what the table will need once it has grown by `bytes`.
+/// Reserves the memory that the table needs after it has grown by `bytes`.
 bool StoreService::make_room(std::size_t bytes) { return budget_.change(table_held_, stored_bytes() + bytes); }
 
 bool StoreService::set(std::string_view key, std::string_view value) {
@@ -241,7 +241,7 @@ bool StoreService::append(std::string_view key, std::string_view value) {
   return true;
 }
 
-/// Ends the waits that wanted nothing but `key`, `most` of them.
+/// Ends the waits that waited only for `key`, at most `most` of them.
 void StoreService::announce(std::string_view key, std::size_t most) {
   const auto it = lines_.find(key);
   if (it == lines_.end()) return;

@@ -15,11 +15,12 @@
 
 namespace tutti::rendezvous {
 
-/// How much memory all clients together may make the server use.
+/// Limits the memory that all clients together may use.
 class Budget {
  public:
   explicit Budget(std::size_t limit) : limit_(limit) {}
-  /// Changes what one user of the budget holds from `held` to `wanted`; false, and no change, when that is too much.
+  /// Changes the share of one user of the budget from `held` to `wanted`. False, without a change, if that exceeds the
+  /// limit.
   bool change(std::size_t& held, std::size_t wanted) {
     if (wanted > held && wanted - held > limit_ - used_) return false;
     used_ = used_ - held + wanted;
@@ -33,9 +34,9 @@ class Budget {
   std::size_t used_ = 0;
 };
 
-/// What the server does with a request. Knows nothing of sockets.
+/// Serves requests. Knows nothing of sockets.
 ///
-/// Threading: one thread. Ownership: a client must leave() before it goes.
+/// Threading: one thread. Ownership: a client must leave() before it is destroyed.
 class StoreService {
  public:
   class Client {
@@ -48,7 +49,7 @@ class StoreService {
   };
 
   enum class Outcome : std::uint8_t {
-    answered,  ///< what to send, if anything, was appended to the answer
+    answered,  ///< the reply, if any, was appended to the answer
     waiting,   ///< stop_waiting() will come
     refused,   ///< against the protocol or the limits: close the connection
   };
@@ -56,26 +57,26 @@ class StoreService {
   StoreService(Budget& budget, std::size_t max_answer_bytes) : budget_(budget), max_answer_bytes_(max_answer_bytes) {}
 
   Outcome serve(Client& client, Request request, std::string& answer);
-  /// Forgets the client, and does what its last wills say. That may end the waits of others.
+  /// Forgets the client, and carries out its last wills. That may end the waits of others.
   void leave(Client& client);
-  /// Nobody is to hear any more who goes.
+  /// From now on wills are not carried out.
   void drop_wills() { wills_.clear(); }
   bool is_waiting(const Client& client) const { return waits_.contains(&client); }
 
-  /// What keys and queues take of the budget.
+  /// Bytes of the budget that keys and queues use.
   std::size_t stored_bytes() const { return table_.bytes() + queues_.bytes(); }
 
  private:
-  /// A wait looks at its keys one after the other and stands in line for the first that is missing: a thousand ranks
-  /// that wait for a thousand keys cost a million look-ups, but never a million places in lines.
+  /// A wait checks its keys one after the other and is queued at the first missing one. A thousand ranks that wait for
+  /// a thousand keys thus cost a million look-ups, but never a million queue entries.
   struct Wait {
     std::vector<std::string> keys;
-    std::size_t next = 0;  // all before it came
-    std::size_t held = 0;  // of the budget
+    std::size_t next = 0;  // all before it exist
+    std::size_t held = 0;  // part of the budget
     bool barrier = false;  // waits for others to come to the barrier keys[0], not for keys
   };
 
-  /// A last will, and what it takes of the budget.
+  /// A last will, and its share of the budget.
   struct Kept {
     std::string text;
     std::size_t held = 0;

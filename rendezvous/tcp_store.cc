@@ -1,7 +1,7 @@
 // The client of a TCP store: ours or PyTorch's. One request at a time on one connection, plain blocking calls with
-// deadlines. It uses nothing that a server of PyTorch 2.4 lacks: no ping, no extension.
+// deadlines. It uses only what a server of PyTorch 2.4 has: no ping, no extension.
 //
-// Keys travel with a "/" in front, as PyTorch's client sends them, so that programs in both languages see the same
+// Keys are sent with a "/" in front, as PyTorch's client sends them, so that programs in both languages see the same
 // keys.
 
 #include "rendezvous/tcp_store.h"
@@ -30,7 +30,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// How long the server may take to confirm that a wait is over, after the time for the wait is.
+/// How long the server may take to confirm that a wait is over, after the wait's timeout.
 constexpr std::chrono::seconds grace{2};
 
 class TcpStore final : public Store {
@@ -45,8 +45,8 @@ class TcpStore final : public Store {
     send(Message{StoreOp::validate}.u32(store_magic), "auth", deadline());
   }
 
-  /// A store without a secret asks the kernel who made this connection, and the kernel knows only while it is open:
-  /// what a client that leaves at once has set would not be heard. So it stays until it has been answered once.
+  /// A store without a secret asks the kernel who made this connection, which the kernel knows only while it is open.
+  /// Keys set by a client that closes at once would be lost, so it waits for one answer first.
   ~TcpStore() override {
     constexpr std::chrono::seconds at_most{2};
     if (has_secret_ || answered_ || !lost_.empty() || ::getpid() != owner_pid_) return;
@@ -54,7 +54,7 @@ class TcpStore final : public Store {
       set_timeout(at_most);
       key_count();
     } catch (const Error&) {
-      // The server has gone, or does not want this client; there is nobody left to be told.
+      // The server has gone, or has refused this client. There is nobody to report it to.
     }
   }
 
@@ -138,7 +138,8 @@ class TcpStore final : public Store {
   }
 
  private:
-  /// Tries a few times, because a server with too many strangers shows out some who would have proved themselves.
+  /// Tries a few times, because a server with too many strangers also closes connections that were about to prove
+  /// themselves.
   void greet(const Endpoint& endpoint, const Secret& key, Deadline end) {
     for (int attempts_left = 3; prove_once(key, end) == Proof::closed; socket_ = connect_to(endpoint, end)) {
       if (--attempts_left == 0) lose_unproved();
@@ -150,7 +151,7 @@ class TcpStore final : public Store {
     const Proof proof = prove(socket_, receiver_, key, end, tls_proxies_.get());
     if (proof == Proof::refused) lose_unproved();
     if (proof == Proof::timed_out)
-      lose("challenge", "does not answer; it may be stopped or overloaded, or no store of tutti's");
+      lose("challenge", "does not answer; it may be stopped or overloaded, or not be a store of tutti");
     return proof;
   }
 
@@ -189,8 +190,8 @@ class TcpStore final : public Store {
       body(all.subspan(first, std::min(max_keys_per_request, all.size() - first)));
   }
 
-  /// True when all keys came. At the deadline the wait is taken back; the keys may come at that very moment, then the
-  /// server has sent its 0 before our request to cancel, and confirms that one besides.
+  /// True if all keys came. At the deadline the wait is cancelled. If the keys come at that moment, the server has sent
+  /// its 0 before our request to cancel, and also confirms the request.
   bool await_stop(Deadline end) {
     char answer = 0;
     if (try_recv({&answer, 1}, "wait", end)) return expect(answer, answer_stop_waiting);
@@ -213,13 +214,13 @@ class TcpStore final : public Store {
       case Transfer::done:
         return;
       case Transfer::timed_out:
-        lose(during, "takes no more bytes; it may be stopped or overloaded");
+        lose(during, "accepts no more bytes; it may be stopped or overloaded");
       case Transfer::closed:
         lose_closed(during);
     }
   }
 
-  /// False at the deadline, if nothing came until then.
+  /// False at the deadline, if nothing has come by then.
   bool try_recv(std::span<char> bytes, const char* during, Deadline end) {
     const Transfer transfer = receiver_.recv_all(bytes, end);
     if (transfer == Transfer::closed) lose_closed(during);
@@ -260,14 +261,15 @@ class TcpStore final : public Store {
   [[noreturn]] void lose_closed(const char* during) {
     lose(during,
          fmt::format(
-             "closed the connection ({}): it ended, or refused the request, or is no store at all{}",
+             "closed the connection ({}): it ended, or refused the request, or is not a store at all{}",
              errno == 0 ? "end of stream" : std::strerror(errno),
              has_secret_
                  ? ""
                  : ", or belongs to another user of this host, or wants a secret (TUTTI_SECRET or TUTTI_SECRET_FILE)"));
   }
 
-  /// In the middle of an exchange nobody knows what the next bytes mean: the connection is of no more use.
+  /// After a failure in the middle of an exchange the next bytes have no known meaning, so the connection cannot be
+  /// used further.
   [[noreturn]] void lose(const char* during, const std::string& why) {
     lost_ = fmt::format("{}, {}: the server {}.", where_, during, why);
     socket_ = Descriptor{};
@@ -281,7 +283,7 @@ class TcpStore final : public Store {
   std::shared_ptr<TlsProxies> tls_proxies_;
   Descriptor socket_;
   Receiver receiver_{socket_};
-  std::string lost_;  // why, if the connection was given up
+  std::string lost_;  // why the connection was given up, if it was
 };
 
 }  // namespace

@@ -9,8 +9,8 @@
 
 namespace tutti::rendezvous {
 
-/// tcp_store() for an endpoint that was parsed already. With a secret the server must have the same, which both prove
-/// to each other first; with `tls_proxies`, which takes a secret, it must encrypt, too.
+/// tcp_store() for a parsed endpoint. With a secret, client and server prove to each other that they have the same one;
+/// with `tls_proxies`, which needs a secret, the server must also encrypt.
 std::shared_ptr<Store> connect_tcp_store(const Endpoint& endpoint, Store::Milliseconds timeout,
                                          const Secret& secret = {}, std::shared_ptr<TlsProxies> tls_proxies = {});
 

@@ -8,10 +8,10 @@
 
 namespace tutti::rendezvous {
 
-/// Why a host that has these interfaces can reach none of `addresses`, however often it tries, and what to do.
+/// The reason for which a host with these interfaces can never reach any of `addresses`, and the remedy.
 struct Unreachable {
   std::string problem = {};  ///< empty: it may succeed
-  bool at_once = false;      ///< else an interface that is just coming up may still change it
+  bool at_once = false;      ///< false: an interface that is just coming up may still change it
 };
 
 Unreachable why_unreachable(std::span<const SocketAddress> addresses, std::span<const Interface> all);

@@ -44,9 +44,9 @@ class Network(Case):
             done = self.within(True, harness.PROGRAM, "run", "-n", "2", harness.JOIN,
                                **{"TUTTI_TRANSPORT": transport, variable: names})
             self.assertEqual((done.code, sorted(done.lines)), (0, ["[0] sum 3", "[1] sum 3"]), done)
-            self.assertEqual(done.err.count(f"{variable}={names} fits no network interface and is ignored"), 1, done)
+            self.assertEqual(done.err.count(f"{variable}={names} matches no network interface and is ignored"), 1, done)
         done = self.within(True, harness.PROGRAM, "run", "-n", "2", harness.JOIN, TUTTI_SOCKET_IFNAME="^lo")
-        self.assertSays(done.err, r"no network interface fits TUTTI_SOCKET_IFNAME=\^lo. This host has: lo 127.0.0.1")
+        self.assertSays(done.err, r"no network interface matches TUTTI_SOCKET_IFNAME=\^lo. This host has: lo 127.0.0.1")
 
 
 class Killed(Case):

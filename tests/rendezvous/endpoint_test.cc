@@ -34,10 +34,10 @@ TEST_CASE("what is no endpoint is refused with what is wrong about it") {
   CHECK(refusal_of("node1").find("the port is missing") != std::string::npos);
   CHECK(refusal_of("node1:").find("the port is missing") != std::string::npos);
   CHECK(refusal_of(":80").find("the host is missing") != std::string::npos);
-  CHECK(refusal_of("::1").find("stands in brackets") != std::string::npos);
+  CHECK(refusal_of("::1").find("must be in brackets") != std::string::npos);
   CHECK(refusal_of("[::1]").find("expected [IPv6 address]:port") != std::string::npos);
   for (const char* text : {"[[::1]]:80", "[[node1]]:80", "node]:80", "no[de:80"})
-    CHECK(refusal_of(text).find("brackets stand around an IPv6 address, once") != std::string::npos);
+    CHECK(refusal_of(text).find("only an IPv6 address has brackets, and only once") != std::string::npos);
   for (const char* text : {"node1:65536", "node1:-1", "node1:80x", "node1: 80"})
     CHECK(refusal_of(text).find("a port is a number from 0 to 65535") != std::string::npos);
 }
