@@ -9,10 +9,9 @@
 
 namespace tutti::transport {
 
-/// The channels that were closed last, each with what is to be said to a peer that comes for it later. Older ones are
+/// The channels that were closed last, each with the answer to a peer that comes for it later. Older ones are
 /// forgotten, so that a program that makes and closes groups for days needs no more memory than one that runs for a
-/// minute: a peer whose first message comes after that many more channels were closed waits, as for a group that is
-/// yet to be made here.
+/// minute. A peer whose first message comes after that waits, as it does for a group that does not exist here yet.
 template <class Words>
 class ClosedChannels {
  public:
@@ -23,8 +22,8 @@ class ClosedChannels {
     const auto found = places_.find(channel);
     return found == places_.end() ? nullptr : &found->second->second;
   }
-  /// What is said is what the first call said, if the channel was closed before; it stays there until `most` others
-  /// have been closed, or reopen().
+  /// If the channel was closed before, the answer of the first call stays. It is kept until `most` other channels have
+  /// been closed, or until reopen().
   const Words& close(Channel channel, Words words) {
     if (const Words* const known = find(channel)) return *known;
     closed_.emplace_back(channel, std::move(words));
@@ -42,7 +41,7 @@ class ClosedChannels {
 
  private:
   using Closed = std::list<std::pair<Channel, Words>>;
-  Closed closed_;  // the oldest first
+  Closed closed_;  // oldest first
   std::unordered_map<Channel, typename Closed::iterator> places_;
 };
 

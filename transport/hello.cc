@@ -1,4 +1,4 @@
-// What is said on a link besides messages: who it is at the start, and why it ends.
+// The messages of a link that carry no data: the hello at its start, and the reason of its end.
 
 #include "transport/hello.h"
 

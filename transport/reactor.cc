@@ -25,7 +25,7 @@
 namespace tutti::transport {
 namespace {
 
-/// Memory for one handler on its way. Asio's own would come from the heap whenever a wait is armed outside of a run.
+/// Memory for one handler in flight. Asio would use the heap whenever a wait is armed outside of a run.
 struct Slot {
   alignas(std::max_align_t) std::array<std::byte, 256> memory{};
 };
@@ -53,8 +53,8 @@ struct SlotAllocator {
   Slot* slot;
 };
 
-/// One watched descriptor. Handlers on their way share it, because a wait that has completed still runs its handler
-/// after unwatch(); `alive` tells it to do nothing.
+/// One watched descriptor. Handlers in flight share it, because a wait that has completed still runs its handler after
+/// unwatch(); `alive` tells the handler to do nothing.
 struct Watch {
   Watch(asio::io_context& context, int descriptor) : waiter(context, descriptor) {}
 
@@ -91,7 +91,7 @@ struct Writable {
   WatchPointer watch;
 };
 
-/// Does nothing but end a blocking run.
+/// Ends a blocking run.
 struct Wakeup {
   using allocator_type = SlotAllocator<void*>;
   allocator_type get_allocator() const { return allocator_type{*slot}; }
@@ -121,14 +121,14 @@ struct Reactor::Impl {
   std::vector<WatchPointer> fired;
   Clock::time_point wake_by = Clock::time_point::max();
 
-  // Last, so destroyed first: handlers that never ran refer to the members above. The hint says that one thread at a
-  // time runs it; post() from others stays legal.
+  // The last member, so it is destroyed first: handlers that never ran refer to the members above. The hint says that
+  // one thread at a time runs it; post() from other threads is still allowed.
   asio::io_context context{1};
   asio::executor_work_guard<asio::io_context::executor_type> work{context.get_executor()};
 };
 
 Reactor::Reactor() try : impl_(std::make_unique<Impl>()) {
-  // Asio would get its descriptors at the first watch(), where there is nobody left to tell that it cannot.
+  // Otherwise Asio would get its descriptors at the first watch(), which cannot report a failure.
   asio::posix::stream_descriptor{impl_->context};
 } catch (const std::system_error& error) {
   throw Error(ErrorCode::system, "cannot watch for events: " + refusal(error.code().value()));
@@ -173,7 +173,7 @@ void Reactor::sleep(Clock::time_point deadline) {
   impl_->arm_fired();
   if (!impl_->interrupted.load()) impl_->context.run_one_until(deadline);
   impl_->context.poll();
-  impl_->interrupted.exchange(false);  // exchange, not store: sees what the interrupter wrote before
+  impl_->interrupted.exchange(false);  // exchange instead of store: sees what the interrupting thread wrote before
 }
 
 void Reactor::wake_by(Clock::time_point time) { impl_->wake_by = std::min(impl_->wake_by, time); }

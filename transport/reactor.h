@@ -6,9 +6,9 @@
 
 namespace tutti::transport {
 
-/// Where a rank sleeps: file descriptors of all its transports, watched together. Asio inside.
+/// Where a rank sleeps: it waits for file descriptors of all transports together. Implemented with Asio.
 ///
-/// Threading: one thread at a time, but interrupt() may come from anywhere.
+/// Threading: one thread at a time, but interrupt() may be called by any thread.
 class Reactor {
  public:
   using Clock = std::chrono::steady_clock;
@@ -19,21 +19,21 @@ class Reactor {
   Reactor(const Reactor&) = delete;
   Reactor& operator=(const Reactor&) = delete;
 
-  /// Watches `descriptor` (not owned, must be unwatched before it is closed). `readable` runs in poll() or sleep() when
-  /// it can be read or has hung up; level-triggered, so it must read or unwatch.
+  /// Watches `descriptor` (not owned; unwatch it before closing it). `readable` runs in poll() or sleep() when the
+  /// descriptor can be read or has hung up. It is level-triggered, so `readable` must read or unwatch.
   void watch(int descriptor, std::function<void()> readable);
-  /// Calls `writable` once in poll() or sleep(), when `descriptor` can be written. Where it is not watched, it is from
-  /// now on, but not for reading, and must be unwatched, too.
+  /// Calls `writable` once in poll() or sleep(), when `descriptor` can be written. A descriptor that is not watched
+  /// becomes watched, but not for reading, and must be unwatched as well.
   void wait_writable(int descriptor, std::function<void()> writable);
   void unwatch(int descriptor);
 
-  /// Runs what is ready, without blocking. True when something ran.
+  /// Runs the handlers that are ready, without blocking. True if any ran.
   bool poll();
-  /// Blocks until something is ready, interrupt() is called, or the deadline; runs what is ready.
+  /// Blocks until a handler is ready, interrupt() is called, or the deadline; runs the handlers that are ready.
   void sleep(Clock::time_point deadline);
   /// The next sleep() ends by `time`, so that its caller can try something again then.
   void wake_by(Clock::time_point time);
-  /// Ends a sleep() under way, or makes the next one return at once.
+  /// Ends a sleep() in progress, or makes the next one return at once.
   void interrupt();
 
  private:

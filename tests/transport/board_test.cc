@@ -24,11 +24,11 @@ std::shared_ptr<std::byte> filled(std::size_t bytes, int value) {
 
 struct Memory {
   explicit Memory(int count)
-      : ranks(count), board(filled(Board::bytes_for(count), 0)), rooms(filled(Board::bytes_of_rooms(count), 0x5a)) {}
+      : ranks(count), board(filled(Board::bytes_for(count), 0)), rooms(filled(Board::bytes_of_areas(count), 0x5a)) {}
 
   Board seen_by(int rank) const {
     Board made{board, ranks, rank};
-    made.add_rooms(rooms);
+    made.add_areas(rooms);
     return made;
   }
 
@@ -60,7 +60,7 @@ TEST_CASE("every rank reads in each round what the others put there for it") {
         std::mt19937_64 sizes{42};  // the same on all ranks
         for (std::uint64_t round = 1; round <= rounds; ++round) {
           const std::size_t most = round % 3 == 0   ? Board::capacity(ranks)
-                                   : round % 3 == 1 ? 2 * Board::shelf(3)
+                                   : round % 3 == 1 ? 2 * Board::small_area_bytes(3)
                                                     : 2 * post_bytes;
           const std::size_t size = sizes() % (most + 1);
           while (!board.may_begin(size)) std::this_thread::yield();
@@ -91,8 +91,9 @@ TEST_CASE("a rank runs ahead of the others by as many rounds as there is room fo
     std::size_t size;
     std::uint64_t depth;
   };
-  for (const Case& each : {Case{2, post_bytes, board_depth}, Case{2, post_bytes + 1, Board::room_depth(2)},
-                           Case{3, Board::shelf(3), board_depth}, Case{3, Board::shelf(3) + 1, Board::room_depth(3)}}) {
+  for (const Case& each : {Case{2, post_bytes, board_depth}, Case{2, post_bytes + 1, Board::large_area_depth(2)},
+                           Case{3, Board::small_area_bytes(3), board_depth},
+                           Case{3, Board::small_area_bytes(3) + 1, Board::large_area_depth(3)}}) {
     const int ranks = each.ranks;
     const std::size_t size = each.size;
     const std::uint64_t depth = each.depth;

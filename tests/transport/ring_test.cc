@@ -338,8 +338,8 @@ TEST_CASE("a sender says goodbye only if all it sent is in the ring") {
     OutboundSlotLink link(host, 3, 1);
     for (std::size_t i = 0; i < messages; ++i) CHECK(link.send({}, {}, 0) == (i < slot_count));
     CHECK(link.flushed() == (messages == slot_count));
-    link.say_goodbye();
-    CHECK(host.memory->from_sender.parting.load() == (messages == slot_count ? Parting::closed : Parting::none));
+    link.say_bye();
+    CHECK(host.memory->from_sender.departure.load() == (messages == slot_count ? Departure::closed : Departure::none));
   }
 }
 

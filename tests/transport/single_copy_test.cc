@@ -158,15 +158,15 @@ TEST_CASE("a lent message takes one slot, whatever its length, and tells where i
   RingWriter writer{memory->ring};
   RingReader reader{memory->ring};
   const std::vector<std::byte> bytes(mebibyte);
-  CHECK_FALSE(writer.is_to_lend(bytes.size()));
+  CHECK_FALSE(writer.wants_single_copy(bytes.size()));
   reader.wish(1U << CopyChoice::class_of(bytes.size()));
-  CHECK(writer.is_to_lend(bytes.size()));
-  CHECK_FALSE(writer.is_to_lend(2 * bytes.size()));
-  CHECK_FALSE(writer.is_to_lend(1));
-  for (std::size_t i = 0; i < slot_count; ++i) REQUIRE_FALSE(writer.lend({.length = bytes.size()}, bytes));
+  CHECK(writer.wants_single_copy(bytes.size()));
+  CHECK_FALSE(writer.wants_single_copy(2 * bytes.size()));
+  CHECK_FALSE(writer.wants_single_copy(1));
+  for (std::size_t i = 0; i < slot_count; ++i) REQUIRE_FALSE(writer.begin_single_copy({.length = bytes.size()}, bytes));
   CHECK(writer.full());
   CHECK_FALSE(writer.has_freed(1));
-  CHECK(reader.lent_from(bytes.size()) == reinterpret_cast<std::uintptr_t>(bytes.data()));
+  CHECK(reader.single_copy_address(bytes.size()) == reinterpret_cast<std::uintptr_t>(bytes.data()));
   CHECK(writer.arm(0, 2));
   CHECK_FALSE(reader.release());
   CHECK(reader.release());  // the second one is what the sender sleeps for
@@ -174,7 +174,7 @@ TEST_CASE("a lent message takes one slot, whatever its length, and tells where i
   CHECK_FALSE(writer.arm(0, 2));
   writer.disarm();
   REQUIRE_FALSE(writer.begin({.length = bytes.size()}, std::span{bytes}.first(slot_bytes)));
-  while (reader.ready() && reader.lent_from(bytes.size()) != 0) CHECK_FALSE(reader.release());
+  while (reader.ready() && reader.single_copy_address(bytes.size()) != 0) CHECK_FALSE(reader.release());
   CHECK(reader.ready());  // where a lent one was before
 }
 

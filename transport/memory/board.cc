@@ -1,6 +1,6 @@
-// One board for all ranks of a group: see board.h. The memory is two arrays: posts, by round and rank; notes, by rank,
-// and one for the number of sleepers. That of the rooms is two more: shelves, and the room for what does not fit there,
-// by round and rank.
+// One board for all ranks of a group: see board.h. The memory holds two arrays: posts, by round and rank, and notes, by
+// rank, with one more note for the number of sleepers. The memory of the areas holds two more arrays by round and rank:
+// small areas, and large areas for contributions that do not fit there.
 
 #include "transport/memory/board.h"
 
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t page = 4096;
 
-// ThreadSanitizer knows no fences: there each access says it.
+// ThreadSanitizer does not support fences, so under it each access has its own ordering.
 #ifdef __SANITIZE_THREAD__
 constexpr std::memory_order begins = std::memory_order_seq_cst;
 #else
@@ -41,19 +41,19 @@ std::size_t Board::capacity(int ranks) {
   return std::clamp(std::bit_floor(all / static_cast<std::size_t>(ranks)), least, most);
 }
 
-std::uint64_t Board::room_depth(int ranks) {
+std::uint64_t Board::large_area_depth(int ranks) {
   constexpr std::size_t all = 4 * 1024 * 1024, most = 16, least = 4;
   return std::clamp(std::bit_floor(all / (static_cast<std::size_t>(ranks) * capacity(ranks))), least, most);
 }
 
-std::size_t Board::shelf(int ranks) { return ranks > 2 ? 1024 : 0; }
+std::size_t Board::small_area_bytes(int ranks) { return ranks > 2 ? 1024 : 0; }
 
-std::size_t Board::bytes_of_rooms(int ranks) {
-  const std::size_t of_each = board_depth * shelf(ranks) + room_depth(ranks) * capacity(ranks);
+std::size_t Board::bytes_of_areas(int ranks) {
+  const std::size_t of_each = board_depth * small_area_bytes(ranks) + large_area_depth(ranks) * capacity(ranks);
   return static_cast<std::size_t>(ranks) * of_each;
 }
 
-// The objects begin their life in whichever process comes first; all of them are trivial, and zeros are their start.
+// The first process to access an object begins its lifetime. All objects are trivial, and their initial value is zero.
 Board::Board(std::shared_ptr<std::byte> memory, int ranks, int rank)
     : memory_(std::move(memory)),
       ranks_(ranks),
@@ -63,21 +63,21 @@ Board::Board(std::shared_ptr<std::byte> memory, int ranks, int rank)
       sleepers_(&notes_[ranks].alarm),
       capacity_(capacity(ranks)) {}
 
-void Board::add_rooms(std::shared_ptr<std::byte> memory) noexcept {
-  rooms_ = std::move(memory);
-  shelf_ = shelf(ranks_);
-  room_depth_ = room_depth(ranks_);
-  large_ = rooms_.get() + static_cast<std::size_t>(ranks_) * board_depth * shelf_;
+void Board::add_areas(std::shared_ptr<std::byte> memory) noexcept {
+  areas_ = std::move(memory);
+  small_area_bytes_ = small_area_bytes(ranks_);
+  large_area_depth_ = large_area_depth(ranks_);
+  large_ = areas_.get() + static_cast<std::size_t>(ranks_) * board_depth * small_area_bytes_;
 }
 
 std::byte* Board::place(int rank, std::uint64_t round, std::size_t size) const noexcept {
   if (size <= post_bytes) return post(rank, round).contribution.data();
   const std::size_t index = (round % depth(size)) * static_cast<std::size_t>(ranks_) + static_cast<std::size_t>(rank);
-  return size <= shelf_ ? rooms_.get() + index * shelf_ : large_ + index * capacity_;
+  return size <= small_area_bytes_ ? areas_.get() + index * small_area_bytes_ : large_ + index * capacity_;
 }
 
-/// Looks for the newest round that each rank has begun, the latest first: whoever keeps up is asked once in many
-/// rounds.
+/// Looks for the newest round that each rank has begun, beginning with the latest. A rank that keeps up is therefore
+/// checked only once in many rounds.
 bool Board::all_have_read(std::size_t size) noexcept {
   const std::uint64_t needed = round_ + 2 - depth(size);
   std::uint64_t all = round_;
@@ -99,7 +99,7 @@ void Board::begin(std::uint64_t history, const FrameWords& call, std::uint32_t o
   ++round_;
   if (is_cut_) return;
   Post& mine = post(rank_, round_);
-  mine.round.store(round_ | is_written, std::memory_order_release);  // says, too, that earlier rounds have been read
+  mine.round.store(round_ | is_written, std::memory_order_release);  // says also that earlier rounds have been read
   std::atomic_thread_fence(std::memory_order_release);
   mine.history = history;
   for (std::size_t i = 0; i < call_words; ++i) mine.call[i].store(call[i], std::memory_order_relaxed);
@@ -108,7 +108,7 @@ void Board::begin(std::uint64_t history, const FrameWords& call, std::uint32_t o
   mine.round.store(round_, begins);
 }
 
-// Without its own name for that, the compiler would fetch them for reading only.
+// The compiler emits a prefetch for writing only if this function is allowed to use that instruction.
 #if defined(__x86_64__)
 __attribute__((target("prfchw")))
 #endif
@@ -117,7 +117,7 @@ void Board::fetch_next(std::size_t size) const noexcept {
   const auto fetch = [](const void* begin, std::size_t bytes) {
     for (std::size_t at = 0; at < bytes; at += line) __builtin_prefetch(static_cast<const std::byte*>(begin) + at, 1);
   };
-  if (size > most_fetched) return;  // as many as can be under way at once
+  if (size > most_fetched) return;  // the most lines that can be in flight at once
   fetch(&post(rank_, round_ + 1), offsetof(Post, oldest_running) + sizeof(Post::oldest_running));
   if (size > post_bytes) fetch(place(rank_, round_ + 1, size), size);
 }
@@ -126,7 +126,7 @@ void Board::arm() noexcept {
   note(rank_).alarm.store(1, std::memory_order_seq_cst);
   if (!is_armed_) sleepers_->fetch_add(1);
   is_armed_ = true;
-  fence();  // whoever has not seen the alarm has begun before what is looked at next
+  fence();  // a rank that misses the alarm has begun its round, which the next look then finds
 }
 
 void Board::disarm() noexcept {
@@ -137,7 +137,7 @@ void Board::disarm() noexcept {
 
 void Board::before_alarms() noexcept { fence(); }
 
-/// What `look` finds in a post, if it is there and stays there meanwhile.
+/// Returns what `look` finds in a post, if the post is there and is not overwritten meanwhile.
 template <class Look>
 auto Board::find(int rank, std::uint64_t round, const Look& look) const noexcept {
   const Post& where = post(rank, round);
@@ -164,9 +164,9 @@ std::optional<std::uint32_t> Board::oldest_running(int rank, std::uint64_t round
 }
 
 std::optional<Error> Board::last_words(int rank) const noexcept {
-  const Farewell& farewell = note(rank).farewell;
-  if (is_cut_ || farewell.parting.load(std::memory_order_acquire) != Parting::aborted) return std::nullopt;
-  return transport::last_words(farewell);
+  const CloseRecord& close_record = note(rank).close_record;
+  if (is_cut_ || close_record.departure.load(std::memory_order_acquire) != Departure::aborted) return std::nullopt;
+  return transport::abort_reason(close_record);
 }
 
 std::span<const std::byte> Board::contribution(int rank, std::size_t size) const noexcept {

@@ -8,20 +8,22 @@
 
 namespace tutti::transport {
 
-/// How to bring to another core what it reads. `streaming` is memcpy past the caches, with a fence at its end: a flag
-/// that is set after it says the same as after plain stores. Null: there is none, or it is not wanted.
+/// How to write what another core will read. `streaming` is a memcpy with stores past the caches and a fence at its
+/// end, so that a flag set afterwards has the same meaning as after plain stores. Null: not available, or disabled.
 struct CopyPolicy {
   void (*streaming)(void* to, const void* from, std::size_t bytes) = nullptr;
-  bool always = false;  ///< past the caches whatever the clock says
+  bool always = false;  ///< always past the caches, without timing
   SingleCopy single_copy = SingleCopy::measured;
   bool cores_are_shared = false;  ///< more ranks than cores
 };
 
-/// Copies payloads to where another core reads them: by plain stores or past the caches, whichever is quick there.
+/// Copies payloads to memory that another core reads: with plain stores or with stores past the caches, whichever is
+/// faster on this machine.
 ///
-/// A line that the reader's caches still have must be taken from them first. Cores that share a cache do so in passing,
-/// 32 KiB in 0.5 to 4 us; between distant ones each line takes 25 ns, so 13 us, where stores past the caches need 2.
-/// Near by those are the slower ones, since the reader then has to fetch from memory. So a copy is timed now and then.
+/// A line that the reader's caches still hold must be transferred from them first. Between cores that share a cache
+/// this is cheap: 32 KiB take 0.5 to 4 us. Between distant cores each line takes 25 ns, so 32 KiB take 13 us, and
+/// stores past the caches need 2. On cores that share a cache, stores past the caches are the slower way, since the
+/// reader then fetches from memory. So some copies are timed.
 ///
 /// Threading: one thread at a time.
 class StorePath {
@@ -35,18 +37,19 @@ class StorePath {
 
   // ---- The decisions by themselves
   enum class Way { plain, timed, streaming };
-  /// For the next copy that is long enough to tell; after a timed one comes took().
+  /// How to do the next copy of at least `least_bytes`. After a timed copy, call took().
   Way next() noexcept;
   void took(std::chrono::nanoseconds time, std::size_t bytes) noexcept;
 
-  /// Shorter copies are plain: the clock is too coarse for them.
+  /// Shorter copies are plain: the clock is too coarse to time them.
   static constexpr std::size_t least_bytes = 8 * 1024;
-  /// The first of these is timed when every place has been touched, which may take longer than all else.
+  /// Number of the first copy that is timed. By then all areas have been touched, which can take longer than the copy
+  /// itself.
   static constexpr int first_timed = 40;
-  /// Of plain copies every so many is timed, and of streaming ones every so many is a plain one, to see.
+  /// One plain copy in `timed_every` is timed; one streaming copy in `tried_every` is done plainly and timed.
   static constexpr int timed_every = 8;
   static constexpr int tried_every = 128;
-  /// More than that is slow: 4 GB/s, in the gap between the two.
+  /// A plain copy that takes longer is slow. The limit, 4 GB/s, lies between the speeds of near and distant cores.
   static constexpr std::chrono::nanoseconds slow_per_kib{250};
 
  private:
@@ -54,7 +57,7 @@ class StorePath {
 
   CopyPolicy copy_policy_;
   int until_timed_ = first_timed;
-  bool suspects_ = false;  ///< the last that was timed was slow, which once may be chance
+  bool suspects_ = false;  ///< the last timed copy was slow, which may be chance once
   bool streams_ = false;
 };
 

@@ -1,7 +1,7 @@
-// Slots between threads: rings on the heap, an eventfd per rank as its bell.
+// Slots between threads: rings on the heap, and an eventfd per rank to wake it.
 //
-// Each rank has a seat in the hub. Whoever makes a link to it, or leaves one, counts up the seat's events and rings;
-// the rank compares that one number in every pass.
+// Each rank has a seat in the hub. A peer that makes a link to it, or closes one, increments the seat's event counter
+// and writes the eventfd. The rank compares that counter in every pass.
 
 #include "transport/memory/inproc.h"
 
@@ -19,7 +19,7 @@
 namespace tutti::transport {
 namespace {
 
-/// The memory of a link, alive as long as one of its ends.
+/// The memory of a link, shared by its two ends.
 struct SharedRing {
   SharedRing() noexcept {}  // NOLINT: not = default, for the same reason as RingWithAreas'
 
@@ -43,10 +43,10 @@ struct InprocHub::Seat {
 
   void ring() noexcept {
     const std::uint64_t once = 1;
-    // Fails only when the counter is at its limit, and then the bell rings already.
+    // A write fails only if the counter is at its limit, and then the descriptor is readable already.
     [[maybe_unused]] const auto written = ::write(bell.get(), &once, sizeof once);
   }
-  void hush() noexcept {
+  void discard_bells() noexcept {
     std::uint64_t count;
     [[maybe_unused]] const auto read = ::read(bell.get(), &count, sizeof count);
   }
@@ -57,7 +57,7 @@ struct InprocHub::Seat {
 
   const Descriptor bell;
   std::atomic<std::uint64_t> events{0};
-  std::mutex mutex;  // of what follows
+  std::mutex mutex;  // guards the members below
   std::vector<Arrival> arrivals;
   bool left = false;
 };
@@ -101,7 +101,7 @@ InprocHub::InprocHub(int ranks) {
 
 InprocHub::~InprocHub() = default;
 
-/// Whoever comes first makes it.
+/// The first rank that asks makes the memory.
 std::shared_ptr<std::byte> InprocHub::shared_memory(Channel channel, std::size_t members, std::size_t bytes) {
   static constexpr std::align_val_t alignment{4096};
   const std::lock_guard lock(boards_mutex_);
@@ -118,14 +118,14 @@ std::shared_ptr<std::byte> InprocHub::shared_memory(Channel channel, std::size_t
   return taken;
 }
 
-/// Threads have no other process whose memory the kernel could read.
+/// Threads share one address space, so there is nothing to read through the kernel.
 InprocTransport::InprocTransport(std::shared_ptr<InprocHub> hub, int rank, Reactor& reactor,
                                  const CopyPolicy& copy_policy)
     : SlotTransport(reactor, {copy_policy.streaming, copy_policy.always, SingleCopy::never}),
       hub_(std::move(hub)),
       rank_(rank) {
   InprocHub::Seat& seat = hub_->seat(rank_);
-  this->reactor().watch(seat.bell.get(), [&seat] { seat.hush(); });
+  this->reactor().watch(seat.bell.get(), [&seat] { seat.discard_bells(); });
 }
 
 InprocTransport::~InprocTransport() {

@@ -11,7 +11,7 @@
 
 namespace tutti::transport {
 
-/// Where ranks that are threads of one process meet. Shared by their transports; thread-safe.
+/// Where ranks that are threads of one process find each other. Shared by their transports; thread-safe.
 class InprocHub {
  public:
   explicit InprocHub(int ranks);
@@ -31,13 +31,13 @@ class InprocHub {
   std::mutex boards_mutex_;
   struct SharedBoard {
     std::shared_ptr<std::byte> memory;
-    std::size_t to_come = 0;  ///< members that have not taken it yet: one may have left before another comes
+    std::size_t to_come = 0;  ///< members that have not fetched it yet: one may have left before another comes
   };
   std::map<Channel, SharedBoard> boards_;
 };
 
-/// Ranks are threads: for tests, examples and sanitizers. Destroying it without close_channel() looks to the peers
-/// like a death.
+/// A transport for ranks that are threads: for tests, examples and sanitizers. If it is destroyed without
+/// close_channel(), peers see a death.
 class InprocTransport final : public SlotTransport {
  public:
   InprocTransport(std::shared_ptr<InprocHub> hub, int rank, Reactor& reactor, const CopyPolicy& copy_policy = {});
@@ -54,7 +54,7 @@ class InprocTransport final : public SlotTransport {
 
   std::shared_ptr<InprocHub> hub_;
   int rank_;
-  std::uint64_t seen_ = 0;  // of the seat's events
+  std::uint64_t seen_ = 0;  // last value of the seat's event counter
 };
 
 }  // namespace tutti::transport

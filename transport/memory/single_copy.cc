@@ -21,34 +21,34 @@ CopyChoice::CopyChoice(SingleCopy mode, bool cores_are_shared)
   choose();
 }
 
-void CopyChoice::took(std::uint64_t bytes, bool lent, std::chrono::nanoseconds time) noexcept {
+void CopyChoice::took(std::uint64_t bytes, bool single, std::chrono::nanoseconds time) noexcept {
   const Trial trial = trial_of(class_of(bytes));
   Class& one = classes_[class_of(bytes)];
   ++one.come;
-  int& count = lent ? one.lent : one.copied;
+  int& count = single ? one.single : one.copied;
   if (one.come > 0 && count < trial.tries) {
-    (lent ? one.lent_took : one.copied_took)[static_cast<std::size_t>(count++)] = time;
-    if (one.lent >= trial.tries && one.copied >= trial.tries) decide(one, trial);
+    (single ? one.single_took : one.copied_took)[static_cast<std::size_t>(count++)] = time;
+    if (one.single >= trial.tries && one.copied >= trial.tries) decide(one, trial);
   }
-  if (one.come >= tried_every) one.come = one.lent = one.copied = 0;
+  if (one.come >= tried_every) one.come = one.single = one.copied = 0;
   choose();
 }
 
 void CopyChoice::summed(std::uint64_t bytes) noexcept {
   Class& one = classes_[class_of(bytes)];
   one.come = -after_sum;
-  one.lent = one.copied = 0;
-  one.lent_is_quicker = one.is_decided = false;
+  one.single = one.copied = 0;
+  one.single_is_faster = one.is_decided = false;
   choose();
 }
 
-/// Who is ahead stays so until the other is clearly quicker. At first nobody is.
+/// The faster way stays chosen until the other one is 5 % faster. At first neither is chosen.
 void CopyChoice::decide(Class& one, const Trial& trial) noexcept {
-  const auto lent = most_of(one.lent_took, trial), copied = copying_counts_ * most_of(one.copied_took, trial);
+  const auto single = most_of(one.single_took, trial), copied = copying_counts_ * most_of(one.copied_took, trial);
   if (!one.is_decided) {
-    one.lent_is_quicker = lent < copied;
+    one.single_is_faster = single < copied;
   } else {
-    one.lent_is_quicker = one.lent_is_quicker ? lent * 19 < copied * 20 : lent * 20 < copied * 19;
+    one.single_is_faster = one.single_is_faster ? single * 19 < copied * 20 : single * 20 < copied * 19;
   }
   one.is_decided = true;
 }
@@ -58,16 +58,16 @@ void CopyChoice::give_up() noexcept {
   choose();
 }
 
-/// First those are tried that are lent. A sender may be some messages ahead of what is wished.
+/// Single copies are tried first. A sender may be some messages ahead of the wish that it has read.
 void CopyChoice::choose() noexcept {
   wishes_ = 0;
   if (mode_ == SingleCopy::never) return;
   for (std::size_t i = 0; i < classes; ++i) {
     const Class& one = classes_[i];
     const int tries = trial_of(i).tries;
-    const bool tried = one.come >= 0 && (one.lent < tries || one.copied < tries);
-    const bool lent = mode_ == SingleCopy::always || (tried ? one.lent < tries : one.lent_is_quicker);
-    if (lent) wishes_ |= 1U << i;
+    const bool tried = one.come >= 0 && (one.single < tries || one.copied < tries);
+    const bool single = mode_ == SingleCopy::always || (tried ? one.single < tries : one.single_is_faster);
+    if (single) wishes_ |= 1U << i;
   }
 }
 

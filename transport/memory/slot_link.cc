@@ -1,12 +1,12 @@
-// The sending end of a directed link made of slots; the other is in slot_link_inbound.cc.
+// The sending end of a directed link made of slots; the receiving end is in slot_link_inbound.cc.
 //
-// The sender copies a message into free slots at once and queues what does not fit. The receiver is shown each message
-// where it lies; a parked one stays there, so that the ring fills up and holds the sender back. A long message may be
-// lent instead: the receiver reads it in the sender's memory, and the sender has it back with the slot.
+// The sender copies a message into free slots at once and queues the rest. The receiver sees each message in place; a
+// parked message stays there, so the ring fills up and holds the sender back. A long message may use single copy
+// instead: the receiver reads it from the sender's memory, and freeing the slot returns that memory to the sender.
 //
-// Whoever leaves on purpose writes so into the ring's farewell before its endpoint goes; an endpoint that goes without
-// one is a death. An abort is such a farewell too and so needs no free slot, can break into a half-sent message and
-// overtakes a parked one.
+// A rank that closes a link on purpose first writes that into the ring's close record; an endpoint that vanishes
+// without a close record has died. An abort is a close record, too. It therefore needs no free slot, can interrupt a
+// half-sent message and overtakes a parked one.
 
 #include "transport/memory/slot_link.h"
 
@@ -24,11 +24,11 @@
 namespace tutti::transport {
 namespace {
 
-/// Drivers map some memory so that nobody can read it through the kernel, not even its owner. Such a message lies there
-/// as a whole. The kernel cannot populate it either; to ask for that takes a third of the time of reading, but kernels
-/// before 5.14 refuse it for all memory.
+/// Drivers map some memory so that nobody can read it through the kernel, not even its owner. A message lies in one
+/// such mapping as a whole. The kernel cannot populate such memory either, which is checked here. The check takes a
+/// third of the time of reading, and kernels before 5.14 refuse it for all memory.
 bool is_readable(const std::byte* address) {
-  constexpr int populate_read = 22;  // MADV_POPULATE_READ, which the C library may not know yet
+  constexpr int populate_read = 22;  // MADV_POPULATE_READ, which older C libraries do not define
   constexpr std::uintptr_t page = 4096;
   const auto place = reinterpret_cast<std::uintptr_t>(address);
   if (::madvise(reinterpret_cast<void*>(place / page * page), page, populate_read) == 0) return true;
@@ -54,7 +54,7 @@ bool RingEndpoint::read_peer(std::span<std::byte>, std::uint64_t) noexcept {
   return false;
 }
 
-bool may_be_lent(const Frame& frame) {
+bool allows_single_copy(const Frame& frame) {
   return frame.length >= CopyChoice::least_bytes && frame.kind != FrameKind::eager;
 }
 
@@ -86,7 +86,7 @@ bool OutboundSlotLink::send(const Frame& frame, std::span<const std::byte> paylo
   if (!usable()) return false;
   SendQueue::Message message{frame, payload, token};
   const bool handed_over = queue_.all_handed_over() && push(message);
-  if (handed_over && message.lent == 0) return true;
+  if (handed_over && message.held_until == 0) return true;
   queue_.push(message);
   if (handed_over) queue_.hand_over();
   host_->backlog(*this);
@@ -95,7 +95,7 @@ bool OutboundSlotLink::send(const Frame& frame, std::span<const std::byte> paylo
 
 bool OutboundSlotLink::send_at_once(const Frame& frame, std::span<const std::byte> payload) noexcept {
   const std::size_t slots = std::max<std::size_t>(1, (payload.size() + slot_bytes - 1) / slot_bytes);
-  if (state_ != State::open || !queue_.all_handed_over() || may_be_lent(frame)) return false;
+  if (state_ != State::open || !queue_.all_handed_over() || allows_single_copy(frame)) return false;
   if (slots > slot_count || !writer_->has_room(slots)) return false;
   SendQueue::Message message{frame, payload, Token{}};
   return push(message);
@@ -109,7 +109,7 @@ void OutboundSlotLink::wake() noexcept {
   if (usable()) endpoint_->wake_peer();
 }
 
-/// False: the sink will hear, or has heard, that the link failed.
+/// False: the link has failed; the sink has been or will be told.
 bool OutboundSlotLink::usable() noexcept {
   if (state_ == State::fresh) connect();
   if (state_ == State::closed_by_peer) fail(closed(peer()));
@@ -128,13 +128,14 @@ void OutboundSlotLink::connect() noexcept {
   }
 }
 
-/// Lends it, or copies what fits, at most a ring full so that other links get their turn. True: all of it.
+/// Hands the message over for single copy, or copies what fits, at most a ring full so that other links get their turn.
+/// True: all of it was handed over.
 bool OutboundSlotLink::push(SendQueue::Message& message) noexcept {
-  if (!message.begun && is_to_lend(message)) {
+  if (!message.begun && wants_single_copy(message)) {
     if (writer_->full()) return false;
-    if (writer_->lend(message.frame, message.rest)) endpoint_->wake_peer();
+    if (writer_->begin_single_copy(message.frame, message.rest)) endpoint_->wake_peer();
     message.begun = true;
-    message.lent = writer_->filled();
+    message.held_until = writer_->filled();
     return true;
   }
   for (std::size_t slots = 0; slots < slot_count && !writer_->full(); ++slots) {
@@ -148,8 +149,8 @@ bool OutboundSlotLink::push(SendQueue::Message& message) noexcept {
   return false;
 }
 
-bool OutboundSlotLink::is_to_lend(const SendQueue::Message& message) const noexcept {
-  return may_be_lent(message.frame) && writer_->is_to_lend(message.frame.length) &&
+bool OutboundSlotLink::wants_single_copy(const SendQueue::Message& message) const noexcept {
+  return allows_single_copy(message.frame) && writer_->wants_single_copy(message.frame.length) &&
          host_->copy_policy().single_copy != SingleCopy::never && is_readable(message.rest.data());
 }
 
@@ -164,13 +165,13 @@ bool OutboundSlotLink::push(Sink* sink) noexcept {
   return moved;
 }
 
-/// What the receiver does not need any more where it was. True: something.
+/// Returns to the callers what the receiver has read. True: something was returned.
 bool OutboundSlotLink::give_back(Sink* sink) noexcept {
   bool moved = false;
-  while (!queue_.empty() && !queue_.is_waiting(queue_.front()) && writer_->has_freed(queue_.front().lent)) {
+  while (!queue_.empty() && !queue_.is_waiting(queue_.front()) && writer_->has_freed(queue_.front().held_until)) {
     const Token token = queue_.front().token;
     queue_.pop();
-    if (sink) sink->sent(*this, token);  // may send on this very link
+    if (sink) sink->sent(*this, token);  // the sink may send on this link
     moved = true;
   }
   return moved;
@@ -187,11 +188,11 @@ bool OutboundSlotLink::attend(Sink& sink) noexcept {
 void OutboundSlotLink::notice_departure() noexcept {
   if (const Error* trouble = endpoint_->trouble()) return fail(*trouble);
   if (!endpoint_->peer_left()) return;
-  const Farewell& farewell = endpoint_->ring().from_receiver;
-  const Parting parting = farewell.parting.load(std::memory_order_acquire);
-  const auto words = parting == Parting::aborted ? last_words(farewell) : std::nullopt;
+  const CloseRecord& close_record = endpoint_->ring().from_receiver;
+  const Departure departure = close_record.departure.load(std::memory_order_acquire);
+  const auto words = departure == Departure::aborted ? abort_reason(close_record) : std::nullopt;
   if (words) return fail(*words);
-  if (parting != Parting::closed)
+  if (departure != Departure::closed)
     return fail(lost(peer(), fmt::format("while {} messages for it were waiting", queue_.size())));
   if (!queue_.empty()) return fail(closed(peer()));
   state_ = State::closed_by_peer;
@@ -211,12 +212,12 @@ void OutboundSlotLink::fail(const Error& reason) noexcept {
 bool OutboundSlotLink::arm() noexcept {
   if (state_ == State::failing) return false;
   if (queue_.empty()) return true;
-  const std::uint64_t lent = queue_.front().lent;
-  if (queue_.all_handed_over()) return writer_->arm(0, lent);
-  // Half a ring is worth waking up for. So is what completes the next message, however small: its sender may need
-  // that before anything else can move.
+  const std::uint64_t held_until = queue_.front().held_until;
+  if (queue_.all_handed_over()) return writer_->arm(0, held_until);
+  // Half a ring is worth a wake-up. So is room that completes the next message, however small: the sender may need that
+  // completion before it can do anything else.
   const std::size_t slots = (queue_.waiting().rest.size() + slot_bytes - 1) / slot_bytes;
-  return writer_->arm(std::clamp(slots, std::size_t{1}, slot_count / 2), lent);
+  return writer_->arm(std::clamp(slots, std::size_t{1}, slot_count / 2), held_until);
 }
 
 void OutboundSlotLink::disarm() noexcept {
@@ -228,20 +229,20 @@ bool OutboundSlotLink::flushed() noexcept {
   return state_ != State::open || (queue_.empty() && endpoint_->introduced());
 }
 
-void OutboundSlotLink::say_goodbye() noexcept {
+void OutboundSlotLink::say_bye() noexcept {
   if (state_ == State::open && queue_.empty()) leave(endpoint_->ring().from_sender);
 }
 
 void OutboundSlotLink::say_abort(const Error& reason) noexcept {
-  // A rank that has not sent anything yet may be awaited all the same: so connect for this, if need be.
+  // This rank may be awaited even if it has not sent anything yet, so connect for the wake-up if necessary.
   if (state_ == State::closed_by_peer || !usable()) return;
   leave(endpoint_->ring().from_sender, reason);
 }
 
 void OutboundSlotLink::cut() noexcept {
   if (state_ != State::open) return;
-  // What is lent is the caller's again, and who reads there must not take it for the message.
-  endpoint_->ring().from_sender.parting.store(Parting::silent);
+  // Memory offered for single copy is the caller's again. A peer that still reads it must discard what it reads.
+  endpoint_->ring().from_sender.departure.store(Departure::silent);
   fail(lost(peer(), "when this rank was cut off"));
 }
 

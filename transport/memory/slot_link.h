@@ -15,32 +15,33 @@ namespace tutti::transport {
 
 class OutboundSlotLink;
 
-/// One end of a ring and of whatever rings its peer: all that differs between transports made of slots.
+/// One end of a ring, and the means to wake the peer: the part that differs between transports made of slots.
 /// Destroying it tells the other end that this one has left.
 class RingEndpoint {
  public:
   virtual ~RingEndpoint();
   virtual RingMemory& ring() noexcept = 0;
-  /// That the ring has, for payloads.
+  /// Areas for payloads that the ring has.
   virtual std::size_t areas() const noexcept { return slot_count; }
   virtual void wake_peer() noexcept = 0;
-  /// The other end has left; what it wrote into the ring before is visible.
+  /// The other end has left; all that it wrote into the ring before that is visible.
   virtual bool peer_left() const noexcept = 0;
-  /// Ends the connection as a broken network would: to both ends it looks as if the other had left.
+  /// Cuts the connection as a broken network would: each end sees the other one leave.
   virtual void cut() noexcept = 0;
-  /// The peer has got what it needs to see the ring; until then it must be kept.
+  /// The peer has received the ring. Until then this endpoint must be kept.
   virtual bool introduced() const noexcept { return true; }
   /// Why the peer could not be reached after all, or null.
   virtual const Error* trouble() const noexcept { return nullptr; }
-  /// Copies from where the other end's process has it. False: that did not work, and `errno` says why.
+  /// Copies from `address` in the peer's process. False: it failed, and `errno` has the reason.
   virtual bool read_peer(std::span<std::byte> to, std::uint64_t address) noexcept;
-  /// That it did not work at first, and so will not be tried again.
+  /// Reports once that reading failed, so that it will not be tried again.
   virtual void say_unreadable(int /*error*/) noexcept {}
 };
 
-/// Short messages are not worth it, and what comes unasked may have to wait for long until it is wanted.
-bool may_be_lent(const Frame& frame);
-/// A peer has gone without a word.
+/// Single copy is possible for messages that are long enough and that the receiver expects; an unexpected message may
+/// have to wait long.
+bool allows_single_copy(const Frame& frame);
+/// The peer has gone without a close record.
 Error lost(int peer, const std::string& how_far);
 
 /// What links need from their transport.
@@ -48,10 +49,10 @@ class SlotHost {
  public:
   /// A new ring to `peer`, which may be filled at once. Throws Error.
   virtual std::unique_ptr<RingEndpoint> reach(int peer, Channel channel) = 0;
-  /// `link` has messages that did not fit, or are lent.
+  /// `link` has messages that did not fit, or that wait to be read by single copy.
   virtual void backlog(OutboundSlotLink& link) noexcept = 0;
   virtual const CopyPolicy& copy_policy() const noexcept = 0;
-  /// Some link has something to report: look at all of them in the next progress().
+  /// A link has something to report: the next progress() must look at all of them.
   virtual void attention() noexcept = 0;
   /// A peer's memory cannot be read.
   virtual void unreadable(int /*error*/) noexcept {}
@@ -60,9 +61,9 @@ class SlotHost {
   ~SlotHost() = default;
 };
 
-/// Messages whose senders cannot have them back yet, in order: first those that the receiver may read, of which the
-/// front one at least is lent, then those that wait for free slots. Keeps its storage, and has some from the start: how
-/// far a peer lags differs from call to call, and a call that is warm must not allocate.
+/// Messages whose memory is not yet the sender's again, in order: first those that the receiver may read, the first of
+/// which uses single copy, then those that wait for free slots. The storage is reserved in advance and kept, since a
+/// warm call must not allocate, and how far a peer lags differs from call to call.
 class SendQueue {
  public:
   SendQueue() { messages_.reserve(16); }
@@ -72,7 +73,7 @@ class SendQueue {
     std::span<const std::byte> rest;
     Token token;
     bool begun = false;
-    std::uint64_t lent = 0;  ///< not 0: it lies where it was until so many fillings are free
+    std::uint64_t held_until = 0;  ///< not 0: it uses single copy, until that many fillings have been freed
   };
 
   bool empty() const { return head_ == messages_.size(); }
@@ -82,12 +83,12 @@ class SendQueue {
   void pop() { ++head_; }
   void clear() { head_ = waiting_ = messages_.size(); }
 
-  /// All of them may be read.
+  /// The receiver may read all of them.
   bool all_handed_over() const { return waiting_ == messages_.size(); }
-  /// The first of those that wait for free slots. There is one.
+  /// The first message that waits for free slots. There must be one.
   Message& waiting() { return messages_[waiting_]; }
   bool is_waiting(const Message& message) const { return &message >= messages_.data() + waiting_; }
-  /// It has them now.
+  /// The first waiting message has been handed over.
   void hand_over() { ++waiting_; }
 
  private:
@@ -96,7 +97,7 @@ class SendQueue {
   std::size_t waiting_ = 0;
 };
 
-/// The sender's side of a link. It gets its ring at the first message.
+/// The sender's side of a link. The ring is made at the first message.
 class OutboundSlotLink final : public Link {
  public:
   OutboundSlotLink(SlotHost& host, int peer, Channel channel) : Link(peer, channel), host_(&host) {}
@@ -104,26 +105,26 @@ class OutboundSlotLink final : public Link {
   bool send(const Frame& frame, std::span<const std::byte> payload, Token token) noexcept override;
   bool send_at_once(const Frame& frame, std::span<const std::byte> payload) noexcept override;
   bool may_lend(std::uint64_t length) const noexcept override;
-  /// Nothing is ever parked here.
+  /// Outgoing messages are never parked.
   void resume() noexcept override {}
-  /// Ends the peer's sleep.
+  /// Wakes the peer.
   void wake() noexcept;
 
   bool idle() const { return queue_.empty(); }
-  /// Moves what fits of the backlog; true if anything did. Without a sink nobody hears of it.
+  /// Moves as much of the backlog as fits; true if anything was moved. Without a sink, completions are dropped.
   bool push(Sink* sink) noexcept;
-  /// Finds out whether the peer has left and tells the sink about a failure, once; true if it did.
+  /// Checks whether the peer has left and reports a failure to the sink, once; true if it did.
   bool attend(Sink& sink) noexcept;
-  /// False: there is something to do, or the transport must not sleep. Call disarm() in any case.
+  /// False: there is work to do, or the transport must not sleep. Call disarm() in any case.
   bool arm() noexcept;
   void disarm() noexcept;
 
-  /// The link has nothing to wait for: all is in the ring, or read, or never will be.
+  /// Nothing is left to send: every message is in the ring, has been read, or never will be.
   bool flushed() noexcept;
-  /// A goodbye if all was sent, else silence; the transport destroys the link next.
-  void say_goodbye() noexcept;
+  /// Writes a bye if all was sent, otherwise nothing; the transport destroys the link next.
+  void say_bye() noexcept;
   void say_abort(const Error& reason) noexcept;
-  /// Plays a broken network.
+  /// Fault injection: a broken network.
   void cut() noexcept;
 
  private:
@@ -132,7 +133,7 @@ class OutboundSlotLink final : public Link {
   bool usable() noexcept;
   void connect() noexcept;
   bool push(SendQueue::Message& message) noexcept;
-  bool is_to_lend(const SendQueue::Message& message) const noexcept;
+  bool wants_single_copy(const SendQueue::Message& message) const noexcept;
   bool give_back(Sink* sink) noexcept;
   void notice_departure() noexcept;
   void fail(const Error& reason) noexcept;
@@ -140,7 +141,7 @@ class OutboundSlotLink final : public Link {
   SlotHost* host_;
   std::unique_ptr<RingEndpoint> endpoint_;
   std::optional<RingWriter> writer_;
-  std::uint64_t sample_ = 0;  // in the ring, too, for a receiver that wants to see whether it can read here
+  std::uint64_t sample_ = 0;  // also in the ring, so that a receiver can test whether it can read this process
   SendQueue queue_;
   State state_ = State::fresh;
   std::optional<Error> reason_;
@@ -151,34 +152,34 @@ class InboundSlotLink final : public Link {
  public:
   InboundSlotLink(int peer, Channel channel, std::unique_ptr<RingEndpoint> endpoint, const CopyPolicy& copy_policy);
 
-  /// Messages go the other way on this link: never called.
+  /// Never called: this end only receives.
   bool send(const Frame& frame, std::span<const std::byte> payload, Token token) noexcept override;
   void resume() noexcept override;
 
-  /// Delivers what has arrived, at most a ring full; true if anything happened.
+  /// Delivers what has arrived, at most a ring full; true if anything was delivered.
   bool pull(Sink& sink) noexcept { return pull(sink, slot_count); }
   bool is_pulled() const noexcept override { return true; }
   bool pull_piece(Sink& sink) noexcept override { return pull(sink, 1); }
   Taken take(const FrameWords& frame, std::span<std::byte> to) noexcept override;
-  /// Finds out whether the peer has left; the next pull() draws the conclusions.
+  /// Checks whether the peer has left; the next pull() acts on it.
   void attend() noexcept;
-  /// False: there is something to do. Call disarm() in any case.
+  /// False: there is work to do. Call disarm() in any case.
   bool arm() noexcept;
   void disarm() noexcept;
 
-  /// Throws away what arrives, so that the sender can finish; true if anything did.
+  /// Discards what arrives, so that the sender can finish; true if anything was discarded.
   bool discard() noexcept;
-  /// Tells the sender that no more is wanted; the transport destroys the link next.
-  void say_goodbye() noexcept;
+  /// Tells the sender that nothing more is wanted; the transport destroys the link next.
+  void say_bye() noexcept;
   void say_abort(const Error& reason) noexcept;
-  /// Plays a broken network.
+  /// Fault injection: a broken network.
   void cut() noexcept;
 
  private:
   bool pull(Sink& sink, std::size_t most_slots) noexcept;
   bool begin(Sink& sink) noexcept;
   void take_slot(Sink& sink) noexcept;
-  std::size_t take_lent(Sink& sink) noexcept;
+  std::size_t take_single_copy(Sink& sink) noexcept;
   void finish(Sink& sink) noexcept;
   void note_how_it_came() noexcept;
   void stop_reading(Sink& sink, int error) noexcept;
@@ -186,24 +187,24 @@ class InboundSlotLink final : public Link {
   void release() noexcept;
   void conclude(Sink& sink) noexcept;
   void fail(Sink& sink, const Error& reason) noexcept;
-  Parting parting() const noexcept;
+  Departure departure() const noexcept;
 
   std::unique_ptr<RingEndpoint> endpoint_;
   RingReader reader_;
-  Frame frame_{};                                                          // of the current message
-  std::uint64_t rest_ = 0;                                                 // bytes of it that are still to come
-  bool lent_ = false;                                                      // it comes out of the sender's memory
-  std::uint64_t lent_from_ = 0;                                            // where these are there
-  std::byte* destination_ = nullptr;                                       // of these, where it was accepted to memory
+  Frame frame_{};                     // of the current message
+  std::uint64_t rest_ = 0;            // bytes of it still to come
+  bool is_single_copy_ = false;       // it is read from the sender's memory
+  std::uint64_t address_ = 0;         // where the rest lies there
+  std::byte* destination_ = nullptr;  // where the rest goes, if it was accepted to memory
   void (*copy_)(void* to, const void* from, std::size_t bytes) = nullptr;  // Acceptance::copy
   bool inside_ = false;                                                    // a message was accepted and is not complete
   CopyChoice choice_;
-  bool can_read_ = false;         // the sender's memory, as was tried
-  Clock::time_point began_{};     // a message that may be lent
-  std::size_t slots_before_ = 0;  // of it that were filled by then
+  bool can_read_ = false;         // the sender's memory was read in a test
+  Clock::time_point began_{};     // when a message that may use single copy began
+  std::size_t slots_before_ = 0;  // slots of it that were filled by then
   bool parked_ = false;
   bool resumed_ = false;   // during the sink's decision
-  bool departed_ = false;  // the peer has left; the ring holds all there will ever be
+  bool departed_ = false;  // the peer has left; no more will be written to the ring
   bool over_ = false;
 };
 

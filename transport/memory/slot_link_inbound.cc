@@ -1,7 +1,7 @@
 // The receiving end of a link made of slots.
 //
-// It is shown each message where it lies, in its slots or in the sender's memory; a parked one stays there. What the
-// sender left behind when it went counts once all before it was taken; only an abort does not wait.
+// The receiver sees each message in place, in its slots or in the sender's memory; a parked message stays there. The
+// close record of a sender takes effect after everything before it was read; only an abort takes effect at once.
 
 #include <fmt/core.h>
 
@@ -17,9 +17,10 @@
 namespace tutti::transport {
 namespace {
 
-/// So much of a lent message is read in one pass over all links, that others get their turn. The kernel looks up pages
-/// in each (sendrecv of 16 MiB between 2 ranks: 2,200 us with 256 KiB, 2,000 with 1 MiB, 1,930 with 2 MiB).
-constexpr std::size_t lent_bytes = std::size_t{1} << 20;
+/// Bytes of a single-copy message that are read in one pass over all links, so that others get their turn. Each read
+/// looks up pages in the kernel (sendrecv of 16 MiB between 2 ranks: 2,200 us with 256 KiB, 2,000 with 1 MiB, 1,930
+/// with 2 MiB).
+constexpr std::size_t single_copy_piece = std::size_t{1} << 20;
 
 }  // namespace
 
@@ -46,17 +47,17 @@ bool InboundSlotLink::pull(Sink& sink, std::size_t most_slots) noexcept {
   for (std::size_t slots = 0; slots < most_slots && !parked_ && reader_.ready(); ++slots) {
     moved = true;
     if (!inside_ && !begin(sink)) break;
-    if (!lent_) {
+    if (!is_single_copy_) {
       take_slot(sink);
       continue;
     }
-    const std::size_t bytes = take_lent(sink);
+    const std::size_t bytes = take_single_copy(sink);
     if (bytes == 0) break;
     slots += (bytes - 1) / slot_bytes;
   }
-  // What the peer left behind counts once the ring is empty. Only an abort does not wait behind a parked message.
+  // The peer's close record takes effect once the ring is empty. Only an abort does not wait behind a parked message.
   if (moved || over_ || !departed_) return moved;
-  if (parked_ && parting() != Parting::aborted) return false;
+  if (parked_ && departure() != Departure::aborted) return false;
   conclude(sink);
   return true;
 }
@@ -70,15 +71,16 @@ Link::Taken InboundSlotLink::take(const FrameWords& frame, std::span<std::byte> 
   return Taken::taken;
 }
 
-/// Asks the sink about the message in the next slot. False: it stays there, or it is none.
+/// Offers the message in the next slot to the sink. False: the message was parked, or is invalid.
 bool InboundSlotLink::begin(Sink& sink) noexcept {
   const std::optional<Frame> frame = reader_.frame();
   if (!frame) {
-    fail(sink, Error(ErrorCode::mismatch,
-                     fmt::format("rank {} wrote something that is no message of this version of tutti; all ranks must "
-                                 "run the same one",
-                                 peer()),
-                     peer()));
+    fail(sink,
+         Error(ErrorCode::mismatch,
+               fmt::format("rank {} sent something that is not a message of this version of tutti; all ranks must "
+                           "run the same version",
+                           peer()),
+               peer()));
     return false;
   }
   frame_ = *frame;
@@ -93,24 +95,26 @@ bool InboundSlotLink::begin(Sink& sink) noexcept {
   copy_ = acceptance.copy;
   rest_ = frame_.length;
   inside_ = true;
-  lent_from_ = reader_.lent_from(frame_.length);
-  lent_ = lent_from_ != 0;
-  if (lent_ && !can_read_) {
+  address_ = reader_.single_copy_address(frame_.length);
+  is_single_copy_ = address_ != 0;
+  if (is_single_copy_ && !can_read_) {
     fail(sink,
          Error(ErrorCode::mismatch,
-               fmt::format("rank {} lends what nobody has asked for; all ranks must run the same version of tutti",
-                           peer()),
+               fmt::format(
+                   "rank {} sent a single-copy message that was not asked for; all ranks must run the same version "
+                   "of tutti",
+                   peer()),
                peer()));
     return false;
   }
-  if (!may_be_lent(frame_) || !choice_.may_lend()) return true;
+  if (!allows_single_copy(frame_) || !choice_.may_lend()) return true;
   if (!can_read_) try_to_read();
-  slots_before_ = lent_ ? 0 : reader_.ready_slots();
+  slots_before_ = is_single_copy_ ? 0 : reader_.ready_slots();
   began_ = Clock::now();
   return true;
 }
 
-/// Nothing is lent before it is known that it can be read.
+/// Senders offer single copy only after this test has succeeded.
 void InboundSlotLink::try_to_read() noexcept {
   const Sample sample = endpoint_->ring().sample;
   std::uint64_t found = 0;
@@ -142,14 +146,15 @@ void InboundSlotLink::take_slot(Sink& sink) noexcept {
   release();
 }
 
-/// The next piece of a message in the sender's memory. 0: the link has failed; else how long it was.
-std::size_t InboundSlotLink::take_lent(Sink& sink) noexcept {
-  const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(rest_, destination_ ? lent_bytes : slot_bytes));
+/// Reads the next piece of a message from the sender's memory and returns its length. 0: the link has failed.
+std::size_t InboundSlotLink::take_single_copy(Sink& sink) noexcept {
+  const auto size =
+      static_cast<std::size_t>(std::min<std::uint64_t>(rest_, destination_ ? single_copy_piece : slot_bytes));
   const auto piece = destination_ ? std::span{destination_, size} : reader_.scratch(frame_.length).first(size);
-  const int error = endpoint_->read_peer(piece, lent_from_) ? 0 : errno;
-  // Who aborts has its memory back at once, and may have written there or given it away.
+  const int error = endpoint_->read_peer(piece, address_) ? 0 : errno;
+  // A sender that aborts has its memory back at once, and may have overwritten or freed it.
   std::atomic_thread_fence(std::memory_order_acquire);
-  if (error != 0 || parting() != Parting::none) {
+  if (error != 0 || departure() != Departure::none) {
     stop_reading(sink, error);
     return 0;
   }
@@ -158,7 +163,7 @@ std::size_t InboundSlotLink::take_lent(Sink& sink) noexcept {
   } else {
     sink.view(*this, piece);
   }
-  lent_from_ += piece.size();
+  address_ += piece.size();
   rest_ -= piece.size();
   if (rest_ == 0) finish(sink);
   return size;
@@ -168,7 +173,7 @@ std::size_t InboundSlotLink::take_lent(Sink& sink) noexcept {
 void InboundSlotLink::finish(Sink& sink) noexcept {
   release();
   inside_ = false;
-  if (can_read_ && may_be_lent(frame_)) note_how_it_came();
+  if (can_read_ && allows_single_copy(frame_)) note_how_it_came();
   sink.received(*this);
 }
 
@@ -176,22 +181,22 @@ void InboundSlotLink::note_how_it_came() noexcept {
   const auto slots = (frame_.length + slot_bytes - 1) / slot_bytes;
   const auto before = std::min<std::uint64_t>(slots_before_, slots);
   if (destination_) {
-    choice_.took(frame_.length, lent_, (Clock::now() - began_) * (slots + before) / slots);
+    choice_.took(frame_.length, is_single_copy_, (Clock::now() - began_) * (slots + before) / slots);
   } else {
     choice_.summed(frame_.length);
   }
   reader_.wish(choice_.wishes());
 }
 
-/// The sender has left, or its memory is not there any more.
+/// The sender has left, or its memory is not mapped any more.
 void InboundSlotLink::stop_reading(Sink& sink, int error) noexcept {
-  if (parting() != Parting::none || error == ESRCH) return conclude(sink);
-  fail(sink,
-       Error(ErrorCode::peer_lost,
-             fmt::format("cannot read what rank {} sends out of its memory: {}. It must stay there until the call "
-                         "has ended; if it does, TUTTI_SINGLE_COPY=off does without reading",
-                         peer(), refusal(error)),
-             peer()));
+  if (departure() != Departure::none || error == ESRCH) return conclude(sink);
+  fail(sink, Error(ErrorCode::peer_lost,
+                   fmt::format(
+                       "cannot read a message of rank {} from its memory: {}. Buffers must stay mapped until the call "
+                       "has ended; if they do, TUTTI_SINGLE_COPY=off avoids reading them",
+                       peer(), refusal(error)),
+                   peer()));
 }
 
 void InboundSlotLink::release() noexcept {
@@ -202,15 +207,15 @@ void InboundSlotLink::attend() noexcept {
   if (!over_ && !departed_) departed_ = endpoint_->peer_left();
 }
 
-Parting InboundSlotLink::parting() const noexcept {
-  return endpoint_->ring().from_sender.parting.load(std::memory_order_acquire);
+Departure InboundSlotLink::departure() const noexcept {
+  return endpoint_->ring().from_sender.departure.load(std::memory_order_acquire);
 }
 
-/// The peer has left and all it sent has been delivered, as far as it may be.
+/// The peer has left, and all of its messages that can be delivered have been.
 void InboundSlotLink::conclude(Sink& sink) noexcept {
-  if (const auto words = parting() == Parting::aborted ? last_words(endpoint_->ring().from_sender) : std::nullopt)
+  if (const auto words = departure() == Departure::aborted ? abort_reason(endpoint_->ring().from_sender) : std::nullopt)
     return fail(sink, *words);
-  if (inside_ || parting() != Parting::closed) {
+  if (inside_ || departure() != Departure::closed) {
     const auto how_far =
         inside_ ? fmt::format("when {} of {} bytes of a message had arrived", frame_.length - rest_, frame_.length)
                 : std::string("between two messages");
@@ -228,7 +233,7 @@ void InboundSlotLink::fail(Sink& sink, const Error& reason) noexcept {
 
 bool InboundSlotLink::arm() noexcept {
   if (over_) return true;
-  if (departed_) return parked_ && parting() != Parting::aborted;
+  if (departed_) return parked_ && departure() != Departure::aborted;
   return parked_ || reader_.arm();
 }
 
@@ -255,7 +260,7 @@ void InboundSlotLink::cut() noexcept {
   if (!over_) endpoint_->cut();
 }
 
-void InboundSlotLink::say_goodbye() noexcept {
+void InboundSlotLink::say_bye() noexcept {
   if (!over_) leave(endpoint_->ring().from_receiver);
 }
 

@@ -4,13 +4,14 @@
 //   receiver  sees the flag it waits for, takes the payload, then stores n + 1 in `freed`
 //   sender    may fill slot n + slot_count once `freed` is above n
 //
-// A short message is one trip of a few neighbouring cache lines: flag, frame and payload are side by side.
+// A short message costs one transfer of a few neighbouring cache lines: flag, frame and payload are side by side.
 //
-// A long one may be lent: its slot says where it lies in the sender's memory, and is free when it has been read there.
+// A long message may use single copy: its slot has the address in the sender's memory, and is free when the receiver
+// has read the data there.
 //
-// Sleeping: whoever wants to sleep raises its alarm and then looks at the ring once more; whoever changes the ring then
-// looks at the alarm. All four accesses are sequentially consistent, so that at least one side sees what the other did,
-// and no wake-up is lost. Of several wakers the one that takes the alarm down rings.
+// Sleeping: a side that wants to sleep raises its alarm and then looks at the ring once more; a side that changes the
+// ring then looks at the alarm. All four accesses are sequentially consistent, so at least one side sees what the other
+// did, and no wake-up is lost. If several could wake the sleeper, the one that clears the alarm does.
 
 #include "transport/memory/slot_ring.h"
 
@@ -26,19 +27,19 @@ namespace tutti::transport {
 bool RingWriter::has_room(std::size_t slots) noexcept {
   if (filled_ - freed_ <= slot_count - slots) return true;
   freed_ = memory_->freed.load(std::memory_order_acquire);
-  // A peer that writes nonsense only keeps the ring full: slots are always taken modulo slot_count.
+  // A peer that writes nonsense can only keep the ring full, since slots are always taken modulo slot_count.
   return filled_ - freed_ <= slot_count - slots;
 }
 
-/// The frame of a message, and beside it, where a short one's payload would be, where a long one lies.
-void RingWriter::describe(const Frame& frame, std::uint64_t lent_from) noexcept {
+/// Writes the frame of a message. In a long message the payload's place beside it holds the address of the data.
+void RingWriter::describe(const Frame& frame, std::uint64_t single_copy_address) noexcept {
   SlotHead& head = next();
   // From registers: if the words were put together in memory first, reading them there would wait for all stores before.
   const auto [kinds, operation, algorithm, count, length, history] = words_of(frame);
   head.words = {kinds, operation, algorithm, count, length};
   head.history = static_cast<std::uint32_t>(history);
   areas_in_use_ = areas_for(frame.length, areas_);
-  if (frame.length > short_bytes) std::memcpy(head.payload.data(), &lent_from, sizeof lent_from);
+  if (frame.length > short_bytes) std::memcpy(head.payload.data(), &single_copy_address, sizeof single_copy_address);
 }
 
 bool RingWriter::begin(const Frame& frame, std::span<const std::byte> piece) noexcept {
@@ -48,12 +49,12 @@ bool RingWriter::begin(const Frame& frame, std::span<const std::byte> piece) noe
   return publish();
 }
 
-bool RingWriter::lend(const Frame& frame, std::span<const std::byte> payload) noexcept {
+bool RingWriter::begin_single_copy(const Frame& frame, std::span<const std::byte> payload) noexcept {
   describe(frame, reinterpret_cast<std::uintptr_t>(payload.data()));
   return publish();
 }
 
-bool RingWriter::is_to_lend(std::uint64_t length) const noexcept {
+bool RingWriter::wants_single_copy(std::uint64_t length) const noexcept {
   if (length < CopyChoice::least_bytes) return false;
   return (memory_->wishes.load(std::memory_order_relaxed) >> CopyChoice::class_of(length) & 1) != 0;
 }
@@ -75,11 +76,11 @@ bool RingWriter::publish() noexcept {
   return alarm.load(std::memory_order_seq_cst) != 0 && alarm.exchange(0) != 0;
 }
 
-bool RingWriter::arm(std::size_t slots, std::uint64_t lent) noexcept {
-  std::uint64_t target = lent;
-  // slots <= slot_count, and the ring is fuller than that or else there was no reason to wait.
+bool RingWriter::arm(std::size_t slots, std::uint64_t held_until) noexcept {
+  std::uint64_t target = held_until;
+  // slots <= slot_count, and a side that waits has found fewer free slots than that.
   if (slots > 0) target = filled_ + slots - slot_count;
-  if (slots > 0 && lent > 0) target = std::min(target, lent);
+  if (slots > 0 && held_until > 0) target = std::min(target, held_until);
   memory_->sender_alarm.store(target, std::memory_order_seq_cst);
   return memory_->freed.load(std::memory_order_seq_cst) < target;
 }
@@ -95,7 +96,7 @@ bool RingReader::begins_with(const FrameWords& frame) const noexcept {
   const auto& words = head().words;
   std::uint64_t differences = head().history ^ frame.back();
   for (std::size_t i = 0; i < words.size(); ++i)
-    differences |= (words[i] ^ frame[i]) >> (i == operation_word ? 32 : 0);  // the number is the lower half
+    differences |= (words[i] ^ frame[i]) >> (i == operation_word ? 32 : 0);  // the operation's number is the lower half
   return differences == 0;
 }
 
@@ -105,7 +106,7 @@ std::span<const std::byte> RingReader::piece(std::uint64_t length, std::uint64_t
   return {where, piece_bytes(rest)};
 }
 
-std::uint64_t RingReader::lent_from(std::uint64_t length) const noexcept {
+std::uint64_t RingReader::single_copy_address(std::uint64_t length) const noexcept {
   std::uint64_t address = 0;
   if (length > short_bytes) std::memcpy(&address, head().payload.data(), sizeof address);
   return address;
@@ -137,24 +138,26 @@ bool RingReader::arm() noexcept {
 
 // ---- Last words ------------------------------------------------------------------------------------------------
 
-void leave(Farewell& farewell) noexcept { farewell.parting.store(Parting::closed, std::memory_order_release); }
+void leave(CloseRecord& close_record) noexcept {
+  close_record.departure.store(Departure::closed, std::memory_order_release);
+}
 
-void leave(Farewell& farewell, const Error& reason) noexcept {
+void leave(CloseRecord& close_record, const Error& reason) noexcept {
   const std::string_view text = reason_text(reason).substr(0, farewell_bytes);
   Frame frame = abort_frame(reason);
   frame.length = text.size();
-  farewell.frame = words_of(frame);
-  std::memcpy(farewell.text.data(), text.data(), text.size());
-  farewell.parting.store(Parting::aborted, std::memory_order_release);
-  // What was lent is written to after this, and whoever reads it there looks for this afterwards.
+  close_record.frame = words_of(frame);
+  std::memcpy(close_record.text.data(), text.data(), text.size());
+  close_record.departure.store(Departure::aborted, std::memory_order_release);
+  // Single-copy memory is overwritten after this store. A receiver that reads it checks `departure` afterwards.
   std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
-std::optional<Error> last_words(const Farewell& farewell) {
-  const FrameWords words = farewell.frame;
+std::optional<Error> abort_reason(const CloseRecord& close_record) {
+  const FrameWords words = close_record.frame;
   const std::optional<Frame> frame = decode(words);
   if (!frame || frame->kind != FrameKind::abort || frame->length > farewell_bytes) return std::nullopt;
-  return told_by(*frame, std::span(farewell.text).first(frame->length));
+  return told_by(*frame, std::span(close_record.text).first(frame->length));
 }
 
 }  // namespace tutti::transport

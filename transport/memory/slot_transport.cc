@@ -1,7 +1,7 @@
-// The transport over links made of slots: who is looked at when, how it sleeps, how channels end.
+// The transport over links made of slots: in which order links are polled, how a rank sleeps, how channels end.
 //
 // A pass of progress() costs one load per incoming link, plus work. Links with a backlog are in a list of their own.
-// Everything rare (departures, failures) raises `attention_`, and the next pass then looks at all links.
+// Rare events (departures, failures) set `attention_`, and the next pass then looks at all links.
 
 #include "transport/memory/slot_transport.h"
 
@@ -36,7 +36,7 @@ OutboundSlotLink& SlotTransport::link_to(int peer, Channel channel) {
   return *link;
 }
 
-Board* SlotTransport::board(Channel channel, std::span<const int> members, bool with_rooms) {
+Board* SlotTransport::board(Channel channel, std::span<const int> members, bool with_areas) {
   const int ranks = static_cast<int>(members.size());
   auto known = boards_.find(channel);
   if (known == boards_.end()) {
@@ -49,10 +49,10 @@ Board* SlotTransport::board(Channel channel, std::span<const int> members, bool 
     known = boards_.emplace(channel, std::move(shared)).first;
   }
   Board& board = known->second.board;
-  if (with_rooms && !board.has_rooms()) {
-    auto memory = board_memory(name_of_rooms(channel), members, Board::bytes_of_rooms(ranks), 0);
+  if (with_areas && !board.has_rooms()) {
+    auto memory = board_memory(name_of_areas(channel), members, Board::bytes_of_areas(ranks), 0);
     if (!memory) return nullptr;
-    board.add_rooms(std::move(memory));
+    board.add_areas(std::move(memory));
   }
   return &board;
 }
@@ -61,9 +61,9 @@ void SlotTransport::adopt(int peer, Channel channel, std::unique_ptr<RingEndpoin
   if (cut_) return;
   auto link = std::make_unique<InboundSlotLink>(peer, channel, std::move(endpoint), copy_policy_);
   if (const std::optional<Error>* const reason = closed_.find(channel))
-    return *reason ? link->say_abort(**reason) : link->say_goodbye();
+    return *reason ? link->say_abort(**reason) : link->say_bye();
   inbound_.push_back(std::move(link));
-  attention();  // it may have been abandoned already
+  attention();  // the link may have been abandoned already
 }
 
 // ---- Moving ----------------------------------------------------------------------------------------------------
@@ -82,7 +82,7 @@ void SlotTransport::backlog(OutboundSlotLink& link) noexcept {
 
 bool SlotTransport::push_backlog() noexcept {
   bool moved = false;
-  for (std::size_t i = 0; i < backlog_.size(); ++i) moved |= backlog_[i]->push(sink_);  // may grow meanwhile
+  for (std::size_t i = 0; i < backlog_.size(); ++i) moved |= backlog_[i]->push(sink_);  // the list may grow meanwhile
   std::erase_if(backlog_, [](const OutboundSlotLink* link) { return link->idle(); });
   return moved;
 }
@@ -122,7 +122,7 @@ void SlotTransport::for_each(Channel channel, Action&& action) noexcept {
 
 void SlotTransport::close_channel(Channel channel, Clock::time_point deadline) noexcept {
   flush(channel, deadline);
-  if (!cut_) for_each(channel, [](auto& link) { link.say_goodbye(); });
+  if (!cut_) for_each(channel, [](auto& link) { link.say_bye(); });
   destroy(channel, nullptr);
 }
 
@@ -134,7 +134,7 @@ void SlotTransport::abort_channel(Channel channel, const Error& reason) noexcept
   destroy(channel, &reason);
 }
 
-/// The rings stay, but nobody may be told anything through them any more.
+/// The rings stay, but nothing is written to them any more.
 void SlotTransport::cut() noexcept {
   cut_ = true;
   for (const auto& link : inbound_) link->cut();
@@ -143,7 +143,7 @@ void SlotTransport::cut() noexcept {
   attention();
 }
 
-/// Peers may be closing too, so their messages are taken, that they can finish. No sink hears of any of it.
+/// Peers may be closing too, so their messages are read and dropped to let them finish. No sink is told.
 void SlotTransport::flush(Channel channel, Clock::time_point deadline) noexcept {
   struct Round {
     bool flushed = true;

@@ -15,14 +15,14 @@
 
 namespace tutti::transport {
 
-/// A board's rooms are memory with a name of its own. Boards are of collectives' channels, which are even.
-constexpr Channel name_of_rooms(Channel channel) { return channel | 1; }
+/// The areas of a board are memory with a name of its own. Boards belong to channels of collectives, which are even.
+constexpr Channel name_of_areas(Channel channel) { return channel | 1; }
 
-/// All of a transport made of slots, but for how rings reach the peer, how a sleeping peer is woken and how its leaving
-/// shows: that is what a subclass adds, with its Wires.
+/// The common part of transports made of slots. A subclass adds how rings reach the peer, how a sleeping peer is woken,
+/// and how the departure of a peer is noticed.
 ///
-/// Relies on its owner calling Reactor::poll() now and then while it does not sleep: connections and departures are
-/// noticed there.
+/// The owner must call Reactor::poll() now and then while it does not sleep: connections and departures are noticed
+/// there.
 class SlotTransport : public Transport, protected SlotHost {
  public:
   ~SlotTransport() override;
@@ -30,13 +30,13 @@ class SlotTransport : public Transport, protected SlotHost {
   void set_peers(std::vector<std::string> addresses) override;
   void set_sink(Sink& sink) override { sink_ = &sink; }
   Link& open(int peer, Channel channel) override;
-  Board* board(Channel channel, std::span<const int> members, bool with_rooms) override;
+  Board* board(Channel channel, std::span<const int> members, bool with_areas) override;
   bool has_boards() const noexcept override { return true; }
   void wake(int peer, Channel channel) noexcept override { link_to(peer, channel).wake(); }
   void close_channel(Channel channel, Clock::time_point deadline) noexcept override;
   void abort_channel(Channel channel, const Error& reason) noexcept override;
   void cut() noexcept override;
-  /// Before there are links. There are more ranks than cores.
+  /// Call it before there are links, if there are more ranks than cores.
   void share_cores() noexcept { copy_policy_.cores_are_shared = true; }
 
   bool progress() noexcept override;
@@ -46,32 +46,32 @@ class SlotTransport : public Transport, protected SlotHost {
  protected:
   SlotTransport(Reactor& reactor, const CopyPolicy& copy_policy) : reactor_(reactor), copy_policy_(copy_policy) {}
 
-  /// Looks for news about peers: arrivals go to adopt(), departures to attention(). True when there are any, or when it
+  /// Looks for news about peers: new links go to adopt(), departures to attention(). True if there are any, or if it
   /// must be called again soon. Called in every progress(), so it must be cheap.
   virtual bool notice() noexcept = 0;
 
   virtual int rank() const noexcept = 0;
   const CopyPolicy& copy_policy() const noexcept override { return copy_policy_; }
-  /// Nothing of the channel's own waits to be handed over.
+  /// The channel has no memory left to hand over.
   virtual bool flushed(Channel) const noexcept { return true; }
-  /// The channel has gone, and whatever belongs to it; perhaps by an abort.
+  /// The channel has been closed or aborted, together with everything that belongs to it.
   virtual void closed(Channel, bool /*aborted*/) noexcept {}
-  /// Memory for a board, or for its rooms, called `name`: as shared_memory(), but for one group after the other, so
-  /// that only the first `cleared` bytes are zeros.
+  /// Memory for a board, or for its areas, under `name`. Like shared_memory(), but the memory is reused by one group
+  /// after the other, so only the first `cleared` bytes are zeros.
   virtual std::shared_ptr<std::byte> board_memory(Channel name, std::span<const int> members, std::size_t bytes,
                                                   std::size_t /*cleared*/) {
     return shared_memory(name, members, bytes);
   }
   bool was_closed(Channel channel) const noexcept { return closed_.find(channel) != nullptr; }
 
-  /// A link that `peer` has made to us.
+  /// Adds a link that `peer` has made to this rank.
   void adopt(int peer, Channel channel, std::unique_ptr<RingEndpoint> endpoint);
-  /// Throws Error{peer_lost} if there is none, or the network was cut.
+  /// Throws Error{peer_lost} if the peer has none, or after cut().
   const std::string& address_of(int peer) const;
   const std::vector<std::string>& addresses() const { return addresses_; }
   Reactor& reactor() { return reactor_; }
   bool is_cut() const noexcept { return cut_; }
-  /// For destructors of subclasses, whose parts the endpoints need.
+  /// For destructors of subclasses, whose members the endpoints use.
   void drop_links() noexcept;
 
   void attention() noexcept override { attention_ = true; }
@@ -99,7 +99,7 @@ class SlotTransport : public Transport, protected SlotHost {
   };
   std::map<Channel, Shared> boards_;
   std::vector<OutboundSlotLink*> backlog_;
-  ClosedChannels<std::optional<Error>> closed_;  // with the reasons of aborts
+  ClosedChannels<std::optional<Error>> closed_;  // with the reasons of those that were aborted
   bool attention_ = false;
   bool cut_ = false;
 };

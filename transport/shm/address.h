@@ -7,8 +7,8 @@
 
 namespace tutti::transport {
 
-/// Where a rank listens for shared-memory links, and who can see it: names of Unix sockets are private to a network
-/// namespace of one running kernel.
+/// Where a rank listens for shared-memory links, and which ranks can reach it: names of Unix sockets are private to a
+/// network namespace of one running kernel.
 struct ShmAddress {
   int rank = -1;
   std::string socket;  ///< abstract name; empty: this rank offers no shared memory
@@ -19,13 +19,13 @@ struct ShmAddress {
   std::string encode() const;
   /// Nothing if `text` is not the encoding of an address.
   static std::optional<ShmAddress> parse(std::string_view text);
-  /// This process's, without rank and socket. Throws Error{system} where /proc does not tell.
+  /// This process's address, without rank and socket. Throws Error{system} if /proc cannot be read.
   static ShmAddress here();
 };
 
-/// Text that says on which host this process runs, for ranks that have no shared-memory address. Empty: cannot tell.
+/// Identifies the host of this process, for ranks that have no shared-memory address. Empty: unknown.
 std::string host_identity();
-/// It is the address of a rank that can be reached by shared memory, not only an identity.
+/// It is the address of a rank that can be reached through shared memory, not only a host's identity.
 bool offers_shm(std::string_view address);
 /// Both texts, addresses or identities, come from processes that see the same Unix sockets. False for anything else.
 bool same_host(std::string_view one, std::string_view other);

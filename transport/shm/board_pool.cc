@@ -10,11 +10,11 @@
 namespace tutti::transport {
 namespace {
 
-/// The smallest board, of two ranks, has 40 KiB. Sizes are few, so that groups of different ranks share chunks.
+/// The smallest board, of two ranks, has 40 KiB. There are few sizes, so that groups of different ranks share chunks.
 constexpr std::size_t least_place = std::size_t{64} << 10;
-/// Where a chunk is full, the next one has twice as many places, up to this many.
+/// If a chunk is full, the next one has twice as many places, up to this many.
 constexpr std::size_t most_places = 4096;
-/// So many places of failed groups stay open to members that are late.
+/// Places of failed groups that stay open to late members.
 constexpr std::size_t most_failed = 8;
 
 }  // namespace
@@ -105,7 +105,7 @@ void BoardPool::begin_to_wait() noexcept {
   for (const auto& [name, owner] : missing_) wait_for(owner);
 }
 
-/// Who has no chunk of the owner's is woken by the one that comes.
+/// A rank without a chunk of the owner's is woken when one arrives.
 void BoardPool::wait_for(int owner) noexcept {
   const auto known = others_.find(owner);
   if (known == others_.end()) return;

@@ -16,15 +16,15 @@
 
 namespace tutti::transport {
 
-/// Where the boards of this rank's groups come from: chunks of its own for those of which it is the first member, and
-/// chunks of the ranks that are it elsewhere. A rank hands a chunk to a peer at the first group that both need it for;
-/// from then on a group costs neither of them a system call, a mapping or a descriptor. Their number grows with the
-/// logarithm of how many groups there are at a time.
+/// Where the boards of this rank's groups come from: its own chunks for groups of which it is the first member, and the
+/// chunks of other ranks for groups of which they are. A rank hands a chunk to a peer at the first group for which both
+/// need it. From then on, a group costs neither of them a system call, a mapping or a descriptor. The number of chunks
+/// grows with the logarithm of the number of groups that exist at a time.
 ///
 /// Threading: one thread at a time.
 class BoardPool {
  public:
-  /// Hands a chunk to a rank that does not have it yet, soon.
+  /// Sends a chunk to a rank that does not have it yet.
   using HandOver = std::function<void(int peer, const Descriptor& chunk)>;
 
   explicit BoardPool(int rank) : rank_(rank) {}
@@ -34,22 +34,23 @@ class BoardPool {
                                   const HandOver& hand_over);
   /// Some member may sleep until a place is given.
   bool is_awaited() const noexcept;
-  /// What the first member, `owner`, gives or has given; null: not yet. Throws Error{system}, once, after a chunk of
-  /// the owner's could not be taken.
+  /// The place that the first member, `owner`, has given; null: none yet. Throws Error{system}, once, if a chunk of the
+  /// owner's could not be received.
   std::shared_ptr<std::byte> find(Channel name, int owner);
-  /// Nobody wants it any more.
+  /// The place is no longer wanted.
   void forget(Channel name) noexcept;
-  /// Its group has failed, and members that have not come to it perhaps never will. Those that do find out there why:
-  /// so only the oldest such places are taken back. A member may not have come because it could not take the chunk: it
-  /// is handed over again to the members of the next group.
+  /// The group has failed, and members that have not entered its place may never do so. Those that do learn there why
+  /// it failed, so only the oldest such places are reclaimed. A member may be missing because it could not receive the
+  /// chunk, so the chunk is sent again to the members of the next group.
   void group_failed(Channel name) noexcept;
 
-  /// A peer hands over a chunk of its own.
+  /// A peer has sent a chunk of its own.
   void add(int owner, const Descriptor& chunk);
-  /// That came, but this rank could not take it.
+  /// A chunk was sent, but this rank could not receive it.
   void add_refused(int owner, const std::string& why);
 
-  /// Around sleeping: from then on who gives a place that was not found knows that somebody sleeps. Look once more.
+  /// Call these around sleeping. In between, a rank that gives a place knows that some rank sleeps. After
+  /// begin_to_wait() look once more.
   void begin_to_wait() noexcept;
   void end_waiting() noexcept;
 
@@ -60,7 +61,7 @@ class BoardPool {
   };
   struct Others {
     std::vector<std::shared_ptr<PoolChunk>> chunks;
-    std::string trouble;  // of one that could not be taken, until somebody is told
+    std::string trouble;  // why one could not be received, until it is reported
   };
 
   Own& with_free_place(Channel name, std::size_t bytes);
@@ -70,7 +71,7 @@ class BoardPool {
   std::vector<Own> own_;
   std::deque<Channel> failed_;  // names of own places, the oldest first
   std::map<int, Others> others_;
-  std::map<Channel, int> missing_;  // not found yet: their owners
+  std::map<Channel, int> missing_;  // places not found yet, with their owners
   std::vector<std::shared_ptr<PoolChunk>> waits_for_;
   bool is_waiting_ = false;
 };

@@ -1,4 +1,4 @@
-// Memfds: memory that has no name, cannot outlive its users and shows up in no directory.
+// Memfds: memory without a name in any folder, which is freed with its last user.
 
 #include "transport/shm/memory.h"
 
@@ -18,10 +18,10 @@ namespace tutti::transport {
 namespace {
 
 constexpr int size_is_final = F_SEAL_SHRINK | F_SEAL_GROW;
-constexpr unsigned never_executable = 0x8;  // MFD_NOEXEC_SEAL of Linux 6.3, which systems may insist on
+constexpr unsigned never_executable = 0x8;  // MFD_NOEXEC_SEAL of Linux 6.3, which some systems require
 
 [[noreturn]] void refuse(const char* what, std::size_t bytes, int error) {
-  throw Error(ErrorCode::system, fmt::format("cannot {} {} KiB of shared memory: {}. TUTTI_TRANSPORT=tcp does without",
+  throw Error(ErrorCode::system, fmt::format("cannot {} {} KiB of shared memory: {}. TUTTI_TRANSPORT=tcp avoids it",
                                              what, bytes / 1024, refusal(error)));
 }
 
@@ -33,7 +33,7 @@ Descriptor make_memfd(const char* name, std::size_t bytes) {
   return made;
 }
 
-/// Null: `errno` tells why.
+/// Null: `errno` has the reason.
 SharedMemory map(const Descriptor& descriptor, std::size_t bytes) {
   void* const where = system_calls::mmap(bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.get());
   if (where == MAP_FAILED) return nullptr;
@@ -81,7 +81,7 @@ NewRing make_ring(std::size_t areas) {
 }
 
 std::variant<MappedRing, std::string> map_ring(const Descriptor& descriptor) {
-  // Its size says how many areas it has; whatever is no such size is refused.
+  // The size determines the number of areas; any other size is refused.
   struct ::stat status {};
   std::size_t areas = slot_count;
   if (::fstat(descriptor.get(), &status) == 0)

@@ -11,27 +11,27 @@
 
 namespace tutti::transport {
 
-/// Memory that several processes see, unmapped by its last user in each of them.
+/// Memory that several processes map. Each process unmaps it with its last reference.
 using SharedMemory = std::shared_ptr<std::byte>;
 struct NewMemory {
   SharedMemory memory;
   Descriptor descriptor;
 };
 
-/// `bytes` bytes of zeros; `name` is what /proc shows. Throws Error{system} where the system has no memory or forbids
+/// `bytes` bytes of zeros; `name` is what /proc shows. Throws Error{system} if the system lacks the memory or forbids
 /// it.
 NewMemory make_memory(const char* name, std::size_t bytes);
-/// The same where only the first `reserved` bytes are there: what lies behind must not be touched before reserve().
+/// The same, with only the first `reserved` bytes reserved: the rest must not be touched before reserve().
 NewMemory make_memory(const char* name, std::size_t bytes, std::size_t reserved);
-/// Throws Error{system} where the system has no memory for that: else there would be a signal at some later access.
+/// Throws Error{system} if the system lacks the memory, which would otherwise be a signal at some later access.
 void reserve(const Descriptor& descriptor, std::size_t offset, std::size_t bytes);
-/// Gives it back to the system, of everybody who has mapped it; from then on it must be reserved again. Whole pages.
+/// Returns whole pages to the system, for all processes that map them. They must be reserved again before use.
 void release(std::byte* begin, std::size_t bytes) noexcept;
-/// What a peer has made, or what is wrong with its descriptor. The size cannot change afterwards, so that access never
-/// faults.
+/// Maps memory that a peer has made, or says what is wrong with its descriptor. The size is sealed, so that accesses
+/// never fault.
 std::variant<SharedMemory, std::string> map_memory(const Descriptor& descriptor, std::size_t bytes);
 
-/// The same for an empty ring with so many areas for payloads, and for one that a peer has made.
+/// The same for rings: an empty one with `areas` areas for payloads, and one that a peer has made.
 struct MappedRing {
   std::shared_ptr<RingMemory> memory;
   std::size_t areas = slot_count;

@@ -1,4 +1,4 @@
-// The memory: a head, the places' records, and the places, which begin on a page.
+// The memory has a head, the places' records, and the places, which begin on a page boundary.
 
 #include "transport/shm/pool_chunk.h"
 
@@ -20,8 +20,8 @@ std::size_t round_up(std::size_t bytes) { return (bytes + page - 1) / page * pag
 
 }  // namespace
 
-/// Who uses a place, in one word so that it changes at once. The number tells one time from the next: whoever read the
-/// name while it was another group's does not get in.
+/// The users of a place, in one word so that it changes atomically. `number` counts the groups that have used the
+/// place: a rank that read the name when it was another group's cannot enter.
 struct PoolChunk::Uses {
   std::uint32_t number = 0;
   std::uint16_t to_come = 0;
@@ -58,7 +58,7 @@ PoolChunk::PoolChunk(SharedMemory memory, Descriptor descriptor, std::size_t pla
 std::shared_ptr<PoolChunk> PoolChunk::make(std::size_t places, std::size_t place_bytes) {
   const std::size_t before = bytes_before_places(places);
   NewMemory made = make_memory("tutti-board", before + places * place_bytes, before);
-  auto* const head = ::new (made.memory.get()) Head;  // the rest begins its life as zeros
+  auto* const head = ::new (made.memory.get()) Head;  // the rest is zero, which is its initial state
   head->places = places;
   head->place_bytes = place_bytes;
   std::shared_ptr<PoolChunk> chunk{
@@ -87,7 +87,7 @@ std::variant<std::shared_ptr<PoolChunk>, std::string> PoolChunk::map(const Descr
   return chunk;
 }
 
-/// All are of the kernel's one file system for memory without a name.
+/// All memfds are files of one file system in the kernel, so the inode identifies them.
 bool PoolChunk::is_in(const Descriptor& descriptor) const noexcept {
   struct ::stat status {};
   return ::fstat(descriptor.get(), &status) == 0 && status.st_ino == inode_;
@@ -105,9 +105,9 @@ std::byte* PoolChunk::memory_of(std::size_t index) const noexcept {
   return memory_.get() + bytes_before_places(places_) + index * place_bytes_;
 }
 
-/// Its first place.
+/// Index of its first place.
 std::size_t PoolChunk::bucket(Channel name) const noexcept {
-  const std::uint64_t spread = name * 0x9e3779b97f4a7c15;  // odd, so that names stay apart; its high bits depend on all
+  const std::uint64_t spread = name * 0x9e3779b97f4a7c15;  // odd, so names stay distinct; high bits depend on all
   return (spread >> 32) % (places_ / places_in_bucket) * places_in_bucket;
 }
 
@@ -116,7 +116,7 @@ std::optional<std::size_t> PoolChunk::free_place(Channel name) const noexcept {
   std::optional<std::size_t> found;
   for (std::size_t index = first; index < first + places_in_bucket; ++index) {
     if (!Uses::of(place(index).uses.load(std::memory_order_acquire)).none()) continue;
-    if (place(index).is_kept.load(std::memory_order_relaxed) != 0) return index;  // the system need not be asked
+    if (place(index).is_kept.load(std::memory_order_relaxed) != 0) return index;  // is reserved already
     if (!found) found = index;
   }
   return found;
@@ -177,13 +177,13 @@ std::shared_ptr<std::byte> PoolChunk::enter(Channel name) noexcept {
   }
 }
 
-/// The last one clears up while the place still counts as used.
+/// The last user releases the memory while the place still counts as used.
 void PoolChunk::leave(std::size_t index) noexcept {
   Place& left = place(index);
   std::uint64_t word = left.uses.load(std::memory_order_acquire);
   for (;;) {
     Uses uses = Uses::of(word);
-    if (uses.present == 0) return;  // only if somebody has written there who should not
+    if (uses.present == 0) return;  // only if a process wrote there that must not
     if (uses.present == 1 && uses.to_come == 0) return free(index);
     --uses.present;
     if (left.uses.compare_exchange_weak(word, uses.word(), std::memory_order_acq_rel, std::memory_order_acquire))
@@ -216,7 +216,7 @@ void PoolChunk::withdraw(Channel name) noexcept {
   for (;;) {
     Uses uses = Uses::of(word);
     if (uses.to_come == 0) return;
-    // Whoever is present leaves later, and then frees it; if nobody is, this rank is the last one.
+    // If members are present, the last of them frees the place when it leaves; otherwise this rank does.
     uses = {uses.number, 0, std::max<std::uint16_t>(uses.present, 1)};
     const bool is_last = Uses::of(word).present == 0;
     if (!given.uses.compare_exchange_weak(word, uses.word(), std::memory_order_acq_rel, std::memory_order_acquire))

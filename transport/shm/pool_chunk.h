@@ -16,30 +16,29 @@
 
 namespace tutti::transport {
 
-/// Shared memory cut into places of one size, each of which belongs to one group after the other. One rank, the owner,
-/// makes it and gives places away; the other members of a group find theirs by its name. No messages are needed for
-/// either, once a rank has mapped the chunk.
+/// Shared memory cut into places of one size. A place belongs to one group at a time. One rank, the owner, makes the
+/// chunk and gives places away; the other members of a group find theirs by its name. Neither needs a message once a
+/// rank has mapped the chunk.
 ///
 ///   free -> given away -> entered by the other members -> left by all of them -> free
 ///
-/// A name can only be in one bucket of places, so that finding it costs a few cache lines however many places there
-/// are.
+/// A name can only be in one bucket of places, so finding it costs a few cache lines however many places there are.
 ///
-/// The places' memory is reserved when it is given away. Some of it stays reserved when all have left; the rest goes
-/// back to the system. Who dies never leaves: then its place is lost, as long as the chunk lasts.
+/// The memory of a place is reserved when it is given away. When all members have left, some of it stays reserved, and
+/// the rest goes back to the system. A rank that dies never leaves: its place is lost for the life of the chunk.
 ///
 /// Threading: one thread at a time in each process.
 class PoolChunk : public std::enable_shared_from_this<PoolChunk> {
  public:
   static constexpr std::size_t places_in_bucket = 8;
   static constexpr std::size_t most_places = std::size_t{1} << 16;
-  /// So many bytes of places that are free stay reserved, and at least one place.
+  /// Bytes of free places that stay reserved; at least one place does.
   static constexpr std::size_t most_kept = std::size_t{8} << 20;
 
-  /// For the owner. Both powers of two, `places` at least a bucket, `place_bytes` at least a page. Throws
+  /// For the owner. Both are powers of two, `places` at least a bucket, `place_bytes` at least a page. Throws
   /// Error{system}.
   static std::shared_ptr<PoolChunk> make(std::size_t places, std::size_t place_bytes);
-  /// Of another rank. Else what is wrong with it.
+  /// For the other ranks. Otherwise says what is wrong with the descriptor.
   static std::variant<std::shared_ptr<PoolChunk>, std::string> map(const Descriptor& descriptor);
 
   std::size_t place_bytes() const { return place_bytes_; }
@@ -47,22 +46,23 @@ class PoolChunk : public std::enable_shared_from_this<PoolChunk> {
   // ---- The owner
   const Descriptor& descriptor() const { return descriptor_; }
   bool has_free_place(Channel name) const noexcept { return free_place(name).has_value(); }
-  /// Gives a free place to `users` ranks, this one included, of which the first `cleared` bytes of `bytes` are zeros.
-  /// It is there as long as somebody holds it. Throws Error{system}.
+  /// Gives a free place to `users` ranks, this one included. The first `cleared` of its `bytes` bytes are zeros. It
+  /// exists while a rank holds it. Throws Error{system}.
   std::shared_ptr<std::byte> give(Channel name, std::size_t bytes, std::size_t cleared, std::size_t users);
-  /// Not all members have come to that place.
+  /// Some members have not entered that place.
   bool is_incomplete(Channel name) const noexcept;
-  /// Nobody else enters it any more.
+  /// No further rank may enter it.
   void withdraw(Channel name) noexcept;
-  /// Somebody sleeps until some place is given to it.
+  /// Some rank sleeps until it is given a place.
   bool is_awaited() const noexcept;
 
   // ---- The others
-  /// It is the one that this descriptor would map.
+  /// The descriptor is that of this chunk.
   bool is_in(const Descriptor& descriptor) const noexcept;
   /// Enters the place of that name, once. Null: there is none.
   std::shared_ptr<std::byte> enter(Channel name) noexcept;
-  /// Before sleeping until a place is given: whoever gives one after that sees it. Look once more, then sleep.
+  /// Call it before sleeping until a place is given: a rank that gives one afterwards sees that. Look once more, then
+  /// sleep.
   void begin_to_wait() noexcept;
   void end_waiting() noexcept;
 
@@ -89,8 +89,8 @@ class PoolChunk : public std::enable_shared_from_this<PoolChunk> {
   Descriptor descriptor_;
   std::size_t places_;
   std::size_t place_bytes_;
-  std::uint64_t inode_ = 0;            // others'
-  std::vector<std::size_t> reserved_;  // the owner's: bytes of each place, unless they have gone back to the system
+  std::uint64_t inode_ = 0;            // if this rank is not the owner
+  std::vector<std::size_t> reserved_;  // if it is: bytes of each place that are reserved
 };
 
 }  // namespace tutti::transport

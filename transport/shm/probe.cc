@@ -11,12 +11,12 @@
 namespace tutti::transport {
 namespace {
 
-/// Every slot is needed more than once, with the back-pressure between; and a message lies in its slot, not beside its
-/// flag, but is no longer than needed for that: whoever touches all of a ring's memory pays for it at every start.
+/// Every slot is used more than once, so that back-pressure is tested, too. A message is just long enough to lie in its
+/// slot and not beside its flag, since touching all of a ring's memory would cost time at every start.
 constexpr std::size_t messages = 2 * slot_count + 1;
 constexpr std::size_t message_bytes = short_bytes + 64;
 
-/// Different for every rank, message and byte, so that no wrong memory passes for the right one.
+/// Different for every rank, message and byte, so that data of other memory are recognised.
 std::vector<std::byte> pattern_of(int rank) {
   std::vector<std::byte> bytes(messages * message_bytes);
   std::uint32_t state = 0x9e3779b9U * (static_cast<std::uint32_t>(rank) + 1);
@@ -27,7 +27,7 @@ std::vector<std::byte> pattern_of(int rank) {
   return bytes;
 }
 
-/// Takes the messages from `previous` and remembers the first trouble.
+/// Takes the messages from `previous` and keeps the first failure.
 class ProbeSink final : public Sink {
  public:
   ProbeSink(int previous, std::span<std::byte> memory) : previous_(previous), memory_(memory) {}
@@ -35,7 +35,7 @@ class ProbeSink final : public Sink {
   Acceptance arrived(Link& from, const Frame& frame) noexcept override {
     if (from.channel() != probe_channel) return {};
     if (from.peer() != previous_ || frame.length != message_bytes || received_ == messages) {
-      trouble = fmt::format("rank {} sent {} bytes that nobody expected", from.peer(), frame.length);
+      trouble = fmt::format("rank {} sent {} unexpected bytes", from.peer(), frame.length);
       return {};
     }
     return {Acceptance::Kind::memory, memory_.subspan(received_ * message_bytes, message_bytes)};
@@ -85,7 +85,7 @@ std::optional<std::string> probe_transfer(Transport& transport, Reactor& reactor
 
   if (!sink.trouble.empty()) return sink.trouble;
   if (!sink.complete()) return fmt::format("nothing came from rank {}", previous);
-  if (memory != expected) return fmt::format("what came from rank {} is not what it sent", previous);
+  if (memory != expected) return fmt::format("the data from rank {} differ from what it sent", previous);
   if (sink.gone < messages) return fmt::format("rank {} did not take what was sent to it", next);
   return std::nullopt;
 }

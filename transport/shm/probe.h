@@ -8,11 +8,12 @@
 
 namespace tutti::transport {
 
-/// No communicator's.
+/// Used by no communicator.
 inline constexpr Channel probe_channel = ~Channel{0};
 
-/// Sends a pattern longer than a ring to `next` and takes `previous`'s, sleeping in between like any user: nothing if
-/// that worked before `deadline`, else what was in the way. The transport must have peers, and no sink that matters.
+/// Sends a pattern longer than a ring to `next` and receives that of `previous`, and sleeps in between like any user.
+/// Returns nothing if that worked before `deadline`, else the reason. The transport must have its peers; its sink is
+/// replaced.
 std::optional<std::string> probe_transfer(Transport& transport, Reactor& reactor, int self, int next, int previous,
                                           Clock::time_point deadline);
 

@@ -34,16 +34,16 @@ Attempt hand_over(const Introduction& introduction, Descriptor& socket) {
   return attempt;
 }
 
-ShmEndpoint::ShmEndpoint(MappedRing ring, Descriptor socket, WireHome& home)
+ShmEndpoint::ShmEndpoint(MappedRing ring, Descriptor socket, EndpointContext& home)
     : ring_(std::move(ring)), socket_(std::move(socket)), home_(home) {
   watch();
 }
 
-ShmEndpoint::ShmEndpoint(MappedRing ring, Introduction introduction, WireHome& home)
+ShmEndpoint::ShmEndpoint(MappedRing ring, Introduction introduction, EndpointContext& home)
     : ring_(std::move(ring)), home_(home), introduction_(std::move(introduction)) {}
 
 ShmEndpoint::~ShmEndpoint() {
-  std::erase(home_.strangers, this);
+  std::erase(home_.not_introduced, this);
   if (socket_ && !left_) home_.reactor.unwatch(socket_.get());
 }
 
@@ -62,10 +62,10 @@ bool ShmEndpoint::introduce() {
 }
 
 void ShmEndpoint::watch() {
-  home_.reactor.watch(socket_.get(), [this] { hear(); });
+  home_.reactor.watch(socket_.get(), [this] { read_from(); });
 }
 
-void ShmEndpoint::hear() {
+void ShmEndpoint::read_from() {
   if (take_bells(socket_)) return;
   home_.reactor.unwatch(socket_.get());
   left_ = true;
@@ -94,7 +94,7 @@ bool ShmEndpoint::read_peer(std::span<std::byte> to, std::uint64_t address) noex
   return false;
 }
 
-/// Not of who has gone.
+/// Silent if the peer has gone, since its memory cannot be read then.
 void ShmEndpoint::say_unreadable(int error) noexcept {
   if (!left_ && !has_ended(socket_)) home_.host.unreadable(error);
 }

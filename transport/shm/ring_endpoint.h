@@ -17,7 +17,7 @@
 
 namespace tutti::transport {
 
-/// What the peer must be told of new memory, once.
+/// A message that hands new memory to a peer, once.
 struct Introduction {
   HelloBytes hello;
   int peer;
@@ -26,26 +26,27 @@ struct Introduction {
   Descriptor memory;
 };
 
-/// Hands the memory to the peer, on a connection that is `socket` afterwards. `later`: its queue is full, try again.
-/// Throws Error: {system} when this process lacks something, else {peer_lost}.
+/// Sends the memory to the peer, over a connection that is left in `socket`. `later`: its queue is full, try again.
+/// Throws Error: {system} if this process lacks a resource, else {peer_lost}.
 Attempt hand_over(const Introduction& introduction, Descriptor& socket);
 
 class ShmEndpoint;
 
-/// What all endpoints of a transport share.
-struct WireHome {
+/// State shared by all endpoints of a transport.
+struct EndpointContext {
   Reactor& reactor;
   SlotHost& host;
-  std::vector<ShmEndpoint*> strangers{};  ///< whose peer had no room for another connection yet
+  std::vector<ShmEndpoint*> not_introduced{};  ///< endpoints whose peer had no room for another connection yet
 };
 
-/// One end of a ring in a memfd, and the Unix socket to the other end: a byte on it is a bell, its end is a departure.
+/// One end of a ring in a memfd, with the Unix socket to the other end: a byte on it wakes the peer, and its end means
+/// that the peer has left.
 class ShmEndpoint final : public RingEndpoint {
  public:
-  /// The receiver's end, with the socket on which the ring came.
-  ShmEndpoint(MappedRing ring, Descriptor socket, WireHome& home);
+  /// The receiver's end, with the socket on which the ring arrived.
+  ShmEndpoint(MappedRing ring, Descriptor socket, EndpointContext& home);
   /// The sender's end; introduce() makes the connection.
-  ShmEndpoint(MappedRing ring, Introduction introduction, WireHome& home);
+  ShmEndpoint(MappedRing ring, Introduction introduction, EndpointContext& home);
   ~ShmEndpoint() override;
 
   RingMemory& ring() noexcept override { return *ring_.memory; }
@@ -58,19 +59,19 @@ class ShmEndpoint final : public RingEndpoint {
   bool read_peer(std::span<std::byte> to, std::uint64_t address) noexcept override;
   void say_unreadable(int error) noexcept override;
 
-  /// Tries to hand the ring to the peer. False: its queue is full, try again.
+  /// Tries to send the ring to the peer. False: its queue is full, try again.
   bool introduce();
 
  private:
   void watch();
-  void hear();
+  void read_from();
 
   MappedRing ring_;
   Descriptor socket_;
-  WireHome& home_;
+  EndpointContext& home_;
   std::optional<Introduction> introduction_;
   std::optional<Error> trouble_;
-  pid_t peer_process_ = 0;  ///< once it was asked for
+  pid_t peer_process_ = 0;  ///< set at the first use
   bool left_ = false;
 };
 

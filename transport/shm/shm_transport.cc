@@ -1,9 +1,9 @@
 // Slots between processes of one host.
 //
-// A rank that has its first message for another makes a ring, fills it, connects to the other's Unix socket and passes
-// the ring's memory with a hello. The other lets in who belongs to the same user and knows the job's token, checks size
-// and seals of the memory, maps it, and finds the messages there. The socket stays: it carries bells, and its end is
-// the only sign of a death that the kernel gives without being asked.
+// A rank that has its first message for another rank makes a ring, fills it, connects to the other rank's Unix socket
+// and passes the ring's memory with a hello. The receiver admits processes of the same user that know the job's token.
+// It checks size and seals of the memory, maps it, and finds the messages there. The socket stays open: it carries
+// wake-ups, and the kernel reports a death only by ending it.
 
 #include "transport/shm/shm_transport.h"
 
@@ -32,7 +32,7 @@ constexpr seconds probe_patience{10};
 constexpr milliseconds retry_interval{1};
 constexpr milliseconds listening_pause{100};
 constexpr int welcomes_at_once = 16;
-/// Of what is handed over for more than one channel. No communicator's.
+/// For memory that serves several channels. Used by no communicator.
 constexpr Channel pool_channel = ~Channel{1};
 
 JobToken token_of(std::string_view text) {
@@ -44,7 +44,7 @@ JobToken token_of(std::string_view text) {
   return token;
 }
 
-/// Beside the name of a rank's listener, which the kernel makes and nobody else has.
+/// Derived from the name of a rank's listener, which the kernel chose and no other socket has.
 std::string bell_of(const std::string& socket) { return socket + "b"; }
 
 bool is_exhaustion(int error) { return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM; }
@@ -58,13 +58,13 @@ ShmTransport::ShmTransport(int rank, std::string_view token, Reactor& reactor, c
       log_(log),
       address_(ShmAddress::here()),
       listener_(listen_unix()),
-      home_(std::make_unique<WireHome>(WireHome{reactor, *this})),
+      home_(std::make_unique<EndpointContext>(EndpointContext{reactor, *this})),
       pool_(rank) {
-  spare_ = make_ring();  // where it is refused this is known before anybody waits for it
+  spare_ = make_ring();  // a refusal is then known before any rank waits for a ring
   address_.rank = rank;
   address_.socket = name_of_socket(listener_);
   bell_ = make_bell(bell_of(address_.socket));
-  reactor.watch(bell_.get(), [this] { hush(bell_); });
+  reactor.watch(bell_.get(), [this] { discard_bells(bell_); });
 }
 
 ShmTransport::~ShmTransport() {
@@ -89,7 +89,7 @@ void ShmTransport::set_peers(std::vector<std::string> addresses) {
 
 // ---- Going out -------------------------------------------------------------------------------------------------
 
-/// The name of its Unix socket.
+/// The name of the peer's Unix socket.
 std::string ShmTransport::socket_of(int peer) const {
   const auto target = ShmAddress::parse(address_of(peer));
   if (!target || target->socket.empty())
@@ -107,12 +107,12 @@ std::unique_ptr<RingEndpoint> ShmTransport::reach(int peer, Channel channel) {
   Introduction introduction{encode(Hello{address_.rank, peer, channel}, token_), peer, channel, std::move(socket),
                             std::move(made.descriptor)};
   auto endpoint = std::make_unique<ShmEndpoint>(std::move(made.ring), std::move(introduction), *home_);
-  if (!endpoint->introduce()) home_->strangers.push_back(endpoint.get());
+  if (!endpoint->introduce()) home_->not_introduced.push_back(endpoint.get());
   if (endpoint->trouble()) throw Error(*endpoint->trouble());
   return endpoint;
 }
 
-/// Without a link: whoever sleeps at a board would else cost each that may wake it a ring.
+/// Needs no link: otherwise a rank that sleeps at a board would cost each rank that may wake it a ring.
 void ShmTransport::wake(int peer, Channel) noexcept {
   if (!is_cut() && std::cmp_less(peer, bells_.size())) ring_bell(bell_, bells_[static_cast<std::size_t>(peer)]);
 }
@@ -123,8 +123,8 @@ std::shared_ptr<std::byte> ShmTransport::shared_memory(Channel channel, std::spa
                                                        std::size_t bytes) {
   if (members.front() == address_.rank) {
     NewMemory made = make_memory("tutti-window", bytes);
-    for (const int peer : members.subspan(1)) offer(peer, Purpose::board, channel, made.descriptor);
-    make_offers();
+    for (const int peer : members.subspan(1)) send_memory(peer, Purpose::board, channel, made.descriptor);
+    send_unsent();
     return std::move(made.memory);
   }
   const auto found = arrived_.find(channel);
@@ -140,37 +140,37 @@ std::shared_ptr<std::byte> ShmTransport::shared_memory(Channel channel, std::spa
                                              std::get<std::string>(mapped)));
 }
 
-void ShmTransport::offer(int peer, Purpose purpose, Channel channel, const Descriptor& memory) {
+void ShmTransport::send_memory(int peer, Purpose purpose, Channel channel, const Descriptor& memory) {
   const Hello hello{.from = address_.rank, .to = peer, .channel = channel, .purpose = purpose};
   Descriptor copy = memory.duplicate();
   if (!copy) throw Error(ErrorCode::system, "cannot share memory with the ranks of this host: " + refusal(errno));
-  offers_.push_back({encode(hello, token_), peer, channel, socket_of(peer), std::move(copy)});
+  unsent_.push_back({encode(hello, token_), peer, channel, socket_of(peer), std::move(copy)});
 }
 
 std::shared_ptr<std::byte> ShmTransport::board_memory(Channel name, std::span<const int> members, std::size_t bytes,
                                                       std::size_t cleared) {
   const bool is_first = members.front() == address_.rank;
-  address_of(is_first ? members.back() : members.front());  // so that who is cut off has none
+  address_of(is_first ? members.back() : members.front());  // throws if this rank is cut off
   if (!is_first) return pool_.find(name, members.front());
   auto memory = pool_.give(name, members, bytes, cleared, [this](int peer, const Descriptor& chunk) {
-    offer(peer, Purpose::pool, pool_channel, chunk);
+    send_memory(peer, Purpose::pool, pool_channel, chunk);
   });
-  make_offers();
+  send_unsent();
   if (pool_.is_awaited())
     for (const int peer : members.subspan(1)) wake(peer, name);
   return memory;
 }
 
-/// Which group needs a chunk that is still to be handed over nobody knows: all do.
+/// It is unknown which group needs a chunk that is still to be sent, so all groups count as not flushed.
 bool ShmTransport::flushed(Channel channel) const noexcept {
   return std::ranges::none_of(
-      offers_, [=](const Introduction& offer) { return offer.channel == channel || offer.channel == pool_channel; });
+      unsent_, [=](const Introduction& offer) { return offer.channel == channel || offer.channel == pool_channel; });
 }
 
 void ShmTransport::closed(Channel channel, bool aborted) noexcept {
   arrived_.erase(channel);
-  std::erase_if(offers_, [=](const Introduction& offer) { return offer.channel == channel; });
-  for (const Channel name : {channel, name_of_rooms(channel)}) {
+  std::erase_if(unsent_, [=](const Introduction& offer) { return offer.channel == channel; });
+  for (const Channel name : {channel, name_of_areas(channel)}) {
     pool_.forget(name);
     if (aborted) pool_.group_failed(name);
   }
@@ -186,14 +186,14 @@ void ShmTransport::awake() noexcept {
   SlotTransport::awake();
 }
 
-/// Who is gone needs none; that it is gone is for others to notice.
-void ShmTransport::make_offers() noexcept {
-  std::erase_if(offers_, [](const Introduction& offer) {
+/// A peer that has gone needs no memory; its departure is noticed elsewhere.
+void ShmTransport::send_unsent() noexcept {
+  std::erase_if(unsent_, [](const Introduction& offer) {
     try {
       Descriptor socket;
       return hand_over(offer, socket) != Attempt::later;
     } catch (const Error& error) {
-      return error.code() != ErrorCode::system;  // tried again when descriptors are free
+      return error.code() != ErrorCode::system;  // try again when descriptors are free
     }
   });
 }
@@ -202,77 +202,78 @@ void ShmTransport::make_offers() noexcept {
 
 void ShmTransport::start_listening() {
   listening_ = Listening::yes;
-  reactor().watch(listener_.get(), [this] { welcome(); });
+  reactor().watch(listener_.get(), [this] { accept_all(); });
 }
 
 void ShmTransport::stop_listening() noexcept {
   if (listening_ == Listening::yes) reactor().unwatch(listener_.get());
   listening_ = Listening::no;
-  for (const Guest& guest : guests_) reactor().unwatch(guest.socket.get());
-  guests_.clear();
+  for (const Unidentified& connection : unidentified_) reactor().unwatch(connection.socket.get());
+  unidentified_.clear();
 }
 
-/// Whoever tried to reach this rank will say that it is gone: the reason and the remedy are here.
-void ShmTransport::starved(const std::string& what, int error) {
-  if (!std::exchange(starved_, true))
+/// The rank that could not connect will report that this one is gone; the reason and the remedy are known here.
+void ShmTransport::warn_exhausted(const std::string& what, int error) {
+  if (!std::exchange(warned_exhausted_, true))
     log_.warn(fmt::format("rank {} cannot {} from other ranks of this host: {}", address_.rank, what, refusal(error)));
 }
 
 void ShmTransport::unreadable(int error) noexcept {
   if (std::exchange(unreadable_, true)) return;
   const std::string text =
-      fmt::format("rank {} cannot read long messages in the memory of other ranks and takes copies: {}", address_.rank,
-                  refusal(error));
+      fmt::format("rank {} cannot read the memory of other ranks and copies long messages through slots: {}",
+                  address_.rank, refusal(error));
   if (copy_policy().single_copy == SingleCopy::always) return log_.warn(text);
   log_.info(Log::Subsystem::shm, text);
 }
 
-void ShmTransport::welcome() {
+void ShmTransport::accept_all() {
   for (int i = 0; i < welcomes_at_once; ++i) {
     Descriptor socket = accept_unix(listener_);
     if (!socket && is_exhaustion(errno)) {
-      starved("accept links", errno);
-      // Who waits outside keeps the listener readable: look away for a while instead of spinning on it.
+      warn_exhausted("accept links", errno);
+      // Waiting connections keep the listener readable, so stop watching it for a while instead of spinning.
       reactor().unwatch(listener_.get());
       listening_ = Listening::paused;
       listens_again_ = Clock::now() + listening_pause;
     }
     if (!socket) return;
-    if (user_of_peer(socket) == address_.user && !greet(socket))
+    if (user_of_peer(socket) == address_.user && !read_hello(socket))
       keep({std::move(socket), Clock::now() + guest_patience});
   }
 }
 
-/// One that has not said who it is. When there are too many, the one that has been silent longest must go.
-void ShmTransport::keep(Guest guest) {
-  if (guests_.size() == most_guests) {
-    reactor().unwatch(guests_.front().socket.get());
-    guests_.erase(guests_.begin());
+/// Keeps a connection that has not sent a hello. If there are too many, the one that has been silent longest is closed.
+void ShmTransport::keep(Unidentified connection) {
+  if (unidentified_.size() == most_guests) {
+    reactor().unwatch(unidentified_.front().socket.get());
+    unidentified_.erase(unidentified_.begin());
   }
-  const int descriptor = guest.socket.get();
-  guests_.push_back(std::move(guest));
-  reactor().watch(descriptor, [this, descriptor] { hear(descriptor); });
+  const int descriptor = connection.socket.get();
+  unidentified_.push_back(std::move(connection));
+  reactor().watch(descriptor, [this, descriptor] { read_from(descriptor); });
 }
 
-void ShmTransport::hear(int descriptor) {
-  const auto found = std::find_if(guests_.begin(), guests_.end(),
-                                  [=](const Guest& guest) { return guest.socket.get() == descriptor; });
+void ShmTransport::read_from(int descriptor) {
+  const auto found = std::find_if(unidentified_.begin(), unidentified_.end(), [=](const Unidentified& connection) {
+    return connection.socket.get() == descriptor;
+  });
   reactor().unwatch(descriptor);
-  Guest guest = std::move(*found);
-  guests_.erase(found);
-  if (!greet(guest.socket)) keep(std::move(guest));
+  Unidentified connection = std::move(*found);
+  unidentified_.erase(found);
+  if (!read_hello(connection.socket)) keep(std::move(connection));
 }
 
-/// Reads the hello and takes the ring, or hangs up. False: nothing was said yet.
-bool ShmTransport::greet(Descriptor& socket) {
+/// Reads the hello and takes the ring, or closes the connection. False: nothing has arrived yet.
+bool ShmTransport::read_hello(Descriptor& socket) {
   HelloBytes bytes{};
   Received received = receive_with_descriptor(socket, bytes);
   if (received.attempt == Attempt::later) return false;
-  if (received.no_room) starved("take the memory of links", EMFILE);
-  Descriptor caller = std::move(socket);  // hung up on unless it becomes part of an endpoint
+  if (received.no_room) warn_exhausted("take the memory of links", EMFILE);
+  Descriptor caller = std::move(socket);  // closed unless it becomes part of an endpoint
   const bool spoke = received.attempt == Attempt::done || received.no_room;
   const auto hello = spoke ? decode_hello(bytes, token_) : std::nullopt;
-  if (!hello || !is_invited(*hello)) return true;
+  if (!hello || !is_expected(*hello)) return true;
   if (hello->purpose == Purpose::pool) {
     if (received.no_room) {
       pool_.add_refused(hello->from, refusal(EMFILE));
@@ -286,38 +287,39 @@ bool ShmTransport::greet(Descriptor& socket) {
       arrived_.try_emplace(hello->channel, Arrived{hello->from, std::move(received.descriptor)});
     return true;
   }
-  if (received.no_room) return true;  // the caller makes another
+  if (received.no_room) return true;  // the sender makes another copy
   errno = 0;
   auto mapped = map_ring(received.descriptor);
   if (auto* ring = std::get_if<MappedRing>(&mapped)) {
     adopt(hello->from, hello->channel, std::make_unique<ShmEndpoint>(std::move(*ring), std::move(caller), *home_));
   } else if (errno != 0) {
-    starved("map the memory of links", errno);
+    warn_exhausted("map the memory of links", errno);
   }
   return true;
 }
 
-bool ShmTransport::is_invited(const Hello& hello) const {
+bool ShmTransport::is_expected(const Hello& hello) const {
   const auto from = static_cast<std::size_t>(hello.from);
   return hello.to == address_.rank && hello.from >= 0 && from < addresses().size() && !addresses()[from].empty() &&
          (hello.channel == probe_channel) == probing_;
 }
 
 bool ShmTransport::notice() noexcept {
-  if (home_->strangers.empty() && offers_.empty() && guests_.empty() && listening_ == Listening::yes) return false;
+  if (home_->not_introduced.empty() && unsent_.empty() && unidentified_.empty() && listening_ == Listening::yes)
+    return false;
   const auto now = Clock::now();
-  while (!guests_.empty() && guests_.front().until <= now) {
-    reactor().unwatch(guests_.front().socket.get());
-    guests_.erase(guests_.begin());
+  while (!unidentified_.empty() && unidentified_.front().until <= now) {
+    reactor().unwatch(unidentified_.front().socket.get());
+    unidentified_.erase(unidentified_.begin());
   }
   if (listening_ == Listening::paused && listens_again_ <= now) start_listening();
-  std::erase_if(home_->strangers, [](ShmEndpoint* endpoint) { return endpoint->introduce(); });
+  std::erase_if(home_->not_introduced, [](ShmEndpoint* endpoint) { return endpoint->introduce(); });
 
-  make_offers();
+  send_unsent();
 
-  if (!home_->strangers.empty() || !offers_.empty()) reactor().wake_by(now + retry_interval);
+  if (!home_->not_introduced.empty() || !unsent_.empty()) reactor().wake_by(now + retry_interval);
   if (listening_ == Listening::paused) reactor().wake_by(listens_again_);
-  if (!guests_.empty()) reactor().wake_by(guests_.front().until);
+  if (!unidentified_.empty()) reactor().wake_by(unidentified_.front().until);
   return false;
 }
 
@@ -340,7 +342,7 @@ std::optional<std::string> ShmTransport::probe(const std::vector<std::string>& h
 
   probing_ = true;
   set_peers(std::move(by_rank));
-  // What comes after a probe that fails needs time, too.
+  // The caller needs time, too, for what it does after a failed probe.
   const auto now = Clock::now();
   deadline = std::min<Clock::time_point>(now + (deadline - now) / 2, now + probe_patience);
   auto outcome = probe_transfer(*this, reactor(), address_.rank, next, previous, deadline);

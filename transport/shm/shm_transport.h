@@ -20,15 +20,15 @@
 namespace tutti::transport {
 
 struct Introduction;
-struct WireHome;
+struct EndpointContext;
 
-/// Ranks are processes of one user on one host. Rings live in memfds, which are handed over through Unix sockets in the
-/// abstract namespace: nothing has a name in a file system, and whatever way a process ends, nothing is left.
+/// Ranks are processes of one user on one host. Rings live in memfds, which are passed through Unix sockets in the
+/// abstract namespace. Nothing has a name in a file system, so nothing is left however a process ends.
 class ShmTransport final : public SlotTransport {
  public:
-  /// `token`: 16 bytes, equal on all ranks of the job; connections that do not show it are refused. Throws
-  /// Error{invalid_argument} for another length and Error{system} where there are no Unix sockets.
-  /// `log` hears when links cannot be taken in; `stores`: how payloads get into slots.
+  /// `token`: 16 bytes, equal on all ranks of the job; connections that do not present it are refused. Throws
+  /// Error{invalid_argument} for another length, and Error{system} if there are no Unix sockets. `log` receives
+  /// warnings about links that cannot be accepted; `copy_policy` says how payloads are written to slots.
   ShmTransport(int rank, std::string_view token, Reactor& reactor, const Log& log = Log{},
                const CopyPolicy& copy_policy = {});
   ~ShmTransport() override;
@@ -37,19 +37,18 @@ class ShmTransport final : public SlotTransport {
   std::string address() const override { return address_.encode(); }
   void set_peers(std::vector<std::string> addresses) override;
 
-  /// Sends a message through a real ring to the next rank of this host and takes one from the previous rank: nothing if
-  /// both arrived, else what was in the way. For set-up, before set_peers() and set_sink(); all ranks of the host call
-  /// it.
+  /// Sends a message through a real ring to the next rank of this host and receives one from the previous rank. Returns
+  /// nothing if both arrived, else the reason. For set-up, before set_peers() and set_sink(); all ranks of the host
+  /// call it at about the same time.
   ///
-  /// `host_addresses` are those of all ranks on this host in the same order everywhere, this rank's at `position`.
-  /// Each rank learns about its own two neighbours only, so ask all before trusting any. All ranks must call at about
-  /// the same time: after ten seconds, or half of the time
-  /// until `deadline`, it counts as failed.
+  /// `host_addresses` are those of all ranks on this host, in the same order on all of them, this rank's at `position`.
+  /// A rank learns about its two neighbours only, so collect the results of all ranks before trusting any. The probe
+  /// fails after ten seconds, or after half of the time until `deadline`.
   std::optional<std::string> probe(const std::vector<std::string>& host_addresses, int position,
                                    Clock::time_point deadline);
 
  private:
-  struct Guest {
+  struct Unidentified {
     Descriptor socket;
     Clock::time_point until;
   };
@@ -67,41 +66,41 @@ class ShmTransport final : public SlotTransport {
   int rank() const noexcept override { return address_.rank; }
 
   std::string socket_of(int peer) const;
-  void offer(int peer, Purpose purpose, Channel channel, const Descriptor& memory);
-  void make_offers() noexcept;
+  void send_memory(int peer, Purpose purpose, Channel channel, const Descriptor& memory);
+  void send_unsent() noexcept;
   void start_listening();
   void stop_listening() noexcept;
-  void welcome();
-  void keep(Guest guest);
-  void hear(int descriptor);
-  bool greet(Descriptor& socket);
-  bool is_invited(const Hello& hello) const;
+  void accept_all();
+  void keep(Unidentified connection);
+  void read_from(int descriptor);
+  bool read_hello(Descriptor& socket);
+  bool is_expected(const Hello& hello) const;
 
-  void starved(const std::string& what, int error);
+  void warn_exhausted(const std::string& what, int error);
   void unreadable(int error) noexcept override;
 
   JobToken token_{};
   Log log_;
-  bool starved_ = false;  // and said so
+  bool warned_exhausted_ = false;  // and this was reported
   bool unreadable_ = false;
   ShmAddress address_;
   Descriptor listener_;
-  Descriptor bell_;                 // ends this rank's sleep; rung by ranks that need no link for it
-  std::vector<std::string> bells_;  // of the others
-  std::size_t ranks_here_ = 0;      // of the addresses, on this host
+  Descriptor bell_;                 // wakes this rank; used by ranks that need no link for it
+  std::vector<std::string> bells_;  // names of those of the other ranks
+  std::size_t ranks_here_ = 0;      // number of addresses on this host
   enum class Listening { no, yes, paused } listening_ = Listening::no;
-  Clock::time_point listens_again_{};  // again, after descriptors ran out
+  Clock::time_point listens_again_{};  // after descriptors ran out
   bool probing_ = false;
-  std::optional<NewRing> spare_;  // for the probe
-  std::vector<Guest> guests_;     // connected, but have not said who they are; oldest first
-  std::unique_ptr<WireHome> home_;
+  std::optional<NewRing> spare_;            // for the probe
+  std::vector<Unidentified> unidentified_;  // connected, but without a hello so far; oldest first
+  std::unique_ptr<EndpointContext> home_;
 
   struct Arrived {
     int from;
-    Descriptor memory;  // none: there was no room for it
+    Descriptor memory;  // empty: no descriptor was free for it
   };
-  std::map<Channel, Arrived> arrived_;  // shared memory that nobody has asked for yet
-  std::vector<Introduction> offers_;    // memory for ranks that had no room for another connection yet
+  std::map<Channel, Arrived> arrived_;  // shared memory that no call has asked for yet
+  std::vector<Introduction> unsent_;    // memory for ranks that had no room for another connection
   BoardPool pool_;
 };
 

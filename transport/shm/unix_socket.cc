@@ -17,9 +17,9 @@
 namespace tutti::transport {
 namespace {
 
-constexpr std::size_t most_descriptors = 8;  // room to receive, and close, more than we want
-constexpr int longest_ring = 10;             // ms until others have heard their bells
-constexpr int most_rings = 64;               // heard at a time
+constexpr std::size_t most_descriptors = 8;  // room to receive and close more than are expected
+constexpr int longest_ring = 10;             // ms to wait until a peer has read its wake-ups
+constexpr int most_rings = 64;               // wake-ups read at a time
 
 struct Name {
   ::sockaddr_un address{};
@@ -32,7 +32,7 @@ Descriptor make_socket(int type = SOCK_STREAM) {
   return Descriptor(system_calls::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
-/// False: it is too long, or empty.
+/// False: the name is too long, or empty.
 bool set_abstract(Name& to, const std::string& name) {
   if (name.empty() || name.size() + 1 > sizeof to.address.sun_path) return false;
   to.address.sun_family = AF_UNIX;
@@ -54,7 +54,7 @@ Descriptor listen_unix() {
   if (!socket) refuse("make");
   Name name;
   name.address.sun_family = AF_UNIX;
-  // Bound by its family alone, a socket gets a free name from the kernel.
+  // A socket that is bound with a family only gets a free name from the kernel.
   if (::bind(socket.get(), name.get(), name.length) != 0) refuse("name");
   if (::listen(socket.get(), SOMAXCONN) != 0) refuse("listen on");
   return socket;
@@ -117,7 +117,7 @@ Attempt send_with_descriptor(const Descriptor& socket, std::span<const std::byte
   std::memcpy(CMSG_DATA(header), &number, sizeof number);
   const ssize_t sent = ::sendmsg(socket.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
   if (sent == static_cast<ssize_t>(bytes.size())) return Attempt::done;
-  // ETOOMANYREFS: this user has too many descriptors on their way, so its ranks must first take some.
+  // ETOOMANYREFS: too many descriptors of this user are in flight, so its ranks must first receive some.
   return sent < 0 && (is_busy(errno) || errno == ETOOMANYREFS) ? Attempt::later : Attempt::failed;
 }
 
@@ -140,7 +140,7 @@ Received receive_with_descriptor(const Descriptor& socket, std::span<std::byte> 
     for (std::size_t i = 0; i < numbers; ++i, ++count) {
       int number = -1;
       std::memcpy(&number, CMSG_DATA(header) + i * sizeof number, sizeof number);
-      received.descriptor = Descriptor(number);  // closes one that came before
+      received.descriptor = Descriptor(number);  // closes an earlier one
     }
   }
   received.no_room = (message.msg_flags & MSG_CTRUNC) != 0 && count == 0;
@@ -164,21 +164,21 @@ void ring_bell(const Descriptor& from, const std::string& name) noexcept {
   const auto ring = [&] {
     return ::sendto(from.get(), &bell, 1, MSG_DONTWAIT | MSG_NOSIGNAL, target.get(), target.length) >= 0;
   };
-  if (ring() || !is_busy(errno)) return;  // whose socket is gone needs none
-  // Either the target's queue is full, and holds plenty of bells, or what this socket sent to others fills its buffer.
+  if (ring() || !is_busy(errno)) return;  // a peer whose socket is gone needs no wake-up
+  // Either the target's queue is full, and holds enough wake-ups, or messages to other ranks fill this socket's buffer.
   ::pollfd room{.fd = from.get(), .events = POLLOUT, .revents = 0};
   if (::poll(&room, 1, longest_ring) > 0) ring();
 }
 
-void hush(const Descriptor& bell) noexcept {
+void discard_bells(const Descriptor& bell) noexcept {
   char bytes = 0;
-  // Who rings without end, which any process of this host can, must not hold us here: the rest is heard next time.
+  // Any process of this host can send wake-ups without end and must not hold us here: the rest is read next time.
   for (int rings = 0; rings < most_rings && ::recv(bell.get(), &bytes, 1, MSG_DONTWAIT) >= 0;) ++rings;
 }
 
 void send_bell(const Descriptor& socket) noexcept {
   const char bell = 0;
-  // A full socket buffer holds plenty of bells already; a closed one is noticed elsewhere.
+  // A full socket buffer holds enough wake-ups already; a closed one is noticed elsewhere.
   [[maybe_unused]] const auto sent = ::send(socket.get(), &bell, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 

@@ -11,8 +11,8 @@
 
 namespace tutti::transport {
 
-/// Unix stream sockets with names in the abstract namespace: not files, gone with their process. All are non-blocking
-/// and closed on exec.
+/// Unix stream sockets with names in the abstract namespace, which are not files and vanish with their process. All are
+/// non-blocking and closed on exec.
 
 /// A listening socket whose name the kernel chose. Throws Error{system}.
 Descriptor listen_unix();
@@ -21,13 +21,13 @@ std::string name_of_socket(const Descriptor& socket);
 
 enum class Attempt { done, later, failed };
 
-/// Connects; `later` where the listener's queue is full. `errno` tells why it failed.
+/// Connects; `later` if the listener's queue is full. `errno` has the reason of a failure.
 Attempt connect_unix(const std::string& name, Descriptor& socket);
-/// The next connection that waits; none: `errno` tells why.
+/// The next waiting connection; if there is none, `errno` has the reason.
 Descriptor accept_unix(const Descriptor& listener);
-/// The user who runs the other end; -1 if that is unknown.
+/// The user of the process at the other end; -1 if unknown.
 long user_of_peer(const Descriptor& socket);
-/// The process that made the other end; 0 if it is not to be seen from here, -1 if that is unknown.
+/// The process at the other end; 0 if it is not visible from here, -1 if unknown.
 pid_t process_of_peer(const Descriptor& socket);
 
 /// Sends `bytes` in one piece, together with a descriptor.
@@ -36,23 +36,23 @@ Attempt send_with_descriptor(const Descriptor& socket, std::span<const std::byte
 struct Received {
   Attempt attempt = Attempt::failed;  ///< done only if all of the buffer was filled and exactly one descriptor came
   Descriptor descriptor{};
-  bool no_room = false;  ///< a descriptor came, but this process may open no more
+  bool no_room = false;  ///< a descriptor came, but this process cannot open any more
 };
 Received receive_with_descriptor(const Descriptor& socket, std::span<std::byte> bytes);
 
-/// One byte that means nothing but "look".
-/// A socket that takes bells from whoever knows its name, without a connection: for ranks that have no link.
-/// Throws Error{system}.
+/// A wake-up is one byte without a meaning.
+/// A socket that receives wake-ups from every process that knows its name, without a connection: for ranks that have no
+/// link. Throws Error{system}.
 Descriptor make_bell(const std::string& name);
-/// Rings the bell of that name, from another bell.
+/// Wakes the rank with the bell of that name. `from` is another bell.
 void ring_bell(const Descriptor& from, const std::string& name) noexcept;
-/// Forgets the bells that have been rung.
-void hush(const Descriptor& bell) noexcept;
+/// Discards the wake-ups that have arrived.
+void discard_bells(const Descriptor& bell) noexcept;
 
 void send_bell(const Descriptor& socket) noexcept;
-/// The other end has closed. Takes nothing.
+/// The other end has closed. Reads nothing.
 bool has_ended(const Descriptor& socket) noexcept;
-/// Takes all bells; false: the other end has closed.
+/// Reads all wake-ups; false: the other end has closed.
 bool take_bells(const Descriptor& socket) noexcept;
 
 }  // namespace tutti::transport
