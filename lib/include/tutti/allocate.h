@@ -24,11 +24,11 @@ class TUTTI_API Allocator {
 
 }  // namespace detail
 
-/// Elements of this rank in memory that all ranks of a communicator see: see allocate(). A contiguous range, so it
-/// goes into every call as it is, as a whole or as parts of std::span.
+/// This rank's elements in memory that all ranks of a communicator map: see allocate(). A contiguous range, so it can
+/// be passed to every call, as a whole or in parts (std::span).
 ///
-/// Ownership: moves, which leaves the old one empty, does not copy; frees its memory at the end, as soon as no other
-///            rank uses its own part. It may outlive the communicator.
+/// Ownership: movable, not copyable; one that was moved from is empty. The memory is freed when all ranks have
+///            destroyed their arrays. An array may outlive the communicator.
 template <Element T>
 class [[nodiscard]] SharedArray {
  public:
@@ -45,7 +45,7 @@ class [[nodiscard]] SharedArray {
   T* begin() const noexcept { return data(); }
   T* end() const noexcept { return data() + size_; }
   T& operator[](std::size_t index) const noexcept { return data()[index]; }
-  /// The other ranks see it. False: it is ordinary memory, and calls take the usual way.
+  /// The memory is shared with the other ranks. False: it is ordinary memory.
   bool is_shared() const noexcept { return allocated_.shared; }
 
  private:
@@ -57,16 +57,16 @@ class [[nodiscard]] SharedArray {
   std::size_t size_ = 0;
 };
 
-/// `count` elements for each rank, zeros at first, that collectives of `comm` read and write where they lie instead of
-/// copying them through buffers of their own: between processes of one host, the fewest bytes that can be moved.
+/// `count` elements for each rank, initially zero. Collectives of `comm` read and write them in place instead of
+/// copying them through internal buffers. Between processes of one host this moves the fewest bytes.
 ///
 ///     auto gradients = tutti::allocate<float>(comm, count);
 ///     comm.all_reduce(gradients, tutti::avg);
 ///
 /// Effect:    all_reduce needs input and output there, broadcast its data, scatter its output, the others their input.
 ///            It takes effect from 16 KiB on, unless an algorithm is named (here or by TUTTI_ALGO) or counts are given
-///            per rank (_v). It has no effect for user-defined ops, premul_sum and all_to_all in place, which must
-///            then be so on all ranks. Other calls run as with ordinary memory. The result has the same bits as with
+///            per rank (_v). It has no effect for user-defined ops, premul_sum and all_to_all in place, and all ranks
+///            must agree on that. Other calls run as with ordinary memory. The result has the same bits as with
 ///            `direct`.
 /// Agreement: all ranks of `comm` call it, with the same count (Error{mismatch}), in the same order as their other
 ///            collectives. The buffers of a call must lie in the same allocation on all ranks, each in its own part,

@@ -9,16 +9,16 @@
 
 namespace tutti {
 
-/// The collectives, each written once. They wait, start or prepare, as you ask for them:
+/// The collectives. Each can wait for its result, be started, or be prepared:
 ///
 ///     comm.all_reduce(data, tutti::sum);                                     // waits for the result
 ///     tutti::Work work = comm.async().all_reduce(data, tutti::sum);          // starts it
-///     tutti::Persistent call = comm.prepare().all_reduce(data, tutti::sum);  // makes it ready
+///     tutti::Persistent call = comm.prepare().all_reduce(data, tutti::sum);  // prepares it
 ///
 /// Below n is size(), r is rank(), and x_k is `in` (or `data`) on rank k.
 ///
 /// Shapes:    as stated, in elements; else Error{invalid_argument}. Zero elements are allowed and send nothing.
-///            `counts` has one entry per rank, the same on all ranks where nothing else is said.
+///            `counts` has one entry per rank, the same on all ranks unless stated otherwise.
 /// Elements:  reductions (those with an op) combine Reducible types; the others move any Element.
 /// In place:  input and output may be the same memory where they describe the same part of the result (for all_gather,
 ///            gather, scatter and reduce_scatter: `in` or `out` is this rank's own part of the larger buffer). Any
@@ -78,8 +78,8 @@ class CollectiveCalls {
                            {.counts = &send_counts, .recv_counts = &recv_counts});
   }
 
-  /// data[i] = x_0[i] op x_1[i] op ... op x_r[i]. The op need not commute: what lower ranks bring stands on the left.
-  /// `avg` is Error{invalid_argument}: give `sum`, and divide by r + 1.
+  /// data[i] = x_0[i] op x_1[i] op ... op x_r[i]. The op need not commute: contributions of lower ranks stand on the
+  /// left. `avg` is Error{invalid_argument}: use `sum`, and divide by r + 1.
   template <class Data>
   Result scan(Data&& data, const Op& op, const CallOptions& options = {}) {
     return reducing<Data, Data>(Collective::scan, data, data, op, options);
@@ -89,8 +89,8 @@ class CollectiveCalls {
   Result scan(In&& in, Out&& out, const Op& op, const CallOptions& options = {}) {
     return reducing<In, Out>(Collective::scan, in, out, op, options);
   }
-  /// data[i] = x_0[i] op ... op x_{r-1}[i], like scan(), but without this rank's own. On rank 0 `data` stays as it is,
-  /// since not every op has a neutral element.
+  /// data[i] = x_0[i] op ... op x_{r-1}[i], like scan(), but without this rank's own contribution. On rank 0 `data`
+  /// stays as it is, since not every op has a neutral element.
   template <class Data>
   Result exclusive_scan(Data&& data, const Op& op, const CallOptions& options = {}) {
     return reducing<Data, Data>(Collective::exclusive_scan, data, data, op, options);
@@ -152,7 +152,7 @@ class CollectiveCalls {
   friend Caller;
   CollectiveCalls() = default;
 
-  /// What only some collectives have.
+  /// Arguments that only some collectives have.
   struct Extra {
     int root = 0;
     const Counts* counts = nullptr;

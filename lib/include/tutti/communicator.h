@@ -49,13 +49,14 @@ class PreparedCalls : public CollectiveCalls<PreparedCalls, Persistent> {
 /// Ownership: buffers stay yours. Those of async(), prepare(), isend() and irecv() must live, untouched, until the call
 ///            is done; a temporary that would not does not compile.
 /// Threading: any thread may call, several at once, also on one Communicator. Collectives start in the order in which
-///            the calls arrive, which must be the same on all ranks: threads that call them on one Communicator take
-///            turns by themselves, or have a sub-group each. Messages have no such order.
+///            the calls arrive, which must be the same on all ranks: threads that call them on one Communicator
+///            synchronise among themselves, or use a sub-group each. Messages have no such order.
 /// Fork:      a child of fork() gets Error{invalid_argument} from everything that sends or waits, and may destroy what
 ///            it inherited; the parent goes on undisturbed. While the child lives and has not called exec, the
 ///            parent's death is noticed late (TUTTI_LOST_AFTER): it shares the connections.
-/// Failure:   Error{invalid_argument} (also of one that was moved from) or {unsupported} comes at once, nothing sent.
-///            Others come from waiting; all but {truncated}, see recv(), leave output and communicator unusable.
+/// Failure:   Error{invalid_argument} (also from an object that was moved from) and {unsupported} are thrown at once,
+///            and nothing is sent. Others come from waiting; all but {truncated}, see recv(), leave output and
+///            communicator unusable.
 class TUTTI_API Communicator : public CollectiveCalls<Communicator, void> {
  public:
   Communicator(Communicator&&) noexcept;
@@ -65,16 +66,16 @@ class TUTTI_API Communicator : public CollectiveCalls<Communicator, void> {
 
   int rank() const;
   int size() const;
-  /// This rank's place among those of this communicator that are on its host, and how many they are.
+  /// This rank's number among the ranks of this communicator on its host, and their number.
   int local_rank() const;
   int local_size() const;
 
   // ---- Collectives: all_reduce(), broadcast() and the others of collective_calls.h, which wait --------------------
 
-  /// The same, started: each returns a Work. For one expression; it refers to this communicator.
+  /// The same, started: each returns a Work. Use the object within one expression; it refers to this communicator.
   AsyncCalls async() { return AsyncCalls{*this}; }
-  /// The same, made ready to be started any number of times: each returns a Persistent. What is wrong with a call is
-  /// thrown here, and nothing is sent.
+  /// The same, prepared to be started any number of times: each returns a Persistent. Errors in arguments are thrown
+  /// here, and nothing is sent.
   PreparedCalls prepare() { return PreparedCalls{*this}; }
 
   // ---- Two ranks ----------------------------------------------------------------------------------------
@@ -87,21 +88,22 @@ class TUTTI_API Communicator : public CollectiveCalls<Communicator, void> {
     if constexpr (detail::is_buffer<Data, detail::Access::read, detail::Lifetime::call>())
       run_send(detail::const_buffer(data), to, options);
   }
-  /// The same, started. `data` is no temporary.
+  /// The same, started. `data` must not be a temporary.
   template <class Data>
   Work isend(Data&& data, int to, const MessageOptions& options = {}) {
     if constexpr (detail::is_buffer<Data, detail::Access::read, detail::Lifetime::beyond>())
       return start_send(detail::const_buffer(data), to, options);
   }
   /// Receives one message into `data` from rank `from` (or `any_source`) with the tag (or `any_tag`). The status tells
-  /// the length; what follows a shorter one stays. One that is longer than `data`, or of another element type, is
-  /// dropped: this receive ends with Error{truncated}, `data` stays, the send ends well, the communicator goes on.
+  /// the length; the rest of `data` stays as it is. One that is longer than `data`, or of another element type, is
+  /// dropped: this receive fails with Error{truncated}, `data` is unchanged, the send succeeds, and the communicator
+  /// can be used further.
   template <class Data>
   MessageStatus recv(Data&& data, int from, const MessageOptions& options = {}) {
     if constexpr (detail::is_buffer<Data, detail::Access::write, detail::Lifetime::call>())
       return run_recv(detail::buffer(data), from, options);
   }
-  /// The same, started; its status() is that of the message. `data` is no temporary.
+  /// The same, started; its status() is that of the message. `data` must not be a temporary.
   template <class Data>
   Work irecv(Data&& data, int from, const MessageOptions& options = {}) {
     if constexpr (detail::is_buffer<Data, detail::Access::write, detail::Lifetime::beyond>())
@@ -119,27 +121,29 @@ class TUTTI_API Communicator : public CollectiveCalls<Communicator, void> {
   /// Waits until there is a message that recv() with these arguments would get, and leaves it there: its status tells
   /// how much memory it needs. Another thread may receive it first.
   MessageStatus probe(int from, const MessageOptions& options = {});
-  /// The same without waiting. Nothing: none has come yet.
+  /// The same without waiting. Nothing if there is none yet.
   std::optional<MessageStatus> iprobe(int from, const MessageOptions& options = {});
 
   // ---- Sub-groups ---------------------------------------------------------------------------------------
 
-  /// A communicator of `ranks` (ranks of this one, distinct; new ranks follow their order). Only the members call,
-  /// all with the same list (40 bytes stay here for each other one). No message is sent; it outlives its parent safely.
+  /// A communicator of `ranks` (ranks of this one, distinct; new ranks follow their order). Only the members call, all
+  /// with the same list. (Each different list takes 40 bytes until this communicator ends.) No message is sent; it
+  /// outlives its parent safely.
   Communicator subgroup(std::span<const int> ranks);
   Communicator subgroup(std::initializer_list<int> ranks) { return subgroup(std::span{ranks.begin(), ranks.size()}); }
   /// All ranks call; those with the same colour (>= 0) form one communicator, ordered by key, then by rank.
   Communicator split(int colour, int key = 0);
-  /// One communicator for each host, of its ranks, in the order of their ranks here. All ranks of a host call.
+  /// A communicator of the ranks on this host, in the order of their ranks here. All ranks of the host call.
   Communicator split_by_host();
 
   // ---- Failure ------------------------------------------------------------------------------------------
 
   /// Makes every pending and later call on this communicator and on those made from it throw Error{aborted} with
-  /// `reason`, here at once and on all other ranks soon. Any thread may call, again and again; returns within a second.
+  /// `reason`, here at once and on all other ranks soon. Any thread may call, any number of times; returns within a
+  /// second.
   void abort(std::string_view reason);
-  /// A communicator of the survivors, in the order of their ranks here, after a rank was lost (or without: then of
-  /// all). Every survivor calls; returns when all have, within `timeout` (0: the communicator's). This communicator
+  /// A communicator of the survivors, in the order of their ranks here, after a rank was lost (if none was, of all
+  /// ranks). Every survivor calls; returns when all have, within `timeout` (0: the communicator's). This communicator
   /// stays as it is. Throws Error{timeout} naming who is alive but did not call, {unsupported} where ranks are threads.
   Communicator shrink(std::chrono::milliseconds timeout = {});
 
@@ -154,7 +158,7 @@ class TUTTI_API Communicator : public CollectiveCalls<Communicator, void> {
   friend AsyncCalls;
   friend PreparedCalls;
   friend CollectiveCalls<Communicator, void>;
-  // Waiting calls are not start + wait: the engine need not get ready for a caller that goes away.
+  // Waiting calls are not start + wait: the engine need not prepare for a caller that leaves.
   void perform(const detail::Request& request);
   Work start_collective(const detail::Request& request);
   Persistent prepare_collective(const detail::Request& request);

@@ -10,13 +10,13 @@
 namespace tutti {
 
 namespace detail {
-class Internals;  // the library's way to what is private here
+class Internals;  // gives the library access to private members
 }
 
 /// What the caller can do about a failure.
 enum class ErrorCode : std::uint8_t {
   invalid_argument,  ///< the call itself is wrong; nothing was sent, the communicator is as before
-  unsupported,       ///< a valid wish that this build or algorithm does not serve; nothing was sent
+  unsupported,       ///< valid, but not supported by this build or algorithm; nothing was sent
   mismatch,          ///< ranks called different things; the communicator is unusable
   timeout,           ///< the deadline passed; the communicator is unusable
   peer_lost,         ///< a rank died, left or cannot be reached; the communicator is unusable
@@ -24,13 +24,13 @@ enum class ErrorCode : std::uint8_t {
   rendezvous,        ///< ranks did not find each other
   system,            ///< the operating system refused something we need
   corrupted,         ///< data changed on its way between two ranks; the communicator is unusable
-  truncated,         ///< a message did not fit into its receive, which got nothing of it; the communicator goes on
+  truncated,         ///< a message did not fit into its receive and was dropped; the communicator goes on
 };
 inline constexpr int error_code_count = 10;
 
 TUTTI_API const char* name_of(ErrorCode code);
 
-/// How things stood when a call failed, for programs; what() says it in words. What is not known is empty or 0.
+/// The state when a call failed, for programs; what() has it in words. Unknown members are empty or 0.
 struct FailureDetails {
   std::string host = {};        ///< the culprit's
   std::string process = {};     ///< the culprit's, e.g. "pid 1234"
@@ -41,7 +41,7 @@ struct FailureDetails {
   std::uint64_t steps_done = 0;
   std::uint64_t steps = 0;  ///< of this rank's plan
   std::uint64_t bytes_received = 0;
-  bool reported = false;  ///< another rank found out and told this one
+  bool reported = false;  ///< another rank found the failure and told this one
 };
 
 /// Every failure of tutti. `what()` is a full sentence: who, what, where, how far, the remedy.
@@ -53,7 +53,7 @@ class [[nodiscard]] TUTTI_API Error : public std::runtime_error {
   ~Error() override;  // defined in error.cc: anchors the vtable, so that catch works across libraries
 
   ErrorCode code() const { return code_; }
-  /// The culprit, as its rank in the communicator; -1 where there is none.
+  /// The culprit's rank in the communicator; -1 if there is none.
   int rank() const { return rank_; }
   /// Number of the operation on its communicator, from 1; 0 where there is none.
   std::uint64_t operation() const { return operation_; }

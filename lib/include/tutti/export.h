@@ -8,8 +8,7 @@
 
 #include "tutti/abi.h"
 
-// A program in which std::string or std::vector lie otherwise in memory than in the library would link, and then read
-// and write past them.
+// A program whose std::string or std::vector differs in layout from the library's would link, and then corrupt memory.
 #ifdef _GLIBCXX_USE_CXX11_ABI
 #define TUTTI_PROGRAM_CXX11_ABI _GLIBCXX_USE_CXX11_ABI
 #else

@@ -13,7 +13,7 @@ namespace tutti {
 inline constexpr int any_source = -1;
 inline constexpr int any_tag = -1;
 
-/// What one call of a collective may change.
+/// Options of one call of a collective.
 struct CallOptions {
   /// Name from the catalogue (`tutti plan --list`), e.g. "ring", "tree:4" (radix 4); empty: the tuning table chooses.
   std::string_view algorithm = {};
@@ -39,12 +39,12 @@ struct ConnectOptions {
   /// Separates jobs that share a store.
   std::string job = {};
   /// Path of a file that other users may not read (mode 0600, or mounted into a container as docs/security.md says)
-  /// with the secret that all ranks share: who does not know it can neither read the store nor reach a rank. Empty:
-  /// TUTTI_SECRET, TUTTI_SECRET_FILE, or the one that `tutti run` makes. Rank 0 serves a store without a secret on
-  /// loopback only, unless TUTTI_INSECURE=1. See docs/security.md.
+  /// with the secret that all ranks share: a process that does not know it can neither read the store nor reach a rank.
+  /// Empty: TUTTI_SECRET, TUTTI_SECRET_FILE, or the one that `tutti run` makes. Rank 0 serves a store without a secret
+  /// on loopback only, unless TUTTI_INSECURE=1. See docs/security.md.
   std::string secret_file = {};
-  /// Encrypts all that goes over TCP, to the store and between ranks: TLS 1.3 with keys made of the secret, which there
-  /// must be. The same on all ranks; TUTTI_TLS=1 switches it on, too. A store of a launcher's or your own is not
+  /// Encrypts all that goes over TCP, to the store and between ranks: TLS 1.3 with keys derived from the secret, which
+  /// is required. The same on all ranks; TUTTI_TLS=1 switches it on, too. A store of a launcher's or your own is not
   /// encrypted, and within a host ranks use memory. Throws Error{unsupported} where the library was built without TLS.
   bool tls = false;
 
@@ -58,7 +58,7 @@ struct ConnectOptions {
   /// Every result is the left fold in rank order, whatever size, transport and tuning.
   bool deterministic = false;
 
-  // Performance below: most programs leave these alone.
+  // Performance; most programs leave these at their defaults.
 
   /// "shm,tcp", "tcp", "^shm" ...: what ranks may talk over; empty: TUTTI_TRANSPORT or everything.
   std::string transport = {};

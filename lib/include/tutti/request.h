@@ -11,7 +11,7 @@
 
 #include "tutti/types.h"
 
-/// What the templates of calls make of their arguments. Nothing here is for programs.
+/// Internal types of the templates of calls; not for programs.
 namespace tutti::detail {
 
 struct ConstBuffer {
@@ -28,7 +28,7 @@ struct Buffer {
   std::size_t unit = 1;
 };
 
-/// A call with its types erased: what every collective becomes.
+/// A collective call with its types erased.
 struct Request {
   Collective collective;
   ConstBuffer input;
@@ -42,10 +42,10 @@ struct Request {
   std::span<const std::size_t> recv_displacements{};  // all_to_all_v: the same of the output
   std::string_view algorithm{};
   std::chrono::milliseconds timeout{0};
-  bool persistent = false;  // the same object is started again and again
+  bool persistent = false;  // the same object is started repeatedly
 };
 
-/// What becomes of a buffer: while the call runs only, or still after it has returned.
+/// How long a buffer is used: only during the call, or beyond its return.
 enum class Lifetime : bool { call, beyond };
 enum class Access : bool { read, write };
 

@@ -72,8 +72,8 @@ TUTTI_API std::shared_ptr<Store> tcp_store(const std::string& host, std::uint16_
                                            Store::Milliseconds timeout = Store::Milliseconds{300'000},
                                            const std::string& secret_file = {});
 
-/// A view of `store` in which every key is preceded by `prefix` + "/". Its timeout is its own and bounds its waits; how
-/// long a request may go unanswered is a matter of `store`'s.
+/// A view of `store` in which every key is preceded by `prefix` + "/". Its timeout is its own and bounds its waits; the
+/// time within which a request must be answered is that of `store`.
 TUTTI_API std::shared_ptr<Store> prefix_store(std::string prefix, std::shared_ptr<Store> store);
 
 }  // namespace tutti

@@ -115,14 +115,13 @@ template <class T>
 concept Reducible = Element<T> && detail::data_type_index<std::remove_cv_t<T>>()
 >= 0;
 
-/// What elements are called on their way. One that is not reducible travels as sizeof(T) bytes.
+/// The type under which elements are sent. One that is not Reducible is sent as sizeof(T) bytes.
 template <Element T>
 inline constexpr DataType data_type_of = Reducible<T>
                                              ? static_cast<DataType>(detail::data_type_index<std::remove_cv_t<T>>())
                                              : DataType::u8;
 
-/// Elements one after the other in memory: std::vector, std::array, std::span, a C array ... (std::vector<bool> is
-/// none.)
+/// Elements one after the other in memory: std::vector, std::array, std::span, a C array ... (Not std::vector<bool>.)
 template <class R>
 concept Elements =
     std::ranges::contiguous_range<R> && std::ranges::sized_range<R> && Element<std::ranges::range_value_t<R>>;
@@ -139,9 +138,10 @@ enum class OpKind : std::uint8_t { sum, product, min, max, band, bor, bxor, avg,
 /// (all ranks still end with the same bits). With the option `deterministic` the result is the left fold
 /// in rank order, so that an associative op that does not commute is allowed there. Scans always keep that order.
 ///
-/// All ranks compute alike, whatever floating-point modes their threads have: to nearest, with subnormal numbers, and
-/// without a trap. Only an op of your own runs in the modes of its caller (see user_op()). A thread's modes are the
-/// same after a call as before it; the flags of exceptions may be raised, on the thread that drives.
+/// All ranks compute in the same floating-point modes, whatever those of their threads: rounding to nearest, with
+/// subnormal numbers, and without traps. Only an op of your own runs in the modes of its caller (see user_op()). A
+/// thread's modes are the same after a call as before it; the flags of exceptions may be raised, on the thread that
+/// drives.
 class TUTTI_API Op {
  public:
   /// Sets `accumulated[i] = accumulated[i] op operand[i]` for 0 <= i < count.
@@ -152,7 +152,7 @@ class TUTTI_API Op {
   Op(DataType type, Function function) : kind_(OpKind::user), type_(type), function_(std::move(function)) {}
 
   constexpr OpKind kind() const { return kind_; }
-  /// What premul_sum multiplies each contribution with.
+  /// The factor by which premul_sum multiplies each contribution.
   constexpr double factor() const { return factor_; }
   /// The element type that a user function was written for.
   constexpr DataType user_type() const { return type_; }
@@ -176,14 +176,14 @@ inline constexpr Op max{OpKind::max};
 inline constexpr Op band{OpKind::band};
 inline constexpr Op bor{OpKind::bor};
 inline constexpr Op bxor{OpKind::bxor};
-/// The sum of all ranks' elements divided by the number of ranks, n. No sum on the way overflows where the average does
-/// not, whatever carries the call.
+/// The sum of all ranks' elements divided by the number of ranks, n. No intermediate sum overflows unless the average
+/// does, on any transport.
 ///
 ///   - integers: the exact sum divided by n, rounded towards zero
 ///   - f16: summed in float, divided by n, and then rounded once
-///   - the others: 2^-k x is summed for every x, where 2^k is the first power of two from n on, and the sum is divided
-///     by n / 2^k. The scaling is exact, so only sum and quotient are rounded. Numbers below 2^k times the smallest
-///     normal one may lose digits.
+///   - the others: 2^-k x is summed for every x, where 2^k is the first power of two not below n, and the sum is
+///     divided by n / 2^k. The scaling is exact, so only sum and quotient are rounded. Numbers below 2^k times the
+///     smallest normal one may lose digits.
 ///
 /// Sums of integers and f16 are larger than elements where they travel from rank to rank: 4 bytes for elements of 1 or
 /// 2, else twice as many. premul_sum(1.0 / n) sends f16 as it is.

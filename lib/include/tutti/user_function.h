@@ -7,8 +7,8 @@
 
 namespace tutti::detail {
 
-/// What a user's op calls, shared by all copies of the op; null for tutti's own. With a std::shared_ptr in its place,
-/// which is no literal type in C++20, ops could not be constants: see types.h.
+/// The function of a user's op, shared by all copies of the op; null for tutti's own. It is not a std::shared_ptr,
+/// which is no literal type in C++20, so that ops can be constants: see types.h.
 class UserFunction {
  public:
   using Function = std::function<void(void* accumulated, const void* operand, std::size_t count)>;
