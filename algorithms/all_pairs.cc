@@ -4,16 +4,16 @@
 //                                              sum up slice k of part 2: its own, then those of ranks 1, 0, 3
 //   and with slice k-1, while others do that:  send the sum to 3, 0, 1; take theirs
 //
-// The same messages as `direct_two_shot`, but not in rank order: a sum begins with the rank's own contribution, so
-// that nothing needs to be kept aside, and a part's slices are sent on as soon as they are summed. With a slice small
-// enough, what comes in, its sum, and what goes out are still in the core's cache when they are needed again.
+// It sends the same messages as `direct_two_shot`, but does not sum in rank order. A sum begins with the rank's own
+// contribution, so no scratch is needed, and a part's slices are sent on as soon as they are summed. With small enough
+// slices, the received data, their sum and the data sent are still in the core's cache when they are used.
 //
 // Cost per rank, S bytes over n ranks, n-1 messages at a time; no scratch:
 //   all-reduce      2 steps   2(n-1)/n S sent, half reduced
 //   reduce-scatter  1 step    (n-1)/n S sent and reduced
 //   reduce          2 steps   (n-1)/n S sent and reduced, then S/n to the root
-// Right for few ranks and medium or large vectors in shared memory: everyone works all the time, and few steps follow
-// from each other. Wrong for many ranks: n(n-1) messages a slice.
+// Right for few ranks and medium or large vectors in shared memory: all ranks work all the time, and few steps depend
+// on each other. Wrong for many ranks: n(n-1) messages a slice.
 
 #include <utility>
 
@@ -23,14 +23,14 @@
 namespace tutti::algorithms {
 namespace {
 
-/// Slices that are sent out to be summed before the first sum is waited for.
+/// Slices that are sent out to be summed before the rank waits for the first sum.
 constexpr int lead = 1;
 
 struct Exchange {
   Exchange(const Shape& shape_, PlanBuilder& plan_)
       : shape(shape_), plan(plan_), ring{shape.rank, shape.ranks}, input{shape, Buffer::input} {}
 
-  /// Slice k of this rank's part is summed up in `sum`.
+  /// Sums slice k of this rank's part in `sum`.
   void reduce(int k, Blocks sum) {
     for (int j = 1; j < ring.ranks; ++j) plan.send(ring.ahead(j), input.piece(ring.ahead(j), k));
     Blocks so_far = input.piece(ring.rank, k);

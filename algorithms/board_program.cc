@@ -13,7 +13,7 @@ namespace {
 using namespace lowering;
 using Contribution = BoardProgram::Contribution;
 
-/// Makes rounds of what the outputs are made of.
+/// Makes rounds from the sources of the outputs.
 class Lowerer {
  public:
   explicit Lowerer(std::span<const Plan> plans) : pipeline_(plans[0].shape.pipeline), run_(plans) {}
@@ -69,7 +69,7 @@ bool Lowerer::add_result(int rank, int unit) {
                            static_cast<int>(terms.size())});
   for (int i = 0; const Term& term : terms) {
     if (run_.cuts().size(term.from.unit) != run_.cuts().size(unit)) return run_.refuse("moves blocks of other sizes");
-    // In place, another result may have been written there by then.
+    // In place, another result may have overwritten that input by then.
     if (term.from.rank == rank && term.from.unit != unit) return run_.refuse("moves its own data to another place");
     rank_order_ = rank_order_ && (!folds || term.from.rank == i);
     posts_own_ = posts_own_ || (folds && term.from.rank == rank && i > 0);
@@ -107,8 +107,8 @@ bool Lowerer::add_contributions() {
   return true;
 }
 
-/// A fold in place takes its rank's own part from the board, unless that comes first. For the sake of equal
-/// contributions all folds' own parts are posted if one has to be.
+/// A fold in place takes its rank's own part from the board, unless that part comes first. If one fold has to post its
+/// own part, all do, so that contributions stay equal.
 void Lowerer::post_own_of_folds() {
   for (const BoardProgram& program : programs_)
     for (const BoardProgram::Result& result : program.rounds[0].results)
@@ -137,7 +137,7 @@ void Lowerer::locate(BoardProgram::Source& source, const std::vector<Place>& pla
                      const std::vector<Blocks>& ranges) const {
   const Place place{source.rank, source.blocks.buffer, unit_of(source.blocks)};
   const auto found = std::lower_bound(places.begin(), places.end(), place);
-  if (found == places.end() || *found != place) return;  // its own, which nobody reads
+  if (found == places.end() || *found != place) return;  // the rank's own, which no other rank reads
   source.unit = static_cast<int>(found - places.begin());
   const auto has_it = [&](const Blocks& range) {
     return range.buffer == source.blocks.buffer && range.first <= source.blocks.first &&
@@ -146,7 +146,7 @@ void Lowerer::locate(BoardProgram::Source& source, const std::vector<Place>& pla
   source.range = static_cast<int>(std::find_if(ranges.begin(), ranges.end(), has_it) - ranges.begin());
 }
 
-/// How far contributions are alike, so that their sizes need not be found out one by one.
+/// Finds what contributions have in common, so that their sizes need not be computed one by one.
 bool Lowerer::compare(BoardProgram::Round& round, const std::vector<std::vector<Place>>& contributed) {
   const Contribution* first = nullptr;
   round.same_blocks = round.same_parts = true;
@@ -198,7 +198,7 @@ bool BoardReaders::operator()(Collective collective, const std::string& algorith
     try {
       programs_ = lower_to_board(plans_of_all(find(collective, algorithm), {0, ranks, root})).programs;
     } catch (const Error&) {
-      programs_.clear();  // a name that another version wrote
+      programs_.clear();  // the name may belong to another version
     }
   }
   return at(reader) < programs_.size() && programs_[at(reader)].awaits(writer);

@@ -54,7 +54,7 @@ Value& SourceRun::value(const Place& place) {
   return (place.buffer == Buffer::input ? memory.input : memory.output)[at(place.unit)];
 }
 
-/// What was never written is there from the beginning: input, or the output of a broadcast's root.
+/// A value that was never written is there from the start: input, or the output of a broadcast's root.
 Value SourceRun::read(const Place& place) {
   Value& held = value(place);
   if (held.term == nothing) held.term = add_term(nothing, place, nothing);
@@ -74,7 +74,7 @@ std::vector<Term> SourceRun::sources(int rank, int unit) const {
   return terms;
 }
 
-/// As listed, steps are right one after the other.
+/// Executing the steps in the order of the list is correct.
 bool SourceRun::execute() {
   std::vector<StepId> next(at(ranks_), 0);
   for (bool goes_on = true; goes_on;) {
@@ -145,7 +145,7 @@ bool SourceRun::send(int rank, const Step& step) {
   return true;
 }
 
-/// left = left op right, where `right` is one source. All that come from others come in one round.
+/// left = left op right, where `right` is one source. All sources from other ranks arrive in one round.
 bool SourceRun::combine(Value& left, const Value& right) {
   const Term more = terms_[at(right.term)];
   if (more.before != nothing) return refuse("combines sums with each other");

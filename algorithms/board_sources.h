@@ -1,6 +1,6 @@
 #pragma once
 
-// What the outputs of plans are made of: the first half of lowering plans to a board. Private to it.
+// Finds the sources of the outputs of plans: the first half of lowering plans to a board. Private to it.
 
 #include <cstddef>
 #include <span>
@@ -22,8 +22,8 @@ struct Units {
   int count() const { return end - first; }
 };
 
-/// Blocks cut wherever a step's range begins or ends. A unit is a run of blocks that all steps take together or not at
-/// all, so that a vector that is only moved as a whole is one unit, whatever the number of ranks.
+/// Cuts the vector wherever a step's range begins or ends. A unit is a run of blocks that each step uses either
+/// completely or not at all. A vector that is only moved as a whole is one unit, whatever the number of ranks.
 class Cuts {
  public:
   explicit Cuts(int blocks) : begins_(at(blocks) + 1, 0) {}
@@ -50,24 +50,24 @@ struct Place {
   friend auto operator<=>(const Place&, const Place&) = default;
 };
 
-/// One source of a value, after those of `before`.
+/// One source of a value, combined after those of `before`.
 struct Term {
   int before = nothing;
   Place from{};
-  int round = nothing;  ///< in which it is posted; nothing: this rank's own, taken from where it lies
+  int round = nothing;  ///< round in which it is posted; nothing: this rank's own, taken from its place
 };
 
-/// What a unit holds: the last of its terms; and the rounds that must be over before it does.
+/// The contents of a unit: the last of its terms, and the rounds that must be over before it is complete.
 struct Value {
   int term = nothing;
   int ready = 0;
 };
 
-/// Runs the plans of all ranks with, in place of data, lists of the sources that it is made of, in the order in which
-/// they are combined.
+/// Runs the plans of all ranks. In place of data it uses lists of the sources that a value consists of, in the order in
+/// which they are combined.
 ///
-/// What a rank has from the beginning it can post in round 0, and what it has made of messages of round k in round
-/// k + 1. So it takes as many rounds as there are messages on the longest path.
+/// Data that a rank has from the start can be posted in round 0, and data made from messages of round k in round k + 1.
+/// The number of rounds is therefore the number of messages on the longest path.
 class SourceRun {
  public:
   explicit SourceRun(std::span<const Plan> plans);
@@ -82,7 +82,7 @@ class SourceRun {
   /// The sources of an output unit, in order; none: nothing was written there.
   std::vector<Term> sources(int rank, int unit) const;
   int ready(int rank, int unit) const { return memory_[at(rank)].output[at(unit)].ready; }
-  /// Calls `message` with what one rank sends another, from where and in which round it is posted.
+  /// Calls `message` for each message between two ranks, with its source and the round in which it is posted.
   template <class Message>
   void for_each_message(Message&& message) const {
     for (int from = 0; from < ranks_; ++from)
@@ -124,7 +124,7 @@ class SourceRun {
   std::vector<Memory> memory_;
   std::vector<Lane> lanes_;
   std::vector<Term> terms_;
-  std::vector<std::pair<Place, Value>> sent_;  // of what was not there from the beginning
+  std::vector<std::pair<Place, Value>> sent_;  // those that were not there from the start
 };
 
 }  // namespace tutti::algorithms::lowering

@@ -1,5 +1,6 @@
-// Steps: what is known to k ranks is known to 2k a step later at best. Bytes: what must leave the root or reach it, or
-// else what all ranks must send together, shared out evenly. Of a scan all of rank 0 must leave it and reach rank 1.
+// Steps: data known to k ranks are known to at most 2k ranks a step later. Bytes: those that must leave the root or
+// reach it; without a root, those that all ranks must send together, divided evenly. In a scan all data of rank 0 must
+// leave it and reach rank 1.
 
 #include "algorithms/bounds.h"
 
@@ -15,7 +16,7 @@ Bounds lower_bounds(Collective collective, int ranks) {
   const int steps = static_cast<int>(std::bit_width(static_cast<unsigned>(ranks - 1)));
   const double others = static_cast<double>(ranks - 1) / ranks;
   const detail::CollectiveTraits& traits = detail::traits_of(collective);
-  // Each sum of k ranks is made of k-1 additions; a scan has sums of all lengths, made one of the other.
+  // A sum of k ranks takes k-1 additions; a scan has sums of all lengths, each made from the one before.
   const int longest = traits.folded(ranks - 1, ranks);
   const double reduced = longest > 0 ? static_cast<double>(longest - 1) / ranks : 0;
   const auto parts_of = [&](detail::Extent extent) {

@@ -4,7 +4,7 @@
 
 namespace tutti::algorithms {
 
-/// What no algorithm can do with less than, where a rank sends one message at a time and receives one at a time.
+/// The least that any algorithm needs if a rank sends one message at a time and receives one at a time.
 struct Bounds {
   int steps = 0;    ///< messages one after the other
   double sent = 0;  ///< by the rank that sends most, as a part of the whole vector
@@ -16,8 +16,8 @@ struct Bounds {
 /// all_reduce Patarasuk, Yuan (2009).
 Bounds lower_bounds(Collective collective, int ranks);
 
-/// The part of the vector that the busiest direction of a rank must carry at least: with it nccl-tests makes a "bus
-/// bandwidth", which can be compared with that of a link, of a call's size and time.
+/// The least part of the vector that the busiest direction of a rank must carry. From this, nccl-tests computes the
+/// "bus bandwidth" of a call, which can be compared with the bandwidth of a link.
 double bus_factor(Collective collective, int ranks);
 
 }  // namespace tutti::algorithms

@@ -1,8 +1,8 @@
 // Bruck: few messages with many small parts each, packed together, for any number of ranks.
 //
 //   all-to-all, rank r: slot i begins with the part for rank r+i, which is i places away. In the round of distance d
-//   all slots whose i contains the bit d go d places ahead, and those from d behind take their place. A part so travels
-//   the bits of its distance; in the end slot i holds what rank r-i had for us.
+//   all slots whose i contains the bit d go d places ahead, and those from d behind take their place. So a part
+//   travels by the bits of its distance. In the end slot i holds the part that rank r-i had for this rank.
 //     6 ranks:    d = 1   slots 1 3 5        d = 2   slots 2 3        d = 4   slots 4 5
 //   all-gather, rank r: slot i is for the part of rank r+i. In the round of distance d the first d slots (fewer in the
 //   last round) go d behind, and those from d ahead become the next ones.
@@ -42,7 +42,7 @@ Plan bruck_all_to_all(const Shape& shape) {
   const auto nth = [&](Blocks parts, int n) {
     return Blocks{parts.buffer, parts.first + n * shape.pipeline, shape.pipeline};
   };
-  std::vector<Blocks> slot;  // where the part in each slot lies now
+  std::vector<Blocks> slot;  // current place of the part in each slot
   for (int i = 0; i < ring.ranks; ++i) slot.push_back(input[ring.ahead(i)]);
 
   const Blocks pack = plan.scratch(input.range(0, ring.ranks / 2));

@@ -1,4 +1,4 @@
-// The list of all algorithms as a table (the lines themselves stand in catalogue.inc), and how their names are read.
+// The list of all algorithms as a table (its lines are in catalogue.inc), and the parser of their names.
 
 #include "algorithms/catalogue.h"
 
@@ -65,7 +65,7 @@ constexpr int most_pipeline = 1 << 12;
 
 [[noreturn]] void refuse(const std::string& message) { throw Error(ErrorCode::invalid_argument, message); }
 
-/// The number after `mark` in `name`, which is cut off; `otherwise` if there is no mark.
+/// Removes `mark` and the number after it from `name` and returns the number; `otherwise` if there is no mark.
 int take_parameter(std::string_view& name, char mark, const char* meaning, int least, int most, int otherwise) {
   const std::size_t at = name.find(mark);
   if (at == std::string_view::npos) return otherwise;
@@ -79,7 +79,7 @@ int take_parameter(std::string_view& name, char mark, const char* meaning, int l
   return value;
 }
 
-/// The bytes after '/' in `name`, "64K" or "1M", which are cut off; 0 if there are none.
+/// Removes '/' and the size after it, "64K" or "1M", from `name` and returns the bytes; 0 if there is none.
 std::size_t take_message(std::string_view& name) {
   const std::size_t at = name.find('/');
   if (at == std::string_view::npos) return 0;
@@ -96,7 +96,7 @@ std::size_t take_message(std::string_view& name) {
   return unit == std::string_view::npos ? value : value << 10 * (unit + 1);
 }
 
-/// "64K", or the plain number where it is none.
+/// "64K", or the plain number if it is not a multiple.
 std::string message_text(std::size_t bytes) {
   if (bytes % (1 << 20) == 0) return std::to_string(bytes >> 20) + "M";
   return bytes % 1024 == 0 ? std::to_string(bytes >> 10) + "K" : std::to_string(bytes);

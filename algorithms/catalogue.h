@@ -23,30 +23,30 @@ struct Entry {
   bool equal_parts = false;     ///< needs parts of equal size: not for _v calls
   bool rank_order = false;      ///< reduces every block at one rank as the left fold in rank order
   bool mesh = false;            ///< all ranks exchange messages themselves, at once: it may run on a board
-  bool shared_buffers = false;  ///< is taken where ranks can read and write each other's buffers
+  bool shared_buffers = false;  ///< is used if ranks can read and write each other's buffers
   std::string_view idea = {};   ///< one line for people
 };
 
-/// Every algorithm there is. Tests, benchmark, simulator and viewer iterate over it.
+/// All algorithms. Tests, benchmark, simulator and viewer iterate over it.
 std::span<const Entry> catalogue();
 std::span<const Entry> catalogue(Collective collective);
-/// The one that is taken where ranks can read and write each other's buffers; null: there is none.
+/// The algorithm for ranks that can read and write each other's buffers; null: there is none.
 const Entry* find_for_shared_buffers(Collective collective);
 
-/// An entry with its parameters: "ring", "tree:4" (radix 4), "chain*8" (pipeline 8), "tree:4*8", "ring/64K" (as much of
-/// a pipeline as makes messages of 64 KiB at most).
+/// An entry with its parameters: "ring", "tree:4" (radix 4), "chain*8" (pipeline 8), "tree:4*8", "ring/64K" (a pipeline
+/// deep enough for messages of at most 64 KiB).
 struct Choice {
   const Entry* entry = nullptr;
   int radix = 2;
   int pipeline = 1;
   bool pipeline_given = false;
-  std::size_t message = 0;  ///< bytes; 0: the pipeline is as it stands there
+  std::size_t message = 0;  ///< bytes; 0: the pipeline is that of `pipeline`
 };
 
-/// With the pipeline that it has for a vector of `bytes` bytes: a power of two where messages have a size.
+/// With the pipeline for a vector of `bytes` bytes: a power of two if the choice has a message size.
 Choice settled(Choice choice, int ranks, std::size_t bytes);
 
-/// Reads such a name. Throws Error{invalid_argument} that offers the nearest name and lists the others.
+/// Parses such a name. Throws Error{invalid_argument} that offers the nearest name and lists the others.
 Choice find(Collective collective, std::string_view name);
 std::string to_string(const Choice& choice);
 

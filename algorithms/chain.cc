@@ -1,10 +1,10 @@
-// Chain: ranks stand in a row behind the root and hand slices on, one after the other.
+// Chain: ranks form a row behind the root and pass slices on, one after the other.
 //
 //   broadcast, slices a b c:     root -a-> 1
 //                                root -b-> 1 -a-> 2
 //                                root -c-> 1 -b-> 2 -a-> 3        all links are busy until the root runs dry
 //   reduce is the same in reverse: the last rank begins, each adds its own and hands the sum towards the root.
-//   All-reduce is reduce to rank 0, then broadcast from it; a slice goes back while others still come.
+//   All-reduce is reduce to rank 0, then broadcast from it; slices go back while later ones still arrive.
 //
 // Cost per rank, S bytes over n ranks, p slices:
 //   broadcast, reduce   n-2 + p steps of S/p      S sent, or reduced         reduce: scratch S below the root

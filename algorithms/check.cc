@@ -1,4 +1,5 @@
-// The checker proves the plans of all ranks together, in this order, each step relying on those before it:
+// The checker proves the plans of all ranks together. It checks the following in this order, and each check relies on
+// those before it:
 //
 //   form      each plan's arrays agree; steps touch only what the rank has                     check_form.cc
 //   matching  the k-th send of a link meets the k-th receive, block by block of one size        check_order.cc
@@ -7,8 +8,8 @@
 //   values    every contribution arrives exactly once, out of place and in place                check_values.cc
 //             and if not, where it got lost                                                     check_lost.cc
 //
-// Each of them is linear in the blocks that the plans touch, or nearly so: all algorithms on up to 64 ranks and with
-// all roots take seconds. No data, sizes or addresses appear; what holds here holds for every message.
+// Each check takes time nearly linear in the blocks that the plans use: all algorithms on up to 64 ranks and with all
+// roots take seconds. Data, sizes and addresses do not appear, so the proof holds for every message.
 
 #include "algorithms/check.h"
 
@@ -74,9 +75,10 @@ std::string where(const World& world, int rank, StepId step) {
   return "rank " + std::to_string(rank) + " " + step_text(world, rank, step);
 }
 
-/// No rank may leave before all have come: the end of each rank's plan must depend on every rank's beginning.
+/// No rank may leave before all have arrived: the end of each rank's plan must depend on the beginning of every rank's
+/// plan.
 void check_barrier(const World& world, const Run& run, Report& report) {
-  using Met = std::vector<bool>;  // whose beginning a step, or a rank's end, comes after
+  using Met = std::vector<bool>;  // the ranks whose beginning a step, or a rank's end, comes after
   const auto join = [](Met& to, const Met& from) {
     for (std::size_t rank = 0; rank < from.size(); ++rank)
       if (from[rank]) to[rank] = true;

@@ -1,5 +1,6 @@
-// What runs on a board is proved by writing it down as plans again, with a message for each reading, and proving those.
-// Whatever plans cannot say is looked at before: where in a contribution a reader looks, and whom it waits for.
+// A board program is proved by writing it as plans again, with a message for each reading, and proving those.
+// Properties that plans cannot express are checked before: the place in a contribution that a reader uses, and the
+// ranks it waits for.
 
 #include "algorithms/check_board.h"
 
@@ -24,7 +25,7 @@ bool reads_of(const Round& round, int writer) {
                      [writer](const Source& source) { return source.rank == writer; });
 }
 
-/// What plans cannot say.
+/// Checks the properties that plans cannot express.
 class Layout {
  public:
   explicit Layout(std::span<const BoardProgram> programs) : programs_(programs) {}
@@ -67,7 +68,7 @@ class Layout {
       }
   }
 
-  /// Both ways to find a source lead to it: by its range, and by its number among units of one size.
+  /// Both ways to find a source must lead to it: by its range, and by its number among units of one size.
   void look_up(std::size_t rank, std::size_t k, const Source& source) {
     const Round& round = programs_[rank].rounds[k];
     const std::vector<Blocks>& ranges = round.contributions[at(source.rank)].ranges;
@@ -88,7 +89,7 @@ class Layout {
   std::vector<std::string> problems_;
 };
 
-/// Plans that send and receive what a board lets ranks read.
+/// Plans with a message for everything that a rank reads from a board.
 class Plans {
  public:
   Plans(Collective collective, const Shape& shape, std::size_t ranks) : kept_(ranks), kept_used_(ranks) {
@@ -115,8 +116,8 @@ class Plans {
   }
 
  private:
-  /// To each reader what it reads, in its order; of a barrier, where nothing is read, that this rank has come. A fold's
-  /// own part is posted, too, as it is before there are results.
+  /// Sends to each reader the parts that it reads, in its order. In a barrier, where nothing is read, the message says
+  /// that this rank has arrived. A fold's own part is posted, too, since it is overwritten by results.
   void post(std::span<const BoardProgram> programs, const BoardProgram& own, std::size_t k) {
     PlanBuilder& plan = builders_[at(own.rank)];
     for (const BoardProgram& other : programs) {
@@ -164,7 +165,8 @@ class Plans {
   std::vector<std::size_t> kept_used_;
 };
 
-/// All ranks send what others' tasks read, do their own, and send what these write to others.
+/// All ranks send the data that tasks of other ranks read, run their own tasks, and send the results that those write
+/// to others.
 void Plans::add(std::span<const WindowProgram> programs) {
   const auto for_each = [&](auto&& part) {
     for (std::size_t rank = 0; rank < programs.size(); ++rank)
@@ -195,7 +197,7 @@ void Plans::add(std::span<const WindowProgram> programs) {
   });
 }
 
-/// Whether a block of a rank that one rank's tasks write is touched by another's.
+/// Whether a block that one rank's tasks write is used by another rank's tasks.
 class SharedBlocks {
  public:
   SharedBlocks(std::size_t ranks, std::size_t blocks, bool in_place)

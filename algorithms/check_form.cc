@@ -1,5 +1,5 @@
-// Is each plan well formed by itself? Its arrays must agree with each other, and its steps may touch only what the rank
-// has. Everything after this relies on it and does not look again.
+// Checks that each plan is well formed by itself: its arrays agree with each other, and its steps use only buffers that
+// the rank has. All later checks rely on this.
 
 #include <algorithm>
 #include <string>
@@ -10,7 +10,7 @@
 namespace tutti::algorithms::checking {
 namespace {
 
-/// Looks at one rank's plan.
+/// Checks one rank's plan.
 class Form {
  public:
   Form(const World& world, int rank, Report& report)
@@ -79,7 +79,7 @@ class Form {
     return false;
   }
 
-  /// Operands are block by block of one size. What is written may be the left operand itself, not half of it.
+  /// Operands match block by block in size. The destination may be the left operand itself, but not overlap it partly.
   void check_operand(StepId id, const Blocks& dst, const Blocks& operand, bool may_be_dst) {
     for (int i = 0; i < dst.count; ++i) {
       const int expected = world_.size_class(rank_, dst.buffer, dst.first + i);
@@ -132,7 +132,7 @@ class Form {
     report_.problem(rank_, name + std::to_string(lane.peer) + " " + how);
   }
 
-  /// False when the lane is not a list of exactly its own steps.
+  /// False if the lane is not a list of exactly its own steps.
   bool follow(const Lane& lane, std::vector<bool>& on_lane) const {
     const std::size_t which = static_cast<std::size_t>(&lane - plan_.lanes.data());
     std::uint32_t seen = 0;

@@ -1,9 +1,8 @@
-// Every place holds a block number and the set of ranks whose blocks of that number have been combined. A set that
-// would hold a rank twice is an error at once, and so is reading a place that nothing was put into. Data that only
-// moves is the same with one rank in the set. For a barrier the tokens are of no interest, only that they exist: they
-// may be combined as often as one likes.
+// Every place holds a block number and the set of ranks whose blocks of that number have been combined. It is an error
+// if a set would contain a rank twice, and if a place is read that was never written. For data that only move, the set
+// has one rank. A barrier's tokens only need to exist: they may be combined any number of times.
 //
-// Blocks of different numbers cannot meet in a reduction: their sizes differ, which is looked at before.
+// Blocks of different numbers cannot meet in a reduction: their sizes differ, which was checked before.
 //
 // Sets are numbered and combined through a table, since whole ranges of blocks go through the same combinations.
 
@@ -154,7 +153,7 @@ void Interpreter::receive(const Step& step) {
 
 Value Interpreter::defined(Value value, const Blocks& blocks, int i) {
   if (value.set != undefined) return value;
-  problem("reads " + to_string({blocks.buffer, blocks.first + i, 1}) + ", which nothing was put into");
+  problem("reads " + to_string({blocks.buffer, blocks.first + i, 1}) + ", which was never written");
   return {value.block, broken};
 }
 

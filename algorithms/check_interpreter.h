@@ -1,7 +1,7 @@
 #pragma once
 
-// Runs plans with, in place of data, what the data is made of. The checker reads off it whether the results are right,
-// the replay what each rank holds on the way. Private to them.
+// Runs plans on sets of contributions instead of data. From this the checker sees whether the results are right, and
+// the replay what each rank holds at each moment. Private to them.
 
 #include <cstdint>
 #include <optional>
@@ -15,12 +15,12 @@ namespace tutti::algorithms::checking {
 
 using SetId = std::uint32_t;
 constexpr SetId undefined = 0;
-constexpr SetId broken = 1;  // reported already
-constexpr SetId twice = 2;   // results of combining that are to be reported
+constexpr SetId broken = 1;  // an error that has been reported
+constexpr SetId twice = 2;   // results of combining that must be reported
 constexpr SetId disordered = 3;
 constexpr SetId first_rank = 4;  // then {0}, {1}, ...
 
-/// Which orders of combining are right.
+/// Which orders of combining are accepted.
 enum class FoldOrder : std::uint8_t { any, rank_order, left_fold };
 
 /// Sets of ranks, numbered in the order in which they are first made.
@@ -61,30 +61,30 @@ class Sets {
   SetId last_left_ = undefined, last_right_ = undefined, last_ = undefined;
 };
 
-/// What a place holds.
+/// The contents of a place.
 struct Value {
   int block = 0;
   SetId set = undefined;
 };
 
-/// A rank's block of that number.
+/// The block of that number of a rank.
 struct Contribution {
   int rank;
   int block;
   bool operator==(const Contribution&) const = default;
 };
 
-/// A block of output that a rank does not end with as it should.
+/// A block of output with a wrong result.
 struct WrongResult {
   int rank;
   int block;
   std::string text;
   std::optional<Contribution> missing{};
-  bool is_first_of_several = false;  ///< what is missing
+  bool is_first_of_several = false;  ///< of several missing contributions
 };
 
-/// Says in their texts which steps lost what is missing: of a large run for a few contributions only, since each takes
-/// another look at all of it.
+/// Adds to the texts which steps lost the missing contributions. In a large run only a few are explained, since each
+/// explanation examines the whole run.
 void explain_losses(const World& world, const Run& run, bool in_place,
                     std::vector<WrongResult>& results);  // check_lost.cc
 
@@ -92,9 +92,10 @@ class Interpreter {
  public:
   Interpreter(const World& world, const Run& run, bool in_place, Report& report);
 
-  /// Sends before their receives, and each step after those that it waits for: any such order gives the same.
+  /// Runs sends before their receives, and each step after those that it waits for. All such orders have the same
+  /// result.
   void execute(RankStep at);
-  /// Compares all outputs with what the collective promises.
+  /// Compares all outputs with the promise of the collective.
   void check_results();
 
   /// All places of a rank: input, output unless in place, scratch.
@@ -125,7 +126,7 @@ class Interpreter {
   std::string ranks_of(SetId set) const;
   std::string ranks_in_both(SetId a, SetId b) const;
 
-  /// Where the data of an output block that only moves comes from.
+  /// The origin of the data of an output block that was only moved.
   Contribution origin(int rank, int block) const;
 
   const World& world_;

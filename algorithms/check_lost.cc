@@ -1,9 +1,9 @@
-// A result lacks what a rank should have contributed: which step lost it?
+// A result lacks a rank's contribution: finds the step that lost it.
 //
-// The run is looked at once more, at blocks of one number only. What flowed into the result is followed back from the
-// step that wrote it last; nothing on that way holds the contribution, or the result would have it. The first step on
-// the way at a rank that had it all the same is where it went astray: overwritten there, if a step wrote over it before
-// the rank passed anything on, or else left out.
+// The run is examined once more, for blocks of one number only. The data in the result are traced back from the last
+// step that wrote it; no step on that path holds the contribution, or the result would have it. The first step on that
+// path at a rank that did have the contribution is where it was lost. If a step overwrote it there before the rank
+// passed anything on, that step lost it; otherwise it was left out.
 
 #include <algorithm>
 #include <span>
@@ -98,8 +98,8 @@ class Search {
     }
   }
 
-  /// Of the steps at that rank until something leaves it: the first that overwrites, else the last that only moves what
-  /// it might have added to, else the last.
+  /// Among the steps at that rank until something leaves it: the first that overwrites, else the last that only moves
+  /// data to which it could have added the contribution, else the last.
   std::string blame(std::vector<RankStep>::const_iterator from) const {
     const int rank = from->rank;
     std::uint32_t last = none, last_move = none;
@@ -139,16 +139,16 @@ class Search {
   Interpreter interpreter_;
   const Contribution missing_;
   std::vector<std::uint32_t> writer_;   // per place: the last step that wrote it
-  std::vector<std::uint32_t> sources_;  // of each step: those that wrote what it takes of the block
+  std::vector<std::uint32_t> sources_;  // of each step: the steps that wrote the inputs of the block
   std::vector<std::uint32_t> sources_begin_, sources_end_;
   std::vector<bool> had_;                  // per step: whether its rank had the contribution when it began
-  std::vector<std::uint32_t> overwrites_;  // per step: which of its blocks had it, and has it no more
-  std::vector<std::ptrdiff_t> holders_;    // per rank: places that have it
+  std::vector<std::uint32_t> overwrites_;  // per step: which of its blocks had the contribution and have lost it
+  std::vector<std::ptrdiff_t> holders_;    // per rank: places that have the contribution
   std::vector<bool> on_the_way_;
 };
 
 constexpr std::size_t fewest_searches = 3;
-constexpr std::size_t looked_at = 1'000'000;  // blocks, by all searches, if those are not the fewest
+constexpr std::size_t looked_at = 1'000'000;  // blocks, by all searches together, unless the first searches need more
 
 std::size_t most_searches(const World& world) {
   std::size_t blocks = 1;

@@ -1,20 +1,20 @@
-// Do the messages of all ranks fit together, and do they all get through?
+// Do the messages of all ranks fit together, and does every one of them get through?
 //
-// A link keeps order, so the k-th send on it meets the k-th receive. The plans together are then a set of events that
-// each happen once, when all they need has happened:
+// A link keeps order, so the k-th send on it meets the k-th receive. The plans together then form a set of events. Each
+// happens once, when all that it needs has happened:
 //   a send     waits for the steps before it, the send before it on its lane, and a free slot: the receive k - K;
 //   a receive  waits for the steps before it, the receive before it on its lane, and its message;
 //   a local step waits for the steps before it.
-// Issuing need not be told from completing: the one thing that waits for an issue is the next step on the lane, and the
-// link keeps their order anyway.
+// Issue and completion need not be distinguished: only the next step on the lane waits for an issue, and the link keeps
+// their order anyway.
 //
-// Such a system has no choices: whatever can happen stays possible, so every order of events ends in the same state.
-// One run with one slot per link therefore tells whether one is enough. If it stops short, every run with one slot
-// does; we grant one more and go on from there, since everything done so far is right with more slots too. It is a
-// deadlock when no slot is missing.
+// Such a system has no choices: an event that is possible stays possible, so every order of events ends in the same
+// state. One run with one slot per link therefore shows whether one slot is enough. If that run stops early, every run
+// with one slot does. We then grant one more slot and continue, since everything done so far is also valid with more
+// slots. If no link lacks a slot, it is a deadlock.
 //
-// A message that is larger than all of a link's slots is another matter: its send completes only when its receive takes
-// it, so the two are one event. A second run tells whether the plans get through like that, too.
+// A message that is larger than all of a link's slots is different: its send completes only when its receive takes it,
+// so the two are one event. A second run shows whether the plans get through in this way as well.
 
 #include <algorithm>
 #include <string>
@@ -62,7 +62,7 @@ Links find_links(const World& world) {
   return links;
 }
 
-/// The first block, counted from the beginning of the message, that the two ends hold to be of different sizes, or -1.
+/// The first block, counted from the beginning of the message, whose size differs between the two ends, or -1.
 int first_difference(const World& world, const Link& link, const Blocks& sent, const Blocks& received) {
   for (int i = 0; i < sent.count; ++i)
     if (world.size_class(link.sender, sent.buffer, sent.first + i) !=
@@ -97,7 +97,7 @@ class Progress {
     run_.order.reserve(world.steps());
   }
 
-  /// True when every step completes.
+  /// True if every step completes.
   bool run_to_the_end() {
     run_.slots = links_.all.empty() ? 0 : 1;
     start();
@@ -105,7 +105,7 @@ class Progress {
     return run_.order.size() == world_.steps();
   }
 
-  /// The same where a link holds no message.
+  /// The same with links that hold no message.
   bool run_without_slots() {
     start();
     return run_.order.size() == world_.steps();
@@ -118,7 +118,7 @@ class Progress {
       if (report.full()) return;
       if (link.next_recv != no_step && waits_[world_.number(link.receiver, link.next_recv)] == 0)
         report.problem(link.receiver, link.next_recv,
-                       "deadlock: waits for ever for " + where(world_, link.sender, link.next_send) + ", which " +
+                       "deadlock: waits forever for " + where(world_, link.sender, link.next_send) + ", which " +
                            reason(link.sender, link.next_send, done));
     }
     if (report.clean()) explain_cycle(report, done);
@@ -201,7 +201,7 @@ class Progress {
       if (--waits_[world_.number(at.rank, next)] == 0) ready({at.rank, next});
   }
 
-  /// False when no link lacks one.
+  /// False if no link lacks a slot.
   bool grant_slot() {
     for (const Link& link : links_.all)
       if (can_send(link)) queue_link({link.sender, link.next_send});
@@ -219,7 +219,7 @@ class Progress {
     return "waits for its turn on the lane";
   }
 
-  /// Nobody waits for a message, so some rank's steps wait for each other.
+  /// No rank waits for a message, so steps of one rank wait for each other.
   void explain_cycle(Report& report, const std::vector<bool>& done) const {
     for (int rank = 0; rank < world_.ranks && !report.full(); ++rank) {
       const std::size_t steps = world_.plans[index(rank)].steps.size();
@@ -254,7 +254,7 @@ void check_matching(const World& world, Run& run, Report& report) {
     if (report.full()) return;
     if (link.next_send != no_step)
       report.problem(link.sender, link.next_send,
-                     "sends what rank " + std::to_string(link.receiver) + " never receives");
+                     "sends a message that rank " + std::to_string(link.receiver) + " never receives");
     if (link.next_recv != no_step)
       report.problem(link.receiver, link.next_recv,
                      "waits for a message that rank " + std::to_string(link.sender) + " never sends");

@@ -1,18 +1,18 @@
-// May two steps of one rank be under way at once and touch one place, at least one of them writing?
+// May two steps of one rank run at the same time and use one place, with at least one of them writing?
 //
-// Only waiting for completion orders two steps. That a link delivers in order is not taken for an order between its
-// receives, although the second cannot end before the first: the promise is about messages, not about memory, and a
-// transport that lands two receives side by side must not break a plan. Nor does it count that a message answers one
-// sent earlier: that has left, but its sender may not know yet.
+// Only waiting for completion orders two steps. The order of delivery on a link does not order its receives, although
+// the second cannot end before the first: it is a promise about messages, not about memory, and a transport that writes
+// two received messages side by side must not break a plan. A received answer to an earlier message does not order
+// steps, either: that message has left, but its sender may not know it yet.
 //
-// Steps are looked at in an order in which they can complete, keeping per place the last writer and the readers since.
-// A step that reads must come after that writer; a step that writes must come after those readers, or after the writer
-// if nobody has read. All other conflicts follow: orders chain. Input block b and output block b are one place where
-// the collective may run in place.
+// Steps are examined in an order in which they can complete. Per place we keep the last writer and the readers since
+// then. A step that reads must come after that writer; a step that writes must come after those readers, or after the
+// writer if there are none. All other conflicts follow, since order is transitive. Input block b and output block b are
+// one place if the collective may run in place.
 //
-// Whether a step comes after one that it does not wait for itself is searched for, back from it. Where searches get
-// long, as in a plan that is one long chain, the steps are cut into chains in which each waits for the one before, and
-// each step learns how far along the longest chains it comes after: then one look tells.
+// To decide whether a step comes after one that it does not wait for directly, a search goes back from it. If searches
+// get long, as in a plan that is one long chain, the steps are cut into chains in which each step waits for the one
+// before. Each step then stores how far along the longest chains it comes after, and one look answers the question.
 
 #include <algorithm>
 #include <numeric>
@@ -25,9 +25,9 @@ namespace tutti::algorithms::checking {
 namespace {
 
 constexpr std::uint32_t end_of_list = ~std::uint32_t{0};
-constexpr std::size_t most_chains = 64;        // for which each step has a number,
-constexpr std::size_t most_numbers = 1 << 26;  // but no more than so many in all (256 MiB)
-constexpr std::size_t searched_per_step = 16;  // on average, before there are chains
+constexpr std::size_t most_chains = 64;        // chains for which each step has a number
+constexpr std::size_t most_numbers = 1 << 26;  // numbers of all steps together (256 MiB)
+constexpr std::size_t searched_per_step = 16;  // on average, before chains are used
 
 class Races {
  public:
@@ -44,7 +44,7 @@ class Races {
     list_predecessors();
   }
 
-  /// Returns how many steps were looked at in searches.
+  /// Returns the number of steps that searches examined.
   std::size_t check() {
     for (const StepId id : order_) {
       if (report_.full()) break;
@@ -113,7 +113,8 @@ class Races {
                         to_string({blocks.buffer, blocks.first + i, 1}) + ": neither waits for the other");
   }
 
-  /// Not a direct predecessor: marks all steps before the current one, back to where `other` completes.
+  /// For steps that are not direct predecessors: marks all steps before the current one, back to where `other`
+  /// completes.
   bool reaches_current(StepId other) {
     if (searched_ > searched_per_step * plan_.steps.size() && chain_of_.empty()) cut_into_chains();
     if (!chain_of_.empty() && chain_of_[other] < chains_)
@@ -135,7 +136,7 @@ class Races {
     return before_current_[other] == current_;
   }
 
-  /// Each step goes on with the chain of a step that it waits for, if that is the last of its chain.
+  /// Each step extends the chain of a step that it waits for, if that is the last of its chain.
   void cut_into_chains() {
     chain_of_.assign(plan_.steps.size(), end_of_list);
     at_.assign(plan_.steps.size(), 0);
@@ -149,7 +150,7 @@ class Races {
       }
       at_[id] = lengths[chain_of_[id]]++;
     }
-    // The longest come first.
+    // The longest chains come first.
     std::vector<std::uint32_t> by_length(lengths.size()), number(lengths.size());
     std::iota(by_length.begin(), by_length.end(), 0);
     std::stable_sort(by_length.begin(), by_length.end(),
@@ -193,8 +194,8 @@ class Races {
   std::size_t searched_ = 0;
   std::vector<std::uint32_t> chain_of_;  // per step; empty until searches are long
   std::vector<std::uint32_t> at_;        // per step: how many of its chain come before it
-  std::size_t chains_ = 0;               // the longest, for which each step has a number
-  std::vector<std::uint32_t> after_;     // per step and chain: so many of it come before the step
+  std::size_t chains_ = 0;               // the longest ones, for which each step has a number
+  std::vector<std::uint32_t> after_;     // per step and chain: how many steps of the chain come before it
   StepId current_ = no_step;
   bool reported_ = false;
 };

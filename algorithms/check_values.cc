@@ -1,5 +1,5 @@
-// Does every contribution arrive where it belongs, exactly once? What the interpreter ends with must be what the
-// collective promises; what it cannot make sense of on the way is wrong as well.
+// Does every contribution arrive where it belongs, exactly once? The final contents of the interpreter must be those
+// that the collective promises, and it must have met no error.
 
 #include "algorithms/check_interpreter.h"
 

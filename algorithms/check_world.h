@@ -1,6 +1,6 @@
 #pragma once
 
-// What the parts of the checker share; private to them.
+// Shared by the parts of the checker; private to them.
 
 #include <cstddef>
 #include <cstdint>
@@ -46,13 +46,13 @@ struct World {
   const Step& step(int rank, StepId id) const { return plans[index(rank)].steps[id]; }
 
   Range own_part(int rank) const { return {rank * pipeline, (rank + 1) * pipeline}; }
-  /// What of the buffer exists at that rank, when the collective does not run in place.
+  /// The part of the buffer that exists at that rank if the collective does not run in place.
   Range present(int rank, Buffer buffer) const;
-  /// Two blocks may hold the same data if these are equal.
+  /// Two blocks may hold the same data if these numbers are equal.
   int size_class(int rank, Buffer buffer, int block) const;
 };
 
-/// Collects problems as sentences, until there are enough to see what is wrong.
+/// Collects problems as sentences, up to a limit.
 class Report {
  public:
   explicit Report(const World& world) : world_(world) {}
@@ -85,11 +85,11 @@ struct RankStep {
 /// One run of all plans: any other run that respects the order within the plans computes the same, if no steps race.
 struct Run {
   std::vector<RankStep> order;         ///< all steps, as they complete
-  std::vector<std::uint32_t> partner;  ///< by number: the receive of a send and the other way round
-  int slots = 0;                       ///< messages per link that it took
+  std::vector<std::uint32_t> partner;  ///< by number: the receive of a send and vice versa
+  int slots = 0;                       ///< messages per link that were needed
 };
 
-/// Each proves one thing and needs what stands above it to hold.
+/// Each proves one property and relies on those above it.
 void check_form(const World& world, Report& report);                                   // check_form.cc
 void check_matching(const World& world, Run& run, Report& report);                     // check_order.cc
 void check_progress(const World& world, Run& run, Report& report);                     // check_order.cc

@@ -1,13 +1,14 @@
-// Circulant: halve what is left to do in every round, around a circle, for any number of ranks.
+// Circulant: every round halves the remaining work around a circle, for any number of ranks.
 //
-// Rank r looks at the parts from its own on: part i of the view is part r+i. It begins with all n; in each round it
-// gives the upper half, from `kept` on, to the rank `kept` places ahead, for whom they are the first ones, and adds
-// what comes from as far behind to its own first ones. Middle parts are kept without change if the number is odd.
+// Rank r numbers the parts from its own on: part i of its view is part r+i. It begins with all n parts. In each round
+// it sends the upper half, from `kept` on, to the rank `kept` places ahead, for which they are the first ones, and adds
+// the parts from the rank `kept` places behind to its own first ones. If the number is odd, the middle part is kept
+// without change.
 //
 //   reduce-scatter, 7 ranks:    held 7   [0 1 2 3][4 5 6]    4..6 to r+4, add what comes from r-4 to 0..2
 //                               held 4   [0 1][2 3]          2..3 to r+2, add to 0..1
 //                               held 2   [0][1]              1    to r+1, add to 0: done
-//   all-gather runs the same rounds backwards, and what was sent comes back. All-reduce is the one after the other.
+//   All-gather runs the same rounds backwards and returns what was sent. All-reduce is one after the other.
 //
 // Cost per rank, S bytes over n ranks:
 //   reduce-scatter   log2 n steps     (n-1)/n S sent and reduced      scratch S/2
@@ -27,8 +28,8 @@
 namespace tutti::algorithms {
 namespace {
 
-/// Part r of the result ends in output. `sum(from, count)` says where sums of parts [from, from + count) of the view
-/// live until then, for from + count up to half the ranks, rounded up.
+/// Part r of the result ends in output. Until then `sum(from, count)` says where the sums of parts [from, from + count)
+/// of the view are, for from + count up to half the ranks, rounded up.
 void reduce_scatter_phase(PlanBuilder& plan, const Shape& shape, auto sum) {
   const Ring ring{shape.rank, shape.ranks};
   const Parts input{shape, Buffer::input};
@@ -46,8 +47,8 @@ void reduce_scatter_phase(PlanBuilder& plan, const Shape& shape, auto sum) {
   }
 }
 
-/// Our own part starts in `own`, and is sent from there; those that go with it start in output, so that `own` is output
-/// unless it always goes alone. All others arrive in output.
+/// This rank's own part starts in `own` and is sent from there. Parts that are sent with it start in output, so `own`
+/// must be output unless the own part is always sent alone. All other parts arrive in output.
 void all_gather_phase(PlanBuilder& plan, const Shape& shape, Parts own) {
   const Parts output{shape, Buffer::output};
   gather_around(
@@ -70,7 +71,7 @@ Plan circulant_reduce_scatter(const Shape& shape) {
 
 Plan circulant_all_gather(const Shape& shape) {
   const Parts input{shape, Buffer::input}, output{shape, Buffer::output};
-  // Up to three ranks send nothing but their own part: they copy it when all else is under way.
+  // Up to three ranks send only their own part, and copy it while other messages are in flight.
   const bool goes_alone = shape.ranks <= 3;
   PlanBuilder plan{shape};
   if (!goes_alone) plan.copy(output[shape.rank], input[shape.rank]);

@@ -7,7 +7,8 @@
 
 namespace tutti::algorithms {
 
-/// The rounds in which a circle of `ranks` halves what each rank holds, rounding up: from `held` parts to `kept`.
+/// The rounds in which a circle of `ranks` halves the parts that each rank holds, rounding up, from `held` parts to
+/// `kept`.
 struct Halving {
   int held;
   int kept;
@@ -19,8 +20,8 @@ inline std::vector<Halving> halvings(int ranks) {
   return rounds;
 }
 
-/// The all-gather's rounds, backwards: `plan` sends and receives for the members of `ring`, which are called
-/// rank_of(member). parts(first, count) says where those of `count` members lie, around the circle.
+/// The all-gather's rounds, backwards: `plan` sends and receives for the members of `ring`, whose ranks are
+/// rank_of(member). parts(first, count) says where the parts of `count` members are, around the circle.
 void gather_around(PlanBuilder& plan, const Ring& ring, auto rank_of, auto parts) {
   const std::vector<Halving> rounds = halvings(ring.ranks);
   for (auto round = rounds.rbegin(); round != rounds.rend(); ++round) {

@@ -1,4 +1,4 @@
-// Plans in words, for the checker's sentences and for people who look at plans.
+// Plans in words, for the checker's messages and for people who read plans.
 
 #include "algorithms/describe.h"
 

@@ -13,9 +13,9 @@ const char* name_of(Buffer buffer);
 
 /// "output[3]" or "output[3..5]", both ends included.
 std::string to_string(const Blocks& blocks);
-/// What a step is, briefly: "send to 2", "recv_reduce from 1", "copy".
+/// A short name of a step: "send to 2", "recv_reduce from 1", "copy".
 std::string label(const Step& step);
-/// What a step does: "output[3] = input[3] op message from 2".
+/// The effect of a step: "output[3] = input[3] op message from 2".
 std::string describe(const Step& step);
 
 constexpr bool sends(Verb verb) { return verb == Verb::send; }

@@ -1,9 +1,9 @@
-// Direct: every rank talks to every other rank itself; nobody passes anything on.
+// Direct: every rank exchanges messages with every other rank; no data are forwarded.
 //
 //   one-shot all-reduce ("direct"):   all send their whole vector to all, and each adds up everything, in rank order
 //   two-shot ("direct_two_shot"):     part q goes from all ranks to rank q, which adds it up in rank order
 //                                     and sends the result to all
-//   the others are one half of that, or the naive form of the collective: one message per pair that has one.
+//   the others are one half of that, or the naive form of the collective: one message per pair of ranks.
 // Every sum is ((x_0 + x_1) + x_2) + ...: the same bits whatever the size and transport, and right for an op that does
 // not commute. A rank adds its own in the middle: what lower ranks send is summed in scratch first.
 // Messages leave for the next rank first, then the one after it, so that not all begin with rank 0.
@@ -14,7 +14,7 @@
 //   reduce_scatter, all_gather, all_to_all  1 step    (n-1)/n S sent                scratch S/n for sums
 //   broadcast, reduce, scatter, gather   1 step    the root moves (n-1) S, or (n-1)/n S of parts; scratch S for reduce
 // Right for few ranks, above all in shared memory; one-shot for tiny vectors, two-shot for larger ones.
-// Wrong for many ranks: n(n-1) messages at once, and a root that does everything alone.
+// Wrong for many ranks: n(n-1) messages at once, and a root that does all the work.
 
 #include <utility>
 
@@ -24,7 +24,7 @@
 namespace tutti::algorithms {
 namespace {
 
-/// sum = the left fold, in rank order, of our own and of what each other rank sends us next.
+/// sum = the left fold, in rank order, of this rank's data and the next message of each other rank.
 void fold_in_rank_order(PlanBuilder& plan, const Shape& shape, Blocks sum, Blocks own) {
   Blocks so_far = own;
   if (shape.rank > 0) {

@@ -1,11 +1,11 @@
-// Dissemination: news spreads in doubling distances, for any number of ranks.
+// Dissemination: information spreads over doubling distances, for any number of ranks.
 //
 //   5 ranks:   round 0   tell r+1, hear from r-1        r knows of  r, r-1
 //              round 1   tell r+2, hear from r-2                    and r-2, r-3
 //              round 2   tell r+4, hear from r-4                    and r-4: all
 //
-// What travels is a token that is combined by "or": hearing of someone twice does no harm, so that no rank count needs
-// special care.
+// A message carries a token that is combined by "or". Receiving a rank's token twice does no harm, so no number of
+// ranks is a special case.
 //
 // Cost per rank: log2 n steps of one byte; scratch one byte per round, so that no round waits until the last has left.
 // Right always: a barrier cannot take fewer steps with one message at a time.
@@ -33,7 +33,7 @@ Plan dissemination_barrier(const Shape& shape) {
   return std::move(plan).build();
 }
 
-/// One round, to all distances: n-1 messages instead of log2 n, for ranks that share memory.
+/// One round over all distances: n-1 messages instead of log2 n, for ranks that share memory.
 Plan direct_barrier(const Shape& shape) {
   const Ring ring{shape.rank, shape.ranks};
   PlanBuilder plan{shape};

@@ -1,8 +1,8 @@
 // Double binary tree: two binary trees over the same ranks, half of the vector through each.
 //
-// In one binary tree half of the ranks are leaves that receive but never send. The second tree turns the roles round:
-// the first one reflected (even number of ranks) or moved on by one (odd), so that its leaves are the other's inner
-// ranks.
+// In one binary tree half of the ranks are leaves, which receive but never send. The second tree swaps the roles: it is
+// the first one reflected (even number of ranks) or shifted by one (odd), so that its leaves are the inner ranks of the
+// first.
 //
 //   6 ranks,  first:    0          second:   5
 //                       |                    |
@@ -12,9 +12,9 @@
 //                    / .                      / .
 //                   1   3                    2   4
 //
-//   all-reduce: every slice is cut in two halves, and a half goes up its tree, being added to, and down again. Slices
-//   follow each other: while one goes down, later ones still go up. Broadcast and reduce hang both trees, spanned over
-//   all ranks but the root, below the root.
+//   all-reduce: every slice is cut in two halves. Each half is summed up its tree and sent down again. Slices follow
+//   each other: while one goes down, later ones still go up. For broadcast and reduce both trees span all ranks but the
+//   root, and the root is above both.
 //
 // Cost per rank, S bytes over n ranks, h = log2 n, slices of s bytes:
 //   all-reduce          about 2h + 2 S/s steps of s bytes,  2S sent, S reduced    no scratch
@@ -22,8 +22,8 @@
 // Right when n is large: few steps and yet nearly all of the bandwidth. It wants a pipeline: h slices or more.
 // Wrong when n is small and S huge: ring.cc has no ramp-up; or where a rank can only afford few connections.
 //
-// Sanders, Speck, Traeff: Two-tree algorithms for full bandwidth broadcast, reduction and scan (2009); the numbering
-// is the one that NCCL 2.4 made known.
+// Sanders, Speck, Traeff: Two-tree algorithms for full bandwidth broadcast, reduction and scan (2009). The numbering is
+// that of NCCL 2.4.
 
 #include "algorithms/double_binary_tree.h"
 
@@ -59,7 +59,7 @@ std::array<Blocks, 2> halves(const Shape& shape, Buffer buffer, int k) {
   return {Blocks{buffer, slice.first, half}, Blocks{buffer, slice.first + half, slice.count - half}};
 }
 
-/// Both trees over all ranks but the root, whose only child in each is its top.
+/// Both trees over all ranks but the root, whose only child in each is the tree's top.
 std::array<Branch, 2> below_root(const Shape& shape) {
   const Rotated rotated{shape.root, shape.ranks};
   const int others = shape.ranks - 1;
@@ -81,7 +81,7 @@ Plan double_binary_tree_all_reduce(const Shape& shape) {
   PlanBuilder plan{shape};
   if (shape.ranks == 1) plan.copy(Parts{shape, Buffer::output}.all(), Parts{shape, Buffer::input}.all());
   // The way up in one tree may share a link with the way down in the other, and a link keeps the order of issue. So a
-  // slice goes down about when it can be back from the top, not before the next one may go up.
+  // slice goes down when it can be back from the top, and not as early as the next one may go up.
   const int way = 2 * static_cast<int>(std::bit_width(static_cast<unsigned>(shape.ranks)));
   for (int k = 0; k < shape.pipeline + way; ++k)
     for (std::size_t t = 0; t < 2; ++t) {

@@ -4,7 +4,7 @@
 
 namespace tutti::algorithms {
 
-/// A rank's neighbours in a binary tree; -1 where there is none.
+/// A rank's neighbours in a binary tree; -1 if there is none.
 struct Branch {
   int parent = -1;
   int left = -1;
@@ -18,8 +18,8 @@ struct Branch {
   friend constexpr bool operator==(const Branch&, const Branch&) = default;
 };
 
-/// A binary tree over ranks 0 .. ranks-1. The lowest set bit of a rank is its height: rank 0 on top with one child, odd
-/// ranks are the leaves. Where a neighbour would lie beyond the last rank, the next smaller subtree takes its place.
+/// A binary tree over ranks 0 .. ranks-1. The lowest set bit of a rank is its height: rank 0 is on top with one child,
+/// odd ranks are the leaves. If a neighbour would lie beyond the last rank, the next smaller subtree takes its place.
 constexpr Branch first_tree(int rank, int ranks) {
   if (ranks == 1) return {};
   if (rank == 0) return {-1, static_cast<int>(std::bit_floor(static_cast<unsigned>(ranks - 1))), -1};
@@ -34,8 +34,8 @@ constexpr Branch first_tree(int rank, int ranks) {
   return found;
 }
 
-/// The same tree reflected, or moved on by one if the number of ranks is odd: its leaves are the inner ranks of the
-/// first. Nobody has more than two children in both together (with an odd number rank 0 has one in each).
+/// The same tree reflected, or shifted by one if the number of ranks is odd: its leaves are the inner ranks of the
+/// first. No rank has more than two children in both together (with an odd number rank 0 has one in each).
 constexpr Branch second_tree(int rank, int ranks) {
   if (ranks % 2 == 0) {
     const auto mirror = [=](int r) { return ranks - 1 - r; };

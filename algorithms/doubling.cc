@@ -3,17 +3,17 @@
 //   8 ranks:   round 0   r <-> r^1        each pair has its sum
 //              round 1   r <-> r^2        each group of four
 //              round 2   r <-> r^4        all
-//   6 ranks:   2 more than a power of two: ranks 0 and 2 first give their vector to 1 and 3, who stand for both;
+//   6 ranks:   2 more than a power of two: ranks 0 and 2 first give their vector to 1 and 3, which stand for both;
 //              1, 3, 4 and 5 run the rounds as 0 to 3; then 1 and 3 return the result to 0 and 2.
 //
-// Both partners put the lower group on the left, so that all ranks end with the same bits though a sum's order matters
-// in floating point: the lower one adds what comes in to its own, the upper one adds its own to what came in.
-// Every round writes somewhere else than it reads: a partner can send and receive at once.
+// Both partners put the lower group on the left, so that all ranks end with the same bits even if a sum depends on the
+// order, as in floating point. The lower partner adds the received sum to its own; the upper one adds its own to the
+// received sum. A round never writes where it reads, so a partner can send and receive at once.
 //
 // Cost per rank, S bytes over n ranks:  log2 n steps, two more if n is no power of two; S log2 n sent and reduced;
 //                                       scratch up to 2 S
 // Right for tiny messages: no algorithm has fewer steps, and a link serves both directions.
-// Wrong from a few kilobytes on: everything travels log2 n times; circulant.cc moves 2 S in twice the steps.
+// Wrong from a few kilobytes on: all data travel log2 n times; circulant.cc moves 2 S in twice the steps.
 //
 // Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH (2005).
 

@@ -2,8 +2,8 @@
 
 #include "algorithms/plan.h"
 
-// The builders of all algorithms in catalogue.inc, each `Plan name_collective(const Shape&)`. What one does stands in
-// its family's file.
+// The builders of all algorithms in catalogue.inc, each `Plan name_collective(const Shape&)`. They are described in the
+// files of their families.
 
 namespace tutti::algorithms {
 

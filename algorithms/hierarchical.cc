@@ -1,21 +1,22 @@
-// Hierarchical: groups of `radix` neighbours, whose first ones, the leaders, do the rest among themselves.
+// Hierarchical: groups of `radix` neighbouring ranks; the first of each, its leader, exchanges with the other leaders.
 //
 //   8 ranks, radix 4:    1 2 3 -> 0    5 6 7 -> 4     the members give what they have to their leader
 //                             0 <-> 4                 the leaders exchange
-//                        0 -> 1 2 3    4 -> 5 6 7     and hand out what came of it
+//                        0 -> 1 2 3    4 -> 5 6 7     and send the result to their members
 //
-// All-reduce: the leader sums its group, leaders double (doubling.cc), the result goes to all. The barrier is an
-// all-reduce of one byte. All-gather: leaders collect and pass on the parts of whole groups in the rounds of
-// circulant.cc. Reduce-scatter: each leader sends every other the sums for that one's group.
+// All-reduce: the leader sums its group, leaders double (doubling.cc), the result goes to all members. The barrier is
+// an all-reduce of one byte. All-gather: leaders collect and pass on the parts of whole groups in the rounds of
+// circulant.cc. Reduce-scatter: each leader sends to every other leader the sums for its group.
 //
 // Cost, S bytes over n ranks in groups of k, G = n/k, rounded up:
 //   all-reduce      log2 G + 2 steps, two more if G is no power of two
 //                                       a leader sends (k-1 + log2 G) S      scratch of leaders: up to 2 S
 //   all-gather      log2 G + 2 steps    a leader sends (k-1) S + (n-k)/n S   no scratch
 //   reduce-scatter  3 steps             a member sends S, to its leader      scratch of leaders: S
-// Right up to some 100 KiB where a group shares a core (`tutti run --bind-to core`) and radix is their number: between
-// two cores there is one message each way at a time, and on a core nobody waits for anybody but its leader, so that
-// each member is switched to twice. Wrong for large ones: the leader moves its group's data while the others wait.
+// Right up to some 100 KiB if a group shares a core (`tutti run --bind-to core`) and radix is the number of ranks per
+// core. Then only one message crosses between two cores in each direction at a time, and on a core each rank waits only
+// for its leader, so the kernel switches to each member twice. Wrong for large vectors: the leader moves its group's
+// data while the others wait.
 //
 // Karonis, de Supinski, Foster, Gropp, Lusk, Bresnahan: Exploiting hierarchy in parallel computer networks to optimize
 // collective operation performance (2000).
@@ -55,7 +56,7 @@ void for_members(const Groups& groups, auto act) {
   for (int rank = groups.leader() + 1; rank < groups.end_of(groups.self); ++rank) act(rank);
 }
 
-/// The leader's own and what its members have in `sum`; where that is, if it has members, else in `own`.
+/// The sum of the leader's and its members' data, in `sum` if the leader has members, else in `own`.
 Blocks sum_group(PlanBuilder& plan, const Groups& groups, Blocks own, Blocks sum) {
   Blocks so_far = own;
   for_members(groups, [&](int rank) {
@@ -73,7 +74,7 @@ void sum_over_all(PlanBuilder& plan, const Shape& shape, Blocks own, Blocks outp
     return;
   }
   const Doubler doubler{groups.self, groups.count, groups.size};
-  const std::size_t before = groups.has_members() && groups.count > 1 ? 1 : 0;  // the group's sum has a place, too
+  const std::size_t before = groups.has_members() && groups.count > 1 ? 1 : 0;  // the group's sum needs a place, too
   const std::vector<Blocks> places = places_of_sum(plan, output, before + doubler.partners().size());
   const Blocks sum = sum_group(plan, groups, own, before > 0 ? places.front() : output);
   double_sums(plan, doubler, sum, std::span(places).subspan(before), output);
@@ -102,7 +103,7 @@ Plan hierarchical_all_gather(const Shape& shape) {
   const Blocks own = Parts{shape, Buffer::input}[shape.rank];
   if (shape.rank != groups.leader()) {
     plan.send(groups.leader(), own);
-    plan.recv(groups.leader(), output.all());  // its own part, too: two messages around it would cost more
+    plan.recv(groups.leader(), output.all());  // with its own part: two messages around that would cost more
     return std::move(plan).build();
   }
   plan.copy(output[shape.rank], own);

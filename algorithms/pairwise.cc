@@ -6,11 +6,11 @@
 //   else, 3 ranks:           round 1   0->1->2->0          send to r+round, receive from r-round
 //                            round 2   0->2->1->0
 //
-// A round is an order of issue, no barrier: a rank that is early begins the next.
+// A round is an order of issue and not a barrier: a rank that is early begins the next round.
 //
 // Cost per rank, S bytes to send over n ranks: n-1 messages of S/n, all sent once; no scratch.
-// Right for parts of a kilobyte and more: every byte travels once, and at any time each rank is about to serve one
-// partner in each direction.
+// Right for parts of a kilobyte and more: every byte travels once, and at any time each rank has one partner in each
+// direction.
 // Wrong for tiny parts: n-1 messages where bruck.cc sends log2 n.
 //
 // Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH (2005).

@@ -16,7 +16,7 @@ class Parts {
   constexpr Blocks all() const { return range(0, ranks_); }
   /// One pipeline piece of one part.
   constexpr Blocks piece(int part, int k) const { return {buffer_, part * pipeline_ + k, 1}; }
-  /// Piece k of the whole vector when it is cut into `pipeline` pieces of `ranks` blocks each.
+  /// Piece k of the whole vector cut into `pipeline` pieces of `ranks` blocks each.
   constexpr Blocks slice(int k) const { return {buffer_, k * ranks_, ranks_}; }
 
  private:

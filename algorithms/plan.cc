@@ -1,12 +1,13 @@
-// How order is derived: the hazard rule of a processor that runs instructions out of order.
+// Derives the order of steps, by the hazard rule of a processor that executes instructions out of order.
 //
-// Steps arrive in an order in which they would be right one after the other. Per place we keep the last writer and the
-// readers since. A step that reads a place waits for its writer; a step that writes it waits for those readers, who
-// waited for the writer themselves, or for the writer if nobody has read. That is all, and linear in places touched.
+// Steps are added in an order in which executing them one after the other is right. Per place we keep the last writer
+// and the readers since then. A step that reads a place waits for its writer. A step that writes it waits for those
+// readers, which have waited for the writer themselves, or for the writer if there are no readers. The cost is linear
+// in the places used.
 //
-// A place is a run of blocks that all steps take together or not at all, so that a tree over 24,576 ranks, which only
-// ever moves halves of the vector, has two of them and not 24,576. Blocks are numbered for that: those of the vector,
-// once for input and output together, then the scratch slots. (Apart, with InPlace::never: input, output, scratch.)
+// A place is a run of blocks that each step uses completely or not at all. A tree over 24,576 ranks, which only ever
+// moves halves of the vector, has two places instead of 24,576. Blocks are numbered for this purpose: those of the
+// vector, once for input and output together, then the scratch slots. (With InPlace::never: input, output, scratch.)
 
 #include "algorithms/plan.h"
 
@@ -114,7 +115,7 @@ std::size_t PlanBuilder::first_block(const Blocks& blocks) const {
   return blocks.buffer == Buffer::output ? (vectors - 1) * blocks_ + first : first;
 }
 
-/// Finds where the ranges of all steps begin and end: places lie between.
+/// Finds where the ranges of all steps begin and end; places lie in between.
 void PlanBuilder::join_places() {
   const std::size_t vectors = in_place_ == InPlace::allowed ? 1 : 2;
   place_of_.assign(vectors * blocks_ + plan_.scratch_like.size() + 1, 0);
@@ -169,7 +170,7 @@ Plan PlanBuilder::build() && {
     if (reads_right(step.verb)) read(id, step.right);
     if (writes_dst(step.verb)) write(id, step.dst);
   }
-  // Edges sorted by where they come from, by counting; their order by `after` is kept.
+  // Counting sort of the edges by source; their order by `after` is kept.
   plan_.successor_begin.assign(plan_.steps.size() + 1, 0);
   for (const Edge& edge : edges_) ++plan_.successor_begin[edge.before + 1];
   for (std::size_t i = 1; i < plan_.successor_begin.size(); ++i)

@@ -9,7 +9,7 @@
 
 namespace tutti::algorithms {
 
-/// What an algorithm is told. No elements, no bytes, no dtype: one plan serves every message.
+/// The input of an algorithm. It has no elements, bytes or types: one plan serves every message.
 struct Shape {
   int rank = 0;
   int ranks = 1;
@@ -19,12 +19,12 @@ struct Shape {
   friend auto operator<=>(const Shape&, const Shape&) = default;
 };
 
-/// The memory a plan speaks of. `input` and `output` are cut into `ranks * pipeline` blocks, and block b of the one
-/// lies at the same place as block b of the other when a collective runs in place; a plan must be right both ways.
-/// A rank that holds only its own part in a buffer (all_gather's input, say) still calls it by its global numbers.
+/// The memory of a plan. `input` and `output` are cut into `ranks * pipeline` blocks. If a collective runs in place,
+/// block b of the one is at the same place as block b of the other; a plan must be right in both cases. A rank that
+/// holds only its own part of a buffer (all_gather's input, say) still uses the global block numbers.
 enum class Buffer : std::uint8_t { input, output, scratch };
 
-/// `count` consecutive blocks from `first` on. In `scratch` blocks are slots the builder handed out.
+/// `count` consecutive blocks from `first` on. In `scratch` blocks are slots from the builder.
 struct Blocks {
   Buffer buffer = Buffer::output;
   int first = 0;
@@ -63,9 +63,9 @@ struct Lane {
 
 /// What one rank does in one collective, as data: the engine runs it, the checker proves it.
 ///
-/// Order is part of the plan and was derived by the builder: step s may start once `waits_for[s]` steps that list it
-/// as a successor are complete and its predecessor on its lane has been issued (not completed: several messages to
-/// one peer may be under way).
+/// The order is part of the plan and was derived by the builder. Step s may start once `waits_for[s]` steps that list
+/// it as a successor are complete and its predecessor on its lane has been issued. (That one need not be complete:
+/// several messages to one peer may be in flight.)
 struct Plan {
   Shape shape{};
   std::vector<Step> steps;
@@ -84,12 +84,13 @@ struct Plan {
 
 using detail::InPlace;
 
-/// Collects steps in the order in which they would be right one after the other, and derives which of them may overlap.
+/// Collects steps in an order in which executing them one after the other is right, and derives which of them may
+/// overlap.
 ///
-/// A step must wait for the last writer of what it touches and, if it writes, for the readers since; input block b and
-/// output block b count as one place, since they are one in place. Ranges may run past the last block of input or
-/// output and then wrap around; such a message travels as two, and its other end must be cut there, too. Empty ranges
-/// and copies onto themselves add nothing.
+/// A step must wait for the last writer of the places that it uses and, if it writes, for the readers since then. Input
+/// block b and output block b count as one place, since they are one in place. Ranges may run past the last block of
+/// input or output and then wrap around. Such a message is sent as two, and its other end must be cut there, too. Empty
+/// ranges and copies onto themselves add nothing.
 class PlanBuilder {
  public:
   explicit PlanBuilder(const Shape& shape, InPlace in_place = InPlace::allowed);
@@ -97,12 +98,12 @@ class PlanBuilder {
   void send(int peer, Blocks blocks);
   void recv(int peer, Blocks blocks);
   void recv_reduce(int peer, Blocks blocks) { recv_reduce(peer, blocks, blocks); }
-  /// dst = own op incoming: spares the copy that an out-of-place reduction would begin with.
+  /// dst = own op incoming: saves the copy with which an out-of-place reduction would begin.
   void recv_reduce(int peer, Blocks dst, Blocks own);
   void copy(Blocks dst, Blocks src);
   void reduce(Blocks dst, Blocks left, Blocks right);
 
-  /// Fresh scratch slots, as large as those blocks.
+  /// New scratch slots, as large as those blocks.
   Blocks scratch(Blocks like);
 
   Plan build() &&;

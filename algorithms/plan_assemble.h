@@ -13,8 +13,8 @@ struct Edge {
   friend bool operator==(const Edge&, const Edge&) = default;
 };
 
-/// A plan from steps and the order that somebody else decided on, where PlanBuilder would derive it. The steps of a
-/// lane are issued in the order in which they stand; an edge may be there twice. Nothing is proved: see check.h.
+/// A plan from given steps and a given order, which PlanBuilder would otherwise derive. The steps of a lane are issued
+/// in the order of the list; an edge may occur twice. Nothing is proved here: see check.h.
 Plan assemble(const Shape& shape, std::vector<Step> steps, std::vector<Edge> edges, std::vector<int> scratch_like);
 
 }  // namespace tutti::algorithms

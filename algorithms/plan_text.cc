@@ -31,7 +31,7 @@ namespace {
 constexpr std::string_view magic = "tutti-plans 1";
 constexpr int most_ranks = 4096;
 constexpr int most_pipeline = 1 << 20;
-constexpr std::size_t most_blocks = 20'000'000;  // that the checker has to look at
+constexpr std::size_t most_blocks = 20'000'000;  // limit on the blocks that the checker examines
 constexpr std::array letters{'i', 'o', 's'};     // by Buffer
 constexpr std::array verbs{Verb::send, Verb::recv, Verb::recv_reduce, Verb::copy, Verb::reduce};
 
@@ -81,7 +81,7 @@ class Reader {
     throw Error(ErrorCode::invalid_argument, std::string{file_name_} + ":" + std::to_string(number_) + ": " + why);
   }
 
-  /// The next that is not empty, without its comment and what surrounds it.
+  /// The next line that is not empty, without comment and surrounding blanks.
   bool next_line() {
     while (!text_.empty()) {
       line_ = text_.substr(0, text_.find('\n'));
@@ -111,7 +111,7 @@ class Reader {
     const char* const end = digits.data() + digits.size();
     const auto [stop, problem] = std::from_chars(digits.data(), end, value);
     if (problem != std::errc{} || stop != end || value < least || value > most)
-      refuse("\"" + std::string{digits} + "\" is no number from " + std::to_string(least) + " to " +
+      refuse("\"" + std::string{digits} + "\" is not a number from " + std::to_string(least) + " to " +
              std::to_string(most));
     return value;
   }
@@ -139,7 +139,7 @@ class Reader {
     touch(blocks_ * static_cast<std::size_t>(shape_.ranks));
   }
 
-  /// From its line to the next rank's; false at the end of the file.
+  /// Reads from a rank's line to the next rank's; false at the end of the file.
   bool read_rank() {
     expect("rank");
     shape_.rank = number(word(), 0, shape_.ranks - 1);
@@ -168,7 +168,7 @@ class Reader {
     const std::string_view name = word();
     const auto verb = std::find_if(verbs.begin(), verbs.end(), [&](Verb known) { return name == name_of(known); });
     if (verb == verbs.end())
-      refuse("\"" + std::string{name} + "\" is none of send, recv, recv_reduce, copy and reduce");
+      refuse("\"" + std::string{name} + "\" is not one of send, recv, recv_reduce, copy and reduce");
     Step step{.verb = *verb};
     if (!is_local(step.verb)) {
       step.peer = number(word(), 0, shape_.ranks - 1);
@@ -201,7 +201,7 @@ class Reader {
     if (after.empty()) return;
     if (after != "after") refuse("\"" + std::string{after} + "\" stands where \"after\" must");
     for (std::string_view before = word(); !before.empty(); before = word()) {
-      if (step == 0) refuse("the first step has none to wait for");
+      if (step == 0) refuse("the first step has no step before it to wait for");
       edges.push_back({static_cast<StepId>(number(before, 0, static_cast<int>(step) - 1)), step});
     }
   }

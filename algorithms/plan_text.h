@@ -10,24 +10,24 @@
 
 namespace tutti::algorithms {
 
-/// Plans of all ranks that no builder made: an algorithm for one collective, one number of ranks and one root.
+/// Plans of all ranks from a file: an algorithm for one collective, one number of ranks and one root.
 struct GivenPlans {
   std::string name{};
   Collective collective{};
   std::vector<Plan> plans{};  ///< by rank
   bool equal_parts = false;   ///< as in Entry
   bool rank_order = false;
-  bool needs_room = false;  ///< as in Verdict; found out by read_plans()
+  bool needs_room = false;  ///< as in Verdict; set by read_plans()
 };
 
 inline constexpr std::size_t longest_name = 40;
-/// What names of given plans are made of: letters, digits, '_', '-' and '.'.
+/// Names of given plans consist of letters, digits, '_', '-' and '.'.
 bool may_be_in_name(char c);
 
-/// As a file, which docs/exchange.md describes.
+/// The text of the file, as docs/exchange.md describes it.
 std::string write_plans(const GivenPlans& given);
-/// Reads it, and proves it by the checker. Throws Error{invalid_argument} that names file and line, or what is wrong
-/// with the plans.
+/// Parses the text and proves the plans. Throws Error{invalid_argument} that names file and line, or the error in the
+/// plans.
 GivenPlans read_plans(std::string_view text, std::string_view file_name);
 
 }  // namespace tutti::algorithms

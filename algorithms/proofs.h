@@ -10,16 +10,16 @@
 
 namespace tutti::algorithms {
 
-/// Blocks that one rank's plan touches: roughly what it costs to build and check.
+/// Blocks that one rank's plan uses: roughly the cost of building and checking it.
 std::size_t weight(const Plan& plan);
 
-/// Blocks that the plans of all ranks may touch together; to prove more would take minutes.
+/// Limit on the blocks that the plans of all ranks use together; beyond it, proofs take minutes.
 constexpr std::size_t most_blocks_to_prove = 100'000'000;
 
-/// Proves plans of the catalogue before they run, each once. Threads may share one.
+/// Proves plans of the catalogue before they run, each once. Threads may share one object.
 class Proofs {
  public:
-  /// Proves the plans of all ranks (check.h) unless that has been done, or would take minutes. `choice` has its
+  /// Proves the plans of all ranks (check.h), unless that has been done before or would take minutes. `choice` has its
   /// pipeline, as settled() leaves it. Throws Error{unsupported} that names rank, step and block of the first problem.
   void require(const Choice& choice, int ranks, int root = 0);
 

@@ -1,5 +1,5 @@
-// The plans run twice over, so to speak: the clock tells when each step takes effect, the checker's interpreter what it
-// does, in that order. Nothing here knows any algorithm.
+// The plans are run twice: the clock computes when each step takes effect, and the checker's interpreter computes its
+// effect, in that order. Nothing here depends on the algorithm.
 
 #include "algorithms/replay.h"
 
@@ -21,7 +21,7 @@ using checking::RankStep;
 using checking::World;
 using SetNumber = std::uint32_t;
 
-/// Sets of ranks, equal ones with one number; 0 is the empty one.
+/// Sets of ranks, numbered so that equal sets have one number; 0 is the empty set.
 class Table {
  public:
   Table() { number({}); }
@@ -59,7 +59,7 @@ struct Cell {
   Held held;
 };
 
-/// What each rank holds, as the interpreter's memory shows it.
+/// The contents of each rank's memory, from the interpreter.
 class Holdings {
  public:
   Holdings(const World& world, const checking::Run& run, checking::Report& report)
@@ -73,7 +73,7 @@ class Holdings {
 
   int blocks() const { return world_.blocks; }
 
-  /// What the rank holds of the blocks that the step may have changed.
+  /// The contents of the blocks that the step may have changed.
   std::vector<Cell> apply(RankStep at) {
     interpreter_.execute(at);
     const Step& step = world_.step(at.rank, at.step);
@@ -109,7 +109,7 @@ class Holdings {
   std::vector<std::vector<int>> take_sets() { return std::move(table_).take(); }
 
  private:
-  /// But in an all_to_all a value lies only where its block's size is: few places are to be looked at.
+  /// In an all_to_all a value is only where its block's size is, so few places need a look.
   Held of_block(int rank, int block) {
     const std::span<const checking::Value> memory = interpreter_.memory(rank);
     Held held;
@@ -123,7 +123,7 @@ class Holdings {
     return held;
   }
 
-  /// Of a scan only what can be part of the rank's result: it may hold sums for others, too.
+  /// In a scan only contributions to the rank's own result are shown; the rank may also hold sums for others.
   void add(int rank, const checking::Value& value, Held& held) {
     const SetNumber set = number(value.set);
     if (world_.traits.is_scan() && table_.last(set) >= world_.traits.folded(rank, world_.ranks)) return;
@@ -134,7 +134,7 @@ class Holdings {
       held.largest = set;
   }
 
-  /// What it brings to a scan, until there is more.
+  /// A rank's own input to a scan, until there is more.
   void add_own(int rank, Held& held) {
     if (world_.traits.is_scan() && held.all == 0) held.all = held.largest = table_.number({rank});
   }
@@ -158,7 +158,8 @@ class Holdings {
   std::vector<SetNumber> numbers_;  // per set of the interpreter
 };
 
-/// Who knows of whose arrival at a barrier: what a step comes after, its rank comes after, too.
+/// For each rank, the ranks whose arrival at a barrier it knows: it knows of every rank that one of its steps comes
+/// after.
 class Arrivals {
  public:
   Arrivals(const World& world, const checking::Run& run) : world_(world), run_(run), before_(world.steps(), 0) {
@@ -193,10 +194,10 @@ class Arrivals {
   std::vector<SetNumber> known_;   // per rank
 };
 
-/// Writes down what changes as the steps take effect.
+/// Records the changes as the steps take effect.
 template <class Contents>
 void record(const World& world, const std::vector<Clock::Effect>& effects, Contents contents, Replay& replay) {
-  auto message = replay.messages.begin();  // their sends take effect in the order in which they begin
+  auto message = replay.messages.begin();  // the sends take effect in the order in which they begin
   replay.blocks = contents.blocks();
   for (int rank = 0; rank < world.ranks; ++rank)
     for (const Cell& cell : contents.row(rank)) replay.start.push_back(cell.held);

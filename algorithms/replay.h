@@ -10,12 +10,12 @@
 
 namespace tutti::algorithms {
 
-/// Time in whole units of the caller's choice: exact, so that what happens at once is seen to happen at once.
+/// Time in whole units chosen by the caller. It is exact, so that simultaneous events compare equal.
 using Ticks = std::int64_t;
 
-/// The alpha-beta model with one port. A rank sends one message at a time and receives one at a time; a message of k
-/// blocks keeps both ends busy for `message + k * block`, and reducing k blocks takes its rank `k * reduced` more.
-/// Copies are free. As it stands, every message takes one unit: time then counts steps.
+/// The alpha-beta model with one port. A rank sends one message at a time and receives one at a time. A message of k
+/// blocks keeps both ends busy for `message + k * block`, and reducing k blocks takes its rank another `k * reduced`.
+/// Copies are free. With the defaults every message takes one unit, and time counts steps.
 struct Cost {
   Ticks message = 1;
   Ticks block = 0;
@@ -27,24 +27,24 @@ struct Message {
   int to = 0;
   StepId send = 0;          ///< step of `from`
   StepId recv = 0;          ///< step of `to`
-  Blocks sent;              ///< as `from` calls them
-  Blocks received;          ///< as `to` does
-  std::vector<int> blocks;  ///< columns of what it carries, ascending; none at a barrier
-  Ticks begin = 0;          ///< leaves, having waited for what the plan says and for both ports
+  Blocks sent;              ///< as `from` numbers them
+  Blocks received;          ///< as `to` numbers them
+  std::vector<int> blocks;  ///< columns of its contents, ascending; none at a barrier
+  Ticks begin = 0;          ///< leaves, after the waits of the plan and for both ports
   Ticks end = 0;            ///< has arrived
-  Ticks done = 0;           ///< is in its place, reduced if that is to be
+  Ticks done = 0;           ///< is in its place, and reduced if it is to be
 };
 
 struct StepTime {
-  Ticks ready = 0;  ///< all that the plan lets it wait for has happened
-  Ticks begin = 0;  ///< of a receive: its message is there as well
+  Ticks ready = 0;  ///< all that it waits for by the plan has happened
+  Ticks begin = 0;  ///< of a receive: its message has arrived, too
   Ticks end = 0;
 };
 
-/// What a rank has of one block, in input, output or scratch; both are indices into Replay::sets.
+/// A rank's contents of one block, in input, output or scratch; both are indices into Replay::sets.
 struct Held {
   std::uint32_t all = 0;      ///< the ranks whose contributions it has
-  std::uint32_t largest = 0;  ///< those of them that are in one value already; less than `all` before a reduction
+  std::uint32_t largest = 0;  ///< those of them that are already in one value; fewer than `all` before a reduction
   friend bool operator==(const Held&, const Held&) = default;
 };
 
@@ -56,10 +56,10 @@ struct Change {
   StepId step = 0;  ///< of `rank`
 };
 
-/// All ranks' plans, run: who said what to whom and when, and what each rank held in between.
+/// A run of all ranks' plans: messages with their times, and the contents of each rank's memory in between.
 ///
-/// Columns are the blocks of the vector; a block of an all_to_all counts as the one that its sender calls so, and a
-/// barrier has one column, the ranks of whose arrival a rank knows.
+/// Columns are the blocks of the vector. A block of an all_to_all has the number that its sender uses. A barrier has
+/// one column: the ranks whose arrival a rank knows.
 struct Replay {
   std::vector<std::string> problems;  ///< of wrong plans; then there is nothing else
   int ranks = 0;
@@ -76,10 +76,10 @@ struct Replay {
   }
 };
 
-/// Runs the plans, one per rank, out of place. Takes time and memory as all their steps and places do.
+/// Runs the plans, one per rank, out of place. Time and memory are proportional to their steps and places.
 Replay replay(Collective collective, const std::vector<Plan>& plans, Claims claims, const Cost& cost);
 
-/// What is held after each moment at which something changes or a message arrives; the first is the start.
+/// The contents after each moment at which something changes or a message arrives; the first frame is the start.
 struct Frame {
   Ticks at = 0;
   std::vector<Held> held;             ///< ranks x blocks

@@ -1,6 +1,6 @@
-// Discrete events: steps complete, which makes others ready; a message leaves as soon as both of its ends have a port
-// free. Of several that could, the one that has waited longest goes first, then the one that its plan issues first,
-// then that of the lowest rank: the same plans always take the same course.
+// Discrete events: completed steps make others ready; a message leaves as soon as both of its ends have a free port. If
+// several messages could leave, the one that has waited longest goes first, then the one that its plan issues first,
+// then that of the lowest rank. So the same plans always run in the same way.
 
 #include "algorithms/replay_clock.h"
 
@@ -51,7 +51,7 @@ RankStep Clock::partner(RankStep at) const {
   return {rank, number - world_.base[index(rank)]};
 }
 
-/// All that the step waits for at its own rank has completed.
+/// All steps of its own rank that the step waits for have completed.
 void Clock::ready(RankStep at) {
   time(at).ready = now_;
   const Verb verb = world_.step(at.rank, at.step).verb;
@@ -60,7 +60,7 @@ void Clock::ready(RankStep at) {
   receive(at);
 }
 
-/// The step before it on its lane has been issued, or, of receives, has got its message.
+/// The step before it on its lane has been issued, or, for receives, has got its message.
 void Clock::give_turn(RankStep at) {
   state(at).has_turn = true;
   if (sends(world_.step(at.rank, at.step).verb))
@@ -83,7 +83,7 @@ void Clock::receive(RankStep at) {
   if (next != no_step) give_turn({at.rank, next});
 }
 
-/// What is to be reduced is reduced one after the other.
+/// Reductions of a rank are done one after the other.
 void Clock::compute(RankStep at) {
   const Step& step = world_.step(at.rank, at.step);
   const Ticks effort = combines(step.verb) ? cost_.reduced * step.dst.count : 0;
@@ -115,7 +115,7 @@ void Clock::complete(RankStep at) {
 }
 
 void Clock::start_messages() {
-  // The best offer of every rank whose port is free; the next best when the other end's is not.
+  // The best offer of every rank whose port is free; the next best if the port at the other end is busy.
   using Cursor = std::pair<Offer, std::set<Offer>::iterator>;
   const auto later = [](const Cursor& a, const Cursor& b) {
     const Offer& x = a.first;

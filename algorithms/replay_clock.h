@@ -1,6 +1,6 @@
 #pragma once
 
-// When each step of all plans happens under a cost; private to the replay.
+// Computes when each step of all plans happens under a cost; private to the replay.
 
 #include <functional>
 #include <queue>
@@ -31,13 +31,13 @@ class Clock {
  private:
   struct State {
     std::uint32_t waits = 0;
-    bool has_turn = false;  ///< nothing is before it on its lane
+    bool has_turn = false;  ///< no step is before it on its lane
     bool arrived = false;   ///< the message of a receive
     std::uint32_t message = 0;
   };
   struct Event {
     Ticks at;
-    std::uint64_t order;  ///< of events at once
+    std::uint64_t order;  ///< of simultaneous events
     checking::RankStep step;
     friend bool operator>(const Event& a, const Event& b) { return std::tie(a.at, a.order) > std::tie(b.at, b.order); }
   };

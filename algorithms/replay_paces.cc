@@ -1,4 +1,4 @@
-// The clock is asked at few ratios: where two of them have one pace, so have those between them.
+// The clock is run at few ratios: if two of them have the same pace, so have all between them.
 
 #include "algorithms/replay_paces.h"
 
@@ -13,7 +13,7 @@ namespace {
 
 constexpr int first_ratio = -most_octaves * ratio_steps;
 constexpr int last_ratio = most_octaves * ratio_steps;
-constexpr int always_looked_at = 20;  // this far from each other, at least
+constexpr int always_looked_at = 20;  // largest distance between two ratios that are examined
 
 class Paces {
  public:
@@ -41,7 +41,8 @@ class Paces {
     between(middle, after);
   }
 
-  /// A block costs one tick more than a multiple of `unit`, a message none: the end tells how many it took of each.
+  /// A block costs one tick more than a multiple of `unit`, a message a multiple: the total shows how many there were
+  /// of each.
   Pace at(int ratio) const {
     constexpr Ticks unit = Ticks{1} << 24;
     constexpr double fine = 1 << 12;

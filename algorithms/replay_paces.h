@@ -7,12 +7,12 @@
 
 namespace tutti::algorithms {
 
-/// Ratios of Cost::block to Cost::message are looked at in steps of a fourth of an octave, from 2^-10 to 2^10. Below
-/// the first one blocks cost nothing to speak of, above the last one messages.
+/// Ratios of Cost::block to Cost::message are examined in steps of a quarter of an octave, from 2^-10 to 2^10. Below
+/// the first one the cost of blocks is negligible, above the last one that of messages.
 inline constexpr int ratio_steps = 4;
 inline constexpr int most_octaves = 10;
 
-/// What plans take while the ratio is 2^(`from` / ratio_steps) or some more, the next pace's `from` excluded:
+/// The time of the plans while the ratio is at least 2^(`from` / ratio_steps) and below the next pace's `from`:
 /// `messages * Cost::message + blocks * Cost::block`.
 struct Pace {
   int from = 0;
@@ -21,7 +21,7 @@ struct Pace {
   friend bool operator==(const Pace&, const Pace&) = default;
 };
 
-/// The time of the plans, one per rank, as a function of what messages cost: the end of their replays. Adding up is
+/// The time of the plans, one per rank, as a function of the costs of messages: the end of their replays. Adding is
 /// free. Nothing for plans that are wrong.
 std::vector<Pace> paces(Collective collective, const std::vector<Plan>& plans, Claims claims);
 

@@ -6,8 +6,8 @@
 //     step 0:  part r-1      step 1:  part r-2      step 2:  part r-3       then part r has seen everyone but r
 //   all-gather, the finished parts make the same trip and overwrite:
 //     step 0:  part r        step 1:  part r-1      step 2:  part r-2
-//   all-reduce is the one after the other. With pipeline p a part travels as p messages, so that the first of them
-//   moves on while the last still comes in.
+//   all-reduce is one after the other. With pipeline p a part travels as p messages, so that the first of them moves on
+//   while the last still arrives.
 //
 // Cost per rank, S bytes over n ranks:
 //   reduce-scatter  n-1 steps      (n-1)/n S sent and reduced      scratch (n-2)/n S
@@ -26,7 +26,7 @@
 namespace tutti::algorithms {
 namespace {
 
-/// A part that is still being reduced lives in `partial`, the last one of the trip ends in `output`.
+/// A part that is still being reduced is in `partial`; the last one of the trip ends in `output`.
 void reduce_scatter_phase(PlanBuilder& plan, const Shape& shape, auto partial) {
   const Ring ring{shape.rank, shape.ranks};
   const Parts input{shape, Buffer::input};
@@ -42,7 +42,7 @@ void reduce_scatter_phase(PlanBuilder& plan, const Shape& shape, auto partial) {
   }
 }
 
-/// Our own part starts in `own`, all others arrive in output.
+/// This rank's own part starts in `own`; all others arrive in output.
 void all_gather_phase(PlanBuilder& plan, const Shape& shape, Parts own) {
   const Ring ring{shape.rank, shape.ranks};
   const Parts output{shape, Buffer::output};

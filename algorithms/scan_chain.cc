@@ -1,12 +1,12 @@
-// Chain: ranks stand in a row, and each passes on the sum of its own data and those before it, slice by slice.
+// Chain: ranks form a row, and each passes on the sum of its own data and those before it, slice by slice.
 //
 //   scan, slices a b:    0 -a-> 1
 //                        0 -b-> 1 -a-> 2
 //                               1 -b-> 2 -a-> 3
 //   A rank of an exclusive scan keeps what it received, and sends on the sum of that and its own data.
 //
-// Data arrive in output and are combined there. In place the rank's own data lie there, so they are put aside first;
-// nobody waits for that. Sums are ((x_0 + x_1) + x_2) + ...: the same bits as those of scan_direct.cc.
+// Data arrive in output and are combined there. In place the rank's own data are there, so they are copied to scratch
+// first, which delays no other rank. Sums are ((x_0 + x_1) + x_2) + ...: the same bits as those of scan_direct.cc.
 //
 // Cost per rank, S bytes over n ranks, p slices: n-2 + p steps of S/p, S sent and reduced;
 //                                               scratch S, or 2 S of an exclusive scan

@@ -1,4 +1,4 @@
-// Circulant: every rank sends a sum of the ranks just before it to the one a distance ahead, and distances double.
+// Circulant: every rank sends a sum of the ranks just before it to the rank a distance ahead, and distances double.
 //
 //   scan: rank r holds the sum of the last d ranks up to itself, receives the sum of the d ranks before these, and
 //   combines the two.
@@ -8,7 +8,7 @@
 //        d = 1    r-1                        d = 2    r-3 .. r-1            d = 3    r-6 .. r-1
 //   A rank whose sum reaches back to rank 0 goes on sending, but no longer receives.
 //
-// A round receives into other memory than it sends from, so that a rank can do both at once.
+// A round does not receive into memory from which it sends, so that a rank can do both at once.
 //
 // Cost per rank, S bytes over n ranks: log2 n steps, or log2(4/3 (n-1)) of an exclusive scan, rounded up; as many times
 //                                      S sent and reduced; scratch 2 S, or 3 S
@@ -28,7 +28,7 @@
 namespace tutti::algorithms {
 namespace {
 
-/// Those of an exclusive scan: until the sums reach back to rank 0.
+/// The distances of an exclusive scan: until the sums reach back to rank 0.
 std::vector<int> exclusive_distances(int ranks) {
   std::vector<int> found;
   for (int distance = 1; distance < 3 ? distance < ranks : distance + 1 < ranks;
@@ -68,7 +68,7 @@ Plan circulant_exclusive_scan(const Shape& shape) {
   for (const int distance : distances) rounds += shape.rank - distance >= first_to_send(distance) ? 1U : 0U;
   const std::vector<Blocks> places = places_of_sum(plan, output, rounds);
   std::size_t round = 0;
-  Blocks before = own;  // the sum of the ranks just before; rank 0 has none
+  Blocks before = own;  // sum of the ranks just before; rank 0 has none
   for (const int distance : distances) {
     const int to = shape.rank + distance, from = shape.rank - distance;
     if (to < shape.ranks && shape.rank >= first_to_send(distance)) {

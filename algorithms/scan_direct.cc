@@ -1,15 +1,15 @@
 // Direct: every rank sends its data to all ranks that need them.
 //
-//   one-shot ("direct"):             each sends its vector to all ranks behind it, and sums up what comes, in rank
-//   order two-shot ("direct_two_shot"):    part q goes from all ranks to rank q, which makes the sums for all of them
-//   and
-//                                    sends to rank r those of the ranks up to r, or before it
+//   one-shot ("direct"):           each rank sends its vector to all ranks after it, and sums up what it receives,
+//                                  in rank order
+//   two-shot ("direct_two_shot"):  part q goes from all ranks to rank q, which computes the sums of all ranks for it
+//                                  and sends to rank r that of the ranks up to r, or before r
 // Sums are ((x_0 + x_1) + x_2) + ...: the same bits whatever the size and transport.
 //
 // Cost, S bytes over n ranks:
 //   one-shot   1 step    rank r sends (n-1-r) S, reduces r S      scratch S
 //   two-shot   2 steps   2(n-1)/n S sent, half of that reduced    scratch S
-// Right for few ranks: one-shot for tiny vectors; two-shot for larger ones, since it shares the work out evenly.
+// Right for few ranks: one-shot for tiny vectors; two-shot for larger ones, since it divides the work evenly.
 // Wrong for many ranks, with n(n-1)/2 messages at once or twice as many; and for huge vectors, which the two-shot form
 // moves twice.
 
@@ -38,7 +38,7 @@ Plan one_shot(const Shape& shape, bool inclusive) {
   return std::move(plan).build();
 }
 
-/// Where the sums of ranks 0 to r end, of this rank's part, for all r below `contributing`.
+/// Where the sums of ranks 0 to r of this rank's part end, for all r below `contributing`.
 std::vector<Blocks> sum_part(PlanBuilder& plan, const Shape& shape, int contributing) {
   const Blocks own = Parts{shape, Buffer::input}[shape.rank];
   std::vector<Blocks> sums;
@@ -56,8 +56,8 @@ std::vector<Blocks> sum_part(PlanBuilder& plan, const Shape& shape, int contribu
 Plan two_shot(const Shape& shape, bool inclusive) {
   const Ring ring{shape.rank, shape.ranks};
   const Parts input{shape, Buffer::input}, output{shape, Buffer::output};
-  const int contributing = inclusive ? shape.ranks : shape.ranks - 1;  // the last one's is in nobody's sum
-  const int first = inclusive ? 0 : 1;                                 // whose result is the first sum
+  const int contributing = inclusive ? shape.ranks : shape.ranks - 1;  // the last rank contributes to no sum
+  const int first = inclusive ? 0 : 1;                                 // the rank whose result is the first sum
   PlanBuilder plan{shape};
   if (shape.rank < contributing)
     for (int k = 1; k < ring.ranks; ++k) plan.send(ring.ahead(k), input[ring.ahead(k)]);

@@ -1,8 +1,8 @@
 // Doubling: in every round two groups of ranks exchange their sums, and the groups double.
 //
-//   8 ranks:   round 0   r <-> r^1      the upper one of a pair learns what is before it
+//   8 ranks:   round 0   r <-> r^1      the upper rank of a pair learns the sum before it
 //              round 1   r <-> r^2      the upper two of four do
-//              round 2   r  -> r^4      and the upper four
+//              round 2   r  -> r^4      the upper four do
 //
 // A rank keeps two sums: that of its group, which it sends, and that of the ranks before it (and itself, of a scan), to
 // which only lower groups add, on the left. Groups need not be complete, since missing ranks come after all others.
@@ -10,9 +10,8 @@
 //
 // Cost per rank, S bytes over n ranks: log2 n steps rounded up; at most S log2 n sent, 2 S log2 n reduced;
 //                                      scratch up to 5 S
-// Right for small vectors where connections are expensive: log2 n neighbours, half of what scan_circulant.cc needs,
-// each used in both directions. Wrong otherwise: it reduces twice as much as scan_circulant.cc, and everything travels
-// log2 n times.
+// Right for small vectors if connections are expensive: log2 n neighbours, half as many as scan_circulant.cc, each used
+// in both directions. Otherwise wrong: it reduces twice as much as scan_circulant.cc, and all data travel log2 n times.
 //
 // Thakur, Rabenseifner, Gropp: Optimization of collective communication operations in MPICH (2005).
 
@@ -27,7 +26,7 @@
 namespace tutti::algorithms {
 namespace {
 
-/// Whether anybody uses what `rank` has of its group after the round with that distance.
+/// Whether any rank uses the group sum of `rank` after the round with that distance.
 bool is_sent_later(int rank, int distance, int ranks) {
   for (int next = 2 * distance; next < ranks; next *= 2) {
     const int peer = rank ^ next;
@@ -41,7 +40,7 @@ Plan doubling(const Shape& shape, bool inclusive) {
   PlanBuilder plan{shape};
   const auto lower_groups = static_cast<std::size_t>(std::popcount(static_cast<unsigned>(shape.rank)));
   const std::vector<Blocks> places = places_of_sum(plan, output, lower_groups);
-  std::vector<Blocks> group_places;  // two of them, in turn
+  std::vector<Blocks> group_places;  // two of them, used in turn
   std::size_t groups = 0, sums = 0;
   Blocks group = own, sum = own;
   for (int distance = 1; distance < shape.ranks; distance *= 2) {

@@ -1,4 +1,4 @@
-// Scatter, then all-gather: a broadcast in which the root gives the data away only once.
+// Scatter, then all-gather: a broadcast in which the root sends the data only once.
 //
 // The root scatters the parts down a binomial tree (tree.cc); then all ranks gather them in the rounds of circulant.cc.
 // After the scatter an inner rank already holds the parts of its whole subtree; those are not sent to it again.
@@ -38,7 +38,7 @@ Plan scatter_all_gather_broadcast(const Shape& shape) {
   for (auto round = rounds.rbegin(); round != rounds.rend(); ++round) {
     const Ring ring{self, shape.ranks};
     const int to = ring.behind(round->kept), from = ring.ahead(round->kept);
-    const int lacking_there = std::max(round->kept, tree.size(to));  // as `to` numbers them: its own part is 0
+    const int lacking_there = std::max(round->kept, tree.size(to));  // in the numbering of `to`, whose own part is 0
     const int lacking_here = std::max(round->kept, tree.size(self));
     plan.send(rotated.to_rank(to), parts(to + lacking_there, round->held - lacking_there));
     plan.recv(rotated.to_rank(from), parts(self + lacking_here, round->held - lacking_here));

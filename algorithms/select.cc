@@ -1,5 +1,5 @@
-// The only place that chooses an algorithm. A table says what was found to be fast; what is right comes first: a line
-// whose algorithm does not serve the call (uneven parts, sums in rank order) is passed over.
+// The only place that chooses an algorithm. A table has the fastest ones, and a line is skipped if its algorithm does
+// not serve the call (uneven parts, sums in rank order).
 
 #include "algorithms/select.h"
 
@@ -25,7 +25,8 @@ constexpr std::string_view builtin_text =
 
 std::string quoted(std::string_view text) { return "\"" + std::string{text} + "\""; }
 
-/// At each start of a rank for the whole table: with find_first_of(), a search for each character, it took 0.2 ms.
+/// Runs at each start of a rank for the whole table: with find_first_of(), which searches for each character, it took
+/// 0.2 ms.
 std::vector<std::string_view> words_of(std::string_view text) {
   const auto is_blank = [](char character) { return character == ' ' || character == '\t' || character == '\r'; };
   std::vector<std::string_view> words;
@@ -80,8 +81,8 @@ Range range_in(std::string_view text, const char* column) {
   return {from, to};
 }
 
-/// Without a board it takes a link from each rank to each other, and in shared memory each link has memory of its own:
-/// a quarter of a MiB, which for 128 ranks would be 4 GiB.
+/// Without a board it needs a link from each rank to each other. In shared memory each link has a quarter of a MiB of
+/// its own, which for 128 ranks would be 4 GiB.
 bool takes_too_many_links(const Entry& entry, const Situation& situation) {
   constexpr int most_ranks = 32;
   return entry.collective == Collective::barrier && entry.mesh && !situation.boards && situation.ranks > most_ranks;
@@ -177,7 +178,7 @@ Choice TuningTable::select(const Situation& situation, std::string* why) const {
     }
   if (this != &builtin()) {
     const Choice choice = builtin().select(situation, why);
-    if (why != nullptr) *why += "; no line of " + file_name_ + " is for this call";
+    if (why != nullptr) *why += "; no line of " + file_name_ + " matches this call";
     return choice;
   }
   Choice choice;

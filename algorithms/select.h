@@ -10,7 +10,7 @@
 
 namespace tutti::algorithms {
 
-/// What the choice depends on.
+/// The inputs of the choice.
 struct Situation {
   Collective collective{};
   int ranks = 1;
@@ -19,26 +19,26 @@ struct Situation {
   bool oversubscribed = false;   ///< more ranks than cores on some host
   bool equal_parts = true;       ///< not a _v call
   bool rank_order = false;       ///< option `deterministic`
-  bool boards = true;            ///< what "shm" offers beside links, unless it is told not to
+  bool boards = true;            ///< boards may be used besides links
 };
 
 /// A tuning table: lines of `collective transport ranks bytes algorithm`, first match wins, `#` starts a comment.
 /// `transport` is a name or `*`; `ranks` and `bytes` are `lo-hi` (both included), `lo-`, a number or `*`, with K, M and
-/// G. A sixth word keeps the line to jobs some host of which has more ranks than cores (`oversubscribed`), or to those
-/// without such a host (`core-per-rank`).
+/// G. A sixth word restricts the line to jobs in which some host has more ranks than cores (`oversubscribed`), or to
+/// jobs without such a host (`core-per-rank`).
 class TuningTable {
  public:
   /// The built-in table (see tuning_table.inc).
   static const TuningTable& builtin();
-  /// Throws Error{invalid_argument} naming file, line and what is wrong.
+  /// Throws Error{invalid_argument} naming file, line and error.
   static TuningTable parse(std::string_view text, std::string_view file_name);
 
-  /// Never fails: what this table has no line for the built-in one decides, and its last resort is the first catalogue
+  /// Never fails: if no line of this table matches, the built-in table decides, and its fallback is the first catalogue
   /// entry that fits. `why`, if given, gets a sentence.
   Choice select(const Situation& situation, std::string* why = nullptr) const;
 
  private:
-  /// Jobs that a line is for.
+  /// Jobs to which a line applies.
   enum class Crowd : std::uint8_t { any, oversubscribed, core_per_rank };
 
   struct Row {

@@ -1,4 +1,4 @@
-// Tree: the k-nomial tree (binomial for radix 2). Whoever has the data helps to spread it.
+// Tree: the k-nomial tree (binomial for radix 2). Every rank that has the data helps to spread them.
 //
 //   broadcast, 8 ranks, radix 2:     0 -> 4
 //                                    0 -> 2   4 -> 6
@@ -11,7 +11,7 @@
 //   broadcast, reduce   log_k n steps     the root moves (k-1) log_k n times S    reduce: scratch S below the root
 //   scatter, gather     log_k n steps     the root moves (n-1)/n S                scratch: the subtree
 //   all-reduce          2 log_k n steps   twice as much                           no scratch
-// Right for small messages: fewest steps. A larger radix where starting a message is cheap beside its flight.
+// Right for small messages: fewest steps. Use a larger radix if starting a message is cheap compared with its latency.
 // Wrong for large ones: the root sends S several times over; see chain.cc, double_binary_tree.cc,
 // scatter_all_gather.cc.
 //
@@ -26,7 +26,7 @@
 namespace tutti::algorithms {
 namespace {
 
-/// This rank's place in the tree that hangs from the root, its neighbours called by their real numbers.
+/// This rank's place in the tree below the root, with the real ranks of its neighbours.
 struct Place {
   explicit Place(const Shape& shape)
       : rotated{shape.root, shape.ranks}, tree{shape.ranks, shape.radix}, self(rotated.to_virtual(shape.rank)) {
@@ -47,7 +47,7 @@ void broadcast_slice(PlanBuilder& plan, const Place& place, Blocks slice) {
   for (const int child : place.children) plan.send(child, slice);
 }
 
-/// The sum of the subtree appears in `sum`, unless this rank is a leaf and just sends its own.
+/// The sum of the subtree ends in `sum`, unless this rank is a leaf, which just sends its own data.
 void reduce_slice(PlanBuilder& plan, const Place& place, Blocks sum, Blocks own) {
   Blocks so_far = own;
   for (auto child = place.children.rbegin(); child != place.children.rend(); ++child) {
@@ -57,8 +57,8 @@ void reduce_slice(PlanBuilder& plan, const Place& place, Blocks sum, Blocks own)
   if (place.parent >= 0) plan.send(place.parent, so_far);
 }
 
-/// Calls `move(peer, blocks)` for the parts of a subtree. Beside the root they lie in input or output and may wrap
-/// around there, so that the other end, which has them in scratch, must cut the message at the same place.
+/// Calls `move(peer, blocks)` for the parts of a subtree. At the root they are in input or output and may wrap around
+/// there, so the other end, which has them in scratch, must cut the message at the same place.
 void cut_beside_root(const Shape& shape, const Place& place, Blocks parts, auto move) {
   const int until_wrap = (shape.ranks - shape.rank) * shape.pipeline;
   if (place.parent != shape.root || parts.count <= until_wrap) return move(place.parent, parts);
@@ -66,7 +66,7 @@ void cut_beside_root(const Shape& shape, const Place& place, Blocks parts, auto 
   move(place.parent, Blocks{parts.buffer, parts.first + until_wrap, parts.count - until_wrap});
 }
 
-/// Where below the parts of `rank`'s subtree its child's lie.
+/// The parts of a child's subtree within those of `rank`'s subtree.
 Blocks parts_of_child(const Shape& shape, const Place& place, Blocks parts, int child) {
   const int offset = place.rotated.to_virtual(child) - place.self;
   return {parts.buffer, parts.first + offset * shape.pipeline, place.size_of(child) * shape.pipeline};

@@ -18,7 +18,7 @@ class KnomialTree {
     return v == 0 ? -1 : static_cast<int>(v - v / weight % radix_ * weight);
   }
   constexpr int size(int v) const { return static_cast<int>(std::min<long>(weight_of(v), ranks_ - v)); }
-  /// The largest subtree first: it has the longest way to go.
+  /// The largest subtree first, since it takes most steps.
   std::vector<int> children(int v) const {
     std::vector<int> found;
     for (long weight = weight_of(v) / radix_; weight > 0; weight /= radix_)

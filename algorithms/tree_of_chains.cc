@@ -1,8 +1,9 @@
 // Tree of chains: a double binary tree whose nodes are hosts, each of them a chain of its ranks.
 //
-// Ranks are numbered host by host, `radix` of them on each. In a host sums run down the chain to its head, over links
-// that are quick; only heads speak to other hosts, as in double_binary_tree.cc. In the first tree the head is a host's
-// first rank, in the second its last, so that each chain is used both ways and each head has one tree to serve.
+// Ranks are numbered host by host, `radix` of them on each. Within a host sums move down the chain to its head, over
+// fast links. Only heads communicate with other hosts, as in double_binary_tree.cc. In the first tree the head is a
+// host's first rank, in the second its last, so each chain is used in both directions and each head belongs to one
+// tree.
 //
 //   12 ranks, radix 3, first tree:      0 <- 1 <- 2                   second:    9 -> 10 -> 11
 //                                       |                                                    |
@@ -12,11 +13,11 @@
 //
 // Cost per rank, S bytes over n ranks, g per host, h = log2(n/g), slices of s bytes:
 //   all-reduce   about 2(g-1) + 2h + 2 S/s steps of s bytes, 2S sent, S reduced    no scratch
-// Right over many hosts with several ranks each: log2 of the hosts in far steps, whatever goes on inside.
-// Wrong with one rank per host, where it is double_binary_tree.cc in other words, and for wide hosts: the chain is
-// long.
+// Right for many hosts with several ranks each: log2 of the hosts in far steps, whatever happens inside.
+// Wrong with one rank per host, where it is the same as double_binary_tree.cc, and for hosts with many ranks, since the
+// chain is long.
 //
-// What NCCL 2.4 runs between and inside of hosts (Jeaugey, 2019).
+// NCCL 2.4 uses it between and inside of hosts (Jeaugey, 2019).
 
 #include <algorithm>
 #include <bit>
@@ -30,7 +31,7 @@
 namespace tutti::algorithms {
 namespace {
 
-/// A rank's neighbours in one tree: one above, and below it those of its chain before those of other hosts.
+/// A rank's neighbours in one tree: one above, and below it those of its chain, then those of other hosts.
 struct Neighbours {
   int parent = -1;
   std::vector<int> children;
@@ -83,7 +84,7 @@ Plan tree_of_chains_all_reduce(const Shape& shape) {
                      : Blocks{slice.buffer, slice.first + first_half, slice.count - first_half};
   };
   const Neighbours near[] = {neighbours(shape, false), neighbours(shape, true)};
-  // Up and down share links, which keep the order of issue: a slice goes down about when it can be back from the top.
+  // Up and down share links, which keep the order of issue: a slice goes down when it can be back from the top.
   const int hosts = (shape.ranks + shape.radix - 1) / shape.radix;
   const int way =
       2 * (static_cast<int>(std::bit_width(static_cast<unsigned>(hosts))) + std::min(shape.radix, shape.ranks) - 1);

@@ -32,9 +32,9 @@ class Lowerer {
   }
 
  private:
-  /// Its destinations are listed by themselves until all are known.
+  /// A task whose destinations are listed separately until all are known.
   struct Draft {
-    int rank;  // whose task it is
+    int rank;  // the rank that runs the task
     Blocks dst;
     std::vector<int> to;
     std::span<const BoardProgram::Source> sources;
@@ -49,7 +49,7 @@ class Lowerer {
     drafts_.push_back({pushed ? root_ : rank, result.dst, {rank}, sources});
   }
 
-  /// What one rank has made in its first round `rank` copies to the same place.
+  /// `rank` copies a result that one rank computes in its first round to the same place.
   bool hand_on(int rank, const BoardProgram::Result& result) {
     const BoardProgram::Source& source = programs_[at(rank)].rounds[1].sources[at(result.first)];
     const auto makes_it = [&](const Draft& draft) { return draft.rank == source.rank && draft.dst == result.dst; };

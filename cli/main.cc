@@ -1,4 +1,4 @@
-// The program `tutti`: finds the subcommand, and turns what escapes it into a message and an exit code.
+// The program `tutti`: finds the subcommand, and turns exceptions into a message and an exit code.
 
 #include <fmt/core.h>
 #include <unistd.h>
@@ -44,7 +44,7 @@ constexpr Subcommand subcommands[] = {
     {"simulate", simulate_main, "time plans on modelled networks, up to tens of thousands of ranks"},
     {"learn", learn_main, "ten short lessons: collectives drawn from the plans, and measured here"},
     {"tune", tune_main, "find out which algorithms are fastest here, and write a table of them"},
-    {"blackbox", blackbox_main, "what ranks did last, and which is behind, even if they hang or were killed"},
+    {"blackbox", blackbox_main, "print what ranks did last and which is behind, even if they hang or were killed"},
     {"trace", trace_main, "summarise a run's trace: predicted beside measured times, and which rank or link was slow"},
     {"store", store_main, "serve a store in which ranks meet, or use one"},
     {"doctor", doctor_main, "check what works on this machine, with remedies for what does not"},
@@ -85,7 +85,7 @@ int dispatch(int argc, char** argv) {
     fmt::print("tutti {}\n", TUTTI_VERSION);
     return exit_success;
   }
-  if (word != "doctor") check_environment(::environ);  // doctor tells, and lists what there is
+  if (word != "doctor") check_environment(::environ);  // doctor reports errors itself, and lists the variables
   std::vector<std::string_view> names;
   for (const Subcommand& one : subcommands) {
     if (one.name == word) return one.main(argc - 1, argv + 1);

@@ -1,4 +1,4 @@
-// One wording for what is wrong with a command line, whichever subcommand it is for.
+// One wording for errors in the command line, for all subcommands.
 
 #include "cli/base/command_line.h"
 
@@ -19,7 +19,7 @@ namespace {
   throw Error{ErrorCode::invalid_argument, fmt::format("{}: {} (tutti {} --help)", who, message, who)};
 }
 
-/// The innermost command that was given, as "get" of "store", with how it is called.
+/// The innermost subcommand that was given, such as "get" of "store"; `who` gets its full name.
 const CLI::App& innermost(const CLI::App& app, std::string& who) {
   const std::vector<const CLI::App*> given = app.get_subcommands([](const CLI::App* one) { return one->parsed(); });
   if (given.empty()) return app;
@@ -32,10 +32,10 @@ void take_extras(CLI::App& app) {
   for (CLI::App* const one : app.get_subcommands([](const CLI::App*) { return true; })) take_extras(*one);
 }
 
-/// What CLI11 did not know: an option with a typing error, or a word too many.
+/// Reports an option or a word that CLI11 did not know: a typing error, or a word too many.
 void refuse_extras(const CLI::App& app, std::string who) {
   std::vector<std::string> extras = app.remaining(true);
-  std::erase(extras, "--");  // it ends the options, and is told as one
+  std::erase(extras, "--");  // it ends the options, but CLI11 reports it as one
   if (extras.empty()) return;
   const CLI::App& command = innermost(app, who);
   const auto option =
@@ -56,7 +56,7 @@ std::string what_it_takes(const CLI::Option* option) {
   return "a whole number";
 }
 
-/// CLI11 names the option and the word in its own way: "Could not convert: --ranks = abc".
+/// CLI11 names the option and the word in its own way, such as "Could not convert: --ranks = abc".
 std::string explained(const CLI::App& command, const CLI::ParseError& error) {
   const std::string said = error.what();
   const std::size_t name = said.find(": ") + 2;

@@ -12,7 +12,7 @@ inline constexpr int exit_timeout = 4;
 inline constexpr int exit_unsupported = 5;
 inline constexpr int exit_usage = 6;
 inline constexpr int exit_wrong_data = 7;
-/// Something that this program had to write could not be written; EX_IOERR of sysexits.h.
+/// Some output could not be written; EX_IOERR of sysexits.h.
 inline constexpr int exit_output = 74;
 
 inline int exit_code_of(ErrorCode code) {

@@ -3,7 +3,7 @@
 namespace tutti::cli {
 namespace {
 
-/// Those that are made to do what they do by default.
+/// Signals whose default action is restored.
 constexpr int relied_on[] = {SIGCHLD, SIGPIPE, SIGALRM, SIGTERM};
 
 InheritedSignals found;  // static, so zero: two empty sets

@@ -5,7 +5,7 @@
 
 namespace tutti::cli {
 
-/// All of a file that a user named. Throws Error{invalid_argument}, "WHO: cannot read PATH: ...".
+/// The contents of a file that a user named. Throws Error{invalid_argument} "`who`: cannot read PATH ...".
 std::string read_input(std::string_view who, const std::string& path);
 
 }  // namespace tutti::cli

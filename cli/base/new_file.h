@@ -7,11 +7,11 @@
 namespace tutti::cli {
 
 struct NewFile {
-  Descriptor descriptor;  ///< empty: it cannot be made, errno says why
+  Descriptor descriptor;  ///< empty: it cannot be created, errno has the reason
   std::string path;
 };
 
-/// Never writes over a file: where there is an x.json it makes x.json.0, x.json.1 ... A device or a pipe is written to.
+/// Never overwrites a file: if x.json exists, it makes x.json.0, x.json.1 ... Devices and pipes are written to.
 NewFile make_new_file(const std::string& path);
 
 }  // namespace tutti::cli

@@ -1,4 +1,4 @@
-// One rule for everything that the program writes: a result that did not arrive is an error, whoever wrote it.
+// One rule for all output of the program: a result that could not be written is an error.
 
 #include "cli/base/output.h"
 
@@ -27,7 +27,7 @@ std::string_view remedy_for(int error) {
     case EFBIG:
       return "; raise the limit of file sizes (ulimit -f)";
     case EBADF:
-      return "; it was closed by what started this program";
+      return "; the program that started this one had closed it";
     case ENOENT:
     case ENOTDIR:
       return "; make its folder first";
@@ -49,7 +49,7 @@ OutputError::OutputError(std::string_view who, std::string_view where, int error
 void hold_standard_descriptors() {
   for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
     if (::fcntl(number, F_GETFD) < 0) [[maybe_unused]]
-      const int held = ::open("/dev/null", O_RDONLY);  // the lowest number that is free; it cannot be written
+      const int held = ::open("/dev/null", O_RDONLY);  // the lowest free number; it cannot be written
 }
 
 void require_output(std::string_view who) {
@@ -59,8 +59,7 @@ void require_output(std::string_view who) {
 void require_folder(std::string_view who, const std::string& path) {
   if (path.empty()) return;
   const std::filesystem::path folder = std::filesystem::path{path}.parent_path();
-  const int wanted =
-      std::filesystem::exists(path) ? 0 : W_OK | X_OK;  // a file that is there, as /dev/full, says itself
+  const int wanted = std::filesystem::exists(path) ? 0 : W_OK | X_OK;  // an existing file reports errors itself
   if (::access(folder.empty() ? "." : folder.c_str(), wanted) != 0) throw OutputError{who, path, errno};
 }
 

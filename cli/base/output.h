@@ -8,38 +8,37 @@
 
 namespace tutti::cli {
 
-/// What this program was asked for could not be written: main() makes exit_output of it.
+/// Output that was requested could not be written; main() returns exit_output for it.
 class OutputError : public Error {
  public:
-  /// "bench: cannot write x.json: No space left on device; ...". `error` is an errno; `who` may be empty.
+  /// Its text is "bench cannot write x.json" with the reason and a remedy. `error` is an errno; `who` may be empty.
   OutputError(std::string_view who, std::string_view where, int error);
 };
 
-/// Call it first in main(). A standard descriptor that is closed gets something to hold its number, or the next file
-/// that is opened would take it and get what is meant for standard output. Writing there stays an error.
+/// Call it first in main(). Opens a placeholder for each closed standard descriptor. Otherwise the next file would get
+/// its number, and with it the text for standard output. Writing there remains an error.
 void hold_standard_descriptors();
 
-/// Before work that has standard output as its only result: throws OutputError when that was closed by who started us.
+/// For work whose only result goes to standard output: throws OutputError if that was closed by the parent process.
 void require_output(std::string_view who);
-/// Before work that ends with a file: throws OutputError when its folder takes none. An empty path is fine.
+/// For work that ends with a file: throws OutputError if no file can be created in its folder. An empty path is fine.
 void require_folder(std::string_view who, const std::string& path);
 
-/// Prints to standard output. Throws OutputError; fmt::print() throws std::system_error, of which main() makes the
-/// same.
+/// Prints to standard output. Throws OutputError. (fmt::print() throws std::system_error, which main() treats alike.)
 void print_text(std::string_view text);
-/// Writes what was printed so far. Throws OutputError.
+/// Writes the text printed so far. Throws OutputError.
 void flush_output();
-/// Prints to standard error. Never throws: that it could not be written makes the exit code, see end_output().
+/// Prints to standard error. Never throws: a failure changes the exit code, see end_output().
 void say_error(const std::string& text);
 
-/// Writes all of it; false: errno says why not.
+/// Writes all of it; false: errno has the reason.
 bool write_all(int descriptor, std::string_view content);
-/// Makes the file anew. Throws OutputError, which names it.
+/// Creates or overwrites the file. Throws OutputError, which names it.
 void write_file(std::string_view who, const std::string& path, std::string_view content);
 
-/// Call it last in main(): the exit code of a program that would return `code`. Where something that was printed could
-/// not be written that is never exit_success; says so unless somebody has. A reader that left is told by the code of
-/// SIGPIPE alone, as by any other program.
+/// Call it last in main(): the exit code of a program that would return `code`. If some output could not be written, it
+/// is never exit_success, and an error is printed unless that has happened. A closed pipe is reported only by the exit
+/// code of SIGPIPE, as in other programs.
 int end_output(int code);
 
 }  // namespace tutti::cli

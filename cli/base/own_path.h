@@ -4,7 +4,7 @@
 
 namespace tutti::cli {
 
-/// The file of this program. Throws Error{system}.
+/// Path of this executable. Throws Error{system}.
 std::string own_path();
 
 }  // namespace tutti::cli

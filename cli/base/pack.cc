@@ -1,4 +1,4 @@
-// Greedy: at each place the longest repetition among the latest candidates that begin with the same letters.
+// Greedy: at each place takes the longest repetition among the latest candidates that begin with the same letters.
 
 #include "cli/base/pack.h"
 
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t shortest = 5;
 constexpr std::size_t marks = sizeof(repeat_marks) - 1;
-constexpr std::size_t longest_short = shortest + marks - 2;  // said by the mark alone
+constexpr std::size_t longest_short = shortest + marks - 2;  // encoded by the mark alone
 constexpr std::size_t longest = longest_short + 1 + 64 * 64 - 1;
 constexpr std::size_t farthest = 64 * 64 * 64;
 constexpr int most_candidates = 64;
@@ -27,7 +27,7 @@ struct Repeat {
   std::size_t length = 0;
 };
 
-/// Where each beginning of `shortest` letters has been seen.
+/// The places at which each sequence of `shortest` letters occurred.
 class Past {
  public:
   explicit Past(std::string_view text) : text_(text), before_(text.size(), nowhere) {}

@@ -1,5 +1,5 @@
-// How many processes and open files there may be, asked before ranks are started: half a job would have to be ended
-// again.
+// The limits on processes and open files, checked before ranks are started, since a job that starts only in part would
+// have to be ended again.
 
 #include "cli/base/process_limits.h"
 
@@ -22,7 +22,7 @@
 namespace tutti::cli {
 namespace {
 
-/// For the store, signals and what the library opens for a moment.
+/// For the store, signals, and files that the library opens briefly.
 constexpr std::uint64_t spare_descriptors = 24;
 
 std::optional<rlimit> before_raise;
@@ -46,10 +46,10 @@ std::uint64_t open_descriptors() {
 std::optional<std::uint64_t> number_in(const std::string& path) {
   std::ifstream file{path};
   std::uint64_t number = 0;
-  return file >> number ? std::optional{number} : std::nullopt;  // "max" is none
+  return file >> number ? std::optional{number} : std::nullopt;  // "max" means no limit
 }
 
-/// Whose tasks a `status` file of /proc tells of, and how many these are.
+/// User and number of tasks from a `status` file of /proc.
 struct Tasks {
   std::uint64_t user = 0;
   std::uint64_t count = 0;
@@ -59,7 +59,7 @@ Tasks tasks_in(const std::string& status) {
   Tasks tasks;
   std::ifstream file{status};
   for (std::string word; file >> word; file.ignore(std::numeric_limits<std::streamsize>::max(), '\n')) {
-    if (word == "Uid:") file >> tasks.user;  // the real one, for which the kernel counts
+    if (word == "Uid:") file >> tasks.user;  // the real user, for which the kernel counts
     if (word == "Threads:") file >> tasks.count;
   }
   return tasks;
@@ -77,7 +77,7 @@ std::uint64_t tasks_of(std::uint64_t user, const std::string& root) {
   return count;
 }
 
-/// All tasks of the system: the second number of "0.52 0.58 0.59 1/467 12345".
+/// All tasks of the system: the number after the slash in "0.52 0.58 0.59 1/467 12345".
 std::uint64_t tasks_of_all(const std::string& root) {
   std::ifstream file{root + "/proc/loadavg"};
   std::uint64_t count = 0;
@@ -89,8 +89,8 @@ bool lists(std::string_view list, std::string_view word) {
   return fmt::format(",{},", list).find(fmt::format(",{},", word)) != std::string::npos;
 }
 
-/// The control group of this process that counts processes in a hierarchy: of version 2, or of version 1 where the
-/// line is "8:cpu,pids:/path".
+/// The control group of this process that counts processes: of version 2, or of version 1, whose line is
+/// "8:cpu,pids:/path".
 std::optional<std::string> own_group(bool version_2, const std::string& root) {
   std::ifstream file{root + "/proc/self/cgroup"};
   for (std::string line; std::getline(file, line);) {
@@ -103,7 +103,7 @@ std::optional<std::string> own_group(bool version_2, const std::string& root) {
   return std::nullopt;
 }
 
-/// Folders of the control groups that count this process: its own and all around it, as far as they are mounted.
+/// Folders of the control groups that count this process: its own and all that contain it, as far as they are mounted.
 std::vector<std::string> process_groups(const std::string& root) {
   std::vector<std::string> folders;
   std::ifstream file{root + "/proc/self/mountinfo"};
@@ -118,7 +118,7 @@ std::vector<std::string> process_groups(const std::string& root) {
     if (!group) continue;
     const bool below = top != "/" && (*group + '/').starts_with(top + '/');
     std::string folder = below ? group->substr(top.size()) : *group;
-    if (folder.find("..") != std::string::npos) folder.clear();  // outside of what is mounted here
+    if (folder.find("..") != std::string::npos) folder.clear();  // outside of the mounted part
     for (; folder.size() > 1; folder.resize(folder.rfind('/'))) folders.push_back(mount + folder);
     folders.push_back(mount);
   }

@@ -5,10 +5,11 @@
 
 namespace tutti::cli {
 
-/// Writes over the last line of progress on `to`; an empty text takes it away.
+/// Overwrites the last line of progress on `to`; an empty text removes it.
 void write_over(std::FILE* to, const std::string& text);
 
-/// A line on standard error that writes over itself, where a terminal shows it; nothing elsewhere. Gone at the end.
+/// A line on standard error that overwrites itself if that is a terminal, and otherwise prints nothing. The destructor
+/// removes it.
 class Progress {
  public:
   Progress();

@@ -15,7 +15,7 @@ void note_signal(int number) { told_to_stop = number; }
 void handle_with(void (*handler)(int)) {
   struct sigaction action {};
   action.sa_handler = handler;
-  action.sa_flags = SA_RESTART;  // poll() ends all the same; waiting for a child must not
+  action.sa_flags = SA_RESTART;  // poll() ends anyway; waiting for a child must not
   ::sigaction(SIGTERM, &action, nullptr);
   for (const int number : {SIGINT, SIGHUP})
     if (!inherited_signals().ignores(number)) ::sigaction(number, &action, nullptr);

@@ -17,13 +17,13 @@ enum class Anchor { start, middle, end };
 class Svg {
  public:
   void line(Point from, Point to, std::string_view css_class);
-  /// From one point to the other, bent to the right by `bend` times its length.
+  /// From one point to the other, curved to the right by `bend` times its length.
   void arc(Point from, Point to, double bend, std::string_view css_class);
   void path(std::string_view data, std::string_view css_class);
   void circle(Point centre, double radius, std::string_view css_class);
-  /// The base line of `words` is at `at`.
+  /// The baseline of `words` is at `at`.
   void text(Point at, Anchor anchor, std::string_view words, std::string_view css_class = {});
-  /// Words of 10 px around `centre`, on white: what lies below is interrupted.
+  /// Words of 10 px around `centre` on a white background.
   void label(Point centre, std::string_view words);
   void add(const Svg& other, Point at);
 
@@ -46,7 +46,7 @@ class Tiles {
 /// "12.5", "3", never "-0"
 std::string coordinate(double value);
 
-/// Keeps labels apart: a box is taken if it is free.
+/// Keeps labels apart: takes a box if it is free.
 class Boxes {
  public:
   bool take(Point centre, double width, double height);

@@ -8,8 +8,8 @@
 
 namespace tutti::cli {
 
-/// Breaks lines at spaces so that none has more than 80 columns; what follows a break is indented by `hang`. Words
-/// longer than a line stay as they are.
+/// Breaks lines at spaces so that none exceeds 80 columns; continuation lines are indented by `hang`. Words longer than
+/// a line stay as they are.
 std::string wrapped(const std::string& text, std::size_t hang);
 
 /// "1 block", "3 blocks"

@@ -1,4 +1,5 @@
-// `tutti bench`: parses, and either starts the ranks it was asked for or, as one of them, joins the others and runs.
+// `tutti bench`: parses the command line, and either starts the requested ranks or, as one of them, joins the others
+// and runs.
 
 #include "cli/bench/bench.h"
 
@@ -38,7 +39,7 @@ std::optional<std::string> look_up(const std::string& name) {
   return value == nullptr ? std::nullopt : std::optional<std::string>{value};
 }
 
-/// The plan that is to take part, if any; without another word it is the one that runs.
+/// The imported plan, if any; it is the one that runs unless the command line says otherwise.
 std::optional<bench::ImportedPlan> import_plan(bench::Options& options, int ranks) {
   if (options.import.empty()) return std::nullopt;
   std::optional<bench::ImportedPlan> plan{options};
@@ -49,7 +50,7 @@ std::optional<bench::ImportedPlan> import_plan(bench::Options& options, int rank
   return plan;
 }
 
-/// What can be known to be wrong before any rank starts.
+/// Errors that can be found before any rank starts.
 void check_before_start(const bench::Options& options, const std::string& imported) {
   bench::wanted_bandwidth();
   std::vector<std::string> names = options.compare;
@@ -69,13 +70,13 @@ void check_before_start(const bench::Options& options, const std::string& import
   compute::require(bench::find_types(options.type).front().type, Op{bench::find_ops(options.op).front().op});
 }
 
-/// What is measured must not be lost for want of a place to write it to.
+/// Results must not be lost because they cannot be written.
 void require_places(const bench::Options& options) {
   require_output("bench");
   for (const std::string& file : {options.output_file, options.svg, options.csv}) require_folder("bench", file);
 }
 
-/// This program again, once per rank.
+/// Starts this program once per rank.
 int start_ranks(const bench::Options& options, int argc, char** argv) {
   Job job;
   job.command = {own_path(), "bench"};
@@ -135,7 +136,7 @@ int bench_main(int argc, char** argv) {
     return start_ranks(options, argc, argv);
   }
   return run_rank(options, launch, imported ? imported->path() : "", argc,
-                  argv);  // every rank tells: the first to fail ends the others, mute or not
+                  argv);  // every rank reports: the first to fail ends the others, even if it does not print
 }
 
 }  // namespace tutti::cli

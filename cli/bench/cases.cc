@@ -38,7 +38,7 @@ Buffers::Buffers(std::size_t bytes_each, Communicator& comm) : stride_((bytes_ea
   shared_ = allocate<std::uint8_t>(comm, 2 * stride_);
   if (comm.size() > 1 && !shared_->is_shared())
     throw Error{ErrorCode::unsupported,
-                "bench: -R needs ranks that share memory; these do not (TUTTI_LOG=info says why)"};
+                "bench: -R needs ranks that share memory; these do not (TUTTI_DEBUG=INFO says why)"};
   memory_ = reinterpret_cast<std::byte*>(shared_->data());
   std::memset(memory_, 0, 2 * stride_);
 }
@@ -77,7 +77,7 @@ Pattern Case::from(int rank, int repetition) const {
   return input_pattern(row_.type.type, reduction(), rank, ranks_, repetition);
 }
 
-// In place all lies in the receive buffer; where one side is a part of the other it is this rank's part.
+// In place all data are in the receive buffer; if one side is a part of the other, it is this rank's part.
 
 std::span<std::byte> Case::send(Placement placement) const {
   const std::size_t bytes = row_.shape.send_count * row_.element();
@@ -118,13 +118,13 @@ std::size_t Case::count_wrong(Placement placement, int repetition) const {
   return wrong(from(row_.root, repetition), first);
 }
 
-/// The output is one block from each rank: all that it has, or what it has for this rank.
+/// The output is one block from each rank: all of its data, or its data for this rank.
 std::size_t Case::wrong_blocks(std::span<const std::byte> output, int repetition) const {
   std::size_t wrong = 0;
   std::size_t begin = 0;
   for (int peer = 0; peer < ranks_; ++peer) {
     std::size_t count = row_.shape.count;
-    std::size_t first = 0;  // place of the block in the sender's buffer
+    std::size_t first = 0;  // of the block in the sender's buffer
     if (row_.what == Measured::all_to_all) first = static_cast<std::size_t>(rank_) * count;
     if (row_.what == Measured::all_to_all_v) {
       count = row_.shape.recv_counts[static_cast<std::size_t>(peer)];
@@ -184,7 +184,7 @@ void Case::call_typed(Placement placement) {
   }
 }
 
-/// To the next rank, from the one before, both at once.
+/// Sends to the next rank and receives from the previous one at the same time.
 template <class T>
 void Case::exchange(std::span<T> input, std::span<T> output) {
   const MessageOptions options{0, row_.timeout};

@@ -17,7 +17,7 @@ namespace tutti::cli::bench {
 
 enum class Placement { out_of_place, in_place };
 
-/// One row of the table on this rank, apart from its buffers.
+/// One row of the table on this rank, without its buffers.
 struct Row {
   Measured what = Measured::all_reduce;
   NamedType type;
@@ -33,12 +33,12 @@ struct Row {
   std::size_t bytes() const { return shape.largest * element(); }
 };
 
-/// Two buffers, allocated once and touched, that all rows share.
+/// Two buffers, allocated and touched once, that all rows share.
 class Buffers {
  public:
-  /// Throws Error{system} where the memory is not to be had.
+  /// Throws Error{system} if the memory is not available.
   explicit Buffers(std::size_t bytes_each);
-  /// In memory that all ranks of `comm` see; all of them call.
+  /// In memory that all ranks of `comm` see; all ranks call.
   Buffers(std::size_t bytes_each, Communicator& comm);
 
   std::byte* send() const { return memory_; }
@@ -62,11 +62,11 @@ class Case {
   const Row& row() const { return row_; }
   int ranks() const { return ranks_; }
   void use_algorithm(std::string name) { options_.algorithm = row_.algorithm = std::move(name); }
-  /// Sets the input and spoils what the call must write.
+  /// Sets the input and poisons the memory that the call must write.
   void prepare(Placement placement, int repetition);
   /// The call that is timed. Throws Error.
   void call(Placement placement);
-  /// Elements on this rank that are not what the repetition must give.
+  /// Elements on this rank that differ from the expected result of the repetition.
   std::size_t count_wrong(Placement placement, int repetition) const;
 
  private:

@@ -38,10 +38,10 @@ std::string listed(const std::vector<std::string>& names) {
   return text;
 }
 
-/// Sizes in a row with a common winner.
+/// Consecutive sizes with a common winner.
 struct Stretch {
   std::size_t last_bytes = 0;
-  std::vector<std::string> winners;  ///< at every one of them
+  std::vector<std::string> winners;  ///< at every one of these sizes
   int sizes = 0;
   int decided = 0;  ///< sizes at which a difference shows
 };
@@ -73,7 +73,7 @@ std::vector<Stretch> stretches(std::span<const Comparison> comparisons) {
   return result;
 }
 
-/// What may be said of a stretch: a difference only where the interval shows one.
+/// A sentence about a stretch: it reports a difference only if the interval shows one.
 std::string verdict(const Stretch& stretch) {
   const std::string& name = stretch.winners.front();
   if (stretch.winners.size() > 1) return "no difference shown between " + listed(stretch.winners);
@@ -142,7 +142,7 @@ std::string compare_row(const Comparison& comparison) {
   std::int64_t wrong = 0;
   for (std::size_t i = 0; i < comparison.contenders.size(); ++i) {
     const Contender& one = comparison.contenders[i];
-    // A ratio that could as well be 1 is marked: the difference may be chance.
+    // A ratio whose interval contains 1 is marked: the difference may be chance.
     const std::string ratio = i == comparison.best
                                   ? "best"
                                   : fmt::format("{:.2f}{}", one.ratio.value, one.ratio.shows_difference() ? "" : "?");

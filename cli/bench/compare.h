@@ -6,12 +6,12 @@
 
 #include "cli/bench/report.h"
 
-// Algorithms side by side: measured interleaved (A B C C B A ...), so that what the machine does meanwhile hits all of
-// them alike, and compared by the ratio of their medians with a bootstrap interval.
+// Algorithms side by side: measured interleaved (A B C C B A ...), so that changes of the machine affect all of them
+// alike, and compared by the ratio of their medians with a bootstrap interval.
 
 namespace tutti::cli::bench {
 
-/// One number with the interval that holds it with 95 % confidence.
+/// A number with its 95 % confidence interval.
 struct Ratio {
   double value = 1;
   double low = 1;
@@ -31,7 +31,7 @@ struct Contender {
   Ratio ratio;  ///< to the best
 };
 
-/// One size. `best` is the place of the smallest median.
+/// One size. `best` is the index of the smallest median.
 struct Comparison {
   std::size_t bytes = 0;
   std::size_t count = 0;
@@ -40,22 +40,22 @@ struct Comparison {
   int root = -1;
   std::vector<Contender> contenders;
   std::size_t best = 0;
-  std::string chosen = {};  ///< what the library takes for this size by itself; empty: unknown
+  std::string chosen = {};  ///< the library's choice for this size; empty: unknown
 
   /// Sets medians, bandwidths, best and ratios from the times.
   void settle(Measured what, int ranks);
-  /// The best and those from which no difference is shown.
+  /// The best one, and those that show no difference from it.
   std::vector<std::size_t> winners() const;
 };
 
 std::string compare_header(const std::vector<std::string>& algorithms);
 std::string compare_row(const Comparison& comparison);
-/// What the rows say together: "up to 32 KiB tree is fastest on this machine, above it ring".
+/// A summary of the rows: "up to 32 KiB tree is fastest on this machine, above it ring".
 std::string closing_sentence(std::span<const Comparison> comparisons);
 /// One such sentence for each type, op and root among the rows.
 std::vector<std::string> closing_sentences(std::span<const Comparison> comparisons);
-/// Which algorithms the library takes for these sizes by itself: "where no algorithm is named, tutti takes direct up to
-/// 64 KiB, above it ring". Empty where that is unknown.
+/// The algorithms that the library chooses for these sizes: "where no algorithm is named, tutti takes direct up to 64
+/// KiB, above it ring". Empty if that is unknown.
 std::string sentence_of_choice(std::span<const Comparison> comparisons);
 std::string compare_csv_header();
 std::string compare_csv_rows(const Comparison& comparison);

@@ -10,8 +10,8 @@
 
 namespace tutti::cli::bench {
 
-/// What the ranks say to each other about the measuring, never by the collective that is measured: only send and recv,
-/// on a communicator of its own.
+/// Communication between ranks about the measurement. It never uses the measured collective: only send and recv, on a
+/// communicator of its own.
 class Control {
  public:
   Control(Communicator& world, std::chrono::milliseconds timeout);
@@ -21,9 +21,9 @@ class Control {
   /// All ranks share a clock.
   bool one_host() const { return comm_.local_size() == comm_.size(); }
 
-  /// Dissemination: log2(size) rounds, in round k to the rank 2^k ahead. Nobody leaves before all have come.
+  /// Dissemination: log2(size) rounds, in round k to the rank 2^k ahead. No rank leaves before all have come.
   void barrier();
-  /// Everybody's value; meaningful on rank 0, empty elsewhere.
+  /// All ranks' values; meaningful on rank 0, empty elsewhere.
   std::vector<double> gather(double mine) { return gather(std::span<const double>{&mine, 1}); }
   /// The same for `values` of one length: rank after rank.
   std::vector<double> gather(std::span<const double> values);

@@ -10,7 +10,7 @@
 namespace tutti::cli::bench {
 namespace {
 
-using Value = std::complex<double>;  // integers that every type can hold, or the quotient of avg
+using Value = std::complex<double>;  // integers that every type can represent, or the quotient of avg
 
 template <class T>
 constexpr bool is_complex = std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>;
@@ -96,7 +96,7 @@ Value divided(Value sum, int ranks) {
   }
 }
 
-/// How many different values a summand may have so that the sum of all ranks stays exact.
+/// The number of different values of a summand for which the sum of all ranks stays exact.
 int levels(DataType type, const Reduction& reduction, int ranks) {
   const double room = exact_up_to(type) / (ranks * std::max(1.0, reduction.factor));
   return static_cast<int>(std::clamp(room, 1.0, 60.0)) + 1;
@@ -141,7 +141,7 @@ struct Source {
     }
   }
 
-  /// Mostly false where one true decides, mostly true where one false does.
+  /// Mostly false for ops that one true decides, mostly true for ops that one false decides.
   double truth(int mixed) const {
     const bool rare = mixed % 5 == 0;
     const bool one_false_decides =

@@ -6,12 +6,12 @@
 
 #include "tutti/types.h"
 
-// What the buffers hold, and what they must hold afterwards.
+// The contents of the buffers before and after a call.
 //
 // The value at a place depends on the rank, on the place modulo a prime and on the repetition. All values are small
-// integers, chosen so that every partial result of the operation is exact in the type, in whatever order it is formed:
-// results can be compared bit for bit. Only a sum over so many ranks that the type runs out of digits (bf16: 128) is
-// compared with a tolerance.
+// integers, chosen so that every partial result of the operation is exact in the type, in whatever order it is formed,
+// so results can be compared bit for bit. Only sums over more ranks than the type has room for (bf16: 128) are compared
+// with a tolerance.
 
 namespace tutti::cli::bench {
 
@@ -32,19 +32,19 @@ struct Reduction {
   double factor = 1;  ///< premul_sum
 };
 
-/// What rank `rank` of `ranks` brings.
+/// The input of rank `rank` of `ranks`.
 Pattern input_pattern(DataType type, const Reduction& reduction, int rank, int ranks, int repetition);
-/// What the reduction of what the first `folded` of them bring gives.
+/// The reduction of the inputs of the first `folded` of them.
 Pattern result_pattern(DataType type, const Reduction& reduction, int folded, int ranks, int repetition);
 
 /// Fills with the pattern, beginning at its element `first`.
 void fill(std::span<std::byte> buffer, const Pattern& pattern, std::size_t first);
-/// Elements that are not what the pattern says.
+/// Elements that differ from the pattern.
 std::size_t count_wrong(std::span<const std::byte> buffer, const Pattern& pattern, std::size_t first);
-/// Fills with bytes that no pattern has, so that what was not written shows.
+/// Fills with bytes that no pattern has, so that elements that were not written are found.
 void poison(std::span<std::byte> buffer);
 
-/// Calls `work(T{})` with the C++ type that `type` stands for.
+/// Calls `work(T{})` with the C++ type for `type`.
 template <class Work>
 void with_type(DataType type, Work work) {
   switch (type) {

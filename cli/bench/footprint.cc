@@ -1,5 +1,5 @@
-// What ranks cost besides their collectives: the time until the first of them is over, the core that a waiting rank
-// takes, and memory. Each figure is taken in ranks of this very program, which `tutti run` starts.
+// Costs of ranks besides their collectives: the time to complete the first one, the core time of a waiting rank, and
+// memory. Each figure is measured in ranks of this program, which `tutti run` starts.
 
 #include "cli/bench/footprint.h"
 
@@ -37,10 +37,10 @@ constexpr const char* help =
     "Costs of ranks apart from collectives.\n"
     "Usage: tutti bench startup|waiting|memory [-g RANKS,...] [-b BYTES] [--repetitions N]\n\n"
     "  startup   ms from before `tutti run` starts to the end of the first barrier in rank 0, median of N (5)\n"
-    "  waiting   part of a core that a rank uses while it waits a second for rank 0 in a barrier, and how long an\n"
-    "            all_reduce of 4 bytes right after that wait takes once all have called it, beside the usual\n"
-    "  memory    of a rank after an all_reduce of BYTES (64M), without the buffer: all that is resident, and what is\n"
-    "            not shared with other processes (MiB, the most of all ranks)\n\n"
+    "  waiting   share of a core that a rank uses while it waits a second for rank 0 in a barrier; and the time of an\n"
+    "            all_reduce of 4 bytes right after that, from the last rank's call on, beside the usual time\n"
+    "  memory    resident memory of a rank after an all_reduce of BYTES (64M), without the buffer: all of it, and the\n"
+    "            part that is not shared with other processes (MiB, the largest of all ranks)\n\n"
     "  -g RANKS,...      jobs with these numbers of ranks, one after the other (2,8,32)\n";
 
 struct Options {
@@ -58,7 +58,7 @@ int whole_number(const std::string& text, int most) {
   int value = 0;
   const auto [end, failed] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (failed != std::errc{} || end != text.data() + text.size() || value < 1 || value > most)
-    wrong(fmt::format("\"{}\" is no whole number from 1 to {}", text, most));
+    wrong(fmt::format("\"{}\" is not a whole number from 1 to {}", text, most));
   return value;
 }
 
@@ -72,7 +72,7 @@ Options parse(int argc, char** argv) {
     if (name == "--repetitions") options.repetitions = whole_number(value, 1000);
     if (name == "-b") {
       const auto bytes = parse_bytes(value);
-      if (!bytes) wrong(fmt::format("\"{}\" is no size such as 64M", value));
+      if (!bytes) wrong(fmt::format("\"{}\" is not a size such as 64M", value));
       options.bytes = *bytes;
     }
     if (name != "-g") continue;
@@ -95,7 +95,7 @@ double core_seconds() {
   return seconds(used.ru_utime) + seconds(used.ru_stime);
 }
 
-/// us from when the last rank calls until the last has its result; ranks of one host have one clock.
+/// Microseconds from the last rank's call until the last rank has its result; the ranks of one host share a clock.
 double time_all_reduce(Communicator& comm) {
   float data = 1;
   const auto now = [] { return std::chrono::nanoseconds{Clock::now().time_since_epoch()}.count(); };
@@ -129,7 +129,7 @@ std::string waiting(Communicator& comm) {
                      usual[150], after[1]);
 }
 
-/// A line of /proc/self/smaps_rollup, in MiB.
+/// A field of /proc/self/smaps_rollup, in MiB.
 double mapped(const std::string& wanted) {
   std::ifstream file{"/proc/self/smaps_rollup"};
   double total = 0;
@@ -164,7 +164,7 @@ int run_rank(const Options& options) {
 
 // ---- What starts them --------------------------------------------------------------------------------------------
 
-/// The first line of what the ranks wrote.
+/// The first line of the ranks' output.
 std::string line_of_job(const Options& options, int ranks) {
   const std::string quoted = own_path();
   const std::string command = fmt::format("exec '{0}' run -n {1} --label never '{0}' bench {2} -b {3}", quoted, ranks,
@@ -172,7 +172,7 @@ std::string line_of_job(const Options& options, int ranks) {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> job{::popen(command.c_str(), "re"), ::pclose};
   char line[256] = "";
   if (!job || std::fgets(line, sizeof line, job.get()) == nullptr)
-    throw Error{ErrorCode::system, fmt::format("bench: a job of {} ranks did not tell its figure", ranks)};
+    throw Error{ErrorCode::system, fmt::format("bench: a job of {} ranks did not report its result", ranks)};
   return line;
 }
 

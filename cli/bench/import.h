@@ -8,11 +8,11 @@
 
 namespace tutti::cli::bench {
 
-/// A program of MSCCL that a benchmark runs: proved, and in memory that connect() can read as a file.
+/// An MSCCL program to benchmark: proved, and in memory that connect() can read as a file.
 class ImportedPlan {
  public:
-  /// Of `options.import`, which is not empty. Throws Error{invalid_argument} where it is wrong or for another
-  /// collective, {unsupported} where nothing here can read it.
+  /// Imports `options.import`, which is not empty. Throws Error{invalid_argument} if it is wrong or for another
+  /// collective, and {unsupported} if this build cannot read it.
   explicit ImportedPlan(const Options& options);
 
   const std::string& name() const { return name_; }

@@ -1,5 +1,5 @@
-// The JSON file of nccl-tests, format 3: same keys, with its quirks that readers rely on (booleans and root are
-// strings). What it has no place for goes under "tutti"; of the environment only names on an allow list are kept.
+// The JSON file of nccl-tests, format 3: same keys, with the quirks that readers rely on (booleans and root are
+// strings). Additions are under "tutti"; of the environment only names on an allow list are kept.
 
 #include <nlohmann/json.hpp>
 

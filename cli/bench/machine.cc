@@ -29,7 +29,7 @@ std::string first_line(const char* path) {
   return line;
 }
 
-/// The rest of the first line of `path` that begins with `key`, behind its colon.
+/// The text after the colon in the first line of `path` that begins with `key`.
 std::string field(const char* path, std::string_view key) {
   std::ifstream file{path};
   for (std::string line; std::getline(file, line);) {
@@ -40,7 +40,7 @@ std::string field(const char* path, std::string_view key) {
   return "";
 }
 
-/// Fewer processors allowed than the machine has on line.
+/// This process may use fewer processors than the machine has on line.
 bool is_pinned() {
   cpu_set_t allowed;
   return ::sched_getaffinity(0, sizeof allowed, &allowed) == 0 && CPU_COUNT(&allowed) < ::sysconf(_SC_NPROCESSORS_ONLN);
@@ -51,7 +51,8 @@ std::string kernel_release() {
   return ::uname(&name) == 0 ? fmt::format("{} {}", name.sysname, name.release) : "unknown";
 }
 
-/// What the cgroup in `folder` still allows: files that it keeps in memory make room when it is needed.
+/// The memory that the cgroup in `folder` still allows. Cached files do not count as used, since they are dropped when
+/// needed.
 std::size_t room_in_cgroup(const std::string& folder, bool old) {
   constexpr std::size_t no_limit = std::numeric_limits<std::size_t>::max();
   std::size_t limit = 0;
@@ -80,7 +81,7 @@ std::string transports(Communicator& world) {
   return names.empty() ? "self" : sum_of(names);
 }
 
-/// What one rank says of itself; the processor's name, which may hold anything, comes last.
+/// A rank's description of itself. The processor's name, which may contain any character, comes last.
 std::string to_text(const Device& device, const std::string& transport) {
   return fmt::format("{} {} {} {} {} {} {}", device.rank, device.group, device.pid, device.device, transport,
                      device.host.empty() ? "?" : device.host, device.processor);
@@ -135,7 +136,8 @@ std::size_t room_in_cgroups(const std::string& membership, const std::string& mo
     const bool old = line.find(":memory:") < begin;
     if (!old && !line.starts_with("0::")) continue;
     const std::string top = mounts + (old ? "/memory" : "");
-    // Every ancestor may limit as well. In a container the path may lead nowhere, and the top be the container's own.
+    // Every ancestor may have a limit, too. In a container the path may not exist, and the top may be the container's
+    // own cgroup.
     std::string path = line.substr(begin);
     for (bool more = true; more; path = path.substr(0, path.rfind('/'))) {
       if (path == "/") path.clear();

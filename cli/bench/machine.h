@@ -7,7 +7,7 @@
 
 namespace tutti::cli::bench {
 
-/// One rank, in the words of nccl-tests' device list.
+/// One rank, as nccl-tests' device list describes it.
 struct Device {
   int rank = 0;
   int group = 0;
@@ -17,7 +17,7 @@ struct Device {
   std::string processor;
 };
 
-/// What a reader needs to compare two runs. Meaningful on rank 0.
+/// The facts that a reader needs to compare two runs. Meaningful on rank 0.
 struct Machine {
   std::vector<Device> devices;
   int cores = 1;  ///< that this process may use
@@ -36,15 +36,15 @@ Machine look_around(Communicator& world, int group, Control& control);
 /// "cores 2, ranks per core 2 (oversubscribed), not pinned, transport shm, ..." in one or two lines without "#".
 std::vector<std::string> describe(const Machine& machine);
 
-/// Bytes of memory that this host, or the cgroups this process is in, could still give; 0: unknown.
+/// Bytes of memory that this host, or the cgroups of this process, can still provide; 0: unknown.
 std::size_t available_memory();
-/// What the cgroups in `membership`, the text of /proc/self/cgroup, still allow, for version 2 mounted at `mounts` and
-/// version 1 below it; the largest number there is without a limit.
+/// The memory that the cgroups in `membership`, the text of /proc/self/cgroup, still allow, for version 2 mounted at
+/// `mounts` and version 1 below it; the largest number of the type if there is no limit.
 std::size_t room_in_cgroups(const std::string& membership, const std::string& mounts);
 /// Largest resident memory of this process so far.
 std::size_t peak_memory();
 
-/// The variables worth keeping with a result, as "NAME=value": ours, NCCL's, Gloo's and Slurm's, never a secret.
+/// The variables to record with a result, as "NAME=value": ours, NCCL's, Gloo's and Slurm's, never a secret.
 std::vector<std::string> recorded_environment(const char* const* environ);
 
 }  // namespace tutti::cli::bench

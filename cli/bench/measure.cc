@@ -22,7 +22,7 @@ double processor_seconds() {
 
 double stamp(const Options& options) { return options.cpu_time ? processor_seconds() : seconds_now(); }
 
-/// One iteration and, by -z, the barriers that belong to it.
+/// One iteration, with the barriers that -z requests.
 void iterate(Case& work, Placement placement, const Options& options, Control& control) {
   for (int i = 0; i < options.aggregate; ++i) {
     work.call(placement);
@@ -46,7 +46,7 @@ double loop(Case& work, Placement placement, int iterations, const Options& opti
   return spent / iterations / options.aggregate;
 }
 
-/// Waits until the common start. True when it had passed already.
+/// Waits until the common start. True if it had passed already.
 bool open_window(Control& control) {
   constexpr double ahead = 100e-6;
   const double start = control.from_first(seconds_now() + ahead * control.size());
@@ -63,8 +63,8 @@ bool meet(const Options& options, Control& control) {
 }  // namespace
 
 double warm_up(Case& work, Placement placement, const Options& options, Control& control) {
-  // Ranks agree on the time after so many calls: rank 0's clock decides for all.
-  constexpr int between_looks = 10;  // after the first, which may take seconds
+  // Every `between_looks` calls the ranks agree on whether time is over: rank 0's clock decides for all.
+  constexpr int between_looks = 10;  // after the first call, which may take seconds
   control.barrier();
   double spent = 0, last = 0;
   for (int done = 0, left = 1; left > 0; left = warm_up_calls_left(options, done, spent)) {

@@ -9,15 +9,15 @@
 #include "cli/bench/numbers.h"
 #include "cli/bench/options.h"
 
-// How times are taken.
+// How times are measured.
 //
-// The loop, nccl-tests' way: all iterations back to back between two looks at the clock, divided by their number, then
-// one number from all ranks (-a). It fills the time column, but for --format short, whose time is the median of the
-// series.
+// The loop, as in nccl-tests: all iterations back to back between two readings of the clock, divided by their number,
+// then one number from all ranks (-a). It fills the time column, except with --format short, which shows the median of
+// the series.
 //
-// The series: before each iteration all ranks meet (--sync), each rank times its call, and an iteration took as long as
-// its slowest rank. Minimum and percentiles come from it. Both use the same buffers each time, so they are as warm in
-// the caches as they can be.
+// The series: before each iteration all ranks meet (--sync), each rank times its call, and the slowest rank counts.
+// Minimum and percentiles come from it. Both use the same buffers each time, so that they are as warm in the caches as
+// possible.
 
 namespace tutti::cli::bench {
 
@@ -40,15 +40,15 @@ struct Timing {
 /// Warms up, times and checks one placement. Collective; throws Error.
 Timing measure(Case& work, Placement placement, const Options& options, Control& control);
 
-/// Single calls of the case, `iterations` of them, appended to `series` on rank 0.
+/// Appends `iterations` single calls of the case to `series` on rank 0.
 void extend_series(Case& work, Placement placement, int iterations, const Options& options, Control& control,
                    Series& series);
 
-/// One repetition that is verified: wrong elements over all ranks, on rank 0.
+/// One repetition that is verified: returns the wrong elements over all ranks, on rank 0.
 std::int64_t verify(Case& work, Placement placement, int repetition, Control& control);
 
-/// Calls as often as -w says, or as usual, and returns the seconds that the last calls took on rank 0, each (on all
-/// ranks).
+/// Makes as many calls as -w says, or the usual number, and returns the seconds per call of the last ones on rank 0 (on
+/// all ranks).
 double warm_up(Case& work, Placement placement, const Options& options, Control& control);
 
 }  // namespace tutti::cli::bench

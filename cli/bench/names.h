@@ -10,7 +10,7 @@
 
 namespace tutti::cli::bench {
 
-/// What can be measured; nccl-tests has a program for each but the last three.
+/// The operations that can be measured; nccl-tests has a program for each but the last three.
 enum class Measured : std::uint8_t {
   all_reduce,
   all_gather,
@@ -27,9 +27,9 @@ enum class Measured : std::uint8_t {
   exclusive_scan,
 };
 
-/// "all_reduce" as well as "all_reduce_perf", "all_reduce_perf_mpi" and a path before them; "alltoall" and
-/// "all_to_all". Throws Error{invalid_argument} that offers the nearest name, {unsupported} for what nccl-tests has
-/// beyond ours.
+/// Accepts "all_reduce" as well as "all_reduce_perf", "all_reduce_perf_mpi" and a path before them; "alltoall" and
+/// "all_to_all". Throws Error{invalid_argument} that offers the nearest name, and {unsupported} for programs of
+/// nccl-tests that tutti does not have.
 Measured find_measured(std::string_view name);
 /// The same for exactly these names; empty for any other.
 std::optional<Measured> known_measured(std::string_view name);
@@ -38,7 +38,7 @@ std::string program_name(Measured what);
 
 bool has_op(Measured what);
 bool has_root(Measured what);
-/// False where the API has no form with one buffer.
+/// False if the API has no form with one buffer.
 bool has_in_place(Measured what);
 /// The collective whose algorithms can be named, or `barrier` for send_recv, which has none.
 Collective collective_of(Measured what);
@@ -52,7 +52,7 @@ struct NamedOp {
   OpKind op;
 };
 
-/// The type called so there ("float") or here ("f32"); "all" gives the types that nccl-tests would run.
+/// The type by nccl-tests' name ("float") or ours ("f32"); "all" gives the types that nccl-tests would run.
 std::vector<NamedType> find_types(std::string_view name);
 /// The same for "sum", "prod", "mulsum", "band", "all" ...
 std::vector<NamedOp> find_ops(std::string_view name);

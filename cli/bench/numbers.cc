@@ -15,7 +15,7 @@
 namespace tutti::cli::bench {
 namespace {
 
-/// Elements from rank `from` to rank `to`: between a half and one and a half times `part`, about `part` on average.
+/// Elements from rank `from` to rank `to`: between half and one and a half times `part`, about `part` on average.
 std::size_t uneven(std::size_t part, int from, int to, int ranks) {
   if (ranks == 1) return part;
   const auto step = static_cast<std::size_t>((from + to) % ranks);

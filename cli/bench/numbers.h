@@ -6,13 +6,13 @@
 #include "cli/bench/names.h"
 #include "cli/bench/options.h"
 
-// The arithmetic of the benchmark, apart from any measuring.
+// The arithmetic of the benchmark; nothing here measures.
 
 namespace tutti::cli::bench {
 
-/// What one row moves, in elements, on one rank.
+/// The elements that one row moves on one rank.
 struct Shape {
-  std::size_t count = 0;       ///< what the call is told and the table prints
+  std::size_t count = 0;       ///< passed to the call and printed in the table
   std::size_t send_count = 0;  ///< of this rank's send buffer
   std::size_t recv_count = 0;
   std::vector<std::size_t> send_counts;  ///< all_to_all_v only: per peer
@@ -26,7 +26,7 @@ Shape shape_of(Measured what, std::size_t bytes, std::size_t element, int rank, 
 /// Sizes of the table, in the order of its rows.
 std::vector<std::size_t> sizes_of(const Options& options);
 
-/// Bus bandwidth divided by algorithm bandwidth: how many bytes the busiest link carries per byte of the size column.
+/// Bus bandwidth divided by algorithm bandwidth: bytes on the busiest link per byte of the size column.
 double bus_factor(Measured what, int ranks);
 
 struct Bandwidth {
@@ -35,7 +35,7 @@ struct Bandwidth {
 };
 Bandwidth bandwidth(Measured what, std::size_t bytes, double microseconds, int ranks);
 
-/// Of the times of single iterations.
+/// Statistics of the times of single iterations.
 struct Statistics {
   double least = 0, most = 0, mean = 0, p50 = 0, p95 = 0, p99 = 0, deviation = 0;
   double variation() const { return mean > 0 ? deviation / mean * 100 : 0; }
@@ -43,16 +43,17 @@ struct Statistics {
 /// Percentiles are the nearest rank. All zero for no times.
 Statistics statistics(std::vector<double> times);
 
-/// One number from all ranks', as -a wants it.
+/// One number from those of all ranks, as -a says.
 double over_ranks(const std::vector<double>& by_rank, Average how);
 
 /// The group of a rank when ranks are split as NCCL_TESTS_SPLIT says: "MOD 2", "DIV 4", "AND 0x3", "OR 1".
 int split_colour(const std::string& split, int rank);
 
-/// How many more calls warm up a row, after `done` that took `seconds` together: as many as -w says, or as usual.
+/// The remaining number of warm-up calls of a row, after `done` calls that took `seconds` together: as many as -w says,
+/// or the usual number.
 int warm_up_calls_left(const Options& options, int done, double seconds);
 
-/// How many iterations to time, given what one is expected to take.
+/// The number of iterations to time, given the expected time of one.
 int iterations_for(const Options& options, double expected_seconds);
 
 }  // namespace tutti::cli::bench

@@ -1,7 +1,6 @@
-// The command line of `tutti bench`: one table of options, each with exactly one value, as nccl-tests has them (even
-// its switches take 0 or 1); only two switches of ours take none. Values may be glued to a letter (-b8) or follow; long
-// names may be cut short and take
-// '-' and '_' alike.
+// The command line of `tutti bench`: one table of options, each with exactly one value, as in nccl-tests (even its
+// switches take 0 or 1); only two switches of ours take none. A value may follow a letter directly (-b8) or as the next
+// word. Long names may be abbreviated, with '-' and '_' alike.
 
 #include "cli/bench/options.h"
 
@@ -45,7 +44,7 @@ double seconds(Text option, Text text) {
   return value;
 }
 
-/// The place of `text` among `words`.
+/// The index of `text` in `words`.
 template <class Enum>
 Enum one_of(Text option, Text text, const std::vector<std::string_view>& words) {
   const auto found = std::find(words.begin(), words.end(), text);
@@ -86,19 +85,19 @@ using O = Options;
 
 constexpr Option options_there[] = {
     {'t', "nthreads", "N", "ranks to start: -t times -g (1)", [](O& o, Text n, Text v) { o.threads = whole(n, v, 1); }},
-    {'g', "ngpus", "N", "the same (1); under a launcher each process is one rank",
+    {'g', "ngpus", "N", "ranks to start (1); under a launcher each process is one rank",
      [](O& o, Text n, Text v) { o.gpus = whole(n, v, 1); }},
     {'b', "minbytes", "SIZE", "first size, with K, M, G (32M)",
      [](O& o, Text n, Text v) { o.min_bytes = parse_size(n, v); }},
     {'e', "maxbytes", "SIZE", "last size (32M)", [](O& o, Text n, Text v) { o.max_bytes = parse_size(n, v); }},
-    {'i', "stepbytes", "SIZE", "from one size to the next (1M)",
+    {'i', "stepbytes", "SIZE", "step from one size to the next (1M)",
      [](O& o, Text n, Text v) { o.step_bytes = parse_size(n, v); }},
-    {'f', "stepfactor", "N", "or by a factor",
+    {'f', "stepfactor", "N", "factor from one size to the next, instead of a step",
      [](O& o, Text n, Text v) { o.step_factor = static_cast<std::size_t>(whole(n, v, 1)); }},
     {'n', "iters", "N", "timed iterations (20, or as many as take 2 ms)",
      [](O& o, Text n, Text v) { o.iterations = whole(n, v, 1); }},
     {'m', "agg_iters", "N", "calls per iteration (1)", [](O& o, Text n, Text v) { o.aggregate = whole(n, v, 1); }},
-    {'w', "warmup_iters", "N", "iterations before, not timed (50, or as many as take 20 ms)",
+    {'w', "warmup_iters", "N", "untimed iterations before (50, or as many as take 20 ms)",
      [](O& o, Text n, Text v) { o.warmup = whole(n, v, 0); }},
     {'N', "run_cycles", "N", "repetitions of the whole table; 0: until interrupted (1)",
      [](O& o, Text n, Text v) { o.cycles = whole(n, v, 0); }},
@@ -114,12 +113,12 @@ constexpr Option options_there[] = {
     {'z', "blocking", "0..3", "1: barrier after each call; 3: after each iteration, not timed (0)",
      [](O& o, Text n, Text v) { o.blocking = whole(n, v, 0, 3); }},
     {'y', "stream_null", "0", "CUDA only", for_gpus},
-    {'T', "timeout", "SECONDS", "of each call (the library's)",
+    {'T', "timeout", "SECONDS", "timeout of each call (the library's)",
      [](O& o, Text n, Text v) { o.timeout = seconds(n, v); }},
     {'G', "cudagraph", "0", "CUDA only", for_gpus},
     {'C', "report_cputime", "0|1", "processor time of the process instead of time",
      [](O& o, Text n, Text v) { o.cpu_time = yes_or_no(n, v); }},
-    {'S', "report_timestamps", "0|1", "when each row was ready",
+    {'S', "report_timestamps", "0|1", "print when each row was ready",
      [](O& o, Text n, Text v) { o.timestamps = yes_or_no(n, v); }},
     {'J', "output_file", "FILE.json", "write JSON too; an existing file is never overwritten",
      [](O& o, Text, Text v) { o.output_file = v; }},
@@ -209,13 +208,13 @@ const Option& find_option(std::string_view word) {
   }
   if (fitting.size() == 1) return *fitting.front();
   if (fitting.size() > 1)
-    wrong(fmt::format("\"{}\" fits several options, e.g. --{} and --{}", word, unified(fitting[0]->name),
+    wrong(fmt::format("\"{}\" is ambiguous, e.g. --{} and --{}", word, unified(fitting[0]->name),
                       unified(fitting[1]->name)));
   const std::vector<std::string_view> views{names.begin(), names.end()};
   wrong(fmt::format("no option \"{}\".{}", word, did_you_mean(word, views)));
 }
 
-/// Takes one option and its value from `words`; `at` ends behind them.
+/// Takes one option and its value from `words`; `at` then points behind them.
 void take_option(Options& options, const std::vector<std::string>& words, std::size_t& at) {
   const std::string& word = words[at++];
   const bool long_name = word.starts_with("--");
@@ -240,7 +239,7 @@ void take_option(Options& options, const std::vector<std::string>& words, std::s
   option.set(options, name, value);
 }
 
-/// All of the grid's sizes, where nccl-tests' defaults would be one large one.
+/// All sizes of the grid, since nccl-tests' defaults would be one large size.
 void widen_for_comparison(Options& o) {
   const auto was_given = [&](std::string_view name) {
     return std::find(o.given.begin(), o.given.end(), name) != o.given.end();
@@ -266,7 +265,7 @@ void check_together(Options& o) {
   if (o.is_comparison() && !o.import.empty()) wrong("--import does not go with other libraries: give --compare");
   if (o.summary && o.csv.empty()) wrong("--summary needs --csv FILE with the rows");
   if (o.compute > 0 && (o.rivals.empty() || o.grid || !o.csv.empty()))
-    wrong("--compute goes with --against, and without --grid and --csv, whose rows are of calls alone");
+    wrong("--compute needs --against, and cannot be combined with --grid or --csv, whose rows contain no computing");
   if (o.is_comparison() && o.format == Format::brief) wrong("--format short is not for --against and --grid");
   if (!o.is_comparison() && !(o.csv.empty() && o.svg.empty()))
     wrong("--csv and --svg go with --against or --grid; for tables as CSV give --format csv");

@@ -12,21 +12,21 @@ namespace tutti::cli::bench {
 enum class Format { table, brief, wide, csv, json };
 /// What all ranks do before each timed call of the series.
 enum class Sync { barrier, none, window };
-/// Where a line that says how far the run is goes. With results on the same terminal it must take their way, so that
-/// it is never behind one of them.
+/// Where the progress line goes. If results go to the same terminal, it must use the same stream, so that it never
+/// overwrites one of them.
 enum class Progress { none, on_stderr, on_stdout };
-/// Over which ranks the time column goes (-a).
+/// How the time column combines the ranks (-a).
 enum class Average { rank0, mean, least, most };
 
-/// What is taken where the command line does not say otherwise. The first calls of a job or of a size are several times
-/// slower than the others: pages are touched for the first time, and links find out how to copy. And a loop of 20 calls
-/// of 0.3 us is as long as one interrupt.
+/// Used if the command line does not say otherwise. The first calls of a job or of a size are several times slower than
+/// the others: pages are touched for the first time, and links find out how to copy. And a loop of 20 calls of 0.3 us
+/// takes no longer than one interrupt.
 constexpr int usual_iterations = 20;
 constexpr double usual_seconds = 2e-3;
 constexpr int usual_warmup = 50;
 constexpr double usual_warmup_seconds = 20e-3;
 
-/// The command line. Letters, names and defaults of the first part are nccl-tests', the rest is ours and has no
+/// The command line. Letters, names and defaults of the first part are those of nccl-tests; the rest is ours and has no
 /// letters.
 struct Options {
   Measured what = Measured::all_reduce;
@@ -41,7 +41,7 @@ struct Options {
   std::optional<int> iterations;  ///< -n; not given: 20, or more that take `usual_seconds`
   std::optional<int> warmup;      ///< -w; not given: `usual_warmup`, or fewer that take `usual_warmup_seconds`
   int aggregate = 1;              ///< calls per iteration
-  int cycles = 1;                 ///< 0: for ever
+  int cycles = 1;                 ///< 0: without end
   int check = 1;                  ///< repetitions that are verified
   std::string op = "sum";
   std::string type = "float";
@@ -58,10 +58,10 @@ struct Options {
   bool allocated = false;   ///< buffers of tutti::allocate()
   std::string output_file;
   bool has_collective = false;
-  std::vector<std::string> given;  ///< long names, with '-', of the options that were there
+  std::vector<std::string> given;  ///< long names, with '-', of the given options
 
   std::string algorithm;
-  std::string import;  ///< a program of MSCCL that takes part under its name
+  std::string import;  ///< a program of MSCCL to run under its name
   std::string transport;
   std::vector<std::string> compare;
   double min_time = 0;  ///< seconds per measurement; 0: -n alone decides
@@ -76,15 +76,15 @@ struct Options {
   bool summary = false;
   int repetitions = 5;  ///< rows of each side at each point
   double compute = 0;   ///< microseconds of a core that each rank computes before each call
-  std::string csv;      ///< where they are kept
+  std::string csv;      ///< file of the rows
   std::string svg;
   std::string rivals_dir;
 
   bool is_comparison() const { return !rivals.empty() || grid || summary; }
   int ranks() const { return threads * gpus; }
-  /// True when the loop must be timed; --format short shows single calls only.
+  /// True if the loop must be timed; --format short shows single calls only.
   bool wants_loop() const { return format != Format::brief; }
-  /// True when single calls must be timed, not only the loop.
+  /// True if single calls must be timed, not only the loop.
   bool wants_series() const {
     return per_iteration || format != Format::table || !output_file.empty() || !compare.empty();
   }

@@ -1,5 +1,5 @@
-// The table of nccl-tests, to the width of each column: scripts read it. --format wide adds columns, csv is one line
-// per placement.
+// The table of nccl-tests, to the width of each column, since scripts read it. --format wide adds columns, csv is one
+// line per placement.
 
 #include "cli/bench/report.h"
 
@@ -11,7 +11,7 @@
 namespace tutti::cli::bench {
 namespace {
 
-/// The columns before the placements: they are the same in all tables.
+/// The columns before the placements, which are the same in all tables.
 std::string leading_names(const char* size, const char* count, const char* type, const char* op, const char* root) {
   return fmt::format("# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}", size, count, type, op, root);
 }

@@ -8,30 +8,30 @@
 #include "cli/bench/measure.h"
 #include "cli/bench/options.h"
 
-// What is printed. All functions return text, complete lines unless said otherwise; bench.cc decides where it goes.
+// The printed output. All functions return text, complete lines unless said otherwise; bench.cc decides where it goes.
 
 namespace tutti::cli::bench {
 
-/// One row as measured: what it was, and its placements. Without `in_place` there is no such form.
+/// One measured row and its placements. Without `in_place` there is no such form.
 struct RowResult {
   std::size_t bytes = 0;
   std::size_t count = 0;
   std::string type;
-  std::string op;         ///< "none" where nothing is reduced
-  int root = -1;          ///< -1 where there is none
-  std::string algorithm;  ///< as asked for, or the one that was chosen
+  std::string op;         ///< "none" if nothing is reduced
+  int root = -1;          ///< -1 if there is none
+  std::string algorithm;  ///< the requested or the chosen one
   Timing out_of_place;
   std::optional<Timing> in_place;
   std::string ready;       ///< local time, with -S
-  std::string experiment;  ///< what sets rows of one size apart: the algorithm, when several are compared
+  std::string experiment;  ///< distinguishes rows of one size: the algorithm, if several are compared
 };
 
-/// The whole run as it goes into the footer and the JSON file.
+/// The whole run, as shown in the footer and the JSON file.
 struct Outcome {
   std::size_t wrong_placements = 0;
   double bus_bandwidth_sum = 0;
   std::size_t placements = 0;
-  std::optional<double> least_bandwidth;  ///< wanted
+  std::optional<double> least_bandwidth;  ///< the required one
 
   void add(const RowResult& row);
   double average() const { return placements > 0 ? bus_bandwidth_sum / static_cast<double>(placements) : 0; }
@@ -60,7 +60,7 @@ class JsonReport {
              std::vector<std::string> environment);
   ~JsonReport();
   void add(const RowResult& row);
-  /// What a comparison showed, in words.
+  /// Adds the result of a comparison in words.
   void conclude(const std::vector<std::string>& sentences);
   /// Ends the document and returns it.
   std::string finish(const Outcome& outcome, const std::vector<std::string>& errors);

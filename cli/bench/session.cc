@@ -25,12 +25,12 @@ namespace {
 
 constexpr std::size_t largest_element = 16;
 
-/// Rounded up: 0 would stand for the library's own.
+/// Rounded up, since 0 would mean the library's default.
 std::chrono::milliseconds milliseconds(double seconds) {
   return std::chrono::milliseconds{static_cast<std::int64_t>(std::ceil(seconds * 1000))};
 }
 
-/// The algorithm as the library is told: "auto" leaves the choice to it.
+/// The algorithm for the library: "auto" leaves the choice to it.
 std::string asked_for(const std::string& name) { return name == "auto" ? "" : name; }
 
 }  // namespace
@@ -42,7 +42,7 @@ std::optional<double> wanted_bandwidth() {
     char* end = nullptr;
     const double value = std::strtod(text->c_str(), &end);
     if (*end != '\0' || !(value >= 0))
-      throw Error{ErrorCode::invalid_argument, fmt::format("bench: {}={} is no bandwidth in GB/s", name, *text)};
+      throw Error{ErrorCode::invalid_argument, fmt::format("bench: {}={} is not a bandwidth in GB/s", name, *text)};
     return value;
   }
   return {};
@@ -86,7 +86,7 @@ int Session::run() {
   return static_cast<int>(control_.from_first(code));
 }
 
-/// Two buffers on each rank of this host must fit; nccl-tests lowers the last size likewise.
+/// Two buffers on each rank of this host must fit into memory; nccl-tests lowers the last size in the same way.
 void Session::limit_to_memory() {
   const auto ranks = static_cast<double>(world_.local_size());
   const double room = control_.from_first(static_cast<double>(available_memory()) * 0.8 / 2 / ranks);
@@ -99,7 +99,7 @@ void Session::limit_to_memory() {
                 fmt::format("bench: {} ranks with two buffers each leave room for {} bytes, less than the first size, "
                             "{} (-b); take smaller sizes or fewer ranks",
                             world_.local_size(), options_.max_bytes, options_.min_bytes)};
-  // all_to_all_v sends a little more than the size asked for on some ranks.
+  // all_to_all_v sends a little more than the requested size on some ranks.
   const std::size_t bytes =
       options_.max_bytes * (options_.what == Measured::all_to_all_v ? 2 : 1) + options_.unalign * largest_element;
   if (options_.allocated) {
@@ -119,8 +119,8 @@ void Session::open_output_file() {
   json_file_ = std::move(file.descriptor);
   say(fmt::format("# Writing JSON output to {}\n", file.path), false);
   struct stat info;
-  if (::fstat(json_file_.get(), &info) == 0 && S_ISREG(info.st_mode))   // what a pipe has had cannot be written over
-    write_file({"the run was ended from outside before it was over"});  // what stays if that happens
+  if (::fstat(json_file_.get(), &info) == 0 && S_ISREG(info.st_mode))   // text written to a pipe cannot be overwritten
+    write_file({"the run was ended from outside before it was over"});  // remains if that happens
 }
 
 void Session::announce() {
@@ -188,7 +188,7 @@ RowResult Session::describe(const Row& row, const std::string& algorithm) {
   return result;
 }
 
-/// A wrong plan would stand still until the deadline, or give wrong results. Rank 0 proves it for all.
+/// A wrong plan would hang until the deadline, or give wrong results. Rank 0 proves it for all.
 void Session::prove(const Row& row, const std::string& algorithm) {
   if (row.what == Measured::send_recv) return;
   std::string problem;
@@ -196,11 +196,11 @@ void Session::prove(const Row& row, const std::string& algorithm) {
       const algorithms::Choice choice = algorithms::find(collective_of(row.what), algorithm);
       proofs_.require(algorithms::settled(choice, comm().size(), row.bytes()), comm().size(), row.root);
     } catch (const Error& error) {
-      // A plan from a file, which is not in the catalogue, has been proved when the rank connected.
+      // A plan from a file is not in the catalogue; it was proved when the rank connected.
       if (error.code() == ErrorCode::unsupported) problem = error.what();
     }
   if (control_.from_first(problem.empty() ? 0 : 1) == 0) return;
-  throw Error{ErrorCode::unsupported, "bench: " + (first() ? problem : "rank 0 found a wrong plan and says which")};
+  throw Error{ErrorCode::unsupported, "bench: " + (first() ? problem : "rank 0 found a wrong plan; see its error")};
 }
 
 void Session::run_row(const Row& row) {
@@ -285,8 +285,7 @@ void Session::conclude() {
     std::vector<std::string> sentences = closing_sentences(comparisons_);
     if (const std::string choice = sentence_of_choice(comparisons_); !choice.empty()) sentences.push_back(choice);
     if (json_) json_->conclude(sentences);
-    if (!brief)
-      say("#\n# ratio: p50 over that of the best; \"?\" where it could as well be 1 (95 % interval)\n", false);
+    if (!brief) say("#\n# ratio: p50 over that of the best; \"?\" if its 95 % interval contains 1\n", false);
     for (const std::string& sentence : sentences) say(brief ? short_sentence(sentence) : "# " + sentence + "\n", false);
   }
   say(brief ? short_footer(outcome_, options_) : table_footer(outcome_, options_), false);
@@ -295,16 +294,16 @@ void Session::conclude() {
   if (json_file_) write_file({});
 }
 
-/// Over what the file held before.
+/// Overwrites the previous contents of the file.
 void Session::write_file(const std::vector<std::string>& errors) {
   const std::string document = json_->finish(outcome_, errors);
   const int file = json_file_.get();
   ::lseek(file, 0, SEEK_SET);
   if (!write_all(file, document)) throw OutputError{"bench", options_.output_file, errno};
-  [[maybe_unused]] const int shortened = ::ftruncate(file, static_cast<off_t>(document.size()));  // a pipe has no end
+  [[maybe_unused]] const int shortened = ::ftruncate(file, static_cast<off_t>(document.size()));  // fails for a pipe
 }
 
-/// Comments go to stderr where stdout is to be read by a program.
+/// Comments go to stderr if a program reads stdout.
 void Session::say(const std::string& text, bool result) {
   if (!first()) return;
   const bool for_programs = options_.format == Format::csv || options_.format == Format::json;

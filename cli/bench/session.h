@@ -14,17 +14,17 @@
 
 namespace tutti::cli::bench {
 
-/// TUTTI_TESTS_MIN_BW, or nccl-tests' name for it: below 0.9 times that many GB/s the run fails. Throws
+/// TUTTI_TESTS_MIN_BW, or nccl-tests' name for it: the run fails below 0.9 times that many GB/s. Throws
 /// Error{invalid_argument}.
 std::optional<double> wanted_bandwidth();
 
-/// Throws Error{invalid_argument} when -r is not one of so many ranks.
+/// Throws Error{invalid_argument} if -r is not one of `ranks` ranks.
 void check_root(const Options& options, int ranks);
 
-/// The run on one rank: all rows, in order. Rank 0 prints, the others only take part.
+/// The run on one rank: all rows, in order. Rank 0 prints.
 class Session {
  public:
-  /// `arguments` are what the program was called with. `world` is every rank; a group of it may be measured
+  /// `arguments` is the command line of the program. `world` has all ranks; a group of it may be measured
   /// (NCCL_TESTS_SPLIT).
   Session(const Options& options, Communicator world, std::vector<std::string> arguments);
 
@@ -58,7 +58,7 @@ class Session {
   int colour_ = 0;
   Machine machine_;
   std::optional<Buffers> buffers_;
-  algorithms::Proofs proofs_;  ///< of what is measured; rank 0's
+  algorithms::Proofs proofs_;  ///< proofs of the measured plans; rank 0's
   std::optional<JsonReport> json_;
   Descriptor json_file_;
   Outcome outcome_;

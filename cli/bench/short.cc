@@ -20,7 +20,7 @@ std::string errors(std::int64_t wrong) {
   return wrong > 0 ? fmt::format("  WRONG: {}", plural(static_cast<std::size_t>(wrong), "element")) : "";
 }
 
-/// A ratio that could as well be 1 is no difference shown.
+/// A ratio whose interval contains 1 shows no difference.
 std::string compared(const Comparison& comparison, std::size_t i) {
   const Ratio& ratio = comparison.contenders[i].ratio;
   if (i == comparison.best) return "best";

@@ -5,8 +5,8 @@
 #include "cli/bench/compare.h"
 #include "cli/bench/report.h"
 
-// --format short: for people at a terminal of 80 columns. Who was measured in one line, then what it took, with units;
-// of a comparison a bar per algorithm.
+// --format short is for people at a terminal of 80 columns: a line about the measurement, then times with units; for
+// comparisons, a bar per algorithm.
 
 namespace tutti::cli::bench {
 
@@ -16,7 +16,7 @@ std::string short_heading(const Options& options, const Machine& machine);
 std::string short_row(const RowResult& row);
 /// The size, and a line per algorithm.
 std::string short_comparison(const Comparison& comparison);
-/// What comparisons showed, one of closing_sentences(). A line or two.
+/// The result of comparisons, one of closing_sentences(). A line or two.
 std::string short_sentence(std::string sentence);
 /// Whether all results were right.
 std::string short_footer(const Outcome& outcome, const Options& options);

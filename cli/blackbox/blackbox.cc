@@ -1,4 +1,4 @@
-// `tutti blackbox`: the command line, and where boxes are found.
+// `tutti blackbox`: the command line, and the search for boxes.
 
 #include "cli/blackbox/blackbox.h"
 
@@ -31,7 +31,7 @@ constexpr const char* examples = R"(Examples:
   tutti blackbox /tmp/box-*       files that TUTTI_BLACK_BOX=/tmp/box-%r has written
   tutti blackbox --json -n 1 4242)";
 
-/// Whatever else a process has open (pipes, terminals, devices) is not touched.
+/// Other open files of a process (pipes, terminals, devices) are not touched.
 bool may_be_box(int folder, const char* name) {
   struct stat info;
   return ::fstatat(folder, name, &info, 0) == 0 && S_ISREG(info.st_mode) &&
@@ -77,15 +77,15 @@ std::vector<Snapshot> boxes_of_process(int pid) {
       Snapshot box = black_box::read(file, path);
       if (box.used) boxes.push_back(std::move(box));
     } catch (const Error&) {
-      continue;  // some other file of that size
+      continue;  // another file of that size
     }
   }
   ::closedir(folder);
   if (boxes.empty())
     throw Error(
         ErrorCode::invalid_argument,
-        fmt::format("blackbox: process {} has no black box: it is no rank of tutti's, has not connected yet, or "
-                    "was told TUTTI_BLACK_BOX=off",
+        fmt::format("blackbox: process {} has no black box: it is not a rank of tutti, has not connected yet, or "
+                    "has TUTTI_BLACK_BOX=off",
                     pid));
   return boxes;
 }
@@ -94,11 +94,11 @@ int blackbox_main(int argc, char** argv) {
   std::vector<std::string> words;
   std::size_t most = 20;
   bool json = false;
-  CLI::App app{"Prints what ranks did last: while they run or hang, or after they were killed.", "tutti blackbox"};
+  CLI::App app{"Prints the last operations of ranks that run, hang or were killed.", "tutti blackbox"};
   app.set_help_flag("-h,--help", "Show this help");
   app.add_option("PID-or-file", words, "A rank, a `tutti run`, or a file")->required()->type_name("...");
   app.add_option("-n", most, "Operations per rank, newest last (20)")->type_name("K");
-  app.add_flag("--json", json, "For programs");
+  app.add_flag("--json", json, "Print JSON");
   app.footer(examples);
   if (!parse_command_line(app, argc, argv, "blackbox")) return exit_success;
   std::vector<Snapshot> boxes;

@@ -9,14 +9,14 @@
 
 namespace tutti::cli {
 
-/// `tutti blackbox`: prints what ranks did last. argv[0] is the name of the subcommand. Exit code 0; throws
-/// Error{invalid_argument} for a wrong command line and for what is no black box.
+/// `tutti blackbox`: prints the last operations of ranks. argv[0] is the name of the subcommand. Exit code 0; throws
+/// Error{invalid_argument} for a wrong command line and for a file that is not a black box.
 int blackbox_main(int argc, char** argv);
 
 // ---- What it is made of
 
-/// The boxes of a process: a rank's own, or those of all ranks of a `tutti run`; without those that nobody has used.
-/// Throws Error that says why there are none.
+/// The boxes of a process: a rank's own, or those of all ranks of a `tutti run`, without unused ones. Throws Error that
+/// says why there are none.
 std::vector<black_box::Snapshot> boxes_of_process(int pid);
 
 /// "all_reduce #42 (1048576 x f32, sum)", "recv of 1000 x f32 from rank 1 (tag 5)".
@@ -27,18 +27,19 @@ std::string as_text(const black_box::Snapshot& box, std::size_t most);
 std::string as_json(std::span<const black_box::Snapshot> boxes, std::size_t most,
                     const std::vector<std::string>& findings);
 
-/// Whether the ranks are still there.
+/// Whether the ranks still run.
 enum class Tense { present, past };
 
-/// Who is behind, and in which call they differ; the communicator that waits longest first. Nothing where nobody waits
-/// for `least_seconds`, or where there is only one box. Boxes of several jobs are compared job by job.
+/// The ranks that are behind, and the calls in which they differ; the communicator that has waited longest comes first.
+/// Empty if no rank has waited for `least_seconds`, or if there is only one box. Boxes of several jobs are compared job
+/// by job.
 std::vector<std::string> compare(std::span<const black_box::Snapshot> boxes, Tense tense, double least_seconds = 0);
 
-/// What the owner of `box`, whose process has ended, was in the middle of (of several calls: the oldest), and where the
+/// The call in which the owner of `box`, whose process has ended, was (if there are several, the oldest), and where the
 /// others were then; empty if it was in no call.
 std::string last_call(const black_box::Snapshot& box, std::span<const black_box::Snapshot> boxes);
 
-/// The rank of the job that the last failure in `box` blames; -1 where it blames nobody whom `boxes` know.
+/// The rank of the job that the last failure in `box` blames; -1 if it blames none of the ranks in `boxes`.
 int blamed_by(const black_box::Snapshot& box, std::span<const black_box::Snapshot> boxes);
 
 }  // namespace tutti::cli

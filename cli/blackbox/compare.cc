@@ -1,6 +1,6 @@
-// What the boxes of several ranks say together. Operations of a communicator are numbered alike on all its members, so
-// the oldest one that some member has begun and not finished is where they wait, and each member has not entered it, is
-// in it, has failed in it, or is through.
+// Compares the boxes of several ranks. Operations of a communicator have the same numbers on all its members, so the
+// ranks wait in the oldest operation that some member has begun and not finished. Each member has not entered it, is in
+// it, has failed in it, or has finished it.
 
 #include <fmt/core.h>
 
@@ -27,7 +27,7 @@ struct Member {
   const Snapshot* box;
   int rank;  ///< in the communicator
 
-  /// Its record of operation `number` there; null: not entered, or long ago.
+  /// Its record of operation `number` there; null: not entered, or overwritten.
   const Entry* entry(std::uint64_t group, std::uint64_t number) const {
     for (const Entry& one : box->entries)
       if (one.call.group == group && one.call.operation == number) return &one;
@@ -74,7 +74,7 @@ std::uint64_t oldest_unfinished(std::uint64_t group, const Members& members) {
   return oldest;
 }
 
-/// The members of one communicator, sorted by where they are in one operation.
+/// The members of one communicator, sorted by their state in one operation.
 class Meeting {
  public:
   Meeting(std::uint64_t group, std::uint64_t operation, const Members& members, Tense tense)
@@ -97,7 +97,7 @@ class Meeting {
 
   double waited() const { return waited_; }
 
-  /// Empty: nothing that is worth saying.
+  /// Empty: nothing to report.
   std::string finding() const {
     if (entries_.empty()) return "";
     if (differ()) return difference();
@@ -116,7 +116,7 @@ class Meeting {
                        fewest()->member.box->rank, how_far(*fewest()));
   }
 
-  /// Of `one`, who is inside: how far it got, and where the others were.
+  /// The progress of `one`, which is in the operation, and where the others were.
   std::string around(const Snapshot& one) const {
     const auto seen =
         std::find_if(entries_.begin(), entries_.end(), [&](const Seen& it) { return it.member.box == &one; });
@@ -193,7 +193,7 @@ class Meeting {
       if (seen.entry->state == State::started && (!found || share(seen) < share(*found))) found = &seen;
     return found;
   }
-  /// In a round of a board only the bytes tell who has posted.
+  /// In a round of a board only the bytes show which ranks have posted.
   static std::pair<double, std::uint64_t> share(const Seen& seen) {
     return {seen.entry->parts_done / static_cast<double>(std::max(1U, seen.entry->call.parts)), seen.entry->bytes};
   }
@@ -206,7 +206,7 @@ class Meeting {
   Members behind_, inside_, failed_, through_;
 };
 
-/// Who waits for whom in point-to-point messages.
+/// Adds which ranks wait for which in point-to-point messages.
 void add_messages(std::span<const Snapshot> boxes, Tense tense, double least_seconds,
                   std::vector<std::string>& findings) {
   std::size_t count = 0;

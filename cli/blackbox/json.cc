@@ -73,7 +73,7 @@ std::string as_json(std::span<const Snapshot> boxes, std::size_t most, const std
                      {"version", box.version},
                      {"operations", operations}});
   }
-  // What a killed rank or a stranger's file says may be no UTF-8.
+  // The text of a killed rank or of a foreign file may not be valid UTF-8.
   return Json{{"ranks", ranks}, {"findings", findings}}.dump(2, ' ', false, Json::error_handler_t::replace);
 }
 

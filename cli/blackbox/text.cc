@@ -28,7 +28,7 @@ std::string clock_text(std::int64_t time) {
   return fmt::format("{:02}:{:02}:{:02}.{:06}", parts.tm_hour, parts.tm_min, parts.tm_sec, time % second / 1000);
 }
 
-/// For a terminal: whoever wrote the text, it commands nothing there.
+/// Without control characters, since the text may come from anybody.
 std::string printable(std::string text) {
   for (char& c : text)
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
@@ -63,7 +63,7 @@ const char* name_of_state(State state) {
   return state == State::done ? "done" : state == State::failed ? "failed" : "not done";
 }
 
-// Both wrap where a stranger's file makes no sense.
+// The arithmetic is unsigned, so that nonsense in a foreign file cannot overflow.
 
 std::int64_t wall_clock(const Call& call, std::int64_t time) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(time) + static_cast<std::uint64_t>(call.realtime));

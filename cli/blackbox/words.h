@@ -8,7 +8,7 @@
 
 namespace tutti::cli {
 
-// Words for what a box says, which text, JSON and comparison share.
+// Words that text, JSON and comparison share.
 
 bool is_message(const black_box::Call& call);
 std::string type_of(const black_box::Call& call);
@@ -18,7 +18,7 @@ const char* name_of_state(black_box::State state);
 std::int64_t wall_clock(const black_box::Call& call, std::int64_t time);
 /// How long it took, or has taken so far.
 double seconds_in(const black_box::Entry& entry, const black_box::Snapshot& box);
-/// "world", or "group 2 of 3 ranks": the second that this rank made beside the world.
+/// "world", or "group 2 of 3 ranks": the second group that this rank made besides the world.
 std::string name_of_group(std::uint64_t id, const black_box::Snapshot& box);
 std::span<const black_box::Entry> newest(const black_box::Snapshot& box, std::size_t most);
 

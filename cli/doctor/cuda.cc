@@ -1,4 +1,4 @@
-// CUDA is looked for at run time only; nothing here needs it to build.
+// Looks for CUDA at run time only; the build does not need it.
 
 #include <dlfcn.h>
 #include <fmt/core.h>
@@ -13,7 +13,7 @@
 namespace tutti::cli {
 namespace {
 
-/// The toolkit's compiler in PATH, or where its packages put it; empty: nowhere.
+/// The toolkit's compiler in PATH, or where its packages install it; empty: not found.
 std::string find_nvcc() {
   const char* const path = std::getenv("PATH");
   std::string folders = fmt::format("{}:/usr/local/cuda/bin", path == nullptr ? "" : path);

@@ -1,4 +1,4 @@
-// `tutti doctor`: what works on this machine, what does not, and what to do about it.
+// `tutti doctor`: what works on this machine, what does not, and the remedies.
 
 #include "cli/doctor/doctor.h"
 
@@ -66,7 +66,7 @@ Options parse(int argc, char** argv) {
   return options;
 }
 
-/// What holds, but never a secret.
+/// The value in effect, but never a secret.
 std::string shown(const Variable& one, const std::optional<std::string>& value) {
   return value && one.is_secret ? "(set; not shown)" : value.value_or(std::string{one.fallback});
 }
@@ -169,7 +169,7 @@ int doctor_main(int argc, char** argv) {
       print_environment();
     return exit_success;
   }
-  // A machine that refuses something can be played.
+  // TUTTI_INJECT can simulate a machine that refuses system calls.
   detail::refuse_system_calls(detail::parse_faults(variable("TUTTI_INJECT").value_or(""), 1), 0);
   const std::vector<Finding> findings = look(options.ranks);
   const bool good = std::none_of(findings.begin(), findings.end(),

@@ -58,8 +58,9 @@ Finding memory() {
 
 std::string limit_text(rlim_t limit) { return limit == RLIM_INFINITY ? "unlimited" : std::to_string(limit); }
 
-/// A connection takes two, one to be watched for reading and one for writing. Each peer may have one for collectives,
-/// one for messages, and one in each direction for their credit. The rest of the program gets 64 descriptors.
+/// A connection takes two descriptors, one to watch for reading and one for writing. Each peer may have a connection
+/// for collectives, one for messages, and one in each direction for their credit. 64 descriptors remain for the rest of
+/// the program.
 Finding descriptors(int ranks) {
   constexpr rlim_t reserve = 64, most_of_peer = 6;
   rlimit limit{};

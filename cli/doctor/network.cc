@@ -103,7 +103,7 @@ struct Connection {
   Descriptor server;
 };
 
-/// Throws the name of the call that failed.
+/// Throws the name of the system call that failed.
 Connection connect_to_ourselves() {
   Descriptor listener{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   sockaddr_in address{};

@@ -1,4 +1,4 @@
-// What ranks on one host do with each other's memory, tried with real processes.
+// Tests with real processes whether ranks on one host can use each other's memory.
 
 #include <errno.h>
 #include <fmt/core.h>
@@ -36,16 +36,16 @@ using Clock = std::chrono::steady_clock;
 constexpr int patience_ms = 1000;
 constexpr std::uint64_t pattern = 0x7475747469212121;
 
-/// Runs `body` in a process of its own that dies with this one; its result is the exit code.
+/// Runs `body` in a child process that dies with this one; its result is the exit code.
 pid_t in_child(const std::function<int()>& body) {
   const pid_t pid = ::fork();
   if (pid != 0) return pid;
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  ::alarm(5);  // whatever happens, it ends
+  ::alarm(5);  // limits the time in any case
   ::_exit(body());
 }
 
-/// Exit code of a child; 255 when something killed it.
+/// Exit code of a child; 255 if a signal killed it.
 int result_of(pid_t child) {
   int status = 0;
   if (child < 0 || ::waitpid(child, &status, 0) != child || !WIFEXITED(status)) return 255;
@@ -96,7 +96,7 @@ struct Address {
   socklen_t size = 0;
 };
 
-/// In the abstract name space: nothing to remove afterwards.
+/// In the abstract namespace, so nothing remains to be removed.
 Address abstract_address() {
   Address address;
   address.name.sun_family = AF_UNIX;
@@ -106,7 +106,7 @@ Address abstract_address() {
   return address;
 }
 
-/// The other process: asks for the segment and writes the pattern into it.
+/// In the other process: asks for the segment and writes the pattern into it.
 int fill_segment(const Address& address) {
   const Descriptor socket{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address.name), address.size) != 0) return 1;
@@ -117,7 +117,7 @@ int fill_segment(const Address& address) {
   return 0;
 }
 
-/// Empty when it works, else the step that failed.
+/// Empty if it works, else the step that failed.
 std::string try_segment() {
   const Descriptor segment{system_calls::memfd_create("tutti-doctor", MFD_CLOEXEC)};
   if (!segment || ::ftruncate(segment.get(), 4096) != 0) return fmt::format("memfd_create: {}", ::strerror(errno));
@@ -154,7 +154,7 @@ std::string ptrace_scope() {
   return scope;
 }
 
-/// Ranks are siblings, so siblings are tried: a parent may often do more.
+/// Ranks are siblings, so the test uses siblings: a parent often has more rights.
 Finding cross_memory() {
   static const std::uint64_t here = pattern;  // at the same address in both children
   int ends[2];
@@ -177,7 +177,7 @@ Finding cross_memory() {
     return found == pattern ? 0 : EIO;
   });
   const int result = result_of(reader);
-  ours.reset();  // lets the owner go
+  ours.reset();  // lets the owner end
   result_of(owner);
   Finding finding{.what = "single copy", .found = {}, .remedy = {}};
   if (result == 0) {
@@ -213,7 +213,7 @@ void set_and_wake(Word& word, std::uint32_t value) {
   futex(word, FUTEX_WAKE, 1, nullptr);
 }
 
-/// Microseconds of each hand-over and back between two sleeping processes; empty when it does not work.
+/// Microseconds of each round trip between two sleeping processes; empty if it does not work.
 std::vector<double> wake_up_times() {
   constexpr std::uint32_t rounds = 200;
   void* const memory = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

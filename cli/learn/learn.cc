@@ -59,7 +59,7 @@ int print_lesson(const std::string& word) {
   return exit_success;
 }
 
-/// Pages of an earlier time are replaced, other files stay.
+/// Replaces earlier pages and leaves other files alone.
 int write_pages(const std::string& folder) {
   std::error_code failure;
   std::filesystem::create_directories(folder, failure);

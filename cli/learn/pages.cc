@@ -1,5 +1,5 @@
-// Lessons as pages: the Markdown tree is changed so that links lead to pages and pictures lie inside, then rendered by
-// libcmark, and framed.
+// Lessons as pages: changes the Markdown tree so that links lead to pages and pictures are embedded, renders it with
+// libcmark, and adds a frame.
 
 #include "cli/learn/pages.h"
 
@@ -62,7 +62,7 @@ std::string escaped(std::string_view text) {
   return result;
 }
 
-/// A picture as an address that holds all of it.
+/// A data URL with the whole picture.
 std::string as_address(std::string_view svg) {
   std::string result = "data:image/svg+xml,";
   for (const char c : svg)
@@ -76,7 +76,8 @@ std::string as_address(std::string_view svg) {
 const LessonFile& find(std::span<const LessonFile> files, std::string_view name) {
   const auto found = std::find_if(files.begin(), files.end(), [&](const LessonFile& one) { return one.name == name; });
   if (found == files.end())
-    throw Error(ErrorCode::system, fmt::format("learn: a lesson refers to {}, which is no file of docs/learn", name));
+    throw Error(ErrorCode::system,
+                fmt::format("learn: a lesson refers to {}, which is not a file of docs/learn", name));
   return *found;
 }
 
@@ -95,7 +96,7 @@ std::string words_of(cmark_node* node) {
   return words;
 }
 
-/// A picture stands in a paragraph of its own, in whose place comes a figure.
+/// A picture is alone in its paragraph, which a figure replaces.
 void put_inside(cmark_node* image, std::span<const LessonFile> files) {
   const LessonFile& picture = find(files, cmark_node_get_url(image));
   const std::string html = fmt::format(
@@ -116,7 +117,8 @@ std::string in_source_tree(const std::string& url) {
   return std::filesystem::path{"docs/learn/" + url}.lexically_normal().string();
 }
 
-/// To another lesson, or out of these pages on request; of files of the source tree their place is named.
+/// Links to another lesson lead to its page, other links out of these pages; for files of the source tree only the path
+/// is shown.
 void redirect(cmark_node* link, std::span<const LessonFile> files) {
   const std::string url = cmark_node_get_url(link);
   if (url.starts_with("http") || url.starts_with("#")) return;
@@ -154,7 +156,7 @@ std::string body_of(const LessonFile& lesson, std::span<const LessonFile> files)
   }
   for (cmark_node* const link : links) redirect(link, files);
   for (cmark_node* const image : images) put_inside(image, files);
-  // The text is our own: what is made of a picture may stay.
+  // The text is our own, so embedded SVG may stay.
   const std::unique_ptr<char, void (*)(void*)> html{cmark_render_html(document.get(), CMARK_OPT_UNSAFE), std::free};
   return html.get();
 }

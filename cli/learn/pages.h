@@ -12,8 +12,7 @@ struct Page {
   std::string content;
 };
 
-/// A page that lists the lessons, then one for each, with its pictures inside. They refer to each other and to nothing
-/// else that a browser would fetch.
+/// A page that lists the lessons, then one for each, with its pictures embedded. Pages refer only to each other.
 std::vector<Page> lesson_pages(std::span<const LessonFile> files);
 
 /// "The ring, step by step", of a file that begins with "# 3. The ring, step by step".

@@ -1,4 +1,4 @@
-// As little of HTTP as a browser needs to show a few pages: GET and HEAD, an answer, the end of the connection.
+// The minimum of HTTP that a browser needs for a few pages: GET and HEAD, an answer, the end of the connection.
 
 #include "cli/learn/serve.h"
 
@@ -22,7 +22,7 @@
 namespace tutti::cli {
 namespace {
 
-constexpr std::size_t most_connections = 16;  // browsers open some in advance; the oldest has to go
+constexpr std::size_t most_connections = 16;  // browsers open some in advance; the oldest one is closed
 constexpr std::size_t longest_request = 16384;
 
 struct Visitor {
@@ -63,7 +63,7 @@ std::string answer(const std::vector<Page>& pages, std::string_view request) {
       method == "GET" ? content : "");
 }
 
-/// Waits at most the socket's time for somebody who does not read.
+/// Gives up after the socket's timeout if the client does not read.
 void send_all(int socket, std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t sent = ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -82,7 +82,7 @@ void welcome(int door, std::vector<Visitor>& visitors) {
   visitors.push_back({std::move(socket), ""});
 }
 
-/// Whether this connection has had all it gets.
+/// True if this connection has been served completely.
 bool serve(const std::vector<Page>& pages, Visitor& visitor) {
   char bytes[4096];
   const ssize_t got = ::recv(visitor.socket.get(), bytes, sizeof bytes, MSG_DONTWAIT);

@@ -1,4 +1,4 @@
-// Lessons in a terminal: a walk over the Markdown tree that collects the words of a block, and wraps them at its end.
+// Lessons for a terminal: walks over the Markdown tree, collects the words of a block, and wraps them at its end.
 
 #include "cli/learn/text.h"
 
@@ -15,7 +15,7 @@ namespace tutti::cli {
 namespace {
 
 constexpr const char* code_margin = "  ";
-constexpr char kept_space = '\x01';  // in a command, which is not broken
+constexpr char kept_space = '\x01';  // a space within a command, where lines do not break
 
 std::string text_of(const char* literal) { return literal != nullptr ? literal : ""; }
 
@@ -41,12 +41,12 @@ class Writer {
     std::size_t mark_width() const { return next > 0 ? 3 : 2; }
   };
   std::string out_;
-  std::string words_;  // of the block that is open
+  std::string words_;  // of the current block
   std::vector<List> lists_;
-  bool fresh_item_ = false;  // its first block follows the mark
+  bool fresh_item_ = false;  // its first block follows the bullet on the same line
 };
 
-/// What was collected, as a paragraph of its own.
+/// Prints the collected words as a paragraph.
 void Writer::flush() {
   std::size_t hang = 0;
   for (const List& list : lists_) hang += list.mark_width();

@@ -20,7 +20,7 @@ void warm_up(Meeting& meeting, const Budget& budget, const std::function<void()>
   }
 }
 
-/// Leaves the stamps of every rank in the shared memory; returns how many calls there were.
+/// Leaves the times of every rank in the shared memory; returns the number of calls.
 int single_calls(Meeting& meeting, const Budget& budget, const std::function<void()>& call) {
   constexpr int least_of_slow = 2;
   const double begin = microseconds_now();
@@ -75,7 +75,7 @@ double back_to_back(Meeting& meeting, const Budget& budget, const std::function<
   return median(times);
 }
 
-/// Keeps a core busy for so long, not counting what others on that core take.
+/// Keeps a core busy for that long, not counting the time that other processes take on it.
 void compute(double microseconds) {
   const auto now = [] {
     timespec time{};

@@ -5,15 +5,15 @@
 
 #include "cli/measure/meeting.h"
 
-// How the comparison with other libraries takes times: the same code around every library's call.
+// How the comparison with other libraries measures time: the same code around every library's call.
 //
-// Single calls: before each, all ranks meet and are aligned, awake (meeting.h); each looks at the clock, calls, looks
-// again. A call took as long as its slowest rank, and the figure is the median. No wake-up by the meeting is in it.
+// Single calls: before each call all ranks meet and are aligned, awake (meeting.h). Each reads the clock, calls, and
+// reads it again. The slowest rank counts, and the figure is the median. It contains no wake-up by the meeting.
 //
 // Back to back: many calls without anything between them, the slowest rank's time divided by their number; the median
-// of three such loops. Buffers are the same ones each time, so that they are as warm as they can be.
+// of three such loops. The buffers are the same each time, so that they are as warm as possible.
 //
-// With computing: every rank first keeps a core busy for some time of its own, which the figures contain.
+// With computing: every rank first keeps a core busy for a given time, which the figures contain.
 
 namespace tutti::cli::measure {
 
@@ -32,13 +32,13 @@ struct Times {
   double loop = 0;  ///< back to back
   double skew = 0;  ///< median of the span over which the ranks entered a single call
   int iterations = 0;
-  double computing = 0;  ///< the budget's
+  double computing = 0;  ///< as in the budget
 };
 
-/// All ranks call it together and get the same.
+/// All ranks call it together and get the same result.
 Times measure(Meeting& meeting, const Budget& budget, const std::function<void()>& call);
 
-/// 0 of none.
+/// 0 if there are no values.
 double median(std::vector<double> values);
 
 }  // namespace tutti::cli::measure

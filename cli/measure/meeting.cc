@@ -25,12 +25,12 @@ void wait_for(const std::atomic<std::uint32_t>& word, std::uint32_t value) {
   while (word.load(std::memory_order_acquire) != value) pause_core();
 }
 
-/// Nanoseconds per round trip: the least of several batches, as a batch may have been interrupted.
+/// Nanoseconds per round trip: the minimum of several batches, as a batch may have been interrupted.
 double first_side(Shared& shared) {
   constexpr std::uint32_t batches = 100;
   constexpr std::uint32_t least_batches = 10;
   constexpr std::uint32_t trips = 50;
-  constexpr double long_enough = 20'000;  // microseconds, on a machine that gives this process no core for long
+  constexpr double long_enough = 20'000;  // microseconds, in case the machine gives this process no core for long
   const double start = microseconds_now();
   double least = 0;
   std::uint32_t count = 0;
@@ -180,10 +180,10 @@ double Meeting::probe() {
     shared_->ping.store(0);
     shared_->pong.store(0);
   }
-  // A rank that is bound to one core knows no second one: then the two are the machine's first.
+  // A rank that is bound to one core sees no second one; then the machine's first two are used.
   if (takes_part) placed = stay_on(cores.size() < 2 ? rank_ : cores[static_cast<std::size_t>(rank_)]);
   double mine = 0;
-  if (largest(placed ? 0 : 1) == 0) {  // two on one core would take turns by the scheduler's clock
+  if (largest(placed ? 0 : 1) == 0) {  // two ranks on one core would take turns at the scheduler's rate
     if (rank_ == 0) mine = first_side(*shared_);
     if (rank_ == 1) second_side(*shared_);
   }

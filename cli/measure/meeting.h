@@ -6,22 +6,22 @@
 #include <string>
 #include <vector>
 
-// Where the ranks of one measurement meet: a page range that all of them map. It is the same code for every library
-// that is measured, and none of it is the library's own.
+// Where the ranks of one measurement meet: memory that all of them map. The code is the same for every library that is
+// measured and uses none of them.
 
 namespace tutti::cli::measure {
 
 inline constexpr int most_ranks = 64;
 inline constexpr int most_iterations = 2000;
 
-/// Lies in memory that the ranks share; all zero is its initial state.
+/// In memory that the ranks share; all zero is its initial state.
 struct Shared {
   alignas(64) std::atomic<std::uint32_t> arrived;
   alignas(64) std::atomic<std::uint32_t> round;
   alignas(64) std::atomic<std::uint32_t> sleepers;
   alignas(64) std::atomic<std::uint32_t> aligned;
   alignas(64) std::atomic<std::uint32_t> align_round;
-  alignas(64) std::atomic<std::uint32_t> decision[2];  // alternating: who is late never sees the next one
+  alignas(64) std::atomic<std::uint32_t> decision[2];  // used alternately, so that a late rank never sees the next one
   alignas(64) std::atomic<std::uint64_t> sum;
   alignas(64) std::atomic<std::uint32_t> ping;
   alignas(64) std::atomic<std::uint32_t> pong;
@@ -30,36 +30,38 @@ struct Shared {
   double end[most_ranks][most_iterations];
 };
 
-/// Maps the file at `path`, made where there is none, for all ranks that give the same path. nullptr: errno says why.
+/// Maps the file at `path`, creating it if necessary, for all ranks that give the same path. nullptr: errno has the
+/// reason.
 Shared* map_shared(const std::string& path);
 /// Shared with the children of fork().
 Shared* map_shared_with_children();
 
-/// CLOCK_MONOTONIC, which all processes of a host share.
+/// CLOCK_MONOTONIC, which is the same for all processes of a host.
 double microseconds_now();
 
 /// One rank's view. Threading: one thread. The functions that say "all ranks" return once all have called.
 class Meeting {
  public:
-  /// `threads` of the library run on each rank: with more of them than cores, who waits here sleeps. `progress` is
-  /// called about once a millisecond by who waits; empty for libraries that need no calls to go on.
+  /// Each rank runs `threads` threads of the library. If there are more of them than cores, waiting ranks sleep. A
+  /// waiting rank calls `progress` about once a millisecond; it is empty for libraries that need no calls to make
+  /// progress.
   Meeting(Shared* shared, int rank, int ranks, int threads, std::function<void()> progress = {});
 
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
 
-  /// All ranks, asleep where they outnumber the cores, so that nobody is in the way of a library that still works.
+  /// All ranks call. If they outnumber the cores they sleep, so that they do not disturb a library that still works.
   void gather();
-  /// All ranks, none of them asleep: each returns running, within a few switches of the first.
+  /// All ranks call, and none of them sleeps: each returns running, within a few context switches of the first.
   void align();
-  /// All ranks get what rank 0 gives.
+  /// All ranks get the value of rank 0.
   bool decide(bool of_first);
   /// All ranks get the largest.
   double largest(double mine);
   /// All ranks get the sum.
   std::uint64_t sum(std::uint64_t mine);
-  /// All ranks: round trip of a cache line between the first two cores that this process may use, in ns: what the
-  /// first two ranks see while they are there for a few milliseconds. 0 with one core or one rank.
+  /// All ranks call. Returns the round trip of a cache line between the first two cores that this process may use, in
+  /// ns. The first two ranks measure it there for a few milliseconds. 0 with one core or one rank.
   double probe();
 
   double* begin_of(int rank) { return shared_->begin[rank]; }
@@ -78,7 +80,7 @@ class Meeting {
 
 /// The first two cores that this process may use, or fewer.
 std::vector<int> first_two_cores();
-/// Keeps this process on one core. False: it may not be there.
+/// Keeps this process on one core. False: that core is not allowed.
 bool stay_on(int core);
 
 }  // namespace tutti::cli::measure

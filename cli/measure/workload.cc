@@ -34,7 +34,7 @@ static_assert(std::size(names) == std::size(all_calls));
 const Named& named(Call call) { return names[static_cast<std::size_t>(call)]; }
 const detail::CollectiveTraits& traits_of(Call call) { return detail::traits_of(named(call).collective); }
 
-constexpr std::size_t period = 61;  // a prime: parts of every size begin elsewhere in it
+constexpr std::size_t period = 61;  // a prime, so that parts of all sizes begin at different places in it
 using Values = std::array<float, period>;
 
 float given(int rank, std::size_t place) {
@@ -47,7 +47,7 @@ Values given_by(int rank) {
   return values;
 }
 
-/// Of the first so many ranks.
+/// The sum of the first `ranks` ranks.
 Values sum_of(int ranks) {
   Values values{};
   for (std::size_t i = 0; i < period; ++i)
@@ -55,7 +55,7 @@ Values sum_of(int ranks) {
   return values;
 }
 
-/// Of `count` elements, the first of which is at `first` in the pattern.
+/// Compares `count` elements, the first of which is at `first` in the pattern.
 std::uint64_t differing(const float* elements, std::size_t count, const Values& values, std::size_t first) {
   std::uint64_t wrong = 0;
   std::size_t place = first % period;

@@ -7,7 +7,7 @@
 
 #include "tutti/types.h"
 
-// What a point of the comparison moves, and what must come of it: float32, sums, root 0.
+// The data of a point of the comparison, and the expected result: float32, sums, root 0.
 
 namespace tutti::cli::measure {
 
@@ -37,25 +37,26 @@ inline constexpr Call all_calls[] = {Call::all_reduce,     Call::all_reduce_in_p
 /// As `tutti bench` and nccl-tests spell them: "alltoall"; and "all_reduce_inplace".
 std::string_view name_of(Call call);
 std::optional<Call> find_call(std::string_view name);
-/// `barrier` for send_recv, which is none.
+/// `barrier` for send_recv, which is not a collective.
 Collective collective_of(Call call);
 
-/// Elements, not bytes, but for `bytes`.
+/// Counts are in elements, except `bytes`.
 struct Task {
   Call call = Call::barrier;
   int rank = 0;
   int ranks = 1;
-  std::size_t bytes = 0;  ///< of the larger buffer, as nccl-tests counts; what was asked for, rounded up to whole parts
-  std::size_t input = 0;  ///< of a rank
+  std::size_t bytes = 0;   ///< of the larger buffer, as nccl-tests counts; the requested size rounded up to whole parts
+  std::size_t input = 0;   ///< of a rank
   std::size_t output = 0;  ///< of a rank
-  std::size_t part = 0;    ///< per rank, where there are parts; else all
+  std::size_t part = 0;    ///< per rank, if there are parts; else all
 };
 Task task_of(Call call, int rank, int ranks, std::size_t bytes);
 
-/// Small integers, so that sums of up to 64 ranks are exact, different for every rank and nearly every place. What the
-/// call must write is spoiled; where it works in place, or gives (broadcast's root), the output holds the input.
+/// Small integers, so that sums of up to 64 ranks are exact, different for every rank and nearly every place. Memory
+/// that the call must write is poisoned. If the call works in place, or this rank sends (broadcast's root), the output
+/// holds the input.
 void fill(const Task& task, float* input, float* output);
-/// Elements of the output that are not what the call must give this rank.
+/// Elements of the output that differ from the expected result of this rank.
 std::uint64_t count_wrong(const Task& task, const float* output);
 
 }  // namespace tutti::cli::measure

@@ -1,5 +1,6 @@
-// Frames as text. With few ranks a set of ranks is written by place: "0.2." is 0 and 2 of 4. With more it is short:
-// "3-7" (round the end as well: "e-1"), "27a", "all", or a capital letter that is explained below the frame.
+// Frames as text. With few ranks a set of ranks is written by position: "0.2." is 0 and 2 of 4. With more ranks it is
+// abbreviated, such as "3-7" (or "e-1" across the end), "27a", "all", or a capital letter that is explained below the
+// frame.
 
 #include "cli/plan/frames.h"
 
@@ -41,7 +42,7 @@ std::string places_of(const std::vector<int>& set, int ranks) {
   return text;
 }
 
-/// "e-1" if the set is one run of ranks round a circle; else empty.
+/// "e-1" if the set is one run of ranks around a circle; else empty.
 std::string run_of(const std::vector<int>& set, int ranks) {
   const std::size_t size = set.size();
   std::size_t breaks = 0;
@@ -55,7 +56,7 @@ std::string run_of(const std::vector<int>& set, int ranks) {
   return fmt::format("{}-{}", digit(set[first]), digit(set[(first + size - 1) % size]));
 }
 
-/// Short forms; sets that have none get names.
+/// Short forms of sets; sets without one get letters.
 class Names {
  public:
   explicit Names(const Replay& replay) : replay_(replay) {}
@@ -91,7 +92,7 @@ class Names {
   std::string explained_;
 };
 
-/// ' ', or why the cell is worth a look.
+/// ' ', or a mark that shows a change of the cell.
 char mark(const Held& held, const Held* before) {
   if (held.all != held.largest) return '+';
   return before != nullptr && held != *before ? '>' : ' ';

@@ -8,14 +8,14 @@
 
 namespace tutti::cli {
 
-/// How to read the frames.
+/// Explains the frames.
 std::string frames_legend(const View& view, const Replays& replays);
 
-/// What each rank has of each block after a step: a row per rank, a column per block, or per run of blocks that fare
-/// alike. At most 80 columns wide, in bands if need be.
+/// Each rank's contents of each block after a step: a row per rank, and a column per block, or per run of blocks with
+/// equal contents. At most 80 columns wide, in several bands if necessary.
 std::string frame(const View& view, const Replays& replays, std::size_t step);
 
-/// Steps, bytes and time, each beside the least that any algorithm can do with.
+/// Steps, bytes and time, each beside the lower bound for any algorithm.
 std::string footer(const View& view, const Replays& replays);
 
 }  // namespace tutti::cli

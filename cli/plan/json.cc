@@ -1,4 +1,4 @@
-// Plans for other programs.
+// Plans as JSON, for other programs.
 
 #include <algorithm>
 #include <map>
@@ -64,7 +64,7 @@ Json bounds_of(const View& view, const Replays& replays) {
           {"microseconds", microseconds(least_time(bounds, replays.model))}};
 }
 
-/// In the order of their steps; times are those of the model.
+/// In the order of their steps, with times of the model.
 Json messages_of(const Replays& replays) {
   std::map<std::pair<int, StepId>, const algorithms::Message*> timed;
   for (const algorithms::Message& message : replays.time.messages) timed[{message.from, message.send}] = &message;
@@ -98,7 +98,7 @@ Json json_of(const algorithms::Frame& frame, const algorithms::Replay& replay) {
   return {{"step", frame.at}, {"messages", frame.messages}, {"held", held}, {"apart", apart}};
 }
 
-/// What the plans do when they are run.
+/// Adds what happens when the plans run.
 void add_course(const View& view, const Replays& replays, Json& json) {
   const Loads loads = busiest(view);
   const Model& model = replays.model;

@@ -1,4 +1,4 @@
-// `tutti plan`: the command line. What is shown is made in view.cc.
+// `tutti plan`: the command line. view.cc makes the text.
 
 #include "cli/plan/plan.h"
 
@@ -40,11 +40,11 @@ namespace {
 using algorithms::Choice;
 
 constexpr std::size_t everything = std::numeric_limits<std::size_t>::max();
-constexpr std::size_t most_steps_unasked = 40;   // of rank 0, when nobody asked for a rank
-constexpr std::size_t most_frames_unasked = 40;  // when nobody asked for a step
-constexpr int most_ranks = 4096;                 // the largest plans grow with their square
-constexpr int most_ranks_in_frames = 16;         // unasked
-constexpr int most_ranks_in_text = 36;           // a digit or letter each
+constexpr std::size_t most_steps_unasked = 40;   // of rank 0, if no rank was requested
+constexpr std::size_t most_frames_unasked = 40;  // if no step was requested
+constexpr int most_ranks = 4096;                 // the largest plans grow quadratically
+constexpr int most_ranks_in_frames = 16;         // unless requested
+constexpr int most_ranks_in_text = 36;           // one digit or letter each
 
 constexpr const char* examples = R"(Examples:
   tutti plan all_reduce --algo ring -n 4                          what each rank has after each step
@@ -95,8 +95,8 @@ void declare(CLI::App& app, Options& options) {
   app.add_option("--root", options.root, "Rank that has the input or gets the result")->capture_default_str();
   app.add_option("--pipeline", options.pipeline, "Blocks per part: how finely steps may overlap");
   app.add_option("--radix", options.radix, "Fan-out of trees, size of groups");
-  app.add_option("--rank", options.rank, "What this rank does (or all ranks), and what each step waits for");
-  app.add_option("--step", options.step, "Show only what all ranks have after this step; 0 is the start");
+  app.add_option("--rank", options.rank, "Show the steps of this rank (or of all ranks), and what each waits for");
+  app.add_option("--step", options.step, "Show only the contents of all ranks after this step; 0 is the start");
   app.add_option("--bytes,--size", options.bytes, "Size of the vector, for times and the tuning table, e.g. 64K")
       ->capture_default_str();
   app.add_option("--latency", options.latency, "Microseconds that a message takes in addition to its bytes")
@@ -105,10 +105,10 @@ void declare(CLI::App& app, Options& options) {
   app.add_option("--transport", options.transport, "Transport to look up in the tuning table: shm, tcp or inproc")
       ->capture_default_str();
   app.add_flag("--check", options.check, "Prove the plans of all ranks; exit code 1 if they are wrong");
-  app.add_flag("--explain", options.explain, "Why this algorithm, and what the others would cost");
-  app.add_flag("--list", options.list, "All algorithms, or those of COLLECTIVE");
+  app.add_flag("--explain", options.explain, "Explain the choice of the algorithm, with the costs of the others");
+  app.add_flag("--list", options.list, "List all algorithms, or those of COLLECTIVE");
   app.add_option("--svg", options.svg,
-                 "Draw it into this file: one step (--step), the times, and what each rank has when");
+                 "Draw it to this file: one step (--step), the times, and the contents of each rank");
   app.add_option("--import", options.import, "Take the plan from this program of MSCCL (XML), proved first")
       ->excludes("--algo", "--ranks", "--root", "--pipeline", "--radix", "--explain", "--list");
   app.add_option("--msccl", options.outputs.msccl, "Write it as a program of MSCCL (XML)");
@@ -124,7 +124,7 @@ void declare(CLI::App& app, Options& options) {
                  "For --html: replay a call of this run, from tutti run --trace FILE, beside what its plan predicts");
   app.add_option("--call", options.page.call,
                  "For --trace: the call of the plan with this number; without it the longest");
-  app.add_flag("--json", options.json, "For programs");
+  app.add_flag("--json", options.json, "Print JSON");
   app.footer(examples);
 }
 
@@ -134,7 +134,7 @@ std::size_t size_of_text(const std::string& text) {
   return *bytes;
 }
 
-/// Also by the names that `tutti bench` takes: allreduce, bcast, alltoall.
+/// Also accepts the names that `tutti bench` accepts: allreduce, bcast, alltoall.
 Collective find_collective(const std::string& name) {
   const std::optional<bench::Measured> measured = bench::known_measured(name);
   if (measured && *measured != bench::Measured::send_recv) return bench::collective_of(*measured);
@@ -171,7 +171,7 @@ Choice ask_table(const algorithms::Situation& situation, std::string& why) {
   return algorithms::TuningTable::parse(text.str(), path).select(situation, &why);
 }
 
-/// --radix and --pipeline are other ways to write name:RADIX*PIPELINE, and are judged by the same rules.
+/// --radix and --pipeline are other ways to write name:RADIX*PIPELINE, and the same rules apply.
 Choice choose(const Options& options, Collective collective, std::string& why) {
   Choice chosen;
   if (options.algorithm.empty())
@@ -204,7 +204,7 @@ int rank_in_front(const Options& options) {
   return rank;
 }
 
-/// Whose steps are shown: those that were asked for, else those of the first, or of few for programs.
+/// The ranks whose steps are shown: the requested ones, else the first, or a few for programs.
 std::vector<int> ranks_to_show(const Options& options) {
   const bool few = options.rank.empty() && options.json && options.ranks <= most_ranks_in_frames;
   if (options.rank != "all" && !few) return {rank_in_front(options)};
@@ -274,7 +274,7 @@ void write_picture(const Options& options, const View& view, const Replays& repl
              plural(replays.steps.messages.size(), "message"));
 }
 
-/// A plan from elsewhere; it says itself for how many ranks it is.
+/// A plan from a file, which has its own number of ranks.
 View view_of_import(Options& options, exchange::Foreign& foreign) {
   exchange::load_foreign(options.import, foreign);
   if (!options.collective.empty() && find_collective(options.collective) != foreign.view.collective)
@@ -298,7 +298,7 @@ View view_of_choice(const Options& options, std::size_t bytes, std::string& why)
 
 int show_page(const Options& options, const CLI::App& app) {
   check_options(options);
-  const bool any_ranks = !options.page.trace.empty() && app.count("--ranks") == 0;  // as many as there were
+  const bool any_ranks = !options.page.trace.empty() && app.count("--ranks") == 0;  // take it from the trace
   if (!any_ranks) check_root(options);
   PageWish wish;
   if (!options.collective.empty()) wish.collective = find_collective(options.collective);

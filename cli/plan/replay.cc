@@ -1,4 +1,4 @@
-// Plans run for the viewer, and what came out in figures.
+// Runs plans for the viewer, and summarises the result in numbers.
 
 #include "cli/plan/replay.h"
 
@@ -20,7 +20,7 @@ using algorithms::Replay;
 using algorithms::Step;
 using algorithms::Ticks;
 
-constexpr double most_effort = 2e8;  // steps times places that are looked at after each
+constexpr double most_effort = 2e8;  // steps times places that are examined after each
 
 double effort(const std::vector<Plan>& plans) {
   double effort = 0;
@@ -32,7 +32,7 @@ double effort(const std::vector<Plan>& plans) {
 
 double picoseconds_of(double bytes, const Model& model) { return bytes / model.gigabytes_per_s * 1000; }
 
-/// Parts of equal size, be they fractions of a byte; the tokens of a barrier are empty.
+/// Parts have equal size, even fractions of a byte; the tokens of a barrier are empty.
 Cost cost_of(const View& view, const Model& model) {
   const double bytes = view.collective == Collective::barrier ? 0 : static_cast<double>(model.bytes);
   const double block = bytes / (view.shape.ranks * view.shape.pipeline);

@@ -10,14 +10,14 @@
 
 namespace tutti::cli {
 
-/// What messages cost: `latency` and what their bytes take at `bandwidth`.
+/// The cost of messages: `latency`, and their bytes at `bandwidth`.
 struct Model {
   std::size_t bytes = 0;       ///< of the whole vector
   double latency_us = 10;      ///< of one message
-  double gigabytes_per_s = 1;  ///< of a rank's way out, and of its way in
+  double gigabytes_per_s = 1;  ///< of a rank, in each direction
 };
 
-/// Blocks beside each other that fare alike in all frames, at all ranks.
+/// Neighbouring blocks with equal contents in all frames, at all ranks.
 struct Column {
   int first = 0;
   int last = 0;
@@ -26,7 +26,7 @@ struct Column {
 /// "3" or "3-5"
 std::string label(const Column& column);
 
-/// The plans of a view, run.
+/// Runs of the plans of a view.
 struct Replays {
   algorithms::Replay steps;               ///< every message takes one tick
   algorithms::Replay time;                ///< ticks are picoseconds of the model
@@ -36,22 +36,22 @@ struct Replays {
   bool empty() const { return frames.empty(); }
 };
 
-/// Empty where that would take minutes: view not complete, plans wrong, too many steps and places.
+/// Empty if it would take minutes, or if the view is not complete or the plans are wrong.
 Replays make_replays(const View& view, const Model& model);
 
-/// The least time that the bounds leave under the model, in picoseconds.
+/// The lower bound of the time under the model, in picoseconds.
 algorithms::Ticks least_time(const algorithms::Bounds& bounds, const Model& model);
 
 /// "10 us + bytes / 1.25 GB/s"
 std::string to_string(const Model& model);
 
-/// Whether, after some step, a rank has contributions that it has not added up yet.
+/// After some step, a rank has contributions that it has not added up yet.
 bool adds_up_later(const Replays& replays);
 
 /// The messages of a step: "0>1 [3], 1>2 [0]".
 std::string arrows_text(const Replays& replays, std::size_t step);
 
-/// Most that a rank sends, receives and adds up, in blocks.
+/// The most that any rank sends, receives and adds up, in blocks.
 struct Loads {
   int sent = 0;
   int received = 0;

@@ -1,8 +1,9 @@
-// Trees, read off the messages: who gets block b from whom. Nothing here knows how any algorithm builds its tree.
+// Finds trees in the messages: which rank gets block b from which. It does not depend on how an algorithm builds its
+// tree.
 //
-// A message spreads when it brings a finished block to whoever wants it, and collects when it brings something that is
-// still to be reduced, or is on its way to the root. Spreading messages lead from parent to child, collecting ones from
-// child to parent. If each rank but one has one parent, and the root leads to all, it is a tree.
+// A message spreads if it brings a finished block to a rank that needs it. It collects if it brings a block that is
+// still to be reduced, or that is on its way to the root. Spreading messages lead from parent to child, collecting ones
+// from child to parent. If each rank but one has one parent, and the root reaches all, it is a tree.
 
 #include "cli/plan/trees.h"
 
@@ -28,7 +29,7 @@ using Edges = std::set<std::pair<int, int>>;  // parent and child
 
 struct Flow {
   Edges down;  // spreading messages
-  Edges up;    // collecting messages, turned round
+  Edges up;    // collecting messages, reversed
 };
 
 bool receives(const Step& step) { return step.verb == Verb::recv || step.verb == Verb::recv_reduce; }
@@ -42,7 +43,8 @@ bool collects(Collective collective, const Step& step) {
   return step.verb == Verb::recv_reduce || (!is_barrier && step.dst.buffer == Buffer::scratch);
 }
 
-/// Blocks that go only part of the way do not show the tree alone; nor do the tokens of a barrier, which are no blocks.
+/// Blocks that travel only a part of the way do not show the tree by themselves; nor do the tokens of a barrier, which
+/// are not blocks.
 bool as_one(Collective collective) {
   const detail::CollectiveTraits& traits = detail::traits_of(collective);
   return (traits.has_parts() && traits.is_rooted()) || collective == Collective::barrier;
@@ -69,7 +71,7 @@ std::vector<Flow> find_flows(Collective collective, const std::vector<Plan>& pla
   return flows;
 }
 
-/// Fills in root and children; false when the edges are no tree over all ranks.
+/// Fills in root and children; false if the edges are not a tree over all ranks.
 bool grow(const Edges& edges, int ranks, Tree& tree) {
   if (edges.size() + 1 != index(ranks)) return false;
   std::vector<bool> has_parent(index(ranks), false);
@@ -86,17 +88,17 @@ bool grow(const Edges& edges, int ranks, Tree& tree) {
   return reached.size() == index(ranks);
 }
 
-/// The ranks from this one down to a leaf if each has one child, else none.
+/// The ranks from this one down to a leaf if each has one child, else empty.
 std::vector<int> find_chain(const Tree& tree, int rank) {
   std::vector<int> chain{rank};
   while (tree.children[index(chain.back())].size() == 1) chain.push_back(tree.children[index(chain.back())][0]);
   return tree.children[index(chain.back())].empty() ? chain : std::vector<int>{};
 }
 
-/// A chain goes to the right, not down a step for each rank, which would leave the page.
+/// A chain is drawn to the right, since one level per rank would not fit on the page.
 void draw_chain(const std::vector<int>& chain, const std::string& margin, std::string& text) {
   constexpr std::size_t width = 80;
-  std::string line = margin + std::to_string(chain[0]);  // as wide as what is there
+  std::string line = margin + std::to_string(chain[0]);  // as wide as the text so far
   text += std::to_string(chain[0]);
   for (std::size_t i = 1; i < chain.size(); ++i) {
     std::string link = " - " + std::to_string(chain[i]);

@@ -8,7 +8,7 @@
 
 namespace tutti::cli {
 
-/// The tree along which some blocks travel, as the messages of the plans show it.
+/// The tree along which some blocks travel, as found in the messages of the plans.
 struct Tree {
   int root = 0;
   std::vector<std::vector<int>> children;  ///< per rank
@@ -17,7 +17,7 @@ struct Tree {
   friend bool operator==(const Tree&, const Tree&) = default;
 };
 
-/// The trees of a collective, at most `at_most` different ones; none when the messages do not form so few trees.
+/// The trees of a collective, at most `at_most` different ones; empty if the messages do not form so few trees.
 std::vector<Tree> find_trees(Collective collective, const std::vector<algorithms::Plan>& plans, std::size_t at_most);
 
 /// One rank per line, under its parent.

@@ -26,8 +26,8 @@ constexpr std::size_t widest_description = 46;
 
 std::size_t index(int i) { return static_cast<std::size_t>(i); }
 
-/// Per step: which steps of its own rank must be complete, which must have gone before it on its link, and which step
-/// of another rank sends what it receives.
+/// Per step: the steps of its own rank that must be complete, the one that must have been issued before it on its link,
+/// and the step of another rank that sends what it receives.
 std::vector<std::string> waits_of(const Plan& plan, const Replays& replays) {
   std::vector<std::vector<int>> before(plan.steps.size());
   std::vector<StepId> ahead(plan.steps.size(), algorithms::no_step);
@@ -53,7 +53,7 @@ std::vector<std::string> waits_of(const Plan& plan, const Replays& replays) {
   return waits;
 }
 
-/// "1.50 S": blocks as a part of the whole vector.
+/// "1.50 S": blocks as a fraction of the whole vector.
 std::string share(std::size_t blocks, const Shape& shape) {
   return fmt::format("{:.2f} S", static_cast<double>(blocks) / (shape.ranks * shape.pipeline));
 }

@@ -13,29 +13,29 @@ namespace tutti::cli {
 
 struct Replays;
 
-/// What `tutti plan` shows.
+/// The subject of `tutti plan`.
 struct View {
   Collective collective{};
   algorithms::Choice choice;
-  algorithms::Shape shape;              ///< of the rank in front
-  std::vector<algorithms::Plan> plans;  ///< of all ranks; of `shape.rank` alone when all would be too much
+  algorithms::Shape shape;              ///< of rank `shape.rank`
+  std::vector<algorithms::Plan> plans;  ///< of all ranks, or of `shape.rank` alone if all would be too many
   algorithms::Verdict verdict;          ///< of all ranks, if they are here
   bool complete() const { return plans.size() == static_cast<std::size_t>(shape.ranks); }
   algorithms::Claims claims() const { return {choice.entry->equal_parts, choice.entry->rank_order}; }
 };
 
-/// Builds and checks the plans of all ranks, or only the one of `shape.rank` where all would take minutes.
+/// Builds and checks the plans of all ranks, or only that of `shape.rank` if all would take minutes.
 View make_view(Collective collective, const algorithms::Choice& choice, const algorithms::Shape& shape);
 
 std::string heading(const View& view);
-/// The trees, if the messages form few and small ones; otherwise nothing.
+/// The trees, if the messages form few and small ones; otherwise empty.
 std::string trees(const View& view);
-/// One rank's steps, a line each, the first `at_most` of them: in which step of all it completes, unless the plans were
-/// too large to be run, and what it waits for.
+/// The first `at_most` steps of one rank, a line each: the global step in which it completes, unless the plans were too
+/// large to be run, and what it waits for.
 std::string steps(const algorithms::Plan& plan, const Replays& replays, std::size_t at_most);
 std::string verdict(const View& view);
 
-/// What all algorithms of the collective would cost, beside the one that was chosen.
+/// The costs of all algorithms of the collective, beside the chosen one.
 std::string comparison(const View& view, std::size_t bytes);
 
 /// The catalogue, or one collective of it.

@@ -1,4 +1,4 @@
-// What a rank finds in its environment. Programs written for torchrun find what torchrun would set.
+// The environment of a rank. Programs written for torchrun find the variables that torchrun would set.
 
 #include "cli/run/environment.h"
 
@@ -18,7 +18,7 @@ namespace tutti::cli {
 
 namespace {
 
-/// The word as a shell wants it.
+/// The word quoted for a shell.
 std::string as_typed(const std::string& word) {
   constexpr const char* harmless = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
   if (!word.empty() && word.find_first_not_of(harmless) == std::string::npos) return word;
@@ -56,13 +56,13 @@ std::vector<std::pair<std::string, std::string>> rank_variables(const Job& job, 
       {"TORCHELASTIC_RUN_ID", meeting.id},
       {"TORCHELASTIC_RESTART_COUNT", std::to_string(meeting.restart)},
       {"TORCHELASTIC_MAX_RESTARTS", std::to_string(job.max_restarts)},
-      {"TORCHELASTIC_USE_AGENT_STORE", "True"},  // the runner serves, as torchrun's agent does
+      {"TORCHELASTIC_USE_AGENT_STORE", "True"},  // the runner serves the store, as torchrun's agent does
   };
   if (!job.inject.empty()) result.emplace_back("TUTTI_INJECT", meeting.restart == 0 ? job.inject : "");
   if (job.tls) result.emplace_back("TUTTI_TLS", "1");
   if (!job.secret_file.empty()) {
     result.emplace_back("TUTTI_SECRET_FILE", std::filesystem::absolute(job.secret_file));
-    result.emplace_back("TUTTI_SECRET", "");  // whatever the caller has there
+    result.emplace_back("TUTTI_SECRET", "");  // hides the caller's value
   }
   if (!meeting.made_secret.empty()) result.emplace_back("TUTTI_SECRET", meeting.made_secret.reveal());
   result.insert(result.end(), job.exported.begin(), job.exported.end());
@@ -100,7 +100,7 @@ std::string describe_ranks(const Job& job) {
   meeting.endpoint.host = job.host.empty() ? "127.0.0.1" : job.host;
   meeting.endpoint.port = static_cast<std::uint16_t>(job.port);
   const std::string port = job.port == 0 ? "<free port>" : std::to_string(job.port);
-  const std::string address = to_string(meeting.endpoint);  // an IPv6 host stands in brackets
+  const std::string address = to_string(meeting.endpoint);  // an IPv6 host has brackets
   meeting.rendezvous = "store://" + address.substr(0, address.rfind(':') + 1) + port;
   const bool secret = !job.secret_file.empty() || !job_secret().empty();
   if (job.nodes == 1 && !secret && !job.insecure)

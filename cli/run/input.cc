@@ -38,17 +38,17 @@ bool Keyboard::forward() {
   bool new_line = false;
   if (typed_.empty()) {
     look_again();
-    if (!foreground_) return false;  // reading would stop us
+    if (!foreground_) return false;  // a read in the background would stop this process
     std::array<char, 4096> bytes;
     const ssize_t got = ::read(STDIN_FILENO, bytes.data(), bytes.size());
     if (got > 0) typed_.assign(bytes.data(), static_cast<std::size_t>(got));
     new_line = typed_.ends_with('\n') && echoes();
-    if (got == 0 || (got < 0 && errno != EINTR)) our_end_.reset();  // end of input, for the rank too
+    if (got == 0 || (got < 0 && errno != EINTR)) our_end_.reset();  // end of input, also for the rank
   }
   if (typed_.empty() || !our_end_) return new_line;
   const ssize_t wrote = ::write(our_end_.get(), typed_.data(), typed_.size());
   if (wrote > 0) typed_.erase(0, static_cast<std::size_t>(wrote));
-  if (wrote < 0 && errno != EAGAIN) our_end_.reset();  // rank 0 does not listen any more
+  if (wrote < 0 && errno != EAGAIN) our_end_.reset();  // rank 0 has closed its standard input
   return new_line;
 }
 

@@ -8,23 +8,23 @@
 
 namespace tutti::cli {
 
-/// Standard input for rank 0. A file or a pipe is simply inherited. A terminal is read here and passed on through a
-/// pipe, because ranks run in process groups of their own, which a terminal would stop for reading.
+/// Standard input for rank 0. A file or a pipe is inherited. A terminal is read here and passed on through a pipe,
+/// since ranks run in process groups of their own, which a terminal would stop when they read.
 class Keyboard {
  public:
-  /// `wanted` false: rank 0 is not on this node, and the terminal is left alone.
+  /// `wanted` false: rank 0 is not on this node, and the terminal is not used.
   explicit Keyboard(bool wanted);
 
-  /// What becomes descriptor 0 of rank 0.
+  /// The descriptor 0 of rank 0.
   int end_for_rank() const { return rank_end_ ? rank_end_.get() : 0; }
-  /// The ranks are started: the rank's end is theirs now.
+  /// The ranks have been started and own their end of the pipe.
   void started() { rank_end_.reset(); }
 
-  /// What to wait for next; its fd is -1 where there is nothing.
+  /// The descriptor to poll; its fd is -1 if there is none.
   pollfd wait() const;
-  /// True when the terminal has echoed Enter, and so begun a new line.
+  /// True if the terminal has echoed Enter, and so begun a new line.
   bool forward();
-  /// After SIGCONT: we may have come to the foreground or left it.
+  /// After SIGCONT: this process may have moved to the foreground or the background.
   void look_again();
 
  private:

@@ -1,8 +1,8 @@
-// The life of a job on one node: start all ranks, forward what they write, and when the first one fails end the others.
+// The life of a job on one node: starts all ranks, forwards their output, and ends the others when the first one fails.
 //
-// One thread, one poll() over everything that can happen:
+// One thread polls for everything that can happen:
 //
-//   signals (a child ended, somebody wants us to stop)   output of the ranks   room on stdout / stderr
+//   signals (a child has ended, a request to stop)   output of the ranks   room on stdout / stderr
 //   keyboard for rank 0   the verdict of the other nodes   the next deadline
 //
 //   running --first failure, signal, timeout, verdict--> ending (SIGTERM sent) --grace over--> killed (SIGKILL sent)
@@ -38,14 +38,14 @@
 namespace tutti::cli {
 namespace {
 
-/// A killed rank's connections close before its death can be seen, so that one which fails for missing it may well be
-/// seen first. The one that was killed is looked for so long.
+/// The connections of a killed rank close before its death is reported, so a rank that fails as a consequence may be
+/// seen first. For this time the runner looks for the killed one.
 constexpr std::chrono::milliseconds second_look{100};
 
-/// No echo of another rank's end, as far as one can tell: an abort is what becomes of an error that nobody catches.
+/// Probably not a consequence of another rank's end. An abort may be, since uncaught errors end in one.
 bool is_sudden(const Rank& rank) { return rank.was_killed() && rank.exit_code() != 128 + SIGABRT; }
 
-/// While it lives, processes that lose their parent become our children.
+/// While this object lives, processes that lose their parent become our children.
 class Subreaper {
  public:
   Subreaper() {
@@ -71,7 +71,7 @@ class Runner {
     } while (begin_again());
     guardian_.reset();
     end_orphans(Clock::now() + job_.kill_grace, inherited_);
-    signals_.give_back();  // nothing is left to look after: who is tired of waiting for the other nodes interrupts
+    signals_.give_back();  // nothing is left to be done, so an interrupt ends the wait for the other nodes
     store_.leave();
     return exit_code_ == 0 && (lost_ || streams_.lost_errors()) ? exit_output : exit_code_;
   }
@@ -99,7 +99,7 @@ class Runner {
   const Job& job_;
   const JobTrace trace_;
   const std::vector<pid_t> inherited_ = children();  // `sleep 99 & exec tutti run ...`: not ours to end
-  Signals signals_;                                  // first: nothing may start a thread before it
+  Signals signals_;                                  // first, since no thread may start before it
   Subreaper subreaper_;
   std::optional<Guardian> guardian_;
   JobStore store_;
@@ -114,15 +114,15 @@ class Runner {
   bool told_to_stop_ = false;
   bool said_done_ = false;
   bool lost_ = false;      // something for a log or the trace could not be written
-  bool told_log_ = false;  // that a log could not
-  bool traced_ = false;    // what these ranks did is in the file
+  bool told_log_ = false;  // a failure of a log was reported
+  bool traced_ = false;    // the trace of these ranks has been written
   std::optional<Verdict> verdict_;
   int restarts_ = 0;
   int exit_code_ = 0;
-  std::optional<Clock::time_point> report_at_;  // the culprit has failed, but may not be the first
+  std::optional<Clock::time_point> report_at_;  // when to report the culprit, which may not be the first
   std::optional<Clock::time_point> timeout_at_;
-  std::optional<Clock::time_point> kill_at_;   // ending: SIGKILL then
-  std::optional<Clock::time_point> clear_at_;  // a rank has ended, but something of it still holds its output
+  std::optional<Clock::time_point> kill_at_;   // when to send SIGKILL
+  std::optional<Clock::time_point> clear_at_;  // when to end what still holds the output of ranks that have ended
 };
 
 void Runner::start_ranks() {
@@ -160,7 +160,7 @@ bool Runner::over() const {
   return all_gone && all_written && (verdict_ || final_);
 }
 
-/// After an attempt that failed, unless it was the last.
+/// Begins another attempt, if any is left, after one that failed.
 bool Runner::begin_again() {
   if (final_ || !verdict_->restarts) return false;
   std::vector<pid_t> others = inherited_;
@@ -211,10 +211,10 @@ void Runner::turn() {
   on_time();
 }
 
-/// Without their output the ranks are ended, without a copy of it in a log they go on.
+/// If the ranks' output cannot be written they are ended; if only a log cannot, they go on.
 void Runner::notice_losses() {
   const int error = final_ ? 0 : streams_.out_error();
-  if (error == EPIPE) {  // as any program whose reader has left
+  if (error == EPIPE) {  // as in other programs whose reader has closed the pipe
     end_all(SIGTERM, {128 + SIGPIPE, "nobody reads the output of its ranks", job_.node});
   } else if (error != 0) {
     const std::string text = OutputError{"", "standard output", error}.what();
@@ -232,7 +232,7 @@ void Runner::notice_losses() {
 
 void Runner::on_signals() {
   while (const std::optional<int> number = signals_.next()) {
-    if (*number == SIGCHLD) continue;  // notice_ends() looks
+    if (*number == SIGCHLD) continue;  // notice_ends() handles it
     if (*number == SIGTSTP) {
       stop();
     } else if (*number == SIGCONT) {
@@ -240,7 +240,7 @@ void Runner::on_signals() {
     } else if (*number == SIGUSR1 || *number == SIGUSR2) {
       for (const Rank& rank : ranks_) rank.signal(*number);
     } else if (told_to_stop_) {
-      kill_all();  // asked twice
+      kill_all();  // second request
     } else {
       told_to_stop_ = true;
       end_all(*number, {128 + *number, fmt::format("its runner received {}", signal_name(*number)), job_.node});
@@ -248,7 +248,7 @@ void Runner::on_signals() {
   }
 }
 
-/// Ctrl-Z stops the job as a whole. Its ranks are not in the terminal's group; what stops us continues us.
+/// Ctrl-Z stops the whole job. The ranks are not in the terminal's group, so they are stopped and continued from here.
 void Runner::stop() {
   const Clock::time_point begin = Clock::now();
   for (const Rank& rank : ranks_) rank.signal(SIGSTOP);
@@ -261,7 +261,7 @@ void Runner::on_verdict() {
   verdict_ = store_.verdict();
   if (!verdict_ || verdict_->exit_code == 0) return;
   if (ending_) {
-    final_ = final_ || !verdict_->restarts;  // another node knows better
+    final_ = final_ || !verdict_->restarts;  // another node has decided otherwise
     return;
   }
   const std::string where = job_.nodes > 1 ? fmt::format("on node {} ", verdict_->node) : "";
@@ -299,7 +299,8 @@ Verdict Runner::failure_of(const Rank& rank) {
   return {rank.exit_code(), text, job_.node, restarts_ < job_.max_restarts};
 }
 
-/// A rank is over when its process has ended and nobody holds its output open, or the grace for that has passed.
+/// A rank is over when its process has ended and no process holds its output open, or the grace period for that has
+/// passed.
 void Runner::settle() {
   bool waiting = false;
   const bool time_is_up = killed_ || (clear_at_ && Clock::now() >= *clear_at_);
@@ -328,7 +329,7 @@ void Runner::collect_trace() {
   lost_ = lost_ || lost;
 }
 
-/// Tells the other nodes, unless `verdict` came from there or is overtaken by an earlier one.
+/// Tells the other nodes, unless `verdict` came from them or an earlier one has precedence.
 void Runner::end_all(int signal, const Verdict& verdict) {
   if (!ending_) kill_at_ = Clock::now() + job_.kill_grace;
   if (!ending_ || (!final_ && !verdict.restarts)) {
@@ -341,7 +342,7 @@ void Runner::end_all(int signal, const Verdict& verdict) {
   report_at_.reset();
   for (const Rank& rank : ranks_) {
     rank.signal(signal);
-    rank.signal(SIGCONT);  // a stopped process takes no signal
+    rank.signal(SIGCONT);  // a stopped process does not handle signals
   }
 }
 

@@ -1,14 +1,14 @@
 // The runners of several nodes agree on the end of a job through keys of its store:
 //
-//   shape       nodes and ranks of each, from node 0; the others compare
+//   shape       nodes and ranks of each, set by node 0 and compared by the others
 //   node/K      host and process of the runner of node K
-//   beat/K      a counter it raises while it lives
-//   well/A/K    the ranks of node K have all ended attempt A well
-//   verdict/A   "CODE NODE RESTARTS TEXT", set once: by the first failure, or by the last node that ended well
-//   lost/A/N    the Nth rank that failed in attempt A without being the end of it, as in verdict/A
+//   beat/K      a counter that this runner increments while it lives
+//   well/A/K    all ranks of node K have succeeded in attempt A
+//   verdict/A   "CODE NODE RESTARTS TEXT", set once: by the first failure, or by the last node that succeeded
+//   lost/A/N    the Nth rank that failed in attempt A without ending it, as in verdict/A
 //   left/K      the runner of node K is done with the store
 //
-// What is told may be told twice, over a second connection when the first was lost: no key but a heartbeat counts.
+// A request may be sent twice, over a second connection if the first was lost: only heartbeats are counters.
 
 #include "cli/run/multi_node.h"
 
@@ -80,7 +80,7 @@ Agreement::Agreement(const Job& job, const std::string& id, StoreAccess access)
 
 std::shared_ptr<Store> Agreement::open(std::chrono::milliseconds limit) const {
   const std::shared_ptr<Store> store = access_.join(limit);
-  store->set_timeout(limit);  // of every request; that of a view bounds its waits only
+  store->set_timeout(limit);  // for every request; a view's timeout bounds only its waits
   return prefix_store("tutti-run/" + id_, store);
 }
 
@@ -119,14 +119,14 @@ bool Agreement::insist(const std::function<void(Store&)>& tell) {
     try {
       store_ = open(answer_limit);
     } catch (const Error&) {
-      continue;  // the old one throws again, at once
+      continue;  // the old connection fails again, at once
     }
   }
 }
 
 void Agreement::start_word(const std::function<void()>& word) {
   leaving_ = true;
-  word_ = {};  // a last word that has not got through yet is superseded
+  word_ = {};  // replaces a request that has not been sent yet
   leaving_ = false;
   word_ = std::jthread{word};
 }
@@ -168,7 +168,7 @@ void Agreement::failed(const Verdict& verdict) {
   start_word([this, verdict = Verdict{verdict}, attempt = attempt_]() mutable {
     lost_ = !insist([&](Store& store) { set_verdict(store, attempt, verdict); });
     verdict.restarts = false;
-    if (lost_) conclude(attempt, verdict);  // the others find out when they miss the store, or this runner's heartbeat
+    if (lost_) conclude(attempt, verdict);  // the others notice that the store, or this runner's heartbeat, is missing
   });
 }
 
@@ -204,7 +204,7 @@ void Agreement::leave() {
     store_->set_timeout(goodbye_);
     store_->wait(awaited);
   } catch (const Error&) {
-    return;  // who has not come by now has lost its node
+    return;  // the nodes of the missing runners are lost
   }
 }
 
@@ -232,7 +232,7 @@ void Agreement::await_verdict(const std::stop_token& stop, int attempt) {
     watched_->wait({&key, 1});
     conclude(attempt, decode(watched_->get(key)));
   } catch (const Error&) {
-    // Time for a heartbeat; or the store is gone, which the next request shows.
+    // Either it is time for a heartbeat, or the store is gone, which the next request will show.
   }
 }
 
@@ -262,7 +262,7 @@ bool Agreement::may_return(const Error& why, int attempt) {
   try {
     watched_ = open(beat_interval);
   } catch (const Error&) {
-    // The next request fails on the old connection, and leads here again.
+    // The next request fails on the old connection and leads here again.
   }
   return true;
 }
@@ -276,7 +276,7 @@ void Agreement::give_up(const Verdict& verdict, int attempt) {
 }
 
 int Agreement::silent_node() {
-  if (node_ != 0) return -1;  // one observer is enough; when it dies the store dies with it
+  if (node_ != 0) return -1;  // one observer is enough; if its node dies, so does the store
   const auto now = std::chrono::steady_clock::now();
   for (int node = 1; node < nodes_; ++node) {
     const std::string key = fmt::format("node/{}", node);

@@ -2,8 +2,8 @@
 //
 //   rank's pipe --> RankOutput (one unfinished line) --> Outlet (a bounded queue) --> stdout or stderr
 //
-// Lines of different ranks never mix: a line leaves in one piece, and one that was shown unfinished is ended before
-// another rank's line. Only a line above 1 MiB is cut.
+// Lines of different ranks never mix: a line is written in one piece. An unfinished line that was shown is ended before
+// another rank's line. Only lines above 1 MiB are split.
 
 #include "cli/run/output.h"
 
@@ -24,13 +24,13 @@ namespace {
 constexpr std::size_t longest_line = 1 << 20;
 constexpr std::size_t longest_last_line = 400;
 
-/// Where the lines of a text end. Each letter is looked at once for '\n' and once for '\r', by what is quickest for
-/// one.
+/// Finds the ends of lines in a text. Each byte is examined once for '\n' and once for '\r', with the fastest search for
+/// a single byte.
 class LineEnds {
  public:
   explicit LineEnds(std::string_view text) : text_(text), newline_(from(0, '\n')), return_(from(0, '\r')) {}
 
-  /// The first at or behind `at`, or the end of the text.
+  /// The first one at or after `at`, or the end of the text.
   std::size_t next(std::size_t at) {
     if (newline_ < at) newline_ = from(at, '\n');
     if (return_ < at) return_ = from(at, '\r');
@@ -45,7 +45,7 @@ class LineEnds {
   std::size_t return_;
 };
 
-/// A disk that is full must not end the job; the runner says what became of the log.
+/// A full disk must not end the job; the runner reports the state of the log.
 void write_log(Transcript& transcript, std::string_view bytes) {
   if (!transcript.log || write_all(transcript.log.get(), bytes)) return;
   transcript.log_error = errno;
@@ -99,7 +99,7 @@ bool RankOutput::read_some() {
 }
 
 void RankOutput::pass_on(std::string_view bytes) {
-  if (!lines_) to_->put(transcript_, bytes);  // both outputs are one writer: their bytes are not changed
+  if (!lines_) to_->put(transcript_, bytes);  // both outputs are one writer, so their bytes are not changed
   LineEnds ends{bytes};
   for (std::size_t at = 0; at < bytes.size();) {
     if (std::exchange(returned_, false)) {
@@ -111,7 +111,7 @@ void RankOutput::pass_on(std::string_view bytes) {
     const std::size_t length = std::min(ends.next(at) - at, longest_line - line_.size());
     const std::string_view piece = bytes.substr(at, length);
     at += length;
-    if (line_.empty() && at < bytes.size() && bytes[at] == '\n') {  // most lines: they are not copied
+    if (line_.empty() && at < bytes.size() && bytes[at] == '\n') {  // most lines: not copied
       ++at;
       end_line(piece, "\n");
       continue;
@@ -131,7 +131,7 @@ void RankOutput::pass_on(std::string_view bytes) {
 
 void RankOutput::show_if_due(Clock::time_point now) {
   if (!show_at() || now < *show_at()) return;
-  read_some();  // what came while the outlet was full
+  read_some();  // the input that came while the outlet was full
   if (!show_at_ || now < *show_at_) return;
   show_at_.reset();
   put_rest(line_, "");
@@ -155,9 +155,9 @@ void RankOutput::end_line(std::string_view line, std::string_view ending) {
 void RankOutput::put_rest(std::string_view line, std::string_view ending) {
   const bool goes_on = to_->continues(this);
   const std::string_view rest = line.substr(shown_);
-  const bool was_ended = shown_ > 0 && !goes_on;  // by another's line
+  const bool was_ended = shown_ > 0 && !goes_on;  // by another rank's line
   if (rest.empty() && was_ended) return;
-  if (line.empty() && ending == "\r") return;  // nothing to overwrite
+  if (line.empty() && ending == "\r") return;  // there is nothing to overwrite
   to_->put(this, shown_ == 0 || was_ended ? std::string_view{label_} : "", rest, ending);
 }
 

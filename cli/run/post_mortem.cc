@@ -10,7 +10,7 @@ namespace {
 
 using black_box::Snapshot;
 
-/// A wait that is worth a line when nothing but time has passed.
+/// Seconds of waiting that are worth a line if nothing has failed.
 constexpr double long_wait = 1;
 
 std::vector<Snapshot> boxes_of(const std::vector<Rank>& ranks) {

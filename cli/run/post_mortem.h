@@ -7,18 +7,18 @@
 
 namespace tutti::cli {
 
-// What the black boxes of the ranks of this node say once something has gone wrong. Programs without tutti leave them
-// empty, and then nothing is said.
+// Evaluates the black boxes of this node's ranks after a failure. Programs without tutti leave them empty, and then
+// nothing is reported.
 
-/// Of the ranks that have failed the one that the black box of `suspect`, who was seen to fail first, blames; else
-/// `suspect`.
+/// The first rank that failed: the one that the black box of `suspect`, whose failure was seen first, blames if that
+/// has failed, too; else `suspect`.
 const Rank& first_to_fail(const Rank& suspect, const std::vector<Rank>& ranks);
 
-/// What `culprit`, whose process has ended, was doing, and where the others were. Empty: nothing that its own words and
-/// the others' do not say.
+/// The call of `culprit`, whose process has ended, and the progress of the others. Empty if that adds nothing to the
+/// messages of the ranks.
 std::string last_moments(const Rank& culprit, const std::vector<Rank>& ranks);
 
-/// Who keeps the others waiting in a job that did not end in time; empty: nobody, as far as is known.
+/// The rank that the others wait for in a job that did not end in time; empty if unknown.
 std::string who_waits(const std::vector<Rank>& ranks);
 
 }  // namespace tutti::cli

@@ -1,4 +1,4 @@
-// Processes: one fork per rank, and the guardian that ends what a killed runner would leave behind.
+// Processes: one fork per rank, and the guardian that ends the ranks of a killed runner.
 
 #include "cli/run/process.h"
 
@@ -43,7 +43,7 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
   return result;
 }
 
-/// All that the child needs, laid out before the fork.
+/// All data that the child needs, prepared before the fork.
 struct Prepared {
   const Start& what;
   std::vector<char*> arguments;
@@ -55,12 +55,12 @@ struct Prepared {
   pid_t parent;
 };
 
-/// The child's half of start(), in memory that it shares with us: system calls only. A failure goes to the parent as an
-/// errno on `report`.
+/// The child's half of start(), in memory that it shares with the parent: system calls only. A failure is sent to the
+/// parent as an errno on `report`.
 [[noreturn]] void become(const Prepared& child) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != child.parent) ::_exit(exit_cannot_execute);  // it ended before we asked to be told
+  if (::getppid() != child.parent) ::_exit(exit_cannot_execute);  // it ended before prctl() took effect
   if (child.what.cores) ::sched_setaffinity(0, sizeof(cpu_set_t), &*child.what.cores);
   give_back_descriptor_limit();
   if (child.what.signals != nullptr) child.what.signals->restore();
@@ -69,7 +69,7 @@ struct Prepared {
   if (failed == 0) {
     ::execve(child.what.path.c_str(), child.arguments.data(), child.environment.data());
     failed = errno;
-    if (failed == ENOEXEC) {  // a script without #!: what a shell would do
+    if (failed == ENOEXEC) {  // a script without #!: run it with sh, as shells do
       ::execve("/bin/sh", child.shell_arguments.data(), child.environment.data());
       failed = errno;
     }
@@ -137,12 +137,12 @@ Process start(const Start& what) {
                        .err = err.write.get(),
                        .report = report.write.get(),
                        .parent = ::getpid()};
-  // Not fork(): a copy of our page tables would cost every rank half a millisecond, and us one more. We stand still
-  // until the child has become the program, which we would wait for anyway.
+  // vfork() instead of fork(): a copy of our page tables would cost every rank half a millisecond, and the runner one
+  // more. It suspends this thread until the child has called exec, which we would wait for anyway.
   const pid_t pid = ::vfork();
   if (pid == 0) become(child);
   if (pid < 0) throw StartError{exit_cannot_execute, fmt::format("cannot start a process: {}", ::strerror(errno))};
-  ::setpgid(pid, pid);  // here and in the child: whoever comes first, nobody sees it ungrouped
+  ::setpgid(pid, pid);  // here and in the child, so that its group is set for both from the start
 
   report.write.reset();
   int failed = 0;

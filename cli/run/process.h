@@ -12,7 +12,7 @@
 
 namespace tutti::cli {
 
-/// What the child becomes. Everything is prepared before the fork: after it only system calls are safe.
+/// The child's program and environment. Everything is prepared before the fork: after it only system calls are safe.
 struct Start {
   std::string path;  ///< from find_program()
   std::vector<std::string> arguments;
@@ -20,7 +20,7 @@ struct Start {
   int input = -1;                        ///< becomes descriptor 0
   std::vector<int> inherited;            ///< stay open under their numbers
   std::optional<cpu_set_t> cores;
-  const InheritedSignals* signals = nullptr;  ///< the program finds these; null: those of this process
+  const InheritedSignals* signals = nullptr;  ///< signal state of the program; null: that of this process
 };
 
 struct Process {
@@ -29,26 +29,26 @@ struct Process {
   Descriptor err;
 };
 
-/// Why a program cannot be started, with the exit code that shells use for it.
+/// Why a program cannot be started, with the exit code that shells use for that.
 struct StartError {
   int exit_code;
   std::string message;
 };
 
-/// The file that `name` means to a shell. Throws StartError.
+/// The file that a shell would run for `name`. Throws StartError.
 std::string find_program(const std::string& name);
 
-/// Starts the program in a process group of its own; the kernel kills it should this thread end. It gets the
+/// Starts the program in a process group of its own. The kernel kills it if this thread ends. It inherits the
 /// descriptors of our caller; those that we open ourselves are closed by exec. Descriptors 0 to 2 must be open. Throws
 /// StartError.
 Process start(const Start& what);
 
-/// How a child has ended, as waitpid() says it, and reaps it; empty while it runs. That somebody else has reaped it,
-/// with its exit code, counts as exit code 1.
+/// Reaps a child and returns its status as waitpid() does; empty while it runs. A child that was reaped elsewhere
+/// counts as having exited with code 1.
 std::optional<int> status_if_ended(pid_t pid);
 
-/// A process that outlives this one by a moment: when this process ends, however it ends, it kills the process groups
-/// that are still on its list. (The kernel's parent-death signal reaches the ranks, but not what they started.)
+/// A process that outlives this one by a moment: when this process ends, for whatever reason, it kills the process
+/// groups that are still on its list. (The kernel's parent-death signal reaches the ranks, but not their children.)
 class Guardian {
  public:
   Guardian();

@@ -37,7 +37,7 @@ Transcript open_transcript(const std::string& folder, int rank, bool again) {
   return transcript;
 }
 
-/// Kept here, it tells of a rank that was killed. A rank that gets none makes its own.
+/// Held here, it remains readable after a rank was killed. A rank that gets none makes its own.
 Descriptor make_black_box() {
   try {
     return black_box::make_memory();
@@ -84,7 +84,7 @@ void Rank::signal(int number) const {
 
 void Rank::drain() {
   for (RankOutput& output : outputs_) {
-    for (int reads = 0; reads < 64 && output.open() && output.read_some();) ++reads;  // a survivor may write for ever
+    for (int reads = 0; reads < 64 && output.open() && output.read_some();) ++reads;  // a survivor may write forever
   }
 }
 
@@ -158,8 +158,8 @@ cpu_set_t share_of_cores(const cpu_set_t& all, int local_rank, int ranks_here, M
 
 namespace {
 
-/// The kernel's own list of a thread's children may miss some while others end; that it is empty is certain. It spares
-/// most jobs a look at every process of the host. False where the kernel keeps no such list.
+/// The kernel's list of a thread's children may miss some while others end, but an empty list is reliable. For most
+/// jobs it avoids a look at every process of the host. False if the kernel has no such list.
 bool surely_childless() {
   std::error_code failed;
   for (const auto& thread : std::filesystem::directory_iterator{"/proc/self/task", failed}) {
@@ -182,7 +182,7 @@ std::vector<pid_t> children() {
     std::ifstream file{fmt::format("/proc/{}/stat", pid)};
     std::string text;
     std::getline(file, text);
-    const std::size_t name_end = text.rfind(')');  // "PID (name) STATE PARENT ..."; the name may hold anything
+    const std::size_t name_end = text.rfind(')');  // "PID (name) STATE PARENT ..."; the name may contain any character
     if (name_end == std::string::npos || name_end + 4 > text.size()) continue;
     if (std::atoi(text.c_str() + name_end + 4) == ::getpid()) result.push_back(pid);
   }
@@ -211,7 +211,7 @@ void end_orphans(Clock::time_point until, const std::vector<pid_t>& others) {
     std::erase_if(orphans, [&](pid_t pid) { return std::find(others.begin(), others.end(), pid) != others.end(); });
     const auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(until - Clock::now()).count();
     if (orphans.empty() || left <= 0) return;
-    for (const pid_t pid : orphans) ::kill(pid, SIGKILL);  // each may leave us children of its own
+    for (const pid_t pid : orphans) ::kill(pid, SIGKILL);  // each of them may leave children to us
     const timespec limit{left / 1'000'000'000, left % 1'000'000'000};
     ::sigtimedwait(&child, nullptr, &limit);
   }

@@ -18,10 +18,10 @@ namespace tutti::cli {
 
 using Clock = std::chrono::steady_clock;
 
-/// One rank of this node: its process, what it wrote last, how it ended.
+/// One rank of this node: its process, its last output, its end.
 class Rank {
  public:
-  /// Memory that a rank writes and that outlives it; empty where there was none to be had.
+  /// Memory that a rank writes and that outlives it; empty if it could not be made.
   struct Memories {
     Descriptor black_box;
     Descriptor trace;
@@ -38,8 +38,8 @@ class Rank {
   const Descriptor& black_box() const { return memories_.black_box; }
   const Descriptor& trace() const { return memories_.trace; }
 
-  /// True when the process has ended since the last call; from then on exit_code(), was_killed() and how_it_ended()
-  /// hold. The process stays a zombie until clear(), so that its group cannot become somebody else's.
+  /// True if the process has ended since the last call; from then on exit_code(), was_killed() and how_it_ended() are
+  /// valid. The process stays a zombie until clear(), so that its group's number cannot be reused.
   bool notice_end();
   int exit_code() const { return exit_code_; }
   bool was_killed() const { return killed_; }
@@ -48,10 +48,10 @@ class Rank {
 
   /// Signals the whole process group.
   void signal(int number) const;
-  /// Takes all output that is there.
+  /// Reads all available output.
   void drain();
   bool outputs_open() const { return outputs_[0].open() || outputs_[1].open(); }
-  /// Kills what is left of the group and forgets it.
+  /// Kills the rest of the group and forgets it.
   void clear();
 
  private:
@@ -72,18 +72,17 @@ class JobTrace;
 Rank start_rank(const Job& job, const RendezvousUrl& meeting, const JobTrace& trace, int local_rank, Start start,
                 Outlet& out, Outlet& err);
 
-/// The cores of local rank `local_rank` when each rank gets its share, as `mapping` says: several cores each, or
+/// The cores of local rank `local_rank` if each rank gets its share in the way of `mapping`: several cores each, or
 /// several ranks per core.
 cpu_set_t share_of_cores(const cpu_set_t& all, int local_rank, int ranks_here, Mapping mapping = Mapping::block);
 
 /// Processes whose parent is this one, zombies included.
 std::vector<pid_t> children();
 
-/// What the ranks started may outlive its parents and then becomes our child. Reaps those of them that have ended,
-/// without touching `ranks`.
+/// Processes that outlive their parents become our children. Reaps those of them that have ended, except `ranks`.
 void reap_orphans(const std::vector<Rank>& ranks);
-/// When all ranks are gone: kills all of them and their children, until none is left or `until` has passed, but none of
-/// `others`, which this process had before it was a runner. SIGCHLD must be blocked.
+/// Call it when all ranks are gone: kills all children and their descendants, until none is left or `until` has passed,
+/// except `others`, which this process had before it was a runner. SIGCHLD must be blocked.
 void end_orphans(Clock::time_point until, const std::vector<pid_t>& others);
 
 }  // namespace tutti::cli

@@ -1,4 +1,4 @@
-// `tutti run`: the command line. What it means happens in job.cc.
+// `tutti run`: the command line. job.cc carries it out.
 
 #include "cli/run/run.h"
 
@@ -35,7 +35,7 @@ constexpr const char* examples = R"(Examples:
 Exit code: 0, that of the first rank that failed (128 + its signal), 128 + the signal that ended tutti, 124 after --timeout,
 126 or 127 for a program that cannot be started, 74 when output, a log or the trace could not be written)";
 
-/// The words before CLI11 gives them their types.
+/// The words before CLI11 converts them.
 struct Words {
   std::string ranks = "1";
   std::string nodes = "1";
@@ -98,23 +98,24 @@ void declare(CLI::App& app, Words& words, Job& job) {
   value("--master-port", words.master_port, "PORT", "(29400)");
   value("--rdzv-id", job.id, "NAME", "Name that separates jobs (generated)");
   value("--secret-file", job.secret_file, "FILE",
-        "With the job's secret, readable only by its user; without it TUTTI_SECRET or TUTTI_SECRET_FILE (made up on "
-        "one node)");
+        "File with the job's secret, readable only by you (TUTTI_SECRET or TUTTI_SECRET_FILE; on one node a random "
+        "one)");
   app.add_flag("--insecure", job.insecure,
                "Use no secret: anyone who reaches the store can join; for PyTorch's store clients");
   app.add_flag("--tls", job.tls, "Encrypt all TCP connections, to the store and between ranks (TUTTI_TLS=1)");
   app.add_flag("--standalone", words.standalone, "One node (the default)");
-  value("-x,--export", words.exported, "NAME[=VALUE]", "Set for all ranks; without a value: it must exist");
+  value("-x,--export", words.exported, "NAME[=VALUE]",
+        "Set a variable for all ranks; without a value it must be set here");
   value("--inject", words.inject, "FAULTS", "Inject faults, e.g. kill:rank=2,op=5 (TUTTI_INJECT for all ranks)");
   value("--trace", job.trace, "FILE", "Record everything that the ranks do, for Perfetto and `tutti trace`");
-  value("--label", words.label, "always|never", "[RANK] before each line (when there are several ranks)");
+  value("--label", words.label, "always|never", "Write [RANK] before each line (if there are several ranks)");
   app.add_flag("-l,--tag-output", words.label_flag, "The same as --label always");
   app.add_flag("--no-label", words.no_label, "The same as --label never");
   value("--log-dir", job.log_dir, "DIR", "Also write the output of rank r to DIR/rank-r.log");
   value("--bind-to", words.bind_to, "auto|core|none",
-        "core: pin each rank to its share of the cores; auto: if there is at least one for each (auto)");
+        "core: pin each rank to its share of the cores; auto: if there is a core for each (auto)");
   value("--map-by", words.map_by, "block|cyclic",
-        "A rank's share: cores side by side, ranks side by side on one; or both dealt out in turn (block)");
+        "block: a rank gets neighbouring cores, or neighbours share a core; cyclic: both in turn (block)");
   value("--timeout", words.timeout, "SECONDS", "End the whole job after that time; 0: never (0)");
   value("--kill-grace", words.kill_grace, "SECONDS", "Time between SIGTERM and SIGKILL (2)");
   value("--max-restarts", words.max_restarts, "N", "Start all ranks again, up to N times, when one has failed (0)");
@@ -128,7 +129,7 @@ void declare(CLI::App& app, Words& words, Job& job) {
   }
 }
 
-/// How people write options: "-np" for "-n", "_" for "-" in long names.
+/// Common spellings of options: "-np" for "-n", "_" for "-" in long names.
 std::string normal_name(std::string_view word) {
   std::string name{word.substr(0, word.find('='))};
   if (name == "-np") return "-n";
@@ -136,7 +137,7 @@ std::string normal_name(std::string_view word) {
   return name;
 }
 
-/// Our options are all before the first word that is neither an option nor the value of one: that is the program.
+/// Our options end at the first word that is neither an option nor the value of one: that is the program.
 std::vector<std::string> split_off_options(const CLI::App& app, int argc, char** argv, Job& job) {
   std::vector<std::string> options;
   int i = 1;

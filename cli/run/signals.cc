@@ -25,7 +25,7 @@ Signals::Signals() {
   ::sigemptyset(&wanted);
   for (const int number : {SIGCHLD, SIGCONT, SIGUSR1, SIGUSR2}) ::sigaddset(&wanted, number);
   for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP}) {
-    if (!ignored(number)) ::sigaddset(&wanted, number);  // nohup, and shells' background jobs, mean it
+    if (!ignored(number)) ::sigaddset(&wanted, number);  // as nohup and background jobs of shells intend
   }
   ::pthread_sigmask(SIG_BLOCK, &wanted, &before_);
   fd_ = Descriptor{::signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK)};

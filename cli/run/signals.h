@@ -9,17 +9,17 @@
 
 namespace tutti::cli {
 
-/// Turns the signals a runner cares about into something poll() can wait for, while it lives. Make it before any other
-/// thread starts, so that none of them takes a signal.
+/// While it lives, signals for the runner can be waited for with poll(). Create it before any other thread, so that no
+/// thread handles a signal.
 class Signals {
  public:
   Signals();
   ~Signals();
 
   int fd() const { return fd_.get(); }
-  /// The next signal that came, if any.
+  /// The next pending signal, if any.
   std::optional<int> next();
-  /// Lets signals do what they did before, now; an object without effect stays.
+  /// Restores the actions of the signals now; the destructor then does nothing.
   void give_back();
 
  private:

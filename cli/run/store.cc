@@ -35,7 +35,7 @@ Endpoint endpoint_of(const Job& job) {
   return {job.host.empty() ? "127.0.0.1" : job.host, static_cast<std::uint16_t>(job.port)};
 }
 
-/// Listening there, node 0 would wait for ever for the others.
+/// If node 0 listened there, it would wait for the others without end.
 void refuse_hidden_loopback(const Endpoint& endpoint) {
   const std::string address = rendezvous::hidden_loopback(endpoint, std::chrono::steady_clock::now() + patience());
   if (address.empty()) return;
@@ -50,7 +50,7 @@ bool is_loopback(const Endpoint& endpoint) {
   return !found.addresses.empty() && found.addresses.front().is_loopback();
 }
 
-/// On one node a job without a secret gets one that is made up.
+/// On one node a job without a secret gets a random one.
 bool makes_secrets(const Job& job, const rendezvous::AccessPolicy& access_policy) {
   return job.nodes == 1 && access_policy.secret.empty() && !access_policy.insecure;
 }
@@ -61,7 +61,7 @@ rendezvous::AccessPolicy access_policy_of(const Job& job) {
   return access_policy;
 }
 
-/// Whatever happens to the store that asks for no proof, the ranks' own store has memory and descriptors left.
+/// Limits for the store that asks for no proof, so that memory and descriptors remain for the ranks' own store.
 rendezvous::ServerLimits limits_of_plain_store() {
   constexpr rlim_t most = 16'384;
   rlimit descriptors{};
@@ -77,13 +77,13 @@ rendezvous::ServerLimits limits_of_plain_store() {
 }  // namespace
 
 struct JobStore::Parts {
-  Endpoint asked;  // with port 0 where the kernel chooses
+  Endpoint asked;  // port 0 if the kernel chooses
   rendezvous::AccessPolicy access_policy;
   bool makes_secrets = false;     // a new one for each attempt
-  bool tls = false;               // also where the environment does not say so
-  bool serves_plain_too = false;  // for PyTorch's clients, which cannot prove anything, on loopback
+  bool tls = false;               // even if the environment does not say so
+  bool serves_plain_too = false;  // on loopback, for PyTorch's clients, which cannot make a proof
   int max_lost = 0;
-  int lost = 0;  // one node only
+  int lost = 0;  // on one node only
   std::unique_ptr<rendezvous::TcpStoreServer> server;
   std::unique_ptr<rendezvous::TcpStoreServer> plain;
   RendezvousUrl meeting;
@@ -109,7 +109,7 @@ JobStore::JobStore(const Job& job) : parts_(std::make_unique<Parts>()) {
   parts_->makes_secrets = makes_secrets(job, parts_->access_policy);
   parts_->tls = job.tls;
   parts_->serves_plain_too = job.nodes == 1 && (parts_->makes_secrets || !parts_->access_policy.secret.empty());
-  // Nodes that share an endpoint share a job unless they say otherwise.
+  // Nodes that share an endpoint belong to one job unless told otherwise.
   const std::string id = !job.id.empty() ? job.id : job.nodes > 1 ? "job" : made_up_id();
   parts_->meeting.id = id;
   meet_at(endpoint, endpoint);
@@ -164,7 +164,7 @@ void JobStore::begin_attempt() {
   parts_->verdict.reset();
   eventfd_t count = 0;
   ::eventfd_read(parts_->verdict_ready.get(), &count);
-  serve();  // with the old store goes what the attempt before left in it
+  serve();  // the old store, and with it the keys of the previous attempt, is dropped
 }
 
 void JobStore::meet_at(const Endpoint& ours, const Endpoint& plain) {
@@ -187,7 +187,7 @@ void JobStore::serve() {
   }
   Endpoint ours = parts.asked;
   Endpoint plain{"127.0.0.1", 0};
-  // A port that was asked for is one that torchrun would have given to PyTorch's clients.
+  // A requested port is one that torchrun would have given to PyTorch's clients.
   if (parts.serves_plain_too && ours.port != 0 && is_loopback(ours)) std::swap(ours.port, plain.port);
   parts.server = start(ours, parts.access_policy);
   ours.port = parts.server->endpoint().port;

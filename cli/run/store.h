@@ -10,20 +10,20 @@
 
 namespace tutti::cli {
 
-/// Where the ranks of a job meet, and how it is known how the job ends. The runner of node 0 serves the store, those of
-/// other nodes join it.
+/// The store in which the ranks of a job meet, and the agreement on how the job ends. The runner of node 0 serves the
+/// store, and those of other nodes join it.
 class JobStore {
  public:
-  /// Returns once the runner of node 0 answers; throws Error when it does not in time. Call it before the constructor,
-  /// and while signals still do what they usually do: this can take minutes.
+  /// Returns once the runner of node 0 answers; throws Error if it does not in time. Call it before the constructor and
+  /// while signals still have their usual actions: it can take minutes.
   static void await(const Job& job);
-  /// Throws Error when the port is taken (naming it), the runner of node 0 does not answer, or the nodes disagree.
+  /// Throws Error if the port is taken (naming it), if the runner of node 0 does not answer, or if the nodes disagree.
   explicit JobStore(const Job& job);
   ~JobStore();
 
   const RendezvousUrl& meeting() const;
 
-  // See Agreement; on one node this node's word is the verdict, and each attempt has a store of its own.
+  // See Agreement. On one node, this node's result is the verdict, and each attempt has a store of its own.
   void all_well_here();
   void lost(const Verdict& verdict);
   void failed(const Verdict& verdict);
@@ -33,8 +33,8 @@ class JobStore {
   void leave();
 
  private:
-  /// Starts new servers and says where they are. With a secret, one for our ranks, and on loopback a second one that
-  /// PyTorch's clients can join, which shares nothing with the first.
+  /// Starts new servers and sets their addresses. With a secret there is one for our ranks and, on loopback, a second
+  /// one that PyTorch's clients can join, which shares nothing with the first.
   void serve();
   void meet_at(const rendezvous::Endpoint& ours, const rendezvous::Endpoint& plain);
 

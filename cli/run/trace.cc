@@ -13,7 +13,7 @@ namespace tutti::cli {
 
 JobTrace::JobTrace(const std::string& file) : file_(file.empty() ? variable("TUTTI_TRACE_FILE").value_or("") : file) {
   if (file_.empty()) return;
-  file_ = std::filesystem::absolute(file_).string();  // wherever ranks go
+  file_ = std::filesystem::absolute(file_).string();  // absolute, since ranks may change their folder
   trace::wanted_records();
   trace::make_file(file_);
 }

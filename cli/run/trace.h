@@ -8,21 +8,21 @@
 
 namespace tutti::cli {
 
-/// The trace of a job's ranks on this node. Their memory is held here, so that what they did is known however they end.
+/// The trace of a job's ranks on this node. Their memory is held here, so that it survives them.
 class JobTrace {
  public:
-  /// `file` empty: as TUTTI_TRACE_FILE says, or none. Makes the file, anew. Throws Error.
+  /// `file` empty: TUTTI_TRACE_FILE decides. Creates or empties the file. Throws Error.
   explicit JobTrace(const std::string& file);
 
-  /// Absolute; empty: nobody wants a trace.
+  /// Absolute; empty: no trace is wanted.
   const std::string& file() const { return file_; }
-  /// Memory for a rank. Empty: none is wanted, or to be had.
+  /// Memory for a rank. Empty: none is wanted or available.
   Descriptor memory() const;
   struct Collected {
-    std::string text;   ///< what to tell, or ""
+    std::string text;   ///< the message to print, or ""
     bool lost = false;  ///< it could not be written
   };
-  /// When ranks have gone: puts what they did into the file.
+  /// Call it when ranks have ended: adds their events to the file.
   Collected collect(const std::vector<Rank>& ranks) const;
 
  private:

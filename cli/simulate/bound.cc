@@ -10,7 +10,7 @@ double least_time(const Task& task, const Network& network) {
   for (const int rank : {0, task.ranks / 3, task.root}) {
     const algorithms::Plan plan = task.plan(rank);
     double busy[2] = {0, 0};     // each port, into the host and out of it
-    double longest[2] = {0, 0};  // gap, with which it may end: nothing waits for that one
+    double longest[2] = {0, 0};  // gaps at the end, for which nothing waits
     for (const algorithms::Step& step : plan.steps) {
       if (step.verb != algorithms::Verb::send) continue;
       const Distance distance = network.distance(rank, step.peer);

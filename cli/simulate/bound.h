@@ -5,7 +5,7 @@
 
 namespace tutti::cli::simulate {
 
-/// Seconds that no run takes less than: for so long a rank's own ports send. Looks at a few ranks' plans only.
+/// A lower bound in seconds: the time for which a rank's own ports send. Examines only a few ranks' plans.
 double least_time(const Task& task, const Network& network);
 
 }  // namespace tutti::cli::simulate

@@ -1,4 +1,4 @@
-// The networks that come with the program. They stand in files of their own, readable as they are.
+// The networks that are part of the program, which are ordinary network files.
 
 #include "cli/simulate/network.h"
 

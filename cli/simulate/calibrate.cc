@@ -1,4 +1,4 @@
-// Measures what calibrate_fit.cc makes a network of, and then how well that network foretells other calls.
+// Measures the inputs of calibrate_fit.cc, and then how well the resulting network predicts other calls.
 
 #include "cli/simulate/calibrate.h"
 
@@ -17,7 +17,7 @@ namespace {
 using measure::Call;
 
 constexpr std::size_t sizes[] = {8,       1 << 10, 16 << 10, 128 << 10,
-                                 1 << 20, 2 << 20, 4 << 20,  8 << 20};  // of one message
+                                 1 << 20, 2 << 20, 4 << 20,  8 << 20};  // bytes of one message
 constexpr std::size_t summed = 1 << 20;
 constexpr const char* foretold[] = {"ring", "tree:2", "double_binary_tree"};
 
@@ -33,7 +33,7 @@ Figures measure(const Place& place) {
   return figures;
 }
 
-/// A comment for each call, while it is measured; what it was off by is added to `errors`.
+/// Prints a comment for each call while it is measured, and adds its error to `errors`.
 void try_out(const Place& place, const Network& network, int ranks, const std::vector<std::size_t>& all_bytes,
              std::vector<double>& errors) {
   Gauge gauge{place, ranks, *std::max_element(all_bytes.begin(), all_bytes.end())};

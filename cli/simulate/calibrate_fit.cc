@@ -1,4 +1,4 @@
-// From measured times to a network: between two sizes the line through both.
+// Turns measured times into a network: between two sizes, the line through both.
 
 #include <fmt/core.h>
 
@@ -22,13 +22,13 @@ std::vector<Line> lines_through(const std::vector<Figures::Point>& points, doubl
     const double before = std::max(0.0, points[i].time - start), after = std::max(0.0, points[i + 1].time - start);
     double per_byte = std::max(0.0, after - before) / (to - from);
     double latency = before - per_byte * from;
-    if (latency < 0) latency = 0, per_byte = after / to;  // it grows faster than it can: right at its end
+    if (latency < 0) latency = 0, per_byte = after / to;  // steeper than possible: exact at its end
     lines.push_back({i == 0 ? 0 : points[i].bytes, latency, per_byte});
   }
   return lines;
 }
 
-/// Picoseconds and bytes per second as the file has them.
+/// Picoseconds per byte, and bytes per second as the file has them.
 std::string rate(double microseconds_per_byte) {
   return microseconds_per_byte > 1e-9 ? fmt::format("{:.4g}MB/s", 1 / microseconds_per_byte) : "unlimited";
 }

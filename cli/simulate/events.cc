@@ -20,11 +20,11 @@ using algorithms::Plan;
 using algorithms::StepId;
 using algorithms::Verb;
 
-using Number = std::uint32_t;  // of a step, when those of all ranks are numbered
+using Number = std::uint32_t;  // of a step, with the steps of all ranks numbered together
 constexpr Number none = ~Number{0};
 constexpr double not_yet = -1;
 
-/// A step with what else it takes to time it; plans of all ranks become one array of these.
+/// A step with the data needed to time it; the plans of all ranks become one array of these.
 struct Action {
   std::uint32_t bytes = 0;
   Number partner = none;  ///< the receive of a send
@@ -33,8 +33,8 @@ struct Action {
   std::uint32_t waits = 0;       ///< steps to complete, and one to be issued before it on its lane
   std::int32_t rank = 0;
   Verb verb{};
-  double arrived = not_yet;  ///< of a receive: when its message was all there; of a send: when its last byte is where
-                             ///< its head is now
+  double arrived = not_yet;  ///< of a receive: when all of its message had arrived; of a send: when its last byte
+                             ///< reaches the place where its head is now
 };
 
 struct Script {
@@ -118,11 +118,11 @@ class Writer {
   std::vector<Outlet> outlets_;
 };
 
-/// What happens: a step is done; its message is there; its head is at the receiver's port; a send has left its port;
-/// the head of its message is at a shared link.
+/// Kinds of events: a step is done; its message has arrived; its head is at the receiver's port; a send has left its
+/// port; the head of its message is at a shared link.
 enum class Kind : std::uint8_t { done, there, head, left, leaf_out, leaf_in, host_in };
 
-/// Sixteen bytes, since a heap of them is what most of the time is spent on.
+/// Sixteen bytes, since most of the time is spent on a heap of them.
 struct Event {
   Event(double time_, Kind kind, Number action)
       : time(time_), what(std::uint64_t{action} | std::uint64_t(kind) << 32) {}
@@ -154,7 +154,7 @@ class Machine {
     if (network.shared_host > 0 || network.shared_leaf > 0) queues_.resize(static_cast<std::size_t>(ranks));
   }
 
-  /// Picoseconds until all is done; throws if something never is.
+  /// Picoseconds until all steps are done; throws if some never are.
   double run() {
     const auto steps = static_cast<Number>(actions_.size() - 1);
     std::vector<Number> first;
@@ -194,7 +194,7 @@ class Machine {
   void later(double time, Kind kind, Number number) { events_.emplace(time, kind, number); }
   static double& at(std::vector<double>& servers, int number) { return servers[static_cast<std::size_t>(number)]; }
 
-  /// All that was waited for is there: a send takes its port, a receive may use its message.
+  /// A step has all that it waited for: a send takes its port, a receive may use its message.
   void issue(Number number) {
     for (; number != none; number = follower(number)) {
       Action& action = actions_[number];
@@ -208,7 +208,7 @@ class Machine {
     }
   }
 
-  /// The next one on the lane, if this one's issue was the last that it waited for.
+  /// The next step on the lane, if this one's issue was the last thing it waited for.
   Number follower(Number number) {
     const Number next = actions_[number].next_on_lane;
     return next != none && --actions_[next].waits == 0 ? next : none;
@@ -229,7 +229,7 @@ class Machine {
     note(number, start);
   }
 
-  /// For who wants to know of each message.
+  /// Records a message for callers that want them.
   void note(Number send, double start) {
     if (!log_) return;
     const Action& action = actions_[send];
@@ -238,13 +238,13 @@ class Machine {
                      start, start});
   }
 
-  // ---- Where links are shared. A message comes to such a link when it is its turn at the sender's port, not before:
-  // what still waits for the port takes nothing of the link. The link passes on bytes as fast as it can, in the order
-  // in which heads come; a message that comes more slowly than that leaves room for those behind it.
+  // Shared links. A message reaches such a link when the sender's port serves it, not before: messages that wait for
+  // the port use nothing of the link. The link passes on bytes as fast as it can, in the order in which heads come; a
+  // slow message leaves room for those behind it.
 
   Distance distance_of(const Action& send) const { return network_.distance(send.rank, actions_[send.partner].rank); }
 
-  /// The first of the queue has the port.
+  /// The first message of the queue takes the port.
   void queue(Number number) {
     std::deque<Number>& queue = queues_[static_cast<std::size_t>(actions_[number].rank)];
     queue.push_back(number);
@@ -289,7 +289,7 @@ class Machine {
     at_once_or_later(pass(host_in_, host, network_.shared_host, action), Kind::head, action.partner);
   }
 
-  /// When the head of a message that is here now goes on. Its last byte follows no sooner than the link lets it.
+  /// When the head of a message that is here now goes on. Its last byte follows no sooner than the link allows.
   double pass(std::vector<double>& links, int number, double per_byte, Action& send) {
     if (links.empty()) return now_;
     double& free = at(links, number);
@@ -306,7 +306,7 @@ class Machine {
       happen(kind, number);
   }
 
-  // ---- Where they come
+  // ---- Arrival
 
   /// The head of a message is at its receiver's port.
   void enter(Number number) {
@@ -315,12 +315,12 @@ class Machine {
     const Distance distance = distance_of(send);
     const MessageCost cost = network_.cost(distance, action.bytes);
     double& free = in_[port(action.rank, distance)];
-    const double end = std::max(send.arrived, free + cost.transfer);  // without a queue they come as they were sent
+    const double end = std::max(send.arrived, free + cost.transfer);  // without a queue: at the rate of the sender
     free = end + cost.gap;
     later(end, Kind::there, number);
   }
 
-  /// All of a message is there; its step uses it at once, or when it is issued.
+  /// A whole message has arrived. Its step uses it at once, or when it is issued.
   void arrive(Number number) {
     Action& action = actions_[number];
     if (log_ && action.arrived == not_yet) (*log_)[logged_[number]].end = now_;
@@ -352,10 +352,11 @@ class Machine {
   const std::vector<Number>& first_;
   const Network& network_;
   std::vector<SimulatedMessage>* log_;
-  std::vector<std::size_t> logged_;                              ///< by receive
-  std::vector<double> out_, in_;                                 ///< per port: when it is free
-  std::vector<double> arithmetic_;                               ///< per rank
-  std::vector<double> host_out_, host_in_, leaf_out_, leaf_in_;  ///< when they have passed on what has come; or empty
+  std::vector<std::size_t> logged_;  ///< by receive
+  std::vector<double> out_, in_;     ///< per port: when it is free
+  std::vector<double> arithmetic_;   ///< per rank
+  std::vector<double> host_out_, host_in_, leaf_out_,
+      leaf_in_;                             ///< when they are free; or empty
   std::vector<std::deque<Number>> queues_;  ///< per rank: sends to other hosts, if these share links
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
   double now_ = 0;
@@ -363,7 +364,7 @@ class Machine {
   Number completed_ = 0;
 };
 
-/// From the plans of a few ranks, the root among them.
+/// An estimate from the plans of a few ranks, the root among them.
 double steps_of_all(const Task& task) {
   std::size_t most = 0;
   for (const int rank : {task.ranks / 3, task.ranks - 1}) most = std::max(most, task.plan(rank).steps.size());

@@ -9,23 +9,23 @@
 
 namespace tutti::cli::simulate {
 
-/// How far apart two ranks are: the nearest thing that both sit in. Ranks are numbered socket by socket.
+/// The distance of two ranks: the smallest unit that contains both. Ranks are numbered socket by socket.
 enum class Distance : std::uint8_t { socket, host, leaf, far };
 inline constexpr std::size_t distances = 4;
 std::string_view name_of(Distance distance);
 
-/// What one message costs, in whole picoseconds (so that sums do not depend on their order).
+/// The cost of one message, in whole picoseconds (so that sums do not depend on their order).
 struct MessageCost {
   double latency = 0;   ///< from the first byte sent to the first byte received
   double gap = 0;       ///< for which both ports are busy beyond the transfer
   double transfer = 0;  ///< of its bytes
 };
 
-/// A model network in the manner of LogGP: a message of k bytes that leaves an idle port at t is there at
-/// t + latency + k / bandwidth; both ports are busy for gap + k / bandwidth of it. A rank has two ports, one into its
-/// host and one to other hosts, and each serves both directions at once. Values are in picoseconds.
+/// A model network like LogGP: a message of k bytes that leaves an idle port at t arrives at t + latency + k /
+/// bandwidth, and keeps both ports busy for gap + k / bandwidth. A rank has two ports, one into its host and one to
+/// other hosts, and each serves both directions at once. Values are in picoseconds.
 struct Network {
-  /// Costs of messages from so many bytes on: other protocols serve other sizes.
+  /// Costs of messages of at least that many bytes: other protocols serve other sizes.
   struct Tier {
     std::size_t from = 0;
     double latency = 0;
@@ -41,7 +41,7 @@ struct Network {
   double reduce_per_byte = 0;
   double copy_per_byte = 0;
   double shared_host = 0;  ///< picoseconds per byte of the one link, each way, that all ranks of a host share; 0: none
-  double shared_leaf = 0;  ///< and of what leads out of a leaf switch
+  double shared_leaf = 0;  ///< the same for the link out of a leaf switch
   std::array<std::vector<Tier>, distances> links;  ///< by distance; ascending, the first from 0
 
   Distance distance(int a, int b) const;
@@ -50,15 +50,15 @@ struct Network {
   double copying(std::size_t bytes) const;
 };
 
-/// A network as a file says it, with what it says of single algorithms. docs/simulate.md describes the format.
+/// The contents of a network file, including its sections for single algorithms. docs/simulate.md describes the format.
 class NetworkFile {
  public:
-  /// Throws Error{invalid_argument} naming file, line and what is wrong.
+  /// Throws Error{invalid_argument} naming file, line and error.
   static NetworkFile parse(std::string_view text, std::string_view file_name);
-  /// One that comes with the program, or else the file of that name.
+  /// A network that is part of the program, or else the file of that name.
   static NetworkFile open(const std::string& name_or_path);
 
-  /// With the lines below `for ALGORITHM` in place of the general ones.
+  /// The network in which the lines below `for ALGORITHM` replace the general ones.
   Network for_algorithm(std::string_view algorithm) const;
   const std::string& name() const { return general_.name; }
 

@@ -1,4 +1,4 @@
-// Reads network files: a keyword and its values on each line, `#` starts a comment, and nothing is guessed.
+// Reads network files: a keyword and its values on each line, `#` starts a comment, and there are no implicit units.
 
 #include <fmt/core.h>
 
@@ -36,7 +36,7 @@ struct Unit {
   double factor;
 };
 
-/// A number, not negative, and one of the units right behind it.
+/// A non-negative number, directly followed by one of the units.
 template <std::size_t N>
 double quantity(const std::string& text, const Unit (&units)[N], const char* what, const char* example) {
   double value = -1;
@@ -121,10 +121,9 @@ class NetworkParser {
  private:
   Network& network() { return file_.sections_.empty() ? file_.general_ : file_.sections_.back().network; }
 
-  /// Once per section, except links.
+  /// Allowed once per section, except for links.
   void note(const std::string& what) {
-    if (std::find(seen_.begin(), seen_.end(), what) != seen_.end())
-      refuse(fmt::format("\"{}\" stands here twice", what));
+    if (std::find(seen_.begin(), seen_.end(), what) != seen_.end()) refuse(fmt::format("\"{}\" is given twice", what));
     seen_.push_back(what);
   }
 
@@ -138,7 +137,7 @@ class NetworkParser {
     note(key);
     const bool places = key == "socket" || key == "host" || key == "leaf";
     if (!file_.sections_.empty() && (places || key == "name"))
-      refuse(fmt::format("\"{}\" is for the whole network and stands above the first \"for\"", key));
+      refuse(fmt::format("\"{}\" is for the whole network and must come before the first \"for\"", key));
     if (key == "name") {
       want(words, 2, 99, "name WORDS");
       const std::string text = line.substr(0, line.find('#'));
@@ -177,7 +176,7 @@ class NetworkParser {
     else if (words[1] == "leaf")
       network().shared_leaf = per_byte(words[2], "the bandwidth");
     else
-      refuse(fmt::format("what is shared can only be \"host\" or \"leaf\", not \"{}\"", words[1]));
+      refuse(fmt::format("only \"host\" or \"leaf\" can be shared, not \"{}\"", words[1]));
   }
 
   void read_link(const Words& words) {

@@ -16,7 +16,7 @@ constexpr const char* slices[] = {"/64K", "/512K"};
 
 std::vector<std::string> candidates(const algorithms::Entry& entry, const Network& network) {
   std::string name{entry.name};
-  // Trees of chains, and groups, are for hosts as wide as theirs.
+  // The radix of trees of chains, and of groups, is the number of ranks per host.
   if (entry.has_radix) name += fmt::format(":{}", entry.name == "tree_of_chains" ? std::max(2, network.host) : 2);
   std::vector<std::string> names{name};
   if (entry.has_radix && entry.name != "tree_of_chains") names.push_back(std::string{entry.name} + ":4");
@@ -26,7 +26,7 @@ std::vector<std::string> candidates(const algorithms::Entry& entry, const Networ
   return names;
 }
 
-/// All that may be faster than `chosen`, each once, what may be fastest first.
+/// All algorithms that may be faster than `chosen`, each once, the most promising first.
 struct Rival {
   algorithms::Choice choice;
   double least = 0;  ///< seconds

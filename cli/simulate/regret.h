@@ -9,7 +9,7 @@
 
 namespace tutti::cli::simulate {
 
-/// What choosing by a table costs on a modelled network.
+/// The cost of choosing by a table on a modelled network.
 struct Regret {
   int ranks = 0;
   std::size_t bytes = 0;
@@ -19,9 +19,9 @@ struct Regret {
   double best_time = 0;
 };
 
-/// For each pair of ranks and bytes, simulates what `table` chooses for TCP and every algorithm of the collective, with
-/// a pipeline or without. What is too large to simulate is left out, unless it was chosen, and so is what cannot be
-/// faster than what was found, for the time that its sends alone take.
+/// For each pair of ranks and bytes, simulates the choice of `table` for TCP and every algorithm of the collective,
+/// with and without a pipeline. Algorithms that are too large to simulate are left out, unless chosen. So are those
+/// whose sends alone take longer than the best time so far.
 std::vector<Regret> regret(const algorithms::TuningTable& table, Collective collective, const std::vector<int>& ranks,
                            const std::vector<std::size_t>& sizes, const NetworkFile& file, const Told& tell = {});
 

@@ -10,30 +10,30 @@
 
 namespace tutti::cli::simulate {
 
-/// One simulated call, and what it took to simulate it.
+/// One simulated call, and the cost of simulating it.
 struct Timed {
   Task task;
   Result result;
   double effort = 0;  ///< seconds
 };
 
-/// By sweep where that is right, else event by event. Throws Error{unsupported} if the plans are too large for either.
+/// By sweep if possible, else event by event. Throws Error{unsupported} if the plans are too large for either.
 Timed simulate(const Task& task, const Network& network);
 
 struct Job {
   Task task;
   Network network;
 };
-/// Told what is done so far and what is begun; by one thread at a time.
+/// Receives reports of progress; called by one thread at a time.
 using Told = std::function<void(const std::string&)>;
-/// All of them, on as many threads as there are cores, the largest first; in the order given.
+/// Simulates all jobs, on as many threads as there are cores, the largest first; results are in the given order.
 std::vector<Timed> simulate_all(const std::vector<Job>& jobs, const Told& tell = {});
 
-/// Calls work(0) to work(count - 1), begun in that order, on as many threads as there are cores (four at most, since
-/// each may hold a gigabyte). Throws what the first that failed threw; what was not begun then is not done.
+/// Calls work(0) to work(count - 1), begun in that order, on as many threads as there are cores (at most four, since
+/// each may hold a gigabyte). After an exception no further work begins, and the first exception is rethrown.
 void in_parallel(std::size_t count, const std::function<void(std::size_t)>& work);
 
-/// Says how far it is before each of some pieces of work.
+/// Reports progress before each piece of work.
 class Tally {
  public:
   Tally(std::size_t count, const Told& tell) : count_(count), tell_(tell) {}
@@ -51,8 +51,8 @@ double bus_bandwidth(const Timed& timed);
 
 std::string to_table(const std::vector<Timed>& all);
 std::string to_csv(const std::vector<Timed>& all);
-/// Time over ranks if those vary, else over sizes; a curve per algorithm (and size). The title says which of the two
-/// does not vary.
+/// Time over ranks if those vary, else over sizes; a curve per algorithm (and size). The title names the one that does
+/// not vary.
 std::string to_svg(const std::vector<Timed>& all, const std::string& of);
 
 /// "12.3 us", "4.56 ms".

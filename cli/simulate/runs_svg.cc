@@ -1,4 +1,4 @@
-// The chart: both axes logarithmic, a curve per algorithm told apart by dashes and marks as well as by colour.
+// The chart: logarithmic axes, and a curve per algorithm, distinguished by dashes, marks and colour.
 
 #include <fmt/core.h>
 
@@ -35,7 +35,7 @@ struct Axes {
     x_from = std::min(x_from, x), x_to = std::max(x_to, x);
     y_from = std::min(y_from, y), y_to = std::max(y_to, y);
   }
-  /// Whole powers of ten on the y axis.
+  /// Extends the y axis to whole powers of ten.
   void round() {
     y_from = std::pow(10, std::floor(std::log10(y_from)));
     y_to = std::max(y_from * 10, std::pow(10, std::ceil(std::log10(y_to))));
@@ -55,7 +55,7 @@ std::string label(double x, double y, std::string_view anchor, const std::string
   return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\">{}</text>\n", x, y, anchor, escaped(text));
 }
 
-/// Of a whole power of ten: "10 us".
+/// The label of a power of ten: "10 us".
 std::string power_text(double seconds) {
   if (seconds > 0.9) return fmt::format("{:g} s", seconds);
   return seconds > 0.9e-3 ? fmt::format("{:g} ms", seconds * 1e3) : fmt::format("{:g} us", seconds * 1e6);
@@ -68,7 +68,7 @@ std::string grid(const Axes& axes, const Curves& curves, bool over_ranks) {
     svg += label(left - 6, axes.y(y) + 4, "end", power_text(y));
   }
   double last = HUGE_VAL;
-  std::set<double, std::greater<>> values;  // from the right, so that the last one has its label
+  std::set<double, std::greater<>> values;  // from the right, so that the last one gets its label
   for (const Curve& curve : curves)
     for (const auto& point : curve.points) values.insert(point.first);
   for (const double value : values) {
@@ -120,7 +120,7 @@ std::string to_svg(const std::vector<Timed>& all, const std::string& of) {
   }
   axes.round();
   for (Curve& curve : curves) std::sort(curve.points.begin(), curve.points.end());
-  // The legend names them from top to bottom as they end on the right.
+  // The legend lists them from top to bottom, as they end on the right.
   std::stable_sort(curves.begin(), curves.end(),
                    [](const Curve& a, const Curve& b) { return a.points.back().second > b.points.back().second; });
   std::string body = grid(axes, curves, over_ranks);

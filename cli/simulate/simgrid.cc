@@ -17,8 +17,8 @@
 namespace tutti::cli::simulate {
 namespace {
 
-/// Beside this program in the build folder, or from where it is installed on to where the other is: both may have been
-/// moved since, together.
+/// Next to this program in the build folder. When installed, relative to this program, since both may have been moved
+/// together.
 std::string program() {
   const std::filesystem::path here = std::filesystem::path{own_path()}.parent_path();
   const std::filesystem::path installed =
@@ -37,8 +37,8 @@ std::string quoted(const std::string& word) {
   return text + "'";
 }
 
-/// The last line of its standard output is the result, or what is wrong. Its standard error is ours, for what SimGrid
-/// has to say.
+/// The last line of its standard output is the result, or the error. Its standard error is ours, for messages of
+/// SimGrid.
 double replay(const std::string& path, const Task& task, const std::string& network) {
   const std::string command =
       fmt::format("exec {} {} {} {} {} {} {}", quoted(path), name_of(task.collective), quoted(to_string(task.choice)),

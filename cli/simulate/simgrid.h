@@ -7,21 +7,21 @@
 
 namespace tutti::cli::simulate {
 
-/// A call as we time it and as SimGrid does (https://simgrid.org), on the same network.
+/// The time of a call by our simulator and by SimGrid (https://simgrid.org), on the same network.
 struct Checked {
   Timed ours;
   double simgrid = 0;  ///< seconds
 
-  /// How much longer it takes by SimGrid, as a share of our time.
+  /// The difference of SimGrid's time from ours, relative to ours.
   double distance() const;
 };
 
-/// Throws Error{unsupported} if the program tutti-simgrid is not there, saying what to install, or a call is too large
+/// Throws Error{unsupported} if the program tutti-simgrid is missing, saying what to install, or if a call is too large
 /// for it.
 void refuse_without_simgrid(const std::vector<Job>& jobs);
 
-/// Has each call replayed by the program tutti-simgrid; `network` is what NetworkFile::open() takes. Throws
-/// Error{unsupported} with what the program said if it fails.
+/// Replays each call with the program tutti-simgrid; `network` is an argument of NetworkFile::open(). If the program
+/// fails, throws Error{unsupported} with its message.
 std::vector<Checked> check_by_simgrid(const std::vector<Timed>& all, const std::string& network, const Told& tell = {});
 
 std::string to_table(const std::vector<Checked>& all);

@@ -4,8 +4,8 @@
 
 namespace tutti::cli::simulate {
 
-/// Throws Error{unsupported} for a call whose replay in SimGrid would take gigabytes: a platform there has a route for
-/// every two ranks, a replay an actor for every step.
+/// Throws Error{unsupported} for a call whose replay in SimGrid would take gigabytes: its platform has a route for
+/// every two ranks, and its replay an actor for every step.
 void refuse_too_large_for_simgrid(const Task& task);
 
 }  // namespace tutti::cli::simulate

@@ -1,4 +1,4 @@
-// `tutti simulate`: the command line. The model is in cli/simulate/.
+// `tutti simulate`: the command line. The model is in the other files of this folder.
 
 #include "cli/simulate/simulate.h"
 
@@ -33,7 +33,7 @@ using simulate::NetworkFile;
 using simulate::Timed;
 
 constexpr std::size_t most_ranks = 1 << 17;
-constexpr int most_on_host = 2;  // more would share cores, of which the model knows nothing
+constexpr int most_on_host = 2;  // more would share cores, which the model does not include
 
 constexpr const char* examples = R"(Examples:
   tutti simulate                                           ring and tree on Summit, beside the published curves
@@ -76,10 +76,11 @@ void declare(CLI::App& app, Options& options) {
   app.add_option("--size,--bytes", options.sizes, "8, 8,64K,16M or 8-64M (in steps of four)")->capture_default_str();
   app.add_option("--net", options.network, "summit, summit-physical, 100g or a file")->capture_default_str();
   app.add_option("--root", options.root, "Rank that has the input or gets the result")->capture_default_str();
-  app.add_option("--csv", options.csv, "Write the results there, for programs");
-  app.add_option("--svg", options.svg, "Draw the curves there");
+  app.add_option("--csv", options.csv, "Write the results to this file as CSV");
+  app.add_option("--svg", options.svg, "Draw the curves to this SVG file");
   app.add_option("--print-net", options.print_network, "Print a network that comes with the program, and exit");
-  app.add_flag("--summit", options.summit, "The published curves of Summit beside simulated ones (-n: the most GPUs)");
+  app.add_flag("--summit", options.summit,
+               "Show the published curves of Summit beside simulated ones (-n: the most GPUs)");
   app.add_flag("--regret", options.regret, "Show where the tuning table loses to the best algorithm, and by how much");
   app.add_option("--table", options.table, "... of this tuning table, instead of the built-in one");
   app.add_flag("--simgrid", options.simgrid, "Compare our times with those of SimGrid (docs/simulate.md)");
@@ -97,7 +98,7 @@ std::vector<std::string> split(const std::string& list) {
   return words;
 }
 
-/// "8,64K" or "8-64M", which takes a step of `factor`.
+/// "8,64K" or "8-64M", which is cut into steps of `factor`.
 std::vector<std::size_t> numbers(const std::string& list, const char* option, std::size_t factor) {
   const auto one = [&](const std::string& word) {
     const auto value = parse_bytes(word);
@@ -106,10 +107,10 @@ std::vector<std::size_t> numbers(const std::string& list, const char* option, st
   };
   std::vector<std::size_t> found;
   for (const std::string& word : split(list)) {
-    const std::size_t dash = word.find('-', 1);  // in front it is a sign
+    const std::size_t dash = word.find('-', 1);  // at the front it is a sign
     const std::size_t first = one(word.substr(0, dash));
     const std::size_t last = dash == std::string::npos ? first : one(word.substr(dash + 1));
-    if (last < first || (first == 0 && last > 0)) wrong(fmt::format("{}: \"{}\" is no range", option, word));
+    if (last < first || (first == 0 && last > 0)) wrong(fmt::format("{}: \"{}\" is not a range", option, word));
     for (std::size_t value = first; value < last; value *= factor) found.push_back(value);
     found.push_back(last);
   }
@@ -139,7 +140,7 @@ std::vector<algorithms::Choice> choices(const Options& options, Collective colle
 
 void write(const std::string& path, const std::string& text) { write_file("simulate", path, text); }
 
-/// Somebody who looks on sees how far it is, until it is done.
+/// Shows the progress on a terminal until the work is done.
 template <class Work>
 auto with_progress(const Work& work) {
   const Progress progress;
@@ -228,7 +229,7 @@ int calibrate(Options options, bool ranks_given, bool sizes_given) {
     wrong(fmt::format("--transport takes tcp or shm, not \"{}\"", options.transport));
   const simulate::Place place{options.transport, split(options.namespaces)};
   const bool apart = !place.namespaces.empty();
-  if (apart && options.transport != "tcp") wrong("only tcp goes from one of the --namespaces to another");
+  if (apart && options.transport != "tcp") wrong("only tcp connects the --namespaces");
   if (!ranks_given) options.ranks = apart ? fmt::format("2-{}", place.namespaces.size()) : "2";
   if (!sizes_given) options.sizes = apart ? "1K-16M" : "1K,64K,1M,8M";
   const simulate::Trials trials{rank_counts(options), numbers(options.sizes, "--size", 4)};
@@ -241,7 +242,7 @@ int calibrate(Options options, bool ranks_given, bool sizes_given) {
   return exit_success;
 }
 
-/// The published curves are of one collective, on one network; other wishes would go unheard.
+/// The published curves are of one collective on one network, so other options would have no effect.
 void refuse_without_collective(const CLI::App& app) {
   for (const char* const name : {"--net", "--size", "--root", "--table", "--simgrid"})
     if (app.count(name) > 0) wrong(fmt::format("{} needs a collective: tutti simulate all_reduce {} ...", name, name));
@@ -264,7 +265,7 @@ int simulate_main(int argc, char** argv) {
   if (options.collective.empty()) wrong("which collective? For example: tutti simulate all_reduce -n 1024");
   const Collective collective = algorithms::find_collective(options.collective);
   if (options.simgrid && (options.regret || !options.svg.empty()))
-    wrong("--simgrid is a table of its own, without --regret and --svg");
+    wrong("--simgrid cannot be combined with --regret or --svg");
   return options.regret ? show_regret(options, collective) : show(options, collective);
 }
 

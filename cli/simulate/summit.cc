@@ -1,4 +1,4 @@
-// The curves that made double binary trees famous: all_reduce on up to 24,576 GPUs of Summit, published by Jeaugey,
+// The curves that made double binary trees known: all_reduce on up to 24,576 GPUs of Summit, published by Jeaugey,
 // "Massively Scale Your Deep Learning Training with NCCL 2.4" (NVIDIA, 4 February 2019), beside the same plans
 // simulated.
 
@@ -15,7 +15,7 @@ constexpr std::size_t small = 8;
 constexpr std::size_t large = 64 << 20;
 constexpr const char* ring = "ring";
 constexpr const char* tree = "tree_of_chains:6";
-// Half a megabyte down each tree at a time, as NCCL has it.
+// Half a megabyte down each tree at a time, as in NCCL.
 constexpr const char* tree_in_slices = "tree_of_chains:6/1M";
 
 std::vector<Job> jobs_for(const NetworkFile& file, const char* algorithm, std::size_t bytes, int most_ranks) {
@@ -28,7 +28,7 @@ std::vector<Job> jobs_for(const NetworkFile& file, const char* algorithm, std::s
   return jobs;
 }
 
-/// Runs several lists of jobs as one, and cuts what comes out.
+/// Runs several lists of jobs as one, and splits the results.
 std::vector<std::vector<Timed>> run_lists(const std::vector<std::vector<Job>>& lists, const Told& tell) {
   std::vector<Job> all;
   for (const auto& list : lists) all.insert(all.end(), list.begin(), list.end());

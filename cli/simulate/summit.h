@@ -17,7 +17,7 @@ struct Published {
 };
 extern const std::array<Published, 9> published;
 
-/// Simulated beside published, in the order of `published`.
+/// Simulated and published times, in the order of `published`.
 struct SummitLatency {
   std::vector<Timed> ring, tree;                    ///< with the fitted constants
   std::vector<Timed> physical_ring, physical_tree;  ///< with latencies of the hardware only

@@ -1,9 +1,9 @@
 // A max-plus sweep: the times of one step at all ranks are a row; a row is the maximum of earlier rows plus costs.
 //
-// Rows are kept in a window, as far back as messages and near dependencies reach. Some dependencies reach back through
-// half of the plan (in a ring, what overwrites a part waits until the part has left, a whole trip before): of old rows
-// only the latest time is kept, and it must lie before all times of the row that waits for it, so that it cannot
-// matter.
+// Rows are kept in a window that reaches as far back as messages and near dependencies do. Some dependencies reach back
+// through half of the plan. In a ring, for example, the step that overwrites a part waits until the part has left, a
+// whole trip before. For older rows only the latest time is kept. It must be before all times of the row that waits for
+// it, so that it cannot matter.
 
 #include "cli/simulate/sweep.h"
 
@@ -25,12 +25,12 @@ using Row = std::vector<double>;
 
 std::size_t index(int i) { return static_cast<std::size_t>(i); }
 
-/// Costs of messages of one size to the ranks so far ahead, by rank.
+/// Costs of messages of one size to the ranks at that distance, by rank.
 struct Costs {
   Row latency, gap, transfer;
 };
 
-/// Parts [begin, next one's begin) have `bytes` in some piece.
+/// Parts from `begin` to the next one's `begin` have `bytes` in some piece.
 struct Run {
   int begin;
   std::size_t bytes;
@@ -75,7 +75,7 @@ class CostTable {
   std::map<std::pair<int, std::size_t>, Costs> costs_;
 };
 
-/// Whether all messages of a rank go to one rank and come from one rank, so that no two ever compete for a port.
+/// Whether each rank sends to one rank only and receives from one rank only, so that messages never compete for a port.
 bool has_two_neighbours(const Rotation& rotation) {
   int to = 0, from = 0;
   for (std::size_t i = 0; i + 1 < rotation.beats.size(); ++i) {
@@ -88,14 +88,14 @@ bool has_two_neighbours(const Rotation& rotation) {
   return true;
 }
 
-/// Whether a shared link serves one rank only, each way, and so is as good as its own.
+/// Whether a shared link serves only one rank in each direction, and so is like a private one.
 bool links_are_private(const Rotation& rotation, const Task& task, const Network& network) {
   if (network.shared_host == 0 && network.shared_leaf == 0) return true;
   std::vector<bool> seen(index(task.ranks));
   for (const int size : {network.shared_host > 0 ? network.host : 0, network.shared_leaf > 0 ? network.leaf : 0}) {
     if (size == 0) continue;
     std::fill(seen.begin(), seen.end(), false);
-    std::map<int, int> user;  // of a group: who leaves it, and below zero: who is entered
+    std::map<int, int> user;  // of a group: the rank that leaves it, and with negative keys the one that is entered
     for (const Beat& beat : rotation.beats) {
       if (!algorithms::sends(beat.verb) || seen[index(beat.ahead)]) continue;
       seen[index(beat.ahead)] = true;
@@ -115,9 +115,9 @@ struct Range {
   int from, to;
 };
 
-// What follows is where the time goes: loops that a compiler makes vectors of.
+// Most of the time is spent in the following loops, which the compiler vectorises.
 
-/// `order`: when the last one was issued, before whom nobody behind it on the lane is.
+/// `order`: issue time of the previous step on the lane; later steps may not be issued before it.
 void take_port(Range range, const double* __restrict ready, const Costs& costs, double* __restrict order,
                double* __restrict port, double* __restrict head, double* __restrict done) {
   const double* __restrict latency = costs.latency.data();
@@ -132,7 +132,7 @@ void take_port(Range range, const double* __restrict ready, const Costs& costs, 
   }
 }
 
-/// `head` begins with that of the first rank in the range.
+/// `head` begins with the head of the first rank in the range.
 std::int64_t arrive(Range range, const double* __restrict head, const Costs& costs, double* __restrict order,
                     double* __restrict port, double* __restrict done) {
   const double* __restrict transfer = costs.transfer.data();
@@ -173,7 +173,7 @@ class Sweep {
     find_wanted();
   }
 
-  /// Picoseconds; below zero if what the method rests on does not hold.
+  /// Picoseconds; negative if an assumption of the method does not hold.
   double run() {
     const std::size_t beats = rotation_.beats.size() - 1;
     double last = 0;
@@ -194,7 +194,7 @@ class Sweep {
   }
 
  private:
-  /// Rows whose latest time matters: what old dependencies go back to, and what nobody waits for.
+  /// Rows whose latest time matters: targets of old dependencies, and steps that no step waits for.
   void find_wanted() {
     const std::size_t beats = rotation_.beats.size() - 1;
     is_wanted_.assign(beats, true);
@@ -207,7 +207,8 @@ class Sweep {
         if (i - rotation_.befores[at] >= window_) is_wanted_[rotation_.befores[at]] = true;
   }
 
-  /// ready_: when the steps before are complete and the one before on the lane is issued; nullptr: from the beginning.
+  /// ready_: when the earlier steps are complete and the previous one on the lane is issued; nullptr: from the
+  /// beginning.
   void prepare(std::size_t i) {
     const Beat& beat = rotation_.beats[i];
     old_ = 0;
@@ -222,7 +223,7 @@ class Sweep {
         old_ = std::max(old_, latest_[before]);
     }
     if (algorithms::is_local(beat.verb)) return;
-    if (algorithms::sends(beat.verb)) return;  // what holds for their lane, take_port() sees to
+    if (algorithms::sends(beat.verb)) return;  // take_port() handles the order of their lane
     if (ready_ == nullptr && !was_held_) return;
     if (was_held_) wait_for(in_issued_);
     was_held_ = true;
@@ -238,13 +239,13 @@ class Sweep {
     ready_ = waits_.data();
   }
 
-  /// Calls body(first rank, after the last, bytes) for ranks whose message has one size.
+  /// Calls body(first rank, end, bytes) for ranges of ranks whose message has one size.
   template <class Body>
   void over_runs(const Beat& beat, Body body) {
     const std::vector<Run>& runs = table_.runs(beat);
     for (std::size_t k = 0; k < runs.size(); ++k) {
       const int end = k + 1 < runs.size() ? runs[k + 1].begin : ranks_;
-      const int from = runs[k].begin - beat.part;  // the rank whose part that is, but for a trip around
+      const int from = runs[k].begin - beat.part;  // the rank whose part that is, up to a trip around the circle
       const int to = end - beat.part;
       if (from < 0) body(from + ranks_, std::min(to, 0) + ranks_, runs[k].bytes);
       if (to > 0) body(std::max(from, 0), to, runs[k].bytes);
@@ -260,7 +261,7 @@ class Sweep {
   }
 
   void receive(std::size_t i, const Beat& beat, int from, int to, std::size_t bytes) {
-    // Senders sit `ahead` of the receivers; ranks whose sender lies beyond the last one begin anew at 0.
+    // Senders are `ahead` of the receivers; ranks whose sender would lie beyond the last rank wrap around to 0.
     const int wrap = std::clamp(ranks_ - beat.ahead, from, to);
     receive_from(i, beat, {from, wrap}, beat.ahead, bytes);
     receive_from(i, beat, {wrap, to}, beat.ahead - ranks_, bytes);
@@ -290,7 +291,7 @@ class Sweep {
     const bool same_lane = last_added_ == Verb::recv_reduce && beat.verb == Verb::recv_reduce;
     for (std::size_t r = index(range.from); r < index(range.to); ++r) {
       const double before = arithmetic_order_[r];
-      // Who comes first of two at once is certain only at the beginning and on one lane.
+      // The order of two simultaneous events is certain only at the beginning and on one lane.
       late_ |= static_cast<std::int64_t>(begin[r] < before || (begin[r] == before && before > 0 && !same_lane));
       arithmetic_order_[r] = begin[r];
       done[r] = arithmetic_[r] = std::max(begin[r], arithmetic_[r]) + cost;
@@ -302,22 +303,22 @@ class Sweep {
   const Network& network_;
   CostTable table_;
   std::size_t window_;
-  std::vector<Row> done_, head_;  ///< of the last `window_` beats: when complete, when the head is at the receiver
+  std::vector<Row> done_, head_;  ///< of the last `window_` beats: when complete, and when the head is at the receiver
   Row in_issued_;                 ///< when the last receive was issued, if was_held_
-  bool was_held_ = false;         ///< whether some receive was not issued at the beginning
+  bool was_held_ = false;         ///< some receive was not issued at the beginning
   std::vector<double> latest_;    ///< per beat
-  std::vector<bool> is_wanted_;   ///< whether latest_ of it is asked for
+  std::vector<bool> is_wanted_;   ///< its latest_ is needed
   const double* ready_ = nullptr;
   Row waits_, zeros_;
   Row out_, in_, arithmetic_;                    ///< when they are free
-  Row out_order_, in_order_, arithmetic_order_;  ///< when their last user came
-  double old_ = 0;                               ///< latest time that the row at hand waits for outside of the window
-  double earliest_ = 0;                          ///< of the row at hand
+  Row out_order_, in_order_, arithmetic_order_;  ///< when their last user arrived
+  double old_ = 0;                               ///< latest time outside of the window that the current row waits for
+  double earliest_ = 0;                          ///< of the current row
   Verb last_added_ = Verb::copy;                 ///< the last user of arithmetic
-  std::int64_t late_ = 0;                        ///< not 0: something came out of order
+  std::int64_t late_ = 0;                        ///< not 0: an event came out of order
 };
 
-/// How many rows messages and those dependencies need that do not reach back through the plan.
+/// The number of rows for messages and for dependencies that do not reach back through the plan.
 std::size_t near_window(const Rotation& rotation, std::size_t far) {
   std::size_t window = 1;
   for (std::size_t i = 0; i + 1 < rotation.beats.size(); ++i) {

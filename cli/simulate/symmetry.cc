@@ -17,7 +17,8 @@ using algorithms::StepId;
 
 constexpr double steps_to_compare = 3e6;
 
-/// The block in the vector that stands for the first one of a range: its own, or that whose size a slot has.
+/// The block of the vector that stands for the first one of a range: the block itself, or the one that gives a slot its
+/// size.
 int first_of(const Plan& plan, const Blocks& blocks) {
   return blocks.buffer == Buffer::scratch ? plan.scratch_like[static_cast<std::size_t>(blocks.first)] : blocks.first;
 }
@@ -45,9 +46,9 @@ bool is_rotated(const Plan& original, const Plan& plan) {
   return true;
 }
 
-/// The k-th receive from d behind is the k-th send to d ahead, which must come before it.
+/// The k-th receive from distance d behind is the k-th send to distance d ahead, which must come before it.
 bool match(std::vector<Beat>& beats, int ranks) {
-  std::map<int, std::pair<std::vector<std::uint32_t>, std::size_t>> sent;  // by distance: which, and how many are taken
+  std::map<int, std::pair<std::vector<std::uint32_t>, std::size_t>> sent;  // by distance: sends, how many are matched
   for (std::uint32_t i = 0; i < beats.size(); ++i) {
     Beat& beat = beats[i];
     if (algorithms::sends(beat.verb)) sent[beat.ahead].first.push_back(i);
@@ -60,7 +61,7 @@ bool match(std::vector<Beat>& beats, int ranks) {
                      [](const auto& one) { return one.second.first.size() == one.second.second; });
 }
 
-/// Turns successors round.
+/// Inverts the lists of successors.
 void note_befores(const Plan& plan, Rotation& rotation) {
   std::vector<std::uint32_t> next;
   for (StepId id = 0; id < plan.steps.size(); ++id)
@@ -81,7 +82,7 @@ std::optional<Rotation> find_rotation(const Task& task) {
     const Step& step = original.steps[id];
     const Blocks& range = range_of(step);
     const int first = first_of(original, range);
-    // More blocks than those of one part might run past the last one at some rank.
+    // A range of more blocks than one part might wrap around at some rank.
     if (range.count > pipeline - first % pipeline) return {};
     rotation.beats.push_back({.verb = step.verb,
                               .ahead = algorithms::is_local(step.verb) ? 0 : step.peer,

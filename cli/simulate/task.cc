@@ -23,7 +23,7 @@ BlockSizes::BlockSizes(const Task& task) : partition_(partition_of(task)) {}
 
 std::size_t BlockSizes::of(const algorithms::Plan& plan, const algorithms::Blocks& blocks) const {
   if (blocks.buffer != algorithms::Buffer::scratch) return of(blocks.first, blocks.count);
-  // Slot by slot would be slow: a rank of `direct` has as many as there are ranks, squared.
+  // Adding slot by slot would be slow: a rank of `direct` has as many slots as the square of the number of ranks.
   const auto begin = plan.scratch_like.begin() + blocks.first, end = begin + blocks.count;
   std::size_t bytes = 0;
   for (auto run = begin; run != end;) {

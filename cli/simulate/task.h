@@ -20,11 +20,11 @@ struct Task {
   algorithms::Plan plan(int rank) const;
 };
 
-/// How many bytes blocks have, cut as the engine cuts them.
+/// The bytes of blocks, cut as the engine cuts them.
 class BlockSizes {
  public:
   explicit BlockSizes(const Task& task);
-  /// Of blocks in input or output.
+  /// For blocks in input or output.
   std::size_t of(int first, int count) const { return partition_.offset(first + count) - partition_.offset(first); }
   std::size_t of(const algorithms::Plan& plan, const algorithms::Blocks& blocks) const;
 
@@ -35,7 +35,7 @@ class BlockSizes {
 /// The range whose bytes a step moves or computes.
 const algorithms::Blocks& range_of(const algorithms::Step& step);
 
-/// What came out. All times are in seconds.
+/// The result of a simulation. All times are in seconds.
 struct Result {
   double seconds = 0;       ///< until the last rank is done
   double messages = 0;      ///< of all ranks

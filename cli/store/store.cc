@@ -1,4 +1,4 @@
-// A TCP store of its own, and a client for people: what is in a store, and to put something there by hand.
+// Serves a TCP store, and has a client for people, who can list, read and write keys.
 
 #include "cli/store/store.h"
 
@@ -55,13 +55,13 @@ struct Words {
   std::vector<std::string> keys;
 };
 
-/// Blocks the signals that end the server before its thread exists, so that none of them is handled there.
+/// Blocks the signals that end the server before its thread starts, so that the thread handles none of them.
 class EndSignals {
  public:
   EndSignals() {
     ::sigemptyset(&set_);
     ::sigaddset(&set_, SIGTERM);
-    if (!inherited_signals().ignores(SIGINT)) ::sigaddset(&set_, SIGINT);  // a shell's background job ignores it
+    if (!inherited_signals().ignores(SIGINT)) ::sigaddset(&set_, SIGINT);  // a background job of a shell ignores it
     ::pthread_sigmask(SIG_BLOCK, &set_, &before_);
   }
   ~EndSignals() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
@@ -81,7 +81,7 @@ class EndSignals {
 void serve(const Words& words) {
   const rendezvous::Endpoint endpoint{words.host, rendezvous::parse_port(words.port, "--port")};
   const EndSignals signals;
-  raise_descriptor_limit();  // one for each client
+  raise_descriptor_limit();  // each client takes a descriptor
   const Secret secret = job_secret(words.secret_file);
   const rendezvous::AccessPolicy access_policy{secret, words.insecure || insecure_allowed(),
                                                job_tls_proxies(secret, words.tls)};
@@ -101,7 +101,7 @@ std::shared_ptr<Store> connect(const Words& words) {
     if (text.starts_with(scheme)) text.remove_prefix(scheme.size());
   if (text.find("://") != std::string_view::npos)
     throw Error{ErrorCode::invalid_argument,
-                fmt::format("{} is no TCP store; give the address of one: --rdzv host:port", words.rendezvous)};
+                fmt::format("{} is not a TCP store; give the address of one: --rdzv host:port", words.rendezvous)};
   if (!(words.timeout > 0 && words.timeout < 1e9))
     throw Error{ErrorCode::invalid_argument,
                 fmt::format("--timeout takes seconds above 0, not {:g} (tutti store --help)", words.timeout)};
@@ -125,7 +125,7 @@ CLI::App* client_command(CLI::App& app, Words& words, const char* name, const ch
   return command;
 }
 
-/// Declares the subcommands; `action` becomes what the chosen one does.
+/// Declares the subcommands; `action` is set to that of the chosen one.
 void declare(CLI::App& app, Words& words, std::function<int()>& action) {
   app.add_option("--host", words.host, "Address to listen on, and on no other")->capture_default_str();
   app.add_option("--port", words.port, "Port; 0: a free one")->capture_default_str();
@@ -149,7 +149,7 @@ void declare(CLI::App& app, Words& words, std::function<int()>& action) {
   on(set, [&] {
     const auto store = connect(words);
     store->set(words.key, words.value);
-    store->key_count();  // a set is not answered; this says that it has arrived
+    store->key_count();  // a set is not answered; the answer to this shows that it has arrived
     return exit_success;
   });
   CLI::App* add = client_command(app, words, "add", "Add to a number and print the sum");
@@ -165,7 +165,7 @@ void declare(CLI::App& app, Words& words, std::function<int()>& action) {
     connect(words)->wait(words.keys);
     return exit_success;
   });
-  on(client_command(app, words, "keys", "Print how many keys there are"), [&] {
+  on(client_command(app, words, "keys", "Print the number of keys"), [&] {
     fmt::print("{}\n", connect(words)->key_count());
     return exit_success;
   });

@@ -22,7 +22,7 @@ std::int64_t outside(Span span, std::vector<Span> others) {
   return time + span.length();
 }
 
-/// What `span` has outside of `holes`.
+/// Adds the parts of `span` outside of `holes` to `rest`.
 void add_rest(Span span, std::vector<Span> holes, std::vector<Span>& rest) {
   std::sort(holes.begin(), holes.end(), [](const Span& a, const Span& b) { return a.begin < b.begin; });
   for (const Span& hole : holes) {
@@ -41,7 +41,7 @@ void add(Blame& blame, std::int64_t time, const std::string& call) {
   blame.call = call;
 }
 
-/// Messages that should take equally long.
+/// Groups messages that should take equally long.
 int size_class(std::uint64_t bytes) { return static_cast<int>(std::bit_width(bytes)); }
 
 struct Transit {
@@ -51,7 +51,7 @@ struct Transit {
 };
 using Transits = std::map<std::pair<std::string, int>, std::vector<Transit>>;  // by algorithm and size
 
-/// While the receiver waits for what is under way.
+/// The time for which the receiver waits for a message in transit.
 Span transit_of(const TracedMessage& message) { return {std::max(message.expected, message.given), message.received}; }
 
 /// The parts of `spans` from `begin` to `end`.
@@ -71,7 +71,8 @@ const std::vector<Span>& spans_of(const std::map<int, std::vector<Span>>& all, i
   return found == all.end() ? none : found->second;
 }
 
-/// What its receiver did instead of taking a message. Who is away misses nothing before it is given.
+/// What its receiver did instead of taking a message. A rank's absence only counts from the moment at which the message
+/// was handed to the link.
 std::vector<Span> other_work(const TracedCall& call, const TracedMessage& message) {
   std::vector<Span> work = spans_of(call.busy, message.to);
   for (const Span& away : within(spans_of(call.away, message.to), message.given, message.received))
@@ -90,12 +91,12 @@ class Judge {
 
   Verdicts found_;
   Transits transits_;
-  std::map<int, std::vector<Span>> waits_;      // of this call, by rank, without what the rank was busy with
-  std::map<int, std::int64_t> late_, slow_;     // of this call: the longest wait for a rank
-  std::map<int, std::set<std::int64_t>> left_;  // when each rank left the calls before
+  std::map<int, std::vector<Span>> waits_;      // of this call, by rank, without time in which the rank was busy
+  std::map<int, std::int64_t> late_, slow_;     // of this call: the longest wait for each rank
+  std::map<int, std::set<std::int64_t>> left_;  // when each rank left the earlier calls
 };
 
-/// Who was still in a call before could not come: that is told of that call.
+/// A rank that was still in an earlier call could not come; that is attributed to the earlier call.
 std::int64_t Judge::free_before(int rank, std::int64_t moment) const {
   constexpr auto always = std::numeric_limits<std::int64_t>::min();
   const auto left = left_.find(rank);
@@ -128,7 +129,7 @@ void Judge::hear(const TracedCall& call) {
     if (own != call.ranks.end()) found_.ranks[rank].waited += own->second.length() - outside(own->second, waits);
   }
   for (const TracedMessage& message : call.messages) {
-    // Away with the rest of a message in its hands, which the link had not taken yet.
+    // The sender was away before the link had taken the rest of the message.
     std::vector<Span> excused = within(spans_of(call.away, message.from), message.given, message.sent);
     blame_sender(call, message, excused);
     for (const Span& span : other_work(call, message)) excused.push_back(span);
@@ -140,7 +141,7 @@ void Judge::hear(const TracedCall& call) {
   for (const auto& [rank, span] : call.ranks) left_[rank].insert(span.end);
 }
 
-/// What such a message takes on links other than this one; -1: there is none.
+/// The usual time of such a message on other links; -1 if there is none.
 std::int64_t usual_elsewhere(const std::vector<Transit>& all, std::pair<int, int> link) {
   std::vector<std::int64_t> others;
   for (const Transit& one : all)

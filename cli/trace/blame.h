@@ -10,7 +10,7 @@
 
 namespace tutti::cli {
 
-/// How long others waited because of a rank or a link, in nanoseconds, and where most.
+/// How long others waited for a rank or a link, in nanoseconds, and in which call most.
 struct Blame {
   std::int64_t time = 0;
   std::int64_t most = 0;
@@ -18,33 +18,33 @@ struct Blame {
 };
 
 struct RankBlame {
-  Blame late;               ///< it was not in the call yet, nor in one before
-  Blame slow;               ///< it was, and waited for nobody
+  Blame late;               ///< it was not in the call yet, nor in an earlier one
+  Blame slow;               ///< it was in the call, and did not wait
   std::int64_t waited = 0;  ///< itself, for others
   std::int64_t time() const { return late.time + slow.time; }
 };
 
-/// Whose fault each wait was.
+/// Attributes each wait to a rank or a link.
 ///
-/// A receiver waits for its sender until the message is given to the link: that is the sender's fault, but for the time
-/// in which the sender waited in turn, or was in a call before. From then on it is the link's, less what the receiver's
-/// thread had other work or was away, and less what the sender's was away with the rest of the message still in its
-/// hands, which is the sender's fault too. A link is blamed for what it takes more than others do for such a message.
-/// If several wait for one, the longest counts.
+/// A receiver waits for its sender until the message is given to the link. That is attributed to the sender, except for
+/// the time in which the sender waited itself, or was in an earlier call. From then on the wait is attributed to the
+/// link. Time in which the receiver's thread had other work or was away is subtracted. Time in which the sender was
+/// away before the link had taken all of the message counts as the sender's. A link is blamed only for the time beyond
+/// what other links need for such a message. If several ranks wait for one, the longest wait counts.
 struct Verdicts {
   std::map<int, RankBlame> ranks;
   std::map<std::pair<int, int>, Blame> links;  ///< from and to
-  std::int64_t in_calls = 0;                   ///< from the first rank's begin to the last one's end, all calls
+  std::int64_t in_calls = 0;  ///< from the beginning of the first rank to the end of the last one, all calls
 };
 Verdicts judge(const std::vector<TracedCall>& calls);
 
 struct Conclusion {
   std::string text;                        ///< "rank 2 was slow: ..."
-  std::vector<int> ranks;                  ///< whom it names, unless it is
-  std::vector<std::pair<int, int>> links;  ///< links
+  std::vector<int> ranks;                  ///< the ranks that it names,
+  std::vector<std::pair<int, int>> links;  ///< or the links
 };
 
-/// The worst first; one that names nobody where nobody stands out. `job` knows which rank is on which host.
+/// The worst first; a single one without a name if no rank or link stands out. `job` maps ranks to hosts.
 std::vector<Conclusion> conclusions(const Verdicts& verdicts, const std::map<int, TracedRank>& job);
 
 /// "12.3 us"

@@ -1,4 +1,4 @@
-// Which rank, host or link stands out among what was waited for.
+// Finds the rank, host or link that stands out in the waits.
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>
@@ -14,9 +14,9 @@ namespace {
 
 using Link = std::pair<int, int>;
 
-/// Of the time in calls, to be worth a word.
+/// Least share of the time in calls to be reported.
 constexpr double share_to_tell = 0.05;
-/// More than any other of its kind by this factor.
+/// The factor by which it must exceed all others of its kind.
 constexpr double stands_out = 3;
 
 class Concluder {
@@ -27,12 +27,12 @@ class Concluder {
 
  private:
   template <class Key>
-  using Ranking = std::vector<std::pair<std::int64_t, Key>>;  // the worst first; two at least
+  using Ranking = std::vector<std::pair<std::int64_t, Key>>;  // the worst first; at least two
 
   bool is_worth_a_word(std::int64_t time, std::int64_t next) const;
   std::string of_calls(std::int64_t time) const;
   std::string host_of(int rank) const;
-  /// Whether one stands out.
+  /// Reports a rank if one stands out.
   bool name_rank(const Ranking<int>& ranks);
   void name_host(const Ranking<int>& ranks);
   void name_links(const Ranking<Link>& links);
@@ -71,13 +71,13 @@ bool Concluder::name_rank(const Ranking<int>& ranks) {
   return true;
 }
 
-/// A host has slowed down several of its ranks where all that stand out among the others are there.
+/// A host is reported if the ranks that stand out are several, and all of them are on that host.
 void Concluder::name_host(const Ranking<int>& ranks) {
   const std::string host = host_of(ranks[0].second);
-  if (host.empty()) return;  // its mark is not in the file
+  if (host.empty()) return;  // the file does not name its host
   const auto elsewhere =
       std::find_if(ranks.begin(), ranks.end(), [&](const auto& one) { return host_of(one.second) != host; });
-  if (elsewhere == ranks.end() || elsewhere->second < 0) return;  // there is but one
+  if (elsewhere == ranks.end() || elsewhere->second < 0) return;  // there is only one
   std::set<int> named;
   std::int64_t late = 0, slow = 0;
   for (auto one = ranks.begin(); one != elsewhere && is_worth_a_word(one->first, elsewhere->first); ++one) {
@@ -110,7 +110,7 @@ void Concluder::name_links(const Ranking<Link>& links) {
                          {worst}});
     return;
   }
-  // One slow card is two slow links.
+  // Two slow links of one rank point to its network card.
   const int shared = worst.first == next.second || worst.first == next.first ? worst.first : worst.second;
   const bool is_shared = shared == next.first || shared == next.second;
   if (links.size() > 4 && is_shared && is_worth_a_word(next_time, links[2].first))
@@ -142,7 +142,7 @@ std::vector<Conclusion> Concluder::conclude() {
 }  // namespace
 
 std::string duration_text(std::int64_t nanoseconds) {
-  // Rounded as a whole number: halves of 0.1 us have no exact double, and the page writes the same times (words.js).
+  // Rounded as an integer: halves of 0.1 us have no exact double, and the page writes the same times (words.js).
   const auto in = [&](std::int64_t unit) {
     const std::int64_t units = (nanoseconds + unit / 2) / unit;
     return static_cast<double>(units);

@@ -25,10 +25,10 @@ struct Sample {
   double time;
 };
 
-/// time = first + second * bytes, both from 0, through the medians of messages of like size; sizes that hardly differ
-/// tell nothing of the second.
+/// time = first + second * bytes, neither negative, through the medians of messages of similar size. If sizes hardly
+/// differ, `second` is 0.
 std::pair<double, double> fit(const std::vector<Sample>& samples) {
-  std::map<double, std::vector<double>> times;  // by the size class's typical size
+  std::map<double, std::vector<double>> times;  // keyed by the typical size of the size class
   for (const Sample& sample : samples)
     times[std::exp2(std::floor(std::log2(sample.bytes + 1) + 0.5))].push_back(sample.time);
   double n = 0, x = 0, y = 0, xx = 0, xy = 0;

@@ -9,7 +9,7 @@
 
 namespace tutti::cli {
 
-/// A call by its plan, in nanoseconds from its begin.
+/// A call predicted from its plan, in nanoseconds from its beginning.
 struct Prediction {
   double end = 0;
   struct Message {
@@ -21,12 +21,12 @@ struct Prediction {
   std::vector<Message> messages;  ///< by `from` and `step`
 };
 
-/// The plan of a call and what it is about; of an algorithm of the catalogue, else empty.
+/// The call as a task, if its algorithm is in the catalogue, else empty.
 std::optional<simulate::Task> task_of(const TracedCall& call);
 
-/// When such a call's messages go and arrive by its plan if every message takes what the messages of `calls`, all of
-/// one algorithm, usually take once their sender gives them away, and nobody is late. Nothing: the plan is not known,
-/// or no message is.
+/// When the messages of such a call are sent and arrive according to its plan. It assumes that every message takes the
+/// usual time of the messages of `calls`, all of one algorithm, and that no rank is late. Nothing if the plan is
+/// unknown, or if there are no messages.
 std::optional<Prediction> predict(const TracedCall& call, const std::vector<const TracedCall*>& calls);
 
 }  // namespace tutti::cli

@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// What is wrong with an event.
+/// The error in an event.
 struct Flaw {
   std::string text;
 };
@@ -28,7 +28,7 @@ std::string text_of(const Json& value) {
   return value.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 40);
 }
 
-/// The library would cut a number that does not fit to one that does.
+/// The JSON library would truncate a number that does not fit.
 template <class T>
 bool fits(const Json& value) {
   if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>)
@@ -38,19 +38,19 @@ bool fits(const Json& value) {
     return true;
 }
 
-/// A field that must be there, and of that kind.
+/// A field that must exist and have that type.
 template <class T>
 T get(const Json& object, const char* field) {
   const auto found = object.find(field);
   if (found == object.end()) throw Flaw{fmt::format("has no \"{}\"", field)};
   try {
     if (fits<T>(*found)) return found->get<T>();
-  } catch (const Json::exception&) {  // of another kind
+  } catch (const Json::exception&) {  // it has another type
   }
   throw Flaw{fmt::format("cannot have {} as its \"{}\"", text_of(*found), field)};
 }
 
-/// Sums of a few such nanoseconds fit 64 bits. No machine has been up for nine years, from whose start they count.
+/// Sums of a few such nanoseconds fit into 64 bits. Times count from the start of the machine; this is nine years.
 constexpr double longest = 3e17;
 
 void check_time(const Json& object, const char* field, double nanoseconds) {
@@ -177,7 +177,7 @@ void Reader::read_board(const Json& event, const Json& args, const CallKey& key)
   Round& round = rounds_[{key, get<int>(args, "step")}][get<int>(event, "pid")];
   const Span span = span_of(event);
   const auto name = get<std::string>(event, "name");
-  // Only the events that post say how much; "wait" and "take" of the same round have 0.
+  // Only the "post" events have the bytes; "wait" and "take" of the same round have 0.
   round.bytes = std::max(round.bytes, get<std::uint64_t>(args, "bytes"));
   if (name == "take") round.take = span;
   if (name == "post") round.post = span;
@@ -185,7 +185,7 @@ void Reader::read_board(const Json& event, const Json& args, const CallKey& key)
   if (name == "wait" || name == "post and wait") round.wait = span;
 }
 
-/// A rank waits for the last one whose contribution it reads.
+/// A rank waits for the last of the ranks whose contributions it reads.
 void Reader::add_round(TracedCall& call, std::uint32_t number, const std::map<int, Round>& ranks) {
   std::vector<int> members;
   for (const auto& [rank, span] : call.ranks) members.push_back(rank);
@@ -218,9 +218,9 @@ void Reader::add_round(TracedCall& call, std::uint32_t number, const std::map<in
   }
 }
 
-/// An absence held up whatever its rank had begun.
+/// An absence delayed everything that its rank had begun.
 void Reader::add_absences() {
-  for (auto& [rank, absences] : away_) absences = apart(std::move(absences));  // of two communicators' threads
+  for (auto& [rank, absences] : away_) absences = apart(std::move(absences));  // of the threads of two communicators
   for (auto& [key, call] : calls_)
     for (const auto& [rank, part] : call.ranks) {
       const std::vector<Span>& absences = away_[rank];
@@ -253,7 +253,7 @@ TraceFile Reader::finish() {
 constexpr const char* writer = "tutti";
 constexpr const char* remedy = "`tutti run --trace FILE` writes one";
 
-/// The file, and who wants it.
+/// The file, and its reader for error messages.
 struct Source {
   std::string_view who;
   const std::string& path;
@@ -263,7 +263,7 @@ struct Source {
   throw Error{ErrorCode::invalid_argument, fmt::format("{}: cannot read {}: {}", source.who, source.path, what)};
 }
 
-/// A file that began as ours and does not end so was cut.
+/// A file that begins in our format but does not end in it was truncated.
 Json parsed(const Source& source) {
   const std::string text = read_input(source.who, source.path);
   if (text.empty()) wrong(source, fmt::format("it is empty; {}", remedy));
@@ -279,7 +279,7 @@ Json parsed(const Source& source) {
   }
 }
 
-/// Programs that change traces may drop the number; then the events tell.
+/// Programs that edit traces may drop the version; then the events must do.
 void check_format(const Source& source, const Json& about) {
   const auto format = about.find("format");
   if (format != about.end() && *format != trace::file_format)

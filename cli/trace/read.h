@@ -19,23 +19,23 @@ struct Span {
   std::int64_t length() const { return end > begin ? end - begin : 0; }
 };
 
-/// The same time in spans that do not touch, in time order.
+/// The same time as disjoint spans, in time order.
 std::vector<Span> apart(std::vector<Span> spans);
 
-/// One message of a call, or what a rank reads of another's contribution on a board.
+/// One message of a call, or one rank's reading of another's contribution on a board.
 struct TracedMessage {
   int from = 0;
   int to = 0;
   std::uint64_t bytes = 0;
   std::uint32_t step = 0;     ///< its send in the plan of `from`; over a board: the round
-  std::int64_t given = 0;     ///< its sender let it go
-  std::int64_t sent = 0;      ///< and had no more of it to hand to the link
-  std::int64_t expected = 0;  ///< its receiver began to look for it
-  std::int64_t arrived = 0;   ///< and saw it
-  std::int64_t received = 0;  ///< and had it in its place
+  std::int64_t given = 0;     ///< the sender gave it to the link
+  std::int64_t sent = 0;      ///< the sender had given all of it to the link
+  std::int64_t expected = 0;  ///< the receiver began to look for it
+  std::int64_t arrived = 0;   ///< the receiver saw it
+  std::int64_t received = 0;  ///< the receiver had it in its place
 };
 
-/// One collective, as all its ranks saw it.
+/// One collective, with the data of all its ranks.
 struct TracedCall {
   std::string name;             ///< "all_reduce #5"
   std::uint64_t operation = 0;  ///< 5: its number in its group
@@ -47,10 +47,10 @@ struct TracedCall {
   bool variable = false;
   std::map<int, Span> ranks;  ///< when each rank was in it
   std::vector<TracedMessage> messages;
-  /// Over a board: all that ranks read of others, round by round. `messages` has those whose writers came last.
+  /// Over a board: all readings between ranks, round by round. `messages` has those whose writers came last.
   std::vector<TracedMessage> readings;
   std::map<int, std::vector<Span>> busy;  ///< by rank: its thread worked on it
-  std::map<int, std::vector<Span>> away;  ///< by rank: its thread did not look at its links; apart, in time order
+  std::map<int, std::vector<Span>> away;  ///< by rank: its thread did not look at its links; disjoint, in time order
 
   std::int64_t begin() const {
     std::int64_t first = ranks.begin()->second.begin;
@@ -68,16 +68,16 @@ struct TracedRank {
   std::string host;
   std::uint64_t lost = 0;         ///< records
   std::int64_t uncertainty = -1;  ///< of its clock, in nanoseconds
-  int reference = 0;              ///< the rank whose clock is meant
+  int reference = 0;              ///< the rank to whose clock it refers
 };
 
 /// A file that `tutti run --trace` wrote.
 struct TraceFile {
   std::map<int, TracedRank> ranks;
-  std::vector<TracedCall> calls;  ///< as they began; of those that did not end well only what is complete
+  std::vector<TracedCall> calls;  ///< in order of their beginnings; of failed ones only those that are complete
 };
 
-/// `who` reads it, as in "tutti WHO". Throws Error{invalid_argument}, "WHO: cannot read PATH: ...".
+/// `who` is the subcommand for error messages. Throws Error{invalid_argument} "`who`: cannot read PATH ...".
 TraceFile read_trace(std::string_view who, const std::string& path);
 
 }  // namespace tutti::cli

@@ -1,4 +1,4 @@
-// `tutti trace`: what the trace of a real run says, in words.
+// `tutti trace`: summarises the trace of a real run in words.
 
 #include "cli/trace/trace.h"
 

@@ -1,4 +1,4 @@
-// From the catalogue to what is measured.
+// Selects the algorithms of the catalogue to be measured.
 
 #include "cli/tune/candidates.h"
 
@@ -14,7 +14,7 @@ using algorithms::Entry;
 using algorithms::Plan;
 using algorithms::Step;
 
-constexpr std::size_t messages[] = {0, 16 << 10, 64 << 10, 256 << 10};  // what lies between is tried around the best
+constexpr std::size_t messages[] = {0, 16 << 10, 64 << 10, 256 << 10};  // sizes in between are tried around the best
 constexpr std::size_t least_message = 8 << 10;
 constexpr std::size_t most_message = 4 << 20;
 constexpr int deepest = 512;
@@ -40,7 +40,8 @@ bool same(const std::vector<Plan>& a, const std::vector<Plan>& b) {
   });
 }
 
-/// What it does without a pipeline and, where it has one, with some depth: the same for others means the same always.
+/// The plans without a pipeline and, if it has one, with some depth. Choices with the same plans here have the same
+/// plans always.
 std::vector<std::vector<Plan>> looks_of(Choice choice, int ranks) {
   constexpr int some_depth = 3;
   std::vector<std::vector<Plan>> looks{plans_of(choice, ranks)};

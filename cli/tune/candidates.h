@@ -10,16 +10,16 @@
 
 namespace tutti::cli::tune {
 
-/// The algorithms of the catalogue that are worth a try for one collective among so many ranks, with their radices
-/// and a coarse choice of message sizes where they have a pipeline. Of several whose plans are the same, step for step,
-/// only the first is taken, but for those called direct: the library has faster ways for that name.
+/// The algorithms of the catalogue that are worth measuring for one collective and number of ranks, with their radices
+/// and a coarse choice of message sizes if they have a pipeline. If several have the same plans, step for step, only
+/// the first is used, except those called `direct`, for which the library has faster implementations.
 class Candidates {
  public:
   Candidates(Collective collective, int ranks);
 
-  /// Those that make sense at this size: a pipeline of more than one message, and not of thousands.
+  /// The candidates that make sense at this size: a pipeline has more than one message, and not thousands.
   std::vector<std::string> at(std::size_t bytes) const;
-  /// The same algorithm with half and twice the message size, as far as that makes sense; nothing without a pipeline.
+  /// The same algorithm with half and twice the message size, if that makes sense; empty without a pipeline.
   std::vector<std::string> neighbours(const std::string& name, std::size_t bytes) const;
 
  private:

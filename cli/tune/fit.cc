@@ -1,6 +1,6 @@
-// The cheapest way through the sizes, by dynamic programming: an algorithm costs the logarithm of what it is slower
-// than the fastest, a change costs as much as 3 %. Where two algorithms meet is where their curves cross between the
-// two sizes, both axes logarithmic, rounded to a number that people can read.
+// The cheapest way through the sizes, by dynamic programming. An algorithm costs the logarithm of its time over that of
+// the fastest, and a change costs as much as 3 %. Two algorithms switch where their curves cross between two sizes,
+// with both axes logarithmic, rounded to a readable number.
 
 #include "cli/tune/fit.h"
 
@@ -14,11 +14,11 @@ namespace tutti::cli::tune {
 namespace {
 
 const double change = std::log(1.03);
-const double novelty = std::log(1.03);  // once, and then per size a little: ties go to what people know
+const double novelty = std::log(1.03);  // once, and a little per size, so that ties go to the built-in choice
 const double novelty_per_size = std::log(1.005);
 constexpr int few_rounds = 5;
 const double thin_evidence = std::log(1.05);
-const double unknown = std::log(4.0);  // out early, or left out as hopeless
+const double unknown = std::log(4.0);  // left early, or left out as hopeless
 
 double cost(const Measured& point, const std::string& algorithm) {
   const double ratio = point.ratio_of(algorithm);
@@ -37,13 +37,13 @@ std::vector<std::string> names_in(std::span<const Measured> points) {
   return names;
 }
 
-/// What it costs to use `now` at a point after `before` at the one below; 0 where the built-in table does the same.
+/// The cost of using `now` at a point after `before` at the one below; 0 if the built-in table does the same.
 double change_cost(const Measured& below, const Measured& point, const std::string& before, const std::string& now) {
   if (before == now) return 0;
   return below.builtin == before && point.builtin == now ? 0 : change;
 }
 
-/// The best algorithm at each point, all of them together.
+/// The best algorithms of all points together.
 std::vector<std::string> cheapest_way(std::span<const Measured> points, const std::vector<std::string>& names) {
   std::vector<std::vector<double>> total(points.size(), std::vector<double>(names.size()));
   std::vector<std::vector<std::size_t>> from(points.size(), std::vector<std::size_t>(names.size()));
@@ -65,7 +65,7 @@ std::vector<std::string> cheapest_way(std::span<const Measured> points, const st
   return way;
 }
 
-/// The nearest power of two or three times one, within the two sizes; the lower size where there is none.
+/// The nearest power of two, or three times one, within the two sizes; the lower size if there is none.
 std::size_t readable(double bytes, std::size_t low, std::size_t high) {
   std::size_t best = low;
   for (std::size_t power = 2; power < high; power *= 2)

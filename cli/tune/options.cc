@@ -38,7 +38,7 @@ constexpr const char* examples =
   throw Error{ErrorCode::invalid_argument, "tune: " + message + " (tutti tune --help)"};
 }
 
-/// What was typed, before it is understood.
+/// The words of the command line before they are converted.
 struct Words {
   std::vector<std::string> collectives;
   std::string ranks = "2,4,8";
@@ -51,17 +51,17 @@ struct Words {
 
 void declare(CLI::App& app, Options& options, Words& words) {
   app.set_help_flag("-h,--help", "Show this help");
-  app.add_option("COLLECTIVE", words.collectives, "Those to measure: all_reduce, broadcast, ... (all)");
+  app.add_option("COLLECTIVE", words.collectives, "Collectives to measure: all_reduce, broadcast, ... (all)");
   app.add_option("-g,--ranks", words.ranks, "Numbers of ranks")->capture_default_str();
   app.add_option("--transport", words.transports, "shm, tcp or both")->capture_default_str();
-  app.add_option("-b,--minbytes", words.least, "Sizes from here")->capture_default_str();
-  app.add_option("-e,--maxbytes", words.most, "... to there (16M; with --check 64M)");
+  app.add_option("-b,--minbytes", words.least, "Smallest size")->capture_default_str();
+  app.add_option("-e,--maxbytes", words.most, "Largest size (16M; with --check 64M)");
   app.add_option("--time", words.seconds, "Total seconds (55; with --check 240)");
   app.add_option("-o,--output", options.output, "The table to write")->capture_default_str();
   app.add_flag("--force", options.force, "Overwrite it if it exists");
   app.add_option("--bind-to", words.bind_to, "core: bind each rank to its share of the cores; or none")
       ->capture_default_str();
-  app.add_flag("--check", options.check, "Write nothing; measure each choice beside all others, and look for cliffs");
+  app.add_flag("--check", options.check, "Write no table; measure each choice beside all others, and look for cliffs");
   app.add_option("--table", options.table, "With --check: the table to judge (TUTTI_TUNING_FILE, or the built-in one)");
   app.add_option("--csv", options.csv, "With --check: also write every point to this file");
   app.footer(examples);
@@ -74,7 +74,7 @@ std::vector<std::string> list(const std::string& text) {
   return words;
 }
 
-/// Those with algorithms to choose from.
+/// The calls that have several algorithms.
 std::vector<measure::Call> tuned_calls() {
   std::vector<measure::Call> calls;
   for (const measure::Call call : measure::all_calls)
@@ -82,7 +82,7 @@ std::vector<measure::Call> tuned_calls() {
   return calls;
 }
 
-/// Also by the names that `tutti bench` takes: allreduce, bcast, alltoall.
+/// Also accepts the names that `tutti bench` accepts: allreduce, bcast, alltoall.
 measure::Call call_of(const std::string& name) {
   const std::optional<bench::Measured> known = bench::known_measured(name);
   if (!known) {

@@ -10,7 +10,7 @@ namespace tutti::cli::tune {
 
 struct Options {
   bool help = false;
-  bool check = false;  ///< look how good the table is instead of writing one
+  bool check = false;  ///< judge the table instead of writing one
   std::vector<measure::Call> calls;
   std::vector<int> ranks{2, 4, 8};
   std::vector<std::string> transports{"shm", "tcp"};
@@ -23,7 +23,7 @@ struct Options {
   bool bind_to_core = true;
 };
 
-/// Prints the help if that is what is asked for. Throws Error{invalid_argument}.
+/// Prints the help if requested. Throws Error{invalid_argument}.
 Options parse_options(int argc, char** argv);
 
 }  // namespace tutti::cli::tune

@@ -1,4 +1,4 @@
-// The life of one rank: joins, and does what rank 0 is told to, all together.
+// The life of one rank: joins the others, and executes the orders that all ranks receive.
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -17,7 +17,7 @@ namespace {
 
 using measure::Call;
 
-/// Whole pages, touched as far as they were asked for.
+/// Whole pages, of which only the requested part is touched.
 class Memory {
  public:
   explicit Memory(std::size_t bytes) : size_(bytes + page) {
@@ -52,11 +52,12 @@ class Rank {
         input_(most_bytes + page_of_parts),
         output_(most_bytes + page_of_parts) {}
 
-  /// Until it is told to leave.
+  /// Executes orders until told to leave.
   void obey(int orders, int answers) {
     for (;;) {
       char byte = 1;
-      if (comm_.rank() == 0 && ::read(orders, &byte, 1) != 1) throw Error{ErrorCode::aborted, "nobody gives orders"};
+      if (comm_.rank() == 0 && ::read(orders, &byte, 1) != 1)
+        throw Error{ErrorCode::aborted, "the directing process has ended"};
       meeting_.gather();
       const Order order = stage_.order;
       if (order.kind == Order::Kind::leave) comm_.barrier();
@@ -72,7 +73,7 @@ class Rank {
 
   static void tell(int answers) {
     const char byte = 1;
-    if (::write(answers, &byte, 1) != 1) throw Error{ErrorCode::aborted, "nobody hears answers"};
+    if (::write(answers, &byte, 1) != 1) throw Error{ErrorCode::aborted, "the directing process has ended"};
   }
 
   void gather() { meeting_.gather(); }
@@ -142,7 +143,7 @@ class Rank {
 int live_as_rank(Stage& stage, int rank, const CrewOptions& options, const std::string& rendezvous, int orders,
                  int answers) {
   try {
-    // What would decide instead of the table, or change what is measured.
+    // These would override the table, or change the measurement.
     for (const char* name :
          {"TUTTI_ALGO", "TUTTI_TUNING_FILE", "TUTTI_PLAN_FILE", "TUTTI_DETERMINISTIC", "TUTTI_TRANSPORT"})
       ::unsetenv(name);

@@ -20,8 +20,8 @@ std::string in_microseconds(double value) {
   return value < 10 ? fmt::format("{:.2f}", value) : fmt::format("{:.1f}", value);
 }
 
-/// How much faster `name` was than the chosen one, all races together; 0 if that was not so in each of them, in most
-/// rounds of all.
+/// How much faster `name` was than the chosen algorithm in all races together; 0 unless it was faster in each of them
+/// and in most rounds.
 double gain(std::span<const Race> races, const std::string& name, const std::string& chosen) {
   double product = 1;
   Race::Count rounds;

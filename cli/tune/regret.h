@@ -6,8 +6,8 @@
 
 #include "cli/tune/tournament.h"
 
-// How good a table is: what each of its choices loses against the best there is, and whether more bytes or fewer ranks
-// ever cost much more than they should.
+// The quality of a table: the loss of each of its choices against the best algorithm, and whether more bytes or fewer
+// ranks ever cost much more than they should.
 
 namespace tutti::cli::tune {
 
@@ -18,24 +18,24 @@ struct Regret {
   std::size_t bytes = 0;
   std::string chosen;
   double chosen_us = 0;
-  std::string best;  ///< the chosen one, if nobody was faster in most rounds of each race
+  std::string best;  ///< the chosen one, unless another was faster in most rounds of each race
   double best_us = 0;
   double regret = 0;  ///< chosen time over best time, round by round, minus 1; never below 0
   int rounds = 0;
-  bool sure = false;  ///< enough rounds to say any of this
+  bool sure = false;  ///< there were enough rounds
 };
 
-/// The races must have kept the one called `chosen`. Fills what they say: the best is who was faster in each of them.
+/// The races must have kept the algorithm `chosen`. Fills in the results: the best is one that was faster in each race.
 void judge(std::span<const Race> races, Regret& regret);
 
 struct Cliff {
-  const Regret* dear = nullptr;  ///< costs more than it may,
-  const Regret* next = nullptr;  ///< compared with this one
+  const Regret* dear = nullptr;  ///< the point that costs too much
+  const Regret* next = nullptr;  ///< the point that it is compared with
   double ratio = 0;
 };
 
-/// Chosen times that are more than 1.3 times those at the next larger size, or more than twice those among the next
-/// larger number of ranks that was measured. Points without enough rounds are left out.
+/// Chosen times that exceed those at the next larger size by a factor of 1.3, or those with the next larger measured
+/// number of ranks by a factor of 2. Points with too few rounds are left out.
 std::vector<Cliff> cliffs(std::span<const Regret> all);
 
 /// A line for each point, worst and mean, and the cliffs.

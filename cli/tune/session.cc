@@ -1,5 +1,5 @@
-// The schedule: which point is measured when, and for how long. A point's share of the time that is left is what a
-// model of its calls says, so that eight ranks over TCP at 16 MiB get more of it than two ranks and 4 bytes.
+// The schedule: when each point is measured, and for how long. A point's share of the remaining time follows from a
+// model of its calls, so that eight ranks over TCP at 16 MiB get more of it than two ranks and 4 bytes.
 
 #include "cli/tune/session.h"
 
@@ -23,9 +23,9 @@ namespace {
 
 constexpr int passes = 2;
 constexpr int rounds_for_a_claim = 3;
-constexpr double close = 1.3;  // whoever is not runs in the first pass only
+constexpr double close = 1.3;  // slower candidates run in the first pass only
 constexpr std::size_t most_by_loop = 1 << 10;
-constexpr std::size_t least_by_bandwidth = 64 << 10;  // below, who is far behind may still be the best for large ones
+constexpr std::size_t least_by_bandwidth = 64 << 10;  // below, slow ones may be the best for large messages
 
 struct Place {
   std::string transport;
@@ -35,7 +35,7 @@ struct Place {
   bool by_loop(std::size_t bytes) const { return oversubscribed && bytes <= most_by_loop; }
 };
 
-/// Microseconds that a call may take; only shares of time hang on it.
+/// Estimated microseconds of a call; only the shares of time depend on it.
 double expected(const Place& place, std::size_t bytes) {
   const bool tcp = place.transport == "tcp";
   const double latency = (tcp ? 15 : 2) * place.ranks;
@@ -43,7 +43,7 @@ double expected(const Place& place, std::size_t bytes) {
   return latency + static_cast<double>(bytes) * place.ranks / bytes_per_us;
 }
 
-/// Microseconds that a point would like to have.
+/// Microseconds that a point should get.
 double wanted(const Place& place, std::size_t bytes, std::size_t candidates) {
   constexpr double quick_calls = 4000;  // a few hundred microseconds in each of several rounds
   constexpr double calls = 5;
@@ -52,7 +52,7 @@ double wanted(const Place& place, std::size_t bytes, std::size_t candidates) {
 
 struct Share {
   double soft = 0;  ///< microseconds_now() after which no round begins
-  double hard = 0;  ///< ... after which not even this one goes on
+  double hard = 0;  ///< ... after which this round ends, too
 };
 
 class Runner {
@@ -77,7 +77,7 @@ class Runner {
   }
 
  private:
-  /// In portions: between them it can be told that time is over.
+  /// Runs a round in portions, so that it can stop in between when time is over.
   bool run_round(Race& race, double hard_end) {
     const std::vector<std::size_t> all = race.order();
     for (std::size_t done = 0; done < all.size();) {
@@ -95,12 +95,12 @@ class Runner {
     return true;
   }
 
-  /// As many of them as fit into some milliseconds.
+  /// As many entrants as fit into some milliseconds.
   Order portion(const Race& race, std::span<const std::size_t> entrants) const {
     constexpr double slow = 3000;
-    constexpr double batch = 300;  // microseconds that the turn of quick calls takes
+    constexpr double batch = 300;  // microseconds for each turn of fast calls
     constexpr double most = 20'000;
-    constexpr double places = 16;  // that a board writes in turn; each has to be touched once, links have fewer
+    constexpr double places = 16;  // that a board writes in turn and that must be touched first; links have fewer
     Order order;
     order.call = call_;
     order.bytes = bytes_;
@@ -128,7 +128,7 @@ class Runner {
   std::map<std::string, double> times_;
 };
 
-/// The sizes of one collective in one place.
+/// The sizes of one collective with one transport and number of ranks.
 struct Line {
   Place place;
   measure::Call call{};
@@ -181,7 +181,7 @@ class Schedule {
   }
 
  private:
-  /// Before anything is measured: a wrong plan would stand still until the deadline and cost all the time so far.
+  /// Called before anything is measured, since a wrong plan would hang until the deadline and waste the time spent.
   void prove(const Line& line, std::size_t bytes, const std::string& name) {
     const algorithms::Choice choice = algorithms::find(collective_of(line.call), name);
     proofs_.require(algorithms::settled(choice, line.place.ranks, bytes), line.place.ranks);
@@ -195,7 +195,7 @@ class Schedule {
 
   Share next_share(double want) {
     constexpr double overtime = 1.5;
-    constexpr double least = 30e3;  // so that there are rounds to compare, even where the model is wrong
+    constexpr double least = 30e3;  // so that there are rounds to compare even if the model is wrong
     const double now = measure::microseconds_now();
     const double part = std::max(0.0, time_left()) * want / wants_;
     wants_ -= want;
@@ -223,7 +223,7 @@ class Schedule {
     }
   }
 
-  /// Of the first pass.
+  /// The candidates of the first pass that were close.
   static std::vector<std::string> close_ones(const Point& point) {
     const Race& race = point.races.front();
     const Entrant& leader = race.entrants()[race.leader()];
@@ -240,7 +240,7 @@ class Schedule {
                           point.races.empty() ? "" : " again", options_.seconds - time_left() / 1e6, options_.seconds));
   }
 
-  static constexpr double later_pass = 0.6;  // of a point's first share
+  static constexpr double later_pass = 0.6;  // share of the first pass's time
 
   const Options& options_;
   const std::function<void(const std::string&)>& progress_;

@@ -18,14 +18,15 @@ struct Point {
   bool oversubscribed = false;
   std::size_t bytes = 0;
   std::string chosen;       ///< by the table that the ranks have
-  std::vector<Race> races;  ///< one for each time that the ranks were started anew; those who were close ran in all
+  std::vector<Race> races;  ///< one for each start of the ranks; candidates that were close ran in all
 };
 
-/// Measures all that the options ask for, transport by transport and number of ranks by number of ranks, and then once
-/// more with new processes, since where their memory lies changes times, too. Takes about the options' time; what there
-/// was none for is missing. The call that is timed is a single one among ranks that begin
-/// together, or one of many in a row where ranks outnumber cores and messages are up to 1 KiB: there the first to call
-/// waits for its turn, not for messages. `progress` hears a line for each point; empty: nobody does. Throws Error.
+/// Measures all points that the options select, by transport and number of ranks. Then it measures once more with new
+/// processes, since the placement of their memory changes times, too. It takes about the options' time, and points for
+/// which there was no time are missing. The timed call is a single one that all ranks begin together. If ranks
+/// outnumber cores and messages have up to 1 KiB, it is one of many in a row, since the first rank of a single call
+/// would wait for its core and not for messages. `progress`, if not empty, is called with a line for each point. Throws
+/// Error.
 std::vector<Point> measure_all(const Options& options, const std::function<void(const std::string&)>& progress);
 
 }  // namespace tutti::cli::tune

@@ -1,4 +1,4 @@
-// From curves to the text of a table, and onto the disk whole.
+// Turns curves into the text of a table, and writes it atomically.
 
 #include "cli/tune/table.h"
 
@@ -23,7 +23,7 @@ struct Counts {
   int to = 0;
 };
 
-/// Those that the curve stands for, among the others of its kind.
+/// The numbers of ranks for which the curve is used, among the other curves of its kind.
 Counts counts_of(const Curve& curve, std::span<const Curve> all) {
   constexpr double around = 1.5;
   const double ranks = curve.ranks;
@@ -119,7 +119,7 @@ std::string changes_text(std::span<const Curve> curves) {
 void refuse_existing(const std::string& path, bool force) {
   if (!force && ::access(path.c_str(), F_OK) == 0)
     throw Error{ErrorCode::invalid_argument,
-                fmt::format("tune: {} is there already; --force writes over it, -o takes another name", path)};
+                fmt::format("tune: {} exists already; --force overwrites it, -o names another file", path)};
 }
 
 void write_table(const std::string& path, const std::string& text, bool force) {
@@ -127,7 +127,7 @@ void write_table(const std::string& path, const std::string& text, bool force) {
   const Descriptor file{::mkstemp(beside.data())};
   if (!file) failed(path);
   bool whole = write_all(file.get(), text) && ::fchmod(file.get(), 0644) == 0 && ::fsync(file.get()) == 0;
-  // link() refuses a name that somebody else took meanwhile, rename() takes it.
+  // link() refuses a name that was created meanwhile, rename() replaces it
   whole = whole && (force ? ::rename(beside.c_str(), path.c_str()) : ::link(beside.c_str(), path.c_str())) == 0;
   const int problem = errno;
   ::unlink(beside.c_str());

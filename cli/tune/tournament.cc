@@ -1,4 +1,4 @@
-// Rounds, and who leaves after which.
+// The rounds of a race, and which entrants leave after which round.
 
 #include "cli/tune/tournament.h"
 
@@ -11,11 +11,11 @@ namespace {
 
 using measure::median;
 
-constexpr double slow_call = 2000;  // microseconds: calls so long are not repeated without need
+constexpr double slow_call = 2000;  // microseconds: longer calls are repeated only if necessary
 
 double median_of(const Entrant& one) { return median(one.times); }
 
-/// Rounds in which the ratio is above 1.
+/// Rounds with a ratio above 1.
 std::size_t count_above(const std::vector<double>& ratios) {
   return static_cast<std::size_t>(std::count_if(ratios.begin(), ratios.end(), [](double value) { return value > 1; }));
 }
@@ -49,8 +49,8 @@ const Entrant* Race::find(const std::string& name) const {
   return nullptr;
 }
 
-/// By the median first; then by comparison with that one round by round, which a machine that changes its state in the
-/// middle cannot disturb.
+/// The best median first; then by comparison with that one round by round, which is not affected by a change of the
+/// machine's speed in the middle.
 std::size_t Race::leader() const {
   const auto least = [&](const auto& value) {
     std::size_t best = entrants_.size();
@@ -88,7 +88,7 @@ bool Race::is_alone(const Entrant& one) const {
                      [&](const Entrant& other) { return !other.in || &other == &one; });
 }
 
-/// One slow round may be chance, so that at first the best time counts and only much slower is behind.
+/// One slow round may be chance, so at first the best time counts, and only a much slower entrant is behind.
 bool Race::is_behind(const Entrant& one, const Entrant& leader) const {
   const std::vector<double> all = ratios(one, leader);
   const double least = *std::min_element(one.times.begin(), one.times.end());

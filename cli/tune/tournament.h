@@ -4,10 +4,10 @@
 #include <string>
 #include <vector>
 
-// Who is fastest at one point, found with as little measuring as honesty allows. All who are in run once per round,
-// one after the other and in the next round the other way round, so that what the machine does meanwhile hits all of
-// them alike, and are compared round by round. Who is far behind leaves after a round or two; time goes to those that
-// are close. Nothing here measures: it is told times.
+// Finds the fastest algorithm at one point with little measuring. All remaining entrants run once per round, in reverse
+// order every other round, so that changes of the machine affect all of them alike; they are compared round by round.
+// Entrants that are far behind leave after a round or two, so time goes to those that are close. Nothing here measures:
+// times are passed in.
 
 namespace tutti::cli::tune {
 
@@ -20,41 +20,41 @@ struct Entrant {
 
 class Race {
  public:
-  /// `kept` runs in every round, however slow it is; empty: nobody has that right.
+  /// `kept` runs in every round, however slow it is; empty: no entrant does.
   explicit Race(const std::vector<std::string>& names, std::string kept = {});
 
-  /// From the next round on. Who is known already, in or out, is not entered again.
+  /// From the next round on. An entrant that is known already, in or out, is not added again.
   void enter(const std::string& name);
-  /// The places of those who are in, in the order of this round.
+  /// The indices of the remaining entrants, in the order of this round.
   std::vector<std::size_t> order() const;
   void add(std::size_t entrant, double microseconds);
-  /// All who are in have run: lets go who is behind.
+  /// All remaining entrants have run: removes those that are behind.
   void end_round();
-  /// There is no time for the rest of this round: who never ran is out, and what others ran in it does not count,
-  /// unless nobody has run in any other.
+  /// There is no time for the rest of this round. Entrants that never ran are removed, and the times of this round do
+  /// not count, unless it is the only one.
   void abandon_round();
 
-  /// Nobody is left to compare with, or more rounds would not change the answer.
+  /// No entrant is left to compare with, or more rounds would not change the answer.
   bool over() const;
   int rounds() const { return rounds_; }
   const std::vector<Entrant>& entrants() const { return entrants_; }
-  /// nullptr: nobody has that name.
+  /// nullptr: there is no entrant of that name.
   const Entrant* find(const std::string& name) const;
   const Entrant& of(const std::string& name) const { return *find(name); }
-  /// The fastest of those who are in; the number of entrants before anybody has run.
+  /// The fastest remaining entrant; the number of entrants if none has run.
   std::size_t leader() const;
 
-  /// Median over the rounds that both ran of a's time over b's; 0 without such a round.
+  /// Median over the rounds in which both ran of a's time over b's; 0 without such a round.
   double ratio(const Entrant& a, const Entrant& b) const;
   struct Count {
     int won = 0;
     int of = 0;
-    /// Two of three, and enough of them to say so.
+    /// Two thirds of enough rounds.
     bool shows_winner() const { return of >= enough_rounds && won * 3 >= of * 2; }
   };
-  /// Rounds that both ran, and in how many of them a was faster than b.
+  /// Rounds in which both ran, and how many of them a won.
   Count wins(const Entrant& a, const Entrant& b) const;
-  /// All others, if there were any, are far behind, for more than one round.
+  /// All others, if there were any, were far behind in more than one round.
   bool is_alone(const Entrant& one) const;
 
   static constexpr int enough_rounds = 5;

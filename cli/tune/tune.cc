@@ -1,4 +1,4 @@
-// `tutti tune`: from the command line to the table, or to the judgement of one.
+// `tutti tune`: measures and writes a table, or judges one.
 
 #include "cli/tune/tune.h"
 
@@ -51,7 +51,7 @@ std::vector<Curve> curves_of(const std::vector<Point>& points) {
     Measured measured = together(point.races);
     measured.bytes = point.bytes;
     measured.builtin = point.chosen;
-    if (measured.rounds == 0) continue;  // its neighbours decide
+    if (measured.rounds == 0) continue;  // the neighbouring sizes decide
     const Collective collective = collective_of(point.call);
     const bool goes_on = !curves.empty() && curves.back().collective == collective &&
                          curves.back().transport == point.transport && curves.back().ranks == point.ranks;
@@ -69,7 +69,7 @@ std::vector<std::string> comments() {
   return {
       fmt::format("Measured by tutti {} tune on {} with {} cores; for connect()'s tuning_file or TUTTI_TUNING_FILE.",
                   TUTTI_VERSION, host_name(), available_cores()),
-      "The first line that matches wins; what has no line is chosen by the built-in table.",
+      "The first line that matches wins; calls without a line are decided by the built-in table.",
       "Give all ranks of a job the same table.", ""};
 }
 

@@ -1,4 +1,4 @@
-// The side of who directs: forks the ranks, writes orders into the shared memory and waits for a byte that says done.
+// The directing side: forks the ranks, writes orders into shared memory, and waits for a byte that reports completion.
 
 #include "cli/tune/workers.h"
 
@@ -52,7 +52,7 @@ struct Pipe {
   Descriptor read, write;
 };
 
-/// Of sockets, as a signal would end who writes into a pipe of the dead.
+/// Sockets rather than pipes: writing to a dead worker must return EPIPE, not raise SIGPIPE.
 Pipe make_pipe() {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) refused("socketpair");
@@ -118,7 +118,7 @@ Crew::Crew(const CrewOptions& options) : options_(options) {
       }
       ranks_.push_back(child);
     }
-    answers.write.reset();  // of the ranks' end nothing is held here: its end is noticed
+    answers.write.reset();  // no copy of the ranks' end is kept here, so that its end is noticed
     wait_for_answer();
   } catch (...) {
     end();
@@ -130,7 +130,7 @@ Crew::~Crew() {
   try {
     if (!owed_) dismiss();
   } catch (const Error&) {
-    // they are ended below
+    // the destructor ends them
   }
   end();
 }
@@ -162,7 +162,7 @@ void Crew::fail(int status) {
   const std::string where = fmt::format("{} ranks over {}", options_.ranks, options_.transport);
   const double begin = measure::microseconds_now();
   while (stage_->in_trouble.load() && !stage_->told.load() && measure::microseconds_now() - begin < telling_us)
-    ::sched_yield();  // the first to fail may not be the first to end
+    ::sched_yield();  // the first rank to fail may not be the first to end
   if (stage_->told.load()) throw Error{ErrorCode::system, fmt::format("tune: {}: {}", where, stage_->trouble)};
   throw Error{ErrorCode::system,
               fmt::format("tune: {}: a rank was ended by {} {}", where, WIFSIGNALED(status) ? "signal" : "code",
@@ -199,7 +199,7 @@ void Crew::wait_for_answer() {
 void Crew::do_order(const Order& order) {
   stage_->order = order;
   const char byte = 1;
-  ::send(orders_.get(), &byte, 1, MSG_NOSIGNAL);  // should nobody be there to take it, that is found out below
+  ::send(orders_.get(), &byte, 1, MSG_NOSIGNAL);  // a dead receiver is noticed below
   wait_for_answer();
 }
 

@@ -21,7 +21,8 @@ struct Turn {
 };
 inline constexpr int most_turns = 64;
 
-/// What all ranks do next: turns, one after the other without a stop, as waking ranks takes longer than many a call.
+/// The next work of all ranks: turns, one after the other without a stop, since waking ranks takes longer than many
+/// calls.
 struct Order {
   enum class Kind : std::uint8_t { measure, ask_choice, leave };
   Kind kind = Kind::measure;
@@ -32,33 +33,33 @@ struct Order {
   Turn turns[most_turns];
 
   void add(const std::string& algorithm, int warm, int calls);
-  /// Whether there is room for another turn with so many calls.
+  /// There is room for another turn with `calls` calls.
   bool has_room(int calls) const;
 };
 
-/// Memory that the ranks and who directs them share.
+/// Memory shared by the ranks and the directing process.
 struct Stage {
   measure::Shared meeting;
   Order order;
   char answer[64];
   char trouble[512];
-  std::atomic<bool> in_trouble;  ///< somebody has something to say
-  std::atomic<bool> told;        ///< and has said it
+  std::atomic<bool> in_trouble;  ///< a rank has failed
+  std::atomic<bool> told;        ///< and its message is complete
 };
 
 struct CrewOptions {
   std::string transport;
   int ranks = 2;
   std::size_t most_bytes = 0;
-  std::string tuning_file;  ///< what the ranks choose by; empty: the built-in table
+  std::string tuning_file;  ///< tuning table of the ranks; empty: the built-in table
   bool bind_to_core = true;
-  std::vector<std::string> namespaces = {};  ///< of the network (ip netns), one for each rank; none: all stay here
+  std::vector<std::string> namespaces = {};  ///< of the network (ip netns), one per rank; empty: all ranks stay here
 };
 
-/// Ranks of one job on this host, forked from this process, which do what they are told. This process must have no
-/// other threads. Every wait ends: a rank that fails, or an order that takes longer than a minute, throws Error with
-/// what the rank said, and so does a signal that was noted in `told_to_stop` (Error{aborted}). The ranks never outlive
-/// this object, nor this process.
+/// Ranks of one job on this host, forked from this process, which execute orders. This process must have no other
+/// threads. Every wait ends: if a rank fails, or an order takes longer than a minute, it throws Error with the rank's
+/// message. A signal that was noted in `told_to_stop` throws Error{aborted}. The ranks never outlive this object or
+/// this process.
 class Crew {
  public:
   explicit Crew(const CrewOptions& options);
@@ -66,7 +67,8 @@ class Crew {
   Crew(const Crew&) = delete;
   Crew& operator=(const Crew&) = delete;
 
-  /// For each turn the median over its calls of what the slowest rank took, microseconds; in a loop a call's share.
+  /// For each turn, the median over its calls of the slowest rank's time, in microseconds; in a loop, the time per
+  /// call.
   std::vector<double> measure(const Order& order);
   /// The algorithm that the ranks' table chooses.
   std::string choice(measure::Call call, std::size_t bytes);
@@ -84,10 +86,10 @@ class Crew {
   std::vector<pid_t> ranks_;
   Descriptor orders_;   ///< written: a byte for each order
   Descriptor answers_;  ///< read: a byte when it is done
-  bool owed_ = false;   ///< an answer that will not come: ranks that wait for a dead one take no other order
+  bool owed_ = false;   ///< an answer will never come: ranks that wait for a dead one take no other order
 };
 
-/// The life of one rank, in a process of its own; in rank.cc. Returns its exit code.
+/// The life of one rank, in a process of its own, in rank.cc. Returns its exit code.
 int live_as_rank(Stage& stage, int rank, const CrewOptions& options, const std::string& rendezvous, int orders,
                  int answers);
 

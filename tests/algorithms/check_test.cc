@@ -66,7 +66,7 @@ TEST_CASE("messages must pair up") {
                           plan.send(1 - rank, in(rank));
                           if (rank == 0) plan.recv(1, out(1));
                         }),
-               "rank 0 step 0 (send to 1): sends what rank 1 never receives");
+               "rank 0 step 0 (send to 1): sends a message that rank 1 never receives");
   }
   SUBCASE("a receive without a send") {
     check_says(all_gather,
@@ -133,7 +133,7 @@ TEST_CASE("a deadlock is found, within a rank and between ranks") {
       plan.send(1 - rank, {Buffer::scratch, 0, 1});
     });
     check_says(barrier, plans,
-               "barrier: rank 1 step 0 (recv from 0): deadlock: waits for ever for rank 0 step 1 "
+               "barrier: rank 1 step 0 (recv from 0): deadlock: waits forever for rank 0 step 1 "
                "(send to 1), which waits for step 0 (recv from 1)");
   }
   SUBCASE("a step waits for itself") {
@@ -346,7 +346,7 @@ TEST_CASE("what arrives must be what belongs there") {
                           if (rank == 1) plan.send(0, out(0, 2));
                           if (rank == 0) plan.recv(1, out(0, 2));
                         }),
-               "rank 1 step 0 (send to 0): reads output[0], which nothing was put into");
+               "rank 1 step 0 (send to 0): reads output[0], which was never written");
   }
 }
 

@@ -89,16 +89,16 @@ TEST_CASE("what is wrong in a file of plans is named with its line") {
   check_refused(spoilt("plans 1", "plans 2"), "own.plan:1: a file of plans begins");
   check_refused(spoilt("swap", "ring"), "own.plan:2: the catalogue has an algorithm ring already");
   check_refused(spoilt("swap", "a:b"), "own.plan:2: the name must have");
-  check_refused(spoilt("ranks 2", "ranks 0"), "own.plan:2: \"0\" is no number from 1 to");
-  check_refused(spoilt("root 0", "root 2"), "own.plan:2: \"2\" is no number from 0 to 1");
+  check_refused(spoilt("ranks 2", "ranks 0"), "own.plan:2: \"0\" is not a number from 1 to");
+  check_refused(spoilt("root 0", "root 2"), "own.plan:2: \"2\" is not a number from 0 to 1");
   check_refused(spoilt("rank 1", "rank 0"), "own.plan:8: rank 1 must come next");
   check_refused(spoilt("send 1 i0", "send 0 i0"), "own.plan:4: a rank has no messages with itself");
-  check_refused(spoilt("send 1 i0", "shout 1 i0"), "own.plan:4: \"shout\" is none of send");
+  check_refused(spoilt("send 1 i0", "shout 1 i0"), "own.plan:4: \"shout\" is not one of send");
   check_refused(spoilt("send 1 i0", "send 1 x0"), "own.plan:4: blocks are written like");
-  check_refused(spoilt("send 1 i0", "send 1 i2"), "own.plan:4: \"2\" is no number from 0 to 1");
-  check_refused(spoilt("send 1 i0", "send 1 i1+2"), "own.plan:4: \"2\" is no number from 1 to 1");
+  check_refused(spoilt("send 1 i0", "send 1 i2"), "own.plan:4: \"2\" is not a number from 0 to 1");
+  check_refused(spoilt("send 1 i0", "send 1 i1+2"), "own.plan:4: \"2\" is not a number from 1 to 1");
   check_refused(spoilt("send 1 i0", "send 1 s0"), "own.plan:4: \"s0\": this rank has no scratch");
-  check_refused(spoilt("recv 1 o1", "recv 1 o1 after 1"), "own.plan:5: \"1\" is no number from 0 to 0");
+  check_refused(spoilt("recv 1 o1", "recv 1 o1 after 1"), "own.plan:5: \"1\" is not a number from 0 to 0");
   check_refused(spoilt("recv 1 o1", "recv 1 o1 before 0"), "\"before\" stands where \"after\" must");
   check_refused(exchange_text.substr(0, exchange_text.find("rank 1")), "it ends after rank 1 of 2");
 }
@@ -113,7 +113,7 @@ TEST_CASE("what is read says whether links must have room for whole messages") {
 TEST_CASE("plans that are wrong are not taken") {
   check_refused(spoilt("recv 1 o1\n", ""),
                 "own.plan: the plan is wrong: all_gather: rank 1 step 0 (send to 0): sends "
-                "what rank 0 never receives");
+                "a message that rank 0 never receives");
   check_refused(spoilt("copy o0 i0 after 0\n", ""), "rank 0: ends with output[0] empty");
   check_refused(spoilt("copy o0 i0 after 0", "copy o0 i0"), "races with step 2 (copy) for input[0]");
 }

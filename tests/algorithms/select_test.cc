@@ -89,7 +89,7 @@ TEST_CASE("what a table has no line for the built-in one decides") {
     CHECK(to_string(table.select(situation, &why)) == chosen(TuningTable::builtin(), situation));
     CAPTURE(why);
     CHECK(contains(why, "by tuning_table.inc:"));
-    CHECK(contains(why, "; no line of mine.table is for this call"));
+    CHECK(contains(why, "; no line of mine.table matches this call"));
   }
   CHECK(table.select({.collective = Collective::reduce, .ranks = 4, .rank_order = true}).entry->rank_order);
 }

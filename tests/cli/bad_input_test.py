@@ -155,7 +155,7 @@ class Variables(Case):
                 ("TUTTI_LOST_AFTER", "0.5", 'TUTTI_LOST_AFTER is "0.5": out of range, accepted: seconds from 1,'),
                 ("TUTTI_BOARD_BYTES", "-1", 'TUTTI_BOARD_BYTES is "-1": not a number, accepted: bytes from 0'),
                 ("TUTTI_DEBUG", "INFOS", 'TUTTI_DEBUG is "INFOS": not one of these, .* Did you mean "INFO"'),
-                ("TUTTI_SOCKET_IFNAME", "=nosuch0", "no network interface fits TUTTI_SOCKET_IFNAME==nosuch0"),
+                ("TUTTI_SOCKET_IFNAME", "=nosuch0", "no network interface matches TUTTI_SOCKET_IFNAME==nosuch0"),
                 ("TUTTI_TUNING_FILE", "/no/such", 'TUTTI_TUNING_FILE is "/no/such": not a file that can be read'),
         ):
             with self.subTest(name=name, value=value):

@@ -237,7 +237,7 @@ class Ending(Case):
             self.assertEqual(tutti(*arguments, env={name: "0"}).code, 0)
             done = tutti(*arguments, env={name: "abc"})
             self.assertEqual((done.code, done.out), (6, ""), done)
-            self.assertSays(done.err, f"{name}=abc is no bandwidth")
+            self.assertSays(done.err, f"{name}=abc is not a bandwidth")
 
     def test_a_time_limit_below_a_millisecond_is_a_limit(self):
         done = tutti("bench", "all_reduce", "-g", "3", "-b", "64M", "-e", "64M", "-T", "1e-6")

@@ -130,7 +130,7 @@ class BlackBox(harness.Case):
         text = self.folder / "text"
         text.write_text("no box\n")
         for words, said in ((["999999999"], "blackbox: process 999999999: there is no such process"),
-                            ([os.getpid()], rf"blackbox: process {os.getpid()} has no black box: it is no rank"),
+                            ([os.getpid()], rf"blackbox: process {os.getpid()} has no black box: it is not a rank"),
                             ([text], "text is no black box: it has 7 bytes"),
                             ([self.folder / "none"], "none: No such file or directory"),
                             ([], "PID-or-file is required"),

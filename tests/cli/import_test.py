@@ -84,7 +84,7 @@ class Import(Case):
 
     def test_a_missing_receive(self):
         self.refused(lambda p: p.block(5, 0).remove(p.step(5, 0, 3)),
-                     r"rank 4 thread block 0 step 2 \(s\): sends on channel 0 what rank 5 never receives")
+                     r"rank 4 thread block 0 step 2 \(s\): sends a message on channel 0 that rank 5 never receives")
 
     def test_a_missing_send(self):
         self.refused(lambda p: p.block(2, 1).remove(p.step(2, 1, 2)),
@@ -141,14 +141,14 @@ class Import(Case):
                 first = block[0]
                 block.remove(first)
                 block.insert(1, first)
-        self.refused(spoil, r"rank 0 thread block 3 step 0 \(rrc\): deadlock: waits for ever for rank 4 thread block 3 "
+        self.refused(spoil, r"rank 0 thread block 3 step 0 \(rrc\): deadlock: waits forever for rank 4 thread block 3 "
                      r"step 1, which waits for rank 4 thread block 3 step 0")
 
     def test_a_wait_for_nothing(self):
         self.refused(lambda p: p.step(1, 0, 2).set("deps", "9"),
-                     r"rank 1 thread block 0 step 2 \(s\): waits for thread block 3 step 9, which is not there")
+                     r"rank 1 thread block 0 step 2 \(s\): waits for thread block 3 step 9, which does not exist")
         self.refused(lambda p: p.step(1, 3, 3).set("hasdep", "0"),
-                     r"rank 1 thread block 0 step 2 \(s\): waits for thread block 3 step 3, which tells nobody")
+                     r"rank 1 thread block 0 step 2 \(s\): waits for thread block 3 step 3, which does not signal its end")
 
     def test_what_is_outside_the_buffers(self):
         self.refused(lambda p: p.step(7, 2, 0).set("srcoff", "8"),
@@ -163,13 +163,13 @@ class Import(Case):
                      "step 0 does, and their messages would mix")
 
     def test_what_is_no_program_names_its_line(self):
-        for text, *words in [("<algo", "hurt.xml:1: this is no XML"),
+        for text, *words in [("<algo", "hurt.xml:1: this is not XML"),
                              ("<other/>", "there is no element <algo>"),
                              ("<algo/>", "hurt.xml:1: <algo>: it has no coll"),
                              ('<algo coll="allreduce" ngpus="1">\n<gpu id="3" i_chunks="1" o_chunks="1" s_chunks="0"/>'
-                              "</algo>", 'hurt.xml:2: <gpu>: id="3" is no number from 0 to 0'),
+                              "</algo>", 'hurt.xml:2: <gpu>: id="3" is not a number from 0 to 0'),
                              ('<algo coll="sort" ngpus="1"><gpu id="0" i_chunks="1" o_chunks="1" s_chunks="0"/></algo>',
-                              'hurt.xml: coll="sort" is no collective that tutti has')]:
+                              'hurt.xml: coll="sort" is not a collective of tutti')]:
             path = self.folder / "hurt.xml"
             path.write_text(text)
             done = tutti("plan", "--import", path)

@@ -8,7 +8,7 @@ from harness import Case, script, start, tutti, wait_until
 
 LOST = 74  # EX_IOERR
 FULL = r"cannot write standard output: No space left on device"
-CLOSED = r"cannot write standard output: Bad file descriptor; it was closed by what started this program"
+CLOSED = r"cannot write standard output: Bad file descriptor; the program that started this one had closed it"
 
 
 def shell(redirection, *words, **options):

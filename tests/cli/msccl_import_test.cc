@@ -207,7 +207,7 @@ TEST_CASE("a nop hands on what it waits for") {
   }
   CHECK(refusal(made) == "");
   for (MscclGpu& gpu : made.gpus) gpu.blocks[2].steps[0] = step("nop", {}, {}, 0);
-  check_refused(made, "rank 1 thread block 2 step 1 (re): reads scratch[2] before anything is put there");
+  check_refused(made, "rank 1 thread block 2 step 1 (re): reads scratch[2] before it is written");
 }
 
 }  // namespace

@@ -94,9 +94,9 @@ TEST_CASE("what is wrong is named with file and line") {
        "a.net:12: expected \"link DISTANCE [from BYTES] LATENCY GAP BANDWIDTH\"");
   says(with("from 64K", "from lots"), "a.net:11: \"from\" takes a size such as 128K, not \"lots\"");
   says(with("link host 200ns", "link host from 4K 200ns"), "must begin without \"from\"");
-  says(good + "link far 1us 0ns 1GB/s\n", "a.net:13: \"link far\" stands here twice");
-  says(good + "start 1us\n", "a.net:13: \"start\" stands here twice");
-  says(good + "shared rack 1GB/s\n", "a.net:13: what is shared can only be \"host\" or \"leaf\", not \"rack\"");
+  says(good + "link far 1us 0ns 1GB/s\n", "a.net:13: \"link far\" is given twice");
+  says(good + "start 1us\n", "a.net:13: \"start\" is given twice");
+  says(good + "shared rack 1GB/s\n", "a.net:13: only \"host\" or \"leaf\" can be shared, not \"rack\"");
   says(good + "for thee\n", "a.net:13: there is no algorithm \"thee\". Did you mean \"tree\"?");
   says(good + "for tree\nfor ring tree\n", "a.net:14: \"tree\" has a section already");
   says(good + "for tree\nhost 8\n", "a.net:14: \"host\" is for the whole network");

@@ -101,7 +101,7 @@ class Refuse(Case):
             whole = {"config": {"devices": [0, 1]}, "results": text}
             file.write_text(text if isinstance(text, str) else json.dumps(whole))
             self.refused(f"all_reduce --html {self.folder}/page.html --points {file}",
-                         f"^tutti: plan: {file} is no file of tutti bench -J FILE: .*{says}$")
+                         f"^tutti: plan: {file} was not written by tutti bench -J FILE: .*{says}$")
         self.refused(f"all_reduce --html {self.folder}/page.html --points {self.folder}", "cannot read .*: Is a directory")
         self.assertFalse((self.folder / "page.html").exists())
 

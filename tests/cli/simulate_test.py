@@ -184,7 +184,7 @@ class Calibrate(Case):
             (("--transport", "udp"), r'takes tcp or shm, not "udp"'),
             (("-n", "3"), "takes 2 to 2 here, not 3"),
             (("--namespaces", "a,b", "-n", "2,3"), "takes 2 to 2 here, not 3"),
-            (("--namespaces", "a,b", "--transport", "shm"), "only tcp goes from one"),
+            (("--namespaces", "a,b", "--transport", "shm"), "only tcp connects"),
         ):
             done = simulate("--calibrate", *words)
             self.assertEqual(done.code, 6, done)
@@ -216,7 +216,7 @@ class Refusal(Case):
             (("all_reduce", "--net", "sumit"), r'cannot read the network file "sumit".*summit'),
             (("all_reduce", "--net", str(broken)), r"broken.net:2: the latency must be like"),
             (("all_reduce", "-n", "0"), r"-n takes 1 to"),
-            (("all_reduce", "-n", "9-3"), r'"9-3" is no range'),
+            (("all_reduce", "-n", "9-3"), r'"9-3" is not a range'),
             (("all_reduce", "--size", "much"), r"--size takes numbers"),
             (("all_reduce", "--size", "-4"), r'--size takes numbers such as 8, 64K or 8-1M, not "-4"'),
             (("all_reduce", "-n", "-4"), r'-n takes numbers .* not "-4"'),

@@ -85,7 +85,7 @@ class Store(unittest.TestCase):
         for place in ("file:///tmp/x", "env://"):
             done = subprocess.run([TUTTI, "store", "keys"], capture_output=True, text=True, timeout=60,
                                   env=os.environ | {"TUTTI_RDZV": place})
-            self.assertFails(done, USAGE, f"{place} is no TCP store")
+            self.assertFails(done, USAGE, f"{place} is not a TCP store")
 
     def test_what_never_comes_and_who_is_not_there_are_failures_in_time(self):
         self.assertFails(self.say("wait", "never", "--timeout", "0.1"), FAILED, '"never"', "0.1 s")

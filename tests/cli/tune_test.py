@@ -53,7 +53,7 @@ class Tuning(Case):
         self.table.write_text("mine\n")
         done = tutti(*QUICK, "barrier", "-o", self.table)
         self.assertEqual(done.code, 6, done)
-        self.assertSays(done.err, "my.tuning is there already", "--force")
+        self.assertSays(done.err, "my.tuning exists already", "--force")
         self.assertEqual(self.table.read_text(), "mine\n")
         done = tutti(*QUICK, "barrier", "-o", self.table, "--force")
         self.assertEqual(done.code, 0, done)

@@ -1,4 +1,4 @@
-// The session of a comparison: lines of points, all sides in turn, as many rounds as the rows need.
+// The session of a comparison: lines of points, all sides in turn, with as many rounds as the rows need.
 
 #include "cli/bench/compare_libraries/compare_libraries.h"
 
@@ -89,7 +89,7 @@ class Session {
     return {seen.begin(), seen.end()};
   }
 
-  /// What a reader would wonder about, each thing once.
+  /// Prints remarks for the reader, each once.
   void remark() {
     std::set<std::string> told;
     bool any = false;
@@ -104,7 +104,7 @@ class Session {
                   "bench: gloo has no shared memory and no scans to compare; give --transport tcp, or another library"};
   }
 
-  /// One side after the other, and the next time the other way round.
+  /// One side after the other, in reverse order the next time.
   void measure(const Line& line) {
     std::vector<Setting> settings = sides_->settings(line, cores_);
     bool more = true;
@@ -162,7 +162,7 @@ class Session {
     say(fmt::format("# wrote {}\n", file.path), false);
   }
 
-  /// Rivals may fail: their cells say so. Wrong data of anybody, and any failure of ours, is what must be seen.
+  /// Rivals may fail; their cells say so. Wrong data of any side, and any failure of tutti, set the exit code.
   int exit_code() const {
     int code = exit_success;
     for (const Comparison& one : comparisons_)
@@ -178,7 +178,7 @@ class Session {
     say("# " + text + "\n", false);
   }
 
-  /// Comments go to stderr where stdout is to be read by a program.
+  /// Comments go to stderr if a program reads stdout.
   void say(const std::string& text, bool result) const {
     if (!is_table() && !result) return say_error(text);
     print_text(text);

@@ -19,7 +19,8 @@ std::vector<double> times_in(State state, const std::vector<const Row*>& rows) {
   return times;
 }
 
-/// Two rows or more, the fastest of which is far behind some other rival's median: it will never be the best.
+/// There are two rows or more, and even the fastest is far behind another rival's median: the setting cannot become the
+/// best.
 bool is_hopeless(const Ledger& ledger, const Point& point, const Setting& setting, State state) {
   constexpr double far_behind = 1.5;
   const std::vector<double> mine = times_in(state, ledger.of(point, setting.side, setting.name));

@@ -9,11 +9,11 @@
 #include "cli/bench/compare_libraries/rows.h"
 #include "cli/bench/compare_libraries/sides.h"
 
-// The arithmetic of the comparison, apart from any measuring.
+// The arithmetic of the comparison; nothing here measures.
 
 namespace tutti::cli::versus {
 
-/// What one side needs at one point, with the best of its settings. Microseconds.
+/// The time of one side at one point, with the best of its settings, in microseconds.
 struct Figure {
   double median = 0;
   double least = 0;
@@ -31,24 +31,24 @@ struct Comparison {
   std::map<std::string, std::string> troubles;  ///< of sides that have no figure
 
   std::optional<Figure> of(const std::string& side) const;
-  /// The rival that needs least: its name; empty: there is none.
+  /// Name of the fastest rival; empty if there is none.
   std::string best_peer() const;
-  /// Its time over tutti's: above 1 tutti is the faster one. Nothing where one of them has no figure.
+  /// Its time over tutti's: above 1 tutti is faster. Nothing if one of them has no figure.
   std::optional<double> ratio() const;
-  /// Tutti's time over what the machine allows.
+  /// Tutti's time over the limit of the machine.
   std::optional<double> to_limit() const;
 };
 
-/// tutti in memory that the library allocated is a case of its own, and not the best of tutti's settings.
+/// tutti in memory that the library allocated is a case of its own, and does not count as a setting of tutti.
 inline constexpr std::string_view allocated = "allocated";
 
 /// The rows of one state; tutti's either with the setting `allocated` only, or with all others.
 Comparison compare_in(State state, std::span<const Row> rows, const Point& point, bool in_allocated = false);
-/// In the state in which most sides have figures; the usual one, if that does not decide.
+/// In the state in which most sides have figures; if several have, in the usual one.
 Comparison compare(std::span<const Row> rows, const Point& point);
 
 /// Whether another row is worth its time: fewer than `repetitions` of one state (of the usual one, if `usual_only`),
-/// not twice as many in all, nothing failed, and not one of those that are behind another rival's setting for good.
+/// not twice as many in all, nothing failed, and the setting is not hopelessly behind another rival's.
 bool needs_more(const Ledger& ledger, const Point& point, const Setting& setting, int repetitions, bool usual_only);
 
 double geometric_mean(const std::vector<double>& values);

@@ -1,5 +1,5 @@
-// One start of one side: its launcher in a process group of its own, its lines, and its end, wanted or not. Ranks that
-// a launcher put elsewhere end with their parent, or by their own alarm.
+// One start of one side: its launcher in a process group of its own, the lines that it prints, and its end. Ranks that
+// a launcher put into other groups end with their parent, or by their own alarm.
 
 #include "cli/bench/compare_libraries/launch.h"
 
@@ -25,7 +25,7 @@ namespace tutti::cli::versus {
 
 namespace {
 
-/// Where the ranks of one start meet; in memory where there is such a place, and gone with it.
+/// Where the ranks of one start meet; in memory if possible, and removed with this object.
 class Folder {
  public:
   Folder() {
@@ -64,7 +64,7 @@ std::vector<std::string> with_environment(const std::vector<std::string>& more) 
   return all;
 }
 
-/// A running start and what it has said so far.
+/// A running start and its output so far.
 class Running {
  public:
   Running(const std::vector<std::string>& words, const std::vector<std::string>& environment)
@@ -79,13 +79,13 @@ class Running {
   ~Running() { end(); }
   Running(const Running&) = delete;
 
-  /// Until it has ended, or said "end", or the time is over.
+  /// Reads until it has ended, has printed "end", or the time is over.
   void read_until(double deadline) {
     while (!told_to_stop && measure::microseconds_now() < deadline && !has_ended() && !said_end()) wait_and_read();
     wait_and_read();
   }
 
-  /// Kindly first: launchers clean up behind themselves.
+  /// SIGTERM first, since launchers clean up.
   void end() {
     constexpr double grace_us = 1'500'000;
     for (const int signal : {0, SIGTERM, SIGKILL}) {
@@ -94,7 +94,7 @@ class Running {
       const double deadline = measure::microseconds_now() + grace_us;
       while (!has_ended() && measure::microseconds_now() < deadline && !(signal == 0 && told_to_stop)) wait_and_read();
     }
-    ::kill(-process_.pid, SIGKILL);  // what the launcher left in its group
+    ::kill(-process_.pid, SIGKILL);  // processes that the launcher left in its group
   }
 
   bool has_ended() {
@@ -115,7 +115,7 @@ class Running {
  private:
   void wait_and_read() {
     pollfd ends[] = {{process_.out.get(), POLLIN, 0}, {process_.err.get(), POLLIN, 0}};
-    const bool silent = !process_.out && !process_.err;  // it is about to end
+    const bool silent = !process_.out && !process_.err;  // its output is closed, so it is about to end
     ::poll(ends, 2, silent ? 1 : 50);
     drain(process_.out, out_);
     drain(process_.err, err_);
@@ -131,7 +131,7 @@ class Running {
     }
   }
 
-  /// The first line that it said on stderr; what launchers say about it comes later.
+  /// The first line on stderr; later lines are mostly the launcher's.
   std::string last_words() const {
     std::istringstream lines{err_};
     std::string line;
@@ -168,7 +168,7 @@ std::vector<Row> rows_in(const std::string& output, const Setting& setting, cons
   return rows;
 }
 
-/// The first of the sizes that there is no row of.
+/// A row that reports the failure for the first size without a row.
 Row failure(const std::vector<Row>& rows, const std::vector<std::size_t>& sizes, const Setting& setting,
             const Line& line, int cores, std::string trouble) {
   const auto is_missing = [&](std::size_t size) {

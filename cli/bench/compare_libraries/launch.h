@@ -11,12 +11,12 @@ namespace tutti::cli::versus {
 
 struct Limits {
   measure::Budget budget;
-  int seconds = 0;  ///< of one start; 0: made from what it has to do
+  int seconds = 0;  ///< limit for one start; 0: derived from its work
 };
 
-/// Starts one side once for all of `sizes`, which is one process group, and returns a row for each size that it
-/// measured; where it failed, hung or crashed, also one that says so for the size at which it did. Ends it, and
-/// everything in its group, before it returns. Rows have no repetition yet.
+/// Starts one side once for all of `sizes`, as one process group, and returns a row for each size that was measured.
+/// After a failure, hang or crash it adds a row that says so for the size at which that happened. All processes of the
+/// group have ended when it returns. Rows have no repetition yet.
 std::vector<Row> launch(const Sides& sides, const Setting& setting, const Line& line,
                         const std::vector<std::size_t>& sizes, const Limits& limits, int cores);
 

@@ -18,7 +18,7 @@ constexpr int grid_ranks[] = {2, 4, 8, 16};
 constexpr int many_ranks = 16;
 constexpr std::size_t most_with_many = 64 << 10;
 
-/// Everything else was asked for in vain, which must not pass silently.
+/// All other options would have no effect, so they are refused.
 constexpr std::string_view taken[] = {"nthreads",    "ngpus",       "minbytes", "maxbytes", "stepbytes", "stepfactor",
                                       "timeout",     "output-file", "format",   "progress", "transport", "min-time",
                                       "max-time",    "against",     "grid",     "summary",  "csv",       "svg",
@@ -61,7 +61,7 @@ std::vector<Call> calls(const bench::Options& options) {
   return {*call};
 }
 
-/// The grid's between -b and -e, or the steps that were asked for.
+/// The sizes of the grid between -b and -e, or the requested steps.
 std::vector<std::size_t> sizes(const bench::Options& options, Call call, int ranks) {
   if (call == Call::barrier) return {0};
   const bool one = options.min_bytes == options.max_bytes;

@@ -7,8 +7,8 @@
 
 namespace tutti::cli::versus {
 
-/// What is to be measured: one collective, or the grid or what -g, -b, -e, --transport and a collective leave of it.
-/// Throws Error{invalid_argument} or {unsupported} for what cannot be compared.
+/// The points to measure: one collective, or the part of the grid that -g, -b, -e, --transport and a collective select.
+/// Throws Error{invalid_argument} or {unsupported} for options that a comparison cannot honour.
 std::vector<Line> lines_of(const bench::Options& options);
 
 }  // namespace tutti::cli::versus

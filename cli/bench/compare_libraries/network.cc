@@ -40,7 +40,7 @@ bool loopback_up() {
   return ::ioctl(any.get(), SIOCSIFFLAGS, &request) == 0;
 }
 
-/// As root; else with a user namespace around it, in which this user stays who it is.
+/// As root directly; otherwise within a user namespace, in which this user keeps its identity.
 bool unshare_network() {
   const auto user = ::geteuid();
   const auto group = ::getegid();

@@ -4,9 +4,9 @@
 
 namespace tutti::cli::versus {
 
-/// Moves this process, and what it starts from now on, into a network of its own in which there is only loopback, with
-/// congestion control reno: others' traffic and the machine's choice (bbr halves what loopback carries) stay outside.
-/// Call with one thread. Returns what came of it in one sentence; where it may not, all stays as it is.
+/// Moves this process and its later children into a network namespace that has only loopback, with congestion control
+/// reno. Traffic of others and the machine's default (bbr halves the bandwidth of loopback) then have no influence.
+/// Call it with one thread. Returns the outcome in one sentence; if it is not permitted, nothing changes.
 std::string enter_own_network();
 
 }  // namespace tutti::cli::versus

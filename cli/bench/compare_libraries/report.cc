@@ -7,7 +7,7 @@
 namespace tutti::cli::versus {
 namespace {
 
-/// Three digits that matter, in nine characters.
+/// Three significant digits in nine characters.
 std::string microseconds(double value) {
   if (value < 10) return fmt::format("{:.2f}", value);
   if (value < 100) return fmt::format("{:.1f}", value);

@@ -6,7 +6,7 @@
 
 #include "cli/bench/compare_libraries/figures.h"
 
-// What is printed. All functions return text.
+// The printed output. All functions return text.
 
 namespace tutti::cli::versus {
 
@@ -18,7 +18,7 @@ std::string describe(const Point& point);
 /// The names of the columns; `sides` are tutti, the rivals and the limit.
 std::string table_header(const std::vector<std::string>& sides);
 std::string table_row(const Comparison& comparison, const std::vector<std::string>& sides);
-/// How to read it.
+/// Explains the table.
 std::string table_footer();
 
 /// The same as CSV, a line per side and point, for --format csv.
@@ -29,7 +29,7 @@ std::string comparison_csv_rows(const Comparison& comparison, const std::vector<
 std::string json_document(std::span<const Comparison> comparisons, const std::vector<std::string>& sides,
                           const std::vector<std::string>& notes, const std::vector<std::string>& arguments);
 
-/// Charts, one for each call, transport and number of ranks: time over size, both in powers of ten.
+/// Charts, one for each call, transport and number of ranks: time over size, with logarithmic axes.
 std::string svg_document(std::span<const Comparison> comparisons, const std::vector<std::string>& sides);
 
 }  // namespace tutti::cli::versus

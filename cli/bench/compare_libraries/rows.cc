@@ -23,7 +23,7 @@ std::vector<std::string> split(const std::string& line) {
   return words;
 }
 
-/// Throws std::exception for what is no number.
+/// Throws std::exception if a word is not a number.
 Row parse(const std::vector<std::string>& words) {
   Row row;
   const auto call = measure::find_call(words.at(1));
@@ -73,7 +73,7 @@ Ledger::Ledger(std::string path) : path_(std::move(path)) {
   const auto refuse = [&](int number) {
     throw Error{
         ErrorCode::invalid_argument,
-        fmt::format("bench: line {} of {} is none that this comparison wrote; give --csv another file", number, path_)};
+        fmt::format("bench: line {} of {} was not written by this comparison; give --csv another file", number, path_)};
   };
   if (line != csv_header()) refuse(1);
   for (int number = 2; std::getline(file, line); ++number) {

@@ -11,16 +11,16 @@
 #include "cli/measure/measure.h"
 #include "cli/measure/workload.h"
 
-// What the comparison with other libraries has measured: rows, and the CSV file that keeps them.
+// The results of the comparison with other libraries: rows, and the CSV file that keeps them.
 
 namespace tutti::cli::versus {
 
-/// What is compared: one call of one size between so many ranks.
+/// A point of the comparison: one call of one size between `ranks` ranks.
 struct Point {
   std::string transport;  ///< "shm" or "tcp"
   measure::Call call = measure::Call::barrier;
   int ranks = 2;
-  std::size_t size = 0;  ///< bytes as asked for
+  std::size_t size = 0;  ///< requested bytes
 
   friend bool operator<(const Point& a, const Point& b) {
     return std::tie(a.transport, a.call, a.ranks, a.size) < std::tie(b.transport, b.call, b.ranks, b.size);
@@ -28,7 +28,7 @@ struct Point {
   friend bool operator==(const Point& a, const Point& b) { return !(a < b) && !(b < a); }
 };
 
-/// One measurement of one side. `trouble` says why there are no figures, if so.
+/// One measurement of one side. If there are no figures, `trouble` has the reason.
 struct Row {
   Point point;
   std::string side;  ///< "tutti", "openmpi", "mpich", "gloo", "limit"
@@ -38,25 +38,26 @@ struct Row {
   std::size_t bytes = 0;  ///< as measured: rounded up to whole parts
   measure::Times times;
   std::uint64_t wrong = 0;
-  double probe_before = 0;  ///< nanoseconds that a cache line takes to the other core and back
+  double probe_before = 0;  ///< nanoseconds of a cache line to the other core and back
   double probe_after = 0;
   State state = State::mixed;  ///< by tell_states(), among all rows
   std::string trouble;
 
   bool good() const { return trouble.empty() && wrong == 0; }
-  /// The figure that counts: back to back with computing, and up to 1 KiB where ranks outnumber cores, else the single
-  /// call. There, the time of one call of a rooted collective says when the root may go on, not what the call costs.
+  /// The figure that counts. It is the loop with computing, and up to 1 KiB with more ranks than cores; otherwise the
+  /// single call. In these cases, a single call of a rooted collective shows when the root may continue and not what
+  /// the call costs.
   double time() const { return by_loop() ? times.loop : times.single; }
   bool by_loop() const { return times.computing > 0 || (point.ranks > cores && point.size <= 1024); }
 };
 
-/// Rows kept in a file from which an interrupted run goes on. Without a path they are only remembered.
+/// Rows in a file, with which an interrupted run can continue. Without a path they are only kept in memory.
 class Ledger {
  public:
-  /// Reads what is there. Throws Error{invalid_argument} for a file that is none of ours, {system}.
+  /// Reads the file. Throws Error{invalid_argument} if it has another format, {system}.
   explicit Ledger(std::string path);
 
-  /// Written before it returns.
+  /// Writes the row before it returns.
   void add(Row row);
   std::span<const Row> rows() const { return rows_; }
   /// The rows of one setting at one point.

@@ -1,5 +1,5 @@
-// What was found to be best for each library: BTL and fragment sizes, algorithms, binding, and an allocator that keeps
-// the memory of large messages instead of mapping it anew in every call (which halves their speed).
+// The best settings found for each library: BTL and fragment sizes, algorithms, binding, and an allocator that keeps
+// the memory of large messages instead of mapping it again in every call (which halves their speed).
 
 #include "cli/bench/compare_libraries/sides.h"
 
@@ -45,21 +45,21 @@ bool has_launcher(const Known& rival) {
   }
 }
 
-/// The folder that this program was built in, if it is still there; nothing of an installed one.
+/// The folder in which this program was built, if it still exists; empty for an installed one.
 std::string build_folder() {
   const std::string own = own_path();
   std::string here = own.substr(0, own.rfind('/'));
   return ::access((here + "/build.ninja").c_str(), F_OK) == 0 ? here : "";
 }
 
-/// The build's place of the programs, or the installation's.
+/// The folder of the programs in the build or the installation.
 std::string usual_folder() {
   const std::string own = own_path();
   const std::string here = own.substr(0, own.rfind('/'));
   return build_folder().empty() ? here + "/../libexec/tutti" : here + "/cli/bench/compare_libraries/rivals";
 }
 
-/// What makes the program of a side that is missing.
+/// How to build the program of a side that is missing.
 std::string remedy(std::string_view packages) {
   const std::string folder = build_folder();
   if (folder.empty()) return fmt::format("It is built where {} are installed (Debian's names)", packages);
@@ -75,10 +75,9 @@ const Known& find_peer(const std::string& name) {
     if (rival.name == name) return rival;
     names.push_back(rival.name);
   }
-  throw Error{
-      ErrorCode::invalid_argument,
-      fmt::format("bench: no library \"{}\".{} Known are openmpi, mpich and gloo; all takes those that are here", name,
-                  did_you_mean(name, names))};
+  throw Error{ErrorCode::invalid_argument,
+              fmt::format("bench: no library \"{}\".{} Known are openmpi, mpich and gloo; all takes the installed ones",
+                          name, did_you_mean(name, names))};
 }
 
 const Words& keep_memory() {
@@ -140,7 +139,7 @@ std::vector<Setting> of_gloo(const Line& line, int cores) {
     if (line.ranks > 8) names = {"ring", "bcube", names[0]};
   }
   std::vector<Setting> settings;
-  // Its threads wake each other; bound to one core they would wait for it.
+  // Its threads wake each other, so they must not be bound to one core.
   for (const std::string& name : names) settings.push_back({"gloo", name, tutti_run(line, "none"), {}});
   return settings;
 }
@@ -173,14 +172,13 @@ Sides::Sides(std::string folder, const std::vector<std::string>& names)
       const std::string what_to_do =
           built ? fmt::format("there is no {} in PATH. On Debian install {}", rival.launcher, rival.packages)
                 : fmt::format("there is no {}. {}", program(std::string{rival.name}), remedy(rival.packages));
-      throw Error{ErrorCode::unsupported,
-                  fmt::format("bench: {} is not here to compare with: {}", rival.name, what_to_do)};
+      throw Error{ErrorCode::unsupported, fmt::format("bench: {} is not installed: {}", rival.name, what_to_do)};
     }
   }
   if (rivals_.empty())
     throw Error{
         ErrorCode::unsupported,
-        "bench: nothing to compare with is here. " +
+        "bench: no other library is installed. " +
             remedy("libopenmpi-dev and openmpi-bin, libmpich-dev and mpich, or libgloo-dev and libhiredis-dev")};
   for (const std::string side : {"tutti", "limit"})
     if (!can_run(program(side)))
@@ -210,7 +208,8 @@ bool Sides::has(const std::string& side, const Line& line) {
 
 std::vector<std::size_t> Sides::sizes(const std::string& side, const Line& line, int cores) const {
   std::vector<std::size_t> sizes = line.sizes;
-  // It never yields while it waits: there every step takes ticks of the scheduler, and large messages minutes.
+  // MPICH never yields while it waits. With more ranks than cores each step takes scheduler ticks, and large messages
+  // minutes.
   if (side == "mpich" && line.ranks > cores) std::erase_if(sizes, [](std::size_t size) { return size > 1 << 20; });
   return sizes;
 }

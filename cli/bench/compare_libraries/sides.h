@@ -7,11 +7,11 @@
 #include "cli/bench/compare_libraries/rows.h"
 #include "cli/measure/workload.h"
 
-// The libraries that are compared, and how each is started so that it is at its best.
+// The libraries that are compared, and how each is started for best speed.
 
 namespace tutti::cli::versus {
 
-/// One way to start a side. The best of them counts, and is named.
+/// One way to start a side. The fastest of them counts, and is named.
 struct Setting {
   std::string side;
   std::string name;
@@ -27,23 +27,23 @@ struct Line {
   Point point(std::size_t size) const { return {transport, call, ranks, size}; }
 };
 
-/// Where the programs are, and what there is of them.
+/// The programs of the comparison: their folder, and which of them exist.
 class Sides {
  public:
-  /// `folder` with the programs; empty: where the build or the installation of this program put them. `names` of other
-  /// libraries, or "all" for those that are there. Throws Error{invalid_argument} for a name that is none,
-  /// {unsupported} for one that is not installed, naming the package.
+  /// `folder` contains the programs; empty: where the build or the installation of this program put them. `names` are
+  /// those of other libraries, or "all" for the available ones. Throws Error{invalid_argument} for an unknown name, and
+  /// {unsupported}, naming the package, for a library that is not installed.
   Sides(std::string folder, const std::vector<std::string>& names);
 
   const std::vector<std::string>& rivals() const { return rivals_; }
-  /// Every way to start every side for `line`: tutti's first, then the rivals', then the limit's. A rival that has no
-  /// such transport has none.
+  /// Every way to start every side for `line`: tutti's first, then the rivals', then the limit's. A rival without that
+  /// transport has none.
   std::vector<Setting> settings(const Line& line, int cores) const;
   /// The side has the collective and the transport.
   static bool has(const std::string& side, const Line& line);
-  /// Those of the sizes that are measured with this side at all.
+  /// The sizes that are measured with this side.
   std::vector<std::size_t> sizes(const std::string& side, const Line& line, int cores) const;
-  /// Why a side is not there on some lines, for people; empty: it is.
+  /// Why a side is missing on some lines, for people; empty if it is not.
   std::string remark(const std::string& side, const Line& line, int cores) const;
   std::string program(const std::string& side) const;
 

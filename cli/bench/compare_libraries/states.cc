@@ -11,9 +11,10 @@ namespace {
 
 constexpr std::string_view state_names[] = {"near", "far", "alone", "mixed"};
 
-// States differ by 5 to 7 on the machines known, the round trips of one state by 3 at most. These are of means.
+// On known machines states differ by a factor of 5 to 7, the round trips within one state by at most 3. The limit
+// applies to means.
 constexpr double least_factor = 3.5;
-constexpr double clearly = 1.2;  // from the boundary
+constexpr double clearly = 1.2;  // factor from the boundary
 
 constexpr std::size_t bins_per_octave = 8;
 constexpr std::size_t bins = 20 * bins_per_octave;  // up to a millisecond
@@ -22,7 +23,7 @@ bool is_probed(const Row& row) { return row.probe_before > 0 && row.probe_after 
 
 double octaves_of(double probe) { return std::max(0.0, std::log2(probe)); }
 
-/// Some of the probes: how many, and their octaves in all.
+/// A subset of the probes: their number, and the sum of their octaves.
 struct Share {
   double count = 0;
   double octaves = 0;
@@ -34,8 +35,8 @@ struct Share {
   }
 };
 
-/// In nanoseconds; 0: there is but one state. After N. Otsu, "A threshold selection method from gray-level histograms",
-/// 1979: of all cuts the one that puts most of the variance between the two sides.
+/// In nanoseconds; 0: there is only one state. After N. Otsu, "A threshold selection method from gray-level
+/// histograms", 1979: the cut that puts most of the variance between the two sides.
 double boundary_between_states(std::span<const Row> rows) {
   std::array<Share, bins> histogram;
   Share all;

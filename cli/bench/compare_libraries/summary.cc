@@ -1,4 +1,4 @@
-// What the grid is held against: a ratio is the best rival's time over tutti's, and a bar its least allowed value.
+// The requirements on the grid: a ratio is the best rival's time over tutti's, and a bar is its least allowed value.
 
 #include "cli/bench/compare_libraries/summary.h"
 
@@ -18,7 +18,7 @@ using Call = measure::Call;
 constexpr std::size_t kibi = 1 << 10;
 constexpr std::size_t mebi = 1 << 20;
 
-/// The worst of all_reduce's points that lie within these sizes and ranks must reach `least`.
+/// The worst all_reduce point within these sizes and ranks must reach `least`.
 struct Bar {
   std::string_view transport;
   int least_ranks;

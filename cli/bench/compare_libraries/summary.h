@@ -8,20 +8,20 @@
 
 namespace tutti::cli::versus {
 
-/// One thing that the grid must reach.
+/// One requirement on the grid.
 struct Verdict {
   std::string what;
   double wanted = 0;
   double reached = 0;
-  int points = 0;     ///< that it is made of; 0: nothing of it was measured
-  std::string where;  ///< the point, where it is the worst of several
+  int points = 0;     ///< number of points; 0: none was measured
+  std::string where;  ///< the worst of several points
   bool met() const { return points > 0 && reached >= wanted; }
 };
 
-/// Of near rows only (of all, on a machine of one core).
+/// Uses near rows only (all rows on a machine with one core).
 std::vector<Verdict> judge(std::span<const Row> rows);
 
-/// The verdicts as lines, and how many points have fewer than `repetitions` rows of tutti's or of the best rival's.
+/// The verdicts as lines, and the number of points with fewer than `repetitions` rows of tutti or of the best rival.
 std::string summary_text(std::span<const Row> rows, int repetitions);
 
 }  // namespace tutti::cli::versus

@@ -1,4 +1,4 @@
-// Charts by hand: nothing to install, and nothing but lines and text is needed.
+// Charts without a plotting library, since they need only lines and text.
 
 #include <fmt/core.h>
 
@@ -45,7 +45,7 @@ struct Axes {
   }
 };
 
-/// Charts beside each other have one scale of times.
+/// Charts beside each other share one scale of times.
 Axes axes_of(std::span<const Chart> row) {
   Axes axes;
   double least = 1e30;
@@ -71,7 +71,7 @@ std::string grid(const Chart& chart, const Axes& axes) {
     svg += text_at(left - 4, y + 4, "end",
                    power < 0 ? fmt::format("{:g}", std::pow(10, power)) : fmt::format("{:.0f}", std::pow(10, power)));
   }
-  constexpr double room = 42;  // that a label takes; where it lacks that, it stands a row lower
+  constexpr double room = 42;  // height of a label; one that would overlap another moves a row down
   constexpr int rows = 3;
   double next[rows] = {2 * width, 2 * width, 2 * width};
   for (auto one = chart.rbegin(); one != chart.rend(); ++one) {

@@ -74,7 +74,8 @@ void declare(CLI::App& app, Options& options) {
       ->check(CLI::IsMember(forms));
   app.add_option("--sources", options.sources, "Sources of a fold")->check(CLI::Range(2, 64))->capture_default_str();
   app.add_option("--isa", options.isa, "Instruction set; without it that of TUTTI_ISA, or the best");
-  app.add_option("--repetitions", options.effort.repetitions, "Of each kernel, and the copy loop, in turn")
+  app.add_option("--repetitions", options.effort.repetitions,
+                 "Repetitions of each kernel and of the copy loop, in turn")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   app.add_option("--min-time", options.effort.seconds, "Seconds of one repetition, at least")
@@ -95,7 +96,7 @@ std::vector<std::size_t> sizes_of(const Options& options) {
   return sizes;
 }
 
-/// In the order of their numbers, under the names that `tutti bench` gives them.
+/// In the order of their numbers, under the names that `tutti bench` uses.
 template <class Named, class Find>
 std::vector<Named> named(const std::vector<std::string>& names, int all, Find find) {
   std::vector<Named> found;
@@ -136,7 +137,7 @@ std::vector<Row> rows_of(const Options& options, const compute::Table& table) {
   return rows;
 }
 
-/// Where results go while they come.
+/// Receives the results as they are measured.
 class Output {
  public:
   Output(const Options& options, const compute::Table& table) : options_{options}, isa_{table.isa} {

@@ -29,7 +29,7 @@ template <class Line>
 [[gnu::always_inline]] inline void copy_lines(std::byte* dst, const std::byte* src, std::size_t bytes) {
   for (std::size_t i = 0; i < bytes; i += sizeof(Line)) {
     *reinterpret_cast<Line*>(dst + i) = *reinterpret_cast<const Line*>(src + i);
-    asm volatile("" ::: "memory");  // else the compiler sees a memcpy
+    asm volatile("" ::: "memory");  // or the compiler would use memcpy
   }
 }
 
@@ -55,7 +55,7 @@ CopyLoop copy_loop([[maybe_unused]] std::string_view isa) {
 
 // ---- Contents
 
-/// Values that stay what they are however often they are combined: no overflow, no subnormals, which are slow.
+/// Values that repeated combining does not change: no overflow, no subnormals, which are slow.
 void fill_with_ones(std::byte* to, std::size_t bytes, DataType type) {
   const auto repeat = [&](auto pattern) {
     for (std::size_t i = 0; i + sizeof pattern <= bytes; i += sizeof pattern)
@@ -162,7 +162,7 @@ void Bench::call(const Task& task) {
 Rate Bench::measure(const Task& task, const Effort& effort) {
   fill(task.type);
   const compute::Average& average = compute::kernels(table_, task.type).average;
-  if (task.op == OpKind::avg && average.size != size_of(task.type))  // sums that are as large as those of elements
+  if (task.op == OpKind::avg && average.size != size_of(task.type))  // sums larger than elements
     average.begin(buffers_[1].get(), buffers_[0].get(), bytes_ / average.size, 1);
   const CopyLoop loop = copy_loop(table_.isa);
   const auto kernel = [&] { call(task); };

@@ -7,7 +7,7 @@
 #include "lib/compute/kernels.h"
 #include "tutti/types.h"
 
-// How fast the kernels of a table are, each beside a plain copy loop in turn. One thread, which measures.
+// The speed of the kernels of a table, each measured in turn with a plain copy loop. Uses one thread.
 
 namespace tutti::cli::kernel_rates {
 
@@ -21,12 +21,12 @@ enum class Form {
 
 struct Task {
   DataType type = DataType::f32;
-  OpKind op = OpKind::sum;  ///< avg is its division of sums and premul_sum its multiplication
+  OpKind op = OpKind::sum;  ///< avg: the division of sums; premul_sum: the multiplication
   Form form = Form::in_place;
   int sources = 2;  ///< of a fold
 };
 
-/// False where the table has no such kernel.
+/// False if the table has no such kernel.
 bool is_there(const compute::Table& table, const Task& task);
 
 /// How long to measure.
@@ -36,20 +36,20 @@ struct Effort {
 };
 
 /// GB/s: bytes of dst per second, for a fold of n sources n - 1 times as many. So a combine counts like a copy of the
-/// same length, though it reads twice as much.
+/// same length, although it reads twice as much.
 struct Rate {
   double kernel = 0;  ///< median of the repetitions
   double copy = 0;
-  double ratio = 0;  ///< median of each repetition's own
+  double ratio = 0;  ///< median of the ratios of the repetitions
 };
 
 /// Buffers of one length for all tasks with up to `sources` sources.
 class Bench {
  public:
-  /// Throws Error{unsupported} if the machine's memory is not enough.
+  /// Throws Error{unsupported} if the machine has too little memory.
   Bench(const compute::Table& table, std::size_t bytes, int sources);
   std::size_t bytes() const { return bytes_; }
-  /// Where is_there().
+  /// Only if is_there().
   Rate measure(const Task& task, const Effort& effort);
 
  private:

@@ -1,8 +1,9 @@
 // Plans as GOAL, the schedules of LogGOPSim (Hoefler, Siebert, Lumsdaine: Group operation assembly language, 2009).
 //
-// Every step becomes one operation, a recv_reduce two: the receive and the calculation. A tag is the number of the
-// message on its link, so that whatever order the simulator takes, a send meets the receive that the link would give
-// it. "b requires a": b begins when a is complete; "b irequires a": when a has begun, which is what a lane asks.
+// Every step becomes one operation, a recv_reduce two: the receive and the calculation. The tag of a message is its
+// number on its link. So a send meets the receive that the link would give it, in whatever order the simulator runs
+// them. "b requires a": b begins when a is complete. "b irequires a": b begins when a has begun, which is the order of
+// a lane.
 
 #include "cli/plan/exchange/goal.h"
 
@@ -25,14 +26,14 @@ using algorithms::Step;
 using algorithms::StepId;
 using algorithms::Verb;
 
-/// As the library cuts a call of so many bytes into blocks.
+/// Cuts a call of `bytes` bytes into blocks as the library does.
 class BlockSizes {
  public:
   BlockSizes(Collective collective, const algorithms::Shape& shape, std::size_t bytes) {
     const std::size_t parts = detail::traits_of(collective).has_parts() ? static_cast<std::size_t>(shape.ranks) : 1;
     partition_ = detail::Partition::of(collective, bytes / parts, shape.ranks, shape.pipeline, 1);
   }
-  /// Never 0: LogGOPSim counts the gaps between the bytes of a message. A barrier's messages carry nothing.
+  /// Never 0, since LogGOPSim counts the gaps between the bytes of a message. The messages of a barrier are empty.
   std::size_t of(const Plan& plan, const Blocks& blocks) const {
     std::size_t bytes = 0;
     for (int i = 0; i < blocks.count; ++i) {
@@ -48,7 +49,7 @@ class BlockSizes {
   detail::Partition partition_;
 };
 
-/// "l7", or "l7c" where the step ends with a calculation of its own.
+/// "l7", or "l7c" if the step ends with a separate calculation.
 std::string end_of(const Plan& plan, StepId step) {
   return fmt::format("l{}{}", step, plan.steps[step].verb == Verb::recv_reduce ? "c" : "");
 }

@@ -9,7 +9,7 @@
 
 namespace tutti::cli::exchange {
 
-/// What a GOAL schedule needs that a plan does not say.
+/// The parameters of a GOAL schedule that a plan does not have.
 struct GoalSizes {
   std::size_t bytes = 0;              ///< of the larger of one rank's input and output
   double nanoseconds_per_byte = 0.1;  ///< of a copy or a reduction

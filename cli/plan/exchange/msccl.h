@@ -1,6 +1,6 @@
 #pragma once
 
-// MSCCL's algorithms as its XML says them, and the way from and to plans. See docs/exchange.md.
+// MSCCL's algorithms as in its XML, and the conversion from and to plans. See docs/exchange.md.
 
 #include <optional>
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace tutti::cli::exchange {
 
-/// `<step>`: one instruction. Offsets and counts are in chunks; -1 where an instruction has no such operand.
+/// `<step>`: one instruction. Offsets and counts are in chunks; -1 if an instruction has no such operand.
 struct MscclStep {
   std::string type{};
   char srcbuf = 'i';
@@ -25,7 +25,7 @@ struct MscclStep {
   bool hasdep = false;
 };
 
-/// `<tb>`: instructions one after the other, with one peer to send to and one to receive from.
+/// `<tb>`: instructions one after the other, with one peer for sending and one for receiving.
 struct MscclBlock {
   int id = 0;
   int send = -1;
@@ -50,13 +50,13 @@ struct MscclProgram {
   std::string coll{};
   int nchannels = 1;
   int nchunksperloop = 0;   ///< chunks of the whole vector; 0: as many as the largest buffer has
-  bool inplace = false;     ///< right where input and output are the same memory,
-  bool outofplace = false;  ///< and where they are not; only the newer files say it
-  int root = 0;             ///< ours: MSCCL's files do not say it
+  bool inplace = false;     ///< right if input and output are the same memory,
+  bool outofplace = false;  ///< and if they are not; only newer files have it
+  int root = 0;             ///< our extension: MSCCL's files do not have it
   std::vector<MscclGpu> gpus{};
 };
 
-/// What the runtime (msccl-executor-nccl) takes, from which a file that is only to be read here may differ.
+/// Limits of the runtime (msccl-executor-nccl). A file that is only read here may exceed them.
 struct MscclLimits {
   static constexpr int thread_blocks = 128;  ///< numbered by a signed byte
   static constexpr int steps = 256;          ///< per thread block
@@ -65,12 +65,12 @@ struct MscclLimits {
 
 /// MSCCL's name of a collective ("allreduce"); empty where it has none.
 std::string_view msccl_name(Collective collective);
-/// The other way; also with '_'.
+/// The inverse; also accepts '_'.
 std::optional<Collective> collective_of_msccl(std::string_view name);
 
-/// Throws Error{unsupported} for a barrier, which MSCCL has not.
+/// Throws Error{unsupported} for a barrier, which MSCCL does not have.
 MscclProgram msccl_program(const std::string& name, Collective collective, const std::vector<algorithms::Plan>& plans);
-/// What the runtime would refuse of it, in a sentence; empty if nothing.
+/// What the runtime would refuse, in a sentence; empty if nothing.
 std::string beyond_limits(const MscclProgram& program);
 
 std::string to_xml(const MscclProgram& program);

@@ -1,7 +1,7 @@
-// MSCCL's instructions taken apart into what plans have, and the two ends of each message brought together.
+// Takes MSCCL's instructions apart into the verbs of plans, and pairs the two ends of each message.
 //
-// A thread block alone sends to its peer on its channel, and one alone receives there: so the k-th message of the
-// one is the k-th of the other.
+// Only one thread block sends to its peer on its channel, and only one receives there. So the k-th message of the
+// sender is the k-th of the receiver.
 
 #include <fmt/format.h>
 
@@ -19,12 +19,12 @@ namespace {
 
 using algorithms::Verb;
 
-/// What an instruction does, in this order.
+/// The actions of an instruction, in this order.
 struct Kind {
   std::string_view type;
   bool receives;
   bool reduces;
-  bool stores;  ///< what it received
+  bool stores;  ///< stores the received data
   bool sends;
 };
 constexpr std::array kinds{
@@ -75,9 +75,9 @@ class Dissection {
     const Kind* kind = nullptr;
     for (const Kind& known : kinds)
       if (known.type == step.type) kind = &known;
-    if (!kind) refuse(fmt::format("type \"{}\" is none of s, r, rcs, rrs, rrc, rrcs, cpy, re and nop", step.type));
-    if (kind->sends && block.send < 0) refuse("sends, but its thread block has nobody to send to");
-    if (kind->receives && block.recv < 0) refuse("receives, but its thread block has nobody to receive from");
+    if (!kind) refuse(fmt::format("type \"{}\" is not one of s, r, rcs, rrs, rrc, rrcs, cpy, re and nop", step.type));
+    if (kind->sends && block.send < 0) refuse("sends, but its thread block has no peer to send to");
+    if (kind->receives && block.recv < 0) refuse("receives, but its thread block has no peer to receive from");
     if (!kind->stores) dst = {'t', static_cast<int>(atoms_.size())};
     if (kind->receives && kind->reduces)
       add_atom({.verb = Verb::recv_reduce, .peer = block.recv, .count = step.cnt, .dst = dst, .left = src});
@@ -97,7 +97,7 @@ class Dissection {
     atoms_.push_back(std::move(atom));
   }
 
-  /// What the steps of one thread block say that they wait for.
+  /// Adds the dependencies that the steps of one thread block declare.
   void depend(const MscclGpu& gpu, std::size_t block) {
     const std::size_t rank = static_cast<std::size_t>(gpu.id);
     for (const MscclStep& step : gpu.blocks[block].steps) {
@@ -108,12 +108,12 @@ class Dissection {
       while (other < gpu.blocks.size() && gpu.blocks[other].id != step.depid) ++other;
       if (other == gpu.blocks.size() || step.deps < 0 ||
           static_cast<std::size_t>(step.deps) >= gpu.blocks[other].steps.size())
-        refuse(fmt::format("waits for thread block {} step {}, which is not there", step.depid, step.deps));
+        refuse(fmt::format("waits for thread block {} step {}, which does not exist", step.depid, step.deps));
       const std::size_t target = static_cast<std::size_t>(step.deps);
-      if (other == block && step.deps >= atom.step) refuse("waits for a step of its own thread block behind it");
+      if (other == block && step.deps >= atom.step) refuse("waits for a later step of its own thread block");
       if (!gpu.blocks[other].steps[target].hasdep)
-        refuse(fmt::format("waits for thread block {} step {}, which tells nobody that it is done (hasdep is 0)",
-                           step.depid, step.deps));
+        refuse(fmt::format("waits for thread block {} step {}, which does not signal its end (hasdep is 0)", step.depid,
+                           step.deps));
       atom.after.push_back(last_[rank][other][target]);
     }
   }
@@ -126,7 +126,7 @@ class Dissection {
   std::vector<std::vector<std::vector<std::size_t>>> last_;  // per rank, thread block and step: its last atom
   std::size_t next_first_ = 0;
   std::size_t previous_ = none;  // of the thread block
-  Atom at_;                      // where we are
+  Atom at_;                      // the current place
 };
 
 /// Sender, receiver and channel.
@@ -188,7 +188,7 @@ std::vector<Atom> take_apart(const MscclProgram& program) {
     }
     if (ends.sends.size() > ends.receives.size())
       refuse_step(program, atoms[ends.sends[ends.receives.size()]],
-                  fmt::format("sends on channel {} what rank {} never receives", chan, receiver));
+                  fmt::format("sends a message on channel {} that rank {} never receives", chan, receiver));
     if (ends.sends.size() < ends.receives.size())
       refuse_step(program, atoms[ends.receives[ends.sends.size()]],
                   fmt::format("waits on channel {} for a message that rank {} never sends", chan, sender));

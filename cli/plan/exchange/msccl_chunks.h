@@ -8,8 +8,8 @@
 
 namespace tutti::cli::exchange {
 
-/// How MSCCL counts what a rank has: a buffer that holds only the rank's own part begins there with chunk 0, and ours
-/// calls the same chunk by its number in the whole.
+/// The numbering of chunks. In a buffer that holds only the rank's own part, MSCCL's numbers begin with chunk 0; ours
+/// are those of the whole vector.
 class Chunks {
  public:
   Chunks(Collective collective, const algorithms::Shape& shape) : collective_(collective), shape_(shape) {}
@@ -18,7 +18,7 @@ class Chunks {
     return buffer == algorithms::Buffer::input ? 'i' : buffer == algorithms::Buffer::output ? 'o' : 's';
   }
 
-  /// Of input or output at this rank: the block that is its chunk 0, and how many there are.
+  /// For input or output at this rank: the block that is chunk 0, and the number of chunks.
   int first(algorithms::Buffer buffer) const { return holds_own_part(buffer) ? shape_.rank * shape_.pipeline : 0; }
   int count(algorithms::Buffer buffer) const {
     if (!holds_any(buffer)) return 0;

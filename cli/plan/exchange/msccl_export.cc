@@ -1,9 +1,9 @@
 // Plans as MSCCL programs.
 //
 // A rank gets a thread block per lane, so that messages to and from one peer keep their order, and one for local steps,
-// in the order in which a run of all plans comes to them: whatever waits for what across ranks, nobody waits for a step
-// that stands behind it. All other waiting is said by dependencies; a thread block's next step waits for the last one
-// by itself, and more than one dependency takes a `nop` for each further one.
+// in the order in which a run of all plans reaches them. So no step waits, even across ranks, for a step behind it. All
+// other waiting is expressed by dependencies. A thread block's next step waits for the one before it anyway, and each
+// dependency after the first takes a `nop`.
 
 #include <fmt/format.h>
 
@@ -83,7 +83,7 @@ class Distribution {
   }
 
  private:
-  /// Where a step stands: its thread block and place among the plan's steps there.
+  /// The position of a step: its thread block, and its index among the plan's steps there.
   struct Place {
     std::size_t block = none;
     std::size_t position = 0;
@@ -96,12 +96,13 @@ class Distribution {
         places_[order_[block][position]] = {block, position};
   }
 
-  /// Per step and other thread block, the last step there that it must wait for, if none before it has waited so far.
+  /// Per step and other thread block: the last step there that it must wait for, unless an earlier step has waited for
+  /// that.
   void choose_dependencies() {
     waits_.resize(plan_.steps.size());
     is_waited_for_.assign(plan_.steps.size(), false);
     for (const std::vector<StepId>& order : order_) {
-      std::vector<std::size_t> reached(order_.size(), none);  // position up to which other blocks are done
+      std::vector<std::size_t> reached(order_.size(), none);  // position up to which other blocks are known to be done
       for (const StepId step : order) {
         std::vector<std::size_t> wanted(order_.size(), none);
         for (const StepId before : predecessors_[step]) {
@@ -120,7 +121,7 @@ class Distribution {
     number_steps();
   }
 
-  /// What a step is called in the file: nops count.
+  /// Numbers the steps as in the file, where nops count.
   void number_steps() {
     number_.resize(plan_.steps.size());
     for (const std::vector<StepId>& order : order_) {
@@ -133,7 +134,7 @@ class Distribution {
     }
   }
 
-  /// A reduction into a third place takes a copy first.
+  /// A reduction into a third place needs a copy first.
   static bool is_two(const Step& step) { return step.verb == Verb::reduce && step.dst != step.left; }
 
   void write(MscclBlock& block, StepId id) {

@@ -1,5 +1,5 @@
-// A foreign program as plans: instructions in an order in which they can be done, chunks as places, and of the order
-// what the program itself says. A wait that it lacks is not put in, so that the checker finds the race.
+// A foreign program as plans: instructions in an executable order, and chunks as places. Only the waits of the program
+// itself are used. None is added, so that the checker finds its races.
 
 #include "cli/plan/exchange/msccl_import.h"
 
@@ -26,12 +26,12 @@ using algorithms::StepId;
 
 constexpr std::size_t most_touched = 10'000'000;  // blocks, by all instructions together
 
-/// What an instruction touches, block by block.
+/// The blocks that an instruction uses.
 struct Touched {
   std::vector<Spot> dst, left, right;
 };
 
-/// One rank's plan while it is made.
+/// One rank's plan under construction.
 struct Draft {
   std::vector<Step> steps;
   std::vector<std::string> names;
@@ -85,7 +85,7 @@ class Import {
     }
   }
 
-  /// Follows which block lies where.
+  /// Tracks which block is where.
   void find_touched() {
     touched_.resize(atoms_.all.size());
     std::vector<std::vector<int>> messages(atoms_.all.size());  // per send: numbers of the blocks
@@ -107,19 +107,19 @@ class Import {
     return {spot.buffer, slot ? places_[index(rank)].slot_of(spot.block) : spot.block, 1};
   }
 
-  /// Comes before everything: input that is going to be written is put aside.
+  /// First steps: copies input that will be overwritten to scratch.
   void begin(int rank) {
     for (const auto& [from, key] : places_[index(rank)].aside())
       copy(rank, {Buffer::scratch, places_[index(rank)].slot_of(key), 1}, from, "copy of input put aside");
   }
 
-  /// Comes last: results that lie in their place already, unless the buffers are apart.
+  /// Last steps: copies results that are already in their place, unless the buffers are separate.
   void end(int rank) {
     for (const int from : places_[index(rank)].never_moved())
       copy(rank, {Buffer::output, from, 1}, from, "copy of what stays in place");
   }
 
-  /// A block of the input, together with its neighbours before it.
+  /// Copies a block of the input, merged with the copies of its neighbours before it.
   void copy(int rank, Blocks dst, int from, const char* name) {
     Draft& draft = drafts_[index(rank)];
     if (!draft.steps.empty() && draft.names.back() == name) {
@@ -133,10 +133,10 @@ class Import {
     draft.add({algorithms::Verb::copy, -1, dst, {input_buffer(), from, 1}, {}}, name);
   }
 
-  /// Our broadcast has no input: the root's output is it.
+  /// Our broadcast has no input: the root's output holds its data.
   Buffer input_buffer() const { return cut_.collective == Collective::broadcast ? Buffer::output : Buffer::input; }
 
-  /// Where the blocks of an operand do not lie one after the other, from `end` on.
+  /// The blocks of an operand are not contiguous from `end` on.
   bool is_cut(int rank, const std::vector<Spot>& spots, std::size_t at) const {
     if (spots.empty()) return false;
     const Blocks before = block(rank, spots[at - 1]);
@@ -149,7 +149,7 @@ class Import {
     return is_cut(rank, touched.dst, at) || is_cut(rank, touched.left, at) || is_cut(rank, touched.right, at);
   }
 
-  /// An instruction as steps: one, or several one after the other where it touches places that are apart.
+  /// Emits the steps of an instruction: one, or several one after the other if it uses separate places.
   void emit(std::size_t id) {
     const Atom& atom = atoms_.all[id];
     Draft& draft = drafts_[index(atom.rank)];
@@ -181,8 +181,8 @@ class Import {
     return blocks;
   }
 
-  /// The order that the file cannot say: after our own copies come all who touch what they made, and the output is
-  /// written when the input in its place has been read, by our own copies or by a program that knows two memories.
+  /// Adds the order that the file cannot express. Steps that use our own copies come after them. The output is written
+  /// only after the input in its place has been read, by our own copies or by a program for separate buffers.
   void keep_apart(int rank) {
     Draft& draft = drafts_[index(rank)];
     std::vector<StepId> maker(places_[index(rank)].scratch_like().size(), algorithms::no_step);
@@ -222,7 +222,7 @@ class Import {
   std::vector<Draft> drafts_;               // per rank
 };
 
-/// One word that no algorithm of the catalogue has.
+/// A single word that no algorithm of the catalogue uses as its name.
 std::string usable_name(Collective collective, const std::string& name) {
   std::string word;
   for (const char c : name) word += algorithms::may_be_in_name(c) ? c : '_';

@@ -9,21 +9,22 @@
 
 namespace tutti::cli::exchange {
 
-/// A foreign program as plans, proved or found wrong.
+/// A foreign program as plans, with the verdict of the checker.
 struct Imported {
   algorithms::GivenPlans given;
-  algorithms::StepNames names;  ///< what the file calls the steps of the plans
+  algorithms::StepNames names;  ///< names of the steps in the file
   algorithms::Verdict verdict;
 };
 
-/// Throws Error{invalid_argument} where the program is wrong in itself or makes no plan: what else the checker finds
-/// stands in the verdict. Rank, thread block and step are named in both.
+/// Throws Error{invalid_argument} if the program is inconsistent or cannot be a plan. Errors that the checker finds are
+/// in the verdict. Both name rank, thread block and step.
 Imported import_program(const MscclProgram& program);
 
-/// Throws Error{invalid_argument} that names file and line, {unsupported} where the program was built without a parser.
+/// Throws Error{invalid_argument} that names file and line, and {unsupported} if this program was built without a
+/// parser.
 MscclProgram parse_msccl(std::string_view text, const std::string& file_name);
 
-/// The two together, from a file.
+/// Parses and imports a file.
 Imported import_file(const std::string& path);
 
 }  // namespace tutti::cli::exchange

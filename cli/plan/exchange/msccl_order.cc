@@ -1,10 +1,10 @@
-// In which order can a program's instructions be done?
+// Finds an order in which a program's instructions can be executed.
 //
 // MSCCL has channels, and messages of two channels between two ranks may overtake each other. Our links keep order, so
-// one must be found that suits both ends. We let a message pass when both its ends are ready, which leaves no message
-// under way that another could meet; only when nobody can go on like that, a send is done ahead of its receive, and
-// from then on the receiver must take what is on that link in order. A program with one channel per pair of ranks has
-// no choices, and gets to its end like this whenever it can at all.
+// we need an order that suits both ends. A message passes when both its ends are ready, which leaves no message in
+// flight that another could overtake. Only if no step can proceed in that way, a send runs ahead of its receive, and
+// from then on the receiver must take the messages of that link in order. A program with one channel per pair of ranks
+// leaves no choice and is always completed in this way if that is possible.
 
 #include "cli/plan/exchange/msccl_order.h"
 
@@ -63,7 +63,7 @@ class Run {
     }
   }
 
-  /// Lets the message of that send pass if both its ends are ready and nothing is before it on the link.
+  /// Lets the message of that send pass if both its ends are ready and no message is before it on the link.
   void try_message(std::size_t send) {
     const std::size_t receive = atoms_[send].partner;
     std::deque<std::size_t>& under_way = under_way_[link_of(send)];
@@ -84,7 +84,7 @@ class Run {
       look_again(link_of(send));
   }
 
-  /// At the sends that had to let those ahead go first.
+  /// Retries the sends that had to let earlier messages go first.
   void look_again(const Link& link) {
     for (const std::size_t id : waiting_)
       if (algorithms::sends(atoms_[id].verb) && link_of(id) == link) ready_.push_back(id);
@@ -108,7 +108,7 @@ class Run {
       if (--waits_[next] == 0) ready_.push_back(next);
   }
 
-  /// Nobody can go on: a receive that is ready waits for a message, or else steps wait for each other in a circle.
+  /// No step can proceed: a receive that is ready waits for a message, or steps wait for each other in a circle.
   [[noreturn]] void explain() {
     for (const std::size_t id : waiting_) {
       const Atom& send = atoms_[atoms_[id].partner];
@@ -118,7 +118,7 @@ class Run {
                                 "though on another channel",
                                 name_of(program_, atoms_[under_way_[link_of(id)].front()])));
       refuse_step(program_, atoms_[id],
-                  fmt::format("deadlock: waits for ever for {}, which {}", name_of(program_, send), reason(send)));
+                  fmt::format("deadlock: waits forever for {}, which {}", name_of(program_, send), reason(send)));
     }
     for (std::size_t id = 0; id < atoms_.size(); ++id)
       if (!done_[id]) refuse_step(program_, atoms_[id], "deadlock: never runs, it " + reason(atoms_[id]));
@@ -133,11 +133,11 @@ class Run {
 
   const MscclProgram& program_;
   const std::vector<Atom>& atoms_;
-  std::vector<std::size_t> waits_;              // per atom: for how many others
-  std::vector<std::vector<std::size_t>> next_;  // per atom: who waits for it
+  std::vector<std::size_t> waits_;              // per atom: number of atoms that it waits for
+  std::vector<std::vector<std::size_t>> next_;  // per atom: those that wait for it
   std::vector<bool> done_;
   std::deque<std::size_t> ready_;
-  std::set<std::size_t> waiting_;  // ready, but for the other end
+  std::set<std::size_t> waiting_;  // ready except for the other end
   std::map<Link, std::deque<std::size_t>> under_way_;
   std::vector<std::size_t> order_;
 };

@@ -9,15 +9,13 @@
 
 namespace tutti::cli::exchange {
 
-/// Chunks that an instruction speaks of: in 'i', 'o' or 's', or what a fused instruction passes on without storing
-/// ('t').
+/// Chunks of an instruction: in 'i', 'o' or 's', or data that a fused instruction passes on without storing ('t').
 struct ChunkRange {
   char buffer = 0;  ///< 0: no such operand
   int first = 0;
 };
 
-/// What is left of the instructions when those that do several things at once are taken apart: a verb, or nothing (a
-/// nop, which only waits).
+/// A part of an instruction, after fused ones have been taken apart: a verb, or nothing (a nop, which only waits).
 struct Atom {
   int rank = 0;
   std::size_t block = 0;  ///< index of its thread block
@@ -28,20 +26,20 @@ struct Atom {
   int count = 0;  ///< chunks
   ChunkRange dst{}, left{}, right{};
   std::vector<std::size_t> after{};       ///< atoms of the rank that must be complete first
-  std::size_t partner = ~std::size_t{0};  ///< of a send its receive, of a receive its send
+  std::size_t partner = ~std::size_t{0};  ///< the receive of a send, the send of a receive
 };
 
 /// All ranks' instructions.
 struct Atoms {
   std::vector<Atom> all;
-  std::vector<std::size_t> order;  ///< one in which they can be done, messages of a link in one order at both ends
+  std::vector<std::size_t> order;  ///< an executable order, with the messages of a link in one order at both ends
 };
 
 /// "rank 3 thread block 2 step 5"
 std::string name_of(const MscclProgram& program, const Atom& atom);
 
-/// Takes the program apart, finds who receives what from whom, and runs it without data. Throws
-/// Error{invalid_argument} that names rank, thread block and step if messages do not meet or nobody can go on.
+/// Takes the program apart, pairs sends with receives, and runs it without data. Throws Error{invalid_argument} that
+/// names rank, thread block and step if messages do not match or no step can proceed.
 Atoms put_in_order(const MscclProgram& program);
 
 }  // namespace tutti::cli::exchange

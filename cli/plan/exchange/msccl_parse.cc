@@ -1,5 +1,5 @@
-// MSCCL's XML read by pugixml; what stands there is believed only as far as it is a number within bounds. What the
-// program then does is for others to judge.
+// Reads MSCCL's XML with pugixml. Numbers are checked against bounds; whether the program is correct is checked
+// elsewhere.
 
 #include <fmt/format.h>
 
@@ -23,18 +23,18 @@ namespace tutti::cli::exchange {
 #ifdef TUTTI_HAS_PUGIXML
 namespace {
 
-constexpr int most = 1 << 20;  // of anything that is counted
+constexpr int most = 1 << 20;  // limit for every count
 
 class Parse {
  public:
   Parse(std::string_view text, const std::string& file_name) : text_(text), file_name_(file_name) {
     const pugi::xml_parse_result result = document_.load_buffer(text.data(), text.size());
-    if (!result) refuse(result.offset, fmt::format("this is no XML: {}", result.description()));
+    if (!result) refuse(result.offset, fmt::format("this is not XML: {}", result.description()));
   }
 
   MscclProgram program() {
     const pugi::xml_node algo = document_.child("algo");
-    if (!algo) refuse(0, "there is no element <algo>: this is no program of MSCCL");
+    if (!algo) refuse(0, "there is no element <algo>: this is not a program of MSCCL");
     MscclProgram program;
     program.name = algo.attribute("name").as_string();
     program.proto = algo.attribute("proto").as_string("Simple");
@@ -50,7 +50,7 @@ class Parse {
     std::sort(program.gpus.begin(), program.gpus.end(), [](const auto& a, const auto& b) { return a.id < b.id; });
     for (std::size_t id = 0; id < program.gpus.size(); ++id)
       if (program.gpus[id].id != static_cast<int>(id))
-        refuse(algo, fmt::format("gpu {} is missing or there twice", id));
+        refuse(algo, fmt::format("gpu {} is missing or defined twice", id));
     if (program.gpus.size() != static_cast<std::size_t>(gpus))
       refuse(algo, fmt::format("ngpus=\"{}\", but there are {}", gpus, program.gpus.size()));
     return program;
@@ -78,7 +78,7 @@ class Parse {
     const char* const end = text.data() + text.size();
     const auto [stop, problem] = std::from_chars(text.data(), end, value);
     if (problem != std::errc{} || stop != end || value < least || value > at_most)
-      refuse(node, fmt::format("{}=\"{}\" is no number from {} to {}", name, text, least, at_most));
+      refuse(node, fmt::format("{}=\"{}\" is not a number from {} to {}", name, text, least, at_most));
     return value;
   }
   int number(const pugi::xml_node& node, const char* name, int least, int at_most, int otherwise) const {
@@ -87,8 +87,7 @@ class Parse {
 
   char buffer(const pugi::xml_node& node, const char* name, char otherwise) const {
     const std::string text = node.attribute(name).as_string(std::string(1, otherwise).c_str());
-    if (text != "i" && text != "o" && text != "s")
-      refuse(node, fmt::format("{}=\"{}\" is none of i, o and s", name, text));
+    if (text != "i" && text != "o" && text != "s") refuse(node, fmt::format("{}=\"{}\" is not i, o or s", name, text));
     return text.front();
   }
 

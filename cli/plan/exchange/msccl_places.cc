@@ -1,9 +1,9 @@
-// Chunks of a foreign program as places of a plan.
+// Maps the chunks of a foreign program to places of a plan.
 //
-// Three things differ. A program may write its input, a plan may not: what is written there goes to output, where that
-// has the block, and else to scratch, into which the input is copied first. A program may take its input and output
-// for one memory, or for two; a plan must be right with both. And a scratch chunk may hold parts of any number, where
-// a plan says for each slot which block it is as large as: a chunk gets a slot for each block that it ever holds.
+// There are three differences. A program may write its input, a plan may not. Such writes go to output, if that has the
+// block, and otherwise to scratch, into which the input is copied first. A program may take its input and output for
+// one memory, or for two; a plan must be right in both cases. And a scratch chunk may hold blocks of any number, while
+// a plan gives each slot the size of a certain block. So a chunk gets a slot for each block that it ever holds.
 
 #include "cli/plan/exchange/msccl_places.h"
 
@@ -45,11 +45,12 @@ algorithms::Shape Cut::shape_of(int rank) const {
 
 Cut Cut::of(const MscclProgram& program) {
   const std::optional<Collective> collective = collective_of_msccl(program.coll);
-  if (!collective) refuse(fmt::format("coll=\"{}\" is no collective that tutti has", program.coll));
+  if (!collective) refuse(fmt::format("coll=\"{}\" is not a collective of tutti", program.coll));
   const int ranks = static_cast<int>(program.gpus.size());
   Cut cut{.collective = *collective, .shape = {.ranks = ranks, .root = program.root}};
   if (ranks < 1 || ranks > most_ranks) refuse(fmt::format("{} gpus are not 1 to {}", ranks, most_ranks));
-  if (program.root < 0 || program.root >= ranks) refuse(fmt::format("root=\"{}\" is none of its gpus", program.root));
+  if (program.root < 0 || program.root >= ranks)
+    refuse(fmt::format("root=\"{}\" is not one of its gpus", program.root));
   cut.chunks = program.nchunksperloop > 0 ? program.nchunksperloop : largest_buffer(program);
   if (cut.chunks < 1 || cut.chunks > most_blocks)
     refuse(fmt::format("{} chunks are not 1 to {}", cut.chunks, most_blocks));
@@ -94,7 +95,7 @@ Places::Place Places::place_of(const Atom& atom, const ChunkRange& range, int i)
     return {'s', index, 0};
   }
   const Buffer buffer = range.buffer == 'i' ? Buffer::input : Buffer::output;
-  // A broadcast in place is the same memory under both names, on all ranks.
+  // A broadcast in place has the same memory under both names, on all ranks.
   const bool whole = cut_.aliased && cut_.in_place() == detail::InPlace::always;
   check_within(whole ? cut_.blocks() : chunks_.count(buffer));
   return {cut_.aliased ? 'i' : range.buffer, (whole ? 0 : chunks_.first(buffer)) + index, 0};
@@ -113,7 +114,7 @@ void Places::announce(const Atom& atom) {
 bool Places::is_put_aside(int block) const {
   const bool input_written = first_write_.contains({'i', block, 0});
   if (cut_.aliased) return input_written && !has(Buffer::output, block);
-  // Of an all_to_all the library keeps the two apart; of a broadcast they hold the same.
+  // In an all_to_all the library keeps the two apart; in a broadcast they hold the same data.
   const bool may_meet = cut_.in_place() == detail::InPlace::allowed;
   if (input_written || !cut_.mended || !may_meet) return input_written;
   const auto read = last_read_.find({'i', block, 0});
@@ -135,7 +136,7 @@ std::vector<Spot> Places::read(const Atom& atom, const ChunkRange& range, std::v
     numbers.push_back(number_at(place));
     if (numbers.back() < 0)
       refuse_step(program_, atom,
-                  fmt::format("reads {}[{}] before anything is put there", buffer_name(range.buffer),
+                  fmt::format("reads {}[{}] before it is written", buffer_name(range.buffer),
                               range.first + i / cut_.blocks_per_chunk));
     spots.push_back(spot_of(place, numbers.back(), false));
   }
@@ -173,11 +174,11 @@ Spot Places::slot(const Place& place, int like) {
   return {Buffer::scratch, at->second};
 }
 
-/// First all places with what they hold first, in their order, so that neighbours stay neighbours; then what they hold
-/// next.
+/// Numbers all places in order with their first contents, so that neighbours stay neighbours, and then those with later
+/// contents.
 void Places::number_slots() {
   std::map<Place, int> uses;
-  std::vector<std::tuple<int, Place, int>> order;  // which use of it, place, key
+  std::vector<std::tuple<int, Place, int>> order;  // index of the use, place, key
   for (int key = 0; key < static_cast<int>(by_key_.size()); ++key) {
     const Place& place = by_key_[static_cast<std::size_t>(key)].first;
     order.emplace_back(uses[place]++, place, key);

@@ -1,6 +1,6 @@
 #pragma once
 
-// Where a foreign program's chunks lie in a plan; see msccl_places.cc.
+// Where the chunks of a foreign program are in a plan; see msccl_places.cc.
 
 #include <cstddef>
 #include <map>
@@ -14,54 +14,54 @@
 
 namespace tutti::cli::exchange {
 
-/// A program's collective and how its chunks are cut into the blocks of plans.
+/// A program's collective, and how its chunks are cut into the blocks of plans.
 struct Cut {
   Collective collective{};
   algorithms::Shape shape;  ///< rank 0's
   int chunks = 1;           ///< of the whole vector
   int blocks_per_chunk = 1;
   bool aliased = false;  ///< input and output are one memory to the program
-  bool mended = false;   ///< it was made for separate ones only, and is made right for one memory too
+  bool mended = false;   ///< the program was made for separate memory only, and is made right for shared memory, too
 
   detail::InPlace in_place() const { return detail::traits_of(collective).in_place; }
   int blocks() const { return shape.ranks * shape.pipeline; }
   algorithms::Shape shape_of(int rank) const;
   Chunks chunks_of(int rank) const { return {collective, shape_of(rank)}; }
-  /// Throws Error{invalid_argument} where the numbers make no sense.
+  /// Throws Error{invalid_argument} if the numbers are inconsistent.
   static Cut of(const MscclProgram& program);
 };
 
-/// One block of what an instruction touches: a place of the plan.
+/// One block that an instruction uses: a place of the plan.
 struct Spot {
   algorithms::Buffer buffer = algorithms::Buffer::output;
-  int block = 0;  ///< in scratch: key of a slot, to be looked up when all are known
+  int block = 0;  ///< in scratch: key of a slot, to be looked up at the end
 };
 
-/// The memory of one rank while its instructions are looked at one after the other.
+/// The memory of one rank while its instructions are processed one after the other.
 class Places {
  public:
   Places(const MscclProgram& program, const Cut& cut, int rank);
 
-  /// Before anything else, all that the rank does, in order.
+  /// Must be called first with all instructions of the rank, in order.
   void announce(const Atom& atom);
 
-  /// Where it reads, and the numbers of the blocks that it finds there. Throws where nothing has been put.
+  /// Where it reads, and the numbers of the blocks found there. Throws if a place was never written.
   std::vector<Spot> read(const Atom& atom, const ChunkRange& range, std::vector<int>& numbers);
   /// Where it writes blocks of those numbers.
   std::vector<Spot> write(const Atom& atom, const ChunkRange& range, const std::vector<int>& numbers);
 
-  /// When all is looked at: numbers the slots. `slot_of` then finds them.
+  /// Call it at the end: numbers the slots. `slot_of` then finds them.
   void number_slots();
   int slot_of(int key) const { return slots_.at(static_cast<std::size_t>(key)); }
   const std::vector<int>& scratch_like() const { return scratch_like_; }
 
-  /// Input blocks that must be put aside first, with the slots they go to.
+  /// Input blocks that must be copied to scratch first, with their slots.
   const std::map<int, int>& aside() const { return aside_; }
-  /// Result blocks that nothing writes since they lie there already, if input and output are one.
+  /// Result blocks that no step writes, since they are in place already if input and output are one.
   std::vector<int> never_moved() const;
 
  private:
-  /// 'i', 'o', 's' or 't', its number, and for 't' which part; where input and output are one, both are 'i'.
+  /// 'i', 'o', 's' or 't', its number, and for 't' which part; if input and output are one, both are 'i'.
   using Place = std::tuple<char, int, int>;
 
   Place place_of(const Atom& atom, const ChunkRange& range, int i) const;
@@ -79,7 +79,7 @@ class Places {
   std::map<Place, int> first_write_;  // when, counted in atoms
   std::map<Place, int> last_read_;
   int announced_ = 0;
-  std::map<Place, int> holds_;                 // what has been written there: number of a block
+  std::map<Place, int> holds_;                 // number of the block written there
   std::map<std::pair<Place, int>, int> keys_;  // place and like -> key
   std::vector<std::pair<Place, int>> by_key_;
   std::vector<int> slots_;  // per key

@@ -7,7 +7,7 @@
 
 namespace tutti::cli::exchange {
 
-/// The atoms in the order of the file, each message's ends known to each other. Throws as put_in_order does.
+/// The atoms in the order of the file, with the two ends of each message linked. Throws as put_in_order does.
 std::vector<Atom> take_apart(const MscclProgram& program);
 
 /// Throws Error{invalid_argument}: "rank 3 thread block 2 step 5 (rcs): WHY".

@@ -1,4 +1,4 @@
-// MSCCL's XML as text. Writing it is a matter of format strings; reading it needs a parser: msccl_parse.cc.
+// Writes MSCCL's XML. Reading needs a parser, see msccl_parse.cc.
 
 #include <fmt/format.h>
 
@@ -43,7 +43,7 @@ void write(std::string& text, const MscclBlock& block) {
 }  // namespace
 
 std::string to_xml(const MscclProgram& program) {
-  // minBytes and maxBytes must be there; the runtime uses the program for sizes from the one to the other.
+  // minBytes and maxBytes are required; the runtime uses the program for sizes between them.
   std::string text = fmt::format(
       "<algo name=\"{}\" proto=\"{}\" nchannels=\"{}\" nchunksperloop=\"{}\" ngpus=\"{}\" coll=\"{}\" inplace=\"{}\" "
       "outofplace=\"{}\" minBytes=\"0\" maxBytes=\"1099511627776\" root=\"{}\">\n",

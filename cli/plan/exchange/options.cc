@@ -1,4 +1,4 @@
-// What `tutti plan` exchanges with other programs: --goal, --msccl, --save and --import.
+// Files that `tutti plan` exchanges with other programs: --goal, --msccl, --save and --import.
 
 #include "cli/plan/exchange/options.h"
 
@@ -24,7 +24,7 @@ void write(const std::string& path, const std::string& text, const char* what) {
   fmt::print("Written to {}: {}\n", path, what);
 }
 
-/// "ring*2" and "tree:4" as one word that may name a plan.
+/// "ring*2" and "tree:4" as one word that may be the name of a plan.
 std::string word_for(const View& view) {
   std::string word = to_string(view.choice);
   for (char& c : word)

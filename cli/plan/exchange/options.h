@@ -18,19 +18,19 @@ struct Outputs {
   bool any() const { return !goal.empty() || !msccl.empty() || !save.empty(); }
 };
 
-/// Throws Error{unsupported} where a format cannot say it, {invalid_argument} for a plan that is wrong, {system} where
+/// Throws Error{unsupported} if a format cannot express the plan, {invalid_argument} for a wrong plan, and {system} if
 /// a file cannot be written.
 void write_files(const Outputs& outputs, const View& view, std::size_t bytes);
 
-/// A plan that came from elsewhere, as what `tutti plan` shows. `view` and its copies refer to the rest: it stays where
-/// it is, as long as they do.
+/// A plan from a file, for display by `tutti plan`. `view` and its copies refer to the other members, so the object
+/// must not move while they exist.
 struct Foreign {
   algorithms::GivenPlans given;
   std::string idea;
   algorithms::Entry entry;
   View view;
 };
-/// Throws as import_file does, and where the checker finds it wrong.
+/// Throws as import_file does, and if the checker finds an error.
 void load_foreign(const std::string& path, Foreign& foreign);
 
 }  // namespace tutti::cli::exchange

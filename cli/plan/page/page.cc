@@ -1,4 +1,4 @@
-// The page: the template that the build made, filled in with what plans there are and what to show first.
+// The page: the template from the build, filled in with the plans and with what to show first.
 
 #include "cli/plan/page/page.h"
 
@@ -24,7 +24,7 @@ constexpr std::size_t most_bytes = 360'000;
 
 [[noreturn]] void wrong(const std::string& message) { throw Error(ErrorCode::invalid_argument, "plan: " + message); }
 
-/// Algorithms by the names that the page gives them, in the order of their plans.
+/// Algorithms by their names on the page, in the order of their plans.
 class Catalogue {
  public:
   explicit Catalogue(const PageStart& start) : start_(start) {
@@ -75,7 +75,7 @@ Json json_of(const PageStart& start, Catalogue catalogue) {
   return json;
 }
 
-/// As text between <script> and </script>, which names may not end.
+/// JSON within a <script> element, which names must not be able to close.
 std::string embedded(const Json& json) {
   std::string text = json.dump(-1, ' ', false, Json::error_handler_t::replace);
   for (std::size_t at = text.find('<'); at != std::string::npos; at = text.find('<', at))
@@ -83,7 +83,7 @@ std::string embedded(const Json& json) {
   return text;
 }
 
-/// One row of `tutti bench -J`, or what is wrong with it.
+/// One row of `tutti bench -J`, or its error.
 class Row {
  public:
   Row(const Json& row, std::size_t number, const std::string& path) : row_(row), number_(number), path_(path) {}
@@ -96,7 +96,7 @@ class Row {
     return found->template get<T>();
   }
 
-  /// In place where it was measured both ways, as calls mostly are; nothing where it was not measured.
+  /// The time in place if it was measured both ways, as calls mostly are; nothing if it was not measured.
   std::optional<double> time() const {
     bool named = false;
     for (const char* placement : {"in_place", "out_of_place"}) {
@@ -113,7 +113,7 @@ class Row {
 
  private:
   [[noreturn]] void refuse(const std::string& what) const {
-    wrong(fmt::format("{} is no file of tutti bench -J FILE: row {} of its \"results\" {}", path_, number_, what));
+    wrong(fmt::format("{} was not written by tutti bench -J FILE: row {} of its \"results\" {}", path_, number_, what));
   }
 
   const Json& row_;
@@ -126,7 +126,7 @@ class Row {
 std::vector<MeasuredPoint> read_points(const std::string& path) {
   const Json json = Json::parse(read_input("plan", path), nullptr, false);
   const auto refuse = [&](const char* what) {
-    wrong(fmt::format("{} is no file of tutti bench -J FILE: {}", path, what));
+    wrong(fmt::format("{} was not written by tutti bench -J FILE: {}", path, what));
   };
   if (json.is_discarded()) refuse("it is not JSON, or cut off");
   if (!json.is_object() || !json.contains("results") || !json["results"].is_array()) refuse("it has no \"results\"");

@@ -1,5 +1,5 @@
-// All plans of a page as one sequence of numbers. Ranks and blocks are counted from the rank that the plan is for,
-// steps that one waits for from the step: then ranks that do the same are written the same, and are squeezed away.
+// All plans of a page as one sequence of numbers. Ranks and blocks are counted from the plan's rank, and steps that one
+// waits for from the step. So ranks that do the same have the same text, which compresses well.
 //
 //   per algorithm and number of ranks:  pipeline, root, trees, plans of all ranks, how many other depths, the depths
 //   tree:   parent + 1 of each rank (0: the root), how many blocks, the blocks
@@ -90,8 +90,8 @@ void PagePlans::add_plan(const Plan& plan) {
   }
 }
 
-/// The times of the same algorithm with other numbers of slices. An algorithm that cuts each rank's part, not the whole
-/// vector, gains nothing here, where adding up is free.
+/// The times of the same algorithm with other numbers of slices. An algorithm that cuts each rank's part, and not the
+/// whole vector, gains nothing here, since adding is free.
 void PagePlans::add_depths(const View& view) {
   if (!view.choice.entry->has_slices) return put(0);
   std::vector<int> depths;

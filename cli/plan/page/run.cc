@@ -1,4 +1,4 @@
-// A traced run over its plan: which calls of the trace carry it, and when each of its messages went.
+// A traced run on its plan: which calls of the trace use the plan, and when each of its messages was sent and received.
 
 #include "cli/plan/page/run.h"
 
@@ -24,22 +24,22 @@ using Ends = std::pair<int, int>;  // from and to
 using Calls = std::vector<const TracedCall*>;
 
 constexpr std::size_t most_calls = 12;
-constexpr std::size_t most_bytes = 100'000;  // of all calls of a page; it has some 180 kB without them, and is to stay
-                                             // below 300. A call takes about 30 bytes a message.
-constexpr std::size_t most_named = 6;        // plans that an error offers
+constexpr std::size_t most_bytes = 100'000;  // limit for all calls of a page. Without them it has some 180 kB, and it
+                                             // must stay below 300 kB. A call takes about 30 bytes per message.
+constexpr std::size_t most_named = 6;        // plans that an error lists
 
 [[noreturn]] void wrong(const std::string& message) {
   throw Error(ErrorCode::invalid_argument, "plan: " + message + " (tutti plan --help)");
 }
 
-/// One plan of all ranks, and the calls that carry it.
+/// A plan of all ranks, and the calls that use it.
 struct Carried {
   simulate::Task task;
   Calls calls;
   std::int64_t time = 0;
 };
 
-/// What is wished for, and where it may be found.
+/// The request, and the trace to search.
 struct Source {
   const RunWish& wish;
   const TraceFile& trace;
@@ -64,7 +64,7 @@ bool is_wished(const RunWish& wish, const simulate::Task& task) {
     return choice.entry == task.choice.entry &&
            (plain || (choice.radix == task.choice.radix && choice.pipeline == task.choice.pipeline));
   } catch (const Error&) {
-    return false;  // another collective has such an algorithm, or none
+    return false;  // only another collective has such an algorithm, or none has
   }
 }
 
@@ -80,7 +80,7 @@ std::vector<int> members_of(const TracedCall& call) {
   return members;
 }
 
-/// All rounds between two ranks, shared out among the messages that the plan has between them; else none.
+/// All rounds between two ranks, divided among the messages that the plan has between them, or nothing.
 std::optional<TracedMessage> over_board(const std::vector<TracedMessage>& rounds, std::size_t sends, std::size_t send) {
   const std::size_t first = rounds.size() * send / sends;
   const std::size_t last = rounds.size() * (send + 1) / sends;
@@ -90,8 +90,8 @@ std::optional<TracedMessage> over_board(const std::vector<TracedMessage>& rounds
   return whole;
 }
 
-/// The messages of a call as its plans send them, rank by rank. Nothing: it does not carry those plans, or one is
-/// missing.
+/// The messages of a call in the order in which its plans send them, rank by rank. Nothing if it does not use those
+/// plans, or if a message is missing.
 std::optional<std::vector<TracedMessage>> messages_of(const TracedCall& call, const std::vector<Plan>& plans) {
   std::map<std::pair<int, StepId>, TracedMessage> by_step;
   for (const TracedMessage& message : call.messages) by_step[{message.from, message.step}] = message;
@@ -179,7 +179,7 @@ std::string wished_text(const RunWish& wish) {
   return text;
 }
 
-/// By plan, those that took most time first.
+/// By plan, those with the longest total time first.
 std::vector<Carried> sorted_by_plan(const TraceFile& trace, int most_ranks) {
   std::map<std::tuple<Collective, std::string, int, int>, Carried> by_plan;
   for (const TracedCall& call : trace.calls) {
@@ -196,15 +196,16 @@ std::vector<Carried> sorted_by_plan(const TraceFile& trace, int most_ranks) {
   return plans;
 }
 
-/// Whether one of its ranks or links stands out.
+/// One of its ranks or links stands out.
 bool blames_somebody(const TracedCall& call, const TraceFile& trace) {
   const std::vector<Conclusion> all = conclusions(judge({call}), trace.ranks);
   return std::any_of(all.begin(), all.end(),
                      [](const Conclusion& one) { return !one.ranks.empty() || !one.links.empty(); });
 }
 
-/// The wished call first, or of the longest ones the first of which there is something to say: a call that only queued
-/// behind another is long, too. Then the longest, the one in the middle, the shortest, and the next longest ones.
+/// The requested call first, otherwise the first of the longest calls about which there is something to report, since a
+/// call that only queued behind another is long, too. Then the longest, the median, the shortest, and the next longest
+/// ones.
 Calls by_interest(Calls calls, const Source& source) {
   constexpr std::ptrdiff_t looked_at = 20;
   const std::optional<std::uint64_t> operation = source.wish.operation;
@@ -236,7 +237,7 @@ std::string no_room(Run& run, const TracedCall& call, std::size_t messages, std:
       plural(messages, "message"), bytes / 1000);
 }
 
-/// Fills in the calls of a plan that are all there, as many as there is room for; says why not if there are none.
+/// Adds the calls of a plan that are complete, up to the limit; returns the reason if there are none.
 std::string add_calls(Run& run, const Carried& carried, const Source& source) {
   const RunWish& wish = source.wish;
   const std::vector<Plan> plans = plans_of(carried.task);

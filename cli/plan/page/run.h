@@ -12,31 +12,31 @@
 
 namespace tutti::cli {
 
-/// A message of a plan as it was and as it should have been, in nanoseconds from the begin of its call.
+/// A message of a plan as measured and as predicted, in nanoseconds from the beginning of its call.
 struct ReplayedMessage {
-  std::int64_t given = 0;     ///< its sender let it go
-  std::int64_t received = 0;  ///< its receiver had it in its place
+  std::int64_t given = 0;     ///< the sender gave it to the link
+  std::int64_t received = 0;  ///< the receiver had it in its place
   std::int64_t predicted_begin = 0;
   std::int64_t predicted_end = 0;
 };
 
-/// A traced call over its plan. Ranks are counted in its group; times are nanoseconds from its first rank's begin.
+/// A traced call on its plan. Ranks are those of its group; times are nanoseconds from the beginning of the first rank.
 struct ReplayedCall {
   std::string name;             ///< "all_reduce #5"
   std::uint64_t operation = 0;  ///< 5
   std::string group;
-  std::uint64_t bytes = 0;                ///< that its ranks named
+  std::uint64_t bytes = 0;                ///< as given by its ranks
   std::vector<int> members;               ///< their ranks in the job
   std::vector<Span> in_call;              ///< by rank
-  std::int64_t end = 0;                   ///< of the last rank
-  std::int64_t predicted = 0;             ///< the same by the plan; 0: nothing was
-  std::vector<ReplayedMessage> messages;  ///< as the plans of rank 0, 1, ... send them
-  std::vector<std::vector<Span>> waits;   ///< by rank: for messages, one after the other
+  std::int64_t end = 0;                   ///< end of the last rank
+  std::int64_t predicted = 0;             ///< predicted `end`; 0: there is no prediction
+  std::vector<ReplayedMessage> messages;  ///< in the order in which the plans of rank 0, 1, ... send them
+  std::vector<std::vector<Span>> waits;   ///< by rank: waits for messages, one after the other
   std::vector<RankBlame> blame;           ///< by rank
   std::vector<Conclusion> verdict;        ///< on this call alone
 };
 
-/// Traced calls that carry one plan.
+/// Traced calls that use one plan.
 struct Run {
   std::string file;
   simulate::Task task;  ///< of the call that is shown first
@@ -44,10 +44,10 @@ struct Run {
   std::size_t first = 0;  ///< the call that is shown first
   std::size_t found = 0;  ///< calls of that plan in the file, of which some are in `calls`
   bool groups = false;    ///< they are of several communicators
-  std::string left_out;   ///< plans that took more time, and more than a page has room for; mostly nothing
+  std::string left_out;   ///< plans that took more time but are too large for a page; mostly empty
 };
 
-/// What of a trace is to be shown; what is not given may be anything.
+/// The part of a trace to show; unset members match anything.
 struct RunWish {
   std::string file;
   std::optional<Collective> collective;
@@ -57,15 +57,15 @@ struct RunWish {
   std::optional<std::uint64_t> operation;  ///< the call's number
 };
 
-/// The plan that fits and took most time in the trace, and of its calls the one that is wished, or the longest of which
-/// there is something to say, with as many others as a page has room for. Throws Error{invalid_argument} that says what
-/// the trace has instead.
+/// The matching plan with the longest total time in the trace. Its first call is the requested one, or the longest
+/// about which there is something to report, followed by as many others as fit on a page. Throws
+/// Error{invalid_argument} that says what the trace has instead.
 Run find_run(const RunWish& wish, int most_ranks);
 
-/// About as many bytes of a page.
+/// Approximate size in bytes on a page.
 std::size_t size_on_page(const ReplayedCall& call);
 
-/// The run for cli/plan/page/web/run.js, as JSON.
+/// The run as JSON for cli/plan/page/web/run.js.
 std::string to_json(const Run& run);
 
 }  // namespace tutti::cli

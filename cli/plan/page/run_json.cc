@@ -1,4 +1,4 @@
-// A run as the page reads it. Of each message there are four numbers, those of its end counted from its begin.
+// A run in the format of the page. Each message has four numbers; those of its end are relative to its beginning.
 
 #include <nlohmann/json.hpp>
 

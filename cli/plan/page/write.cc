@@ -1,4 +1,4 @@
-// `tutti plan --html`: what the command line asks of the page.
+// `tutti plan --html`: evaluates the options of the page.
 
 #include <fmt/core.h>
 
@@ -36,7 +36,7 @@ std::vector<Choice> unasked(Collective collective) {
   return choices;
 }
 
-/// Steps of the longer one, where they are counted.
+/// Compares with the steps of the longer algorithm, if the clock counts steps.
 void check_step(const PageStart& start) {
   std::size_t most = 0;
   for (const Choice& choice : start.choices) {
@@ -48,7 +48,7 @@ void check_step(const PageStart& start) {
     wrong(fmt::format("--step takes 0 to {} here, not {}", most - 1, start.step));
 }
 
-/// Of plans alone.
+/// A page of plans only.
 PageStart plans_wished(const PageOptions& options, const PageWish& wish) {
   PageStart start;
   start.collective = wish.collective.value_or(Collective::all_reduce);
@@ -58,7 +58,7 @@ PageStart plans_wished(const PageOptions& options, const PageWish& wish) {
   start.model = wish.model;
   if (start.ranks < fewest_ranks_on_page || start.ranks > most_ranks_on_page)
     wrong(fmt::format("--html takes -n {} to {}, not {}", fewest_ranks_on_page, most_ranks_on_page, start.ranks));
-  if (!options.compare.empty() && !wish.algorithm.empty()) wrong("--compare names the algorithms; leave --algo away");
+  if (!options.compare.empty() && !wish.algorithm.empty()) wrong("--compare names the algorithms; omit --algo");
   start.choices = named(start.collective, options.compare.empty() ? wish.algorithm : options.compare);
   if (start.choices.size() > 2) wrong(fmt::format("--compare takes two algorithms, not {}", start.choices.size()));
   if (start.choices.empty()) start.choices = unasked(start.collective);
@@ -66,11 +66,11 @@ PageStart plans_wished(const PageOptions& options, const PageWish& wish) {
   return start;
 }
 
-/// Of a run, and of its plan.
+/// A page of a run and its plan.
 PageStart run_wished(const PageOptions& options, const PageWish& wish) {
   if (!options.compare.empty()) wrong("--trace shows the algorithm that ran; leave --compare away");
-  if (wish.step) wrong("--step counts steps of plans, and a run has a clock; leave it or --trace away");
-  if (wish.bytes) wrong("--bytes is of plans, and a run has its own size; leave it or --trace away");
+  if (wish.step) wrong("--step counts steps of plans, and a run has a clock; omit --step or --trace");
+  if (wish.bytes) wrong("--bytes is for plans, and a run has its own size; omit --bytes or --trace");
   PageStart start;
   start.run = find_run({.file = options.trace,
                         .collective = wish.collective,

@@ -1,5 +1,5 @@
-// Small multiples: the matrix of a frame, ranks down, blocks across. A cell is cut into a stripe per rank, dark where
-// that rank's contribution is there: a cell fills up as its block is summed.
+// Small multiples: the matrix of each frame, ranks down, blocks across. A cell has a stripe per rank, which is dark if
+// that rank's contribution is there. So a cell fills up as its block is summed.
 
 #include <fmt/core.h>
 
@@ -12,7 +12,7 @@ namespace {
 
 using algorithms::Held;
 
-constexpr double left = 26;   // room for the numbers of ranks
+constexpr double left = 26;   // for the numbers of ranks
 constexpr double above = 32;  // for title and numbers of blocks
 constexpr double gap = 22;
 
@@ -33,7 +33,7 @@ Size size_of(const Replays& replays) {
   return size;
 }
 
-/// If no block ever has more than one contribution, there is nothing to tell apart: cells are full or empty.
+/// If no block ever has more than one contribution, stripes would show nothing: cells are full or empty.
 bool is_moved_only(const Replays& replays) {
   const auto& sets = replays.steps.sets;
   const auto one = [&](const Held& held) { return sets[held.all].size() <= 1; };
@@ -54,7 +54,7 @@ struct Cells {
   }
 };
 
-/// Stripes beside each other in one piece.
+/// Adds adjacent stripes as one shape.
 void add_stripes(const std::vector<int>& set, Point corner, double stripe, double height, Tiles& tiles) {
   for (std::size_t i = 0; i < set.size();) {
     std::size_t end = i + 1;

@@ -1,4 +1,4 @@
-// The picture of a plan: one document, three panels below each other.
+// The picture of a plan: one document with three panels, one above the other.
 
 #include "cli/plan/svg/svg.h"
 
@@ -17,7 +17,7 @@ constexpr std::size_t most_cells = 60'000;
 constexpr std::size_t most_messages = 20'000;
 constexpr int most_ranks = 64;
 
-// Text is 12 px high; its widths are taken to be 0.6 of that, which is more than common fonts need.
+// Text is 12 px high. Its width is estimated as 0.6 of that, which is more than common fonts need.
 constexpr const char* style =
     "text{font:12px sans-serif;fill:#000}"
     ".title{font-size:16px;font-weight:bold}.head{font-size:14px;font-weight:bold}.small{font-size:10px}"
@@ -30,7 +30,7 @@ constexpr const char* style =
     ".grid{fill:none;stroke:#bbb;stroke-width:.5}.has{fill:#777}.apart{fill:#ccc}"
     ".new{fill:none;stroke:#000;stroke-width:2}";
 
-/// Lines of at most so many characters.
+/// Splits text into lines of at most `columns` characters.
 std::vector<std::string> lines_of(const std::string& text, std::size_t width) {
   std::vector<std::string> lines;
   std::string rest = text;

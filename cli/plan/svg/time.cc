@@ -1,5 +1,5 @@
-// The space-time diagram: a message leaves its sender's line and arrives at its receiver's. What costs latency is seen
-// as lines one after the other, what costs bandwidth as long lines.
+// The space-time diagram: a message leaves its sender's line and arrives at its receiver's. Latency shows as lines one
+// after the other, bandwidth as long lines.
 
 #include <fmt/core.h>
 
@@ -15,7 +15,7 @@ namespace {
 using algorithms::Message;
 using algorithms::Ticks;
 
-constexpr double left = 54;   // where time 0 is
+constexpr double left = 54;   // of time 0
 constexpr double top = 30;    // of the first rank's line
 constexpr double right = 50;  // beyond the end
 constexpr std::size_t most_labels = 150;
@@ -57,7 +57,7 @@ void draw_axis(const Replays& replays, const Scale& scale, double bottom, Ticks 
            "lower bound " + time_text(least), "small");
 }
 
-/// Half of every line, at the least, must stay to be seen.
+/// At least half of every line must stay visible.
 bool has_room_for_labels(const Replays& replays, const Scale& scale) {
   if (replays.time.messages.size() > most_labels) return false;
   return std::all_of(replays.time.messages.begin(), replays.time.messages.end(), [&](const Message& message) {

@@ -1,4 +1,4 @@
-// Where ranks stand follows from the messages: on the tree that they form, if they do, else on a circle.
+// Places the ranks according to their messages: as the tree that these form, or else on a circle.
 
 #include <fmt/core.h>
 
@@ -19,7 +19,7 @@ using algorithms::Message;
 
 constexpr double radius = 13;  // of a rank
 constexpr double leaf_width = 46;
-constexpr double level_height = 62;   // at the least
+constexpr double level_height = 62;   // minimum
 constexpr double level_slope = 0.32;  // so that a long edge passes above its neighbours
 constexpr double gap = 50;            // between two trees
 constexpr double title_height = 16;
@@ -27,7 +27,7 @@ constexpr std::size_t longest_label = 7;
 
 std::size_t index(int i) { return static_cast<std::size_t>(i); }
 
-/// One drawing of all ranks, and the blocks whose messages it shows; none: all.
+/// One drawing of all ranks, and the blocks whose messages it shows; empty: all.
 struct Layout {
   std::vector<Point> at;
   double width = 0;
@@ -36,7 +36,7 @@ struct Layout {
   double bend = 0.12;
 };
 
-/// Across: in units of x. Down: levels, whose heights are known afterwards.
+/// Across: in units of x. Down: levels, whose heights are computed later.
 double place_subtree(const Tree& tree, int rank, double left, int level, Layout& layout) {
   double right = left;
   for (const int child : tree.children[index(rank)]) right = place_subtree(tree, child, right, level + 1, layout);
@@ -128,7 +128,7 @@ Point along(Point from, Point to, double bend, double part) {
           from.y + (to.y - from.y) * part + (to.x - from.x) * aside};
 }
 
-/// Near the sender, where arrows are not yet close to each other, if that leaves enough of the arrow.
+/// Near the sender, where arrows are still apart, if enough of the arrow remains visible.
 void write_label(const std::string& words, Point from, Point to, double bend, Boxes& boxes, Svg& svg) {
   if (words.empty() || words.size() > longest_label) return;
   const double length = std::hypot(to.x - from.x, to.y - from.y);
@@ -166,7 +166,7 @@ void draw_layout(const Replays& replays, std::size_t step, const Layout& layout,
   svg.add(labels, {});
 }
 
-/// One step: its layouts beside each other.
+/// Draws one step: its layouts beside each other.
 Panel draw_step(const Replays& replays, std::size_t step, const std::vector<Layout>& layouts) {
   Panel panel;
   panel.svg.text({0, 12}, Anchor::start, fmt::format("Step {} of {}", step, replays.frames.size() - 1));

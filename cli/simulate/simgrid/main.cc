@@ -1,6 +1,6 @@
-// tutti-simgrid: what `tutti simulate --simgrid` starts for each call, since SimGrid has one simulation in a process.
-// COLLECTIVE ALGORITHM RANKS ROOT BYTES NETWORK; prints the seconds that the call takes, or what is wrong,
-// on standard output; standard error is for SimGrid.
+// tutti-simgrid: `tutti simulate --simgrid` starts it for each call, since SimGrid allows one simulation per process.
+// Arguments are COLLECTIVE ALGORITHM RANKS ROOT BYTES NETWORK. It prints the time of the call in seconds, or an error,
+// on standard output; standard error belongs to SimGrid.
 
 #include <fmt/core.h>
 #include <xbt/log.h>
@@ -19,7 +19,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   try {
-    int own = 1;  // the words are ours, not SimGrid's
+    int own = 1;  // the arguments are ours, not SimGrid's
     const ::simgrid::s4u::Engine engine{&own, argv};
     xbt_log_control_set("root.thres:warning");
     cli::simulate::Task task;

@@ -12,7 +12,7 @@ using simulate::Network;
 
 constexpr double second = 1e12;           // picoseconds
 constexpr double unlimited = 1e15;        // bytes per second
-constexpr double work_per_second = 1e12;  // so that work is counted in picoseconds
+constexpr double work_per_second = 1e12;  // work is counted in picoseconds
 
 void configure() {
   using ::simgrid::s4u::Engine;
@@ -28,7 +28,7 @@ void configure() {
   Engine::set_config("contexts/guard-size:0");
 }
 
-/// Of messages of that size for which it is highest.
+/// The size of messages for which the bandwidth is highest.
 double bandwidth(const Network& network, Distance distance) {
   double found = 0;
   for (const Network::Tier& tier : network.links[static_cast<std::size_t>(distance)])

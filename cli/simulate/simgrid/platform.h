@@ -14,12 +14,13 @@ class NetZone;
 
 namespace tutti::cli::simgrid {
 
-/// A network file as a platform of SimGrid: a host per rank, and as links that messages share what several ranks can
-/// fill: the ports in which messages arrive, the links of hosts, those of leaf switches, each way one.
+/// A network file as a platform of SimGrid, with a host per rank. Its shared links are those that several ranks can
+/// fill. These are the ports in which messages arrive, the links of hosts, and those of leaf switches, one for each
+/// direction.
 ///
-/// Switched off is what SimGrid knows of TCP: its model is CM02 with factors of 1, no window (TCP-gamma), no weights of
+/// SimGrid's model of TCP is switched off. The model is CM02 with factors of 1, no window (TCP-gamma), no weights of
 /// round trips (weight-S) and no acknowledgements (crosstraffic). Links have no latency, since a flow with a longer one
-/// would get less of a link: who replays waits for it.
+/// would get less of a link: the replay waits for the latency itself.
 class Platform {
  public:
   Platform(const simulate::Network& network, int ranks);
@@ -32,7 +33,7 @@ class Platform {
 
   struct Port {
     Link* whole = nullptr;
-    Link* part[2] = {nullptr, nullptr};  ///< of it, for messages of the nearer and the farther distance
+    Link* part[2] = {nullptr, nullptr};  ///< the shared link, for messages of the nearer and the farther distance
   };
 
   Link* link(const std::string& name, double bytes_per_second);
@@ -42,7 +43,7 @@ class Platform {
 
   const simulate::Network& network_;
   ::simgrid::s4u::NetZone* zone_;
-  Link* wire_;  ///< that all may use at once, as a route needs one
+  Link* wire_;  ///< a link without limits, since a route needs one
   std::vector<::simgrid::s4u::Host*> hosts_;
   std::vector<Port> inside_, outside_;
   Links host_out_, host_in_, leaf_out_, leaf_in_;

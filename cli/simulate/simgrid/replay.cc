@@ -1,8 +1,8 @@
-// An actor for each step of each rank. It waits until the steps before it are done and the one before it on its lane is
-// begun, does what the step says, and tells those that wait for it. Semaphores count what a step still waits for.
+// An actor for each step of each rank. It waits until the steps before it are done and its predecessor on its lane has
+// begun, executes the step, and notifies the steps that wait for it. Semaphores count what a step still waits for.
 //
-// A send takes the port of its rank, which serves one after the other in the order in which they come, as the model
-// says; from there on SimGrid shares out what messages meet at. The gaps of both ports are waited for.
+// A send takes the port of its rank, which serves messages in the order of arrival, as in the model. From there on
+// SimGrid divides the links among messages that meet. The actors wait for the gaps of both ports.
 
 #include "cli/simulate/simgrid/replay.h"
 
@@ -30,10 +30,10 @@ using simulate::Distance;
 
 constexpr double picosecond = 1e-12;
 
-/// Of a rank: into its host, or to other hosts.
+/// One port of a rank: into its host, or to other hosts.
 struct Port {
   s4u::MutexPtr out = s4u::Mutex::create();
-  double in_free = 0;  ///< seconds: when the next message may have come in
+  double in_free = 0;  ///< seconds: when the next message may arrive
 };
 
 struct Rank {
@@ -41,8 +41,8 @@ struct Rank {
 
   Plan plan;
   std::vector<s4u::SemaphorePtr> may_begin;  ///< per step
-  std::vector<std::uint32_t> waits;          ///< per step: for so many others
-  std::vector<std::uint32_t> number;         ///< per step: which message of its lane
+  std::vector<std::uint32_t> waits;          ///< per step: number of others that it waits for
+  std::vector<std::uint32_t> number;         ///< per step: its number among the messages of its lane
   Port inside, outside;
   s4u::MutexPtr arithmetic = s4u::Mutex::create();
 };
@@ -95,7 +95,7 @@ class Replay {
     Rank& own = at(rank);
     const algorithms::Step& step = own.plan.steps[id];
     const std::size_t bytes = sizes_.of(own.plan, simulate::range_of(step));
-    // Memory is unlimited: a message comes, whether or not its step has begun.
+    // Memory is unlimited: a message arrives even before its step has begun.
     if (algorithms::receives(step.verb)) await(rank, id, bytes);
     for (std::uint32_t i = 0; i < own.waits[id]; ++i) own.may_begin[id]->acquire();
     if (const StepId next = own.plan.next_on_lane[id]; next != algorithms::no_step) own.may_begin[next]->release();

@@ -5,9 +5,9 @@
 
 namespace tutti::cli::simgrid {
 
-/// Seconds that a call takes by SimGrid: its plans, their order, and the costs of a network file, but SimGrid's clock
-/// and its sharing of links. Throws Error{unsupported} where there are too many steps, std::logic_error if the plans do
-/// not get to their end. Once in a process, as SimGrid has one simulation in each.
+/// Seconds that a call takes in SimGrid: our plans, their order, and the costs of a network file, with SimGrid's clock
+/// and its sharing of links. Throws Error{unsupported} if there are too many steps, and std::logic_error if the plans
+/// do not complete. Call it once per process, since SimGrid allows one simulation in each.
 double replay(const simulate::Task& task, const simulate::Network& network);
 
 }  // namespace tutti::cli::simgrid

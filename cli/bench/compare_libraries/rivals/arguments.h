@@ -6,8 +6,8 @@
 #include "cli/measure/measure.h"
 #include "cli/measure/workload.h"
 
-// The command line that all programs of the comparison have, and the lines they print; `tutti bench --against` starts
-// them and reads these.
+// The command line that all programs of the comparison share, and the lines they print. `tutti bench --against` starts
+// them and reads these lines.
 
 namespace tutti::cli::measure {
 
@@ -17,9 +17,9 @@ struct Arguments {
   std::string setting;
   std::string folder;
   std::string transport = "shm";
-  int ranks = 2;  ///< tutti-rival-limit only; the others know
+  int ranks = 2;  ///< for tutti-rival-limit only
   Budget budget;
-  int seconds = 60;  ///< after that the kernel ends the process, whatever it hangs in
+  int seconds = 60;  ///< after that the kernel ends the process
 };
 
 /// Throws std::invalid_argument.
@@ -29,7 +29,7 @@ Arguments parse_arguments(int argc, char** argv);
 /// microseconds, probes (before and after) in nanoseconds.
 void print_row(std::size_t size, std::size_t bytes, const Times& times, std::uint64_t wrong, double before,
                double after);
-/// The last line: all that was asked for is printed. What hangs from here on cost nothing.
+/// The last line: everything has been printed. A program that hangs after it does no harm.
 void print_end();
 
 }  // namespace tutti::cli::measure

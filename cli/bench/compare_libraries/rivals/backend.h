@@ -8,27 +8,27 @@
 
 namespace tutti::cli::measure {
 
-/// A call that is ready to be repeated, and what must happen, untimed, for libraries that work in memory of their own.
+/// A prepared call, and the untimed work around it for libraries that use memory of their own.
 struct Prepared {
   std::function<void()> call;
   std::function<void()> after_fill = [] {};
   std::function<void()> before_check = [] {};
 };
 
-/// One library, joined by this process as one of its ranks. Each program links exactly one.
+/// One library, with this process as one of its ranks. Each program links exactly one.
 class Backend {
  public:
   virtual ~Backend() = default;
   virtual int rank() const = 0;
   virtual int ranks() const = 0;
-  /// Threads that the library runs in each process, the caller's among them.
+  /// Threads of the library in each process, including the caller's.
   virtual int threads() const { return 1; }
-  /// Lets the library go on with what it has begun; for those that do nothing unless called.
+  /// Lets the library make progress; for libraries that do nothing unless called.
   virtual std::function<void()> progress() { return {}; }
-  /// The buffers outlive what is returned. All ranks call it alike; throws std::exception for what the library or the
-  /// setting does not have.
+  /// The buffers must outlive the returned object. All ranks call it alike. Throws std::exception if the library or the
+  /// setting does not support the task.
   virtual Prepared prepare(const Task& task, float* input, float* output) = 0;
-  /// Leaves the other ranks in good order; it may never return, everything being printed.
+  /// Leaves the job in good order. It need not return, since everything has been printed.
   virtual void leave() = 0;
 };
 

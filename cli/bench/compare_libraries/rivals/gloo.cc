@@ -1,8 +1,8 @@
-// Gloo over TCP (epoll), one process per rank as `tutti run` starts them, meeting through files.
+// Gloo over TCP (epoll), one process per rank as `tutti run` starts them; they find each other through files.
 //
-// Settings: "ring" and "bcube" name an algorithm of its options API; "ring_chunked" and "halving_doubling" one of its
-// class API, which works in place on memory registered before, with "+sync" (blocking reads in the caller's thread) or
-// "+poll" (busy polling there); anything else is what each collective does by default.
+// Settings: "ring" and "bcube" name an algorithm of its options API. "ring_chunked" and "halving_doubling" name one of
+// its class API, which works in place on memory registered before. "+sync" means blocking reads in the caller's thread,
+// and "+poll" busy polling there. Anything else is the default of each collective.
 
 #include <gloo/allgather.h>
 #include <gloo/allreduce.h>
@@ -72,7 +72,7 @@ class Gloo : public Backend {
     return {call(task, input, output)};
   }
 
-  // Taking connections down is not what is measured, and ranks that end first make errors on others.
+  // Closing connections is not measured, and ranks that end first cause errors on others.
   [[noreturn]] void leave() override { ::_exit(0); }
 
  private:
@@ -91,7 +91,7 @@ class Gloo : public Backend {
         gloo::allreduce(options);
       }};
     }
-    // In place also where input and output differ: in its favour, the copy is not timed.
+    // In place even if input and output differ: the copy is not timed, which favours Gloo.
     const std::vector<float*> memory{output};
     std::shared_ptr<gloo::Algorithm> algorithm;
     if (algorithm_ == "ring_chunked") {

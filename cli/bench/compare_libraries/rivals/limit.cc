@@ -1,6 +1,6 @@
-// The program tutti-rival-limit: what a call could take if nothing but the machine stood in its way. A model made of
-// measured rates, not a proof: a library that keeps data in a nearer cache than the model assumes, or whose rooted
-// calls need not wait for everyone, gets below it.
+// The program tutti-rival-limit: the time of a call if nothing but the machine limited it. It is a model made of
+// measured rates, not a proof. A library that keeps data in a nearer cache than the model assumes, or whose rooted
+// calls do not wait for all ranks, can beat it.
 
 #include "cli/bench/compare_libraries/rivals/limit.h"
 
@@ -20,7 +20,7 @@
 namespace tutti::cli::measure {
 namespace {
 
-/// Measures each rate once, when it is first wanted.
+/// Measures each rate once, at its first use.
 class Rates {
  public:
   double copy(Level level, int processes) { return kept({0, static_cast<int>(level), processes}, copy_rate); }
@@ -40,7 +40,7 @@ bool everybody_waits_for_all(Call call) {
          call == Call::all_gather;
 }
 
-/// Bytes of all ranks' buffers together: they decide which cache they fit.
+/// Bytes of all ranks' buffers together, which decide the cache level.
 double footprint(const Task& task) {
   const double bytes = static_cast<double>(task.bytes);
   const double ranks = task.ranks;
@@ -60,7 +60,7 @@ double footprint(const Task& task) {
   }
 }
 
-/// Bytes that must be moved within memory by all ranks together.
+/// Bytes that all ranks together must copy within memory.
 double copied(const Task& task) {
   const double bytes = static_cast<double>(task.bytes);
   const double ranks = task.ranks;
@@ -80,7 +80,7 @@ double copied(const Task& task) {
   }
 }
 
-/// Bytes that must go through sockets.
+/// Bytes that must pass through sockets.
 double sent(const Task& task) {
   const double bytes = static_cast<double>(task.bytes);
   const double ranks = task.ranks;
@@ -130,7 +130,7 @@ class Model {
       const bool one_copies = task.ranks == 2 && task.call == Call::broadcast;
       moving += copied(task) / rates_.copy(level, one_copies ? 1 : both_) * 1e-3;
     }
-    // No core can be busy for all ranks at once.
+    // A core cannot work for all of its ranks at once.
     const double ranks_of_core = std::max(1.0, static_cast<double>(task.ranks) / std::thread::hardware_concurrency());
     const double computing = arguments_.budget.computing * ranks_of_core;
     Times times;

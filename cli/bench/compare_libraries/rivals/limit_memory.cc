@@ -46,7 +46,7 @@ FOR_EVERY_VECTOR_LENGTH void add_to(float* into, const float* from, std::size_t 
 
 void copy(float* into, const float* from, std::size_t count) { std::memcpy(into, from, count * sizeof(float)); }
 
-/// Past the caches.
+/// A copy with stores past the caches.
 void stream(float* into, const float* from, std::size_t count) {
 #if defined(__x86_64__)
   for (std::size_t i = 0; i < count; i += 4) _mm_stream_ps(into + i, _mm_load_ps(from + i));
@@ -63,7 +63,7 @@ double rate(void (*work)(float*, const float*, std::size_t), Level level, int pr
     const Buffer from{bytes};
     work(into.memory.get(), from.memory.get(), bytes / sizeof(float));
     meeting.gather();
-    // Many short looks and the median of them: whoever interrupts is in a few only.
+    // Many short measurements and their median, so that interruptions affect only a few.
     const std::size_t repeated = std::max<std::size_t>(1, (std::size_t{1} << 20) / bytes);
     const double end = microseconds_now() + measured_us;
     std::vector<double> rates_seen;
@@ -113,7 +113,7 @@ std::vector<double> in_processes(int count, const std::function<double(Meeting&)
 }
 
 Level level_of(std::size_t bytes) {
-  // Virtual machines report all sockets' together; a core reaches no more than this of it.
+  // Virtual machines report the L3 cache of all sockets together; a core uses at most this much of it.
   constexpr long most_l3 = 32 << 20;
   const auto size_of = [](int name, long usual) {
     const long found = ::sysconf(name);

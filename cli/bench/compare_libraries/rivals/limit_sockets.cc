@@ -87,7 +87,7 @@ double tcp_round_trip() {
   return times.front();
 }
 
-/// The median of the rates at which parts of it came: whoever interrupts is in a few of them only.
+/// The median of the rates of its parts, so that interruptions affect only a few.
 double tcp_stream(bool both_ways) {
   constexpr std::size_t total = std::size_t{256} << 20;
   constexpr std::size_t part = total / 32;

@@ -1,5 +1,5 @@
-// One rank of one library: measures one call over the sizes it is given. Linked once with each backend, so that all of
-// them are measured by the same code.
+// One rank of one library: measures one call over the given sizes. Linked once with each backend, so the same code
+// measures all of them.
 
 #include <signal.h>
 #include <sys/prctl.h>
@@ -18,7 +18,7 @@
 namespace tutti::cli::measure {
 namespace {
 
-/// Of whole pages, touched.
+/// Allocates whole pages and touches them.
 std::unique_ptr<float[], decltype(&std::free)> make_buffer(std::size_t elements) {
   constexpr std::size_t page = 4096;
   const std::size_t bytes = (elements * sizeof(float) + page) / page * page;
@@ -28,7 +28,7 @@ std::unique_ptr<float[], decltype(&std::free)> make_buffer(std::size_t elements)
   return {static_cast<float*>(memory), &std::free};
 }
 
-/// Calls once on fresh data; wrong elements over all ranks.
+/// Calls once on fresh data and returns the wrong elements over all ranks.
 std::uint64_t verify(Meeting& meeting, const Task& task, const Prepared& prepared, float* input, float* output) {
   fill(task, input, output);
   prepared.after_fill();
@@ -45,7 +45,7 @@ void measure_point(Meeting& meeting, Backend& library, const Arguments& argument
   const Prepared prepared = library.prepare(task, input.get(), output.get());
   std::uint64_t wrong = verify(meeting, task, prepared, input.get(), output.get());
 
-  // Sums in place, taken thousands of times, must stay what they are.
+  // Zeros, since sums in place are repeated thousands of times and must not change.
   std::fill_n(input.get(), task.input, 0.0F);
   std::fill_n(output.get(), task.output, 0.0F);
   prepared.after_fill();
@@ -55,12 +55,12 @@ void measure_point(Meeting& meeting, Backend& library, const Arguments& argument
 
   wrong += verify(meeting, task, prepared, input.get(), output.get());
   if (meeting.rank() == 0) print_row(size, task.bytes, times, wrong, before, after);
-  meeting.gather();  // nobody frees what another one may still read
+  meeting.gather();  // no rank may free memory that another one still reads
 }
 
 void run(int argc, char** argv) {
   const Arguments arguments = parse_arguments(argc, argv);
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // no rank outlives the launcher that started it
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // ranks end with the launcher that started them
   ::alarm(static_cast<unsigned>(arguments.seconds));
   const std::unique_ptr<Backend> library = join({arguments.setting, arguments.folder});
   if (library->ranks() > most_ranks) throw std::invalid_argument("at most 64 ranks can be compared");
@@ -69,7 +69,7 @@ void run(int argc, char** argv) {
   if (shared == nullptr) throw std::runtime_error("cannot share " + arguments.folder + ": " + std::strerror(errno));
   Meeting meeting{shared, library->rank(), library->ranks(), library->threads(), library->progress()};
   meeting.gather();
-  if (meeting.rank() == 0) ::unlink(meeting_file.c_str());  // all have it; nobody may be left to do it later
+  if (meeting.rank() == 0) ::unlink(meeting_file.c_str());  // all have it, and none may be left later
   for (const std::size_t size : arguments.sizes) measure_point(meeting, *library, arguments, size);
   if (meeting.rank() == 0) print_end();
   meeting.gather();
@@ -85,6 +85,6 @@ int main(int argc, char** argv) {
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s: %s\n", argv[0], error.what());
-    std::_Exit(1);  // no library takes its connections down behind an error
+    std::_Exit(1);  // without the library's clean-up, which may hang after an error
   }
 }

@@ -1,4 +1,4 @@
-// Tutti's own side of the comparison: measured by the very code that measures the others.
+// Tutti's own side of the comparison, measured by the same code as the others.
 
 #include <algorithm>
 #include <memory>
@@ -22,7 +22,7 @@ class Own : public Backend {
   Prepared prepare(const Task& task, float* input, float* output) override {
     const std::span in{input, task.input}, out{output, task.output};
     if (!in_allocated_) return {call(task.call, in, out)};
-    // All ranks must ask for the same, and a root has more than others.
+    // All ranks must allocate the same amount, and a root needs more than the others.
     const std::size_t most = std::max({task.part * static_cast<std::size_t>(task.ranks), in.size(), out.size()});
     const auto shared = std::make_shared<SharedArray<float>>(allocate<float>(comm_, 2 * most));
     if (!shared->is_shared()) throw Error{ErrorCode::unsupported, "these ranks share no memory"};
