@@ -1,4 +1,4 @@
-// All-to-all: every rank has one part for every rank. Seen as a matrix with one row per rank, it is transposed.
+// All-to-all: every rank has one part for every rank. As a matrix with one row per rank, the data are transposed.
 //
 //     rank 0:  00 01 02        00 10 20
 //     rank 1:  10 11 12  -->   01 11 21

@@ -1,4 +1,4 @@
-// Averaging gradients in memory that all ranks of a host see: what one rank needs of another it reads where it lies.
+// Averages gradients in memory that all ranks of a host see: a rank reads the data of another rank in place.
 #include <tutti/tutti.h>
 
 #include <cstdio>

@@ -14,7 +14,7 @@ int main() {
 
   std::string message = "rank 0";
   if (comm.rank() > 0 && comm.rank() <= last) {
-    message.assign(100, '\0');  // room for the longest message; how long this one is stands in the status
+    message.assign(100, '\0');  // room for the longest message; the status has the length of this one
     message.resize(comm.recv(message, comm.rank() - 1).count);
     message += " -> rank " + std::to_string(comm.rank());
   }

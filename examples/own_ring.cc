@@ -51,7 +51,7 @@ double milliseconds(tutti::Communicator& comm, Body body) {
 
 int main() {
   auto comm = tutti::connect();
-  std::vector<float> by_hand(1'000'003);  // not a multiple of anything
+  std::vector<float> by_hand(1'000'003);  // not a multiple of the number of ranks
   for (std::size_t i = 0; i < by_hand.size(); ++i)
     by_hand[i] = static_cast<float>(i % 1000) * static_cast<float>(comm.rank() + 1);
   std::vector<float> built_in = by_hand;

@@ -1,4 +1,4 @@
-// Persistent operations: an all-reduce made ready once and run a thousand times, with work of one's own in between.
+// Persistent operations: an all-reduce prepared once and run a thousand times, with other work in between.
 #include <tutti/tutti.h>
 
 #include <cstdio>

@@ -1,5 +1,5 @@
-// Reduce-scatter: the sum of all ranks' vectors, of which every rank gets one part. With an all-gather behind it, it is
-// an all-reduce: that is how the ring works, and how optimizers are sharded.
+// Reduce-scatter: the sum of all ranks' vectors, of which every rank gets one part. Followed by an all-gather, it is an
+// all-reduce. The ring works in this way, and optimizers are sharded in this way.
 #include <tutti/tutti.h>
 
 #include <cstdio>

@@ -2,7 +2,7 @@
 //
 //     p_i = exp(x_i - m) / sum_k exp(x_k - m),   m = max_k x_k   (without m the exponentials overflow)
 //
-// The vector never comes together anywhere; two all-reduces of one number each do it.
+// No rank ever has the whole vector; two all-reduces of one number each suffice.
 #include <tutti/tutti.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ double reduced(tutti::Communicator& comm, double value, const tutti::Op& op) {
 
 int main() {
   auto comm = tutti::connect();
-  constexpr std::size_t total = 1003;  // does not divide evenly: rank r has every size()-th element, from r on
+  constexpr std::size_t total = 1003;  // not a multiple of size(): rank r has every size()-th element, from r on
   std::vector<double> mine;
   for (auto i = static_cast<std::size_t>(comm.rank()); i < total; i += static_cast<std::size_t>(comm.size()))
     mine.push_back(element(i));
@@ -46,7 +46,7 @@ int main() {
   for (double& x : mine) probability += x /= divisor;
   const double one = reduced(comm, probability, tutti::sum);
 
-  double expected = 0;  // what one rank alone computes
+  double expected = 0;  // computed by one rank alone
   for (std::size_t i = 0; i < total; ++i) expected += element(i) * element(i);
   if (comm.rank() == 0) std::printf("norm %.9g, probabilities add up to %.15g\n", norm, one);
   return std::abs(norm - std::sqrt(expected)) < 1e-9 * norm && std::abs(one - 1) < 1e-12 ? 0 : 1;

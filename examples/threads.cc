@@ -1,4 +1,4 @@
-// Ranks as threads of one process: no launcher, one debugger, and any program can have them.
+// Ranks as threads of one process: no launcher is needed, and one debugger sees all ranks.
 #include <tutti/tutti.h>
 
 #include <cstdio>
@@ -9,7 +9,7 @@ int main() {
   tutti::run_threads(4, [&](tutti::Communicator& comm) {
     int mine = comm.rank() + 1;
     comm.all_reduce(std::span{&mine, 1}, tutti::sum);
-    if (comm.rank() == 0) total = mine;  // one rank writes what all threads see
+    if (comm.rank() == 0) total = mine;  // one rank writes what all threads read
   });
   std::printf("4 threads: %d\n", total);
   return total == 10 ? 0 : 1;

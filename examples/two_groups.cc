@@ -7,14 +7,14 @@
 
 int main() {
   auto comm = tutti::connect();
-  auto group = comm.split(comm.rank() % 2);  // equal colours meet; all ranks call
+  auto group = comm.split(comm.rank() % 2);  // ranks with equal colours form a group; all ranks call
 
   std::vector<int> in_group = {comm.rank()};
   std::vector<int> overall = {comm.rank()};
   group.all_reduce(in_group, tutti::sum);
   comm.all_reduce(overall, tutti::sum);
 
-  // The same without a message, where everybody knows the members; only they call.
+  // The same without a message: every rank knows the members, and only they call.
   std::vector<int> from_first = {comm.rank()};
   if (comm.rank() < 2 && comm.size() >= 2) {
     auto pair = comm.subgroup({0, 1});

@@ -1,5 +1,5 @@
-// Replaces the global operator new by one that counts. The array forms end up in these; the nothrow forms must be here
-// too, since the memory they would get from a sanitizer's runtime cannot be given to our operator delete.
+// Replaces the global operator new by one that counts. The array forms call these. The nothrow forms must be replaced,
+// too, since memory from a sanitizer's runtime cannot be passed to our operator delete.
 
 #include "tests/support/allocations.h"
 

@@ -4,9 +4,9 @@
 
 namespace tutti::transport::testing {
 
-/// How often this thread has called operator new since it began.
+/// Calls of operator new by this thread since it began.
 std::size_t allocations();
-/// From now on `observer` sees all memory of this thread before it is given back; null: nobody.
+/// From now on `observer` is called with all memory of this thread before it is freed; null: none.
 void observe_releases(void (*observer)(const void* memory));
 
 }  // namespace tutti::transport::testing

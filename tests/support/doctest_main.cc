@@ -1,5 +1,5 @@
-// The main function of every test program, with a watchdog: a test that hangs is named and ends its program, so that
-// no wait in a broken build lasts for ever. WATCHDOG_SECONDS changes the patience (sanitizers need more); 0 is none.
+// The main function of every test program, with a watchdog: a test that hangs is named and its program ended.
+// WATCHDOG_SECONDS sets the limit (sanitizers need more); 0: no limit.
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
@@ -81,13 +81,13 @@ class Watchdog : public doctest::IReporter {
         std::fprintf(stderr, "watchdog: still running after %lld s, giving up: %s\n",
                      static_cast<long long>(patience_.count()), running_.c_str());
         kill_children();
-        std::signal(SIGABRT, SIG_DFL);  // doctest's own handler would come back to this object
+        std::signal(SIGABRT, SIG_DFL);  // doctest's own handler would call this object again
         std::abort();
       }
     }
   }
 
-  const std::chrono::seconds patience_ = patience();  // looked up before any test changes the environment
+  const std::chrono::seconds patience_ = patience();  // read before any test changes the environment
   std::mutex mutex_;
   std::condition_variable changed_;
   std::string running_;

@@ -9,7 +9,7 @@
 
 namespace tutti::testing {
 
-/// docs/wire.md, seen from this header or from the test program (a build folder inside the repository).
+/// docs/wire.md, relative to this header or to the test program (a build folder inside the repository).
 inline std::filesystem::path specification() {
   for (std::filesystem::path start :
        {std::filesystem::absolute(__FILE__), std::filesystem::canonical("/proc/self/exe")})

@@ -5,7 +5,7 @@
 
 namespace tutti::testing {
 
-/// Sanitizers slow everything down by ten or more: there a sample stands for what is otherwise tried exhaustively.
+/// Sanitizers slow everything down by a factor of ten or more, so there a sample replaces exhaustive tests.
 inline bool only_a_sample() {
   const char* extent = std::getenv("TEST_MATRIX");
   return extent && std::string_view{extent} == "reduced";

@@ -6,8 +6,8 @@
 
 namespace tutti::testing {
 
-/// How many connected TCP sockets this process has, if the kernel asks for a sign of life on each of them within four
-/// minutes of silence; -1: not on all.
+/// Number of connected TCP sockets of this process if the kernel sends keep-alive probes on each of them within four
+/// minutes of silence; -1 if not on all.
 inline int connections_kept_alive() {
   constexpr int most_descriptors = 1024;
   constexpr int four_minutes = 240;

@@ -7,7 +7,7 @@
 
 #include "tutti/types.h"
 
-// What a collective must give, computed the plain way: one element at a time, in rank order. The values are small
+// The result of a collective, computed in the simplest way: one element at a time, in rank order. The values are small
 // integers that every type and every op of at most 16 ranks represents exactly, so results are compared for equality.
 
 namespace tutti::testing {
@@ -28,12 +28,13 @@ T make(int value) {
   }
 }
 
-/// Element `index` of what `rank` brings. Different for neighbours in both, so that a block in the wrong place shows.
+/// Element `index` of the contribution of `rank`. It differs between neighbours in both, so that a misplaced block
+/// shows.
 template <class T>
 T contribution(int rank, std::size_t index, OpKind op) {
   const int mixed = static_cast<int>((index * 5 + static_cast<std::size_t>(rank) * 3 + index / 7) % 8);
   if constexpr (std::is_same_v<T, bool>) {
-    // Mostly true for the ops that are "and", mostly false for those that are "or".
+    // Mostly true for ops like "and", mostly false for ops like "or".
     return op == OpKind::product || op == OpKind::min || op == OpKind::band ? mixed != 0 : mixed == 0;
   } else {
     if (op == OpKind::product) return make<T>(rank < 4 ? 1 + mixed % 2 : 1);

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <string>
 
-// What a test changes for as long as it runs.
+// Changes that a test makes for as long as it runs.
 
 namespace tutti::testing {
 
@@ -22,7 +22,7 @@ class Setting {
   const char* name_;
 };
 
-/// A folder that goes with the test.
+/// A folder that is removed with the test.
 struct Folder {
   Folder() {
     char path[] = "/tmp/tutti-test-XXXXXX";

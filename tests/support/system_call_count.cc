@@ -14,7 +14,7 @@
 
 namespace tutti::testing {
 
-// ThreadSanitizer blocks all signals around calls of its own, and a system call that cannot be handed to us ends the
+// ThreadSanitizer blocks all signals around some calls. A system call that cannot be passed to us then ends the
 // process.
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 namespace {
@@ -46,7 +46,7 @@ void on_call(int, siginfo_t* info, void* opaque) {
   selector = block;
 }
 
-/// What the kernel knows of a handler: the C library keeps the way back to itself.
+/// The kernel's view of a handler: the C library keeps the return path to itself.
 struct KernelAction {
   void* handler;
   unsigned long flags;
@@ -54,7 +54,7 @@ struct KernelAction {
   unsigned long mask;
 };
 
-/// The handler's way back is a system call, too, and the only one that must not come to the handler.
+/// The handler returns by a system call, the only one that must not be passed to the handler.
 const void* way_back_of_handler() {
   struct sigaction action {};
   action.sa_sigaction = on_call;

@@ -4,21 +4,21 @@
 
 namespace tutti::testing {
 
-/// Counts the system calls of the thread that makes it, and lets them happen: the kernel hands each to us first
-/// (prctl(2), PR_SET_SYSCALL_USER_DISPATCH). What the vDSO does without the kernel, such as reading clocks, is none.
-/// One at a time per thread.
+/// Counts the system calls of the thread that makes it, and executes them: the kernel passes each to us first
+/// (prctl(2), PR_SET_SYSCALL_USER_DISPATCH). Calls that the vDSO serves without the kernel, such as reading clocks, do
+/// not count. One object at a time per thread.
 class SystemCallCount {
  public:
   SystemCallCount();
   ~SystemCallCount();
   SystemCallCount(const SystemCallCount&) = delete;
 
-  /// False: this kernel, or who locked this process in, does not offer that.
+  /// False: this kernel, or a sandbox around this process, does not offer that.
   bool works() const { return works_; }
   std::uint64_t count() const;
-  /// Those among them that gave the core to whoever wanted it.
+  /// Those among them that yielded the core.
   std::uint64_t yield_count() const;
-  /// The number of the last one.
+  /// The number of the last system call.
   int last() const;
 
  private:

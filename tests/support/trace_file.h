@@ -12,11 +12,11 @@
 
 namespace tutti::testing {
 
-/// One line of a trace's file. (That the file is JSON is what the Python tests see.)
+/// One line of a trace file. (The Python tests check that the file is JSON.)
 struct TraceEvent {
   std::string line;
 
-  /// What stands behind "key":, without quotes.
+  /// The text after "key":, without quotes.
   std::string text(const std::string& key) const {
     const std::size_t at = line.find("\"" + key + "\":");
     if (at == std::string::npos) return "";
@@ -73,7 +73,7 @@ inline std::string trace_trouble(const std::vector<TraceEvent>& events) {
   }
   for (auto& [thread, all] : slices) {
     std::sort(all.begin(), all.end());
-    std::vector<long long> open;  // the ends of what this slice may lie in
+    std::vector<long long> open;  // ends of the slices that enclose this one
     for (const auto& [begin, minus_end] : all) {
       while (!open.empty() && open.back() <= begin) open.pop_back();
       if (!open.empty() && -minus_end > open.back())

@@ -9,7 +9,8 @@
 
 namespace tutti::testing {
 
-/// What the ranks of a test talk over. All ranks are threads of this process, but shm and tcp are the real ones.
+/// What the ranks of a test communicate over. All ranks are threads of this process, but shm and tcp are the real
+/// transports.
 enum class Kind { inproc, shm, tcp, mixed };  // mixed: even and odd ranks play two hosts
 const char* name_of(Kind kind);
 inline constexpr Kind all_kinds[] = {Kind::inproc, Kind::shm, Kind::tcp, Kind::mixed};
@@ -19,18 +20,18 @@ struct WorldOptions {
   Kind kind = Kind::inproc;
   bool deterministic = false;
   bool checksum = false;
-  bool boards = true;                   ///< false: all of it goes over links
-  transport::CopyPolicy copy_policy{};  ///< how payloads are written; none: as by TUTTI_COPY_STORES=auto
+  bool boards = true;                   ///< false: all data go over links
+  transport::CopyPolicy copy_policy{};  ///< how payloads are written; default: as with TUTTI_COPY_STORES=auto
   std::chrono::milliseconds timeout{60'000};
   std::string algorithms = {};  ///< as TUTTI_ALGO
   std::string plan = {};        ///< of the test's own, as in a plan file; empty: none
   std::string isa = {};
   std::string inject = {};      ///< as TUTTI_INJECT, without refusals
-  bool leave_together = false;  ///< no communicator is closed before every rank has ended `body`, or could not join
+  bool leave_together = false;  ///< no communicator is closed before every rank has ended `body` or has failed to join
 };
 
-/// Runs `body` on every rank at the same time and joins them. The first exception of any rank, in rank order, is
-/// thrown again here, with the rank in front of its message.
+/// Runs `body` on every rank at the same time and joins them. The first exception of any rank, in rank order, is thrown
+/// again here, with the rank at the beginning of its message.
 void run_ranks(const WorldOptions& options, const std::function<void(Communicator&)>& body);
 
 /// The message of the tutti::Error that `call` throws, or "" if it throws none; `code` gets its code.
