@@ -70,9 +70,21 @@ class Prose(unittest.TestCase):
             source = pathlib.Path(made) / "a.cc"
             source.write_text('int he = 1;  // its value of late\n/// Who waits\n/// asks.\nauto s = "// he waits";\n')
             self.assertEqual([(line, rule) for line, rule, _ in prose.check_file(source)], [(1, "idiom"), (2, "who")])
+            source.write_text("// Two ways:\n//   a: who waits: b\n//   c: of late\n//\n// - It waits\n//   of late.\n")
+            self.assertEqual([(line, rule) for line, rule, _ in prose.check_file(source)], [(5, "idiom")])
+            source.write_text("// Rooms: 0: none, and 1: one.\n// `a`: the first; `b`: the second.\n// X, Y: A: b: c (2007).\n")
+            self.assertEqual(list(prose.check_file(source)), [])
             script = pathlib.Path(made) / "a.py"
             script.write_text("he = 1\n# It waits in vain.\n")
             self.assertEqual([(line, rule) for line, rule, _ in prose.check_file(script)], [(2, "idiom")])
+
+    def test_sources_are_checked_except_in_folders_that_are_not_clean_yet(self):
+        self.assertTrue(prose.is_clean("cli/run/job.cc"))
+        self.assertTrue(prose.is_clean("tests/support/world.h"))
+        self.assertTrue(prose.is_clean("lib/include/tutti/store.h"))
+        self.assertFalse(prose.is_clean("tests/prose_test.py"))
+        for folder in prose.UNCLEAN + prose.CLEAN_WITHIN:
+            self.assertTrue((prose.ROOT / folder).is_dir(), folder)
 
 
 if __name__ == "__main__":
