@@ -68,13 +68,19 @@ class Documents(unittest.TestCase):
             with self.subTest(document=str(document.relative_to(ROOT))):
                 self.assertEqual(list(missing(document, ROOT)), [])
 
-    def test_the_walk_of_a_call_names_the_files_of_each_layer(self):
+    def test_the_walk_of_a_call_visits_each_folder_and_names_files(self):
         page = (ROOT / "docs/architecture.md").read_text()
         walk = page.split("## An all_reduce, from header to bytes")[1].split("\n## ")[0]
         steps = [line for line in walk.splitlines() if re.match(r"\| \d+\. ", line)]
         self.assertGreater(len(steps), 7)
         for step in steps:
             self.assertTrue(list(paths_in(step, ROOT)), step)
+        table = re.search(r"^\| folder \|.*?\n\n", page, re.M | re.S).group(0)
+        folders = re.findall(r"^\| `([^`]+/)` \|", table, re.M)
+        self.assertGreater(len(folders), 15)
+        visited = list(paths_in(walk, ROOT))
+        for folder in set(folders) - {"tools/", "tests/"}:  # which take no part in a call
+            self.assertTrue(any(path.startswith(folder) for path in visited), f"the walk does not visit {folder}")
 
     def test_every_decision_is_in_the_index_under_its_title(self):
         folder = ROOT / "docs/decisions"

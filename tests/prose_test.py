@@ -37,6 +37,7 @@ class Prose(unittest.TestCase):
         for rule, text in (("who", "Who waits asks the others."),
                            ("who", "Whoever is away misses nothing before it is given."),
                            ("who", "It takes a core from who drives."),
+                           ("who", "It wakes whoever sleeps."),
                            ("what", "What is summed stays with slots."),
                            ("rest", "All is sent, and what was lost comes again."),
                            ("inverted", "Of sockets, as a signal would end the rank."),

@@ -33,7 +33,7 @@ HABITS = {
               "say it plainly: recently, forever or indefinitely, without effect, whether, except, that many"),
     "person": (r"\b(?:he|him|his|himself)\b", "ranks, processes and sockets are `it`; people are `they`"),
     "yet": (r"(?<!and )(?<!as )\byet\b(?! to\b)(?! another\b)", "write `still`; `yet` only after a negation (`not yet`)"),
-    "who": (r"\b(?:from|for|of|to|by|with|than|but|as|and|or) who(?:ever)?\b(?! else)",
+    "who": (r"\b(?:from|for|of|to|by|with|than|but|as|and|or) who\b(?! else)|(?<=\s)whoever\b",
             "`who` needs an antecedent: `a rank that waits`"),
     "rest": (r"\b(?:and|but) what (?!is more)(?:is|was|are|has|had|does)\b",
              "`what` needs an antecedent: `the data that was read`"),

@@ -60,7 +60,7 @@ Case::Sides Case::sides(Placement placement) const {
   Sides sides{send(placement), recv(placement)};
   if (traits().scatters() && !has(traits().input)) sides.input = {};
   if (traits().gathers() && !has(traits().output)) sides.output = {};
-  // The API has one buffer for a broadcast; whoever has two must copy at the root first.
+  // The API has one buffer for a broadcast; with two, the root must copy first.
   if (row_.what == Measured::broadcast && (placement == Placement::in_place || !has(traits().input))) sides.input = {};
   return sides;
 }

@@ -70,7 +70,7 @@ class Case {
   std::size_t count_wrong(Placement placement, int repetition) const;
 
  private:
-  /// What the API is given: empty where this rank has nothing to give or get.
+  /// The arguments of the API: empty if this rank has no data to send or receive.
   struct Sides {
     std::span<std::byte> input;
     std::span<std::byte> output;
@@ -94,7 +94,7 @@ class Case {
   Row row_;
   int rank_;
   int ranks_;
-  // Made ready before the clock runs.
+  // Prepared before the clock runs.
   Op op_;
   CallOptions options_;
   Sides in_place_;
