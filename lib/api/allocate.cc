@@ -22,7 +22,7 @@ namespace tutti::detail {
 namespace {
 
 constexpr std::size_t page = 4096;
-/// Memory that has not come by then will not: nobody fetches for ever.
+/// Memory that has not arrived by then never will, so fetching ends.
 constexpr auto longest_fetch = std::chrono::seconds{5};
 constexpr auto pause = std::chrono::milliseconds{1};
 
@@ -57,7 +57,7 @@ void require_same_size(Communicator& comm, std::size_t bytes) {
 
 }  // namespace
 
-/// A collective over links carries the news around, and makes the passes in which the memory arrives.
+/// A collective over links spreads the result, and drives the passes in which the memory arrives.
 class Fetching {
  public:
   enum State : int { have, wait, refused };
@@ -78,7 +78,7 @@ class Fetching {
       trouble_ = fmt::format("{} has not handed it over within {} s", group_.name_of(0), longest_fetch.count());
     return trouble_.empty() ? wait : refused;
   }
-  /// Whatever comes yet, or was to be handed over yet, is dropped.
+  /// Drops memory that may still arrive, or that was still to be handed over.
   void give_up() {
     group_.context().engine->exclusively([this] { transport_.close_channel(channel_, Clock::now()); });
   }

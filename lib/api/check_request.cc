@@ -1,4 +1,4 @@
-// What can be said about a call before anything is sent: shapes, ranges, overlap, types and ops.
+// The checks of a call that need no message: shapes, ranges, overlap, types and ops.
 
 #include <fmt/format.h>
 
@@ -78,7 +78,7 @@ class Checker {
       refuse(fmt::format("a {} of {} elements is more than any memory holds", name, number));
   }
 
-  /// Bytes of one of the caller's elements, of which `count` speaks below.
+  /// Bytes of one of the caller's elements, in which `count` below is measured.
   std::size_t element() const { return size_of(request_.input.type) * request_.input.unit; }
   std::size_t in_count() const { return request_.input.count / request_.input.unit; }
   std::size_t out_count() const { return request_.output.count / request_.output.unit; }
@@ -142,7 +142,7 @@ class Checker {
       require_parts(name, found, counts, displacements, fmt::format("the sum of {}", name_of_counts));
   }
 
-  /// Where the other side would have to lie for the call to be in place: bytes from the start of the larger side.
+  /// Where the other side would have to be for the call to be in place: bytes from the start of the larger side.
   std::size_t own_offset() const {
     const auto own = static_cast<std::size_t>(group_.rank());
     if (!request_.displacements.empty()) return request_.displacements[own] * element();

@@ -28,7 +28,8 @@ std::uint64_t hash_of(std::span<const int> members, std::initializer_list<std::s
 /// Made by a call of subgroup(), or of split(), that is the `turn`-th.
 enum class Made : std::size_t { by_list, by_split };
 
-/// A sub-group of `members`, global ranks. Its name is mixed from all that its members know alike, without a message.
+/// A sub-group of `members`, global ranks. Its name is a hash of values that are equal on all members, without a
+/// message.
 std::shared_ptr<CommunicatorState> make_subgroup(const Group& parent, std::vector<int> members, Made made,
                                                  std::uint32_t turn) {
   const std::uint64_t name =
@@ -67,7 +68,7 @@ Work start(Group& group, Pending& pending) {
   return Internals::make<Work>(&pending);
 }
 
-/// The same for a caller that waits right away: no helper thread need get ready.
+/// The same for a caller that waits at once, so the helper thread need not prepare.
 Work start_waited(Group& group, Pending& pending) {
   group.context().engine->submit(pending);
   return Internals::make<Work>(&pending);
@@ -76,7 +77,7 @@ Work start_waited(Group& group, Pending& pending) {
 const char* name_of_call(Collective call) { return name_of(call); }
 const char* name_of_call(const char* call) { return call; }
 
-/// The group of any call, named for who calls it on a communicator that has none.
+/// The group of any call; errors name the call if the communicator has none.
 template <class Name>
 Group& group_of(const std::shared_ptr<CommunicatorState>& state, Name call) {
   if (!state) [[unlikely]]
@@ -84,7 +85,7 @@ Group& group_of(const std::shared_ptr<CommunicatorState>& state, Name call) {
   return state->group;
 }
 
-/// The group of a call that sends, waits or changes something.
+/// The group of a call that sends, waits or changes state.
 template <class Name>
 Group& called(const std::shared_ptr<CommunicatorState>& state, Name call) {
   Group& group = group_of(state, call);
@@ -114,7 +115,7 @@ void refuse_moved(std::string_view call) {
 }
 
 Communicator world(std::shared_ptr<Context> context) {
-  constexpr std::uint64_t world_id = 0x7475747469;  // "tutti"; any even number that no hash is likely to be
+  constexpr std::uint64_t world_id = 0x7475747469;  // "tutti"; any even number that is unlikely to be a hash
   std::vector<int> everyone(static_cast<std::size_t>(context->size));
   for (std::size_t i = 0; i < everyone.size(); ++i) everyone[i] = static_cast<int>(i);
   return Internals::make<Communicator>(

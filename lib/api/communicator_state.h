@@ -19,7 +19,7 @@ class InprocHub;
 
 namespace tutti::detail {
 
-/// What a Communicator points to.
+/// The state of a Communicator.
 class CommunicatorState {
  public:
   CommunicatorState(std::shared_ptr<Context> context, std::uint64_t id, std::vector<int> members,
@@ -32,18 +32,19 @@ class CommunicatorState {
   std::atomic<std::uint32_t> windows_made{0};  ///< by calls that all ranks make in the same order
   std::atomic<std::uint32_t> splits_made{0};   ///< the same
   std::mutex mutex;                            ///< of what follows
-  /// How often each list of ranks was asked for by subgroup(), by a hash of it. Only the ranks in a list know of it, so
-  /// that no count can ever be dropped: some 40 bytes stay for each list that differs from all before.
+  /// How often subgroup() was called for each list of ranks, by a hash of the list. Only the ranks in a list know of
+  /// it, so no count can ever be dropped: some 40 bytes stay for each different list.
   std::unordered_map<std::uint64_t, std::uint32_t> subgroups_made;
 };
 
 /// The communicator of all ranks of a context that has joined its mesh.
 Communicator world(std::shared_ptr<Context> context);
 
-/// What connect() does. `threads`: where the ranks meet that are threads of this process; null: they are processes.
+/// The implementation of connect(). `threads`: where ranks meet that are threads of this process; null: they are
+/// processes.
 Communicator join(const ConnectOptions& options, const std::shared_ptr<transport::InprocHub>& threads);
 
-/// Throws Error{invalid_argument} or {unsupported} if the call cannot be right, whatever the other ranks do.
+/// Throws Error{invalid_argument} or {unsupported} if the call is wrong whatever the other ranks do.
 void check_request(const Request& request, const Group& group);
 
 /// For `call` on a communicator without a state.

@@ -80,7 +80,8 @@ void choose_transports(std::string text, detail::JoinOptions& join) {
   if (!join.shm && !join.tcp) refuse_text("not one transport is left", "Allow shm, tcp or both.");
 }
 
-/// What is in the file that an option or else a variable names; nothing if neither does. `path` is its name then.
+/// The contents of the file that an option or else a variable names; nothing if neither does. `path` is set to its
+/// name.
 std::optional<std::string> read_file(std::string& path, const char* variable_name, const char* what) {
   const bool given = !path.empty();
   if (!given) path = variable(variable_name).value_or("");
@@ -119,9 +120,9 @@ transport::CopyPolicy choose_copy_policy(const compute::Table& kernels) {
   return copy_policy;
 }
 
-/// Of the processor's instructions those that are wanted.
+/// The processor's instruction set, restricted by TUTTI_ISA.
 const compute::Table& choose_kernels() {
-  environment::word("TUTTI_ISA");  // a wrong word is wrong
+  environment::word("TUTTI_ISA");  // refuses a wrong value
   return compute::choose_table(variable("TUTTI_ISA").value_or(""));
 }
 
@@ -137,7 +138,7 @@ std::optional<std::string> look_up(const std::string& name) {
   return value;
 }
 
-/// Where other ranks reach this one.
+/// The address under which other ranks reach this one.
 void choose_address(const rendezvous::Launch& launch, const Log& log, detail::JoinOptions& join) {
   const rendezvous::Lookup environment = look_up;
   const auto [chosen, warning, families] =
@@ -147,7 +148,7 @@ void choose_address(const rendezvous::Launch& launch, const Log& log, detail::Jo
   join.families = families;
 }
 
-/// Ways of data that are no messages on links of the engine's.
+/// Ways for data other than messages on the engine's links.
 void choose_shortcuts(detail::JoinOptions& join, bool checksum, const Log& log) {
   join.board_limit = environment::number("TUTTI_BOARD_BYTES").value_or(join.board_limit);
   join.messages_at_once = environment::is_on("TUTTI_MESSAGES_AT_ONCE");
@@ -159,7 +160,7 @@ void choose_shortcuts(detail::JoinOptions& join, bool checksum, const Log& log) 
            "receives, since only messages carry checksums");
 }
 
-/// What is kept for a debugger and for a trace. Ranks run without it where there is no room.
+/// Opens the records for a debugger and for a trace. Ranks run without them if there is no memory.
 void open_records(detail::Context& context, const rendezvous::Launch& launch) {
   std::string no_black_box;
   context.black_box = black_box::Box::open({launch.rank, launch.size, host_name(), launch.prefix}, no_black_box);
@@ -170,7 +171,7 @@ void open_records(detail::Context& context, const rendezvous::Launch& launch) {
   if (!no_trace.empty()) context.log.warn("keeps no trace: " + no_trace);
 }
 
-/// Version, place and settings, for whoever reads the log later.
+/// Logs version, rank and settings.
 void introduce(const Log& log, const rendezvous::Launch& launch) {
   if (launch.rank == 0) log.version("tutti " TUTTI_VERSION);
   log.info(Log::Subsystem::init, fmt::format("tutti {}: rank {} of {}, as told by {}", TUTTI_VERSION, launch.rank,
@@ -226,7 +227,7 @@ Communicator join(const ConnectOptions& options, const std::shared_ptr<transport
     const rendezvous::AccessPolicy access_policy{join.secret, insecure_allowed(), join.tls_proxies};
     auto store =
         options.store ? options.store : rendezvous::open_store(launch, setup_timeout, access_policy, context->log);
-    if (!threads) store->set_timeout(setup_timeout);  // threads share theirs; what waits is their view of it
+    if (!threads) store->set_timeout(setup_timeout);  // threads share theirs; their views have timeouts
     context->log.info(Log::Subsystem::store,
                       fmt::format("meets the others at {}, under \"{}\"",
                                   options.store ? "a store of the program's" : launch.rendezvous, launch.prefix));

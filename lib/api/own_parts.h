@@ -8,8 +8,9 @@
 
 namespace tutti::detail {
 
-/// A checked _v call, with counts of its own, as the engine takes it: parts one after the other, counted in elements of
-/// the wire. Where the caller's parts lie otherwise, they are copied together before the call and apart after it.
+/// A checked _v call, with copies of its counts, in the form for the engine: parts one after the other, counted in
+/// elements of the wire. If the caller's parts have displacements, they are packed before the call and unpacked after
+/// it.
 class OwnParts {
  public:
   /// `rank`: of this one.
@@ -17,7 +18,7 @@ class OwnParts {
   OwnParts(const OwnParts&) = delete;
   OwnParts& operator=(const OwnParts&) = delete;
 
-  /// Whether the engine cannot take the request as it is.
+  /// The engine cannot use the request directly.
   static bool are_needed_for(const Request& request) {
     return request.variable &&
            (request.input.unit > 1 || !request.displacements.empty() || !request.recv_displacements.empty());
@@ -37,7 +38,7 @@ class OwnParts {
     std::size_t size = 0;
   };
   struct Side {
-    std::vector<Part> parts;  // none: it is as it should be
+    std::vector<Part> parts;  // empty: no copy is needed
     std::vector<std::byte> memory;
   };
 

@@ -1,4 +1,4 @@
-// Calls that are made ready once: check, plan and binding lie before the first start, and a start is what is left.
+// Prepared calls: check, plan and binding are done before the first start.
 
 #include "lib/api/persistent.h"
 
@@ -76,7 +76,7 @@ Persistent& Persistent::operator=(Persistent&& other) noexcept {
   return *this;
 }
 Persistent::~Persistent() {
-  drop();  // before the call that it is of
+  drop();  // before the call that it belongs to
   if (call_ && !call_->is_own_process()) keep_for_ever(std::shared_ptr<const void>{std::move(call_)});
 }
 

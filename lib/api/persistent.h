@@ -10,8 +10,8 @@
 
 namespace tutti::detail {
 
-/// What a Persistent points to: a checked call with its plan, and the operation that it was bound to when it was last
-/// started, in a pool of its own.
+/// The state of a Persistent: a checked call with its plan, and the operation to which its last start was bound, in a
+/// pool of its own.
 class PersistentCall {
  public:
   /// Throws as the call itself would. Any thread.
@@ -19,7 +19,7 @@ class PersistentCall {
 
   /// What has begun.
   Work start(bool asynchronous);
-  /// Throws for a call that cannot be started now.
+  /// Throws, for a call that cannot be started now.
   [[noreturn]] void refuse_start(const char* why) const;
   bool is_own_process() const;
   void require_own_process() const;

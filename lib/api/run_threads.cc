@@ -18,7 +18,7 @@
 namespace tutti {
 namespace {
 
-/// The ranks, and what went wrong first.
+/// The ranks, and the first failure.
 class Threads {
  public:
   Threads(int ranks, const std::function<void(Communicator&)>& body, const ConnectOptions& options)
@@ -65,7 +65,8 @@ class Threads {
     if (cause_) abort(&comm);
   }
 
-  /// What another rank has reported is no cause, even where it is noticed first, nor is what our own abort() brings.
+  /// A failure that another rank has reported is not the cause, even if it is noticed first, and neither is the effect
+  /// of our own abort().
   void failed(std::size_t rank, std::exception_ptr failure) noexcept {
     bool is_consequence = false;
     bool is_aborted = false;
@@ -101,7 +102,7 @@ class Threads {
   const std::function<void(Communicator&)>& body_;
   ConnectOptions options_;
   std::shared_ptr<transport::InprocHub> hub_;
-  std::mutex mutex_;  // of the rest
+  std::mutex mutex_;  // guards the members below
   std::vector<Communicator*> communicators_;
   std::exception_ptr cause_;
   bool cause_is_consequence_ = false;

@@ -8,7 +8,7 @@
 
 namespace tutti {
 
-/// A thread that handles no signals: they are the user's, and his handlers run on his threads.
+/// A thread that handles no signals: those belong to the user, whose handlers run on the user's threads.
 template <class Body>
 std::thread start_quiet_thread(Body body) {
   sigset_t all;

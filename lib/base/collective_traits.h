@@ -5,12 +5,12 @@
 
 #include "tutti/types.h"
 
-// What each collective is, a row each. Whatever follows from that alone is read off here: which calls are refused, how
+// The properties of each collective, a row each. All that follows from them is derived: which calls are refused, how
 // buffers are cut, what the checker demands of plans, lower bounds, bandwidths, names.
 
 namespace tutti::detail {
 
-/// What a buffer holds of a call's data.
+/// The part of a call's data that a buffer holds.
 enum class Extent : std::uint8_t {
   nothing,
   whole,     ///< a vector
@@ -31,10 +31,10 @@ struct Side {
   }
 };
 
-/// Whose contributions a result combines.
+/// The ranks whose contributions a result combines.
 enum class Fold : std::uint8_t { none, all, up_to_self, before_self };
 
-/// Whether a plan must be right where input and output are the same memory.
+/// Whether a plan must be right if input and output are the same memory.
 enum class InPlace : std::uint8_t {
   allowed,  ///< there, and where they are not
   never,    ///< a call in place is given a copy of its input
@@ -50,7 +50,7 @@ struct CollectiveTraits {
   InPlace in_place = InPlace::allowed;
 
   constexpr bool reduces() const { return fold != Fold::none; }
-  /// Results differ by rank: each combines what the ranks before brought, in their order.
+  /// Results differ by rank: each combines the contributions of earlier ranks, in their order.
   constexpr bool is_scan() const { return fold == Fold::up_to_self || fold == Fold::before_self; }
   constexpr bool is_rooted() const { return input.holders == Holders::root || output.holders == Holders::root; }
   /// An average is over all ranks.
@@ -63,7 +63,7 @@ struct CollectiveTraits {
   constexpr bool scatters() const { return output.extent == Extent::own_part; }
   /// or another vector of them.
   constexpr bool exchanges() const { return input.extent == Extent::parts && output.extent == Extent::parts; }
-  /// The result at `rank` combines what ranks 0 to that minus one brought.
+  /// The result at `rank` combines the contributions of ranks 0 to that number minus one.
   constexpr int folded(int rank, int ranks) const {
     return fold == Fold::all ? ranks : fold == Fold::up_to_self ? rank + 1 : fold == Fold::before_self ? rank : 0;
   }

@@ -8,7 +8,7 @@
 
 namespace tutti {
 
-/// Owns one file descriptor. Closing it leaves errno as it is, which may say why it is closed.
+/// Owns one file descriptor. Closing it preserves errno, which may say why it is closed.
 class Descriptor {
  public:
   Descriptor() = default;

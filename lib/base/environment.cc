@@ -232,7 +232,7 @@ std::optional<std::size_t> find_word(const Variable& row, std::string_view value
   return std::nullopt;
 }
 
-/// Not by strtod(): the program may have chosen a locale in which 0.5 is written 0,5.
+/// strtod() depends on the program's locale, in which 0.5 may be written 0,5.
 template <class Number>
 std::optional<Number> parse(std::string_view text) {
   Number number{};

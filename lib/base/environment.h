@@ -37,7 +37,7 @@ std::span<const Variable> variables();
 std::string accepted_by(const Variable& variable);
 
 /// Throws Error{invalid_argument} for the first TUTTI_ name in `environ` that is not in the table, offering the
-/// nearest. What Kubernetes sets for a service called "tutti" or "tutti-..." is let through (service_links.h).
+/// nearest. Variables that Kubernetes sets for a service called "tutti" or "tutti-..." are accepted (service_links.h).
 void check_environment(const char* const* environ);
 
 /// Value of a variable of this process, if set and not empty.
@@ -48,20 +48,20 @@ std::optional<std::string> variable(std::string_view name);
 namespace environment {
 
 bool is_on(std::string_view name);
-/// Nothing, too, for one of its words.
+/// Also nothing for one of its words.
 std::optional<std::uint64_t> number(std::string_view name);
 std::optional<std::chrono::milliseconds> seconds(std::string_view name);
-/// Its place among the words of the table.
+/// The index of its value among the words of the table.
 std::optional<std::size_t> word(std::string_view name);
 /// -1: none.
 int descriptor(std::string_view name);
 
-/// The same of values that come from elsewhere.
+/// The same for values from elsewhere.
 std::uint64_t number_in(std::string_view name, const std::string& value);
 std::size_t word_in(std::string_view name, const std::string& value);
 
-/// What is wrong with the value of a text, in the same words: `why` is "not a file", `remedy` a sentence, perhaps of
-/// did_you_mean(), or nothing.
+/// The error for a wrong value, in the usual words: `why` is "not a file", `remedy` a sentence, for example of
+/// did_you_mean(), or empty.
 Error wrong(std::string_view name, std::string_view value, std::string_view why, std::string_view remedy = {});
 
 }  // namespace environment

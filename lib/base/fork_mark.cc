@@ -16,8 +16,8 @@ using Page = std::atomic<std::uint64_t>;
 
 constinit Page spare{0};
 
-/// A page that holds a mark, or 0 in a child that has not looked yet. Where the kernel cannot wipe it (before 4.14),
-/// fork() calls back; a child made by a naked system call is then not recognised.
+/// A page that holds a mark, which is 0 in a child that has not looked yet. If the kernel cannot wipe it (before 4.14),
+/// fork() calls back; a child made by a direct system call is then not recognised.
 Page* make_page() noexcept {
   constexpr std::size_t size = 4096;
   void* const memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -27,7 +27,7 @@ Page* make_page() noexcept {
   return &spare;
 }
 
-/// What is on the page, which is put there first if need be: the time, since pids may be given out again.
+/// The mark on the page, set first if necessary: the time, since pids may be reused.
 std::uint64_t mark_on(Page& where) noexcept {
   const auto now = static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count()) | 1;
   std::uint64_t found = 0;
@@ -39,7 +39,7 @@ Page& shared_page() noexcept {
   return *made;
 }
 
-/// Where a search for leaks finds what is kept.
+/// Keeps objects reachable, so that leak detectors do not report them.
 struct Kept {
   std::shared_ptr<const void> object;
   const Kept* next;
@@ -52,7 +52,7 @@ ForkMark::ForkMark() noexcept : page_(&shared_page()), mark_(mark_on(shared_page
 
 void keep_for_ever(std::shared_ptr<const void> object) noexcept {
   Kept* const entry = new (std::nothrow) Kept{std::move(object), kept.load()};
-  if (entry == nullptr) std::abort();  // better than what destroying it would do
+  if (entry == nullptr) std::abort();  // better than destroying it
   while (!kept.compare_exchange_weak(entry->next, entry)) continue;
 }
 

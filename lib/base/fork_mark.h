@@ -6,8 +6,8 @@
 
 namespace tutti {
 
-/// Tells the process in which it was made from the children that fork() makes of it: a child has a copy of all memory,
-/// but none of the threads, and shares connections in which it has no say.
+/// Distinguishes the process in which it was made from its children by fork(): a child has a copy of all memory, but
+/// none of the threads, and must not use the connections that it shares.
 ///
 /// Costs a load and a comparison: the kernel itself wipes a page in every child (MADV_WIPEONFORK).
 /// Threading: any.
@@ -25,8 +25,8 @@ class ForkMark {
   int process_;
 };
 
-/// What a child of fork() must not destroy: that would wait for threads which are not there, and speak to peers in the
-/// parent's name.
+/// Keeps an object that a child of fork() must not destroy: that would wait for threads that do not exist there, and
+/// send messages in the parent's name.
 void keep_for_ever(std::shared_ptr<const void> object) noexcept;
 
 }  // namespace tutti

@@ -8,10 +8,10 @@
 
 namespace tutti::detail {
 
-/// What only the library does with the objects that it gives to programs.
+/// Operations of the library on objects that programs hold.
 class Internals {
  public:
-  /// By a constructor that programs have no use for.
+  /// Uses a constructor that is private to the library.
   template <class T, class... Arguments>
   static T make(Arguments&&... arguments) {
     return T(std::forward<Arguments>(arguments)...);

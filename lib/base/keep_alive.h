@@ -9,11 +9,11 @@
 
 namespace tutti {
 
-/// Has the kernel ask the other end of a TCP connection for a sign of life after `idle` without a packet, so that no
-/// firewall on the way forgets the connection (some do after four minutes), and end it (ETIMEDOUT) after five questions
-/// without an answer, a fifth of `idle` apart. It does not ask while something that was sent is not acknowledged.
+/// Makes the kernel probe the other end of a TCP connection after `idle` without a packet, so that no firewall forgets
+/// the connection (some do after four minutes). After five probes without an answer, a fifth of `idle` apart, the
+/// connection ends with ETIMEDOUT. The kernel does not probe while sent data are not acknowledged.
 ///
-/// TCP_USER_TIMEOUT would see to that, too, but also ends connections to peers that are alive and just do not read.
+/// TCP_USER_TIMEOUT would cover that, too, but also ends connections to peers that are alive and just do not read.
 inline void keep_alive(int socket, std::chrono::milliseconds idle) noexcept {
   const auto whole_seconds = [](std::chrono::milliseconds time) {
     constexpr std::chrono::seconds least{1}, most{120};

@@ -1,11 +1,12 @@
-// A cgroup's quota lies in a file of its folder below the place where its hierarchy is mounted. What of the hierarchy
-// is mounted there, mountinfo says:
+// A cgroup's quota is in a file of its folder, below the place where its hierarchy is mounted. mountinfo says which
+// part of the hierarchy is mounted there:
 //
 //   31 23 0:28 /docker/4f1 /sys/fs/cgroup/cpu ro,relatime shared:9 - cgroup cgroup rw,cpu,cpuacct
 //              ^ its root  ^ mounted here                            ^ version 1   ^ of these controllers
 //
-// and /proc/self/cgroup where in the hierarchy this process is: "4:cpu,cpuacct:/docker/4f1", of version 2 "0::/a/b". In
-// a container with the host's cgroup name space that path may lead nowhere; then the root is the container's own.
+// and /proc/self/cgroup has the place of this process in the hierarchy: "4:cpu,cpuacct:/docker/4f1", in version 2
+// "0::/a/b". In a container with the host's cgroup namespace that path may not exist; then the root is the container's
+// own cgroup.
 
 #include "lib/base/quota.h"
 
@@ -21,8 +22,8 @@ namespace {
 
 struct Hierarchy {
   bool old = false;     // version 1
-  std::string root;     // of the hierarchy, which is mounted
-  std::string mounted;  // where
+  std::string root;     // of the hierarchy that is mounted
+  std::string mounted;  // the mount point
 };
 
 /// True when the comma-separated `list` has "cpu", which is not "cpuset" or "cpuacct".
@@ -84,7 +85,7 @@ int quota_cores(const std::string& root) {
   for (const Hierarchy& one : hierarchies(root)) {
     std::string path = path_of_this_process(root, one.old);
     if (one.root != "/" && path.starts_with(one.root)) path.erase(0, one.root.size());
-    // Every ancestor may limit as well, up to what is mounted.
+    // Every ancestor up to the mount point may have a limit, too.
     for (bool more = true; more; path = path.substr(0, path.rfind('/'))) {
       if (path == "/") path.clear();
       more = !path.empty();

@@ -5,8 +5,8 @@
 
 namespace tutti::detail {
 
-/// What errors call a rank of a group, given what the whole job calls it, "rank 3 (host a, pid 12)": the same where the
-/// number is the same, else "rank 1 (rank 3 of the job, host a, pid 12)". So a number is always that of the
+/// The name of a group's rank in errors, given its name in the whole job, "rank 3 (host a, pid 12)". It is the same if
+/// the numbers are equal, else "rank 1 (rank 3 of the job, host a, pid 12)". So a number is always that of the
 /// communicator on which the call was made, unless it says otherwise.
 inline std::string name_in_group(int rank, int job_rank, std::string_view job_name) {
   if (rank == job_rank) return std::string{job_name};

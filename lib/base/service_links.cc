@@ -25,7 +25,7 @@ bool names_one_port(std::string_view name) {
   for (const std::string_view protocol : protocols) {
     std::string_view rest = name;
     if (!take_suffix(rest, protocol) || !take_suffix(rest, "_")) continue;
-    const std::size_t number = rest.rfind('_') + 1;  // 0 where there is none
+    const std::size_t number = rest.rfind('_') + 1;  // 0 if there is none
     return is_number(rest.substr(number)) && rest.substr(0, number).ends_with("_PORT_");
   }
   return false;

@@ -30,14 +30,15 @@ std::size_t letters_of(std::string_view word) {
   return word.size() - std::min(word.size(), word.find_first_not_of('-'));
 }
 
-/// A slip in a third of what differs at all: behind a long common beginning three wrong letters are another word.
+/// Wrong letters are allowed in a third of the differing part: after a long common beginning, three wrong letters make
+/// another word.
 std::size_t edits_allowed(std::string_view word, std::string_view candidate) {
   const auto begin = std::mismatch(word.begin(), word.end(), candidate.begin(), candidate.end()).first;
   const auto differing = static_cast<std::size_t>(word.end() - begin);
   return std::min(std::max<std::size_t>(1, differing / 3), letters_of(word) / 2);
 }
 
-/// The only candidate of which `word` is the beginning.
+/// The only candidate that begins with `word`.
 std::string_view begun_by(std::string_view word, std::span<const std::string_view> candidates) {
   constexpr std::size_t fewest_letters = 3;
   if (letters_of(word) < fewest_letters) return {};

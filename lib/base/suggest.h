@@ -6,9 +6,9 @@
 
 namespace tutti {
 
-/// The candidate that `word` was probably meant to be, or empty. It takes the fewest edits: letters inserted, removed,
-/// replaced or swapped, in at most a third of what differs (one in a short word), or is
-/// the only candidate that begins with `word`.
+/// The candidate that `word` was probably meant to be, or empty. It takes the fewest edits (letters inserted, removed,
+/// replaced or swapped) in at most a third of the differing part (one in a short word), or is the only candidate that
+/// begins with `word`.
 std::string nearest(std::string_view word, std::span<const std::string_view> candidates);
 
 /// " Did you mean \"ring\"?" for an error message, or empty.

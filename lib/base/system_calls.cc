@@ -29,13 +29,13 @@ struct Refusals {
 
 std::atomic<bool> any{false};
 
-/// Made at the first refusal and never destroyed: threads may call until the process is gone.
+/// Made at the first refusal and never destroyed, since threads may call until the process has ended.
 Refusals& refusals() {
   static Refusals& made = *new Refusals;
   return made;
 }
 
-/// Whether this call is to fail; `errno` says how.
+/// Whether this call is to fail; `errno` is set.
 bool refused(SystemCall call) {
   if (!any.load(std::memory_order_acquire)) return false;
   Refusals& all = refusals();

@@ -6,11 +6,13 @@
 #include <cstddef>
 #include <cstdint>
 
-// The system calls that a host may refuse to a rank that did nothing wrong: too little memory, too few descriptors, no
-// permission. What lies between ranks makes them through here, so that a test or a user can play such a refusal
-// (`refuse:call=memfd,errno=EMFILE` in TUTTI_INJECT) and see what becomes of the job.
+// The system calls that a host may refuse to a rank without a fault of the rank: too little memory, too few
+// descriptors, no permission. All code for communication between ranks makes them through these functions, so that a
+// test or a user can inject such a refusal (`refuse:call=memfd,errno=EMFILE` in TUTTI_INJECT) and see the reaction of
+// the job.
 //
-// Refusals are of the process, because so are the limits they play. Off, a call costs one load more. Threading: any.
+// Refusals apply to the whole process, as the limits that they simulate do. Without refusals, a call costs one load
+// more. Threading: any.
 
 namespace tutti {
 
@@ -21,11 +23,11 @@ namespace system_calls {
 
 /// From now on the `nth` call (from 1; 0: every call) of this kind fails with `error`. Adds to earlier ones.
 void refuse(SystemCall call, int error, unsigned nth);
-/// Forgets all of that.
+/// Removes all refusals.
 void refuse_none();
 
-// As the system's, errno included; fallocate is posix_fallocate() and returns the error. What would exceed RLIMIT_FSIZE
-// fails with EFBIG, where the system would not say no, but kill the process (SIGXFSZ), memory or file.
+// Like the system's, errno included; fallocate is posix_fallocate() and returns the error. A call that would exceed
+// RLIMIT_FSIZE fails with EFBIG, for which the system would kill the process (SIGXFSZ).
 int memfd_create(const char* name, unsigned flags);
 int fallocate(int descriptor, off_t offset, off_t size);
 int ftruncate(int descriptor, off_t size);

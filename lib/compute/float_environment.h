@@ -8,10 +8,10 @@
 
 namespace tutti::compute {
 
-/// How a thread rounds, what it does with subnormal numbers, and which exceptions end the process.
+/// How a thread rounds, how it handles subnormal numbers, and which exceptions end the process.
 class FloatModes {
  public:
-  /// The usual ones: to nearest, with subnormal numbers, without a trap.
+  /// The usual modes: to nearest, with subnormal numbers, without traps.
   FloatModes() = default;
   static FloatModes of_this_thread() noexcept {
     FloatModes modes;
@@ -32,7 +32,7 @@ class FloatModes {
   static void write(Word word) noexcept { _mm_setcsr(word); }
 #elif defined(__aarch64__)
   using Word = unsigned long;
-  static constexpr Word usual = 0, all_flags = 0;  // FPCR; the flags are in a register of their own
+  static constexpr Word usual = 0, all_flags = 0;  // FPCR; the flags are in another register
   static Word read() noexcept {
     Word word;
     asm volatile("mrs %0, fpcr" : "=r"(word)::"memory");
@@ -49,15 +49,15 @@ class FloatModes {
 #endif
 };
 
-/// As long as it lives, this thread computes in the given modes. Then it has those that it had before.
+/// While it lives, this thread computes in the given modes. The destructor restores the previous ones.
 ///
-/// Modes belong to threads, and a program changes those of its own: a library built with -ffast-math makes every
-/// thread flush subnormals to zero, fesetround() has another direction, feenableexcept() lets an overflow end the
-/// process. Results of the library's own ops must depend on none of it, nor on which thread drives a call: they are
-/// computed in the usual modes.
+/// Modes belong to threads, and a program may change them: a library built with -ffast-math makes every thread flush
+/// subnormals to zero, fesetround() sets another direction, feenableexcept() lets an overflow end the process. Results
+/// of the library's own ops must not depend on that, nor on the thread that drives a call, so they are computed in the
+/// usual modes.
 ///
-/// Flags of exceptions are raised as by arithmetic of the thread's own. Where the modes are right already, which is
-/// usual, it costs one read of a register.
+/// Flags of exceptions are raised as by the thread's own arithmetic. If the modes are right already, which is usual, it
+/// costs one read of a register.
 class FloatEnvironment {
  public:
   explicit FloatEnvironment(const FloatModes& modes = {}) noexcept {

@@ -1,6 +1,6 @@
-// The loops, compiled once per instruction set. Nothing here knows one, but for the two instructions that convert f16:
+// The loops, compiled once per instruction set. They do not use special instructions, except the two that convert f16:
 // compilers vectorise the rest. Included after TUTTI_TABLE is defined as the name of the table to fill, or without one
-// where kernels of some types are wanted.
+// if kernels of some types are needed.
 //
 // Everything lives in an unnamed namespace or is always_inline, and no function of the standard library is used; see
 // table.h for why.
@@ -34,7 +34,7 @@
 namespace tutti::compute {
 namespace {
 
-/// Elements may lie anywhere and be of another type for the caller.
+/// Elements may be unaligned, and of another type for the caller.
 template <class T>
 struct Loose {
   using Type [[gnu::may_alias, gnu::aligned(1)]] = T;

@@ -1,4 +1,4 @@
-// What the kernels compute, said as plainly as possible: one element at a time, no thought of speed.
+// The definition of what the kernels compute: one element at a time, without regard for speed.
 
 #include <cmath>
 #include <complex>
@@ -33,7 +33,7 @@ T all_bits_set() {
   return value;
 }
 
-/// The one NaN that results have.
+/// The NaN of all results.
 template <class T>
 T settled(T value) {
   return std::isnan(value) ? all_bits_set<T>() : value;
@@ -85,7 +85,7 @@ T smaller(T a, T b) {
     const auto x = static_cast<std::conditional_t<is_half<T>, float, T>>(a);
     const auto y = static_cast<decltype(x)>(b);
     if (std::isnan(x) || std::isnan(y)) return all_bits_set<T>();
-    if (x == y) return std::signbit(x) ? a : b;  // equal but for the sign of a zero: the negative one
+    if (x == y) return std::signbit(x) ? a : b;  // equal except for the sign of a zero: the negative one
     return x < y ? a : b;
   }
 }
@@ -138,7 +138,7 @@ void scale(void* dst, const void* src, std::size_t count, double factor) {
 __extension__ using Int128 = __int128;
 __extension__ using Uint128 = unsigned __int128;
 
-/// What elements T are summed up in.
+/// The type of sums of elements T.
 template <class T>
 struct SumOf {
   using Type = T;

@@ -1,8 +1,8 @@
-// Folds of many sources, and stores that pass the caches by: both made of any combine kernel, a block at a time.
-// Included by kernels.inl only, once per instruction set.
+// Folds of many sources, and stores past the caches. Both are made of any combine kernel, a block at a time. Included
+// by kernels.inl only, once per instruction set.
 //
-// A block of intermediate results lives in the first-level cache. So memory sees each source once and dst once, and a
-// kernel needs no second version that knows of more operands or of another kind of store.
+// A block of intermediate results stays in the first-level cache. So each source and dst pass through memory once, and
+// a kernel needs no second version for more operands or another kind of store.
 
 #include <cstddef>
 #include <cstdint>
@@ -84,8 +84,8 @@ void stream_line(char* to, const char* from) {
 #endif
 }
 
-/// Streams a block of results and has the next block of two sources fetched: else memory would be read and written by
-/// turns, where both at once are faster.
+/// Streams a block of results and prefetches the next block of two sources. Otherwise memory would be read and written
+/// in turn, which is slower than both at once.
 void stream_block(void* dst, const Block& block, std::size_t bytes, const void* next_left, const void* next_right) {
   for (std::size_t i = 0; i < bytes; i += line_size) {
     __builtin_prefetch(forward(next_left, i));
@@ -108,7 +108,7 @@ void copy_streaming(void* dst, const void* src, std::size_t bytes) {
                                      std::size_t count) {
   if (n == 1 && dst != sources[0]) return copy_streaming(dst, sources[0], count * size);
   const std::size_t apart = to_line(dst);
-  if (n == 1 || apart % size != 0)  // no element begins where a line does
+  if (n == 1 || apart % size != 0)  // no element begins at the start of a cache line
     return fold_blocks(kernel, size, dst, sources, n, count);
   std::size_t done = least(apart / size, count);
   fold_block(kernel, dst, sources, n, 0, done);

@@ -5,9 +5,9 @@
 // The shape of a kernel table, apart from kernels.h because this is all that the files for one instruction set may
 // include: an inline function of a larger header, compiled there for AVX-512, could be the copy that the linker keeps.
 //
-// "Streaming" kernels write past the caches. They pay where dst is larger than the caches and nobody reads it soon: a
-// plain store first reads the line that it overwrites. Both give the same bits, and a streaming kernel ends with a
-// fence, so a flag that is set after it says the same as one that is set after plain stores.
+// "Streaming" kernels write past the caches. They pay if dst is larger than the caches and is not read soon, since a
+// plain store first reads the line that it overwrites. Both give the same bits. A streaming kernel ends with a fence,
+// so a flag that is set afterwards has the same meaning as after plain stores.
 
 namespace tutti::compute {
 
@@ -29,28 +29,29 @@ using Finish = void (*)(void* dst, const void* sum, std::size_t count, double di
 inline constexpr int op_count = 9;     // OpKind without `user`
 inline constexpr int type_count = 15;  // DataType
 
-/// How an average is made, so that no sum on the way can overflow where the average does not.
+/// How an average is computed so that no intermediate sum overflows unless the average does.
 ///
-/// Of n ranks an element contributes itself, widened, where sums have a type of their own, and 2^-k of itself, where
-/// they have the elements' type and 2^k is the first power of two from n on. A sum is then divided by n, or n / 2^k,
-/// which is exact: the only roundings are those of the sums and of that division, but for contributions that become
+/// With n ranks, an element contributes itself, widened, if sums have a type of their own. If sums have the elements'
+/// type, it contributes 2^-k of itself, where 2^k is the first power of two not below n. A sum is then divided by n, or
+/// by n / 2^k. The scaling is exact, so only the sums and that division are rounded, except for contributions that
+/// become subnormal.
 /// subnormal.
 struct Average {
   std::size_t size;       // of a sum: bytes; 0: the elements' type has no averages
-  Scale begin;            // what elements contribute
+  Scale begin;            // an element's contribution
   Contribute contribute;  // the same, added to a sum
   Combine add;            // two sums
   Finish finish;
 };
 
-/// What one element type can do; null where it cannot. Arrays are by OpKind, but without `avg`; `premul_sum` combines
-/// like `sum`.
+/// The kernels of one element type; null if there is none. Arrays are indexed by OpKind, without `avg`; `premul_sum`
+/// combines like `sum`.
 struct Kernels {
   Combine combine[op_count];
   Fold fold[op_count];
-  Combine combine_streaming[op_count];  // null, too, where the instruction set has no such stores: use `combine`
+  Combine combine_streaming[op_count];  // also null if the instruction set has no such stores: use `combine`
   Fold fold_streaming[op_count];        // likewise
-  Scale scale;                          // what premul_sum begins with
+  Scale scale;                          // the first step of premul_sum
   Average average;
 };
 
@@ -63,6 +64,6 @@ struct Table {
 extern const Table generic_table;
 extern const Table avx2_table;
 extern const Table avx512_table;
-extern const Kernels f16_kernels_avx512fp16;  // where the compiler can make them
+extern const Kernels f16_kernels_avx512fp16;  // if the compiler supports them
 
 }  // namespace tutti::compute

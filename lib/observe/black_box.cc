@@ -1,5 +1,5 @@
-// Writing: a record's ticket is odd while its call is written, so that a reader who sees the same even ticket before
-// and after has read one call and not parts of two. What changes later are single words, which cannot be half there.
+// Writing: a record's ticket is odd while its call is written. A reader that sees the same even ticket before and after
+// has read one call and not parts of two. Later changes are single words, which are never half written.
 
 #include "lib/observe/black_box.h"
 
@@ -67,7 +67,7 @@ std::string path_for(std::string path, const Box::Owner& owner) {
   throw environment::wrong("TUTTI_BLACK_BOX", path, "not a name for several ranks, which need a file each");
 }
 
-/// Whether the descriptor is a memfd that a launcher made for this: others must not be written to.
+/// Whether the descriptor is a memfd that a launcher made for this purpose: others must not be written to.
 bool is_box(int descriptor) {
   std::array<char, 64> name{};
   const std::string link = "/proc/self/fd/" + std::to_string(descriptor);
@@ -79,7 +79,7 @@ bool is_box(int descriptor) {
          (seals & size_is_final) == size_is_final;
 }
 
-/// A process that had this box from the same launcher before us still lives.
+/// A process that got this box from the same launcher before still lives.
 bool is_used_by_another(const Memory& memory) {
   const std::int32_t pid = memory.pid.load();
   return pid != 0 && pid != ::getpid() && ::kill(pid, 0) == 0;
@@ -165,7 +165,7 @@ std::unique_ptr<Box> Box::open(const Owner& owner, std::string& trouble) {
   return nullptr;
 }
 
-/// A box that was used before goes on where it was.
+/// A box that was used before is continued.
 Box::Box(Descriptor descriptor, Memory* memory, Home home, const Owner& owner)
     : descriptor_(std::move(descriptor)), memory_(memory), home_(home), operations_(memory->operations.load()) {
   memory->layout.store(layout_version);
@@ -193,7 +193,7 @@ void Box::add_group(std::uint64_t id, int size, int rank) noexcept {
   memory_->groups.store(number + 1, std::memory_order_release);
 }
 
-/// What CLOCK_REALTIME is ahead; people may set it.
+/// The difference of CLOCK_REALTIME, which may be set at any time.
 void Box::read_realtime(std::int64_t now) noexcept {
   realtime_ = now_of(CLOCK_REALTIME) - now_of(CLOCK_MONOTONIC);
   realtime_read_ = now;

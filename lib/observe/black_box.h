@@ -12,19 +12,19 @@
 #include "lib/base/descriptor.h"
 #include "tutti/error.h"
 
-// What a rank did last, in memory that another process can read at any time, also after a SIGKILL: a ring of records,
-// one per operation, written without a lock or a system call. `tutti blackbox` reads it
+// The last operations of a rank, in memory that another process can read at any time, also after a SIGKILL: a ring of
+// records, one per operation, written without a lock or a system call. `tutti blackbox` reads it
 // (lib/observe/black_box_reader.h).
 
 namespace tutti::black_box {
 
 inline constexpr std::uint64_t magic = 0x584f424954545554;  // "TUTTIBOX"
 inline constexpr std::uint32_t layout_version = 2;
-inline constexpr std::size_t record_count = 64;  // all together leave most of the first cache to others
+inline constexpr std::size_t record_count = 64;  // small enough to leave most of the first-level cache to other data
 inline constexpr std::size_t group_count = 64;
 inline constexpr const char* memory_name = "tutti-blackbox";
 
-// Point-to-point operations, beside the numbers of tutti::Collective.
+// Point-to-point operations, besides the numbers of tutti::Collective.
 inline constexpr std::uint8_t send = 100;
 inline constexpr std::uint8_t receive = 101;
 inline constexpr std::uint8_t probe = 102;
@@ -36,7 +36,7 @@ struct Flags {
 
 enum class State : std::uint32_t { started, done, failed };
 
-/// The beginning of a name, and zeros: copied as it is, a word at a time.
+/// The beginning of a name, padded with zeros: copied as it is, a word at a time.
 using Label = std::array<char, 24>;
 Label label_of(std::string_view name);
 
@@ -59,8 +59,8 @@ struct Call {
 inline constexpr std::size_t call_words = sizeof(Call) / 8;
 using CallWords = std::array<std::uint64_t, call_words>;  ///< what a Call is in memory
 
-/// A call that is made over and over: all of it but its number and times. By its name a record is known to have it
-/// already, and need not be written as a whole.
+/// A call that is made repeatedly, without its number and times. A record with the form's name has its contents already
+/// and need not be rewritten.
 struct Form {
   std::uint64_t name = 0;  ///< 0: none, it may well be the only time
   CallWords words{};
@@ -68,8 +68,8 @@ struct Form {
 inline constexpr std::size_t text_words = 48;
 
 /// One operation: two cache lines, side by side with those before and after, since all of them pass through the cache
-/// in turn. `ticket` is 2n - 1 while the n-th operation is being written here and 2n from then on; the rest may change
-/// until `state` says how it ended; before that, what belongs to the end is an earlier operation's.
+/// in turn. `ticket` is 2n - 1 while the n-th operation is being written here, and 2n from then on. The rest may change
+/// until `state` says how it ended; before that, members that belong to the end are those of an earlier operation.
 struct alignas(64) Record {
   std::atomic<std::uint64_t> ticket;
   std::array<std::atomic<std::uint64_t>, call_words> call;
@@ -110,8 +110,8 @@ struct Memory {
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<State>::is_always_lock_free,
               "a lock would live in one process only");
 
-/// An operation on its way, for whoever carries it out. Does nothing without a box, and once more than `record_count`
-/// later operations have begun.
+/// An operation in progress, for the code that carries it out. Does nothing without a box, or once `record_count` later
+/// operations have begun.
 class Flight {
  public:
   Flight() = default;
@@ -122,9 +122,10 @@ class Flight {
     record_->bytes.store(bytes, std::memory_order_relaxed);
     record_->parts_done.store(parts_done, std::memory_order_relaxed);
   }
-  /// The end; `error` null: all is well. Nothing may be said afterwards.
+  /// The operation has ended; `error` null: successfully. Nothing may be recorded afterwards.
   void land(const Error* error) noexcept;
-  /// Of what was begun at once: all is well, and nothing else has begun meanwhile. `ended`: by coarse_now().
+  /// For an operation that was completed at once: it has succeeded, and no other has begun meanwhile. `ended`: by
+  /// coarse_now().
   void land_at_once(std::uint32_t parts, std::uint64_t bytes, std::int64_t ended) noexcept;
 
  private:
@@ -135,13 +136,13 @@ class Flight {
   std::uint64_t ticket_ = 0;
 };
 
-/// The time of what is probably over in a moment, as coarse as the kernel's clock tick.
+/// A time for operations that are probably very short, as coarse as the kernel's clock tick.
 std::int64_t coarse_now() noexcept;
 
-/// That no form has had in this process. Any thread.
+/// A name that no form of this process has. Any thread.
 std::uint64_t new_form_name() noexcept;
 
-/// A memfd for a rank's box, for a launcher that wants to keep it beyond the rank's end. Throws Error{system}.
+/// A memfd for a rank's box, for a launcher that keeps it beyond the rank's end. Throws Error{system}.
 Descriptor make_memory();
 
 /// The box of one rank. Threading: one thread at a time, the owner of the engine.
@@ -154,16 +155,16 @@ class Box {
     std::string job;
   };
 
-  /// Where TUTTI_BLACK_BOX says: a file, or nowhere ("off"); else the memory that the launcher passed on
+  /// The place that TUTTI_BLACK_BOX gives: a file, or nowhere ("off"). Otherwise the memory from the launcher
   /// (TUTTI_BLACK_BOX_FD), if no other box of this process is in it, or a memfd of its own. Null, with the reason in
-  /// `trouble`, where the system refuses the memfd. Throws Error for a file that cannot be made.
+  /// `trouble`, if the system refuses the memfd. Throws Error for a file that cannot be made.
   static std::unique_ptr<Box> open(const Owner& owner, std::string& trouble);
   ~Box();
   Box(const Box&) = delete;
   Box& operator=(const Box&) = delete;
 
   void add_group(std::uint64_t id, int size, int rank) noexcept;
-  /// Those who begin something include lib/observe/black_box_begin.h.
+  /// Users include lib/observe/black_box_begin.h.
   Flight begin(const Call& call) noexcept;
   Flight begin_again(const Form& form, std::uint64_t operation, std::int64_t started) noexcept;
 

@@ -14,9 +14,9 @@
 namespace tutti::black_box {
 namespace {
 
-constexpr int tries = 100;  // to catch a record between two writings
+constexpr int tries = 100;  // to read a record between two writes
 
-/// The box, seen and not touched.
+/// Read-only view of a box.
 class View {
  public:
   View(const Descriptor& descriptor, const std::string& name) {
@@ -43,13 +43,13 @@ std::string text_of(const std::array<char, n>& field) {
   return {field.begin(), std::find(field.begin(), field.end(), '\0')};
 }
 
-/// What the record says now, or nothing if it is being written or empty.
+/// The present contents of the record, or nothing if it is being written or empty.
 std::optional<Entry> read_once(const Record& record, const Text& from) {
   const std::uint64_t ticket = record.ticket.load(std::memory_order_acquire);
   if (ticket == 0 || ticket % 2 != 0) return std::nullopt;
   Entry entry;
   entry.number = ticket / 2;
-  entry.state = record.state.load(std::memory_order_acquire);  // first: what it promises is there then
+  entry.state = record.state.load(std::memory_order_acquire);  // first: the members that it announces are then valid
   std::array<std::uint64_t, call_words> words;
   for (std::size_t i = 0; i < words.size(); ++i) words[i] = record.call[i].load(std::memory_order_relaxed);
   entry.call = std::bit_cast<Call>(words);

@@ -28,7 +28,7 @@ struct Member {
   int rank = 0;  ///< the box's owner there
 };
 
-/// What one box says.
+/// The contents of one box.
 struct Snapshot {
   int rank = 0;
   int size = 1;
@@ -42,8 +42,8 @@ struct Snapshot {
   std::vector<Entry> entries;  ///< oldest first; without one that is being written at the moment, or never was finished
 };
 
-/// Reads a box at any time, whatever its owner does meanwhile; believes nothing of what it reads. Throws
-/// Error{invalid_argument} that says why `descriptor` is none, in words about `name`.
+/// Reads a box at any time, whatever its owner does meanwhile; trusts nothing that it reads. Throws
+/// Error{invalid_argument} that says why `descriptor` is not a box, called `name`.
 Snapshot read(const Descriptor& descriptor, const std::string& name);
 
 }  // namespace tutti::black_box

@@ -98,7 +98,7 @@ Log Log::from_environment(int rank, const std::string& host) {
   Log log;
   const auto level = environment::word("TUTTI_DEBUG");
   const std::string list = tutti::variable("TUTTI_DEBUG_SUBSYS").value_or("");
-  const std::uint32_t chosen = parse_subsystems(list);  // also where nothing is shown: a wrong word is wrong
+  const std::uint32_t chosen = parse_subsystems(list);  // even if nothing is shown, so that a wrong word is refused
   const auto file = tutti::variable("TUTTI_DEBUG_FILE");
   if (!level && !file) return log;
   auto target = std::make_shared<Target>();

@@ -7,14 +7,14 @@
 
 namespace tutti {
 
-/// What one rank has to say while it works, for people who look for a reason. Grammar and meaning of the variables are
-/// NCCL's: TUTTI_DEBUG (VERSION, WARN, INFO, TRACE), TUTTI_DEBUG_SUBSYS (list of subsystems; ^ before it: all but
-/// these), TUTTI_DEBUG_FILE (%h host, %p pid, %r rank; else stderr). Warnings appear without any of them.
+/// The log of one rank, for people who look for a cause. Grammar and meaning of the variables are NCCL's: TUTTI_DEBUG
+/// (VERSION, WARN, INFO, TRACE), TUTTI_DEBUG_SUBSYS (list of subsystems; ^ before it: all but these), TUTTI_DEBUG_FILE
+/// (%h host, %p pid, %r rank; else stderr). Warnings appear without any of them.
 ///
 ///   n07:4242:4242 [3] TUTTI INFO text
 ///   n07:4242:4242 [3] 12.345678 TUTTI TRACE text        seconds since the log was opened
 ///
-/// Threading: any; a line is written in one piece. Failure: what cannot be written is lost.
+/// Threading: any; a line is written in one piece. Failure: lines that cannot be written are lost.
 class Log {
  public:
   enum class Level : std::uint8_t { none, version, warn, info, trace };
@@ -22,8 +22,8 @@ class Log {
 
   /// Warnings only, to stderr.
   Log();
-  /// As the variables of this process say. Throws Error{invalid_argument} for words that they do not know, with the
-  /// nearest that they do, and for a file that cannot be written.
+  /// As the variables of this process say. Throws Error{invalid_argument} for unknown words, with the nearest known
+  /// one, and for a file that cannot be written.
   static Log from_environment(int rank, const std::string& host);
 
   bool shows(Level level, Subsystem subsystem) const {

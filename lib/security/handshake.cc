@@ -90,7 +90,7 @@ void Handshake::received(std::size_t bytes) {
   }
 }
 
-/// Whether it is for us is checked before the ranks are used for anything; who it is from, by its proof.
+/// Checks that the hello is for this rank before its ranks are used. The sender's rank is only proved later.
 void Handshake::hear_hello() {
   const std::byte* at = incoming_.data();
   const bool known = get<std::uint32_t>(at) == magic && get<std::uint16_t>(at) == version;

@@ -9,16 +9,16 @@
 
 namespace tutti {
 
-/// What a connection is for. A proof made for one is worth nothing for another.
+/// The purpose of a connection. A proof made for one purpose is invalid for another.
 enum class Purpose : std::uint8_t {
   link = 1,              ///< messages from one rank to another
-  failure_detector = 2,  ///< signs of life
+  failure_detector = 2,  ///< heartbeats
   store = 3,             ///< a client of the store
   board = 4,             ///< memory that a group shares (only within a host)
   pool = 5,              ///< memory for boards of one group after the other (only within a host)
 };
 
-/// Several of them, as an acceptor serves.
+/// A set of purposes, as served by an acceptor.
 class Purposes {
  public:
   constexpr Purposes() = default;
@@ -36,7 +36,7 @@ class Purposes {
   std::uint32_t bits_ = 0;
 };
 
-/// Who opens a connection, and what for. The ranks of a store's client and server are 0.
+/// The initiator of a connection, and its purpose. The ranks of a store's client and server are 0.
 struct Hello {
   std::int32_t from = 0;
   std::int32_t to = 0;
@@ -56,11 +56,11 @@ struct Hello {
 ///     | <--- welcome ------------------------------------- |  1 byte
 ///
 /// "All" is the hello and the acceptor's nonce, so that no message fits into another connection, another pair of ranks,
-/// another purpose or the other direction. The welcome says that the connection was not given up for want of a place
-/// meanwhile: nothing that is sent behind it can be lost in the handshake. docs/wire.md is the specification.
+/// another purpose or the other direction. The welcome says that the acceptor has kept the connection although places
+/// may be scarce, so nothing that is sent after it can be lost in the handshake. docs/wire.md is the specification.
 ///
-/// It moves no bytes itself: its user sends outgoing() and fills incoming() when and how he likes, until the state is
-/// no longer `under_way`. It allocates nothing and never throws; what goes wrong on this side is a refusal, too.
+/// It moves no bytes itself: its user sends outgoing() and fills incoming() until the state is no longer `under_way`.
+/// It allocates nothing and never throws; a failure on this side is a refusal, too.
 class Handshake {
  public:
   enum class State : std::uint8_t { under_way, done, refused };
@@ -70,23 +70,23 @@ class Handshake {
   static constexpr std::size_t proof_size = 32;
   static constexpr std::size_t welcome_size = 1;
 
-  /// The one who opens the connection. `key` must outlive this.
+  /// For the side that opens the connection. `key` must outlive this object.
   static Handshake initiate(const Secret& key, const Hello& hello);
-  /// The one who is called: takes only who wants `rank` for one of `purposes`, and to be encrypted or not as this side
-  /// does.
+  /// For the side that accepts it. It admits only peers that want `rank` for one of `purposes`, and that encrypt if and
+  /// only if this side does.
   static Handshake accept(const Secret& key, Purposes purposes, std::int32_t rank, bool encrypted = false);
 
   State state() const { return state_; }
   bool is_initiator() const { return initiator_; }
-  /// Once done: what only these two know, and only of this connection.
+  /// After `done`: a key that only these two processes have, and only for this connection.
   Digest tunnel_key() const noexcept;
-  /// For an acceptor once the hello has come; only after `done` is it more than a claim.
+  /// For an acceptor that has received the hello; it is proved only after `done`.
   const Hello& hello() const { return hello_; }
 
-  /// What is to be sent now; empty: nothing.
+  /// The bytes to send now; may be empty.
   std::span<const std::byte> outgoing() const { return std::span(outgoing_).subspan(sent_, outgoing_size_ - sent_); }
   void sent(std::size_t bytes);
-  /// Where the bytes go that are awaited now; never more than this may be read. Empty: none.
+  /// Where to put the bytes that are expected now. No more than these may be read. May be empty.
   std::span<std::byte> incoming() { return std::span(incoming_).subspan(received_, incoming_size_ - received_); }
   void received(std::size_t bytes);
 

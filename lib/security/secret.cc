@@ -33,8 +33,8 @@ bool is_one_of_our_groups(gid_t group) {
   return std::ranges::find(groups, group) != groups.end();
 }
 
-/// Ours and closed to everybody else; or root's, who can read everything anyway, and readable through one of our groups
-/// at most: that is how secrets are mounted into containers.
+/// The file must be ours and closed to all others. It may also be root's, who can read everything anyway, and readable
+/// by one of our groups: secrets are mounted into containers in that way.
 void check_access(const std::string& path, const struct stat& status) {
   if (!S_ISREG(status.st_mode)) refuse("the secret file " + path + " is no regular file");
   constexpr uid_t root = 0;
@@ -76,14 +76,14 @@ Secret Secret::from_text(std::string_view text, std::string_view said_by) {
 }
 
 Secret Secret::from_file(const std::string& path) {
-  // Not blocking: a pipe must not keep us waiting for a writer.
+  // Non-blocking, so that a pipe without a writer does not block us.
   const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)};
   struct stat status {};
   if (!file || ::fstat(file.get(), &status) != 0)
     refuse("cannot open the secret file " + path + ": " + std::strerror(errno) +
            (errno == EACCES ? ". " + std::string{mounted_remedy} : ""));
   check_access(path, status);
-  std::array<char, most_bytes + 3> text;  // enough to see that it is too much
+  std::array<char, most_bytes + 3> text;  // enough to detect a text that is too long
   std::size_t size = 0;
   while (size < text.size()) {
     const ssize_t got = ::read(file.get(), text.data() + size, text.size() - size);
@@ -114,8 +114,9 @@ Secret Secret::derive(std::string_view label, std::span<const std::byte> context
 
 namespace {
 
-/// By itself: through EVP it would be the same, but for the providers and the tables of names that are loaded first,
-/// 0.9 of the 7 ms that a rank takes to start. Nor is anything made that exit() takes down while threads still use it.
+/// Calls SHA-256 directly. EVP would give the same result, but first loads providers and tables of names, which takes
+/// 0.9 of the 7 ms that a rank needs to start. EVP also makes objects that exit() destroys while threads still use
+/// them.
 class Sha256 {
  public:
   Sha256() noexcept { ::SHA256_Init(&context_); }

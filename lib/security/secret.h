@@ -15,29 +15,29 @@ using Digest = std::array<std::byte, digest_size>;
 
 /// Bytes that only the members of a job know.
 ///
-/// Wiped when it goes. Nothing prints it: an error or a log that wants to speak of it says where it came from instead.
-/// Threading: a value; const use from any thread.
+/// Wiped when it is destroyed. Nothing prints it: errors and logs name its source instead. Threading: a value; const
+/// use from any thread.
 class Secret {
  public:
-  /// Whoever reads one handshake can try words at leisure; what people make up must not be a word.
+  /// An attacker who has read one handshake can try words offline, so secrets must not be words.
   static constexpr std::size_t least_bytes = 16;
   static constexpr std::size_t most_bytes = 4096;
 
-  /// None: for who trusts everybody.
+  /// None: no proof is needed.
   Secret() = default;
   explicit Secret(std::span<const std::byte> bytes) : bytes_(bytes.begin(), bytes.end()) {}
   Secret(const Secret&) = default;
   Secret(Secret&&) noexcept = default;
   Secret& operator=(Secret other) noexcept {
-    bytes_.swap(other.bytes_);  // the end of `other` wipes what was here
+    bytes_.swap(other.bytes_);  // the destructor of `other` wipes the old value
     return *this;
   }
   ~Secret();
 
   /// 32 bytes from the kernel, written as 64 hexadecimal digits. Throws Error{system}.
   static Secret random();
-  /// What a person or a launcher wrote down. Throws Error{invalid_argument} that quotes `said_by`, never the text, when
-  /// it is too short or too long.
+  /// A text from a person or a launcher. Throws Error{invalid_argument} that quotes `said_by`, never the text, if it is
+  /// too short or too long.
   static Secret from_text(std::string_view text, std::string_view said_by);
   /// The content of a regular file that only this user may read, without the line end. Throws Error{invalid_argument}
   /// with the remedy.
@@ -45,10 +45,10 @@ class Secret {
 
   bool empty() const { return bytes_.empty(); }
   std::span<const std::byte> bytes() const { return bytes_; }
-  /// For handing it to a child process; the one way out as text.
+  /// For passing it to a child process; the only way to get it as text.
   std::string reveal() const;
 
-  /// A key that tells nothing about this one. `label` says what it is for, `context` what it is bound to.
+  /// A key that reveals nothing about this one. `label` is its purpose, `context` what it is bound to.
   Secret derive(std::string_view label, std::span<const std::byte> context = {}) const;
 
  private:
@@ -58,10 +58,10 @@ class Secret {
 /// HMAC-SHA256 over the parts, one after the other.
 Digest hmac_sha256(std::span<const std::byte> key, std::initializer_list<std::span<const std::byte>> parts) noexcept;
 
-/// Takes equally long wherever they differ.
+/// Takes equally long wherever the two differ.
 bool equal_in_constant_time(std::span<const std::byte> a, std::span<const std::byte> b) noexcept;
 
-/// Bytes that nobody can guess, at most 256. False where the kernel has none to give.
+/// Unpredictable bytes, at most 256. False if the kernel has none.
 bool fill_with_random(std::span<std::byte> bytes) noexcept;
 
 }  // namespace tutti

@@ -85,7 +85,7 @@ class TlsProxies::Impl {
         context_.run();
         return over_.set_value();
       } catch (const std::exception&) {
-        // Out of memory between two tls_proxies, where nothing is lost.
+        // Out of memory between two proxies; nothing is lost.
       }
     }
   }
@@ -109,7 +109,7 @@ class TlsProxies::Impl {
     try {
       asio::post(context_, [this] {
         for (const auto& tunnel : tls_proxies_) tunnel->end();
-        work_.reset();  // the thread ends when nothing is under way any more
+        work_.reset();  // the thread ends when nothing is in progress any more
       });
       if (over_.get_future().wait_for(drain_time) != std::future_status::ready) context_.stop();
     } catch (const std::exception&) {
@@ -118,8 +118,8 @@ class TlsProxies::Impl {
     thread_.join();
   }
 
-  /// Waits until what has been written has been sent. Asked twice, since what has just been read for the first answer
-  /// is on its way to its tunnel.
+  /// Waits until all data that users have written have been sent. It asks twice, since data that had just been read at
+  /// the first answer are still on the way to their tunnel.
   void flush(Clock::time_point deadline) {
     for (int idle = 0; idle < 2 && !stopped_.load() && Clock::now() < deadline;) {
       const auto answer = std::make_shared<std::promise<bool>>();
@@ -135,15 +135,15 @@ class TlsProxies::Impl {
 
   // ---- The end of the program ----------------------------------------------------------------------------------
 
-  /// Those of this process that are alive.
+  /// The living objects of this process.
   struct Roll {
     const ForkMark mark;
     std::mutex mutex;
     std::set<Impl*> alive;
   };
-  static inline std::atomic<Roll*> roll_{nullptr};  // never destroyed: others end later
+  static inline std::atomic<Roll*> roll_{nullptr};  // never destroyed, since other objects may end later
 
-  /// A child of fork() begins anew: somebody may have held the lock.
+  /// A child of fork() begins with a new one, since a thread of the parent may have held the lock.
   static Roll& roll() {
     Roll* found = roll_.load();
     while (found == nullptr || !found->mark.is_here()) {
@@ -154,8 +154,8 @@ class TlsProxies::Impl {
     return *found;
   }
 
-  /// What lives until exit() sends what it has. Objects with static storage may go on after that, until they end, too;
-  /// but not when a program that uses OpenSSL itself takes it down.
+  /// At exit(), the living objects send their data. Objects with static storage may continue after that until they end,
+  /// unless a program that uses OpenSSL itself has shut it down.
   static void register_exit() {
     static const bool done = [] {
       std::atexit([] { at_end(false); });
@@ -173,7 +173,7 @@ class TlsProxies::Impl {
     try {
       for (Impl* const one : roll().alive) for_good ? one->stop() : one->flush(deadline);
     } catch (const std::exception&) {
-      // Out of memory at the very end: the rest is lost.
+      // Out of memory at the very end: the remaining data are lost.
     }
   }
 

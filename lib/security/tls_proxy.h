@@ -10,19 +10,19 @@
 
 namespace tutti {
 
-/// Encrypts connections behind the back of who uses them: TLS 1.3 under a key that both sides have, with a fresh
-/// Diffie-Hellman exchange, so that who learns the key later cannot read what was recorded.
+/// Encrypts connections transparently to their users: TLS 1.3 under a key that both sides have, with a fresh
+/// Diffie-Hellman exchange, so that an attacker who learns the key later cannot decrypt recorded traffic.
 ///
 ///   user --plain-- Unix socket pair --service thread-- TCP --TLS-- service thread -- Unix socket pair --plain-- user
 ///
-/// The user gets one end of the pair in exchange for his TCP socket and goes on as before. What he has written and
-/// closed still arrives; an end of the stream, in order or not, shows on the other side as one. No certificates: the
-/// key is made by the handshake that must come first (lib/security/handshake.h), so that no stranger ever speaks TLS to
-/// us.
+/// The user gets one end of the pair in exchange for its TCP socket and continues as before. Data that it has written
+/// still arrive after it has closed its end. An end of the stream, orderly or not, appears as one on the other side.
+/// There are no certificates: the key comes from the handshake that must precede (lib/security/handshake.h), so
+/// strangers never speak TLS to us.
 ///
-/// One thread per object, from the first to the last moment; its end waits, two seconds at most, until what users have
-/// written has been sent. exit() waits, too, where nobody has ended it before; _exit() and signals do not, and what was
-/// not sent is lost. In a child of fork() it does nothing.
+/// Each object has one thread. Its destructor waits, two seconds at most, until the data of its users have been sent.
+/// exit() also waits for objects that still live; _exit() and signals do not, and unsent data are lost. In a child of
+/// fork() it does nothing.
 ///
 /// Threading: any.
 class TlsProxies {
@@ -35,20 +35,20 @@ class TlsProxies {
   TlsProxies(const TlsProxies&) = delete;
   TlsProxies& operator=(const TlsProxies&) = delete;
 
-  /// A non-blocking end in exchange for a connected socket. Nothing, with errno, where the system has none to give;
-  /// then the connection is closed. Wait until is_ready() before anything is written.
+  /// A non-blocking socket in exchange for a connected one. Nothing, with errno, if the system refuses one; then the
+  /// connection is closed. Wait until is_ready() before writing.
   Descriptor encrypt(Descriptor tcp, Side side, const Digest& key) noexcept;
-  /// The same behind a handshake that is done.
+  /// The same after a completed handshake.
   Descriptor encrypt(Descriptor tcp, const Handshake& handshake) noexcept;
 
-  /// Whether the tunnel behind `end` has come about: reads the one byte that says so. 0: it has. EAGAIN: not yet; the
-  /// end gets readable. ECONNRESET: it never will, since the other side has gone or has not the same key. There is no
-  /// time limit: whose patience has ended closes his end.
+  /// Whether the tunnel behind `end` is established; reads the one byte that says so. 0: it is. EAGAIN: not yet; the
+  /// end becomes readable. ECONNRESET: it never will be, since the other side has gone or has another key. There is no
+  /// time limit: a user that gives up closes its end.
   static int is_ready(int end) noexcept;
   /// That byte.
   static constexpr std::byte ready_byte{'R'};
 
-  /// Connections that are not closed yet.
+  /// Open connections.
   std::size_t count() const noexcept;
 
  private:

@@ -1,4 +1,4 @@
-// What is there instead of tls_proxy.cc in a library that was built without TLS.
+// Replaces tls_proxy.cc in a library that was built without TLS.
 
 #include <cerrno>
 

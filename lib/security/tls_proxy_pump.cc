@@ -1,12 +1,12 @@
-// A tunnel is two pumps, one per direction, each with one operation under way:
+// A tunnel is two pumps, one per direction, each with one operation in progress:
 //
-//   collect: read from the user --> write to TLS --> again      end of the user's stream: say goodbye
-//   deliver: read from TLS --> write to the user --> again      end of the peer's stream: tell the user, say goodbye
+//   collect: read from the user --> write to TLS --> again      end of the user's stream: send close_notify
+//   deliver: read from TLS --> write to the user --> again      end of the peer's stream: tell the user, close_notify
 //
-// A pump that cannot write does not read, so that who does not read holds up who writes, as on TCP itself.
+// A pump that cannot write does not read, so a slow reader holds up the writer, as on TCP itself.
 //
-// Goodbye: whoever ends first sends close_notify and reads on, into nothing, until the other side has ended or a second
-// is over. Closing at once might make TCP throw away what it has not sent yet.
+// End: the side that ends first sends close_notify and continues to read, discarding the data, until the other side has
+// ended or a second has passed. Closing at once could make TCP discard data that it has not sent yet.
 
 #include "lib/security/tls_proxy_pump.h"
 
@@ -37,22 +37,23 @@ using Socket = asio::generic::stream_protocol::socket;
 using asio::ssl::stream_base;
 
 constexpr std::chrono::seconds farewell_time{1};
-constexpr std::size_t record_size = 16'384;  // of TLS: more never comes at once
-/// After which the key changes: far below the 2^24.5 records that AES-GCM bears (RFC 8446, 5.5), and hardly a cost.
+constexpr std::size_t record_size = 16'384;  // of TLS: a record is never larger
+/// The key changes after that many: far below the 2^24.5 records that AES-GCM allows (RFC 8446, 5.5), and hardly a
+/// cost.
 constexpr std::size_t records_of_a_key = 65'536;
 
 // ---- The key, for OpenSSL --------------------------------------------------------------------------------------
 
 constexpr std::string_view identity = "tutti";
 constexpr const char* cipher_name = "TLS_AES_128_GCM_SHA256";
-constexpr std::array<unsigned char, 2> cipher_id{0x13, 0x01};  // the same
+constexpr std::array<unsigned char, 2> cipher_id{0x13, 0x01};  // of that cipher suite
 
 int key_index() {
   static const int index = ::SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, nullptr);
   return index;
 }
 
-/// A session that never was, but for its key: so TLS 1.3 calls a key that both sides have.
+/// A session that never existed, apart from its key: this is how TLS 1.3 represents an external pre-shared key.
 SSL_SESSION* session_of(SSL* ssl) {
   const auto* key = static_cast<const Digest*>(::SSL_get_ex_data(ssl, key_index()));
   const SSL_CIPHER* cipher = ::SSL_CIPHER_find(ssl, cipher_id.data());
@@ -87,9 +88,9 @@ Socket adopt(asio::io_context& context, Descriptor descriptor, int family) {
 
 // ---- The tunnel --------------------------------------------------------------------------------------------------
 
-/// Handlers on their way share it.
+/// Handlers in flight share it.
 class TlsTunnel final : public Tunnel, public std::enable_shared_from_this<TlsTunnel> {
-  /// Goes on with `body` unless the tunnel has been closed. Whatever is thrown concerns this connection only.
+  /// Continues with `body` unless the tunnel has been closed. Exceptions concern this connection only.
   template <class Body>
   auto then(Body body) {
     return [self = shared_from_this(), body](const asio::error_code& failed, std::size_t bytes = 0) {
@@ -110,7 +111,7 @@ class TlsTunnel final : public Tunnel, public std::enable_shared_from_this<TlsTu
         timer_(context),
         side_(side),
         key_(key) {
-    // Nobody's certificate will do. (A server that would ask for one refuses keys, too.)
+    // Certificates are never accepted. (A server that asked for one would refuse pre-shared keys, too.)
     if (side == TlsProxies::Side::client) stream_.set_verify_mode(asio::ssl::verify_peer);
     if (::SSL_set_ex_data(stream_.native_handle(), key_index(), &key_) != 1) throw std::bad_alloc{};
   }
@@ -140,7 +141,7 @@ class TlsTunnel final : public Tunnel, public std::enable_shared_from_this<TlsTu
     timer_.cancel();
     user_.close(ignored);
     stream_.next_layer().close(ignored);
-    if (on_close_) std::exchange(on_close_, nullptr)();  // may let go of the last other owner; a handler still is one
+    if (on_close_) std::exchange(on_close_, nullptr)();  // may drop the last other reference
   }
 
  private:
@@ -164,7 +165,7 @@ class TlsTunnel final : public Tunnel, public std::enable_shared_from_this<TlsTu
   }
 
   void forward() {
-    if (peer_left_) return forwarded();  // as on TCP, whose first write after the end succeeds, too
+    if (peer_left_) return forwarded();  // as on TCP, where the first write after the end succeeds, too
     records_ += collected_ / record_size + 1;
     if (records_ >= records_of_a_key && ::SSL_key_update(stream_.native_handle(), SSL_KEY_UPDATE_NOT_REQUESTED) == 1)
       records_ = 0;
@@ -191,7 +192,7 @@ class TlsTunnel final : public Tunnel, public std::enable_shared_from_this<TlsTu
     user_left_ = true;
     if (!ready_) return close();
     asio::error_code ignored;
-    user_.cancel(ignored);  // what was on its way to him: deliver() goes on without him
+    user_.cancel(ignored);  // stops a write to the user; deliver() continues without it
     say_goodbye();
     close_what_is_over();
   }
@@ -226,7 +227,7 @@ class TlsTunnel final : public Tunnel, public std::enable_shared_from_this<TlsTu
     hang_up();
   }
 
-  /// TLS reads no further once close_notify has been sent and data comes all the same; TCP does.
+  /// TLS stops reading once close_notify has been sent and data still arrive; TCP continues.
   void ignore_rest() {
     stream_.next_layer().async_read_some(asio::buffer(incoming_),
                                          then([this](bool failed, std::size_t) { failed ? close() : ignore_rest(); }));
@@ -258,9 +259,9 @@ class TlsTunnel final : public Tunnel, public std::enable_shared_from_this<TlsTu
 
 }  // namespace
 
-// Without certificates a server has nothing to offer to who does not have the key.
+// Without certificates a server has nothing to offer to a client without the key.
 std::shared_ptr<asio::ssl::context> make_tls_context() {
-  // From now on exit() leaves libcrypto as it is, unless the program was quicker to use it.
+  // From now on exit() does not clean up libcrypto, unless the program has used it before.
   if (::OPENSSL_init_crypto(OPENSSL_INIT_NO_ATEXIT, nullptr) != 1)
     throw Error{ErrorCode::system, "cannot encrypt: OpenSSL has been taken down by exit()"};
   auto context = std::make_shared<asio::ssl::context>(asio::ssl::context::tlsv13);

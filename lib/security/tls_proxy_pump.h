@@ -16,25 +16,26 @@ class context;
 
 namespace tutti {
 
-/// One connection of TlsProxies. Threading: made anywhere; the rest on the service's thread.
+/// One connection of TlsProxies. Threading: created by any thread; otherwise used on the service's thread.
 class Tunnel {
  public:
   virtual ~Tunnel() = default;
 
-  /// `closed` is called once, when nothing is left of the connection.
+  /// `closed` is called once, when the connection is completely closed.
   virtual void start(std::function<void()> closed) = 0;
-  /// Sends what the user has written by now, and says goodbye, even if a child of fork() holds his end open.
+  /// Sends the data that the user has written so far, and then close_notify, even if a child of fork() holds the user's
+  /// end open.
   virtual void end() = 0;
-  /// What the user has written has been sent.
+  /// All data that the user has written have been sent.
   virtual bool is_idle() = 0;
-  /// At once, whatever is on its way. Does nothing the second time.
+  /// Closes at once, whatever is in progress. The second call does nothing.
   virtual void close() = 0;
 };
 
-/// Throws; both sides of a connection may use the same.
+/// Throws. Both sides of a connection may use the same context.
 std::shared_ptr<asio::ssl::context> make_tls_context();
 
-/// Between `tcp` and `user`, which is the end of a pair. Throws.
+/// Between `tcp` and `user`, which is one end of a pair. Throws.
 std::shared_ptr<Tunnel> make_tunnel(asio::io_context& context, asio::ssl::context& tls, Descriptor tcp, Descriptor user,
                                     TlsProxies::Side side, const Digest& key);
 

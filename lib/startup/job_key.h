@@ -9,19 +9,19 @@
 
 namespace tutti::detail {
 
-/// What only the ranks of this communicator know: made of the job's secret, if it has one, and of random bytes that
-/// rank 0 publishes in `store`, so that what was said in one communicator is worth nothing in another. Every rank
-/// calls. Rank 0 takes what a process with its rank published that has ended before all had met, since others may have
-/// read it.
+/// A key that only the ranks of this communicator know. It is derived from the job's secret, if there is one, and from
+/// random bytes that rank 0 publishes in `store`, so that messages of one communicator are invalid in another. Every
+/// rank calls. If a predecessor of rank 0 ended before all had met, rank 0 uses the bytes that it had published, since
+/// others may have read them.
 Secret agree_on_key(const JoinOptions& options, Store& store);
 
-/// What a rank may publish so that others see whether it has the same key.
+/// A text that a rank may publish so that others can check whether it has the same key.
 std::string fingerprint(const Secret& key);
 
-/// Throws Error{rendezvous} that names the first rank which was started with another secret than this one.
+/// Throws Error{rendezvous} that names the first rank that was started with another secret.
 void check_fingerprints(const std::vector<std::string>& fingerprints, int rank);
 
-/// Says it once if the key is no secret from those who can read a store that is not ours.
+/// Warns once if the key is known to everybody who can read a foreign store.
 void warn_of_open_key(const JoinOptions& options, std::size_t hosts, const Log& log);
 
 }  // namespace tutti::detail

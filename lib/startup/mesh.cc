@@ -28,15 +28,15 @@ namespace {
 using transport::ShmTransport;
 using transport::TcpTransport;
 
-/// Where every rank has a core of its own, a short spin catches an answer that is under way; where they share cores
-/// it only delays the peer that is waited for. Yields follow in both cases: they cost little on an idle core, and on
-/// one that another process wants they save a whole time slice. Sleep comes last, since a wake-up costs 5 to 20 us.
+/// If every rank has a core of its own, a short spin catches an answer that is about to arrive; if ranks share cores,
+/// it only delays the awaited peer. Yields follow in both cases: they cost little on an idle core, and on one that
+/// another process wants they save a whole time slice. Sleep comes last, since a wake-up costs 5 to 20 us.
 constexpr Patience own_core{.spins = 200, .yields = 2000};
 constexpr Patience shared_core{.spins = 0, .yields = 200};
-/// The first of all waits lasts until the others have set up what they need, for which they need the cores.
+/// The first wait lasts until the others have completed their set-up, for which they need the cores.
 constexpr Patience first_wait{.spins = 0, .yields = 4};
 
-/// Ranks by host, in rank order, where a host is what same_host() says it is.
+/// Ranks by host, in rank order; same_host() decides which ranks share a host.
 std::vector<std::vector<int>> hosts_of(const std::vector<RankInfo>& rank_infos) {
   std::vector<std::vector<int>> hosts;
   for (int rank = 0; rank < static_cast<int>(rank_infos.size()); ++rank) {
@@ -54,7 +54,7 @@ std::vector<std::vector<int>> hosts_of(const std::vector<RankInfo>& rank_infos) 
   return hosts;
 }
 
-/// How many cores these ranks of one host have together.
+/// The number of cores that these ranks of one host have together.
 int cores_of(const std::vector<int>& ranks, const std::vector<RankInfo>& rank_infos) {
   std::vector<std::string> allowed;
   int quota = 0;
@@ -72,8 +72,8 @@ const std::vector<int>& host_of(const std::vector<std::vector<int>>& hosts, int 
   });
 }
 
-/// Tries shared memory among the ranks of this host for real and tells the others. Empty: it works; else the first
-/// rank's reason why not. Every rank calls. `trouble`: why this one has no `shm`, if it should.
+/// Tests shared memory among the ranks of this host with a real transfer, and tells the others. Empty: it works; else
+/// the first rank's reason. Every rank calls. `trouble`: why this rank has no `shm` although it is wanted.
 std::string agree_on_shm(ShmTransport* shm, const std::string& trouble, const std::vector<int>& local,
                          const std::vector<RankInfo>& rank_infos, const JoinOptions& options,
                          rendezvous::Attendance& attendance) {
@@ -82,7 +82,7 @@ std::string agree_on_shm(ShmTransport* shm, const std::string& trouble, const st
   const auto offered = std::ranges::count_if(addresses, transport::offers_shm);
   std::string outcome = trouble;
   if (local.size() == 1) {
-    outcome.clear();  // nobody misses it
+    outcome.clear();  // no rank would use it
   } else if (std::cmp_equal(offered, local.size())) {
     const auto position = std::find(local.begin(), local.end(), options.rank) - local.begin();
     outcome = shm->probe(addresses, static_cast<int>(position), options.deadline).value_or("");
@@ -125,7 +125,7 @@ void set_failure_router(Context& context) {
       std::make_unique<FailureRouter>(context.rank, names_of(context), context.engine, context.log);
 }
 
-/// Everybody has published an address, or nobody watches.
+/// Starts the failure detector if all ranks have published an address; otherwise there is none.
 void begin_detecting(Context& context, std::unique_ptr<FailureDetector> detector,
                      const std::vector<RankInfo>& rank_infos, const JoinOptions& options) {
   std::vector<Watched> ranks;
@@ -167,8 +167,8 @@ void join_threads(Context& context, const JoinOptions& options, rendezvous::Atte
   set_failure_router(context);
 }
 
-/// What this rank tells the others of itself. The shared-memory address also says which host this is, so it is
-/// published even where it is not used.
+/// What this rank publishes about itself. The shared-memory address also identifies the host, so it is published even
+/// if it is not used.
 RankInfo rank_info_of(const Context& context, const JoinOptions& options, const ShmTransport* shm,
                       const TcpTransport* tcp, const transport::tcp::Acceptor& acceptor) {
   return {.host = host_name(),
@@ -224,7 +224,7 @@ void check_secrets(const std::vector<RankInfo>& rank_infos, int rank) {
   check_fingerprints(fingerprints, rank);
 }
 
-/// Whoever encrypts would wait for a peer that does not, and the other way round, until the deadline.
+/// A rank that encrypts and one that does not would wait for each other until the deadline.
 void check_encryption(const std::vector<RankInfo>& rank_infos, int rank) {
   const bool mine = rank_infos[static_cast<std::size_t>(rank)].encrypted;
   for (std::size_t other = 0; other < rank_infos.size(); ++other)
@@ -236,7 +236,7 @@ void check_encryption(const std::vector<RankInfo>& rank_infos, int rank) {
                   static_cast<int>(other)};
 }
 
-/// The transport, if it is wanted and the system grants what it needs; else null, and `trouble` says why.
+/// The transport, if it is wanted and the system grants its resources; else null, and `trouble` has the reason.
 template <class Kind, class... Arguments>
 std::unique_ptr<Kind> make(bool wanted, std::string& trouble, Arguments&&... arguments) {
   if (!wanted) return nullptr;
@@ -251,7 +251,7 @@ std::unique_ptr<Kind> make(bool wanted, std::string& trouble, Arguments&&... arg
   return nullptr;
 }
 
-/// For links, if peers are reached by TCP, and for the failure detector, which goes over TCP on one host, too.
+/// For links, if peers are reached by TCP, and for the failure detector, which uses TCP even within one host.
 std::shared_ptr<transport::tcp::Acceptor> open_acceptor(const Context& context, const JoinOptions& options) {
   const auto address = transport::tcp::parse_address(options.bind_address, 0);
   if (!address)
@@ -262,7 +262,7 @@ std::shared_ptr<transport::tcp::Acceptor> open_acceptor(const Context& context, 
       transport::tcp::DoorOptions{.congestion = options.congestion, .lost_after = options.lost_after}, context.log);
 }
 
-/// Who shares this rank's host, and whether ranks outnumber cores anywhere.
+/// Returns the ranks on this host, and finds out whether ranks outnumber cores anywhere.
 std::vector<int> settle(Context& context, const std::vector<RankInfo>& rank_infos, ShmTransport* shm,
                         const JoinOptions& options) {
   const auto hosts = hosts_of(rank_infos);
@@ -270,7 +270,7 @@ std::vector<int> settle(Context& context, const std::vector<RankInfo>& rank_info
   const auto& local = host_of(hosts, context.rank);
   context.local_size = static_cast<int>(local.size());
   context.local_rank = static_cast<int>(std::find(local.begin(), local.end(), context.rank) - local.begin());
-  const std::size_t threads = options.tls_proxies ? 2 : 1;  // of a rank that are busy at the same time
+  const std::size_t threads = options.tls_proxies ? 2 : 1;  // busy threads of a rank
   for (const auto& ranks : hosts) {
     const bool share_cores = std::cmp_greater(threads * ranks.size(), cores_of(ranks, rank_infos));
     context.oversubscribed |= share_cores;
@@ -282,7 +282,7 @@ std::vector<int> settle(Context& context, const std::vector<RankInfo>& rank_info
 /// "0 1 2 3"
 std::string list(const std::vector<int>& ranks) { return fmt::format("{}", fmt::join(ranks, " ")); }
 
-/// Who talks over what, for people who wonder.
+/// Logs the transport to each rank.
 void tell(const Context& context, const RankInfo& mine, const std::vector<int>& local, const std::string& shm_trouble) {
   using Subsystem = Log::Subsystem;
   if (!context.log.shows(Log::Level::info, Subsystem::init) && !context.log.shows(Log::Level::info, Subsystem::net) &&

@@ -12,7 +12,7 @@
 
 namespace tutti::detail {
 
-/// How one rank joins the others, with everything decided.
+/// The settings with which one rank joins the others.
 struct JoinOptions {
   int rank = 0;
   int size = 1;
@@ -35,8 +35,9 @@ struct JoinOptions {
 };
 
 /// Meets the other ranks through the store and makes the transports that reach them: shared memory within a host,
-/// proved by a real transfer first, TCP between hosts. Fills `context` (rank, size, peers, engine ...); its engine is
-/// made here. Three rounds at the store, each O(ranks) messages: a token, addresses, the outcome of the probes.
+/// proved by a real transfer first, and TCP between hosts. Fills `context` (rank, size, peers, engine ...) and creates
+/// its engine. There are three rounds at the store, each with O(ranks) messages: a token, addresses, the outcome of the
+/// probes.
 void join_mesh(Context& context, const JoinOptions& options);
 
 }  // namespace tutti::detail

@@ -51,7 +51,7 @@ bool read(std::string_view text, Number& value) {
   return failure == std::errc{} && stopped == text.data() + text.size() && value >= 0;
 }
 
-/// Takes the line "key=..." from the beginning of `text` and returns what is behind the sign.
+/// Takes the line "key=..." from the beginning of `text` and returns the part after the sign.
 std::optional<std::string_view> take_line(std::string_view& text, std::string_view key) {
   if (!text.starts_with(key) || !text.substr(key.size()).starts_with('=')) return std::nullopt;
   const std::size_t end = text.find('\n');

@@ -23,12 +23,12 @@ struct RankInfo {
   std::string families = {};     ///< of addresses that its host has besides loopback: "4", "6", "46"; empty: unknown
 
   std::string encode() const;
-  /// Throws Error{rendezvous} that names `rank` if it is not a rank_info of this version.
+  /// Throws Error{rendezvous} that names `rank` if the text is not of this version.
   static RankInfo decode(const std::string& text, int rank);
 };
 
-/// Throws Error{rendezvous} where one rank publishes an address of a family that another one's host lacks: each would
-/// wait for the other until the deadline. All ranks arrive at the same error.
+/// Throws Error{rendezvous} if one rank publishes an address of a family that another one's host lacks: they would wait
+/// for each other until the deadline. All ranks throw the same error.
 void check_families(const std::vector<RankInfo>& rank_infos);
 
 }  // namespace tutti::detail

@@ -17,10 +17,10 @@ namespace {
 
 using Track = ChromeTraceBuilder::Track;
 
-/// What a message travels on; its number counts there.
+/// The carrier of a message, on which messages are numbered.
 enum class Way : std::uint8_t { link, board, point_to_point };
 
-/// The same number at both ends, and no other message's. Programs read it as a double: 53 bits.
+/// A number that is the same at both ends, and unique. Programs read it as a double: 53 bits.
 std::uint64_t arrow_number(std::uint64_t group, Way way, int from, int to, std::uint64_t number) {
   std::uint64_t digest = group;
   for (const std::uint64_t part :
@@ -103,7 +103,7 @@ void Writer::introduce(const std::function<void(std::string_view)>& put) const {
       snapshot_.rank, snapshot_.rank, host, snapshot_.pid));
   put(fmt::format(R"({{"name":"process_sort_index","ph":"M","pid":{},"tid":0,"args":{{"sort_index":{}}}}})",
                   snapshot_.rank, snapshot_.rank));
-  // Not metadata, of which viewers know a few names and complain about others.
+  // Not as metadata, since viewers complain about unknown names there.
   std::int64_t first = snapshot_.records.empty() ? snapshot_.opened.ticks : snapshot_.records.front().begin;
   for (const Record& record : snapshot_.records) first = std::min(first, record.begin);
   put(fmt::format(R"({{"name":"tutti_rank","cat":"rank","ph":"i","s":"p","pid":{},"tid":{},"ts":{},)"
@@ -167,7 +167,7 @@ void Writer::call(const Record& record, std::int64_t end, std::string_view state
                              (record.flags & Flags::variable) != 0, record.count * type_bytes(record), state));
 }
 
-/// Its messages follow from its algorithm.
+/// The messages of such a call follow from its algorithm.
 void Writer::call_at_once(const Record& record) {
   call(record, time(record.end), R"(,"at_once":true)");
   const std::int64_t begin = time(record.begin);
@@ -180,7 +180,7 @@ void Writer::call_at_once(const Record& record) {
   const std::string text = step_text(step);
   std::size_t first = 0;
   std::size_t last = 0;
-  if (record.bytes != 0) {  // the moment when it was on the board
+  if (record.bytes != 0) {  // when it was on the board
     const std::int64_t posted = time(static_cast<std::int64_t>(record.bytes));
     first = builder_.slice(Track::board, 0, begin, posted, "board", "post", text);
     last = builder_.slice(Track::board, 0, posted, here, "wait", "wait", text);
@@ -204,8 +204,8 @@ void Writer::call_at_once(const Record& record) {
   }
 }
 
-/// It begins when the one before has ended, or when it was given to its link: what is lent ends late, when it has been
-/// read, and the next one may be there by then.
+/// It begins when the previous one has ended, or when it was given to its link. A single-copy message ends late, when
+/// it has been read, and the next one may have begun by then.
 void Writer::send(const Record& record) {
   std::int64_t& free = link_free_[{record.group, record.peer, true}];
   const std::int64_t given = record.middle ? time(record.middle) : time(record.end);
@@ -220,7 +220,7 @@ void Writer::send(const Record& record) {
   builder_.slice(Track::work, 0, time(record.begin), at_once, "step", "send", text);
 }
 
-/// It begins when it is the next one its link waits for.
+/// It begins when it is the next message that its link waits for.
 void Writer::receive(const Record& record) {
   std::int64_t& free = link_free_[{record.group, record.peer, false}];
   const std::int64_t begin = std::max(free, time(record.begin));

@@ -8,8 +8,9 @@
 #include "tutti/types.h"
 
 // One rank's records as events of Chrome's trace-event format. A rank is a process there; its threads are its calls,
-// its board, its work, and one per peer and direction for messages. On each of them slices are apart or inside each
-// other: what would overlap gets a further thread of the same name. An arrow leads from each send to its receive.
+// its board, its work, and one per peer and direction for messages. On each of them slices are disjoint or nested: a
+// slice that would overlap another gets a further thread of the same name. An arrow leads from each send to its
+// receive.
 
 namespace tutti::trace {
 

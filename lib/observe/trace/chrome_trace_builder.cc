@@ -113,7 +113,7 @@ void ChromeTraceBuilder::write_slice(const Slice& slice, const std::function<voi
   if (slice.inner_end > slice.begin) one("wait", slice.inner_name, slice.inner_end, slice.args);
 }
 
-/// Those who draw it look for the slice that it lies in, and take what both ends say of one thing for a contradiction.
+/// Viewers look for the slice that contains the arrow's end, and complain if both ends give the same field.
 void ChromeTraceBuilder::write_arrow(const Placed& placed, const std::function<void(std::string_view)>& put) const {
   const Slice& slice = slices_[placed.slice];
   const Arrow& arrow = placed.arrow;

@@ -9,10 +9,10 @@
 
 namespace tutti::trace {
 
-/// Slices of time on tracks, and arrows between ranks, on their way to be events.
+/// Slices of time on tracks, and arrows between ranks, which will become events.
 class ChromeTraceBuilder {
  public:
-  /// What a track is for; with a peer or without.
+  /// The kind of a track, with a peer or without.
   enum class Track : std::uint8_t { calls, board, work, to, from, message_to, message_from };
 
   static constexpr int thread_of_calls = 1;
@@ -23,7 +23,7 @@ class ChromeTraceBuilder {
   /// number.
   std::size_t slice(Track track, int peer, std::int64_t begin, std::int64_t end, std::string_view category,
                     std::string name, std::string args);
-  /// Inside the slice added last: from its begin.
+  /// A slice within the slice added last, from its beginning.
   void inner(std::int64_t end, std::string name);
   struct Arrow {
     std::uint64_t id = 0;
@@ -63,9 +63,9 @@ class ChromeTraceBuilder {
   std::vector<Placed> arrows_;
 };
 
-/// As it stands between quotes in JSON.
+/// Escaped for a JSON string.
 std::string escaped(std::string_view text);
-/// Nanoseconds as microseconds, as the format wants them, with all digits.
+/// Nanoseconds as microseconds in the format, with all digits.
 std::string microseconds(std::int64_t nanoseconds);
 
 }  // namespace tutti::trace

@@ -41,7 +41,7 @@ std::string head() {
 Descriptor open_locked(const std::string& path) {
   Descriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   if (!file) refuse(path, "open", errno);
-  // Not for ever: who has the lock may have been stopped.
+  // With a limit, since the holder of the lock may be stopped.
   const auto until = std::chrono::steady_clock::now() + longest_wait;
   while (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno != EWOULDBLOCK && errno != EINTR) refuse(path, "lock", errno);
@@ -66,7 +66,7 @@ bool write_at(int file, std::string_view text, off_t where) {
   return true;
 }
 
-/// Behind the last event that is there in full; 0: there is none.
+/// The end of the last complete event; 0: there is none.
 off_t end_of_events(int file) {
   struct ::stat status {};
   if (::fstat(file, &status) != 0) return 0;
@@ -77,7 +77,7 @@ off_t end_of_events(int file) {
     std::string piece(static_cast<std::size_t>(count), '\0');
     if (::pread(file, piece.data(), piece.size(), begin) != count) return 0;
     text = piece + text;
-    // An event ends with "}", then comes a comma or the end of the line. What follows the last one is not whole.
+    // An event ends with "}", followed by a comma or the end of the line. Text after the last such end is incomplete.
     const std::size_t end = std::max(text.rfind("},\n") + 1, text.rfind("}\n]") + 1);
     if (end > 0) return begin + static_cast<off_t>(end);
   }

@@ -8,8 +8,8 @@
 #include "lib/base/descriptor.h"
 #include "lib/observe/trace/ticks.h"
 
-// What a trace is made of while a rank works: records of one cache line each, in a ring in memory that its launcher may
-// hold as well, so that it outlives the rank. lib/observe/trace/chrome.h makes a file of it.
+// The raw data of a trace while a rank works: records of one cache line each, in a ring in memory that its launcher may
+// also hold, so that it outlives the rank. lib/observe/trace/chrome.h makes a file of it.
 
 namespace tutti::trace {
 
@@ -17,10 +17,10 @@ inline constexpr std::uint64_t magic = 0x4543415254545554;  // "TUTTRACE"
 inline constexpr std::uint32_t layout_version = 1;
 inline constexpr std::size_t default_records = 65536;
 inline constexpr std::size_t most_records = std::size_t{1} << 26;
-/// Bytes that are moved or combined in less time than it takes to look at the clock twice.
+/// Bytes that are moved or combined in less time than two readings of the clock take.
 inline constexpr std::size_t tiny = 512;
-/// Ticks between two looks at the links from which a thread was away: 2 to 4 ms by the processor's counter, else 8.
-/// One step or pass that works so long is recorded, too: it is in nobody's way who is not waiting for this rank.
+/// Ticks between two looks at the links that count as an absence: 2 to 4 ms by the processor's counter, else 8. A step
+/// or pass that takes this long is recorded, too; it only matters to ranks that wait for this one.
 inline constexpr std::int64_t long_absence = std::int64_t{1} << 23;
 inline constexpr const char* memory_name = "tutti-trace";
 
@@ -53,7 +53,7 @@ struct Flags {
 inline constexpr std::uint16_t no_group = 0xffff;
 inline constexpr std::uint8_t no_name = 0xff;
 
-/// Times are ticks(); 0: that never came.
+/// Times are ticks(); 0: it did not happen.
 struct Record {
   std::int64_t begin = 0;
   std::int64_t middle = 0;
@@ -73,7 +73,7 @@ struct Record {
 };
 static_assert(sizeof(Record) == 64);
 
-/// A communicator. What its calls done at once were for whom follows from its members.
+/// A communicator. For calls that were completed at once, the peers follow from its members.
 struct Group {
   std::uint64_t id = 0;
   std::int32_t size = 0;
@@ -133,7 +133,8 @@ class Mapping {
   std::size_t bytes_ = 0;
 };
 
-/// How many records TUTTI_TRACE_RECORDS wants, rounded up to a power of two. Throws Error{invalid_argument}.
+/// The number of records that TUTTI_TRACE_RECORDS asks for, rounded up to a power of two. Throws
+/// Error{invalid_argument}.
 std::size_t wanted_records();
 /// A memfd for that many. Throws Error{system}.
 Descriptor make_memory(std::size_t records);

@@ -69,7 +69,8 @@ Recorder::Recorder(Descriptor descriptor, Mapping mapping, Home home, std::strin
   Memory& memory = mapping_.memory();
   memory.capacity = (mapping_.bytes() - records_begin) / sizeof(Record);
   mask_ = memory.capacity - 1;
-  std::memset(static_cast<void*>(records_), 0, memory.capacity * sizeof(Record));  // no page is missing later
+  std::memset(static_cast<void*>(records_), 0,
+              memory.capacity * sizeof(Record));  // avoids page faults later
   memory.layout = layout_version;
   memory.counts = counts ? 1 : 0;
   memory.pid = ::getpid();

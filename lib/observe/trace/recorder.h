@@ -11,10 +11,10 @@
 
 namespace tutti::trace {
 
-/// Writes down what one rank does, while it does it: a record goes into memory that was there before, without a lock,
-/// an allocation or a system call. When the memory is full the oldest records go.
+/// Records what one rank does, while it does it: a record goes into preallocated memory, without a lock, an allocation
+/// or a system call. When the memory is full the oldest records are overwritten.
 ///
-/// The file is written when the rank is done, or has failed; where a launcher holds the memory, by the launcher.
+/// The file is written when the rank is done, or has failed; if a launcher holds the memory, the launcher writes it.
 ///
 /// Threading: one thread at a time, the owner of the engine.
 class Recorder {
@@ -25,9 +25,9 @@ class Recorder {
     std::string host;
   };
 
-  /// Null without TUTTI_TRACE_FILE. The memory is the launcher's (TUTTI_TRACE_FD), if it is still unused, else an own
-  /// one; then the file is made here, so that it is known early if it cannot be. To be called before the ranks meet.
-  /// Null, with the reason in `trouble`, where the system refuses the memory. Throws Error.
+  /// Null without TUTTI_TRACE_FILE. The memory is the launcher's (TUTTI_TRACE_FD), if it is unused, else its own; then
+  /// the file is created here, so that a failure is known early. Call it before the ranks meet. Null, with the reason
+  /// in `trouble`, if the system refuses the memory. Throws Error.
   static std::unique_ptr<Recorder> open(const Owner& owner, BoardReads board_reads, std::string& trouble);
   ~Recorder();
   Recorder(const Recorder&) = delete;
@@ -42,11 +42,11 @@ class Recorder {
   std::uint8_t name(std::string_view algorithm) noexcept;
   /// The same for a communicator.
   std::uint16_t add_group(std::uint64_t id, int rank, std::span<const int> members) noexcept;
-  /// What was found out about this host's clock: it is `offset` nanoseconds behind that of rank `reference`, give or
-  /// take `uncertainty`.
+  /// The result for this host's clock: it is `offset` nanoseconds behind that of rank `reference`, plus or minus
+  /// `uncertainty`.
   void set_clock(int reference, std::int64_t offset, std::int64_t uncertainty) noexcept;
 
-  /// Puts all that is not there yet into the file, unless that is the launcher's business.
+  /// Adds all records that are not there yet to the file, unless the launcher does so.
   void flush() noexcept;
 
  private:
