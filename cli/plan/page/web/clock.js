@@ -1,9 +1,9 @@
 // When each step of all plans happens if a message takes `message + block * blocks`, a rank sends one message at a time
-// and receives one at a time, and adding up is free. Of several messages that could go, the one that has waited longest
-// goes first, then the one that its receiver's plan, then its sender's, wants first: as algorithms/replay_clock.cc
-// does it, event by event, so that both come to the same.
+// and receives one at a time, and adding is free. If several messages could go, the one that has waited longest goes
+// first, then the one that its receiver's plan, then its sender's, wants first. algorithms/replay_clock.cc works in the
+// same way, event by event, so that both get the same times.
 
-// Events by time, then in the order in which they were made.
+// Events by time, then in the order of their creation.
 class Events {
   constructor() {
     this.heap = [];
@@ -56,7 +56,7 @@ class Clock {
     this.arrived = new Uint8Array(this.steps.length);
     this.readyAt = new Float64Array(this.steps.length);
     this.messageOf = new Int32Array(this.steps.length);
-    this.offers = Array.from({ length: ranks }, () => []);  // per rank: sends that could go, the first one first
+    this.offers = Array.from({ length: ranks }, () => []);  // per rank: sends that could go, in order
     this.outFree = new Float64Array(ranks);
     this.inFree = new Float64Array(ranks);
     this.events = new Events();
@@ -77,7 +77,7 @@ class Clock {
     return this;
   }
 
-  // All that the step waits for at its own rank has completed.
+  // All steps of its own rank that the step waits for have completed.
   ready(step) {
     this.readyAt[step] = this.now;
     const { verb } = this.steps[step];
@@ -128,7 +128,7 @@ class Clock {
     for (const next of this.steps[number].successors) if (--this.waits[next] === 0) this.ready(next);
   }
 
-  // Whether `a` goes before `b`, both being sends that could go.
+  // Whether `a` goes before `b`; both are sends that could go.
   goesBefore(a, b) {
     if (this.readyAt[a] !== this.readyAt[b]) return this.readyAt[a] < this.readyAt[b];
     const one = this.steps[a];
@@ -138,7 +138,7 @@ class Clock {
   }
 
   startMessages() {
-    // The best offer of every rank whose port is free; the next best when the other end's is not.
+    // The best offer of every rank whose port is free; the next best if the port at the other end is busy.
     const cursors = [];
     for (let rank = 0; rank < this.offers.length; ++rank)
       if (this.offers[rank].length > 0 && this.outFree[rank] <= this.now) cursors.push({ rank, place: 0 });

@@ -1,9 +1,9 @@
-// What each rank holds as the steps take effect: in place of data, of whose contributions it is made, a bit per rank.
-// algorithms/replay.cc does the same on the checker's interpreter.
+// The contents of each rank's memory as the steps take effect: in place of data, the set of contributions, a bit per
+// rank. algorithms/replay.cc does the same with the checker's interpreter.
 
 const MOVES_ONLY = new Set(["broadcast", "all_gather", "scatter", "gather", "all_to_all"]);
 
-// Of a scan: how many of the first ranks a rank's result is made of.
+// For a scan: the number of first ranks that contribute to a rank's result.
 const FOLDED = { scan: (rank) => rank + 1, exclusive_scan: (rank) => rank };
 
 function countBits(set) {
@@ -12,7 +12,7 @@ function countBits(set) {
   return count;
 }
 
-// Blocks that a rank has before anything happens: which buffer, from where, how many.
+// Blocks that a rank has at the start: buffer, first block, number.
 function inputOf(schedule, rank) {
   const { collective, blocks, pipeline, root } = schedule;
   switch (collective) {
@@ -35,7 +35,7 @@ class Contents {
     this.steps = linked(schedule).steps;
     this.movesOnly = MOVES_ONLY.has(schedule.collective);
     this.underWay = new Map(messages.map((message) => [message.recv, message]));
-    // Per rank its places: input, output, scratch. A place has a block number and a set; 0 is nothing.
+    // Per rank its places: input, output, scratch. A place has a block number and a set; 0 is empty.
     this.places = schedule.plans.map((plan) =>
       Array.from({ length: 2 * this.columns + plan.like.length }, () => ({ block: 0, set: 0 })));
     for (const plan of schedule.plans) {
@@ -79,8 +79,8 @@ class Contents {
     }
   }
 
-  // Per column: all contributions that the rank has, and those that are in one value already. Of a scan only what can
-  // be part of its result, and what it brings until there is more.
+  // Per column: all contributions that the rank has, and those that are in one value already. In a scan, only
+  // contributions to its own result, and its own input until there is more.
   row(rank) {
     const folded = FOLDED[this.schedule.collective];
     const row = Array.from({ length: this.columns }, () => ({ all: 0, largest: 0 }));
@@ -100,7 +100,7 @@ class Contents {
   }
 }
 
-// Who knows of whose arrival at a barrier: what a step comes after, its rank comes after, too.
+// For each rank, the ranks whose arrival at a barrier it knows: every rank that one of its steps comes after.
 class Arrivals {
   constructor(schedule) {
     this.columns = 1;

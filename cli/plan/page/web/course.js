@@ -1,9 +1,9 @@
-// A course: plans, run under some cost. Its frames are what all ranks hold after each moment at which something changes
-// or a message arrives; under STEPS a moment is a step.
+// A course: plans that were run under some cost. It has a frame with the contents of all ranks after each moment at
+// which something changes or a message arrives; under STEPS a moment is a step.
 
 const STEPS = { message: 1, block: 0 };
 
-// A size in bytes and what messages cost, in whole picoseconds as cli/plan/replay.cc takes them.
+// A size in bytes and the cost of messages, in whole picoseconds as in cli/plan/replay.cc.
 function costOf(schedule, model, blocks = schedule.blocks) {
   const bytes = schedule.collective === "barrier" ? 0 : model.bytes;
   const block = bytes / blocks / model.gigabytesPerSecond * 1000;
@@ -14,7 +14,7 @@ function timeOf(schedule, model) {
   return new Clock(schedule, costOf(schedule, model)).run().end;
 }
 
-// Between two ratios that were looked at, the slower of their paces.
+// Between two examined ratios, the slower of their paces.
 function timeAtPace(paces, { message, block }) {
   const ratio = Math.log2(block / message) * RATIO_STEPS;
   const took = ({ messages, blocks }) => messages * message + blocks * block;
@@ -23,7 +23,7 @@ function timeAtPace(paces, { message, block }) {
   return next && ratio > next.from - 1 ? Math.max(took(paces[last]), took(next)) : took(paces[last]);
 }
 
-// With as many slices as are best for this size: the time, and how many they are.
+// With the best number of slices for this size: the time, and that number.
 function bestOf(schedule, model) {
   const best = { time: timeOf(schedule, model), pipeline: schedule.pipeline };
   for (const { pipeline, paces } of schedule.depths) {
@@ -37,7 +37,7 @@ function runCourse(schedule, cost) {
   return courseOf(schedule, new Clock(schedule, cost).run());
 }
 
-// Of a clock that has run.
+// Makes the course of a clock that has run.
 function courseOf(schedule, clock) {
   const barrier = schedule.collective === "barrier";
   const contents = barrier ? new Arrivals(schedule) : new Contents(schedule, clock.messages);
@@ -78,7 +78,7 @@ function framesOf(course) {
   });
 }
 
-// Blocks beside each other that fare alike at all ranks: they share a column.
+// Neighbouring blocks with equal contents at all ranks share a column.
 function groupsOf(course) {
   const same = (a, b) => a.all === b.all && a.largest === b.largest;
   const alike = (a, b) => course.frames.every((frame) => frame.held.every((row) => same(row[a], row[b])));
@@ -90,7 +90,7 @@ function groupsOf(course) {
   return groups;
 }
 
-// The number of the frame that holds at a moment.
+// The number of the frame at a moment.
 function frameAt(course, moment) {
   let low = 0;
   let high = course.frames.length;
@@ -102,7 +102,7 @@ function frameAt(course, moment) {
   return low;
 }
 
-// Messages that are under way at a moment, or arrive at it.
+// Messages that are in flight at a moment, or arrive at it.
 function messagesAt(course, moment) {
   return course.messages.filter((message) => message.begin < moment && message.end >= moment);
 }

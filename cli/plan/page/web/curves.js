@@ -1,4 +1,4 @@
-// What the algorithms cost by size, both axes logarithmic, where one overtakes the other, and what was measured.
+// The cost of the algorithms by size, with logarithmic axes, their crossovers, and measured times.
 
 const LEAST_SIZE = 3;  // powers of two
 const MOST_SIZE = 30;
@@ -7,13 +7,13 @@ const CURVES_RIGHT = 12;
 const CURVES_TOP = 22;
 const CURVES_BOTTOM = 26;
 
-// At each size an algorithm takes as many slices as are best there; two depths of one algorithm stay as they are.
+// At each size an algorithm uses the best number of slices; two depths of one algorithm stay as they are.
 function timingOf(schedules) {
   const alike = schedules.length === 2 && unslicedName(schedules[0].name) === unslicedName(schedules[1].name);
   return alike ? (schedule, model) => ({ time: timeOf(schedule, model), pipeline: schedule.pipeline }) : bestOf;
 }
 
-// Sizes at which the faster one changes, as powers of two, each between two sizes that tell them apart.
+// Sizes at which the faster algorithm changes, as powers of two, each between two sizes that differ.
 function crossoversOf(one, two, timeAt) {
   const found = [];
   const sign = (power) => Math.sign(timeAt(one, power) - timeAt(two, power));
@@ -35,7 +35,7 @@ function crossoversOf(one, two, timeAt) {
   return found;
 }
 
-// "ring" was measured as such; what was measured as ring*4 is better than nothing where only ring is shown.
+// "ring" has its own measurements; those of ring*4 are used only if there are none and ring alone is shown.
 function pointsOf(points, schedule) {
   const here = points.filter((point) => point.ranks === schedule.ranks);
   const exact = here.filter((point) => point.algorithm === schedule.name);
@@ -71,7 +71,7 @@ class Curves {
     return crossovers;
   }
 
-  // Whole powers of ten that hold everything.
+  // Whole powers of ten that contain all values.
   scale(schedules, timeAt) {
     const times = schedules.flatMap((schedule) => [timeAt(schedule, LEAST_SIZE), timeAt(schedule, MOST_SIZE)]);
     for (const points of this.measured) for (const point of points) times.push(point.microseconds * 1e6);
@@ -121,7 +121,7 @@ class Curves {
     return group;
   }
 
-  // Where the size slider is.
+  // Marks the position of the size slider.
   now(schedules, timeAt) {
     const group = drawn("g", { class: "now" });
     const power = Math.log2(this.model.bytes);
@@ -139,7 +139,7 @@ class Curves {
     return drawn("path", { d: `M${places.join("L")}`, class: `curve side-${side}` });
   }
 
-  // Circles for the one, squares for the other.
+  // Circles for one algorithm, squares for the other.
   dots(points, side) {
     const group = drawn("g", { class: `measured side-${side}` });
     for (const { bytes, microseconds } of points) {

@@ -1,9 +1,9 @@
-// The page: what the controls do, and the clock that runs.
+// The page: its controls, and the running clock.
 
-const STEP_SECONDS = 1.1;      // of a step when it plays
+const STEP_SECONDS = 1.1;      // per step, when it plays
 const MOST_SECONDS = 24;       // of all steps together
-const TIME_SECONDS = 14;       // of the whole course, under the clock of the model
-const STILL_SECONDS = 1.4;     // of a step where motion is unwanted
+const TIME_SECONDS = 14;       // for the whole course, under the clock of the model
+const STILL_SECONDS = 1.4;     // per step, if reduced motion is set
 const SLIDER_PARTS = 2000;     // of a time
 const LINK_MILLISECONDS = 150; // of rest before the address changes
 
@@ -17,7 +17,7 @@ const curves = new Curves(byId("curves"), data.points);
 const stillness = window.matchMedia("(prefers-reduced-motion: reduce)");
 let courses = [];
 let until = 1;
-let playing = null;  // where the clock was when, while it runs
+let playing = null;  // while it runs: where the clock was at which time
 
 // ---- Showing
 
@@ -39,7 +39,7 @@ function fillChoices() {
   if (run) fill(byId("call"), run.calls.map((call) => [call.id, `${call.name}: ${microsecondsText(call.end * PICOSECONDS)}`]), state.callId);
 }
 
-// What the panels show: plans beside each other, or a run beside its prediction.
+// The contents of the panels: two plans, or a run beside its prediction.
 function sidesOf(schedules) {
   if (state.clock !== "run")
     return schedules.map((schedule, side) => ({
@@ -53,7 +53,7 @@ function sidesOf(schedules) {
   return sides;
 }
 
-// All that depends on which plans are shown, under which clock.
+// Updates all that depends on the shown plans and the clock.
 function showPlans() {
   const inRun = state.clock === "run";
   const schedules = inRun ? [run.schedule] : state.schedules();
@@ -81,7 +81,7 @@ function shownPanels() {
   return panels.slice(0, courses.length);
 }
 
-// Of a run, what is not about plans alone; of plans, what they cost.
+// Hides controls that do not apply: to a run, those about plans; to plans, those about a run.
 function showRun() {
   const inRun = state.clock === "run";
   byId("report").hidden = !inRun;
@@ -127,7 +127,7 @@ function showMoment() {
   writeLink();
 }
 
-// Browsers allow the address to change some times a second, no more.
+// Browsers limit how often per second the address may change.
 let linkLater = 0;
 function writeLink() {
   clearTimeout(linkLater);
@@ -160,7 +160,7 @@ function showCosts() {
     : `Measured: ${shown} of ${plural(data.points.length, "point")}; the others are of other algorithms or rank counts.`;
 }
 
-// Curves take the plans through dozens of runs: once per picture, however often a slider says that it moved.
+// Drawing curves runs the plans dozens of times, so it is done once per frame, however often a slider moves.
 let costsLater = 0;
 function showCostsSoon() {
   cancelAnimationFrame(costsLater);
@@ -172,7 +172,7 @@ function showAll() {
   showCostsSoon();
 }
 
-// What a link asks for and the page does not have is said.
+// Reports what a link asks for and the page does not have.
 function follow(link) {
   const wrong = state.follow(link);
   const asked = state.moment;
@@ -218,7 +218,7 @@ function tick(now) {
   requestAnimationFrame(tick);
 }
 
-// The moments at which something changes, of both; of a run those that were measured.
+// The moments at which something changes in either panel; for a run, the measured ones.
 function momentsOf() {
   const stepped = state.clock === "run" ? courses.slice(0, 1) : courses;
   return [...new Set(stepped.flatMap((course) => course.frames.map(({ at }) => at)))].sort((a, b) => a - b);
@@ -237,7 +237,7 @@ function goBy(direction) {
   else goTo(moments.findLast((moment) => moment < state.moment) ?? 0);
 }
 
-// ---- What the controls do
+// ---- Controls
 
 function onChoice(id, change) {
   byId(id).addEventListener("input", (event) => {
@@ -264,7 +264,7 @@ byId("swap").addEventListener("click", () => {
   showAll();
 });
 
-// A change of the model changes the plans' times, but not what they do.
+// A change of the model changes the plans' times, but not their contents.
 function onModel(id, key, valueOf) {
   byId(id).addEventListener("input", (event) => {
     const part = state.moment / until;
@@ -296,7 +296,7 @@ byId("moment").addEventListener("input", (event) => {
 
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.altKey || event.metaKey || event.target.matches("select, input, a, summary")) return;
-  if (event.target.matches("button") && event.key === " ") return;  // presses it
+  if (event.target.matches("button") && event.key === " ") return;  // the browser presses it
   const does = { " ": () => (playing ? pause() : play()), ArrowRight: () => goBy(1), ArrowLeft: () => goBy(-1),
     Home: () => goTo(0), End: () => goTo(until) }[event.key];
   if (!does) return;
@@ -307,7 +307,7 @@ document.addEventListener("keydown", (event) => {
 window.addEventListener("hashchange", (event) => {
   playing = null;
   byId("play").textContent = "Play";
-  follow(new URL(event.newURL).hash);  // what this page wrote since then does not count
+  follow(new URL(event.newURL).hash);  // changes that this page made itself do not count
 });
 
 let width = 0;

@@ -1,8 +1,8 @@
-// The table of who has what: a row per rank, a column per block, in each cell a stripe per rank whose contribution is
-// there. Every cell says the same in words, for those who do not see it.
+// The table of contents: a row per rank, a column per block, and in each cell a stripe per contributing rank. Every
+// cell says the same in words, for screen readers.
 
 class Matrix {
-  // `point` is called with {rank, group}, with {rank}, or with null when nothing is pointed at.
+  // `point` is called with {rank, group}, with {rank}, or with null if nothing is pointed at.
   constructor(host, point) {
     this.host = host;
     this.point = point;
@@ -97,7 +97,7 @@ class Matrix {
     return `linear-gradient(90deg, ${stops.join(", ")})`;
   }
 
-  // Arrow keys go from cell to cell.
+  // Arrow keys move from cell to cell.
   walk(event) {
     const step = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[event.key];
     const place = this.placeOf(event.target);

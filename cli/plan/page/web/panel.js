@@ -1,5 +1,5 @@
-// One algorithm: what happens now in words, who sends to whom, who has what, who waits for whom, and the history of what
-// is pointed at.
+// One algorithm: the current step in words, the messages, the contents, the waits, and the history of the block that is
+// pointed at.
 
 const DETAIL_HINT = "Point at a block to see its history, at a rank to see its messages.";
 
@@ -20,8 +20,8 @@ class Panel {
     host.dataset.side = side;
   }
 
-  // How wide drawings may be; asked of all panels before any of them changes, or the browser would lay out the page anew
-  // for each.
+  // The width for drawings. All panels are asked before any of them changes, since the browser would otherwise compute
+  // the layout again for each.
   measure() {
     this.room = this.part("topology").clientWidth;
   }
@@ -77,7 +77,7 @@ class Panel {
       : place.group === undefined ? this.messagesOf(place.rank) : this.history(place);
   }
 
-  // Whether a message is one of the rank's; of a block, whether it brought that block to the rank.
+  // Whether a message is one of the rank's; for a block, whether it brought that block to the rank.
   concerns(message, { rank, group }) {
     if (group === undefined) return message.from === rank || message.to === rank;
     return this.changesOf({ rank, group }).some((change) => change.message === message);

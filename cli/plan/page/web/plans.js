@@ -1,6 +1,5 @@
-// The plans of this page, as cli/plan/page/plans.cc wrote them down. A plan is what one rank does: steps that send,
-// receive, copy or add up blocks, and for each step which others of its rank it waits for. Nothing here knows any
-// algorithm.
+// The plans of this page, as cli/plan/page/plans.cc wrote them. A plan is what one rank does: steps that send, receive,
+// copy or add blocks, and for each step the steps of its rank that it waits for. Nothing here depends on the algorithm.
 
 const ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 const REPEAT_MARKS = "!#%()*+,./:;=?@[]^{|}~";
@@ -10,7 +9,7 @@ const SEND = 0, RECV = 1, RECV_REDUCE = 2, COPY = 3, REDUCE = 4;
 const OUTPUT = 1, SCRATCH = 2;
 const RATIO_STEPS = 4, MOST_OCTAVES = 10;  // of algorithms/replay_paces.h
 
-// Writes out the repetitions; cli/base/pack.h has the grammar.
+// Expands the repetitions; cli/base/pack.h has the grammar.
 function unsqueeze(text) {
   const made = [];
   const six = (at) => VALUE.get(text[at]);
@@ -88,7 +87,7 @@ function readTree(numbers, ranks) {
   return { parents, blocks: numbers.list(numbers.next()) };
 }
 
-// What the algorithm takes with another number of slices; algorithms/replay_paces.h says how to read the paces.
+// The time of the algorithm with another number of slices; algorithms/replay_paces.h says how to read the paces.
 function readDepth(numbers) {
   const pipeline = numbers.next();
   const paces = Array.from({ length: numbers.next() }, () => {
@@ -98,7 +97,7 @@ function readDepth(numbers) {
   return { pipeline, paces };
 }
 
-// Everything that is to be known about one algorithm over some ranks: plans, one per rank, and the trees in them.
+// One algorithm over some ranks: plans, one per rank, and the trees in them.
 function readSchedule(numbers, ranks) {
   const pipeline = numbers.next();
   const root = numbers.next();
@@ -110,7 +109,7 @@ function readSchedule(numbers, ranks) {
   return { ranks, pipeline, root, trees, plans, depths, blocks: ranks * pipeline };
 }
 
-// The catalogue of the page: per algorithm its schedules, by number of ranks.
+// The catalogue of the page: the schedules of each algorithm, by number of ranks.
 function readCatalogue(data) {
   const numbers = new Numbers(unsqueeze(data.plans));
   return data.catalogue.map((entry) => {
@@ -121,7 +120,7 @@ function readCatalogue(data) {
   });
 }
 
-// For the clock: the steps of all ranks numbered through, with who waits for whom and which message is whose.
+// For the clock: the steps of all ranks, numbered together, with their waits and the partner of each message.
 function linked(schedule) {
   if (schedule.links) return schedule.links;
   const base = [];

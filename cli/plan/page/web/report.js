@@ -1,6 +1,6 @@
-// Who was slow in a call that ran, in words and figures.
+// Which ranks were slow in a call that ran, in words and figures.
 
-// Three places after the point: nanoseconds, as the trace has them.
+// Three decimals: nanoseconds, as in the trace.
 function exactMicroseconds(picoseconds) {
   return (picoseconds / 1e6).toFixed(3);
 }
@@ -40,7 +40,7 @@ class Report {
     return row;
   }
 
-  // Hundreds of rows, which most people do not open.
+  // Hundreds of rows, which are made only when they are opened.
   fillFigures() {
     const body = this.figures.querySelector("tbody");
     body.replaceChildren();

@@ -1,10 +1,10 @@
-// A traced run over its plan: when each message of the plan went, as it was measured and as it was predicted. Times
-// arrive in nanoseconds from the call's begin, and become picoseconds as everywhere on this page.
+// A traced run on its plan: when each message of the plan was sent and received, as measured and as predicted. Times
+// arrive in nanoseconds from the beginning of the call, and become picoseconds as everywhere on this page.
 
 const PICOSECONDS = 1000;
 
-// What courseOf wants of a clock, from times that are known. Steps of a rank's own memory were not measured one by one:
-// they take effect once all that they wait for has, and the rank is there.
+// The results of a clock, as courseOf needs them, from known times. Local steps were not measured one by one: they take
+// effect once all that they wait for has, and the rank is in the call.
 class Recorded {
   constructor(schedule, times, begins, end) {
     this.steps = linked(schedule).steps;
@@ -16,13 +16,13 @@ class Recorded {
       const index = this.messages.length;
       const { begin, end: there } = times[index];
       this.messageOf[number] = this.messageOf[step.partner] = index;
-      // Clocks of two hosts agree only so far.
+      // Clocks of two hosts agree only approximately.
       this.messages.push({ index, from: step.rank, to: step.peer, send: number, recv: step.partner, begin, end: Math.max(there, begin + 1) });
     }
     this.effects = this.inOrder(begins);
   }
 
-  // No step takes effect before what it waits for, whatever clocks say.
+  // No step takes effect before the steps that it waits for, whatever the clocks say.
   inOrder(begins) {
     const waits = this.steps.map((step) => step.waits.length + (step.verb === RECV || step.verb === RECV_REDUCE ? 1 : 0));
     const at = Float64Array.from(this.steps, (step, number) => this.ownMoment(step, number, begins));
@@ -74,7 +74,7 @@ class Run {
     return times;
   }
 
-  // As it was measured; with what is drawn behind that.
+  // As measured, and with the messages drawn behind it.
   measured(call) {
     const inCall = inPairs(call.in_call);
     const begins = inCall.map(({ begin }) => begin);

@@ -1,4 +1,4 @@
-// What is shown, and how a link says it: #collective=all_reduce&algorithms=ring,tree&ranks=8&step=3. With `time`, in
+// What is shown, and its form in a link: #collective=all_reduce&algorithms=ring,tree&ranks=8&step=3. With `time`, in
 // microseconds, in place of `step` the clock is that of the model; with `call` that of a run: #call=5&time=12.5.
 
 class State {
@@ -31,7 +31,7 @@ class State {
     this.moment = 0;
   }
 
-  // What plans are shown changes; of a run only its own is.
+  // The shown plans can change; those of a run are fixed.
   choosePlans(change) {
     if (this.clock === "run") this.clock = "steps";
     change();
@@ -46,13 +46,13 @@ class State {
     return this.catalogue.filter((entry) => entry.collective === this.collective && entry.schedules.has(this.ranks));
   }
 
-  // Also by the name without parameters: "tree" for "tree:2".
+  // Also matches the name without parameters: "tree" for "tree:2".
   find(name) {
     const entries = this.entries();
     return entries.find((entry) => entry.name === name) ?? entries.find((entry) => plainName(entry.name) === name);
   }
 
-  // One or two; the first one is always there.
+  // One or two; the first one always exists.
   chosen() {
     const first = this.find(this.names[0]) ?? this.entries()[0];
     const second = this.find(this.names[1]);
@@ -82,7 +82,7 @@ class State {
     return `#${parts.map(([key, value]) => `${key}=${value}`).join("&")}`;
   }
 
-  // What the link does not say, or says wrongly, stays as it is. Tells what was wrong.
+  // Settings that are missing or wrong in the link stay as they are. Returns the errors.
   follow(link) {
     const said = new URLSearchParams(link.replace(/^#/, ""));
     const wrong = [];
@@ -125,7 +125,7 @@ class State {
   }
 }
 
-// A plan with other parameters than those of the catalogue is there for as many ranks as ran it.
+// A plan with other parameters than those of the catalogue exists only for the number of ranks of its run.
 function withPlanOf(run, catalogue) {
   const { collective, name, idea, ranks, schedule } = run;
   if (catalogue.some((entry) => entry.collective === collective && entry.name === name)) return catalogue;

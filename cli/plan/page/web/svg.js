@@ -1,4 +1,4 @@
-// Making elements, and keeping labels apart.
+// Creates elements, and keeps labels apart.
 
 const SVG_NAMESPACE = "http://www.w3.org/2000/svg";
 
@@ -17,14 +17,14 @@ function drawn(name, attributes = {}, text = "") {
   return made;
 }
 
-// An empty drawing of that size, in place of what was there.
+// Replaces the contents by an empty drawing of that size.
 function freshDrawing(host, width, height, label) {
   const svg = drawn("svg", { width, height, viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": label });
   host.replaceChildren(svg);
   return svg;
 }
 
-// Boxes that are taken; a label goes where there is room for it, or nowhere.
+// Occupied boxes; a label goes where there is room for it, or nowhere.
 class Boxes {
   constructor() {
     this.taken = [];
@@ -42,7 +42,7 @@ class Boxes {
     return true;
   }
 
-  // Around the centre of a text of that size, which is drawn with its middle there.
+  // Around the middle of a text of that size.
   takeText(x, y, text, size) {
     return this.take(x, y, text.length * size * 0.62 + 4, size * 1.25);
   }

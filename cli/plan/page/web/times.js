@@ -1,10 +1,10 @@
-// Who waits for whom: ranks down, time to the right, a line per message. Both algorithms have one scale.
+// The space-time diagram: ranks down, time to the right, a line per message. Both algorithms share one scale.
 
 const TIMES_LEFT = 26;
 const TIMES_RIGHT = 14;
 const TIMES_TOP = 14;
 
-// "Nice" distances between ticks, so that there are at most so many.
+// Readable distances between ticks, with a limit on their number.
 function tickDistance(span, most) {
   const raw = span / most;
   const power = 10 ** Math.floor(Math.log10(raw));
@@ -22,7 +22,7 @@ class Times {
     host.addEventListener("mouseleave", () => this.point(null));
   }
 
-  // `until` is where the scale ends; it may be later than the course.
+  // `until` is the end of the scale; it may be later than the course.
   show(course, room, until, clock) {
     this.course = course;
     this.until = Math.max(until, 1);

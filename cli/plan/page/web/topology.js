@@ -1,17 +1,17 @@
-// Who sends to whom now: the ranks as trees where the plans form trees worth drawing, else on a circle.
+// The messages of the moment: the ranks as trees if the plans form trees worth drawing, else on a circle.
 
 function depthOf(parents, rank) {
   return parents[rank] < 0 ? 0 : 1 + depthOf(parents, parents[rank]);
 }
 
-// Rows of a chain and stars say more on a circle.
+// Chains and stars are clearer on a circle.
 function worthDrawing(tree) {
   const children = tree.parents.map((_, rank) => tree.parents.filter((parent) => parent === rank).length);
   const depth = Math.max(...tree.parents.map((_, rank) => depthOf(tree.parents, rank)));
   return depth > 1 && Math.max(...children) > 1;
 }
 
-// Lines between all that ever speak to each other.
+// Lines between all ranks that ever exchange a message.
 function circleLayout({ schedule: { ranks }, messages }, width, height) {
   const radius = Math.min(width, height) / 2 - 18;
   const nodes = Array.from({ length: ranks }, (_, rank) => {
@@ -22,7 +22,7 @@ function circleLayout({ schedule: { ranks }, messages }, width, height) {
   return { nodes, edges: [...pairs.values()] };
 }
 
-// Leaves side by side, each parent above the middle of its children.
+// Leaves side by side, each parent centred above its children.
 function treeLayout(tree, left, top, width, height) {
   const { parents } = tree;
   const root = parents.indexOf(-1);
@@ -91,7 +91,7 @@ class Topology {
     return group;
   }
 
-  // The drawing that a message belongs to: that of the tree with its blocks and its edge.
+  // The drawing to which a message belongs: that of the tree with its blocks and its edge.
   layoutOf(message) {
     const joins = ({ tree }) => tree &&
       (tree.parents[message.from] === message.to || tree.parents[message.to] === message.from);
@@ -128,7 +128,7 @@ class Topology {
       return { curve, dot, message };
     });
     const carried = new Set(messages.map((message) => compress(message.blocks ?? [])));
-    if (messages.length > 4 && carried.size === 1) return;  // the sentence above says it once
+    if (messages.length > 4 && carried.size === 1) return;  // the sentence above has it already
     for (const { curve, message } of this.curves) this.label(curve, message, boxes);
   }
 

@@ -1,4 +1,4 @@
-// How things are called.
+// Names and texts.
 
 const COLLECTIVES = {
   all_reduce: "Every rank brings a vector; in the end every rank has the sum of all of them.",
@@ -43,7 +43,7 @@ function setText(set) {
   return set === 0 ? "nothing" : compress(membersOf(set));
 }
 
-// What a cell of the table says to those who read it.
+// The text of a table's cell for screen readers.
 function heldText(held) {
   return setText(held.all) + (held.all === held.largest ? "" : `; together only ${setText(held.largest)}`);
 }
@@ -67,7 +67,7 @@ function sizeText(bytes) {
   return `${digits(bytes)} GiB`;
 }
 
-// Of picoseconds
+// Formats picoseconds.
 function timeText(picoseconds) {
   let time = picoseconds / 1000;
   if (time === 0) return "0";
@@ -78,7 +78,8 @@ function timeText(picoseconds) {
   return `${digits(time)} s`;
 }
 
-// Of picoseconds, in microseconds whatever their size: the clock of a run. Halves go up, as in the terminal.
+// Formats picoseconds in microseconds, whatever their size: the clock of a run. Halves are rounded up, as in the
+// terminal.
 function microsecondsText(picoseconds) {
   const time = picoseconds / 1e6;
   const places = time === 0 || time >= 1000 ? 0 : time < 10 ? 3 : 1;
@@ -86,12 +87,12 @@ function microsecondsText(picoseconds) {
   return `${rounded.toFixed(places).replace(/\B(?=(\d{3})+$)/g, "\u202f")} µs`;
 }
 
-// Without :RADIX, *PIPELINE and /MESSAGE
+// The name without :RADIX, *PIPELINE and /MESSAGE.
 function plainName(name) {
   return name.replace(/[:*/].*$/, "");
 }
 
-// Without *PIPELINE and /MESSAGE
+// The name without *PIPELINE and /MESSAGE.
 function unslicedName(name) {
   return name.replace(/[*/].*$/, "");
 }
@@ -111,7 +112,7 @@ function momentText(moment, clock) {
   return moment === 0 ? "start" : `step ${digits(moment)}`;
 }
 
-// How long something took by the clock.
+// A duration by the clock.
 function lengthText(moment, clock) {
   if (clock === "steps") return plural(moment, "step");
   return clock === "run" ? microsecondsText(moment) : timeText(moment);
