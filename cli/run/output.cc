@@ -24,8 +24,8 @@ namespace {
 constexpr std::size_t longest_line = 1 << 20;
 constexpr std::size_t longest_last_line = 400;
 
-/// Finds the ends of lines in a text. Each byte is examined once for '\n' and once for '\r', with the fastest search for
-/// a single byte.
+/// Finds the ends of lines in a text. Each byte is examined once for '\n' and once for '\r', with the fastest search
+/// for a single byte.
 class LineEnds {
  public:
   explicit LineEnds(std::string_view text) : text_(text), newline_(from(0, '\n')), return_(from(0, '\r')) {}

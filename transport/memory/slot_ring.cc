@@ -34,7 +34,8 @@ bool RingWriter::has_room(std::size_t slots) noexcept {
 /// Writes the frame of a message. In a long message the payload's place beside it holds the address of the data.
 void RingWriter::describe(const Frame& frame, std::uint64_t single_copy_address) noexcept {
   SlotHead& head = next();
-  // From registers: if the words were put together in memory first, reading them there would wait for all stores before.
+  // From registers: if the words were put together in memory first, reading them there would wait for all stores
+  // before.
   const auto [kinds, operation, algorithm, count, length, history] = words_of(frame);
   head.words = {kinds, operation, algorithm, count, length};
   head.history = static_cast<std::uint32_t>(history);
