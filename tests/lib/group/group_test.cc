@@ -2,29 +2,18 @@
 
 #include <doctest/doctest.h>
 
-#include <chrono>
 #include <memory>
 #include <string>
 
 #include "lib/api/communicator_state.h"
 #include "lib/base/rank_name.h"
 #include "lib/failure/control_message.h"
-#include "lib/startup/mesh.h"
-#include "transport/memory/inproc.h"
+#include "tests/support/alone.h"
 
 namespace tutti::detail {
 namespace {
 
-using namespace std::chrono_literals;
-
-/// A job of one rank.
-std::shared_ptr<Context> alone() {
-  auto context = std::make_shared<Context>();
-  context->tuning = {&algorithms::TuningTable::builtin(), [](const auto*) {}};
-  context->kernels = &compute::choose_table("");
-  join_mesh(*context, {.inproc = std::make_shared<transport::InprocHub>(1), .deadline = Clock::now() + 20s});
-  return context;
-}
+using testing::alone;
 
 TEST_CASE("a culprit that does not exist is nobody, whatever number another rank has sent") {
   for (const int number : {1, 1000, 1 << 30, -2, -(1 << 30)}) {

@@ -1,0 +1,119 @@
+// What a rank remembers of its calls, and how it says that another rank made a different one.
+
+#include "lib/collective/call_history.h"
+
+#include <doctest/doctest.h>
+
+#include <array>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "lib/collective/call.h"
+#include "lib/group/group.h"
+#include "tests/support/alone.h"
+
+namespace tutti::detail {
+namespace {
+
+using transport::Frame;
+
+Frame call(std::uint64_t count, std::uint32_t algorithm = 7) {
+  return Call{.collective = Collective::all_reduce,
+              .type = DataType::f32,
+              .op = OpKind::sum,
+              .count = count,
+              .algorithm = algorithm}
+      .frame(0);
+}
+
+/// A rank that has made calls of these counts.
+struct Rank {
+  explicit Rank(const std::vector<std::uint64_t>& counts = {}) {
+    ring.name = "ring";
+    for (const std::uint64_t count : counts) begin(count);
+  }
+  Frame begin(std::uint64_t count, std::uint32_t algorithm = 7) {
+    return transport::frame_of(history.begin(transport::words_of(call(count, algorithm)), ring, false));
+  }
+
+  Group group{testing::alone(), 4242, {0}, 0};
+  Prepared ring;
+  CallHistory history{group};
+};
+
+std::string said(const Rank& rank, const Frame& theirs, const Frame& ours) {
+  return rank.history.mismatch(0, theirs, ours, nullptr).what();
+}
+
+TEST_CASE("calls get consecutive numbers, and the last ones are remembered") {
+  Rank rank;
+  CHECK(rank.history.last_number() == 0);
+  for (std::uint64_t number = 1; number <= 200; ++number) {
+    CHECK(rank.begin(1000 + number).operation == number);
+    CHECK(rank.history.last_number() == number);
+  }
+  for (const std::uint64_t number : {137u, 150u, 200u}) {
+    CHECK(rank.history.remembers(number));
+    CHECK(transport::frame_of(rank.history.frame(number)).count == 1000 + number);
+  }
+  for (const std::uint64_t number : {0u, 1u, 136u, 201u}) CHECK_FALSE(rank.history.remembers(number));
+}
+
+TEST_CASE("a number is found again by its lower half, also of a call that is yet to come") {
+  Rank rank{std::vector<std::uint64_t>(100, 5)};
+  CHECK(rank.history.full_number(100) == 100);
+  CHECK(rank.history.full_number(42) == 42);
+  // One that is ahead counts as one before 2^32 calls: it is never remembered, so nothing is said of it.
+  CHECK_FALSE(rank.history.remembers(rank.history.full_number(101)));
+}
+
+TEST_CASE("the hash is equal after equal calls, and differs after one that differs in anything") {
+  const std::vector<std::uint64_t> counts{1, 2, 3};
+  const std::uint64_t hash = Rank{counts}.history.hash();
+  CHECK(hash == Rank{counts}.history.hash());
+  CHECK(hash != Rank{{1, 2}}.history.hash());
+  CHECK(hash != Rank{{1, 2, 4}}.history.hash());
+  CHECK(hash != Rank{{2, 1, 3}}.history.hash());
+  Rank other{{1, 2}};
+  other.begin(3, 8);
+  CHECK(hash != other.history.hash());
+}
+
+TEST_CASE("an error says how another rank's call differs") {
+  Rank rank{{10, 20}};
+  const Frame ours = transport::frame_of(rank.history.frame(2));
+  Frame theirs = ours;
+  theirs.collective = static_cast<std::uint8_t>(Collective::barrier);
+  CHECK(said(rank, theirs, ours).find("called barrier #2 while rank 0 called all_reduce #2 (20 x f32, sum)") !=
+        std::string::npos);
+
+  theirs = ours;
+  theirs.algorithm = algorithm_hash("tree");
+  CHECK(said(rank, theirs, ours).find("there with tree and here with ring") != std::string::npos);
+  theirs.algorithm = 1;
+  CHECK(said(rank, theirs, ours).find("with another algorithm, or in memory of another allocate()") !=
+        std::string::npos);
+
+  theirs = ours;
+  theirs.length = 8;
+  CHECK(said(rank, theirs, ours).find("but sent 8 bytes where 0 were expected") != std::string::npos);
+
+  theirs = ours;
+  theirs.history = ours.history + 1;
+  CHECK(said(rank, theirs, ours).find("their earlier calls differ: the last one here was all_reduce #1 (10 x f32") !=
+        std::string::npos);
+}
+
+TEST_CASE("a message of a call that has ended here is told of that call") {
+  Rank rank{{10, 20, 30}};
+  Frame late = transport::frame_of(rank.history.frame(1));
+  late.length = 16;
+  const Frame ours = transport::frame_of(rank.history.frame(3));
+  const Error error = rank.history.mismatch(0, late, ours, nullptr);
+  CHECK(error.operation() == 1);
+  CHECK(std::string{error.what()}.find("which has ended there without the 16 bytes that it sent") != std::string::npos);
+}
+
+}  // namespace
+}  // namespace tutti::detail
