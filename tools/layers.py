@@ -70,7 +70,7 @@ THIRD_PARTY = ("fmt", "asio", "openssl", "doctest", "CLI", "nlohmann", "pugixml"
 FILE_LINES = 400
 CLASS_LINES = 400  # its declaration and the functions that are defined outside of it, in all files of its folder
 # Still to be divided. These numbers only go down.
-LARGER_CLASSES = {"Messages": 636, "OutLink": 532}
+LARGER_CLASSES = {"OutLink": 532}
 LENGTH_ONLY = (".js", ".css", ".html", ".py")
 HEADER_LINES = 200  # a warning: public headers carry their documentation
 ALGORITHM_LINES = 150

@@ -11,6 +11,8 @@ namespace tutti::detail {
 /// at a receiver is bounded.
 class EagerCredit {
  public:
+  /// A longer message is never sent unasked.
+  static constexpr std::size_t longest = 64 * 1024;
   /// Of a sender at one receiver.
   static constexpr std::size_t limit = 1024 * 1024;
   /// What a message costs its receiver besides its bytes.
@@ -21,7 +23,7 @@ class EagerCredit {
   // ---- What this rank sends
   bool allows(std::size_t bytes) const { return outstanding_ + bytes + overhead <= limit; }
   void spend(std::size_t bytes) { outstanding_ += bytes + overhead; }
-  /// The message has found its place at the receiver, who will not return credit for it.
+  /// The message has found its place at the receiver, which will not return credit for it.
   void restore(std::size_t bytes) { returned(bytes + overhead); }
   /// A frame from the receiver returns credit.
   void returned(std::uint64_t credit) { outstanding_ -= std::min<std::uint64_t>(outstanding_, credit); }

@@ -52,7 +52,7 @@ class Message final : public Pending, public MessageCall {
  public:
   explicit Message(std::shared_ptr<Engine> engine) : Pending(std::move(engine)) {}
   void prepare(Messages& messages, const MessageCall& call, std::shared_ptr<Pool<Message>> pool);
-  /// A receive whose caller looks for it himself, until it is done or he hands it over to the engine.
+  /// A receive whose caller looks for the message itself, until it is done or handed over to the engine.
   void begin_at_once(black_box::Flight flight) noexcept;
   void hand_over() noexcept { is_at_once_ = false; }
   bool is_at_once() const { return is_at_once_; }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <iterator>
 #include <utility>
 
 #include "lib/failure/control_message.h"
@@ -20,28 +19,12 @@ using transport::FrameKind;
 using transport::Link;
 using transport::Token;
 
-namespace {
-
-constexpr Token no_token = ~Token{0};  // control frames: nobody waits for them
-
-}  // namespace
-
-Frame Messages::frame_of(FrameKind kind, const MessageCall& call, std::uint32_t slot, std::size_t length) {
-  return {.kind = kind,
-          .data_type = static_cast<std::uint8_t>(call.type),
-          .operation = slot,
-          .root = call.tag,
-          .count = call.count,
-          .length = length};
-}
-
-// ---- Starting ----------------------------------------------------------------------------------------------------
-
 Messages::Messages(Group& group, transport::Channel channel)
     : group_(group),
-      channel_(channel),
       pool_(std::make_shared<Pool<Message>>()),
-      peers_(static_cast<std::size_t>(group.size())) {}
+      links_(group, channel),
+      active_(group),
+      incoming_(static_cast<std::size_t>(group.size())) {}
 
 Messages::~Messages() = default;
 
@@ -52,197 +35,95 @@ Message& Messages::make(const MessageCall& call) {
   return *message.release();
 }
 
-void Messages::end(Message& message, const Error* error) noexcept {
-  message.note_end(error);
-  active_.remove(message.slot);
-  if (message.is_at_once()) return message.finish(error);
-  group_.context().engine->finished(message, error);
-}
+std::int64_t Messages::coarse_now() const noexcept { return group_.context().black_box ? black_box::coarse_now() : 0; }
+
+// ---- Starting ----------------------------------------------------------------------------------------------------
 
 void Messages::start(Message& message) noexcept {
-  message.slot = active_.add(message);
-  if (group_.failing()) return end_failed(message, *group_.failure());
+  active_.add(message);
+  if (group_.failing()) return active_.end_failed(message, *group_.failure());
   if (message.kind == Message::Kind::receive) return start_receive(message);
   if (message.kind == Message::Kind::probe) return start_probe(message);
   if (message.peer == group_.rank()) return send_to_self(message);
   start_send(message);
 }
 
-/// Where ranks share cores, to ask first costs switches of processes (send and receive of 64 KiB on 2 cores: 8 ranks 33
-/// us eagerly and 43 lent, 16 ranks 109 and 139).
-bool Messages::may_send_eagerly(const PeerState& peer, std::size_t length) const noexcept {
-  const bool is_small = length <= eager_limit && (group_.context().oversubscribed || !peer.out->may_lend(length));
-  return is_small && peer.credit.allows(length);
-}
-
 void Messages::start_send(Message& message) noexcept {
-  if (!reach(message.peer)) return;
-  PeerState& peer = state_of(message.peer);
+  if (!links_.reach(message.peer)) return;
+  MessageLinks::Peer& peer = links_[message.peer];
   message.order = ++peer.messages_sent;
-  if (may_send_eagerly(peer, message.bytes.size())) {
-    peer.credit.spend(message.bytes.size());
-    const Frame eager = frame_of(FrameKind::eager, message, message.slot, message.bytes.size());
-    push(message.peer, eager, message.bytes, message.slot, &message);
-    return;
-  }
-  message.stage = Message::Stage::asked;
-  message.head = peer.head_of(message.bytes.size());
-  if (message.head > 0) peer.credit.spend(message.head);
-  const Frame request = frame_of(FrameKind::request, message, message.slot, message.head);
-  push(message.peer, request, message.bytes.first(message.head), no_token, nullptr);
-  look_out(message.peer);  // for its grant
+  if (!links_.may_send_eagerly(peer, message.bytes.size())) return large_.request(message);
+  peer.credit.spend(message.bytes.size());
+  const Frame eager = message_frame(FrameKind::eager, message, message.slot, message.bytes.size());
+  if (links_.send(message.peer, eager, message.bytes, message.slot)) active_.end(message);
 }
 
 void Messages::send_to_self(Message& message) noexcept {
-  message.order = ++state_of(group_.rank()).messages_sent;
+  message.order = ++links_[group_.rank()].messages_sent;
   const Envelope envelope{group_.rank(), message.tag, message.type, message.bytes.size(), message.order};
-  if (const auto found = matching_.receive_for(envelope.source, envelope.tag)) {
-    Message& receive = **found;
-    if (fits(receive, envelope) && envelope.length > 0)
-      std::memcpy(receive.bytes.data(), message.bytes.data(), envelope.length);
-    deliver(receive, envelope);
-    return end(message);
+  if (Message* const receive = waiting_.receive_for(envelope)) {
+    if (envelope.fits(*receive) && envelope.length > 0)
+      std::memcpy(receive->bytes.data(), message.bytes.data(), envelope.length);
+    active_.end_received(*receive, envelope);
+    return active_.end(message);
   }
-  Unexpected& waiting = unexpected_.emplace_back();
-  waiting.envelope = envelope;
-  keep(std::prev(unexpected_.end()));
-  if (envelope.length > eager_limit) {
-    waiting.local = &message;
-    return;
+  Unexpected unexpected{.envelope = envelope};
+  const bool is_large = envelope.length > EagerCredit::longest;
+  if (is_large) {
+    unexpected.local = &message;
+  } else {
+    unexpected.data.assign(message.bytes.begin(), message.bytes.end());
+    unexpected.complete = true;
   }
-  waiting.data.assign(message.bytes.begin(), message.bytes.end());
-  waiting.complete = true;
-  end(message);
+  waiting_.await_receive(waiting_.keep(std::move(unexpected)));
+  if (!is_large) active_.end(message);
 }
 
 void Messages::start_receive(Message& receive) noexcept {
-  if (const auto waiting = matching_.message_for(receive.peer, receive.tag)) return take(receive, *waiting);
-  matching_.post(receive.peer, receive.tag, &receive);
-  look_out(receive.peer);
+  if (const auto waiting = waiting_.message_for(receive)) return take(receive, *waiting);
+  waiting_.add(receive);
+  links_.expect_from(receive.peer);
 }
 
 void Messages::start_probe(Message& probe) noexcept {
-  if (const Kept* const waiting = matching_.look_for(probe.peer, probe.tag)) {
-    assign(probe, (*waiting)->envelope);
-    return end(probe);
+  if (const Envelope* const waiting = waiting_.look_for(probe.peer, probe.tag)) {
+    active_.assign(probe, *waiting);
+    return active_.end(probe);
   }
-  probes_.push_back(&probe);
-  look_out(probe.peer);
-}
-
-void Messages::keep(Kept kept) noexcept {
-  const Envelope& envelope = kept->envelope;
-  matching_.keep(envelope.source, envelope.tag, kept);
-  std::erase_if(probes_, [&](Message* probe) {
-    const bool found = (probe->peer == any_source || probe->peer == envelope.source) &&
-                       (probe->tag == any_tag || probe->tag == envelope.tag);
-    if (found) {
-      assign(*probe, envelope);
-      end(*probe);
-    }
-    return found;
-  });
+  waiting_.add_probe(probe);
+  links_.expect_from(probe.peer);
 }
 
 std::optional<MessageStatus> Messages::look_for(int peer, int tag) noexcept {
-  if (const Kept* const waiting = matching_.look_for(peer, tag)) return status_of((*waiting)->envelope, 1);
-  if (peer != any_source && state_of(peer).lost) group_.fail(*state_of(peer).lost);
-  look_out(peer);
+  if (const Envelope* const waiting = waiting_.look_for(peer, tag)) return waiting->status(1);
+  if (peer != any_source && links_[peer].lost) group_.fail(*links_[peer].lost);
+  links_.expect_from(peer);
   return std::nullopt;
 }
 
-void Messages::look_out(int peer) noexcept {
-  for (int rank = 0; rank < group_.size(); ++rank)
-    if ((peer == any_source || peer == rank) && state_of(rank).in) state_of(rank).in->resume();
-}
-
+/// The receive gets a message that is kept, at once or when the rest of it has come.
 void Messages::take(Message& receive, Kept from) noexcept {
   if (!from->complete && !from->local) {
-    from->taker = &receive;  // received() will call again
+    from->taker = &receive;  // received() calls again
     return;
   }
-  const Unexpected waiting = std::move(*from);
-  unexpected_.erase(from);
-  const Envelope& envelope = waiting.envelope;
-  const std::span<const std::byte> data = waiting.local ? waiting.local->bytes : std::span(waiting.data);
-  if (fits(receive, envelope) && !data.empty()) std::memcpy(receive.bytes.data(), data.data(), data.size());
-  if (waiting.local) end(*waiting.local);
-  if (waiting.request) return grant(receive, envelope, waiting.number, data.size());
-  if (envelope.source != group_.rank()) consumed(envelope.source, data.size());
-  deliver(receive, envelope);
+  const Unexpected message = waiting_.remove(from);
+  const Envelope& envelope = message.envelope;
+  const std::span<const std::byte> data = message.local ? message.local->bytes : std::span(message.data);
+  if (envelope.fits(receive) && !data.empty()) std::memcpy(receive.bytes.data(), data.data(), data.size());
+  if (message.local) active_.end(*message.local);
+  if (message.request) return large_.grant(receive, envelope, message.number, data.size());
+  if (envelope.source != group_.rank()) links_.consumed(envelope.source, data.size());
+  active_.end_received(receive, envelope);
 }
 
-// ---- Wire --------------------------------------------------------------------------------------------------------
-
-void Messages::push(int peer, Frame frame, std::span<const std::byte> payload, Token token, Message* sender) noexcept {
-  if (!reach(peer)) return;
-  if (group_.context().checksum && !payload.empty()) frame.checksum = checksum_of(payload);
-  if (group_.context().injector && !payload.empty()) [[unlikely]]
-    payload = group_.context().injector->tampered(payload);
-  if (state_of(peer).out->send(frame, payload, token) && sender) end(*sender);
-}
-
-bool Messages::reach(int peer) noexcept {
-  PeerState& state = state_of(peer);
-  if (state.lost) {
-    group_.fail(*state.lost);
-    return false;
-  }
-  if (!state.out) state.out = &group_.open(peer, channel_);
-  return true;
-}
-
-MessageStatus Messages::status_of(const Envelope& envelope, std::size_t unit) {
-  return {envelope.source, envelope.tag, envelope.length / size_of(envelope.type) / unit};
-}
-
-bool Messages::fits(const Message& receive, const Envelope& envelope) noexcept {
-  return receive.type == envelope.type && envelope.length <= receive.bytes.size() &&
-         (receive.unit == 1 || envelope.length % (receive.unit * size_of(receive.type)) == 0);
-}
-
-void Messages::assign(Message& receive, const Envelope& envelope) noexcept {
-  receive.status = status_of(envelope, receive.type == envelope.type ? receive.unit : 1);
-  receive.order = envelope.order;
-  if (group_.context().recorder) [[unlikely]]
-    receive.note_arrived();
-}
-
-void Messages::deliver(Message& receive, const Envelope& envelope) noexcept {
-  assign(receive, envelope);
-  if (fits(receive, envelope)) return end(receive);
-  const Error error = does_not_fit(receive, envelope);
-  end(receive, &error);
-}
-
-/// The credit for it may come after its receiver has left.
-void Messages::consumed(int source, std::size_t bytes) noexcept {
-  PeerState& peer = state_of(source);
-  peer.credit.consume(bytes);
-  if (!peer.credit.owes_lump() || peer.lost) return;
-  if (!peer.aside) peer.aside = &group_.open_aside(source, channel_);
-  const Frame credit{.kind = FrameKind::credit, .count = peer.credit.settle()};
-  peer.aside->send(credit, {}, no_token);
-}
-
-void Messages::grant(Message& receive, const Envelope& envelope, std::uint32_t number, std::size_t head) noexcept {
-  assign(receive, envelope);
-  if (!fits(receive, envelope)) {
-    // The sender still needs its answer, or it would wait for ever: a grant of nothing.
-    push(envelope.source, {.kind = FrameKind::grant, .operation = number, .count = ~std::uint64_t{0}}, {}, no_token,
-         nullptr);
-    return deliver(receive, envelope);
-  }
-  receive.stage = Message::Stage::granted;
-  receive.head = head;
-  push(envelope.source, {.kind = FrameKind::grant, .operation = number, .count = receive.slot}, {}, no_token, nullptr);
-}
+// ---- What the links report ---------------------------------------------------------------------------------------
 
 bool Messages::knows(int rank) const noexcept { return group_.group_rank(rank) >= 0; }
 
 Acceptance Messages::arrived(Link& from, const Frame& frame) noexcept {
   const int source = group_.group_rank(from.peer());
-  PeerState& peer = state_of(source);
+  MessageLinks::Peer& peer = links_[source];
   const Acceptance nothing{.kind = Acceptance::Kind::memory};
   const auto broken = [&](const char* what) {
     group_.fail(Error{ErrorCode::mismatch, fmt::format("{} sent {}", group_.name_of(source), what), source});
@@ -254,92 +135,62 @@ Acceptance Messages::arrived(Link& from, const Frame& frame) noexcept {
     peer.credit.returned(frame.count);
     return nothing;
   }
-  peer.incoming = {};
   peer.in = &from;
+  Incoming& incoming = incoming_from(source) = {.kind = frame.kind};
   if (frame.data_type >= data_type_count) return broken("an unknown element type");
   if (frame.kind == FrameKind::grant && frame.length > 0) return broken("a payload where none belongs");
   if (frame.root < 0 && (frame.kind == FrameKind::eager || frame.kind == FrameKind::request))
     return broken("a negative tag");
   const auto type = static_cast<DataType>(frame.data_type);
-  peer.incoming.kind = frame.kind;
-  peer.incoming.arriving.begin(frame.checksum);
+  incoming.arriving.begin(frame.checksum);
 
   switch (frame.kind) {
     case FrameKind::eager:
-      if (frame.length > eager_limit) return broken("an eager message above the limit");
-      return arrived_first(
-          peer, {source, frame.root, type, static_cast<std::size_t>(frame.length), ++peer.messages_come}, frame);
+      if (frame.length > EagerCredit::longest) return broken("an eager message above the limit");
+      return arrived_first({source, frame.root, type, static_cast<std::size_t>(frame.length), ++peer.messages_come},
+                           frame);
     case FrameKind::request: {
       if (frame.count > transport::max_length / size_of(type))
         return broken("a request for more than any memory holds");
       const std::size_t length = static_cast<std::size_t>(frame.count) * size_of(type);
-      if (frame.length > std::min(length, head_limit)) return broken("a request with more than a message's beginning");
-      return arrived_first(peer, {source, frame.root, type, length, ++peer.messages_come}, frame);
+      if (frame.length > std::min(length, LargeMessages::longest_head))
+        return broken("a request with more than a message's beginning");
+      return arrived_first({source, frame.root, type, length, ++peer.messages_come}, frame);
     }
     case FrameKind::grant:
-      return arrived_grant(source, frame) ? nothing : broken("a grant nobody asked for");
+      return large_.granted(source, frame) ? nothing : broken("a grant nobody asked for");
     case FrameKind::bulk:
-      if (Message* receive = granted(source, frame)) {
-        peer.incoming.message = receive;
-        peer.incoming.memory = receive->bytes.subspan(receive->head, static_cast<std::size_t>(frame.length));
-        return {.kind = Acceptance::Kind::memory, .memory = peer.incoming.memory};
-      }
-      return broken("a payload nobody asked for");
+      incoming.message = large_.receive_of(source, frame);
+      if (!incoming.message) return broken("a payload nobody asked for");
+      incoming.memory = incoming.message->bytes.subspan(incoming.message->head, static_cast<std::size_t>(frame.length));
+      return {.kind = Acceptance::Kind::memory, .memory = incoming.memory};
     default:
       return broken("a frame that has no place on this lane");
   }
 }
 
-Message* Messages::active(std::uint64_t slot, Message::Kind kind, Message::Stage stage) const {
-  Message* const message = active_.find(slot);
-  return message && message->kind == kind && message->stage == stage ? message : nullptr;
-}
-
-bool Messages::arrived_grant(int source, const Frame& frame) noexcept {
-  Message* send = active(frame.operation, Message::Kind::send, Message::Stage::asked);
-  if (!send || send->peer != source) return false;
-  send->stage = Message::Stage::granted;
-  if (send->head > 0) state_of(source).credit.restore(send->head);
-  if (frame.count == ~std::uint64_t{0}) {
-    end(*send);  // the receiver has the error; a send is done when its message has been taken
-    return true;
-  }
-  const std::span<const std::byte> rest = send->bytes.subspan(send->head);
-  const Frame bulk = frame_of(FrameKind::bulk, *send, static_cast<std::uint32_t>(frame.count), rest.size());
-  push(source, bulk, rest, send->slot, send);
-  return true;
-}
-
-/// The receive for which this payload was asked.
-Message* Messages::granted(int source, const Frame& frame) const {
-  Message* receive = active(frame.operation, Message::Kind::receive, Message::Stage::granted);
-  const bool fits =
-      receive && receive->status.source == source && frame.length <= receive->bytes.size() - receive->head;
-  return fits ? receive : nullptr;
-}
-
 /// A whole message, or a request with the beginning of one.
-Acceptance Messages::arrived_first(PeerState& peer, const Envelope& envelope, const Frame& frame) noexcept {
-  Incoming& incoming = peer.incoming;
+Acceptance Messages::arrived_first(const Envelope& envelope, const Frame& frame) noexcept {
+  Incoming& incoming = incoming_from(envelope.source);
   const bool request = frame.kind == FrameKind::request;
   const auto length = static_cast<std::size_t>(frame.length);
-  Message* const receive = matching_.receive_for(envelope.source, envelope.tag).value_or(nullptr);
-  if (receive && fits(*receive, envelope)) {
+  Message* const receive = waiting_.receive_for(envelope);
+  if (receive && envelope.fits(*receive)) {
     incoming.message = receive;
     incoming.memory = receive->bytes.first(length);
     if (request)
-      grant(*receive, envelope, frame.operation, length);
+      large_.grant(*receive, envelope, frame.operation, length);
     else
-      assign(*receive, envelope);
+      active_.assign(*receive, envelope);
     return {.kind = Acceptance::Kind::memory, .memory = incoming.memory};
   }
-  const Kept kept = unexpected_.emplace(unexpected_.end());
-  kept->envelope = envelope;
-  kept->data.resize(length);
-  kept->taker = receive;  // one that does not fit: it gets its error when all is here
-  kept->request = request;
-  kept->number = frame.operation;
-  if (!receive) keep(kept);
+  // A receive that the message does not fit gets its error when all is here.
+  const Kept kept = waiting_.keep({.envelope = envelope,
+                                   .data = std::vector<std::byte>(length),
+                                   .number = frame.operation,
+                                   .taker = receive,
+                                   .request = request});
+  if (!receive) waiting_.await_receive(kept);
   incoming.unexpected = kept;
   incoming.memory = kept->data;
   return {.kind = Acceptance::Kind::memory, .memory = incoming.memory};
@@ -348,8 +199,8 @@ Acceptance Messages::arrived_first(PeerState& peer, const Envelope& envelope, co
 void Messages::received(Link& from) noexcept {
   if (group_.failing()) return;
   const int source = group_.group_rank(from.peer());
-  if (&from != state_of(source).in) return;  // a credit
-  Incoming incoming = std::exchange(state_of(source).incoming, {});
+  if (&from != links_[source].in) return;  // a credit
+  Incoming incoming = std::exchange(incoming_from(source), {});
   incoming.arriving.add(incoming.memory);
   if (incoming.arriving.broken())
     return group_.fail(incoming.arriving.complaint(group_, source, incoming.memory.size(), 1));
@@ -359,15 +210,79 @@ void Messages::received(Link& from) noexcept {
     if (kept->taker) take(*kept->taker, kept);
     return;
   }
-  if (!incoming.message) return;
-  if (incoming.kind == FrameKind::request) return;
-  end(*incoming.message);
-  if (incoming.kind == FrameKind::eager) consumed(source, incoming.memory.size());
+  if (!incoming.message || incoming.kind == FrameKind::request) return;
+  active_.end(*incoming.message);
+  if (incoming.kind == FrameKind::eager) links_.consumed(source, incoming.memory.size());
 }
 
 void Messages::sent(Link&, Token token) noexcept {
-  if (group_.failing() || token == no_token) return;
-  end(*active_.find(token));
+  if (group_.failing() || token == MessageLinks::no_token) return;
+  active_.end(*active_.find(token));
+}
+
+/// A rank may send a message and leave before it is received. That its link takes no more credit harms nobody until
+/// there is something else to say to it. The link that brings its messages tells whether more will come.
+void Messages::failed(Link& link, const Error& reason) noexcept {
+  const int rank = group_.group_rank(link.peer());
+  MessageLinks::Peer& peer = links_[rank];
+  const bool takes_credit = &link == peer.aside;
+  bool concerned = false;
+  active_.for_each([&](const Message& message) {
+    if (takes_credit && message.kind == Message::Kind::receive)
+      concerned |= message.stage == Message::Stage::granted && message.status.source == rank;
+    else
+      concerned |= message.peer == rank || message.peer == any_source;
+  });
+  if ((&link != peer.out && !takes_credit) || concerned) return group_.link_failed(link, reason);
+  peer.lost = group_.explain(link, reason);
+}
+
+// ---- Messages that take long -------------------------------------------------------------------------------------
+
+void Messages::ask(Message& message, bool overdue) noexcept {
+  // What all members say about this lane is the same for all its messages.
+  if (!ask_limit_.pass(Clock::now(), overdue)) return;
+  const bool is_known = message.peer != any_source && message.peer != group_.rank();
+  const int peer = is_known ? group_.global_rank(message.peer) : -1;
+  group_.context().failure_router->ask(group_,
+                                       {.call = message.describe(), .peer = peer, .stalled = true, .overdue = overdue});
+}
+
+void Messages::give_up(Message& message) noexcept {
+  const bool send = message.kind == Message::Kind::send;
+  group_.give_up(message.peer == any_source ? "timed out: no rank has sent it"
+                                            : fmt::format("timed out: {} has not {} it", group_.name_of(message.peer),
+                                                          send ? "received" : "sent"),
+                 message.peer, 0);
+}
+
+bool Messages::describe_wait(Status& status, Which which) const {
+  const Message* first = active_.oldest();
+  if (!first) return false;
+  active_.for_each([&](const Message& message) {
+    if (first->asynchronous && !message.asynchronous) first = &message;
+  });
+  status.wait = first->kind == Message::Kind::send ? Status::Wait::send : Status::Wait::receive;
+  status.asynchronous = first->asynchronous;
+  status.doing = first->describe();
+  std::vector<bool> is_awaited(static_cast<std::size_t>(group_.size()));
+  active_.for_each([&](const Message& message) {
+    if (which == Which::waited_for && message.asynchronous != first->asynchronous) return;
+    if (message.peer != any_source && message.peer != group_.rank())
+      is_awaited[static_cast<std::size_t>(message.peer)] = true;
+  });
+  for (int rank = 0; rank < group_.size(); ++rank)
+    if (is_awaited[static_cast<std::size_t>(rank)]) status.awaited.push_back(group_.global_rank(rank));
+  if (first->kind != Message::Kind::send && first->stage == Message::Stage::begun)
+    status.unclaimed = waiting_.unclaimed(first->peer);
+  return true;
+}
+
+void Messages::fail_all(const Error& reason) noexcept {
+  waiting_.clear();
+  links_.clear();
+  incoming_.assign(incoming_.size(), {});
+  active_.for_each([&](Message& message) { active_.end_failed(message, reason); });
 }
 
 }  // namespace tutti::detail

@@ -1,13 +1,11 @@
-// Sends and receives of a caller that waits, where the peer is quick: without an operation of the engine's, its clock
-// and its passes over all links.
-//
-// A send that fits into its link is done with. A receive takes the next message straight from its peer's link, if it is
-// just what is expected: whole, of that length, type and tag, and nothing before it waits for its receive or message.
-// Else it is posted as any other, and its caller looks at the link for a moment more; if nothing comes, the engine
-// takes it over as it is.
+// A send is done when its link has taken all of it. A receive takes the next message straight from its peer's link, if
+// that is just what is expected: whole, of that length, type and tag, and no other receive or message waits. Otherwise
+// it is added to the receives that wait, and its caller looks at the link for a moment more; if nothing comes, the
+// engine takes the receive over as it is.
+
+#include "lib/message/message_fast_path.h"
 
 #include "lib/base/internals.h"
-#include "lib/engine/short_wait.h"
 #include "lib/group/context.h"
 #include "lib/group/group.h"
 #include "lib/message/messages.h"
@@ -18,19 +16,21 @@ namespace tutti::detail {
 namespace {
 
 /// A long message is the engine's: other links move meanwhile, and deadlines are kept.
-constexpr int most_pieces_at_once = 16;
+constexpr int most_pieces = 16;
 
 }  // namespace
 
-bool Messages::may_be_at_once(int peer) const noexcept {
+MessageFastPath::MessageFastPath(Messages& messages, MessageLinks& links, WaitingMessages& waiting,
+                                 ActiveMessages& active)
+    : messages_(messages), group_(messages.group()), links_(links), waiting_(waiting), active_(active) {}
+
+bool MessageFastPath::may_try(int peer) const noexcept {
   const Context& context = group_.context();
   return context.messages_at_once && peer != any_source && peer != group_.rank() && !context.injector &&
          !context.log.shows(Log::Level::trace, Log::Subsystem::p2p);
 }
 
-std::int64_t Messages::coarse_now() const noexcept { return group_.context().black_box ? black_box::coarse_now() : 0; }
-
-black_box::Flight Messages::record_at_once(const MessageCall& call, std::int64_t now) noexcept {
+black_box::Flight MessageFastPath::note_begin(const MessageCall& call, std::int64_t now) noexcept {
   black_box::Box* const box = group_.context().black_box.get();
   if (!box) return {};
   black_box::Call recorded = call.recorded(group_.id());
@@ -40,31 +40,31 @@ black_box::Flight Messages::record_at_once(const MessageCall& call, std::int64_t
 
 // ---- Send --------------------------------------------------------------------------------------------------------
 
-bool Messages::send_at_once(const MessageCall& call) noexcept {
+bool MessageFastPath::send(const MessageCall& call) noexcept {
   Engine& engine = *group_.context().engine;
-  if (!may_be_at_once(call.peer) || !engine.try_own()) return false;
+  if (!may_try(call.peer) || !engine.try_own()) return false;
   const bool sent = send_owned(call);
   engine.disown();
   return sent;
 }
 
-bool Messages::send_owned(const MessageCall& call) noexcept {
-  PeerState& peer = state_of(call.peer);
+bool MessageFastPath::send_owned(const MessageCall& call) noexcept {
+  MessageLinks::Peer& peer = links_[call.peer];
   const std::size_t length = call.bytes.size();
-  if (group_.failing() || peer.lost || !peer.out || !may_send_eagerly(peer, length)) return false;
+  if (group_.failing() || peer.lost || !peer.out || !links_.may_send_eagerly(peer, length)) return false;
   const std::int64_t begun = group_.context().recorder ? trace::ticks() : 0;
-  if (!peer.out->send_at_once(frame_of(transport::FrameKind::eager, call, 0, length), call.bytes)) return false;
+  if (!peer.out->send_at_once(message_frame(transport::FrameKind::eager, call, 0, length), call.bytes)) return false;
   ++peer.messages_sent;
   if (begun) [[unlikely]]
-    record_send(call, begun, peer.messages_sent);
+    trace_send(call, begun, peer.messages_sent);
   peer.credit.spend(length);
-  const std::int64_t now = coarse_now();
-  black_box::Flight flight = record_at_once(call, now);  // while it is on its way
+  const std::int64_t now = messages_.coarse_now();
+  black_box::Flight flight = note_begin(call, now);  // while it is on its way
   flight.land_at_once(0, length, now);
   return true;
 }
 
-void Messages::record_send(const MessageCall& call, std::int64_t begun, std::uint64_t order) noexcept {
+void MessageFastPath::trace_send(const MessageCall& call, std::int64_t begun, std::uint64_t order) noexcept {
   group_.context().recorder->add({.begin = begun,
                                   .end = trace::ticks(),
                                   .bytes = call.bytes.size(),
@@ -78,26 +78,27 @@ void Messages::record_send(const MessageCall& call, std::int64_t begun, std::uin
 
 // ---- Receive -----------------------------------------------------------------------------------------------------
 
-std::optional<MessageStatus> Messages::receive_at_once(const MessageCall& call) {
+std::optional<MessageStatus> MessageFastPath::receive(const MessageCall& call,
+                                                      const std::shared_ptr<Pool<Message>>& pool) {
   Engine& engine = *group_.context().engine;
-  if (!may_be_at_once(call.peer) || !engine.try_own()) return std::nullopt;
-  if (!may_receive_at_once(call.peer)) {
+  if (!may_try(call.peer) || !engine.try_own()) return std::nullopt;
+  if (!may_receive(call.peer, *pool)) {
     engine.disown();
     return std::nullopt;
   }
   ShortWait wait = group_.context().short_wait();
-  const std::int64_t now = coarse_now();
-  black_box::Flight flight = record_at_once(call, now);
+  const std::int64_t now = messages_.coarse_now();
+  black_box::Flight flight = note_begin(call, now);
   if (take_expected(call, wait)) {
-    flight.land_at_once(0, call.bytes.size(), wait.has_yielded() ? coarse_now() : now);
+    flight.land_at_once(0, call.bytes.size(), wait.has_yielded() ? messages_.coarse_now() : now);
     engine.disown();
     return MessageStatus{call.peer, call.tag, call.count / call.unit};
   }
   Message& receive = *spare_;
-  receive.prepare(*this, call, pool_);
+  receive.prepare(messages_, call, pool);
   receive.begin_at_once(flight);
-  receive.slot = active_.add(receive);
-  start_receive(receive);
+  active_.add(receive);
+  messages_.start_receive(receive);
   wait_a_little(receive, wait);
   if (receive.over() && !receive.error()) {
     const MessageStatus status = receive.status;
@@ -115,30 +116,30 @@ std::optional<MessageStatus> Messages::receive_at_once(const MessageCall& call) 
   return work.status();
 }
 
-bool Messages::may_receive_at_once(int peer) noexcept {
-  const transport::Link* const in = state_of(peer).in;
+bool MessageFastPath::may_receive(int peer, Pool<Message>& pool) noexcept {
+  const transport::Link* const in = links_[peer].in;
   if (group_.failing() || !in || !in->is_pulled()) return false;
-  if (!spare_) spare_ = pool_->take();
+  if (!spare_) spare_ = pool.take();
   return spare_ != nullptr;
 }
 
-/// Where nothing else is expected or has come, and the next message is just what is expected, no receive is posted.
-bool Messages::take_expected(const MessageCall& call, ShortWait& wait) noexcept {
-  if (matching_.has_receives() || !unexpected_.empty() || group_.context().recorder) return false;
-  PeerState& peer = state_of(call.peer);
+/// True: the next message was the expected one, and no other receive or message was before it.
+bool MessageFastPath::take_expected(const MessageCall& call, ShortWait& wait) noexcept {
+  if (!waiting_.empty() || group_.context().recorder) return false;
+  MessageLinks::Peer& peer = links_[call.peer];
   const transport::FrameWords frame =
-      transport::words_of(frame_of(transport::FrameKind::eager, call, 0, call.bytes.size()));
+      transport::words_of(message_frame(transport::FrameKind::eager, call, 0, call.bytes.size()));
   transport::Link::Taken taken = peer.in->take(frame, call.bytes);
   while (taken == transport::Link::Taken::nothing_there && wait.again()) taken = peer.in->take(frame, call.bytes);
   if (taken != transport::Link::Taken::taken) return false;
   ++peer.messages_come;
-  consumed(call.peer, call.bytes.size());
+  links_.consumed(call.peer, call.bytes.size());
   return true;
 }
 
-void Messages::wait_a_little(const Message& receive, ShortWait& wait) noexcept {
-  transport::Link& in = *state_of(receive.peer).in;
-  for (int pieces = 0; pieces < most_pieces_at_once && !receive.over() && !group_.failing();) {
+void MessageFastPath::wait_a_little(const Message& receive, ShortWait& wait) noexcept {
+  transport::Link& in = *links_[receive.peer].in;
+  for (int pieces = 0; pieces < most_pieces && !receive.over() && !group_.failing();) {
     if (in.pull_piece(group_.context().engine->sink()))
       ++pieces;
     else if (!wait.again())

@@ -1,0 +1,65 @@
+#include "lib/message/large_messages.h"
+
+namespace tutti::detail {
+
+using transport::Frame;
+using transport::FrameKind;
+
+namespace {
+
+constexpr std::uint64_t unwanted = ~std::uint64_t{0};  // the count of a grant: nothing more is to be sent
+
+std::size_t head_of(const MessageLinks::Peer& peer, std::size_t length) {
+  const bool has_head = length > EagerCredit::longest && !peer.out->may_lend(length);
+  return has_head && peer.credit.allows(LargeMessages::longest_head) ? LargeMessages::longest_head : 0;
+}
+
+}  // namespace
+
+void LargeMessages::request(Message& send) noexcept {
+  MessageLinks::Peer& peer = links_[send.peer];
+  send.stage = Message::Stage::asked;
+  send.head = head_of(peer, send.bytes.size());
+  if (send.head > 0) peer.credit.spend(send.head);
+  const Frame request = message_frame(FrameKind::request, send, send.slot, send.head);
+  links_.send(send.peer, request, send.bytes.first(send.head), MessageLinks::no_token);
+  links_.expect_from(send.peer);
+}
+
+void LargeMessages::answer(int sender, std::uint32_t number, std::uint64_t count) noexcept {
+  links_.send(sender, {.kind = FrameKind::grant, .operation = number, .count = count}, {}, MessageLinks::no_token);
+}
+
+void LargeMessages::grant(Message& receive, const Envelope& envelope, std::uint32_t number, std::size_t head) noexcept {
+  if (!envelope.fits(receive)) {  // the sender still waits for an answer
+    answer(envelope.source, number, unwanted);
+    return active_.end_received(receive, envelope);
+  }
+  active_.assign(receive, envelope);
+  receive.stage = Message::Stage::granted;
+  receive.head = head;
+  answer(envelope.source, number, receive.slot);
+}
+
+bool LargeMessages::granted(int source, const Frame& grant) noexcept {
+  Message* const send = active_.find(grant.operation, Message::Kind::send, Message::Stage::asked);
+  if (!send || send->peer != source) return false;
+  send->stage = Message::Stage::granted;
+  if (send->head > 0) links_[source].credit.restore(send->head);
+  if (grant.count == unwanted) {
+    active_.end(*send);  // the receiver has the error; a send is done when its message has been taken
+    return true;
+  }
+  const std::span<const std::byte> rest = send->bytes.subspan(send->head);
+  const Frame bulk = message_frame(FrameKind::bulk, *send, static_cast<std::uint32_t>(grant.count), rest.size());
+  if (links_.send(source, bulk, rest, send->slot)) active_.end(*send);
+  return true;
+}
+
+Message* LargeMessages::receive_of(int source, const Frame& bulk) const noexcept {
+  Message* const receive = active_.find(bulk.operation, Message::Kind::receive, Message::Stage::granted);
+  const bool fits = receive && receive->status.source == source && bulk.length <= receive->bytes.size() - receive->head;
+  return fits ? receive : nullptr;
+}
+
+}  // namespace tutti::detail

@@ -1,0 +1,16 @@
+#pragma once
+
+#include "lib/message/envelope.h"
+#include "lib/message/message.h"
+#include "tutti/error.h"
+
+namespace tutti::detail {
+
+class Group;
+
+/// What a receive ends with whose message has come, and is longer or of another type.
+Error does_not_fit(const Group& group, const Message& receive, const Envelope& envelope);
+/// The group's failure in the words of this message.
+Error failure_of(const Group& group, const Message& message, const Error& reason);
+
+}  // namespace tutti::detail

@@ -1,0 +1,57 @@
+#include "lib/message/message_links.h"
+
+#include "lib/group/checksum.h"
+#include "lib/group/context.h"
+#include "lib/group/group.h"
+#include "tutti/options.h"
+
+namespace tutti::detail {
+
+using transport::Frame;
+using transport::FrameKind;
+
+MessageLinks::MessageLinks(Group& group, transport::Channel channel)
+    : group_(group), channel_(channel), peers_(static_cast<std::size_t>(group.size())) {}
+
+bool MessageLinks::reach(int peer) noexcept {
+  Peer& state = (*this)[peer];
+  if (state.lost) {
+    group_.fail(*state.lost);
+    return false;
+  }
+  if (!state.out) state.out = &group_.open(peer, channel_);
+  return true;
+}
+
+/// Where ranks share cores, to ask first costs switches of processes (send and receive of 64 KiB on 2 cores: 8 ranks 33
+/// us eagerly and 43 lent, 16 ranks 109 and 139).
+bool MessageLinks::may_send_eagerly(const Peer& peer, std::size_t length) const noexcept {
+  const bool is_small =
+      length <= EagerCredit::longest && (group_.context().oversubscribed || !peer.out->may_lend(length));
+  return is_small && peer.credit.allows(length);
+}
+
+bool MessageLinks::send(int peer, Frame frame, std::span<const std::byte> payload, transport::Token token) noexcept {
+  if (!reach(peer)) return false;
+  if (group_.context().checksum && !payload.empty()) frame.checksum = checksum_of(payload);
+  if (group_.context().injector && !payload.empty()) [[unlikely]]
+    payload = group_.context().injector->tampered(payload);
+  return (*this)[peer].out->send(frame, payload, token);
+}
+
+void MessageLinks::expect_from(int peer) noexcept {
+  for (int rank = 0; rank < group_.size(); ++rank)
+    if ((peer == any_source || peer == rank) && (*this)[rank].in) (*this)[rank].in->resume();
+}
+
+/// The credit for it may come after the peer has left: it has a link that may break without harm.
+void MessageLinks::consumed(int source, std::size_t bytes) noexcept {
+  Peer& peer = (*this)[source];
+  peer.credit.consume(bytes);
+  if (!peer.credit.owes_lump() || peer.lost) return;
+  if (!peer.aside) peer.aside = &group_.open_aside(source, channel_);
+  const Frame credit{.kind = FrameKind::credit, .count = peer.credit.settle()};
+  peer.aside->send(credit, {}, no_token);
+}
+
+}  // namespace tutti::detail
