@@ -15,8 +15,8 @@ struct AccessPolicy {
   std::shared_ptr<TlsProxies> tls_proxies = {};  ///< encrypt all connections, which needs a secret; null: none
 };
 
-/// Throws Error{invalid_argument} with the remedies if a store at `address` would be open to other hosts and the policy
-/// does not allow that.
-void check_access(const SocketAddress& address, const AccessPolicy& access_policy);
+/// Throws Error{invalid_argument} with the remedies when a store at `address` would be open to other hosts although
+/// nobody has said that it may.
+void check_access(const net::Address& address, const AccessPolicy& access_policy);
 
 }  // namespace tutti::rendezvous

@@ -2,12 +2,9 @@
 
 #include <fmt/format.h>
 #include <netdb.h>
-#include <netinet/in.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
-#include <cstddef>
 #include <cstring>
 #include <future>
 #include <memory>
@@ -23,11 +20,8 @@ Error malformed(std::string_view said_by, std::string_view text, std::string_vie
   return {ErrorCode::invalid_argument, fmt::format("{} is \"{}\": {}.", said_by, text, what)};
 }
 
-void add_new(std::vector<SocketAddress>& addresses, const SocketAddress& address) {
-  const auto is_same = [&](const SocketAddress& known) {
-    return known.length == address.length && std::memcmp(&known.storage, &address.storage, address.length) == 0;
-  };
-  if (std::ranges::none_of(addresses, is_same)) addresses.push_back(address);
+void add_new(std::vector<net::Address>& addresses, const net::Address& address) {
+  if (std::ranges::find(addresses, address) == addresses.end()) addresses.push_back(address);
 }
 
 Resolved look_up(const Endpoint& endpoint, int flags) {
@@ -44,7 +38,7 @@ Resolved look_up(const Endpoint& endpoint, int flags) {
   }
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> owner{list, &::freeaddrinfo};
   for (const addrinfo* entry = list; entry != nullptr; entry = entry->ai_next) {
-    SocketAddress address;
+    net::Address address;
     std::memcpy(&address.storage, entry->ai_addr, entry->ai_addrlen);
     address.length = entry->ai_addrlen;
     add_new(resolved.addresses, address);
@@ -90,40 +84,15 @@ Endpoint parse_endpoint(std::string_view text, std::string_view said_by) {
   return {std::string{host}, parse_port(port, said_by)};
 }
 
+Endpoint endpoint_of(const net::Address& address) { return {address.host(), address.port()}; }
+
 std::string to_string(const Endpoint& endpoint) {
-  const bool brackets = endpoint.host.find(':') != std::string::npos;
-  return fmt::format("{}{}{}:{}", brackets ? "[" : "", endpoint.host, brackets ? "]" : "", endpoint.port);
+  return fmt::format("{}:{}", net::with_brackets(endpoint.host), endpoint.port);
 }
 
 std::string without_brackets(const std::string& host) {
   const bool brackets = host.size() > 2 && host.front() == '[' && host.back() == ']';
   return brackets ? host.substr(1, host.size() - 2) : host;
-}
-
-Endpoint SocketAddress::endpoint() const {
-  std::array<char, NI_MAXHOST> host{};
-  std::array<char, NI_MAXSERV> port{};
-  if (::getnameinfo(get(), length, host.data(), host.size(), port.data(), port.size(),
-                    NI_NUMERICHOST | NI_NUMERICSERV) != 0)
-    return {};
-  return {host.data(), parse_port(port.data(), "port")};
-}
-
-void SocketAddress::set_port(std::uint16_t port) {
-  const std::uint16_t in_network_order = htons(port);
-  const std::size_t offset = family() == AF_INET ? offsetof(sockaddr_in, sin_port) : offsetof(sockaddr_in6, sin6_port);
-  std::memcpy(reinterpret_cast<std::byte*>(&storage) + offset, &in_network_order, sizeof in_network_order);
-}
-
-bool SocketAddress::is_loopback() const {
-  if (family() == AF_INET) {
-    sockaddr_in v4{};
-    std::memcpy(&v4, &storage, sizeof v4);
-    return (ntohl(v4.sin_addr.s_addr) >> 24) == 127;
-  }
-  sockaddr_in6 v6{};
-  std::memcpy(&v6, &storage, sizeof v6);
-  return family() == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&v6.sin6_addr);
 }
 
 namespace {
@@ -135,7 +104,7 @@ Resolved look_up_name(const Endpoint& endpoint) {
   // A chroot without /etc/hosts cannot resolve localhost, and many /etc/hosts files have it for one family only. Server
   // and client, or two hosts, could then resolve it differently.
   for (const char* loopback : {"127.0.0.1", "::1"})
-    for (const SocketAddress& address : look_up({loopback, endpoint.port}, AI_NUMERICHOST).addresses)
+    for (const net::Address& address : look_up({loopback, endpoint.port}, AI_NUMERICHOST).addresses)
       add_new(found.addresses, address);
   if (!found.addresses.empty()) found.problem.clear();
   return found;
@@ -166,7 +135,7 @@ std::string hidden_loopback(const Endpoint& endpoint, Deadline deadline) {
   if (is_written_loopback(endpoint.host)) return {};
   const Resolved found = resolve(endpoint, deadline);
   if (found.addresses.empty() || !found.addresses.front().is_loopback()) return {};
-  return found.addresses.front().endpoint().host;
+  return found.addresses.front().host();
 }
 
 }  // namespace tutti::rendezvous

@@ -1,16 +1,15 @@
 #pragma once
 
-#include <sys/socket.h>
-
-#include <chrono>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "lib/base/net/socket.h"
+
 namespace tutti::rendezvous {
 
-using Deadline = std::chrono::steady_clock::time_point;
+using net::Deadline;
 
 struct Endpoint {
   std::string host;  ///< a name or a numeric address, without brackets
@@ -22,34 +21,23 @@ struct Endpoint {
 Endpoint parse_endpoint(std::string_view text, std::string_view said_by);
 /// Parses a port, 0 to 65535.
 std::uint16_t parse_port(std::string_view text, std::string_view said_by);
-/// With brackets if the host is an IPv6 address.
+/// A numeric one.
+Endpoint endpoint_of(const net::Address& address);
+/// With brackets where the host is an IPv6 address.
 std::string to_string(const Endpoint& endpoint);
 /// "::1" for "[::1]"; anything else as it is.
 std::string without_brackets(const std::string& host);
 
-/// A numeric address in the form that system calls take.
-struct SocketAddress {
-  sockaddr_storage storage{};
-  socklen_t length = 0;
-
-  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
-  sockaddr* get() { return reinterpret_cast<sockaddr*>(&storage); }
-  int family() const { return storage.ss_family; }
-  Endpoint endpoint() const;  // numeric
-  void set_port(std::uint16_t port);
-  bool is_loopback() const;
-};
-
 struct Resolved {
-  std::vector<SocketAddress> addresses;  ///< in the order of preference of this host
-  std::string problem;                   ///< why there are none
+  std::vector<net::Address> addresses;  ///< in the order of preference of this host
+  std::string problem;                  ///< why there are none
 };
 
 /// Looks up the host's addresses, without duplicates. Returns by the deadline even if the resolver does not answer.
 /// "localhost" is loopback of both families, whatever the resolver says.
 Resolved resolve(const Endpoint& endpoint, Deadline deadline);
 
-/// True for 127.x.x.x, ::1 and "localhost": names that are meant as loopback.
+/// True for 127.x.x.x, ::1 and "localhost": these mean loopback on every host.
 bool is_written_loopback(const std::string& host);
 
 /// Debian maps a host's own name to 127.0.1.1 in /etc/hosts, so on that host alone the name leads to loopback. Returns

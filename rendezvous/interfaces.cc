@@ -20,7 +20,7 @@
 #include "lib/base/environment.h"
 #include "lib/base/system_error_text.h"
 #include "rendezvous/endpoint.h"
-#include "rendezvous/socket.h"
+#include "rendezvous/store_socket.h"
 #include "tutti/error.h"
 
 namespace tutti::rendezvous {
@@ -125,12 +125,11 @@ std::string route_to(const std::string& url, std::optional<bool> v6) {
   const Endpoint endpoint = parse_endpoint(std::string_view{url}.substr(scheme_end + 3), "the rendezvous");
   const Resolved resolved = resolve(endpoint, std::chrono::steady_clock::now() + std::chrono::seconds{30});
   const bool loopback_is_meant = is_written_loopback(endpoint.host);
-  for (const SocketAddress& address : resolved.addresses) {
+  for (const net::Address& address : resolved.addresses) {
     if (address.is_loopback() && !loopback_is_meant) continue;
     if (v6 && *v6 != (address.family() == AF_INET6)) continue;
     const Descriptor socket{::socket(address.family(), SOCK_DGRAM | SOCK_CLOEXEC, 0)};
-    if (socket && ::connect(socket.get(), address.get(), address.length) == 0)
-      return local_address(socket).endpoint().host;
+    if (socket && ::connect(socket.get(), address.get(), address.length) == 0) return net::local_address(socket).host();
   }
   return {};
 }
@@ -144,7 +143,7 @@ std::vector<Interface> interfaces() {
   std::vector<Interface> result;
   for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
     if (entry->ifa_addr == nullptr) continue;
-    SocketAddress address;
+    net::Address address;
     if (entry->ifa_addr->sa_family == AF_INET)
       address.length = sizeof(sockaddr_in);
     else if (entry->ifa_addr->sa_family == AF_INET6)
@@ -152,8 +151,8 @@ std::vector<Interface> interfaces() {
     else
       continue;
     std::memcpy(&address.storage, entry->ifa_addr, address.length);
-    result.push_back({entry->ifa_name, address.endpoint().host, (entry->ifa_flags & IFF_LOOPBACK) != 0,
-                      (entry->ifa_flags & IFF_UP) != 0});
+    result.push_back(
+        {entry->ifa_name, address.host(), (entry->ifa_flags & IFF_LOOPBACK) != 0, (entry->ifa_flags & IFF_UP) != 0});
   }
   return result;
 }

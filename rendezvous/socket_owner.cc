@@ -9,8 +9,7 @@
 #include <array>
 #include <cstring>
 
-#include "lib/base/descriptor.h"
-#include "rendezvous/endpoint.h"
+#include "lib/base/net/socket.h"
 
 namespace tutti::rendezvous {
 namespace {
@@ -20,8 +19,8 @@ struct Query {
   inet_diag_req_v2 request{};
 };
 
-/// Writes the port, and the address in `words`, in network order.
-void put(const SocketAddress& address, __be16& port, __be32 (&words)[4]) {
+/// Port, and address in `words`, in network order.
+void put(const net::Address& address, __be16& port, __be32 (&words)[4]) {
   if (address.family() == AF_INET6) {
     const auto* const v6 = reinterpret_cast<const sockaddr_in6*>(address.get());
     port = v6->sin6_port;
@@ -33,8 +32,8 @@ void put(const SocketAddress& address, __be16& port, __be32 (&words)[4]) {
   }
 }
 
-/// The socket that goes from `from` to `to`; empty if the kernel has none, or does not answer.
-std::optional<inet_diag_msg> look_up(int netlink, const SocketAddress& from, const SocketAddress& to) {
+/// The socket that goes from `from` to `to`; empty if the kernel knows none, or does not answer.
+std::optional<inet_diag_msg> look_up(int netlink, const net::Address& from, const net::Address& to) {
   Query query;
   query.header.nlmsg_len = sizeof query;
   query.header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
@@ -62,10 +61,10 @@ std::optional<inet_diag_msg> look_up(int netlink, const SocketAddress& from, con
 }  // namespace
 
 std::optional<SocketOwner> owner_of_peer(int connected) {
-  SocketAddress here, there;
-  here.length = there.length = sizeof here.storage;
-  if (::getsockname(connected, here.get(), &here.length) != 0) return std::nullopt;
-  if (::getpeername(connected, there.get(), &there.length) != 0) return SocketOwner{};
+  const net::Address here = net::local_address(net::SocketView{connected});
+  if (here.length == 0) return std::nullopt;
+  const net::Address there = net::remote_address(net::SocketView{connected});
+  if (there.length == 0) return SocketOwner{};
   const Descriptor netlink{::socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG)};
   if (!netlink) return std::nullopt;
   const std::optional<inet_diag_msg> found = look_up(netlink.get(), there, here);

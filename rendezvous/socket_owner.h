@@ -8,8 +8,8 @@ namespace tutti::rendezvous {
 
 /// The owner of the other end of a TCP connection within this host.
 struct SocketOwner {
-  bool open = false;  ///< a process still holds it; false: it was closed, and `user` is meaningless
-  uid_t user = 0;     ///< effective user of the user that made it
+  bool open = false;  ///< a process still holds it; false: it has closed it, and `user` means nothing
+  uid_t user = 0;     ///< effective user of the process that made it
 };
 
 /// Asks the kernel for the owner of the socket that `connected`, an accepted TCP socket, is connected to

@@ -1,62 +1,30 @@
 #include "rendezvous/store_auth.h"
 
-#include <sys/socket.h>
-
 #include <cerrno>
 #include <string_view>
 #include <utility>
 
 #include "lib/base/system_error_text.h"
+#include "lib/security/handshake_io.h"
 #include "rendezvous/tcp_protocol.h"
 #include "tutti/error.h"
 
 namespace tutti::rendezvous {
-namespace {
-
-/// Bytes that one call moved. 0: nothing can be moved now. -1: the connection is of no more use.
-ssize_t receive(int socket, std::span<std::byte> bytes) {
-  for (;;) {
-    const ssize_t got = ::recv(socket, bytes.data(), bytes.size(), MSG_DONTWAIT);
-    if (got > 0) return got;
-    if (got < 0 && errno == EINTR) continue;
-    return got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK) ? 0 : -1;
-  }
-}
-
-ssize_t send(int socket, std::span<const std::byte> bytes) {
-  for (;;) {
-    const ssize_t sent = ::send(socket, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (sent >= 0) return sent;
-    if (errno == EINTR) continue;
-    return errno == EAGAIN || errno == EWOULDBLOCK ? 0 : -1;
-  }
-}
-
-}  // namespace
 
 Secret store_key(const Secret& secret) { return secret.empty() ? Secret{} : secret.derive("tutti store"); }
 
-StoreAuth::Step StoreAuth::advance(int socket) noexcept {
+StoreAuth::Step StoreAuth::advance(net::SocketView socket) noexcept {
   while (!begun_) {
     std::byte op{};
-    const ssize_t got = receive(socket, {&op, 1});
-    if (got == 0) return Step::wait_to_read;
-    was_plain_ = got > 0 && op != op_authenticate;
-    if (got < 0 || was_plain_) return Step::refused;
+    const net::Moved got = net::read_some(socket, std::span{&op, 1});
+    if (got.error == EAGAIN) return Step::wait_to_read;
+    was_plain_ = got.bytes > 0 && op != op_authenticate;
+    if (got.failed() || was_plain_) return Step::refused;
     begun_ = true;
   }
-  while (handshake_.state() == Handshake::State::under_way) {
-    const bool writing = !handshake_.outgoing().empty();
-    const ssize_t moved = writing ? send(socket, handshake_.outgoing()) : receive(socket, handshake_.incoming());
-    if (moved < 0) return Step::refused;
-    if (moved == 0) return writing ? Step::wait_to_write : Step::wait_to_read;
-    if (writing) {
-      handshake_.sent(static_cast<std::size_t>(moved));
-    } else {
-      handshake_.received(static_cast<std::size_t>(moved));
-    }
-  }
-  return handshake_.state() == Handshake::State::done ? Step::admitted : Step::refused;
+  const int error = tutti::advance(handshake_, socket);
+  if (error == EAGAIN) return handshake_.outgoing().empty() ? Step::wait_to_read : Step::wait_to_write;
+  return error == 0 && handshake_.state() == Handshake::State::done ? Step::admitted : Step::refused;
 }
 
 namespace {

@@ -5,7 +5,7 @@
 #include "lib/security/handshake.h"
 #include "lib/security/secret.h"
 #include "lib/security/tls_proxy.h"
-#include "rendezvous/socket.h"
+#include "rendezvous/store_socket.h"
 
 namespace tutti::rendezvous {
 
@@ -21,8 +21,8 @@ class StoreAuth {
   StoreAuth(const Secret& key, bool encrypted) : handshake_(Handshake::accept(key, Purpose::store, 0, encrypted)) {}
 
   /// Moves what can be moved without blocking. Reads no byte beyond the proof.
-  Step advance(int socket) noexcept;
-  /// The client did not attempt a proof: it is PyTorch's, or was started without the secret.
+  Step advance(net::SocketView socket) noexcept;
+  /// The client did not even try: it is PyTorch's, or was started without the secret.
   bool was_plain() const { return was_plain_; }
   const Handshake& handshake() const { return handshake_; }
 

@@ -12,8 +12,6 @@
 
 #include "rendezvous/tcp_connection.h"
 
-#include <sys/socket.h>
-
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 #include <cerrno>
@@ -78,6 +76,7 @@ class StoreConnection final : public Connection,
   }
 
  private:
+  net::SocketView view() { return net::SocketView{socket_.native_handle()}; }
   void touch() { last_progress_ = Clock::now(); }
 
   void read_later() {
@@ -112,7 +111,7 @@ class StoreConnection final : public Connection,
 
   /// Until the client has proved itself, nothing that it sends is parsed, and only the few bytes of a proof are kept.
   void greet() {
-    switch (auth_->advance(socket_.native_handle())) {
+    switch (auth_->advance(view())) {
       case StoreAuth::Step::wait_to_read:
         return read_later();
       case StoreAuth::Step::wait_to_write:
@@ -137,11 +136,11 @@ class StoreConnection final : public Connection,
 
   void read() {
     const std::span<char> buffer = host_.receive_buffer();
-    const ssize_t got = ::recv(socket_.native_handle(), buffer.data(), buffer.size(), MSG_DONTWAIT);
-    if (got == 0) return close();
-    if (got < 0) return errno == EAGAIN || errno == EINTR ? read_later() : close();
+    const net::Moved moved = net::read_some(view(), std::as_writable_bytes(buffer));
+    if (moved.error == EAGAIN) return read_later();
+    if (moved.error != 0) return close();
     touch();
-    digest({buffer.data(), static_cast<std::size_t>(got)});
+    digest({buffer.data(), moved.bytes});
     if (deadline()) host_.watch_deadlines();
     if (!closed_ && answer_.empty()) read_later();
   }
@@ -180,12 +179,10 @@ class StoreConnection final : public Connection,
   /// Sends as much of the answer as the socket takes now, and the rest when it is writable.
   void write() {
     while (!closed_ && sent_ < answer_.size()) {
-      const ssize_t n =
-          ::send(socket_.native_handle(), answer_.data() + sent_, answer_.size() - sent_, MSG_DONTWAIT | MSG_NOSIGNAL);
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return write_later();
-      if (n < 0) return close();
-      sent_ += static_cast<std::size_t>(n);
+      const net::Moved moved = net::write_some(view(), std::as_bytes(std::span{answer_}.subspan(sent_)));
+      if (moved.failed()) return close();
+      if (moved.error == EAGAIN) return write_later();
+      sent_ += moved.bytes;
       touch();
     }
     answer_.clear();

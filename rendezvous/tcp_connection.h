@@ -8,7 +8,7 @@
 
 #include "lib/security/secret.h"
 #include "lib/security/tls_proxy.h"
-#include "rendezvous/socket.h"
+#include "rendezvous/store_socket.h"
 #include "rendezvous/tcp_server.h"
 #include "rendezvous/tcp_service.h"
 
@@ -22,7 +22,7 @@ namespace tutti::rendezvous {
 class ConnectionHost {
  public:
   virtual const ServerLimits& limits() const = 0;
-  /// Clients must prove that they know it; empty: no proof is needed.
+  /// Clients must prove that they know it; empty: everybody may use the store.
   virtual const Secret& key() const = 0;
   /// Encrypts connections; null: they are not encrypted.
   virtual TlsProxies* tls_proxies() = 0;

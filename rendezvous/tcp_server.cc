@@ -1,7 +1,7 @@
 // The TCP store's server: one thread, one Asio loop, one small state machine per connection (tcp_connection.cc).
 //
 // Each state that a client can prolong (unidentified, in the middle of a request, in the middle of an answer) has a
-// deadline, kept by one timer for all. Between requests a connection may idle without limit.
+// deadline, kept by one timer for all. Between requests a connection may idle without limit: that is what stores are for.
 
 #include "rendezvous/tcp_server.h"
 
@@ -27,10 +27,9 @@
 #include <vector>
 
 #include "lib/base/background_thread.h"
-#include "lib/base/keep_alive.h"
-#include "rendezvous/socket.h"
 #include "rendezvous/socket_owner.h"
 #include "rendezvous/store_auth.h"
+#include "rendezvous/store_socket.h"
 #include "rendezvous/tcp_connection.h"
 #include "rendezvous/tcp_service.h"
 #include "tutti/error.h"
@@ -53,9 +52,9 @@ class TcpStoreServer::Impl final : public ConnectionHost {
         budget_(limits.total_bytes),
         service_(budget_, limits.message_bytes) {
     for (Descriptor& socket : listen_on(endpoint, deadline)) {
-      const SocketAddress address = local_address(socket);
+      const net::Address address = net::local_address(socket);
       check_access(address, access_policy);
-      if (listeners_.empty()) endpoint_ = address.endpoint();
+      if (listeners_.empty()) endpoint_ = endpoint_of(address);
       on_loopback_ = on_loopback_ && address.is_loopback();
       listeners_.emplace_back(stream_descriptor{context_, socket.get()});
       socket.release();
@@ -157,7 +156,7 @@ class TcpStoreServer::Impl final : public ConnectionHost {
     }
   }
 
-  /// False if new connections must wait until an unidentified one identifies itself or has used up its time.
+  /// False when a new connection must wait until one before it has identified itself, or had time enough to.
   bool make_room() { return unidentified_.size() < limits_.unidentified || show_out_oldest(); }
 
   bool show_out_oldest() {
@@ -168,8 +167,8 @@ class TcpStoreServer::Impl final : public ConnectionHost {
     return true;
   }
 
-  /// Clients that have proved to belong to the job may idle without limit. Among the others, the one that has been idle
-  /// longest loses its place to the new connection.
+  /// Clients that have proved to be of the job may idle for as long as they like. Of other idle ones, the one that has
+  /// idled longest is closed to make room for a new one.
   bool show_out_idle() {
     if (!key_.empty()) return false;
     std::shared_ptr<Connection> idlest;
@@ -193,7 +192,7 @@ class TcpStoreServer::Impl final : public ConnectionHost {
     return welcome;
   }
 
-  /// New connections meanwhile wait in the kernel's queue.
+  /// Connections that come meanwhile wait in the kernel's queue.
   void pause_accepting() {
     accept_timer_.expires_after(std::chrono::milliseconds{20});
     accept_timer_.async_wait([this](const asio::error_code& failed) {
@@ -204,9 +203,8 @@ class TcpStoreServer::Impl final : public ConnectionHost {
   void add(Descriptor socket) {
     if (!is_ours(socket.get())) return;
     if (connections_.size() >= limits_.connections && !show_out_idle()) return;
-    const int on = 1;
-    ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    keep_alive(socket.get(), silence_of_store);
+    net::send_without_delay(socket);
+    net::keep_alive(socket, silence_of_store);
     const std::uint64_t number = next_number_++;
     const auto connection = make_connection(*this, number, context_, std::move(socket));
     connections_.emplace(number, connection);

@@ -10,8 +10,7 @@
 
 namespace tutti::rendezvous {
 
-/// Limits on what strangers may cost the server. A client that exceeds one loses its connection; the others are not
-/// affected.
+/// What unknown clients may cost the server. One that exceeds a limit loses its connection; the others do not notice.
 struct ServerLimits {
   std::size_t total_bytes = std::size_t{1} << 30;     ///< keys, values, requests and answers in progress
   std::size_t message_bytes = std::size_t{64} << 20;  ///< one request, one answer

@@ -19,9 +19,9 @@
 
 #include "lib/security/job_secret.h"
 #include "rendezvous/limits.h"
-#include "rendezvous/socket.h"
 #include "rendezvous/store_auth.h"
 #include "rendezvous/store_errors.h"
+#include "rendezvous/store_socket.h"
 #include "rendezvous/tcp_protocol.h"
 
 namespace tutti {

@@ -11,15 +11,15 @@ const char* name_of_family(bool v6) { return v6 ? "IPv6" : "IPv4"; }
 
 }  // namespace
 
-Unreachable why_unreachable(std::span<const SocketAddress> addresses, std::span<const Interface> all) {
+Unreachable why_unreachable(std::span<const net::Address> addresses, std::span<const Interface> all) {
   if (addresses.empty()) return {};
-  const auto is_v6_address = [](const SocketAddress& address) { return address.family() == AF_INET6; };
+  const auto is_v6_address = [](const net::Address& address) { return address.family() == AF_INET6; };
   const bool v6 = is_v6_address(addresses.front());
-  const bool loopback = std::ranges::all_of(addresses, &SocketAddress::is_loopback);
+  const bool loopback = std::ranges::all_of(addresses, &net::Address::is_loopback);
   const auto is_loopback_up = [](const Interface& interface) { return interface.up && interface.loopback; };
   if (loopback && std::ranges::none_of(all, is_loopback_up))
     return {"the loopback interface of this host is down. Bring it up before the ranks start: ip link set lo up", true};
-  if (std::ranges::any_of(addresses, [&](const SocketAddress& address) { return is_v6_address(address) != v6; }))
+  if (std::ranges::any_of(addresses, [&](const net::Address& address) { return is_v6_address(address) != v6; }))
     return {};
 
   const auto has = [&](bool family) {

@@ -14,6 +14,6 @@ struct Unreachable {
   bool at_once = false;      ///< false: an interface that is just coming up may still change it
 };
 
-Unreachable why_unreachable(std::span<const SocketAddress> addresses, std::span<const Interface> all);
+Unreachable why_unreachable(std::span<const net::Address> addresses, std::span<const Interface> all);
 
 }  // namespace tutti::rendezvous

@@ -13,7 +13,7 @@
 #include "lib/base/environment.h"
 #include "lib/security/job_secret.h"
 #include "rendezvous/endpoint.h"
-#include "rendezvous/socket.h"
+#include "rendezvous/store_socket.h"
 #include "rendezvous/tcp_server.h"
 #include "rendezvous/tcp_store.h"
 #include "tutti/error.h"

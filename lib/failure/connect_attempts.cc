@@ -7,7 +7,6 @@
 namespace tutti::detail {
 namespace {
 
-namespace tcp = transport::tcp;
 using std::chrono::milliseconds;
 
 /// With the first attempt; each further one may take longer, up to the last. In between it shows whether anybody still
@@ -25,7 +24,7 @@ void Calls::connect(int rank, const std::string& address, Clock::time_point at) 
 void Calls::probe(int rank, const std::string& address, Clock::time_point at) { add(rank, address, at, true); }
 
 void Calls::add(int rank, const std::string& address, Clock::time_point at, bool probe) {
-  if (const auto where = tcp::parse_address(address))
+  if (const auto where = net::parse_address(address))
     calls_.insert_or_assign(rank, Call{*where, probe, at, first_patience, first_pause});
 }
 
@@ -74,7 +73,7 @@ std::vector<Calls::Outcome> Calls::advance(std::span<const pollfd> answers, Cloc
       it = calls_.erase(it);
       continue;
     }
-    if (error == ECONNREFUSED || tcp::is_our_own(error)) outcomes.push_back({rank, error});
+    if (error == ECONNREFUSED || net::is_our_own(error)) outcomes.push_back({rank, error});
     if (error == EAGAIN && call.connector && call.at <= now)
       call.patience = std::min(2 * call.patience, longest_patience);
     if (error != EAGAIN || (call.connector && call.at <= now)) put_off(call, now);

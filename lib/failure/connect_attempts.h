@@ -50,7 +50,7 @@ class Calls {
 
  private:
   struct Call {
-    transport::tcp::Address address;
+    net::Address address;
     bool probe;
     Clock::time_point at;  // the end of the attempt; without one, the beginning of the next
     milliseconds patience;

@@ -17,7 +17,7 @@ FailureDetector::FailureDetector(int rank, std::shared_ptr<tcp::Acceptor> accept
       acceptor_(std::move(acceptor)),
       member_(std::make_unique<Member>(rank, acceptor_, key, std::move(tls_proxies),
                                        Member::Shared{tasks_, readiness_, reunions_})) {
-  acceptor_->serve(Purpose::failure_detector, [this](const Hello& hello, tcp::Socket socket) {
+  acceptor_->serve(Purpose::failure_detector, [this](const Hello& hello, net::Socket socket) {
     const auto guest = std::make_shared<Descriptor>(std::move(socket));
     tasks_.post([this, guest, from = hello.from] { member_->welcome(from, std::move(*guest)); });
   });

@@ -21,7 +21,6 @@ namespace tutti::detail {
 namespace {
 
 using std::chrono::milliseconds;
-namespace tcp = transport::tcp;
 
 /// For others to come by themselves before they are looked for: to a new coordinator, and to the first.
 constexpr milliseconds look_pause{100};
@@ -97,7 +96,7 @@ void Member::hear_calls(std::vector<Calls::Outcome> outcomes) {
     } else {
       shared_.readiness.give_up({0, ErrorCode::system, rank_, 0,
                                  fmt::format("{} cannot connect to {}: {}", job_.name(rank_), job_.name(outcome.rank),
-                                             tcp::text_of(outcome.error))});
+                                             net::text_of(outcome.error))});
     }
   }
 }

@@ -253,13 +253,13 @@ std::unique_ptr<Kind> make(bool wanted, std::string& trouble, Arguments&&... arg
 
 /// For links, if peers are reached by TCP, and for the failure detector, which uses TCP even within one host.
 std::shared_ptr<transport::tcp::Acceptor> open_acceptor(const Context& context, const JoinOptions& options) {
-  const auto address = transport::tcp::parse_address(options.bind_address, 0);
+  const auto address = net::parse_address(options.bind_address, 0);
   if (!address)
     throw Error{ErrorCode::invalid_argument,
                 fmt::format("cannot listen on \"{}\": that is not a numeric address", options.bind_address)};
   return std::make_shared<transport::tcp::Acceptor>(
       *address, transport::tcp::Credentials{context.key, options.rank, options.tls_proxies},
-      transport::tcp::DoorOptions{.congestion = options.congestion, .lost_after = options.lost_after}, context.log);
+      transport::tcp::AcceptorOptions{.congestion = options.congestion, .lost_after = options.lost_after}, context.log);
 }
 
 /// Returns the ranks on this host, and finds out whether ranks outnumber cores anywhere.

@@ -1,12 +1,12 @@
 // Addresses and the rank_infos that ranks publish: from people, launchers, and a store that others may write to.
 
+#include "lib/base/net/address.h"
 #include "lib/startup/rank_info.h"
 #include "rendezvous/endpoint.h"
 #include "rendezvous/process.h"
 #include "rendezvous/rendezvous_url.h"
 #include "tests/fuzz/input.h"
 #include "transport/shm/address.h"
-#include "transport/tcp/socket.h"
 
 using namespace tutti;
 using namespace tutti::fuzz;
@@ -55,7 +55,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (kind == 0) try_endpoint(text);
     if (kind == 1) rendezvous::parse_port(text, "the fuzzer");
     if (kind == 2) try_rendezvous_url(text);
-    if (kind == 3) transport::tcp::parse_address(text);
+    if (kind == 3) net::parse_address(text);
     if (kind == 4) try_shm_address(text);
     if (kind == 5) try_process(text);
     if (kind == 6) try_rank_info(text);

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "rendezvous/endpoint.h"
-#include "rendezvous/socket.h"
+#include "rendezvous/store_socket.h"
 #include "tutti/error.h"
 #include "tutti/store.h"
 

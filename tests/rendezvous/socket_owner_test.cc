@@ -11,7 +11,7 @@
 #include <optional>
 #include <utility>
 
-#include "rendezvous/socket.h"
+#include "rendezvous/store_socket.h"
 #include "rendezvous/tcp_protocol.h"
 #include "rendezvous/tcp_server.h"
 #include "tests/rendezvous/harness.h"
@@ -61,7 +61,7 @@ TEST_CASE("without a secret the store on loopback serves its user and root, and 
 TEST_CASE("what a client says and then leaves behind is not taken for root's") {
   // A socket that nobody holds any more is said to belong to root.
   const Descriptor listener = std::move(rendezvous::listen_on(any_port, Clock::now() + patience).front());
-  std::optional<RawClient> client{rendezvous::local_address(listener).endpoint()};
+  std::optional<RawClient> client{rendezvous::endpoint_of(net::local_address(listener))};
   client->send(bytes("00"));
   REQUIRE(eventually([&] {
     pollfd ready{listener.get(), POLLIN, 0};

@@ -191,7 +191,7 @@ class ScriptedServer {
   ScriptedServer& operator=(const ScriptedServer&) = delete;
 
   std::shared_ptr<Store> connect() {
-    const auto endpoint = rendezvous::local_address(listener_).endpoint();
+    const auto endpoint = rendezvous::endpoint_of(net::local_address(listener_));
     return tcp_store(endpoint.host, endpoint.port, patience);
   }
 
@@ -287,7 +287,7 @@ TEST_CASE("a server that goes away, and one that does not answer, end the call w
     CHECK(contains(error_of([&] { store->key_count(); }).what(), "closed the connection"));
   }
   const auto mute = std::move(rendezvous::listen_on({"127.0.0.1", 0}, Clock::now() + patience).front());
-  const auto endpoint = rendezvous::local_address(mute).endpoint();
+  const auto endpoint = rendezvous::endpoint_of(net::local_address(mute));
   const auto store = tcp_store(endpoint.host, endpoint.port, patience);
   store->set_timeout(30ms);
   const auto begin = Clock::now();

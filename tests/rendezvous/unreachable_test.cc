@@ -8,14 +8,13 @@ namespace tutti::testing {
 namespace {
 
 using rendezvous::Interface;
-using rendezvous::SocketAddress;
 
 const Interface lo4{"lo", "127.0.0.1", true, true}, lo6{"lo", "::1", true, true};
 const Interface eth4{"eth0", "10.0.0.5", false, true}, eth6{"eth0", "fd00::5", false, true};
 const Interface link_local{"eth0", "fe80::5%eth0", false, true}, asleep{"lo", "127.0.0.1", true, false};
 
 rendezvous::Unreachable why(const std::vector<const char*>& addresses, const std::vector<Interface>& host) {
-  std::vector<SocketAddress> all;
+  std::vector<net::Address> all;
   for (const char* address : addresses) {
     const auto found = rendezvous::resolve({address, 29500}, Clock::now() + patience).addresses;
     all.insert(all.end(), found.begin(), found.end());

@@ -76,7 +76,7 @@ TEST_CASE("strangers do not disturb ranks that talk, and learn nothing but a non
     RawPeer(pair.acceptor(), "");
     CHECK(pair.exchange(1000, seed++));
   }
-  CHECK(pair.run_until([&] { return pair.strangers() == 0; }));
+  CHECK(pair.run_until([&] { return pair.unproved() == 0; }));
   CHECK(pair.receiver->recorder.failures.empty());
   CHECK(pair.sender->recorder.failures.empty());
   for (const auto& message : pair.receiver->recorder.messages) CHECK(message.channel == 1);
@@ -141,7 +141,7 @@ TEST_CASE("a stranger that stops in the middle is shown out in time, while the r
     while (!stranger->closed_by_peer() && Clock::now() < end) std::this_thread::yield();
     CHECK(stranger->closed_by_peer());
   }
-  CHECK(static_cast<TcpTransport&>(*lonely.node->transport).strangers() == 0);
+  CHECK(static_cast<TcpTransport&>(*lonely.node->transport).unproved() == 0);
 }
 
 TEST_CASE("a sender gets through, and its message out, while the receiver does nothing") {
@@ -158,7 +158,7 @@ TEST_CASE("four hundred connections that say something and then nothing leave ro
   const auto start = Clock::now();
   CHECK(pair.exchange(100'001, 1));
   CHECK(Clock::now() - start < 10s);  // of those the oldest had to go before their time
-  CHECK(pair.strangers() <= 128);
+  CHECK(pair.unproved() <= 128);
 }
 
 TEST_CASE("a thousand connections that say nothing do not keep a peer waiting") {

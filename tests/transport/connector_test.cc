@@ -27,16 +27,16 @@ const Hello hello{.from = 4, .to = 7, .channel = 9, .purpose = Purpose::failure_
 
 /// Rank 7's acceptor, and who has come through it.
 struct House {
-  explicit House(tcp::DoorOptions options = {})
-      : acceptor(*tcp::parse_address("127.0.0.1", 0), {key, 7}, std::move(options)) {
-    acceptor.serve(Purpose::failure_detector, [this](const Hello& who, tcp::Socket socket) {
+  explicit House(tcp::AcceptorOptions options = {})
+      : acceptor(*net::parse_address("127.0.0.1", 0), {key, 7}, std::move(options)) {
+    acceptor.serve(Purpose::failure_detector, [this](const Hello& who, net::Socket socket) {
       const std::lock_guard lock{mutex};
       guests.emplace_back(who, std::move(socket));
       came.notify_all();
     });
   }
 
-  std::pair<Hello, tcp::Socket> next() {
+  std::pair<Hello, net::Socket> next() {
     std::unique_lock lock{mutex};
     REQUIRE(came.wait_for(lock, 30s, [this] { return !guests.empty(); }));
     auto guest = std::move(guests.front());
@@ -46,7 +46,7 @@ struct House {
 
   std::mutex mutex;
   std::condition_variable came;
-  std::vector<std::pair<Hello, tcp::Socket>> guests;
+  std::vector<std::pair<Hello, net::Socket>> guests;
   tcp::Acceptor acceptor;
 };
 
@@ -95,7 +95,7 @@ TEST_CASE("who dials with the key gets through, and both ends are clean behind t
     caller.write("hello, guest");
     CHECK(guest.read(12) == "hello, guest");
   }
-  CHECK(house.acceptor.strangers() == 0);
+  CHECK(house.acceptor.unproved() == 0);
 }
 
 TEST_CASE("who dials with another key is told so at once") {
@@ -166,7 +166,7 @@ TEST_CASE("an acceptor without descriptors to spare lets people in once there ar
 TEST_CASE("without descriptors to spare a stranger goes for a peer") {
   House house({.patience = 1000s, .least_patience = 0ms});
   RawPeer stranger(house.acceptor.address(), "TUTI");
-  while (house.acceptor.strangers() == 0) std::this_thread::yield();
+  while (house.acceptor.unproved() == 0) std::this_thread::yield();
   RawPeer caller(house.acceptor.address(), "");
   const NoDescriptors none;
   CHECK(caller.shake_hands(Handshake::initiate(key, hello)));
@@ -180,7 +180,7 @@ TEST_CASE("those whose silence has outlasted the kernel's patience make room for
   for (int i = 0; i < 300; ++i) crowd.emplace_back(house.acceptor.address(), "");
   const auto end = Clock::now() + 30s;
   bool full = false;  // for a moment, since one goes for each who comes
-  while (!(full = house.acceptor.strangers() == 128) && Clock::now() < end) std::this_thread::yield();
+  while (!(full = house.acceptor.unproved() == 128) && Clock::now() < end) std::this_thread::yield();
   REQUIRE(full);
   CHECK(connect_authenticated(house.acceptor.address(), key, hello, Clock::now() + 30s));
 }
@@ -227,7 +227,7 @@ TEST_CASE("one acceptor serves several purposes, each as long as it is served") 
       return false;
     }
   };
-  house.acceptor.serve(Purpose::link, [&](const Hello& who, const tcp::Socket&) {
+  house.acceptor.serve(Purpose::link, [&](const Hello& who, const net::Socket&) {
     CHECK(who == link);
     ++links;
   });
@@ -250,14 +250,14 @@ TEST_CASE("a look at an acceptor that is closed ends at once, and nobody finds i
   bool looked = false;
   house.acceptor.look(Purpose::failure_detector, [&] { looked = true; });
   CHECK(looked);
-  tcp::Connector nobody{*tcp::parse_address(address)};
+  tcp::Connector nobody{*net::parse_address(address)};
   CHECK(outcome_of(nobody) == ECONNREFUSED);
 }
 
 TEST_CASE("an acceptor that closes shows everybody out") {
   auto house = std::make_unique<House>();
   RawPeer half(house->acceptor.address(), "TU");
-  while (house->acceptor.strangers() == 0) std::this_thread::yield();
+  while (house->acceptor.unproved() == 0) std::this_thread::yield();
   house.reset();
   const auto end = Clock::now() + 30s;
   while (!half.closed_by_peer() && Clock::now() < end) std::this_thread::yield();
@@ -267,14 +267,14 @@ TEST_CASE("an acceptor that closes shows everybody out") {
 TEST_CASE("whether anybody listens is known without a word to whoever does") {
   House house;
   const std::string address = house.acceptor.address();
-  tcp::Connector there{*tcp::parse_address(address)};
+  tcp::Connector there{*net::parse_address(address)};
   CHECK(outcome_of(there) == 0);
-  CHECK(house.acceptor.strangers() == 0);
+  CHECK(house.acceptor.unproved() == 0);
 
-  const tcp::Socket bound{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-  const auto anywhere = *tcp::parse_address("127.0.0.1", 0);
-  REQUIRE(::bind(bound.get(), reinterpret_cast<const sockaddr*>(&anywhere.storage), anywhere.size) == 0);
-  tcp::Connector nobody{*tcp::parse_address(tcp::local_address(bound))};
+  const net::Socket bound{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+  const auto anywhere = *net::parse_address("127.0.0.1", 0);
+  REQUIRE(::bind(bound.get(), anywhere.get(), anywhere.length) == 0);
+  tcp::Connector nobody{*net::parse_address(net::local_address(bound).text())};
   CHECK(outcome_of(nobody) == ECONNREFUSED);
 }
 

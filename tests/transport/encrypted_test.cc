@@ -15,6 +15,7 @@
 #include "tests/transport/tcp_pair.h"
 #include "transport/tcp/acceptor.h"
 #include "transport/tcp/connector.h"
+#include "transport/tcp/link_socket.h"
 
 namespace tutti::transport::testing {
 namespace {
@@ -27,9 +28,9 @@ constexpr std::string_view phrase = "what rank 0 has to say to rank 1 and to nob
 class Relay {
  public:
   explicit Relay(const std::string& acceptor)
-      : acceptor_(*tcp::parse_address(acceptor)),
-        listener_(tcp::listen_on(*tcp::parse_address("127.0.0.1", 0), 0s)),
-        address_(tcp::local_address(listener_)),
+      : acceptor_(*net::parse_address(acceptor)),
+        listener_(tcp::listen_on(*net::parse_address("127.0.0.1", 0), 0s)),
+        address_(net::local_address(listener_).text()),
         thread_([this] { run(); }) {}
   ~Relay() { stop(); }
 
@@ -43,33 +44,33 @@ class Relay {
 
  private:
   void run() {
-    tcp::Socket client;
+    net::Socket client;
     while (!stop_ && !(client = tcp::accept_from(listener_, ""))) std::this_thread::sleep_for(1ms);
     int error = 0;
-    const tcp::Socket server = tcp::connect_to(acceptor_, "", error);
-    while (!stop_ && tcp::connected(server) == EINPROGRESS) std::this_thread::yield();
+    const net::Socket server = tcp::connect_to(acceptor_, "", error);
+    while (!stop_ && net::connected(server) == EINPROGRESS) std::this_thread::yield();
     while (!stop_ && hand_on(client, server) && hand_on(server, client)) {
       std::array<pollfd, 2> queries{pollfd{client.get(), POLLIN, 0}, pollfd{server.get(), POLLIN, 0}};
       ::poll(queries.data(), queries.size(), 10);
     }
   }
-  bool hand_on(const tcp::Socket& from, const tcp::Socket& to) {
+  bool hand_on(const net::Socket& from, const net::Socket& to) {
     std::array<char, 65'536> buffer;
     iovec piece{buffer.data(), buffer.size()};
-    const tcp::Moved got = tcp::read_some(from, {&piece, 1});
+    const net::Moved got = net::read_some(from, {&piece, 1});
     if (got.error != 0) return got.error == EAGAIN;
     heard_.append(buffer.data(), got.bytes);
     for (std::size_t sent = 0; sent < got.bytes && !stop_;) {
       iovec rest{buffer.data() + sent, got.bytes - sent};
-      const tcp::Moved put = tcp::write_some(to, {&rest, 1});
+      const net::Moved put = net::write_some(to, {&rest, 1});
       if (put.failed()) return false;
       sent += put.bytes;
     }
     return true;
   }
 
-  const tcp::Address acceptor_;
-  const tcp::Socket listener_;
+  const net::Address acceptor_;
+  const net::Socket listener_;
   const std::string address_;
   std::string heard_;
   std::atomic<bool> stop_{false};
@@ -100,26 +101,26 @@ TEST_CASE("who stands between two ranks reads what they say, unless it is encryp
 
 TEST_CASE("signs of life are encrypted, too, where their acceptor is") {
   std::atomic<bool> done{false};
-  tcp::Socket guest;
-  tcp::Acceptor acceptor(*tcp::parse_address("127.0.0.1", 0), {key, 1, tls_proxies(true)});
-  acceptor.serve(Purpose::failure_detector, [&](const Hello&, tcp::Socket socket) {
+  net::Socket guest;
+  tcp::Acceptor acceptor(*net::parse_address("127.0.0.1", 0), {key, 1, tls_proxies(true)});
+  acceptor.serve(Purpose::failure_detector, [&](const Hello&, net::Socket socket) {
     guest = std::move(socket);
     done = true;
   });
   Relay relay(acceptor.address());
   const auto ours = tls_proxies(true);
-  const tcp::Socket line = tcp::connect_authenticated(
+  const net::Socket line = tcp::connect_authenticated(
       relay.address(), key, {.to = 1, .purpose = Purpose::failure_detector}, Clock::now() + 30s, ours);
   for (const auto deadline = Clock::now() + 30s; !done && Clock::now() < deadline;) std::this_thread::yield();
   REQUIRE(done);
   std::string text{phrase};
   iovec piece{text.data(), text.size()};
-  REQUIRE(tcp::write_some(line, {&piece, 1}).bytes == text.size());
+  REQUIRE(net::write_some(line, {&piece, 1}).bytes == text.size());
   pollfd query{guest.get(), POLLIN, 0};
   REQUIRE(::poll(&query, 1, 30'000) == 1);
   std::string arrived(text.size(), '\0');
   iovec room{arrived.data(), arrived.size()};
-  CHECK(tcp::read_some(guest, {&room, 1}).bytes == text.size());
+  CHECK(net::read_some(guest, {&room, 1}).bytes == text.size());
   CHECK(arrived == text);
   CHECK(relay.stop().find(phrase) == std::string::npos);
 }

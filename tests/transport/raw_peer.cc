@@ -10,18 +10,18 @@
 #include <thread>
 #include <utility>
 
-#include "transport/tcp/handshake_io.h"
+#include "lib/security/handshake_io.h"
 
 namespace tutti::transport::testing {
 namespace {
 
-tcp::Socket blocking_socket() {
-  tcp::Socket socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+net::Socket blocking_socket() {
+  net::Socket socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   REQUIRE(socket);
   return socket;
 }
 
-void limit_waits(const tcp::Socket& socket) {
+void limit_waits(const net::Socket& socket) {
   const timeval limit{.tv_sec = 10, .tv_usec = 0};
   ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
   ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
@@ -33,12 +33,12 @@ std::string text_of(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-RawPeer::RawPeer(tcp::Socket socket) : socket_(std::move(socket)) { limit_waits(socket_); }
+RawPeer::RawPeer(net::Socket socket) : socket_(std::move(socket)) { limit_waits(socket_); }
 
 RawPeer::RawPeer(const std::string& address, std::string_view bytes) : RawPeer(blocking_socket()) {
-  const auto where = tcp::parse_address(address);
+  const auto where = net::parse_address(address);
   REQUIRE(where);
-  REQUIRE(::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&where->storage), where->size) == 0);
+  REQUIRE(::connect(socket_.get(), where->get(), where->length) == 0);
   write(bytes);
 }
 
@@ -73,7 +73,7 @@ bool RawPeer::closed_by_peer() {
 
 bool RawPeer::shake_hands(Handshake handshake, const std::function<void()>& meanwhile) {
   for (const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);;) {
-    const int error = tcp::advance(handshake, socket_);
+    const int error = advance(handshake, socket_);
     if (error != EAGAIN) return error == 0 && handshake.state() == Handshake::State::done;
     if (std::chrono::steady_clock::now() > end) return false;
     if (meanwhile) {
@@ -92,16 +92,16 @@ void RawPeer::reset() {
 
 RawListener::RawListener(Start when) : socket_(blocking_socket()) {
   limit_waits(socket_);
-  const auto where = tcp::parse_address("127.0.0.1", 0);
-  REQUIRE(::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&where->storage), where->size) == 0);
-  address_ = tcp::local_address(socket_);
+  const auto where = net::parse_address("127.0.0.1", 0);
+  REQUIRE(::bind(socket_.get(), where->get(), where->length) == 0);
+  address_ = net::local_address(socket_).text();
   if (when == Start::now) start();
 }
 
 void RawListener::start() { REQUIRE(::listen(socket_.get(), 16) == 0); }
 
 RawPeer RawListener::accept() {
-  tcp::Socket accepted(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  net::Socket accepted(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
   REQUIRE(accepted);
   return RawPeer(std::move(accepted));
 }

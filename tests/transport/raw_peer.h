@@ -5,8 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "lib/base/net/socket.h"
 #include "lib/security/handshake.h"
-#include "transport/tcp/socket.h"
 
 namespace tutti::transport::testing {
 
@@ -15,7 +15,7 @@ std::string text_of(std::span<const std::byte> bytes);
 /// The other end of a TCP connection: writes and reads plain bytes, blocking for 10 s at most.
 class RawPeer {
  public:
-  explicit RawPeer(tcp::Socket socket);
+  explicit RawPeer(net::Socket socket);
   /// Connects and writes.
   RawPeer(const std::string& address, std::string_view bytes);
 
@@ -32,7 +32,7 @@ class RawPeer {
   void reset();
 
  private:
-  tcp::Socket socket_;
+  net::Socket socket_;
   std::string heard_;
 };
 
@@ -48,7 +48,7 @@ class RawListener {
   RawPeer accept();
 
  private:
-  tcp::Socket socket_;
+  net::Socket socket_;
   std::string address_;
 };
 

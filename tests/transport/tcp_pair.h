@@ -27,7 +27,7 @@ struct Pair {
   bool run_until(const std::function<bool()>& done, std::chrono::seconds patience = std::chrono::seconds(30));
   /// One message from 0 to 1, checked.
   bool exchange(std::size_t size, std::uint64_t seed);
-  std::size_t strangers() const { return static_cast<TcpTransport&>(*receiver->transport).strangers(); }
+  std::size_t unproved() const { return static_cast<TcpTransport&>(*receiver->transport).unproved(); }
   std::string acceptor() const { return receiver->transport->address(); }
 
   std::unique_ptr<Node> sender;

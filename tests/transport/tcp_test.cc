@@ -41,12 +41,12 @@ std::vector<int> connections() {
 
 TEST_CASE("addresses are numeric with a port, in brackets for IPv6") {
   for (const char* good : {"127.0.0.1:80", "[::1]:65535", "[fe80::1]:1", "0.0.0.0:4242"})
-    CHECK_MESSAGE(tcp::parse_address(good), good);
+    CHECK_MESSAGE(net::parse_address(good), good);
   for (const char* bad : {"", ":", "localhost:80", "127.0.0.1", "127.0.0.1:", "127.0.0.1:0", "127.0.0.1:65536",
                           "::1:80", "[::1]", "[]:80", "127.0.0.1:80x", "127.0.0.1:-1", "[127.0.0.1:80"})
-    CHECK_FALSE_MESSAGE(tcp::parse_address(bad), bad);
-  CHECK(tcp::parse_address("127.0.0.9:80")->loopback);
-  CHECK_FALSE(tcp::parse_address("10.0.0.1:80")->loopback);
+    CHECK_FALSE_MESSAGE(net::parse_address(bad), bad);
+  CHECK(net::parse_address("127.0.0.9:80")->is_loopback());
+  CHECK_FALSE(net::parse_address("10.0.0.1:80")->is_loopback());
 }
 
 TEST_CASE("links ask for signs of life before a firewall forgets their connection") {
@@ -182,15 +182,14 @@ TEST_CASE("a peer that stays away is reported in time, with its address") {
 }
 
 TEST_CASE("a socket that is connected to itself counts as refused") {
-  const tcp::Socket socket(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  const auto any = tcp::parse_address("127.0.0.1", 0);
-  REQUIRE(::bind(socket.get(), reinterpret_cast<const sockaddr*>(&any->storage), any->size) == 0);
-  const auto itself = tcp::parse_address(tcp::local_address(socket));
-  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&itself->storage), itself->size) != 0)
-    REQUIRE(errno == EINPROGRESS);
+  const net::Socket socket(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  const auto any = net::parse_address("127.0.0.1", 0);
+  REQUIRE(::bind(socket.get(), any->get(), any->length) == 0);
+  const auto itself = net::parse_address(net::local_address(socket).text());
+  if (::connect(socket.get(), itself->get(), itself->length) != 0) REQUIRE(errno == EINPROGRESS);
   pollfd ready{.fd = socket.get(), .events = POLLOUT, .revents = 0};
   REQUIRE(::poll(&ready, 1, 10'000) == 1);
-  CHECK(tcp::connected(socket) == ECONNREFUSED);
+  CHECK(net::connected(socket) == ECONNREFUSED);
 }
 
 TEST_CASE("ranks talk over IPv6 loopback") {

@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 
+#include "lib/base/net/socket.h"
 #include "lib/base/system_calls.h"
 #include "lib/base/system_error_text.h"
 #include "tutti/error.h"
@@ -17,9 +19,9 @@
 namespace tutti::transport {
 namespace {
 
-constexpr std::size_t most_descriptors = 8;  // room to receive and close more than are expected
-constexpr int longest_ring = 10;             // ms to wait until a peer has read its wake-ups
-constexpr int most_rings = 64;               // wake-ups read at a time
+constexpr std::size_t most_descriptors = 8;            // room to receive, and close, more than we want
+constexpr std::chrono::milliseconds longest_ring{10};  // until others have heard their bells
+constexpr int most_rings = 64;                         // heard at a time
 
 struct Name {
   ::sockaddr_un address{};
@@ -44,8 +46,6 @@ bool set_abstract(Name& to, const std::string& name) {
 [[noreturn]] void refuse(const char* what) {
   throw Error(ErrorCode::system, fmt::format("cannot {} a Unix socket: {}", what, refusal(errno)));
 }
-
-bool is_busy(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
 }  // namespace
 
@@ -77,7 +77,7 @@ Attempt connect_unix(const std::string& name, Descriptor& socket) {
   socket = make_socket();
   if (!socket) return Attempt::failed;
   if (::connect(socket.get(), target.get(), target.length) == 0) return Attempt::done;
-  return is_busy(errno) ? Attempt::later : Attempt::failed;
+  return net::is_busy(errno) ? Attempt::later : Attempt::failed;
 }
 
 Descriptor accept_unix(const Descriptor& listener) {
@@ -117,8 +117,8 @@ Attempt send_with_descriptor(const Descriptor& socket, std::span<const std::byte
   std::memcpy(CMSG_DATA(header), &number, sizeof number);
   const ssize_t sent = ::sendmsg(socket.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
   if (sent == static_cast<ssize_t>(bytes.size())) return Attempt::done;
-  // ETOOMANYREFS: too many descriptors of this user are in flight, so its ranks must first receive some.
-  return sent < 0 && (is_busy(errno) || errno == ETOOMANYREFS) ? Attempt::later : Attempt::failed;
+  // ETOOMANYREFS: this user has too many descriptors on their way, so its ranks must first take some.
+  return sent < 0 && (net::is_busy(errno) || errno == ETOOMANYREFS) ? Attempt::later : Attempt::failed;
 }
 
 Received receive_with_descriptor(const Descriptor& socket, std::span<std::byte> bytes) {
@@ -130,7 +130,7 @@ Received receive_with_descriptor(const Descriptor& socket, std::span<std::byte> 
   message.msg_control = control.data();
   message.msg_controllen = control.size();
   const ssize_t got = ::recvmsg(socket.get(), &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  if (got < 0) return {is_busy(errno) ? Attempt::later : Attempt::failed};
+  if (got < 0) return {net::is_busy(errno) ? Attempt::later : Attempt::failed};
 
   Received received;
   std::size_t count = 0;
@@ -164,15 +164,14 @@ void ring_bell(const Descriptor& from, const std::string& name) noexcept {
   const auto ring = [&] {
     return ::sendto(from.get(), &bell, 1, MSG_DONTWAIT | MSG_NOSIGNAL, target.get(), target.length) >= 0;
   };
-  if (ring() || !is_busy(errno)) return;  // a peer whose socket is gone needs no wake-up
-  // Either the target's queue is full, and holds enough wake-ups, or messages to other ranks fill this socket's buffer.
-  ::pollfd room{.fd = from.get(), .events = POLLOUT, .revents = 0};
-  if (::poll(&room, 1, longest_ring) > 0) ring();
+  if (ring() || !net::is_busy(errno)) return;  // whose socket is gone needs none
+  // Either the target's queue is full, and holds plenty of bells, or what this socket sent to others fills its buffer.
+  if (net::wait_until_ready(from, POLLOUT, std::chrono::steady_clock::now() + longest_ring)) ring();
 }
 
 void discard_bells(const Descriptor& bell) noexcept {
   char bytes = 0;
-  // Any process of this host can send wake-ups without end and must not hold us here: the rest is read next time.
+  // Any process of this host may ring without end; that must not hold this rank here. The rest is taken next time.
   for (int rings = 0; rings < most_rings && ::recv(bell.get(), &bytes, 1, MSG_DONTWAIT) >= 0;) ++rings;
 }
 
@@ -191,7 +190,7 @@ bool take_bells(const Descriptor& socket) noexcept {
   std::array<char, 256> bells;
   for (;;) {
     const ssize_t got = ::recv(socket.get(), bells.data(), bells.size(), MSG_DONTWAIT);
-    if (got == 0 || (got < 0 && !is_busy(errno))) return false;
+    if (got == 0 || (got < 0 && !net::is_busy(errno))) return false;
     if (got < static_cast<ssize_t>(bells.size())) return true;
   }
 }

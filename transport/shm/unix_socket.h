@@ -25,7 +25,7 @@ enum class Attempt { done, later, failed };
 Attempt connect_unix(const std::string& name, Descriptor& socket);
 /// The next waiting connection; if there is none, `errno` has the reason.
 Descriptor accept_unix(const Descriptor& listener);
-/// The user of the process at the other end; -1 if unknown.
+/// The user that runs the other end; -1 if that is unknown.
 long user_of_peer(const Descriptor& socket);
 /// The process at the other end; 0 if it is not visible from here, -1 if unknown.
 pid_t process_of_peer(const Descriptor& socket);
@@ -40,9 +40,10 @@ struct Received {
 };
 Received receive_with_descriptor(const Descriptor& socket, std::span<std::byte> bytes);
 
-/// A wake-up is one byte without a meaning.
-/// A socket that receives wake-ups from every process that knows its name, without a connection: for ranks that have no
-/// link. Throws Error{system}.
+// A bell is one byte that means nothing but "look".
+
+/// A socket that takes bells from any process that knows its name, without a connection: for ranks that have no link.
+/// Throws Error{system}.
 Descriptor make_bell(const std::string& name);
 /// Wakes the rank with the bell of that name. `from` is another bell.
 void ring_bell(const Descriptor& from, const std::string& name) noexcept;

@@ -1,10 +1,10 @@
-// The acceptor: one thread, one Asio loop, one handshake per stranger.
+// The acceptor: one thread, one Asio loop, one handshake per candidate.
 //
-//   listening --accept--> stranger --hello--> answered --proof--> (encrypted -->) welcome, with the socket
-//                            |                    |
-//                            +---- time is up, wrong, gone, place wanted ----> shown out
+//   listening --accept--> candidate --hello--> answered --proof--> (encrypted -->) handler, with the socket
+//                             |                    |
+//                             +---- time is up, wrong, gone, place wanted ----> dropped
 //
-// Strangers stand in a list in the order in which they came, so one timer for the first of them serves all.
+// Candidates are kept in the order in which they came, so one timer for the first of them serves all.
 
 #include "transport/tcp/acceptor.h"
 
@@ -27,9 +27,9 @@
 #include <vector>
 
 #include "lib/base/background_thread.h"
-#include "lib/base/keep_alive.h"
 #include "lib/base/system_error_text.h"
-#include "transport/tcp/handshake_io.h"
+#include "lib/security/handshake_io.h"
+#include "transport/tcp/link_socket.h"
 
 namespace tutti::transport::tcp {
 namespace {
@@ -48,10 +48,10 @@ struct Waiter : stream_descriptor {
   }
 };
 
-/// A connection that has not proved itself. Handlers on their way share it, because a wait that has completed still
-/// runs its handler after the stranger has gone.
-struct Stranger {
-  Stranger(asio::io_context& context, Socket accepted, const Credentials& credentials, Purposes purposes)
+/// A connection that has not proved itself. Waits share it, because a wait that has completed still calls back after
+/// the candidate has gone.
+struct Candidate {
+  Candidate(asio::io_context& context, net::Socket accepted, const Credentials& credentials, Purposes purposes)
       : socket(std::move(accepted)),
         waiter(context, socket.get()),
         handshake(Handshake::accept(credentials.key, purposes, credentials.rank, credentials.tls_proxies != nullptr)),
@@ -60,9 +60,9 @@ struct Stranger {
   bool gone() const { return !waiter.is_open(); }
   bool silent() { return handshake.incoming().size() == Handshake::hello_size; }
 
-  /// As advance(), and then until the tunnel is there.
-  int hear() {
-    if (int error = encrypted ? 0 : advance(handshake, socket); error != 0) return error;
+  /// The handshake, and then until the connection is encrypted.
+  int advance() {
+    if (int error = encrypted ? 0 : tutti::advance(handshake, socket); error != 0) return error;
     if (tls_proxies == nullptr || handshake.state() != Handshake::State::done) return 0;
     if (!std::exchange(encrypted, true)) {
       waiter.part();
@@ -74,7 +74,7 @@ struct Stranger {
     return TlsProxies::is_ready(socket.get());
   }
 
-  Socket socket;
+  net::Socket socket;
   Waiter waiter;
   Handshake handshake;
   TlsProxies* const tls_proxies;
@@ -83,19 +83,19 @@ struct Stranger {
   bool waiting = false;  ///< a handler is on its way
 };
 
-using StrangerPointer = std::shared_ptr<Stranger>;
+using CandidatePointer = std::shared_ptr<Candidate>;
 
 }  // namespace
 
 class Acceptor::Impl {
  public:
-  Impl(const Address& address, Credentials credentials, DoorOptions options, const Log& log)
+  Impl(const net::Address& address, Credentials credentials, AcceptorOptions options, const Log& log)
       : credentials_(std::move(credentials)),
         options_(std::move(options)),
         log_(log),
         listener_(listen_on(address, options_.silence)),
-        address_(local_address(listener_)),
-        knock_(context_, listener_.get()) {
+        address_(net::local_address(listener_).text()),
+        listener_waiter_(context_, listener_.get()) {
     accept_later();
     thread_ = start_quiet_thread([this] { run(); });
   }
@@ -106,12 +106,12 @@ class Acceptor::Impl {
     if (!thread_.joinable()) return;
     context_.stop();
     thread_.join();
-    for (const StrangerPointer& stranger : strangers_) {
-      stranger->waiter.part();  // handlers may hold it a little longer
-      stranger->socket.reset();
+    for (const CandidatePointer& candidate : candidates_) {
+      candidate->waiter.part();  // handlers may hold it a little longer
+      candidate->socket.reset();
     }
-    strangers_.clear();
-    knock_.part();
+    candidates_.clear();
+    listener_waiter_.part();
     listener_.reset();
     const std::lock_guard lock{mutex_};
     closed_ = true;
@@ -119,17 +119,17 @@ class Acceptor::Impl {
   }
 
   const std::string& address() const { return address_; }
-  std::size_t strangers() const { return count_.load(); }
+  std::size_t unproved() const { return count_.load(); }
 
-  void serve(Purpose purpose, Welcome welcome) {
+  void serve(Purpose purpose, Handler handler) {
     const std::lock_guard lock{mutex_};
-    welcomes_.insert_or_assign(purpose, std::move(welcome));
+    handlers_.insert_or_assign(purpose, std::move(handler));
     purposes_.add(purpose);
   }
 
   void dismiss(Purpose purpose) noexcept {
     const std::lock_guard lock{mutex_};
-    welcomes_.erase(purpose);
+    handlers_.erase(purpose);
     purposes_.remove(purpose);
     std::erase_if(looks_, [purpose](const Look& look) { return look.purpose == purpose; });
   }
@@ -157,7 +157,7 @@ class Acceptor::Impl {
   /// Those that were asked for up to that one.
   void serve_looks(std::uint64_t asked) {
     accept_all();
-    for (auto next = strangers_.begin(); next != strangers_.end();) hear(*next++);
+    for (auto next = candidates_.begin(); next != candidates_.end();) proceed(*next++);
     const std::lock_guard lock{mutex_};
     for (const Look& look : looks_)
       if (look.number <= asked) look.done();
@@ -186,7 +186,7 @@ class Acceptor::Impl {
 
   void accept_later() {
     if (accepting_) return;
-    knock_.async_wait(stream_descriptor::wait_read, [this](const asio::error_code& failed) {
+    listener_waiter_.async_wait(stream_descriptor::wait_read, [this](const asio::error_code& failed) {
       accepting_ = false;
       if (!failed) accept_all();
     });
@@ -196,19 +196,20 @@ class Acceptor::Impl {
   void accept_all() {
     int error = 0;
     for (;;) {
-      if (strangers_.size() >= options_.strangers && somebody_waits() && !make_room()) {
+      if (candidates_.size() >= options_.candidates && is_connection_waiting() && !make_room()) {
         full_ = true;
-        return wake_at(strangers_.front()->since + options_.least_patience);
+        return wake_at(candidates_.front()->since + options_.least_patience);
       }
-      Socket socket = accept_from(listener_, options_.congestion);
-      if (socket) keep_alive(socket.get(), options_.lost_after);
+      net::Socket socket = accept_from(listener_, options_.congestion);
+      if (socket) net::keep_alive(socket, options_.lost_after);
       error = socket ? 0 : errno;
-      if (is_our_own(error) && !somebody_waits()) error = EAGAIN;  // the kernel looks for a descriptor first
-      if (is_our_own(error) && !strangers_.empty() && make_room()) continue;
+      if (net::is_our_own(error) && !is_connection_waiting())
+        error = EAGAIN;  // the kernel looks for a descriptor first
+      if (net::is_our_own(error) && !candidates_.empty() && make_room()) continue;
       if (error != 0) break;
-      strangers_.push_back(std::make_shared<Stranger>(context_, std::move(socket), credentials_, purposes()));
+      candidates_.push_back(std::make_shared<Candidate>(context_, std::move(socket), credentials_, purposes()));
       ++count_;
-      hear(strangers_.back());  // a peer has usually spoken by now
+      proceed(candidates_.back());  // a peer has usually spoken by now
     }
     if (error != EAGAIN && error != EWOULDBLOCK) {
       if (!std::exchange(starved_, true))
@@ -217,25 +218,25 @@ class Acceptor::Impl {
       return wake_at(Clock::now() + pause_without_descriptors);
     }
     accept_later();
-    if (!strangers_.empty()) wake_at(strangers_.front()->since + options_.patience);
+    if (!candidates_.empty()) wake_at(candidates_.front()->since + options_.patience);
   }
 
-  bool somebody_waits() const {
+  bool is_connection_waiting() const {
     pollfd query{.fd = listener_.get(), .events = POLLIN, .revents = 0};
     return ::poll(&query, 1, 0) > 0;
   }
 
-  /// Those who say nothing must go before those who have begun to.
+  /// Candidates that have sent nothing must go before those that have begun to.
   bool make_room() {
     const auto silent =
-        std::find_if(strangers_.begin(), strangers_.end(), [](const auto& stranger) { return stranger->silent(); });
-    const StrangerPointer first = silent == strangers_.end() ? strangers_.front() : *silent;
-    if (silent == strangers_.end() && Clock::now() - first->since < options_.least_patience) return false;
-    show_out(first);
+        std::find_if(candidates_.begin(), candidates_.end(), [](const auto& candidate) { return candidate->silent(); });
+    const CandidatePointer first = silent == candidates_.end() ? candidates_.front() : *silent;
+    if (silent == candidates_.end() && Clock::now() - first->since < options_.least_patience) return false;
+    drop(first);
     return true;
   }
 
-  /// Then those whose time is up are shown out, and others accepted.
+  /// Then candidates whose time is up are dropped, and others accepted.
   void wake_at(Clock::time_point time) {
     if (timer_set_ && timer_.expiry() <= time) return;
     timer_.expires_at(time);
@@ -243,61 +244,61 @@ class Acceptor::Impl {
       if (failed) return;  // set anew
       timer_set_ = false;
       const auto now = Clock::now();
-      while (!strangers_.empty() && now - strangers_.front()->since >= options_.patience) show_out(strangers_.front());
+      while (!candidates_.empty() && now - candidates_.front()->since >= options_.patience) drop(candidates_.front());
       accept_all();
     });
     timer_set_ = true;
   }
 
-  // ---- Hearing ---------------------------------------------------------------------------------------------------
+  // ---- Handshakes ------------------------------------------------------------------------------------------------
 
-  // By value, since the list that a caller's reference may point into forgets him.
-  void hear(const StrangerPointer stranger) {  // NOLINT(performance-unnecessary-value-param)
-    if (stranger->gone()) return;
-    const int error = stranger->hear();
-    if (error == EAGAIN) return hear_later(stranger);
-    if (error != 0 || stranger->handshake.state() != Handshake::State::done) return show_out(stranger);
-    leave(stranger);
-    const Hello& hello = stranger->handshake.hello();
+  // By value, since a caller's reference may point into the list that forgets the candidate.
+  void proceed(const CandidatePointer candidate) {  // NOLINT(performance-unnecessary-value-param)
+    if (candidate->gone()) return;
+    const int error = candidate->advance();
+    if (error == EAGAIN) return proceed_later(candidate);
+    if (error != 0 || candidate->handshake.state() != Handshake::State::done) return drop(candidate);
+    leave(candidate);
+    const Hello& hello = candidate->handshake.hello();
     try {
       const std::lock_guard lock{mutex_};
-      if (const auto found = welcomes_.find(hello.purpose); found != welcomes_.end())
-        found->second(hello, std::move(stranger->socket));
+      if (const auto found = handlers_.find(hello.purpose); found != handlers_.end())
+        found->second(hello, std::move(candidate->socket));
     } catch (const std::exception&) {
     }
-    stranger->socket.reset();  // if nobody has taken it
+    candidate->socket.reset();  // if nobody has taken it
   }
 
-  void hear_later(const StrangerPointer& stranger) {
-    if (stranger->waiting) return;
-    const bool writing = !stranger->handshake.outgoing().empty();
-    stranger->waiter.async_wait(writing ? stream_descriptor::wait_write : stream_descriptor::wait_read,
-                                [this, stranger](const asio::error_code& failed) {
-                                  stranger->waiting = false;
-                                  if (!failed) hear(stranger);
-                                });
-    stranger->waiting = true;
+  void proceed_later(const CandidatePointer& candidate) {
+    if (candidate->waiting) return;
+    const bool writing = !candidate->handshake.outgoing().empty();
+    candidate->waiter.async_wait(writing ? stream_descriptor::wait_write : stream_descriptor::wait_read,
+                                 [this, candidate](const asio::error_code& failed) {
+                                   candidate->waiting = false;
+                                   if (!failed) proceed(candidate);
+                                 });
+    candidate->waiting = true;
   }
 
-  void leave(const StrangerPointer& stranger) {
-    stranger->waiter.part();
-    std::erase(strangers_, stranger);
+  void leave(const CandidatePointer& candidate) {
+    candidate->waiter.part();
+    std::erase(candidates_, candidate);
     --count_;
     if (std::exchange(full_, false)) asio::post(context_, [this] { accept_all(); });
   }
 
-  void show_out(const StrangerPointer stranger) {  // NOLINT(performance-unnecessary-value-param)
-    leave(stranger);
-    stranger->socket.reset();
+  void drop(const CandidatePointer candidate) {  // NOLINT(performance-unnecessary-value-param)
+    leave(candidate);
+    candidate->socket.reset();
   }
 
   const Credentials credentials_;
-  const DoorOptions options_;
+  const AcceptorOptions options_;
   const Log log_;
   std::atomic<std::size_t> count_{0};
 
-  std::mutex mutex_;  ///< of what follows; held while a welcome or the end of a look runs
-  std::map<Purpose, Welcome> welcomes_;
+  std::mutex mutex_;  ///< of what follows; held while a handler or the end of a look runs
+  std::map<Purpose, Handler> handlers_;
   Purposes purposes_;
   std::vector<Look> looks_;
   std::uint64_t asked_ = 0;
@@ -305,28 +306,28 @@ class Acceptor::Impl {
 
   asio::io_context context_{1};
   asio::executor_work_guard<asio::io_context::executor_type> work_{context_.get_executor()};
-  Socket listener_;
+  net::Socket listener_;
   const std::string address_;
-  Waiter knock_;
+  Waiter listener_waiter_;
   asio::steady_timer timer_{context_};
   bool accepting_ = false;
   bool timer_set_ = false;
-  bool starved_ = false;                  ///< and said so
-  bool full_ = false;                     ///< somebody waits for a place
-  std::list<StrangerPointer> strangers_;  ///< oldest first
+  bool starved_ = false;                    ///< and said so
+  bool full_ = false;                       ///< somebody waits for a place
+  std::list<CandidatePointer> candidates_;  ///< oldest first
   std::thread thread_;
 };
 
-Acceptor::Acceptor(const Address& address, Credentials credentials, DoorOptions options, const Log& log)
+Acceptor::Acceptor(const net::Address& address, Credentials credentials, AcceptorOptions options, const Log& log)
     : impl_(std::make_unique<Impl>(address, std::move(credentials), std::move(options), log)) {}
 
 Acceptor::~Acceptor() = default;
 
 const std::string& Acceptor::address() const { return impl_->address(); }
 
-std::size_t Acceptor::strangers() const { return impl_->strangers(); }
+std::size_t Acceptor::unproved() const { return impl_->unproved(); }
 
-void Acceptor::serve(Purpose purpose, Welcome welcome) { impl_->serve(purpose, std::move(welcome)); }
+void Acceptor::serve(Purpose purpose, Handler handler) { impl_->serve(purpose, std::move(handler)); }
 
 void Acceptor::dismiss(Purpose purpose) noexcept { impl_->dismiss(purpose); }
 

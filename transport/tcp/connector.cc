@@ -8,7 +8,8 @@
 #include <thread>
 #include <utility>
 
-#include "transport/tcp/handshake_io.h"
+#include "lib/security/handshake_io.h"
+#include "transport/tcp/link_socket.h"
 #include "tutti/error.h"
 
 namespace tutti::transport::tcp {
@@ -24,22 +25,20 @@ int finish(Connector& connector, Clock::time_point deadline) {
   for (;;) {
     const int error = connector.advance();
     if (error != EAGAIN) return error;
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
-    if (left <= 0ms) return ETIMEDOUT;
-    pollfd query{.fd = connector.fd(), .events = connector.events(), .revents = 0};
-    ::poll(&query, 1, static_cast<int>(std::min<std::chrono::milliseconds>(left, 1h).count()));
+    if (!net::wait_until_ready(connector.socket(), connector.events(), deadline)) return ETIMEDOUT;
   }
 }
 
 }  // namespace
 
-Connector::Connector(const Address& address) {
-  socket_ = connect_to(address, "", refusal_);
+Connector::Connector(const net::Address& address, const std::string& congestion) {
+  socket_ = connect_to(address, congestion, refusal_);
   if (refusal_ == EINPROGRESS) refusal_ = 0;
 }
 
-Connector::Connector(const Address& address, const Secret& key, Hello hello, std::shared_ptr<TlsProxies> tls_proxies)
-    : Connector(address) {
+Connector::Connector(const net::Address& address, const Secret& key, Hello hello,
+                     std::shared_ptr<TlsProxies> tls_proxies, const std::string& congestion)
+    : Connector(address, congestion) {
   hello.encrypted = tls_proxies != nullptr;
   handshake_ = Handshake::initiate(key, hello);
   tls_proxies_ = std::move(tls_proxies);
@@ -48,12 +47,12 @@ Connector::Connector(const Address& address, const Secret& key, Hello hello, std
 int Connector::advance() noexcept {
   if (refusal_ != 0) return refusal_;
   if (stage_ == Stage::connecting) {
-    const int error = connected(socket_);
+    const int error = net::connected(socket_);
     if (error != 0 || !handshake_) return error == EINPROGRESS ? EAGAIN : error;
     stage_ = Stage::greeting;
   }
   if (stage_ == Stage::greeting) {
-    if (const int error = tcp::advance(*handshake_, socket_); error != 0) return error;
+    if (const int error = tutti::advance(*handshake_, socket_); error != 0) return error;
     if (handshake_->state() != Handshake::State::done) return another_secret;
     if (!tls_proxies_) return 0;
     socket_ = tls_proxies_->encrypt(std::move(socket_), *handshake_);
@@ -68,23 +67,23 @@ short Connector::events() const noexcept {
   return writes ? POLLOUT : POLLIN;
 }
 
-Socket connect_authenticated(const std::string& address, const Secret& key, Hello hello, Clock::time_point deadline,
-                             const std::shared_ptr<TlsProxies>& tls_proxies) {
+net::Socket connect_authenticated(const std::string& address, const Secret& key, Hello hello,
+                                  Clock::time_point deadline, const std::shared_ptr<TlsProxies>& tls_proxies) {
   const auto fail = [&](ErrorCode code, const std::string& why) {
     throw Error(code, fmt::format("Rank {} cannot reach rank {} (tcp, {}): {}.", hello.from, hello.to, address, why),
                 code == ErrorCode::system ? hello.from : hello.to);
   };
-  const auto where = parse_address(address);
+  const auto where = net::parse_address(address);
   if (!where) fail(ErrorCode::peer_lost, "that is no address of the form 10.0.0.1:4242");
   for (int attempts = 1;; ++attempts) {
     Connector connector{*where, key, hello, tls_proxies};
     const int error = finish(connector, deadline);
     if (error == 0) return connector.take();
-    if (error == Connector::another_secret) fail(ErrorCode::peer_lost, who_has_another_secret);
-    if (is_our_own(error)) fail(ErrorCode::system, text_of(error));
+    if (error == Connector::another_secret) fail(ErrorCode::peer_lost, Connector::another_secret_text);
+    if (net::is_our_own(error)) fail(ErrorCode::system, net::text_of(error));
     const auto next = Clock::now() + std::min(longest_pause, 1ms * (1 << std::min(attempts, 10)));
     if (!worth_retrying(error) || next >= deadline)
-      fail(ErrorCode::peer_lost, fmt::format("{}; gave up after {} attempts", text_of(error), attempts));
+      fail(ErrorCode::peer_lost, fmt::format("{}; gave up after {} attempts", net::text_of(error), attempts));
     std::this_thread::sleep_until(next);
   }
 }

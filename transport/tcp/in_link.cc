@@ -15,6 +15,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "transport/tcp/link_socket.h"
 #include "transport/tcp/out_link.h"
 
 namespace tutti::transport::tcp {
@@ -48,7 +49,7 @@ std::size_t ReadAhead::take(std::span<std::byte> to) {
   return count;
 }
 
-InLink::InLink(TcpContext& shared, int peer, Channel channel, Socket socket, OutLink* writer)
+InLink::InLink(TcpContext& shared, int peer, Channel channel, net::Socket socket, OutLink* writer)
     : Link(peer, channel), context_(shared), socket_(std::move(socket)), writer_(writer) {
   warm();
 }
@@ -90,7 +91,7 @@ void InLink::resume() noexcept {
 bool InLink::progress() noexcept {
   bool moved = digest_and_reply();
   for (int reads = 0; reads < reads_per_pass && !idle(); ++reads) {
-    const Moved read_now = read();
+    const net::Moved read_now = read();
     if (read_now.failed()) {
       lost(read_now.error);
       return true;
@@ -203,7 +204,7 @@ void InLink::finish() noexcept {
 
 // ---- Reading -----------------------------------------------------------------------------------------------------
 
-Moved InLink::read() noexcept {
+net::Moved InLink::read() noexcept {
   switch (phase_) {
     case Phase::memory:
       return read_memory();
@@ -215,20 +216,19 @@ Moved InLink::read() noexcept {
 }
 
 /// EAGAIN beside bytes: the socket had no more.
-Moved InLink::read_ahead() noexcept {
+net::Moved InLink::read_ahead() noexcept {
   const std::span<std::byte> room = ahead_.room();
-  iovec piece{room.data(), room.size()};
-  Moved moved = read_some(socket_, {&piece, 1});
+  net::Moved moved = net::read_some(socket_, room);
   ahead_.filled(moved.bytes);
   if (moved.error == 0 && moved.bytes < room.size()) moved.error = EAGAIN;
   return moved;
 }
 
-Moved InLink::read_memory() noexcept {
+net::Moved InLink::read_memory() noexcept {
   const std::size_t wanted = std::min(memory_.size(), bytes_per_read);
   const std::span<std::byte> room = ahead_.room();
   std::array<iovec, 2> pieces{iovec{memory_.data(), wanted}, iovec{room.data(), room.size()}};
-  Moved moved = read_some(socket_, std::span(pieces).first(wanted == memory_.size() ? 2 : 1));
+  net::Moved moved = net::read_some(socket_, std::span(pieces).first(wanted == memory_.size() ? 2 : 1));
   const std::size_t arrived = std::min(moved.bytes, wanted);
   memory_ = memory_.subspan(arrived);
   ahead_.filled(moved.bytes - arrived);
@@ -236,12 +236,12 @@ Moved InLink::read_memory() noexcept {
   return moved;
 }
 
-Moved InLink::read_views() noexcept {
+net::Moved InLink::read_views() noexcept {
   const std::size_t limit = limited(rest_, context_.chunk.size());
   const std::size_t had = ahead_.take(context_.chunk.first(limit));
   const std::span<std::byte> room = ahead_.room();
   std::array<iovec, 2> pieces{iovec{context_.chunk.data() + had, limit - had}, iovec{room.data(), room.size()}};
-  Moved moved = read_some(socket_, std::span(pieces).first(limit == rest_ ? 2 : 1));
+  net::Moved moved = net::read_some(socket_, std::span(pieces).first(limit == rest_ ? 2 : 1));
 
   const std::size_t here = std::min(had + moved.bytes, limit);
   const std::size_t shown = here == rest_ ? here : here - here % view_unit;
@@ -260,17 +260,16 @@ Moved InLink::read_views() noexcept {
 
 // ---- The end -----------------------------------------------------------------------------------------------------
 
-Socket InLink::share(OutLink& writer) noexcept {
-  Socket twin = socket_.duplicate();
+net::Socket InLink::share(OutLink& writer) noexcept {
+  net::Socket twin = socket_.duplicate();
   if (twin) writer_ = &writer;
   return twin;
 }
 
 void InLink::drain() noexcept {
   phase_ = Phase::over;
-  iovec piece{context_.chunk.data(), context_.chunk.size()};
   for (int i = 0; i < most_drained && socket_; ++i) {
-    const Moved moved = read_some(socket_, {&piece, 1});
+    const net::Moved moved = net::read_some(socket_, context_.chunk);
     if (moved.error == EAGAIN) return;
     if (moved.error != 0) disconnect();
   }
@@ -279,8 +278,7 @@ void InLink::drain() noexcept {
 void InLink::dismiss(std::span<const std::byte> last_words) noexcept {
   phase_ = Phase::over;
   if (!socket_ || writer_) return;
-  iovec piece{const_cast<std::byte*>(last_words.data()), last_words.size()};
-  write_some(socket_, {&piece, 1});
+  net::write_some(socket_, last_words);
   disconnect();
 }
 
@@ -305,7 +303,7 @@ void InLink::lost(int error) noexcept {
   lose(Certainty::echo,
        {ErrorCode::peer_lost,
         fmt::format("Rank {} lost {} {} {} bytes of messages: {}. {}.", context_.rank, context_.name_of(peer()),
-                    inside ? "in the middle of" : "after", received_bytes_, text_of(error), probable_cause(error)),
+                    inside ? "in the middle of" : "after", received_bytes_, net::text_of(error), probable_cause(error)),
         peer()});
 }
 

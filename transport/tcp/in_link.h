@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "transport/tcp/socket.h"
+#include "lib/base/net/socket.h"
 #include "transport/tcp/tcp_context.h"
 
 namespace tutti::transport::tcp {
@@ -36,7 +36,7 @@ class OutLink;
 /// direction a `writer` may send.
 class InLink final : public Link {
  public:
-  InLink(TcpContext& context, int peer, Channel channel, Socket socket, OutLink* writer = nullptr);
+  InLink(TcpContext& context, int peer, Channel channel, net::Socket socket, OutLink* writer = nullptr);
   ~InLink() override;
 
   bool send(const Frame&, std::span<const std::byte>, Token) noexcept override { return false; }  // wrong direction
@@ -56,7 +56,7 @@ class InLink final : public Link {
   bool is_unshared() const noexcept { return writer_ == nullptr && socket_ && phase_ != Phase::over; }
   bool has_writer() const noexcept { return writer_ != nullptr; }
   /// Another descriptor of the connection, for `writer`; empty: the system has none.
-  Socket share(OutLink& writer) noexcept;
+  net::Socket share(OutLink& writer) noexcept;
   /// The writer has gone.
   void part() noexcept { writer_ = nullptr; }
   /// Drops what has come, within bounds, so that the peer gets rid of what it still has to say. There are no messages
@@ -66,7 +66,7 @@ class InLink final : public Link {
   /// Ends as another link from this peer has, of which the sink knows: only the writer has yet to tell it.
   void follow(const Error& reason) noexcept;
   /// Plays a broken network.
-  void cut() noexcept { shut_down(socket_); }
+  void cut() noexcept { net::shut_down(socket_); }
   /// Reads no more. Where there is no writer: tells the sender `last_words` (a whole bye or abort) and closes.
   void dismiss(std::span<const std::byte> last_words) noexcept;
 
@@ -87,16 +87,16 @@ class InLink final : public Link {
   void begin_message() noexcept;
   void offer() noexcept;
   void finish() noexcept;
-  Moved read() noexcept;
-  Moved read_ahead() noexcept;
-  Moved read_memory() noexcept;
-  Moved read_views() noexcept;
+  net::Moved read() noexcept;
+  net::Moved read_ahead() noexcept;
+  net::Moved read_memory() noexcept;
+  net::Moved read_views() noexcept;
   void silence() noexcept;
   void lost(int error) noexcept;
   void lose(Certainty certainty, const Error& reason) noexcept;
 
   TcpContext& context_;
-  Socket socket_;
+  net::Socket socket_;
   OutLink* writer_;
   Phase phase_ = Phase::header;
   bool watched_ = false;

@@ -92,7 +92,7 @@ bool OutLink::write_first(Message& message) noexcept {
   Gather gather;
   gather.add(message.header);
   gather.add(message.payload);
-  const Moved moved = write_some(socket_, gather.all());
+  const net::Moved moved = net::write_some(socket_, gather.all());
   if (moved.failed()) {
     write_failed(moved.error);
     if (state_ == State::left) refuse();
@@ -161,10 +161,10 @@ void OutLink::disconnect() noexcept {
   heard_bytes_.clear();
 }
 
-Socket OutLink::release() noexcept {
+net::Socket OutLink::release() noexcept {
   if (reader_) std::exchange(reader_, nullptr)->part();
   if (socket_) context_.reactor.unwatch(socket_.get());
-  Socket released = std::move(socket_);
+  net::Socket released = std::move(socket_);
   state_ = State::dead;
   return released;
 }
@@ -180,7 +180,7 @@ bool OutLink::write() noexcept {
     gather.add(std::span(message.header).subspan(of_header));
     gather.add(message.payload.subspan(message.done - of_header));
   }
-  const Moved moved = write_some(socket_, gather.all());
+  const net::Moved moved = net::write_some(socket_, gather.all());
   if (moved.failed()) write_failed(moved.error);
   if (moved.error != 0) return moved.failed();
   settle(moved.bytes);
@@ -256,7 +256,7 @@ bool OutLink::listen() noexcept {
 int OutLink::hear() noexcept {
   std::array<std::byte, 1024> room;
   for (iovec piece{room.data(), room.size()};;) {
-    const Moved moved = read_some(socket_, {&piece, 1});
+    const net::Moved moved = net::read_some(socket_, {&piece, 1});
     if (moved.error != 0) return moved.error;
     heard_bytes_.insert(heard_bytes_.end(), room.begin(), room.begin() + static_cast<std::ptrdiff_t>(moved.bytes));
     if (understand()) return 0;
@@ -355,7 +355,7 @@ void OutLink::check_acknowledgements(Clock::time_point now, std::chrono::millise
 void OutLink::lost(int error) noexcept {
   lose(Certainty::echo, {ErrorCode::peer_lost,
                          fmt::format("Rank {} lost {} after sending it {} bytes on this link: {}. {}.", context_.rank,
-                                     context_.name_of(peer()), sent_bytes_, text_of(error), probable_cause(error)),
+                                     context_.name_of(peer()), sent_bytes_, net::text_of(error), probable_cause(error)),
                          peer()});
 }
 

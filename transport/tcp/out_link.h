@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "lib/security/handshake.h"
-#include "transport/tcp/socket.h"
+#include "transport/tcp/link_socket.h"
 #include "transport/tcp/tcp_context.h"
 
 namespace tutti::transport::tcp {
@@ -43,7 +43,7 @@ class OutLink final : public Link {
   void check_acknowledgements(Clock::time_point now, std::chrono::milliseconds pause) noexcept;
 
   /// Plays a broken network.
-  void cut() noexcept { shut_down(socket_); }
+  void cut() noexcept { net::shut_down(socket_); }
 
   /// Queues a bye behind what waits, and tells the sink nothing from now on. A quiet link that no peer has seen ends.
   void say_bye() noexcept;
@@ -61,7 +61,7 @@ class OutLink final : public Link {
   void reader_gone() noexcept { reader_ = nullptr; }
 
   /// Takes the connection away without closing it; empty if there is none.
-  Socket release() noexcept;
+  net::Socket release() noexcept;
 
  private:
   enum class State {
@@ -121,8 +121,8 @@ class OutLink final : public Link {
   bool heard_ = false;    ///< the peer has written or hung up
   int doubt_ = 0;         ///< why a write failed, while the reader may still learn more
   InLink* reader_ = nullptr;
-  Socket socket_;
-  std::optional<Address> address_;
+  net::Socket socket_;
+  std::optional<net::Address> address_;
   Clock::time_point give_up_at_{};
   Clock::time_point retry_at_{};
   Clock::time_point unanswered_since_ = Clock::time_point::max();

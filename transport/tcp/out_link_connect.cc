@@ -16,8 +16,8 @@
 #include <cerrno>
 #include <chrono>
 
-#include "lib/base/keep_alive.h"
-#include "transport/tcp/handshake_io.h"
+#include "lib/security/handshake_io.h"
+#include "transport/tcp/connector.h"
 #include "transport/tcp/in_link.h"
 #include "transport/tcp/out_link.h"
 
@@ -60,7 +60,7 @@ bool OutLink::adopt() noexcept {
 void OutLink::opened() noexcept {
   if (shares_) {
     context_.reactor.unwatch(socket_.get());
-    Socket twin = socket_.duplicate();
+    net::Socket twin = socket_.duplicate();
     if (!twin) return connect_failed(errno);
     context_.in_links.push_back(std::make_unique<InLink>(context_, peer(), channel(), std::move(twin), this));
     reader_ = context_.in_links.back().get();
@@ -70,7 +70,7 @@ void OutLink::opened() noexcept {
 
 void OutLink::connect() noexcept {
   ++attempts_;
-  if (!address_) address_ = parse_address(context_.address_of(peer()));
+  if (!address_) address_ = net::parse_address(context_.address_of(peer()));
   if (!address_)
     return lose(Certainty::sure, {ErrorCode::peer_lost,
                                   fmt::format("Rank {} cannot reach {}: it published no address of the form "
@@ -79,7 +79,7 @@ void OutLink::connect() noexcept {
                                   peer()});
   int error = ENETUNREACH;
   if (!context_.cut) socket_ = connect_to(*address_, context_.congestion, error);
-  if (socket_) keep_alive(socket_.get(), context_.lost_after);
+  if (socket_) net::keep_alive(socket_, context_.lost_after);
   if (error != 0 && error != EINPROGRESS) return connect_failed(error);
   state_ = State::connecting;
   watch_socket();
@@ -93,7 +93,7 @@ void OutLink::watch_socket() noexcept {
 }
 
 bool OutLink::continue_connecting() noexcept {
-  const int error = connected(socket_);
+  const int error = net::connected(socket_);
   if (error == EINPROGRESS) {
     if (Clock::now() < give_up_at_) return false;
     connect_failed(ETIMEDOUT);
@@ -118,7 +118,7 @@ bool OutLink::continue_greeting() noexcept {
     return true;
   }
   heard_ = false;
-  const int error = advance(*handshake_, socket_);
+  const int error = tutti::advance(*handshake_, socket_);
   if (error == EAGAIN) return false;
   if (error != 0) {
     connect_failed(error);
@@ -136,10 +136,10 @@ bool OutLink::continue_greeting() noexcept {
     handshake_.reset();
     opened();
   } else {
-    lose(Certainty::sure,
-         {ErrorCode::peer_lost,
-          fmt::format("Rank {} cannot reach {}: {}", context_.rank, context_.name_of(peer()), who_has_another_secret),
-          peer()});
+    lose(Certainty::sure, {ErrorCode::peer_lost,
+                           fmt::format("Rank {} cannot reach {}: {}", context_.rank, context_.name_of(peer()),
+                                       Connector::another_secret_text),
+                           peer()});
   }
   return true;
 }
@@ -167,17 +167,17 @@ void OutLink::connect_failed(int error) noexcept {
         std::min<Clock::time_point>({now + longest_pause, now + 1ms * (1 << std::min(attempts_, 10)), give_up_at_});
     return;
   }
-  if (is_our_own(error))
+  if (net::is_our_own(error))
     return lose(Certainty::sure, {ErrorCode::system,
                                   fmt::format("Rank {} cannot connect to {}: {}", context_.rank,
-                                              context_.name_of(peer()), text_of(error)),
+                                              context_.name_of(peer()), net::text_of(error)),
                                   context_.rank});
   const auto tried = now - (give_up_at_ - context_.connect_timeout);
   lose(Certainty::sure,
        {ErrorCode::peer_lost,
         fmt::format("Rank {} cannot reach {}: {}; gave up after {} attempts in {:.1f} s. Is that process alive, and "
                     "may this host connect to that port?",
-                    context_.rank, context_.name_of(peer()), text_of(error), attempts_, seconds(tried)),
+                    context_.rank, context_.name_of(peer()), net::text_of(error), attempts_, seconds(tried)),
         peer()});
 }
 

@@ -55,7 +55,7 @@ struct TcpContext {
   InLink* unshared(int peer, Channel channel) const;
   /// "rank 2 (tcp, 10.0.0.1:4242)"
   std::string name_of(int peer) const;
-  /// Empty for who cannot be reached.
+  /// Empty for a rank that cannot be reached.
   const std::string& address_of(int peer) const;
 };
 

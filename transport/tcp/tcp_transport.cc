@@ -31,8 +31,8 @@ constexpr auto courier_time = 1s;
 constexpr auto first_flush = 10ms;
 constexpr auto flush_turn = 2ms;
 
-tcp::Address address_from(const std::string& text) {
-  const auto address = tcp::parse_address(text, 0);
+net::Address address_from(const std::string& text) {
+  const auto address = net::parse_address(text, 0);
   if (!address)
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("Cannot listen on \"{}\": that is not a numeric IPv4 or IPv6 address.", text));
@@ -65,21 +65,20 @@ const std::string& tcp::TcpContext::address_of(int peer) const {
   return std::cmp_less(peer, addresses.size()) ? addresses[static_cast<std::size_t>(peer)] : none;
 }
 
-/// What the acceptor's thread hands over to the owner of the engine. Who comes for a channel that is closed hears so
-/// from the acceptor, since the owner may never come back.
+/// Connections that the acceptor's thread hands over to the owner of the engine. A connection for a closed channel gets
+/// its answer from the acceptor, since the owner may never come back.
 class TcpTransport::Arrivals {
  public:
   struct Arrival {
     Hello hello;
-    tcp::Socket socket;
+    net::Socket socket;
   };
 
-  void push(const Hello& hello, tcp::Socket socket) {
+  void push(const Hello& hello, net::Socket socket) {
     const std::lock_guard lock{mutex_};
     if (shut_) return;
     if (const auto* const last_words = closed_.find(hello.channel)) {
-      iovec piece{const_cast<std::byte*>(last_words->data()), last_words->size()};
-      tcp::write_some(socket, {&piece, 1});
+      net::write_some(socket, std::span<const std::byte>{*last_words});
       return;
     }
     waiting_.push_back({hello, std::move(socket)});
@@ -96,13 +95,14 @@ class TcpTransport::Arrivals {
     const std::lock_guard lock{mutex_};
     closed_.reopen(channel);
   }
-  /// What is said to whoever comes from now on, or comes anyway since an earlier call; valid until the next call.
+  /// Returns the answer to connections for `channel` from now on, or the earlier one where it is closed already; valid
+  /// until the next call.
   std::span<const std::byte> close(Channel channel, std::vector<std::byte>&& last_words) {
     const std::lock_guard lock{mutex_};
     return closed_.close(channel, std::move(last_words));
   }
 
-  /// Whoever comes from now on finds nobody.
+  /// Connections that come from now on are closed.
   void shut() {
     const std::lock_guard lock{mutex_};
     shut_ = true;
@@ -128,7 +128,7 @@ struct TcpTransport::Chunk {
 struct TcpTransport::Courier {
   std::vector<std::byte> message;
   std::unique_ptr<tcp::OutLink> link;
-  tcp::Socket kept_open;
+  net::Socket kept_open;
   Clock::time_point until;
 };
 
@@ -146,12 +146,12 @@ TcpTransport::TcpTransport(int rank, const TcpOptions& options, Reactor& reactor
                     ? options.acceptor
                     : std::make_shared<tcp::Acceptor>(address_from(options.bind_address),
                                                       tcp::Credentials{options.key, rank, options.tls_proxies},
-                                                      tcp::DoorOptions{.congestion = options.congestion,
-                                                                       .lost_after = options.lost_after,
-                                                                       .patience = options.hello_timeout},
+                                                      tcp::AcceptorOptions{.congestion = options.congestion,
+                                                                           .lost_after = options.lost_after,
+                                                                           .patience = options.hello_timeout},
                                                       options.log)) {
   context_->chunk = chunk_->memory;
-  acceptor_->serve(Purpose::link, [this](const Hello& hello, tcp::Socket socket) {
+  acceptor_->serve(Purpose::link, [this](const Hello& hello, net::Socket socket) {
     arrivals_->push(hello, std::move(socket));
     context_->reactor.interrupt();
   });
@@ -167,7 +167,7 @@ TcpTransport::~TcpTransport() {
 std::string TcpTransport::address() const { return acceptor_->address(); }
 void TcpTransport::set_peers(std::vector<std::string> addresses) { context_->addresses = std::move(addresses); }
 void TcpTransport::set_sink(Sink& sink) { context_->sink = &sink; }
-std::size_t TcpTransport::strangers() const { return acceptor_->strangers(); }
+std::size_t TcpTransport::unproved() const { return acceptor_->unproved(); }
 
 // ---- Links -----------------------------------------------------------------------------------------------------
 
@@ -199,11 +199,11 @@ void TcpTransport::dismiss_senders(Channel channel, std::span<const std::byte> l
                 [channel](const auto& link) { return link->channel() == channel && !link->has_writer(); });
 }
 
-/// Those who send to us are dismissed first, and who still comes, too: otherwise two ranks that close while each of
-/// them has more for the other than the network holds would wait for each other.
+/// Peers that send to this rank are dismissed first, and those that come later, too: otherwise two ranks that close
+/// while each of them has more for the other than the network holds would wait for each other.
 void TcpTransport::close_channel(Channel channel, Clock::time_point deadline) noexcept {
   const auto last_words = arrivals_->close(channel, bye_message());
-  let_in();  // those who came before
+  let_in();  // those that came before
   dismiss_senders(channel, last_words);
   const auto begin = out_links_.lower_bound({channel, -1, false});
   auto end = begin;
@@ -228,7 +228,7 @@ void TcpTransport::forget(Channel channel) noexcept {
 /// A peer may hear twice: backwards on a connection of its own, to which it need not listen, and from a courier.
 void TcpTransport::abort_channel(Channel channel, const Error& reason) noexcept {
   const auto last_words = arrivals_->close(channel, abort_message(reason));
-  let_in();  // those who came before
+  let_in();  // those that came before
   dismiss_senders(channel, last_words);
 
   const auto until = Clock::now() + courier_time;
@@ -307,8 +307,9 @@ bool TcpTransport::serve_couriers() noexcept {
   return std::erase_if(couriers_, [now](const Courier& courier) { return now >= courier.until; }) > 0;
 }
 
-/// What is certain comes first: it may explain the echoes. Those wait until everybody who was at the acceptor when they
-/// were noticed has been let in, and then for a pass in which everything was read; `looked` is from before that pass.
+/// Certain losses come first, since they may explain the echoes. An echo waits until every connection that was at the
+/// acceptor when it was noticed has been let in, and then for a pass in which everything was read; `looked` is from
+/// before that pass.
 bool TcpTransport::report_losses(std::uint64_t looked) noexcept {
   bool moved =
       report_losses_if([](const tcp::TcpContext::Loss& loss) { return loss.certainty == tcp::Certainty::sure; });
@@ -350,8 +351,8 @@ void TcpTransport::end_others_like(const Link& failed, const Error& reason) noex
     if (!is_failed(link) && link->channel() == failed.channel() && link->peer() == failed.peer()) link->follow(reason);
 }
 
-/// Who sleeps waits for something, perhaps for what a connection will never bring: a firewall that has forgotten it
-/// drops everything without a word, and the kernel goes on trying for a quarter of an hour.
+/// A rank that sleeps may wait for something that its connection will never bring: a firewall that has forgotten the
+/// connection drops everything without an answer, and the kernel goes on trying for a quarter of an hour.
 void TcpTransport::check_acknowledgements() noexcept {
   if (out_links_.empty()) return;
   const auto now = Clock::now();

@@ -78,8 +78,8 @@ class TcpTransport final : public Transport {
   bool prepare_sleep() noexcept override;
   void awake() noexcept override {}
 
-  /// Connections that have not proved who they are.
-  std::size_t strangers() const;
+  /// Connections that have not proved to be of this job.
+  std::size_t unproved() const;
 
  private:
   class Arrivals;

@@ -75,18 +75,18 @@ class Listener final : public DetectorUser {
 class Place {
  public:
   explicit Place(bool listens) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    const auto anywhere = *transport::tcp::parse_address("127.0.0.1", 0);
-    REQUIRE(::bind(socket_.get(), reinterpret_cast<const sockaddr*>(&anywhere.storage), anywhere.size) == 0);
+    const auto anywhere = *net::parse_address("127.0.0.1", 0);
+    REQUIRE(::bind(socket_.get(), anywhere.get(), anywhere.length) == 0);
     if (listens) REQUIRE(::listen(socket_.get(), 16) == 0);
   }
-  std::string address() const { return transport::tcp::local_address(socket_); }
+  std::string address() const { return net::local_address(socket_).text(); }
 
  private:
   Descriptor socket_;
 };
 
 std::shared_ptr<transport::tcp::Acceptor> open_acceptor(int rank, const Secret& key) {
-  return std::make_shared<transport::tcp::Acceptor>(*transport::tcp::parse_address("127.0.0.1", 0),
+  return std::make_shared<transport::tcp::Acceptor>(*net::parse_address("127.0.0.1", 0),
                                                     transport::tcp::Credentials{key, rank});
 }
 
@@ -94,8 +94,8 @@ std::shared_ptr<transport::tcp::Acceptor> open_acceptor(int rank, const Secret& 
 class SilentCoordinator {
  public:
   explicit SilentCoordinator(const Secret& key, int rank = 0)
-      : acceptor_(*transport::tcp::parse_address("127.0.0.1", 0), {key, rank}) {
-    acceptor_.serve(Purpose::failure_detector, [this](const Hello&, transport::tcp::Socket socket) {
+      : acceptor_(*net::parse_address("127.0.0.1", 0), {key, rank}) {
+    acceptor_.serve(Purpose::failure_detector, [this](const Hello&, net::Socket socket) {
       const std::lock_guard lock{mutex_};
       connections_.emplace_back(std::move(socket)).send({.kind = ControlMessage::Kind::ready});
       came_.notify_all();

@@ -1,14 +1,12 @@
-#include "rendezvous/socket.h"
+#include "rendezvous/store_socket.h"
 
 #include <fmt/format.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <climits>
 #include <cstring>
 #include <random>
 #include <span>
@@ -16,7 +14,6 @@
 #include <thread>
 #include <utility>
 
-#include "lib/base/keep_alive.h"
 #include "lib/base/system_error_text.h"
 #include "rendezvous/interfaces.h"
 #include "rendezvous/process.h"
@@ -30,66 +27,25 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr int seconds_of_silence = 30;  // before a client that sends nothing reaches accept()
-
-void set_flag(int socket, int level, int option, int value) {
-  ::setsockopt(socket, level, option, &value, sizeof value);
-}
-
-/// False at the deadline.
-bool wait_until_ready(int socket, short events, Deadline deadline) {
-  for (;;) {
-    const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now()).count();
-    if (left <= 0) return false;
-    pollfd entry{socket, events, 0};
-    const int ready = ::poll(&entry, 1, static_cast<int>(std::min<decltype(left)>(left, INT_MAX)));
-    if (ready > 0) return true;
-    if (ready < 0 && errno != EINTR) return true;  // the next system call reports it
-  }
-}
-
-/// A client may get a local port from the same range as the port that it connects to. If nobody listens there, the
-/// socket may be connected to itself.
-bool is_connected_to_itself(int socket) {
-  SocketAddress ours;
-  SocketAddress theirs;
-  ours.length = theirs.length = sizeof(sockaddr_storage);
-  return ::getsockname(socket, ours.get(), &ours.length) == 0 &&
-         ::getpeername(socket, theirs.get(), &theirs.length) == 0 && ours.endpoint() == theirs.endpoint();
-}
+constexpr std::chrono::seconds silence_of_client{30};  // before a client that says nothing reaches accept()
 
 /// A connected socket, or none and the reason in `errno`.
-Descriptor try_connect(const SocketAddress& address, Deadline deadline) {
-  Descriptor socket{::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+net::Socket try_connect(const net::Address& address, Deadline deadline) {
+  net::Socket socket{::socket(address.family(), net::stream, 0)};
   if (!socket) return {};
-  if (::connect(socket.get(), address.get(), address.length) != 0) {
-    if (errno != EINPROGRESS) return {};
-    if (!wait_until_ready(socket.get(), POLLOUT, deadline)) {
-      errno = ETIMEDOUT;
-      return {};
-    }
-    int reason = 0;
-    socklen_t length = sizeof reason;
-    ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &reason, &length);
-    if (reason != 0) {
-      errno = reason;
-      return {};
-    }
-  }
-  if (is_connected_to_itself(socket.get())) {
-    errno = ECONNREFUSED;
+  int error = net::begin_connect(socket, address);
+  if (error == EINPROGRESS && !net::wait_until_ready(socket, POLLOUT, deadline)) error = ETIMEDOUT;
+  if (error == 0 || error == EINPROGRESS) error = net::connected(socket);
+  if (error != 0) {
+    errno = error;
     return {};
   }
-  set_flag(socket.get(), IPPROTO_TCP, TCP_NODELAY, 1);
-  keep_alive(socket.get(), silence_of_store);
+  net::send_without_delay(socket);
+  net::keep_alive(socket, silence_of_store);
   return socket;
 }
 
-}  // namespace
-
-namespace {
-
-/// An interface or a route that is being set up may take that long.
+/// An interface or a route that is just being set up may take that long.
 constexpr std::chrono::seconds time_for_interfaces{5};
 /// For one of several addresses; another one may answer where this one is silent.
 constexpr std::chrono::seconds time_for_one_address{3};
@@ -101,12 +57,12 @@ bool is_no_route(int error) {
 
 /// One attempt at all addresses.
 struct Attempt {
-  Descriptor socket = {};
+  net::Socket socket = {};
   std::string problem = {};  ///< the last one
   bool no_route = true;      ///< to any address
 };
 
-Attempt try_all(const Endpoint& endpoint, std::span<const SocketAddress> addresses, Deadline deadline,
+Attempt try_all(const Endpoint& endpoint, std::span<const net::Address> addresses, Deadline deadline,
                 steady_clock::duration most) {
   Attempt attempt;
   for (std::size_t i = 0; i < addresses.size(); ++i) {
@@ -118,15 +74,14 @@ Attempt try_all(const Endpoint& endpoint, std::span<const SocketAddress> address
       throw Error{ErrorCode::system,
                   fmt::format("cannot connect to the store at {}: {}", to_string(endpoint), refusal(errno))};
     attempt.no_route = attempt.no_route && is_no_route(errno);
-    attempt.problem =
-        fmt::format("connecting to {}: {} (errno {})", to_string(addresses[i].endpoint()), std::strerror(errno), errno);
+    attempt.problem = fmt::format("connecting to {}: {} (errno {})", addresses[i].text(), std::strerror(errno), errno);
   }
   return attempt;
 }
 
 }  // namespace
 
-Descriptor connect_to(const Endpoint& endpoint, Deadline deadline) {
+net::Socket connect_to(const Endpoint& endpoint, Deadline deadline) {
   const auto begin = steady_clock::now();
   // Ranks that started together must not retry together.
   std::minstd_rand random{static_cast<unsigned>(::getpid())};
@@ -161,22 +116,20 @@ bool nobody_listens(const Endpoint& endpoint, milliseconds limit) {
   const auto deadline = steady_clock::now() + limit;
   const Resolved resolved = resolve(endpoint, deadline);
   return !resolved.addresses.empty() &&
-         std::all_of(resolved.addresses.begin(), resolved.addresses.end(), [&](const SocketAddress& address) {
+         std::all_of(resolved.addresses.begin(), resolved.addresses.end(), [&](const net::Address& address) {
            return !try_connect(address, deadline) && errno == ECONNREFUSED;
          });
 }
 
 namespace {
 
-/// Empty, with the reason in errno, if this host does not permit it.
-Descriptor try_listen(const SocketAddress& address, bool every_address) {
-  Descriptor socket{::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+/// Empty, and the reason in errno, where this host does not let us listen there.
+net::Socket try_listen(const net::Address& address, bool every_address) {
+  net::Socket socket{::socket(address.family(), net::stream, 0)};
   if (!socket) return {};
-  set_flag(socket.get(), SOL_SOCKET, SO_REUSEADDR, 1);
-  set_flag(socket.get(), IPPROTO_TCP, TCP_DEFER_ACCEPT, seconds_of_silence);
-  // "::" means every address of both families; any other address means itself.
-  if (address.family() == AF_INET6) set_flag(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, every_address ? 0 : 1);
-  if (::bind(socket.get(), address.get(), address.length) == 0 && ::listen(socket.get(), SOMAXCONN) == 0) return socket;
+  // "::" means every address, of both kinds; anything else means itself.
+  if (address.family() == AF_INET6) net::set_option(socket, IPPROTO_IPV6, IPV6_V6ONLY, every_address ? 0 : 1);
+  if (net::listen_on(socket, address, SOMAXCONN, silence_of_client) == 0) return socket;
   return {};
 }
 
@@ -198,13 +151,13 @@ std::string why_not_listening(const Endpoint& endpoint, int error) {
   return problem;
 }
 
-/// Listens on all addresses that allow it, on one port. `error`: why there are fewer; a port in use is always reported.
-std::vector<Descriptor> try_listen(std::span<SocketAddress> addresses, const Endpoint& endpoint, int& error) {
-  std::vector<Descriptor> sockets;
+/// All that can be had of one port; `error`: why there is less, of a port in use in any case.
+std::vector<net::Socket> try_listen(std::span<net::Address> addresses, const Endpoint& endpoint, int& error) {
+  std::vector<net::Socket> sockets;
   error = 0;
-  for (SocketAddress& address : addresses) {
-    if (endpoint.port == 0 && !sockets.empty()) address.set_port(local_address(sockets.front()).endpoint().port);
-    Descriptor socket = try_listen(address, endpoint.host == "::");
+  for (net::Address& address : addresses) {
+    if (endpoint.port == 0 && !sockets.empty()) address.set_port(net::local_address(sockets.front()).port());
+    net::Socket socket = try_listen(address, endpoint.host == "::");
     if (socket) {
       sockets.push_back(std::move(socket));
     } else if (error != EADDRINUSE) {
@@ -216,7 +169,7 @@ std::vector<Descriptor> try_listen(std::span<SocketAddress> addresses, const End
 
 }  // namespace
 
-std::vector<Descriptor> listen_on(const Endpoint& endpoint, Deadline deadline) {
+std::vector<net::Socket> listen_on(const Endpoint& endpoint, Deadline deadline) {
   Resolved resolved = resolve(endpoint, deadline);
   // The name of a pod may become known only some time after the pod has started.
   while (resolved.addresses.empty() && steady_clock::now() + milliseconds{200} < deadline) {
@@ -228,31 +181,23 @@ std::vector<Descriptor> listen_on(const Endpoint& endpoint, Deadline deadline) {
   constexpr int attempts = 16;
   for (int attempt = 0; attempt < (endpoint.port == 0 ? attempts : 1) && !resolved.addresses.empty(); ++attempt) {
     int error = 0;
-    std::vector<Descriptor> sockets = try_listen(resolved.addresses, endpoint, error);
-    // A name may have addresses of other hosts, or of a family that this host lacks.
+    std::vector<net::Socket> sockets = try_listen(resolved.addresses, endpoint, error);
+    // A name may have addresses of other hosts, or of a family that this one lacks.
     if (!sockets.empty() && error != EADDRINUSE) return sockets;
     problem = why_not_listening(endpoint, error);
   }
   throw Error{ErrorCode::rendezvous, fmt::format("cannot listen on {}: {}.", to_string(endpoint), problem)};
 }
 
-SocketAddress local_address(const Descriptor& socket) {
-  SocketAddress address;
-  address.length = sizeof(sockaddr_storage);
-  ::getsockname(socket.get(), address.get(), &address.length);
-  return address;
-}
-
-Transfer send_all(const Descriptor& socket, std::string_view bytes, Deadline deadline) {
+Transfer send_all(const net::Socket& socket, std::string_view bytes, Deadline deadline) {
   while (!bytes.empty()) {
-    const ssize_t sent = ::send(socket.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (sent >= 0) {
-      bytes.remove_prefix(static_cast<std::size_t>(sent));
-    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      if (!wait_until_ready(socket.get(), POLLOUT, deadline)) return Transfer::timed_out;
-    } else if (errno != EINTR) {
+    const net::Moved moved = net::write_some(socket, std::as_bytes(std::span{bytes}));
+    if (moved.failed()) {
+      errno = moved.error;
       return Transfer::closed;
     }
+    if (moved.error == EAGAIN && !net::wait_until_ready(socket, POLLOUT, deadline)) return Transfer::timed_out;
+    bytes.remove_prefix(moved.bytes);
   }
   return Transfer::done;
 }
@@ -271,21 +216,17 @@ Transfer Receiver::recv_all(std::span<char> bytes, Deadline deadline) {
 
 Transfer Receiver::refill(Deadline deadline) {
   for (;;) {
-    const ssize_t got = ::recv(socket_.get(), buffer_.data(), buffer_.size(), 0);
-    if (got > 0) {
+    const net::Moved moved = net::read_some(socket_, std::as_writable_bytes(std::span{buffer_}));
+    if (moved.failed()) {
+      errno = moved.error == net::end_of_stream ? 0 : moved.error;
+      return Transfer::closed;
+    }
+    if (moved.bytes > 0) {
       begin_ = 0;
-      end_ = static_cast<std::size_t>(got);
+      end_ = moved.bytes;
       return Transfer::done;
     }
-    if (got == 0) {
-      errno = 0;
-      return Transfer::closed;
-    }
-    if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      if (!wait_until_ready(socket_.get(), POLLIN, deadline)) return Transfer::timed_out;
-    } else if (errno != EINTR) {
-      return Transfer::closed;
-    }
+    if (!net::wait_until_ready(socket_, POLLIN, deadline)) return Transfer::timed_out;
   }
 }
 

@@ -7,25 +7,22 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/base/descriptor.h"
+#include "lib/base/net/socket.h"
 #include "rendezvous/endpoint.h"
 
 namespace tutti::rendezvous {
 
-/// A non-blocking connection to `endpoint`. Tries all addresses of the host repeatedly, at growing intervals, until the
-/// deadline, since the other side may not have started yet. Throws Error{rendezvous} with the last reason. It throws at
-/// once, or after a few seconds, if this host lacks the means (loopback is down, no address of that family).
-Descriptor connect_to(const Endpoint& endpoint, Deadline deadline);
+/// A non-blocking connection to `endpoint`. Tries all addresses of the host, again and again, more slowly each time,
+/// until the deadline: the other side may not have started yet. Throws Error{rendezvous} with the last reason; at once,
+/// or after a few seconds, where this host lacks what it takes (loopback is down, no address of that family).
+net::Socket connect_to(const Endpoint& endpoint, Deadline deadline);
 
 /// True if the host of `endpoint` answers, within `limit`, that nobody listens there.
 bool nobody_listens(const Endpoint& endpoint, std::chrono::milliseconds limit);
 
 /// Non-blocking listening sockets on exactly that address, or on each address of a name that this host has, all with
-/// one port; port 0: the kernel chooses. Throws Error{rendezvous} that says which process holds the port, if that can
-/// be seen.
-std::vector<Descriptor> listen_on(const Endpoint& endpoint, Deadline deadline);
-
-SocketAddress local_address(const Descriptor& socket);
+/// one port; port 0: the kernel chooses. Throws Error{rendezvous} that says who holds the port, where that can be seen.
+std::vector<net::Socket> listen_on(const Endpoint& endpoint, Deadline deadline);
 
 /// A connection to a store is idle while a job runs. After this time without a packet the kernel probes the other end;
 /// if that does not answer, the connection ends a minute later.
@@ -33,20 +30,20 @@ inline constexpr std::chrono::seconds silence_of_store{60};
 
 enum class Transfer { done, timed_out, closed };
 
-/// Sends everything, or returns why not; `closed` leaves the reason in errno, 0 for an orderly end.
-Transfer send_all(const Descriptor& socket, std::string_view bytes, Deadline deadline);
+/// Sends everything, or says why not; `closed` leaves the reason in errno, 0 for an orderly end.
+Transfer send_all(const net::Socket& socket, std::string_view bytes, Deadline deadline);
 
 /// Receives exactly as many bytes as asked for, but takes available bytes from the kernel in large pieces.
 class Receiver {
  public:
-  explicit Receiver(const Descriptor& socket) : socket_(socket) {}
+  explicit Receiver(const net::Socket& socket) : socket_(socket) {}
   Transfer recv_all(std::span<char> bytes, Deadline deadline);
 
  private:
   /// Waits until there is something to receive.
   Transfer refill(Deadline deadline);
 
-  const Descriptor& socket_;
+  const net::Socket& socket_;
   std::array<char, 32'768> buffer_;
   std::size_t begin_ = 0;
   std::size_t end_ = 0;

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include <chrono>
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "lib/base/descriptor.h"
+#include "lib/base/net/address.h"
+
+// Sockets without a user's event loop: each function is one or two system calls that do not block, or block until a
+// deadline. Errors are values of errno, or end_of_stream.
+
+namespace tutti::net {
+
+using Socket = Descriptor;  ///< non-blocking, closed on exec
+using Deadline = std::chrono::steady_clock::time_point;
+
+/// A socket that somebody else owns.
+class SocketView {
+ public:
+  SocketView(const Socket& owner) : fd_(owner.get()) {}  // NOLINT(google-explicit-constructor): as std::span does
+  explicit SocketView(int fd) : fd_(fd) {}
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+inline constexpr int stream = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;  ///< for socket(2)
+inline constexpr int end_of_stream = -1;
+
+void set_option(SocketView socket, int level, int name, int value) noexcept;
+/// Small messages leave at once.
+void send_without_delay(SocketView socket) noexcept;
+/// Has the kernel ask the other end of a TCP connection for a sign of life after `idle` without a packet, so that no
+/// firewall on the way forgets the connection (some do after four minutes), and end it (ETIMEDOUT) after five questions
+/// without an answer, a fifth of `idle` apart. It does not ask while something that was sent is not acknowledged.
+void keep_alive(SocketView socket, std::chrono::milliseconds idle) noexcept;
+
+// ---- Connecting and listening
+/// 0: connected. EINPROGRESS: on its way, see connected(). Else why not.
+int begin_connect(SocketView socket, const Address& to) noexcept;
+/// What became of begin_connect(): 0, EINPROGRESS, or why not.
+int connected(SocketView socket) noexcept;
+/// 0, or why this host does not let us listen there. A connection that says nothing reaches accept() only after
+/// `silence`.
+int listen_on(SocketView socket, const Address& address, int backlog, std::chrono::seconds silence) noexcept;
+/// Of a socket that is bound or connected; empty, with errno, where it has none.
+Address local_address(SocketView socket) noexcept;
+Address remote_address(SocketView socket) noexcept;
+/// Ends the connection in both directions, if there is one; the socket stays open.
+void shut_down(SocketView socket) noexcept;
+
+// ---- Moving bytes
+/// True when `socket` is ready for `events`, or the next call on it tells what is wrong; false at the deadline.
+bool wait_until_ready(SocketView socket, short events, Deadline deadline) noexcept;
+
+/// What one system call moved.
+struct Moved {
+  std::size_t bytes = 0;
+  /// 0: at least one byte. EAGAIN: none now. end_of_stream: none ever. Else errno.
+  int error = 0;
+
+  bool failed() const;
+};
+Moved read_some(SocketView socket, std::span<iovec> pieces) noexcept;
+Moved write_some(SocketView socket, std::span<iovec> pieces) noexcept;
+Moved read_some(SocketView socket, std::span<std::byte> bytes) noexcept;
+Moved write_some(SocketView socket, std::span<const std::byte> bytes) noexcept;
+
+// ---- Errors
+/// The call may succeed later.
+bool is_busy(int error);
+/// This host, not the peer, lacks something.
+bool is_our_own(int error);
+/// What went wrong, in words.
+std::string text_of(int error);
+
+}  // namespace tutti::net
