@@ -3,14 +3,11 @@
 
 #include "transport/tcp/link_socket.h"
 
-#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <sys/ioctl.h>
 
 #include <cerrno>
 #include <fstream>
-#include <utility>
 
 #include "lib/base/system_calls.h"
 #include "lib/base/system_error_text.h"
@@ -92,17 +89,6 @@ net::Socket connect_to(const net::Address& address, const std::string& congestio
   prepare(socket, address.is_loopback(), congestion);
   error = net::begin_connect(socket, address);
   return socket;
-}
-
-bool is_unanswered(net::SocketView socket, std::chrono::milliseconds time) noexcept {
-  tcp_info info{};
-  socklen_t size = sizeof info;
-  if (::getsockopt(socket.get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return false;
-  int unacknowledged = 0;
-  if (::ioctl(socket.get(), SIOCOUTQ, &unacknowledged) != 0) return false;
-  // Where this host refuses to send, the kernel counts nothing as sent: it probes, and does not retransmit.
-  return unacknowledged > 0 && (info.tcpi_retransmits > 0 || info.tcpi_probes > 0) &&
-         std::cmp_greater_equal(info.tcpi_last_ack_recv, time.count());
 }
 
 bool worth_retrying(int error) {

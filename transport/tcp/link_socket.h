@@ -18,10 +18,6 @@ net::Socket accept_from(const net::Socket& listener, const std::string& congesti
 /// loopback.
 net::Socket connect_to(const net::Address& address, const std::string& congestion, int& error);
 
-/// True when something that was written was tried at least twice, and not a single acknowledgement has come for `time`.
-/// A peer that is alive but does not read acknowledges all the same. False where that cannot be told.
-bool is_unanswered(net::SocketView socket, std::chrono::milliseconds time) noexcept;
-
 /// A peer that does not listen yet, or hung up before this rank had proved itself, may be tried again.
 bool worth_retrying(int error);
 /// Why a connection that was open has ended by it, for people.

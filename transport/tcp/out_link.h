@@ -1,26 +1,25 @@
 #pragma once
 
-#include <array>
-#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <vector>
 
-#include "lib/security/handshake.h"
-#include "transport/tcp/link_socket.h"
+#include "lib/base/net/socket.h"
+#include "transport/tcp/acknowledgement_check.h"
+#include "transport/tcp/connector.h"
+#include "transport/tcp/frame_queue.h"
+#include "transport/tcp/last_frame.h"
 #include "transport/tcp/tcp_context.h"
 
 namespace tutti::transport::tcp {
 
 class InLink;
 
-/// The sending end of a link: a connection that is found or made for the first message, and the messages that wait for
-/// it. Once it is open, a reader, an InLink, reads the other direction, unless it is quiet.
+/// The sending end of a link: finds or makes a connection for the first message, and sends what waits for it. Where the
+/// connection is shared, an InLink reads what the peer sends on it.
 class OutLink final : public Link {
  public:
-  /// A `quiet` link tells the sink nothing, and has a connection of its own, which it tries to get until it is to say
-  /// bye.
+  /// A `quiet` link tells the sink nothing. It has a connection of its own, which it tries to get until say_bye().
   enum class Manner { normal, quiet };
 
   OutLink(TcpContext& context, int peer, Channel channel, Manner manner = Manner::normal);
@@ -38,12 +37,12 @@ class OutLink final : public Link {
   /// Asks the reactor to wake this rank when progress() can do something.
   void arm() noexcept;
 
-  /// Loses the connection if nothing of what was sent is acknowledged for twice TcpContext::lost_after. Called every
+  /// Gives up if nothing of what was sent is acknowledged for twice TcpContext::lost_after. Called every
   /// `pause`.
   void check_acknowledgements(Clock::time_point now, std::chrono::milliseconds pause) noexcept;
 
   /// Plays a broken network.
-  void cut() noexcept { net::shut_down(socket_); }
+  void cut() noexcept { net::shut_down(connection()); }
 
   /// Queues a bye behind what waits, and tells the sink nothing from now on. A quiet link that no peer has seen ends.
   void say_bye() noexcept;
@@ -65,45 +64,32 @@ class OutLink final : public Link {
 
  private:
   enum class State {
-    idle,       ///< nothing sent yet
-    expecting,  ///< the peer may connect until retry_at_
-    connecting,
-    greeting,  ///< both sides prove who they are
-    securing,  ///< until the tunnel is there, if there shall be one
-    refused,   ///< tries again at retry_at_
+    idle,        ///< nothing sent yet
+    expecting,   ///< the peer may connect until retry_at_
+    connecting,  ///< see Connector
+    refused,     ///< tries again at retry_at_
     open,
     left,  ///< the peer said bye: a failure only if there is more to send
     dead,
   };
-  struct Message {
-    FrameBytes header;
-    std::span<const std::byte> payload;
-    Token token;
-    std::size_t done = 0;  ///< bytes of header and payload that are sent
 
-    std::size_t rest() const { return frame_size + payload.size() - done; }
-  };
-
+  const net::Socket& connection() const noexcept { return connector_ ? connector_->socket() : socket_; }
   bool is_aside() const noexcept { return !shares_; }
-  bool unsent() const noexcept { return next_ < queue_.size(); }
   bool busy() const noexcept;
   void make_busy() noexcept;
+  net::Socket take_socket() noexcept;
   void disconnect() noexcept;
   void begin() noexcept;
   bool adopt() noexcept;
   void opened() noexcept;
   void connect() noexcept;
   bool continue_connecting() noexcept;
-  bool continue_greeting() noexcept;
-  bool continue_securing() noexcept;
-  void watch_socket() noexcept;
+  void listen_later(const net::Socket& socket) noexcept;
   void connect_failed(int error) noexcept;
-  bool write_first(Message& message) noexcept;
+  bool write_first(FrameQueue::Message& message) noexcept;
   bool write() noexcept;
-  void settle(std::size_t bytes) noexcept;
   bool listen() noexcept;
-  int hear() noexcept;
-  bool understand() noexcept;
+  int read_last_frame() noexcept;
   void refuse() noexcept;
   void write_failed(int error) noexcept;
   bool settle_doubt() noexcept;
@@ -121,18 +107,17 @@ class OutLink final : public Link {
   bool heard_ = false;    ///< the peer has written or hung up
   int doubt_ = 0;         ///< why a write failed, while the reader may still learn more
   InLink* reader_ = nullptr;
+  std::optional<Connector> connector_;  ///< in state connecting, and has the socket
   net::Socket socket_;
   std::optional<net::Address> address_;
   Clock::time_point give_up_at_{};
   Clock::time_point retry_at_{};
-  Clock::time_point unanswered_since_ = Clock::time_point::max();
   int attempts_ = 0;
   std::uint64_t sent_bytes_ = 0;
 
-  std::optional<Handshake> handshake_;  ///< in state greeting
-  std::vector<Message> queue_;          ///< from next_ on; what lies before is sent
-  std::size_t next_ = 0;
-  std::vector<std::byte> heard_bytes_;  ///< what the peer says backwards where there is no reader: one frame
+  FrameQueue queue_;
+  LastFrame last_frame_;
+  AcknowledgementCheck acknowledgements_;
 };
 
 }  // namespace tutti::transport::tcp

@@ -1,24 +1,25 @@
-// How the sending end of a link gets its connection: it uses the one on which the peer sends to this rank, if there is
-// one, and else makes one, on which the peer will send, too.
+// How the sending end of a link gets its connection. It uses the one on which the peer sends to this rank, if there is
+// one. Otherwise it makes one, on which the peer will send, too.
 //
-// A connection that talks both ways is faster than two that talk one way each. On the latter the kernel acknowledges
-// every second small message by a packet of its own, as nothing goes back that could carry it: a round trip of small
-// messages takes half as long again. So of two ranks that both want to send, the higher one waits a moment for the
-// lower one to connect. If that takes too long, there are two connections, and all is well, only slower.
+// A connection that carries messages both ways is faster than two that carry them one way each. On the latter the
+// kernel acknowledges every second small message by a packet of its own, as nothing goes back that could carry the
+// acknowledgement: a round trip of small messages takes half as long again. So if two ranks both want to send, the
+// higher one waits a moment for the lower one to connect. If that takes too long, there are two connections, which is
+// only slower.
 //
-// Who has left does not read any more: what he is sent then resets the connection, and what he said last may be lost
-// with it. So what may come that late goes over a connection of its own. It exists only where there are others between
-// the same two ranks already, so that none of those will ever want to share it.
+// A rank that has left no longer reads. What is sent to it then resets the connection, and what it said last may be
+// lost with it. So what may come that late goes over a connection of its own (a link aside). It is only made between
+// ranks that have another connection already, so none of their links will want to share it.
 
-#include <fmt/format.h>
+#include <poll.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
 
-#include "lib/security/handshake_io.h"
-#include "transport/tcp/connector.h"
 #include "transport/tcp/in_link.h"
+#include "transport/tcp/link_errors.h"
+#include "transport/tcp/link_socket.h"
 #include "transport/tcp/out_link.h"
 
 namespace tutti::transport::tcp {
@@ -28,8 +29,6 @@ using namespace std::chrono_literals;
 
 constexpr auto longest_pause = 250ms;
 constexpr auto expectation = 500us;
-
-double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 }  // namespace
 
@@ -43,7 +42,6 @@ void OutLink::begin() noexcept {
     return;
   }
   connect();
-  if (state_ == State::connecting) continue_connecting();  // on loopback that was all
 }
 
 bool OutLink::adopt() noexcept {
@@ -58,12 +56,15 @@ bool OutLink::adopt() noexcept {
 
 /// What the peer says on this connection is read by a link of its own.
 void OutLink::opened() noexcept {
+  socket_ = connector_->take();
+  connector_.reset();
   if (shares_) {
-    context_.reactor.unwatch(socket_.get());
     net::Socket twin = socket_.duplicate();
     if (!twin) return connect_failed(errno);
     context_.in_links.push_back(std::make_unique<InLink>(context_, peer(), channel(), std::move(twin), this));
     reader_ = context_.in_links.back().get();
+  } else {
+    listen_later(socket_);
   }
   state_ = State::open;
 }
@@ -71,85 +72,40 @@ void OutLink::opened() noexcept {
 void OutLink::connect() noexcept {
   ++attempts_;
   if (!address_) address_ = net::parse_address(context_.address_of(peer()));
-  if (!address_)
-    return lose(Certainty::sure, {ErrorCode::peer_lost,
-                                  fmt::format("Rank {} cannot reach {}: it published no address of the form "
-                                              "10.0.0.1:4242 for TCP.",
-                                              context_.rank, context_.name_of(peer())),
-                                  peer()});
-  int error = ENETUNREACH;
-  if (!context_.cut) socket_ = connect_to(*address_, context_.congestion, error);
-  if (socket_) net::keep_alive(socket_, context_.lost_after);
-  if (error != 0 && error != EINPROGRESS) return connect_failed(error);
+  if (!address_) return lose(Certainty::sure, no_address_of(context_, peer()));
+  if (context_.cut) return connect_failed(ENETUNREACH);
+  const Hello hello{.from = context_.rank, .to = peer(), .channel = channel(), .purpose = Purpose::link};
+  connector_.emplace(*address_, context_.key, hello, context_.tls_proxies, context_.congestion);
+  net::keep_alive(connector_->socket(), context_.lost_after);
   state_ = State::connecting;
-  watch_socket();
 }
 
-void OutLink::watch_socket() noexcept {
-  context_.reactor.watch(socket_.get(), [this] {
+void OutLink::listen_later(const net::Socket& socket) noexcept {
+  context_.reactor.watch(socket.get(), [this] {
     heard_ = true;
     make_busy();
   });
 }
 
+/// The connector may give its socket away, so nobody watches it meanwhile.
 bool OutLink::continue_connecting() noexcept {
-  const int error = net::connected(socket_);
-  if (error == EINPROGRESS) {
-    if (Clock::now() < give_up_at_) return false;
-    connect_failed(ETIMEDOUT);
-  } else if (error != 0) {
-    connect_failed(error);
-  } else {
-    handshake_.emplace(Handshake::initiate(context_.key, {.from = context_.rank,
-                                                          .to = peer(),
-                                                          .channel = channel(),
-                                                          .purpose = Purpose::link,
-                                                          .encrypted = context_.tls_proxies != nullptr}));
-    state_ = State::greeting;
-    heard_ = true;
-  }
-  return true;
-}
-
-bool OutLink::continue_greeting() noexcept {
-  if (!heard_ && handshake_->outgoing().empty()) {
-    if (Clock::now() < give_up_at_) return false;
-    connect_failed(ETIMEDOUT);
-    return true;
-  }
-  heard_ = false;
-  const int error = tutti::advance(*handshake_, socket_);
-  if (error == EAGAIN) return false;
-  if (error != 0) {
-    connect_failed(error);
-  } else if (handshake_->state() == Handshake::State::done && context_.tls_proxies) {
-    context_.reactor.unwatch(socket_.get());
-    socket_ = context_.tls_proxies->encrypt(std::move(socket_), *handshake_);
-    if (!socket_) {
-      connect_failed(errno);
-      return true;
+  const bool waits = connector_->events() == POLLIN && !heard_;
+  if (!waits) {
+    heard_ = false;
+    context_.reactor.unwatch(connector_->fd());
+    const int error = connector_->advance();
+    if (error == 0) {
+      opened();
+    } else if (error == Connector::another_secret) {
+      lose(Certainty::sure, cannot_trust(context_, peer()));
+    } else if (error != EAGAIN) {
+      connect_failed(error);
     }
-    handshake_.reset();
-    state_ = State::securing;
-    watch_socket();
-  } else if (handshake_->state() == Handshake::State::done) {
-    handshake_.reset();
-    opened();
-  } else {
-    lose(Certainty::sure, {ErrorCode::peer_lost,
-                           fmt::format("Rank {} cannot reach {}: {}", context_.rank, context_.name_of(peer()),
-                                       Connector::another_secret_text),
-                           peer()});
+    if (error != EAGAIN) return true;
+    if (connector_->events() == POLLIN) listen_later(connector_->socket());
   }
-  return true;
-}
-
-bool OutLink::continue_securing() noexcept {
-  int error = std::exchange(heard_, false) ? TlsProxies::is_ready(socket_.get()) : EAGAIN;
-  if (error == EAGAIN && Clock::now() >= give_up_at_) error = ETIMEDOUT;
-  if (error == EAGAIN) return false;
-  if (error == 0) opened();
-  if (error != 0) connect_failed(error);
+  if (Clock::now() < give_up_at_) return false;
+  connect_failed(ETIMEDOUT);
   return true;
 }
 
@@ -167,18 +123,8 @@ void OutLink::connect_failed(int error) noexcept {
         std::min<Clock::time_point>({now + longest_pause, now + 1ms * (1 << std::min(attempts_, 10)), give_up_at_});
     return;
   }
-  if (net::is_our_own(error))
-    return lose(Certainty::sure, {ErrorCode::system,
-                                  fmt::format("Rank {} cannot connect to {}: {}", context_.rank,
-                                              context_.name_of(peer()), net::text_of(error)),
-                                  context_.rank});
   const auto tried = now - (give_up_at_ - context_.connect_timeout);
-  lose(Certainty::sure,
-       {ErrorCode::peer_lost,
-        fmt::format("Rank {} cannot reach {}: {}; gave up after {} attempts in {:.1f} s. Is that process alive, and "
-                    "may this host connect to that port?",
-                    context_.rank, context_.name_of(peer()), net::text_of(error), attempts_, seconds(tried)),
-        peer()});
+  lose(Certainty::sure, cannot_reach(context_, peer(), error, attempts_, tried));
 }
 
 }  // namespace tutti::transport::tcp
