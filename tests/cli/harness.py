@@ -23,6 +23,12 @@ def is_sanitized():
     return b"__asan_" in program or b"__tsan_" in program
 
 
+def sampled(cases, one_in):
+    """One of so many cases where TEST_SAMPLE is a number, which says which one; else all."""
+    number = os.environ.get("TEST_SAMPLE", "all")
+    return list(cases) if number == "all" else list(cases)[int(number) % one_in :: one_in]
+
+
 # Variables of the launcher that runs the tests must not reach what is tested.
 FOREIGN = ("TUTTI_", "SLURM_", "OMPI_", "PMI_", "PMIX_", "TORCHELASTIC_", "MASTER_")
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "lib/base/system_calls.h"
-#include "tests/support/extent.h"
+#include "tests/support/sample.h"
 #include "tests/support/world.h"
 
 namespace tutti::testing {
@@ -69,7 +69,8 @@ TEST_CASE("groups that come and go need nothing from the system but what the fir
     split_and_use(10);
     std::optional<Refusals> refusals;
     if (comm.rank() == 0) refusals.emplace();
-    check_holdings(comm, 4, [&] { split_and_use(only_a_sample() ? 50 : 500); });  // the allocator may map an arena
+    check_holdings(comm, 4,
+                   [&] { split_and_use(only_a_sanitized_sample() ? 50 : 500); });  // the allocator may map an arena
   });
 }
 
@@ -89,14 +90,14 @@ TEST_CASE("sub-groups of ever other members leave no descriptors and no mappings
     };
     use_all();
     check_holdings(comm, 8, [&] {
-      for (int i = 0; i < (only_a_sample() ? 1 : 8); ++i) use_all();
+      for (int i = 0; i < (only_a_sanitized_sample() ? 1 : 8); ++i) use_all();
     });
   });
 }
 
 TEST_CASE("thousands of groups at a time need few descriptors and mappings") {
   run_ranks({.ranks = 2, .kind = Kind::shm}, [](Communicator& comm) {
-    const int count = only_a_sample() ? 300 : 3000;
+    const int count = only_a_sanitized_sample() ? 300 : 3000;
     std::vector<Communicator> groups;
     check_holdings(comm, 100, [&] {
       for (int i = 0; i < count; ++i) {
@@ -127,13 +128,13 @@ TEST_CASE("a hundred thousand groups, one after the other, leave no memory behin
     const auto split_often = [&](int times) {
       for (int i = 0; i < times; ++i) comm.split(0).barrier();
     };
-    const int times = only_a_sample() ? 1'000 : 100'000;
+    const int times = only_a_sanitized_sample() ? 1'000 : 100'000;
     split_often(times / 10);
     comm.barrier();
     const std::ptrdiff_t before = resident_memory();
     split_often(times - times / 10);
     comm.barrier();
-    if (comm.rank() == 0 && !only_a_sample()) CHECK(resident_memory() - before <= most);
+    if (comm.rank() == 0 && !only_a_sanitized_sample()) CHECK(resident_memory() - before <= most);
   });
 }
 

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <vector>
 
-#include "tests/support/extent.h"
+#include "tests/support/sample.h"
 #include "tests/support/world.h"
 
 namespace tutti::testing {
@@ -16,7 +16,7 @@ namespace {
 using namespace std::chrono_literals;
 
 // Of them the first 4000 go unasked. A sanitizer takes minutes for a hundred thousand, and finds nothing more.
-const int many = only_a_sample() ? 10'000 : 100'000;
+const int many = only_a_sanitized_sample() ? 10'000 : 100'000;
 /// Over TCP the kernel's part of it takes longer, and what is tested is the same.
 int many_over(Kind kind) { return kind == Kind::tcp ? many / 5 : many; }
 

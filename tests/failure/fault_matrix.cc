@@ -1,6 +1,8 @@
 // The fault matrix: a fault at a place of a plan, and what the survivors say about it.
 //
-//   fault_matrix [--only WORD] [--jobs N] [--every K]
+//   fault_matrix [--only WORD] [--jobs N] [--every K] [--sample-every L]
+//
+// K is how many cases one is taken of, L where TEST_SAMPLE is a number, which says which one that is.
 //
 // Runs the cases side by side, each in processes of its own that are forked from here, and prints how many there were
 // and the slowest detection. Every survivor must throw, name the victim with its process, within a second of a death
@@ -27,6 +29,7 @@
 #include <set>
 
 #include "rendezvous/tcp_server.h"
+#include "tests/support/sample.h"
 #include "tutti/error.h"
 
 namespace tutti::testing {
@@ -235,18 +238,21 @@ int main(int argc, char** argv) {
   using namespace tutti::testing;
   std::string only;
   std::size_t jobs = 6;
-  std::size_t every = 1;
+  std::size_t every = 1, sample_every = 1;
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string_view option = argv[i];
     if (option == "--only") only = argv[i + 1];
     if (option == "--jobs") jobs = std::strtoul(argv[i + 1], nullptr, 10);
     if (option == "--every") every = std::strtoul(argv[i + 1], nullptr, 10);
+    if (option == "--sample-every") sample_every = std::strtoul(argv[i + 1], nullptr, 10);
   }
+  if (only_a_sample()) every = sample_every;
+  every = std::max<std::size_t>(every, 1);
+  const std::size_t first = sample_seed(0) % every;
   std::vector<FaultCase> chosen;
   const std::vector<FaultCase> cases = all_cases();
   for (std::size_t i = 0; i < cases.size(); ++i)
-    if (i % std::max<std::size_t>(every, 1) == 0 && cases[i].describe().find(only) != std::string::npos)
-      chosen.push_back(cases[i]);
+    if (i % every == first && cases[i].describe().find(only) != std::string::npos) chosen.push_back(cases[i]);
   jobs = std::max<std::size_t>(jobs, 1);
   const std::vector<FaultCase> wrong = Matrix{chosen, jobs}.run();
   if (wrong.empty()) return 0;

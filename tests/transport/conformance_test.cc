@@ -6,7 +6,7 @@
 #include <chrono>
 
 #include "tests/support/allocations.h"
-#include "tests/support/extent.h"
+#include "tests/support/sample.h"
 #include "tests/transport/mesh.h"
 #include "transport/memory/slot_ring.h"
 
@@ -87,10 +87,10 @@ TEST_CASE("every field of a frame arrives") {
   });
 }
 
-TEST_CASE("twenty megabytes pass between threads while both sides send") {
+TEST_CASE("many megabytes pass between threads while both sides send") {
   for_each_kind([](const Kind& kind) {
     Mesh mesh(kind, 2);
-    constexpr std::size_t size = 20 * mebibyte + 1;
+    const std::size_t size = (tutti::testing::only_a_sanitized_sample() ? 5 : 20) * mebibyte + 1;
     mesh.in_threads([&](Node& node) {
       node.recorder.decide = [&](Link&, const Frame&) { return node.rank == 0 ? Accept::memory : Accept::views; };
       node.send(1 - node.rank, 3, size, static_cast<std::uint64_t>(node.rank));
@@ -247,7 +247,7 @@ TEST_CASE("a rank may send to itself") {
 
 TEST_CASE("no wake-up is lost in ten thousand ping-pongs of ranks that sleep at once") {
   for_each_kind([](const Kind& kind) {
-    const std::size_t rounds = tutti::testing::only_a_sample() ? 1'000 : 10'000;
+    const std::size_t rounds = tutti::testing::only_a_sanitized_sample() ? 1'000 : 10'000;
     Mesh mesh(kind, 2);
     mesh.in_threads([&](Node& node) {
       Link& out = node.transport->open(1 - node.rank, 1);
@@ -272,7 +272,7 @@ TEST_CASE("no wake-up is lost in ten thousand ping-pongs of ranks that sleep at 
 TEST_CASE("no wake-up is lost when the sender sleeps for room and the receiver for more") {
   for_each_kind([](const Kind& kind) {
     Mesh mesh(kind, 2);
-    constexpr std::size_t count = 400;
+    const std::size_t count = tutti::testing::only_a_sanitized_sample() ? 100 : 400;
     mesh.in_threads([&](Node& node) {
       if (node.rank == 1) {
         CHECK(node.sleep_until([&] { return node.recorder.messages.size() == count; }));
