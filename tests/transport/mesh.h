@@ -9,16 +9,20 @@
 #include <utility>
 #include <vector>
 
+#include "tests/support/sample.h"
 #include "transport/reactor.h"
 #include "transport/transport.h"
 
 namespace tutti::transport::testing {
 
+/// How long a test waits for what has to come: it only ends one that hangs, just before the watchdog would.
+inline constexpr std::chrono::seconds hang_limit{tutti::testing::sanitized ? 200 : 50};
+
 /// One row of the table of transports that must pass the conformance suite.
 struct Kind {
   const char* name;
-  /// A transport per reactor, all of one job, peers not set.
-  std::function<std::vector<std::unique_ptr<Transport>>(std::vector<Reactor*>)> make;
+  /// A transport per reactor, all of one job, peers not set. They try as long as that to reach a peer.
+  std::function<std::vector<std::unique_ptr<Transport>>(std::vector<Reactor*>, std::chrono::seconds)> make;
 };
 const std::vector<Kind>& all_kinds();
 
@@ -73,8 +77,8 @@ struct Node {
 
   /// One pass without sleeping.
   bool step();
-  /// Passes, sleeping whenever nothing moves, until `done`. False: `patience` ended first.
-  bool sleep_until(const std::function<bool()>& done, std::chrono::seconds patience = std::chrono::seconds(60));
+  /// Passes, sleeping whenever nothing moves, until `done`. False: hang_limit passed first.
+  bool sleep_until(const std::function<bool()>& done);
   /// Sends a pattern and keeps its bytes until the node dies.
   bool send(Link& link, std::size_t size, std::uint64_t seed, Token token = 0, FrameKind kind = FrameKind::data);
   bool send(int peer, Channel channel, std::size_t size, std::uint64_t seed, Token token = 0);
@@ -89,7 +93,7 @@ struct Node {
 /// Some ranks in one process.
 class Mesh {
  public:
-  Mesh(const Kind& kind, int ranks);
+  Mesh(const Kind& kind, int ranks, std::chrono::seconds connect_timeout = hang_limit);
   ~Mesh();
 
   Node& operator[](int rank) { return *nodes_[static_cast<std::size_t>(rank)]; }
@@ -99,8 +103,8 @@ class Mesh {
 
   /// One pass of every rank, in turn.
   bool step();
-  /// Alternates in this thread until `done`. False: `patience` ended first.
-  bool run_until(const std::function<bool()>& done, std::chrono::seconds patience = std::chrono::seconds(30));
+  /// Alternates in this thread until `done`. False: hang_limit passed first.
+  bool run_until(const std::function<bool()>& done);
   /// Until nothing has moved for a while.
   void settle();
   /// Runs `body` for each rank in a thread of its own; rethrows the first exception.

@@ -22,8 +22,8 @@ Pair::Pair(const TcpOptions& options) : sender(make_node(0, options)), receiver(
   receiver->transport->set_peers(addresses);
 }
 
-bool Pair::run_until(const std::function<bool()>& done, std::chrono::seconds patience) {
-  for (const auto deadline = Clock::now() + patience; !done();) {
+bool Pair::run_until(const std::function<bool()>& done) {
+  for (const auto deadline = Clock::now() + hang_limit; !done();) {
     if (Clock::now() >= deadline) return false;
     sender->step();
     receiver->step();
@@ -43,7 +43,7 @@ Lonely::Lonely(const TcpOptions& options) : node(make_node(1, options)) {
 }
 
 bool Lonely::run_until(const std::function<bool()>& done) {
-  for (const auto deadline = Clock::now() + std::chrono::seconds(30); !done(); node->step())
+  for (const auto deadline = Clock::now() + hang_limit; !done(); node->step())
     if (Clock::now() >= deadline) return false;
   return true;
 }

@@ -24,7 +24,7 @@ std::unique_ptr<Node> make_node(int rank, TcpOptions options = {});
 struct Pair {
   explicit Pair(const TcpOptions& options = {});
 
-  bool run_until(const std::function<bool()>& done, std::chrono::seconds patience = std::chrono::seconds(30));
+  bool run_until(const std::function<bool()>& done);
   /// One message from 0 to 1, checked.
   bool exchange(std::size_t size, std::uint64_t seed);
   std::size_t unproved() const { return static_cast<TcpTransport&>(*receiver->transport).unproved(); }

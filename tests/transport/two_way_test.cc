@@ -204,7 +204,7 @@ TEST_CASE("a peer that is lost on one connection is lost on the other, too") {
   other.write(message(100, 1));
   REQUIRE(node->sleep_until([&] { return node->recorder.messages.size() == 1; }));
   other.reset();
-  CHECK(node->sleep_until([&] { return node->recorder.failures.size() == 2; }, 10s));
+  CHECK(node->sleep_until([&] { return node->recorder.failures.size() == 2; }));
 }
 
 }  // namespace tutti::transport::testing
