@@ -191,7 +191,7 @@ class Calls(Case):
         done = tutti("run", "-n", "2", harness.JOIN, *arguments)
         self.assertEqual(done.code, 1, done)
         self.assertSays(done.err, r"\[[01]\] invalid_argument: ")
-        self.assertLess(done.seconds, 4)
+        self.assertLess(done.seconds, 15)  # nobody waited for the deadline, 20
         return done.err
 
     def test_an_unknown_algorithm(self):

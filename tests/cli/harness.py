@@ -86,7 +86,7 @@ class Finished:
         return f"code {self.code} after {self.seconds:.2f} s\nstdout: {self.out[-2000:]}\nstderr: {self.err[-2000:]}"
 
 
-def run(*arguments, limit=30, env=None, **options):
+def run(*arguments, limit=90, env=None, **options):
     return Finished(start(*arguments, env=env, **options), limit)
 
 
@@ -120,7 +120,7 @@ def seconds_run(pid):
     return sum(map(int, text[text.rindex(")") + 2 :].split()[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
-def wait_until(condition, limit=10):
+def wait_until(condition, limit=30):
     """Waits for something that another process will make true."""
     end = time.monotonic() + limit
     while not condition():

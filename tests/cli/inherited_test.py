@@ -31,7 +31,7 @@ class Inherited(Case):
         for ignored, blocked in (((signal.SIGCHLD,), ()), (ALL, ()), ((), ALL), (ALL, ALL)):
             for code in (0, 3):
                 with self.subTest(ignored=ignored, blocked=blocked, code=code):
-                    done = tutti("run", "-n", "2", *script(f"exit {code}"), limit=10, **inheriting(ignored, blocked))
+                    done = tutti("run", "-n", "2", *script(f"exit {code}"), **inheriting(ignored, blocked))
                     self.assertEqual(done.code, code, done)
 
     def test_sigterm_ends_a_job_whatever_was_inherited(self):

@@ -56,7 +56,7 @@ class Inject(harness.Case):
         done = run_with("stop:rank=1,op=4", timeout="1")
         self.assertEqual(done.code, 1, done)
         self.assertSays(done.err, r"\[[02]\] (timeout|peer_lost): all_reduce #4 .*rank 1")
-        self.assertLess(done.seconds, 6)
+        self.assertLess(done.seconds, 15)
 
     def test_a_silent_rank_is_suspected_then_lost_long_before_the_deadline(self):
         done = tutti("run", "-n", "3", "--inject", "stop:rank=1,op=4", "-x", "TUTTI_TIMEOUT=60",

