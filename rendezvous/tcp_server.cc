@@ -1,7 +1,8 @@
 // The TCP store's server: one thread, one Asio loop, one small state machine per connection (tcp_connection.cc).
 //
 // Each state that a client can prolong (unidentified, in the middle of a request, in the middle of an answer) has a
-// deadline, kept by one timer for all. Between requests a connection may idle without limit: that is what stores are for.
+// deadline, kept by one timer for all. Between requests a connection may idle without limit: that is what stores are
+// for.
 
 #include "rendezvous/tcp_server.h"
 
@@ -167,8 +168,8 @@ class TcpStoreServer::Impl final : public ConnectionHost {
     return true;
   }
 
-  /// Clients that have proved to be of the job may idle for as long as they like. Of other idle ones, the one that has
-  /// idled longest is closed to make room for a new one.
+  /// Clients that have proved to be of the job may idle for as long as they like. A new client takes the place of the
+  /// one that has idled longest of the others.
   bool show_out_idle() {
     if (!key_.empty()) return false;
     std::shared_ptr<Connection> idlest;

@@ -152,11 +152,12 @@ bool Member::is_everybody_here() const {
   return true;
 }
 
-/// A rank that was let in until now hears the goodbye, one that comes later finds nobody.
+/// A rank that was let in until now hears the goodbye, one that comes later finds nobody. The acceptor ends before its
+/// handler goes: what it has welcomed must be handed over, or that rank would see an end without a goodbye.
 void Member::leave() {
   has_left_ = true;
-  acceptor_->dismiss(Purpose::failure_detector);
   acceptor_->close();
+  acceptor_->dismiss(Purpose::failure_detector);
   for (const auto& task : shared_.tasks.take()) task();
   say_goodbye();
   stopping_ = true;

@@ -62,8 +62,8 @@ void set_option(SocketView socket, int level, int name, int value) noexcept {
 
 void send_without_delay(SocketView socket) noexcept { set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1); }
 
-// TCP_USER_TIMEOUT would end a connection without a sign of life, too, but also one to a peer that is alive and just
-// does not read.
+// TCP_USER_TIMEOUT would also end a silent connection, but a connection to a peer that is alive and just does not read
+// as well.
 void keep_alive(SocketView socket, std::chrono::milliseconds idle) noexcept {
   const auto whole_seconds = [](std::chrono::milliseconds time) {
     constexpr std::chrono::seconds least{1}, most{120};

@@ -36,9 +36,9 @@ inline constexpr int end_of_stream = -1;
 void set_option(SocketView socket, int level, int name, int value) noexcept;
 /// Small messages leave at once.
 void send_without_delay(SocketView socket) noexcept;
-/// Has the kernel ask the other end of a TCP connection for a sign of life after `idle` without a packet, so that no
-/// firewall on the way forgets the connection (some do after four minutes), and end it (ETIMEDOUT) after five questions
-/// without an answer, a fifth of `idle` apart. It does not ask while something that was sent is not acknowledged.
+/// After `idle` without a packet the kernel asks the other end of a TCP connection for an answer, so that no firewall on
+/// the way forgets the connection (some do after four minutes). Five questions without an answer, a fifth of `idle`
+/// apart, end it (ETIMEDOUT). The kernel does not ask while something that was sent is not acknowledged.
 void keep_alive(SocketView socket, std::chrono::milliseconds idle) noexcept;
 
 // ---- Connecting and listening
@@ -49,7 +49,7 @@ int connected(SocketView socket) noexcept;
 /// 0, or why this host does not let us listen there. A connection that says nothing reaches accept() only after
 /// `silence`.
 int listen_on(SocketView socket, const Address& address, int backlog, std::chrono::seconds silence) noexcept;
-/// Of a socket that is bound or connected; empty, with errno, where it has none.
+/// `socket` is bound or connected. Empty, with errno, where it has none.
 Address local_address(SocketView socket) noexcept;
 Address remote_address(SocketView socket) noexcept;
 /// Ends the connection in both directions, if there is one; the socket stays open.
@@ -62,7 +62,7 @@ bool wait_until_ready(SocketView socket, short events, Deadline deadline) noexce
 /// What one system call moved.
 struct Moved {
   std::size_t bytes = 0;
-  /// 0: at least one byte. EAGAIN: none now. end_of_stream: none ever. Else errno.
+  /// 0: at least one byte was moved. EAGAIN means none now, end_of_stream none ever; else it is errno.
   int error = 0;
 
   bool failed() const;
