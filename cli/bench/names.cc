@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "lib/base/collective_traits.h"
 #include "lib/base/suggest.h"
 #include "tutti/error.h"
@@ -35,6 +37,9 @@ constexpr const Program& program_of(Measured what) { return programs[static_cast
 static_assert([] {
   for (std::size_t number = 0; number < std::size(programs); ++number)
     if (program_of(static_cast<Measured>(number)).what != static_cast<Measured>(number)) return false;
+  for (const detail::CollectiveTraits& traits : detail::collective_traits)
+    if (std::ranges::none_of(programs, [&](const Program& one) { return one.collective == traits.collective; }))
+      return false;
   return true;
 }());
 

@@ -30,6 +30,9 @@ constexpr Named names[] = {
     {Call::exclusive_scan, "exclusive_scan", Collective::exclusive_scan},
 };
 static_assert(std::size(names) == std::size(all_calls));
+static_assert(std::ranges::all_of(detail::collective_traits, [](const detail::CollectiveTraits& traits) {
+  return std::ranges::any_of(names, [&](const Named& one) { return one.collective == traits.collective; });
+}));
 
 const Named& named(Call call) { return names[static_cast<std::size_t>(call)]; }
 const detail::CollectiveTraits& traits_of(Call call) { return detail::traits_of(named(call).collective); }

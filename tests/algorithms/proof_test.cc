@@ -12,6 +12,7 @@
 #include "algorithms/catalogue.h"
 #include "algorithms/check.h"
 #include "algorithms/select.h"
+#include "lib/base/collective_traits.h"
 #include "tests/algorithms/hand_made.h"
 #include "tests/support/sample.h"
 
@@ -55,10 +56,10 @@ void prove_for_every_root(Collective collective) {
   std::printf("%zu shapes proved, %s, 1 to %d ranks, every root\n", proved, name_of(collective), most_ranks());
 }
 
-TEST_CASE("every broadcast is right for 1 to 64 ranks and every root") { prove_for_every_root(broadcast); }
-TEST_CASE("every reduce is right for 1 to 64 ranks and every root") { prove_for_every_root(reduce); }
-TEST_CASE("every scatter is right for 1 to 64 ranks and every root") { prove_for_every_root(scatter); }
-TEST_CASE("every gather is right for 1 to 64 ranks and every root") { prove_for_every_root(gather); }
+TEST_CASE("every algorithm with a root is right for 1 to 64 ranks and every root") {
+  for (const detail::CollectiveTraits& traits : detail::collective_traits)
+    if (traits.is_rooted()) prove_for_every_root(traits.collective);
+}
 
 TEST_CASE("every algorithm is right with pipelines and radices, also those it does not ask for") {
   std::size_t proved = 0;

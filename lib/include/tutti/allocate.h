@@ -63,11 +63,12 @@ class [[nodiscard]] SharedArray {
 ///     auto gradients = tutti::allocate<float>(comm, count);
 ///     comm.all_reduce(gradients, tutti::avg);
 ///
-/// Effect:    all_reduce needs input and output there, broadcast its data, scatter its output, the others their input.
-///            It takes effect from 16 KiB on, unless an algorithm is named (here or by TUTTI_ALGO) or counts are given
-///            per rank (_v). It has no effect for user-defined ops, premul_sum and all_to_all in place, and all ranks
-///            must agree on that. Other calls run as with ordinary memory. The result has the same bits as with
-///            `direct`.
+/// Effect:    these buffers must be allocated for that, input and output of all_reduce, data of broadcast, output of
+///            scatter, input of reduce, gather, all_gather, reduce_scatter and all_to_all. It takes effect from 16 KiB
+///            of the whole vector on, unless another algorithm is named (here or by TUTTI_ALGO) or counts are given per
+///            rank (_v). It has no effect for scans, user-defined ops, premul_sum and all_to_all in place. All ranks
+///            must make the call in the same way. Other calls run as with ordinary memory. The result has the same bits
+///            as with `direct`.
 /// Agreement: all ranks of `comm` call it, with the same count (Error{mismatch}), in the same order as their other
 ///            collectives. The buffers of a call must lie in the same allocation on all ranks, each in its own part,
 ///            or on none of them in an allocation of `comm` (Error{mismatch}).

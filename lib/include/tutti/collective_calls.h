@@ -20,9 +20,9 @@ namespace tutti {
 /// Shapes:    as stated, in elements; else Error{invalid_argument}. Zero elements are allowed and send nothing.
 ///            `counts` has one entry per rank, the same on all ranks unless stated otherwise.
 /// Elements:  reductions (those with an op) combine Reducible types; the others move any Element.
-/// In place:  input and output may be the same memory where they describe the same part of the result (for all_gather,
-///            gather, scatter and reduce_scatter: `in` or `out` is this rank's own part of the larger buffer). Any
-///            other overlap is Error{invalid_argument}.
+/// In place:  `in` and `out` of all_reduce, reduce, the scans and all_to_all may be the same memory. `in` of all_gather
+///            and gather may be this rank's part of `out`, and `out` of scatter and reduce_scatter this rank's part of
+///            `in`. Any other overlap is Error{invalid_argument}.
 /// Ownership: buffers stay yours. async() and prepare() take no temporaries, since they use the buffers later; op,
 ///            counts and options are copied.
 /// Errors and threads: see Communicator.
@@ -69,7 +69,7 @@ class CollectiveCalls {
   Result all_to_all(In&& in, Out&& out, const CallOptions& options = {}) {
     return moving<In, Out>(Collective::all_to_all, in, out, options);
   }
-  /// Sends send_counts[k] elements to rank k and gets recv_counts[k] from it; not in place.
+  /// Sends send_counts[k] elements to rank k and gets recv_counts[k] from it. `in` and `out` must not overlap.
   /// Agreement: recv_counts[k] here equals send_counts[r] on rank k. Displacements are each rank's own.
   template <class In, class Out>
   Result all_to_all_v(In&& in, const Counts& send_counts, Out&& out, const Counts& recv_counts,
@@ -101,7 +101,7 @@ class CollectiveCalls {
     return reducing<In, Out>(Collective::exclusive_scan, in, out, op, options);
   }
 
-  /// No rank is done before every rank has called.
+  /// Returns after all ranks have called it.
   Result barrier(const CallOptions& options = {}) {
     return perform(request(Collective::barrier, {}, {}, nullptr, options, {}));
   }

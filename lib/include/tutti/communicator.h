@@ -45,9 +45,10 @@ class PreparedCalls : public CollectiveCalls<PreparedCalls, Persistent> {
 /// A fixed group of ranks that runs collectives together. Start reading here, and go on in collective_calls.h.
 ///
 /// Agreement: every rank calls the same collectives in the same order with the same count, element type, op and root;
-///            else Error{mismatch}: at once where a rank needs something from the others, else in its next call.
+///            else Error{mismatch}. A rank that waits for another one learns it in this call, any other in its next
+///            one.
 /// Ownership: buffers stay yours. Those of async(), prepare(), isend() and irecv() must live, untouched, until the call
-///            is done; a temporary that would not does not compile.
+///            is done; the compiler rejects a temporary, which would not.
 /// Threading: any thread may call, several at once, also on one Communicator. Collectives start in the order in which
 ///            the calls arrive, which must be the same on all ranks: threads that call them on one Communicator
 ///            synchronise among themselves, or use a sub-group each. Messages have no such order.
@@ -61,18 +62,19 @@ class TUTTI_API Communicator : public CollectiveCalls<Communicator, void> {
  public:
   Communicator(Communicator&&) noexcept;
   Communicator& operator=(Communicator&&) noexcept;
-  /// Returns once everything sent is on its way. Work still pending fails with Error{aborted}.
+  /// Waits until the transports have taken all messages. Work still pending fails with Error{aborted}.
   ~Communicator();
 
   int rank() const;
   int size() const;
-  /// This rank's number among the ranks of this communicator on its host, and their number.
+  /// This rank's index among the ranks of this communicator on its host, and how many there are.
   int local_rank() const;
   int local_size() const;
 
   // ---- Collectives: all_reduce(), broadcast() and the others of collective_calls.h, which wait --------------------
 
-  /// The same, started: each returns a Work. Use the object within one expression; it refers to this communicator.
+  /// The same collectives, non-blocking: each returns a Work. Use the object within one expression; it refers to this
+  /// communicator.
   AsyncCalls async() { return AsyncCalls{*this}; }
   /// The same, prepared to be started any number of times: each returns a Persistent. Errors in arguments are thrown
   /// here, and nothing is sent.
@@ -81,8 +83,8 @@ class TUTTI_API Communicator : public CollectiveCalls<Communicator, void> {
   // ---- Two ranks ----------------------------------------------------------------------------------------
 
   /// Sends `data` to rank `to`. A small message returns at once; a large one once the receiver has taken it. Messages
-  /// of one sender with one tag arrive in the order they were sent. Elements: of any type of Element, the same for
-  /// both.
+  /// of one sender with one tag arrive in the order they were sent. Sender and receiver use the same type of
+  /// Element.
   template <class Data>
   void send(Data&& data, int to, const MessageOptions& options = {}) {
     if constexpr (detail::is_buffer<Data, detail::Access::read, detail::Lifetime::call>())
@@ -127,8 +129,8 @@ class TUTTI_API Communicator : public CollectiveCalls<Communicator, void> {
   // ---- Sub-groups ---------------------------------------------------------------------------------------
 
   /// A communicator of `ranks` (ranks of this one, distinct; new ranks follow their order). Only the members call, all
-  /// with the same list. (Each different list takes 40 bytes until this communicator ends.) No message is sent; it
-  /// outlives its parent safely.
+  /// with the same list. (Each different list takes 40 bytes until this communicator ends.) No message is sent. The
+  /// new communicator may outlive its parent.
   Communicator subgroup(std::span<const int> ranks);
   Communicator subgroup(std::initializer_list<int> ranks) { return subgroup(std::span{ranks.begin(), ranks.size()}); }
   /// All ranks call; those with the same colour (>= 0) form one communicator, ordered by key, then by rank.
@@ -142,12 +144,13 @@ class TUTTI_API Communicator : public CollectiveCalls<Communicator, void> {
   /// `reason`, here at once and on all other ranks soon. Any thread may call, any number of times; returns within a
   /// second.
   void abort(std::string_view reason);
-  /// A communicator of the survivors, in the order of their ranks here, after a rank was lost (if none was, of all
-  /// ranks). Every survivor calls; returns when all have, within `timeout` (0: the communicator's). This communicator
-  /// stays as it is. Throws Error{timeout} naming who is alive but did not call, {unsupported} where ranks are threads.
+  /// Makes a communicator of the ranks that are still alive, in the order of their ranks here. All of them call; it
+  /// returns when all have, within `timeout` (0: the communicator's). This communicator stays as it is. Throws
+  /// Error{timeout} that names ranks which are alive but did not call, and {unsupported} where nobody watches the
+  /// ranks: of threads, or of a job of one rank.
   Communicator shrink(std::chrono::milliseconds timeout = {});
 
-  /// Name of the algorithm that the tuning table chooses for a call that moves `bytes`, as accepted by `algorithm`.
+  /// Name of the algorithm of a call that moves `bytes` and names none, as accepted by CallOptions::algorithm.
   std::string chosen_algorithm(Collective collective, std::size_t bytes) const;
   /// How this rank reaches `peer`: "shm", "tcp", "inproc" or "self".
   std::string transport_to(int peer) const;

@@ -24,7 +24,7 @@ concept Integers =
 ///     comm.gather_v(mine, all, {1, 2, 3}, root);               // one after the other: at 0, 1 and 3
 ///     comm.gather_v(mine, all, {{1, 2, 3}, {0, 4, 8}}, root);  // part k begins at element displacements[k]
 ///
-/// With displacements parts may lie in any order and leave gaps, which stay as they are; those of an output must not
+/// With displacements parts may lie in any order and leave gaps, which are not written. Parts of an output must not
 /// overlap. Such a call copies its parts to and from memory of its own.
 /// Ownership: a variable that holds std::size_t (std::vector, std::array, std::span) is read where it lies, and must
 ///            live until the call that gets the Counts has returned. All else is copied, which allocates.

@@ -13,7 +13,7 @@ namespace detail {
 class Internals;  // gives the library access to private members
 }
 
-/// What the caller can do about a failure.
+/// What went wrong, and what becomes of the communicator.
 enum class ErrorCode : std::uint8_t {
   invalid_argument,  ///< the call itself is wrong; nothing was sent, the communicator is as before
   unsupported,       ///< valid, but not supported by this build or algorithm; nothing was sent
@@ -30,7 +30,8 @@ inline constexpr int error_code_count = 10;
 
 TUTTI_API const char* name_of(ErrorCode code);
 
-/// The state when a call failed, for programs; what() has it in words. Unknown members are empty or 0.
+/// What is known about a failed call, in fields that a program can read; what() has it in words. Unknown members are
+/// empty or 0.
 struct FailureDetails {
   std::string host = {};        ///< the culprit's
   std::string process = {};     ///< the culprit's, e.g. "pid 1234"
@@ -55,7 +56,7 @@ class [[nodiscard]] TUTTI_API Error : public std::runtime_error {
   ErrorCode code() const { return code_; }
   /// The culprit's rank in the communicator; -1 if there is none.
   int rank() const { return rank_; }
-  /// Number of the operation on its communicator, from 1; 0 where there is none.
+  /// Number of the call on its communicator, from 1; 0 where there is none.
   std::uint64_t operation() const { return operation_; }
   const FailureDetails& details() const;
 

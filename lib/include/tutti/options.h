@@ -15,7 +15,8 @@ inline constexpr int any_tag = -1;
 
 /// Options of one call of a collective.
 struct CallOptions {
-  /// Name from the catalogue (`tutti plan --list`), e.g. "ring", "tree:4" (radix 4); empty: the tuning table chooses.
+  /// Name from the catalogue (`tutti plan --list`), e.g. "ring", "tree:4" (radix 4); empty: plan_file,
+  /// TUTTI_ALGO or the tuning table chooses.
   std::string_view algorithm = {};
   /// After this the call fails with Error{timeout}; 0: the communicator's.
   std::chrono::milliseconds timeout{0};
@@ -52,7 +53,7 @@ struct ConnectOptions {
   std::chrono::milliseconds setup_timeout{0};
   /// Deadline of an operation that gives none itself; 0: TUTTI_TIMEOUT or 300 s.
   std::chrono::milliseconds timeout{0};
-  /// Silence after which a rank counts as lost (its process stopped, its host or network down), a second or more;
+  /// Silence after which a rank counts as lost: its process is stopped, or its host or network is down. At least 1 s;
   /// 0: TUTTI_LOST_AFTER or 10 s. A process that ends is noticed at once.
   std::chrono::milliseconds lost_after{0};
   /// Every result is the left fold in rank order, whatever size, transport and tuning.
@@ -65,8 +66,8 @@ struct ConnectOptions {
   /// Path of a tuning table; empty: TUTTI_TUNING_FILE or the built-in one.
   std::string tuning_file = {};
   /// Path of a plan of your own (`tutti plan --save`), the same on all ranks; empty: TUTTI_PLAN_FILE, or none. It is
-  /// proved here, and connect() throws Error{invalid_argument} if it is wrong. Calls of its collective that name no
-  /// algorithm use it where it serves: its number of ranks, its root; CallOptions::algorithm may name it, too.
+  /// proved here, and connect() throws Error{invalid_argument} if it is wrong. A call that names no algorithm
+  /// uses it if collective, number of ranks and root match; CallOptions::algorithm may name it, too.
   std::string plan_file = {};
 };
 

@@ -18,11 +18,11 @@ class PersistentCall;
 ///     for (...) { fill(in); op.start(); overlap(); op.wait(); use(out); }
 ///
 /// Effect:    start() and wait() together, or run(), do what the call of that name does, with what the buffers hold at
-///            start(). Preparing sends nothing to the other ranks: start() is the call, and another rank may make an
-///            ordinary call instead.
+///            start(). Preparing sends nothing to the other ranks. Each start() counts as one call; other ranks may
+///            match it with an ordinary one.
 /// Agreement: a start is a call. All ranks make the same calls in the same order.
 /// In place:  as the ordinary call.
-/// Ownership: the buffers, as they were given (a vector that moves its elements is another one), stay yours and must
+/// Ownership: the buffers, as they were given (do not let a vector reallocate), stay yours and must
 ///            live as long as this object, and untouched between start() and the end of wait(). It keeps its
 ///            communicator's connections open until it is destroyed. If it is destroyed while started, the call goes
 ///            on, and its buffers must live until all ranks have completed it.

@@ -17,7 +17,8 @@ namespace tutti {
 ///     });
 ///
 /// The same algorithms run as between processes, through memory of this one; transport_to() says "inproc". Environment
-/// variables apply as to connect(), and so do `options`, except for ranks, rendezvous and transport, which are given.
+/// variables apply as to connect(), and so do `options`, but rank, size, rendezvous and store are given, and
+/// `transport` has no effect.
 /// Threads:   all call `body` at once, and must protect the data that they share.
 /// Failure:   an exception on one rank ends the calls of the others with Error{aborted}. When all have returned, the
 ///            first cause is thrown here, as it was thrown there. shrink() is Error{unsupported}.

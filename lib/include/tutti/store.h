@@ -16,8 +16,7 @@ namespace tutti {
 
 /// A small key-value store through which ranks find each other. Implement it to bring your own.
 ///
-/// Values are byte strings. Every blocking call ends within `timeout()` and then throws
-/// Error{rendezvous} that names the keys it waited for.
+/// Values are byte strings. A blocking call throws Error{rendezvous} with the missing keys if `timeout()` passes first.
 /// Threading: an object is used by one thread at a time; different objects on one store are independent.
 class TUTTI_API Store {
  public:
@@ -72,8 +71,8 @@ TUTTI_API std::shared_ptr<Store> tcp_store(const std::string& host, std::uint16_
                                            Store::Milliseconds timeout = Store::Milliseconds{300'000},
                                            const std::string& secret_file = {});
 
-/// A view of `store` in which every key is preceded by `prefix` + "/". Its timeout is its own and bounds its waits; the
-/// time within which a request must be answered is that of `store`.
+/// A view of `store` in which every key is preceded by `prefix` + "/". Its timeout is its own and bounds its waits; a
+/// single request is bounded by the timeout of `store`.
 TUTTI_API std::shared_ptr<Store> prefix_store(std::string prefix, std::shared_ptr<Store> store);
 
 }  // namespace tutti

@@ -104,7 +104,7 @@ consteval int data_type_index() {
 }  // namespace detail
 
 /// A type whose arrays tutti can move from rank to rank: any that memcpy may copy, except pointers, which mean nothing
-/// in another process. Pointers inside of a struct do not, either.
+/// in another process. Pointers inside a struct mean nothing there either, but are not detected.
 template <class T>
 concept Element = std::is_trivially_copyable_v<std::remove_cv_t<T>> && !std::is_pointer_v<std::remove_cv_t<T>> &&
                   !std::is_member_pointer_v<std::remove_cv_t<T>>;
@@ -185,8 +185,8 @@ inline constexpr Op bxor{OpKind::bxor};
 ///     divided by n / 2^k. The scaling is exact, so only sum and quotient are rounded. Numbers below 2^k times the
 ///     smallest normal one may lose digits.
 ///
-/// Sums of integers and f16 are larger than elements where they travel from rank to rank: 4 bytes for elements of 1 or
-/// 2, else twice as many. premul_sum(1.0 / n) sends f16 as it is.
+/// Sums of integers and f16 travel from rank to rank in a wider type: 4 bytes for elements of 1 or 2, else twice as
+/// many. premul_sum(1.0 / n) sends f16 as it is.
 inline constexpr Op avg{OpKind::avg};
 
 /// The sum of `factor * x` over all ranks. Floating and complex types only.

@@ -27,8 +27,8 @@ class Pending;  // one operation on its way, owned by the engine and by every ha
 
 /// An operation that has been started; the common base of Work and Persistent.
 ///
-/// Buffers of the operation stay yours but must not be touched, and must live, until it is done. Dropping a handle does
-/// not cancel anything. A handle that was moved from, or has started nothing, counts as done, without an error.
+/// Until the operation is done, keep its buffers alive and do not use them. Dropping a handle does not cancel anything.
+/// A handle that was moved from, or has started nothing, counts as done, without an error.
 /// Threading: any thread may call, one at a time per object; different objects are independent. A thread that waits
 ///            drives the operation; while none does, it goes on by itself.
 /// Failure:   wait() and wait_for() throw what the operation failed with, each time. In a child of fork(),
@@ -100,9 +100,9 @@ void wait_all(R&& handles) {
   detail::wait_all(detail::handles_of(handles));
 }
 
-/// Returns when one is done: the index of the first that is. Its error() or wait() tells whether it failed. Take it out
-/// of the range before the next wait_any(). All must belong to communicators from one connect() or run_threads(), and
-/// there must be at least one; else Error{invalid_argument}.
+/// Waits until at least one is done, and returns its index, the lowest if there are several. Its error() or wait()
+/// tells whether it failed. Remove it from the range before the next wait_any(). All must belong to communicators from
+/// one connect() or run_threads(), and there must be at least one; else Error{invalid_argument}.
 template <Handles R>
 std::size_t wait_any(R&& handles) {
   return detail::wait_any(detail::handles_of(handles));
