@@ -210,7 +210,7 @@ class Invented(Case):
     def test_wrong_wishes_are_told_before_anything_starts(self):
         for code, words, rivals, says in (
                 (6, [], "opnempi", "no library .opnempi.. Did you mean .openmpi.*mpich and gloo"),
-                (5, [], "openmpi,gloo", "gloo is not here.*libgloo-dev"),
+                (5, [], "openmpi,gloo", "gloo is not installed.*libgloo-dev"),
                 (6, ["--transport", "shmm"], "openmpi", "shm or tcp"),
                 (6, ["-g", "1"], "openmpi", "1 ranks"),
                 (5, ["-o", "max"], "openmpi", "--op has no effect")):

@@ -38,7 +38,7 @@ class PlanTrace(harness.Case):
 
     def test_a_size_is_refused_as_a_run_has_its_own(self):
         self.bench(2, "all_reduce", "--algo", "ring", "-b", "4K", "-e", "4K")
-        self.assertSays(self.refused("--bytes", "8"), "--bytes is of plans, and a run has its own size")
+        self.assertSays(self.refused("--bytes", "8"), "--bytes is for plans, and a run has its own size")
 
     def test_the_root_is_one_of_the_runs_ranks_not_of_those_that_plans_have_unasked(self):
         self.bench(6, "broadcast", "--algo", "tree", "-r", "4", "-b", "4K", "-e", "4K")

@@ -140,8 +140,8 @@ class Without(Case):
 
     def test_what_does_not_go_together(self):
         for words, why in ((("--simgrid",), "--simgrid needs a collective"),
-                           (("all_reduce", "--simgrid", "--regret"), "without --regret and --svg"),
-                           (("all_reduce", "--simgrid", "--svg", "x.svg"), "without --regret and --svg")):
+                           (("all_reduce", "--simgrid", "--regret"), "cannot be combined with --regret or --svg"),
+                           (("all_reduce", "--simgrid", "--svg", "x.svg"), "cannot be combined with --regret or --svg")):
             done = tutti("simulate", *words)
             self.assertEqual(done.code, 6, done)
             self.assertSays(done.err, why)
