@@ -36,8 +36,8 @@ inline constexpr int end_of_stream = -1;
 void set_option(SocketView socket, int level, int name, int value) noexcept;
 /// Small messages leave at once.
 void send_without_delay(SocketView socket) noexcept;
-/// After `idle` without a packet the kernel asks the other end of a TCP connection for an answer, so that no firewall on
-/// the way forgets the connection (some do after four minutes). Five questions without an answer, a fifth of `idle`
+/// After `idle` without a packet the kernel asks the other end of a TCP connection for an answer, so that no firewall
+/// on the way forgets the connection (some do after four minutes). Five questions without an answer, a fifth of `idle`
 /// apart, end it (ETIMEDOUT). The kernel does not ask while something that was sent is not acknowledged.
 void keep_alive(SocketView socket, std::chrono::milliseconds idle) noexcept;
 
