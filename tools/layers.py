@@ -30,6 +30,7 @@ LAYERS = (
     (("lib/collective/", "lib/board/", "lib/message/"), SYSTEM + ("fmt",)),
     (("lib/startup/",), SYSTEM + ("fmt",)),
     (("lib/api/",), SYSTEM + ("fmt",)),
+    (("lib/c/",), SYSTEM + ("fmt",)),
 )
 # Of one layer and yet one thing: a collective runs on a board or on links, and both bind the same call.
 TOGETHER = ("lib/collective/", "lib/board/")
@@ -49,6 +50,7 @@ RULES = {
     # folder: (own includes by prefix, what may come in angle brackets)
     **layered(),
     "lib/include/": (("tutti/",), ("std",)),
+    "lib/include/tutti/c.h": (("tutti/",), SYSTEM),  # of C
     # Pure: plans know neither bytes nor the system.
     "algorithms/": (("tutti/", "lib/base/", "algorithms/"), ("std", "fmt")),
     "cli/": ((*LIBRARY, "cli/"), SYSTEM + ("fmt", "asio", "CLI", "nlohmann", "pugixml")),

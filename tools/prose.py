@@ -25,7 +25,7 @@ DOCUMENTS = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/*.md", "docs/
 UNCLEAN = ("lib/board", "lib/collective", "lib/engine", "lib/failure", "lib/group", "lib/message", "transport/tcp", "tests",
            "tools")
 CLEAN_WITHIN = ("tests/support",)
-SOURCES = (".h", ".cc", ".inl", ".inc", ".js", ".py")
+SOURCES = (".h", ".c", ".cc", ".inl", ".inc", ".js", ".py")
 
 # rule: (what it looks for, what to write instead)
 HABITS = {

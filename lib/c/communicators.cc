@@ -1,0 +1,147 @@
+// How a communicator of the C interface is made, asked and ended.
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "lib/base/environment.h"
+#include "lib/c/arguments.h"
+#include "lib/c/guarded.h"
+#include "lib/c/handles.h"
+#include "lib/c/meeting.h"
+
+namespace tutti::c_api {
+namespace {
+
+constexpr std::size_t first_options_size = 120;
+static_assert(first_options_size == sizeof(tutti_connect_options));
+
+Store::Milliseconds setup_timeout(const tutti_connect_options& options) {
+  if (options.setup_timeout_ms > 0) return Store::Milliseconds{options.setup_timeout_ms};
+  return environment::seconds("TUTTI_TIMEOUT").value_or(std::chrono::minutes{5});
+}
+
+void require_one_place(const tutti_connect_options& options) {
+  const int places = (options.rendezvous ? 1 : 0) + (options.id ? 1 : 0) + (options.all_gather ? 1 : 0);
+  if (places > 1) throw Wrong{"rendezvous, id and all_gather are ways to meet: give one of them"};
+  if (options.rank < 0 || options.ranks < 0 || (options.ranks > 0 && options.rank >= options.ranks))
+    throw Wrong{fmt::format("rank {} is not one of {} ranks", options.rank, options.ranks)};
+  if (options.ranks == 0 && options.rank > 0) throw Wrong{"rank is given, but ranks, their number, is not"};
+  if ((options.id || options.all_gather) && options.ranks == 0)
+    throw Wrong{"id and all_gather need rank and ranks, since no launcher gives them"};
+}
+
+ConnectOptions cpp_options(const tutti_connect_options& from) {
+  require_one_place(from);
+  ConnectOptions to;
+  if (from.ranks > 0) to.rank = from.rank, to.size = from.ranks;
+  to.rendezvous = text_of(from.rendezvous);
+  to.job = text_of(from.job);
+  to.secret_file = text_of(from.secret_file);
+  to.transport = text_of(from.transport);
+  to.tuning_file = text_of(from.tuning_file);
+  to.plan_file = text_of(from.plan_file);
+  to.setup_timeout = milliseconds_of(from.setup_timeout_ms);
+  to.timeout = milliseconds_of(from.timeout_ms);
+  to.lost_after = milliseconds_of(from.lost_after_ms);
+  to.deterministic = from.deterministic != 0;
+  to.tls = from.tls != 0;
+  if (from.id) to.store = meet(*from.id, from.rank, setup_timeout(from));
+  if (from.all_gather)
+    to.store = meet(agree_on_meeting(from.rank, from.ranks, from.all_gather, from.all_gather_context), from.rank,
+                    setup_timeout(from));
+  return to;
+}
+
+/// Makes a communicator from one that exists.
+template <class Make>
+void derive(tutti_comm* comm, tutti_comm** made, const Make& make) {
+  given(made, "made") = nullptr;
+  *made = new tutti_comm{make(given(comm, "comm").comm)};
+}
+
+}  // namespace
+}  // namespace tutti::c_api
+
+using namespace tutti::c_api;
+using tutti::Communicator;
+
+extern "C" {
+
+tutti_result tutti_unique_id_create(tutti_unique_id* id) {
+  return guarded(__func__, [&] { given(id, "id") = open_meeting(); });
+}
+
+tutti_result tutti_connect(const tutti_connect_options* options, tutti_comm** comm) {
+  return guarded(__func__, [&] {
+    given(comm, "comm") = nullptr;
+    *comm =
+        new tutti_comm{tutti::connect(cpp_options(options_of(options, "tutti_connect_options", first_options_size)))};
+  });
+}
+
+tutti_result tutti_comm_free(tutti_comm* comm) {
+  return guarded(__func__, [&] { delete comm; });
+}
+
+tutti_result tutti_comm_rank(const tutti_comm* comm, int32_t* rank) {
+  return guarded(__func__, [&] { given(rank, "rank") = given(comm, "comm").comm.rank(); });
+}
+
+tutti_result tutti_comm_size(const tutti_comm* comm, int32_t* size) {
+  return guarded(__func__, [&] { given(size, "size") = given(comm, "comm").comm.size(); });
+}
+
+tutti_result tutti_comm_local_rank(const tutti_comm* comm, int32_t* rank) {
+  return guarded(__func__, [&] { given(rank, "rank") = given(comm, "comm").comm.local_rank(); });
+}
+
+tutti_result tutti_comm_local_size(const tutti_comm* comm, int32_t* size) {
+  return guarded(__func__, [&] { given(size, "size") = given(comm, "comm").comm.local_size(); });
+}
+
+tutti_result tutti_comm_subgroup(tutti_comm* comm, const int32_t* ranks, uint64_t count, tutti_comm** made) {
+  return guarded(__func__, [&] {
+    derive(comm, made, [&](Communicator& own) {
+      if (count > static_cast<std::uint64_t>(own.size()))
+        throw Wrong{fmt::format("{} ranks are more than the {} of this communicator", count, own.size())};
+      return own.subgroup(std::span{count == 0 ? ranks : &given(ranks, "ranks"), count});
+    });
+  });
+}
+
+tutti_result tutti_comm_split(tutti_comm* comm, int32_t colour, int32_t key, tutti_comm** made) {
+  return guarded(__func__, [&] { derive(comm, made, [&](Communicator& own) { return own.split(colour, key); }); });
+}
+
+tutti_result tutti_comm_split_by_host(tutti_comm* comm, tutti_comm** made) {
+  return guarded(__func__, [&] { derive(comm, made, [](Communicator& own) { return own.split_by_host(); }); });
+}
+
+tutti_result tutti_comm_shrink(tutti_comm* comm, int64_t timeout_ms, tutti_comm** made) {
+  return guarded(__func__, [&] {
+    if (timeout_ms < 0) throw Wrong{fmt::format("a timeout of {} ms is negative", timeout_ms)};
+    derive(comm, made, [&](Communicator& own) { return own.shrink(milliseconds_of(timeout_ms)); });
+  });
+}
+
+tutti_result tutti_comm_abort(tutti_comm* comm, const char* reason) {
+  return guarded(__func__, [&] { given(comm, "comm").comm.abort(reason ? reason : "no reason was given"); });
+}
+
+tutti_result tutti_chosen_algorithm(const tutti_comm* comm, tutti_collective collective, uint64_t bytes, char* text,
+                                    size_t size) {
+  return guarded(__func__, [&] {
+    write_text(given(comm, "comm").comm.chosen_algorithm(collective_of(collective), bytes), text, size);
+  });
+}
+
+tutti_result tutti_transport_to(const tutti_comm* comm, int32_t peer, char* text, size_t size) {
+  return guarded(__func__, [&] { write_text(given(comm, "comm").comm.transport_to(peer), text, size); });
+}
+
+}  // extern "C"

@@ -1,0 +1,25 @@
+#pragma once
+
+#include "tutti/c.h"
+#include "tutti/communicator.h"
+#include "tutti/persistent.h"
+#include "tutti/types.h"
+#include "tutti/work.h"
+
+// What the handles of the C interface are: one object of the C++ interface each.
+
+struct tutti_comm {
+  tutti::Communicator comm;
+};
+
+struct tutti_work {
+  tutti::Work work;
+};
+
+struct tutti_persistent {
+  tutti::Persistent call;
+};
+
+struct tutti_op {
+  tutti::Op op;
+};

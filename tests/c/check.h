@@ -1,0 +1,62 @@
+#pragma once
+
+// What the tests in C share: checks that count, and ranks as processes of their own.
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <tutti/c.h>
+#include <unistd.h>
+
+static int failures = 0;
+
+#define CHECK(condition)                                                                                  \
+  do {                                                                                                    \
+    if (!(condition)) {                                                                                   \
+      fprintf(stderr, "%s:%d: %s; last error: %s\n", __FILE__, __LINE__, #condition, tutti_last_error()); \
+      ++failures;                                                                                         \
+    }                                                                                                     \
+  } while (0)
+
+#define CHECK_FAILS(code, words, call)                                                                        \
+  do {                                                                                                        \
+    const tutti_result result = (call);                                                                       \
+    if (result != (code) || !strstr(tutti_last_error(), words)) {                                             \
+      fprintf(stderr, "%s:%d: %s is %d (%s) and not %d with \"%s\": %s\n", __FILE__, __LINE__, #call, result, \
+              tutti_result_name(result), (code), words, tutti_last_error());                                  \
+      ++failures;                                                                                             \
+    }                                                                                                         \
+  } while (0)
+
+static inline unsigned patience(void) {
+  const char* seconds = getenv("WATCHDOG_SECONDS");
+  return seconds ? (unsigned)atoi(seconds) : 60;
+}
+
+/// Runs `body` in a process for each rank. Returns how many ended otherwise than with 0, or, `killed` (-1: none), by
+/// SIGKILL. Every process ends within the patience.
+static inline int run_ranks(int ranks, int killed, int (*body)(int rank, int ranks)) {
+  int wrong = 0;
+  pid_t pids[16];
+  for (int rank = 0; rank < ranks; ++rank) {
+    pids[rank] = fork();
+    if (pids[rank] < 0) return ranks;
+    if (pids[rank] == 0) {
+      alarm(patience());
+      exit(body(rank, ranks));
+    }
+  }
+  for (int rank = 0; rank < ranks; ++rank) {
+    int status = 0;
+    const int came = waitpid(pids[rank], &status, 0) == pids[rank];
+    const int as_wanted =
+        rank == killed ? WIFSIGNALED(status) && WTERMSIG(status) == 9 : WIFEXITED(status) && WEXITSTATUS(status) == 0;
+    if (came && as_wanted) continue;
+    fprintf(stderr, "rank %d ended with status %x\n", rank, (unsigned)status);
+    ++wrong;
+  }
+  return wrong;
+}

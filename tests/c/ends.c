@@ -1,0 +1,96 @@
+// A rank that is killed, and a call that another thread aborts.
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+
+#include "check.h"
+
+enum { culprit = 2 };
+
+static char folder[] = "/tmp/tutti-c-XXXXXX";
+static char url[64];
+
+static tutti_comm* connected(int rank, int ranks) {
+  tutti_comm* comm = NULL;
+  const tutti_connect_options options = {
+      .size = sizeof options, .rank = rank, .ranks = ranks, .rendezvous = url, .timeout_ms = 60000};
+  CHECK(tutti_connect(&options, &comm) == TUTTI_OK);
+  return comm;
+}
+
+/// `rank` goes on when all others have come here, too, and have completed their earlier calls.
+static void let_others_pass(tutti_comm* comm, int rank, int own, int ranks) {
+  int32_t nothing = 0;
+  if (own != rank) CHECK(tutti_send(comm, &nothing, 1, TUTTI_I32, rank, 0, 0) == TUTTI_OK);
+  for (int other = 0; own == rank && other < ranks; ++other)
+    if (other != rank) CHECK(tutti_recv(comm, &nothing, 1, TUTTI_I32, other, 0, 0, NULL) == TUTTI_OK);
+}
+
+/// The survivors get the culprit long before the deadline of their call, and go on without it.
+static int one_is_killed(int rank, int ranks) {
+  tutti_comm* const comm = connected(rank, ranks);
+  tutti_comm* rest = NULL;
+  tutti_error_details details = {.size = sizeof details};
+  int32_t value = 1, size = 0;
+  struct timespec begin, end;
+  CHECK(tutti_barrier(comm, NULL) == TUTTI_OK);
+  let_others_pass(comm, culprit, rank, ranks);
+  clock_gettime(CLOCK_MONOTONIC, &begin);
+  if (rank == culprit) raise(SIGKILL);
+  CHECK_FAILS(TUTTI_PEER_LOST, "rank 2", tutti_all_reduce(comm, &value, &value, 1, TUTTI_I32, TUTTI_SUM, NULL));
+  clock_gettime(CLOCK_MONOTONIC, &end);
+  CHECK(end.tv_sec - begin.tv_sec < 30);
+  CHECK(tutti_last_error_details(&details) == TUTTI_OK);
+  CHECK(details.code == TUTTI_PEER_LOST && details.rank == culprit && details.operation > 0);
+  CHECK(strstr(details.process, "pid ") && strcmp(details.collective, "all_reduce") == 0 && details.count == 1);
+
+  CHECK(tutti_comm_shrink(comm, 30000, &rest) == TUTTI_OK);
+  CHECK(tutti_comm_size(rest, &size) == TUTTI_OK && size == ranks - 1);
+  value = 1;
+  CHECK(tutti_all_reduce(rest, &value, &value, 1, TUTTI_I32, TUTTI_SUM, NULL) == TUTTI_OK && value == ranks - 1);
+  CHECK(tutti_comm_free(rest) == TUTTI_OK && tutti_comm_free(comm) == TUTTI_OK);
+  return failures;
+}
+
+static void* aborting(void* comm) {
+  CHECK(tutti_comm_abort(comm, "the user pressed a key") == TUTTI_OK);
+  return NULL;
+}
+
+/// Rank 0 never calls, and its other thread aborts; the wait of the others ends, and their own errors say why.
+static int one_aborts(int rank, int ranks) {
+  tutti_comm* const comm = connected(rank, ranks);
+  pthread_t thread;
+  int32_t value = 1, done = 0;
+  tutti_work* work = NULL;
+  const tutti_call_options options = {.size = sizeof options, .work = &work};
+  CHECK(tutti_all_reduce(comm, &value, &value, 1, TUTTI_I32, TUTTI_SUM, rank == 0 ? NULL : &options) == TUTTI_OK);
+  if (rank == 0) {
+    let_others_pass(comm, 0, rank, ranks);
+    CHECK(pthread_create(&thread, NULL, aborting, comm) == 0 && pthread_join(thread, NULL) == 0);
+  } else {
+    CHECK(tutti_work_wait(work) == TUTTI_OK);
+    CHECK(tutti_work_free(work) == TUTTI_OK);
+    CHECK(tutti_barrier(comm, &options) == TUTTI_OK);
+    let_others_pass(comm, 0, rank, ranks);
+    CHECK_FAILS(TUTTI_ABORTED, "the user pressed a key", tutti_work_wait(work));
+    CHECK_FAILS(TUTTI_ABORTED, "the user pressed a key", tutti_work_test(work, &done));
+    CHECK(done == 1 && tutti_work_free(work) == TUTTI_OK);
+  }
+  CHECK_FAILS(TUTTI_ABORTED, "the user pressed a key", tutti_barrier(comm, NULL));
+  CHECK(tutti_comm_free(comm) == TUTTI_OK);
+  return failures;
+}
+
+int main(void) {
+  if (!mkdtemp(folder)) return 1;
+  snprintf(url, sizeof url, "file://%s/killed", folder);
+  int wrong = run_ranks(3, culprit, one_is_killed);
+  snprintf(url, sizeof url, "file://%s/aborted", folder);
+  wrong += run_ranks(3, -1, one_aborts);
+  char killed[64];
+  snprintf(killed, sizeof killed, "%s/killed", folder);
+  unlink(killed);  // its last user was to remove it
+  CHECK(rmdir(folder) == 0);
+  return wrong != 0 || failures != 0;
+}
