@@ -53,6 +53,10 @@ def grouped(rank, n):
             f"sum {sum(members)} there, {sum(range(n))} overall")
 
 
+def multiplied(rank, n):
+    return f"rank {rank} multiplies columns {1536 * rank // n} to {1536 * (rank + 1) // n - 1}, 0 outputs are wrong"
+
+
 # What n ranks print, in any order: the exact lines, or what they match.
 EXPECTED = {
     "hello_ranks": each_rank(lambda r, n: f"hello from rank {r} of {n}"),
@@ -69,6 +73,7 @@ EXPECTED = {
     "all_to_all": each_rank(transposed),
     "reduce_scatter": each_rank(owned),
     "point_to_point": each_rank(lambda r, n: f"rank {r} got 262144 numbers from rank {(r - 1) % n}"),
+    "c_row_parallel": each_rank(multiplied),
     "chain_of_three": lambda n: ["rank 0 -> rank 1 -> rank 2"],
     "two_groups": each_rank(grouped),
     "soft_max_and_norm": rank_zero(
@@ -96,8 +101,9 @@ class Examples(Case):
             self.assertRegex(line, f"^{pattern.pattern}$")
 
     def test_every_example_is_tested_and_is_short(self):
-        self.assertEqual({path.stem for path in SOURCES.glob("*.cc")}, set(EXPECTED))
-        for path in SOURCES.glob("*.cc"):
+        sources = [*SOURCES.glob("*.cc"), *SOURCES.glob("*.c")]
+        self.assertEqual({path.stem for path in sources}, set(EXPECTED))
+        for path in sources:
             with self.subTest(path.name):
                 self.assertLessEqual(len(path.read_text().splitlines()), 80)
 
