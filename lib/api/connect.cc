@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <cstdlib>
 #include <fstream>
 #include <optional>
 #include <sstream>
@@ -132,15 +131,9 @@ std::optional<int> choose_spins() {
   return tries ? std::optional{static_cast<int>(*tries)} : std::nullopt;
 }
 
-std::optional<std::string> look_up(const std::string& name) {
-  const char* value = std::getenv(name.c_str());
-  if (!value || !*value) return std::nullopt;
-  return value;
-}
-
 /// The address under which other ranks reach this one.
 void choose_address(const rendezvous::Launch& launch, const Log& log, detail::JoinOptions& join) {
-  const rendezvous::Lookup environment = look_up;
+  const rendezvous::Lookup environment = variable;
   const auto [chosen, warning, families] =
       rendezvous::choose_interface(launch.rendezvous, {environment, rendezvous::is_on_one_host(launch)});
   if (!warning.empty() && launch.rank == 0) log.warn(warning);
@@ -190,7 +183,7 @@ namespace detail {
 Communicator join(const ConnectOptions& options, const std::shared_ptr<transport::InprocHub>& threads) try {
   const auto begin = detail::Clock::now();
   check_environment(environ);
-  const rendezvous::Launch launch = rendezvous::find_launch(options, look_up);
+  const rendezvous::Launch launch = rendezvous::find_launch(options, variable);
   auto context = std::make_shared<detail::Context>();
   context->log = Log::from_environment(launch.rank, host_name());
   introduce(context->log, launch);

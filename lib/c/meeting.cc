@@ -12,17 +12,16 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <map>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "lib/base/environment.h"
 #include "lib/base/fork_mark.h"
 #include "lib/base/little_endian.h"
 #include "lib/c/guarded.h"
@@ -102,11 +101,6 @@ class Servers {
   std::map<std::string, Entry> servers_;
 };
 
-std::optional<std::string> look_up(const std::string& name) {
-  const char* const value = std::getenv(name.c_str());
-  return value && *value ? std::optional<std::string>{value} : std::nullopt;
-}
-
 /// What each rank puts in and gets back.
 struct Ticket {
   std::int32_t rank;
@@ -133,7 +127,7 @@ tutti_unique_id open_meeting() {
   std::memcpy(id.bytes, mark, port_at);
   const auto secret = bytes_of(id).subspan(secret_at, secret_bytes);
   if (!fill_with_random(secret)) throw Error{ErrorCode::system, "the kernel has no random bytes for a secret"};
-  const rendezvous::Lookup environment = look_up;
+  const rendezvous::Lookup environment = variable;
   const std::string host = rendezvous::choose_interface("", {environment}).interface.address;
   if (host.size() >= sizeof id.bytes - host_at) throw Error{ErrorCode::system, "the address " + host + " is too long"};
   std::memcpy(id.bytes + host_at, host.c_str(), host.size() + 1);
