@@ -40,9 +40,9 @@ Range World::present(int rank, Buffer buffer) const {
   const bool in = buffer == Buffer::input;
   if (collective == Collective::barrier) return in ? own_part(rank) : Range{};
   if (in && traits.in_place == InPlace::always) return {};
-  const detail::Side& side = in ? traits.input : traits.output;
-  if (!side.is_at(rank, root)) return {};
-  return side.extent == detail::Extent::own_part ? own_part(rank) : Range{0, blocks};
+  const detail::BufferTraits& held = in ? traits.input : traits.output;
+  if (!held.is_at(rank, root)) return {};
+  return held.extent == detail::Extent::own_part ? own_part(rank) : Range{0, blocks};
 }
 
 int World::size_class(int rank, Buffer buffer, int block) const {

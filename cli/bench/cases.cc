@@ -52,22 +52,23 @@ Case::Case(Communicator& comm, const Buffers& buffers, Row row)
       op_(make_op(row_.op.op)),
       options_{row_.algorithm, row_.timeout} {
   if (row_.what == Measured::barrier) return;
-  in_place_ = sides(Placement::in_place);
-  out_of_place_ = sides(Placement::out_of_place);
+  in_place_ = placed(Placement::in_place);
+  out_of_place_ = placed(Placement::out_of_place);
 }
 
-Case::Sides Case::sides(Placement placement) const {
-  Sides sides{send(placement), recv(placement)};
-  if (traits().scatters() && !has(traits().input)) sides.input = {};
-  if (traits().gathers() && !has(traits().output)) sides.output = {};
+Case::Placed Case::placed(Placement placement) const {
+  Placed buffers{send(placement), recv(placement)};
+  if (traits().scatters() && !has(traits().input)) buffers.input = {};
+  if (traits().gathers() && !has(traits().output)) buffers.output = {};
   // The API has one buffer for a broadcast; with two, the root must copy first.
-  if (row_.what == Measured::broadcast && (placement == Placement::in_place || !has(traits().input))) sides.input = {};
-  return sides;
+  if (row_.what == Measured::broadcast && (placement == Placement::in_place || !has(traits().input)))
+    buffers.input = {};
+  return buffers;
 }
 
 const detail::CollectiveTraits& Case::traits() const { return detail::traits_of(collective_of(row_.what)); }
 
-bool Case::has(const detail::Side& side) const { return side.is_at(rank_, row_.root); }
+bool Case::has(const detail::BufferTraits& buffer) const { return buffer.is_at(rank_, row_.root); }
 
 Reduction Case::reduction() const {
   return {!has_op(row_.what), row_.op.op, row_.op.op == OpKind::premul_sum ? premul_factor : 1};
@@ -77,7 +78,7 @@ Pattern Case::from(int rank, int repetition) const {
   return input_pattern(row_.type.type, reduction(), rank, ranks_, repetition);
 }
 
-// In place all data are in the receive buffer; if one side is a part of the other, it is this rank's part.
+// In place all data are in the receive buffer; if one buffer is a part of the other, it is this rank's part.
 
 std::span<std::byte> Case::send(Placement placement) const {
   const std::size_t bytes = row_.shape.send_count * row_.element();
@@ -149,9 +150,9 @@ void Case::call_typed(Placement placement) {
     return std::span<T>{reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
   };
   const bool in_place = placement == Placement::in_place;
-  const Sides& sides = in_place ? in_place_ : out_of_place_;
-  const std::span<T> input = typed(sides.input);
-  const std::span<T> output = typed(sides.output);
+  const Placed& buffers = in_place ? in_place_ : out_of_place_;
+  const std::span<T> input = typed(buffers.input);
+  const std::span<T> output = typed(buffers.output);
   switch (row_.what) {
     case Measured::all_reduce:
       return in_place ? comm_->all_reduce(output, op_, options_) : comm_->all_reduce(input, output, op_, options_);

@@ -71,18 +71,18 @@ class Case {
 
  private:
   /// The arguments of the API: empty if this rank has no data to send or receive.
-  struct Sides {
+  struct Placed {
     std::span<std::byte> input;
     std::span<std::byte> output;
   };
 
-  Sides sides(Placement placement) const;
+  Placed placed(Placement placement) const;
   std::span<std::byte> send(Placement placement) const;
   std::span<std::byte> recv(Placement placement) const;
   Reduction reduction() const;
   Pattern from(int rank, int repetition) const;
   const detail::CollectiveTraits& traits() const;
-  bool has(const detail::Side& side) const;
+  bool has(const detail::BufferTraits& buffer) const;
   std::size_t wrong_blocks(std::span<const std::byte> output, int repetition) const;
   template <class T>
   void call_typed(Placement placement);
@@ -97,8 +97,8 @@ class Case {
   // Prepared before the clock runs.
   Op op_;
   CallOptions options_;
-  Sides in_place_;
-  Sides out_of_place_;
+  Placed in_place_;
+  Placed out_of_place_;
 };
 
 }  // namespace tutti::cli::bench

@@ -83,31 +83,31 @@ class Checker {
   std::size_t in_count() const { return request_.input.count / request_.input.unit; }
   std::size_t out_count() const { return request_.output.count / request_.output.unit; }
 
-  void require(std::string_view side, std::size_t found, std::size_t wanted, std::string_view because) const {
+  void require(std::string_view name, std::size_t found, std::size_t wanted, std::string_view because) const {
     if (found != wanted)
-      refuse(fmt::format("{} has {} elements, but {} are needed ({})", side, found, wanted, because));
+      refuse(fmt::format("{} has {} elements, but {} are needed ({})", name, found, wanted, because));
   }
 
   static std::size_t total(Numbers counts) { return std::accumulate(counts.begin(), counts.end(), std::size_t{0}); }
-  /// A side that has one part per rank. Those of an output must not overlap.
-  void require_parts(std::string_view side, std::size_t found, Numbers counts, Numbers displacements,
+  /// A buffer that has one part per rank. Those of an output must not overlap.
+  void require_parts(std::string_view name, std::size_t found, Numbers counts, Numbers displacements,
                      std::string_view because) const {
-    if (displacements.empty()) return require(side, found, total(counts), because);
+    if (displacements.empty()) return require(name, found, total(counts), because);
     std::vector<std::size_t> order;
     for (std::size_t part = 0; part < counts.size(); ++part)
       if (counts[part] > 0) order.push_back(part);
     for (const std::size_t part : order)
       if (displacements[part] > found || counts[part] > found - displacements[part])
-        refuse(fmt::format("{} has {} elements, but part {} has {} from {} on (its count and displacement)", side,
+        refuse(fmt::format("{} has {} elements, but part {} has {} from {} on (its count and displacement)", name,
                            found, part, counts[part], displacements[part]));
-    if (side != "out") return;
+    if (name != "out") return;
     std::ranges::sort(order, {}, [&](std::size_t part) { return displacements[part]; });
     for (std::size_t i = 1; i < order.size(); ++i)
       if (displacements[order[i]] < displacements[order[i - 1]] + counts[order[i - 1]])
         refuse(fmt::format("parts {} and {} of out overlap (their displacements)", order[i - 1], order[i]));
   }
 
-  bool has(const Side& side) const { return side.is_at(group_.rank(), request_.root); }
+  bool has(const BufferTraits& buffer) const { return buffer.is_at(group_.rank(), request_.root); }
 
   void check_shapes() const {
     const std::size_t in = in_count();
@@ -132,17 +132,17 @@ class Checker {
               traits_.gathers() ? "one part per rank" : "as many as in");
   }
 
-  void check_parts(const char* name, std::size_t found, const Side& side, Numbers counts, Numbers displacements,
-                   const char* name_of_counts) const {
-    if (!has(side)) return;
-    if (side.extent == Extent::own_part)
+  void check_parts(const char* name, std::size_t found, const BufferTraits& buffer, Numbers counts,
+                   Numbers displacements, const char* name_of_counts) const {
+    if (!has(buffer)) return;
+    if (buffer.extent == Extent::own_part)
       require(name, found, counts[static_cast<std::size_t>(group_.rank())],
               fmt::format("this rank's entry of {}", name_of_counts));
     else
       require_parts(name, found, counts, displacements, fmt::format("the sum of {}", name_of_counts));
   }
 
-  /// Where the other side would have to be for the call to be in place: bytes from the start of the larger side.
+  /// Where the other buffer would have to be for the call to be in place: bytes from the start of the larger one.
   std::size_t own_offset() const {
     const auto own = static_cast<std::size_t>(group_.rank());
     if (!request_.displacements.empty()) return request_.displacements[own] * element();

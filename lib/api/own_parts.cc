@@ -16,8 +16,8 @@ OwnParts::OwnParts(const Request& request, int rank)
   request_.recv_counts = recv_counts_;
   const std::size_t element = size_of(request.input.type);
   const CollectiveTraits& traits = traits_of(request.collective);
-  const auto has_parts = [&](const auto& side) {
-    return side.extent == Extent::parts && side.is_at(rank, request.root);
+  const auto has_parts = [&](const auto& buffer) {
+    return buffer.extent == Extent::parts && buffer.is_at(rank, request.root);
   };
   if (has_parts(traits.input) && !request.displacements.empty()) {
     move(input_, counts_, request.displacements);
@@ -39,14 +39,15 @@ std::vector<std::size_t> OwnParts::scaled(std::span<const std::size_t> counts, s
   return scaled;
 }
 
-void OwnParts::move(Side& side, std::span<const std::size_t> counts, std::span<const std::size_t> displacements) const {
+void OwnParts::move(Moved& moved, std::span<const std::size_t> counts,
+                    std::span<const std::size_t> displacements) const {
   const std::size_t element = size_of(request_.input.type);
   std::size_t total = 0;
   for (std::size_t part = 0; part < counts.size(); ++part) {
-    side.parts.push_back({displacements[part] * request_.input.unit * element, counts[part] * element});
-    total += side.parts.back().size;
+    moved.parts.push_back({displacements[part] * request_.input.unit * element, counts[part] * element});
+    total += moved.parts.back().size;
   }
-  side.memory.resize(total);
+  moved.memory.resize(total);
 }
 
 void OwnParts::collect_input() noexcept {

@@ -37,21 +37,21 @@ class OwnParts {
     std::size_t begin = 0;  // of the caller's, in bytes
     std::size_t size = 0;
   };
-  struct Side {
+  struct Moved {
     std::vector<Part> parts;  // empty: no copy is needed
     std::vector<std::byte> memory;
   };
 
   static std::vector<std::size_t> scaled(std::span<const std::size_t> counts, std::size_t unit);
-  void move(Side& side, std::span<const std::size_t> counts, std::span<const std::size_t> displacements) const;
+  void move(Moved& moved, std::span<const std::size_t> counts, std::span<const std::size_t> displacements) const;
 
   Request request_;
   std::vector<std::size_t> counts_;
   std::vector<std::size_t> recv_counts_;
   const std::byte* caller_input_;
   std::byte* caller_output_;
-  Side input_;
-  Side output_;
+  Moved input_;
+  Moved output_;
 };
 
 }  // namespace tutti::detail

@@ -21,7 +21,7 @@ enum class Extent : std::uint8_t {
 /// Which ranks have a buffer.
 enum class Holders : std::uint8_t { all, root, all_but_first };
 
-struct Side {
+struct BufferTraits {
   Extent extent = Extent::nothing;
   Holders holders = Holders::all;
 
@@ -44,8 +44,8 @@ enum class InPlace : std::uint8_t {
 struct CollectiveTraits {
   Collective collective;
   const char* name;
-  Side input{};
-  Side output{};
+  BufferTraits input{};
+  BufferTraits output{};
   Fold fold = Fold::none;
   InPlace in_place = InPlace::allowed;
 

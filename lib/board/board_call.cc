@@ -30,7 +30,7 @@ BoardCall BoardCall::of(const Request& request, const Prepared& prepared, const 
   const int pipeline = prepared.plan.shape.pipeline;
   BoardCall call;
   call.program_ = &*prepared.board;
-  call.sides_ = sides_of(request, ground.rank, ground.ranks, pipeline, offsets);
+  call.buffers_ = buffers_of(request, ground.rank, ground.ranks, pipeline, offsets);
   call.arithmetic_ = Arithmetic{*ground.kernels, type_of(request), request.op ? *request.op : sum, ground.ranks};
   call.part_bytes_ = part_count(request, at(ground.ranks)) * call.arithmetic_.element_size();
   call.copy_streaming_ = ground.kernels->copy_streaming;
@@ -71,7 +71,7 @@ void BoardCall::bind(Phase& phase, const Round& round, std::size_t capacity) {
   phase.awaited = round.awaited;
   phase.ranges = round.contributions[at(program_->rank)].ranges;
   const std::size_t units = at(std::max(1, round.most_units));
-  const Partition& partition = sides_.input.partition;
+  const Partition& partition = buffers_.input.partition;
   const std::size_t largest = partition.largest(round.unit_blocks);
   const bool one_unit = partition.is_one_vector() && round.unit_blocks == partition.pieces();
   const bool equal_units = round.same_parts && partition.has_equal_parts();
@@ -111,11 +111,11 @@ BoardCall::Range BoardCall::piece(const Phase& phase, std::size_t unit_size, int
 std::span<const std::byte> BoardCall::own_data(const Phase& phase) const {
   if (phase.ranges.empty()) return {};
   const Blocks &first = phase.ranges.front(), &last = phase.ranges.back();
-  return side(first.buffer).bytes(first.first, last.first + last.count - first.first);
+  return buffer(first.buffer).bytes(first.first, last.first + last.count - first.first);
 }
 
 void BoardCall::contribute_instead(const std::byte* data) {
-  sides_.input.origin = origin(data, 0);
+  buffers_.input.origin = origin(data, 0);
   contribution_ = own_data(phases_[0]);
 }
 
@@ -171,12 +171,12 @@ void BoardCall::copy(std::byte* to, const std::byte* from, std::size_t bytes) co
 std::size_t BoardCall::take(const transport::Board& board, int round) const noexcept {
   if (is_in_window()) {
     if (round > 0) return 0;
-    return window_.take(board, sides_, arithmetic_, streams_ ? copy_streaming_ : nullptr);
+    return window_.take(board, buffers_, arithmetic_, streams_ ? copy_streaming_ : nullptr);
   }
   const Phase& phase = phase_of(round);
   std::size_t read = 0;
   for (const Result& result : phase.round->results) {
-    const std::size_t unit_begin = sides_.output.partition.offset(result.dst.first);
+    const std::size_t unit_begin = buffers_.output.partition.offset(result.dst.first);
     const std::size_t unit_size = phase.unit_bytes > 0 ? phase.unit_bytes : range_of(result.dst).size;
     const Range part = piece(phase, unit_size, piece_of(round));
     const std::size_t begin = unit_begin + part.begin;
@@ -187,7 +187,8 @@ std::size_t BoardCall::take(const transport::Board& board, int round) const noex
     }
     const Source& source = phase.round->sources[at(result.first)];
     const bool own = source.rank == program_->rank;
-    copy(sides_.output.at(begin), own ? side(source.blocks.buffer).at(begin) : posted(board, phase, source), part.size);
+    copy(buffers_.output.at(begin), own ? buffer(source.blocks.buffer).at(begin) : posted(board, phase, source),
+         part.size);
     read += own ? 0 : part.size;
   }
   return read;
@@ -197,8 +198,8 @@ std::size_t BoardCall::take(const transport::Board& board, int round) const noex
 std::size_t BoardCall::fold(const transport::Board& board, const Phase& phase, const Result& result, std::size_t begin,
                             std::size_t size) const noexcept {
   const Source* const sources = phase.round->sources.data() + result.first;
-  std::byte* const to = sides_.output.at(begin);
-  const std::byte* const own = sides_.input.at(begin);
+  std::byte* const to = buffers_.output.at(begin);
+  const std::byte* const own = buffers_.input.at(begin);
   const bool in_place = own == to;
   const bool is_kept = !in_place || arithmetic_.is_symmetric();
   Operands operands;

@@ -7,7 +7,7 @@
 #include "algorithms/board_program.h"
 #include "lib/board/window_call.h"
 #include "lib/collective/arithmetic.h"
-#include "lib/collective/sides.h"
+#include "lib/collective/call_buffers.h"
 #include "transport/memory/board.h"
 #include "transport/memory/copy_policy.h"
 #include "tutti/communicator.h"
@@ -101,11 +101,11 @@ class BoardCall {
   /// Which piece it is, of the phase.
   int piece_of(int round) const { return round < phases_[0].pieces ? round : round - phases_[0].pieces; }
   std::size_t size_of(const Phase& phase, int peer) const;
-  const Binding::Side& side(algorithms::Buffer buffer) const {
-    return buffer == algorithms::Buffer::input ? sides_.input : sides_.output;
+  const Binding::CutBuffer& buffer(algorithms::Buffer which) const {
+    return which == algorithms::Buffer::input ? buffers_.input : buffers_.output;
   }
   Range range_of(const algorithms::Blocks& blocks) const {
-    const Partition& partition = sides_.input.partition;
+    const Partition& partition = buffers_.input.partition;
     const std::size_t begin = partition.offset(blocks.first);
     return {begin, partition.offset(blocks.first + blocks.count) - begin};
   }
@@ -124,7 +124,7 @@ class BoardCall {
   bool streams_ = false;  // its result is written past the caches
   std::size_t part_bytes_ = 0;
   std::span<const std::byte> contribution_;
-  Sides sides_;
+  CallBuffers buffers_;
   Arithmetic arithmetic_;
   compute::Copy copy_streaming_ = nullptr;
   WindowCall window_;

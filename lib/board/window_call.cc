@@ -33,44 +33,45 @@ std::size_t WindowCall::put(std::byte* room, int round) const noexcept {
 }
 
 /// Where those blocks of a rank lie, in this rank's memory.
-std::byte* WindowCall::find(const transport::Board& board, const Sides& sides, int rank, const Blocks& blocks) const {
+std::byte* WindowCall::find(const transport::Board& board, const CallBuffers& buffers, int rank,
+                            const Blocks& blocks) const {
   const bool is_input = blocks.buffer == algorithms::Buffer::input;
-  const Binding::Side& side = is_input ? sides.input : sides.output;
-  if (rank == rank_) return side.bytes(blocks.first, blocks.count).data();
+  const Binding::CutBuffer& used = is_input ? buffers.input : buffers.output;
+  if (rank == rank_) return used.bytes(blocks.first, blocks.count).data();
   WindowLocation::Offsets theirs;
   std::memcpy(&theirs, board.contribution(rank, sizeof theirs).data(), sizeof theirs);
-  const bool own_part = is_input ? sides.own_input : sides.own_output;
+  const bool own_part = is_input ? buffers.own_input : buffers.own_output;
   const int pipeline = pipeline_, ranks = static_cast<int>(program_->others.size()) + 1;
-  const std::size_t begin = own_part ? side.partition.offset(rank * pipeline) : 0;
-  const std::size_t end = side.partition.offset((own_part ? rank + 1 : ranks) * pipeline);
+  const std::size_t begin = own_part ? used.partition.offset(rank * pipeline) : 0;
+  const std::size_t end = used.partition.offset((own_part ? rank + 1 : ranks) * pipeline);
   const Window& window = is_input ? *location_.input : *location_.output;
   std::byte* const buffer = window.at(rank, is_input ? theirs.input : theirs.output, end - begin);
-  return buffer + (side.partition.offset(blocks.first) - begin);
+  return buffer + (used.partition.offset(blocks.first) - begin);
 }
 
-std::size_t WindowCall::take(const transport::Board& board, const Sides& sides, const Arithmetic& arithmetic,
+std::size_t WindowCall::take(const transport::Board& board, const CallBuffers& buffers, const Arithmetic& arithmetic,
                              compute::Copy copy) const noexcept {
   std::size_t moved = 0;
-  for (const Task& task : program_->tasks) moved += run(board, sides, arithmetic, copy, task);
+  for (const Task& task : program_->tasks) moved += run(board, buffers, arithmetic, copy, task);
   return moved;
 }
 
-std::size_t WindowCall::run(const transport::Board& board, const Sides& sides, const Arithmetic& arithmetic,
+std::size_t WindowCall::run(const transport::Board& board, const CallBuffers& buffers, const Arithmetic& arithmetic,
                             compute::Copy copy, const Task& task) const noexcept {
   const auto sources = static_cast<std::size_t>(task.source_count), targets = static_cast<std::size_t>(task.to_count);
-  const Binding::Side& output = sides.output;
+  const Binding::CutBuffer& output = buffers.output;
   const std::size_t size = output.bytes(task.dst.first, task.dst.count).size();
   ByRank<const std::byte*> from, operands;
   ByRank<std::byte*> to;
   std::size_t foreign = 0;
   for (std::size_t i = 0; i < sources; ++i) {
     const auto& source = program_->sources[static_cast<std::size_t>(task.source) + i];
-    from[i] = find(board, sides, source.rank, source.blocks);
+    from[i] = find(board, buffers, source.rank, source.blocks);
     foreign += source.rank == rank_ ? 0 : 1;
   }
   for (std::size_t i = 0; i < targets; ++i) {
     const int rank = program_->destinations[static_cast<std::size_t>(task.to) + i];
-    to[i] = find(board, sides, rank, task.dst);
+    to[i] = find(board, buffers, rank, task.dst);
     foreign += rank == rank_ ? 0 : 1;
   }
   if (sources == 1 && targets == 1) {

@@ -6,7 +6,7 @@
 #include "algorithms/window_program.h"
 #include "lib/board/window.h"
 #include "lib/collective/arithmetic.h"
-#include "lib/collective/sides.h"
+#include "lib/collective/call_buffers.h"
 #include "transport/memory/board.h"
 
 namespace tutti::detail {
@@ -27,15 +27,16 @@ class WindowCall {
   std::size_t size_of_round(int round) const { return round == 0 ? sizeof(WindowLocation::Offsets) : 0; }
   std::size_t put(std::byte* room, int round) const noexcept;
   /// Does the tasks of this rank; returns how many bytes it has read of others, or written to them.
-  std::size_t take(const transport::Board& board, const Sides& sides, const Arithmetic& arithmetic,
+  std::size_t take(const transport::Board& board, const CallBuffers& buffers, const Arithmetic& arithmetic,
                    compute::Copy copy) const noexcept;
 
  private:
   using Task = algorithms::WindowProgram::Task;
 
-  std::byte* find(const transport::Board& board, const Sides& sides, int rank, const algorithms::Blocks& blocks) const;
-  std::size_t run(const transport::Board& board, const Sides& sides, const Arithmetic& arithmetic, compute::Copy copy,
-                  const Task& task) const noexcept;
+  std::byte* find(const transport::Board& board, const CallBuffers& buffers, int rank,
+                  const algorithms::Blocks& blocks) const;
+  std::size_t run(const transport::Board& board, const CallBuffers& buffers, const Arithmetic& arithmetic,
+                  compute::Copy copy, const Task& task) const noexcept;
 
   const algorithms::WindowProgram* program_ = nullptr;
   WindowLocation location_;

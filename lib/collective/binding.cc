@@ -88,7 +88,7 @@ std::span<std::byte> Binding::bytes(const algorithms::Blocks& blocks) const {
   return (blocks.buffer == algorithms::Buffer::input ? input : output).bytes(blocks.first, blocks.count);
 }
 
-std::span<std::byte> Binding::Side::bytes(int first_block, int count) const {
+std::span<std::byte> Binding::CutBuffer::bytes(int first_block, int count) const {
   const std::size_t begin = partition.offset(first_block);
   return {at(begin), partition.offset(first_block + count) - begin};
 }

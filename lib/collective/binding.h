@@ -58,7 +58,7 @@ class Partition {
 
 /// The blocks of one operation as memory: here, and only here, blocks become bytes.
 struct Binding {
-  struct Side {
+  struct CutBuffer {
     std::byte* origin = nullptr;  ///< where block 0 lies, or would lie if this rank held it
     Partition partition;
     std::span<std::byte> bytes(int first_block, int count) const;
@@ -68,9 +68,9 @@ struct Binding {
       return reinterpret_cast<std::byte*>(reinterpret_cast<std::uintptr_t>(origin) + offset);
     }
   };
-  Side input;
-  Side output;
-  Side contributions;  ///< to an average: what is sent of the input, each block made where it would lie
+  CutBuffer input;
+  CutBuffer output;
+  CutBuffer contributions;  ///< to an average: what is sent of the input, each block made where it would lie
   std::byte* scratch = nullptr;
   std::vector<std::size_t> scratch_offset;  ///< slots + 1 entries, bytes
 

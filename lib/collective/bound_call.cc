@@ -67,9 +67,9 @@ void BoundCall::bind_to_board(const Request& request, const Planned& planned) {
 }
 
 void BoundCall::bind_to_links(const Request& request) {
-  const Sides sides = sides_of(request, ground_.rank, ground_.ranks, plan().shape.pipeline, offsets_);
-  binding_.input = sides.input;
-  binding_.output = sides.output;
+  const CallBuffers buffers = buffers_of(request, ground_.rank, ground_.ranks, plan().shape.pipeline, offsets_);
+  binding_.input = buffers.input;
+  binding_.output = buffers.output;
   // A barrier moves tokens.
   if (collective_ == Collective::barrier)
     binding_.input.partition = binding_.output.partition =

@@ -12,8 +12,8 @@
 #include "lib/collective/arithmetic.h"
 #include "lib/collective/binding.h"
 #include "lib/collective/call.h"
+#include "lib/collective/call_buffers.h"
 #include "lib/collective/planner.h"
-#include "lib/collective/sides.h"
 
 namespace tutti::detail {
 

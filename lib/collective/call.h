@@ -27,9 +27,9 @@ struct Call {
 
 /// What `request`, checked, asks for.
 Call call_of(const Request& request, int ranks, std::uint32_t algorithm);
-/// Elements per rank of the side that has one part per rank, or of the vector.
+/// Elements per rank of the buffer that has one part per rank, or of the vector.
 std::size_t part_count(const Request& request, std::size_t ranks);
-/// Of its elements: one of the sides may be nothing on this rank.
+/// Of its elements: one of the buffers may be nothing on this rank.
 inline DataType type_of(const Request& request) {
   return request.collective == Collective::broadcast ? request.output.type : request.input.type;
 }

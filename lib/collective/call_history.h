@@ -5,8 +5,8 @@
 #include <span>
 #include <string>
 
+#include "lib/collective/call_buffers.h"
 #include "lib/collective/planner.h"
-#include "lib/collective/sides.h"
 #include "lib/failure/recent_counts.h"
 #include "transport/frame.h"
 #include "tutti/error.h"

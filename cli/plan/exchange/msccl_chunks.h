@@ -29,10 +29,10 @@ class Chunks {
   }
 
  private:
-  bool holds_own_part(algorithms::Buffer buffer) const { return side(buffer).extent == detail::Extent::own_part; }
+  bool holds_own_part(algorithms::Buffer buffer) const { return traits_of(buffer).extent == detail::Extent::own_part; }
   /// MSCCL's broadcast has an input at the root, ours only the output, which is the same memory in place.
-  bool holds_any(algorithms::Buffer buffer) const { return side(buffer).is_at(shape_.rank, shape_.root); }
-  const detail::Side& side(algorithms::Buffer buffer) const {
+  bool holds_any(algorithms::Buffer buffer) const { return traits_of(buffer).is_at(shape_.rank, shape_.root); }
+  const detail::BufferTraits& traits_of(algorithms::Buffer buffer) const {
     const detail::CollectiveTraits& traits = detail::traits_of(collective_);
     return buffer == algorithms::Buffer::input ? traits.input : traits.output;
   }

@@ -176,13 +176,13 @@ class CollectiveCalls {
 
   template <class In, class Out>
   Result moving(Collective collective, const In& in, Out& out, const CallOptions& options, const Extra& extra = {}) {
-    if constexpr (detail::are_sides<In, Out, lifetime>())
+    if constexpr (detail::are_buffers<In, Out, lifetime>())
       return perform(request(collective, detail::const_buffer(in), detail::buffer(out), nullptr, options, extra));
   }
   template <class In, class Out>
   Result reducing(Collective collective, const In& in, Out& out, const Op& op, const CallOptions& options,
                   const Extra& extra = {}) {
-    if constexpr (detail::are_sides<In, Out, lifetime>() && detail::is_reducible<In>())
+    if constexpr (detail::are_buffers<In, Out, lifetime>() && detail::is_reducible<In>())
       return perform(request(collective, detail::const_buffer(in), detail::buffer(out), &op, options, extra));
   }
 };

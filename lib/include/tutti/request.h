@@ -35,7 +35,7 @@ struct Request {
   Buffer output;
   const Op* op = nullptr;  // reductions only
   int root = 0;
-  std::span<const std::size_t> counts{};              // _v: elements per rank of the side that has many parts
+  std::span<const std::size_t> counts{};              // _v: elements per rank of the buffer that has many parts
   std::span<const std::size_t> recv_counts{};         // all_to_all_v: elements from each rank
   bool variable = false;                              // a _v call
   std::span<const std::size_t> displacements{};       // _v: where parts begin, if not one after the other
@@ -79,9 +79,9 @@ consteval bool is_buffer() {
 template <class R>
 using ElementOf = std::remove_cv_t<std::ranges::range_value_t<R>>;
 
-/// Whether these may be the two sides of a call; where not, the compiler prints why.
+/// Whether these may be input and output of a call; where not, the compiler prints why.
 template <class In, class Out, Lifetime lifetime>
-consteval bool are_sides() {
+consteval bool are_buffers() {
   if constexpr (is_buffer<In, Access::read, lifetime>() && is_buffer<Out, Access::write, lifetime>()) {
     static_assert(std::same_as<ElementOf<In>, ElementOf<Out>>, "both buffers have elements of the same type");
     return true;

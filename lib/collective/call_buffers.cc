@@ -1,4 +1,4 @@
-#include "lib/collective/sides.h"
+#include "lib/collective/call_buffers.h"
 
 #include <cstdint>
 
@@ -20,28 +20,28 @@ std::byte* origin(const void* data, std::size_t offset) {
   return reinterpret_cast<std::byte*>(reinterpret_cast<std::uintptr_t>(data) - offset);
 }
 
-Sides sides_of(const Request& request, int rank, int ranks, int pipeline, PartOffsets& offsets) {
+CallBuffers buffers_of(const Request& request, int rank, int ranks, int pipeline, PartOffsets& offsets) {
   const CollectiveTraits& traits = traits_of(request.collective);
   const std::size_t element_size = size_of(type_of(request));
-  Sides sides;
+  CallBuffers buffers;
   if (traits.input.extent == Extent::whole) {
-    sides.input.partition = sides.output.partition =
+    buffers.input.partition = buffers.output.partition =
         Partition::vector(request.input.count, ranks * pipeline, element_size);
   } else if (request.variable) {
     to_offsets(request.counts, offsets.input);
     to_offsets(request.recv_counts.empty() ? request.counts : request.recv_counts, offsets.output);
-    sides.input.partition = Partition::parts(offsets.input, pipeline, element_size);
-    sides.output.partition = Partition::parts(offsets.output, pipeline, element_size);
+    buffers.input.partition = Partition::parts(offsets.input, pipeline, element_size);
+    buffers.output.partition = Partition::parts(offsets.output, pipeline, element_size);
   } else {
-    sides.input.partition = sides.output.partition =
+    buffers.input.partition = buffers.output.partition =
         Partition::parts(part_count(request, static_cast<std::size_t>(ranks)), pipeline, element_size);
   }
-  sides.own_input = traits.gathers();
-  sides.own_output = traits.scatters();
+  buffers.own_input = traits.gathers();
+  buffers.own_output = traits.scatters();
   const auto own_part = [&](const Partition& partition) { return partition.offset(rank * pipeline); };
-  sides.input.origin = origin(request.input.data, sides.own_input ? own_part(sides.input.partition) : 0);
-  sides.output.origin = origin(request.output.data, sides.own_output ? own_part(sides.output.partition) : 0);
-  return sides;
+  buffers.input.origin = origin(request.input.data, buffers.own_input ? own_part(buffers.input.partition) : 0);
+  buffers.output.origin = origin(request.output.data, buffers.own_output ? own_part(buffers.output.partition) : 0);
+  return buffers;
 }
 
 }  // namespace tutti::detail

@@ -15,15 +15,15 @@ struct PartOffsets {
 };
 
 /// The buffers of a call, cut into the blocks of its plan.
-struct Sides {
-  Binding::Side input;
-  Binding::Side output;
+struct CallBuffers {
+  Binding::CutBuffer input;
+  Binding::CutBuffer output;
   bool own_input = false;  ///< this rank's part is all that there is of it
   bool own_output = false;
 };
 
-/// `request`: checked. `offsets`: filled for a _v call, and to be kept as long as the sides.
-Sides sides_of(const Request& request, int rank, int ranks, int pipeline, PartOffsets& offsets);
+/// `request`: checked. `offsets`: filled for a _v call, and to be kept as long as the buffers.
+CallBuffers buffers_of(const Request& request, int rank, int ranks, int pipeline, PartOffsets& offsets);
 /// Where block 0 would lie if `data` begins at byte `offset` of the whole. Not an address to use by itself.
 std::byte* origin(const void* data, std::size_t offset);
 
