@@ -37,7 +37,7 @@ class CommunicatorState {
   std::unordered_map<std::uint64_t, std::uint32_t> subgroups_made;
 };
 
-/// The communicator of all ranks of a context that has joined its mesh.
+/// The communicator of all ranks of a context that join_ranks() has filled.
 Communicator world(std::shared_ptr<Context> context);
 
 /// The implementation of connect(). `threads`: where ranks meet that are threads of this process; null: they are

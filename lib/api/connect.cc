@@ -21,7 +21,7 @@
 #include "lib/observe/log.h"
 #include "lib/security/job_secret.h"
 #include "lib/startup/clock_sync.h"
-#include "lib/startup/mesh.h"
+#include "lib/startup/join.h"
 #include "rendezvous/interfaces.h"
 #include "rendezvous/launchers.h"
 #include "transport/memory/board.h"
@@ -228,7 +228,7 @@ Communicator join(const ConnectOptions& options, const std::shared_ptr<transport
     join.store->set_timeout(setup_timeout);
     if (launch.size > 1 && !threads) choose_address(launch, context->log, join);
   }
-  detail::join_mesh(*context, join);
+  detail::join_ranks(*context, join);
   context->log.info(
       Log::Subsystem::init,
       fmt::format("joined after {:.3f} s", std::chrono::duration<double>(detail::Clock::now() - begin).count()));

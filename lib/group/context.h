@@ -23,7 +23,7 @@
 
 namespace tutti::detail {
 
-/// How this rank sees another one. Filled by the mesh at set-up.
+/// How this rank sees another one. Filled by join_ranks().
 struct Peer {
   std::string host;
   std::string process;  ///< "pid 1234"

@@ -5,7 +5,7 @@
 
 #include "lib/observe/log.h"
 #include "lib/security/secret.h"
-#include "lib/startup/mesh.h"
+#include "lib/startup/join.h"
 
 namespace tutti::detail {
 

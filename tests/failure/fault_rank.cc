@@ -13,7 +13,7 @@
 
 #include "lib/api/communicator_state.h"
 #include "lib/failure/inject.h"
-#include "lib/startup/mesh.h"
+#include "lib/startup/join.h"
 #include "tests/failure/fault_matrix.h"
 #include "tests/matrix/cells.h"
 
@@ -38,7 +38,7 @@ Communicator join(const FaultCase& fault, int rank, std::uint16_t store_port, in
   context->copy_policy = {.streaming = context->kernels->copy_streaming};
   context->injector = detail::Injector::make(detail::parse_faults(fault.injection(), fault.ranks), rank);
   const bool mixed = fault.transport == "mixed";
-  detail::join_mesh(*context, {.rank = rank,
+  detail::join_ranks(*context, {.rank = rank,
                                .size = fault.ranks,
                                .store = prefix_store(std::to_string(number), tcp_store("127.0.0.1", store_port, 30s)),
                                .shm = fault.transport != "tcp",

@@ -9,7 +9,7 @@
 
 #include "algorithms/board_program.h"
 #include "lib/api/communicator_state.h"
-#include "lib/startup/mesh.h"
+#include "lib/startup/join.h"
 #include "transport/memory/inproc.h"
 
 namespace tutti::testing {
@@ -32,7 +32,7 @@ Communicator join(const WorldOptions& options, int rank, const std::shared_ptr<S
   context->kernels = &compute::choose_table(options.isa);
   context->copy_policy = options.copy_policy;
   if (!context->copy_policy.streaming) context->copy_policy.streaming = context->kernels->copy_streaming;
-  detail::join_mesh(*context, {.rank = rank,
+  detail::join_ranks(*context, {.rank = rank,
                                .size = options.ranks,
                                .store = store,
                                .shm = options.kind != Kind::tcp,

@@ -13,7 +13,7 @@
 #include "lib/api/communicator_state.h"
 #include "lib/base/internals.h"
 #include "lib/message/messages.h"
-#include "lib/startup/mesh.h"
+#include "lib/startup/join.h"
 #include "transport/transport.h"
 
 namespace tutti::detail {
@@ -32,7 +32,7 @@ std::shared_ptr<CommunicatorState> join(const std::shared_ptr<transport::InprocH
   auto context = std::make_shared<Context>();
   context->tuning = {&algorithms::TuningTable::builtin(), [](const auto*) {}};
   context->kernels = &compute::choose_table("");
-  join_mesh(*context,
+  join_ranks(*context,
             {.rank = rank, .size = 2, .store = std::move(store), .inproc = hub, .deadline = Clock::now() + 20s});
   return std::make_shared<CommunicatorState>(context, group_id, std::vector<int>{0, 1});
 }

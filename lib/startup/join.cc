@@ -1,4 +1,4 @@
-#include "lib/startup/mesh.h"
+#include "lib/startup/join.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -306,7 +306,7 @@ void tell(const Context& context, const RankInfo& mine, const std::vector<int>& 
 
 }  // namespace
 
-void join_mesh(Context& context, const JoinOptions& options) {
+void join_ranks(Context& context, const JoinOptions& options) {
   context.rank = options.rank;
   context.size = options.size;
   context.store = options.store;

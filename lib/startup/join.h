@@ -38,6 +38,6 @@ struct JoinOptions {
 /// proved by a real transfer first, and TCP between hosts. Fills `context` (rank, size, peers, engine ...) and creates
 /// its engine. There are three rounds at the store, each with O(ranks) messages: a token, addresses, the outcome of the
 /// probes.
-void join_mesh(Context& context, const JoinOptions& options);
+void join_ranks(Context& context, const JoinOptions& options);
 
 }  // namespace tutti::detail
