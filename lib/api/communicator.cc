@@ -161,8 +161,8 @@ Work Communicator::start_collective(const detail::Request& request) {
 
 void Communicator::perform(const detail::Request& request) {
   detail::Group& group = detail::called(state_, request.collective);
-  detail::CallsAtOnce* const at_once = state_->collectives.at_once();
-  if (at_once && at_once->run_again(request)) return;
+  detail::InlineCalls* const inline_calls = state_->collectives.inline_calls();
+  if (inline_calls && inline_calls->run_again(request)) return;
   detail::check_request(request, group);
   if (detail::OwnParts::are_needed_for(request)) {
     detail::OwnParts parts{request, group.rank()};
@@ -170,7 +170,7 @@ void Communicator::perform(const detail::Request& request) {
     detail::start_waited(group, state_->collectives.make(parts.request())).wait();
     return parts.spread_output();
   }
-  if (at_once && at_once->run(request)) return;
+  if (inline_calls && inline_calls->run(request)) return;
   detail::start_waited(group, state_->collectives.make(request)).wait();
 }
 
@@ -182,7 +182,7 @@ Persistent Communicator::prepare_collective(const detail::Request& request) {
 Work Communicator::start_send(detail::ConstBuffer data, int to, const MessageOptions& options) {
   detail::Group& group = detail::called(state_, "send");
   const auto call = detail::checked_message(group, Message::Kind::send, detail::writable(data), to, options);
-  if (state_->messages.send_at_once(call)) return Work{};
+  if (state_->messages.send_inline(call)) return Work{};
   group.context().engine->get_helper();
   return detail::start(group, state_->messages.make(call));
 }
@@ -190,7 +190,7 @@ Work Communicator::start_send(detail::ConstBuffer data, int to, const MessageOpt
 void Communicator::run_send(detail::ConstBuffer data, int to, const MessageOptions& options) {
   detail::Group& group = detail::called(state_, "send");
   const auto call = detail::checked_message(group, Message::Kind::send, detail::writable(data), to, options);
-  if (state_->messages.send_at_once(call)) return;
+  if (state_->messages.send_inline(call)) return;
   detail::start_waited(group, state_->messages.make(call)).wait();
 }
 
@@ -204,7 +204,7 @@ Work Communicator::start_recv(detail::Buffer data, int from, const MessageOption
 MessageStatus Communicator::run_recv(detail::Buffer data, int from, const MessageOptions& options) {
   detail::Group& group = detail::called(state_, "recv");
   const auto call = detail::checked_message(group, Message::Kind::receive, data, from, options);
-  if (const auto status = state_->messages.receive_at_once(call)) return *status;
+  if (const auto status = state_->messages.receive_inline(call)) return *status;
   Work work = detail::start_waited(group, state_->messages.make(call));
   work.wait();
   return work.status();
@@ -217,7 +217,7 @@ MessageStatus Communicator::run_sendrecv(detail::ConstBuffer out, int to, detail
   const auto in_call = detail::checked_message(group, Message::Kind::receive, in, from, options);
   Work receive = detail::start_waited(group, state_->messages.make(in_call));
   try {
-    if (!state_->messages.send_at_once(out_call)) detail::start_waited(group, state_->messages.make(out_call)).wait();
+    if (!state_->messages.send_inline(out_call)) detail::start_waited(group, state_->messages.make(out_call)).wait();
   } catch (...) {
     receive.wait();  // it has failed, too, and uses `in` until then
     throw;

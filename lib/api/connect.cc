@@ -144,10 +144,10 @@ void choose_address(const rendezvous::Launch& launch, const Log& log, detail::Jo
 /// Ways for data other than messages on the engine's links.
 void choose_shortcuts(detail::JoinOptions& join, bool checksum, const Log& log) {
   join.board_limit = environment::number("TUTTI_BOARD_BYTES").value_or(join.board_limit);
-  join.messages_at_once = environment::is_on("TUTTI_MESSAGES_AT_ONCE");
+  join.inline_messages = environment::is_on("TUTTI_MESSAGES_AT_ONCE");
   if (!checksum) return;
   join.board_limit = 0;
-  join.messages_at_once = false;
+  join.inline_messages = false;
   log.info(Log::Subsystem::init,
            "TUTTI_CHECKSUM=1: there are no boards, allocate() shares nothing, and the engine does all sends and "
            "receives, since only messages carry checksums");

@@ -19,9 +19,9 @@ Request persistent(Request request) {
   return request;
 }
 
-CallsAtOnce* at_once_for(Collectives& collectives, const Request& request) {
-  CallsAtOnce* const at_once = collectives.at_once();
-  return at_once && at_once->may_do(request) ? at_once : nullptr;
+InlineCalls* inline_calls_for(Collectives& collectives, const Request& request) {
+  InlineCalls* const inline_calls = collectives.inline_calls();
+  return inline_calls && inline_calls->may_do(request) ? inline_calls : nullptr;
 }
 
 }  // namespace
@@ -31,7 +31,7 @@ PersistentCall::PersistentCall(std::shared_ptr<CommunicatorState> state, const R
       parts_(request.variable ? std::make_shared<OwnParts>(request, state_->group.rank()) : nullptr),
       call_(state_->collectives.prepare(persistent(parts_ ? parts_->request() : request),
                                         std::make_shared<Pool<Operation>>())),
-      at_once_(at_once_for(state_->collectives, call_.request)) {
+      inline_calls_(inline_calls_for(state_->collectives, call_.request)) {
   call_.record.name = black_box::new_form_name();
 }
 
@@ -54,8 +54,8 @@ Work PersistentCall::start(bool asynchronous) {
     engine.get_helper();
     has_helper_ = true;
   }
-  if (at_once_ && !(asynchronous && group.context().oversubscribed))
-    if (auto work = at_once_->begin(call_, asynchronous)) return std::move(*work);
+  if (inline_calls_ && !(asynchronous && group.context().oversubscribed))
+    if (auto work = inline_calls_->begin(call_, asynchronous)) return std::move(*work);
   const bool moves_parts = parts_ && parts_->are_moved();
   if (moves_parts) parts_->collect_input();
   Operation& operation = state_->collectives.make(call_);

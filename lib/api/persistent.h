@@ -28,7 +28,7 @@ class PersistentCall {
   std::shared_ptr<CommunicatorState> state_;  // first: it outlives the rest
   const std::shared_ptr<OwnParts> parts_;     // of a _v call
   PreparedCall call_;
-  CallsAtOnce* const at_once_;  // null: it always becomes an operation
+  InlineCalls* const inline_calls_;  // null: it always becomes an operation
   bool has_helper_ = false;
 };
 

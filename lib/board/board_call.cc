@@ -16,7 +16,7 @@ using algorithms::BoardProgram;
 /// A reduction reads all ranks' pieces at once, and writes another: they should lie in the nearest caches together.
 constexpr std::size_t piece_to_reduce = 64 * 1024;
 /// Work of two rounds that is still done at once.
-constexpr std::size_t most_at_once = std::size_t{1} << 20;
+constexpr std::size_t most_inline = std::size_t{1} << 20;
 constexpr std::size_t line = 64;
 
 using Operands = std::array<const std::byte*, transport::Board::most_ranks>;
@@ -40,7 +40,7 @@ BoardCall BoardCall::of(const Request& request, const Prepared& prepared, const 
     call.window_ = WindowCall{*prepared.window, location, ground.rank, pipeline};
     call.phases_[0].awaited = prepared.window->others;
     call.phases_[0].pieces = call.rounds_ = WindowCall::rounds;
-    call.may_be_at_once_ = call.part_bytes_ <= most_at_once;
+    call.may_run_inline_ = call.part_bytes_ <= most_inline;
     return call;
   }
   const auto& rounds = call.program_->rounds;
@@ -54,7 +54,7 @@ BoardCall BoardCall::of(const Request& request, const Prepared& prepared, const 
   // Whoever waits for all can begin the next round, since all have begun this one.
   const bool waits_for_all = std::cmp_equal(rounds[0].awaited.size(), ground.ranks - 1);
   call.contribution_ = call.own_data(call.phases_[0]);
-  call.may_be_at_once_ = call.rounds_ == 1 || (call.rounds_ == 2 && rounds.size() == 2 && waits_for_all);
+  call.may_run_inline_ = call.rounds_ == 1 || (call.rounds_ == 2 && rounds.size() == 2 && waits_for_all);
   return call;
 }
 

@@ -47,7 +47,7 @@ class BoardCall {
   /// In some round some rank contributes more than a post has room for.
   bool uses_rooms() const { return uses_rooms_; }
   /// It takes one round, or two between which little is to be done, and of which the second may begin at once.
-  bool may_be_at_once() const { return may_be_at_once_; }
+  bool may_run_inline() const { return may_run_inline_; }
   /// Bytes of the vector, or of an equal part of it.
   std::size_t part_bytes() const { return part_bytes_; }
 
@@ -120,7 +120,7 @@ class BoardCall {
   std::array<Phase, algorithms::most_board_rounds> phases_{};
   int rounds_ = 1;
   bool uses_rooms_ = false;
-  bool may_be_at_once_ = false;
+  bool may_run_inline_ = false;
   bool streams_ = false;  // its result is written past the caches
   std::size_t part_bytes_ = 0;
   std::span<const std::byte> contribution_;

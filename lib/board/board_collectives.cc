@@ -86,7 +86,7 @@ void BoardCollectives::clear() noexcept {
 
 // ---- One call after the other ----------------------------------------------------------------------------------
 
-void BoardCollectives::begin_at_once(const Entry& entry) noexcept {
+void BoardCollectives::begin_inline(const Entry& entry) noexcept {
   has_yielded_ = false;
   posted_ = read_ = 0;
   if (recorder_) [[unlikely]]
@@ -95,7 +95,7 @@ void BoardCollectives::begin_at_once(const Entry& entry) noexcept {
   post(entry);
 }
 
-bool BoardCollectives::end_at_once(const Entry& entry) noexcept {
+bool BoardCollectives::end_inline(const Entry& entry) noexcept {
   board_->fetch_next(entry.call->size_of_round(round_));
   const compute::FloatEnvironment environment;  // here it costs nothing: the others' posts are on their way
   while (wait_a_little(entry)) {
@@ -108,7 +108,7 @@ bool BoardCollectives::end_at_once(const Entry& entry) noexcept {
       round_ = 0;
       return true;
     }
-    begin(entry);  // it may: see BoardCall::may_be_at_once()
+    begin(entry);  // it may: see BoardCall::may_run_inline()
   }
   return false;
 }
@@ -304,9 +304,9 @@ trace::Record BoardCollectives::record_of(const Entry& entry, trace::Kind kind) 
 /// A short call that is soon over is told in one record, by whoever made it.
 void BoardCollectives::note_post(const Entry& entry) noexcept {
   if (round_ == 0) times_.begun = times_.round_begun;
-  const bool at_once = !entry.operation && entry.call->rounds() == 1;
-  times_.posted = at_once && entry.call->part_bytes() <= trace::tiny ? 0 : trace::ticks();
-  if (!at_once) record_post(entry);
+  const bool is_inline = !entry.operation && entry.call->rounds() == 1;
+  times_.posted = is_inline && entry.call->part_bytes() <= trace::tiny ? 0 : trace::ticks();
+  if (!is_inline) record_post(entry);
 }
 
 void BoardCollectives::record_post(const Entry& entry) noexcept {

@@ -49,10 +49,10 @@ class BoardCollectives final : public Pollable {
     const std::size_t size = call.size_of_round(0);
     return board_->may_begin(size) || wait_a_little_for_room(size);
   }
-  /// Begins a call that may_be_at_once(), and for which it is free: what this rank contributes is on its way.
-  void begin_at_once(const Entry& entry) noexcept;
+  /// Begins a call that may_run_inline(), and for which it is free: what this rank contributes is on its way.
+  void begin_inline(const Entry& entry) noexcept;
   /// Looks for a while whether all are here. False: not yet, or the group fails: it must be start()ed.
-  bool end_at_once(const Entry& entry) noexcept;
+  bool end_inline(const Entry& entry) noexcept;
   /// While it waited for them it has given its core away, perhaps for long.
   bool has_yielded() const { return has_yielded_; }
   /// Bytes that it has posted, and read of others.

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "lib/collective/call_history.h"
-#include "lib/collective/calls_at_once.h"
+#include "lib/collective/inline_calls.h"
 #include "lib/collective/lanes.h"
 #include "lib/collective/operation.h"
 #include "lib/collective/planner.h"
@@ -27,7 +27,7 @@ class Group;
 struct Status;
 
 /// The collectives of one communicator: what carries a call, and the operations on their way. Links are in the hands of
-/// Lanes, the board in those of BoardCollectives, and small calls in those of CallsAtOnce.
+/// Lanes, the board in those of BoardCollectives, and small calls in those of InlineCalls.
 class Collectives final : public GroupUser {
  public:
   Collectives(Group& group, transport::Channel channel, Planner planner);
@@ -36,7 +36,7 @@ class Collectives final : public GroupUser {
   // ---- Any thread
   Planner& planner() { return planner_; }
   /// Null where not all ranks share memory.
-  CallsAtOnce* at_once() { return at_once_ ? &*at_once_ : nullptr; }
+  InlineCalls* inline_calls() { return inline_calls_ ? &*inline_calls_ : nullptr; }
   Planned plan(const Request& request);
   /// A checked call made ready, with `pool` for its operations.
   PreparedCall prepare(const Request& request, std::shared_ptr<Pool<Operation>> pool) {
@@ -112,7 +112,7 @@ class Collectives final : public GroupUser {
   CallHistory history_;
   Lanes lanes_;
   std::unique_ptr<BoardCollectives> board_;  // null where not all ranks share memory
-  std::optional<CallsAtOnce> at_once_;       // the same
+  std::optional<InlineCalls> inline_calls_;  // the same
   Roster<Operation> running_;
   AskLimit ask_limit_;
   std::atomic<std::uint64_t> made_{0};  // if all calls came from one thread, the last one's number

@@ -62,7 +62,7 @@ struct Context {
   bool deterministic = false;
   bool checksum = false;        ///< every payload carries one
   std::size_t board_limit = 0;  ///< bytes a rank may contribute over a board, equal on all ranks; 0: there are none
-  bool messages_at_once =
+  bool inline_messages =
       false;  ///< short sends and receives may do without the engine (lib/message/message_fast_path.h)
   std::string default_algorithms;
   std::shared_ptr<const algorithms::TuningTable> tuning;

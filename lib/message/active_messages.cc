@@ -21,7 +21,7 @@ void ActiveMessages::assign(Message& receive, const Envelope& envelope) noexcept
 void ActiveMessages::end(Message& message, const Error* error) noexcept {
   message.note_end(error);
   roster_.remove(message.slot);
-  if (message.is_at_once()) return message.finish(error);
+  if (message.is_inline()) return message.finish(error);
   group_.context().engine->finished(message, error);
 }
 

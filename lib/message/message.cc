@@ -19,14 +19,14 @@ void Message::prepare(Messages& messages, const MessageCall& call, std::shared_p
   static_cast<MessageCall&>(*this) = call;
   messages_ = &messages;
   stage = Stage::begun;
-  is_at_once_ = has_begun_ = false;
+  is_inline_ = has_begun_ = false;
   order = 0;
   arrived_ = 0;
   if (pool_ != pool) pool_ = std::move(pool);
 }
 
-void Message::begin_at_once(black_box::Flight flight) noexcept {
-  is_at_once_ = has_begun_ = true;
+void Message::begin_inline(black_box::Flight flight) noexcept {
+  is_inline_ = has_begun_ = true;
   if (messages_->group().context().recorder) [[unlikely]]
     begun_ = trace::ticks();
   flight_ = flight;
@@ -58,8 +58,8 @@ void Message::note_start(Clock::time_point now) noexcept {
 void Message::note_end(const Error* error) noexcept {
   if (trace::Recorder* const recorder = messages_->group().context().recorder.get()) [[unlikely]]
     record(*recorder, error != nullptr);
-  if (is_at_once_ && !error) {
-    flight_.land_at_once(0, bytes.size(), messages_->coarse_now());
+  if (is_inline_ && !error) {
+    flight_.land_inline(0, bytes.size(), messages_->coarse_now());
   } else {
     if (!error) flight_.progress(0, bytes.size());
     flight_.land(error);

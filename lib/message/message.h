@@ -53,9 +53,9 @@ class Message final : public Pending, public MessageCall {
   explicit Message(std::shared_ptr<Engine> engine) : Pending(std::move(engine)) {}
   void prepare(Messages& messages, const MessageCall& call, std::shared_ptr<Pool<Message>> pool);
   /// A receive whose caller looks for the message itself, until it is done or handed over to the engine.
-  void begin_at_once(black_box::Flight flight) noexcept;
-  void hand_over() noexcept { is_at_once_ = false; }
-  bool is_at_once() const { return is_at_once_; }
+  void begin_inline(black_box::Flight flight) noexcept;
+  void hand_over() noexcept { is_inline_ = false; }
+  bool is_inline() const { return is_inline_; }
 
   void start() noexcept override;
   /// For the black box and the log; null: all is well.
@@ -82,7 +82,7 @@ class Message final : public Pending, public MessageCall {
   Messages* messages_ = nullptr;
   std::shared_ptr<Pool<Message>> pool_;
   WaitEscalation escalation_;
-  bool is_at_once_ = false;
+  bool is_inline_ = false;
   bool has_begun_ = false;
 };
 

@@ -26,7 +26,7 @@ MessageFastPath::MessageFastPath(Messages& messages, MessageLinks& links, Waitin
 
 bool MessageFastPath::may_try(int peer) const noexcept {
   const Context& context = group_.context();
-  return context.messages_at_once && peer != any_source && peer != group_.rank() && !context.injector &&
+  return context.inline_messages && peer != any_source && peer != group_.rank() && !context.injector &&
          !context.log.shows(Log::Level::trace, Log::Subsystem::p2p);
 }
 
@@ -53,14 +53,14 @@ bool MessageFastPath::send_owned(const MessageCall& call) noexcept {
   const std::size_t length = call.bytes.size();
   if (group_.failing() || peer.lost || !peer.out || !links_.may_send_eagerly(peer, length)) return false;
   const std::int64_t begun = group_.context().recorder ? trace::ticks() : 0;
-  if (!peer.out->send_at_once(message_frame(transport::FrameKind::eager, call, 0, length), call.bytes)) return false;
+  if (!peer.out->try_send(message_frame(transport::FrameKind::eager, call, 0, length), call.bytes)) return false;
   ++peer.messages_sent;
   if (begun) [[unlikely]]
     trace_send(call, begun, peer.messages_sent);
   peer.credit.spend(length);
   const std::int64_t now = messages_.coarse_now();
   black_box::Flight flight = note_begin(call, now);  // while it is on its way
-  flight.land_at_once(0, length, now);
+  flight.land_inline(0, length, now);
   return true;
 }
 
@@ -90,13 +90,13 @@ std::optional<MessageStatus> MessageFastPath::receive(const MessageCall& call,
   const std::int64_t now = messages_.coarse_now();
   black_box::Flight flight = note_begin(call, now);
   if (take_expected(call, wait)) {
-    flight.land_at_once(0, call.bytes.size(), wait.has_yielded() ? messages_.coarse_now() : now);
+    flight.land_inline(0, call.bytes.size(), wait.has_yielded() ? messages_.coarse_now() : now);
     engine.disown();
     return MessageStatus{call.peer, call.tag, call.count / call.unit};
   }
   Message& receive = *spare_;
   receive.prepare(messages_, call, pool);
-  receive.begin_at_once(flight);
+  receive.begin_inline(flight);
   active_.add(receive);
   messages_.start_receive(receive);
   wait_a_little(receive, wait);

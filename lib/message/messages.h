@@ -37,8 +37,8 @@ class Messages final : public GroupUser {
   Message& make(const MessageCall& call);
   /// For callers that wait: does it without the engine's help where that is quick. Any thread. False, nothing: nothing
   /// has happened, make() one.
-  bool send_at_once(const MessageCall& call) noexcept { return fast_path_.send(call); }
-  std::optional<MessageStatus> receive_at_once(const MessageCall& call) { return fast_path_.receive(call, pool_); }
+  bool send_inline(const MessageCall& call) noexcept { return fast_path_.send(call); }
+  std::optional<MessageStatus> receive_inline(const MessageCall& call) { return fast_path_.receive(call, pool_); }
 
   // ---- Owner of the engine ----
   void start(Message& message) noexcept;

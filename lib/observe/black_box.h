@@ -124,9 +124,9 @@ class Flight {
   }
   /// The operation has ended; `error` null: successfully. Nothing may be recorded afterwards.
   void land(const Error* error) noexcept;
-  /// For an operation that was completed at once: it has succeeded, and no other has begun meanwhile. `ended`: by
+  /// For an operation that its caller completed inline: it has succeeded, and no other has begun meanwhile. `ended`: by
   /// coarse_now().
-  void land_at_once(std::uint32_t parts, std::uint64_t bytes, std::int64_t ended) noexcept;
+  void land_inline(std::uint32_t parts, std::uint64_t bytes, std::int64_t ended) noexcept;
 
  private:
   bool is_mine() const noexcept { return record_ && record_->ticket.load(std::memory_order_relaxed) == ticket_; }

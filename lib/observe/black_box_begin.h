@@ -73,7 +73,7 @@ inline Flight Box::begin_again(const Form& form, std::uint64_t operation, std::i
   return close_record(record);
 }
 
-inline void Flight::land_at_once(std::uint32_t parts, std::uint64_t bytes, std::int64_t ended) noexcept {
+inline void Flight::land_inline(std::uint32_t parts, std::uint64_t bytes, std::int64_t ended) noexcept {
   if (!record_) return;
   record_->bytes.store(bytes, std::memory_order_relaxed);
   record_->parts_done.store(parts, std::memory_order_relaxed);

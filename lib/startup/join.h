@@ -28,7 +28,7 @@ struct JoinOptions {
   std::string congestion = {};                        ///< TCP congestion control; empty: the transport's choice
   std::string domain = {};  ///< ranks of different domains do not share memory: lets tests play several hosts on one
   std::size_t board_limit = ~std::size_t{0};     ///< see Context; the smallest of all ranks' counts
-  bool messages_at_once = true;                  ///< see Context
+  bool inline_messages = true;                   ///< see Context
   std::optional<int> spins = {};                 ///< tries before a wait yields the core; empty: by ranks per core
   std::chrono::milliseconds lost_after{10'000};  ///< of silence
   Clock::time_point deadline = {};

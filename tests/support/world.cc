@@ -33,15 +33,15 @@ Communicator join(const WorldOptions& options, int rank, const std::shared_ptr<S
   context->copy_policy = options.copy_policy;
   if (!context->copy_policy.streaming) context->copy_policy.streaming = context->kernels->copy_streaming;
   detail::join_ranks(*context, {.rank = rank,
-                               .size = options.ranks,
-                               .store = store,
-                               .shm = options.kind != Kind::tcp,
-                               .tcp = options.kind != Kind::shm,
-                               .inproc = options.kind == Kind::inproc ? hub : nullptr,
-                               .domain = options.kind == Kind::mixed && rank % 2 == 1 ? "odd" : "even",
-                               .board_limit = options.boards ? ~std::size_t{0} : 0,
-                               .messages_at_once = options.boards,
-                               .deadline = detail::Clock::now() + options.timeout});
+                                .size = options.ranks,
+                                .store = store,
+                                .shm = options.kind != Kind::tcp,
+                                .tcp = options.kind != Kind::shm,
+                                .inproc = options.kind == Kind::inproc ? hub : nullptr,
+                                .domain = options.kind == Kind::mixed && rank % 2 == 1 ? "odd" : "even",
+                                .board_limit = options.boards ? ~std::size_t{0} : 0,
+                                .inline_messages = options.boards,
+                                .deadline = detail::Clock::now() + options.timeout});
   return detail::world(std::move(context));
 }
 

@@ -93,7 +93,7 @@ bool OutboundSlotLink::send(const Frame& frame, std::span<const std::byte> paylo
   return false;
 }
 
-bool OutboundSlotLink::send_at_once(const Frame& frame, std::span<const std::byte> payload) noexcept {
+bool OutboundSlotLink::try_send(const Frame& frame, std::span<const std::byte> payload) noexcept {
   const std::size_t slots = std::max<std::size_t>(1, (payload.size() + slot_bytes - 1) / slot_bytes);
   if (state_ != State::open || !queue_.all_handed_over() || allows_single_copy(frame)) return false;
   if (slots > slot_count || !writer_->has_room(slots)) return false;

@@ -103,7 +103,7 @@ class OutboundSlotLink final : public Link {
   OutboundSlotLink(SlotHost& host, int peer, Channel channel) : Link(peer, channel), host_(&host) {}
 
   bool send(const Frame& frame, std::span<const std::byte> payload, Token token) noexcept override;
-  bool send_at_once(const Frame& frame, std::span<const std::byte> payload) noexcept override;
+  bool try_send(const Frame& frame, std::span<const std::byte> payload) noexcept override;
   bool may_lend(std::uint64_t length) const noexcept override;
   /// Outgoing messages are never parked.
   void resume() noexcept override {}

@@ -63,7 +63,7 @@ class Writer {
   void introduce(const std::function<void(std::string_view)>& put) const;
   void add(const Record& record);
   void call(const Record& record, std::int64_t end, std::string_view state);
-  void call_at_once(const Record& record);
+  void inline_call(const Record& record);
   void send(const Record& record);
   void receive(const Record& record);
   void board_message(const Record& record);
@@ -125,8 +125,8 @@ void Writer::add(const Record& record) {
     case Kind::call:
       begun_.erase({record.group, record.operation});
       return call(record, time(record.end), (record.flags & Flags::failed) ? R"(,"failed":true)" : "");
-    case Kind::call_at_once:
-      return call_at_once(record);
+    case Kind::inline_call:
+      return inline_call(record);
     case Kind::send:
       return send(record);
     case Kind::receive:
@@ -168,7 +168,7 @@ void Writer::call(const Record& record, std::int64_t end, std::string_view state
 }
 
 /// The messages of such a call follow from its algorithm.
-void Writer::call_at_once(const Record& record) {
+void Writer::inline_call(const Record& record) {
   call(record, time(record.end), R"(,"at_once":true)");
   const std::int64_t begin = time(record.begin);
   const std::int64_t here = time(record.middle);

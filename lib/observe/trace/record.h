@@ -27,7 +27,7 @@ inline constexpr const char* memory_name = "tutti-trace";
 enum class Kind : std::uint8_t {
   begun,            ///< a collective has begun that may last
   call,             ///< and this is all of it
-  call_at_once,     ///< one that was done over a board without an operation; middle: all others were there
+  inline_call,      ///< one that was done over a board without an operation; middle: all others were there
   send,             ///< a step; middle: its message was given to the link; end: the link has it
   receive,          ///< a step; middle: the message began to arrive
   copy,             ///< a step
@@ -73,7 +73,7 @@ struct Record {
 };
 static_assert(sizeof(Record) == 64);
 
-/// A communicator. For calls that were completed at once, the peers follow from its members.
+/// A communicator. For inline calls, the peers follow from its members.
 struct Group {
   std::uint64_t id = 0;
   std::int32_t size = 0;

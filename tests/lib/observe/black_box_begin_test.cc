@@ -49,7 +49,7 @@ TEST_CASE("calls that are made again are read as if each had been written as a w
     black_box::Flight flight =
         which == 2 ? made.box->begin(call_number(n)) : made.box->begin_again(forms[which], n, now);
     flight.progress(3, which == 2 ? 4096 : 0);
-    if (random() % 4 != 0) flight.land_at_once(9, 77, now + 1);
+    if (random() % 4 != 0) flight.land_inline(9, 77, now + 1);
     if (n < 900 && n % 7 != 0) continue;
     const Entry seen = made.read().entries.back();
     Call expected = call_number(which == 2 ? n : which + 1);
@@ -69,7 +69,7 @@ TEST_CASE("a form without a name is written as a whole each time") {
   for (std::uint64_t n = 1; n <= 2 * black_box::record_count; ++n) {
     black_box::Form form = form_number(n);
     form.name = 0;
-    made.box->begin_again(form, n, 1).land_at_once(1, 0, 1);
+    made.box->begin_again(form, n, 1).land_inline(1, 0, 1);
     CHECK(made.read().entries.back().call.count == 3 * n);
   }
 }
@@ -85,7 +85,7 @@ TEST_CASE("a record that said how an operation failed says nothing of that about
     CHECK(begun.state == State::started);
     CHECK(begun.ended == 0);
     CHECK(begun.failure.empty());
-    fails ? flight.land(&error) : flight.land_at_once(1, 0, 2);
+    fails ? flight.land(&error) : flight.land_inline(1, 0, 2);
     const Entry ended = made.read().entries.back();
     CHECK(ended.state == (fails ? State::failed : State::done));
     CHECK(ended.failure == (fails ? error.what() : std::string{}));
@@ -100,7 +100,7 @@ TEST_CASE("who reads while the rank calls again and again never sees parts of tw
     for (std::uint64_t n = 1; !stop.load(); ++n) {
       const black_box::Form& form = forms[n / (black_box::record_count + 7) % 2];
       black_box::Flight flight = n % 11 == 0 ? made.box->begin(call_number(n)) : made.box->begin_again(form, n, 1);
-      flight.land_at_once(static_cast<std::uint32_t>(n), n, static_cast<std::int64_t>(n));
+      flight.land_inline(static_cast<std::uint32_t>(n), n, static_cast<std::int64_t>(n));
     }
   });
   std::uint64_t last = 0;

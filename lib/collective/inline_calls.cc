@@ -1,4 +1,4 @@
-#include "lib/collective/calls_at_once.h"
+#include "lib/collective/inline_calls.h"
 
 #include <fmt/format.h>
 
@@ -14,29 +14,29 @@
 
 namespace tutti::detail {
 
-CallsAtOnce::CallsAtOnce(Collectives& collectives, Group& group, BoardCollectives& board, CallHistory& history)
+InlineCalls::InlineCalls(Collectives& collectives, Group& group, BoardCollectives& board, CallHistory& history)
     : collectives_(collectives), group_(group), board_(board), history_(history) {}
 
-bool CallsAtOnce::may_do(const Request& request) const {
+bool InlineCalls::may_do(const Request& request) const {
   const Context& context = group_.context();
   return !context.injector && !request.variable && !(request.op && request.op->kind() == OpKind::premul_sum) &&
          !context.log.shows(Log::Level::trace, Log::Subsystem::coll);
 }
 
-bool CallsAtOnce::run(const Request& request) {
+bool InlineCalls::run(const Request& request) {
   if (!may_do(request)) return false;
   const Planned planned = collectives_.plan(request);
   if (!planned.on_board) return false;
   Engine& engine = *group_.context().engine;
   if (!request.algorithm.empty() || (request.op && request.op->kind() == OpKind::user)) {
     const PreparedCall call{request, planned, collectives_.pool(), group_, board_.capacity()};
-    return call.board.may_be_at_once() && engine.try_own() && run_owned(call);
+    return call.board.may_run_inline() && engine.try_own() && run_owned(call);
   }
   if (!engine.try_own()) return false;
   last_output_.store(nullptr, std::memory_order_relaxed);
   windows_ = collectives_.windows()->changes();
   last_.emplace(request, planned, collectives_.pool(), group_, board_.capacity());
-  if (!last_->board.may_be_at_once()) {
+  if (!last_->board.may_run_inline()) {
     engine.disown();
     return false;
   }
@@ -44,7 +44,7 @@ bool CallsAtOnce::run(const Request& request) {
   return run_owned(*last_);
 }
 
-bool CallsAtOnce::run_again(const Request& request) {
+bool InlineCalls::run_again(const Request& request) {
   Engine& engine = *group_.context().engine;
   if (last_output_.load(std::memory_order_relaxed) != hint_of(request) || !engine.try_own()) return false;
   if (!last_ || !last_->is(request) || windows_ != collectives_.windows()->changes()) {
@@ -55,8 +55,8 @@ bool CallsAtOnce::run_again(const Request& request) {
   return run_owned(*last_);
 }
 
-std::optional<Work> CallsAtOnce::begin(const PreparedCall& call, bool asynchronous) {
-  if (!call.planned.on_board || !call.board.may_be_at_once()) return std::nullopt;
+std::optional<Work> InlineCalls::begin(const PreparedCall& call, bool asynchronous) {
+  if (!call.planned.on_board || !call.board.may_run_inline()) return std::nullopt;
   if (!group_.context().engine->try_own()) return std::nullopt;
   black_box::Flight flight;
   if (!may_begin(call)) return std::nullopt;
@@ -65,14 +65,14 @@ std::optional<Work> CallsAtOnce::begin(const PreparedCall& call, bool asynchrono
 
 // ---- By the owner of the engine, which it is no longer then ----------------------------------------------------
 
-bool CallsAtOnce::run_owned(const PreparedCall& call) {
+bool InlineCalls::run_owned(const PreparedCall& call) {
   black_box::Flight flight;
   if (!may_begin(call)) return false;
   if (!do_owned(call, flight)) go_on(call, flight, false).wait();
   return true;
 }
 
-bool CallsAtOnce::may_begin(const PreparedCall& call) {
+bool InlineCalls::may_begin(const PreparedCall& call) {
   if (!group_.failing() && board_.is_free_for(call.board)) [[likely]]
     return true;
   group_.context().engine->disown();
@@ -80,21 +80,21 @@ bool CallsAtOnce::may_begin(const PreparedCall& call) {
 }
 
 /// False: the others are not there yet; it is to go on, and the engine is owned still.
-bool CallsAtOnce::do_owned(const PreparedCall& call, black_box::Flight& flight) {
+bool InlineCalls::do_owned(const PreparedCall& call, black_box::Flight& flight) {
   const Context& context = group_.context();
   const transport::FrameWords& before = history_.frame(history_.last_number());
   const transport::FrameWords& frame = history_.begin(call.frame, call.planned.prepared, call.planned.location.given());
   const BoardCollectives::Entry entry{
       .call = &call.board, .frame = &frame, .before = &before, .history = history_.hash()};
-  board_.begin_at_once(entry);
+  board_.begin_inline(entry);
 
   // While that is on its way to the others.
   black_box::Box* const box = context.black_box.get();
   const std::int64_t now = box ? black_box::coarse_now() : 0;
   if (box) flight = box->begin_again(call.record, history_.last_number(), now);
-  if (!board_.end_at_once(entry)) return false;
-  flight.land_at_once(static_cast<std::uint32_t>(call.board.rounds()), board_.moved(),
-                      call.is_short && !board_.has_yielded() ? now : black_box::coarse_now());
+  if (!board_.end_inline(entry)) return false;
+  flight.land_inline(static_cast<std::uint32_t>(call.board.rounds()), board_.moved(),
+                     call.is_short && !board_.has_yielded() ? now : black_box::coarse_now());
   if (context.recorder) [[unlikely]]
     record(call, transport::frame_of(frame));
   collectives_.count_made();
@@ -104,7 +104,7 @@ bool CallsAtOnce::do_owned(const PreparedCall& call, black_box::Flight& flight) 
 }
 
 /// As any other call that waits.
-Work CallsAtOnce::go_on(const PreparedCall& call, const black_box::Flight& flight, bool asynchronous) {
+Work InlineCalls::go_on(const PreparedCall& call, const black_box::Flight& flight, bool asynchronous) {
   const auto give_back = [](Engine* engine) { engine->disown(); };
   std::unique_ptr<Engine, decltype(give_back)> engine{group_.context().engine.get()};
   const std::uint64_t number = history_.last_number();
@@ -126,7 +126,7 @@ Work CallsAtOnce::go_on(const PreparedCall& call, const black_box::Flight& fligh
 }
 
 /// One of several rounds has said what it did in each.
-void CallsAtOnce::record(const PreparedCall& call, const transport::Frame& frame) noexcept {
+void InlineCalls::record(const PreparedCall& call, const transport::Frame& frame) noexcept {
   const BoardCollectives::Times& times = board_.times();
   const bool short_call = call.board.rounds() == 1;
   trace::Recorder& recorder = *group_.context().recorder;
@@ -138,7 +138,7 @@ void CallsAtOnce::record(const PreparedCall& call, const transport::Frame& frame
                 .operation = frame.operation,
                 .peer = frame.root,
                 .group = group_.trace_index(),
-                .kind = short_call ? trace::Kind::call_at_once : trace::Kind::call,
+                .kind = short_call ? trace::Kind::inline_call : trace::Kind::call,
                 .collective = frame.collective,
                 .type = frame.data_type,
                 .op = frame.op,

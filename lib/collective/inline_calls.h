@@ -20,9 +20,9 @@ class Group;
 /// over before an engine has looked at its clock. A call for which the others are late goes on as an operation.
 ///
 /// Threading: any thread. A call is done by the thread that owns the engine; who cannot have it does without.
-class CallsAtOnce {
+class InlineCalls {
  public:
-  CallsAtOnce(Collectives& collectives, Group& group, BoardCollectives& board, CallHistory& history);
+  InlineCalls(Collectives& collectives, Group& group, BoardCollectives& board, CallHistory& history);
 
   /// Whether begin() may do such a call.
   bool may_do(const Request& request) const;
