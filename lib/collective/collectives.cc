@@ -19,7 +19,7 @@ Collectives::Collectives(Group& group, transport::Channel channel, Planner plann
       planner_(std::move(planner)),
       pool_(std::make_shared<Pool<Operation>>()),
       history_(group),
-      lanes_(*this, group, channel) {
+      link_queues_(*this, group, channel) {
   transport::Transport* const shared = group_.boards();
   if (!shared) return;
   board_ = std::make_unique<BoardCollectives>(*this, group_, *shared, channel, group_.context().board_limit);
@@ -96,7 +96,7 @@ bool Collectives::start(Operation& operation) noexcept {
     operation.fail(*group_.failure());
     return false;
   }
-  if (!operation.board()) lanes_.queue(operation);
+  if (!operation.board()) link_queues_.queue(operation);
   return true;
 }
 
@@ -115,7 +115,7 @@ bool Collectives::knows(int rank) const noexcept { return group_.group_rank(rank
 
 void Collectives::sent(transport::Link& to, transport::Token token) noexcept {
   if (group_.failing()) return;
-  lanes_.sent(to);
+  link_queues_.sent(to);
   running_.find(token >> 32)->complete(static_cast<std::uint32_t>(token));
 }
 

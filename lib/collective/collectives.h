@@ -10,7 +10,7 @@
 
 #include "lib/collective/call_history.h"
 #include "lib/collective/inline_calls.h"
-#include "lib/collective/lanes.h"
+#include "lib/collective/link_queues.h"
 #include "lib/collective/operation.h"
 #include "lib/collective/planner.h"
 #include "lib/collective/prepared_call.h"
@@ -27,7 +27,7 @@ class Group;
 struct Status;
 
 /// The collectives of one communicator: what carries a call, and the operations on their way. Links are in the hands of
-/// Lanes, the board in those of BoardCollectives, and small calls in those of InlineCalls.
+/// LinkQueues, the board in those of BoardCollectives, and small calls in those of InlineCalls.
 class Collectives final : public GroupUser {
  public:
   Collectives(Group& group, transport::Channel channel, Planner planner);
@@ -58,7 +58,7 @@ class Collectives final : public GroupUser {
   bool start(Operation& operation) noexcept;
   void start_on_board(Operation& operation) noexcept;
   void ended(Operation& operation) noexcept;
-  Lanes& lanes() { return lanes_; }
+  LinkQueues& link_queues() { return link_queues_; }
   /// The number of the oldest operation that runs, or else `next`.
   std::uint32_t oldest_running(std::uint32_t next) const noexcept;
   bool busy() const noexcept override { return !running_.empty(); }
@@ -90,10 +90,12 @@ class Collectives final : public GroupUser {
  private:
   bool knows(int rank) const noexcept override;
   transport::Acceptance arrived(transport::Link& from, const transport::Frame& frame) noexcept override {
-    return lanes_.arrived(from, frame);
+    return link_queues_.arrived(from, frame);
   }
-  void view(transport::Link& from, std::span<const std::byte> piece) noexcept override { lanes_.view(from, piece); }
-  void received(transport::Link& from) noexcept override { lanes_.received(from); }
+  void view(transport::Link& from, std::span<const std::byte> piece) noexcept override {
+    link_queues_.view(from, piece);
+  }
+  void received(transport::Link& from) noexcept override { link_queues_.received(from); }
   void sent(transport::Link& to, transport::Token token) noexcept override;
   void failed(transport::Link& link, const Error& reason) noexcept override;
   std::optional<Planned> plan_in_window(const Request& request, Planner::Wish wish);
@@ -110,7 +112,7 @@ class Collectives final : public GroupUser {
   std::shared_ptr<Pool<Operation>> pool_;
   std::shared_ptr<Windows> windows_ = std::make_shared<Windows>();
   CallHistory history_;
-  Lanes lanes_;
+  LinkQueues link_queues_;
   std::unique_ptr<BoardCollectives> board_;  // null where not all ranks share memory
   std::optional<InlineCalls> inline_calls_;  // the same
   Roster<Operation> running_;

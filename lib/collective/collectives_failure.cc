@@ -37,11 +37,11 @@ void Collectives::notice_leftover(int peer, const Frame& frame) noexcept {
 void Collectives::look_for_leftovers(const Operation& exchange) noexcept {
   const auto offsets = std::span{exchange.bound().offsets().output};
   for (std::size_t peer = 0; peer + 1 < offsets.size(); ++peer)
-    if (offsets[peer] == offsets[peer + 1]) lanes_.look_again(peer);
+    if (offsets[peer] == offsets[peer + 1]) link_queues_.look_again(peer);
 }
 
 void Collectives::fail_all(const Error& reason) noexcept {
-  lanes_.clear();
+  link_queues_.clear();
   if (board_) board_->clear();
   running_.for_each([&](Operation& operation) { operation.fail(reason); });
 }
@@ -91,7 +91,7 @@ bool Collectives::describe_wait(Status& status, Which /*which*/) const {
 }
 
 bool Collectives::is_awaited(int peer, const Operation& operation) const {
-  return operation.board() ? board_->awaits(peer, operation) : lanes_.is_awaited(peer, operation);
+  return operation.board() ? board_->awaits(peer, operation) : link_queues_.is_awaited(peer, operation);
 }
 
 int Collectives::first_awaited(const Operation& operation) const {
@@ -103,7 +103,7 @@ int Collectives::first_awaited(const Operation& operation) const {
 void Collectives::notice_who_went_on(Operation& operation) noexcept {
   if (!board_ || operation.board()) return;
   for (int peer = 0; peer < group_.size(); ++peer) {
-    const Lanes::Posted* const next = lanes_.next_from(peer);
+    const LinkQueues::Posted* const next = link_queues_.next_from(peer);
     if (!next || next->operation != &operation) continue;
     const auto later = board_->call_after(peer, operation.number());
     if (!later) continue;

@@ -95,7 +95,7 @@ void Operation::lane_granted(std::uint32_t lane) noexcept {
 void Operation::issued(std::uint32_t step) noexcept {
   const algorithms::StepId next = plan().next_on_lane[step];
   if (next == algorithms::no_step) {
-    collectives_->lanes().lane_done(*this, plan().lane_of[step]);
+    collectives_->link_queues().lane_done(*this, plan().lane_of[step]);
   } else if (--waiting_[next] == 0) {
     engine_->ready(*this, next);
   }
@@ -114,7 +114,7 @@ void Operation::run(std::uint32_t id) noexcept {
       std::span<const std::byte> bytes = bound_.payload(step);
       if (!copies_.empty()) [[unlikely]]
         bytes = copies_[id] = {bytes.begin(), bytes.end()};
-      const bool sent = bytes.empty() || collectives_->lanes().send(*this, id, step.peer, bytes);
+      const bool sent = bytes.empty() || collectives_->link_queues().send(*this, id, step.peer, bytes);
       if (trace_.is_wanted()) [[unlikely]]
         trace_.step_sent(id, sent);
       sent_ += bytes.size();
@@ -126,7 +126,7 @@ void Operation::run(std::uint32_t id) noexcept {
     case Verb::recv:
     case Verb::recv_reduce: {
       const auto bytes = bound_.destination(step);
-      if (!bytes.empty()) collectives_->lanes().post(*this, id, step.peer, bytes);
+      if (!bytes.empty()) collectives_->link_queues().post(*this, id, step.peer, bytes);
       issued(id);
       if (bytes.empty()) complete(id);
       return;

@@ -1,4 +1,4 @@
-#include "lib/collective/lanes.h"
+#include "lib/collective/link_queues.h"
 
 #include <algorithm>
 #include <utility>
@@ -15,23 +15,23 @@ using transport::Acceptance;
 using transport::Frame;
 using transport::Link;
 
-Lanes::Lanes(Collectives& collectives, Group& group, transport::Channel channel)
+LinkQueues::LinkQueues(Collectives& collectives, Group& group, transport::Channel channel)
     : collectives_(collectives),
       group_(group),
       channel_(channel),
       has_checksums_(group.context().checksum),
       is_traced_(group.context().recorder != nullptr),
-      out_(static_cast<std::size_t>(group.size())),
-      in_(static_cast<std::size_t>(group.size())) {}
+      sends_(static_cast<std::size_t>(group.size())),
+      receives_(static_cast<std::size_t>(group.size())) {}
 
 // ---- Operations ------------------------------------------------------------------------------------------------
 
-Fifo<Lanes::Turn>& Lanes::turns(const algorithms::Lane& lane) {
+Fifo<LinkQueues::Turn>& LinkQueues::turns(const algorithms::Lane& lane) {
   const auto peer = static_cast<std::size_t>(lane.peer);
-  return lane.direction == Direction::out ? out_[peer].turns : in_[peer].turns;
+  return lane.direction == Direction::out ? sends_[peer].turns : receives_[peer].turns;
 }
 
-void Lanes::queue(Operation& operation) noexcept {
+void LinkQueues::queue(Operation& operation) noexcept {
   const auto& lanes = operation.plan().lanes;
   for (std::uint32_t lane = 0; lane < lanes.size(); ++lane) {
     auto& queue = turns(lanes[lane]);
@@ -40,49 +40,49 @@ void Lanes::queue(Operation& operation) noexcept {
   }
 }
 
-void Lanes::lane_done(Operation& operation, std::uint32_t lane) noexcept {
+void LinkQueues::lane_done(Operation& operation, std::uint32_t lane) noexcept {
   auto& queue = turns(operation.plan().lanes[lane]);
   queue.pop();
   if (!queue.empty()) queue.front().operation->lane_granted(queue.front().lane);
 }
 
-bool Lanes::send(Operation& operation, std::uint32_t step, int peer, std::span<const std::byte> bytes) noexcept {
-  OutLane& lane = out_[static_cast<std::size_t>(peer)];
-  if (!lane.link) lane.link = &group_.open(peer, channel_);
+bool LinkQueues::send(Operation& operation, std::uint32_t step, int peer, std::span<const std::byte> bytes) noexcept {
+  SendQueue& to = sends_[static_cast<std::size_t>(peer)];
+  if (!to.link) to.link = &group_.open(peer, channel_);
   Frame frame = operation.frame();
   frame.length = bytes.size();
   if (has_checksums_) frame.checksum = checksum_of(bytes);
   if (operation.injector()) [[unlikely]]
     bytes = operation.injector()->tampered(operation.target(), step, bytes);
-  ++lane.messages;
+  ++to.messages;
   if (is_traced_) [[unlikely]]
-    operation.trace().message_given(step, lane.messages);
-  const bool sent = lane.link->send(frame, bytes, transport::Token{operation.slot} << 32 | step);
-  lane.unsent += sent ? 0 : 1;
+    operation.trace().message_given(step, to.messages);
+  const bool sent = to.link->send(frame, bytes, transport::Token{operation.slot} << 32 | step);
+  to.unsent += sent ? 0 : 1;
   return sent;
 }
 
-void Lanes::post(Operation& operation, std::uint32_t step, int peer, std::span<std::byte> bytes) noexcept {
-  InLane& lane = in_[static_cast<std::size_t>(peer)];
-  lane.posted.push({&operation, step, bytes, 0, {}});
-  if (lane.link) lane.link->resume();
+void LinkQueues::post(Operation& operation, std::uint32_t step, int peer, std::span<std::byte> bytes) noexcept {
+  RecvQueue& from_peer = receives_[static_cast<std::size_t>(peer)];
+  from_peer.posted.push({&operation, step, bytes, 0, {}});
+  if (from_peer.link) from_peer.link->resume();
 }
 
 // ---- Links -----------------------------------------------------------------------------------------------------
 
-Lanes::InLane& Lanes::in_lane(const Link& link) {
-  return in_[static_cast<std::size_t>(group_.group_rank(link.peer()))];
+LinkQueues::RecvQueue& LinkQueues::recv_queue(const Link& link) {
+  return receives_[static_cast<std::size_t>(group_.group_rank(link.peer()))];
 }
 
-Acceptance Lanes::arrived(Link& from, const Frame& frame) noexcept {
-  InLane& lane = in_lane(from);
-  lane.link = &from;
+Acceptance LinkQueues::arrived(Link& from, const Frame& frame) noexcept {
+  RecvQueue& from_peer = recv_queue(from);
+  from_peer.link = &from;
   if (group_.failing()) return {};
-  if (lane.posted.empty()) {
+  if (from_peer.posted.empty()) {
     collectives_.notice_leftover(group_.group_rank(from.peer()), frame);
     return {};
   }
-  Posted& expected = lane.posted.front();
+  Posted& expected = from_peer.posted.front();
   Frame wanted = expected.operation->frame();
   wanted.length = expected.bytes.size();
   wanted.checksum = frame.checksum;
@@ -100,51 +100,51 @@ Acceptance Lanes::arrived(Link& from, const Frame& frame) noexcept {
           .copy = expected.operation->bound().copy_of(expected.step)};
 }
 
-void Lanes::view(Link& from, std::span<const std::byte> piece) noexcept {
+void LinkQueues::view(Link& from, std::span<const std::byte> piece) noexcept {
   if (group_.failing()) return;
-  Posted& expected = in_lane(from).posted.front();
+  Posted& expected = recv_queue(from).posted.front();
   expected.arriving.add(piece);
   expected.operation->reduce_piece(expected.step, expected.seen, piece);
   expected.seen += piece.size();
 }
 
-void Lanes::received(Link& from) noexcept {
+void LinkQueues::received(Link& from) noexcept {
   if (group_.failing()) return;
-  InLane& lane = in_lane(from);
-  Posted done = lane.posted.pop();
-  ++lane.messages;
+  RecvQueue& from_peer = recv_queue(from);
+  Posted done = from_peer.posted.pop();
+  ++from_peer.messages;
   if (done.seen == 0) done.arriving.add(done.bytes);
   if (done.arriving.broken())
     return group_.fail(
         done.arriving.complaint(group_, group_.group_rank(from.peer()), done.bytes.size(), done.operation->number()));
   if (is_traced_) [[unlikely]]
-    done.operation->trace().message_received(done.step, lane.messages);
+    done.operation->trace().message_received(done.step, from_peer.messages);
   done.operation->count_received(done.bytes.size());
   done.operation->complete(done.step);
 }
 
-void Lanes::sent(Link& to) noexcept { --out_[static_cast<std::size_t>(group_.group_rank(to.peer()))].unsent; }
+void LinkQueues::sent(Link& to) noexcept { --sends_[static_cast<std::size_t>(group_.group_rank(to.peer()))].unsent; }
 
 // ---- Failures --------------------------------------------------------------------------------------------------
 
-bool Lanes::is_awaited(int peer, const Operation& operation) const {
+bool LinkQueues::is_awaited(int peer, const Operation& operation) const {
   const auto index = static_cast<std::size_t>(peer);
-  const Fifo<Posted>& posted = in_[index].posted;
+  const Fifo<Posted>& posted = receives_[index].posted;
   for (std::size_t i = 0; i < posted.size(); ++i)
     if (posted[i].operation == &operation) return true;
-  if (out_[index].unsent == 0) return false;
+  if (sends_[index].unsent == 0) return false;
   return std::ranges::any_of(operation.plan().lanes, [peer](const algorithms::Lane& lane) {
     return lane.direction == Direction::out && lane.peer == peer;
   });
 }
 
-void Lanes::look_again(std::size_t peer) noexcept {
-  if (in_[peer].link && in_[peer].posted.empty()) in_[peer].link->resume();
+void LinkQueues::look_again(std::size_t peer) noexcept {
+  if (receives_[peer].link && receives_[peer].posted.empty()) receives_[peer].link->resume();
 }
 
-void Lanes::clear() {
-  out_.assign(out_.size(), {});
-  in_.assign(in_.size(), {});
+void LinkQueues::clear() {
+  sends_.assign(sends_.size(), {});
+  receives_.assign(receives_.size(), {});
 }
 
 }  // namespace tutti::detail

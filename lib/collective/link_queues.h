@@ -22,9 +22,9 @@ class Operation;
 /// On each link frames leave in the order of operations, and within one in the order of its plan. So the next message
 /// on a link always belongs to the first receive posted there: no tags, no unexpected data. A message for which
 /// nothing is posted yet stays in its link. Threading: the owner of the engine.
-class Lanes {
+class LinkQueues {
  public:
-  Lanes(Collectives& collectives, Group& group, transport::Channel channel);
+  LinkQueues(Collectives& collectives, Group& group, transport::Channel channel);
 
   // ---- Operations
   /// The operation, the last that has begun, waits for its turn on each lane of its plan.
@@ -55,7 +55,7 @@ class Lanes {
   };
   /// Null: nothing is expected.
   const Posted* next_from(int peer) const {
-    const Fifo<Posted>& posted = in_[static_cast<std::size_t>(peer)].posted;
+    const Fifo<Posted>& posted = receives_[static_cast<std::size_t>(peer)].posted;
     return posted.empty() ? nullptr : &posted[0];
   }
   /// A message of `peer` that is not expected may lie in its link: looks again.
@@ -67,13 +67,13 @@ class Lanes {
     Operation* operation = nullptr;
     std::uint32_t lane = 0;
   };
-  struct OutLane {
+  struct SendQueue {
     transport::Link* link = nullptr;
     Fifo<Turn> turns;
     int unsent = 0;              // messages that the link has not taken yet
     std::uint64_t messages = 0;  // ever
   };
-  struct InLane {
+  struct RecvQueue {
     transport::Link* link = nullptr;
     Fifo<Turn> turns;
     Fifo<Posted> posted;
@@ -81,15 +81,15 @@ class Lanes {
   };
 
   Fifo<Turn>& turns(const algorithms::Lane& lane);
-  InLane& in_lane(const transport::Link& link);
+  RecvQueue& recv_queue(const transport::Link& link);
 
   Collectives& collectives_;
   Group& group_;
   transport::Channel channel_;
   bool has_checksums_;
   bool is_traced_;
-  std::vector<OutLane> out_;  // by rank of the group
-  std::vector<InLane> in_;
+  std::vector<SendQueue> sends_;  // by rank of the group
+  std::vector<RecvQueue> receives_;
 };
 
 }  // namespace tutti::detail
