@@ -4,7 +4,7 @@
 //     place/<rank>   the process that has that place: compare_set admits one process and tells a second one who it was;
 //                    "left ..." when that process has gone
 //     .will/<rank>   changes to make when it goes (last_will.h):
-//       card/<rank> is erased: rank 0 waits on, until another process with that rank comes;
+//       rank_info/<rank> is erased: rank 0 waits on, until another process with that rank comes;
 //       shm/<rank> says that it is gone, for ranks that have met it already, and so that rank 0 does not wait for it;
 //       place/<rank> is free.
 

@@ -13,7 +13,7 @@
 namespace tutti::rendezvous {
 
 /// One rank's part in a meeting: it takes its place, and exchanges what the ranks must know of each other, in two
-/// rounds ("card" and "shm").
+/// rounds ("rank_info" and "shm").
 ///
 /// A rank that goes before the first round is over, by an error or a signal, frees its place: another process with its
 /// rank may take it, and the others continue to wait. If a rank goes later, others have met it already, and the meeting
@@ -46,7 +46,7 @@ class Attendance {
   void complete();
 
  private:
-  static constexpr std::string_view first_round = "card";
+  static constexpr std::string_view first_round = "rank_info";
   static constexpr std::string_view second_round = "shm";
 
   bool take_place();

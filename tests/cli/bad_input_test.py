@@ -68,7 +68,7 @@ class Joining(Case):
         done = self.finish(self.start_rank(0, 4), self.start_rank(1, 4), self.start_rank(3, 4))
         self.assertFails(done[0], r"^rendezvous: .*waited \d.*s for rank 2\.", "may not have started")
         for other in done[1:]:
-            self.assertFails(other, r"^rendezvous: .*(rank 2|closed the connection|tutti/card/(2|all))")
+            self.assertFails(other, r"^rendezvous: .*(rank 2|closed the connection|tutti/rank_info/(2|all))")
 
     def test_a_host_that_does_not_come_is_named_by_all_others_where_the_store_outlives_them(self):
         keeper = start(harness.PROGRAM, "store", "--port", self.url.rsplit(":", 1)[1])

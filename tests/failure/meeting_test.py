@@ -61,7 +61,7 @@ class Killed(Case):
                                         "TUTTI_RDZV": f"{scheme}://127.0.0.1:{self.port}"})
 
     def has_published(self, *ranks):
-        done = tutti("store", "wait", *(f"tutti/0/card/{rank}" for rank in ranks), "--rdzv", f"127.0.0.1:{self.port}")
+        done = tutti("store", "wait", *(f"tutti/0/rank_info/{rank}" for rank in ranks), "--rdzv", f"127.0.0.1:{self.port}")
         self.assertEqual(done.code, 0, done)
 
     def kill(self, process):

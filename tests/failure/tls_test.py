@@ -98,7 +98,7 @@ class Tls(Case):
             self.assertEqual(sum("tcp" in line for line in done.lines), RANKS, done)
 
     def test_the_store_tells_a_listener_nothing(self):
-        names = (b"/card", b"token", b"pid ")
+        names = (b"/rank_info", b"token", b"pid ")
         for words, env in (((), {}), (("--tls",), {"TUTTI_TLS": "1"})):
             relay = Relay(self.serve(*words))
             try:

@@ -137,8 +137,8 @@ TEST_CASE("who is killed while others still gather is followed by the next proce
     std::vector<Rank> ranks;
     for (const int rank : {0, 1}) ranks.emplace_back(server, rank, 3);
     const auto at = static_cast<std::size_t>(victim);
-    ranks[at]->store().set("card/" + std::to_string(victim), "=old");
-    CHECK(ranks[at]->store().get("card/" + std::to_string(victim)) == "=old");
+    ranks[at]->store().set("rank_info/" + std::to_string(victim), "=old");
+    CHECK(ranks[at]->store().get("rank_info/" + std::to_string(victim)) == "=old");
     ranks[at].kill();
     ranks[at] = Rank{server, victim, 3};
     ranks.emplace_back(server, 2, 3);
@@ -238,7 +238,7 @@ TEST_CASE("a store that outlives a job serves the next one under the same name, 
 TEST_CASE("a last will is told from other keys by the end of its name, and comes back as it was") {
   CHECK(LastWill::prefix_of("/tutti/0/.will/3") == "/tutti/0/");
   CHECK(LastWill::prefix_of("/.will/x") == "/");
-  for (const char* other : {"/tutti/0/will/3", "/a/.will", "/a/.will/job/0/card/1", ".will/3", ""})
+  for (const char* other : {"/tutti/0/will/3", "/a/.will", "/a/.will/job/0/rank_info/1", ".will/3", ""})
     CHECK_FALSE(LastWill::prefix_of(other));
   const LastWill will = LastWill{"place", "me"}.set("a", "").erase("b").set("c", std::string("\0x", 2));
   CHECK(LastWill::decode(will.encode())->encode() == will.encode());

@@ -45,7 +45,7 @@ TEST_CASE("an exchange costs a fixed number of messages per rank at the server")
     std::atomic<int> done{0};
     run_threads(ranks, [&](int rank) {
       const auto store = tcp_store(server.endpoint().host, server.endpoint().port, patience);
-      exchange(*store, "card", rank, ranks, value_of(rank), late());
+      exchange(*store, "rank_info", rank, ranks, value_of(rank), late());
       ++done;
     });
     // set, wait, wait and read of get, set; rank 0 sets them all, too, and waits for the readers.
@@ -59,7 +59,7 @@ TEST_CASE("rank 0 returns only when everybody has read, so the server may end wi
     const rendezvous::Endpoint endpoint = server->endpoint();
     run_threads(4, [&](int rank) {
       const auto store = tcp_store(endpoint.host, endpoint.port, patience);
-      CHECK(exchange(*store, "card", rank, 4, "x", late()).size() == 4);
+      CHECK(exchange(*store, "rank_info", rank, 4, "x", late()).size() == 4);
       if (rank == 0) server.reset();
     });
   }
@@ -67,21 +67,21 @@ TEST_CASE("rank 0 returns only when everybody has read, so the server may end wi
 
 TEST_CASE("who did not come is named, the first of them as the culprit") {
   const auto store = memory_store();
-  for (const char* there : {"card/0", "card/2", "card/4"}) store->set(there, "x");  // none can be too late
+  for (const char* there : {"rank_info/0", "rank_info/2", "rank_info/4"}) store->set(there, "x");  // none can be too late
   run_threads(5, [&](int rank) {
     if (rank == 1 || rank == 3) return;
-    const Error error = error_of([&] { exchange(*store, "card", rank, 5, "x", soon()); });
+    const Error error = error_of([&] { exchange(*store, "rank_info", rank, 5, "x", soon()); });
     CHECK(error.code() == ErrorCode::rendezvous);
     CHECK(error.rank() == 1);
-    CHECK(contains(error.what(), "\"card\" on rank " + std::to_string(rank) + " of 5"));
+    CHECK(contains(error.what(), "\"rank_info\" on rank " + std::to_string(rank) + " of 5"));
     CHECK(contains(error.what(), "ranks 1, 3."));
   });
 }
 
 TEST_CASE("rank 0 is named when the others are there, but it does not pass their values on") {
   const auto store = memory_store();
-  for (const char* there : {"card/0", "card/2"}) store->set(there, "x");
-  const Error error = error_of([&] { exchange(*store, "card", 1, 3, "x", soon()); });
+  for (const char* there : {"rank_info/0", "rank_info/2"}) store->set(there, "x");
+  const Error error = error_of([&] { exchange(*store, "rank_info", 1, 3, "x", soon()); });
   CHECK(error.rank() == 0);
   CHECK(contains(error.what(), "waited"));
 }
@@ -95,7 +95,7 @@ TEST_CASE("who has more patience than rank 0 hears from it who did not come, bef
     const auto store = tcp_store(endpoint.host, endpoint.port, patience);
     ++ready;
     while (ready < 3) std::this_thread::yield();
-    const Error error = error_of([&] { exchange(*store, "card", rank, 4, "x", rank == 0 ? soon() : late()); });
+    const Error error = error_of([&] { exchange(*store, "rank_info", rank, 4, "x", rank == 0 ? soon() : late()); });
     if (rank == 0) server.reset();
     CHECK(error.code() == ErrorCode::rendezvous);
     CHECK(error.rank() == 2);
@@ -117,13 +117,13 @@ TEST_CASE("values that are too much for one key are read one by one") {
 TEST_CASE("many who did not come are counted, not all listed, and found with few questions") {
   const TcpStoreServer server{{"127.0.0.1", 0}};
   const auto store = tcp_store(server.endpoint().host, server.endpoint().port, patience);
-  const Error error = error_of([&] { exchange(*store, "card", 0, 5000, "x", soon()); });
+  const Error error = error_of([&] { exchange(*store, "rank_info", 0, 5000, "x", soon()); });
   CHECK(contains(error.what(), "ranks 1, 2, 3, 4, 5, 6, 7, 8, perhaps more."));
   CHECK(error.rank() == 1);
 
   for (int rank = 0; rank < 5000; ++rank)
     if (rank != 4999 && rank != 2500) store->set("b/" + std::to_string(rank), "x");
-  CHECK(store->key_count() == 5000);  // and "card/0" and "card/all"
+  CHECK(store->key_count() == 5000);  // and "rank_info/0" and "rank_info/all"
   const std::uint64_t before = server.figures().requests;
   CHECK(contains(error_of([&] { exchange(*store, "b", 0, 5000, "x", soon()); }).what(), "ranks 2500, 4999."));
   CHECK(server.figures().requests - before < 60);
@@ -134,7 +134,7 @@ TEST_CASE("a server that is lost during an exchange is the error, not the missin
   const auto store = tcp_store(server->endpoint().host, server->endpoint().port, patience);
   run_threads(2, [&](int i) {
     if (i == 0) {
-      CHECK(contains(error_of([&] { exchange(*store, "card", 0, 2, "x", late()); }).what(), "closed the connection"));
+      CHECK(contains(error_of([&] { exchange(*store, "rank_info", 0, 2, "x", late()); }).what(), "closed the connection"));
       return;
     }
     CHECK(eventually([&] { return server->figures().requests >= 2; }));
