@@ -8,7 +8,7 @@
 namespace tutti::cli::measure {
 namespace {
 
-void warm_up(Meeting& meeting, const Budget& budget, const std::function<void()>& call) {
+void warm_up(RankSync& sync, const Budget& budget, const std::function<void()>& call) {
   constexpr int least = 2;
   constexpr int most = 50;
   const double begin = microseconds_now();
@@ -16,12 +16,12 @@ void warm_up(Meeting& meeting, const Budget& budget, const std::function<void()>
   for (int i = 1; more; ++i) {
     call();
     const bool time_left = microseconds_now() - begin < budget.milliseconds * 1000 / 5;
-    more = meeting.decide(i < least || (i < most && time_left));
+    more = sync.decide(i < least || (i < most && time_left));
   }
 }
 
 /// Leaves the times of every rank in the shared memory; returns the number of calls.
-int single_calls(Meeting& meeting, const Budget& budget, const std::function<void()>& call) {
+int single_calls(RankSync& sync, const Budget& budget, const std::function<void()>& call) {
   constexpr int least_of_slow = 2;
   const double begin = microseconds_now();
   for (int count = 0;; ++count) {
@@ -29,26 +29,26 @@ int single_calls(Meeting& meeting, const Budget& budget, const std::function<voi
     const bool over = count >= most_iterations ||
                       (count >= budget.least_iterations && milliseconds > budget.milliseconds) ||
                       (count >= least_of_slow && milliseconds > budget.most);
-    if (!meeting.decide(!over)) return count;
-    meeting.align();
+    if (!sync.decide(!over)) return count;
+    sync.align();
     const double before = microseconds_now();
     call();
     const double after = microseconds_now();
-    meeting.begin_of(meeting.rank())[count] = before;
-    meeting.end_of(meeting.rank())[count] = after;
+    sync.begin_of(sync.rank())[count] = before;
+    sync.end_of(sync.rank())[count] = after;
   }
 }
 
-Times judge(Meeting& meeting, int count) {
+Times judge(RankSync& sync, int count) {
   std::vector<double> slowest;
   std::vector<double> skews;
   for (int i = 0; i < count; ++i) {
     double time = 0;
-    double first = meeting.begin_of(0)[i];
+    double first = sync.begin_of(0)[i];
     double last = first;
-    for (int rank = 0; rank < meeting.ranks(); ++rank) {
-      const double begin = meeting.begin_of(rank)[i];
-      time = std::max(time, meeting.end_of(rank)[i] - begin);
+    for (int rank = 0; rank < sync.ranks(); ++rank) {
+      const double begin = sync.begin_of(rank)[i];
+      time = std::max(time, sync.end_of(rank)[i] - begin);
       first = std::min(first, begin);
       last = std::max(last, begin);
     }
@@ -60,17 +60,17 @@ Times judge(Meeting& meeting, int count) {
   return {median(slowest), slowest.front(), slowest[near_end], 0, median(skews), count};
 }
 
-double back_to_back(Meeting& meeting, const Budget& budget, const std::function<void()>& call, double expected) {
+double back_to_back(RankSync& sync, const Budget& budget, const std::function<void()>& call, double expected) {
   const double share = budget.milliseconds * 1000 / 3;
   const int calls = static_cast<int>(std::clamp(share / std::max(expected, 0.05), 2.0, 20'000.0));
   const int loops = expected * calls * 3 > budget.most * 1000 ? 1 : 3;
   std::vector<double> times;
   for (int loop = 0; loop < loops; ++loop) {
-    meeting.gather();
-    meeting.align();
+    sync.gather();
+    sync.align();
     const double begin = microseconds_now();
     for (int i = 0; i < calls; ++i) call();
-    times.push_back(meeting.largest((microseconds_now() - begin) / calls));
+    times.push_back(sync.largest((microseconds_now() - begin) / calls));
   }
   return median(times);
 }
@@ -96,18 +96,18 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-Times measure(Meeting& meeting, const Budget& budget, const std::function<void()>& alone) {
+Times measure(RankSync& sync, const Budget& budget, const std::function<void()>& alone) {
   const auto both = [&] {
     compute(budget.computing);
     alone();
   };
   const std::function<void()> call = budget.computing > 0 ? both : alone;
-  warm_up(meeting, budget, call);
-  const int count = single_calls(meeting, budget, call);
-  meeting.gather();
-  Times times = judge(meeting, count);
-  meeting.gather();
-  times.loop = back_to_back(meeting, budget, call, times.single);
+  warm_up(sync, budget, call);
+  const int count = single_calls(sync, budget, call);
+  sync.gather();
+  Times times = judge(sync, count);
+  sync.gather();
+  times.loop = back_to_back(sync, budget, call, times.single);
   times.computing = budget.computing;
   return times;
 }

@@ -3,12 +3,12 @@
 #include <functional>
 #include <vector>
 
-#include "cli/measure/meeting.h"
+#include "cli/measure/rank_sync.h"
 
 // How the comparison with other libraries measures time: the same code around every library's call.
 //
-// Single calls: before each call all ranks meet and are aligned, awake (meeting.h). Each reads the clock, calls, and
-// reads it again. The slowest rank counts, and the figure is the median. It contains no wake-up by the meeting.
+// Single calls: before each call all ranks meet and are aligned, awake (sync.h). Each reads the clock, calls, and
+// reads it again. The slowest rank counts, and the figure is the median. It contains no wake-up by the sync.
 //
 // Back to back: many calls without anything between them, the slowest rank's time divided by their number; the median
 // of three such loops. The buffers are the same each time, so that they are as warm as possible.
@@ -36,7 +36,7 @@ struct Times {
 };
 
 /// All ranks call it together and get the same result.
-Times measure(Meeting& meeting, const Budget& budget, const std::function<void()>& call);
+Times measure(RankSync& sync, const Budget& budget, const std::function<void()>& call);
 
 /// 0 if there are no values.
 double median(std::vector<double> values);

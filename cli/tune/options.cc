@@ -14,7 +14,7 @@
 #include "cli/base/command_line.h"
 #include "cli/base/sizes.h"
 #include "cli/bench/names.h"
-#include "cli/measure/meeting.h"
+#include "cli/measure/rank_sync.h"
 #include "lib/base/environment.h"
 #include "lib/base/suggest.h"
 #include "tutti/error.h"

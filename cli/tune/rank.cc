@@ -48,7 +48,7 @@ class Rank {
   Rank(Stage& stage, Communicator comm, std::size_t most_bytes)
       : stage_(stage),
         comm_(std::move(comm)),
-        meeting_(&stage.meeting, comm_.rank(), comm_.size(), 1),
+        sync_(&stage.shared, comm_.rank(), comm_.size(), 1),
         input_(most_bytes + page_of_parts),
         output_(most_bytes + page_of_parts) {}
 
@@ -58,14 +58,14 @@ class Rank {
       char byte = 1;
       if (comm_.rank() == 0 && ::read(orders, &byte, 1) != 1)
         throw Error{ErrorCode::aborted, "the directing process has ended"};
-      meeting_.gather();
+      sync_.gather();
       const Order order = stage_.order;
       if (order.kind == Order::Kind::leave) comm_.barrier();
       if (order.kind == Order::Kind::measure) measure(order);
       if (order.kind == Order::Kind::ask_choice && comm_.rank() == 0)
         std::snprintf(stage_.answer, sizeof stage_.answer, "%s",
                       comm_.chosen_algorithm(collective_of(order.call), order.bytes).c_str());
-      meeting_.gather();
+      sync_.gather();
       if (comm_.rank() == 0) tell(answers);
       if (order.kind == Order::Kind::leave) return;
     }
@@ -76,7 +76,7 @@ class Rank {
     if (::write(answers, &byte, 1) != 1) throw Error{ErrorCode::aborted, "the directing process has ended"};
   }
 
-  void gather() { meeting_.gather(); }
+  void gather() { sync_.gather(); }
 
  private:
   static constexpr std::size_t page_of_parts = 4096;  // a size is rounded up to whole parts
@@ -90,10 +90,10 @@ class Rank {
       const Turn& turn = order.turns[i];
       for (int k = 0; k < turn.warm; ++k) call(order, turn, in, out);
       for (int k = 0; k < (order.loop ? 1 : turn.calls); ++k, ++stamp) {
-        meeting_.align();
-        meeting_.begin_of(comm_.rank())[stamp] = measure::microseconds_now();
+        sync_.align();
+        sync_.begin_of(comm_.rank())[stamp] = measure::microseconds_now();
         for (int repeat = 0; repeat < (order.loop ? turn.calls : 1); ++repeat) call(order, turn, in, out);
-        meeting_.end_of(comm_.rank())[stamp] = measure::microseconds_now();
+        sync_.end_of(comm_.rank())[stamp] = measure::microseconds_now();
       }
     }
   }
@@ -133,7 +133,7 @@ class Rank {
 
   Stage& stage_;
   Communicator comm_;
-  measure::Meeting meeting_;
+  measure::RankSync sync_;
   Memory input_;
   Memory output_;
 };

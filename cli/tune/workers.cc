@@ -113,7 +113,7 @@ Crew::Crew(const CrewOptions& options) : options_(options) {
       if (child == 0) {
         orders_.reset();
         become_rank(director, rank, options);
-        std::_Exit(live_as_rank(*stage_, rank, options, "file://" + folder_ + "/meeting", orders.read.get(),
+        std::_Exit(live_as_rank(*stage_, rank, options, "file://" + folder_ + "/store", orders.read.get(),
                                 answers.write.get()));
       }
       ranks_.push_back(child);
@@ -208,7 +208,7 @@ std::vector<double> Crew::measure(const Order& order) {
   const auto slowest = [&](int stamp) {
     double most = 0;
     for (int rank = 0; rank < options_.ranks; ++rank)
-      most = std::max(most, stage_->meeting.end[rank][stamp] - stage_->meeting.begin[rank][stamp]);
+      most = std::max(most, stage_->shared.end[rank][stamp] - stage_->shared.begin[rank][stamp]);
     return most;
   };
   std::vector<double> medians;

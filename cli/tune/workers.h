@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/measure/meeting.h"
+#include "cli/measure/rank_sync.h"
 #include "cli/measure/workload.h"
 #include "lib/base/descriptor.h"
 
@@ -39,7 +39,7 @@ struct Order {
 
 /// Memory shared by the ranks and the directing process.
 struct Stage {
-  measure::Shared meeting;
+  measure::Shared shared;
   Order order;
   char answer[64];
   char trouble[512];

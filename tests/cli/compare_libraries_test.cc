@@ -111,13 +111,13 @@ TEST_CASE("a call takes as long as its slowest rank, on every rank, both ways of
     REQUIRE(shared != nullptr);
     std::array<measure::Times, 2> times;
     const auto run = [&](int rank) {
-      measure::Meeting meeting{shared, rank, 2, 2};
-      times[static_cast<std::size_t>(rank)] = measure::measure(meeting, {5, 20, 5}, [&] {
+      measure::RankSync sync{shared, rank, 2, 2};
+      times[static_cast<std::size_t>(rank)] = measure::measure(sync, {5, 20, 5}, [&] {
         const double end = measure::microseconds_now() + (rank == slow ? slow_us : 0);
         while (measure::microseconds_now() < end) {
         }
       });
-      meeting.gather();
+      sync.gather();
     };
     std::thread other{run, 1};
     run(0);

@@ -4,15 +4,15 @@
 #include <functional>
 #include <vector>
 
-#include "cli/measure/meeting.h"
+#include "cli/measure/rank_sync.h"
 
 // The speed of this machine, measured with the least code, for the column "limit".
 
 namespace tutti::cli::measure {
 
 /// Runs `body` in `count` processes at once, the k-th on the k-th core (modulo the number of cores), and returns their
-/// results; a process that fails gives 0. The processes share a Meeting.
-std::vector<double> in_processes(int count, const std::function<double(Meeting&)>& body);
+/// results; a process that fails gives 0. The processes share a RankSync.
+std::vector<double> in_processes(int count, const std::function<double(RankSync&)>& body);
 
 enum class Level { l2, l3, memory };
 /// The cache level into which `bytes` fit if each of two cores uses half of them.
@@ -23,7 +23,7 @@ double copy_rate(Level level, int processes);
 /// The same for a += b on float32.
 double reduce_rate(Level level, int processes);
 
-/// Round trip of a cache line between two cores, ns (Meeting::probe).
+/// Round trip of a cache line between two cores, ns (RankSync::probe).
 double cache_line_ns();
 /// Microseconds of a barrier with one counter in shared memory whose waiters yield: the least for ranks to meet.
 struct Floor {

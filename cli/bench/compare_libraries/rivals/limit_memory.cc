@@ -58,11 +58,11 @@ void stream(float* into, const float* from, std::size_t count) {
 
 double rate(void (*work)(float*, const float*, std::size_t), Level level, int processes) {
   const std::size_t bytes = bytes_at(level);
-  const std::vector<double> rates = in_processes(processes, [&](Meeting& meeting) {
+  const std::vector<double> rates = in_processes(processes, [&](RankSync& sync) {
     const Buffer into{bytes};
     const Buffer from{bytes};
     work(into.memory.get(), from.memory.get(), bytes / sizeof(float));
-    meeting.gather();
+    sync.gather();
     // Many short measurements and their median, so that interruptions affect only a few.
     const std::size_t repeated = std::max<std::size_t>(1, (std::size_t{1} << 20) / bytes);
     const double end = microseconds_now() + measured_us;
@@ -84,7 +84,7 @@ double rate(void (*work)(float*, const float*, std::size_t), Level level, int pr
 
 }  // namespace
 
-std::vector<double> in_processes(int count, const std::function<double(Meeting&)>& body) {
+std::vector<double> in_processes(int count, const std::function<double(RankSync&)>& body) {
   Shared* const shared = map_shared_with_children();
   if (shared == nullptr) return std::vector<double>(static_cast<std::size_t>(count));
   const std::vector<int> cores = first_two_cores();
@@ -95,8 +95,8 @@ std::vector<double> in_processes(int count, const std::function<double(Meeting&)
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       ::alarm(20);
       if (!cores.empty()) stay_on(cores[static_cast<std::size_t>(rank) % cores.size()]);
-      Meeting meeting{shared, rank, count, 1};
-      const double value = body(meeting);
+      RankSync sync{shared, rank, count, 1};
+      const double value = body(sync);
       shared->value[rank] = value;
       ::_exit(0);
     }
@@ -132,15 +132,15 @@ double copy_rate(Level level, int processes) {
 double reduce_rate(Level level, int processes) { return rate(add_to, level, processes); }
 
 double cache_line_ns() {
-  return in_processes(2, [](Meeting& meeting) { return meeting.probe(); }).front();
+  return in_processes(2, [](RankSync& sync) { return sync.probe(); }).front();
 }
 
 Floor barrier_floor(int ranks) {
   Floor floor;
   const auto part = [&](double Times::*which) {
     return in_processes(ranks,
-                        [which](Meeting& meeting) {
-                          const Times times = measure(meeting, {30, 100, 5}, [&] { meeting.align(); });
+                        [which](RankSync& sync) {
+                          const Times times = measure(sync, {30, 100, 5}, [&] { sync.align(); });
                           return times.*which;
                         })
         .front();

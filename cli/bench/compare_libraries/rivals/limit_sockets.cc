@@ -68,16 +68,16 @@ double tcp_round_trip() {
   constexpr int batches = 80;
   constexpr int trips = 50;
   const Connection connection = connect_to_self();
-  const std::vector<double> times = in_processes(2, [&](Meeting& meeting) {
-    const int end = connection.ends[meeting.rank()];
+  const std::vector<double> times = in_processes(2, [&](RankSync& sync) {
+    const int end = connection.ends[sync.rank()];
     char word[4] = {};
     std::vector<double> seen;
     for (int batch = 0; batch < batches; ++batch) {
       const double begin = microseconds_now();
       for (int i = 0; i < trips; ++i) {
-        if (meeting.rank() == 0) send_all(end, word, sizeof word);
+        if (sync.rank() == 0) send_all(end, word, sizeof word);
         receive_all(end, word, sizeof word);
-        if (meeting.rank() == 1) send_all(end, word, sizeof word);
+        if (sync.rank() == 1) send_all(end, word, sizeof word);
       }
       seen.push_back((microseconds_now() - begin) / trips);
     }
@@ -93,14 +93,14 @@ double tcp_stream(bool both_ways) {
   constexpr std::size_t part = total / 32;
   constexpr std::size_t piece = std::size_t{256} << 10;
   const Connection connection = connect_to_self();
-  const std::vector<double> rates = in_processes(2, [&](Meeting& meeting) {
-    const int end = connection.ends[meeting.rank()];
+  const std::vector<double> rates = in_processes(2, [&](RankSync& sync) {
+    const int end = connection.ends[sync.rank()];
     std::vector<char> out(piece, 1);
     std::vector<char> in(piece, 1);
-    std::size_t to_send = both_ways || meeting.rank() == 0 ? total : 0;
-    std::size_t to_receive = both_ways || meeting.rank() == 1 ? total : 0;
+    std::size_t to_send = both_ways || sync.rank() == 0 ? total : 0;
+    std::size_t to_receive = both_ways || sync.rank() == 1 ? total : 0;
     std::vector<double> seen;
-    meeting.gather();
+    sync.gather();
     double begin = microseconds_now();
     while (to_send > 0 || to_receive > 0) {
       const ssize_t sent = to_send > 0 ? ::send(end, out.data(), std::min(piece, to_send), MSG_NOSIGNAL) : 0;

@@ -29,33 +29,33 @@ std::unique_ptr<float[], decltype(&std::free)> make_buffer(std::size_t elements)
 }
 
 /// Calls once on fresh data and returns the wrong elements over all ranks.
-std::uint64_t verify(Meeting& meeting, const Task& task, const Prepared& prepared, float* input, float* output) {
+std::uint64_t verify(RankSync& sync, const Task& task, const Prepared& prepared, float* input, float* output) {
   fill(task, input, output);
   prepared.after_fill();
-  meeting.gather();
+  sync.gather();
   prepared.call();
   prepared.before_check();
-  return meeting.sum(count_wrong(task, output));
+  return sync.sum(count_wrong(task, output));
 }
 
-void measure_point(Meeting& meeting, Backend& library, const Arguments& arguments, std::size_t size) {
-  const Task task = task_of(arguments.call, meeting.rank(), meeting.ranks(), size);
+void measure_point(RankSync& sync, Backend& library, const Arguments& arguments, std::size_t size) {
+  const Task task = task_of(arguments.call, sync.rank(), sync.ranks(), size);
   const auto input = make_buffer(task.input);
   const auto output = make_buffer(task.output);
   const Prepared prepared = library.prepare(task, input.get(), output.get());
-  std::uint64_t wrong = verify(meeting, task, prepared, input.get(), output.get());
+  std::uint64_t wrong = verify(sync, task, prepared, input.get(), output.get());
 
   // Zeros, since sums in place are repeated thousands of times and must not change.
   std::fill_n(input.get(), task.input, 0.0F);
   std::fill_n(output.get(), task.output, 0.0F);
   prepared.after_fill();
-  const double before = meeting.probe();
-  const Times times = measure(meeting, arguments.budget, prepared.call);
-  const double after = meeting.probe();
+  const double before = sync.probe();
+  const Times times = measure(sync, arguments.budget, prepared.call);
+  const double after = sync.probe();
 
-  wrong += verify(meeting, task, prepared, input.get(), output.get());
-  if (meeting.rank() == 0) print_row(size, task.bytes, times, wrong, before, after);
-  meeting.gather();  // no rank may free memory that another one still reads
+  wrong += verify(sync, task, prepared, input.get(), output.get());
+  if (sync.rank() == 0) print_row(size, task.bytes, times, wrong, before, after);
+  sync.gather();  // no rank may free memory that another one still reads
 }
 
 void run(int argc, char** argv) {
@@ -64,15 +64,15 @@ void run(int argc, char** argv) {
   ::alarm(static_cast<unsigned>(arguments.seconds));
   const std::unique_ptr<Backend> library = join({arguments.setting, arguments.folder});
   if (library->ranks() > most_ranks) throw std::invalid_argument("at most 64 ranks can be compared");
-  const std::string meeting_file = arguments.folder + "/meeting";
-  Shared* const shared = map_shared(meeting_file);
+  const std::string shared_file = arguments.folder + "/sync";
+  Shared* const shared = map_shared(shared_file);
   if (shared == nullptr) throw std::runtime_error("cannot share " + arguments.folder + ": " + std::strerror(errno));
-  Meeting meeting{shared, library->rank(), library->ranks(), library->threads(), library->progress()};
-  meeting.gather();
-  if (meeting.rank() == 0) ::unlink(meeting_file.c_str());  // all have it, and none may be left later
-  for (const std::size_t size : arguments.sizes) measure_point(meeting, *library, arguments, size);
-  if (meeting.rank() == 0) print_end();
-  meeting.gather();
+  RankSync sync{shared, library->rank(), library->ranks(), library->threads(), library->progress()};
+  sync.gather();
+  if (sync.rank() == 0) ::unlink(shared_file.c_str());  // all have it, and none may be left later
+  for (const std::size_t size : arguments.sizes) measure_point(sync, *library, arguments, size);
+  if (sync.rank() == 0) print_end();
+  sync.gather();
   library->leave();
 }
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-// Where the ranks of one measurement meet: memory that all of them map. The code is the same for every library that is
-// measured and uses none of them.
+// How the ranks of one measurement wait for each other, in memory that all of them map. The code is the same for every
+// library that is measured, and uses none of them.
 
 namespace tutti::cli::measure {
 
@@ -40,12 +40,12 @@ Shared* map_shared_with_children();
 double microseconds_now();
 
 /// One rank's view. Threading: one thread. The functions that say "all ranks" return once all have called.
-class Meeting {
+class RankSync {
  public:
   /// Each rank runs `threads` threads of the library. If there are more of them than cores, waiting ranks sleep. A
   /// waiting rank calls `progress` about once a millisecond; it is empty for libraries that need no calls to make
   /// progress.
-  Meeting(Shared* shared, int rank, int ranks, int threads, std::function<void()> progress = {});
+  RankSync(Shared* shared, int rank, int ranks, int threads, std::function<void()> progress = {});
 
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }

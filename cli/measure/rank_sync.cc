@@ -1,4 +1,4 @@
-#include "cli/measure/meeting.h"
+#include "cli/measure/rank_sync.h"
 
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -91,7 +91,7 @@ bool stay_on(int core) {
   return ::sched_setaffinity(0, sizeof one, &one) == 0;
 }
 
-Meeting::Meeting(Shared* shared, int rank, int ranks, int threads, std::function<void()> progress)
+RankSync::RankSync(Shared* shared, int rank, int ranks, int threads, std::function<void()> progress)
     : shared_(shared),
       rank_(rank),
       ranks_(ranks),
@@ -102,7 +102,7 @@ Meeting::Meeting(Shared* shared, int rank, int ranks, int threads, std::function
   std::memset(end_of(rank), 0, sizeof shared->end[rank]);
 }
 
-void Meeting::gather() {
+void RankSync::gather() {
   const std::uint32_t old = shared_->round.load(std::memory_order_acquire);
   if (shared_->arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == static_cast<std::uint32_t>(ranks_)) {
     shared_->arrived.store(0, std::memory_order_relaxed);
@@ -121,7 +121,7 @@ void Meeting::gather() {
   shared_->sleepers.fetch_sub(1, std::memory_order_seq_cst);
 }
 
-void Meeting::align() {
+void RankSync::align() {
   const std::uint32_t old = shared_->align_round.load(std::memory_order_acquire);
   if (shared_->aligned.fetch_add(1, std::memory_order_acq_rel) + 1 < static_cast<std::uint32_t>(ranks_))
     return wait_awake(shared_->align_round, old);
@@ -129,7 +129,7 @@ void Meeting::align() {
   shared_->align_round.store(old + 1, std::memory_order_release);
 }
 
-void Meeting::wait_awake(const std::atomic<std::uint32_t>& round, std::uint32_t old) {
+void RankSync::wait_awake(const std::atomic<std::uint32_t>& round, std::uint32_t old) {
   double last = 0;
   for (unsigned i = 1; round.load(std::memory_order_acquire) == old; ++i) {
     if (i % 16 != 0) {
@@ -144,14 +144,14 @@ void Meeting::wait_awake(const std::atomic<std::uint32_t>& round, std::uint32_t 
   }
 }
 
-bool Meeting::decide(bool of_first) {
+bool RankSync::decide(bool of_first) {
   std::atomic<std::uint32_t>& slot = shared_->decision[decisions_++ % 2];
   if (rank_ == 0) slot.store(of_first ? 1 : 0, std::memory_order_relaxed);
   gather();
   return slot.load(std::memory_order_relaxed) != 0;
 }
 
-double Meeting::largest(double mine) {
+double RankSync::largest(double mine) {
   shared_->value[rank_] = mine;
   gather();
   const double most = *std::max_element(shared_->value, shared_->value + ranks_);
@@ -159,7 +159,7 @@ double Meeting::largest(double mine) {
   return most;
 }
 
-std::uint64_t Meeting::sum(std::uint64_t mine) {
+std::uint64_t RankSync::sum(std::uint64_t mine) {
   shared_->sum.fetch_add(mine);
   gather();
   const std::uint64_t all = shared_->sum.load();
@@ -169,7 +169,7 @@ std::uint64_t Meeting::sum(std::uint64_t mine) {
   return all;
 }
 
-double Meeting::probe() {
+double RankSync::probe() {
   if (ranks_ < 2) return 0;
   const std::vector<int> cores = first_two_cores();
   cpu_set_t before;
