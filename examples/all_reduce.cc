@@ -5,7 +5,7 @@
 #include <vector>
 
 int main() {
-  auto comm = tutti::connect();  // rank, size and meeting point from the launcher's environment
+  auto comm = tutti::connect();  // rank, size and rendezvous from the launcher's environment
   std::vector<float> gradient(1000, static_cast<float>(comm.rank()));
   comm.all_reduce(gradient, tutti::avg);
   std::printf("rank %d of %d: %g\n", comm.rank(), comm.size(), static_cast<double>(gradient[999]));

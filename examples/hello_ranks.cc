@@ -7,7 +7,7 @@
 
 int main() {
   try {
-    auto comm = tutti::connect();  // rank, size and meeting point from the launcher's environment
+    auto comm = tutti::connect();  // rank, size and rendezvous from the launcher's environment
     std::printf("hello from rank %d of %d\n", comm.rank(), comm.size());
     comm.barrier();  // nobody gets past this line before everybody has reached it
     return comm.rank() < comm.size() ? 0 : 1;

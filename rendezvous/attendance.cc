@@ -1,5 +1,5 @@
 // Keys, under the store's prefix:
-//   meeting          size and attempt, written by the first rank to come, or by one that found the last attempt spent
+//   rendezvous       size and attempt, written by the first rank to come, or by one that found the last attempt spent
 //   <attempt>/...    everything below, and the rounds of exchange()
 //     place/<rank>   the process that has that place: compare_set admits one process and tells a second one who it was;
 //                    "left ..." when that process has gone
@@ -52,19 +52,19 @@ std::string for_people(std::string_view name) {
 
 std::string place_of(int rank) { return fmt::format("place/{}", rank); }
 
-/// The attempt in "<size> <attempt>"; -1: `meeting` has another form.
-int attempt_in(const std::string& meeting) {
+/// The attempt in "<size> <attempt>"; -1: `state` has another form.
+int attempt_in(const std::string& state) {
   int attempt = -1;
-  const std::size_t blank = meeting.find(' ');
-  if (blank != std::string::npos) std::from_chars(meeting.data() + blank + 1, meeting.data() + meeting.size(), attempt);
+  const std::size_t blank = state.find(' ');
+  if (blank != std::string::npos) std::from_chars(state.data() + blank + 1, state.data() + state.size(), attempt);
   return attempt;
 }
 
-Error other_size(int rank, int size, const std::string& meeting) {
+Error other_size(int rank, int size, const std::string& state) {
   return {ErrorCode::rendezvous,
           fmt::format("rank {} was told that there are {} ranks, but another was told {}: the processes were started "
                       "with different sizes, or two jobs meet in one store (give each its own TUTTI_JOB).",
-                      rank, size, meeting.substr(0, meeting.find(' '))),
+                      rank, size, state.substr(0, state.find(' '))),
           rank};
 }
 
@@ -83,10 +83,9 @@ Attendance::Attendance(std::shared_ptr<Store> store, int rank, int size, Deadlin
   if (rank < 0 || rank >= size)
     throw Error{ErrorCode::invalid_argument, fmt::format("rank {} is not one of {} ranks.", rank, size), rank};
   do {
-    meeting_ = store_->compare_set("meeting", "", fmt::format("{} 0", size));
-    if (!meeting_.starts_with(fmt::format("{} ", size)) || attempt_in(meeting_) < 0)
-      throw other_size(rank, size, meeting_);
-    view_ = prefix_store(std::to_string(attempt_in(meeting_)), store_);
+    state_ = store_->compare_set("rendezvous", "", fmt::format("{} 0", size));
+    if (!state_.starts_with(fmt::format("{} ", size)) || attempt_in(state_) < 0) throw other_size(rank, size, state_);
+    view_ = prefix_store(std::to_string(attempt_in(state_)), store_);
     if (std::chrono::steady_clock::now() > deadline)
       throw Error{ErrorCode::rendezvous, fmt::format("rank {} reached the store after its deadline.", rank), rank};
   } while (!take_place());
@@ -144,7 +143,7 @@ LastWill Attendance::will() const {
 }
 
 void Attendance::call_next_attempt() {
-  store_->compare_set("meeting", meeting_, fmt::format("{} {}", size_, attempt_in(meeting_) + 1));
+  store_->compare_set("rendezvous", state_, fmt::format("{} {}", size_, attempt_in(state_) + 1));
 }
 
 std::vector<std::string> Attendance::exchange(std::string_view round, std::string_view mine) {

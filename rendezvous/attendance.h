@@ -12,14 +12,14 @@
 
 namespace tutti::rendezvous {
 
-/// One rank's part in a meeting: it takes its place, and exchanges what the ranks must know of each other, in two
+/// One rank's part in a rendezvous: it takes its place, and exchanges what the ranks must know of each other, in two
 /// rounds ("rank_info" and "shm").
 ///
 /// A rank that goes before the first round is over, by an error or a signal, frees its place: another process with its
-/// rank may take it, and the others continue to wait. If a rank goes later, others have met it already, and the meeting
-/// has failed. All others get an error that names it at once. Ranks that join afterwards meet in the next attempt,
-/// under new keys. Our TCP store notices the end of a process; with other stores this works only for ranks that end by
-/// an error.
+/// rank may take it, and the others continue to wait. If a rank goes later, others have met it already, and the
+/// rendezvous has failed. All others get an error that names it at once. Ranks that join afterwards meet in the next
+/// attempt, under new keys. Our TCP store notices the end of a process; with other stores this works only for ranks
+/// that end by an error.
 ///
 /// Threading: as the store. Ownership: must be destroyed before the store.
 class Attendance {
@@ -61,7 +61,7 @@ class Attendance {
   int rank_;
   int size_;
   Deadline deadline_;
-  std::string meeting_;  ///< the value of the key "meeting": size and attempt
+  std::string state_;  ///< the value of the key "rendezvous": size and attempt
   std::shared_ptr<Store> view_;
   std::string me_;
   bool present_ = false;

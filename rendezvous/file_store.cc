@@ -2,7 +2,7 @@
 // stopped.
 //
 // Users sign in and out in the same log. So the last one knows that it may remove the file, and a file that an earlier
-// run left behind can be told from a meeting in progress:
+// run left behind can be told from a rendezvous in progress:
 //   a user has signed in but not out, and its process is gone
 //       That run was killed. This is an error at once; the last of its users, if any is left, removes the file.
 //   all expected users have signed in
@@ -228,7 +228,7 @@ class FileStore final : public Store {
       if (guard_ == FileGuard::user) log_->require_private();
       return true;
     } catch (const Error&) {
-      // The last user of an earlier meeting may remove the folder between our mkdir and our opening of the file.
+      // The last user of an earlier rendezvous may remove the folder between our mkdir and our opening of the file.
       if (own_folder_ && ::access(folder().c_str(), F_OK) != 0) return false;
       throw;
     }
@@ -239,7 +239,7 @@ class FileStore final : public Store {
     replay();
     write(RecordKind::leave, std::to_string(number_), {});
     // A user that was killed never signs out. The last one left removes the file anyway, unless another user is still
-    // to come, which shall find out that this meeting is over.
+    // to come, which shall find out that this rendezvous is over.
     if (visitors_.arrived >= users_)
       std::erase_if(visitors_.present, [](const auto& visitor) { return has_ended(visitor.second); });
     if (!visitors_.present.empty()) return;

@@ -336,11 +336,11 @@ Launch find_launch(const ConnectOptions& options, const Lookup& environment) {
   launch.prefix = prefix_of(env, options.job);
   if (launch.size == 1 || options.store) return launch;
 
-  const RendezvousUrl meeting = find_rendezvous_url(options, env, answer);
-  launch.rendezvous = meeting.url;
-  launch.foreign = meeting.foreign;
-  launch.own_folder = meeting.own_folder;
-  launch.serve = launch.rank == 0 && meeting.url.starts_with("tcp://") && !meeting.served;
+  const RendezvousUrl rdzv = find_rendezvous_url(options, env, answer);
+  launch.rendezvous = rdzv.url;
+  launch.foreign = rdzv.foreign;
+  launch.own_folder = rdzv.own_folder;
+  launch.serve = launch.rank == 0 && rdzv.url.starts_with("tcp://") && !rdzv.served;
   return launch;
 }
 

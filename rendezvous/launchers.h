@@ -38,8 +38,8 @@ Launch find_launch(const ConnectOptions& options, const Lookup& environment);
 
 /// Opens the store that `launch` names; if launch.serve, also starts the server, which lives as long as the store. With
 /// a secret in `access_policy`, server and clients prove to each other that they know it, unless the store is foreign.
-/// The caller adds the prefix. A process may do this again for the same meeting: the n-th store of a rank sees the keys
-/// of the other ranks' n-th store.
+/// The caller adds the prefix. A process may do this again for the same rendezvous: the n-th store of a rank sees the
+/// keys of the other ranks' n-th store.
 std::shared_ptr<Store> open_store(const Launch& launch, Store::Milliseconds timeout,
                                   const AccessPolicy& access_policy = {}, const Log& log = Log{});
 

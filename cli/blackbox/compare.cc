@@ -75,9 +75,9 @@ std::uint64_t oldest_unfinished(std::uint64_t group, const Members& members) {
 }
 
 /// The members of one communicator, sorted by their state in one operation.
-class Meeting {
+class JointCall {
  public:
-  Meeting(std::uint64_t group, std::uint64_t operation, const Members& members, Tense tense)
+  JointCall(std::uint64_t group, std::uint64_t operation, const Members& members, Tense tense)
       : group_(group), past_(tense == Tense::past) {
     if (operation == 0) return;
     for (const Member& member : members) {
@@ -233,13 +233,14 @@ ByGroup by_group(std::span<const Snapshot> boxes) {
 std::vector<std::string> compare(std::span<const Snapshot> boxes, Tense tense, double least_seconds) {
   std::vector<std::string> findings;
   if (boxes.size() < 2) return findings;
-  std::vector<Meeting> meetings;
+  std::vector<JointCall> joint_calls;
   for (const auto& [name, members] : by_group(boxes))
-    if (members.size() > 1) meetings.emplace_back(name.second, oldest_unfinished(name.second, members), members, tense);
-  std::stable_sort(meetings.begin(), meetings.end(),
-                   [](const Meeting& one, const Meeting& other) { return one.waited() > other.waited(); });
-  for (const Meeting& meeting : meetings)
-    if (std::string finding = meeting.finding(); !finding.empty() && meeting.waited() >= least_seconds)
+    if (members.size() > 1)
+      joint_calls.emplace_back(name.second, oldest_unfinished(name.second, members), members, tense);
+  std::stable_sort(joint_calls.begin(), joint_calls.end(),
+                   [](const JointCall& one, const JointCall& other) { return one.waited() > other.waited(); });
+  for (const JointCall& joint_call : joint_calls)
+    if (std::string finding = joint_call.finding(); !finding.empty() && joint_call.waited() >= least_seconds)
       findings.push_back(std::move(finding));
   add_messages(boxes, tense, least_seconds, findings);
   return findings;
@@ -253,7 +254,7 @@ std::string last_call(const Snapshot& box, std::span<const Snapshot> boxes) {
   const ByGroup groups = by_group(boxes);
   const auto found = groups.find({box.job, first->call.group});
   if (found == groups.end()) return "";
-  return Meeting(first->call.group, first->call.operation, found->second, Tense::past).around(box);
+  return JointCall(first->call.group, first->call.operation, found->second, Tense::past).around(box);
 }
 
 int blamed_by(const Snapshot& box, std::span<const Snapshot> boxes) {

@@ -29,7 +29,7 @@ std::string as_typed(const std::string& word) {
 
 }  // namespace
 
-std::vector<std::pair<std::string, std::string>> rank_variables(const Job& job, const RendezvousUrl& meeting,
+std::vector<std::pair<std::string, std::string>> rank_variables(const Job& job, const RendezvousUrl& rdzv,
                                                                 int local_rank) {
   const std::string rank = std::to_string(job.first_rank() + local_rank);
   const std::string ranks = std::to_string(job.ranks());
@@ -40,8 +40,8 @@ std::vector<std::pair<std::string, std::string>> rank_variables(const Job& job, 
       {"TUTTI_SIZE", ranks},
       {"TUTTI_LOCAL_RANK", local},
       {"TUTTI_LOCAL_SIZE", locals},
-      {"TUTTI_RDZV", meeting.rendezvous},
-      {"TUTTI_JOB", meeting.id},
+      {"TUTTI_RDZV", rdzv.rendezvous},
+      {"TUTTI_JOB", rdzv.id},
       {"RANK", rank},
       {"WORLD_SIZE", ranks},
       {"LOCAL_RANK", local},
@@ -51,20 +51,20 @@ std::vector<std::pair<std::string, std::string>> rank_variables(const Job& job, 
       {"ROLE_NAME", "default"},
       {"ROLE_RANK", rank},
       {"ROLE_WORLD_SIZE", ranks},
-      {"MASTER_ADDR", meeting.endpoint.host},
-      {"MASTER_PORT", std::to_string(meeting.endpoint.port)},
-      {"TORCHELASTIC_RUN_ID", meeting.id},
-      {"TORCHELASTIC_RESTART_COUNT", std::to_string(meeting.restart)},
+      {"MASTER_ADDR", rdzv.endpoint.host},
+      {"MASTER_PORT", std::to_string(rdzv.endpoint.port)},
+      {"TORCHELASTIC_RUN_ID", rdzv.id},
+      {"TORCHELASTIC_RESTART_COUNT", std::to_string(rdzv.restart)},
       {"TORCHELASTIC_MAX_RESTARTS", std::to_string(job.max_restarts)},
       {"TORCHELASTIC_USE_AGENT_STORE", "True"},  // the runner serves the store, as torchrun's agent does
   };
-  if (!job.inject.empty()) result.emplace_back("TUTTI_INJECT", meeting.restart == 0 ? job.inject : "");
+  if (!job.inject.empty()) result.emplace_back("TUTTI_INJECT", rdzv.restart == 0 ? job.inject : "");
   if (job.tls) result.emplace_back("TUTTI_TLS", "1");
   if (!job.secret_file.empty()) {
     result.emplace_back("TUTTI_SECRET_FILE", std::filesystem::absolute(job.secret_file));
     result.emplace_back("TUTTI_SECRET", "");  // hides the caller's value
   }
-  if (!meeting.made_secret.empty()) result.emplace_back("TUTTI_SECRET", meeting.made_secret.reveal());
+  if (!rdzv.made_secret.empty()) result.emplace_back("TUTTI_SECRET", rdzv.made_secret.reveal());
   result.insert(result.end(), job.exported.begin(), job.exported.end());
   return result;
 }
@@ -96,19 +96,19 @@ std::vector<std::string> with_variables(const std::vector<std::pair<std::string,
 }
 
 std::string describe_ranks(const Job& job) {
-  RendezvousUrl meeting{.rendezvous = {}, .id = job.id.empty() ? "<made up>" : job.id, .endpoint = {}};
-  meeting.endpoint.host = job.host.empty() ? "127.0.0.1" : job.host;
-  meeting.endpoint.port = static_cast<std::uint16_t>(job.port);
+  RendezvousUrl rdzv{.rendezvous = {}, .id = job.id.empty() ? "<made up>" : job.id, .endpoint = {}};
+  rdzv.endpoint.host = job.host.empty() ? "127.0.0.1" : job.host;
+  rdzv.endpoint.port = static_cast<std::uint16_t>(job.port);
   const std::string port = job.port == 0 ? "<free port>" : std::to_string(job.port);
-  const std::string address = to_string(meeting.endpoint);  // an IPv6 host has brackets
-  meeting.rendezvous = "store://" + address.substr(0, address.rfind(':') + 1) + port;
+  const std::string address = to_string(rdzv.endpoint);  // an IPv6 host has brackets
+  rdzv.rendezvous = "store://" + address.substr(0, address.rfind(':') + 1) + port;
   const bool secret = !job.secret_file.empty() || !job_secret().empty();
   if (job.nodes == 1 && !secret && !job.insecure)
-    meeting.made_secret = Secret::from_text("<made up at the start>", "TUTTI_SECRET");
+    rdzv.made_secret = Secret::from_text("<made up at the start>", "TUTTI_SECRET");
   std::string text;
   for (int local = 0; local < job.ranks_here; ++local) {
     text += "[" + std::to_string(job.first_rank() + local) + "]";
-    for (const auto& [name, value] : rank_variables(job, meeting, local)) {
+    for (const auto& [name, value] : rank_variables(job, rdzv, local)) {
       text += " " + name + "=" + as_typed(name == "MASTER_PORT" ? port : value);
     }
     for (const std::string& word : job.command) text += " " + as_typed(word);

@@ -20,7 +20,7 @@ struct RendezvousUrl {
 };
 
 /// The variables of a rank: ours, then torchrun's, then those that the user exports.
-std::vector<std::pair<std::string, std::string>> rank_variables(const Job& job, const RendezvousUrl& meeting,
+std::vector<std::pair<std::string, std::string>> rank_variables(const Job& job, const RendezvousUrl& rdzv,
                                                                 int local_rank);
 
 /// Throws Error{invalid_argument} for a wrong TUTTI_ALGO, which otherwise each rank would refuse.

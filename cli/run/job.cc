@@ -138,7 +138,7 @@ void Runner::start_ranks() {
     const Descriptor nothing{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
     for (int local = 0; local < job_.ranks_here; ++local) {
       start.input = job_.first_rank() + local == 0 ? keyboard_.end_for_rank() : nothing.get();
-      ranks_.push_back(start_rank(job_, store_.meeting(), trace_, local, start, streams_.out(), streams_.err()));
+      ranks_.push_back(start_rank(job_, store_.rdzv(), trace_, local, start, streams_.out(), streams_.err()));
       guardian_->watch(ranks_.back().pid());
     }
   } catch (const StartError& error) {

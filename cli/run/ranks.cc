@@ -97,10 +97,10 @@ void Rank::clear() {
   gone_ = true;
 }
 
-Rank start_rank(const Job& job, const RendezvousUrl& meeting, const JobTrace& trace, int local_rank, Start what,
+Rank start_rank(const Job& job, const RendezvousUrl& rdzv, const JobTrace& trace, int local_rank, Start what,
                 Outlet& out, Outlet& err) {
   const int number = job.first_rank() + local_rank;
-  auto variables = rank_variables(job, meeting, local_rank);
+  auto variables = rank_variables(job, rdzv, local_rank);
   Rank::Memories memories{make_black_box(), trace.memory()};
   what.inherited.clear();
   for (const auto& [name, memory] :
@@ -118,7 +118,7 @@ Rank start_rank(const Job& job, const RendezvousUrl& meeting, const JobTrace& tr
   }
   const bool labelled = job.label == Label::always || (job.label == Label::when_several && job.ranks() > 1);
   const bool lines = labelled || job.ranks() > 1;
-  Transcript transcript = open_transcript(job.log_dir, number, meeting.restart > 0);
+  Transcript transcript = open_transcript(job.log_dir, number, rdzv.restart > 0);
   return Rank{number,
               start(what),
               labelled ? fmt::format("[{}] ", number) : "",

@@ -69,7 +69,7 @@ class Rank {
 
 /// Starts local rank `local_rank` of the job.
 class JobTrace;
-Rank start_rank(const Job& job, const RendezvousUrl& meeting, const JobTrace& trace, int local_rank, Start start,
+Rank start_rank(const Job& job, const RendezvousUrl& rdzv, const JobTrace& trace, int local_rank, Start start,
                 Outlet& out, Outlet& err);
 
 /// The cores of local rank `local_rank` if each rank gets its share in the way of `mapping`: several cores each, or

@@ -86,7 +86,7 @@ struct JobStore::Parts {
   int lost = 0;  // on one node only
   std::unique_ptr<rendezvous::TcpStoreServer> server;
   std::unique_ptr<rendezvous::TcpStoreServer> plain;
-  RendezvousUrl meeting;
+  RendezvousUrl rdzv;
   std::unique_ptr<Agreement> agreement;  // several nodes only
   Descriptor verdict_ready;              // one node only
   std::optional<Verdict> verdict;
@@ -111,7 +111,7 @@ JobStore::JobStore(const Job& job) : parts_(std::make_unique<Parts>()) {
   parts_->serves_plain_too = job.nodes == 1 && (parts_->makes_secrets || !parts_->access_policy.secret.empty());
   // Nodes that share an endpoint belong to one job unless told otherwise.
   const std::string id = !job.id.empty() ? job.id : job.nodes > 1 ? "job" : made_up_id();
-  parts_->meeting.id = id;
+  parts_->rdzv.id = id;
   meet_at(endpoint, endpoint);
   if (job.node == 0) serve();
   if (job.nodes > 1) {
@@ -130,7 +130,7 @@ JobStore::JobStore(const Job& job) : parts_(std::make_unique<Parts>()) {
 
 JobStore::~JobStore() = default;
 
-const RendezvousUrl& JobStore::meeting() const { return parts_->meeting; }
+const RendezvousUrl& JobStore::rdzv() const { return parts_->rdzv; }
 
 void JobStore::all_well_here() {
   if (parts_->agreement)
@@ -158,7 +158,7 @@ std::optional<Verdict> JobStore::verdict() {
 }
 
 void JobStore::begin_attempt() {
-  ++parts_->meeting.restart;
+  ++parts_->rdzv.restart;
   parts_->lost = 0;
   if (parts_->agreement) return parts_->agreement->begin_attempt();
   parts_->verdict.reset();
@@ -168,8 +168,8 @@ void JobStore::begin_attempt() {
 }
 
 void JobStore::meet_at(const Endpoint& ours, const Endpoint& plain) {
-  parts_->meeting.rendezvous = "store://" + to_string(ours);
-  parts_->meeting.endpoint = plain;
+  parts_->rdzv.rendezvous = "store://" + to_string(ours);
+  parts_->rdzv.endpoint = plain;
 }
 
 void JobStore::serve() {
@@ -182,7 +182,7 @@ void JobStore::serve() {
   parts.server.reset();
   parts.plain.reset();
   if (parts.makes_secrets) {
-    parts.access_policy.secret = parts.meeting.made_secret = Secret::random();
+    parts.access_policy.secret = parts.rdzv.made_secret = Secret::random();
     parts.access_policy.tls_proxies = job_tls_proxies(parts.access_policy.secret, parts.tls);
   }
   Endpoint ours = parts.asked;

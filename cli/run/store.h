@@ -21,7 +21,7 @@ class JobStore {
   explicit JobStore(const Job& job);
   ~JobStore();
 
-  const RendezvousUrl& meeting() const;
+  const RendezvousUrl& rdzv() const;
 
   // See Agreement. On one node, this node's result is the verdict, and each attempt has a store of its own.
   void all_well_here();

@@ -12,7 +12,7 @@
 #include "lib/c/arguments.h"
 #include "lib/c/guarded.h"
 #include "lib/c/handles.h"
-#include "lib/c/meeting.h"
+#include "lib/c/unique_id.h"
 
 namespace tutti::c_api {
 namespace {
@@ -50,10 +50,10 @@ ConnectOptions cpp_options(const tutti_connect_options& from) {
   to.lost_after = milliseconds_of(from.lost_after_ms);
   to.deterministic = from.deterministic != 0;
   to.tls = from.tls != 0;
-  if (from.id) to.store = meet(*from.id, from.rank, setup_timeout(from));
+  if (from.id) to.store = store_of(*from.id, from.rank, setup_timeout(from));
   if (from.all_gather)
-    to.store = meet(agree_on_meeting(from.rank, from.ranks, from.all_gather, from.all_gather_context), from.rank,
-                    setup_timeout(from));
+    to.store = store_of(share_unique_id(from.rank, from.ranks, from.all_gather, from.all_gather_context), from.rank,
+                        setup_timeout(from));
   return to;
 }
 
@@ -73,7 +73,7 @@ using tutti::Communicator;
 extern "C" {
 
 tutti_result tutti_unique_id_create(tutti_unique_id* id) {
-  return guarded(__func__, [&] { given(id, "id") = open_meeting(); });
+  return guarded(__func__, [&] { given(id, "id") = create_unique_id(); });
 }
 
 tutti_result tutti_connect(const tutti_connect_options* options, tutti_comm** comm) {

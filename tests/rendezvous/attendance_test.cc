@@ -1,4 +1,4 @@
-// A rank's place in a meeting: who gets it, what becomes of it, and what the others hear when its rank goes.
+// A rank's place in a rendezvous: who gets it, what becomes of it, and what the others hear when its rank goes.
 
 #include "rendezvous/attendance.h"
 

@@ -105,11 +105,11 @@ TEST_CASE("a full file is waited for, then it is an error that says who is there
   CHECK(contains(error.what(), "rm " + path));
 }
 
-TEST_CASE("a second meeting under one name begins when the first has ended, with nothing of it") {
+TEST_CASE("a second rendezvous under one name begins when the first has ended, with nothing of it") {
   const TempFolder folder;
   const std::string path = folder.file("store");
   run_threads(4, [&](int) {
-    for (int meeting = 0; meeting < 10; ++meeting) {
+    for (int round = 0; round < 10; ++round) {
       const auto store = open_file_store(path, 4, patience);
       store->add("arrived", 1);
       while (store->get("arrived") != "4") std::this_thread::sleep_for(1ms);

@@ -68,7 +68,7 @@ TEST_CASE("ranks meet over TCP with rank 0 serving, again and again in one proce
   run_threads(4, [&](int rank) {
     const auto first = open_store(launch_at(url, rank, 4), patience);
     Attendance attendance{first, rank, 4, late()};
-    // The second meeting takes place while the first store is still open: it finds neither its port nor its keys.
+    // The second rendezvous takes place while the first store is still open: it finds neither its port nor its keys.
     meet(launch_at(url, rank, 4));
     meet(launch_at(url, rank, 4));
     attendance.exchange_rank_infos("");

@@ -1,7 +1,7 @@
 """Ranks that meet where something is amiss: loopback is down, a variable names a network that is not there, a process is
 killed before all have met, or a store is reached by another name of its host.
 
-    meeting_test.py TUTTI JOIN
+    rendezvous_test.py TUTTI JOIN
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-// Meeting by an id that programs pass on by a way of their own.
+// A unique id, which programs pass on by a way of their own, is where their ranks meet.
 //
 // An id names the address of a TCP store and the secret that its clients prove to know:
 //
@@ -7,7 +7,7 @@
 //     bytes 10-41  secret
 //     from 42 on   numeric address, ended by 0
 
-#include "lib/c/meeting.h"
+#include "lib/c/unique_id.h"
 
 #include <fmt/format.h>
 
@@ -122,7 +122,7 @@ void check_tickets(const std::vector<Ticket>& all, std::int32_t refused) {
 
 }  // namespace
 
-tutti_unique_id open_meeting() {
+tutti_unique_id create_unique_id() {
   tutti_unique_id id{};
   std::memcpy(id.bytes, mark, port_at);
   const auto secret = bytes_of(id).subspan(secret_at, secret_bytes);
@@ -139,7 +139,7 @@ tutti_unique_id open_meeting() {
   return id;
 }
 
-std::shared_ptr<Store> meet(const tutti_unique_id& id, int rank, Store::Milliseconds timeout) {
+std::shared_ptr<Store> store_of(const tutti_unique_id& id, int rank, Store::Milliseconds timeout) {
   struct Client {
     std::shared_ptr<TcpStoreServer> server;  // in this process, or null
     std::shared_ptr<Store> store;            // destroyed before the server
@@ -153,12 +153,12 @@ std::shared_ptr<Store> meet(const tutti_unique_id& id, int rank, Store::Millisec
   return {client, client->store.get()};
 }
 
-tutti_unique_id agree_on_meeting(int rank, int ranks, tutti_all_gather_function all_gather, void* context) {
+tutti_unique_id share_unique_id(int rank, int ranks, tutti_all_gather_function all_gather, void* context) {
   Ticket mine{rank, ranks, {}};
   std::exception_ptr failure;
   if (rank == 0) {
     try {
-      mine.id = open_meeting();
+      mine.id = create_unique_id();
     } catch (...) {
       failure = std::current_exception();  // the others are in all_gather, or will be
     }
