@@ -153,8 +153,8 @@ void put(Writer& to, const Status& status) {
   to.number(static_cast<std::uint8_t>(status.in_rounds));
   to.list(status.sends);
   to.list(status.receives);
-  to.number(status.rival_group);
-  to.list(status.rival);
+  to.number(status.other_group);
+  to.list(status.other_members);
 }
 
 void get(Reader& from, Status& status) {
@@ -176,8 +176,8 @@ void get(Reader& from, Status& status) {
   status.in_rounds = in_rounds != 0;
   from.list(status.sends);
   from.list(status.receives);
-  from.number(status.rival_group);
-  from.list(status.rival);
+  from.number(status.other_group);
+  from.list(status.other_members);
 }
 
 /// Calls `field` with every field that messages of this kind have.

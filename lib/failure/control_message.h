@@ -63,8 +63,9 @@ struct Status {
   bool in_rounds = false;               ///< the steps are rounds of a board
   std::vector<std::uint64_t> sends;     ///< by rank of the group: the counts that it gave, of a _v call
   std::vector<std::uint64_t> receives;  ///< recv_counts of an all_to_all_v
-  std::uint64_t rival_group = 0;
-  std::vector<int> rival;  ///< members of a group that it waits in, with the reporter, who has not made that one
+  std::uint64_t other_group = 0;
+  std::vector<int>
+      other_members;  ///< members of a group that it waits in, with the reporter, who has not made that one
 
   friend bool operator==(const Status&, const Status&) = default;
 };

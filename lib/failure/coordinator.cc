@@ -139,7 +139,8 @@ void Coordinator::ask(Query& query, int rank) {
 bool Coordinator::widen(Query& query) {
   if (std::exchange(query.widened, true)) return false;
   std::set<int> others;
-  for (const auto& [rank, status] : query.answers) others.insert(status.rival.begin(), status.rival.end());
+  for (const auto& [rank, status] : query.answers)
+    others.insert(status.other_members.begin(), status.other_members.end());
   for (const int member : query.report.members) others.erase(member);
   for (const int rank : others) ask(query, rank);
   if (query.asked.empty()) return false;
@@ -199,8 +200,8 @@ void Coordinator::conclude(const Query& query) {
   publish(*failure);
   // A rank that waits in a sub-group that the others have not made hears it there.
   for (const auto& [member, status] : query.answers) {
-    if (status.rival.empty() || failure->code != ErrorCode::mismatch) continue;
-    failure->group = status.rival_group;
+    if (status.other_members.empty() || failure->code != ErrorCode::mismatch) continue;
+    failure->group = status.other_group;
     publish(*failure);
   }
 }

@@ -161,7 +161,7 @@ class Diagnosis {
   const std::vector<int>* list_of_group(const RankView& view) const {
     if (!view.status) return nullptr;
     if (view.is_member && view.status->presence != Presence::absent) return &report_.members;
-    return view.status->rival.empty() ? nullptr : &view.status->rival;
+    return view.status->other_members.empty() ? nullptr : &view.status->other_members;
   }
 
   /// The list that most ranks gave is taken for the right one; of two equally common ones, that of the lower rank.

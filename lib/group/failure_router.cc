@@ -137,7 +137,7 @@ Status FailureRouter::status_now(const Report& about) const {
     status.presence = Status::Presence::closed;
   }
   // A rank that cannot list all its groups may have made any.
-  const bool may_have_rival = status.presence == Status::Presence::absent && about.lists_all;
+  const bool may_wait_in_other = status.presence == Status::Presence::absent && about.lists_all;
   for (const auto& [id, group] : groups_) {
     Status there;
     if (!group->describe_wait(there)) continue;
@@ -148,10 +148,10 @@ Status FailureRouter::status_now(const Report& about) const {
     }
     // Until its caller waits, what has begun there does not keep it from making the other group.
     const bool is_stuck = !there.asynchronous || about.overdue;
-    if (may_have_rival && is_stuck && std::ranges::count(about.groups, id) == 0 && group->members() != about.members &&
-        std::ranges::count(group->members(), about.reporter) > 0) {
-      status.rival = group->members();
-      status.rival_group = id;
+    if (may_wait_in_other && is_stuck && std::ranges::count(about.groups, id) == 0 &&
+        group->members() != about.members && std::ranges::count(group->members(), about.reporter) > 0) {
+      status.other_members = group->members();
+      status.other_group = id;
     }
   }
   return status;

@@ -211,7 +211,7 @@ TEST_CASE("counts of a _v call are compared: by vote where all give the same, el
 TEST_CASE("the list that most ranks gave is the right one, whoever asks") {
   Status there = in_call("a");
   Status elsewhere;
-  elsewhere.rival = {0, 1, 2, 3};
+  elsewhere.other_members = {0, 1, 2, 3};
   const auto of = [](int rank, const Status& status, bool is_member = true) {
     return RankView{
         .rank = rank, .name = "r", .job_name = "j" + std::to_string(rank), .is_member = is_member, .status = status};
@@ -239,8 +239,8 @@ std::vector<ControlMessage> samples() {
   status.unclaimed = "a message";
   status.sends = {1, ~std::uint64_t{0}};
   status.receives = {3};
-  status.rival = {4, 5};
-  status.rival_group = 77;
+  status.other_members = {4, 5};
+  status.other_group = 77;
   return {{.kind = ControlMessage::Kind::beat},
           {.kind = ControlMessage::Kind::ready},
           {.kind = ControlMessage::Kind::leave, .ranks = {1, 2, 3}},
@@ -307,7 +307,7 @@ TEST_CASE("a message stays within its limit whatever is put into it") {
   message.status.call.assign(100'000, 'x');
   message.status.doing = message.status.unclaimed = message.status.call;
   message.status.awaited.assign(100'000, 1);
-  message.status.rival = message.status.awaited;
+  message.status.other_members = message.status.awaited;
   message.status.sends.assign(100'000, 1);
   message.status.receives = message.status.sends;
   const std::string bytes = encode(message);
