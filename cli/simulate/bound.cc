@@ -4,11 +4,11 @@
 
 namespace tutti::cli::simulate {
 
-double least_time(const Task& task, const Network& network) {
-  const BlockSizes sizes{task};
+double least_time(const SimulatedCall& simulated, const Network& network) {
+  const BlockSizes sizes{simulated};
   double least = 0;
-  for (const int rank : {0, task.ranks / 3, task.root}) {
-    const algorithms::Plan plan = task.plan(rank);
+  for (const int rank : {0, simulated.ranks / 3, simulated.root}) {
+    const algorithms::Plan plan = simulated.plan(rank);
     double busy[2] = {0, 0};     // each port, into the host and out of it
     double longest[2] = {0, 0};  // gaps at the end, for which nothing waits
     for (const algorithms::Step& step : plan.steps) {

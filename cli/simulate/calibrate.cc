@@ -22,29 +22,30 @@ constexpr std::size_t summed = 1 << 20;
 constexpr const char* foretold[] = {"ring", "tree:2", "double_binary_tree"};
 
 Figures measure(const Place& place) {
-  Gauge gauge{place, 2, 2 * sizes[std::size(sizes) - 1]};
+  CallTimer timer{place, 2, 2 * sizes[std::size(sizes) - 1]};
   Figures figures;
   for (const std::size_t bytes : sizes)
-    figures.one_message.push_back({bytes, gauge.time(Call::all_gather, "ring", 2 * bytes)});
-  figures.two_hops = gauge.time(Call::all_reduce, "ring", 2 * sizes[0]);
-  figures.many = gauge.time_in_a_row(Call::broadcast, "direct", 8);
+    figures.one_message.push_back({bytes, timer.time(Call::all_gather, "ring", 2 * bytes)});
+  figures.two_hops = timer.time(Call::all_reduce, "ring", 2 * sizes[0]);
+  figures.many = timer.time_in_a_row(Call::broadcast, "direct", 8);
   figures.summed_bytes = summed;
-  figures.sum = gauge.time(Call::reduce_scatter, "ring", 2 * summed);
+  figures.sum = timer.time(Call::reduce_scatter, "ring", 2 * summed);
   return figures;
 }
 
 /// Prints a comment for each call while it is measured, and adds its error to `errors`.
 void try_out(const Place& place, const Network& network, int ranks, const std::vector<std::size_t>& all_bytes,
              std::vector<double>& errors) {
-  Gauge gauge{place, ranks, *std::max_element(all_bytes.begin(), all_bytes.end())};
+  CallTimer timer{place, ranks, *std::max_element(all_bytes.begin(), all_bytes.end())};
   for (const char* name : foretold)
     for (const std::size_t bytes : all_bytes) {
-      const double measured = gauge.time(Call::all_reduce, name, bytes);
-      const Task task{Collective::all_reduce, algorithms::find(Collective::all_reduce, name), ranks, 0, bytes};
-      const double simulated = simulate(task, network).result.seconds * 1e6;
-      errors.push_back(std::abs(simulated / measured - 1));
+      const double measured = timer.time(Call::all_reduce, name, bytes);
+      const SimulatedCall simulated{Collective::all_reduce, algorithms::find(Collective::all_reduce, name), ranks, 0,
+                                    bytes};
+      const double predicted = simulate(simulated, network).result.seconds * 1e6;
+      errors.push_back(std::abs(predicted / measured - 1));
       fmt::print("# all_reduce {:<19}{:>2} ranks {:>4}: measured {:>11.1f} us, simulated {:>11.1f} us ({:+.0f} %)\n",
-                 name, ranks, size_text(bytes), measured, simulated, (simulated / measured - 1) * 100);
+                 name, ranks, size_text(bytes), measured, predicted, (predicted / measured - 1) * 100);
       flush_output();
     }
 }

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/simulate/gauge.h"
+#include "cli/simulate/call_timer.h"
 
 namespace tutti::cli::simulate {
 

@@ -1,4 +1,4 @@
-#include "cli/simulate/gauge.h"
+#include "cli/simulate/call_timer.h"
 
 #include <algorithm>
 #include <cmath>
@@ -25,10 +25,10 @@ tune::CrewOptions options_of(const Place& place, int ranks, std::size_t most_byt
 
 }  // namespace
 
-Gauge::Gauge(const Place& place, int ranks, std::size_t most_bytes)
+CallTimer::CallTimer(const Place& place, int ranks, std::size_t most_bytes)
     : apart_(!place.namespaces.empty()), crew_(options_of(place, ranks, most_bytes)) {}
 
-double Gauge::time(measure::Call call, const std::string& algorithm, std::size_t bytes) {
+double CallTimer::time(measure::Call call, const std::string& algorithm, std::size_t bytes) {
   if (apart_) return time_apart(call, algorithm, bytes);
   tune::Order order = order_of(call, bytes);
   order.add(algorithm, bytes <= large ? 5 : 1, bytes <= large ? 21 : 5);
@@ -37,7 +37,7 @@ double Gauge::time(measure::Call call, const std::string& algorithm, std::size_t
   return least;
 }
 
-double Gauge::time_apart(measure::Call call, const std::string& algorithm, std::size_t bytes) {
+double CallTimer::time_apart(measure::Call call, const std::string& algorithm, std::size_t bytes) {
   constexpr std::size_t most_calls = 21;
   constexpr double enough = 500e3;  // microseconds
   tune::Order order = order_of(call, bytes);
@@ -51,7 +51,7 @@ double Gauge::time_apart(measure::Call call, const std::string& algorithm, std::
   return measure::median(times);
 }
 
-double Gauge::time_in_a_row(measure::Call call, const std::string& algorithm, std::size_t bytes) {
+double CallTimer::time_in_a_row(measure::Call call, const std::string& algorithm, std::size_t bytes) {
   tune::Order order = order_of(call, bytes);
   order.loop = true;
   order.add(algorithm, 5, 200);

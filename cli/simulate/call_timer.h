@@ -16,9 +16,9 @@ struct Place {
 
 /// Measures calls of some ranks, in processes that live as long as this object. It forks, so create it before there are
 /// other threads. Throws what Crew throws.
-class Gauge {
+class CallTimer {
  public:
-  Gauge(const Place& place, int ranks, std::size_t most_bytes);
+  CallTimer(const Place& place, int ranks, std::size_t most_bytes);
 
   /// The median of single calls in microseconds, and of three such the least. Between namespaces, where calls are slow
   /// and ranks may outnumber the cores, all ranks sleep between the calls.

@@ -52,10 +52,10 @@ struct Inlet {
 
 class Writer {
  public:
-  explicit Writer(const Task& task) : task_(task), sizes_(task) {}
+  explicit Writer(const SimulatedCall& simulated) : simulated_(simulated), sizes_(simulated) {}
 
   Script write() && {
-    for (int rank = 0; rank < task_.ranks; ++rank) add(task_.plan(rank), rank);
+    for (int rank = 0; rank < simulated_.ranks; ++rank) add(simulated_.plan(rank), rank);
     Action last;
     last.successors = static_cast<std::uint32_t>(script_.successors.size());
     script_.actions.push_back(last);
@@ -111,7 +111,7 @@ class Writer {
     }
   }
 
-  const Task& task_;
+  const SimulatedCall& simulated_;
   BlockSizes sizes_;
   Script script_;
   std::vector<std::vector<Inlet>> inlets_;
@@ -365,20 +365,22 @@ class Machine {
 };
 
 /// An estimate from the plans of a few ranks, the root among them.
-double steps_of_all(const Task& task) {
+double steps_of_all(const SimulatedCall& simulated) {
   std::size_t most = 0;
-  for (const int rank : {task.ranks / 3, task.ranks - 1}) most = std::max(most, task.plan(rank).steps.size());
-  return static_cast<double>(most) * task.ranks + static_cast<double>(task.plan(task.root).steps.size());
+  for (const int rank : {simulated.ranks / 3, simulated.ranks - 1})
+    most = std::max(most, simulated.plan(rank).steps.size());
+  return static_cast<double>(most) * simulated.ranks + static_cast<double>(simulated.plan(simulated.root).steps.size());
 }
 
 }  // namespace
 
-std::optional<Result> run_events(const Task& task, const Network& network, std::vector<SimulatedMessage>* messages) {
-  if (task.bytes > 0xffffffffU)
+std::optional<Result> run_events(const SimulatedCall& simulated, const Network& network,
+                                 std::vector<SimulatedMessage>* messages) {
+  if (simulated.bytes > 0xffffffffU)
     throw Error(ErrorCode::invalid_argument, "simulate: a vector has at most 4 GiB less a byte.");
-  if (steps_of_all(task) > most_steps) return {};
-  Script script = Writer{task}.write();
-  const double time = Machine{script, network, task.ranks, messages}.run();
+  if (steps_of_all(simulated) > most_steps) return {};
+  Script script = Writer{simulated}.write();
+  const double time = Machine{script, network, simulated.ranks, messages}.run();
   return Result{(network.start + time) * 1e-12, script.messages, "events"};
 }
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "cli/simulate/network.h"
-#include "cli/simulate/task.h"
+#include "cli/simulate/simulated_call.h"
 
 namespace tutti::cli::simulate {
 
@@ -22,7 +22,7 @@ struct SimulatedMessage {
 /// and each rank's arithmetic serve one message after the other, in the order of arrival.
 ///
 /// Empty if the plans have too many steps to be held together (`most_steps`). `messages`, if given, gets all of them.
-std::optional<Result> run_events(const Task& task, const Network& network,
+std::optional<Result> run_events(const SimulatedCall& simulated, const Network& network,
                                  std::vector<SimulatedMessage>* messages = nullptr);
 
 inline constexpr double most_steps = 48e6;

@@ -31,28 +31,31 @@ struct Rival {
   algorithms::Choice choice;
   double least = 0;  ///< seconds
 };
-std::vector<Rival> rivals(const Task& chosen, const NetworkFile& file) {
+std::vector<Rival> rivals(const SimulatedCall& chosen, const NetworkFile& file) {
   std::set<std::string> names{to_string(chosen.choice)};
   std::vector<Rival> found;
   for (const algorithms::Entry& entry : algorithms::catalogue(chosen.collective)) {
     const Network network = file.for_algorithm(entry.name);
     for (const std::string& name : candidates(entry, network)) {
-      Task task = chosen;
-      task.choice = settled(algorithms::find(chosen.collective, name), chosen.ranks, chosen.bytes);
-      if (names.insert(to_string(task.choice)).second) found.push_back({task.choice, least_time(task, network)});
+      SimulatedCall simulated = chosen;
+      simulated.choice = settled(algorithms::find(chosen.collective, name), chosen.ranks, chosen.bytes);
+      if (names.insert(to_string(simulated.choice)).second)
+        found.push_back({simulated.choice, least_time(simulated, network)});
     }
   }
   std::stable_sort(found.begin(), found.end(), [](const Rival& a, const Rival& b) { return a.least < b.least; });
   return found;
 }
 
-Regret regret(Task task, const NetworkFile& file) {
-  const auto time = [&] { return simulate(task, file.for_algorithm(task.choice.entry->name)).result.seconds; };
-  Regret one{task.ranks, task.bytes, task.choice, task.choice, time(), 0};
+Regret regret(SimulatedCall simulated, const NetworkFile& file) {
+  const auto time = [&] {
+    return simulate(simulated, file.for_algorithm(simulated.choice.entry->name)).result.seconds;
+  };
+  Regret one{simulated.ranks, simulated.bytes, simulated.choice, simulated.choice, time(), 0};
   one.best_time = one.chosen_time;
-  for (const Rival& rival : rivals(task, file)) {
+  for (const Rival& rival : rivals(simulated, file)) {
     if (rival.least >= one.best_time) break;
-    task.choice = rival.choice;
+    simulated.choice = rival.choice;
     try {
       if (const double seconds = time(); seconds < one.best_time) one.best = rival.choice, one.best_time = seconds;
     } catch (const Error& error) {
@@ -66,7 +69,7 @@ Regret regret(Task task, const NetworkFile& file) {
 
 std::vector<Regret> regret(const algorithms::TuningTable& table, Collective collective, const std::vector<int>& ranks,
                            const std::vector<std::size_t>& sizes, const NetworkFile& file, const Told& tell) {
-  std::vector<Task> tasks;
+  std::vector<SimulatedCall> tasks;
   for (const int n : ranks)
     for (const std::size_t bytes : sizes) {
       const algorithms::Choice chosen =

@@ -26,17 +26,17 @@ constexpr unsigned most_threads = 4;  // each may hold a gigabyte
 
 }  // namespace
 
-Timed simulate(const Task& task, const Network& network) {
+Timed simulate(const SimulatedCall& simulated, const Network& network) {
   const auto begin = std::chrono::steady_clock::now();
-  std::optional<Result> result = run_sweep(task, network);
-  if (!result) result = run_events(task, network);
+  std::optional<Result> result = run_sweep(simulated, network);
+  if (!result) result = run_events(simulated, network);
   if (!result)
     throw Error(
         ErrorCode::unsupported,
         fmt::format("simulate: {} over {} ranks has more than the {:.0f} million steps that can be simulated; take "
                     "fewer ranks, a shorter pipeline or another algorithm.",
-                    to_string(task.choice), task.ranks, most_steps / 1e6));
-  return {task, *result, seconds_since(begin)};
+                    to_string(simulated.choice), simulated.ranks, most_steps / 1e6));
+  return {simulated, *result, seconds_since(begin)};
 }
 
 void in_parallel(std::size_t count, const std::function<void(std::size_t)>& work) {
@@ -62,31 +62,31 @@ void in_parallel(std::size_t count, const std::function<void(std::size_t)>& work
   if (problem) std::rethrow_exception(problem);
 }
 
-void Tally::begin(const Task& task) {
+void Tally::begin(const SimulatedCall& simulated) {
   if (!tell_) return;
   const std::lock_guard lock{mutex_};
-  tell_(fmt::format("{} of {}: {} over {} ranks, {} bytes", ++begun_, count_, to_string(task.choice), task.ranks,
-                    size_text(task.bytes)));
+  tell_(fmt::format("{} of {}: {} over {} ranks, {} bytes", ++begun_, count_, to_string(simulated.choice),
+                    simulated.ranks, size_text(simulated.bytes)));
 }
 
 std::vector<Timed> simulate_all(const std::vector<Job>& jobs, const Told& tell) {
   std::vector<std::size_t> order(jobs.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return jobs[a].task.ranks > jobs[b].task.ranks; });
+                   [&](std::size_t a, std::size_t b) { return jobs[a].simulated.ranks > jobs[b].simulated.ranks; });
   std::vector<Timed> found(jobs.size());
   Tally tally{jobs.size(), tell};
   in_parallel(jobs.size(), [&](std::size_t at) {
     const Job& job = jobs[order[at]];
-    tally.begin(job.task);
-    found[order[at]] = simulate(job.task, job.network);
+    tally.begin(job.simulated);
+    found[order[at]] = simulate(job.simulated, job.network);
   });
   return found;
 }
 
 double bus_bandwidth(const Timed& timed) {
-  const double factor = algorithms::bus_factor(timed.task.collective, timed.task.ranks);
-  return timed.result.seconds > 0 ? factor * static_cast<double>(timed.task.bytes) / timed.result.seconds : 0;
+  const double factor = algorithms::bus_factor(timed.simulated.collective, timed.simulated.ranks);
+  return timed.result.seconds > 0 ? factor * static_cast<double>(timed.simulated.bytes) / timed.result.seconds : 0;
 }
 
 std::string time_text(double seconds) {
@@ -106,17 +106,17 @@ std::string to_table(const std::vector<Timed>& all) {
   std::string text = fmt::format("{:>6} {:>6}  {:<26}{:>12}{:>10}{:>12} {}\n", "ranks", "bytes", "algorithm", "time",
                                  "bus GB/s", "messages", "how");
   for (const Timed& one : all)
-    text += fmt::format("{:>6} {:>6}  {:<26}{:>12}{:>10.3f}{:>12.0f} {}\n", one.task.ranks, size_text(one.task.bytes),
-                        to_string(one.task.choice), time_text(one.result.seconds), bus_bandwidth(one) * 1e-9,
-                        one.result.messages, one.result.engine);
+    text += fmt::format("{:>6} {:>6}  {:<26}{:>12}{:>10.3f}{:>12.0f} {}\n", one.simulated.ranks,
+                        size_text(one.simulated.bytes), to_string(one.simulated.choice), time_text(one.result.seconds),
+                        bus_bandwidth(one) * 1e-9, one.result.messages, one.result.engine);
   return text;
 }
 
 std::string to_csv(const std::vector<Timed>& all) {
   std::string text = "collective,algorithm,ranks,bytes,seconds,bus_bytes_per_second,messages,engine\n";
   for (const Timed& one : all)
-    text += fmt::format("{},{},{},{},{:.12g},{:.6g},{:.0f},{}\n", name_of(one.task.collective),
-                        to_string(one.task.choice), one.task.ranks, one.task.bytes, one.result.seconds,
+    text += fmt::format("{},{},{},{},{:.12g},{:.6g},{:.0f},{}\n", name_of(one.simulated.collective),
+                        to_string(one.simulated.choice), one.simulated.ranks, one.simulated.bytes, one.result.seconds,
                         bus_bandwidth(one), one.result.messages, one.result.engine);
   return text;
 }

@@ -6,22 +6,22 @@
 #include <vector>
 
 #include "cli/simulate/network.h"
-#include "cli/simulate/task.h"
+#include "cli/simulate/simulated_call.h"
 
 namespace tutti::cli::simulate {
 
 /// One simulated call, and the cost of simulating it.
 struct Timed {
-  Task task;
+  SimulatedCall simulated;
   Result result;
   double effort = 0;  ///< seconds
 };
 
 /// By sweep if possible, else event by event. Throws Error{unsupported} if the plans are too large for either.
-Timed simulate(const Task& task, const Network& network);
+Timed simulate(const SimulatedCall& simulated, const Network& network);
 
 struct Job {
-  Task task;
+  SimulatedCall simulated;
   Network network;
 };
 /// Receives reports of progress; called by one thread at a time.
@@ -37,7 +37,7 @@ void in_parallel(std::size_t count, const std::function<void(std::size_t)>& work
 class Tally {
  public:
   Tally(std::size_t count, const Told& tell) : count_(count), tell_(tell) {}
-  void begin(const Task& task);
+  void begin(const SimulatedCall& simulated);
 
  private:
   std::size_t count_;

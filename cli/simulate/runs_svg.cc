@@ -102,18 +102,18 @@ std::string to_svg(const std::vector<Timed>& all, const std::string& of) {
   const auto varies = [&](auto value) {
     return std::any_of(all.begin(), all.end(), [&](const Timed& one) { return value(one) != value(all.front()); });
   };
-  const bool over_ranks = varies([](const Timed& one) { return one.task.ranks; });
-  const bool many_sizes = varies([](const Timed& one) { return one.task.bytes; });
+  const bool over_ranks = varies([](const Timed& one) { return one.simulated.ranks; });
+  const bool many_sizes = varies([](const Timed& one) { return one.simulated.bytes; });
   std::string title = of;
-  if (!over_ranks) title += fmt::format(", {} ranks", all.front().task.ranks);
-  if (!many_sizes) title += fmt::format(", {} bytes", size_text(all.front().task.bytes));
+  if (!over_ranks) title += fmt::format(", {} ranks", all.front().simulated.ranks);
+  if (!many_sizes) title += fmt::format(", {} bytes", size_text(all.front().simulated.bytes));
   Curves curves;
   Axes axes;
   for (const Timed& one : all) {
-    std::string name{one.task.choice.entry->name};
-    if (one.task.choice.entry->has_radix) name += fmt::format(":{}", one.task.choice.radix);
-    if (over_ranks && many_sizes) name += fmt::format(", {} bytes", size_text(one.task.bytes));
-    const double x = std::max(1.0, over_ranks ? one.task.ranks : static_cast<double>(one.task.bytes));
+    std::string name{one.simulated.choice.entry->name};
+    if (one.simulated.choice.entry->has_radix) name += fmt::format(":{}", one.simulated.choice.radix);
+    if (over_ranks && many_sizes) name += fmt::format(", {} bytes", size_text(one.simulated.bytes));
+    const double x = std::max(1.0, over_ranks ? one.simulated.ranks : static_cast<double>(one.simulated.bytes));
     const double y = std::max(1e-9, one.result.seconds);
     named(curves, name).points.emplace_back(x, y);
     axes.include(x, y);

@@ -39,10 +39,10 @@ std::string quoted(const std::string& word) {
 
 /// The last line of its standard output is the result, or the error. Its standard error is ours, for messages of
 /// SimGrid.
-double replay(const std::string& path, const Task& task, const std::string& network) {
-  const std::string command =
-      fmt::format("exec {} {} {} {} {} {} {}", quoted(path), name_of(task.collective), quoted(to_string(task.choice)),
-                  task.ranks, task.root, task.bytes, quoted(network));
+double replay(const std::string& path, const SimulatedCall& simulated, const std::string& network) {
+  const std::string command = fmt::format("exec {} {} {} {} {} {} {}", quoted(path), name_of(simulated.collective),
+                                          quoted(to_string(simulated.choice)), simulated.ranks, simulated.root,
+                                          simulated.bytes, quoted(network));
   std::FILE* const process = ::popen(command.c_str(), "re");
   std::string said;
   char part[512];
@@ -66,7 +66,7 @@ double Checked::distance() const {
 
 void refuse_without_simgrid(const std::vector<Job>& jobs) {
   program();
-  for (const Job& job : jobs) refuse_too_large_for_simgrid(job.task);
+  for (const Job& job : jobs) refuse_too_large_for_simgrid(job.simulated);
 }
 
 std::vector<Checked> check_by_simgrid(const std::vector<Timed>& all, const std::string& network, const Told& tell) {
@@ -74,8 +74,8 @@ std::vector<Checked> check_by_simgrid(const std::vector<Timed>& all, const std::
   std::vector<Checked> found;
   Tally tally{all.size(), tell};
   for (const Timed& one : all) {
-    tally.begin(one.task);
-    found.push_back({one, replay(path, one.task, network)});
+    tally.begin(one.simulated);
+    found.push_back({one, replay(path, one.simulated, network)});
   }
   return found;
 }
@@ -85,9 +85,9 @@ std::string to_table(const std::vector<Checked>& all) {
                                  "SimGrid", "distance");
   double low = 0, high = 0;
   for (const Checked& one : all) {
-    const Task& task = one.ours.task;
-    text += fmt::format("{:>6} {:>6}  {:<26}{:>12}{:>12}{:>+9.2f}%\n", task.ranks, size_text(task.bytes),
-                        to_string(task.choice), time_text(one.ours.result.seconds), time_text(one.simgrid),
+    const SimulatedCall& simulated = one.ours.simulated;
+    text += fmt::format("{:>6} {:>6}  {:<26}{:>12}{:>12}{:>+9.2f}%\n", simulated.ranks, size_text(simulated.bytes),
+                        to_string(simulated.choice), time_text(one.ours.result.seconds), time_text(one.simgrid),
                         100 * one.distance());
     low = std::min(low, one.distance());
     high = std::max(high, one.distance());
@@ -99,8 +99,8 @@ std::string to_table(const std::vector<Checked>& all) {
 std::string to_csv(const std::vector<Checked>& all) {
   std::string text = "collective,algorithm,ranks,bytes,seconds,simgrid_seconds,distance\n";
   for (const Checked& one : all)
-    text += fmt::format("{},{},{},{},{:.12g},{:.12g},{:.6g}\n", name_of(one.ours.task.collective),
-                        to_string(one.ours.task.choice), one.ours.task.ranks, one.ours.task.bytes,
+    text += fmt::format("{},{},{},{},{:.12g},{:.12g},{:.6g}\n", name_of(one.ours.simulated.collective),
+                        to_string(one.ours.simulated.choice), one.ours.simulated.ranks, one.ours.simulated.bytes,
                         one.ours.result.seconds, one.simgrid, one.distance());
   return text;
 }

@@ -12,15 +12,15 @@ constexpr std::size_t most_steps = 50'000;
 
 }  // namespace
 
-void refuse_too_large_for_simgrid(const Task& task) {
+void refuse_too_large_for_simgrid(const SimulatedCall& simulated) {
   std::size_t steps = 0;
-  for (int rank = 0; rank < task.ranks; ++rank) {
-    if (task.ranks <= most_ranks) steps += task.plan(rank).steps.size();
-    if (task.ranks > most_ranks || steps > most_steps)
+  for (int rank = 0; rank < simulated.ranks; ++rank) {
+    if (simulated.ranks <= most_ranks) steps += simulated.plan(rank).steps.size();
+    if (simulated.ranks > most_ranks || steps > most_steps)
       throw Error(ErrorCode::unsupported,
                   fmt::format("simulate: {} over {} ranks is too large for SimGrid, which is given {} ranks and {} "
                               "steps at most; take fewer ranks or a shorter pipeline.",
-                              to_string(task.choice), task.ranks, most_ranks, most_steps));
+                              to_string(simulated.choice), simulated.ranks, most_ranks, most_steps));
   }
 }
 

@@ -1,4 +1,4 @@
-#include "cli/simulate/task.h"
+#include "cli/simulate/simulated_call.h"
 
 #include "algorithms/describe.h"
 #include "lib/base/collective_traits.h"
@@ -6,20 +6,21 @@
 namespace tutti::cli::simulate {
 namespace {
 
-detail::Partition partition_of(const Task& task) {
-  const std::size_t element = task.bytes % 4 == 0 ? 4 : 1;
-  const std::size_t parts = detail::traits_of(task.collective).has_parts() ? static_cast<std::size_t>(task.ranks) : 1;
-  return detail::Partition::of(task.collective, task.bytes / parts / element, task.ranks, task.choice.pipeline,
-                               element);
+detail::Partition partition_of(const SimulatedCall& simulated) {
+  const std::size_t element = simulated.bytes % 4 == 0 ? 4 : 1;
+  const std::size_t parts =
+      detail::traits_of(simulated.collective).has_parts() ? static_cast<std::size_t>(simulated.ranks) : 1;
+  return detail::Partition::of(simulated.collective, simulated.bytes / parts / element, simulated.ranks,
+                               simulated.choice.pipeline, element);
 }
 
 }  // namespace
 
-algorithms::Plan Task::plan(int rank) const {
+algorithms::Plan SimulatedCall::plan(int rank) const {
   return choice.entry->build({rank, ranks, root, choice.pipeline, choice.radix});
 }
 
-BlockSizes::BlockSizes(const Task& task) : partition_(partition_of(task)) {}
+BlockSizes::BlockSizes(const SimulatedCall& simulated) : partition_(partition_of(simulated)) {}
 
 std::size_t BlockSizes::of(const algorithms::Plan& plan, const algorithms::Blocks& blocks) const {
   if (blocks.buffer != algorithms::Buffer::scratch) return of(blocks.first, blocks.count);

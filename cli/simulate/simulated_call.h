@@ -10,7 +10,7 @@
 namespace tutti::cli::simulate {
 
 /// One call to be timed.
-struct Task {
+struct SimulatedCall {
   Collective collective{};
   algorithms::Choice choice;  ///< settled
   int ranks = 1;
@@ -23,7 +23,7 @@ struct Task {
 /// The bytes of blocks, cut as the engine cuts them.
 class BlockSizes {
  public:
-  explicit BlockSizes(const Task& task);
+  explicit BlockSizes(const SimulatedCall& simulated);
   /// For blocks in input or output.
   std::size_t of(int first, int count) const { return partition_.offset(first + count) - partition_.offset(first); }
   std::size_t of(const algorithms::Plan& plan, const algorithms::Blocks& blocks) const;

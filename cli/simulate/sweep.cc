@@ -38,13 +38,14 @@ struct Run {
 
 class CostTable {
  public:
-  CostTable(const Task& task, const Network& network) : task_(task), network_(network), sizes_(task) {}
+  CostTable(const SimulatedCall& simulated, const Network& network)
+      : simulated_(simulated), network_(network), sizes_(simulated) {}
 
   const std::vector<Run>& runs(const Beat& beat) {
     std::vector<Run>& found = runs_[{beat.piece, beat.count}];
     if (!found.empty()) return found;
-    for (int part = 0; part < task_.ranks; ++part) {
-      const std::size_t bytes = sizes_.of(part * task_.choice.pipeline + beat.piece, beat.count);
+    for (int part = 0; part < simulated_.ranks; ++part) {
+      const std::size_t bytes = sizes_.of(part * simulated_.choice.pipeline + beat.piece, beat.count);
       if (found.empty() || found.back().bytes != bytes) found.push_back({part, bytes});
     }
     return found;
@@ -53,8 +54,8 @@ class CostTable {
   const Costs& costs(int ahead, std::size_t bytes) {
     Costs& found = costs_[{ahead, bytes}];
     if (!found.latency.empty()) return found;
-    for (int rank = 0; rank < task_.ranks; ++rank) {
-      const Distance distance = network_.distance(rank, (rank + ahead) % task_.ranks);
+    for (int rank = 0; rank < simulated_.ranks; ++rank) {
+      const Distance distance = network_.distance(rank, (rank + ahead) % simulated_.ranks);
       const MessageCost cost = network_.cost(distance, bytes);
       double transfer = cost.transfer;
       const auto whole = [&](double per_byte) { return std::round(per_byte * static_cast<double>(bytes)); };
@@ -68,7 +69,7 @@ class CostTable {
   }
 
  private:
-  const Task& task_;
+  const SimulatedCall& simulated_;
   const Network& network_;
   BlockSizes sizes_;
   std::map<std::pair<int, int>, std::vector<Run>> runs_;
@@ -89,9 +90,9 @@ bool has_two_neighbours(const Rotation& rotation) {
 }
 
 /// Whether a shared link serves only one rank in each direction, and so is like a private one.
-bool links_are_private(const Rotation& rotation, const Task& task, const Network& network) {
+bool links_are_private(const Rotation& rotation, const SimulatedCall& simulated, const Network& network) {
   if (network.shared_host == 0 && network.shared_leaf == 0) return true;
-  std::vector<bool> seen(index(task.ranks));
+  std::vector<bool> seen(index(simulated.ranks));
   for (const int size : {network.shared_host > 0 ? network.host : 0, network.shared_leaf > 0 ? network.leaf : 0}) {
     if (size == 0) continue;
     std::fill(seen.begin(), seen.end(), false);
@@ -99,8 +100,8 @@ bool links_are_private(const Rotation& rotation, const Task& task, const Network
     for (const Beat& beat : rotation.beats) {
       if (!algorithms::sends(beat.verb) || seen[index(beat.ahead)]) continue;
       seen[index(beat.ahead)] = true;
-      for (int from = 0; from < task.ranks; ++from) {
-        const int to = (from + beat.ahead) % task.ranks;
+      for (int from = 0; from < simulated.ranks; ++from) {
+        const int to = (from + beat.ahead) % simulated.ranks;
         if (from / size == to / size) continue;
         if (user.emplace(from / size, from).first->second != from) return false;
         if (user.emplace(-1 - to / size, to).first->second != to) return false;
@@ -163,8 +164,8 @@ double smallest(const double* row, int from, int to) {
 
 class Sweep {
  public:
-  Sweep(const Rotation& rotation, const Task& task, const Network& network, std::size_t window)
-      : rotation_(rotation), ranks_(task.ranks), network_(network), table_(task, network), window_(window) {
+  Sweep(const Rotation& rotation, const SimulatedCall& simulated, const Network& network, std::size_t window)
+      : rotation_(rotation), ranks_(simulated.ranks), network_(network), table_(simulated, network), window_(window) {
     const std::size_t n = index(ranks_);
     for (Row* row : {&waits_, &zeros_, &out_, &out_order_, &in_, &in_order_, &arithmetic_, &arithmetic_order_})
       row->assign(n, 0);
@@ -331,20 +332,20 @@ std::size_t near_window(const Rotation& rotation, std::size_t far) {
 
 }  // namespace
 
-std::optional<Result> run_sweep(const Task& task, const Network& network) {
-  const std::optional<Rotation> rotation = find_rotation(task);
-  if (!rotation || !has_two_neighbours(*rotation) || !links_are_private(*rotation, task, network)) return {};
-  const std::size_t near = 8 * static_cast<std::size_t>(task.choice.pipeline) + 8;
+std::optional<Result> run_sweep(const SimulatedCall& simulated, const Network& network) {
+  const std::optional<Rotation> rotation = find_rotation(simulated);
+  if (!rotation || !has_two_neighbours(*rotation) || !links_are_private(*rotation, simulated, network)) return {};
+  const std::size_t near = 8 * static_cast<std::size_t>(simulated.choice.pipeline) + 8;
   std::size_t tried = 0;
   for (const std::size_t far : {near, rotation->beats.size()}) {
     const std::size_t window = near_window(*rotation, far);
-    if (window == tried || 2.0 * static_cast<double>(window) * task.ranks * sizeof(double) > most_memory) continue;
+    if (window == tried || 2.0 * static_cast<double>(window) * simulated.ranks * sizeof(double) > most_memory) continue;
     tried = window;
-    const double time = Sweep{*rotation, task, network, window}.run();
+    const double time = Sweep{*rotation, simulated, network, window}.run();
     if (time < 0) continue;
     const auto sends = std::count_if(rotation->beats.begin(), rotation->beats.end() - 1,
                                      [](const Beat& beat) { return algorithms::sends(beat.verb); });
-    return Result{(network.start + time) * 1e-12, static_cast<double>(sends) * task.ranks, "sweep"};
+    return Result{(network.start + time) * 1e-12, static_cast<double>(sends) * simulated.ranks, "sweep"};
   }
   return {};
 }

@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "cli/simulate/network.h"
-#include "cli/simulate/task.h"
+#include "cli/simulate/simulated_call.h"
 
 namespace tutti::cli::simulate {
 
@@ -14,7 +14,7 @@ namespace tutti::cli::simulate {
 /// The result equals that of run_events() to the picosecond. The assumptions are checked: the plans are rotations of
 /// each other, no rank competes with its neighbours for a port or a shared link, and messages are added up in the order
 /// of the plan. Empty if that does not hold, or if it would take more than `most_memory`.
-std::optional<Result> run_sweep(const Task& task, const Network& network);
+std::optional<Result> run_sweep(const SimulatedCall& simulated, const Network& network);
 
 inline constexpr double most_memory = 1 << 30;
 

@@ -74,9 +74,9 @@ void note_befores(const Plan& plan, Rotation& rotation) {
 
 }  // namespace
 
-std::optional<Rotation> find_rotation(const Task& task) {
-  const Plan original = task.plan(0);
-  const int pipeline = task.choice.pipeline;
+std::optional<Rotation> find_rotation(const SimulatedCall& simulated) {
+  const Plan original = simulated.plan(0);
+  const int pipeline = simulated.choice.pipeline;
   Rotation rotation;
   for (StepId id = 0; id < original.steps.size(); ++id) {
     const Step& step = original.steps[id];
@@ -90,15 +90,15 @@ std::optional<Rotation> find_rotation(const Task& task) {
                               .piece = first % pipeline,
                               .count = range.count});
   }
-  if (!match(rotation.beats, task.ranks)) return {};
+  if (!match(rotation.beats, simulated.ranks)) return {};
   rotation.beats.emplace_back();
   note_befores(original, rotation);
 
   const double compared = steps_to_compare / static_cast<double>(original.steps.size() + 1);
-  const int every = std::max(1, static_cast<int>(task.ranks / std::max(8.0, compared)));
-  for (int rank = 1; rank < task.ranks; rank += every)
-    if (!is_rotated(original, task.plan(rank))) return {};
-  if (task.ranks > 1 && !is_rotated(original, task.plan(task.ranks - 1))) return {};
+  const int every = std::max(1, static_cast<int>(simulated.ranks / std::max(8.0, compared)));
+  for (int rank = 1; rank < simulated.ranks; rank += every)
+    if (!is_rotated(original, simulated.plan(rank))) return {};
+  if (simulated.ranks > 1 && !is_rotated(original, simulated.plan(simulated.ranks - 1))) return {};
   return rotation;
 }
 

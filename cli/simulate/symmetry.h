@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "cli/simulate/task.h"
+#include "cli/simulate/simulated_call.h"
 
 namespace tutti::cli::simulate {
 
@@ -27,6 +27,6 @@ struct Rotation {
 
 /// Empty if the plans are not rotations of each other. Compares the plans of all ranks. If these have too many steps,
 /// it compares a sample spread over the ranks that has some millions of steps.
-std::optional<Rotation> find_rotation(const Task& task);
+std::optional<Rotation> find_rotation(const SimulatedCall& simulated);
 
 }  // namespace tutti::cli::simulate

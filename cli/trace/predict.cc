@@ -43,20 +43,20 @@ std::pair<double, double> fit(const std::vector<Sample>& samples) {
 
 }  // namespace
 
-std::optional<simulate::Task> task_of(const TracedCall& call) {
+std::optional<simulate::SimulatedCall> simulated_call_of(const TracedCall& call) {
   const int ranks = static_cast<int>(call.ranks.size());
   if (ranks < 2 || call.variable || call.root >= ranks) return std::nullopt;
-  simulate::Task task;
-  task.collective = call.collective;
-  task.ranks = ranks;
-  task.root = std::max(call.root, 0);
-  task.bytes = call.bytes * (detail::traits_of(call.collective).has_parts() ? static_cast<std::size_t>(ranks) : 1);
+  simulate::SimulatedCall simulated;
+  simulated.collective = call.collective;
+  simulated.ranks = ranks;
+  simulated.root = std::max(call.root, 0);
+  simulated.bytes = call.bytes * (detail::traits_of(call.collective).has_parts() ? static_cast<std::size_t>(ranks) : 1);
   try {
-    task.choice = settled(algorithms::find(call.collective, call.algorithm), ranks, task.bytes);
+    simulated.choice = settled(algorithms::find(call.collective, call.algorithm), ranks, simulated.bytes);
   } catch (const Error&) {
     return std::nullopt;  // an algorithm of another version, or one read from a file
   }
-  return task;
+  return simulated;
 }
 
 std::optional<Prediction> predict(const TracedCall& call, const std::vector<const TracedCall*>& calls) {
@@ -65,16 +65,16 @@ std::optional<Prediction> predict(const TracedCall& call, const std::vector<cons
     for (const TracedMessage& message : one->messages)
       samples.push_back({static_cast<double>(message.bytes),
                          static_cast<double>(message.received - std::max(message.given, message.expected))});
-  const std::optional<simulate::Task> task = task_of(call);
-  if (samples.empty() || !task) return std::nullopt;
+  const std::optional<simulate::SimulatedCall> simulated = simulated_call_of(call);
+  if (samples.empty() || !simulated) return std::nullopt;
   const auto [latency, per_byte] = fit(samples);
   simulate::Network network;
-  network.socket = network.host = network.leaf = task->ranks;
+  network.socket = network.host = network.leaf = simulated->ranks;
   network.links.fill({{.from = 0, .latency = latency * picoseconds, .gap = 0, .per_byte = per_byte * picoseconds}});
   std::vector<simulate::SimulatedMessage> messages;
   std::optional<simulate::Result> result;
   try {
-    result = simulate::run_events(*task, network, &messages);
+    result = simulate::run_events(*simulated, network, &messages);
   } catch (const Error&) {
     return std::nullopt;  // too large to be simulated
   }

@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "cli/simulate/task.h"
+#include "cli/simulate/simulated_call.h"
 #include "cli/trace/read.h"
 
 namespace tutti::cli {
@@ -21,8 +21,8 @@ struct Prediction {
   std::vector<Message> messages;  ///< by `from` and `step`
 };
 
-/// The call as a task, if its algorithm is in the catalogue, else empty.
-std::optional<simulate::Task> task_of(const TracedCall& call);
+/// The call as one to simulate, if its algorithm is in the catalogue, else empty.
+std::optional<simulate::SimulatedCall> simulated_call_of(const TracedCall& call);
 
 /// When the messages of such a call are sent and arrive according to its plan. It assumes that every message takes the
 /// usual time of the messages of `calls`, all of one algorithm, and that no rank is late. Nothing if the plan is

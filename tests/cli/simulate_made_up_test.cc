@@ -32,11 +32,11 @@ Network hosts_of_two(const std::string& more) {
 struct Made {
   Made(algorithms::Builder builder, int ranks)
       : entry(*algorithms::find(Collective::all_gather, "ring").entry),
-        task{Collective::all_gather, {&entry}, ranks, 0, static_cast<std::size_t>(ranks) * megabyte} {
+        simulated{Collective::all_gather, {&entry}, ranks, 0, static_cast<std::size_t>(ranks) * megabyte} {
     entry.build = builder;
   }
   algorithms::Entry entry;
-  Task task;
+  SimulatedCall simulated;
 };
 
 Plan two_to_one_host(const Shape& shape) {
@@ -51,8 +51,8 @@ Plan two_to_one_host(const Shape& shape) {
 
 TEST_CASE("a shared link is shared by what comes to a host, too, though ranks and senders differ") {
   const Made made{two_to_one_host, 6};
-  CHECK(run_events(made.task, hosts_of_two(""))->seconds == doctest::Approx(1001e-6));
-  CHECK(run_events(made.task, hosts_of_two("shared host 1GB/s\n"))->seconds == doctest::Approx(2001e-6));
+  CHECK(run_events(made.simulated, hosts_of_two(""))->seconds == doctest::Approx(1001e-6));
+  CHECK(run_events(made.simulated, hosts_of_two("shared host 1GB/s\n"))->seconds == doctest::Approx(2001e-6));
 }
 
 /// Ranks 0 and 1 of the first host send a part each to the second host, to its first and second rank.
@@ -66,9 +66,10 @@ Plan one_each(const Shape& shape) {
 
 TEST_CASE("a shared link that is as fast as two ports carries the messages of both at once") {
   const Made made{one_each, 4};
-  CHECK(run_events(made.task, hosts_of_two("shared host 2GB/s\n"))->seconds == doctest::Approx(1001e-6));
-  CHECK(run_events(made.task, hosts_of_two("shared host 1500MB/s\n"))->seconds == doctest::Approx(1e-6 + 2e-3 / 1.5));
-  CHECK(run_events(made.task, hosts_of_two("shared host 500MB/s\n"))->seconds == doctest::Approx(4001e-6));
+  CHECK(run_events(made.simulated, hosts_of_two("shared host 2GB/s\n"))->seconds == doctest::Approx(1001e-6));
+  CHECK(run_events(made.simulated, hosts_of_two("shared host 1500MB/s\n"))->seconds ==
+        doctest::Approx(1e-6 + 2e-3 / 1.5));
+  CHECK(run_events(made.simulated, hosts_of_two("shared host 500MB/s\n"))->seconds == doctest::Approx(4001e-6));
 }
 
 /// Rank 0 sends both parts of the first host to rank 2; half a millisecond later (a copy) rank 1 sends one to rank 3.
@@ -89,7 +90,7 @@ Plan partly_at_once(const Shape& shape) {
 TEST_CASE("unequal messages that are under way at once in part: the link carries the bytes of both, no more") {
   const Made made{partly_at_once, 4};
   const auto time = [&](const char* link) {
-    return run_events(made.task, hosts_of_two(std::string{"copy 2GB/s\n"} + link))->seconds * 1e6;
+    return run_events(made.simulated, hosts_of_two(std::string{"copy 2GB/s\n"} + link))->seconds * 1e6;
   };
   CHECK(time("") == doctest::Approx(2001));                       // 2 MB at 1 GB/s; the other from 500 to 1501
   CHECK(time("shared host 2GB/s\n") == doctest::Approx(2001));    // room for both
@@ -117,8 +118,8 @@ Plan behind_a_queue(const Shape& shape) {
 
 TEST_CASE("what waits for its port takes nothing yet of the link behind it") {
   const Made made{behind_a_queue, 4};
-  CHECK(run_events(made.task, hosts_of_two(""))->seconds == doctest::Approx(10001e-6));
-  CHECK(run_events(made.task, hosts_of_two("shared host 2GB/s\n"))->seconds == doctest::Approx(10001e-6));
+  CHECK(run_events(made.simulated, hosts_of_two(""))->seconds == doctest::Approx(10001e-6));
+  CHECK(run_events(made.simulated, hosts_of_two("shared host 2GB/s\n"))->seconds == doctest::Approx(10001e-6));
 }
 
 /// Rank 0 is sent three messages by other hosts at once, for which its port takes three times as long as the link; then
@@ -146,7 +147,7 @@ Plan before_a_queue(const Shape& shape) {
 
 TEST_CASE("what waits for its receiver's port takes nothing more of the link before it") {
   const Made made{before_a_queue, 8};
-  const auto seconds = run_events(made.task, hosts_of_two("copy 500MB/s\nshared host 4GB/s\n"))->seconds;
+  const auto seconds = run_events(made.simulated, hosts_of_two("copy 500MB/s\nshared host 4GB/s\n"))->seconds;
   CHECK(seconds == doctest::Approx(2000e-6 + 5 * 1000e-6 + 2e-6));  // the copy, five messages, two latencies
 }
 
@@ -161,12 +162,12 @@ Plan two_ahead(const Shape& shape) {
 
 TEST_CASE("what meets at a shared link is not swept") {
   const Made made{two_ahead, 8};
-  const auto swept = run_sweep(made.task, hosts_of_two(""));
+  const auto swept = run_sweep(made.simulated, hosts_of_two(""));
   REQUIRE(swept);
   CHECK(swept->seconds == doctest::Approx(1001e-6));
   const Network shared = hosts_of_two("shared host 1GB/s\n");
-  CHECK_FALSE(run_sweep(made.task, shared));
-  CHECK(run_events(made.task, shared)->seconds == doctest::Approx(2001e-6));
+  CHECK_FALSE(run_sweep(made.simulated, shared));
+  CHECK(run_events(made.simulated, shared)->seconds == doctest::Approx(2001e-6));
 }
 
 /// A copy that takes long, much else that does not wait for it, and at the end a message that does.
@@ -188,8 +189,8 @@ Plan old_copy(const Shape& shape) {
 TEST_CASE("a step that waits for one long ago is not swept too early") {
   const Made made{old_copy, 4};
   const Network slow_copies = hosts_of_two("copy 1MB/s\n");
-  const auto swept = run_sweep(made.task, slow_copies);
-  const auto ran = run_events(made.task, slow_copies);
+  const auto swept = run_sweep(made.simulated, slow_copies);
+  const auto ran = run_events(made.simulated, slow_copies);
   CHECK(ran->seconds == doctest::Approx(1 + 1001e-6));
   REQUIRE(swept);
   CHECK(swept->seconds == ran->seconds);

@@ -22,7 +22,7 @@
 namespace tutti::cli::simulate {
 namespace {
 
-Task task(Collective collective, const std::string& name, int ranks, std::size_t bytes, int root = 0) {
+SimulatedCall simulated(Collective collective, const std::string& name, int ranks, std::size_t bytes, int root = 0) {
   return {collective, settled(algorithms::find(collective, name), ranks, bytes), ranks, root, bytes};
 }
 
@@ -67,7 +67,7 @@ TEST_CASE("a ring takes 2(n-1) hops of its part, and adds it up in half of them"
     CAPTURE(n);
     const std::size_t part = 64 * 1024;
     const double hop = 3 + 65.536, reduction = 65.536 / 2;
-    const Task ring = task(Collective::all_reduce, "ring", n, part * static_cast<std::size_t>(n));
+    const SimulatedCall ring = simulated(Collective::all_reduce, "ring", n, part * static_cast<std::size_t>(n));
     const double expected = 2 * (n - 1) * hop + (n - 1) * reduction;
     const auto swept = run_sweep(ring, uniform());
     REQUIRE(swept);
@@ -80,7 +80,7 @@ TEST_CASE("a ring takes 2(n-1) hops of its part, and adds it up in half of them"
 }
 
 TEST_CASE("every message is told, with its step, and when it went and was there") {
-  const Task chain = task(Collective::broadcast, "chain", 4, 4000);
+  const SimulatedCall chain = simulated(Collective::broadcast, "chain", 4, 4000);
   std::vector<SimulatedMessage> messages;
   const auto ran = run_events(chain, uniform(), &messages);
   REQUIRE(messages.size() == static_cast<std::size_t>(ran->messages));
@@ -101,7 +101,7 @@ TEST_CASE("every message is told, with its step, and when it went and was there"
 TEST_CASE("a ring over unequal hops goes at their mean") {
   const Network summit = NetworkFile::open("summit").for_algorithm("ring");
   for (const int n : {96, 768, 3072}) {
-    const auto found = run_sweep(task(Collective::all_reduce, "ring", n, 8), summit);
+    const auto found = run_sweep(simulated(Collective::all_reduce, "ring", n, 8), summit);
     REQUIRE(found);
     CHECK(microseconds(*found) == doctest::Approx(11.1 + 2 * (n - 1) * 0.877).epsilon(0.01));
   }
@@ -111,7 +111,7 @@ TEST_CASE("trees take their depth, chains their length") {
   for (const int n : {2, 5, 16, 100, 1000}) {
     CAPTURE(n);
     const auto time = [&](Collective collective, const std::string& name) {
-      const auto found = run_events(task(collective, name, n, 4), uniform(3, "unlimited", "unlimited"));
+      const auto found = run_events(simulated(collective, name, n, 4), uniform(3, "unlimited", "unlimited"));
       REQUIRE(found);
       return microseconds(*found);
     };
@@ -126,9 +126,9 @@ TEST_CASE("trees take their depth, chains their length") {
 
 TEST_CASE("a root that sends to all sends one after the other") {
   for (const int n : {2, 9, 64}) {
-    const Task all = task(Collective::broadcast, "direct", n, 1000 * 1000);
+    const SimulatedCall all = simulated(Collective::broadcast, "direct", n, 1000 * 1000);
     CHECK(microseconds(*run_events(all, uniform())) == doctest::Approx(3 + (n - 1) * 1000.0));
-    const Task back = task(Collective::gather, "direct", n, 1000 * 1000 * static_cast<std::size_t>(n));
+    const SimulatedCall back = simulated(Collective::gather, "direct", n, 1000 * 1000 * static_cast<std::size_t>(n));
     CHECK(microseconds(*run_events(back, uniform())) == doctest::Approx(3 + (n - 1) * 1000.0));
   }
 }
@@ -161,7 +161,7 @@ TEST_CASE("swept and event by event are the same, to the picosecond, whatever th
         for (const int n : {1, 2, 3, 5, 8, 16, 23, 40}) {
           if ((pipeline > 1 && !entry.has_pipeline) || (n > 8 && !lot.draws())) continue;
           for (const std::size_t bytes : {std::size_t{8}, std::size_t{5000}, std::size_t{3000000}}) {
-            const Task one{entry.collective, {&entry, 2, pipeline}, n, n - 1, bytes};
+            const SimulatedCall one{entry.collective, {&entry, 2, pipeline}, n, n - 1, bytes};
             const auto swept = run_sweep(one, network);
             if (!swept) {
               CHECK(entry.name != "ring");  // for which it was made
@@ -180,9 +180,9 @@ TEST_CASE("swept and event by event are the same, to the picosecond, whatever th
 }
 
 TEST_CASE("plans that are no rotations of each other are not swept") {
-  CHECK_FALSE(run_sweep(task(Collective::all_reduce, "tree:2", 16, 8), uniform()));
-  CHECK_FALSE(run_sweep(task(Collective::all_reduce, "chain", 16, 8), uniform()));
-  CHECK_FALSE(run_sweep(task(Collective::all_to_all, "pairwise", 9, 900), uniform()));  // competes for ports
+  CHECK_FALSE(run_sweep(simulated(Collective::all_reduce, "tree:2", 16, 8), uniform()));
+  CHECK_FALSE(run_sweep(simulated(Collective::all_reduce, "chain", 16, 8), uniform()));
+  CHECK_FALSE(run_sweep(simulated(Collective::all_to_all, "pairwise", 9, 900), uniform()));  // competes for ports
 }
 
 algorithms::Plan crooked_peer(const algorithms::Shape& shape) {
@@ -225,19 +225,19 @@ link leaf 1us 0ns 1GB/s
 link far 1us 0ns 1GB/s
 )";
   // All four of one host exchange parts of 1 MB with all four of the other, which a shared link serves one by one.
-  const Task all = task(Collective::all_to_all, "direct", 8, 8 * 1000 * 1000);
+  const SimulatedCall all = simulated(Collective::all_to_all, "direct", 8, 8 * 1000 * 1000);
   const Network apart = NetworkFile::parse(text, "test").for_algorithm("");
   const Network shared = NetworkFile::parse(text + "shared host 1GB/s\n", "test").for_algorithm("");
   CHECK(microseconds(*run_events(all, apart)) < 9000);
   CHECK(microseconds(*run_events(all, shared)) > 16000);
   CHECK(microseconds(*run_events(all, shared)) < 20000);
   // In a ring one rank only crosses, and nobody has to wait.
-  const Task ring = task(Collective::all_reduce, "ring", 8, 8 * 1000 * 1000);
+  const SimulatedCall ring = simulated(Collective::all_reduce, "ring", 8, 8 * 1000 * 1000);
   CHECK(microseconds(*run_events(ring, shared)) == doctest::Approx(microseconds(*run_events(ring, apart))));
 }
 
 TEST_CASE("what is too large for every method is refused, not begun") {
-  const Task all = task(Collective::all_to_all, "direct", 20000, 20000 * 8);
+  const SimulatedCall all = simulated(Collective::all_to_all, "direct", 20000, 20000 * 8);
   CHECK_THROWS_WITH_AS(simulate(all, uniform()), doctest::Contains("20000 ranks"), Error);
 }
 
@@ -250,7 +250,7 @@ TEST_CASE("what is passed over for its least time is never the fastest") {
       const Regret found = regret(table, collective, {24}, {bytes}, file).at(0);
       for (const algorithms::Entry& entry : algorithms::catalogue(collective)) {
         const algorithms::Choice choice = settled(algorithms::find(collective, entry.name), 24, bytes);
-        const Task one{collective, choice, 24, 0, bytes};
+        const SimulatedCall one{collective, choice, 24, 0, bytes};
         const Network network = file.for_algorithm(entry.name);
         const double seconds = simulate(one, network).result.seconds;
         CAPTURE(to_string(choice));
@@ -276,7 +276,7 @@ link far 1us 5us 1GB/s
   for (const std::size_t bytes : {std::size_t{8}, std::size_t{1} << 20})
     for (const std::string name : {"tree:2", "tree:4", "direct", "chain"})
       for (const int ranks : {2, 3, 4, 7}) {
-        const Task one = task(Collective::broadcast, name, ranks, bytes);
+        const SimulatedCall one = simulated(Collective::broadcast, name, ranks, bytes);
         CAPTURE(name);
         CAPTURE(ranks);
         CHECK(least_time(one, network) <= simulate(one, network).result.seconds);
@@ -296,7 +296,7 @@ TEST_CASE("regret is none where the table chooses the best, and what is lost whe
   CHECK(good.best_time == good.chosen_time);
   CHECK(bad.chosen_time ==
         doctest::Approx(
-            simulate(task(Collective::all_reduce, "ring", 64, 8), file.for_algorithm("ring")).result.seconds));
+            simulate(simulated(Collective::all_reduce, "ring", 64, 8), file.for_algorithm("ring")).result.seconds));
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ constexpr std::size_t most_named = 6;        // plans that an error lists
 
 /// A plan of all ranks, and the calls that use it.
 struct Carried {
-  simulate::Task task;
+  simulate::SimulatedCall simulated;
   Calls calls;
   std::int64_t time = 0;
 };
@@ -46,31 +46,31 @@ struct Source {
   Calls alike;  ///< of the same algorithm
 };
 
-std::string name_of_plan(const simulate::Task& task) {
-  return fmt::format("{} by {} over {}{}", name_of(task.collective), to_string(task.choice),
-                     plural(static_cast<std::size_t>(task.ranks), "rank"),
-                     detail::is_rooted(task.collective) ? fmt::format(" from root {}", task.root) : "");
+std::string name_of_plan(const simulate::SimulatedCall& simulated) {
+  return fmt::format("{} by {} over {}{}", name_of(simulated.collective), to_string(simulated.choice),
+                     plural(static_cast<std::size_t>(simulated.ranks), "rank"),
+                     detail::is_rooted(simulated.collective) ? fmt::format(" from root {}", simulated.root) : "");
 }
 
-bool is_wished(const RunWish& wish, const simulate::Task& task) {
-  if (wish.collective && *wish.collective != task.collective) return false;
-  if (wish.ranks && *wish.ranks != task.ranks) return false;
-  if (wish.root && *wish.root != task.root) return false;
+bool is_wished(const RunWish& wish, const simulate::SimulatedCall& simulated) {
+  if (wish.collective && *wish.collective != simulated.collective) return false;
+  if (wish.ranks && *wish.ranks != simulated.ranks) return false;
+  if (wish.root && *wish.root != simulated.root) return false;
   if (wish.algorithm.empty()) return true;
   try {
     const algorithms::Choice choice =
-        settled(algorithms::find(task.collective, wish.algorithm), task.ranks, task.bytes);
+        settled(algorithms::find(simulated.collective, wish.algorithm), simulated.ranks, simulated.bytes);
     const bool plain = wish.algorithm.find_first_of(":*/") == std::string::npos;
-    return choice.entry == task.choice.entry &&
-           (plain || (choice.radix == task.choice.radix && choice.pipeline == task.choice.pipeline));
+    return choice.entry == simulated.choice.entry &&
+           (plain || (choice.radix == simulated.choice.radix && choice.pipeline == simulated.choice.pipeline));
   } catch (const Error&) {
     return false;  // only another collective has such an algorithm, or none has
   }
 }
 
-std::vector<Plan> plans_of(const simulate::Task& task) {
+std::vector<Plan> plans_of(const simulate::SimulatedCall& simulated) {
   std::vector<Plan> plans;
-  for (int rank = 0; rank < task.ranks; ++rank) plans.push_back(task.plan(rank));
+  for (int rank = 0; rank < simulated.ranks; ++rank) plans.push_back(simulated.plan(rank));
   return plans;
 }
 
@@ -166,7 +166,7 @@ std::string what_there_is(const std::vector<Carried>& plans, int most_ranks) {
   if (plans.empty()) return fmt::format("it has no call of 2 to {} ranks by an algorithm of this tutti", most_ranks);
   std::string text = "it has ";
   for (std::size_t i = 0; i < std::min(plans.size(), most_named); ++i)
-    text += fmt::format("{}{} ({})", i == 0 ? "" : ", ", name_of_plan(plans[i].task),
+    text += fmt::format("{}{} ({})", i == 0 ? "" : ", ", name_of_plan(plans[i].simulated),
                         plural(plans[i].calls.size(), "call"));
   return plans.size() <= most_named ? text : fmt::format("{} and {} more", text, plans.size() - most_named);
 }
@@ -183,10 +183,11 @@ std::string wished_text(const RunWish& wish) {
 std::vector<Carried> sorted_by_plan(const TraceFile& trace, int most_ranks) {
   std::map<std::tuple<Collective, std::string, int, int>, Carried> by_plan;
   for (const TracedCall& call : trace.calls) {
-    const auto task = task_of(call);
-    if (!task || task->ranks > most_ranks) continue;
-    Carried& carried = by_plan[{task->collective, to_string(task->choice), task->ranks, task->root}];
-    if (carried.calls.empty()) carried.task = *task;
+    const auto simulated = simulated_call_of(call);
+    if (!simulated || simulated->ranks > most_ranks) continue;
+    Carried& carried =
+        by_plan[{simulated->collective, to_string(simulated->choice), simulated->ranks, simulated->root}];
+    if (carried.calls.empty()) carried.simulated = *simulated;
     carried.calls.push_back(&call);
     carried.time += call.end() - call.begin();
   }
@@ -228,19 +229,19 @@ Calls by_interest(Calls calls, const Source& source) {
 }
 
 std::string no_room(Run& run, const TracedCall& call, std::size_t messages, std::size_t bytes) {
-  run.left_out += (run.left_out.empty() ? "" : ", ") + name_of_plan(run.task);
+  run.left_out += (run.left_out.empty() ? "" : ", ") + name_of_plan(run.simulated);
   return fmt::format(
       "{} has {} by {} over {}, but a page has {} kB of room for calls, and its {} would take {}; name a call by "
       "--call, "
       "or another plan by collective, --algo or -n",
-      run.file, call.name, to_string(run.task.choice), plural(call.ranks.size(), "rank"), most_bytes / 1000,
+      run.file, call.name, to_string(run.simulated.choice), plural(call.ranks.size(), "rank"), most_bytes / 1000,
       plural(messages, "message"), bytes / 1000);
 }
 
 /// Adds the calls of a plan that are complete, up to the limit; returns the reason if there are none.
 std::string add_calls(Run& run, const Carried& carried, const Source& source) {
   const RunWish& wish = source.wish;
-  const std::vector<Plan> plans = plans_of(carried.task);
+  const std::vector<Plan> plans = plans_of(carried.simulated);
   std::map<const TracedCall*, std::vector<TracedMessage>> complete;
   Calls calls;
   for (const TracedCall* call : carried.calls)
@@ -253,12 +254,12 @@ std::string add_calls(Run& run, const Carried& carried, const Source& source) {
     return fmt::format(
         "{} has {} of {}, but of none is every message of that plan there: it failed, records were lost "
         "(TUTTI_TRACE_RECORDS), or the plan was another",
-        wish.file, plural(carried.calls.size(), "call"), name_of_plan(carried.task));
+        wish.file, plural(carried.calls.size(), "call"), name_of_plan(carried.simulated));
   calls = by_interest(std::move(calls), source);
   if (wish.operation && calls.front()->operation != *wish.operation)
     return fmt::format("{} has no complete call #{} of {}; #{} is one of {}", wish.file, *wish.operation,
-                       name_of_plan(carried.task), calls.front()->operation, calls.size());
-  run.task = *task_of(*calls.front());
+                       name_of_plan(carried.simulated), calls.front()->operation, calls.size());
+  run.simulated = *simulated_call_of(*calls.front());
   std::vector<std::pair<const TracedCall*, ReplayedCall>> shown;
   std::size_t bytes = 0;
   for (const TracedCall* call : calls) {
@@ -289,7 +290,7 @@ Run find_run(const RunWish& wish, int most_ranks) {
   std::string why_not, left_out;
   for (const Carried& carried : plans) {
     const auto has_number = [&](const TracedCall* call) { return call->operation == *wish.operation; };
-    if (!is_wished(wish, carried.task) ||
+    if (!is_wished(wish, carried.simulated) ||
         (wish.operation && std::none_of(carried.calls.begin(), carried.calls.end(), has_number)))
       continue;
     Source source{wish, trace, {}};

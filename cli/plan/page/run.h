@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "algorithms/plan.h"
-#include "cli/simulate/task.h"
+#include "cli/simulate/simulated_call.h"
 #include "cli/trace/blame.h"
 #include "cli/trace/read.h"
 
@@ -39,7 +39,7 @@ struct ReplayedCall {
 /// Traced calls that use one plan.
 struct Run {
   std::string file;
-  simulate::Task task;  ///< of the call that is shown first
+  simulate::SimulatedCall simulated;  ///< of the call that is shown first
   std::vector<ReplayedCall> calls;
   std::size_t first = 0;  ///< the call that is shown first
   std::size_t found = 0;  ///< calls of that plan in the file, of which some are in `calls`

@@ -59,14 +59,14 @@ std::size_t size_on_page(const ReplayedCall& call) { return json_of(call, true).
 
 std::string to_json(const Run& run) {
   PagePlans plan;
-  plan.add_one(run.task.collective, run.task.choice, run.task.ranks, run.task.root);
+  plan.add_one(run.simulated.collective, run.simulated.choice, run.simulated.ranks, run.simulated.root);
   Json calls = Json::array();
   for (const ReplayedCall& call : run.calls) calls.push_back(json_of(call, run.groups));
   return Json{{"file", run.file},
-              {"collective", name_of(run.task.collective)},
-              {"name", to_string(run.task.choice)},
-              {"idea", run.task.choice.entry->idea},
-              {"ranks", run.task.ranks},
+              {"collective", name_of(run.simulated.collective)},
+              {"name", to_string(run.simulated.choice)},
+              {"idea", run.simulated.choice.entry->idea},
+              {"ranks", run.simulated.ranks},
               {"plan", plan.text()},
               {"found", run.found},
               {"first", run.first},

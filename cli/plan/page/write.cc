@@ -79,19 +79,19 @@ PageStart run_wished(const PageOptions& options, const PageWish& wish) {
                         .root = wish.root,
                         .operation = options.call},
                        most_ranks_on_page);
-  const simulate::Task& task = start.run->task;
-  start.collective = task.collective;
-  start.choices = {Choice{task.choice.entry}};
-  start.ranks = task.ranks;
-  start.root = task.root;
+  const simulate::SimulatedCall& simulated = start.run->simulated;
+  start.collective = simulated.collective;
+  start.choices = {Choice{simulated.choice.entry}};
+  start.ranks = simulated.ranks;
+  start.root = simulated.root;
   start.model = wish.model;
-  start.model.bytes = std::max<std::size_t>(task.bytes, 1);
+  start.model.bytes = std::max<std::size_t>(simulated.bytes, 1);
   return start;
 }
 
 void say_what_runs(const Run& run) {
   const ReplayedCall& call = run.calls[run.first];
-  fmt::print("It replays {} by {} over {}: {}{}{}\n", call.name, to_string(run.task.choice),
+  fmt::print("It replays {} by {} over {}: {}{}{}\n", call.name, to_string(run.simulated.choice),
              plural(call.members.size(), "rank"), duration_text(call.end),
              call.predicted > 0 ? ", predicted " + duration_text(call.predicted) : "",
              run.found == 1

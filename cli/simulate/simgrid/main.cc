@@ -22,14 +22,14 @@ int main(int argc, char** argv) {
     int own = 1;  // the arguments are ours, not SimGrid's
     const ::simgrid::s4u::Engine engine{&own, argv};
     xbt_log_control_set("root.thres:warning");
-    cli::simulate::Task task;
-    task.collective = algorithms::find_collective(argv[1]);
-    task.ranks = std::stoi(argv[3]);
-    task.root = std::stoi(argv[4]);
-    task.bytes = std::stoull(argv[5]);
-    task.choice = settled(algorithms::find(task.collective, argv[2]), task.ranks, task.bytes);
-    const auto network = cli::simulate::NetworkFile::open(argv[6]).for_algorithm(task.choice.entry->name);
-    fmt::print("{:.15g}\n", cli::simgrid::replay(task, network));
+    cli::simulate::SimulatedCall simulated;
+    simulated.collective = algorithms::find_collective(argv[1]);
+    simulated.ranks = std::stoi(argv[3]);
+    simulated.root = std::stoi(argv[4]);
+    simulated.bytes = std::stoull(argv[5]);
+    simulated.choice = settled(algorithms::find(simulated.collective, argv[2]), simulated.ranks, simulated.bytes);
+    const auto network = cli::simulate::NetworkFile::open(argv[6]).for_algorithm(simulated.choice.entry->name);
+    fmt::print("{:.15g}\n", cli::simgrid::replay(simulated, network));
     return 0;
   } catch (const std::exception& error) {
     fmt::print("{}\n", error.what());

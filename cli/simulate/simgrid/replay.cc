@@ -49,9 +49,9 @@ struct Rank {
 
 class Replay {
  public:
-  Replay(const simulate::Task& task, const simulate::Network& network)
-      : network_(network), sizes_(task), unfinished_(add_plans(task)), platform_(network, task.ranks) {
-    for (int rank = 0; rank < task.ranks; ++rank)
+  Replay(const simulate::SimulatedCall& simulated, const simulate::Network& network)
+      : network_(network), sizes_(simulated), unfinished_(add_plans(simulated)), platform_(network, simulated.ranks) {
+    for (int rank = 0; rank < simulated.ranks; ++rank)
       for (StepId id = 0; id < at(rank).plan.steps.size(); ++id)
         s4u::Actor::create("step", platform_.host(rank), [this, rank, id] { act(rank, id); });
   }
@@ -65,9 +65,9 @@ class Replay {
  private:
   Rank& at(int rank) { return ranks_[static_cast<std::size_t>(rank)]; }
 
-  std::size_t add_plans(const simulate::Task& task) {
+  std::size_t add_plans(const simulate::SimulatedCall& simulated) {
     std::size_t steps = 0;
-    for (int rank = 0; rank < task.ranks; ++rank) steps += add(task.plan(rank));
+    for (int rank = 0; rank < simulated.ranks; ++rank) steps += add(simulated.plan(rank));
     return steps;
   }
 
@@ -157,9 +157,9 @@ class Replay {
 
 }  // namespace
 
-double replay(const simulate::Task& task, const simulate::Network& network) {
-  simulate::refuse_too_large_for_simgrid(task);
-  return network.start * picosecond + Replay{task, network}.run();
+double replay(const simulate::SimulatedCall& simulated, const simulate::Network& network) {
+  simulate::refuse_too_large_for_simgrid(simulated);
+  return network.start * picosecond + Replay{simulated, network}.run();
 }
 
 }  // namespace tutti::cli::simgrid
