@@ -10,7 +10,7 @@
 
 #include "algorithms/plan_assemble.h"
 #include "tests/algorithms/hand_made.h"
-#include "tests/algorithms/rehearsal.h"
+#include "tests/algorithms/random_order.h"
 
 namespace tutti::algorithms::testing {
 namespace {
@@ -169,8 +169,8 @@ TEST_CASE("the slots that a link needs are counted") {
   const Verdict verdict = check(barrier, plans);
   check_proves(verdict);
   CHECK(verdict.slots == 2);
-  CHECK(rehearse({.collective = barrier, .slots = 2}, plans, 1) == "");
-  CHECK(rehearse({.collective = barrier, .slots = 1}, plans, 1) == "the plans do not come to an end");
+  CHECK(run_in_random_order({.collective = barrier, .slots = 2}, plans, 1) == "");
+  CHECK(run_in_random_order({.collective = barrier, .slots = 1}, plans, 1) == "the plans do not come to an end");
   CHECK(verdict.rounds == 3);
 }
 

@@ -12,7 +12,7 @@
 #include "algorithms/catalogue.h"
 #include "algorithms/check.h"
 #include "tests/algorithms/mutants.h"
-#include "tests/algorithms/rehearsal.h"
+#include "tests/algorithms/random_order.h"
 #include "tests/support/sample.h"
 
 namespace tutti::algorithms::testing {
@@ -24,10 +24,10 @@ struct Tally {
   std::size_t identical = 0;
   std::size_t renamed = 0;
   std::size_t implied = 0;
-  std::size_t rehearsed = 0;
-  std::size_t second_opinions = 0;  // rehearsals of mutants that were caught
+  std::size_t survived = 0;
+  std::size_t second_opinions = 0;  // runs of mutants that were caught
   std::size_t agreed = 0;
-  std::size_t equivalent() const { return identical + renamed + implied + rehearsed; }
+  std::size_t equivalent() const { return identical + renamed + implied + survived; }
 };
 
 Claims claims_of(const Entry& entry) { return {entry.equal_parts, entry.rank_order}; }
@@ -49,9 +49,9 @@ std::string trouble_with(const Entry& entry, const std::vector<Plan>& plans, con
   } else if (edge_is_implied(mutation, original, mutant)) {
     ++tally.implied;
   } else {
-    const std::string trouble = rehearse_often(entry.collective, claims_of(entry), plans, verdict.slots);
+    const std::string trouble = run_in_many_orders(entry.collective, claims_of(entry), plans, verdict.slots);
     if (!trouble.empty()) return trouble;
-    ++tally.rehearsed;
+    ++tally.survived;
   }
   return {};
 }
@@ -74,7 +74,7 @@ void try_mutants(const Entry& entry, const Shape& shape, tutti::testing::Lot& lo
     if (!verdict.ok()) {
       if (tally.caught++ % 10 == 0) {
         ++tally.second_opinions;
-        if (!rehearse_often(entry.collective, claims_of(entry), plans, 1).empty()) ++tally.agreed;
+        if (!run_in_many_orders(entry.collective, claims_of(entry), plans, 1).empty()) ++tally.agreed;
       }
     } else {
       const std::string trouble = trouble_with(entry, plans, mutation, original, verdict, tally);
@@ -102,9 +102,9 @@ TEST_CASE("what the checker proves also comes out when plans are run with number
       const Verdict verdict = check(entry.collective, plans, claims_of(entry));
       INFO(name_of(entry.collective), " ", std::string(entry.name), " with ", ranks, " ranks");
       REQUIRE(verdict.ok());
-      CHECK(rehearse_often(entry.collective, claims_of(entry), plans, verdict.slots) == "");
+      CHECK(run_in_many_orders(entry.collective, claims_of(entry), plans, verdict.slots) == "");
       if (verdict.messages > 0)
-        CHECK(rehearse({entry.collective, claims_of(entry), verdict.slots - 1}, plans, 1) != "");
+        CHECK(run_in_random_order({entry.collective, claims_of(entry), verdict.slots - 1}, plans, 1) != "");
     }
 }
 
@@ -120,12 +120,12 @@ TEST_CASE("the checker catches every change that matters") {
     }
   std::printf(
       "%zu mutants, %zu caught, %zu shown equivalent (%zu identical, %zu but for names, %zu implied, %zu run)\n",
-      tally.mutants, tally.caught, tally.equivalent(), tally.identical, tally.renamed, tally.implied, tally.rehearsed);
+      tally.mutants, tally.caught, tally.equivalent(), tally.identical, tally.renamed, tally.implied, tally.survived);
   std::printf("of %zu caught mutants that were run with numbers, %zu failed there too\n", tally.second_opinions,
               tally.agreed);
   CHECK(tally.caught + tally.equivalent() == tally.mutants);
   CHECK(tally.caught > tally.mutants / 2);
-  // What a rehearsal lets pass means little unless it finds fault with most of what the checker does. (It does not see
+  // A run that finds nothing means little unless it finds fault with most of what the checker does. (It does not see
   // a rank touch what it does not have, nor each race.)
   CHECK(tally.agreed > tally.second_opinions * 9 / 10);
 }

@@ -1,4 +1,4 @@
-#include "tests/algorithms/rehearsal.h"
+#include "tests/algorithms/random_order.h"
 
 #include <deque>
 #include <map>
@@ -27,10 +27,10 @@ Number affine(Number left, Number right) {
 
 /// Neither associative nor commutative where the order of the fold is promised, associative alone in a scan, else a
 /// plain sum.
-Number combine(const Stage& stage, Number left, Number right) {
-  if (stage.collective == Collective::barrier) return left | right;
-  if (!stage.claims.rank_order && is_scan(stage.collective)) return affine(left, right);
-  return stage.claims.rank_order ? left * 1'000'003 + right : left + right;
+Number combine(const RunSetup& setup, Number left, Number right) {
+  if (setup.collective == Collective::barrier) return left | right;
+  if (!setup.claims.rank_order && is_scan(setup.collective)) return affine(left, right);
+  return setup.claims.rank_order ? left * 1'000'003 + right : left + right;
 }
 
 /// What rank `rank` holds in block `block` before the collective.
@@ -38,10 +38,10 @@ Number contribution(int rank, int block) {
   return (index(rank) + 1) * 0x9e3779b97f4a7c15U ^ (index(block) + 1) * 0xc2b2ae3d27d4eb4fU;
 }
 
-class Rehearsal {
+class RandomRun {
  public:
-  Rehearsal(const Stage& stage, const std::vector<Plan>& plans, std::uint32_t seed)
-      : stage_(stage), random_(seed), blocks_(plans[0].shape.ranks * plans[0].shape.pipeline) {
+  RandomRun(const RunSetup& setup, const std::vector<Plan>& plans, std::uint32_t seed)
+      : setup_(setup), random_(seed), blocks_(plans[0].shape.ranks * plans[0].shape.pipeline) {
     // Some runs start all they can before anything finishes, some the other way round, some neither.
     start_first_percent_ = std::vector{50, 95, 5}[seed % 3];
     for (const Plan& plan : plans) actors_.push_back(enter(plan));
@@ -49,15 +49,15 @@ class Rehearsal {
 
   std::string run() {
     for (const Actor& actor : actors_)
-      if (actor.plan->shape.rank != stage_.held_back)
+      if (actor.plan->shape.rank != setup_.held_back)
         for (const Lane& lane : actor.plan->lanes) turn_[lane_key(actor, lane)] = {lane.first, lane.first};
     for (int rank = 0; rank < static_cast<int>(actors_.size()); ++rank)
-      if (rank != stage_.held_back)
+      if (rank != setup_.held_back)
         for (StepId step = 0; step < actors_[index(rank)].waits.size(); ++step) offer({rank, step});
     while (trouble_.empty() && act()) {
     }
     if (!trouble_.empty()) return trouble_;
-    return stage_.held_back >= 0 ? nobody_left() : everything_right();
+    return setup_.held_back >= 0 ? nobody_left() : everything_right();
   }
 
  private:
@@ -90,18 +90,18 @@ class Rehearsal {
   static bool local(const Step& step) { return step.verb == Verb::copy || step.verb == Verb::reduce; }
 
   Actor enter(const Plan& plan) {
-    const std::size_t vectors = stage_.in_place ? 1 : 2;
+    const std::size_t vectors = setup_.in_place ? 1 : 2;
     Actor actor{&plan, Numbers(vectors * index(blocks_) + plan.scratch_like.size()), plan.waits_for};
     for (Number& number : actor.memory) number = garbage();
     const int rank = plan.shape.rank;
     const int root = plan.shape.root;
     for (int block = 0; block < blocks_; ++block) {
       const bool own = block / plan.shape.pipeline == rank;
-      const bool output = stage_.collective == Collective::broadcast;
+      const bool output = setup_.collective == Collective::broadcast;
       bool has = true;
-      if (stage_.collective == Collective::broadcast || stage_.collective == Collective::scatter) has = rank == root;
-      if (stage_.collective == Collective::all_gather || stage_.collective == Collective::gather ||
-          stage_.collective == Collective::barrier)
+      if (setup_.collective == Collective::broadcast || setup_.collective == Collective::scatter) has = rank == root;
+      if (setup_.collective == Collective::all_gather || setup_.collective == Collective::gather ||
+          setup_.collective == Collective::barrier)
         has = own;
       if (has) actor.memory[place(output ? Buffer::output : Buffer::input, block)] = contribution(rank, block);
     }
@@ -109,8 +109,8 @@ class Rehearsal {
   }
 
   std::size_t place(Buffer buffer, int block) const {
-    if (buffer == Buffer::scratch) return index(stage_.in_place ? blocks_ : 2 * blocks_) + index(block);
-    return index(block) + (buffer == Buffer::output && !stage_.in_place ? index(blocks_) : 0);
+    if (buffer == Buffer::scratch) return index(setup_.in_place ? blocks_ : 2 * blocks_) + index(block);
+    return index(block) + (buffer == Buffer::output && !setup_.in_place ? index(blocks_) : 0);
   }
 
   Number garbage() { return std::uniform_int_distribution<Number>{}(random_); }
@@ -172,7 +172,7 @@ class Rehearsal {
     const Step& step = step_of(mark);
     if (local(step)) return true;
     if (turn_.at(lane_key(mark, step)).to_finish != mark.step) return false;
-    if (step.verb == Verb::send) return wire_[{mark.rank, step.peer}].size() < index(stage_.slots);
+    if (step.verb == Verb::send) return wire_[{mark.rank, step.peer}].size() < index(setup_.slots);
     return !wire_[{step.peer, mark.rank}].empty();
   }
 
@@ -217,13 +217,13 @@ class Rehearsal {
 
   Numbers combine_all(const Numbers& left, const Numbers& right) const {
     Numbers result;
-    for (std::size_t i = 0; i < left.size(); ++i) result.push_back(combine(stage_, left[i], right[i]));
+    for (std::size_t i = 0; i < left.size(); ++i) result.push_back(combine(setup_, left[i], right[i]));
     return result;
   }
 
   std::string nobody_left() const {
     for (const Actor& actor : actors_)
-      if (actor.plan->shape.rank != stage_.held_back && actor.finished == actor.plan->steps.size())
+      if (actor.plan->shape.rank != setup_.held_back && actor.finished == actor.plan->steps.size())
         return "a rank left the barrier before another had come";
     return {};
   }
@@ -244,7 +244,7 @@ class Rehearsal {
   }
 
   bool wanted(const Shape& shape, int block) const {
-    switch (stage_.collective) {
+    switch (setup_.collective) {
       case Collective::reduce:
       case Collective::gather:
         return shape.rank == shape.root;
@@ -262,7 +262,7 @@ class Rehearsal {
 
   Number expected(const Shape& shape, int block) const {
     const int part = block / shape.pipeline;
-    switch (stage_.collective) {
+    switch (setup_.collective) {
       case Collective::broadcast:
       case Collective::scatter:
         return contribution(shape.root, block);
@@ -274,15 +274,15 @@ class Rehearsal {
       default:
         break;
     }
-    const int last = stage_.collective == Collective::scan             ? shape.rank
-                     : stage_.collective == Collective::exclusive_scan ? shape.rank - 1
+    const int last = setup_.collective == Collective::scan             ? shape.rank
+                     : setup_.collective == Collective::exclusive_scan ? shape.rank - 1
                                                                        : shape.ranks - 1;
     Number fold = contribution(0, block);
-    for (int rank = 1; rank <= last; ++rank) fold = combine(stage_, fold, contribution(rank, block));
+    for (int rank = 1; rank <= last; ++rank) fold = combine(setup_, fold, contribution(rank, block));
     return fold;
   }
 
-  const Stage stage_;
+  const RunSetup setup_;
   std::mt19937 random_;
   int blocks_;
   int start_first_percent_;
@@ -296,21 +296,21 @@ class Rehearsal {
 
 }  // namespace
 
-std::string rehearse(const Stage& stage, const std::vector<Plan>& plans, std::uint32_t seed) {
-  return Rehearsal(stage, plans, seed).run();
+std::string run_in_random_order(const RunSetup& setup, const std::vector<Plan>& plans, std::uint32_t seed) {
+  return RandomRun(setup, plans, seed).run();
 }
 
-std::string rehearse_often(Collective collective, Claims claims, const std::vector<Plan>& plans, int slots) {
+std::string run_in_many_orders(Collective collective, Claims claims, const std::vector<Plan>& plans, int slots) {
   const bool can_be_in_place = collective != Collective::all_to_all;
   for (std::uint32_t seed = 1; seed <= 6; ++seed)
     for (const bool in_place : {false, true}) {
       if (in_place && !can_be_in_place) continue;
-      std::string trouble = rehearse({collective, claims, slots, in_place}, plans, seed);
+      std::string trouble = run_in_random_order({collective, claims, slots, in_place}, plans, seed);
       if (!trouble.empty()) return trouble + (in_place ? " (in place)" : "");
     }
   if (collective != Collective::barrier) return {};
   for (int rank = 0; rank < static_cast<int>(plans.size()); ++rank) {
-    std::string trouble = rehearse({collective, claims, slots, false, rank}, plans, 1);
+    std::string trouble = run_in_random_order({collective, claims, slots, false, rank}, plans, 1);
     if (!trouble.empty()) return trouble;
   }
   return {};
