@@ -24,7 +24,7 @@ inline constexpr std::size_t longest_name = 40;
 /// Names of given plans consist of letters, digits, '_', '-' and '.'.
 bool may_be_in_name(char c);
 
-/// The text of the file, as docs/exchange.md describes it.
+/// The text of the file, as docs/interchange.md describes it.
 std::string write_plans(const GivenPlans& given);
 /// Parses the text and proves the plans. Throws Error{invalid_argument} that names file and line, or the error in the
 /// plans.

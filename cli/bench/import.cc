@@ -7,14 +7,14 @@
 #include <cerrno>
 #include <cstring>
 
-#include "cli/plan/exchange/msccl_import.h"
+#include "cli/plan/interchange/msccl_import.h"
 #include "lib/base/system_calls.h"
 #include "tutti/error.h"
 
 namespace tutti::cli::bench {
 
 ImportedPlan::ImportedPlan(const Options& options) {
-  const exchange::Imported imported = exchange::import_file(options.import);
+  const interchange::Imported imported = interchange::import_file(options.import);
   if (!imported.verdict.ok())
     throw Error{ErrorCode::invalid_argument,
                 fmt::format("bench: {} is wrong: {}", options.import, imported.verdict.problems.front())};

@@ -24,8 +24,8 @@
 #include "cli/base/sizes.h"
 #include "cli/base/text.h"
 #include "cli/bench/names.h"
-#include "cli/plan/exchange/options.h"
 #include "cli/plan/frames.h"
+#include "cli/plan/interchange/options.h"
 #include "cli/plan/page/page.h"
 #include "cli/plan/replay.h"
 #include "cli/plan/svg/svg.h"
@@ -67,7 +67,7 @@ struct Options {
   std::string transport = "tcp";
   std::string svg;
   std::string import;
-  exchange::Outputs outputs;
+  interchange::Outputs outputs;
   PageOptions page;
   double latency = 10;      // us, of one message
   double bandwidth = 1.25;  // GB/s: 10 Gb/s
@@ -275,8 +275,8 @@ void write_picture(const Options& options, const View& view, const Replays& repl
 }
 
 /// A plan from a file, which has its own number of ranks.
-View view_of_import(Options& options, exchange::Foreign& foreign) {
-  exchange::load_foreign(options.import, foreign);
+View view_of_import(Options& options, interchange::Foreign& foreign) {
+  interchange::load_foreign(options.import, foreign);
   if (!options.collective.empty() && find_collective(options.collective) != foreign.view.collective)
     wrong(fmt::format("{} is for {}, not {}", options.import, name_of(foreign.view.collective), options.collective));
   options.ranks = foreign.view.shape.ranks;
@@ -315,7 +315,7 @@ int show_page(const Options& options, const CLI::App& app) {
 int show(Options options) {
   std::string why;
   const std::size_t bytes = size_of_text(options.bytes);
-  exchange::Foreign foreign;
+  interchange::Foreign foreign;
   const View view = options.import.empty() ? view_of_choice(options, bytes, why) : view_of_import(options, foreign);
   if (!view.complete() && (options.check || options.rank == "all"))
     wrong(fmt::format("the plans of {} ranks would be too large to look at together; take fewer ranks, or --rank R",
@@ -323,7 +323,7 @@ int show(Options options) {
   Replays replays;
   if (!options.explain) replays = make_replays(view, {bytes, options.latency, options.bandwidth});
   if (options.step) check_step(options, replays);
-  exchange::write_files(options.outputs, view, bytes);
+  interchange::write_files(options.outputs, view, bytes);
   if (!options.svg.empty()) write_picture(options, view, replays);
   if (!options.svg.empty() || options.outputs.any()) return exit_success;
   if (options.json)

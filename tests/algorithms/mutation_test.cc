@@ -125,8 +125,8 @@ TEST_CASE("the checker catches every change that matters") {
               tally.agreed);
   CHECK(tally.caught + tally.equivalent() == tally.mutants);
   CHECK(tally.caught > tally.mutants / 2);
-  // A run that finds nothing means little unless it finds fault with most of what the checker does. (It does not see
-  // a rank touch what it does not have, nor each race.)
+  // That runs find nothing means little unless runs also fail for most mutants that the checker catches. (They do not
+  // see a rank touch blocks that it does not have, nor every race.)
   CHECK(tally.agreed > tally.second_opinions * 9 / 10);
 }
 

@@ -1,6 +1,6 @@
 // Programs of MSCCL as others write them: fused instructions, scratch that is used again, input that is written.
 
-#include "cli/plan/exchange/msccl_import.h"
+#include "cli/plan/interchange/msccl_import.h"
 
 #include <doctest/doctest.h>
 
@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "algorithms/describe.h"
-#include "cli/plan/exchange/msccl.h"
+#include "cli/plan/interchange/msccl.h"
 #include "tutti/error.h"
 
-namespace tutti::cli::exchange {
+namespace tutti::cli::interchange {
 namespace {
 
 struct At {
@@ -211,4 +211,4 @@ TEST_CASE("a nop hands on what it waits for") {
 }
 
 }  // namespace
-}  // namespace tutti::cli::exchange
+}  // namespace tutti::cli::interchange

@@ -1,6 +1,6 @@
 // Programs of MSCCL: what is written can be read again and is the same, and what is wrong is refused where it is wrong.
 
-#include "cli/plan/exchange/msccl.h"
+#include "cli/plan/interchange/msccl.h"
 
 #include <doctest/doctest.h>
 
@@ -12,13 +12,13 @@
 #include "algorithms/catalogue.h"
 #include "algorithms/check.h"
 #include "algorithms/describe.h"
-#include "cli/plan/exchange/msccl_import.h"
+#include "cli/plan/interchange/msccl_import.h"
 #include "tests/support/sample.h"
 #include "tutti/error.h"
 
 #ifdef TUTTI_HAS_PUGIXML
 
-namespace tutti::cli::exchange {
+namespace tutti::cli::interchange {
 namespace {
 
 using algorithms::Entry;
@@ -79,6 +79,6 @@ TEST_CASE("every algorithm goes to MSCCL and back with the same messages") {
 }
 
 }  // namespace
-}  // namespace tutti::cli::exchange
+}  // namespace tutti::cli::interchange
 
 #endif

@@ -14,11 +14,11 @@
 
 #include "algorithms/describe.h"
 #include "algorithms/replay.h"
-#include "cli/plan/exchange/msccl.h"
-#include "cli/plan/exchange/msccl_chunks.h"
+#include "cli/plan/interchange/msccl.h"
+#include "cli/plan/interchange/msccl_chunks.h"
 #include "tutti/error.h"
 
-namespace tutti::cli::exchange {
+namespace tutti::cli::interchange {
 namespace {
 
 using algorithms::Blocks;
@@ -243,4 +243,4 @@ std::string beyond_limits(const MscclProgram& program) {
   return {};
 }
 
-}  // namespace tutti::cli::exchange
+}  // namespace tutti::cli::interchange

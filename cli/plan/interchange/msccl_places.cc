@@ -5,7 +5,7 @@
 // one memory, or for two; a plan must be right in both cases. And a scratch chunk may hold blocks of any number, while
 // a plan gives each slot the size of a certain block. So a chunk gets a slot for each block that it ever holds.
 
-#include "cli/plan/exchange/msccl_places.h"
+#include "cli/plan/interchange/msccl_places.h"
 
 #include <fmt/format.h>
 
@@ -13,10 +13,10 @@
 #include <numeric>
 
 #include "algorithms/describe.h"
-#include "cli/plan/exchange/msccl_run.h"
+#include "cli/plan/interchange/msccl_run.h"
 #include "tutti/error.h"
 
-namespace tutti::cli::exchange {
+namespace tutti::cli::interchange {
 namespace {
 
 using algorithms::Buffer;
@@ -200,4 +200,4 @@ std::vector<int> Places::never_moved() const {
   return blocks;
 }
 
-}  // namespace tutti::cli::exchange
+}  // namespace tutti::cli::interchange

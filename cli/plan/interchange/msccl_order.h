@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "algorithms/plan.h"
-#include "cli/plan/exchange/msccl.h"
+#include "cli/plan/interchange/msccl.h"
 
-namespace tutti::cli::exchange {
+namespace tutti::cli::interchange {
 
 /// Chunks of an instruction: in 'i', 'o' or 's', or data that a fused instruction passes on without storing ('t').
 struct ChunkRange {
@@ -42,4 +42,4 @@ std::string name_of(const MscclProgram& program, const Atom& atom);
 /// names rank, thread block and step if messages do not match or no step can proceed.
 Atoms put_in_order(const MscclProgram& program);
 
-}  // namespace tutti::cli::exchange
+}  // namespace tutti::cli::interchange

@@ -1,7 +1,7 @@
 // A foreign program as plans: instructions in an executable order, and chunks as places. Only the waits of the program
 // itself are used. None is added, so that the checker finds its races.
 
-#include "cli/plan/exchange/msccl_import.h"
+#include "cli/plan/interchange/msccl_import.h"
 
 #include <fmt/format.h>
 
@@ -11,10 +11,10 @@
 #include "algorithms/catalogue.h"
 #include "algorithms/describe.h"
 #include "algorithms/plan_assemble.h"
-#include "cli/plan/exchange/msccl_places.h"
+#include "cli/plan/interchange/msccl_places.h"
 #include "tutti/error.h"
 
-namespace tutti::cli::exchange {
+namespace tutti::cli::interchange {
 namespace {
 
 using algorithms::Blocks;
@@ -255,4 +255,4 @@ Imported import_program(const MscclProgram& program) {
   return imported;
 }
 
-}  // namespace tutti::cli::exchange
+}  // namespace tutti::cli::interchange

@@ -2,8 +2,8 @@
 
 #include "algorithms/check.h"
 #include "algorithms/plan_text.h"
-#include "cli/plan/exchange/msccl.h"
-#include "cli/plan/exchange/msccl_import.h"
+#include "cli/plan/interchange/msccl.h"
+#include "cli/plan/interchange/msccl_import.h"
 #include "tests/fuzz/input.h"
 
 using namespace tutti;
@@ -19,12 +19,12 @@ void require_sound(const algorithms::GivenPlans& given) {
 }
 
 void try_program(std::string_view text) {
-  const cli::exchange::Imported imported = import_program(cli::exchange::parse_msccl(text, "fuzz"));
+  const cli::interchange::Imported imported = import_program(cli::interchange::parse_msccl(text, "fuzz"));
   require(imported.names.size() == imported.given.plans.size());
   if (!imported.verdict.ok()) return;
   require_sound(imported.given);
-  const auto program = cli::exchange::msccl_program("again", imported.given.collective, imported.given.plans);
-  const auto again = import_program(cli::exchange::parse_msccl(to_xml(program), "again"));
+  const auto program = cli::interchange::msccl_program("again", imported.given.collective, imported.given.plans);
+  const auto again = import_program(cli::interchange::parse_msccl(to_xml(program), "again"));
   require(again.verdict.ok() && again.verdict.messages == imported.verdict.messages);
 }
 

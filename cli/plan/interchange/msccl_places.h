@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "algorithms/check.h"
-#include "cli/plan/exchange/msccl_chunks.h"
-#include "cli/plan/exchange/msccl_order.h"
+#include "cli/plan/interchange/msccl_chunks.h"
+#include "cli/plan/interchange/msccl_order.h"
 
-namespace tutti::cli::exchange {
+namespace tutti::cli::interchange {
 
 /// A program's collective, and how its chunks are cut into the blocks of plans.
 struct Cut {
@@ -87,4 +87,4 @@ class Places {
   std::map<int, int> aside_;  // block -> key
 };
 
-}  // namespace tutti::cli::exchange
+}  // namespace tutti::cli::interchange

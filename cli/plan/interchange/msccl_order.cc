@@ -6,7 +6,7 @@
 // from then on the receiver must take the messages of that link in order. A program with one channel per pair of ranks
 // leaves no choice and is always completed in this way if that is possible.
 
-#include "cli/plan/exchange/msccl_order.h"
+#include "cli/plan/interchange/msccl_order.h"
 
 #include <fmt/format.h>
 
@@ -16,9 +16,9 @@
 #include <utility>
 
 #include "algorithms/describe.h"
-#include "cli/plan/exchange/msccl_run.h"
+#include "cli/plan/interchange/msccl_run.h"
 
-namespace tutti::cli::exchange {
+namespace tutti::cli::interchange {
 namespace {
 
 class Run {
@@ -150,4 +150,4 @@ Atoms put_in_order(const MscclProgram& program) {
   return atoms;
 }
 
-}  // namespace tutti::cli::exchange
+}  // namespace tutti::cli::interchange

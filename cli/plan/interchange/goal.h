@@ -7,7 +7,7 @@
 #include "algorithms/plan.h"
 #include "tutti/types.h"
 
-namespace tutti::cli::exchange {
+namespace tutti::cli::interchange {
 
 /// The parameters of a GOAL schedule that a plan does not have.
 struct GoalSizes {
@@ -15,7 +15,7 @@ struct GoalSizes {
   double nanoseconds_per_byte = 0.1;  ///< of a copy or a reduction
 };
 
-/// The plans of all ranks as a GOAL schedule, the text that LogGOPSim's txt2bin reads; see docs/exchange.md.
+/// The plans of all ranks as a GOAL schedule, the text that LogGOPSim's txt2bin reads; see docs/interchange.md.
 std::string goal(Collective collective, const std::vector<algorithms::Plan>& plans, const GoalSizes& sizes);
 
-}  // namespace tutti::cli::exchange
+}  // namespace tutti::cli::interchange

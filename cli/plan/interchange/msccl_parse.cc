@@ -11,14 +11,14 @@
 #include <limits>
 #include <sstream>
 
-#include "cli/plan/exchange/msccl_import.h"
+#include "cli/plan/interchange/msccl_import.h"
 #include "tutti/error.h"
 
 #ifdef TUTTI_HAS_PUGIXML
 #include <pugixml.hpp>
 #endif
 
-namespace tutti::cli::exchange {
+namespace tutti::cli::interchange {
 
 #ifdef TUTTI_HAS_PUGIXML
 namespace {
@@ -166,4 +166,4 @@ Imported import_file(const std::string& path) {
   }
 }
 
-}  // namespace tutti::cli::exchange
+}  // namespace tutti::cli::interchange

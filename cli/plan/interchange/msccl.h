@@ -1,6 +1,6 @@
 #pragma once
 
-// MSCCL's algorithms as in its XML, and the conversion from and to plans. See docs/exchange.md.
+// MSCCL's algorithms as in its XML, and the conversion from and to plans. See docs/interchange.md.
 
 #include <optional>
 #include <string>
@@ -10,7 +10,7 @@
 #include "algorithms/plan.h"
 #include "tutti/types.h"
 
-namespace tutti::cli::exchange {
+namespace tutti::cli::interchange {
 
 /// `<step>`: one instruction. Offsets and counts are in chunks; -1 if an instruction has no such operand.
 struct MscclStep {
@@ -75,4 +75,4 @@ std::string beyond_limits(const MscclProgram& program);
 
 std::string to_xml(const MscclProgram& program);
 
-}  // namespace tutti::cli::exchange
+}  // namespace tutti::cli::interchange

@@ -4,9 +4,9 @@
 
 #include <iterator>
 
-#include "cli/plan/exchange/msccl.h"
+#include "cli/plan/interchange/msccl.h"
 
-namespace tutti::cli::exchange {
+namespace tutti::cli::interchange {
 namespace {
 
 /// For an attribute's value.
@@ -58,4 +58,4 @@ std::string to_xml(const MscclProgram& program) {
   return text + "</algo>\n";
 }
 
-}  // namespace tutti::cli::exchange
+}  // namespace tutti::cli::interchange

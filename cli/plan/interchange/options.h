@@ -7,7 +7,7 @@
 #include "algorithms/plan_text.h"
 #include "cli/plan/view.h"
 
-namespace tutti::cli::exchange {
+namespace tutti::cli::interchange {
 
 /// Files that `tutti plan` writes for other programs, by path; empty: none. "-" is standard output.
 struct Outputs {
@@ -33,4 +33,4 @@ struct Foreign {
 /// Throws as import_file does, and if the checker finds an error.
 void load_foreign(const std::string& path, Foreign& foreign);
 
-}  // namespace tutti::cli::exchange
+}  // namespace tutti::cli::interchange

@@ -5,7 +5,7 @@
 // them. "b requires a": b begins when a is complete. "b irequires a": b begins when a has begun, which is the order of
 // a lane.
 
-#include "cli/plan/exchange/goal.h"
+#include "cli/plan/interchange/goal.h"
 
 #include <fmt/format.h>
 
@@ -17,7 +17,7 @@
 #include "lib/base/collective_traits.h"
 #include "lib/collective/binding.h"
 
-namespace tutti::cli::exchange {
+namespace tutti::cli::interchange {
 namespace {
 
 using algorithms::Blocks;
@@ -93,4 +93,4 @@ std::string goal(Collective collective, const std::vector<Plan>& plans, const Go
   return text;
 }
 
-}  // namespace tutti::cli::exchange
+}  // namespace tutti::cli::interchange

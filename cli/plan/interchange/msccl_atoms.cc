@@ -10,11 +10,11 @@
 #include <tuple>
 
 #include "algorithms/describe.h"
-#include "cli/plan/exchange/msccl_order.h"
-#include "cli/plan/exchange/msccl_run.h"
+#include "cli/plan/interchange/msccl_order.h"
+#include "cli/plan/interchange/msccl_run.h"
 #include "tutti/error.h"
 
-namespace tutti::cli::exchange {
+namespace tutti::cli::interchange {
 namespace {
 
 using algorithms::Verb;
@@ -196,4 +196,4 @@ std::vector<Atom> take_apart(const MscclProgram& program) {
   return atoms;
 }
 
-}  // namespace tutti::cli::exchange
+}  // namespace tutti::cli::interchange

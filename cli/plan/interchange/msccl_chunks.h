@@ -6,7 +6,7 @@
 #include "lib/base/collective_traits.h"
 #include "tutti/types.h"
 
-namespace tutti::cli::exchange {
+namespace tutti::cli::interchange {
 
 /// The numbering of chunks. In a buffer that holds only the rank's own part, MSCCL's numbers begin with chunk 0; ours
 /// are those of the whole vector.
@@ -41,4 +41,4 @@ class Chunks {
   algorithms::Shape shape_;
 };
 
-}  // namespace tutti::cli::exchange
+}  // namespace tutti::cli::interchange

@@ -5,9 +5,9 @@
 
 #include "algorithms/check.h"
 #include "algorithms/plan_text.h"
-#include "cli/plan/exchange/msccl.h"
+#include "cli/plan/interchange/msccl.h"
 
-namespace tutti::cli::exchange {
+namespace tutti::cli::interchange {
 
 /// A foreign program as plans, with the verdict of the checker.
 struct Imported {
@@ -27,4 +27,4 @@ MscclProgram parse_msccl(std::string_view text, const std::string& file_name);
 /// Parses and imports a file.
 Imported import_file(const std::string& path);
 
-}  // namespace tutti::cli::exchange
+}  // namespace tutti::cli::interchange

@@ -1,18 +1,18 @@
 // Files that `tutti plan` exchanges with other programs: --goal, --msccl, --save and --import.
 
-#include "cli/plan/exchange/options.h"
+#include "cli/plan/interchange/options.h"
 
 #include <fmt/core.h>
 
 #include <cstdio>
 
 #include "cli/base/output.h"
-#include "cli/plan/exchange/goal.h"
-#include "cli/plan/exchange/msccl.h"
-#include "cli/plan/exchange/msccl_import.h"
+#include "cli/plan/interchange/goal.h"
+#include "cli/plan/interchange/msccl.h"
+#include "cli/plan/interchange/msccl_import.h"
 #include "tutti/error.h"
 
-namespace tutti::cli::exchange {
+namespace tutti::cli::interchange {
 namespace {
 
 void write(const std::string& path, const std::string& text, const char* what) {
@@ -81,4 +81,4 @@ void load_foreign(const std::string& path, Foreign& foreign) {
   foreign.view.verdict = std::move(imported.verdict);
 }
 
-}  // namespace tutti::cli::exchange
+}  // namespace tutti::cli::interchange
