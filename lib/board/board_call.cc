@@ -13,9 +13,10 @@ namespace {
 using algorithms::Blocks;
 using algorithms::BoardProgram;
 
-/// A reduction reads all ranks' pieces at once, and writes another: they should lie in the nearest caches together.
+/// A reduction reads the pieces of all ranks together and writes another one. All of them should fit into the nearest
+/// caches.
 constexpr std::size_t piece_to_reduce = 64 * 1024;
-/// Work of two rounds that is still done at once.
+/// The longest part for which a call of two rounds may run inline.
 constexpr std::size_t most_inline = std::size_t{1} << 20;
 constexpr std::size_t line = 64;
 
@@ -51,7 +52,7 @@ BoardCall BoardCall::of(const Request& request, const Prepared& prepared, const 
     call.bind(call.phases_[k], rounds[k], capacity);
     call.rounds_ += call.phases_[k].pieces;
   }
-  // Whoever waits for all can begin the next round, since all have begun this one.
+  // A rank that waits for all others can begin the next round afterwards, since all have begun this one.
   const bool waits_for_all = std::cmp_equal(rounds[0].awaited.size(), ground.ranks - 1);
   call.contribution_ = call.own_data(call.phases_[0]);
   call.may_run_inline_ = call.rounds_ == 1 || (call.rounds_ == 2 && rounds.size() == 2 && waits_for_all);
@@ -106,7 +107,7 @@ BoardCall::Range BoardCall::piece(const Phase& phase, std::size_t unit_size, int
   return {begin, std::min(phase.piece_bytes, unit_size - begin)};
 }
 
-// ---- What goes on the board ------------------------------------------------------------------------------------
+// ---- Writing to the board ---------------------------------------------------------------------------------------
 
 std::span<const std::byte> BoardCall::own_data(const Phase& phase) const {
   if (phase.ranges.empty()) return {};
@@ -144,7 +145,7 @@ std::size_t BoardCall::put(std::byte* room, const std::byte* contribution, int r
   return bytes;
 }
 
-/// The piece of a unit that another rank has put there, or this one.
+/// Where the source's piece of this round lies on the board.
 const std::byte* BoardCall::posted(const transport::Board& board, const Phase& phase, const Source& source) const {
   const std::size_t size = phase.size > 0 ? phase.size : size_of(phase, source.rank);
   const std::byte* from = board.contribution(source.rank, size).data();
@@ -156,9 +157,9 @@ const std::byte* BoardCall::posted(const transport::Board& board, const Phase& p
   return from + (range_of(source.blocks).begin - range_of(ranges[at(source.range)]).begin);
 }
 
-// ---- What becomes of it ----------------------------------------------------------------------------------------
+// ---- Reading the board -----------------------------------------------------------------------------------------
 
-/// To where it ends.
+/// Copies to the destination of the call, past the caches if the result is large.
 void BoardCall::copy(std::byte* to, const std::byte* from, std::size_t bytes) const noexcept {
   if (bytes == 0 || to == from) return;
   if (streams_) {
@@ -194,7 +195,8 @@ std::size_t BoardCall::take(const transport::Board& board, int round) const noex
   return read;
 }
 
-/// A rank's own part is nearer where it came from, unless it would be overwritten before its turn.
+/// This rank's own contribution is read from its input, not from the board, unless the fold overwrites the input before
+/// it reads it.
 std::size_t BoardCall::fold(const transport::Board& board, const Phase& phase, const Result& result, std::size_t begin,
                             std::size_t size) const noexcept {
   const Source* const sources = phase.round->sources.data() + result.first;

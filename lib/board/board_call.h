@@ -16,13 +16,13 @@ namespace tutti::detail {
 
 struct Prepared;
 
-/// One collective over a board: the program of its plan, bound to memory. It gives the bits that the plan gives over
-/// links.
+/// One collective over a board: the program of its plan, bound to memory. The result has the same bits as with the same
+/// plan over links.
 ///
-/// What does not fit is done piece by piece, a round of the board each: round k of the program has one for each piece,
-/// in which the same piece of every unit is posted and read.
+/// A contribution that does not fit on the board is posted piece by piece. A round of the program then takes several
+/// rounds of the board, one for each piece; in each of them the same piece of every unit is posted and read.
 ///
-/// In allocated memory only the place of the buffers is posted, see WindowCall.
+/// If the buffers lie in allocated memory, only their offsets are posted: see WindowCall.
 class BoardCall {
  public:
   struct Ground {
@@ -33,35 +33,37 @@ class BoardCall {
   };
 
   BoardCall() = default;
-  /// `request`: checked; it outlives the call, and so does `prepared`, which has a program. `offsets`: filled for a _v
-  /// call, and to be kept until the call is over.
+  /// `request` has been checked, and `prepared` has a program; both outlive the call. `offsets` is filled for a _v
+  /// call, and must be kept until the call is over.
   static BoardCall of(const Request& request, const Prepared& prepared, const WindowLocation& location,
                       const Ground& ground, PartOffsets& offsets);
-  /// So many bytes of every unit can be posted at once.
+  /// Whether at least one cache line of every unit can be posted in a round with `capacity` bytes per rank.
   static bool fits(const algorithms::BoardProgram& program, std::size_t capacity);
 
   int rounds() const { return rounds_; }
-  /// Whose posts it needs in a round.
+  /// The ranks whose posts the round reads.
   std::span<const int> awaited(int round) const { return phase_of(round).awaited; }
   bool is_in_window() const { return window_.given(); }
-  /// In some round some rank contributes more than a post has room for.
+  /// In some round a rank contributes more than fits into a post.
   bool uses_rooms() const { return uses_rooms_; }
-  /// It takes one round, or two between which little is to be done, and of which the second may begin at once.
+  /// The call takes one round; or it takes two with little work between them, and the second may begin as soon as the
+  /// first is complete.
   bool may_run_inline() const { return may_run_inline_; }
   /// Bytes of the vector, or of an equal part of it.
   std::size_t part_bytes() const { return part_bytes_; }
 
-  /// All that this rank contributes of its own data, from the first byte to the last.
+  /// This rank's own data in the first round, from the first byte to the last, gaps included.
   std::span<const std::byte> contribution() const { return contribution_; }
-  /// Room that this rank's contribution to a round takes on the board.
+  /// Bytes that this rank's contribution to a round takes on the board.
   std::size_t size_of_round(int round) const { return rounds_ == 1 ? phases_[0].own_size : size_of_later_round(round); }
-  /// Puts it there; returns how many bytes it was. `contribution` is as above, or a copy.
+  /// Writes this rank's contribution to `room` and returns its bytes. `contribution` is contribution(), or a copy of
+  /// it.
   std::size_t put(std::byte* room, const std::byte* contribution, int round, transport::StorePath& path) const noexcept;
-  /// All awaited ranks have begun the round: makes its results. Returns how many bytes it read of other ranks. In a
-  /// compute::FloatEnvironment.
+  /// Computes the results of a round that all awaited ranks have begun. Returns how many bytes were read from other
+  /// ranks. Call it in a compute::FloatEnvironment.
   std::size_t take(const transport::Board& board, int round) const noexcept;
 
-  /// The contributions are other bytes, of the same size: multiplied beforehand.
+  /// From now on `data`, of the same size, is contributed instead of the input: the input multiplied by a factor.
   void contribute_instead(const std::byte* data);
 
   /// This thread starts the prepared call again.
@@ -69,7 +71,7 @@ class BoardCall {
 
   // ---- For the trace
   bool is_read_by(int peer, int round) const;
-  /// Bytes that go from this rank to `peer` in a round, or the other way.
+  /// Bytes of a round that `peer` reads from this rank, or this rank from `peer`.
   std::size_t bytes_to(int peer, int round) const;
   std::size_t bytes_from(int peer, int round) const;
 
@@ -82,11 +84,11 @@ class BoardCall {
   struct Phase {
     const Round* round = nullptr;
     std::span<const int> awaited;
-    std::span<const algorithms::Blocks> ranges;  ///< of the own contribution
-    int pieces = 1;                              ///< of every unit, a round of the board each
-    std::size_t piece_bytes = 0;                 ///< at most
-    std::size_t unit_bytes = 0;                  ///< of every unit; 0: they differ
-    std::size_t size = 0;                        ///< of every contribution that there is; 0: they differ
+    std::span<const algorithms::Blocks> ranges;  ///< of this rank's contribution
+    int pieces = 1;                              ///< into which every unit is cut; each takes a round of the board
+    std::size_t piece_bytes = 0;                 ///< largest size of a piece
+    std::size_t unit_bytes = 0;                  ///< size of every unit; 0: they differ
+    std::size_t size = 0;                        ///< size of every contribution that is not empty; 0: they differ
     std::size_t own_size = 0;
   };
   struct Range {
@@ -98,7 +100,7 @@ class BoardCall {
   std::span<const std::byte> own_data(const Phase& phase) const;
   std::size_t size_of_later_round(int round) const;
   const Phase& phase_of(int round) const { return round < phases_[0].pieces ? phases_[0] : phases_[1]; }
-  /// Which piece it is, of the phase.
+  /// The number of the piece within its phase.
   int piece_of(int round) const { return round < phases_[0].pieces ? round : round - phases_[0].pieces; }
   std::size_t size_of(const Phase& phase, int peer) const;
   const Binding::CutBuffer& buffer(algorithms::Buffer which) const {
@@ -109,7 +111,7 @@ class BoardCall {
     const std::size_t begin = partition.offset(blocks.first);
     return {begin, partition.offset(blocks.first + blocks.count) - begin};
   }
-  /// Part of a unit, from the beginning of the unit.
+  /// The extent of piece `number` within its unit.
   Range piece(const Phase& phase, std::size_t unit_size, int number) const;
   const std::byte* posted(const transport::Board& board, const Phase& phase, const Source& source) const;
   void copy(std::byte* to, const std::byte* from, std::size_t bytes) const noexcept;
@@ -121,7 +123,7 @@ class BoardCall {
   int rounds_ = 1;
   bool uses_rooms_ = false;
   bool may_run_inline_ = false;
-  bool streams_ = false;  // its result is written past the caches
+  bool streams_ = false;  // the result is written past the caches
   std::size_t part_bytes_ = 0;
   std::span<const std::byte> contribution_;
   CallBuffers buffers_;

@@ -16,24 +16,24 @@
 namespace tutti::detail {
 namespace {
 
-/// Other things want to be done, too.
+/// After that many rounds other operations get their turn.
 constexpr int rounds_per_pass = 16;
 constexpr int tries_before_waking = 32;
 
-/// Each byte of a scatter or gather has one reader and the root one end of all, so that to post it saves nothing, and
-/// links are quicker once it does not fit into the nearest caches: whoever is served goes on, and no rank waits until
-/// all have read what was posted before (8 ranks on 2 cores, scatter of 1 MiB: 111 us by a board, 56 by links). In an
-/// all_to_all, where everybody waits for all, both take the same.
+/// Each byte of a scatter or gather has one reader, and the root is at one end of all of them. Posting it saves
+/// nothing, and once the data exceed the nearest caches links are faster, since a rank that has been served goes on,
+/// and no rank waits until all have read the previous posts (8 ranks on 2 cores, scatter of 1 MiB: 111 us by a board,
+/// 56 by links). In an all_to_all, where all wait for all, both take the same time.
 ///
-/// Links may also lend what is long enough, and find out whether that is quicker (2 ranks, gather of 128 KiB on a Xeon:
-/// 11.7 us by a board, 6.6 lent).
+/// Links may also use single copy for long messages, and measure whether that is faster (2 ranks, gather of 128 KiB on
+/// a Xeon: 11.7 us by a board, 6.6 by single copy).
 constexpr std::size_t most_scattered = 256 * 1024;
-/// Programs of two rounds, and those whose sums begin with each rank's own, compete with plans that were made for
-/// links: they gain where waiting for messages is most of the time.
+/// Programs of two rounds, and those that sum each rank's own contribution first, compete with plans made for links.
+/// They are faster while waiting for messages takes most of the time.
 constexpr std::size_t most_not_simple = 64 * 1024;
 constexpr std::size_t least_lent = transport::CopyChoice::least_bytes;
 
-/// Scatter and gather.
+/// True for scatter and gather.
 bool has_one_reader_of_each_part(Collective collective) {
   const CollectiveTraits& traits = traits_of(collective);
   return traits.is_rooted() && traits.has_parts();
@@ -84,7 +84,7 @@ void BoardCollectives::clear() noexcept {
   group_.context().engine->forget(*this);
 }
 
-// ---- One call after the other ----------------------------------------------------------------------------------
+// ---- One call at a time ----------------------------------------------------------------------------------------
 
 void BoardCollectives::begin_inline(const Entry& entry) noexcept {
   has_yielded_ = false;
@@ -97,7 +97,7 @@ void BoardCollectives::begin_inline(const Entry& entry) noexcept {
 
 bool BoardCollectives::end_inline(const Entry& entry) noexcept {
   board_->fetch_next(entry.call->size_of_round(round_));
-  const compute::FloatEnvironment environment;  // here it costs nothing: the others' posts are on their way
+  const compute::FloatEnvironment environment;  // set here because it is free while the others' posts are on their way
   while (wait_a_little(entry)) {
     if (recorder_) [[unlikely]]
       times_.here = trace::ticks_after();
@@ -108,18 +108,18 @@ bool BoardCollectives::end_inline(const Entry& entry) noexcept {
       round_ = 0;
       return true;
     }
-    begin(entry);  // it may: see BoardCall::may_run_inline()
+    begin(entry);  // it always succeeds: see BoardCall::may_run_inline()
   }
   return false;
 }
 
-/// Until all are here.
+/// Waits a moment until all awaited ranks have begun the round. False: they have not.
 bool BoardCollectives::wait_a_little(const Entry& entry) noexcept {
   bool here = all_are_here(entry);
   if (!here) {
     ShortWait wait = group_.context().short_wait();
     while (!here && !group_.failing() && wait.again()) {
-      // Sleepers are looked for a little later: by then what they are to see has long left this core.
+      // Looks for sleeping ranks only now, when the post that they are to see has left this core.
       if (wait.tries() == tries_before_waking) wake_sleepers();
       here = all_are_here(entry);
     }
@@ -129,7 +129,7 @@ bool BoardCollectives::wait_a_little(const Entry& entry) noexcept {
   return here;
 }
 
-/// Until those who are behind have read what lies there.
+/// Waits a moment until slower ranks have read what lies where this rank will write.
 bool BoardCollectives::wait_a_little_for_room(std::size_t size) noexcept {
   ShortWait wait = group_.context().short_wait();
   while (!group_.failing() && wait.again())
@@ -148,7 +148,7 @@ bool BoardCollectives::progress() noexcept {
   return rounds > 0;
 }
 
-/// False: it has not come yet, or the group fails.
+/// Asks the transport for the board. False: it is not there yet, or the group fails.
 bool BoardCollectives::find_board(bool with_rooms) noexcept {
   if (board_ && (!with_rooms || board_->has_rooms())) return true;
   try {
@@ -162,7 +162,7 @@ bool BoardCollectives::find_board(bool with_rooms) noexcept {
   }
 }
 
-/// False: it must wait for who still reads there, or an injected fault has struck.
+/// Begins a round. False: a rank still reads what would be overwritten, or an injected fault has struck.
 bool BoardCollectives::begin(const Entry& entry) noexcept {
   if (!find_board() || !may_begin(entry)) return false;
   if (recorder_) [[unlikely]]
@@ -177,7 +177,7 @@ bool BoardCollectives::begin(const Entry& entry) noexcept {
   return true;
 }
 
-/// What this rank contributes to the round. It may begin.
+/// Posts this rank's contribution to the round, which may begin.
 void BoardCollectives::post(const Entry& entry) noexcept {
   std::byte* const room = board_->room(entry.call->size_of_round(round_));
   const std::size_t bytes = entry.call->put(room, contribution_, round_, path_);
@@ -194,8 +194,8 @@ void BoardCollectives::post(const Entry& entry) noexcept {
   entry.operation->advance(round_);
 }
 
-/// False: somebody still reads what lies there, or has aborted and never will have done so; or there is no room yet.
-/// The group's first rank makes it, but not for a call that needs none.
+/// False: a rank still reads what would be overwritten, or has aborted and never will have read it; or the board has no
+/// room yet. The first rank of the group makes the room when one of its own calls needs it.
 bool BoardCollectives::may_begin(const Entry& entry) noexcept {
   const bool has_room = find_board(entry.call->uses_rooms());
   if (has_room && board_->may_begin(entry.call->size_of_round(round_))) return true;
@@ -204,7 +204,7 @@ bool BoardCollectives::may_begin(const Entry& entry) noexcept {
   return false;
 }
 
-/// `rank` has begun the round that this rank is about to begin, in a call that differs.
+/// Fails the group if `rank` has begun the round that this rank is about to begin, in a call that differs.
 bool BoardCollectives::heed_other_call(int rank, const Entry& entry) noexcept {
   if (rank == group_.rank() || !board_->differs_in_next(rank, entry.history)) return false;
   const transport::Frame ours = transport::frame_of(*entry.frame);
@@ -256,7 +256,7 @@ void BoardCollectives::end_round() noexcept {
   entry.operation->complete_all();
 }
 
-// ---- What errors say -------------------------------------------------------------------------------------------
+// ---- For errors ------------------------------------------------------------------------------------------------
 
 bool BoardCollectives::awaits(int peer, const Operation& operation) const {
   if (queue_.empty() || queue_[0].operation != &operation || peer == group_.rank()) return false;
@@ -268,7 +268,7 @@ bool BoardCollectives::awaits(int peer, const Operation& operation) const {
 std::vector<transport::Frame> BoardCollectives::calls_of(int peer) const {
   std::vector<transport::Frame> calls;
   if (!board_) return calls;
-  const std::uint64_t last = board_->round() + 1;  // the peer may be in the next one already
+  const std::uint64_t last = board_->round() + 1;  // the peer may already be in the next round
   for (std::uint64_t round = last - std::min(last, transport::board_depth) + 1; round <= last; ++round) {
     for (const bool before : {true, false}) {
       const auto call = board_->call(peer, round, before);
@@ -278,7 +278,7 @@ std::vector<transport::Frame> BoardCollectives::calls_of(int peer) const {
   return calls;
 }
 
-/// None of these posts can be written again before this rank has begun another round.
+/// The posts that are looked at stay: none can be overwritten before this rank begins another round.
 std::optional<transport::Frame> BoardCollectives::call_after(int peer, std::uint64_t number) noexcept {
   if (!find_board()) return std::nullopt;
   for (std::uint64_t round = board_->round() + 1; round < board_->round() + transport::board_depth; ++round) {
@@ -301,7 +301,7 @@ trace::Record BoardCollectives::record_of(const Entry& entry, trace::Kind kind) 
           .op = frame.op};
 }
 
-/// A short call that is soon over is told in one record, by whoever made it.
+/// A short inline call has a single record, which its caller writes.
 void BoardCollectives::note_post(const Entry& entry) noexcept {
   if (round_ == 0) times_.begun = times_.round_begun;
   const bool is_inline = !entry.operation && entry.call->rounds() == 1;
@@ -345,9 +345,9 @@ void BoardCollectives::wake_sleepers() noexcept {
   board_->wake_sleepers([this](int rank) { transport_.wake(group_.global_rank(rank), channel_); });
 }
 
-/// False: what the first operation waits for is there.
+/// False: the first operation need not wait any more.
 bool BoardCollectives::prepare_sleep() noexcept {
-  if (!board_) return stuck_ || group_.failing() || !find_board();  // its coming wakes the transport
+  if (!board_) return stuck_ || group_.failing() || !find_board();  // the transport is woken when the board is there
   board_->arm();
   if (stuck_) return true;
   if (begun_) {

@@ -13,23 +13,25 @@
 
 namespace tutti::detail {
 
-/// Collectives of one communicator whose ranks share memory: each rank puts its contribution on a board, in rounds if
-/// it does not fit, and reads what the others put there, without messages. A tiny call costs one trip of a cache line.
+/// Collectives of one communicator whose ranks share memory. Each rank writes its contribution to a board and reads
+/// what the others wrote, without messages; a contribution that does not fit takes several rounds. A tiny call costs
+/// one trip of a cache line.
 ///
-/// Calls go one after the other, in the order of their numbers. Threading: serves() from anywhere, the rest on the
-/// thread that owns the engine.
+/// Calls run one at a time, in the order of their numbers. Threading: serves() from any thread, the rest on the thread
+/// that owns the engine.
 class BoardCollectives final : public Pollable {
  public:
-  /// `limit`: bytes that one rank may contribute to a call, equal on all ranks.
+  /// `limit`: bytes that one rank may contribute to a call; equal on all ranks.
   BoardCollectives(Collectives& collectives, Group& group, transport::Transport& transport, transport::Channel channel,
                    std::size_t limit);
 
-  /// Whether such a call goes over the board. All ranks get the same answer for the same call.
-  /// `bytes`: of the call, as algorithms are chosen by; `contribution`: of one rank.
+  /// Whether such a call goes over the board; the same on all ranks. `bytes`: of the call, as in the tuning table.
+  /// `contribution`: bytes of one rank.
   bool serves(const Prepared& prepared, Collective collective, std::size_t bytes, std::size_t contribution) const;
 
-  /// `history` stands for all calls so far, this one included; ranks whose calls differ have another one. `before` is
-  /// what the call before this was. All of them are kept until the call is over.
+  /// A call, and the words that are posted with it. `history` is a hash of all calls so far, this one included, and
+  /// differs between ranks whose calls differ. `before` is the call before this one. All of them must be kept until the
+  /// call is over.
   struct Entry {
     const BoardCall* call = nullptr;
     const transport::FrameWords* frame = nullptr;
@@ -38,28 +40,29 @@ class BoardCollectives final : public Pollable {
     Operation* operation = nullptr;
   };
   void start(const Entry& entry) noexcept;
-  /// The group has failed or ends: whatever waited has been told.
+  /// Forgets all calls, which have been told of the group's failure or end.
   void clear() noexcept;
 
-  // ---- For a caller that tries to do a call at once
+  // ---- For inline calls
   std::size_t capacity() const { return capacity_; }
-  /// Nothing is before the call, and it may begin: now, or after a short while.
+  /// No other call runs, and this one may begin, perhaps after a moment's wait.
   bool is_free_for(const BoardCall& call) noexcept {
     if (!board_ || !queue_.empty() || (call.uses_rooms() && !board_->has_rooms())) return false;
     const std::size_t size = call.size_of_round(0);
     return board_->may_begin(size) || wait_a_little_for_room(size);
   }
-  /// Begins a call that may_run_inline(), and for which it is free: what this rank contributes is on its way.
+  /// Begins a call that may_run_inline() and for which the board is_free_for(): posts this rank's contribution.
   void begin_inline(const Entry& entry) noexcept;
-  /// Looks for a while whether all are here. False: not yet, or the group fails: it must be start()ed.
+  /// Waits a moment for the others and completes the call. False: they have not come, or the group fails, and the call
+  /// must be start()ed.
   bool end_inline(const Entry& entry) noexcept;
-  /// While it waited for them it has given its core away, perhaps for long.
+  /// Since begin_inline() this thread has given its core away, perhaps for long.
   bool has_yielded() const { return has_yielded_; }
-  /// Bytes that it has posted, and read of others.
+  /// Bytes posted, and read from others, since begin_inline().
   std::size_t moved() const { return posted_ + read_; }
 
-  /// When, in ticks, the call that was begun last began, and its round was on the board and complete there; only for a
-  /// trace. `posted` is 0 for what takes hardly longer than to look at the clock.
+  /// For a trace, in ticks: when the latest call began, when its round began, when the contribution was on the board,
+  /// and when all had come. `posted` is 0 for a post that takes hardly longer than a look at the clock.
   struct Times {
     std::int64_t begun = 0;
     std::int64_t round_begun = 0;
@@ -69,11 +72,13 @@ class BoardCollectives final : public Pollable {
   const Times& times() const { return times_; }
 
   // ---- For errors
-  /// The operation waits for `peer`.
+  /// Whether the operation waits for `peer`.
   bool awaits(int peer, const Operation& operation) const;
-  /// What is known of the calls that `peer` has made of late, the oldest first; some may be there twice.
+  /// The calls that `peer` has made recently, as far as the board still shows them, the oldest first; some may be there
+  /// twice.
   std::vector<transport::Frame> calls_of(int peer) const;
-  /// What `peer` does already, after operation `number` has ended there. Sees to it that there is a board to say so.
+  /// The call that `peer` is in, if operation `number` has ended there. Makes sure that there is a board, since the
+  /// answer is read from it.
   std::optional<transport::Frame> call_after(int peer, std::uint64_t number) noexcept;
 
   bool progress() noexcept override;
@@ -102,20 +107,20 @@ class BoardCollectives final : public Pollable {
   Group& group_;
   transport::Transport& transport_;
   transport::Channel channel_;
-  trace::Recorder* const recorder_;  ///< null: nobody wants a trace
+  trace::Recorder* const recorder_;  ///< null: no trace is recorded
   std::size_t limit_;
-  std::size_t capacity_;               ///< the board's
-  transport::StorePath path_;          ///< to the board
-  transport::Board* board_ = nullptr;  ///< the transport's; null until it has come
+  std::size_t capacity_;               ///< of the board
+  transport::StorePath path_;          ///< how contributions are copied to the board
+  transport::Board* board_ = nullptr;  ///< owned by the transport; null until it is there
   Fifo<Entry> queue_;
-  int round_ = 0;                            ///< of the first of them, from 0
-  const std::byte* contribution_ = nullptr;  ///< its, perhaps tampered with
-  bool begun_ = false;                       ///< this round has
-  bool stuck_ = false;                       ///< it never ends here: an injected fault
-  bool has_yielded_ = false;                 ///< since a call began at once
-  std::size_t checked_ = 0;                  ///< awaited ranks that have been found to be here
-  std::size_t posted_ = 0;                   ///< bytes, since a call began at once
-  std::size_t read_ = 0;                     ///< bytes, since a call began at once
+  int round_ = 0;                            ///< of the first call in the queue, from 0
+  const std::byte* contribution_ = nullptr;  ///< of that call; an injected fault may have changed a copy
+  bool begun_ = false;                       ///< this rank has begun the round
+  bool stuck_ = false;                       ///< an injected fault: the call never ends here
+  bool has_yielded_ = false;                 ///< since begin_inline()
+  std::size_t checked_ = 0;                  ///< awaited ranks that are known to have begun the round
+  std::size_t posted_ = 0;                   ///< bytes, since begin_inline()
+  std::size_t read_ = 0;                     ///< bytes, since begin_inline()
   Times times_;
 };
 

@@ -55,7 +55,7 @@ const Window* Windows::find(const void* data, std::size_t bytes) const noexcept 
   return nullptr;
 }
 
-/// All ranks must arrive at the same answer, so that it may not depend on a buffer that only the root passes.
+/// The answer must be the same on all ranks, so it may not depend on a buffer that only the root passes.
 WindowLocation Windows::location_of(const Request& request, bool shares_input, bool shares_output) const {
   const OpKind op = request.op ? request.op->kind() : OpKind::sum;
   const bool staged =

@@ -11,20 +11,20 @@
 
 namespace tutti::detail {
 
-/// The memory of one allocate(): a part for each rank of a group, all of one size, that all of them see.
+/// The memory of one allocate(): a part for each rank of a group, all of one size and visible to all ranks.
 ///
 /// Ownership: keeps the memory alive.
 class Window {
  public:
-  /// `number`: how many the group has made, this one included; names it alike on all ranks.
+  /// `number`: 1 for the group's first window; the same on all ranks.
   Window(std::shared_ptr<std::byte> memory, std::size_t part_bytes, int rank, std::uint32_t number);
 
   std::byte* own() const noexcept { return part(rank_); }
-  /// `bytes` bytes of a rank's part, from `offset`, if it has so many there.
+  /// Address of `bytes` bytes at `offset` in the part of `rank`; its beginning if they would exceed the part.
   std::byte* at(int rank, std::size_t offset, std::size_t bytes) const noexcept {
     return part(rank) + (offset <= part_bytes_ && bytes <= part_bytes_ - offset ? offset : 0);
   }
-  /// All of it lies in this rank's own part.
+  /// Whether these bytes lie in this rank's own part.
   bool holds(const void* data, std::size_t bytes) const noexcept;
   std::size_t offset_of(const void* data) const noexcept;
   std::uint32_t number() const noexcept { return number_; }
@@ -38,8 +38,8 @@ class Window {
   std::uint32_t number_;
 };
 
-/// The windows in which the buffers of a call lie, the same on all ranks, and where in the part of one of them. In
-/// none: the call goes as any other.
+/// Where the buffers of a call lie: in which windows, the same on all ranks, and at which offsets in this rank's parts.
+/// Without a window the call goes as any other.
 struct WindowLocation {
   struct Offsets {
     std::size_t input = 0;
@@ -50,21 +50,21 @@ struct WindowLocation {
   Offsets offsets{};
 
   bool given() const noexcept { return input != nullptr || output != nullptr; }
-  /// Of all that the ranks must have alike; 0 if in none.
+  /// A hash of what must be equal on all ranks; 0 without a window.
   std::uint32_t hash() const noexcept;
 };
 
-/// The windows that a group has. Threading: any thread.
+/// The windows of a group. Threading: any thread.
 class Windows {
  public:
   bool empty() const noexcept { return count_.load(std::memory_order_relaxed) == 0; }
-  /// So often they were others.
+  /// Counts additions and removals, so that callers notice that a remembered location may be stale.
   std::uint32_t changes() const noexcept { return changes_.load(std::memory_order_relaxed); }
   void add(const Window& window);
   void remove(const Window& window) noexcept;
-  /// Its windows are still there.
+  /// Whether the windows of `location` still exist.
   bool have(const WindowLocation& location) const noexcept;
-  /// Of a checked request whose ranks touch each other's inputs or outputs, if those lie in windows.
+  /// The location for a checked request, if the buffers that other ranks touch lie in windows.
   WindowLocation location_of(const Request& request, bool shares_input, bool shares_output) const;
 
  private:

@@ -9,10 +9,10 @@ namespace {
 
 using algorithms::Blocks;
 
-/// What is made for several ranks is made in pieces that are still in the nearest caches when they are copied.
+/// A result for several ranks is made in pieces, which are still in the nearest caches when they are copied.
 constexpr std::size_t piece_bytes = 64 * 1024;
 
-/// `copy`: how; null: as usual.
+/// `copy`: the function to use; null: memcpy.
 void copy_bytes(compute::Copy copy, std::byte* to, const std::byte* from, std::size_t bytes) {
   if (bytes == 0 || to == from) return;
   if (copy) {
@@ -32,7 +32,7 @@ std::size_t WindowCall::put(std::byte* room, int round) const noexcept {
   return size_of_round(round);
 }
 
-/// Where those blocks of a rank lie, in this rank's memory.
+/// Where these blocks of `rank` are mapped in this process.
 std::byte* WindowCall::find(const transport::Board& board, const CallBuffers& buffers, int rank,
                             const Blocks& blocks) const {
   const bool is_input = blocks.buffer == algorithms::Buffer::input;

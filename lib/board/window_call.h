@@ -11,13 +11,13 @@
 
 namespace tutti::detail {
 
-/// What a rank does of a collective whose buffers lie in allocated memory. It takes two rounds: in the first one all
-/// post where their buffers are, and each does its tasks; the second one says that all are through.
+/// A collective whose buffers lie in allocated memory. It takes two rounds. In the first one each rank posts the
+/// offsets of its buffers and, once all have come, does its tasks; the second one says that all ranks have done theirs.
 class WindowCall {
  public:
   static constexpr int rounds = 2;
 
-  /// In no window.
+  /// Not in a window: given() is false.
   WindowCall() = default;
   WindowCall(const algorithms::WindowProgram& program, const WindowLocation& location, int rank, int pipeline)
       : program_(&program), location_(location), rank_(rank), pipeline_(pipeline) {}
@@ -26,7 +26,8 @@ class WindowCall {
   std::span<const int> others() const { return program_->others; }
   std::size_t size_of_round(int round) const { return round == 0 ? sizeof(WindowLocation::Offsets) : 0; }
   std::size_t put(std::byte* room, int round) const noexcept;
-  /// Does the tasks of this rank; returns how many bytes it has read of others, or written to them.
+  /// Does the tasks of this rank; returns how many bytes it has read from other ranks, or written to them. `copy`: null
+  /// for memcpy.
   std::size_t take(const transport::Board& board, const CallBuffers& buffers, const Arithmetic& arithmetic,
                    compute::Copy copy) const noexcept;
 
