@@ -8,7 +8,7 @@
 namespace tutti::detail {
 namespace {
 
-/// Sums of an average that are in the works: a few of these fit into any first-level cache.
+/// The sums of an average are computed in blocks of this size, a few of which fit into any first-level cache.
 struct alignas(64) Block {
   std::byte bytes[4096];
 };
@@ -20,7 +20,7 @@ Arithmetic::Arithmetic(const compute::Table& table, DataType type, const Op& op,
   if (op.kind() == OpKind::avg) {
     combine_ = kernels_->average.add;
     sum_size_ = kernels_->average.size;
-    // A wider sum needs no scaling; all of it is exact, as a power of two and as a number of ranks.
+    // A wider sum needs no scaling. All of it is exact: the power of two, and the number of ranks.
     const bool is_wide = sum_size_ != element_size_;
     const auto power = static_cast<double>(std::bit_ceil(static_cast<unsigned>(ranks)));
     factor_ = is_wide ? 1 : 1 / power;
@@ -78,7 +78,7 @@ void Arithmetic::finish(std::byte* dst, const std::byte* sum, std::size_t count)
   if (dst != sum && count > 0) std::memcpy(dst, sum, count * element_size_);
 }
 
-/// A block at a time, of which all sources are read before it is written.
+/// Works block by block: all sources of a block are read before it is written, so that `dst` may be one of them.
 void Arithmetic::average(std::byte* dst, std::span<const std::byte* const> sources, std::size_t count) const noexcept {
   Block block;
   const std::size_t most = sizeof block / sum_size_;

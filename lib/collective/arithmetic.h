@@ -9,12 +9,12 @@
 
 namespace tutti::detail {
 
-/// A result of so many bytes leaves the caches before it could be read again: it is written past them, at two thirds of
-/// the traffic, since a line that is overwritten as a whole need not be read first.
+/// A result of this size would leave the caches before it could be read again. It is written past them, with two thirds
+/// of the traffic, since a line that is overwritten as a whole need not be read first.
 constexpr bool streams(std::size_t result_bytes) { return result_bytes >= std::size_t{16} << 20; }
 
-/// What an op means for elements of one type: kernels, or a user's function. Who has it compute has a
-/// compute::FloatEnvironment of the usual modes; a user's function runs in those of the thread that made the call.
+/// What an op means for elements of one type: kernels, or a user's function. Computing needs a
+/// compute::FloatEnvironment of the usual modes; a user's function runs in the modes of the thread that made the call.
 ///
 /// An average has three stages: elements become contributions, contributions and sums of them are combined and travel
 /// between ranks, and the last sum becomes the average. Contributions and sums may be larger than elements. For all
@@ -22,35 +22,35 @@ constexpr bool streams(std::size_t result_bytes) { return result_bytes >= std::s
 class Arithmetic {
  public:
   Arithmetic() = default;
-  /// By the thread that makes the call. `ranks`: how many contribute.
+  /// Called on the thread that makes the call. `ranks`: how many contribute.
   Arithmetic(const compute::Table& table, DataType type, const Op& op, int ranks);
-  /// This thread starts the call again.
+  /// Called on the thread that starts the prepared call again.
   void begin_again() noexcept {
     if (op_.kind() == OpKind::user) caller_ = compute::FloatModes::of_this_thread();
   }
 
   std::size_t element_size() const { return element_size_; }
-  /// Of what is combined: an element, but for averages.
+  /// Size of what is combined: of an element, except for averages.
   std::size_t sum_size() const { return sum_size_; }
-  /// The same whichever side an operand stands on, as far as we know.
+  /// The result has the same bits if the operands are swapped. False for a user's function, of which nothing is known.
   bool is_symmetric() const { return combine_ != nullptr; }
-  /// dst = left op right, sums of `bytes` bytes; `dst` may be `left`, or `right` if it is symmetric.
+  /// dst = left op right, for sums of `bytes` bytes. `dst` may be `left`, and if is_symmetric() also `right`.
   void combine(std::byte* dst, const std::byte* left, const std::byte* right, std::size_t bytes) const noexcept;
-  /// dst = the result of all ranks' elements, the left fold of `sources`; `dst` may be the first of them, or any if it
-  /// is symmetric. `streaming`: past the caches, where that is possible.
+  /// dst = the result for the elements of all ranks: the left fold of `sources`. `dst` may be the first of them, and if
+  /// is_symmetric() any. `streaming`: the result is written past the caches where that is possible.
   void fold(std::byte* dst, std::span<const std::byte* const> sources, std::size_t bytes,
             bool streaming) const noexcept;
-  /// Contributions are multiplied before anything is sent.
+  /// Whether contributions are multiplied before anything is sent.
   bool premultiplies() const { return op_.kind() == OpKind::premul_sum; }
   void premultiply(std::byte* dst, const void* src, std::size_t count) const noexcept;
 
   // ---- Averages
   bool averages() const { return op_.kind() == OpKind::avg; }
-  /// Contributions of `count` elements. `dst` may be `elements` if both have one size.
+  /// Makes contributions of `count` elements. `dst` may be `elements` if both have one size.
   void begin(std::byte* dst, const std::byte* elements, std::size_t count) const noexcept;
-  /// dst = sum + what `count` elements contribute. `dst` may be `sum`, or `elements` if both have one size.
+  /// dst = sum + the contribution of `count` elements. `dst` may be `sum`, or `elements` if both have one size.
   void contribute(std::byte* dst, const std::byte* sum, const std::byte* elements, std::size_t count) const noexcept;
-  /// The average from the sum of all contributions. `dst` may be `sum` if both have one size.
+  /// Makes the average of the sum of all contributions. `dst` may be `sum` if both have one size.
   void finish(std::byte* dst, const std::byte* sum, std::size_t count) const noexcept;
 
  private:
@@ -58,13 +58,13 @@ class Arithmetic {
   bool is_finished() const { return divisor_ == 1 && sum_size_ == element_size_; }
 
   Op op_ = sum;
-  compute::FloatModes caller_;  ///< for the user's function
+  compute::FloatModes caller_;  ///< in which the user's function runs
   const compute::Kernels* kernels_ = nullptr;
   compute::Combine combine_ = nullptr;
   std::size_t element_size_ = 1;
   std::size_t sum_size_ = 1;
-  double factor_ = 1;   ///< of what elements contribute to an average
-  double divisor_ = 1;  ///< of the sum of these
+  double factor_ = 1;   ///< by which an average multiplies elements
+  double divisor_ = 1;  ///< by which it divides their sum
 };
 
 }  // namespace tutti::detail

@@ -12,8 +12,8 @@ constexpr std::size_t cache_line = 64;
 }  // namespace
 
 std::size_t piece_offset(std::size_t count, std::size_t pieces, std::size_t piece, std::size_t element_size) {
-  // Whole cache lines keep two ranks from writing into one line and kernels on aligned addresses; with fewer than
-  // four lines per piece the imbalance would cost more than that.
+  // With pieces of whole cache lines, no two ranks write to one line, and kernels see aligned addresses. With fewer
+  // than four lines per piece the imbalance would cost more than that.
   const std::size_t line = std::max<std::size_t>(1, cache_line / element_size);
   const std::size_t unit = count / line >= 4 * pieces ? line : 1;
   const std::size_t units = count / unit + (count % unit != 0 ? 1 : 0);
@@ -23,7 +23,8 @@ std::size_t piece_offset(std::size_t count, std::size_t pieces, std::size_t piec
 }
 
 Partition Partition::of(Collective collective, std::size_t count, int ranks, int pipeline, std::size_t element_size) {
-  if (collective == Collective::barrier) return parts(static_cast<std::size_t>(pipeline), pipeline, 1);  // tokens
+  if (collective == Collective::barrier)
+    return parts(static_cast<std::size_t>(pipeline), pipeline, 1);  // a barrier moves tokens
   if (traits_of(collective).has_parts()) return parts(count, pipeline, element_size);
   return vector(count, ranks * pipeline, element_size);
 }
@@ -57,7 +58,7 @@ Partition Partition::with_elements_of(std::size_t size) const {
   return partition;
 }
 
-/// Of equal parts the first one has it, and of one vector, whose pieces do not get larger towards its end.
+/// Among equal parts the first one has the largest piece. In one vector, pieces do not get larger towards the end.
 std::size_t Partition::largest(int blocks) const {
   if (prefix_.empty()) return offset(blocks);
   std::size_t largest = 0;

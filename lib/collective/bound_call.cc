@@ -80,7 +80,8 @@ void BoundCall::bind_to_links(const Request& request) {
   stage(request);
 }
 
-/// Input blocks are elements, all others sums. In place these may not replace elements that are yet to be read.
+/// Blocks of the input are elements, all others are sums. In place, sums must not overwrite elements that are still to
+/// be read.
 void BoundCall::bind_average(const Request& request) {
   const std::size_t size = arithmetic_.sum_size();
   const bool apart = size != arithmetic_.element_size() || prepared_->reads_copied_blocks;
@@ -96,8 +97,8 @@ void BoundCall::bind_average(const Request& request) {
   binding_.output.origin = origin(binding_.contributions.origin + contributed, skipped);
 }
 
-/// What the plan reads is a copy: contributions multiplied beforehand, parts that would be overwritten before they are
-/// sent, or the tokens of a barrier. 0: it reads the input.
+/// Bytes of the copy that the plan reads instead of the input: contributions that are multiplied beforehand, parts that
+/// would be overwritten before they are sent, or the tokens of a barrier. 0: it reads the input.
 std::size_t BoundCall::staged_bytes(const Request& request) const {
   const bool barrier = collective_ == Collective::barrier;
   const bool premultiplied = arithmetic_.premultiplies() && request.op;

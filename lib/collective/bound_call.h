@@ -23,14 +23,14 @@ struct Planned {
   bool on_board;
   WindowLocation location;
 
-  /// What the ranks must have alike, beyond the call itself.
+  /// A hash of what must be equal on all ranks beyond the call itself.
   std::uint32_t hash() const { return prepared.hash ^ location.hash(); }
 };
 
-/// Memory that grows and is kept, since the next call rarely needs more.
+/// Memory that only grows, since the next call rarely needs more.
 class ScratchMemory {
  public:
-  /// `bytes` bytes that begin on a cache line. Growing loses the contents.
+  /// `bytes` bytes, aligned to a cache line. Growing loses the contents.
   std::byte* get(std::size_t bytes);
 
  private:
@@ -41,41 +41,41 @@ class ScratchMemory {
   std::size_t size_ = 0;
 };
 
-/// A call bound to memory: where each step of the plan finds its bytes, and what it does with them. On a board a
-/// BoardCall does that instead.
+/// A call bound to memory: knows where the bytes of each step lie, and computes. On a board a BoardCall does that
+/// instead.
 ///
-/// An average sends contributions in place of elements. They are made of a block when it is first sent.
+/// An average sends contributions in place of elements. A block's contribution is made when it is first sent.
 class BoundCall {
  public:
-  /// Of a checked request. Without a board `ground.capacity` is 0. What a persistent request was bound to is kept for
-  /// its next start.
+  /// Binds a checked request. `ground.capacity` is 0 without a board. A persistent request stays bound for its next
+  /// start.
   void bind(const Request& request, const Planned& planned, const BoardCall::Ground& ground);
-  /// Each start, before the first step.
+  /// Called at each start, before the first step.
   void begin();
-  /// The call is over. Memory is kept.
+  /// Called when the call is over. Keeps the memory.
   void release() noexcept;
 
-  /// Null: the plan goes step by step, over links.
+  /// Null: the plan runs step by step, over links.
   const BoardCall* board() const { return board_ ? &*board_ : nullptr; }
   const Prepared& prepared() const { return *prepared_; }
   const algorithms::Plan& plan() const { return prepared_->plan; }
-  /// Of a _v call: offsets of the parts of its input, and of its output in an all_to_all_v.
+  /// For a _v call: the offsets of the parts of its input, and of its output in an all_to_all_v.
   const PartOffsets& offsets() const { return offsets_; }
 
   // ---- Steps of the plan
-  /// What a send sends.
+  /// The bytes that a send sends.
   std::span<const std::byte> payload(const algorithms::Step& step) noexcept;
-  /// Where a receive puts what comes.
+  /// Where a receive puts its message.
   std::span<std::byte> destination(const algorithms::Step& step) const { return binding_.bytes(step.dst); }
-  /// Bytes of the message, or of the result.
+  /// Bytes of the step's message, or of its result.
   std::size_t bytes_moved(const algorithms::Step& step) const;
   void copy(std::uint32_t step) noexcept;
   void reduce(const algorithms::Step& step) noexcept;
-  /// The bytes from `offset` on of what a recv_reduce step receives.
+  /// Combines the bytes from `offset` on of the message that a recv_reduce step receives.
   void reduce_piece(const algorithms::Step& step, std::size_t offset, std::span<const std::byte> piece) noexcept;
-  /// Copies past the caches if no other step reads the result there. Null: memcpy does.
+  /// The function that copies past the caches, if no other step reads the result there; else null, for memcpy.
   compute::Copy copy_of(std::uint32_t step) const noexcept;
-  /// All steps are done: makes averages of sums.
+  /// Makes averages of sums, when all steps are done.
   void finish(int root) noexcept;
 
  private:
@@ -84,7 +84,7 @@ class BoundCall {
   void bind_average(const Request& request);
   void stage(const Request& request);
   std::size_t staged_bytes(const Request& request) const;
-  /// Of an average elements of the input, which become contributions first.
+  /// Whether the blocks are elements of an average's input, which become contributions before they are sent.
   bool is_contributed(const algorithms::Blocks& blocks) const {
     return blocks.buffer == algorithms::Buffer::input && arithmetic_.averages();
   }
@@ -95,14 +95,15 @@ class BoundCall {
   Collective collective_{};
   Arithmetic arithmetic_;
   bool streams_ = false;               // the result is written past the caches
-  std::optional<BoardCall> board_;     // none: step by step
-  const Request* bound_to_ = nullptr;  // a persistent one, which `binding_` and `memory_` serve already
+  std::optional<BoardCall> board_;     // none: the plan runs step by step
+  const Request* bound_to_ = nullptr;  // the persistent request for which `binding_` and `memory_` are set up
   Binding binding_;
   PartOffsets offsets_;            // of a _v call
   ScratchMemory memory_;           // scratch, then staged input, or contributions and sums of an average
-  std::size_t scratch_bytes_ = 0;  // of it
-  std::vector<bool> contributed_;  // per block of an average's input: it has been sent, and may be on its way still
-  std::byte* result_ = nullptr;    // where an average ends
+  std::size_t scratch_bytes_ = 0;  // of `memory_`
+  std::vector<bool>
+      contributed_;  // per block of an average's input: its contribution has been made, and may still be on its way
+  std::byte* result_ = nullptr;  // where the average belongs
 };
 
 }  // namespace tutti::detail

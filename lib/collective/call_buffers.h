@@ -14,17 +14,17 @@ struct PartOffsets {
   std::vector<std::size_t> output;
 };
 
-/// The buffers of a call, cut into the blocks of its plan.
+/// Input and output of a call, cut into the blocks of its plan.
 struct CallBuffers {
   Binding::CutBuffer input;
   Binding::CutBuffer output;
-  bool own_input = false;  ///< this rank's part is all that there is of it
+  bool own_input = false;  ///< it holds this rank's part only
   bool own_output = false;
 };
 
-/// `request`: checked. `offsets`: filled for a _v call, and to be kept as long as the buffers.
+/// `request` has been checked. `offsets` is filled for a _v call, and must be kept as long as the result.
 CallBuffers buffers_of(const Request& request, int rank, int ranks, int pipeline, PartOffsets& offsets);
-/// Where block 0 would lie if `data` begins at byte `offset` of the whole. Not an address to use by itself.
+/// Where block 0 would lie if `data` begins at byte `offset` of the whole. The address is only for arithmetic.
 std::byte* origin(const void* data, std::size_t offset);
 
 }  // namespace tutti::detail

@@ -12,14 +12,14 @@
 namespace tutti::detail {
 namespace {
 
-std::string more_than_expected(const transport::Frame& theirs) {
+std::string more_than_expected(int rank, int peer, const transport::Frame& theirs) {
   return fmt::format(
-      ", which has ended there without the {} bytes that it sent: give all ranks the same counts, tuning table and "
-      "options",
-      theirs.length);
+      ", which has ended on rank {} without the {} bytes that rank {} sent: give all ranks the same counts, tuning "
+      "table and options",
+      rank, theirs.length, peer);
 }
 
-/// Empty: none of the catalogue's own names, without parameters.
+/// The algorithm with that hash, if it is in the catalogue and has no parameters; else empty.
 std::string name_of_algorithm(Collective collective, std::uint32_t hash) {
   for (const algorithms::Entry& entry : algorithms::catalogue(collective))
     if (algorithm_hash(entry.name) == hash) return std::string{entry.name};
@@ -36,7 +36,7 @@ void CallHistory::note_counts(const Frame& call, std::uint64_t number, const Par
 }
 
 Error CallHistory::mismatch(int peer, Frame theirs, Frame ours, const BoardCollectives* board) const {
-  // Calls that agree in all that is said of them may come after some that do not.
+  // The two calls may agree in all that describe() says because earlier ones differ: look for the first that does.
   if (board && describe(theirs) == describe(ours)) {
     for (const Frame& call : board->calls_of(peer)) {
       const Frame made = transport::frame_of(frame(full_number(call.operation)));
@@ -46,7 +46,7 @@ Error CallHistory::mismatch(int peer, Frame theirs, Frame ours, const BoardColle
       break;
     }
   }
-  // What comes late belongs to a call that has ended here.
+  // A late message belongs to a call that has ended here.
   const Entry& earlier = entry(full_number(theirs.operation));
   const bool is_late = transport::is_before(theirs.operation, ours.operation) &&
                        static_cast<std::uint32_t>(earlier.number) == theirs.operation;
@@ -60,12 +60,11 @@ Error CallHistory::mismatch(int peer, Frame theirs, Frame ours, const BoardColle
   if (what.empty()) {
     what = fmt::format("{} called {} while rank {} called {}", group_.name_of(peer), describe(theirs), group_.rank(),
                        describe(ours));
-    if (says_same) what += is_late ? more_than_expected(theirs) : difference(theirs, ours);
+    if (says_same) what += is_late ? more_than_expected(group_.rank(), peer, theirs) : difference(theirs, ours);
   }
   return Error{ErrorCode::mismatch, what, peer, full_number(ours.operation)};
 }
 
-/// Of the algorithm of a call of this rank.
 std::string CallHistory::algorithm_of(const Frame& ours) const {
   const Entry& own = entry(full_number(ours.operation));
   return algorithm_text(own.prepared->name, own.in_window);

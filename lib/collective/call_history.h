@@ -17,13 +17,14 @@ class BoardCollectives;
 class Group;
 struct Status;
 
-/// The last calls of this rank in one communicator, in the order in which they began. A rank that is ahead can still
-/// say what it called, and where two ranks' calls differ an error can say how.
+/// The latest calls of this rank on one communicator, in the order in which they began. Thanks to them a rank that is
+/// ahead can still say what it called, and an error can say how the calls of two ranks differ.
 class CallHistory {
  public:
   explicit CallHistory(const Group& group) : group_(group) {}
 
-  /// A call begins, and gets the next number. Returns `call` with that number, which stays as long as it is remembered.
+  /// Numbers a call that begins. Returns `call` with that number; the reference stays valid while the call is
+  /// remembered.
   const transport::FrameWords& begin(const transport::FrameWords& call, const Prepared& prepared,
                                      bool in_window) noexcept {
     ++started_;
@@ -35,27 +36,28 @@ class CallHistory {
     return entry.frame;
   }
   void end(std::uint64_t number) noexcept { finished_ = finished_ < number ? number : finished_; }
-  /// The counts of a _v call that has begun.
+  /// Remembers the counts of a _v call that has begun.
   void note_counts(const transport::Frame& call, std::uint64_t number, const PartOffsets& offsets);
 
-  /// Of the last call that has begun; 0: none has.
+  /// Number of the last call that has begun; 0: none has.
   std::uint64_t last_number() const noexcept { return started_; }
-  /// A hash of all calls that have begun: ranks whose calls differ have another one.
+  /// A hash of all calls that have begun. It differs between ranks whose calls differ.
   std::uint64_t hash() const noexcept { return hash_; }
-  /// Call `number`, if it is one of the last `remembered`.
+  /// The frame of call `number`, which must be one of the last `remembered`.
   const transport::FrameWords& frame(std::uint64_t number) const noexcept { return entry(number).frame; }
   bool remembers(std::uint64_t number) const noexcept { return entry(number).number == number; }
-  /// Frames have the lower half of a number only.
+  /// The number of a call from its lower half, which is all that frames carry.
   std::uint64_t full_number(std::uint32_t operation) const noexcept {
     return started_ - static_cast<std::uint32_t>(static_cast<std::uint32_t>(started_) - operation);
   }
 
-  /// `peer` has made another call than this rank, or its message has another length. `board`: where the calls of
-  /// `peer` may be seen; null: nowhere.
+  /// The error for a peer that has made another call than this rank, or sent a message of another length. `board`:
+  /// where calls of `peer` can be looked up, or null.
   Error mismatch(int peer, transport::Frame theirs, transport::Frame ours, const BoardCollectives* board) const;
-  /// `peer` sent so many elements in `ours`, an all_to_all_v; empty: that is what this rank expects.
+  /// What differs, if `peer` sent `sent` elements in the all_to_all_v `ours` and this rank expects another number; else
+  /// empty.
   std::string counts_that_differ(int peer, const transport::Frame& ours, std::uint64_t sent) const;
-  /// What this rank can say about call `number`.
+  /// Writes to `status` what this rank knows about its call `number`.
   void describe_call(std::uint64_t number, Status& status) const;
 
  private:
@@ -67,7 +69,7 @@ class CallHistory {
   };
   static constexpr std::size_t remembered = 64;
 
-  /// Differs for calls that differ in anything, and for different calls before them.
+  /// The hash of the calls up to this one, from that of the calls before it.
   static std::uint64_t extended(std::uint64_t hash, std::uint64_t kinds, std::uint64_t number_and_root,
                                 std::uint64_t algorithm, std::uint64_t count) noexcept {
     constexpr std::uint64_t odd = 0x9e3779b97f4a7c15, another = 0xbf58476d1ce4e5b9;
@@ -76,9 +78,9 @@ class CallHistory {
     return digest ^ digest >> 29;
   }
   const Entry& entry(std::uint64_t number) const noexcept { return entries_[number % remembered]; }
-  /// "ring:2", of a call of this rank.
+  /// The algorithm of a call of this rank: "ring:2".
   std::string algorithm_of(const transport::Frame& ours) const;
-  /// What differs in two calls of which the same is said.
+  /// How two calls differ for which describe() says the same.
   std::string difference(const transport::Frame& theirs, const transport::Frame& ours) const;
 
   const Group& group_;

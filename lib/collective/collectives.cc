@@ -9,7 +9,7 @@
 namespace tutti::detail {
 namespace {
 
-/// Below that a call in windows is done as any other: one trip there instead of two.
+/// Smaller calls do not use windows: then they take one trip instead of two.
 constexpr std::size_t least_in_window = 16 * 1024;
 
 }  // namespace
@@ -28,7 +28,7 @@ Collectives::Collectives(Group& group, transport::Channel channel, Planner plann
 
 Collectives::~Collectives() = default;
 
-/// What every rank must arrive at alike.
+/// Must give the same answer on all ranks.
 Planned Collectives::plan(const Request& request) {
   const CollectiveTraits& traits = traits_of(request.collective);
   const auto ranks = static_cast<std::size_t>(group_.size());
@@ -53,7 +53,7 @@ Planned Collectives::plan(const Request& request) {
   return {prepared, on_board, {}};
 }
 
-/// If its buffers lie in allocated memory, and no other algorithm is asked for than the one for that.
+/// The plan for buffers in allocated memory, unless another algorithm is asked for.
 std::optional<Planned> Collectives::plan_in_window(const Request& request, Planner::Wish wish) {
   if (!board_ || windows_->empty() || wish.bytes < least_in_window) return std::nullopt;
   const algorithms::Entry* const entry = algorithms::find_for_shared_buffers(request.collective);

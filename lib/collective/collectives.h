@@ -26,8 +26,8 @@ class BoardCollectives;
 class Group;
 struct Status;
 
-/// The collectives of one communicator: what carries a call, and the operations on their way. Links are in the hands of
-/// LinkQueues, the board in those of BoardCollectives, and small calls in those of InlineCalls.
+/// The collectives of one communicator: chooses what carries a call, and knows the operations that are running.
+/// LinkQueues handles the links, BoardCollectives the board, and InlineCalls small calls.
 class Collectives final : public GroupUser {
  public:
   Collectives(Group& group, transport::Channel channel, Planner planner);
@@ -38,53 +38,53 @@ class Collectives final : public GroupUser {
   /// Null where not all ranks share memory.
   InlineCalls* inline_calls() { return inline_calls_ ? &*inline_calls_ : nullptr; }
   Planned plan(const Request& request);
-  /// A checked call made ready, with `pool` for its operations.
+  /// Prepares a checked call; `pool` is for its operations.
   PreparedCall prepare(const Request& request, std::shared_ptr<Pool<Operation>> pool) {
     return {request, plan(request), std::move(pool), group_, board_capacity()};
   }
-  /// A checked call, bound to memory, ready for Engine::submit().
+  /// Makes an operation of a checked call, bound to memory and ready for Engine::submit().
   Operation& make(const Request& request) { return make(request, plan(request), pool_); }
   Operation& make(const PreparedCall& call) { return make(call.request, call.planned, call.pool); }
   const std::shared_ptr<Pool<Operation>>& pool() const { return pool_; }
   const std::shared_ptr<Windows>& windows() const { return windows_; }
-  /// Whether memory of allocate() is worth anything.
+  /// Whether collectives use memory of allocate().
   bool shares_memory() const { return board_ != nullptr; }
-  /// A call was done without an operation. Threads may lose some: only injected faults need the number, and with those
-  /// every call is an operation.
+  /// Counts an inline call. Concurrent threads may lose increments: only injected faults use the number, and with
+  /// faults no call runs inline.
   void count_made() noexcept { made_.store(made_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
 
   // ---- Owner of the engine
-  /// False: it has ended, with the failure of the group.
+  /// False: the group has failed, and the operation has ended with its failure.
   bool start(Operation& operation) noexcept;
   void start_on_board(Operation& operation) noexcept;
   void ended(Operation& operation) noexcept;
   LinkQueues& link_queues() { return link_queues_; }
-  /// The number of the oldest operation that runs, or else `next`.
+  /// Number of the oldest running operation, or `next` if none is older.
   std::uint32_t oldest_running(std::uint32_t next) const noexcept;
   bool busy() const noexcept override { return !running_.empty(); }
   std::uint64_t last_number() const noexcept override { return history_.last_number(); }
   void fail_all(const Error& reason) noexcept override;
   void close() noexcept override;
 
-  // ---- What errors say
-  /// An operation takes long: whether it may ask the others about it now. The one before which none runs always may.
+  // ---- For errors
+  /// Whether an operation that takes long may ask the other ranks about it now. The oldest one always may.
   bool may_ask(const Operation& operation, bool is_overdue);
   void describe_call(std::uint64_t number, Status& status) const override;
   bool describe_wait(Status& status, Which which) const override;
-  /// "rank 2 (host a), rank 5 (host b)": those whose messages the operation waits for, or who do not take its own.
+  /// "rank 2 (host a), rank 5 (host b)": the ranks whose messages the operation awaits, or that do not take its own.
   std::string awaited(const Operation& operation) const;
   int first_awaited(const Operation& operation) const;
-  /// Called now and then, with passes of all transports in between: a rank for which this call has ended sends nothing
-  /// more for it, so if this rank still waits for it, their counts differ. Fails the group.
+  /// Fails the group if this rank still waits for a peer that has ended this call and sends nothing more for it: then
+  /// their counts differ. Called now and then, with passes of all transports in between.
   void notice_who_went_on(Operation& operation) noexcept;
-  /// A message has come for which nothing is posted. That of a call which has ended here comes from a rank that called
+  /// Handles a message for which no receive is posted. If it belongs to a call that has ended here, its sender called
   /// something else.
   void notice_leftover(int peer, const transport::Frame& frame) noexcept;
-  /// `peer` has made another call than this rank, or its message has another length.
+  /// The error for a peer that has made another call than this rank, or sent a message of another length.
   Error mismatch(int peer, const transport::Frame& theirs, const transport::Frame& ours) const {
     return history_.mismatch(peer, theirs, ours, board_.get());
   }
-  /// The elements of a call as its caller counts them; of an all_to_all_v what this rank sends.
+  /// Elements of a call as its caller counts them; for an all_to_all_v those that this rank sends.
   std::uint64_t elements(const Operation& operation) const;
 
  private:
@@ -101,23 +101,23 @@ class Collectives final : public GroupUser {
   std::optional<Planned> plan_in_window(const Request& request, Planner::Wish wish);
   Operation& make(const Request& request, const Planned& planned, const std::shared_ptr<Pool<Operation>>& pool);
   std::size_t board_capacity() const;
-  /// Of an exchange that ends: messages that no operation here expected may be there already.
+  /// For an all_to_all_v that ends: looks for messages that no operation here expected.
   void look_for_leftovers(const Operation& exchange) noexcept;
   bool is_awaited(int peer, const Operation& operation) const;
   void describe_operation(const Operation& operation, Status& status) const;
 
   Group& group_;
-  std::mutex planning_;  // several threads may call
+  std::mutex planning_;  // for the planner, which several threads may call
   Planner planner_;
   std::shared_ptr<Pool<Operation>> pool_;
   std::shared_ptr<Windows> windows_ = std::make_shared<Windows>();
   CallHistory history_;
   LinkQueues link_queues_;
   std::unique_ptr<BoardCollectives> board_;  // null where not all ranks share memory
-  std::optional<InlineCalls> inline_calls_;  // the same
+  std::optional<InlineCalls> inline_calls_;  // null where not all ranks share memory
   Roster<Operation> running_;
   AskLimit ask_limit_;
-  std::atomic<std::uint64_t> made_{0};  // if all calls came from one thread, the last one's number
+  std::atomic<std::uint64_t> made_{0};  // calls made; if one thread makes all, the number of the last
 };
 
 }  // namespace tutti::detail

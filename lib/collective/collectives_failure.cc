@@ -1,4 +1,4 @@
-// How calls fail, and what can be said of them then.
+// How calls fail, and what this rank can say about them then.
 
 #include <fmt/format.h>
 
@@ -24,12 +24,12 @@ std::uint64_t Collectives::elements(const Operation& operation) const {
 }
 
 void Collectives::notice_leftover(int peer, const Frame& frame) noexcept {
-  if (transport::is_before(static_cast<std::uint32_t>(last_number()), frame.operation)) return;  // it is ahead
+  if (transport::is_before(static_cast<std::uint32_t>(last_number()), frame.operation)) return;  // the peer is ahead
   const std::uint64_t number = history_.full_number(frame.operation);
   bool runs = false;
   running_.for_each([&](const Operation& operation) { runs = runs || operation.number() == number; });
   if (runs || !history_.remembers(number)) return;
-  Frame next;  // of which nothing is known, but that it is later
+  Frame next;  // nothing is known of the later call but that it is later
   next.operation = frame.operation + 1;
   group_.fail(mismatch(peer, frame, next));
 }
@@ -80,7 +80,7 @@ bool Collectives::may_ask(const Operation& operation, bool is_overdue) {
   return running_.oldest() == &operation || ask_limit_.pass(WaitEscalation::Clock::now(), is_overdue);
 }
 
-/// The oldest one that a caller waits for, or else the oldest.
+/// Describes the oldest operation that a caller waits for, or else the oldest.
 bool Collectives::describe_wait(Status& status, Which /*which*/) const {
   const Operation* first = running_.oldest();
   running_.for_each([&](const Operation& operation) {
@@ -107,7 +107,7 @@ void Collectives::notice_who_went_on(Operation& operation) noexcept {
     if (!next || next->operation != &operation) continue;
     const auto later = board_->call_after(peer, operation.number());
     if (!later) continue;
-    if (operation.suspect != peer) {  // its last message may have come meanwhile
+    if (operation.suspect != peer) {  // its last message may just have come, so look once more
       operation.suspect = peer;
       return;
     }

@@ -63,7 +63,7 @@ std::optional<Work> InlineCalls::begin(const PreparedCall& call, bool asynchrono
   return do_owned(call, flight) ? Work{} : go_on(call, flight, asynchronous);
 }
 
-// ---- By the owner of the engine, which it is no longer then ----------------------------------------------------
+// ---- For the owner of the engine, who gives it up here ----------------------------------------------------------
 
 bool InlineCalls::run_owned(const PreparedCall& call) {
   black_box::Flight flight;
@@ -79,7 +79,7 @@ bool InlineCalls::may_begin(const PreparedCall& call) {
   return false;
 }
 
-/// False: the others are not there yet; it is to go on, and the engine is owned still.
+/// False: the others have not come yet. The call must go_on(), and this thread still owns the engine.
 bool InlineCalls::do_owned(const PreparedCall& call, black_box::Flight& flight) {
   const Context& context = group_.context();
   const transport::FrameWords& before = history_.frame(history_.last_number());
@@ -88,7 +88,7 @@ bool InlineCalls::do_owned(const PreparedCall& call, black_box::Flight& flight) 
       .call = &call.board, .frame = &frame, .before = &before, .history = history_.hash()};
   board_.begin_inline(entry);
 
-  // While that is on its way to the others.
+  // Uses the time while the post is on its way to the others.
   black_box::Box* const box = context.black_box.get();
   const std::int64_t now = box ? black_box::coarse_now() : 0;
   if (box) flight = box->begin_again(call.record, history_.last_number(), now);
@@ -103,7 +103,7 @@ bool InlineCalls::do_owned(const PreparedCall& call, black_box::Flight& flight) 
   return true;
 }
 
-/// As any other call that waits.
+/// Makes an operation of a call that has begun inline, whose numbers and post it keeps.
 Work InlineCalls::go_on(const PreparedCall& call, const black_box::Flight& flight, bool asynchronous) {
   const auto give_back = [](Engine* engine) { engine->disown(); };
   std::unique_ptr<Engine, decltype(give_back)> engine{group_.context().engine.get()};
@@ -125,7 +125,7 @@ Work InlineCalls::go_on(const PreparedCall& call, const black_box::Flight& fligh
   return Internals::make<Work>(operation);
 }
 
-/// One of several rounds has said what it did in each.
+/// Records a call for the trace. The rounds of a call of several rounds have been recorded separately.
 void InlineCalls::record(const PreparedCall& call, const transport::Frame& frame) noexcept {
   const BoardCollectives::Times& times = board_.times();
   const bool short_call = call.board.rounds() == 1;

@@ -16,22 +16,23 @@ class CallHistory;
 class Collectives;
 class Group;
 
-/// Does small calls on the board in the thread of their caller, without an operation: the trip of one cache line is
-/// over before an engine has looked at its clock. A call for which the others are late goes on as an operation.
+/// Runs small calls on the board inline, in the thread of their caller and without an operation: the trip of one cache
+/// line is over before an engine has looked at its clock. If the other ranks are late, the call goes on as an
+/// operation.
 ///
-/// Threading: any thread. A call is done by the thread that owns the engine; who cannot have it does without.
+/// Threading: any thread. The caller must own the engine meanwhile; if it cannot get it, the call becomes an operation.
 class InlineCalls {
  public:
   InlineCalls(Collectives& collectives, Group& group, BoardCollectives& board, CallHistory& history);
 
-  /// Whether begin() may do such a call.
+  /// Whether such a call may run inline.
   bool may_do(const Request& request) const;
-  /// Does a checked call. False: nothing has happened, and it needs an operation.
+  /// Does a checked call. False: nothing has happened, and the call needs an operation.
   bool run(const Request& request);
-  /// The same for a request that need not be checked, since it is the one before once more.
+  /// The same for a request that is equal to the one before, and so need not be checked again.
   bool run_again(const Request& request);
-  /// Begins a call, and ends it if the others are soon there; else what it returns is on its way. Nothing: it needs an
-  /// operation.
+  /// Begins a call, and completes it if the others come soon; otherwise the Work is still running. Nothing: the call
+  /// needs an operation.
   std::optional<Work> begin(const PreparedCall& call, bool asynchronous);
 
  private:
@@ -46,10 +47,10 @@ class InlineCalls {
   Group& group_;
   BoardCollectives& board_;
   CallHistory& history_;
-  /// The last call: a program that makes it again from the same buffers finds it prepared. The engine's owner's, but
-  /// for the hint.
+  /// The last call, which is already prepared for a program that repeats it with the same buffers. Only the owner of
+  /// the engine uses these members, except `last_output_`, a hint that any thread may read.
   std::optional<PreparedCall> last_;
-  std::uint32_t windows_ = 0;  // that it was prepared for
+  std::uint32_t windows_ = 0;  // changes() of the windows for which it was prepared
   std::atomic<const void*> last_output_{nullptr};
 };
 

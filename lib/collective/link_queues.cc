@@ -47,42 +47,42 @@ void LinkQueues::lane_done(Operation& operation, std::uint32_t lane) noexcept {
 }
 
 bool LinkQueues::send(Operation& operation, std::uint32_t step, int peer, std::span<const std::byte> bytes) noexcept {
-  SendQueue& to = sends_[static_cast<std::size_t>(peer)];
-  if (!to.link) to.link = &group_.open(peer, channel_);
+  ToPeer& target = sends_[static_cast<std::size_t>(peer)];
+  if (!target.link) target.link = &group_.open(peer, channel_);
   Frame frame = operation.frame();
   frame.length = bytes.size();
   if (has_checksums_) frame.checksum = checksum_of(bytes);
   if (operation.injector()) [[unlikely]]
     bytes = operation.injector()->tampered(operation.target(), step, bytes);
-  ++to.messages;
+  ++target.messages;
   if (is_traced_) [[unlikely]]
-    operation.trace().message_given(step, to.messages);
-  const bool sent = to.link->send(frame, bytes, transport::Token{operation.slot} << 32 | step);
-  to.unsent += sent ? 0 : 1;
+    operation.trace().message_given(step, target.messages);
+  const bool sent = target.link->send(frame, bytes, transport::Token{operation.slot} << 32 | step);
+  target.unsent += sent ? 0 : 1;
   return sent;
 }
 
 void LinkQueues::post(Operation& operation, std::uint32_t step, int peer, std::span<std::byte> bytes) noexcept {
-  RecvQueue& from_peer = receives_[static_cast<std::size_t>(peer)];
-  from_peer.posted.push({&operation, step, bytes, 0, {}});
-  if (from_peer.link) from_peer.link->resume();
+  FromPeer& source = receives_[static_cast<std::size_t>(peer)];
+  source.posted.push({&operation, step, bytes, 0, {}});
+  if (source.link) source.link->resume();
 }
 
 // ---- Links -----------------------------------------------------------------------------------------------------
 
-LinkQueues::RecvQueue& LinkQueues::recv_queue(const Link& link) {
+LinkQueues::FromPeer& LinkQueues::from_peer(const Link& link) {
   return receives_[static_cast<std::size_t>(group_.group_rank(link.peer()))];
 }
 
 Acceptance LinkQueues::arrived(Link& from, const Frame& frame) noexcept {
-  RecvQueue& from_peer = recv_queue(from);
-  from_peer.link = &from;
+  FromPeer& source = from_peer(from);
+  source.link = &from;
   if (group_.failing()) return {};
-  if (from_peer.posted.empty()) {
+  if (source.posted.empty()) {
     collectives_.notice_leftover(group_.group_rank(from.peer()), frame);
     return {};
   }
-  Posted& expected = from_peer.posted.front();
+  Posted& expected = source.posted.front();
   Frame wanted = expected.operation->frame();
   wanted.length = expected.bytes.size();
   wanted.checksum = frame.checksum;
@@ -102,7 +102,7 @@ Acceptance LinkQueues::arrived(Link& from, const Frame& frame) noexcept {
 
 void LinkQueues::view(Link& from, std::span<const std::byte> piece) noexcept {
   if (group_.failing()) return;
-  Posted& expected = recv_queue(from).posted.front();
+  Posted& expected = from_peer(from).posted.front();
   expected.arriving.add(piece);
   expected.operation->reduce_piece(expected.step, expected.seen, piece);
   expected.seen += piece.size();
@@ -110,15 +110,15 @@ void LinkQueues::view(Link& from, std::span<const std::byte> piece) noexcept {
 
 void LinkQueues::received(Link& from) noexcept {
   if (group_.failing()) return;
-  RecvQueue& from_peer = recv_queue(from);
-  Posted done = from_peer.posted.pop();
-  ++from_peer.messages;
+  FromPeer& source = from_peer(from);
+  Posted done = source.posted.pop();
+  ++source.messages;
   if (done.seen == 0) done.arriving.add(done.bytes);
   if (done.arriving.broken())
     return group_.fail(
         done.arriving.complaint(group_, group_.group_rank(from.peer()), done.bytes.size(), done.operation->number()));
   if (is_traced_) [[unlikely]]
-    done.operation->trace().message_received(done.step, from_peer.messages);
+    done.operation->trace().message_received(done.step, source.messages);
   done.operation->count_received(done.bytes.size());
   done.operation->complete(done.step);
 }

@@ -18,7 +18,7 @@ namespace {
 using algorithms::Step;
 using algorithms::Verb;
 
-/// More follows.
+/// Without the full stop, since more text follows.
 std::string_view without_stop(std::string_view sentence) {
   if (sentence.ends_with('.')) sentence.remove_suffix(1);
   return sentence;
@@ -29,7 +29,7 @@ std::string how_far(const Operation::Progress& progress) {
   return fmt::format("Round {} of {} was under way here", std::min(progress.done + 1, progress.all), progress.all);
 }
 
-/// Later calls quote the failure that made the communicator unusable.
+/// Introduces the failure of an earlier call, which made the communicator unusable.
 std::string since(const Error& reason, std::uint64_t number) {
   if (reason.operation() == 0 || reason.operation() >= number) return "";
   return fmt::format("the communicator failed in operation #{}: ", reason.operation());
@@ -81,7 +81,7 @@ void Operation::start() noexcept {
   bound_.begin();
   if (prepared().copies_sends) copies_.resize(plan().steps.size());
   note_start(now);
-  if (!collectives_->start(*this)) return;  // it failed, and may be in use for another call already
+  if (!collectives_->start(*this)) return;  // it has failed, and may already serve another call
   if (board()) return collectives_->start_on_board(*this);
   if (remaining_ == 0) return succeed();
   for (const algorithms::StepId step : prepared().first) engine_->ready(*this, step);
@@ -213,7 +213,7 @@ void Operation::fail(const Error& reason) noexcept {
   engine_->finished(*this, &error);
 }
 
-/// Nobody waits for ever, nor without asking: what is not certain before the deadline is decided then.
+/// Acts on a wait that takes long: asks the other ranks, or at the deadline settles the question without them.
 void Operation::expire() noexcept {
   if (group_->failing()) return;
   const WaitEscalation::Act act = escalation_.act(Clock::now());
@@ -234,7 +234,7 @@ void Operation::departed(std::span<const int> ranks) noexcept {
   engine_->look_at(*this, escalation_.next());
 }
 
-/// The deadline has passed, and nobody could say more.
+/// Fails with what this rank knows, since the deadline has passed and no other rank knew more.
 void Operation::give_up() noexcept {
   const std::string awaited = collectives_->awaited(*this);
   group_->give_up(fmt::format("timed out after {:.1f} s{}{}", std::chrono::duration<double>(timeout_).count(),
@@ -242,7 +242,7 @@ void Operation::give_up() noexcept {
                   collectives_->first_awaited(*this), number_);
 }
 
-// ---- What is written down ---------------------------------------------------------------------------------------
+// ---- Log, trace and black box ------------------------------------------------------------------------------------
 
 void Operation::note_start(Clock::time_point now) noexcept {
   if (log_) [[unlikely]]
@@ -278,7 +278,7 @@ std::string Operation::call_text() const {
 }
 
 void Operation::recycle() noexcept {
-  // The pool must not be kept alive by what lies in it.
+  // An object in the pool must not keep the pool alive.
   const auto pool = std::move(pool_);
   bound_.release();
   engine_.reset();

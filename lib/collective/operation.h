@@ -19,24 +19,25 @@ namespace tutti::detail {
 class Collectives;
 class Group;
 
-/// One collective on its way: a plan bound to memory, with a counter per step.
+/// A running collective: a plan bound to memory, with a counter per step.
 class Operation final : public Pending {
  public:
   explicit Operation(std::shared_ptr<Engine> engine) : Pending(std::move(engine)) {}
 
-  /// Binds a checked request. On the caller's thread, before submit(). `board_capacity`: bytes that a rank can
-  /// contribute to a round of the board; 0: it goes step by step, over links.
+  /// Binds a checked request; called on the caller's thread, before submit(). `board_capacity`: bytes that a rank can
+  /// contribute to a round of the board; 0: the plan runs step by step, over links.
   void prepare(Collectives& collectives, Group& group, const Planned& planned, const Request& request,
                std::uint64_t number, std::shared_ptr<Pool<Operation>> pool, std::size_t board_capacity);
-  /// Its part in the order of calls was taken by a caller that tried to do it all at once, and it is on the board.
-  /// `begun`: when, for its trace.
+  /// Continues a call that its caller began inline: it has its number, and its contribution is on the board. `begun`:
+  /// when, for the trace.
   void take_over(std::uint64_t number, black_box::Flight flight, std::int64_t begun) noexcept;
-  /// Its place in the order of calls: certain when it starts, since several threads may call at once.
+  /// Its place in the order of calls. It is certain only when the operation starts, since several threads may call at
+  /// the same time.
   void set_number(std::uint64_t number) noexcept;
-  /// Ranks whose earlier calls differ must notice: its messages carry a hash of them.
+  /// Its messages carry a hash of the earlier calls, so that ranks notice if those differ.
   void set_history(std::uint64_t history) noexcept { frame_.history = static_cast<std::uint32_t>(history); }
 
-  /// As they are posted to a board: this call, and the one before it.
+  /// What is posted to a board: this call and the one before it.
   struct Posts {
     transport::FrameWords call{};
     transport::FrameWords before{};
@@ -49,32 +50,32 @@ class Operation final : public Pending {
   void expire() noexcept override;
   void departed(std::span<const int> ranks) noexcept override;
 
-  /// Step `step` waits for nothing any more: do it, or hand it to its link.
+  /// Does a step that waits for nothing any more, or hands it to its link.
   void run(std::uint32_t step) noexcept;
-  /// It is this operation's turn on lane `lane` of its plan.
+  /// The operation gets its turn on lane `lane` of its plan.
   void lane_granted(std::uint32_t lane) noexcept;
   void complete(std::uint32_t step) noexcept;
-  /// The next bytes of what a recv_reduce step receives.
+  /// The next bytes of the message that a recv_reduce step receives.
   void reduce_piece(std::uint32_t step, std::size_t offset, std::span<const std::byte> piece) noexcept;
-  /// Ends with `reason`, put into this operation's words.
+  /// Ends the operation with `reason`, described from its point of view.
   void fail(const Error& reason) noexcept;
 
   // ---- For BoardCollectives
-  /// Null: it goes step by step, over links.
+  /// Null: the plan runs step by step, over links.
   const BoardCall* board() const { return bound_.board(); }
   bool has_begun() const { return taken_over_; }
   bool is_in_window() const { return board() && board()->is_in_window(); }
-  /// Plays what is injected at the steps that send, or at the others. False: it must not go on, and never will.
-  /// `contribution`: what is sent, perhaps tampered with.
+  /// Plays the faults that are injected at the steps that send, or at the others. False: the operation must never go
+  /// on. `contribution` is what is sent; a fault may replace it by a changed copy.
   bool play_faults(bool sends, std::span<const std::byte>& contribution) noexcept;
-  /// So many rounds are over.
+  /// `rounds` rounds are over.
   void advance(int rounds) noexcept;
   void complete_all() noexcept { succeed(); }
 
   const BoundCall& bound() const { return bound_; }
   const algorithms::Plan& plan() const { return bound_.plan(); }
   const Prepared& prepared() const { return bound_.prepared(); }
-  /// How far it has come: steps of its plan, or rounds of a board.
+  /// Progress in steps of the plan, or in rounds of a board.
   struct Progress {
     std::uint32_t done = 0;
     std::uint32_t all = 0;
@@ -86,7 +87,7 @@ class Operation final : public Pending {
   const transport::Frame& frame() const { return frame_; }
   Group& group() const { return *group_; }
   Injector* injector() const { return injector_; }
-  /// For it.
+  /// For the injector.
   Injector::Target target() const;
 
   OperationTrace& trace() { return trace_; }
@@ -97,8 +98,8 @@ class Operation final : public Pending {
   /// "all_reduce #42 (1048576 x f32, sum) with ring": equal on all ranks.
   std::string call_text() const;
 
-  std::uint32_t slot = 0;  ///< the collectives'
-  int suspect = -1;        ///< theirs, too
+  std::uint32_t slot = 0;  ///< set by Collectives
+  int suspect = -1;        ///< used by Collectives::notice_who_went_on()
 
  private:
   void recycle() noexcept override;
@@ -127,10 +128,10 @@ class Operation final : public Pending {
   bool taken_over_ = false;
 
   std::vector<std::uint32_t> waiting_;
-  std::uint32_t remaining_ = 0;                 // steps, or rounds
-  std::vector<std::vector<std::byte>> copies_;  // by step: what it sends, if its successors need not wait for that
+  std::uint32_t remaining_ = 0;                 // steps or rounds that are not done
+  std::vector<std::vector<std::byte>> copies_;  // by step: of its message, see Prepared::copies_sends
   OperationTrace trace_{*this};
-  std::int64_t begun_ = 0;      // of a call that was taken over, for the trace
+  std::int64_t begun_ = 0;      // when a call that began inline began, for the trace
   std::uint64_t received_ = 0;  // bytes
   std::uint64_t sent_ = 0;      // bytes handed to links, or posted
   std::uint64_t asked_at_ = 0;  // received_ when the others were last asked

@@ -64,7 +64,7 @@ void OperationTrace::piece_reduced(std::uint32_t step, std::int64_t begin, std::
   recorder_->add(record);
 }
 
-/// Of a call that fails also what it was waiting for.
+/// A call that fails also records what it was waiting for.
 void OperationTrace::end(bool failed) noexcept {
   trace::Record call = record_of(Kind::call, begun_, trace::ticks_after());
   if (failed) call.flags |= Flags::failed;
@@ -75,7 +75,7 @@ void OperationTrace::end(bool failed) noexcept {
     record.bytes = operation_.bound().bytes_moved(step);
     record.step = id;
     record.peer = operation_.group().global_rank(step.peer);
-    record.count = 0;  // nobody will ever receive it, or be known to have sent it
+    record.count = 0;  // no other rank will have a message that matches it
     record.flags = call.flags;
     recorder_->add(record);
   }

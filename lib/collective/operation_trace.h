@@ -10,13 +10,13 @@ namespace tutti::detail {
 
 class Operation;
 
-/// What the trace says of one operation: when it began and ended, and when each of its steps did. Without a recorder
-/// nobody calls it.
+/// Records one operation for the trace: when it began and ended, and when each of its steps did. Not called if no trace
+/// is recorded.
 class OperationTrace {
  public:
   explicit OperationTrace(const Operation& operation) : operation_(operation) {}
 
-  /// Null: nobody wants a trace. `steps`: 0 on a board, which records its rounds itself.
+  /// `recorder`: null if no trace is recorded. `steps`: 0 on a board, which records its rounds itself.
   void prepare(trace::Recorder* recorder, std::size_t steps);
   bool is_wanted() const { return recorder_ != nullptr; }
 
@@ -26,17 +26,17 @@ class OperationTrace {
   void step_begins(std::uint32_t step) noexcept { times_[step].begin = trace::ticks(); }
   /// The link took the message at once.
   void step_sent(std::uint32_t step, bool at_once) noexcept { times_[step].at_once = at_once; }
-  /// What the step sends goes to its link, as message `number` there.
+  /// The step's message is handed to its link, where it has number `number`.
   void message_given(std::uint32_t step, std::uint64_t number) noexcept {
     times_[step].middle = trace::ticks();
     times_[step].number = number;
   }
-  /// What the step receives begins to come,
+  /// The step's message begins to arrive.
   void message_arrives(std::uint32_t step) noexcept { times_[step].middle = trace::ticks_after(); }
-  /// and is there, as message `number`.
+  /// The step's message has arrived. It has number `number` on its link.
   void message_received(std::uint32_t step, std::uint64_t number) noexcept { times_[step].number = number; }
   void step_ends(std::uint32_t step) noexcept;
-  /// A piece of what a step receives has been combined.
+  /// A piece of the step's message has been combined.
   void piece_reduced(std::uint32_t step, std::int64_t begin, std::size_t bytes) noexcept;
 
  private:

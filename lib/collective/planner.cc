@@ -27,8 +27,9 @@ std::uint64_t key_of(const Planner::Wish& wish) {
   return key;
 }
 
-/// Whether a block of the input may be read when it has been copied to its place in the output. The steps of a plan
-/// that was built have an `order` in which one may think of them; those of a given one may come as they like.
+/// Whether a block of the input may be read after it has been copied to its place in the output. With `order` the steps
+/// can be thought of as running in the order in which they are listed, as in a plan that was built; those of a given
+/// plan may run in any order.
 bool reads_copied_blocks(const algorithms::Plan& plan, bool order) {
   using algorithms::Buffer;
   std::vector<bool> copied(static_cast<std::size_t>(plan.shape.ranks) * static_cast<std::size_t>(plan.shape.pipeline));
@@ -64,7 +65,7 @@ std::unique_ptr<Prepared> make_ready(algorithms::Plan made, std::string name, st
   return prepared;
 }
 
-/// Every rank does that alike: it looks at the plans of all of them.
+/// Lowers the plans of all ranks, so that every rank comes to the same result.
 void put_on_board(Prepared& prepared, const Choice& choice) {
   const algorithms::Shape& shape = prepared.plan.shape;
   algorithms::Lowering made = algorithms::lower_to_board(algorithms::plans_of_all(choice, shape));
@@ -83,7 +84,7 @@ std::string board_text(const Prepared& prepared) {
   return fmt::format("{} round{} on a board", rounds, rounds == 1 ? "" : "s");
 }
 
-/// In debug builds no plan runs that the checker has not proved; the tests have done that for what is released.
+/// In debug builds the checker proves each plan before it runs. For release builds the tests have done that.
 void prove([[maybe_unused]] const Choice& choice, [[maybe_unused]] int ranks, [[maybe_unused]] int root) {
 #ifndef NDEBUG
   static algorithms::Proofs proofs;
@@ -91,7 +92,7 @@ void prove([[maybe_unused]] const Choice& choice, [[maybe_unused]] int ranks, [[
 #endif
 }
 
-/// The hash is that of all ranks' plans: ranks that were given different ones under one name must notice.
+/// The hash covers the plans of all ranks, so that ranks notice if they were given different plans of one name.
 std::unique_ptr<const Prepared> build_given(const algorithms::GivenPlans& given, int rank) {
   auto prepared =
       make_ready(given.plans[static_cast<std::size_t>(rank)], given.name, algorithm_hash(write_plans(given)));
@@ -122,7 +123,7 @@ std::map<std::string, std::string, std::less<>> parse_defaults(std::string_view 
   return result;
 }
 
-/// True if some collective knows `name`; an unknown one throws the error of the most likely collective.
+/// Throws if no collective has the algorithm `name`: the error of the most likely collective.
 void require_known(const std::string& name) {
   for (int i = 0; i < collective_count; ++i) {
     try {
@@ -148,7 +149,7 @@ bool Planner::has_default(const Wish& wish) const {
          wants_given(wish);
 }
 
-/// Why the plan that was given does not serve this call; empty if it does.
+/// Why the given plan cannot serve this call; empty if it can.
 std::string Planner::why_not_given(const Wish& wish) const {
   const algorithms::GivenPlans& given = *settings_.given;
   const algorithms::Shape& shape = given.plans.front().shape;
@@ -161,7 +162,8 @@ std::string Planner::why_not_given(const Wish& wish) const {
   return {};
 }
 
-/// A call that names it must have it; one that names nothing has it where it serves.
+/// Whether the call uses the given plan: because it names it, or because it names no algorithm and the plan can serve
+/// it.
 bool Planner::wants_given(const Wish& wish) const {
   if (!settings_.given || settings_.given->collective != wish.collective) return false;
   const bool named = wish.algorithm == settings_.given->name;

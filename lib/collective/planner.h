@@ -21,22 +21,22 @@
 
 namespace tutti::detail {
 
-/// A plan with what its execution needs ready.
+/// A plan, with everything that its execution needs.
 struct Prepared {
   algorithms::Plan plan;
   std::string name;          ///< with parameters: "tree:4"
-  black_box::Label label{};  ///< of it
+  black_box::Label label{};  ///< of the name
   std::uint32_t hash = 0;
-  bool reads_copied_blocks = false;       ///< a block of the input may be read when it has been copied to the output
-  bool copies_sends = false;              ///< a send is complete for its successors once its message has been copied
-  std::vector<std::uint32_t> waits_for;   ///< the plan's, plus one for the lane's turn where a step has a lane
-  std::vector<algorithms::StepId> first;  ///< steps that wait for nothing
-  std::optional<algorithms::BoardProgram> board{};  ///< none: it goes over links,
-  std::string why_no_board{};                       ///< since "it takes more than two rounds"; empty: there is a board
-  std::optional<algorithms::WindowProgram> window{};  ///< if it is the one for shared buffers
+  bool reads_copied_blocks = false;      ///< a block of the input may be read after it was copied to the output
+  bool copies_sends = false;             ///< successors of a send need not wait until it is sent: its message is copied
+  std::vector<std::uint32_t> waits_for;  ///< per step: those of the plan, plus one for its turn if it has a lane
+  std::vector<algorithms::StepId> first;            ///< steps that wait for nothing
+  std::optional<algorithms::BoardProgram> board{};  ///< none: the plan runs over links,
+  std::string why_no_board{};  ///< because it "takes more than two rounds"; empty: there is a board program
+  std::optional<algorithms::WindowProgram> window{};  ///< given for the algorithm for shared buffers
 };
 
-/// Chooses algorithms and keeps their plans. Plans know no sizes, so a few serve everything.
+/// Chooses algorithms and keeps their plans. Plans know no sizes, so a few serve all calls.
 class Planner {
  public:
   struct Settings {
@@ -49,7 +49,7 @@ class Planner {
     std::string default_algorithms;  ///< TUTTI_ALGO: "ring" or "all_reduce:ring;broadcast:tree"
     std::shared_ptr<const algorithms::TuningTable> table;
     std::shared_ptr<const algorithms::GivenPlans> given{};  ///< TUTTI_PLAN_FILE, proved; null: none
-    const Log* log = nullptr;                               ///< hears of choices and plans; null: nobody does
+    const Log* log = nullptr;                               ///< is told of choices and plans; may be null
   };
   explicit Planner(Settings settings);
 
@@ -63,9 +63,10 @@ class Planner {
   /// Throws Error{invalid_argument} for an unknown name, {unsupported} for one that cannot serve this call.
   const Prepared& prepare(const Wish& wish);
   algorithms::Choice choose(const Wish& wish) const;
-  /// What prepare() would take, by name.
+  /// Name of the algorithm that prepare() would use.
   std::string name_of_choice(const Wish& wish) const;
-  /// The user has named an algorithm for such a call that names none (default_algorithms), or given a plan that serves.
+  /// Whether the user has named an algorithm for calls that name none (default_algorithms), or given a plan that
+  /// serves.
   bool has_default(const Wish& wish) const;
   const Settings& settings() const { return settings_; }
 

@@ -10,7 +10,7 @@
 namespace tutti::detail {
 namespace {
 
-/// Work that is over long before the coarse clock ticks.
+/// Whether the work is over long before the coarse clock ticks.
 bool is_short_work(const BoardCall& call, const Op* op) {
   constexpr std::size_t most = 4096;
   return call.rounds() == 1 && call.part_bytes() <= most && !(op && op->kind() == OpKind::user);
@@ -33,7 +33,7 @@ PreparedCall::PreparedCall(const Request& call, const Planned& plan, std::shared
       pool(std::move(operations)) {
   if (!planned.on_board) return;
   const transport::Frame frame_of_call = call_of(request, group.size(), planned.hash()).frame(0);
-  PartOffsets offsets;  // of no use: a call that has any is not done at once
+  PartOffsets offsets;  // not used: a call with offsets does not run inline
   board = BoardCall::of(request, planned.prepared, planned.location,
                         {group.rank(), group.size(), group.context().kernels, capacity}, offsets);
   frame = transport::words_of(frame_of_call);

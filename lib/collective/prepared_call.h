@@ -12,29 +12,29 @@
 
 namespace tutti::detail {
 
-/// A checked call made ready once: it has its plan, and on a board it is bound to memory, so that a start finds
-/// everything. A persistent call is one, and so is the last call of a communicator, which a program often makes again.
+/// A checked call that is prepared once: it has its plan, and on a board it is bound to memory, so that a start finds
+/// everything. It stands for a persistent call, or for a communicator's last call, which programs often repeat.
 ///
-/// Threading: made on any thread; then one thread at a time.
+/// Threading: any thread may make it; then one thread at a time.
 struct PreparedCall {
-  /// `pool`: of the operations that it becomes where it cannot be done at once. `capacity`: of the board.
+  /// `operations`: the pool for the operations that it becomes where it cannot run inline. `capacity`: of the board.
   PreparedCall(const Request& call, const Planned& plan, std::shared_ptr<Pool<Operation>> operations,
                const Group& group, std::size_t capacity);
   PreparedCall(const PreparedCall&) = delete;
 
-  /// The other call is this one once more, as far as is known without checking it.
+  /// Whether `other` repeats this call, as far as can be said of a request that was not checked.
   bool is(const Request& other) const noexcept;
 
   const Op op;
   const std::string algorithm;
-  const Request request;  // of what is kept here; the buffers and counts are the caller's
+  const Request request;  // refers to `op` and `algorithm` above, and to the caller's buffers and counts
   const Planned planned;
   const std::shared_ptr<Pool<Operation>> pool;
-  // On a board:
+  // For a board:
   BoardCall board;
-  transport::FrameWords frame{};  // but for its number
+  transport::FrameWords frame{};  // without its number
   black_box::Form record;
-  bool is_short = false;  // it ends as soon as it has begun, on a coarse clock, unless it waits
+  bool is_short = false;  // unless it waits, the coarse clock shows the same time at its end as at its beginning
 };
 
 }  // namespace tutti::detail

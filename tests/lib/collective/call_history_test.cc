@@ -112,7 +112,7 @@ TEST_CASE("a message of a call that has ended here is told of that call") {
   const Frame ours = transport::frame_of(rank.history.frame(3));
   const Error error = rank.history.mismatch(0, late, ours, nullptr);
   CHECK(error.operation() == 1);
-  CHECK(std::string{error.what()}.find("which has ended there without the 16 bytes that it sent") != std::string::npos);
+  CHECK(std::string{error.what()}.find("without the 16 bytes that rank 0 sent") != std::string::npos);
 }
 
 }  // namespace
