@@ -28,7 +28,7 @@ ChannelUser* Channels::user_of(transport::Link& link) noexcept {
 
 transport::Acceptance Channels::arrived(transport::Link& from, const transport::Frame& frame) noexcept {
   if (ChannelUser* user = user_of(from)) return user->arrived(from, frame);
-  strangers_.push_back(&from);  // a peer is ahead of us: it has made a sub-group that we are about to make
+  strangers_.push_back(&from);  // the peer is ahead: it has made a sub-group that this rank is about to make
   return {};
 }
 

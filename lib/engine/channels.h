@@ -9,8 +9,8 @@
 
 namespace tutti::detail {
 
-/// Whose a link is: what the transports tell goes to the user of the link's channel. On the thread that owns the
-/// engine.
+/// Finds the user of a link: passes what transports report to the user of the link's channel. On the thread that owns
+/// the engine.
 class Channels final : public transport::Sink {
  public:
   void attach(transport::Channel channel, ChannelUser& user);
@@ -25,7 +25,7 @@ class Channels final : public transport::Sink {
   ChannelUser* user_of(transport::Link& link) noexcept;
 
   std::unordered_map<transport::Channel, ChannelUser*> users_;
-  std::vector<transport::Link*> strangers_;  // links whose channel has no user yet
+  std::vector<transport::Link*> strangers_;  // links of channels that have no user yet
 };
 
 }  // namespace tutti::detail

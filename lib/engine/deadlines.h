@@ -9,19 +9,19 @@
 
 namespace tutti::detail {
 
-/// What is on its way, and when each of it must be looked at next: a heap, so that neither thousands of operations nor
-/// their deadlines cost more than a few steps each.
+/// All running operations, and when to look at each of them next. A heap, so that operations and deadlines cost a few
+/// steps each, even if there are thousands.
 class Deadlines {
  public:
   static constexpr Clock::time_point never = Clock::time_point::max();
 
   bool empty() const { return heap_.empty(); }
-  /// The earliest; never: there is none.
+  /// The earliest deadline; `never` if there is none.
   Clock::time_point first() const { return heap_.empty() ? never : heap_.front().at; }
-  /// That with the earliest deadline. There is one.
+  /// The operation with the earliest deadline. There must be one.
   Pending& front() const { return *heap_.front().pending; }
 
-  /// In no order. A copy: what looks at them may change their deadlines.
+  /// All of them, in no order. A copy, since visitors may change deadlines.
   std::vector<Pending*> all() const {
     std::vector<Pending*> pendings;
     for (const Entry& entry : heap_) pendings.push_back(entry.pending);
@@ -50,11 +50,11 @@ class Deadlines {
     entry.pending->deadline_index = index;
   }
 
-  /// Four children each: half the levels of two, and the children that are compared lie side by side.
+  /// Four children per node: half as many levels as with two, and the children that are compared lie side by side.
   static constexpr std::size_t width = 4;
   static std::size_t parent_of(std::size_t index) { return (index - 1) / width; }
 
-  /// The earliest child, or the index itself where there is none.
+  /// The earliest child, or `index` itself if there is none.
   std::size_t earliest_child(std::size_t index) const {
     const std::size_t first = width * index + 1;
     if (first >= heap_.size()) return index;
@@ -64,7 +64,7 @@ class Deadlines {
     return earliest;
   }
 
-  /// `entry` replaces what is at `index`, and finds its place from there.
+  /// Puts `entry` at `index`, and moves it from there to its place.
   void settle(std::size_t index, const Entry& entry) noexcept {
     for (; index > 0 && entry.at < heap_[parent_of(index)].at; index = parent_of(index))
       put(index, heap_[parent_of(index)]);

@@ -12,8 +12,8 @@
 namespace tutti::detail {
 namespace {
 
-constexpr int busy_passes_per_look = 256;  // of one that has something to do
-constexpr unsigned calls_per_pass = 16;    // done at once, beside asynchronous work
+constexpr int busy_passes_per_look = 256;  // looks of a driver that has something to do
+constexpr unsigned calls_per_pass = 16;    // inline calls per pass, while asynchronous work needs passes too
 
 }  // namespace
 
@@ -29,7 +29,7 @@ void Engine::add(std::unique_ptr<transport::Transport> transport) {
   transports_.push_back(std::move(transport));
 }
 
-// ---- Who drives ----------------------------------------------------------------------------------------------
+// ---- Choosing the driver --------------------------------------------------------------------------------------
 
 Error Engine::error_in_child() const {
   return Error{ErrorCode::invalid_argument,
@@ -49,9 +49,9 @@ void Engine::submit(Pending& pending) {
   leave(lock);
 }
 
-/// Others want it, or need its passes.
+/// Gives up the engine, which other threads wait for, or whose passes asynchronous work needs.
 void Engine::disown_to(bool others_wait) noexcept {
-  // Calls that are done at once are not all that there is to do.
+  // A series of inline calls must not keep other work from its passes.
   if (others_wait && ++disowned_ % calls_per_pass == 0) {
     progress();
     if (++passes_since_look_ >= passes_per_look) look();
@@ -173,7 +173,7 @@ void Engine::drive(Done&& done, Clock::time_point until) noexcept {
 bool Engine::progress() noexcept {
   bool moved = !ready_.empty();
   for (const auto& transport : transports_) moved |= transport->progress();
-  for (std::size_t i = 0; i < polled_.size(); ++i) moved |= polled_[i]->progress();  // may add some
+  for (std::size_t i = 0; i < polled_.size(); ++i) moved |= polled_[i]->progress();  // may add more
   std::erase_if(polled_, [](const Pollable* pollable) { return pollable->idle(); });
   run_ready();
   clean_up_failures();
@@ -193,7 +193,7 @@ void Engine::note_presence() noexcept {
   looked_ = now;
 }
 
-/// What must not starve, however busy the links are.
+/// Does what must not starve while links are busy.
 void Engine::look() noexcept {
   passes_since_look_ = 0;
   reactor_.poll();
@@ -231,7 +231,7 @@ Clock::time_point Engine::expire_overdue() noexcept {
   while (deadlines_.first() <= now) {
     Pending& due = deadlines_.front();
     const auto at = deadlines_.first();
-    due.expire();  // may say when to look again
+    due.expire();  // may set a new time
     if (deadlines_.first() == at && &deadlines_.front() == &due) deadlines_.set(due, Deadlines::never);
   }
   return deadlines_.first();

@@ -19,30 +19,31 @@
 
 namespace tutti::detail {
 
-/// How long an idle driver tries before it sleeps. More ranks than cores: hardly at all, since the peer needs the core.
+/// How long an idle driver polls before it sleeps. With more ranks than cores that is hardly at all, since the peer
+/// needs the core.
 struct Patience {
   int spins;   ///< passes with a pause instruction
   int yields;  ///< further passes with sched_yield
 };
 
-/// Runs every plan on every transport of one rank.
+/// Runs every plan, on every transport of one rank.
 ///
-/// Exactly one thread owns the engine at a time (Ownership): a caller that waits, or the helper thread (Helper) while
-/// asynchronous work is under way and no caller waits. Other threads leave their work for the owner, and sleep until it
-/// is done or the owner leaves. All else here belongs to the owner; there is no other lock.
+/// One thread at a time owns the engine (Ownership): a caller that waits, or the helper thread (Helper) while
+/// asynchronous work is running and no caller waits. Other threads leave their work for the owner, and sleep until it
+/// is done or the owner leaves. Everything else here belongs to the owner, so there is no other lock.
 class Engine final {
  public:
   explicit Engine(Patience patience);
   ~Engine();
 
   transport::Reactor& reactor() { return reactor_; }
-  /// Set-up only.
+  /// During set-up only.
   void add(std::unique_ptr<transport::Transport> transport);
   void set_recorder(trace::Recorder* recorder) { recorder_ = recorder; }
   void set_patience(Patience first, Patience usual) { patience_ = first, usual_patience_ = usual; }
 
-  /// Throws Error{invalid_argument} in a child of fork(): nothing that waits or sends may be called there, nor may any
-  /// object of the parent's be destroyed.
+  /// Throws Error{invalid_argument} in a child of fork(), where nothing that waits or sends may be called, and no
+  /// object of the parent may be destroyed.
   void require_own_process() const {
     if (!mark_.is_here()) [[unlikely]]
       throw error_in_child();
@@ -50,14 +51,14 @@ class Engine final {
   Error error_in_child() const;
   bool is_own_process() const noexcept { return mark_.is_here(); }
 
-  /// Before the first asynchronous operation is submitted. Throws Error{system}.
+  /// Must be called before the first asynchronous operation is submitted. Throws Error{system}.
   void get_helper() { helper_.start(); }
   /// Starts an operation and keeps a reference until it is finished.
   void submit(Pending& pending);
-  /// For a caller that tries to do an operation without a Pending: true makes it the owner, until it calls one of the
-  /// others. False: another thread is, or has something to do first.
+  /// For inline calls. True: this thread owns the engine until it calls disown() or submit_and_disown(). False: another
+  /// thread owns it, or has left work.
   bool try_own() noexcept { return ownership_.try_own(); }
-  /// Operations that nobody waits for may need the engine while their caller tries to do another one without it.
+  /// Whether asynchronous operations may need the engine while a caller tries an inline call.
   bool has_asynchronous_work() const noexcept { return helper_.seems_to_have_work(); }
   void disown() noexcept {
     const bool others_wait = helper_.has_work() || ownership_.others_wait();
@@ -66,25 +67,25 @@ class Engine final {
     disown_to(others_wait);
   }
   void submit_and_disown(Pending& pending);
-  /// Drives, or sleeps while somebody else drives, until `pending` is done. False: `until` came first.
+  /// Drives, or sleeps while another thread drives, until `pending` is done. False: `until` came first.
   bool wait(const Pending& pending, Clock::time_point until);
-  /// The same until one of them is; the deadline of each bounds that.
+  /// The same until one of them is done, which their own deadlines bound.
   void wait_any(std::span<const Pending* const> pending);
-  /// Runs `task` while no one else owns the engine. False: its owner did not get to it until `until`, and it will not
+  /// Runs `task` while no other thread owns the engine. False: the owner has not begun it by `until`, and it will not
   /// run.
   bool exclusively(const std::function<void()>& task, Clock::time_point until = Clock::time_point::max());
-  /// The same without waiting for it; it runs here, or on the owner's thread soon.
+  /// The same without waiting: `task` runs here, or soon on the owner's thread.
   void post(std::function<void()> task);
   /// Joins the helper thread; nothing may be submitted afterwards.
   void stop() noexcept { helper_.stop(); }
 
   // ---- For the owner ----
-  /// Once over all transports, for a caller that looks whether something has come.
+  /// One pass over all transports, for a caller that looks for a message itself.
   void pass() noexcept {
     progress();
     if (++passes_since_look_ >= passes_per_look) look();
   }
-  /// For a caller that pulls from a link itself.
+  /// For a caller that takes messages from a link itself.
   transport::Sink& sink() noexcept { return channels_; }
   void attach(transport::Channel channel, ChannelUser& user) { channels_.attach(channel, user); }
   /// Closes the channel on all transports: says bye, or tells the peers what has failed.
@@ -99,13 +100,13 @@ class Engine final {
   }
   void forget(Operation& operation);
   void forget(Failable& failed);
-  /// Calls it in every pass until it is idle.
+  /// Calls progress() of `pollable` in every pass until it is idle.
   void poll(Pollable& pollable);
   void forget(Pollable& pollable) { std::erase(polled_, &pollable); }
-  /// Calls its expire() then, unless it is finished before.
+  /// Calls pending.expire() at that time, unless it has finished before.
   void look_at(Pending& pending, Clock::time_point then) noexcept { deadlines_.set(pending, then); }
   void finished(Pending& pending, const Error* error = nullptr) noexcept;
-  /// Wakes the threads that wait for an operation that was deserted.
+  /// Wakes the threads that wait for an operation, since it was deserted.
   void left() noexcept { finished_any_ = true; }
   /// Cuts all connections, for fault injection: see Transport::cut().
   void cut() noexcept {
@@ -149,20 +150,20 @@ class Engine final {
   Ownership ownership_{reactor_};
   Helper helper_{ownership_, [this] { drive_as_helper(); }};
 
-  // The owner's.
+  // For the owner only:
   Patience patience_;        // until something has finished
   Patience usual_patience_;  // from then on
   Channels channels_;
   std::vector<std::unique_ptr<transport::Transport>> transports_;
   std::vector<Pollable*> polled_;
-  Deadlines deadlines_;  // of all that is on its way
+  Deadlines deadlines_;  // of all running operations
   Fifo<ReadyStep> ready_;
   Fifo<Failable*> failing_;
-  trace::Recorder* recorder_ = nullptr;  // null: nobody wants a trace
-  std::int64_t looked_ = 0;              // for a trace: since when, at most, nobody has looked at the links
+  trace::Recorder* recorder_ = nullptr;  // null: no trace is recorded
+  std::int64_t looked_ = 0;              // for a trace: when the links were last looked at
   bool finished_any_ = false;
   int passes_since_look_ = 0;
-  unsigned disowned_ = 0;  // how often, while others waited
+  unsigned disowned_ = 0;  // how often, while other threads waited
 };
 
 }  // namespace tutti::detail

@@ -8,11 +8,11 @@
 
 namespace tutti::detail {
 
-/// The receiver of all that arrives on one channel: a communicator's collectives, or its point-to-point messages.
-/// Called on the thread that owns the engine.
+/// Receives what arrives on one channel: a communicator's collectives, or its point-to-point messages. Called on the
+/// thread that owns the engine.
 class ChannelUser {
  public:
-  /// Whether the rank (global) has any business on this channel.
+  /// Whether the rank (global) is a member of the channel's group.
   virtual bool knows(int rank) const noexcept = 0;
   virtual transport::Acceptance arrived(transport::Link& from, const transport::Frame& frame) noexcept = 0;
   virtual void view(transport::Link& from, std::span<const std::byte> piece) noexcept = 0;
@@ -26,11 +26,11 @@ class ChannelUser {
 
 class Operation;
 
-/// Does a step of an operation that waits for nothing any more. The collectives define it: each step of each plan goes
-/// through here, so it is a plain call.
+/// Does a step of an operation that waits for nothing any more. Every step of every plan goes through here, so it is a
+/// plain function, which the collectives define.
 void run_step(Operation& operation, std::uint32_t step) noexcept;
 
-/// Something that failed while a transport was on the stack, and must clean up once none is.
+/// Fails while a transport is on the stack, and must clean up once none is.
 class Failable {
  public:
   virtual void fail_now() noexcept = 0;
@@ -39,14 +39,14 @@ class Failable {
   ~Failable() = default;
 };
 
-/// Something that moves by itself, without any transport's doing. Called on the thread that owns the engine.
+/// Makes progress without a transport. Called on the thread that owns the engine.
 class Pollable {
  public:
   /// True when something happened.
   virtual bool progress() noexcept = 0;
-  /// Needs no more calls, until Engine::poll() again.
+  /// Needs no more calls until the next Engine::poll().
   virtual bool idle() const noexcept = 0;
-  /// As a transport's.
+  /// As Transport::prepare_sleep().
   virtual bool prepare_sleep() noexcept = 0;
   virtual void awake() noexcept = 0;
 

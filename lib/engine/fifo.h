@@ -6,7 +6,7 @@
 
 namespace tutti::detail {
 
-/// A queue that keeps its memory: once warm it allocates nothing, unlike std::deque.
+/// A queue that keeps its memory. Once warm it allocates nothing, unlike std::deque.
 template <class T>
 class Fifo {
  public:

@@ -9,11 +9,12 @@ namespace {
 
 using std::chrono::microseconds;
 
-// The helper takes over when no thread has driven for the first of these. A look takes a core from the driver
-// (a send/recv of 4 MiB between 2 ranks takes 452 us with looks every 200 us, 410 without). So each look that finds a
-// driver doubles the time to the next, up to the second of these, and one that finds none halves it.
+// The helper takes over when no thread has driven the engine for an interval. To look costs the driver time on its core
+// (a send/recv of 4 MiB between 2 ranks takes 452 us with looks every 200 us, 410 without). So a look that finds a
+// driver doubles the interval, and one that finds none halves it, between these bounds.
 constexpr microseconds first_interval{200}, longest_interval{1600};
-constexpr int most_quiet_looks = 10;  // without a new call: then it must be called, which costs each call more
+constexpr int most_quiet_looks =
+    10;  // without a new call; then it sleeps until a call wakes it, which makes that call slower
 
 }  // namespace
 
@@ -43,7 +44,7 @@ void Helper::run() {
   microseconds interval = first_interval;
   for (int quiet = most_quiet_looks; !stopping_; ++quiet) {
     looks_ = quiet < most_quiet_looks;
-    // While a thread owns the engine there is nothing to do: the owner calls when it leaves.
+    // There is nothing to do while a thread owns the engine, and that thread notifies the helper when it leaves.
     if (!looks_) {
       interval = first_interval;
       wanted_.wait(lock, [this] { return stopping_ || (has_work() && !ownership_.is_owned()); });

@@ -10,16 +10,16 @@
 
 namespace tutti::detail {
 
-/// The thread that drives an engine while asynchronous work is under way and no caller waits. It begins with the first
+/// The thread that drives an engine while asynchronous work is running and no caller waits. It starts with the first
 /// asynchronous call.
 class Helper {
  public:
-  /// `drive`: owns the engine, drives it while is_needed(), and leaves it.
+  /// `drive` is called when the helper has taken the engine. It drives while is_needed(), and leaves the engine.
   Helper(Ownership& ownership, std::function<void()> drive) : ownership_(ownership), drive_(std::move(drive)) {}
 
-  /// Begins, if it has not. Throws Error{system}.
+  /// Starts the thread, if it has not started. Throws Error{system}.
   void start();
-  /// Joins it; it cannot begin again.
+  /// Joins the thread, which cannot start again.
   void stop() noexcept;
 
   void work_begins() noexcept {
@@ -27,15 +27,15 @@ class Helper {
     begun_.fetch_add(1);
   }
   void work_ends() noexcept { asynchronous_.fetch_sub(1); }
-  /// Operations run that no caller waits for.
+  /// Whether asynchronous operations are running.
   bool has_work() const noexcept { return asynchronous_.load() > 0; }
-  /// The same for a caller that only needs to know soon.
+  /// The same, but the answer may be a little old.
   bool seems_to_have_work() const noexcept { return asynchronous_.load(std::memory_order_relaxed) > 0; }
-  /// It has work, and no caller would drive instead.
+  /// Whether it has work, and no caller waits that could drive instead.
   bool is_needed() const noexcept { return has_work() && !ownership_.others_wait() && !stopping_; }
-  /// A thread begins to drive, so that the helper need not.
+  /// A thread begins to drive, so the helper need not.
   void note_driver() noexcept { drivers_.fetch_add(1, std::memory_order_relaxed); }
-  /// The owner has left. Under the ownership's mutex.
+  /// The owner has left. Called under the mutex of the ownership.
   void note_left() noexcept {
     if (has_work() && !looks_) wanted_.notify_one();
   }
@@ -49,8 +49,8 @@ class Helper {
   std::atomic<bool> stopping_{false};
   std::atomic<int> asynchronous_{0};
   std::atomic<std::uint64_t> begun_{0};
-  std::atomic<std::uint64_t> drivers_{0};  // ever
-  bool looks_ = false;                     // by itself, now and then: it need not be called
+  std::atomic<std::uint64_t> drivers_{0};  // so far
+  bool looks_ = false;                     // it looks now and then by itself and need not be notified
   std::thread thread_;
 };
 

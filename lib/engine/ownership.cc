@@ -10,7 +10,7 @@ bool Ownership::own_or_ask() noexcept {
   return true;
 }
 
-/// False: there is none.
+/// Asks the owner to take mail before it leaves. False: nobody owns the engine.
 bool Ownership::ask_owner() noexcept {
   unsigned now = word_.load(std::memory_order_relaxed);
   while (now != 0)
@@ -38,8 +38,8 @@ bool Ownership::run_by_owner(Lock& lock, const Function& task, Clock::time_point
   has_mail_.store(true, std::memory_order_release);
   waiting_threads_.fetch_add(1);
   wake_owner();
-  // The owner takes its mail between two passes and before it leaves, so this wait is as short as a pass, unless a
-  // user's function is on its stack.
+  // The owner takes its mail between two passes and before it leaves. So this wait is as short as a pass, unless the
+  // owner is in a user's function.
   const auto done = [&entry] { return entry->done; };
   const bool in_time = until != Clock::time_point::max() && changed_.wait_until(lock, until, done);
   if (!in_time && (until == Clock::time_point::max() || entry->begun)) changed_.wait(lock, done);

@@ -13,24 +13,24 @@
 
 namespace tutti::detail {
 
-/// Which thread owns an engine, and what the others leave for the owner: operations to begin, tasks to run.
+/// Which thread owns an engine, and what other threads have left for it: operations to begin, and tasks to run.
 ///
-/// A thread takes the engine and leaves it without the mutex as long as nobody else wants it: the word is 0, then
-/// `owned`, then 0 again. A thread that finds it owned adds `wanted`, under the mutex; then the owner leaves under the
-/// mutex, too, and sees everything that was left for it.
+/// While only one thread wants the engine, it takes and leaves it without the mutex: the word goes from 0 to `owned`
+/// and back. A thread that finds the engine owned adds `wanted`, under the mutex. The owner then leaves under the
+/// mutex, too, and sees all that was left for it.
 class Ownership {
  public:
   using Lock = std::unique_lock<std::mutex>;
   using Function = std::function<void()>;
 
-  /// The owner may be asleep in `reactor`.
+  /// `reactor`: where the owner sleeps.
   explicit Ownership(transport::Reactor& reactor) : reactor_(reactor) {}
 
   bool try_own() noexcept {
     unsigned nobody = 0;
     return word_.compare_exchange_strong(nobody, owned, std::memory_order_acquire, std::memory_order_relaxed);
   }
-  /// For the owner. False: another thread wants it, so take what it has left, and then leave().
+  /// For the owner. False: another thread wants the engine, so the owner must take its mail and leave().
   bool try_leave() noexcept {
     unsigned only_owned = owned;
     return word_.compare_exchange_strong(only_owned, 0, std::memory_order_release);
@@ -41,18 +41,19 @@ class Ownership {
   Lock lock() { return Lock{mutex_}; }
 
   // ---- Under the mutex
-  /// True: this thread owns it now. False: the owner will look at what this thread leaves for it before it goes.
+  /// True: this thread owns the engine now. False: another one does, and will take what this thread leaves for it
+  /// before it goes.
   bool own_or_ask() noexcept;
-  /// After own_or_ask() was false. It unlocks.
+  /// For use after own_or_ask() was false; unlocks.
   void leave_for_owner(Lock& lock, Pending& pending);
   void leave_for_owner(Lock& lock, Function task);
-  /// The same, and waits until it has run. False: it has not begun by `until`, and never will.
+  /// The same, and waits until `task` has run. False: it had not begun by `until`, and never will.
   bool run_by_owner(Lock& lock, const Function& task, Clock::time_point until);
-  /// Sleeps until `done()`, until nobody owns it, or until `until`.
+  /// Sleeps until `done()`, until nobody owns the engine, or until `until`.
   template <class Done>
   void wait_for_owner(Lock& lock, const Done& done, Clock::time_point until) {
     waiting_threads_.fetch_add(1);
-    wake_owner();  // the helper leaves, a waiting caller looks at what was left for it and sleeps again
+    wake_owner();  // the helper then leaves; a waiting caller takes its mail and sleeps again
     changed_.wait_until(lock, until, [&] { return done() || !ask_owner(); });
     waiting_threads_.fetch_sub(1);
   }
@@ -62,10 +63,10 @@ class Ownership {
 
   // ---- For the owner, without the mutex
   bool may_have_mail() const noexcept { return has_mail_.load(std::memory_order_acquire); }
-  /// Takes all that was left for it: `begin(pending)`, then `run(task)`.
+  /// Takes all mail: calls `begin(pending)` for operations, then `run(task)` for tasks.
   template <class Begin, class Run>
   void take_mail(const Begin& begin, const Run& run) noexcept;
-  /// Something has ended that another thread may wait for.
+  /// Something has ended for which another thread may wait.
   void tell_waiting_threads() noexcept;
 
  private:
@@ -83,8 +84,8 @@ class Ownership {
   std::atomic<int> waiting_threads_{0};
   std::atomic<bool> has_mail_{false};
   transport::Reactor& reactor_;
-  std::mutex mutex_;                 // of what follows
-  std::condition_variable changed_;  // another thread's work is done, or the owner left
+  std::mutex mutex_;                 // protects what follows
+  std::condition_variable changed_;  // a thread's work is done, or the owner has left
   Fifo<Pending*> inbox_;
   std::deque<std::shared_ptr<Task>> tasks_;
 };
@@ -94,7 +95,7 @@ void Ownership::take_mail(const Begin& begin, const Run& run) noexcept {
   Lock lock{mutex_};
   has_mail_.store(false, std::memory_order_release);
   while (!inbox_.empty()) {
-    Pending* const pending = inbox_.pop();  // in order: operations of one communicator are numbered
+    Pending* const pending = inbox_.pop();  // in order, since operations of one communicator are numbered here
     lock.unlock();
     begin(*pending);
     lock.lock();

@@ -27,8 +27,9 @@ void Pending::finish(const Error* error) noexcept {
   if (error) error_.emplace(*error);
   if (completion_) [[unlikely]]
     if (const auto completion = std::exchange(completion_, nullptr); !error) completion();
-  // Sequentially consistent on purpose, here and in then(): of "done" and "has continuations" at least one side must
-  // see the other's, else a continuation added at this moment would never run.
+  // Sequentially consistent on purpose, here and in then(): one thread sets "done" and the other "has continuations",
+  // and at least one of them must see the other's. Otherwise a continuation that is added at this moment would never
+  // run.
   state_.store(State::done);
   if (has_continuations_.load()) run_continuations();
 }

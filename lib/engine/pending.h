@@ -21,7 +21,7 @@ namespace tutti::detail {
 class Engine;
 using Clock = std::chrono::steady_clock;
 
-/// Waits as long as there are users: a sum that would overflow is a deadline in ten years.
+/// The time `limit` from now, but at most in ten years, so that the sum does not overflow.
 inline Clock::time_point deadline_after(std::chrono::nanoseconds limit) {
   constexpr std::chrono::hours longest{24 * 3650};
   return Clock::now() + std::min<std::chrono::nanoseconds>(limit, longest);
@@ -31,10 +31,10 @@ inline Clock::time_point deadline_after(std::chrono::milliseconds limit) {
   return deadline_after(std::chrono::nanoseconds{std::min<std::chrono::milliseconds>(limit, longest)});
 }
 
-/// One operation on its way: what a Work points to.
+/// A running operation, to which a Work points.
 ///
-/// Ownership: reference counted; the engine holds one reference while it runs, each Work one.
-/// Threading: done(), error(), then() from anywhere; the rest on the thread that owns the engine.
+/// Ownership: reference counted. The engine holds one reference while the operation runs, and each Work one.
+/// Threading: done(), error() and then() from any thread; the rest on the thread that owns the engine.
 class Pending {
  public:
   explicit Pending(std::shared_ptr<Engine> engine);
@@ -46,37 +46,37 @@ class Pending {
   void release() noexcept;
 
   bool done() const noexcept { return state_.load(std::memory_order_acquire) == State::done; }
-  /// Done, or deserted.
+  /// Whether it is done, or was deserted.
   bool over() const noexcept { return state_.load(std::memory_order_acquire) != State::running; }
   const Error* error() const noexcept { return done() && error_ ? &*error_ : nullptr; }
   void then(std::function<void(const Error*)> next);
   Engine& engine() const { return *engine_; }
 
-  /// Begins; may finish at once.
+  /// Begins the operation, which may finish at once.
   virtual void start() noexcept = 0;
-  /// The time given to Engine::look_at() has come, and is forgotten.
+  /// The time given to Engine::look_at() has come. It may set another one.
   virtual void expire() noexcept = 0;
-  /// The processes of these global ranks have ended: this may wait for one of them.
+  /// The processes of these global ranks have ended, and this operation may be waiting for one of them.
   virtual void departed(std::span<const int> ranks) noexcept = 0;
 
-  /// An injected fault: the operation stays as it is, and a thread that waits for it leaves by calling `departure`.
+  /// For injected faults: the operation stays as it is, and a thread that waits for it leaves by calling `departure`.
   void desert(std::function<void()> departure) noexcept;
-  /// For a waiter once over(): ends in the departure of a deserted operation; else does nothing.
+  /// For a thread that waited until over(): calls the departure if the operation was deserted.
   void depart_if_deserted() const {
     if (!done()) departure_();
   }
 
-  /// Runs `completion` when it has succeeded, before anybody learns so.
+  /// Runs `completion` after a success, before any thread can see that it is done.
   void before_done(std::function<void()> completion) { completion_ = std::move(completion); }
   /// Ends the operation, once: publishes the outcome and runs the continuations.
   void finish(const Error* error = nullptr) noexcept;
 
   MessageStatus status;
-  bool asynchronous = false;       ///< nobody waits yet: the helper thread must see to it
-  std::size_t deadline_index = 0;  ///< the engine's
+  bool asynchronous = false;       ///< no caller waits, so the helper thread must drive
+  std::size_t deadline_index = 0;  ///< set by Deadlines
 
  protected:
-  /// Nobody refers to this object any more: delete it, or keep it for the next call.
+  /// No references are left: deletes the object, or keeps it for the next call.
   virtual void recycle() noexcept = 0;
   /// Makes a recycled object new again, with one reference.
   void reset() noexcept;

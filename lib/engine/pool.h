@@ -7,8 +7,8 @@
 
 namespace tutti::detail {
 
-/// Keeps finished objects for the next call, so that the steady path allocates nothing.
-/// Threading: any thread; operations end where the last Work is dropped.
+/// Keeps finished objects for the next call, so that calls allocate nothing once warm. Threading: any thread, since an
+/// operation ends where its last Work is dropped.
 template <class T>
 class Pool {
  public:

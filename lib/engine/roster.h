@@ -7,16 +7,16 @@
 
 namespace tutti::detail {
 
-/// Objects on their way, in the order in which they were added, each under a small number by which tokens and frames
-/// name it and which is given again once it is free. Every operation takes the same time, however many there are; once
+/// Objects in the order in which they were added, each under a small number by which tokens and frames name it. A
+/// number is used again once it is free. Every operation takes the same time, however many objects there are. Once
 /// warm, nothing is allocated.
 template <class T>
 class Roster {
  public:
   bool empty() const { return oldest_ == none; }
-  /// Null: there is none.
+  /// The object that was added first; null: there is none.
   T* oldest() const { return oldest_ == none ? nullptr : entries_[oldest_].object; }
-  /// Null: nothing has this number.
+  /// The object with this number; null: there is none.
   T* find(std::uint64_t slot) const { return slot < entries_.size() ? entries_[slot].object : nullptr; }
 
   std::uint32_t add(T& object) {
@@ -36,7 +36,7 @@ class Roster {
     (after == none ? newest_ : entries_[after].before) = before;
   }
 
-  /// The oldest first. `visit` may remove what it is shown.
+  /// Visits all, the oldest first. `visit` may remove the object that it gets.
   template <class Visit>
   void for_each(Visit&& visit) const {
     for (std::uint32_t slot = oldest_; slot != none;) {
@@ -50,9 +50,9 @@ class Roster {
   static constexpr std::uint32_t none = ~std::uint32_t{0};
 
   struct Entry {
-    T* object = nullptr;  // null: free
+    T* object = nullptr;  // null: the number is free
     std::uint32_t before = none;
-    std::uint32_t after = none;  // of a free one: the next that is free
+    std::uint32_t after = none;  // of a free number: the next free one
   };
 
   std::vector<Entry> entries_;

@@ -4,7 +4,7 @@
 
 namespace tutti::detail {
 
-/// For loops that wait for another core.
+/// For loops that wait for another core: tells this one that it spins.
 inline void pause_briefly() noexcept {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
@@ -13,18 +13,18 @@ inline void pause_briefly() noexcept {
 #endif
 }
 
-/// A wait for what is probably there in a moment, in the loop of a caller who owns the engine but does not drive it:
-/// the engine has better ways to wait, but they cost more.
+/// A wait for something that probably comes in a moment, for a caller that owns the engine but does not drive it.
+/// Driving waits better, but costs more.
 class ShortWait {
  public:
-  /// `hurried`: others need the engine meanwhile, so there are a few tries, and none that gives the core away.
+  /// `hurried`: other work needs the engine. Then there are only a few tries, and none of them yields the core.
   ShortWait(bool oversubscribed, bool hurried)
       : tries_before_yielding_(oversubscribed ? 0 : usual_tries_before_yielding),
         most_tries_(!hurried         ? usual_tries
                     : oversubscribed ? 0
                                      : hurried_tries) {}
 
-  /// Waits a moment, at most some microseconds. False: it has been long enough.
+  /// Waits a moment, at most some microseconds. False: the caller should give up.
   bool again() noexcept {
     if (tries_ == most_tries_) return false;
     if (tries_++ < tries_before_yielding_) {
@@ -40,7 +40,7 @@ class ShortWait {
  private:
   static constexpr int usual_tries = 300;
   static constexpr int hurried_tries = 8;
-  /// Even with a core for each rank two of them may be on one.
+  /// Even if there is a core for each rank, two ranks may run on one.
   static constexpr int usual_tries_before_yielding = 100;
 
   int tries_before_yielding_;

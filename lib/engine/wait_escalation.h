@@ -5,29 +5,29 @@
 
 namespace tutti::detail {
 
-/// The stages of a wait that takes long: ask around soon, then ever less often, demand an answer at the deadline, and
-/// go without one if it does not come.
+/// The stages of a long wait: ask the other ranks soon, and then less and less often; demand an answer at the deadline;
+/// give up if none comes.
 class WaitEscalation {
  public:
   using Clock = std::chrono::steady_clock;
   enum class Act { ask, demand, give_up };
 
-  /// `watched`: there is somebody to ask.
+  /// `watched`: there is a failure detector that can be asked.
   void begin(Clock::time_point now, Clock::time_point end, bool watched) {
     end_ = end;
     pause_ = first_pause;
     stage_ = watched ? Act::ask : Act::give_up;
     next_ = watched ? std::min(now + pause_, end_) : end_;
   }
-  /// Somebody has gone for whom this wait may be: ask soon, and often again.
+  /// A rank has gone for which this may be waiting: asks soon, and often again.
   void hasten(Clock::time_point now) {
     if (stage_ != Act::ask) return;
     pause_ = first_pause / 2;
     next_ = std::min(next_, now + first_pause);
   }
-  /// When to act next.
+  /// When act() must be called next.
   Clock::time_point next() const { return next_; }
-  /// What to do now that it is that late.
+  /// What to do at that time.
   Act act(Clock::time_point now) {
     if (stage_ == Act::ask && now >= end_) stage_ = Act::demand;
     switch (stage_) {
@@ -48,7 +48,7 @@ class WaitEscalation {
  private:
   static constexpr std::chrono::milliseconds first_pause{200};
   static constexpr std::chrono::milliseconds longest_pause{5000};
-  static constexpr std::chrono::milliseconds answer_time{500};  ///< as docs/failures.md says
+  static constexpr std::chrono::milliseconds answer_time{500};  ///< see docs/failures.md
 
   Clock::time_point end_{};
   Clock::time_point next_{};
@@ -56,7 +56,7 @@ class WaitEscalation {
   Act stage_ = Act::give_up;
 };
 
-/// Thousands that wait for long do not ask one by one: of those that ask at about the same time one does so for all.
+/// Lets one of the operations that would ask at about the same time ask for all of them.
 class AskLimit {
  public:
   bool pass(WaitEscalation::Clock::time_point now, bool is_overdue) {
