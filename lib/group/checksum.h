@@ -10,24 +10,24 @@ namespace tutti::detail {
 
 class Group;
 
-// What a frame says about its payload (TUTTI_CHECKSUM=1; docs/wire.md). A frame's 0 means "nothing is said", so a
-// payload whose CRC is 0 counts as one of ~0.
+// What a frame says about its payload (TUTTI_CHECKSUM=1; docs/wire.md). In a frame 0 means that there is no checksum,
+// so a payload whose CRC is 0 has the checksum ~0.
 
 /// The checksum of a whole payload.
 std::uint32_t checksum_of(std::span<const std::byte> payload);
 
-/// What has arrived so far of a message that may carry a checksum.
+/// Checks a message that may carry a checksum, while it arrives.
 class Arriving {
  public:
-  /// A message begins; `promised`: its frame's.
+  /// A message begins. `promised`: the checksum in its frame.
   void begin(std::uint32_t promised) {
     promised_ = promised;
     crc_ = 0;
   }
   void add(std::span<const std::byte> piece);
-  /// All of it is here, and not as it was sent.
+  /// Whether the message, which is complete, differs from what was sent.
   bool broken() const;
-  /// In words; `source` and `bytes` are the message's, `operation` its number or 1.
+  /// The error for a broken message of `bytes` bytes from `source`. `operation`: its number, or 1.
   Error complaint(const Group& group, int source, std::size_t bytes, std::uint64_t operation) const;
 
  private:

@@ -13,7 +13,7 @@
 namespace tutti::detail {
 namespace {
 
-/// A rank that does not get to a question within this time counts as not answering.
+/// A rank that does not get to answer within this time counts as not answering.
 constexpr std::chrono::milliseconds answer_time{200};
 constexpr std::size_t most_remembered = 256;
 
@@ -82,11 +82,11 @@ void FailureRouter::departed(const std::vector<int>& ranks) noexcept {
 void FailureRouter::apply(const Failure& failure) {
   if (failure.group == 0) {
     if (failure.culprit < 0 || std::cmp_greater_equal(failure.culprit, names_.size())) return;  // there is no such rank
-    losses_.push_back(failure);                                                                 // at most one per rank
+    losses_.push_back(failure);                                                                 // one per rank at most
     std::vector<Group*> concerned;
     for (const auto& [id, group] : groups_)
       if (failure.culprit == rank_ || group->group_rank(failure.culprit) >= 0) concerned.push_back(group);
-    // Sub-groups first, which would else quote the failure of the one that they were made from.
+    // Sub-groups first: otherwise they would quote the failure of the group that they were made from.
     std::ranges::sort(concerned, std::ranges::greater{}, &Group::index);
     for (Group* const group : concerned) group->fail(group->translate(failure), Group::Origin::elsewhere);
     return;
@@ -136,7 +136,7 @@ Status FailureRouter::status_now(const Report& about) const {
   } else if (std::ranges::count(closed_, about.group) > 0) {
     status.presence = Status::Presence::closed;
   }
-  // A rank that cannot list all its groups may have made any.
+  // A reporter that cannot list all its groups may have made any group.
   const bool may_wait_in_other = status.presence == Status::Presence::absent && about.lists_all;
   for (const auto& [id, group] : groups_) {
     Status there;
@@ -146,7 +146,7 @@ Status FailureRouter::status_now(const Report& about) const {
       status.asynchronous = there.asynchronous;
       status.doing = id == about.group ? there.doing : fmt::format("{} of {}", there.doing, which(*group));
     }
-    // Until its caller waits, what has begun there does not keep it from making the other group.
+    // An asynchronous call does not keep this rank from making the other group, until its caller waits for it.
     const bool is_stuck = !there.asynchronous || about.overdue;
     if (may_wait_in_other && is_stuck && std::ranges::count(about.groups, id) == 0 &&
         group->members() != about.members && std::ranges::count(group->members(), about.reporter) > 0) {

@@ -15,40 +15,40 @@ namespace tutti::detail {
 
 class Engine;
 
-/// Between the failure detector, which speaks of ids and global ranks, and this rank's groups.
+/// Connects the failure detector, which knows ids and global ranks, with this rank's groups.
 ///
-/// Threading: attach(), detach(), spread() and ask() on the owner of the engine; failed() and status() on the failure
-/// detector's thread, from where they reach the owner through the engine.
+/// Threading: attach(), detach(), spread() and ask() on the owner of the engine. The failure detector's thread calls
+/// failed() and status(), which hand their work to the owner.
 class FailureRouter final : public DetectorUser {
  public:
   FailureRouter(int rank, std::vector<std::string> names, std::shared_ptr<Engine> engine, Log log);
   ~FailureRouter();
 
-  /// Without it (ranks that are threads) a failure spreads along the links only.
+  /// Without a detector, for ranks that are threads, a failure spreads along the links only.
   void set_detector(std::unique_ptr<FailureDetector> detector) { detector_ = std::move(detector); }
   bool is_watched() const { return detector_ != nullptr; }
   FailureDetector& detector() { return *detector_; }
   void stop() noexcept;
 
-  /// A group that failed elsewhere before it was made here fails at once.
+  /// Adds a group, which fails at once if it failed elsewhere before it was made here.
   void attach(Group& group);
   void detach(Group& group) noexcept;
-  /// `group` has failed: its sub-groups fail with it, and, if nobody else knows yet, the others are told.
+  /// Passes on the failure of `group`: to its sub-groups, and if it was found here to the other ranks.
   void spread(Group& group, const Error& reason, Group::Origin origin) noexcept;
-  /// A link of `group` broke: who is lost will be known soon.
+  /// Reports a broken link of `group` to the coordinator, which finds out which rank is lost.
   void suspect(Group& group, const Error& reason) noexcept;
   /// Cuts all connections of the failure detector, for fault injection.
   void cut() noexcept;
   struct Wait {
-    std::uint64_t operation = 0;  ///< these as in Report
+    std::uint64_t operation = 0;  ///< as in Report, like those below
     std::string call;
     int peer = -1;
     bool stalled = false;
     bool overdue = false;
   };
-  /// An operation of `group` takes long.
+  /// Reports an operation of `group` that takes long.
   void ask(Group& group, const Wait& wait);
-  /// The request to meet the other survivors of a group.
+  /// The report with which this rank asks for a reunion of the survivors of a group.
   Report reunion_of(const Group& group) const;
 
   void failed(const Failure& failure) noexcept override;
@@ -68,10 +68,11 @@ class FailureRouter final : public DetectorUser {
   std::shared_ptr<Engine> engine_;
   const Log log_;
   std::map<std::uint64_t, Group*> groups_;
-  std::map<std::pair<std::uint64_t, std::uint64_t>, Group*> by_parent_;  // and by their own ids
-  std::vector<std::uint64_t> closed_;                                    // recently
-  std::vector<Failure> losses_;                                          // of processes
-  std::vector<Failure> unclaimed_;                                       // of groups that are not here yet
+  std::map<std::pair<std::uint64_t, std::uint64_t>, Group*>
+      by_parent_;                      // groups by the id of their parent, and their own
+  std::vector<std::uint64_t> closed_;  // groups closed recently
+  std::vector<Failure> losses_;        // losses of processes
+  std::vector<Failure> unclaimed_;     // failures of groups that this rank has not made yet
   std::unique_ptr<FailureDetector> detector_;
 };
 

@@ -17,7 +17,7 @@
 namespace tutti::detail {
 namespace {
 
-/// What another rank said names a culprit by its number, which may be any number.
+/// Without the culprit's rank if there is no such rank: it came from another process, which may send any number.
 Error with_valid_rank(const Error& error, int ranks) {
   if (error.rank() >= -1 && error.rank() < ranks) return error;
   Error valid{error.code(), error.what(), -1, error.operation()};
@@ -54,7 +54,7 @@ void Group::join(GroupUser& collectives, GroupUser& messages) {
 }
 
 void Group::leave() noexcept {
-  // Long enough for what is already in a queue to reach the kernel; data of finished operations is there already.
+  // Long enough for queued messages to reach the kernel. Finished operations have nothing queued.
   static constexpr std::chrono::seconds flush{2};
   context_->engine->exclusively([this] {
     const bool pending = collectives_->busy() || messages_->busy();
@@ -127,7 +127,7 @@ transport::Link& Group::open_aside(int rank, transport::Channel channel) {
 }
 
 void Group::fail(const Error& found, Origin origin) noexcept {
-  if (failure_) return;  // the first failure is the cause, the rest are its echoes
+  if (failure_) return;  // the first failure is the cause, and later ones follow from it
   const Error reason = with_valid_rank(found, size());
   failure_.emplace(reason);
   if (reason.code() != ErrorCode::aborted || reason.rank() != rank_)
@@ -153,7 +153,8 @@ void Group::link_failed(const transport::Link& link, const Error& reason) noexce
   context_->failure_router->suspect(*this, explained);
 }
 
-/// The rank that should have found out why the deadline passed, but did not answer, is the most likely reason itself.
+/// If the coordinator, which should have found out why the deadline passed, does not answer, it is the most likely
+/// cause.
 void Group::give_up(const std::string& text, int peer, std::uint64_t operation) noexcept {
   const int coordinator =
       context_->failure_router->is_watched() ? group_rank(context_->failure_router->detector().coordinator()) : rank_;
@@ -170,14 +171,14 @@ void Group::abort(std::string_view reason) noexcept {
 }
 
 void Group::fail_now() noexcept {
-  if (context_->threads)  // the news travel over links only: to all that there may be
+  if (context_->threads)  // without a detector only links carry the news, so open one to every rank
     for (int rank = 0; rank < size(); ++rank)
       if (rank != rank_) open(rank, message_channel());
   for (const auto channel : {collective_channel(), message_channel()})
     context_->engine->abort_channel(channel, *failure_);
   collectives_->fail_all(*failure_);
   messages_->fail_all(*failure_);
-  if (context_->recorder) context_->recorder->flush();  // who does not catch the error has no later moment
+  if (context_->recorder) context_->recorder->flush();  // a program that does not catch the error ends soon
 }
 
 Error Group::translate(const Failure& failure) const {
@@ -185,7 +186,7 @@ Error Group::translate(const Failure& failure) const {
     return Error{failure.code, failure.text, -1, failure.operation};
   const int culprit = group_rank(failure.culprit);
   std::string text = failure.text;
-  // The loss of a process is told in the ranks of the job.
+  // The loss of a process names it by its rank in the job.
   const std::string job_name = this->job_name(failure.culprit);
   if (failure.group == 0 && text.starts_with(job_name))
     text.replace(0, job_name.size(), name_in_group(culprit, failure.culprit, job_name));
@@ -234,9 +235,9 @@ void Group::cut_connections() noexcept {
 
 Error Group::explain(const transport::Link& link, const Error& reason) const {
   const int peer = group_rank(link.peer());
-  if (reason.details().reported) return reason;  // the peer's words are the cause, in group ranks
+  if (reason.details().reported) return reason;  // the peer has sent the cause, with ranks of the group
   const bool ours = reason.code() == ErrorCode::system;
-  // Links know the numbers of the job only.
+  // Links know ranks of the job only.
   const bool same_numbers = peer == link.peer() && rank_ == context_->rank;
   return Error{reason.code(),
                fmt::format("{}{}: {}{}", ours ? "" : "lost ", name_of(ours ? rank_ : peer),

@@ -20,88 +20,89 @@ struct Report;
 struct Status;
 struct Failure;
 
-/// The ranks of one communicator, and what they share: names, links, the first failure.
+/// The ranks of one communicator, with their names, their links, and the first failure.
 ///
-/// Group ranks are used everywhere above the transports; links know global ranks.
+/// Code above the transports uses ranks of the group; links know global ranks.
 class Group final : public Failable {
  public:
-  /// Where a failure was found: the rank that found it tells the others.
+  /// Whether a failure was found here or elsewhere. The rank that finds one tells the others.
   enum class Origin { here, elsewhere };
 
-  /// Made on every member with the same `id` and `members` (global ranks in group order). `parent`: the id of the group
-  /// it was made from, whose failure is its own; 0: none.
+  /// Every member makes the group with the same `id` and `members` (global ranks, in the order of the group). `parent`:
+  /// the id of the group from which it was made, and with which it fails; 0: none.
   Group(std::shared_ptr<Context> context, std::uint64_t id, std::vector<int> members, std::uint64_t parent);
 
-  /// From now on messages arrive for both, and failures from elsewhere.
+  /// From now on both users get their messages, and the group hears of failures elsewhere.
   void join(GroupUser& collectives, GroupUser& messages);
-  /// Says bye to the other ranks, or tells them what has failed; pending work is a failure. The users must still
-  /// be there.
+  /// Says bye to the other ranks, or tells them what has failed. Pending work counts as a failure. The users must still
+  /// exist.
   void leave() noexcept;
 
   int rank() const { return rank_; }
   int size() const { return static_cast<int>(members_.size()); }
   std::uint64_t id() const { return id_; }
-  /// 0: the world, k: the k-th sub-group that this rank has made.
+  /// 0: the world; k: the k-th sub-group that this rank has made.
   int index() const { return index_; }
   std::uint64_t parent() const { return parent_; }
-  /// Its number in the trace's records, if there is a trace.
+  /// Its number in the records of the trace, if there is one.
   std::uint16_t trace_index() const { return trace_index_; }
   const std::vector<int>& members() const { return members_; }
   int global_rank(int rank) const { return members_[static_cast<std::size_t>(rank)]; }
-  /// -1 for a rank that is not a member.
+  /// -1 if the rank is not a member.
   int group_rank(int global_rank) const { return group_rank_[static_cast<std::size_t>(global_rank)]; }
-  /// `ranks` are global.
+  /// Whether one of these global ranks is a member.
   bool has_any_of(std::span<const int> ranks) const;
-  /// The ranks here on this one's host, in order.
+  /// The members on this rank's host, in order.
   std::vector<int> local_ranks() const;
-  /// "rank 2 (host n07, pid 12)"; see lib/base/rank_name.h for groups of other numbers than the job's.
+  /// "rank 2 (host n07, pid 12)". See lib/base/rank_name.h for groups whose ranks differ from those of the job.
   std::string name_of(int rank) const;
 
   Context& context() const { return *context_; }
   const std::shared_ptr<Context>& shared_context() const { return context_; }
-  /// Those of its two users: even for collectives, odd for messages.
+  /// The channels of its two users: an even number for collectives, an odd one for messages.
   transport::Channel collective_channel() const { return id_ & ~std::uint64_t{1}; }
   transport::Channel message_channel() const { return id_ | 1; }
 
-  /// The transport that all its ranks share memory through, if they do.
+  /// The transport through which all members share memory, if they do.
   transport::Transport* shared_memory() const;
-  /// The same where its collectives may go over a board.
+  /// The same, if collectives may use a board.
   transport::Transport* boards() const;
-  /// Opens the link to a group rank on one of this group's channels.
+  /// Opens the link to a member on one of this group's channels.
   transport::Link& open(int rank, transport::Channel channel);
-  /// Or the one for what may come after that rank has left.
+  /// Opens a link for frames that may arrive after that rank has left.
   transport::Link& open_aside(int rank, transport::Channel channel);
 
-  /// Remembers the first failure; every pending and later operation ends with it. Owner of the engine only.
+  /// Records the first failure, with which every pending and later operation ends. Owner of the engine only.
   void fail(const Error& found, Origin origin = Origin::here) noexcept;
   bool failing() const { return failure_.has_value(); }
   const std::optional<Error>& failure() const { return failure_; }
   void fail_now() noexcept override;
-  /// A link broke. Where a failure detector watches, the failure is what the coordinator makes of it.
+  /// Handles a broken link. If there is a failure detector, the coordinator decides what has failed.
   void link_failed(const transport::Link& link, const Error& reason) noexcept;
-  /// A deadline has passed, and no answer has come: `text` says what is known here, `peer` whom this rank waits for.
+  /// Fails because a deadline has passed and no answer has come. `text`: what is known here; `peer`: the rank for which
+  /// this one waits.
   void give_up(const std::string& text, int peer, std::uint64_t operation) noexcept;
-  /// The user's wish.
+  /// Fails because the user calls Communicator::abort().
   void abort(std::string_view reason) noexcept;
-  /// What a link's failure means in this group's words.
+  /// The failure of a link in terms of this group.
   Error explain(const transport::Link& link, const Error& reason) const;
-  /// A failure that was found elsewhere, in this group's ranks.
+  /// A failure that was found elsewhere, with ranks of this group.
   Error translate(const Failure& failure) const;
-  /// What the job calls a rank, by its number there: "rank 2 (host n07, pid 12)".
+  /// The name of a rank in the job: "rank 2 (host n07, pid 12)".
   std::string job_name(int global_rank) const;
-  /// What the failure of the group that this one was made from means here.
+  /// The failure of the group from which this one was made, in terms of this one.
   Error inherited(const Group& parent) const;
-  /// What this rank waits in here; false: nothing.
+  /// Describes the call of this group in which this rank waits. False: there is none.
   bool describe_wait(Status& status) const;
-  /// What it can say about what `report` asks.
+  /// Answers what `report` asks.
   void answer(const Report& report, Status& status) const;
-  /// For fault injection: cuts all connections of this rank.
+  /// Cuts all connections of this rank, for fault injection.
   void cut_connections() noexcept;
-  /// For errors: this rank is in a call of the user's that is made of others, or of none. Null: no longer.
+  /// For errors: the user has called `call`, which consists of other calls or of none. Null: it has returned.
   void set_within(const char* call) { within_.store(call, std::memory_order_relaxed); }
 
  private:
-  /// To open there what the log calls `what`.
+  /// The transport to a rank, on which the caller opens `what` (a word for the log).
   transport::Transport& transport_to(int global, transport::Channel channel, const char* what);
 
   std::shared_ptr<Context> context_;
@@ -113,13 +114,13 @@ class Group final : public Failable {
   std::vector<int> group_rank_;
   int rank_ = -1;
   std::optional<Error> failure_;
-  bool suspects_peer_ = false;  // its link broke, and the coordinator has not answered yet
+  bool suspects_peer_ = false;  // its link broke, and the coordinator has not decided yet
   std::atomic<const char*> within_{nullptr};
   GroupUser* collectives_ = nullptr;  // null until join()
   GroupUser* messages_ = nullptr;
 };
 
-/// While it lives, errors of other ranks say that this one is in `call`.
+/// While it exists, errors of other ranks say that this rank is in `call`.
 class Within {
  public:
   Within(Group& group, const char* call) : group_(group) { group_.set_within(call); }
