@@ -10,7 +10,7 @@ namespace tutti::detail {
 
 class Group;
 
-/// Every send, receive and probe that has started and not ended, under the number by which frames name it.
+/// Every send, receive and probe that has started and not ended, each under the number by which frames name it.
 class ActiveMessages {
  public:
   explicit ActiveMessages(Group& group) : group_(group) {}
@@ -21,18 +21,18 @@ class ActiveMessages {
   void for_each(Visit&& visit) const {
     roster_.for_each(visit);
   }
-  /// Null: nothing has this number.
+  /// The message with this number; null: there is none.
   Message* find(std::uint64_t slot) const { return roster_.find(slot); }
-  /// Null: nothing with this number is of that kind and at that stage.
+  /// The message with this number, if it is of that kind and at that stage; else null.
   Message* find(std::uint64_t slot, Message::Kind kind, Message::Stage stage) const;
 
   void add(Message& message) { message.slot = roster_.add(message); }
-  /// From now on `receive`, or a probe, says that it got this message.
+  /// Notes in the status of a receive or probe which message it got.
   void assign(Message& receive, const Envelope& envelope) noexcept;
   void end(Message& message, const Error* error = nullptr) noexcept;
-  /// `receive` ends: it has all of this message, or an error if the message does not fit.
+  /// Ends `receive`, which has all of the message, or fails because the message does not fit.
   void end_received(Message& receive, const Envelope& envelope) noexcept;
-  /// Ends with the group's failure, put into this message's words.
+  /// Ends `message` with the group's failure, described from its point of view.
   void end_failed(Message& message, const Error& reason) noexcept;
 
  private:

@@ -12,7 +12,7 @@
 
 namespace tutti::detail {
 
-/// What messages and receives are matched by. A receive may leave either open: any_source, any_tag.
+/// By what messages and receives are matched. A receive may leave either open: any_source, any_tag.
 struct MatchKey {
   int source = any_source;
   int tag = any_tag;
@@ -20,11 +20,11 @@ struct MatchKey {
   friend bool operator==(const MatchKey&, const MatchKey&) = default;
 };
 
-/// First-in-first-out queues, one for each key that has an entry. An entry stands in `places` of them at once and can
-/// be removed from the middle of each. Every operation takes the same time, however many entries and keys there are.
+/// First-in-first-out queues, one for each key that has an entry. An entry stands in `places` queues and can be removed
+/// from the middle of each. Every operation takes the same time, however many entries and keys there are.
 ///
-/// Place i of an entry must be used for keys that no entry has at another place. Memory is kept: once warm, nothing is
-/// allocated.
+/// The i-th place of an entry must only be used with keys that no entry has at another place. Memory is kept: once
+/// warm, nothing is allocated.
 template <class Item, std::size_t places, class Key = MatchKey>
 class KeyedQueues {
  public:
@@ -39,7 +39,7 @@ class KeyedQueues {
     for (std::size_t place = 0; place < places; ++place) append(id, place, queue_of(keys[place]));
     return id;
   }
-  /// The entry that was added first of those under `key`.
+  /// The first entry that was added under `key`.
   std::optional<Id> first(const Key& key) const {
     const Id queue = find(key);
     return queue == none ? std::nullopt : std::optional<Id>{queues_[queue].head};
@@ -70,14 +70,14 @@ class KeyedQueues {
     Key key{};
     Id head = none;
     Id tail = none;
-    Id next = none;  // in its bucket
+    Id next = none;  // next queue of its bucket
   };
 
   template <class T>
   static Id take_free(std::vector<T>& all, std::vector<Id>& free) {
     if (free.empty()) {
       all.emplace_back();
-      free.reserve(all.capacity());  // to give it back must not allocate
+      free.reserve(all.capacity());  // so that freeing an entry does not allocate
       return static_cast<Id>(all.size() - 1);
     }
     const Id id = free.back();
@@ -89,7 +89,8 @@ class KeyedQueues {
   std::size_t bucket_index(const Key& key) const {
     const std::uint64_t both =
         std::uint64_t{static_cast<std::uint32_t>(key.source)} << 32 | static_cast<std::uint32_t>(key.tag);
-    const std::uint64_t mixed = (both ^ both >> 32) * 0x9e3779b97f4a7c15U;  // tags in a row fall into buckets far apart
+    const std::uint64_t mixed =
+        (both ^ both >> 32) * 0x9e3779b97f4a7c15U;  // neighbouring tags fall into buckets far apart
     return static_cast<std::size_t>(mixed >> 32) & (buckets_.size() - 1);
   }
 
@@ -148,7 +149,7 @@ class KeyedQueues {
   std::vector<Id> free_entries_;
   std::vector<Queue> queues_;
   std::vector<Id> free_queues_;
-  std::vector<Id> buckets_;  // a power of two, at least as many as there are queues: the first queue of each
+  std::vector<Id> buckets_;  // the first queue of each bucket; a power of two, at least as many as queues
 };
 
 }  // namespace tutti::detail

@@ -7,7 +7,7 @@ using transport::FrameKind;
 
 namespace {
 
-constexpr std::uint64_t unwanted = ~std::uint64_t{0};  // the count of a grant: nothing more is to be sent
+constexpr std::uint64_t unwanted = ~std::uint64_t{0};  // count of a grant that asks for nothing more
 
 std::size_t head_of(const MessageLinks::Peer& peer, std::size_t length) {
   const bool has_head = length > EagerCredit::longest && !peer.out->may_lend(length);
@@ -47,7 +47,7 @@ bool LargeMessages::granted(int source, const Frame& grant) noexcept {
   send->stage = Message::Stage::granted;
   if (send->head > 0) links_[source].credit.restore(send->head);
   if (grant.count == unwanted) {
-    active_.end(*send);  // the receiver has the error; a send is done when its message has been taken
+    active_.end(*send);  // the error is the receiver's: a send is done when its message has been taken
     return true;
   }
   const std::span<const std::byte> rest = send->bytes.subspan(send->head);

@@ -10,28 +10,28 @@
 
 namespace tutti::detail {
 
-/// The rendezvous protocol: a sender asks, its receiver grants once it knows where the message belongs, and the payload
-/// is read straight into that place.
+/// The rendezvous protocol: the sender asks, the receiver grants once it knows where the message belongs, and the
+/// payload is read straight into that place.
 ///
 ///   sender --request, with the head--> receiver      the message may wait there for its receive
 ///   sender <----------grant----------- receiver
 ///   sender ----bulk, the rest--------> receiver
 ///
-/// The head travels eagerly, if the credit allows it, while the receiver answers. A message that its link may lend has
-/// none: the receiver reads it in the sender's memory, all of it or nothing.
+/// While the receiver answers, the head of the message travels eagerly, if the credit allows it. A message that may be
+/// a single copy has no head: the receiver reads it from the sender's memory, as a whole or not at all.
 class LargeMessages {
  public:
   static constexpr std::size_t longest_head = 32 * 1024;
 
   LargeMessages(MessageLinks& links, ActiveMessages& active) : links_(links), active_(active) {}
 
-  /// Asks the peer of `send`, to which a link is open.
+  /// Sends the request for `send` on the open link to its peer.
   void request(Message& send) noexcept;
-  /// Answers a request for `receive`: the sender calls it `number`, and `head` bytes came along.
+  /// Answers a request for `receive`. The sender calls it `number`, and `head` bytes came with it.
   void grant(Message& receive, const Envelope& envelope, std::uint32_t number, std::size_t head) noexcept;
-  /// A grant has come: sends the rest. False: nobody has asked for it.
+  /// Handles a grant: sends the rest. False: no send has asked for it.
   bool granted(int source, const transport::Frame& grant) noexcept;
-  /// The receive to which this payload was granted. Null: there is none.
+  /// The receive for which this payload was granted; null: there is none.
   Message* receive_of(int source, const transport::Frame& bulk) const noexcept;
 
  private:

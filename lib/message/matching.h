@@ -10,24 +10,24 @@
 
 namespace tutti::detail {
 
-/// Which receive gets which message, by the rules of MPI: a message goes to the receive that was posted first of those
-/// that fit it, a receive gets the message that came first of those that fit it.
+/// Matches receives and messages by the rules of MPI. A message goes to the first posted receive that it fits, and a
+/// receive gets the first message that fits it.
 ///
-/// A message that waits stands in the queue of each of the four keys by which a receive may ask for it. A receive that
-/// waits stands in one queue, and a message looks into four.
+/// A waiting message stands in four queues: one for each key by which a receive may ask for it. A waiting receive
+/// stands in one queue, and a message looks into four.
 template <class Receive, class Message, class Key = MatchKey>
 class Matching {
  public:
   bool has_receives() const { return !receives_.empty(); }
 
-  /// No message that waits fits this receive: see message_for().
+  /// Adds a receive for which message_for() has found nothing.
   void post(int source, int tag, Receive receive) {
     receives_.add({++posted_, std::move(receive)}, {Key{source, tag}});
   }
-  /// No receive that waits fits this message: see receive_for().
+  /// Adds a message for which receive_for() has found nothing.
   void keep(int source, int tag, Message message) { messages_.add(std::move(message), keys_for(source, tag)); }
 
-  /// The receive for a message that has come; it waits no longer.
+  /// Takes out the receive for a message that has come.
   std::optional<Receive> receive_for(int source, int tag) {
     if (receives_.empty()) return std::nullopt;
     std::optional<Id> earliest;
@@ -38,7 +38,7 @@ class Matching {
     if (!earliest) return std::nullopt;
     return receives_.remove(*earliest).receive;
   }
-  /// The message for a receive that has been called; it waits no longer.
+  /// Takes out the message for a receive that has been called.
   std::optional<Message> message_for(int source, int tag) {
     if (messages_.empty()) return std::nullopt;
     const std::optional<Id> id = messages_.first(Key{source, tag});
@@ -46,7 +46,7 @@ class Matching {
     return messages_.remove(*id);
   }
 
-  /// The same, which goes on waiting. Null: there is none.
+  /// The message that message_for() would take out; null: there is none.
   const Message* look_for(int source, int tag) const {
     if (messages_.empty()) return nullptr;
     const std::optional<Id> id = messages_.first(Key{source, tag});

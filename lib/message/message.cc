@@ -1,5 +1,3 @@
-// One send or receive.
-
 #include "lib/message/message.h"
 
 #include <fmt/format.h>
@@ -72,7 +70,7 @@ void Message::note_end(const Error* error) noexcept {
 void Message::note_arrived() noexcept { arrived_ = trace::ticks_after(); }
 
 void Message::record(trace::Recorder& recorder, bool failed) const noexcept {
-  if (kind == Kind::probe) return;  // it moves nothing
+  if (kind == Kind::probe) return;  // a probe moves nothing
   const bool sends = kind == Kind::send;
   const int other = sends ? peer : order > 0 ? status.source : peer;
   const std::size_t length = sends || order == 0 ? bytes.size() : status.count * unit * size_of(type);

@@ -20,13 +20,13 @@ class Messages;
 
 /// A checked send or receive.
 struct MessageCall {
-  enum class Kind : std::uint8_t { send, receive, probe };  ///< a probe waits for a message, and leaves it there
+  enum class Kind : std::uint8_t { send, receive, probe };  ///< a probe waits for a message and leaves it in place
 
   Kind kind = Kind::send;
-  std::span<std::byte> bytes;  ///< of a send: only read
+  std::span<std::byte> bytes;  ///< a send only reads them
   std::size_t count = 0;       ///< of elements
   DataType type{};
-  std::size_t unit = 1;  ///< so many of them are one of the caller's
+  std::size_t unit = 1;  ///< elements that make one element of the caller's
   int peer = -1;         ///< group rank; any_source for some receives and probes
   int tag = 0;
   std::chrono::milliseconds timeout{};
@@ -34,7 +34,7 @@ struct MessageCall {
   const char* name() const { return kind == Kind::send ? "send" : kind == Kind::receive ? "recv" : "probe"; }
   /// "send of 100 x f32 to rank 1 (tag 0)", "probe from any rank (tag 0)".
   std::string describe() const;
-  /// What the black box notes down of it.
+  /// The call for the black box.
   black_box::Call recorded(std::uint64_t group) const {
     return {.group = group,
             .count = count,
@@ -47,27 +47,27 @@ struct MessageCall {
   }
 };
 
-/// One send or receive on its way.
+/// A running send, receive or probe.
 class Message final : public Pending, public MessageCall {
  public:
   explicit Message(std::shared_ptr<Engine> engine) : Pending(std::move(engine)) {}
   void prepare(Messages& messages, const MessageCall& call, std::shared_ptr<Pool<Message>> pool);
-  /// A receive whose caller looks for the message itself, until it is done or handed over to the engine.
+  /// Begins an inline receive: its caller looks for the message itself, until it is done or handed over to the engine.
   void begin_inline(black_box::Flight flight) noexcept;
   void hand_over() noexcept { is_inline_ = false; }
   bool is_inline() const { return is_inline_; }
 
   void start() noexcept override;
-  /// For the black box and the log; null: all is well.
+  /// For the black box and the log. `error`: null after success.
   void note_end(const Error* error) noexcept;
   void expire() noexcept override;
   void departed(std::span<const int> ranks) noexcept override;
-  /// For the trace: what it receives begins to arrive.
+  /// For the trace: its message begins to arrive.
   void note_arrived() noexcept;
 
   std::uint32_t slot = 0;
-  std::size_t head = 0;     ///< of a large message: bytes that came with its request
-  std::uint64_t order = 0;  ///< which of the messages from its sender to its receiver; 0: not known yet
+  std::size_t head = 0;     ///< bytes of a large message that came with its request
+  std::uint64_t order = 0;  ///< its number among the messages from its sender to its receiver; 0: not known yet
   enum class Stage : std::uint8_t { begun, asked, granted } stage = Stage::begun;  ///< of a large message
 
  private:
@@ -76,7 +76,7 @@ class Message final : public Pending, public MessageCall {
   void record(trace::Recorder& recorder, bool failed) const noexcept;
 
   black_box::Flight flight_;
-  std::int64_t begun_ = 0;  // ticks, for the trace only
+  std::int64_t begun_ = 0;  // in ticks, for the trace
   std::int64_t arrived_ = 0;
 
   Messages* messages_ = nullptr;

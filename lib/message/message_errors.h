@@ -8,9 +8,9 @@ namespace tutti::detail {
 
 class Group;
 
-/// What a receive ends with whose message has come, and is longer or of another type.
+/// The error of a receive whose message is longer, or of another type.
 Error does_not_fit(const Group& group, const Message& receive, const Envelope& envelope);
-/// The group's failure in the words of this message.
+/// The group's failure, described from the point of view of this message.
 Error failure_of(const Group& group, const Message& message, const Error& reason);
 
 }  // namespace tutti::detail

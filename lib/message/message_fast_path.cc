@@ -1,7 +1,7 @@
-// A send is done when its link has taken all of it. A receive takes the next message straight from its peer's link, if
-// that is just what is expected: whole, of that length, type and tag, and no other receive or message waits. Otherwise
-// it is added to the receives that wait, and its caller looks at the link for a moment more; if nothing comes, the
-// engine takes the receive over as it is.
+// A send is done when its link has taken all of it. A receive takes the next message from its peer's link if that is
+// exactly the expected one (whole, and of that length, type and tag) and if no other receive or message waits.
+// Otherwise it joins the waiting receives, and its caller looks at the link for a moment more. If nothing comes, the
+// engine takes the receive over.
 
 #include "lib/message/message_fast_path.h"
 
@@ -15,7 +15,7 @@
 namespace tutti::detail {
 namespace {
 
-/// A long message is the engine's: other links move meanwhile, and deadlines are kept.
+/// Longer messages go to the engine, which serves other links meanwhile and keeps deadlines.
 constexpr int most_pieces = 16;
 
 }  // namespace
@@ -59,7 +59,7 @@ bool MessageFastPath::send_owned(const MessageCall& call) noexcept {
     trace_send(call, begun, peer.messages_sent);
   peer.credit.spend(length);
   const std::int64_t now = messages_.coarse_now();
-  black_box::Flight flight = note_begin(call, now);  // while it is on its way
+  black_box::Flight flight = note_begin(call, now);  // recorded while the message is on its way
   flight.land_inline(0, length, now);
   return true;
 }
@@ -112,7 +112,7 @@ std::optional<MessageStatus> MessageFastPath::receive(const MessageCall& call,
     receive.hand_over();
     engine.submit_and_disown(receive);
   }
-  work.wait();  // throws what went wrong
+  work.wait();  // throws what the receive failed with
   return work.status();
 }
 
@@ -123,7 +123,7 @@ bool MessageFastPath::may_receive(int peer, Pool<Message>& pool) noexcept {
   return spare_ != nullptr;
 }
 
-/// True: the next message was the expected one, and no other receive or message was before it.
+/// True: the next message was the expected one, and was taken; no other receive or message was before it.
 bool MessageFastPath::take_expected(const MessageCall& call, ShortWait& wait) noexcept {
   if (!waiting_.empty() || group_.context().recorder) return false;
   MessageLinks::Peer& peer = links_[call.peer];

@@ -16,15 +16,15 @@ namespace tutti::detail {
 class Group;
 class Messages;
 
-/// Sends and receives whose caller waits, done without the engine where the peer is quick: no clock is read, and no
-/// link but the peer's is looked at. Any thread.
+/// Inline sends and receives, for callers that wait: if the peer is quick they need no engine, read no clock, and look
+/// at the peer's link only. Any thread.
 class MessageFastPath {
  public:
   MessageFastPath(Messages& messages, MessageLinks& links, WaitingMessages& waiting, ActiveMessages& active);
 
-  /// True: the link took all of the message. False: nothing has happened.
+  /// True: the link has taken the whole message. False: nothing has happened.
   bool send(const MessageCall& call) noexcept;
-  /// Nothing: nothing has happened. Throws what the receive fails with.
+  /// Returns nothing if nothing has happened. Throws what the receive fails with.
   std::optional<MessageStatus> receive(const MessageCall& call, const std::shared_ptr<Pool<Message>>& pool);
 
  private:
@@ -42,7 +42,7 @@ class MessageFastPath {
   MessageLinks& links_;
   WaitingMessages& waiting_;
   ActiveMessages& active_;
-  std::unique_ptr<Message> spare_;  // for receives that the engine never sees
+  std::unique_ptr<Message> spare_;  // reused for receives that the engine never sees
 };
 
 }  // namespace tutti::detail

@@ -23,8 +23,8 @@ bool MessageLinks::reach(int peer) noexcept {
   return true;
 }
 
-/// Where ranks share cores, to ask first costs switches of processes (send and receive of 64 KiB on 2 cores: 8 ranks 33
-/// us eagerly and 43 lent, 16 ranks 109 and 139).
+/// If ranks share cores, asking first costs context switches (send and receive of 64 KiB on 2 cores: 8 ranks 33 us
+/// eagerly and 43 by single copy, 16 ranks 109 and 139).
 bool MessageLinks::may_send_eagerly(const Peer& peer, std::size_t length) const noexcept {
   const bool is_small =
       length <= EagerCredit::longest && (group_.context().oversubscribed || !peer.out->may_lend(length));
@@ -44,7 +44,7 @@ void MessageLinks::expect_from(int peer) noexcept {
     if ((peer == any_source || peer == rank) && (*this)[rank].in) (*this)[rank].in->resume();
 }
 
-/// The credit for it may come after the peer has left: it has a link that may break without harm.
+/// The credit may arrive after the peer has left, so it has a link of its own, which may break without harm.
 void MessageLinks::consumed(int source, std::size_t bytes) noexcept {
   Peer& peer = (*this)[source];
   peer.credit.consume(bytes);

@@ -14,7 +14,7 @@ namespace tutti::detail {
 
 class Group;
 
-/// The frame that begins a message, or a part of it: `length` bytes of payload.
+/// A frame of a message, which is followed by `length` bytes of payload.
 inline transport::Frame message_frame(transport::FrameKind kind, const MessageCall& call, std::uint32_t slot,
                                       std::size_t length) {
   return {.kind = kind,
@@ -25,19 +25,19 @@ inline transport::Frame message_frame(transport::FrameKind kind, const MessageCa
           .length = length};
 }
 
-/// The links between this rank and each of its peers on one channel, with the credit that goes over them.
+/// The links between this rank and its peers on one channel, and the credit for them.
 class MessageLinks {
  public:
   struct Peer {
     transport::Link* out = nullptr;
-    transport::Link* in = nullptr;     ///< brings messages
-    transport::Link* aside = nullptr;  ///< takes credit
+    transport::Link* in = nullptr;     ///< messages from the peer
+    transport::Link* aside = nullptr;  ///< credit for the peer
     std::uint64_t messages_sent = 0;
     std::uint64_t messages_come = 0;
     EagerCredit credit;
-    std::optional<Error> lost;  ///< nothing can be sent there any more
+    std::optional<Error> lost;  ///< why nothing can be sent there any more
   };
-  /// Of a frame that no message waits for.
+  /// The token of frames for which no message waits.
   static constexpr transport::Token no_token = ~transport::Token{0};
 
   MessageLinks(Group& group, transport::Channel channel);
@@ -45,15 +45,15 @@ class MessageLinks {
   Peer& operator[](int rank) { return peers_[static_cast<std::size_t>(rank)]; }
   const Peer& operator[](int rank) const { return peers_[static_cast<std::size_t>(rank)]; }
 
-  /// Opens `out` if need be. False: nothing can be sent to the peer any more, and the group fails.
+  /// Opens `out` if it is not open. False: nothing can be sent to the peer any more, and the group fails.
   bool reach(int peer) noexcept;
-  /// `peer.out` is there.
+  /// Whether a message of that length goes eagerly. `peer.out` must be open.
   bool may_send_eagerly(const Peer& peer, std::size_t length) const noexcept;
-  /// True: all of it has been sent; else the link reports `token` later, or the group fails.
+  /// True: all of it has been sent. False: the link reports `token` later, or the group fails.
   bool send(int peer, transport::Frame frame, std::span<const std::byte> payload, transport::Token token) noexcept;
-  /// Something is expected from `peer`, or from any rank for any_source.
+  /// A message is expected from `peer`, or with any_source from any rank.
   void expect_from(int peer) noexcept;
-  /// An eager message has left the memory of this rank: returns the credit for it, now or together with later ones.
+  /// An eager message has left this rank's memory: returns the credit for it, now or together with later credit.
   void consumed(int source, std::size_t bytes) noexcept;
   /// Forgets all links.
   void clear() { peers_.assign(peers_.size(), {}); }

@@ -101,10 +101,10 @@ std::optional<MessageStatus> Messages::look_for(int peer, int tag) noexcept {
   return std::nullopt;
 }
 
-/// The receive gets a message that is kept, at once or when the rest of it has come.
+/// Gives a kept message to the receive, at once or when the rest of it has come.
 void Messages::take(Message& receive, Kept from) noexcept {
   if (!from->complete && !from->local) {
-    from->taker = &receive;  // received() calls again
+    from->taker = &receive;  // received() calls take() again
     return;
   }
   const Unexpected message = waiting_.remove(from);
@@ -117,7 +117,7 @@ void Messages::take(Message& receive, Kept from) noexcept {
   active_.end_received(receive, envelope);
 }
 
-// ---- What the links report ---------------------------------------------------------------------------------------
+// ---- Reports of links ----------------------------------------------------------------------------------------------
 
 bool Messages::knows(int rank) const noexcept { return group_.group_rank(rank) >= 0; }
 
@@ -130,7 +130,7 @@ Acceptance Messages::arrived(Link& from, const Frame& frame) noexcept {
     return Acceptance{};
   };
   if (group_.failing()) return {};
-  if (frame.kind == FrameKind::credit) {  // perhaps on a link of its own, in the midst of a message on the other
+  if (frame.kind == FrameKind::credit) {  // perhaps on a link of its own, while a message arrives on the other
     if (frame.length > 0) return broken("a credit with a payload");
     peer.credit.returned(frame.count);
     return nothing;
@@ -138,7 +138,7 @@ Acceptance Messages::arrived(Link& from, const Frame& frame) noexcept {
   peer.in = &from;
   Incoming& incoming = incoming_from(source) = {.kind = frame.kind};
   if (frame.data_type >= data_type_count) return broken("an unknown element type");
-  if (frame.kind == FrameKind::grant && frame.length > 0) return broken("a payload where none belongs");
+  if (frame.kind == FrameKind::grant && frame.length > 0) return broken("a grant with a payload");
   if (frame.root < 0 && (frame.kind == FrameKind::eager || frame.kind == FrameKind::request))
     return broken("a negative tag");
   const auto type = static_cast<DataType>(frame.data_type);
@@ -151,25 +151,25 @@ Acceptance Messages::arrived(Link& from, const Frame& frame) noexcept {
                            frame);
     case FrameKind::request: {
       if (frame.count > transport::max_length / size_of(type))
-        return broken("a request for more than any memory holds");
+        return broken("a request for more bytes than an address space has");
       const std::size_t length = static_cast<std::size_t>(frame.count) * size_of(type);
       if (frame.length > std::min(length, LargeMessages::longest_head))
-        return broken("a request with more than a message's beginning");
+        return broken("a request with more than the head of its message");
       return arrived_first({source, frame.root, type, length, ++peer.messages_come}, frame);
     }
     case FrameKind::grant:
-      return large_.granted(source, frame) ? nothing : broken("a grant nobody asked for");
+      return large_.granted(source, frame) ? nothing : broken("a grant without a request");
     case FrameKind::bulk:
       incoming.message = large_.receive_of(source, frame);
-      if (!incoming.message) return broken("a payload nobody asked for");
+      if (!incoming.message) return broken("a payload without a grant");
       incoming.memory = incoming.message->bytes.subspan(incoming.message->head, static_cast<std::size_t>(frame.length));
       return {.kind = Acceptance::Kind::memory, .memory = incoming.memory};
     default:
-      return broken("a frame that has no place on this lane");
+      return broken("a frame that is not for messages");
   }
 }
 
-/// A whole message, or a request with the beginning of one.
+/// Handles a whole message, or a request with the head of one.
 Acceptance Messages::arrived_first(const Envelope& envelope, const Frame& frame) noexcept {
   Incoming& incoming = incoming_from(envelope.source);
   const bool request = frame.kind == FrameKind::request;
@@ -184,7 +184,7 @@ Acceptance Messages::arrived_first(const Envelope& envelope, const Frame& frame)
       active_.assign(*receive, envelope);
     return {.kind = Acceptance::Kind::memory, .memory = incoming.memory};
   }
-  // A receive that the message does not fit gets its error when all is here.
+  // If the message does not fit its receive, the receive fails when all of it is here.
   const Kept kept = waiting_.keep({.envelope = envelope,
                                    .data = std::vector<std::byte>(length),
                                    .number = frame.operation,
@@ -199,7 +199,7 @@ Acceptance Messages::arrived_first(const Envelope& envelope, const Frame& frame)
 void Messages::received(Link& from) noexcept {
   if (group_.failing()) return;
   const int source = group_.group_rank(from.peer());
-  if (&from != links_[source].in) return;  // a credit
+  if (&from != links_[source].in) return;  // it was a credit
   Incoming incoming = std::exchange(incoming_from(source), {});
   incoming.arriving.add(incoming.memory);
   if (incoming.arriving.broken())
@@ -220,8 +220,8 @@ void Messages::sent(Link&, Token token) noexcept {
   active_.end(*active_.find(token));
 }
 
-/// A rank may send a message and leave before it is received. That its link takes no more credit harms nobody until
-/// there is something else to say to it. The link that brings its messages tells whether more will come.
+/// A rank may send a message and leave before it is received. That its link takes no more credit does no harm until
+/// there is something else to send to it. The link that brings its messages tells whether more will come.
 void Messages::failed(Link& link, const Error& reason) noexcept {
   const int rank = group_.group_rank(link.peer());
   MessageLinks::Peer& peer = links_[rank];
@@ -240,7 +240,7 @@ void Messages::failed(Link& link, const Error& reason) noexcept {
 // ---- Messages that take long -------------------------------------------------------------------------------------
 
 void Messages::ask(Message& message, bool overdue) noexcept {
-  // What all members say about this lane is the same for all its messages.
+  // The other ranks' answers are the same for all messages of this channel.
   if (!ask_limit_.pass(Clock::now(), overdue)) return;
   const bool is_known = message.peer != any_source && message.peer != group_.rank();
   const int peer = is_known ? group_.global_rank(message.peer) : -1;

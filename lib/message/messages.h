@@ -21,34 +21,34 @@ namespace tutti::detail {
 class Group;
 struct Status;
 
-/// The point-to-point messages of one communicator, on a channel of their own: starts sends, receives and probes, and
-/// brings each message that arrives to its receive.
+/// The point-to-point messages of one communicator, on a channel of their own. It starts sends, receives and probes,
+/// and brings each arriving message to its receive.
 ///
-/// Matching is MPI's: receives in the order they were called, messages of one sender in the order they were sent. A
-/// small message is sent at once and kept at the receiver until its receive is called. A sender may have only so much
-/// outstanding at one receiver (EagerCredit). Beyond that, and for larger messages, it asks first (LargeMessages). So
-/// the memory that unexpected messages take is bounded.
+/// Messages match receives as in MPI: receives in the order in which they were called, messages of one sender in the
+/// order in which they were sent. A small message is sent eagerly and kept at the receiver until its receive is called.
+/// A sender may have a limited number of bytes outstanding at one receiver (EagerCredit). Beyond that, and for larger
+/// messages, it asks first (LargeMessages). So the memory that unexpected messages take is bounded.
 class Messages final : public GroupUser {
  public:
   Messages(Group& group, transport::Channel channel);
   ~Messages();
 
-  /// Ready for Engine::submit(). Any thread.
+  /// Makes a message that is ready for Engine::submit(). Any thread.
   Message& make(const MessageCall& call);
-  /// For callers that wait: does it without the engine's help where that is quick. Any thread. False, nothing: nothing
-  /// has happened, make() one.
+  /// For callers that wait: sends or receives inline, if that is quick. Any thread. If it returns false or nothing,
+  /// nothing has happened, and the caller must make() a message.
   bool send_inline(const MessageCall& call) noexcept { return fast_path_.send(call); }
   std::optional<MessageStatus> receive_inline(const MessageCall& call) { return fast_path_.receive(call, pool_); }
 
   // ---- Owner of the engine ----
   void start(Message& message) noexcept;
   void start_receive(Message& receive) noexcept;
-  /// A message takes long: asks the others about it, or gives it up.
+  /// Handles a message that takes long: asks the other ranks about it, or gives up.
   void ask(Message& message, bool overdue) noexcept;
   void give_up(Message& message) noexcept;
-  /// For the black box; 0 where there is none.
+  /// The time for the black box; 0 without one.
   std::int64_t coarse_now() const noexcept;
-  /// What a receive would get if it were called now; nothing: it would have to wait.
+  /// The message that a receive would get if it were called now; nothing: it would have to wait.
   std::optional<MessageStatus> look_for(int peer, int tag) noexcept;
   Group& group() { return group_; }
   bool describe_wait(Status& status, Which which) const override;
@@ -57,12 +57,12 @@ class Messages final : public GroupUser {
 
  private:
   using Kept = WaitingMessages::Kept;
-  /// What the link from one peer is in the middle of.
+  /// The message that is arriving on the link from a peer.
   struct Incoming {
     Message* message = nullptr;
     std::optional<Kept> unexpected{};
     transport::FrameKind kind{};
-    std::span<std::byte> memory{};  // for its payload
+    std::span<std::byte> memory{};  // where its payload goes
     Arriving arriving{};
   };
 
@@ -87,7 +87,7 @@ class Messages final : public GroupUser {
   WaitingMessages waiting_{active_};
   LargeMessages large_{links_, active_};
   MessageFastPath fast_path_{*this, links_, waiting_, active_};
-  std::vector<Incoming> incoming_;  // by rank
+  std::vector<Incoming> incoming_;  // by rank of the group
   AskLimit ask_limit_;
 };
 

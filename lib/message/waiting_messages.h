@@ -17,26 +17,26 @@ namespace tutti::detail {
 /// A message that came before its receive, or does not fit into it.
 struct Unexpected {
   Envelope envelope{};
-  std::vector<std::byte> data{};  ///< the message, or what came with its request
-  bool complete = false;          ///< all of `data` is there
-  std::uint32_t number = 0;       ///< of a request: the sender's number for it
-  Message* local = nullptr;       ///< a large message to oneself: the send itself
-  Message* taker = nullptr;       ///< matched while `data` was still arriving
+  std::vector<std::byte> data{};  ///< the message, or the head that came with its request
+  bool complete = false;          ///< `data` is complete
+  std::uint32_t number = 0;       ///< of a request: the number that its sender gave it
+  Message* local = nullptr;       ///< a large message to this rank itself: the send
+  Message* taker = nullptr;       ///< the receive, if matched while `data` was arriving
   bool request = false;
 };
 
-/// Receives that wait for a message, messages that wait for a receive, and probes that wait to hear of one.
+/// Receives that wait for a message, messages that wait for a receive, and probes that wait for a message to come.
 class WaitingMessages {
  public:
   using Kept = std::list<Unexpected>::iterator;
 
   explicit WaitingMessages(ActiveMessages& active) : active_(active) {}
 
-  /// No receive waits, and no message is kept. Probes may wait.
+  /// Whether no receive waits and no message is kept. Probes may wait.
   bool empty() const { return !matching_.has_receives() && unexpected_.empty(); }
 
   // ---- Receives and probes
-  /// The receive for a message that has come; it waits no longer. Null: there is none.
+  /// Takes out the receive for a message that has come; null: there is none.
   Message* receive_for(const Envelope& envelope) {
     return matching_.receive_for(envelope.source, envelope.tag).value_or(nullptr);
   }
@@ -44,15 +44,15 @@ class WaitingMessages {
   void add_probe(Message& probe) { probes_.push_back(&probe); }
 
   // ---- Messages
-  /// The message for a receive that has been called; it waits no longer, but is still kept.
+  /// Takes out the message for a receive that has been called. Its data are still kept.
   std::optional<Kept> message_for(const Message& receive) { return matching_.message_for(receive.peer, receive.tag); }
-  /// The same message, which goes on waiting. Null: there is none.
+  /// The message that message_for() would take out; null: there is none.
   const Envelope* look_for(int peer, int tag) const;
   Kept keep(Unexpected&& message) { return unexpected_.insert(unexpected_.end(), std::move(message)); }
-  /// A message that is kept waits for its receive from now on. Probes for it end.
+  /// From now on a kept message waits for its receive. Probes for it end.
   void await_receive(Kept kept) noexcept;
   Unexpected remove(Kept kept);
-  /// The first message from `peer`, or any, that waits for a receive, in words; empty: there is none.
+  /// The first message from `peer`, or from any rank, that waits for a receive, in words; empty: there is none.
   std::string unclaimed(int peer) const;
 
   void clear();
@@ -60,7 +60,7 @@ class WaitingMessages {
  private:
   ActiveMessages& active_;
   std::list<Unexpected> unexpected_;
-  Matching<Message*, Kept> matching_;  // receives, and what is in unexpected_ and has no taker
+  Matching<Message*, Kept> matching_;  // receives, and the entries of unexpected_ that have no taker
   std::vector<Message*> probes_;
 };
 
