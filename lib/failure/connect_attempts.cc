@@ -9,12 +9,12 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// With the first attempt; each further one may take longer, up to the last. In between it shows whether anybody still
-/// listens, which an attempt that is under way may not tell.
+/// How long the first attempt may take; each further one may take longer, up to the last of these. Between attempts it
+/// becomes clear whether anybody still listens, which an attempt that is running may not show.
 constexpr milliseconds first_patience{200};
 constexpr milliseconds longest_patience{1600};
 constexpr milliseconds first_pause{100};
-/// Between two looks whether anybody listens.
+/// Longest time between two probes whether anybody listens.
 constexpr milliseconds longest_pause{800};
 
 }  // namespace

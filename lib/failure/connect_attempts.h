@@ -17,7 +17,7 @@
 
 namespace tutti::detail {
 
-/// Connections that this rank tries to make to the watches of others, side by side. None of them blocks.
+/// Connections that this rank tries to make to the failure detectors of other ranks, side by side. None of them blocks.
 class Calls {
  public:
   using Clock = std::chrono::steady_clock;
@@ -25,7 +25,7 @@ class Calls {
 
   struct Outcome {
     int rank = -1;
-    int error = 0;               ///< 0: connected. ECONNREFUSED: nobody listens there. Else what this host lacks.
+    int error = 0;  ///< 0: connected; ECONNREFUSED: nobody listens there; else why this host cannot connect
     Descriptor connection = {};  ///< authenticated
   };
 
@@ -33,26 +33,27 @@ class Calls {
   Calls(int self, const Secret& key, std::shared_ptr<TlsProxies> tls_proxies)
       : self_(self), key_(key), tls_proxies_(std::move(tls_proxies)) {}
 
-  /// Tries to connect from `at` on, with more patience each time, until that succeeds or forget().
+  /// Tries to connect from time `at` on, with more patience each time, until that succeeds or forget() is called.
   void connect(int rank, const std::string& address, Clock::time_point at);
-  /// Looks from `at` on, less often each time, whether anybody still listens there, until forget().
+  /// Probes from time `at` on, less often each time, whether anybody still listens there, until forget() is called.
   void probe(int rank, const std::string& address, Clock::time_point at);
   bool contains(int rank) const { return calls_.contains(rank); }
   void forget(int rank) { calls_.erase(rank); }
   void clear() { calls_.clear(); }
 
-  /// When advance() has something to do, at the latest.
+  /// When advance() must be called at the latest.
   Clock::time_point next() const;
-  /// What poll() shall wait for.
+  /// Adds what poll() shall wait for.
   void add_queries(std::vector<pollfd>& queries) const;
-  /// `answers`: those queries after poll(), which nothing but poll() came between.
+  /// Makes progress. `answers`: the entries that add_queries() has added, after poll(); nothing else may be called in
+  /// between.
   std::vector<Outcome> advance(std::span<const pollfd> answers, Clock::time_point now);
 
  private:
   struct Call {
     net::Address address;
     bool probe;
-    Clock::time_point at;  // the end of the attempt; without one, the beginning of the next
+    Clock::time_point at;  // end of the attempt; if none is running, beginning of the next
     milliseconds patience;
     milliseconds pause;
     std::optional<transport::tcp::Connector> connector = {};

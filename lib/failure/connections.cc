@@ -91,10 +91,10 @@ void Connections::cut() {
   attempts_.clear();
 }
 
-void Connections::close(const ControlMessage& goodbye, Clock::time_point deadline) {
+void Connections::close(const ControlMessage& last, Clock::time_point deadline) {
   for (auto& [rank, connection] : callers_) connections_.emplace(rank, std::move(connection));
   callers_.clear();
-  send_to_all(goodbye);
+  send_to_all(last);
   for (auto& [rank, connection] : connections_) connection.flush(deadline);
   connections_.clear();
 }

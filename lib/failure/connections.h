@@ -16,9 +16,9 @@
 
 namespace tutti::detail {
 
-/// The connections of one rank's failure detector: those in use, those that others have just made, and those that it
-/// tries to make itself. Of the first kind there is one for a rank at most: to the coordinator, or as it to everybody,
-/// and to others that were asked while the coordinator was silent.
+/// The connections of one rank's failure detector: those in use, those that other ranks have just made, and those that
+/// it tries to make itself. In use there is at most one for each rank: to the coordinator, or from the coordinator to
+/// all, and to ranks that were asked while the coordinator was silent.
 class Connections {
  public:
   using Clock = std::chrono::steady_clock;
@@ -31,20 +31,20 @@ class Connections {
   std::map<int, ControlConnection>& all() { return connections_; }
   std::size_t size() const { return connections_.size(); }
   bool contains(int rank) const { return connections_.contains(rank); }
-  /// Null: there is none.
+  /// The connection with `rank`; null: there is none.
   ControlConnection* find(int rank);
   const ControlConnection* find(int rank) const;
-  /// There is none yet.
+  /// Adds the connection with a rank that has none.
   ControlConnection& add(int rank, ControlConnection connection) {
     return connections_.emplace(rank, std::move(connection)).first->second;
   }
-  /// False: there was none.
+  /// Removes the connection with `rank`. False: there was none.
   bool remove(int rank) { return connections_.erase(rank) > 0; }
   void send_to_all(const ControlMessage& message);
 
-  // ---- Accepted, but nothing was said yet
-  // A rank that dialled may have given up before the last proof reached it, and connects again: the connection on which
-  // it speaks is the one that counts.
+  // ---- Accepted, without a message so far
+  /// A rank may give up connecting before the last proof has reached it, and connect again. So the connection that
+  /// counts is the one on which it sends a message.
   struct Caller {
     int rank;
     ControlConnection connection;
@@ -52,28 +52,29 @@ class Connections {
   };
   void welcome(int rank, Descriptor socket);
   bool has_caller(int rank) const;
-  /// When `rank` last dialled, if it did.
+  /// When `rank` last connected, if it did.
   std::optional<Clock::time_point> last_call(int rank) const;
-  /// The next one on which its rank has spoken. It and others of that rank are no longer here.
+  /// The next accepted connection with a message. It and the other accepted connections of its rank are removed.
   std::optional<Caller> next_speaker();
 
-  /// To make new ones.
+  /// Attempts to make new ones.
   Calls& attempts() { return attempts_; }
   const Calls& attempts() const { return attempts_; }
 
-  /// Something has come on the connections in use, or an attempt has ended.
+  /// What wait() has found: messages on the connections in use, and attempts that have ended.
   struct News {
-    std::vector<std::pair<int, std::vector<ControlMessage>>> messages;  // by rank; none: the connection has ended
+    std::vector<std::pair<int, std::vector<ControlMessage>>>
+        messages;  // by rank; a rank without messages: its connection has ended
     std::vector<Calls::Outcome> outcomes;
   };
-  /// Until there are news, `bell` can be read, or `until`.
+  /// Waits until there is news, `bell` is readable, or time `until` has come.
   News wait(int bell, Clock::time_point until);
 
-  /// This process itself could not listen for a while: silence until `now` does not count.
+  /// This process could not run for a while: silence before `now` does not count against other ranks.
   void forgive(Clock::time_point now);
   void cut();
-  /// Sends all ranks the last message, and ends. Bounded.
-  void close(const ControlMessage& goodbye, Clock::time_point deadline);
+  /// Sends the last message to all ranks, and closes all connections. Bounded by `deadline`.
+  void close(const ControlMessage& last, Clock::time_point deadline);
 
  private:
   std::map<int, ControlConnection> connections_;

@@ -24,7 +24,7 @@ void ControlConnection::write() noexcept {
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
       return;
     } else if (errno != EINTR) {
-      unsent_.clear();  // the end shows when what the peer said before it has been read
+      unsent_.clear();  // the end becomes visible when the peer's earlier messages have been read
     }
   }
 }

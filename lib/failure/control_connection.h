@@ -11,31 +11,31 @@
 
 namespace tutti::detail {
 
-/// A connection on which messages travel both ways. Only flush() blocks.
+/// A connection for control messages in both directions. Only flush() blocks.
 class ControlConnection {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// `socket`: connected, non-blocking, authenticated.
+  /// `socket` is connected, non-blocking, and authenticated.
   explicit ControlConnection(Descriptor socket) : socket_(std::move(socket)), heard_(Clock::now()) {}
 
   int fd() const { return socket_.get(); }
-  /// Gone: closed by the peer or the network, or it said something that is no message.
+  /// Whether the peer or the network has closed it, or the peer has sent something that is no message.
   bool ended() const { return !socket_; }
   bool has_unsent() const { return !unsent_.empty(); }
-  /// When the peer last said anything.
+  /// When the peer last sent anything.
   Clock::time_point heard() const { return heard_; }
-  /// This process itself could not listen for a while: what the peer said meanwhile has yet to be read.
+  /// This process could not run for a while: messages of the peer may still have to be read.
   void forgive(Clock::time_point now) { heard_ = now; }
 
-  /// A peer that does not read loses the connection once this much waits for it.
+  /// A peer that does not read loses the connection once this many bytes wait for it.
   static constexpr std::size_t most_unsent = std::size_t{1} << 20;
   void send(const ControlMessage& message) noexcept;
   void write() noexcept;
-  /// Appends what has arrived to `messages`. What came before an end is there when the end shows.
+  /// Appends the messages that have arrived. Those before an end are delivered before the end becomes visible.
   void read(std::vector<ControlMessage>& messages) noexcept;
   void cut() noexcept;
-  /// Blocks until all is sent, or `deadline`.
+  /// Blocks until everything is sent, or until `deadline`.
   void flush(Clock::time_point deadline) noexcept;
 
  private:

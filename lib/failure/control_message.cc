@@ -1,5 +1,5 @@
-// All messages have the same fields in the same order, each group of them present by kind. Integers are little-endian;
-// a text is u16 length and bytes, a list u16 length and its numbers.
+// All messages have the same fields in the same order; the kind says which groups of fields are present. Integers are
+// little-endian. A text is a u16 length and its bytes, a list a u16 length and its numbers.
 
 #include "lib/failure/control_message.h"
 
@@ -37,7 +37,7 @@ class Writer {
   std::string bytes_;
 };
 
-/// After the first field that is not there, nothing is: ask good() at the end.
+/// After the first missing field all others are missing, too: ask good() at the end.
 class Reader {
  public:
   explicit Reader(std::span<const char> bytes) : rest_(bytes.data(), bytes.size()) {}
@@ -180,7 +180,7 @@ void get(Reader& from, Status& status) {
   from.list(status.other_members);
 }
 
-/// Calls `field` with every field that messages of this kind have.
+/// Calls `field` for every field that messages of this kind have.
 template <class SomeMessage, class Field>
 void for_each_field(SomeMessage& message, Field&& field) {
   switch (message.kind) {

@@ -17,14 +17,14 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds answer_time{300};
 constexpr milliseconds suspicion_time{60};
-/// All members of a group report the same wait at about the same time: one query serves them.
+/// All members of a group report the same wait at about the same time. One query serves all reports within this time.
 constexpr milliseconds asked_lately{150};
-/// Longer than a report travels.
+/// A little more than the time that a report takes to arrive.
 constexpr milliseconds known_before{150};
 constexpr std::size_t most_gone = 4096;
-/// When a rank leaves the others often do, too, and need not hear of it.
+/// When a rank leaves, the others often leave, too, and need not be told about it.
 constexpr milliseconds news_pause{100};
-/// In one message.
+/// Ranks per message.
 constexpr std::size_t most_ranks = 1024;
 
 std::uint64_t fresh_group() {
@@ -32,7 +32,7 @@ std::uint64_t fresh_group() {
   while (bits < 4)
     if (::getentropy(&bits, sizeof bits) != 0)
       bits = static_cast<std::uint64_t>(Member::Clock::now().time_since_epoch().count());
-  return bits & ~std::uint64_t{1};  // the lowest bit tells the lanes of a group apart
+  return bits & ~std::uint64_t{1};  // the lowest bit distinguishes the two channels of a group
 }
 
 }  // namespace
@@ -97,8 +97,8 @@ void Coordinator::hear(int reporter, const Failure& suspicion) {
   links.suspicions.emplace(reporter, suspicion);
 }
 
-/// A rank that lost its network suspects all others, and all others suspect it: so the one that most of them suspect is
-/// lost. If its process had ended this would be known by now.
+/// A rank without network suspects all others, and all others suspect it. So the rank that most others suspect is lost.
+/// If its process had ended, that would be known by now.
 Failure Coordinator::most_suspected(const BrokenLinks& links) const {
   std::map<int, int> votes;
   for (const auto& [reporter, suspicion] : links.suspicions) ++votes[suspicion.culprit];
@@ -135,7 +135,8 @@ void Coordinator::ask(Query& query, int rank) {
   }
 }
 
-/// Which of two lists of members is the wrong one, the members of both together know. False: there is nobody to ask.
+/// If the members' lists differ, the members of both lists together know which is wrong: asks the others, too. False:
+/// there is nobody else to ask.
 bool Coordinator::widen(Query& query) {
   if (std::exchange(query.widened, true)) return false;
   std::set<int> others;
@@ -189,7 +190,7 @@ void Coordinator::conclude(const Query& query) {
     views.push_back(view_of(query, rank));
     views.back().is_member = false;
   }
-  if (gone_.size() > most_gone) gone_.clear();  // and found out anew
+  if (gone_.size() > most_gone) gone_.clear();  // they will be found again
   auto failure = diagnose(query.report, views);
   if (!failure) return;
   if (failure->code == ErrorCode::timeout) failure->text = "timed out: " + failure->text;
@@ -198,7 +199,7 @@ void Coordinator::conclude(const Query& query) {
         "{} is lost: its process does not exist any more, and others still wait for it in {}; its own output says more",
         member_.name(failure->culprit), query.report.call);
   publish(*failure);
-  // A rank that waits in a sub-group that the others have not made hears it there.
+  // A rank that waits in a sub-group which the others have not made is told in that sub-group.
   for (const auto& [member, status] : query.answers) {
     if (status.other_members.empty() || failure->code != ErrorCode::mismatch) continue;
     failure->group = status.other_group;
@@ -240,7 +241,7 @@ void Coordinator::gone(int rank) {
   decide();
 }
 
-/// A rank that waits for a reunion is told its outcome, or which ranks are missing, so that it can name them.
+/// Tells ranks that wait for a reunion its outcome, or which ranks are still missing, so that they can name them.
 void Coordinator::decide() {
   for (auto it = gatherings_.begin(); it != gatherings_.end();) {
     const auto& [group, gathering] = *it;

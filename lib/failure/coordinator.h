@@ -16,7 +16,7 @@ namespace tutti::detail {
 
 struct RankView;
 
-/// What the coordinator does for the others. On the failure detector's thread.
+/// The work of the coordinator. On the failure detector's thread.
 class Coordinator {
  public:
   using Clock = Member::Clock;
@@ -24,14 +24,14 @@ class Coordinator {
   explicit Coordinator(Member& member) : member_(member) {}
 
   void handle(int from, const ControlMessage& message);
-  /// Tells everybody, the first time.
+  /// Tells all ranks of the failure, unless they have been told.
   void publish(const Failure& failure);
-  /// Tells a rank that has come late what it missed.
+  /// Tells a rank that has connected late what it missed.
   void brief(int newcomer, ControlConnection& connection);
-  /// `rank` is lost or has left.
+  /// Handles that `rank` is lost or has left.
   void gone(int rank);
   void tick(Clock::time_point now);
-  /// When tick() has something to do, at the latest.
+  /// When tick() must be called at the latest.
   Clock::time_point next() const;
 
  private:
@@ -39,12 +39,12 @@ class Coordinator {
     std::uint64_t number;
     Report report;
     Clock::time_point until;
-    std::set<int> asked;  // and not answered
+    std::set<int> asked;  // ranks that were asked and have not answered
     std::map<int, Status> answers;
-    bool widened = false;  // to ranks that others take for members
+    bool widened = false;  // ranks were asked, too, that others take for members
   };
   struct BrokenLinks {
-    std::map<int, Failure> suspicions;  // by reporter
+    std::map<int, Failure> suspicions;  // suspicions by the rank that reports them
     Clock::time_point until;
   };
 
@@ -68,12 +68,14 @@ class Coordinator {
   void send(int rank, const ControlMessage& message);
 
   Member& member_;
-  std::map<std::uint64_t, BrokenLinks> broken_links_;  // by group
+  std::map<std::uint64_t, BrokenLinks> broken_links_;  // broken links by group
   std::list<Query> queries_;
-  std::map<std::pair<std::uint64_t, std::uint64_t>, Clock::time_point> asked_;  // lately, by group and operation
-  std::map<std::uint64_t, Gathering> gatherings_;                               // by old group
-  std::map<std::pair<std::uint64_t, int>, Clock::time_point> gone_;             // group and rank: first found so
-  std::vector<int> departed_;                                                   // of whom nobody has been told yet
+  std::map<std::pair<std::uint64_t, std::uint64_t>, Clock::time_point>
+      asked_;                                      // when it was last asked, by group and operation
+  std::map<std::uint64_t, Gathering> gatherings_;  // reunions by old group
+  std::map<std::pair<std::uint64_t, int>, Clock::time_point>
+      gone_;                   // by group and rank: when the rank was first found to have left the group
+  std::vector<int> departed_;  // ranks that have left, of which the others have not been told
   Clock::time_point tell_at_{};
   std::uint64_t last_number_ = 0;
 };

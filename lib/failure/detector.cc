@@ -41,8 +41,8 @@ void FailureDetector::begin(std::vector<Watched> ranks, const WatchSettings& set
   stop();
   if (failure) throw Error{failure->code, "set-up: " + failure->text, failure->culprit};
   throw Error{ErrorCode::rendezvous,
-              fmt::format("set-up: {} waited in vain for all ranks to connect to {} at {}, which watches over the job: "
-                          "are they alive, and may their hosts connect to that port?",
+              fmt::format("set-up: {} waited until its deadline for all ranks to connect to the coordinator, {} at {}; "
+                          "check that they are alive and that their hosts may connect to that port",
                           member_->name(rank_), member_->name(0), first_address),
               0};
 }
@@ -80,7 +80,7 @@ Reunion FailureDetector::reunite(const Report& report, Clock::time_point deadlin
   std::string names;
   for (const int rank : awaited->missing) names += (names.empty() ? "" : ", ") + member_->name(rank);
   throw Error{ErrorCode::timeout,
-              fmt::format("shrink: waited in vain for {}; every survivor must call shrink()",
+              fmt::format("shrink: waited until the deadline for {}; every survivor must call shrink()",
                           names.empty() ? member_->name(coordinator()) + ", which gathers the survivors" : names),
               awaited->missing.empty() ? -1 : awaited->missing.front()};
 }

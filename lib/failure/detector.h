@@ -19,23 +19,23 @@ namespace tutti::detail {
 
 class Member;
 
-/// Sees to it that a failure anywhere is known everywhere: one thread and, as a rule, one connection per rank, apart
-/// from the data, so that they work while the program computes.
+/// Makes a failure anywhere known everywhere. It has a thread and, as a rule, one connection for each rank, apart from
+/// the data, so that it works while the program computes.
 ///
-/// The lowest rank that is alive is the coordinator; all others are connected to it. A connection that ends without a
-/// goodbye is a death, silence is another; when the coordinator goes, the next rank takes its place, and finds out
-/// which ranks do not come to it because they are gone, too (see failover.cc). A rank that finds a failure tells the
-/// coordinator, the coordinator tells everybody, and the first word counts. It also asks around when an operation takes
-/// long (see diagnosis.h), and gathers the survivors of a loss.
+/// The lowest rank that is alive is the coordinator, to which all others are connected. A rank whose connection ends
+/// without a `leave` message has died; a rank that is silent for too long counts as lost. If the coordinator goes, the
+/// next rank takes its place, and finds out which ranks do not connect because they are gone, too (failover.cc). A rank
+/// that finds a failure tells the coordinator, which tells all ranks; the first report counts. The coordinator also
+/// asks ranks when an operation takes long (diagnosis.h), and gathers the survivors of a loss.
 ///
-/// This is what the other threads of a rank see of it; its thread runs a Member, and a Coordinator on one of the ranks.
-/// Threading: begin() and stop() once each; the rest from anywhere in between.
+/// This is the interface for the other threads of a rank. The detector's thread runs a Member, and on one rank a
+/// Coordinator. Threading: begin() and stop() once each, the rest from any thread in between.
 class FailureDetector {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// Is reached through `acceptor`, which lets in who knows `key`, from now on; with `tls_proxies` all is encrypted.
-  /// The end of the failure detector closes the acceptor: a rank that has left refuses connections. Throws
+  /// Other ranks reach it through `acceptor`, if they know `key`. With `tls_proxies` its connections are encrypted.
+  /// When the failure detector ends, it closes the acceptor: a rank that has left refuses connections. Throws
   /// Error{system}.
   FailureDetector(int rank, std::shared_ptr<transport::tcp::Acceptor> acceptor, const Secret& key,
                   std::shared_ptr<TlsProxies> tls_proxies = {});
@@ -44,24 +44,24 @@ class FailureDetector {
   FailureDetector& operator=(const FailureDetector&) = delete;
 
   const std::string& address() const;
-  /// Returns once all ranks are watched, so that no operation ever runs where a loss would go unheard. Throws
-  /// Error{rendezvous} that names who cannot be reached until `deadline`, or Error{peer_lost} for a rank that has gone
-  /// already.
+  /// Returns once all ranks are watched, so that no operation runs while a loss could go unnoticed. Throws
+  /// Error{rendezvous} that names a rank which cannot be reached by `deadline`, or Error{peer_lost} for a rank that has
+  /// already gone.
   void begin(std::vector<Watched> ranks, const WatchSettings& settings, DetectorUser& user, Clock::time_point deadline);
-  /// Says goodbye to the others. Bounded.
+  /// Tells the other ranks that this one leaves. Bounded.
   void stop() noexcept;
 
-  /// The rank that would have to say what is wrong; this one's own where it is the coordinator itself.
+  /// The coordinator; perhaps this rank itself.
   int coordinator() const;
   void tell(const Failure& failure);
-  /// A link broke, which both its ends see: the coordinator finds out which of them is lost. Should it not say,
-  /// `failure` comes back as it is.
+  /// Reports a broken link, which both its ends notice. The coordinator finds out which of them is lost. If it does not
+  /// answer, the user is told `failure` as it is.
   void suspect(const Failure& failure);
   void report(const Report& report);
   /// Cuts all connections, for fault injection.
   void cut();
-  /// Meets all members of `report.members` that are not lost and call this, too. Throws Error{timeout} that names the
-  /// ranks that did not.
+  /// Waits until all of `report.members` that are not lost have called this, too. Throws Error{timeout} that names the
+  /// missing ranks.
   Reunion reunite(const Report& report, Clock::time_point deadline);
 
  private:

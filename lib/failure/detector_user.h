@@ -11,26 +11,26 @@ namespace tutti::detail {
 
 struct WatchSettings {
   std::chrono::milliseconds beat{1000};    ///< between heartbeats
-  std::chrono::milliseconds lost{10'000};  ///< silence after which a rank is given up
+  std::chrono::milliseconds lost{10'000};  ///< silence after which a rank counts as lost
 };
 
-/// How others reach a rank's failure detector, and what the rank is called in messages.
+/// How to reach a rank's failure detector, and the rank's name in messages.
 struct Watched {
   std::string address;
   std::string name;  ///< "rank 2 (host a, pid 123)"
 };
 
-/// The part of a rank that is told of failures, and asked. Called on the failure detector's thread.
+/// The part of a rank that is told of failures, and asked about calls. Called on the failure detector's thread.
 class DetectorUser {
  public:
-  /// Something failed, here or elsewhere. The same may be told twice.
+  /// Something has failed, here or elsewhere. The same failure may be told twice.
   virtual void failed(const Failure& failure) noexcept = 0;
-  /// Half of the silence after which a rank counts as lost is over.
+  /// A rank has been silent for half the time after which it counts as lost; `text` is the warning.
   virtual void suspected(const std::string& text) noexcept = 0;
-  /// The processes of these ranks have ended, on purpose as far as it is known: an operation that waits for one should
-  /// ask.
+  /// The processes of these ranks have ended, as far as is known on purpose. An operation that waits for one of them
+  /// should ask.
   virtual void departed(const std::vector<int>& ranks) noexcept = 0;
-  /// How is it here? Nothing if that cannot be found out within a fraction of a second.
+  /// What this rank knows about a report. Nothing: that cannot be found out within a fraction of a second.
   virtual std::optional<Status> status(const Report& about) noexcept = 0;
 
  protected:

@@ -1,8 +1,8 @@
-// From the surest finding to the least sure:
+// Findings, from the most certain to the least certain:
 //
-//   1  two ranks called different things under one number, or gave different counts   at any time
-//   2  sub-groups were made from different lists                  at any time
-//   3  somebody waits for a rank that has closed the communicator      at any time, if nothing has moved since
+//   1  ranks called different things, or gave different counts        at any time
+//   2  sub-groups were made from different lists                      at any time
+//   3  a rank waits for one that has closed the communicator          at any time, if nothing has moved since
 //   4  a rank does not answer                                          at the deadline, like all that follow
 //   5  a rank is alive but has not called
 //   6  of a send or receive: ranks wait for each other in a circle, or the peer has not made the matching call
@@ -30,7 +30,7 @@ using Path = std::vector<const RankView*>;
 
 std::string list(const std::vector<int>& ranks) { return fmt::format("{{{}}}", fmt::join(ranks, ", ")); }
 
-/// "waits in recv of 10 x i32 from rank 1 (tag 9)".
+/// What a rank does: "waits in recv of 10 x i32 from rank 1 (tag 9)".
 std::string occupation(const Status& status) {
   if (status.wait == Wait::nothing) return "is in no call of tutti";
   const std::string text =
@@ -39,7 +39,7 @@ std::string occupation(const Status& status) {
                                   : fmt::format("{} ({} has come, but no receive takes it)", text, status.unclaimed);
 }
 
-/// What ends a circle depends on what its members wait for.
+/// How to avoid a circle of waiting ranks. That depends on their calls.
 const char* advice(const Path& circle) {
   const auto count = [&](Wait wait) {
     return std::ranges::count_if(circle, [wait](const RankView* one) { return one->status->wait == wait; });
@@ -94,7 +94,8 @@ class Diagnosis {
     });
   }
 
-  /// The call that most ranks made is taken for the right one; of two equally common ones, that of the lower rank.
+  /// Ranks that called different things. The call of most ranks is taken for the right one; if two are equally common,
+  /// that of the lower rank.
   std::optional<Failure> different_calls() const {
     std::map<std::string, int> votes;
     for (const RankView& view : views_)
@@ -114,7 +115,7 @@ class Diagnosis {
     return std::nullopt;
   }
 
-  /// The same as different_calls() for the counts of a _v call that all ranks give alike.
+  /// The same for the counts of a _v call, which all ranks must give alike.
   std::optional<Failure> different_shares() const {
     const auto knows = [](const RankView& view) {
       return view.status && !view.status->sends.empty() && view.status->receives.empty();
@@ -136,8 +137,8 @@ class Diagnosis {
     return std::nullopt;
   }
 
-  /// The counts of an all_to_all_v, pair by pair. Nobody can tell which of two is wrong; the sender is named, since the
-  /// receiver is the one that waits if too little comes.
+  /// The counts of an all_to_all_v, pair by pair. If two differ, either may be wrong. The sender is named, since the
+  /// receiver waits if too little comes.
   std::optional<Failure> different_counts() const {
     const auto knows = [this](const RankView& view) {
       return view.status && view.status->receives.size() == views_.size() && view.status->sends.size() == views_.size();
@@ -157,17 +158,18 @@ class Diagnosis {
     return std::nullopt;
   }
 
-  /// The list of which a rank has made a sub-group, as far as it is known here; null: it is not.
+  /// The list from which a rank has made its sub-group; null: it is not known.
   const std::vector<int>* list_of_group(const RankView& view) const {
     if (!view.status) return nullptr;
     if (view.is_member && view.status->presence != Presence::absent) return &report_.members;
     return view.status->other_members.empty() ? nullptr : &view.status->other_members;
   }
 
-  /// The list that most ranks gave is taken for the right one; of two equally common ones, that of the lower rank.
+  /// Ranks that made the sub-group from different lists. The list of most ranks is taken for the right one; if two are
+  /// equally common, that of the lower rank.
   std::optional<Failure> different_lists() const {
     std::map<std::vector<int>, int> votes;
-    std::map<int, const RankView*> givers;  // in the order of their ranks
+    std::map<int, const RankView*> givers;  // in rank order
     for (const RankView& view : all_) {
       if (const std::vector<int>* const members = list_of_group(view)) {
         ++votes[*members];
@@ -196,7 +198,7 @@ class Diagnosis {
   std::optional<Failure> waits_for_one_who_left() const {
     for (const RankView& view : views_) {
       if (!view.is_gone() || !is_awaited(view.rank)) continue;
-      // Its last words may have been on their way when the report was made.
+      // Its last message may have been on its way when the report was made.
       if (!view.known_gone && !report_.overdue) continue;
       return failure(ErrorCode::peer_lost, view,
                      fmt::format("{} has left: it {} while others still wait for it in {}", view.name,
@@ -208,10 +210,11 @@ class Diagnosis {
   std::optional<Failure> silent() const {
     for (const RankView& view : views_) {
       if (view.status || view.left) continue;
-      return failure(ErrorCode::timeout, view,
-                     fmt::format("{} does not answer, its last sign of life is {:.1f} s old: its process is stopped or "
-                                 "starved, or its host or network is down",
-                                 view.name, view.silent_seconds));
+      return failure(
+          ErrorCode::timeout, view,
+          fmt::format("{} does not answer, and its last heartbeat is {:.1f} s old: its process is stopped or "
+                      "starved, or its host or network is down",
+                      view.name, view.silent_seconds));
     }
     return std::nullopt;
   }
@@ -242,7 +245,8 @@ class Diagnosis {
     return std::nullopt;
   }
 
-  /// Follows "waits for" from `start` until a rank comes again, which is returned, or until nobody is left to follow.
+  /// Follows the ranks that wait for each other from `start`. Returns the first rank that appears twice; null: the path
+  /// ends.
   const RankView* follow(const RankView& start, Path& path) const {
     const RankView* at = &start;
     while (at && at->status && at->status->awaited.size() == 1 && std::ranges::count(path, at) == 0) {
@@ -254,7 +258,7 @@ class Diagnosis {
     return again ? at : nullptr;
   }
 
-  /// Empty: there is none.
+  /// A circle of waiting ranks; empty: there is none.
   Path find_circle() const {
     for (const RankView& start : views_) {
       Path path;
@@ -271,7 +275,7 @@ class Diagnosis {
     return failure(ErrorCode::timeout, *circle.front(), text + advice(circle));
   }
 
-  /// The peer of a send or receive has not made the matching call, or waits for one who has not.
+  /// The finding for a send or receive whose peer has not made the matching call, or waits for a rank that has not.
   Failure unmatched() const {
     const RankView* const reporter = find(report_.reporter);
     const RankView* const peer = find(report_.peer);
@@ -295,7 +299,7 @@ class Diagnosis {
     return {report_.group, ErrorCode::timeout, -1, report_.operation, std::move(text)};
   }
 
-  /// What the other ranks do, as far as it is worth reading.
+  /// What the other ranks do; only the first few of them.
   std::string all_but(const RankView& reporter) const {
     constexpr std::size_t most = 8;
     std::vector<std::string> others;
@@ -338,7 +342,7 @@ class Diagnosis {
 
   const Report& report_;
   std::span<const RankView> all_;
-  std::span<const RankView> views_;  // the group's members, in its order
+  std::span<const RankView> views_;  // the members of the group, in its order
 };
 
 }  // namespace

@@ -8,27 +8,27 @@
 
 namespace tutti::detail {
 
-/// One member of a group whose operation takes too long, as the coordinator sees it; or, for the
-/// comparison of lists, a rank that others take for a member.
+/// What the coordinator knows about one member of a group whose operation takes too long; or, when lists are compared,
+/// about a rank that others take for a member.
 struct RankView {
   int rank = -1;                      ///< global
-  std::string name;                   ///< in the ranks of the group, see lib/base/rank_name.h
-  std::string job_name = {};          ///< in those of the job: "rank 2 (host a, pid 123)"
-  bool is_member = true;              ///< the others come last
+  std::string name;                   ///< with its rank in the group, see lib/base/rank_name.h
+  std::string job_name = {};          ///< with its rank in the job: "rank 2 (host a, pid 123)"
+  bool is_member = true;              ///< members come first
   std::optional<Status> status = {};  ///< none: it did not answer in time
   double silent_seconds = 0;          ///< since its last heartbeat
-  bool left = false;                  ///< its process has said goodbye
-  bool known_gone = false;            ///< is_gone() was known before the report was made
+  bool left = false;                  ///< its process has said that it leaves
+  bool known_gone = false;            ///< is_gone() was true before the report was made
 
-  /// Its process has said goodbye, or it has closed the group.
+  /// Whether its process has left, or it has closed the group.
   bool is_gone() const { return left || (status && status->presence == Status::Presence::closed); }
 };
 
-/// The rank to blame for the operation that `report` complains about, in words. Pure.
+/// Finds the rank to blame for the operation of `report`. A pure function.
 ///
-/// Some findings are certain at any time (ranks that called different things, one that waits for a rank that has
-/// closed the communicator); others only count once the deadline has passed, because a rank that has not
-/// called yet may just be busy. Nothing: wait on.
+/// Some findings are certain at any time, such as different calls, or a wait for a rank that has closed the
+/// communicator. Others count only after the deadline, since a rank that has not called yet may just be busy. Nothing:
+/// wait on.
 std::optional<Failure> diagnose(const Report& report, std::span<const RankView> views);
 
 }  // namespace tutti::detail

@@ -1,5 +1,5 @@
-// The file through which a rank tells torch's elastic agent why it failed. Of the files of several ranks the agent
-// shows the one with the earliest timestamp as the root cause.
+// The file in which a rank tells torch's elastic agent why it failed. Of the files of several ranks the agent shows the
+// one with the earliest timestamp as the root cause.
 
 #include "lib/failure/error_file.h"
 
@@ -17,7 +17,7 @@
 namespace tutti {
 namespace {
 
-/// Length of the UTF-8 character at the beginning of `text`; 0 where there is none.
+/// Length of the UTF-8 character at the beginning of `text`; 0: the bytes are not UTF-8.
 std::size_t character_length(std::string_view text) {
   const auto at = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
   const std::uint8_t first = at(0);
@@ -62,13 +62,13 @@ bool write_all(const Descriptor& file, std::string_view text) {
   return true;
 }
 
-/// A name that appears, with all of its content, only where none was: ranks may share the file.
+/// Creates the file with all of its content at once, unless it exists: ranks may share it.
 void leave(const std::string& path, const std::string& text) {
   const std::string draft = fmt::format("{}.{}.{}", path, ::getpid(), ::gettid());
   const Descriptor file{::open(draft.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)};
   if (!file) return;
   if (write_all(file, text) && ::link(draft.c_str(), path.c_str()) != 0 && ::access(path.c_str(), F_OK) != 0)
-    ::rename(draft.c_str(), path.c_str());  // a file system without links
+    ::rename(draft.c_str(), path.c_str());  // for file systems without hard links
   ::unlink(draft.c_str());
 }
 
@@ -90,7 +90,7 @@ void write_error_file(const Error& error) noexcept {
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     leave(*path, error_file_text(error, std::chrono::duration_cast<std::chrono::seconds>(now).count()));
   } catch (...) {
-    // No memory for a few lines of text: then without them.
+    // There is no memory for a few lines of text, so there is no file.
   }
 }
 

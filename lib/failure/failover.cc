@@ -1,12 +1,12 @@
-// The coordinator is the lowest rank that is alive, as far as this one knows. When it goes, everybody turns to the
-// next. The old coordinator's knowledge of the others must not be lost with it:
+// The coordinator is the lowest rank that is alive, as far as this rank knows. When it goes, all ranks turn to the next
+// one. The old coordinator's knowledge about the others must not be lost:
 //
 //   a rank that does not come to the new coordinator     is looked for: if nobody listens at its address, its process
 //                                                        is gone
 //   ranks that are as silent as the old coordinator      (of one host, say) have been silent for as long, and are given
 //                                                        up together with it: as soon as a coordinator is silent,
-//                                                        others ask the next candidates (succession.cc), so that those
-//                                                        who do answer are known by then
+//                                                        ranks ask the next candidates (succession.cc), so that those
+//                                                        that answer are known by then
 
 #include <fmt/format.h>
 
@@ -22,7 +22,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// For others to come by themselves before they are looked for: to a new coordinator, and to the first.
+/// How long other ranks have to connect by themselves before they are looked for: to a new coordinator, and to the
+/// first one.
 constexpr milliseconds look_pause{100};
 constexpr milliseconds first_look_pause{1000};
 constexpr std::size_t most_unposted = 256;
@@ -32,9 +33,10 @@ constexpr std::size_t most_unposted = 256;
 void Member::line_ended(int rank) {
   if (rank == coordinator()) succession_.set_led_until(Clock::now());
   if (job_.is_alive(rank))
-    return lose(rank,
-                "its connection ended without a goodbye: its process crashed, was killed or exited early, or its "
-                "network is cut; its own output says more");
+    return lose(
+        rank,
+        "its connection ended unexpectedly, since its process crashed, was killed or exited early, or its network "
+        "is cut; its own output says more");
   if (rank != coordinator()) return;
   succession_.note_gone(job_.is_lost(rank));
   elect();
@@ -44,7 +46,7 @@ void Member::lose(int rank, const std::string& how) {
   job_.set_lost(rank);
   const Failure failure{0, ErrorCode::peer_lost, rank, 0, fmt::format("{} is lost: {}", job_.name(rank), how)};
   shared_.readiness.give_up(failure);
-  // Should it come back, it learns from this that the others went on without it.
+  // If it comes back, it learns from this that the others went on without it.
   if (ControlConnection* const connection = connections_.find(rank))
     connection->send({.kind = ControlMessage::Kind::failure, .failure = failure});
   connections_.remove(rank);
@@ -107,8 +109,8 @@ void Member::reached(int rank, Descriptor socket) {
   if (rank == coordinator()) catch_up();
 }
 
-/// Its process is gone. Only what it has said before that may still be on its way to a coordinator: a rank that said
-/// something has been let in.
+/// The process of `rank` is gone. Messages that it sent before may still be on their way to a coordinator, but only if
+/// it had been let in.
 void Member::refused(int rank) {
   if (rank == coordinator()) return coordinator_is_gone();
   if (!coordinator_ || has_left_) return;
@@ -125,8 +127,8 @@ void Member::coordinator_is_gone() {
   elect();
 }
 
-/// `rank` never came to this coordinator. If the one before has died, it has too; if that has left on purpose, nobody
-/// knows: then those who wait for it fail, and nobody else.
+/// `rank` never connected to this coordinator. If the previous coordinator died, `rank` has died, too. If that left on
+/// purpose, nobody knows whether `rank` did; then ranks that wait for it fail, and no others.
 void Member::absentee_is_gone(int rank) {
   const bool comes = connections_.contains(rank) || connections_.has_caller(rank);
   if (!job_.is_alive(rank) || comes) return;
@@ -142,7 +144,7 @@ void Member::send_to_coordinator(const ControlMessage& message) {
   if (unposted_.size() < most_unposted) unposted_.push_back(message);
 }
 
-/// What was to be said while there was no coordinator.
+/// Sends the messages that had to wait for a coordinator.
 void Member::catch_up() {
   for (const ControlMessage& message : std::exchange(unposted_, {})) send_to_coordinator(message);
   shared_.tasks.post([this] { tell_reunions(); });

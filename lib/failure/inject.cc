@@ -1,8 +1,8 @@
-// Playing faults. Everything here runs only where a fault aims at the operation, except for_operation().
+// Plays faults. Everything here runs only if a fault aims at the operation, except for_operation().
 //
-// What ends the process or the thread's call differs in who does it. A signal strikes at once, from inside the engine,
-// as it does in life. exit() and an exception come from a user's code and so from outside the engine: the operation is
-// marked as deserted, and the thread that waits for it leaves the engine first and then goes.
+// Faults end a process in two ways. A signal acts at once, from inside the engine, as in real life. exit() and
+// exceptions come from a user's code, so from outside the engine: the operation is marked as deserted, and the thread
+// that waits for it leaves the engine first.
 
 #include "lib/failure/inject.h"
 
@@ -25,7 +25,7 @@ using algorithms::Plan;
 using algorithms::StepId;
 using algorithms::Verb;
 
-/// The place in `plan` that the fault means, or no_step if there is none.
+/// The step of `plan` at which the fault aims; no_step: there is none.
 StepId place(const Fault& fault, const Plan& plan) {
   const bool only_sends = fault.kind == Fault::Kind::corrupt;
   const auto fits = [&](StepId step) { return !only_sends || plan.steps[step].verb == Verb::send; };
@@ -46,7 +46,7 @@ bool concerns(const Fault& fault, const Injector::Target& target) {
   return fault.message == 0 && fault.group == target.group && fault.operation == target.operation;
 }
 
-/// Of the whole process, not only of the calling thread.
+/// To the whole process, not only to the calling thread.
 void send_signal(int number) { ::kill(::getpid(), number); }
 
 }  // namespace
@@ -105,7 +105,7 @@ bool Injector::allows(Pending& pending, const Target& target, StepId step, const
       case Fault::Kind::delay:
         std::this_thread::sleep_for(fault.delay);
         break;
-      case Fault::Kind::corrupt:  // when its bytes leave: tampered()
+      case Fault::Kind::corrupt:  // done when its bytes are sent: see tampered()
       case Fault::Kind::refuse:
         break;
     }

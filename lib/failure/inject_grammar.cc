@@ -44,7 +44,7 @@ constexpr std::array errors{
     Named{"ENOBUFS", ENOBUFS}, Named{"EPERM", EPERM},   Named{"EACCES", EACCES}, Named{"ENOSYS", ENOSYS},
 };
 
-/// The words of one fault, and how to complain about them.
+/// Reads the words of one fault, and throws the errors about them.
 class Reader {
  public:
   Reader(std::string_view text, std::string_view said_by) : text_(text), said_by_(said_by) {}
@@ -83,7 +83,7 @@ class Reader {
   std::string_view said_by_;
 };
 
-/// Cuts `text` at the next `mark`; what follows stays in it.
+/// Takes the text up to the next `mark` from `text`.
 std::string_view next_word(std::string_view& text, char mark) {
   const std::size_t end = std::min(text.find(mark), text.size());
   const std::string_view word = text.substr(0, end);
@@ -156,7 +156,7 @@ std::vector<Fault> parse_faults(std::string_view text, int ranks, std::string_vi
     const Reader read{one, said_by};
     faults.push_back(parse_fault(one, read));
     if (faults.back().rank >= ranks)
-      read.wrong(fmt::format("rank {} is none of this job's, 0 to {},", faults.back().rank, ranks - 1));
+      read.wrong(fmt::format("rank {} is not in this job, whose ranks are 0 to {},", faults.back().rank, ranks - 1));
   }
   return faults;
 }

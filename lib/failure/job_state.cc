@@ -29,7 +29,7 @@ bool JobState::learn(const Failure& failure) {
     return earlier.group == failure.group && (failure.group != 0 || earlier.culprit == failure.culprit);
   });
   if (known) return false;
-  // Worst case: said twice. Losses of processes are no more than there are ranks.
+  // At worst a failure is told twice. Losses are never forgotten, since there are no more than ranks.
   if (std::ranges::count_if(failures_, is_of_a_group) == most_failures)
     failures_.erase(std::ranges::find_if(failures_, is_of_a_group));
   failures_.push_back(failure);

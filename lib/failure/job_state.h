@@ -14,8 +14,8 @@
 
 namespace tutti::detail {
 
-/// What a rank knows of the job: which ranks are alive, which are lost or have left, and what else has failed.
-/// Threading: the failure detector's thread; once it runs, name() from anywhere.
+/// What a rank knows of the job: which ranks are alive, lost, or have left, and what else has failed. Threading: the
+/// failure detector's thread; once it runs, name() from anywhere.
 class JobState {
  public:
   using Clock = std::chrono::steady_clock;
@@ -35,16 +35,16 @@ class JobState {
   bool has_left(int rank) const { return state(rank) == State::left; }
   std::vector<int> all_that_left() const;
   Clock::time_point left_since(int rank) const { return left_since_.at(rank); }
-  /// Its process is gone, and nobody saw whether it left or died.
+  /// Whether its process is gone, and it is not known whether it left or died.
   bool went_unseen(int rank) const { return unseen_.contains(rank); }
 
   void set_lost(int rank) { states_[static_cast<std::size_t>(rank)] = State::lost; }
   enum class Seen : std::uint8_t { yes, no };
   void set_left(int rank, Seen seen);
 
-  /// Remembers what has failed. False: it was known.
+  /// Remembers a failure. False: it was known.
   bool learn(const Failure& failure);
-  /// Recent ones; a new coordinator tells them to ranks that have not heard them from the one before.
+  /// Recent failures. A new coordinator tells them to ranks that did not hear them from the previous one.
   const std::vector<Failure>& failures() const { return failures_; }
 
  private:

@@ -12,8 +12,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr milliseconds goodbye_time{500};
-/// For others to come and hear why nothing begins.
+constexpr milliseconds leave_time{500};
+/// How long other ranks may come and be told why the job does not begin.
 constexpr milliseconds explanation_time{1000};
 
 }  // namespace
@@ -46,7 +46,8 @@ void Member::cut() {
 }
 
 void Member::leave_soon() {
-  // A rank that leaves because another went before everybody was there is the only one that can tell the others which.
+  // If this rank leaves because another one went before all were there, it is the only one that can tell the others
+  // which.
   leave_at_ = Clock::now() + (shared_.readiness.hopeless() && coordinator_ ? explanation_time : milliseconds{0});
 }
 
@@ -59,10 +60,10 @@ void Member::run() noexcept {
     wait_for_news();
     for (const auto& task : shared_.tasks.take()) task();
     const auto now = Clock::now();
-    // A process that was stopped itself must not take the others' silence for theirs.
+    // A process that was stopped must not take the others' silence for theirs.
     if (now - before > settings_.beat * 3) {
       connections_.forgive(now);
-      succession_.set_led_until(now);  // and those that have no connection
+      succession_.set_led_until(now);  // the same for ranks without a connection
     }
     tick(now);
     if (leave_at_ != Clock::time_point{} && (leave_at_ <= now || is_everybody_here())) leave();
@@ -75,7 +76,7 @@ void Member::wait_for_news() {
   if (coordinator_) until = std::min(until, coordinator_->next());
   Connections::News news = connections_.wait(shared_.tasks.fd(), until);
   for (const auto& [rank, messages] : news.messages)
-    if (connections_.contains(rank)) heed(rank, messages);  // what another one said may have ended it
+    if (connections_.contains(rank)) heed(rank, messages);  // a message of another rank may have ended its connection
   while (auto speaker = connections_.next_speaker()) admit(std::move(*speaker));
   hear_calls(std::move(news.outcomes));
 }
@@ -87,7 +88,7 @@ void Member::tick(Clock::time_point now) {
   }
   if (coordinator_) coordinator_->tick(now);
   for (const Failure& suspicion : suspicions_.take_overdue(now)) user_->failed(undecided(suspicion, now));
-  std::vector<int> ended;  // by this side, which no poll() tells
+  std::vector<int> ended;  // ended by this rank, which poll() does not show
   for (const auto& [rank, connection] : connections_.all())
     if (connection.ended()) ended.push_back(rank);
   for (const int rank : ended)
@@ -104,10 +105,10 @@ void Member::tick(Clock::time_point now) {
   }
 }
 
-/// When something last came from `rank`, or since when this rank listens.
+/// When `rank` last sent something, or when this rank began to listen to it.
 Member::Clock::time_point Member::heard(int rank) const {
   if (const ControlConnection* const connection = connections_.find(rank)) return connection->heard();
-  // Others may have heard a little longer of the coordinator before.
+  // Other ranks may have heard of the previous coordinator a little longer.
   const auto since = is_coordinator() ? succession_.led_until() + settings_.beat / 2 : succession_.led_until();
   return std::max(since, connections_.last_call(rank).value_or(since));
 }
@@ -124,15 +125,15 @@ void Member::listen_for(int rank, Clock::time_point now) {
   if (silence <= settings_.lost / 2) return;
   next_look_ = std::min(next_look_, last_sign + settings_.lost + milliseconds{1});
   if (suspected_[rank] != last_sign) {
-    suspected_[rank] = last_sign;  // once for each silence
+    suspected_[rank] = last_sign;  // warn once for each silence
     user_->suspected(fmt::format("{} has not been heard of for {:.1f} s, and counts as lost after {:.1f} s",
                                  job_.name(rank), silence.count(),
                                  std::chrono::duration<double>(settings_.lost).count()));
   }
 }
 
-/// The coordinator has not said which rank is to blame for a broken link. If it has been silent for longer, it is: the
-/// peer may have failed for the same reason, and left.
+/// The failure for a broken link about which the coordinator has not decided. If the coordinator has been silent for
+/// longer than the peer, it is the culprit itself: the peer may have failed for the same reason, and left.
 Failure Member::undecided(Failure failure, Clock::time_point now) const {
   const ControlConnection* const connection = connections_.find(coordinator());
   if (is_coordinator() || !connection || now - connection->heard() < settings_.beat * 5 / 4) return failure;
@@ -152,8 +153,9 @@ bool Member::is_everybody_here() const {
   return true;
 }
 
-/// A rank that was let in until now hears the goodbye, one that comes later finds nobody. The acceptor ends before its
-/// handler goes: what it has welcomed must be handed over, or that rank would see an end without a goodbye.
+/// Ranks that have been let in until now are told that this rank leaves; later ones find nobody. The acceptor ends
+/// before its handler: a connection that it has accepted must be handed over, or that rank would see it end without a
+/// `leave` message.
 void Member::leave() {
   has_left_ = true;
   acceptor_->close();
@@ -164,9 +166,9 @@ void Member::leave() {
 }
 
 void Member::say_goodbye() {
-  ControlMessage goodbye{.kind = ControlMessage::Kind::leave};
-  if (coordinator_) goodbye.ranks = job_.all_that_left();
-  connections_.close(goodbye, Clock::now() + goodbye_time);
+  ControlMessage last{.kind = ControlMessage::Kind::leave};
+  if (coordinator_) last.ranks = job_.all_that_left();
+  connections_.close(last, Clock::now() + leave_time);
 }
 
 }  // namespace tutti::detail

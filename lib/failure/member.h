@@ -25,15 +25,15 @@ namespace tutti::detail {
 
 class Coordinator;
 
-/// One rank's part in the failure detection: it knows which ranks are alive, keeps the connection to the coordinator,
-/// tells it and is told by it, and takes its place when it goes (failover.cc).
+/// One rank's part in failure detection. It knows which ranks are alive, keeps the connection to the coordinator,
+/// exchanges messages with it, and takes its place when it goes (failover.cc).
 ///
 /// Threading: constructor, begin(), coordinator() and name() from other threads, the rest on the detector's.
 class Member {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// What it shares with the threads that use the failure detector.
+  /// Shared with the threads that use the failure detector.
   struct Shared {
     TaskQueue& tasks;
     Readiness& readiness;
@@ -44,15 +44,15 @@ class Member {
          std::shared_ptr<TlsProxies> tls_proxies, const Shared& shared);
   ~Member();
 
-  /// Before run().
+  /// Called before run().
   void begin(std::vector<Watched> ranks, const WatchSettings& settings, DetectorUser& user);
-  /// Until leave_soon() has been called, and the goodbye is said.
+  /// Runs until leave_soon() has been called and the others have been told.
   void run() noexcept;
 
   int coordinator() const { return succession_.coordinator(); }
   const std::string& name(int rank) const { return job_.name(rank); }
 
-  /// Another rank has connected.
+  /// Takes the connection that another rank has made.
   void welcome(int rank, Descriptor socket);
   void send_to_coordinator(const ControlMessage& message);
   void suspect(const Failure& failure);
@@ -105,17 +105,18 @@ class Member {
   JobState job_;
   Connections connections_;
   Succession succession_;
-  std::map<int, Clock::time_point> suspected_;  // since when they have been silent
+  std::map<int, Clock::time_point> suspected_;  // by rank: since when it has been silent
   Suspicions suspicions_;
   std::vector<ControlMessage> unposted_;
-  std::vector<std::pair<int, ControlMessage>> early_;  // to the coordinator that this rank will be, and from whom
+  std::vector<std::pair<int, ControlMessage>>
+      early_;  // messages for the coordinator that this rank will be, with their senders
   std::unique_ptr<Coordinator> coordinator_;
   bool cut_ = false;
   bool stopping_ = false;
   bool has_left_ = false;
-  Clock::time_point leave_at_{};  // if it is set, at the latest
+  Clock::time_point leave_at_{};  // if set: when it leaves at the latest
   Clock::time_point next_tick_{};
-  Clock::time_point next_look_{};  // at the silence of others
+  Clock::time_point next_look_{};  // when it next checks for silent ranks
 };
 
 }  // namespace tutti::detail

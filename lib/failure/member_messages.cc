@@ -1,4 +1,4 @@
-// What other ranks say to this one, and what becomes of it.
+// Handles the messages of other ranks.
 
 #include <fmt/format.h>
 
@@ -21,7 +21,7 @@ void Member::welcome(int rank, Descriptor socket) {
   connections_.welcome(rank, std::move(socket));
 }
 
-/// The first connection on which `rank` has spoken.
+/// Takes into use the first connection on which a rank has sent a message.
 void Member::admit(Connections::Caller caller) {
   const int rank = caller.rank;
   if (!job_.is_alive(rank) || connections_.contains(rank)) return;
@@ -39,7 +39,7 @@ void Member::set_ready() {
   shared_.readiness.set_ready();
 }
 
-/// What has just been read on the connection of `rank`, and the connection's end if it came behind.
+/// Handles the messages that have been read from `rank`, and the end of its connection if that followed.
 void Member::heed(int rank, const std::vector<ControlMessage>& messages) {
   const bool ended = connections_.find(rank)->ended();
   for (const ControlMessage& message : messages) handle(rank, message);
@@ -61,7 +61,7 @@ void Member::handle(int from, const ControlMessage& message) {
   }
   if (coordinator_) return coordinator_->handle(from, message);
   if (from == coordinator()) return handle_as_member(message);
-  // A rank that turns to this one knows already that the coordinator is gone, which is about to show here.
+  // A rank that turns to this one already knows that the coordinator is gone, which is about to show here.
   if (early_.size() < most_early) early_.emplace_back(from, message);
 }
 

@@ -9,8 +9,8 @@
 
 namespace tutti::detail {
 
-/// Whether all ranks are watched, so that work may begin, or a rank has gone before that. The failure detector's thread
-/// decides, another one waits for it.
+/// Whether all ranks are watched, so that work may begin, or a rank has gone before. The failure detector's thread
+/// decides; another thread waits for it.
 class Readiness {
  public:
   void set_ready() {
@@ -18,13 +18,13 @@ class Readiness {
     ready_ = true;
     changed_.notify_all();
   }
-  /// Unless it is ready. The first reason counts.
+  /// Gives up, unless it is ready. The first reason counts.
   void give_up(const Failure& reason) {
     const std::lock_guard lock{mutex_};
     if (!ready_ && !hopeless_) hopeless_ = reason;
     changed_.notify_all();
   }
-  /// Until one of both, or `deadline`. False: it is not ready.
+  /// Waits until it is ready, until give_up(), or until `deadline`. False: it is not ready.
   bool wait(std::chrono::steady_clock::time_point deadline) {
     std::unique_lock lock{mutex_};
     changed_.wait_until(lock, deadline, [this] { return ready_ || hopeless_; });

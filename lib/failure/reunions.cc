@@ -35,7 +35,7 @@ void Reunions::decided(const ControlMessage& decision) {
     return;
   }
   found->second->outcome = Reunion{decision.number, decision.ranks};
-  awaited_.erase(found);  // final: if the coordinator leaves now, its successor must not be asked again
+  awaited_.erase(found);  // final: if the coordinator leaves now, the next one must not be asked again
   changed_.notify_all();
 }
 

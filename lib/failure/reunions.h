@@ -15,35 +15,36 @@
 
 namespace tutti::detail {
 
-/// The ranks that go on without the lost ones.
+/// The ranks that go on without the lost ones, and their new group.
 struct Reunion {
-  std::uint64_t group = 0;   ///< fresh, equal on all
+  std::uint64_t group = 0;   ///< id of the new group, equal on all
   std::vector<int> members;  ///< global ranks, in the order of the old group
 };
 
-/// The reunions that this rank waits for, each until the coordinator has decided. Threading: any.
+/// The reunions for which this rank waits, each until the coordinator has decided. Threading: any.
 class Reunions {
  public:
-  /// What is awaited from begin() on.
+  /// A reunion that begin() has asked for.
   struct Awaited {
     Report report;
     std::optional<Reunion> outcome;
     std::vector<int> missing;
-    int told = -1;  // the coordinator that knows
+    int told = -1;  // the coordinator that has been told
   };
 
   std::shared_ptr<Awaited> begin(const Report& report);
-  /// Until the coordinator has decided or `deadline`. Nothing: it has not.
+  /// Waits until the coordinator has decided, or until `deadline`. Nothing: it has not decided.
   std::optional<Reunion> wait(const Awaited& awaited, std::chrono::steady_clock::time_point deadline);
-  /// Those that `coordinator` has to be told of. It hears of each once: two decisions would make two groups.
+  /// The reports of which `coordinator` has not been told. It is told of each once, since two decisions would make two
+  /// groups.
   std::vector<Report> untold(int coordinator);
-  /// What a coordinator says: the outcome, or which ranks are still missing.
+  /// Handles the coordinator's message: the outcome, or which ranks are still missing.
   void decided(const ControlMessage& decision);
 
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::map<std::uint64_t, std::shared_ptr<Awaited>> awaited_;  // by old group
+  std::map<std::uint64_t, std::shared_ptr<Awaited>> awaited_;  // reunions by old group
 };
 
 }  // namespace tutti::detail

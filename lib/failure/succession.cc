@@ -7,12 +7,12 @@ namespace {
 
 using std::chrono::milliseconds;
 
-/// When the coordinator has left on purpose the job is usually about to end, and its successor too.
+/// If the coordinator has left on purpose, the job is usually about to end, and the next coordinator to leave, too.
 constexpr milliseconds succession_pause{300};
 
 }  // namespace
 
-/// This rank is alive, so there always is one.
+/// There is always a coordinator, since this rank is alive.
 bool Succession::elect() {
   int next = 0;
   while (next < rank_ && !job_.is_alive(next)) ++next;
@@ -43,10 +43,10 @@ void Succession::seek(Clock::time_point now, milliseconds beat, bool ready) {
   }
 }
 
-/// How many candidates to try at the same time: four times as many after each beat without a coordinator.
+/// How many candidates to connect to at the same time: four times as many after each beat without a coordinator.
 int Succession::reach(Clock::time_point now, milliseconds beat, bool ready) const {
   int reach = 1;
-  if (!ready) return reach;  // it may be slow to start
+  if (!ready) return reach;  // the first coordinator may be slow to start
   for (auto silence = now - led_until_ - beat * 5 / 2; silence.count() > 0 && reach < job_.size(); silence -= beat)
     reach *= 4;
   return reach;

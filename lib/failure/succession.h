@@ -8,8 +8,8 @@
 
 namespace tutti::detail {
 
-/// Says which rank is the coordinator, the lowest that is alive as far as this one knows, and connects to candidates
-/// while it is silent. Threading: coordinator() from anywhere, the rest on the failure detector's thread.
+/// Decides which rank is the coordinator: the lowest that is alive, as far as this rank knows. Connects to further
+/// candidates while it is silent. Threading: coordinator() from anywhere, the rest on the failure detector's thread.
 class Succession {
  public:
   using Clock = std::chrono::steady_clock;
@@ -18,18 +18,18 @@ class Succession {
       : rank_(rank), job_(job), connections_(connections) {}
 
   int coordinator() const { return coordinator_.load(); }
-  /// False: it is the same as before.
+  /// Elects the coordinator. False: it is the same as before.
   bool elect();
-  /// The coordinator is gone.
+  /// Notes that the coordinator is gone.
   void note_gone(bool died);
-  /// The one before the present coordinator did not leave on purpose.
+  /// Whether the previous coordinator died, rather than left on purpose.
   bool predecessor_died() const { return predecessor_died_; }
 
-  /// When a coordinator last said anything: until then it listened to everybody.
+  /// When a coordinator last sent anything. Until then it listened to all ranks.
   Clock::time_point led_until() const { return led_until_; }
   void set_led_until(Clock::time_point then) { led_until_ = then; }
   void note_sign_of_life();
-  /// Connects to the coordinator, and while it is silent to the next candidates, too, until one of them answers.
+  /// Connects to the coordinator, and while that is silent also to the next candidates, until one of them answers.
   void seek(Clock::time_point now, std::chrono::milliseconds beat, bool ready);
 
  private:
@@ -41,7 +41,7 @@ class Succession {
   std::atomic<int> coordinator_ = 0;
   bool predecessor_died_ = false;
   Clock::time_point led_until_{};
-  Clock::time_point connect_at_{};  // to the coordinator, not before
+  Clock::time_point connect_at_{};  // earliest time to connect to the coordinator
 };
 
 }  // namespace tutti::detail

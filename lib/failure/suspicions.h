@@ -9,19 +9,20 @@
 
 namespace tutti::detail {
 
-/// Broken links that this rank has told the coordinator of, each until the coordinator should have said who is lost.
+/// Broken links of which this rank has told the coordinator, each until the coordinator should have decided which rank
+/// is lost.
 class Suspicions {
  public:
   using Clock = std::chrono::steady_clock;
 
   void add(const Failure& failure) { waiting_.push_back({failure, Clock::now() + answer_time}); }
-  /// When the first one's time is over; max: there is none.
+  /// When the time of the first one is over; max: there is none.
   Clock::time_point next() const {
     auto next = Clock::time_point::max();
     for (const auto& [failure, until] : waiting_) next = std::min(next, until);
     return next;
   }
-  /// Those whose time is over, which it forgets.
+  /// Removes and returns those whose time is over.
   std::vector<Failure> take_overdue(Clock::time_point now) {
     std::vector<Failure> overdue;
     std::erase_if(waiting_, [&](const auto& suspicion) {
@@ -33,7 +34,7 @@ class Suspicions {
   }
 
  private:
-  /// Enough for the coordinator to hear all sides and to answer.
+  /// Enough for the coordinator to hear all reports and to answer.
   static constexpr std::chrono::milliseconds answer_time{400};
 
   std::vector<std::pair<Failure, Clock::time_point>> waiting_;

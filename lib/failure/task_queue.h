@@ -14,7 +14,7 @@
 
 namespace tutti::detail {
 
-/// What other threads leave for the failure detector's thread to do. Threading: post() from anywhere.
+/// Tasks of other threads for the failure detector's thread. Threading: post() from anywhere.
 class TaskQueue {
  public:
   using Tasks = std::vector<std::function<void()>>;
@@ -30,7 +30,7 @@ class TaskQueue {
     ::eventfd_write(bell_.get(), 1);
   }
 
-  /// Readable while there are tasks.
+  /// A descriptor that is readable while there are tasks.
   int fd() const { return bell_.get(); }
   Tasks take() {
     eventfd_t rung = 0;

@@ -68,7 +68,7 @@ class Inject(harness.Case):
         self.assertLess(done.seconds, 30)
 
     def test_wrong_words_are_refused_before_anything_starts(self):
-        for fault, word in (("kil:rank=1", 'Did you mean "kill"'), ("kill:rank=9", "rank 9 is none of this job's"),
+        for fault, word in (("kil:rank=1", 'Did you mean "kill"'), ("kill:rank=9", "rank 9 is not in this job"),
                             ("kill:when=3", 'no key "when"'), ("refuse:call=memfd", "needs call= and errno=")):
             done = run_with(fault)
             self.assertEqual(done.code, 6, done)

@@ -348,7 +348,7 @@ TEST_CASE("a shrink that somebody does not call ends at its deadline and names h
   for (const int rank : {0, 1}) {
     CHECK_MESSAGE(answers[static_cast<std::size_t>(rank)].code == ErrorCode::timeout,
                   answers[static_cast<std::size_t>(rank)].text);
-    CHECK_MESSAGE(says(answers[static_cast<std::size_t>(rank)], "waited in vain for rank 2 ("),
+    CHECK_MESSAGE(says(answers[static_cast<std::size_t>(rank)], "waited until the deadline for rank 2 ("),
                   answers[static_cast<std::size_t>(rank)].text);
   }
 }

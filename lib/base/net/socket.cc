@@ -176,7 +176,7 @@ bool is_our_own(int error) {
 }
 
 std::string text_of(int error) {
-  return error == end_of_stream ? "the connection was closed without a goodbye" : refusal(error);
+  return error == end_of_stream ? "the other end closed the connection" : refusal(error);
 }
 
 }  // namespace tutti::net

@@ -63,7 +63,7 @@ TEST_CASE("at the deadline the silent come first, then the absent, then the slow
       diagnose(report_of(5, true), std::vector<RankView>{view(0, in_call("a", {1})), view(1, absent), silent});
   REQUIRE(failure);
   CHECK(failure->culprit == 2);
-  CHECK(failure->text.find("last sign of life is 3.0 s old") != std::string::npos);
+  CHECK(failure->text.find("last heartbeat is 3.0 s old") != std::string::npos);
 
   failure = diagnose(report_of(5, true),
                      std::vector<RankView>{view(0, in_call("a", {1})), view(1, absent), view(2, in_call("a"))});

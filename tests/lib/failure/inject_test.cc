@@ -61,7 +61,7 @@ TEST_CASE("what is wrong with a fault is said with the nearest right word") {
   says("kil:rank=1", "no fault \"kil\". Did you mean \"kill\"?");
   says("kill:rnk=1", "no key \"rnk\". Did you mean \"rank\"?");
   says("kill:ms=1", "no key \"ms\"");
-  says("kill:rank=4", "rank 4 is none of this job's, 0 to 3");
+  says("kill:rank=4", "rank 4 is not in this job, whose ranks are 0 to 3");
   says("kill:rank=-1", "rank= takes a whole number from 0, not \"-1\"");
   says("kill:rank", "rank= takes a whole number");
   says("kill:op=0", "op= takes a whole number from 1");
