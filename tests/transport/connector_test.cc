@@ -68,7 +68,7 @@ std::string failure_of(const std::string& address, Clock::time_point deadline, c
   } catch (const Error& error) {
     CHECK(error.code() == ErrorCode::peer_lost);
     CHECK(error.rank() == 7);
-    CHECK(std::string(error.what()).find("Rank 4 cannot reach rank 7 (tcp, " + address) == 0);
+    CHECK(std::string(error.what()).find("rank 4 cannot reach rank 7 (tcp, " + address) == 0);
     return error.what();
   }
   return "";

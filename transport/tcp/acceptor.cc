@@ -4,7 +4,7 @@
 //                             |                    |
 //                             +---- time is up, wrong, gone, place wanted ----> dropped
 //
-// Candidates are kept in the order in which they came, so one timer for the first of them serves all.
+// Candidates are kept in the order in which they came, so that one timer, for the first of them, serves all.
 
 #include "transport/tcp/acceptor.h"
 
@@ -39,7 +39,7 @@ using asio::posix::stream_descriptor;
 
 constexpr std::chrono::milliseconds pause_without_descriptors{100};
 
-/// Waits for a descriptor that somebody else owns, and at the end forgets it without closing it.
+/// Waits for a descriptor that it does not own, and forgets it in the end without closing it.
 struct Waiter : stream_descriptor {
   using stream_descriptor::stream_descriptor;
   ~Waiter() { part(); }
@@ -48,8 +48,8 @@ struct Waiter : stream_descriptor {
   }
 };
 
-/// A connection that has not proved itself. Waits share it, because a wait that has completed still calls back after
-/// the candidate has gone.
+/// A connection that has not proved that it belongs to the job. Handlers share it, since a handler may still be called
+/// after the candidate has gone.
 struct Candidate {
   Candidate(asio::io_context& context, net::Socket accepted, const Credentials& credentials, Purposes purposes)
       : socket(std::move(accepted)),
@@ -60,7 +60,7 @@ struct Candidate {
   bool gone() const { return !waiter.is_open(); }
   bool silent() { return handshake.incoming().size() == Handshake::hello_size; }
 
-  /// The handshake, and then until the connection is encrypted.
+  /// Continues the handshake, and then waits until the connection is encrypted.
   int advance() {
     if (int error = encrypted ? 0 : tutti::advance(handshake, socket); error != 0) return error;
     if (tls_proxies == nullptr || handshake.state() != Handshake::State::done) return 0;
@@ -69,7 +69,7 @@ struct Candidate {
       socket = tls_proxies->encrypt(std::move(socket), handshake);
       if (!socket) return errno;
       waiter.assign(socket.get());
-      waiting = false;  // what was awaited of the other socket does not come
+      waiting = false;  // the wait for the previous socket has ended
     }
     return TlsProxies::is_ready(socket.get());
   }
@@ -80,7 +80,7 @@ struct Candidate {
   TlsProxies* const tls_proxies;
   bool encrypted = false;
   const Clock::time_point since = Clock::now();
-  bool waiting = false;  ///< a handler is on its way
+  bool waiting = false;  ///< a handler waits for the socket
 };
 
 using CandidatePointer = std::shared_ptr<Candidate>;
@@ -107,7 +107,7 @@ class Acceptor::Impl {
     context_.stop();
     thread_.join();
     for (const CandidatePointer& candidate : candidates_) {
-      candidate->waiter.part();  // handlers may hold it a little longer
+      candidate->waiter.part();  // handlers may keep the candidate a little longer
       candidate->socket.reset();
     }
     candidates_.clear();
@@ -154,7 +154,7 @@ class Acceptor::Impl {
     std::function<void()> done;
   };
 
-  /// Those that were asked for up to that one.
+  /// Serves the looks that were asked for up to number `asked`.
   void serve_looks(std::uint64_t asked) {
     accept_all();
     for (auto next = candidates_.begin(); next != candidates_.end();) proceed(*next++);
@@ -175,7 +175,7 @@ class Acceptor::Impl {
         if (std::exchange(again, false)) accept_all();
         context_.run_one();
       } catch (const std::exception&) {
-        // Out of memory: what was being started is given up, and the acceptor must not stay shut for it.
+        // Out of memory: gives up what was being started, but goes on accepting.
         std::this_thread::sleep_for(pause_without_descriptors);
         again = true;
       }
@@ -204,12 +204,12 @@ class Acceptor::Impl {
       if (socket) net::keep_alive(socket, options_.lost_after);
       error = socket ? 0 : errno;
       if (net::is_our_own(error) && !is_connection_waiting())
-        error = EAGAIN;  // the kernel looks for a descriptor first
+        error = EAGAIN;  // the kernel looks for a free descriptor first
       if (net::is_our_own(error) && !candidates_.empty() && make_room()) continue;
       if (error != 0) break;
       candidates_.push_back(std::make_shared<Candidate>(context_, std::move(socket), credentials_, purposes()));
       ++count_;
-      proceed(candidates_.back());  // a peer has usually spoken by now
+      proceed(candidates_.back());  // a peer has usually sent its hello by now
     }
     if (error != EAGAIN && error != EWOULDBLOCK) {
       if (!std::exchange(starved_, true))
@@ -226,7 +226,7 @@ class Acceptor::Impl {
     return ::poll(&query, 1, 0) > 0;
   }
 
-  /// Candidates that have sent nothing must go before those that have begun to.
+  /// Drops a candidate to make room: first one that has sent nothing, and then one that has begun to.
   bool make_room() {
     const auto silent =
         std::find_if(candidates_.begin(), candidates_.end(), [](const auto& candidate) { return candidate->silent(); });
@@ -236,12 +236,12 @@ class Acceptor::Impl {
     return true;
   }
 
-  /// Then candidates whose time is up are dropped, and others accepted.
+  /// At that time, drops candidates whose time is up and accepts others.
   void wake_at(Clock::time_point time) {
     if (timer_set_ && timer_.expiry() <= time) return;
     timer_.expires_at(time);
     timer_.async_wait([this](const asio::error_code& failed) {
-      if (failed) return;  // set anew
+      if (failed) return;  // the timer was set anew
       timer_set_ = false;
       const auto now = Clock::now();
       while (!candidates_.empty() && now - candidates_.front()->since >= options_.patience) drop(candidates_.front());
@@ -252,7 +252,7 @@ class Acceptor::Impl {
 
   // ---- Handshakes ------------------------------------------------------------------------------------------------
 
-  // By value, since a caller's reference may point into the list that forgets the candidate.
+  // By value: a reference may point into the list from which the candidate is removed.
   void proceed(const CandidatePointer candidate) {  // NOLINT(performance-unnecessary-value-param)
     if (candidate->gone()) return;
     const int error = candidate->advance();
@@ -266,7 +266,7 @@ class Acceptor::Impl {
         found->second(hello, std::move(candidate->socket));
     } catch (const std::exception&) {
     }
-    candidate->socket.reset();  // if nobody has taken it
+    candidate->socket.reset();  // unless a handler has taken it
   }
 
   void proceed_later(const CandidatePointer& candidate) {
@@ -297,7 +297,7 @@ class Acceptor::Impl {
   const Log log_;
   std::atomic<std::size_t> count_{0};
 
-  std::mutex mutex_;  ///< of what follows; held while a handler or the end of a look runs
+  std::mutex mutex_;  ///< protects what follows; held while a handler or the end of a look runs
   std::map<Purpose, Handler> handlers_;
   Purposes purposes_;
   std::vector<Look> looks_;
@@ -312,9 +312,9 @@ class Acceptor::Impl {
   asio::steady_timer timer_{context_};
   bool accepting_ = false;
   bool timer_set_ = false;
-  bool starved_ = false;                    ///< and said so
-  bool full_ = false;                       ///< somebody waits for a place
-  std::list<CandidatePointer> candidates_;  ///< oldest first
+  bool starved_ = false;                    ///< the log was told
+  bool full_ = false;                       ///< connections wait for a free place
+  std::list<CandidatePointer> candidates_;  ///< the oldest first
   std::thread thread_;
 };
 

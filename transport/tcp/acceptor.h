@@ -22,31 +22,31 @@ struct Credentials {
 };
 
 struct AcceptorOptions {
-  std::string congestion = {};                    ///< as for connect_to()
-  std::chrono::milliseconds lost_after{10'000};   ///< of silence, when the other end is asked for a sign of life
-  std::size_t candidates = 128;                   ///< connections that have not proved themselves yet
-  std::chrono::milliseconds patience{5'000};      ///< with each of them
-  std::chrono::milliseconds least_patience{250};  ///< when others wait for the place of one that has begun to speak
-  std::chrono::seconds silence{30};               ///< of a connection before the kernel lets the acceptor see it
+  std::string congestion = {};                   ///< as for connect_to()
+  std::chrono::milliseconds lost_after{10'000};  ///< of silence, after which keep-alive probes the other end
+  std::size_t candidates = 128;                  ///< connections that may be without a proof at the same time
+  std::chrono::milliseconds patience{5'000};     ///< how long each of them may take
+  std::chrono::milliseconds least_patience{
+      250};                          ///< the same for one that has sent something, if others wait for its place
+  std::chrono::seconds silence{30};  ///< how long the kernel holds back a connection that sends nothing
 };
 
-/// A listening socket, and a thread that asks each connection for a proof (lib/security/handshake.h) and hands it over
-/// to the part of this rank that serves its purpose. A rank has one.
+/// A listening socket, and a thread that demands a proof of each connection (lib/security/handshake.h) and hands it to
+/// the part of this rank for which it is. A rank has one acceptor.
 ///
 /// So unknown processes cost the engine's thread nothing, and a peer's first message need not wait until this rank
-/// happens to drive its engine. A connection without a proof costs one small record that does not grow: exactly the
-/// bytes of a hello and a proof are read, in a few seconds; then the connection is closed without an answer. The kernel
-/// holds back for a while a connection that sends nothing, and such a connection is the first to go where there are too
-/// many.
+/// drives its engine. A connection without a proof costs one small record: exactly the bytes of a hello and a proof are
+/// read, within a few seconds; then the connection is closed without an answer. The kernel holds back a connection that
+/// sends nothing for a while, and if there are too many connections such a one is dropped first.
 class Acceptor {
  public:
-  /// Gets the connection of a peer that has proved itself, and is encrypted if it shall be; non-blocking, with nothing
-  /// read behind the proof. Runs on the acceptor's thread, one at a time, and must not block; if it throws, the
-  /// connection is closed.
+  /// Gets the connection of a peer that has given its proof. It is non-blocking, encrypted if it must be, and nothing
+  /// has been read behind the proof. Handlers run on the acceptor's thread, one at a time, and must not block. If one
+  /// throws, the connection is closed.
   using Handler = std::function<void(const Hello& hello, net::Socket socket)>;
 
-  /// Throws Error{system} if `address` cannot be listened on. Port 0: the kernel chooses. `log` hears when the system
-  /// accepts no connections any more.
+  /// Throws Error{system} if it cannot listen on `address`. Port 0: the kernel chooses. `log` is told when the system
+  /// accepts no more connections.
   Acceptor(const net::Address& address, Credentials credentials, AcceptorOptions options = {}, const Log& log = Log{});
   /// As close().
   ~Acceptor();
@@ -55,16 +55,16 @@ class Acceptor {
 
   /// "10.0.0.1:4242"
   const std::string& address() const;
-  /// Connections without a proof, now.
+  /// Number of connections without a proof.
   std::size_t unproved() const;
-  /// From now on connections for `purpose` go to `handler`; until then they are refused.
+  /// From now on, connections for `purpose` go to `handler`; before, they are refused.
   void serve(Purpose purpose, Handler handler);
-  /// Refuses them again. From now on neither the handler runs nor what look() was to call.
+  /// Refuses connections for `purpose` again. The handler will not run any more, nor what look() was to call.
   void dismiss(Purpose purpose) noexcept;
-  /// Hands over every connection that has come by now and proves itself, then calls `done` on the acceptor's thread,
-  /// for the part that serves `purpose`. Where it cannot (it is closed, or no memory), calls it at once.
+  /// Hands over every connection that has come by now and proves itself. Then calls `done` on the acceptor's thread, or
+  /// at once if the acceptor is closed or memory is short. For the part that serves `purpose`.
   void look(Purpose purpose, const std::function<void()>& done) noexcept;
-  /// Listens no more, closes all connections and joins the thread. Not from that thread.
+  /// Stops listening, closes all connections, and joins the thread. Must not be called from that thread.
   void close() noexcept;
 
  private:

@@ -11,14 +11,14 @@
 namespace tutti::transport::tcp {
 namespace {
 
-/// Something that was sent was tried at least twice, and not a single acknowledgement has come for `time`.
+/// Whether something was sent at least twice without any acknowledgement for `time`.
 bool is_unanswered(net::SocketView socket, std::chrono::milliseconds time) noexcept {
   tcp_info info{};
   socklen_t size = sizeof info;
   if (::getsockopt(socket.get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return false;
   int unacknowledged = 0;
   if (::ioctl(socket.get(), SIOCOUTQ, &unacknowledged) != 0) return false;
-  // Where this host refuses to send, the kernel counts nothing as sent: it probes, and does not retransmit.
+  // If this host refuses to send, the kernel counts nothing as sent: it probes instead of retransmitting.
   return unacknowledged > 0 && (info.tcpi_retransmits > 0 || info.tcpi_probes > 0) &&
          std::cmp_greater_equal(info.tcpi_last_ack_recv, time.count());
 }

@@ -10,9 +10,8 @@ namespace tutti::transport::tcp {
 /// Notices that the other end of a connection acknowledges nothing any more.
 class AcknowledgementCheck {
  public:
-  /// Called every `pause`. How long something that was sent has waited for an acknowledgement, although it was sent at
-  /// least twice; 0 where that is not so, or cannot be told. A peer that is alive but does not read acknowledges all
-  /// the same.
+  /// How long something that was sent at least twice has waited for an acknowledgement; 0: there is no such thing, or
+  /// it is not known. A peer that is alive but does not read acknowledges all the same. Must be called every `pause`.
   Clock::duration silence(net::SocketView socket, Clock::time_point now, std::chrono::milliseconds pause) noexcept;
   void reset() noexcept { since_ = Clock::time_point::max(); }
 

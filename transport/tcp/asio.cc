@@ -1,3 +1,3 @@
-// The one place where Asio is compiled; everybody else sees its declarations only.
+// The only place where Asio is compiled. All other files see declarations only.
 
 #include <asio/impl/src.hpp>

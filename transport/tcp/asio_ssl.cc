@@ -1,3 +1,3 @@
-// The one place where Asio's TLS is compiled, where there is any.
+// The only place where Asio's TLS is compiled, in builds with TLS.
 
 #include <asio/ssl/impl/src.hpp>

@@ -20,7 +20,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds longest_pause{250};
 
-/// 0: the connector has come to its end; else why not, ETIMEDOUT for `deadline`.
+/// Runs the connector to its end. 0: it has succeeded; else why not, ETIMEDOUT after `deadline`.
 int finish(Connector& connector, Clock::time_point deadline) {
   for (;;) {
     const int error = connector.advance();
@@ -70,11 +70,11 @@ short Connector::events() const noexcept {
 net::Socket connect_authenticated(const std::string& address, const Secret& key, Hello hello,
                                   Clock::time_point deadline, const std::shared_ptr<TlsProxies>& tls_proxies) {
   const auto fail = [&](ErrorCode code, const std::string& why) {
-    throw Error(code, fmt::format("Rank {} cannot reach rank {} (tcp, {}): {}.", hello.from, hello.to, address, why),
+    throw Error(code, fmt::format("rank {} cannot reach rank {} (tcp, {}): {}", hello.from, hello.to, address, why),
                 code == ErrorCode::system ? hello.from : hello.to);
   };
   const auto where = net::parse_address(address);
-  if (!where) fail(ErrorCode::peer_lost, "that is no address of the form 10.0.0.1:4242");
+  if (!where) fail(ErrorCode::peer_lost, "it is not an address like 10.0.0.1:4242");
   for (int attempts = 1;; ++attempts) {
     Connector connector{*where, key, hello, tls_proxies};
     const int error = finish(connector, deadline);

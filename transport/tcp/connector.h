@@ -16,46 +16,47 @@ namespace tutti::transport::tcp {
 /// events(), until it returns something else than EAGAIN.
 class Connector {
  public:
-  /// Ends when both sides have proved themselves. `key` must outlive this. With `tls_proxies` the connection is
-  /// encrypted, as it must be on the other side, too; `hello` need not say so. `congestion`: as for connect_to().
+  /// Connects, and ends when both sides have given their proofs. `key` must outlive this object. With `tls_proxies` the
+  /// connection is encrypted, as it must be on the other side, too; `hello` need not say so. `congestion`: as for
+  /// connect_to().
   Connector(const net::Address& address, const Secret& key, Hello hello, std::shared_ptr<TlsProxies> tls_proxies,
             const std::string& congestion = "");
-  /// Ends when it is known whether anybody listens there.
+  /// Ends when it is known whether a process listens there.
   explicit Connector(const net::Address& address, const std::string& congestion = "");
 
-  /// 0: it has come to its end. EAGAIN: not yet. Else why it never will: errno, end_of_stream or another_secret. May
-  /// give the socket away for another one.
+  /// 0: it has succeeded. EAGAIN: not yet. Otherwise it has failed: errno, end_of_stream or another_secret. May replace
+  /// the socket by another one.
   int advance() noexcept;
   int fd() const { return socket_.get(); }
   const net::Socket& socket() const { return socket_; }
   /// POLLIN or POLLOUT.
   short events() const noexcept;
-  /// The other side may have seen the beginning of the handshake.
+  /// Whether the other side may have seen the beginning of the handshake.
   bool is_connected() const { return stage_ != Stage::connecting; }
-  /// After advance() has returned 0: non-blocking, nothing has been read behind the proofs.
+  /// Takes the socket, after advance() has returned 0. It is non-blocking, and nothing has been read behind the proofs.
   net::Socket take() { return std::move(socket_); }
 
   static constexpr int another_secret = -2;
   static constexpr const char* another_secret_text =
-      "who answers there does not know this job's secret. Is it a process of another job, or was TUTTI_SECRET set "
-      "differently there?";
+      "the process that answers there does not know this job's secret; it belongs to another job, or has another "
+      "TUTTI_SECRET";
 
  private:
   enum class Stage { connecting, greeting, encrypting };
 
   net::Socket socket_;
-  int refusal_ = 0;  // of the attempt to begin
+  int refusal_ = 0;  // error of the attempt to begin
   Stage stage_ = Stage::connecting;
   std::optional<Handshake> handshake_;
   std::shared_ptr<TlsProxies> tls_proxies_;
 };
 
-/// Connects to the Acceptor at `address` ("10.0.0.1:4242") as `hello.from`, and returns once both sides have proved
-/// themselves. Tries again, more slowly each time, while the other side refuses or hangs up: it may not listen yet, or
-/// have too many connections. Otherwise as Connector.
+/// Connects to the Acceptor at `address` ("10.0.0.1:4242") as `hello.from`, and returns once both sides have given
+/// their proofs. Tries again, more slowly each time, while the other side refuses or hangs up: it may not listen yet,
+/// or have too many connections. Otherwise as Connector.
 ///
-/// Blocks until `deadline` at most. Throws Error{peer_lost} with rank `hello.to`: not reached in time, or what answers
-/// there does not know the key; Error{system} when this host lacks something.
+/// Blocks until `deadline` at most. Throws Error{peer_lost} with rank `hello.to` if that was not reached in time, or
+/// the process that answers does not know the key; and Error{system} if this host lacks something.
 net::Socket connect_authenticated(const std::string& address, const Secret& key, Hello hello,
                                   std::chrono::steady_clock::time_point deadline,
                                   const std::shared_ptr<TlsProxies>& tls_proxies = {});

@@ -6,10 +6,10 @@ namespace tutti::transport::tcp {
 namespace {
 
 constexpr std::size_t pieces_per_write = 64;
-/// One call copies at most so much, so that other links get their turn.
+/// One call copies at most this many bytes, so that other links get their turn.
 constexpr std::size_t bytes_per_write = std::size_t{1} << 20;
 
-/// Pieces of one write.
+/// The pieces of one write.
 struct Gather {
   std::array<iovec, pieces_per_write> pieces;
   std::size_t count = 0;
@@ -55,7 +55,7 @@ void FrameQueue::clear() noexcept {
 
 void FrameQueue::drop_sent() noexcept {
   const bool is_mostly_sent =
-      next_ > 1024 && next_ > messages_.size() / 2;  // so no message is moved more than once, on average
+      next_ > 1024 && next_ > messages_.size() / 2;  // so that on average no message is moved more than once
   if (next_ < messages_.size() && !is_mostly_sent) return;
   messages_.erase(messages_.begin(),
                   messages_.begin() + static_cast<std::ptrdiff_t>(std::min(next_, messages_.size())));

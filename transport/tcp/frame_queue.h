@@ -22,15 +22,16 @@ class FrameQueue {
     std::size_t rest() const { return frame_size + payload.size() - done; }
   };
 
-  /// Sends what the socket takes of one message that is in no queue.
+  /// Sends as much of a message outside of any queue as the socket takes.
   static net::Moved write_one(const net::Socket& socket, Message& message) noexcept;
 
   bool empty() const noexcept { return next_ == messages_.size(); }
   void add(const Message& message) { messages_.push_back(message); }
   void clear() noexcept;
-  /// Sends what the socket takes at once; settle() follows.
+  /// Sends as much as the socket takes. The caller must call settle() with the result.
   net::Moved write(const net::Socket& socket) const noexcept;
-  /// So many bytes are sent: calls `sent` with the token of each message of which nothing is left. It may add others.
+  /// Notes that `bytes` bytes were sent: calls `sent` with the token of each message that has gone completely. `sent`
+  /// may add messages.
   template <class Sent>
   void settle(std::size_t bytes, Sent&& sent) noexcept {
     while (bytes > 0) {
@@ -49,7 +50,7 @@ class FrameQueue {
  private:
   void drop_sent() noexcept;
 
-  std::vector<Message> messages_;  // from next_ on; what lies before is sent
+  std::vector<Message> messages_;  // those before next_ have been sent
   std::size_t next_ = 0;
 };
 

@@ -1,11 +1,11 @@
 // The receiving end of a link.
 //
-// One recvmsg usually brings the rest of a message and the beginning of what follows: its first piece is the place
-// where the payload belongs, its second the read-ahead. So a large payload is read straight into its destination, and
-// of a stream of small messages many come with one call and are copied once.
+// One recvmsg usually brings the rest of a message and the beginning of the next ones. Its first piece is the place
+// where the payload belongs, its second piece the read-ahead. So a large payload is read straight into its destination,
+// and many small messages come with one call and are copied once.
 //
-// Views lie in a chunk that all links share. Between two calls it holds nothing: what is left over there, less than 64
-// bytes, goes back to the read-ahead, so that pieces stay multiples of 64.
+// Views lie in a chunk that all links share, and that is empty between calls: what is left there, less than 64 bytes,
+// goes back to the read-ahead. So pieces stay multiples of 64 bytes.
 
 #include "transport/tcp/in_link.h"
 
@@ -22,8 +22,8 @@ namespace tutti::transport::tcp {
 namespace {
 
 constexpr int reads_per_pass = 16;
-constexpr int most_drained = 256;  // chunks: more than the buffers of a connection hold
-/// One call copies at most so much, so that other links get their turn.
+constexpr int most_drained = 256;  // in chunks: more than the buffers of a connection hold
+/// One call copies at most this many bytes, so that other links get their turn.
 constexpr std::size_t bytes_per_read = std::size_t{1} << 20;
 constexpr std::size_t view_unit = 64;
 
@@ -70,7 +70,7 @@ void InLink::warm() noexcept {
   context_.reactor.watch(socket_.get(), [this] {
     wanted_ = std::max(wanted_, 1);
     if (!idle()) return warm();
-    context_.reactor.unwatch(socket_.get());  // parked: it would only wake us again and again
+    context_.reactor.unwatch(socket_.get());  // parked, so that its socket does not wake this rank again and again
     watched_ = false;
   });
 }
@@ -82,7 +82,7 @@ void InLink::disconnect() noexcept {
 }
 
 void InLink::resume() noexcept {
-  if (phase_ == Phase::over) return;  // the peer has left; what waits for it ends by its deadline
+  if (phase_ == Phase::over) return;  // the peer has left; waits for it end at their deadlines
   if (phase_ == Phase::offered) offer_again_ = true;
   ++wanted_;
   warm();
@@ -105,7 +105,7 @@ bool InLink::progress() noexcept {
   return moved;
 }
 
-// ---- Making sense of what has been read --------------------------------------------------------------------------
+// ---- Interpreting what has been read -----------------------------------------------------------------------------
 
 bool InLink::digest_and_reply() noexcept {
   context_.digesting = true;
@@ -135,7 +135,7 @@ bool InLink::digest() noexcept {
         break;
       }
       case Phase::views:
-        if (rest_ > ahead_.size()) return moved;  // read_views() takes what is here together with what comes
+        if (rest_ > ahead_.size()) return moved;  // read_views() takes these bytes together with the next ones
         if (rest_ > 0) {
           const auto piece = context_.chunk.first(static_cast<std::size_t>(rest_));
           ahead_.take(piece);
@@ -159,8 +159,8 @@ void InLink::begin_message() noexcept {
   if (!frame || (frame->kind == FrameKind::abort && frame->length > max_reason))
     return lose(Certainty::sure,
                 {ErrorCode::mismatch,
-                 fmt::format("Rank {} got bytes that are not tutti's from {}, after {} bytes that were. "
-                             "Do both run the same version?",
+                 fmt::format("rank {} got bytes from {} that are no frame of tutti, after {} bytes that were; "
+                             "both must run the same version",
                              context_.rank, context_.name_of(peer()), received_bytes_),
                  peer()});
   received_bytes_ += frame_size + frame->length;
@@ -215,7 +215,7 @@ net::Moved InLink::read() noexcept {
   }
 }
 
-/// EAGAIN beside bytes: the socket had no more.
+/// If it returns EAGAIN together with bytes, the socket had no more.
 net::Moved InLink::read_ahead() noexcept {
   const std::span<std::byte> room = ahead_.room();
   net::Moved moved = net::read_some(socket_, room);
@@ -287,7 +287,7 @@ void InLink::follow(const Error& reason) noexcept {
   silence();
 }
 
-/// Ends without a word.
+/// Ends without telling the sink.
 void InLink::silence() noexcept {
   disconnect();
   phase_ = Phase::over;
@@ -302,7 +302,7 @@ void InLink::lost(int error) noexcept {
   }
   lose(Certainty::echo,
        {ErrorCode::peer_lost,
-        fmt::format("Rank {} lost {} {} {} bytes of messages: {}. {}.", context_.rank, context_.name_of(peer()),
+        fmt::format("rank {} lost {} {} {} bytes of messages: {}; {}", context_.rank, context_.name_of(peer()),
                     inside ? "in the middle of" : "after", received_bytes_, net::text_of(error), probable_cause(error)),
         peer()});
 }

@@ -10,15 +10,15 @@
 
 namespace tutti::transport::tcp {
 
-/// Bytes that were read before it was known where they belong: headers, and payload that came along with them.
+/// Bytes that were read before it was known where they belong: headers, and payload that came with them.
 class ReadAhead {
  public:
   std::size_t size() const { return end_ - begin_; }
   std::span<const std::byte> bytes() const { return std::span(memory_).subspan(begin_, size()); }
-  /// Room for more; everything else moves to the front first.
+  /// Room for more bytes. Moves the others to the front first.
   std::span<std::byte> room();
   void filled(std::size_t count) { end_ += count; }
-  /// Takes up to `to.size()` bytes out; returns how many.
+  /// Moves up to `to.size()` bytes to `to`; returns how many.
   std::size_t take(std::span<std::byte> to);
   void drop(std::size_t count) { begin_ += count; }
 
@@ -32,52 +32,54 @@ static_assert(sizeof(ReadAhead) >= frame_size + max_reason, "an abort is read wh
 
 class OutLink;
 
-/// The receiving end of a link: one direction of a connection on which the peer has proved who it is. In the other
-/// direction a `writer` may send.
+/// The receiving end of a link: one direction of a connection whose peer has given its proof. In the other direction a
+/// `writer` may send.
 class InLink final : public Link {
  public:
   InLink(TcpContext& context, int peer, Channel channel, net::Socket socket, OutLink* writer = nullptr);
   ~InLink() override;
 
-  bool send(const Frame&, std::span<const std::byte>, Token) noexcept override { return false; }  // wrong direction
+  bool send(const Frame&, std::span<const std::byte>, Token) noexcept override {
+    return false;
+  }  // incoming links send nothing
   void resume() noexcept override;
 
-  /// Reads what has come and tells the sink.
+  /// Reads what has come, and tells the sink.
   bool progress() noexcept;
-  /// Passes in a row in which there was nothing.
+  /// Number of passes in a row that found nothing.
   int misses() const noexcept { return misses_; }
   /// Whether the sink waits for a message.
   bool wanted() const noexcept { return wanted_ > 0 || phase_ != Phase::header || may_come_at_any_time(channel()); }
-  /// Nothing to try until the reactor or resume() makes it hot again.
+  /// Whether there is nothing to try until the reactor or resume() makes the link hot again.
   bool idle() const noexcept { return phase_ == Phase::over || (phase_ == Phase::offered && !offer_again_); }
   void cool() noexcept { hot_ = false; }
 
   /// Whether a writer may still come.
   bool is_unshared() const noexcept { return writer_ == nullptr && socket_ && phase_ != Phase::over; }
   bool has_writer() const noexcept { return writer_ != nullptr; }
-  /// Another descriptor of the connection, for `writer`; empty: the system has none.
+  /// Another descriptor of the connection, for `writer`; empty: the system has no more.
   net::Socket share(OutLink& writer) noexcept;
   /// The writer has gone.
   void part() noexcept { writer_ = nullptr; }
-  /// Drops what has come, within bounds, so that the peer gets rid of what it still has to say. There are no messages
-  /// any more.
+  /// Drops what has come, within bounds, so that the peer can send the rest. No messages follow.
   void drain() noexcept;
 
-  /// Ends as another link from this peer has, of which the sink knows: only the writer has yet to tell it.
+  /// Ends because another link from this peer has failed, as the sink knows. Only the writer must be told.
   void follow(const Error& reason) noexcept;
-  /// Plays a broken network.
+  /// Simulates a broken network.
   void cut() noexcept { net::shut_down(socket_); }
-  /// Reads no more. Where there is no writer: tells the sender `last_words` (a whole bye or abort) and closes.
+  /// Stops reading. Without a writer, sends `last_words` (a whole bye or abort) to the sender and closes the
+  /// connection.
   void dismiss(std::span<const std::byte> last_words) noexcept;
 
  private:
   enum class Phase {
     header,   ///< between messages
-    offered,  ///< the sink has parked the message
-    memory,   ///< payload goes to memory_
-    views,    ///< payload goes through the chunk to the sink
-    abort,    ///< the peer's last words
-    over,     ///< said bye, or failed
+    offered,  ///< a message that the sink has parked
+    memory,   ///< its payload goes to memory_
+    views,    ///< its payload goes to the sink through the chunk
+    abort,    ///< the text of an abort
+    over,     ///< the peer has said bye, or the link has failed
   };
 
   void warm() noexcept;
@@ -102,11 +104,11 @@ class InLink final : public Link {
   bool watched_ = false;
   bool hot_ = false;
   bool offer_again_ = false;
-  bool unused_ = true;  ///< no message has begun: where there is a writer, it speaks for this link
+  bool unused_ = true;  ///< no message has begun; if there is a writer, its failure counts for this link
   int misses_ = 0;
-  int wanted_ = 1;  ///< messages asked for by resume(), or announced by the reactor, and not received yet
+  int wanted_ = 1;  ///< messages that resume() asked for, or the reactor announced, and that have not been received
   Frame frame_;
-  std::span<std::byte> memory_;  ///< what is still missing of the message
+  std::span<std::byte> memory_;  ///< where the missing part of the message belongs
   std::uint64_t rest_ = 0;       ///< payload bytes still missing
   std::uint64_t received_bytes_ = 0;
   ReadAhead ahead_;

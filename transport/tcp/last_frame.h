@@ -10,15 +10,15 @@
 
 namespace tutti::transport::tcp {
 
-/// The frame with which a peer ends a connection that has no reader: a bye or an abort, sent against the direction of
-/// the messages.
+/// The frame with which a receiver ends a connection that carries messages one way only: a bye or an abort, sent
+/// against the direction of the messages.
 class LastFrame {
  public:
-  /// 0: what had to come is here. Else why not: EAGAIN (not yet), end_of_stream or errno.
+  /// 0: the frame is complete. Else why not: EAGAIN (not yet), end_of_stream or errno.
   int read(const net::Socket& socket) noexcept;
-  /// Once read() has returned 0. Empty: those bytes are no such frame.
+  /// The frame, once read() has returned 0; empty: the bytes are no bye and no abort.
   const std::optional<Frame>& frame() const { return frame_; }
-  /// Of an abort.
+  /// The text of an abort.
   std::span<const std::byte> reason() const { return std::span(bytes_).subspan(frame_size); }
   void clear() noexcept;
 

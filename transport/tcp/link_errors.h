@@ -7,18 +7,18 @@
 
 namespace tutti::transport::tcp {
 
-// What a sending link fails with. Each names this rank and its peer, and says what to do where that is known.
+// The errors of a sending link. Each names this rank and its peer, and the remedy if it is known.
 
 Error no_address_of(const TcpContext& context, int peer);
-/// After so many attempts in that time; `error` is that of the last one.
+/// `attempts` attempts within `time` have failed, the last one with `error`.
 Error cannot_reach(const TcpContext& context, int peer, int error, int attempts, Clock::duration time);
-/// The peer's process cannot prove that it is one of this job.
+/// The process at the peer's address cannot prove that it belongs to this job.
 Error cannot_trust(const TcpContext& context, int peer);
-/// There is more to send, and the peer has said bye.
+/// The peer has said bye, but there is more to send.
 Error has_closed(const TcpContext& context, int peer);
 Error is_nonsense(const TcpContext& context, int peer);
 Error is_unacknowledged(const TcpContext& context, int peer, Clock::duration time);
-/// The connection broke after so many bytes.
+/// The connection broke after `sent_bytes` bytes.
 Error is_lost(const TcpContext& context, int peer, std::uint64_t sent_bytes, int error);
 
 }  // namespace tutti::transport::tcp

@@ -1,5 +1,5 @@
-// The sockets of links: set up for the path they are for. They are not Asio objects, although the Reactor that waits
-// for them runs on Asio: Asio would register them a second time in the same epoll.
+// The sockets of links, set up for their path. They are not Asio objects, although the Reactor that waits for them runs
+// on Asio, since Asio would register them a second time in the same epoll.
 
 #include "transport/tcp/link_socket.h"
 
@@ -16,11 +16,12 @@
 namespace tutti::transport::tcp {
 namespace {
 
-constexpr int backlog = 4096;  // of connections not yet accepted; the kernel cuts it to somaxconn
+constexpr int backlog = 4096;  // connections that are not accepted yet; the kernel cuts it to somaxconn
 
 net::Socket open_socket(int family) { return net::Socket(system_calls::socket(family, net::stream, IPPROTO_TCP)); }
 
-/// bbr paces what it sends, which halves the speed of loopback; the classic algorithms do not.
+/// Chooses the congestion control. bbr paces what it sends, which halves the speed of loopback; the classic algorithms
+/// do not.
 void choose_congestion(const net::Socket& socket, bool loopback, const std::string& wanted) {
   const auto use = [&](const std::string& name) {
     return ::setsockopt(socket.get(), IPPROTO_TCP, TCP_CONGESTION, name.data(), static_cast<socklen_t>(name.size())) ==
@@ -33,7 +34,7 @@ void choose_congestion(const net::Socket& socket, bool loopback, const std::stri
   }
 }
 
-/// What the kernel lets a process ask for as a socket's send buffer; 0: it does not say.
+/// The largest send buffer that the kernel grants a process; 0: unknown.
 int most_send_buffer() {
   static const int most = [] {
     int bytes = 0;
@@ -43,19 +44,19 @@ int most_send_buffer() {
   return most;
 }
 
-/// What is under way over loopback lies in the caches of the cores if there is little of it. A send buffer would grow
-/// to several MiB otherwise; where the kernel permits only less than this it is left to itself: it would be too little.
-/// A receive buffer would grow to the limit in tcp_rmem, 6 or 32 MiB. All to all that is enough to use up what the
-/// kernel has for the sockets of a whole host; it drops what arrives then, and each of a stream's losses doubles the
-/// time to the next attempt, so that a call stood still for a minute.
+/// If little data is in flight over loopback, it stays in the caches of the cores. A send buffer would grow to several
+/// MiB; it is left alone if the kernel permits only less than this, which would be too little. A receive buffer would
+/// grow to the limit in tcp_rmem, 6 or 32 MiB. In an all-to-all that is enough to use up what the kernel has for the
+/// sockets of a host. It then drops what arrives, and each loss of a stream doubles the time to the next attempt, so
+/// that a call once stood still for a minute.
 void keep_in_caches(const net::Socket& socket) {
-  constexpr int sent = 512 << 10;  // the kernel takes twice as much, for what it adds
+  constexpr int sent = 512 << 10;  // the kernel doubles it, for its own data
   constexpr int received = 1 << 20;
   if (most_send_buffer() >= sent) net::set_option(socket, SOL_SOCKET, SO_SNDBUF, sent);
   net::set_option(socket, SOL_SOCKET, SO_RCVBUF, received);
 }
 
-/// Each end chooses for what it sends.
+/// Sets up a socket. Each end does so for the data that it sends.
 void prepare(const net::Socket& socket, bool loopback, const std::string& congestion) {
   net::send_without_delay(socket);
   choose_congestion(socket, loopback, congestion);
@@ -67,7 +68,7 @@ void prepare(const net::Socket& socket, bool loopback, const std::string& conges
 net::Socket listen_on(const net::Address& address, std::chrono::seconds silence) {
   net::Socket socket = open_socket(address.family());
   const int error = socket ? net::listen_on(socket, address, backlog, silence) : errno;
-  if (error != 0) throw Error(ErrorCode::system, "Cannot listen for TCP connections: " + refusal(error));
+  if (error != 0) throw Error(ErrorCode::system, "cannot listen for TCP connections: " + refusal(error));
   return socket;
 }
 
@@ -97,9 +98,9 @@ bool worth_retrying(int error) {
 
 std::string probable_cause(int error) {
   return error == ETIMEDOUT
-             ? "Nothing comes back on the connection between these ranks, as if a firewall had forgotten it; "
+             ? "nothing comes back on the connection between these ranks, as if a firewall had forgotten it; "
                "both processes may be alive"
-             : "That process has probably died";
+             : "that process has probably died";
 }
 
 }  // namespace tutti::transport::tcp

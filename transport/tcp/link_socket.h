@@ -7,20 +7,21 @@
 
 namespace tutti::transport::tcp {
 
-/// Listens on `address`; port 0: the kernel chooses. A connection that says nothing reaches accept() only after
+/// Listens on `address`; port 0: the kernel chooses. A connection that sends nothing reaches accept() only after
 /// `silence`. Throws Error{system}.
 net::Socket listen_on(const net::Address& address, std::chrono::seconds silence);
-/// The next connection, or none, with errno. `congestion`: as for connect_to(); each end chooses for what it sends.
+/// The next connection; empty: there is none, see errno. `congestion`: as for connect_to(), for the data that this end
+/// sends.
 net::Socket accept_from(const net::Socket& listener, const std::string& congestion);
 
-/// Starts to connect. `error` is 0 when connected, EINPROGRESS when on its way (net::connected() tells more), else why
-/// not. `congestion` is the algorithm to use if the system allows it; empty: the system's, but not a slow one on
-/// loopback.
+/// Starts to connect. `error` is 0 if connected, EINPROGRESS while connecting (net::connected() tells more), and
+/// otherwise the reason. `congestion`: the algorithm to use if the system allows it; empty: that of the system, but no
+/// slow one on loopback.
 net::Socket connect_to(const net::Address& address, const std::string& congestion, int& error);
 
-/// A peer that does not listen yet, or hung up before this rank had proved itself, may be tried again.
+/// Whether to try again: the peer may not listen yet, or have hung up before this rank had given its proof.
 bool worth_retrying(int error);
-/// Why a connection that was open has ended by it, for people.
+/// Why an open connection probably ended with `error`, in words.
 std::string probable_cause(int error);
 
 }  // namespace tutti::transport::tcp

@@ -5,10 +5,10 @@
 //                      |          refused-+       dead  (also from the others: when time is up, when the peer cannot
 //                      +--the peer has connected--> open  prove itself, or when a link aside is to say bye)
 //
-// How it gets a connection is in out_link_connect.cc. A message that finds an open connection and an empty queue goes
-// out from send() in one call, header and payload together. What the socket does not take waits in the queue, from
-// which progress() sends as many messages as fit. Short messages that answer what one read has brought wait for each
-// other.
+// out_link_connect.cc says how it gets a connection. A message that finds an open connection and an empty queue is sent
+// by send() with one call, header and payload together. The rest that the socket does not take waits in the queue, from
+// which progress() sends as many messages as fit. Short messages that answer what one read has brought are sent
+// together.
 
 #include "transport/tcp/out_link.h"
 
@@ -26,7 +26,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// One read may bring a hundred requests; their answers share a write. Longer ones are not to wait for anything.
+/// One read may bring a hundred requests, whose answers share a write. Longer messages do not wait for others.
 constexpr std::size_t longest_reply = 2048;
 constexpr auto longest_pause = 250ms;
 
@@ -67,7 +67,7 @@ void OutLink::write_replies() noexcept {
   if (state_ == State::open && doubt_ == 0) write();
 }
 
-/// Sends what the socket takes of the only message. True: all of it.
+/// Sends as much of the only message as the socket takes. True: all of it.
 bool OutLink::write_first(FrameQueue::Message& message) noexcept {
   const net::Moved moved = FrameQueue::write_one(socket_, message);
   if (moved.failed()) {
@@ -117,7 +117,7 @@ void OutLink::arm() noexcept {
   if (state_ == State::refused || state_ == State::expecting) context_.reactor.wake_by(retry_at_);
   if (state_ == State::connecting) context_.reactor.wake_by(give_up_at_);
   if ((connector_ && connector_->events() == POLLOUT) || (state_ == State::open && !queue_.empty()))
-    context_.reactor.wait_writable(connection().get(), [this] {  // being woken is all we want
+    context_.reactor.wait_writable(connection().get(), [this] {  // to wake this rank is enough
       if (reader_) context_.reactor.unwatch(socket_.get());
     });
 }
@@ -164,7 +164,7 @@ bool OutLink::flush(Clock::time_point deadline) noexcept {
     const auto pause = static_cast<int>(std::clamp<std::chrono::milliseconds>(left, 0ms, longest_pause).count());
     const bool listening = connector_ && connector_->events() == POLLIN;
     const short events = listening ? POLLIN : POLLOUT | POLLIN;
-    pollfd query{.fd = connection().get(), .events = events, .revents = 0};  // no socket: a plain pause
+    pollfd query{.fd = connection().get(), .events = events, .revents = 0};  // without a socket: a plain pause
     if (::poll(&query, 1, pause) <= 0 || (query.revents & POLLIN) == 0) continue;
     if (reader_) {
       reader_->drain();
@@ -175,8 +175,8 @@ bool OutLink::flush(Clock::time_point deadline) noexcept {
   return ended() || queue_.empty();
 }
 
-// A link aside does not wait for a peer that does not answer: it has probably gone. A peer that has seen the handshake
-// may have accepted this link already, and would take an end without a bye for this rank's death.
+// A link aside does not wait for a peer that does not answer, since that has probably gone. A peer that has seen the
+// handshake may have accepted this link already, and would take an end without a bye for this rank's death.
 void OutLink::say_bye() noexcept {
   const bool is_seen = state_ == State::open || (connector_ && connector_->is_connected());
   if (is_aside() && !is_seen) {
@@ -188,7 +188,7 @@ void OutLink::say_bye() noexcept {
   if (state_ != State::idle && !ended()) queue_.add({encode(Frame{.kind = FrameKind::bye}), {}, 0});
 }
 
-// ---- What the peer says, and its end ---------------------------------------------------------------------------
+// ---- Frames of the peer, and the end ------------------------------------------------------------------------------
 
 bool OutLink::listen() noexcept {
   const int error = read_last_frame();
@@ -200,7 +200,7 @@ bool OutLink::listen() noexcept {
   return true;
 }
 
-/// 0: the peer's last frame has ended the link. Else why there is no more to read.
+/// 0: the peer's last frame has ended the link. Else why nothing more can be read.
 int OutLink::read_last_frame() noexcept {
   if (const int error = last_frame_.read(socket_); error != 0) return error;
   const std::optional<Frame> frame = last_frame_.frame();
@@ -218,7 +218,7 @@ int OutLink::read_last_frame() noexcept {
 
 void OutLink::refuse() noexcept { lose(Certainty::sure, has_closed(context_, peer())); }
 
-// What the peer said before it went explains more than the error of a write does.
+// The last message of a peer explains more than the error of a write.
 void OutLink::write_failed(int error) noexcept {
   if (reader_) {
     doubt_ = error;
@@ -229,8 +229,8 @@ void OutLink::write_failed(int error) noexcept {
   }
 }
 
-/// A connection that has ended has an end to read, and the reader tells us what lies before it, unless that is not
-/// wanted yet. Where it finds nothing, the error is our own.
+/// If the connection has ended, the reader will find its end, and what the peer sent before it, unless no message is
+/// wanted from it now. If it finds nothing, the error was local.
 bool OutLink::settle_doubt() noexcept {
   if (reader_ && !reader_->idle() && reader_->misses() == 0) return false;
   lost(doubt_);
@@ -259,8 +259,8 @@ void OutLink::check_acknowledgements(Clock::time_point now, std::chrono::millise
   if (state_ != State::open) return acknowledgements_.reset();
   const auto silence = acknowledgements_.silence(socket_, now, pause);
   if (silence < 2 * context_.lost_after) return;
-  // The connection stays open as long as the link: its end could reach the peer as a reset, and the peer would take
-  // this process for dead before it hears what has happened.
+  // The connection stays open as long as the link. Its end could reach the peer as a reset, and the peer would take
+  // this process for dead before it is told what has happened.
   give_up(Certainty::sure, is_unacknowledged(context_, peer(), silence));
 }
 

@@ -15,7 +15,7 @@ namespace tutti::transport::tcp {
 
 class InLink;
 
-/// The sending end of a link: finds or makes a connection for the first message, and sends what waits for it. Where the
+/// The sending end of a link: finds or makes a connection for the first message, and sends queued messages. If the
 /// connection is shared, an InLink reads what the peer sends on it.
 class OutLink final : public Link {
  public:
@@ -28,38 +28,36 @@ class OutLink final : public Link {
   bool send(const Frame& frame, std::span<const std::byte> payload, Token token) noexcept override;
   void resume() noexcept override {}  // nothing is offered on an outgoing link
 
-  /// Moves what can be moved now.
+  /// Sends what the socket takes now.
   bool progress() noexcept;
-  /// Sends the short messages that waited for each other.
+  /// Sends the short messages that are to be sent together.
   void write_replies() noexcept;
-  /// Leaves the busy list if progress() has nothing to do until the reactor or send() puts the link there again.
+  /// True: the link leaves the busy list, since progress() has nothing to do until the reactor or send() adds it again.
   bool retire() noexcept;
-  /// Asks the reactor to wake this rank when progress() can do something.
+  /// Asks the reactor to wake this rank when progress() has something to do.
   void arm() noexcept;
 
-  /// Gives up if nothing of what was sent is acknowledged for twice TcpContext::lost_after. Called every
-  /// `pause`.
+  /// Gives up if nothing that was sent has been acknowledged for twice TcpContext::lost_after. Called every `pause`.
   void check_acknowledgements(Clock::time_point now, std::chrono::milliseconds pause) noexcept;
 
-  /// Plays a broken network.
+  /// Simulates a broken network.
   void cut() noexcept { net::shut_down(connection()); }
 
-  /// Queues a bye behind what waits, and tells the sink nothing from now on. A quiet link that no peer has seen ends.
+  /// Queues a bye behind all messages, and tells the sink nothing from now on. A quiet link that no peer has seen ends.
   void say_bye() noexcept;
-  /// Blocks until nothing waits any more or `deadline` passes; false: the latter. A link that ended has nothing
-  /// waiting.
+  /// Blocks until the queue is empty, or until `deadline`; false: the latter. A link that has ended has an empty queue.
   bool flush(Clock::time_point deadline) noexcept;
-  /// Dead, or the peer has left.
+  /// Whether the link has failed or the peer has left.
   bool ended() const noexcept { return state_ == State::left || state_ == State::dead; }
 
-  // ---- For its reader, whose last call it is
+  // ---- For its reader: the last call
   /// The peer has said bye.
   void peer_left() noexcept;
   void peer_failed(Certainty certainty, const Error& reason) noexcept;
   void peer_lost(int error) noexcept;
   void reader_gone() noexcept { reader_ = nullptr; }
 
-  /// Takes the connection away without closing it; empty if there is none.
+  /// Takes the connection out without closing it; empty: there is none.
   net::Socket release() noexcept;
 
  private:
@@ -69,7 +67,7 @@ class OutLink final : public Link {
     connecting,  ///< see Connector
     refused,     ///< tries again at retry_at_
     open,
-    left,  ///< the peer said bye: a failure only if there is more to send
+    left,  ///< the peer has said bye, a failure only if there is more to send
     dead,
   };
 
@@ -99,15 +97,15 @@ class OutLink final : public Link {
 
   TcpContext& context_;
   State state_ = State::idle;
-  const bool shares_;  ///< its connection with the link in the other direction
+  const bool shares_;  ///< it shares its connection with the link in the other direction
   bool quiet_;
   bool said_bye_ = false;
   bool on_busy_list_ = false;
-  bool replies_ = false;  ///< is on TcpContext::replies
+  bool replies_ = false;  ///< it is on TcpContext::replies
   bool heard_ = false;    ///< the peer has written or hung up
-  int doubt_ = 0;         ///< why a write failed, while the reader may still learn more
+  int doubt_ = 0;         ///< why a write failed, while the reader may still find out more
   InLink* reader_ = nullptr;
-  std::optional<Connector> connector_;  ///< in state connecting, and has the socket
+  std::optional<Connector> connector_;  ///< in state connecting, when it has the socket
   net::Socket socket_;
   std::optional<net::Address> address_;
   Clock::time_point give_up_at_{};

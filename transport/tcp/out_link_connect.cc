@@ -1,15 +1,15 @@
-// How the sending end of a link gets its connection. It uses the one on which the peer sends to this rank, if there is
-// one. Otherwise it makes one, on which the peer will send, too.
+// How the sending end of a link gets its connection. It uses the connection on which the peer sends to this rank, if
+// there is one. Otherwise it makes one, on which the peer will send, too.
 //
 // A connection that carries messages both ways is faster than two that carry them one way each. On the latter the
-// kernel acknowledges every second small message by a packet of its own, as nothing goes back that could carry the
-// acknowledgement: a round trip of small messages takes half as long again. So if two ranks both want to send, the
+// kernel acknowledges every second small message with a packet of its own, since no data go back that could carry the
+// acknowledgement; a round trip of small messages takes half as long again. So if two ranks both want to send, the
 // higher one waits a moment for the lower one to connect. If that takes too long, there are two connections, which is
 // only slower.
 //
-// A rank that has left no longer reads. What is sent to it then resets the connection, and what it said last may be
-// lost with it. So what may come that late goes over a connection of its own (a link aside). It is only made between
-// ranks that have another connection already, so none of their links will want to share it.
+// A rank that has left does not read any more. Data sent to it then reset the connection, and its last messages may be
+// lost with it. So frames that may arrive that late go over a connection of their own (a link aside). It is only made
+// between ranks that have another connection already, so no link will want to share it.
 
 #include <poll.h>
 
@@ -48,13 +48,13 @@ bool OutLink::adopt() noexcept {
   InLink* const reader = shares_ ? context_.unshared(peer(), channel()) : nullptr;
   if (reader == nullptr) return false;
   socket_ = reader->share(*this);
-  if (!socket_) return false;  // a connection of its own will say why
+  if (!socket_) return false;  // the attempt to make a connection will say why
   reader_ = reader;
   state_ = State::open;
   return true;
 }
 
-/// What the peer says on this connection is read by a link of its own.
+/// The connection is open. An InLink reads what the peer sends on it.
 void OutLink::opened() noexcept {
   socket_ = connector_->take();
   connector_.reset();
@@ -87,7 +87,7 @@ void OutLink::listen_later(const net::Socket& socket) noexcept {
   });
 }
 
-/// The connector may give its socket away, so nobody watches it meanwhile.
+/// The connector may replace its socket, so the reactor must not watch it meanwhile.
 bool OutLink::continue_connecting() noexcept {
   const bool waits = connector_->events() == POLLIN && !heard_;
   if (!waits) {
@@ -116,7 +116,7 @@ void OutLink::connect_failed(int error) noexcept {
     state_ = State::dead;
     return;
   }
-  if (is_aside()) give_up_at_ = now + context_.connect_timeout;  // there is nobody to tell
+  if (is_aside()) give_up_at_ = now + context_.connect_timeout;  // a link aside fails without telling the sink
   if (is_aside() || (worth_retrying(error) && now < give_up_at_)) {
     state_ = State::refused;
     retry_at_ =

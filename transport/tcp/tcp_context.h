@@ -18,10 +18,11 @@ namespace tutti::transport::tcp {
 class InLink;
 class OutLink;
 
-/// How sure a failure is. The end of a stream is often only the echo of something that another message explains.
+/// How certain a failure is. The end of a stream is often only an echo: the consequence of a failure that another
+/// message explains.
 enum class Certainty { sure, echo };
 
-/// What the links of one transport share. Links put themselves on the lists; the transport walks them.
+/// What the links of one transport share. Links add themselves to the lists, and the transport walks through them.
 struct TcpContext {
   struct Loss {
     Link* link;
@@ -36,26 +37,26 @@ struct TcpContext {
   std::shared_ptr<TlsProxies> tls_proxies;  ///< null: connections are not encrypted
   std::string congestion;
   std::chrono::milliseconds connect_timeout;
-  std::chrono::milliseconds lost_after;  ///< of silence on a connection
-  bool cut = false;                      ///< connections can be made no more
+  std::chrono::milliseconds lost_after;  ///< half the time without acknowledgements after which a connection is lost
+  bool cut = false;                      ///< an injected fault: no more connections can be made
   Sink* sink = nullptr;
   std::vector<std::string> addresses{};
 
   std::span<std::byte> chunk{};     ///< where views are read to; used within one call only
-  std::vector<OutLink*> busy{};     ///< have something to send, to connect or to read
-  std::vector<InLink*> hot{};       ///< may have something to read: tried in every pass
-  bool digesting = false;           ///< what one read has brought is being handed to the sink
-  std::vector<OutLink*> replies{};  ///< have short messages that were sent meanwhile: they go out together
-  std::vector<Loss> losses{};       ///< links that failed and whose user does not know yet
+  std::vector<OutLink*> busy{};     ///< links that have something to send or read, or are connecting
+  std::vector<InLink*> hot{};       ///< links that may have something to read, which are tried in every pass
+  bool digesting = false;           ///< the messages of one read are being handed to the sink
+  std::vector<OutLink*> replies{};  ///< links with short messages of that time, which are sent together
+  std::vector<Loss> losses{};       ///< links that have failed, of which the sink has not been told
   std::vector<std::unique_ptr<InLink>> in_links{};
 
-  /// `link` is dead from now on; its user hears of it from progress().
+  /// `link` has failed. progress() tells the sink.
   void lose(Link& link, Certainty certainty, const Error& reason);
-  /// A live link from `peer` on whose connection nobody writes yet, or null.
+  /// A live link from `peer` on whose connection this rank does not send yet; null: there is none.
   InLink* unshared(int peer, Channel channel) const;
   /// "rank 2 (tcp, 10.0.0.1:4242)"
   std::string name_of(int peer) const;
-  /// Empty for a rank that cannot be reached.
+  /// Empty if the rank cannot be reached.
   const std::string& address_of(int peer) const;
 };
 

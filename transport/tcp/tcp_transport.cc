@@ -1,4 +1,4 @@
-// The transport: which links there are, whose turn it is, and how a channel ends.
+// The transport: keeps the links, gives them their turns, and ends channels.
 
 #include "transport/tcp/tcp_transport.h"
 
@@ -23,10 +23,10 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr unsigned passes_per_poll = 64;
-constexpr int most_misses = 256;  // of all hot links together, until one cools down
-/// How long an abort may take to reach a peer, and how long that peer sees no end of the link it ends.
+constexpr int most_misses = 256;  // of all hot links together; then links cool down
 constexpr std::chrono::milliseconds shortest_check = 200ms;
 constexpr std::chrono::milliseconds longest_check = 1s;
+/// How long an abort may take to reach a peer, and how long the connection that it ends stays open.
 constexpr auto courier_time = 1s;
 constexpr auto first_flush = 10ms;
 constexpr auto flush_turn = 2ms;
@@ -35,7 +35,7 @@ net::Address address_from(const std::string& text) {
   const auto address = net::parse_address(text, 0);
   if (!address)
     throw Error(ErrorCode::invalid_argument,
-                fmt::format("Cannot listen on \"{}\": that is not a numeric IPv4 or IPv6 address.", text));
+                fmt::format("cannot listen on \"{}\": it is not a numeric IPv4 or IPv6 address", text));
   return *address;
 }
 
@@ -65,8 +65,8 @@ const std::string& tcp::TcpContext::address_of(int peer) const {
   return std::cmp_less(peer, addresses.size()) ? addresses[static_cast<std::size_t>(peer)] : none;
 }
 
-/// Connections that the acceptor's thread hands over to the owner of the engine. A connection for a closed channel gets
-/// its answer from the acceptor, since the owner may never come back.
+/// Connections that the acceptor's thread hands over to the owner of the engine. A connection for a closed channel is
+/// answered by the acceptor, since the owner may never come back.
 class TcpTransport::Arrivals {
  public:
   struct Arrival {
@@ -95,24 +95,24 @@ class TcpTransport::Arrivals {
     const std::lock_guard lock{mutex_};
     closed_.reopen(channel);
   }
-  /// Returns the answer to connections for `channel` from now on, or the earlier one where it is closed already; valid
-  /// until the next call.
+  /// Closes the channel, and returns the answer to connections for it: `last_words`, or the earlier answer if it is
+  /// closed already. The answer is valid until the next call.
   std::span<const std::byte> close(Channel channel, std::vector<std::byte>&& last_words) {
     const std::lock_guard lock{mutex_};
     return closed_.close(channel, std::move(last_words));
   }
 
-  /// Connections that come from now on are closed.
+  /// Closes connections that come from now on.
   void shut() {
     const std::lock_guard lock{mutex_};
     shut_ = true;
     waiting_.clear();
   }
 
-  std::atomic<std::uint64_t> looked{0};  ///< looks at the acceptor that are done
+  std::atomic<std::uint64_t> looked{0};  ///< the number of the last look at the acceptor that is done
 
  private:
-  std::atomic<bool> any_{false};  ///< lets a pass without arrivals do without the lock
+  std::atomic<bool> any_{false};  ///< so that a pass without arrivals need not lock
   std::mutex mutex_;
   std::vector<Arrival> waiting_;
   bool shut_ = false;
@@ -123,8 +123,8 @@ struct TcpTransport::Chunk {
   alignas(64) std::array<std::byte, std::size_t{128} * 1024> memory;
 };
 
-/// Brings an abort on a connection of its own, and meanwhile keeps the link's connection from ending, so that its end
-/// is not seen first.
+/// Sends an abort on a connection of its own, and meanwhile keeps the link's connection open, so that the peer does not
+/// see its end first.
 struct TcpTransport::Courier {
   std::vector<std::byte> message;
   std::unique_ptr<tcp::OutLink> link;
@@ -191,7 +191,7 @@ void TcpTransport::let_in() noexcept {
           std::make_unique<tcp::InLink>(*context_, hello.from, hello.channel, std::move(socket)));
 }
 
-/// Tells the senders, backwards on their connections, and destroys our ends, unless we send on those, too.
+/// Tells the senders, backwards on their connections, and closes this rank's ends, except those on which it sends, too.
 void TcpTransport::dismiss_senders(Channel channel, std::span<const std::byte> last_words) noexcept {
   for (const auto& link : context_->in_links)
     if (link->channel() == channel) link->dismiss(last_words);
@@ -199,11 +199,11 @@ void TcpTransport::dismiss_senders(Channel channel, std::span<const std::byte> l
                 [channel](const auto& link) { return link->channel() == channel && !link->has_writer(); });
 }
 
-/// Peers that send to this rank are dismissed first, and those that come later, too: otherwise two ranks that close
-/// while each of them has more for the other than the network holds would wait for each other.
+/// Peers that send to this rank, now or later, are dismissed first. Otherwise two ranks would wait for each other if
+/// both close while each has more for the other than the network holds.
 void TcpTransport::close_channel(Channel channel, Clock::time_point deadline) noexcept {
   const auto last_words = arrivals_->close(channel, bye_message());
-  let_in();  // those that came before
+  let_in();  // connections that came before
   dismiss_senders(channel, last_words);
   const auto begin = out_links_.lower_bound({channel, -1, false});
   auto end = begin;
@@ -214,7 +214,7 @@ void TcpTransport::close_channel(Channel channel, Clock::time_point deadline) no
       if (!link->second->flush(std::min(deadline, Clock::now() + flush_turn))) waiting = true;
     context_->reactor.poll();
   }
-  // To close a connection on which something lies unread resets it, and takes back what has not left this host.
+  // To close a connection with unread data resets it, and discards what has not left this host.
   for (const auto& link : context_->in_links)
     if (link->channel() == channel) link->drain();
   forget(channel);
@@ -225,10 +225,10 @@ void TcpTransport::forget(Channel channel) noexcept {
   std::erase_if(context_->in_links, [channel](const auto& link) { return link->channel() == channel; });
 }
 
-/// A peer may hear twice: backwards on a connection of its own, to which it need not listen, and from a courier.
+/// A peer may be told twice: backwards on a connection to this rank, which it may not read, and by a courier.
 void TcpTransport::abort_channel(Channel channel, const Error& reason) noexcept {
   const auto last_words = arrivals_->close(channel, abort_message(reason));
-  let_in();  // those that came before
+  let_in();  // connections that came before
   dismiss_senders(channel, last_words);
 
   const auto until = Clock::now() + courier_time;
@@ -245,7 +245,7 @@ void TcpTransport::abort_channel(Channel channel, const Error& reason) noexcept 
   }
   forget(channel);
 
-  // A program that ends because of the failure may never come back here.
+  // A program that ends because of the failure may not come back here.
   const auto deadline = Clock::now() + first_flush;
   for (Courier& courier : couriers_)
     if (courier.link) courier.link->flush(deadline);
@@ -272,7 +272,7 @@ bool TcpTransport::progress() noexcept {
   return moved;
 }
 
-/// Links may be added to both lists meanwhile, by what the sink does.
+/// The sink may add links to both lists meanwhile.
 bool TcpTransport::serve_links() noexcept {
   bool moved = false;
   auto& hot = context_->hot;
@@ -307,9 +307,9 @@ bool TcpTransport::serve_couriers() noexcept {
   return std::erase_if(couriers_, [now](const Courier& courier) { return now >= courier.until; }) > 0;
 }
 
-/// Certain losses come first, since they may explain the echoes. An echo waits until every connection that was at the
-/// acceptor when it was noticed has been let in, and then for a pass in which everything was read; `looked` is from
-/// before that pass.
+/// Reports certain losses first, since they may explain the echoes. An echo waits until every connection that was at
+/// the acceptor when it was noticed has been let in, and then for a pass in which everything was read. `looked` was
+/// read before that pass.
 bool TcpTransport::report_losses(std::uint64_t looked) noexcept {
   bool moved =
       report_losses_if([](const tcp::TcpContext::Loss& loss) { return loss.certainty == tcp::Certainty::sure; });
@@ -343,7 +343,7 @@ bool TcpTransport::report_losses_if(Due due) noexcept {
   return !reports.empty();
 }
 
-/// An abort may come on a connection of its own: then it speaks for the sender's other connections, too.
+/// An abort may come on a connection of its own. Then it counts for the other connections of its sender, too.
 void TcpTransport::end_others_like(const Link& failed, const Error& reason) noexcept {
   const auto is_failed = [&](const auto& link) { return link.get() == &failed; };
   if (std::none_of(context_->in_links.begin(), context_->in_links.end(), is_failed)) return;
@@ -351,7 +351,7 @@ void TcpTransport::end_others_like(const Link& failed, const Error& reason) noex
     if (!is_failed(link) && link->channel() == failed.channel() && link->peer() == failed.peer()) link->follow(reason);
 }
 
-/// A rank that sleeps may wait for something that its connection will never bring: a firewall that has forgotten the
+/// A sleeping rank may wait for something that its connection will never bring: a firewall that has forgotten the
 /// connection drops everything without an answer, and the kernel goes on trying for a quarter of an hour.
 void TcpTransport::check_acknowledgements() noexcept {
   if (out_links_.empty()) return;

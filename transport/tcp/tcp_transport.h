@@ -28,38 +28,39 @@ struct TcpContext;
 }  // namespace tcp
 
 struct TcpOptions {
-  /// Lets in the links of peers, by the same key, and others with other purposes; null: one for this transport alone.
+  /// Lets in the links of peers, with the same key, and connections for other purposes; null: the transport makes an
+  /// acceptor of its own.
   std::shared_ptr<tcp::Acceptor> acceptor = {};
-  /// Of one for this transport alone: a numeric address that peers can reach this rank at; the kernel chooses the port.
+  /// The numeric address of the transport's own acceptor, at which peers can reach this rank; the kernel chooses the
+  /// port.
   std::string bind_address = "127.0.0.1";
-  /// Equal on all ranks of a job and unknown outside.
+  /// Equal on all ranks of the job, and unknown outside.
   Secret key = {};
-  /// Encrypts all links, which it must on all ranks; null: none.
+  /// Encrypts all links; the same on all ranks. Null: they are not encrypted.
   std::shared_ptr<TlsProxies> tls_proxies = {};
-  /// "cubic", "bbr" ... for every connection, where the system allows it; empty: the system's (on loopback: cubic or
-  /// reno).
+  /// "cubic", "bbr" ... for every connection, where the system allows it. Empty: the system's choice; on loopback cubic
+  /// or reno.
   std::string congestion = {};
-  /// Hears when connections cannot be accepted.
+  /// Is told when connections cannot be accepted.
   Log log{};
-  /// How long a link tries to reach a peer that refuses.
+  /// How long a link tries to reach a peer that refuses connections.
   std::chrono::milliseconds connect_timeout{30'000};
-  /// A connection on which nothing comes back for about twice as long is lost.
+  /// A connection is lost if nothing is acknowledged for about twice this time.
   std::chrono::milliseconds lost_after{10'000};
-  /// How long a connection may stay without a proof.
+  /// How long a connection may take for its proof.
   std::chrono::milliseconds hello_timeout{5'000};
 };
 
-/// Ranks on any hosts that reach each other by TCP; one connection for both links of a pair, and one for each that is
-/// opened aside.
+/// Links between ranks on any hosts, by TCP. Both links of a pair share one connection; a link that is opened aside has
+/// its own.
 ///
-/// Which links it reads: those on the hot list are tried in every progress(), without asking whether they have
-/// something. A link gets hot when the reactor sees bytes on it or a message is asked for, and cools down when all that
-/// was asked for has come, or after many fruitless passes. So a busy link costs one system call per message, and an
-/// idle one costs nothing; its first byte is seen by the next Reactor::poll(), which progress() itself calls now and
-/// then.
+/// Links on the hot list are read in every progress(), without asking whether they have something. A link becomes hot
+/// when the reactor sees bytes on it or a message is asked for; it cools down when all that was asked for has come, or
+/// after many fruitless passes. So a busy link costs one system call per message, and an idle one costs nothing: its
+/// first byte is seen by the next Reactor::poll(), which progress() itself calls now and then.
 class TcpTransport final : public Transport {
  public:
-  /// Takes links from now on. Throws Error{invalid_argument} or {system}.
+  /// Accepts links from now on. Throws Error{invalid_argument} or {system}.
   TcpTransport(int rank, const TcpOptions& options, Reactor& reactor);
   ~TcpTransport() override;
 
@@ -78,7 +79,7 @@ class TcpTransport final : public Transport {
   bool prepare_sleep() noexcept override;
   void awake() noexcept override {}
 
-  /// Connections that have not proved to be of this job.
+  /// Number of connections without a proof.
   std::size_t unproved() const;
 
  private:
@@ -111,12 +112,12 @@ class TcpTransport final : public Transport {
   std::unique_ptr<Chunk> chunk_;
   std::unique_ptr<tcp::TcpContext> context_;
   std::unique_ptr<Arrivals> arrivals_;
-  std::shared_ptr<tcp::Acceptor> acceptor_;  ///< its thread uses all of the above
+  std::shared_ptr<tcp::Acceptor> acceptor_;  ///< its thread uses the members above
   OutLinks out_links_;
-  std::list<Courier> couriers_;  ///< aborts on their way to peers that cannot be told on a link of theirs
+  std::list<Courier> couriers_;  ///< aborts on their way to peers that cannot be told on their links
   unsigned passes_ = 0;
-  std::uint64_t looks_ = 0;         ///< asked for
-  Clock::time_point next_check_{};  ///< of what was sent and is not acknowledged
+  std::uint64_t looks_ = 0;         ///< number of the last look that was asked for
+  Clock::time_point next_check_{};  ///< when to check for missing acknowledgements
 };
 
 }  // namespace tutti::transport
