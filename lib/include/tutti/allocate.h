@@ -63,18 +63,18 @@ class [[nodiscard]] SharedArray {
 ///     auto gradients = tutti::allocate<float>(comm, count);
 ///     comm.all_reduce(gradients, tutti::avg);
 ///
-/// Effect:    these buffers must be allocated for that, input and output of all_reduce, data of broadcast, output of
-///            scatter, input of reduce, gather, all_gather, reduce_scatter and all_to_all. It takes effect from 16 KiB
-///            of the whole vector on, unless another algorithm is named (here or by TUTTI_ALGO) or counts are given per
-///            rank (_v). It has no effect for scans, user-defined ops, premul_sum and all_to_all in place. All ranks
-///            must make the call in the same way. Other calls run as with ordinary memory. The result has the same bits
-///            as with `direct`.
+/// Effect:    a call runs in place if these of its buffers are allocated, and the whole vector has at least 16 KiB.
+///              - input and output of all_reduce
+///              - data of broadcast, and output of scatter
+///              - input of reduce, gather, all_gather, reduce_scatter and all_to_all
+///            Calls that name another algorithm (also by TUTTI_ALGO), _v calls, scans, user-defined ops, premul_sum,
+///            and all_to_all in place run as with ordinary memory. The result has the same bits as with `direct`.
 /// Agreement: all ranks of `comm` call it, with the same count (Error{mismatch}), in the same order as their other
 ///            collectives. The buffers of a call must lie in the same allocation on all ranks, each in its own part,
 ///            or on none of them in an allocation of `comm` (Error{mismatch}).
-/// Memory:    all parts lie in one memfd, made by rank 0, to which the resource limits of containers apply. Where
-///            the ranks share no memory, boards are off (TUTTI_BOARD_BYTES=0), there are more than 128 of them, or the
-///            system refuses it (with a warning), it is ordinary memory.
+/// Memory:    all parts lie in one memfd, made by rank 0, to which the resource limits of containers apply. It is
+///            ordinary memory if the ranks share no memory, if there are more than 128 of them, if boards are off
+///            (TUTTI_BOARD_BYTES=0), or if the system refuses it (with a warning).
 /// Failure:   as any collective. After a call has failed, peers may go on writing to its buffers for a moment.
 template <Element T>
 SharedArray<T> allocate(Communicator& comm, std::size_t count) {

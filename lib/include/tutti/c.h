@@ -122,15 +122,15 @@ TUTTI_C_API const char* tutti_result_name(tutti_result result);
 /// if there was none. Valid until the next failure in this thread.
 TUTTI_C_API const char* tutti_last_error(void);
 
-/// The same for programs. What is unknown is 0 or "". Texts are valid until the next failure in this thread.
+/// The same for programs. Unknown members are 0 or "". Texts are valid until the next failure in this thread.
 typedef struct tutti_error_details {
   size_t size;
   tutti_result code;
-  int32_t rank;             ///< the culprit's in the communicator; -1: there is none
-  uint64_t operation;       ///< its number on the communicator, from 1
+  int32_t rank;             ///< of the culprit in the communicator; -1: there is none
+  uint64_t operation;       ///< number of the call on the communicator, from 1
   const char* message;      ///< tutti_last_error()
-  const char* host;         ///< the culprit's
-  const char* process;      ///< the culprit's: "pid 1234"
+  const char* host;         ///< of the culprit
+  const char* process;      ///< of the culprit: "pid 1234"
   const char* collective;   ///< "all_reduce", "send" ...
   const char* algorithm;    ///< "tree:4"
   const char* data_type;    ///< "f32"
@@ -158,8 +158,8 @@ typedef int32_t (*tutti_all_gather_function)(const void* mine, void* all, uint64
 
 typedef struct tutti_connect_options {
   size_t size;
-  int32_t rank;   ///< of this process; counts if `ranks` is given
-  int32_t ranks;  ///< in all; 0: both are as the launcher's environment says, and without one 0 of 1
+  int32_t rank;   ///< of this process; used if `ranks` is not 0
+  int32_t ranks;  ///< number of ranks; 0: both as the launcher's environment says, and without it rank 0 of 1
   /// Where ranks meet, at most one of three. None: as the environment says.
   const char* rendezvous;                ///< "tcp://host:port" (rank 0 serves), "file:///path", "env://"
   const tutti_unique_id* id;             ///< the same on all ranks; needs `ranks`
@@ -181,7 +181,7 @@ typedef struct tutti_connect_options {
 /// met each other.
 TUTTI_C_API tutti_result tutti_connect(const tutti_connect_options* options, tutti_comm** comm);
 
-/// Returns once everything sent is on its way. Work still pending fails with TUTTI_ABORTED.
+/// Waits until the transports have taken all messages. Work still pending fails with TUTTI_ABORTED.
 TUTTI_C_API tutti_result tutti_comm_free(tutti_comm* comm);
 
 TUTTI_C_API tutti_result tutti_comm_rank(const tutti_comm* comm, int32_t* rank);

@@ -95,7 +95,7 @@ class CollectiveCalls {
   Result exclusive_scan(Data&& data, const Op& op, const CallOptions& options = {}) {
     return reducing<Data, Data>(Collective::exclusive_scan, data, data, op, options);
   }
-  /// The same into `out`, which has as many elements as `in`, and on rank 0 stays as it is and may be empty.
+  /// The same into `out`, which has as many elements as `in`. On rank 0 `out` stays as it is, and may be empty.
   template <class In, class Out>
   Result exclusive_scan(In&& in, Out&& out, const Op& op, const CallOptions& options = {}) {
     return reducing<In, Out>(Collective::exclusive_scan, in, out, op, options);
@@ -106,7 +106,7 @@ class CollectiveCalls {
     return perform(request(Collective::barrier, {}, {}, nullptr, options, {}));
   }
 
-  // ---- One rank, the root, gives or gets. It is the same on all ranks ------------------------------------
+  // ---- One rank, the root, sends or receives. All ranks name the same root -------------------------------
 
   /// data[i] = x_root[i] on every rank.
   template <class Data>

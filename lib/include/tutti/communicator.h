@@ -45,8 +45,8 @@ class PreparedCalls : public CollectiveCalls<PreparedCalls, Persistent> {
 /// A fixed group of ranks that runs collectives together. Start reading here, and go on in collective_calls.h.
 ///
 /// Agreement: every rank calls the same collectives in the same order with the same count, element type, op and root;
-///            else Error{mismatch}. A rank that waits for another one learns it in this call, any other in its next
-///            one.
+///            else Error{mismatch}. A rank that waits for another one gets the error in this call, any other rank in
+///            its next call.
 /// Ownership: buffers stay yours. Those of async(), prepare(), isend() and irecv() must live, untouched, until the call
 ///            is done; the compiler rejects a temporary, which would not.
 /// Threading: any thread may call, several at once, also on one Communicator. Collectives start in the order in which
@@ -54,10 +54,10 @@ class PreparedCalls : public CollectiveCalls<PreparedCalls, Persistent> {
 ///            synchronise among themselves, or use a sub-group each. Messages have no such order.
 /// Fork:      a child of fork() gets Error{invalid_argument} from everything that sends or waits, and may destroy what
 ///            it inherited; the parent goes on undisturbed. While the child lives and has not called exec, the
-///            parent's death is noticed late (TUTTI_LOST_AFTER): it shares the connections.
-/// Failure:   Error{invalid_argument} (also from an object that was moved from) and {unsupported} are thrown at once,
-///            and nothing is sent. Others come from waiting; all but {truncated}, see recv(), leave output and
-///            communicator unusable.
+///            parent's death is noticed late (TUTTI_LOST_AFTER), since it shares the connections.
+/// Failure:   Error{invalid_argument} and {unsupported} are thrown at once, and nothing is sent. (An object that was
+///            moved from throws the former.) All other errors come from waiting. After them the output and the
+///            communicator are unusable; only after {truncated} they are not, see recv().
 class TUTTI_API Communicator : public CollectiveCalls<Communicator, void> {
  public:
   Communicator(Communicator&&) noexcept;
@@ -90,22 +90,22 @@ class TUTTI_API Communicator : public CollectiveCalls<Communicator, void> {
     if constexpr (detail::is_buffer<Data, detail::Access::read, detail::Lifetime::call>())
       run_send(detail::const_buffer(data), to, options);
   }
-  /// The same, started. `data` must not be a temporary.
+  /// Starts the same send. `data` must not be a temporary.
   template <class Data>
   Work isend(Data&& data, int to, const MessageOptions& options = {}) {
     if constexpr (detail::is_buffer<Data, detail::Access::read, detail::Lifetime::beyond>())
       return start_send(detail::const_buffer(data), to, options);
   }
   /// Receives one message into `data` from rank `from` (or `any_source`) with the tag (or `any_tag`). The status tells
-  /// the length; the rest of `data` stays as it is. One that is longer than `data`, or of another element type, is
-  /// dropped: this receive fails with Error{truncated}, `data` is unchanged, the send succeeds, and the communicator
-  /// can be used further.
+  /// the length; the rest of `data` stays as it is. A message that is longer than `data`, or of another element type,
+  /// is dropped: this receive fails with Error{truncated}, `data` is unchanged, the send succeeds, and the communicator
+  /// can still be used.
   template <class Data>
   MessageStatus recv(Data&& data, int from, const MessageOptions& options = {}) {
     if constexpr (detail::is_buffer<Data, detail::Access::write, detail::Lifetime::call>())
       return run_recv(detail::buffer(data), from, options);
   }
-  /// The same, started; its status() is that of the message. `data` must not be a temporary.
+  /// Starts the same receive; its status() is that of the message. `data` must not be a temporary.
   template <class Data>
   Work irecv(Data&& data, int from, const MessageOptions& options = {}) {
     if constexpr (detail::is_buffer<Data, detail::Access::write, detail::Lifetime::beyond>())
@@ -146,11 +146,11 @@ class TUTTI_API Communicator : public CollectiveCalls<Communicator, void> {
   void abort(std::string_view reason);
   /// Makes a communicator of the ranks that are still alive, in the order of their ranks here. All of them call; it
   /// returns when all have, within `timeout` (0: the communicator's). This communicator stays as it is. Throws
-  /// Error{timeout} that names ranks which are alive but did not call, and {unsupported} where nobody watches the
-  /// ranks: of threads, or of a job of one rank.
+  /// Error{timeout} that names the ranks that are alive but did not call, and {unsupported} for ranks without a failure
+  /// detector: threads, or a job of one rank.
   Communicator shrink(std::chrono::milliseconds timeout = {});
 
-  /// Name of the algorithm of a call that moves `bytes` and names none, as accepted by CallOptions::algorithm.
+  /// The algorithm of a call that moves `bytes` and names none, by the name that CallOptions::algorithm takes.
   std::string chosen_algorithm(Collective collective, std::size_t bytes) const;
   /// How this rank reaches `peer`: "shm", "tcp", "inproc" or "self".
   std::string transport_to(int peer) const;

@@ -22,7 +22,7 @@ enum class ErrorCode : std::uint8_t {
   peer_lost,         ///< a rank died, left or cannot be reached; the communicator is unusable
   aborted,           ///< the communicator was destroyed or aborted with work pending
   rendezvous,        ///< ranks did not find each other
-  system,            ///< the operating system refused something we need
+  system,            ///< the operating system refused something, such as memory
   corrupted,         ///< data changed on its way between two ranks; the communicator is unusable
   truncated,         ///< a message did not fit into its receive and was dropped; the communicator goes on
 };
@@ -33,8 +33,8 @@ TUTTI_API const char* name_of(ErrorCode code);
 /// What is known about a failed call, in fields that a program can read; what() has it in words. Unknown members are
 /// empty or 0.
 struct FailureDetails {
-  std::string host = {};        ///< the culprit's
-  std::string process = {};     ///< the culprit's, e.g. "pid 1234"
+  std::string host = {};        ///< of the culprit
+  std::string process = {};     ///< of the culprit, e.g. "pid 1234"
   std::string collective = {};  ///< "all_reduce", "send" ...
   std::string algorithm = {};   ///< with its parameters: "tree:4"
   std::string data_type = {};   ///< "f32"
@@ -45,7 +45,7 @@ struct FailureDetails {
   bool reported = false;  ///< another rank found the failure and told this one
 };
 
-/// Every failure of tutti. `what()` is a full sentence: who, what, where, how far, the remedy.
+/// Every failure of tutti. `what()` says who failed, what, where, how far the call had come, and the remedy.
 class [[nodiscard]] TUTTI_API Error : public std::runtime_error {
  public:
   Error(ErrorCode code, const std::string& message, int rank = -1, std::uint64_t operation = 0);

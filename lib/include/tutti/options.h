@@ -30,7 +30,7 @@ struct MessageOptions {
 
 /// How this process joins the others. Leave a field at its default to take it from the launcher's environment.
 struct ConnectOptions {
-  /// This process's place among `size`.
+  /// The rank of this process, from 0, and the number of ranks.
   std::optional<int> rank = {};
   std::optional<int> size = {};
   /// "env://", "tcp://host:port" (rank 0 serves), "file:///path"; empty: from the environment.
@@ -45,8 +45,8 @@ struct ConnectOptions {
   /// on loopback only, unless TUTTI_INSECURE=1. See docs/security.md.
   std::string secret_file = {};
   /// Encrypts all that goes over TCP, to the store and between ranks: TLS 1.3 with keys derived from the secret, which
-  /// is required. The same on all ranks; TUTTI_TLS=1 switches it on, too. A store of a launcher's or your own is not
-  /// encrypted, and within a host ranks use memory. Throws Error{unsupported} where the library was built without TLS.
+  /// is required. The same on all ranks; TUTTI_TLS=1 switches it on, too. A store of the launcher or of your own is not
+  /// encrypted, nor is shared memory. Throws Error{unsupported} if the library was built without TLS.
   bool tls = false;
 
   /// How long set-up may take; 0: TUTTI_TIMEOUT or 300 s.
@@ -56,7 +56,7 @@ struct ConnectOptions {
   /// Silence after which a rank counts as lost: its process is stopped, or its host or network is down. At least 1 s;
   /// 0: TUTTI_LOST_AFTER or 10 s. A process that ends is noticed at once.
   std::chrono::milliseconds lost_after{0};
-  /// Every result is the left fold in rank order, whatever size, transport and tuning.
+  /// Every result is the left fold in rank order, for every size, transport and tuning.
   bool deterministic = false;
 
   // Performance; most programs leave these at their defaults.

@@ -17,13 +17,13 @@ class PersistentCall;
 ///     auto op = comm.prepare().all_reduce(in, out, tutti::sum);
 ///     for (...) { fill(in); op.start(); overlap(); op.wait(); use(out); }
 ///
-/// Effect:    start() and wait() together, or run(), do what the call of that name does, with what the buffers hold at
-///            start(). Preparing sends nothing to the other ranks. Each start() counts as one call; other ranks may
+/// Effect:    start() and wait() together, or run(), do what the ordinary call does, with the contents of the buffers
+///            at start(). Preparing sends nothing to the other ranks. Each start() counts as one call; other ranks may
 ///            match it with an ordinary one.
 /// Agreement: a start is a call. All ranks make the same calls in the same order.
 /// In place:  as the ordinary call.
-/// Ownership: the buffers, as they were given (do not let a vector reallocate), stay yours and must
-///            live as long as this object, and untouched between start() and the end of wait(). It keeps its
+/// Ownership: the buffers stay yours. They must live as long as this object, at the same address (do not let a vector
+///            reallocate), and stay untouched between start() and the end of wait(). This object keeps its
 ///            communicator's connections open until it is destroyed. If it is destroyed while started, the call goes
 ///            on, and its buffers must live until all ranks have completed it.
 /// Failure:   start() before a wait() or wait_for() has seen the end of the previous start is Error{invalid_argument},

@@ -16,11 +16,11 @@ namespace tutti {
 ///       if (comm.rank() == 0) std::printf("%d\n", sum);  // 6
 ///     });
 ///
-/// The same algorithms run as between processes, through memory of this one; transport_to() says "inproc". Environment
-/// variables apply as to connect(), and so do `options`, but rank, size, rendezvous and store are given, and
-/// `transport` has no effect.
-/// Threads:   all call `body` at once, and must protect the data that they share.
-/// Failure:   an exception on one rank ends the calls of the others with Error{aborted}. When all have returned, the
+/// The same algorithms run as between processes, through the memory of this one; transport_to() says "inproc".
+/// Environment variables apply as to connect(), and so do `options`, but rank, size, rendezvous and store are given,
+/// and `transport` has no effect. Threads:   they run `body` concurrently, so `body` must protect the data that they
+/// share. Failure:   an exception on one rank ends the calls of the others with Error{aborted}. When all have returned,
+/// the
 ///            first cause is thrown here, as it was thrown there. shrink() is Error{unsupported}.
 TUTTI_API void run_threads(int ranks, const std::function<void(Communicator&)>& body,
                            const ConnectOptions& options = {});

@@ -134,11 +134,11 @@ enum class OpKind : std::uint8_t { sum, product, min, max, band, bor, bxor, avg,
 
 /// How a reduction combines two elements. Use the constants below, premul_sum() or user_op().
 ///
-/// Every op is taken to be associative and commutative: algorithms combine ranks in different orders
-/// (all ranks still end with the same bits). With the option `deterministic` the result is the left fold
-/// in rank order, so that an associative op that does not commute is allowed there. Scans always keep that order.
+/// An op must be associative and commutative, since algorithms combine ranks in different orders (all ranks still end
+/// with the same bits). With the option `deterministic`, and in scans, the result is the left fold in rank order, and
+/// the op need not commute.
 ///
-/// All ranks compute in the same floating-point modes, whatever those of their threads: rounding to nearest, with
+/// All ranks compute in the same floating-point modes, whatever the modes of their threads: rounding to nearest, with
 /// subnormal numbers, and without traps. Only an op of your own runs in the modes of its caller (see user_op()). A
 /// thread's modes are the same after a call as before it; the flags of exceptions may be raised, on the thread that
 /// drives.
@@ -192,7 +192,7 @@ inline constexpr Op avg{OpKind::avg};
 /// The sum of `factor * x` over all ranks. Floating and complex types only.
 constexpr Op premul_sum(double factor) { return Op{OpKind::premul_sum, factor}; }
 
-/// An op of your own: `combine(a, b)` returns what two elements become.
+/// An op of your own: `combine(a, b)` returns the combination of two elements.
 ///
 ///     auto hypot = tutti::user_op<float>([](float a, float b) { return std::hypot(a, b); });
 ///
