@@ -71,8 +71,8 @@ struct Binding {
   };
   CutBuffer input;
   CutBuffer output;
-  CutBuffer
-      contributions;  ///< of an average: what is sent in place of the input; each block is made where it would lie
+  /// Of an average: what is sent in place of the input. Each block is made where it would lie.
+  CutBuffer contributions;
   std::byte* scratch = nullptr;
   std::vector<std::size_t> scratch_offset;  ///< slots + 1 entries, bytes
 

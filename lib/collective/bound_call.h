@@ -101,9 +101,8 @@ class BoundCall {
   PartOffsets offsets_;            // of a _v call
   ScratchMemory memory_;           // scratch, then staged input, or contributions and sums of an average
   std::size_t scratch_bytes_ = 0;  // of `memory_`
-  std::vector<bool>
-      contributed_;  // per block of an average's input: its contribution has been made, and may still be on its way
-  std::byte* result_ = nullptr;  // where the average belongs
+  std::vector<bool> contributed_;  // per block of an average's input: its contribution has been made
+  std::byte* result_ = nullptr;    // where the average belongs
 };
 
 }  // namespace tutti::detail

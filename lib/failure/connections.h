@@ -63,8 +63,7 @@ class Connections {
 
   /// What wait() has found: messages on the connections in use, and attempts that have ended.
   struct News {
-    std::vector<std::pair<int, std::vector<ControlMessage>>>
-        messages;  // by rank; a rank without messages: its connection has ended
+    std::vector<std::pair<int, std::vector<ControlMessage>>> messages;  // by rank; none: its connection has ended
     std::vector<Calls::Outcome> outcomes;
   };
   /// Waits until there is news, `bell` is readable, or time `until` has come.

@@ -65,8 +65,7 @@ struct Status {
   std::vector<std::uint64_t> sends;     ///< by rank of the group: the counts that it gave in a _v call
   std::vector<std::uint64_t> receives;  ///< by rank of the group: its recv_counts of an all_to_all_v
   std::uint64_t other_group = 0;
-  std::vector<int>
-      other_members;  ///< members of a group in which it waits; the reporter is one, but has not made that group
+  std::vector<int> other_members;  ///< of a group in which it waits, and which the reporter, a member, has not made
 
   friend bool operator==(const Status&, const Status&) = default;
 };

@@ -70,11 +70,9 @@ class Coordinator {
   Member& member_;
   std::map<std::uint64_t, BrokenLinks> broken_links_;  // broken links by group
   std::list<Query> queries_;
-  std::map<std::pair<std::uint64_t, std::uint64_t>, Clock::time_point>
-      asked_;                                      // when it was last asked, by group and operation
-  std::map<std::uint64_t, Gathering> gatherings_;  // reunions by old group
-  std::map<std::pair<std::uint64_t, int>, Clock::time_point>
-      gone_;                   // by group and rank: when the rank was first found to have left the group
+  std::map<std::pair<std::uint64_t, std::uint64_t>, Clock::time_point> asked_;  // when asked, by group and operation
+  std::map<std::uint64_t, Gathering> gatherings_;                               // reunions by old group
+  std::map<std::pair<std::uint64_t, int>, Clock::time_point> gone_;             // when found gone, by group and rank
   std::vector<int> departed_;  // ranks that have left, of which the others have not been told
   Clock::time_point tell_at_{};
   std::uint64_t last_number_ = 0;

@@ -108,8 +108,7 @@ class Member {
   std::map<int, Clock::time_point> suspected_;  // by rank: since when it has been silent
   Suspicions suspicions_;
   std::vector<ControlMessage> unposted_;
-  std::vector<std::pair<int, ControlMessage>>
-      early_;  // messages for the coordinator that this rank will be, with their senders
+  std::vector<std::pair<int, ControlMessage>> early_;  // with senders; for the coordinator that this rank will be
   std::unique_ptr<Coordinator> coordinator_;
   bool cut_ = false;
   bool stopping_ = false;

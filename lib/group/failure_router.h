@@ -68,11 +68,10 @@ class FailureRouter final : public DetectorUser {
   std::shared_ptr<Engine> engine_;
   const Log log_;
   std::map<std::uint64_t, Group*> groups_;
-  std::map<std::pair<std::uint64_t, std::uint64_t>, Group*>
-      by_parent_;                      // groups by the id of their parent, and their own
-  std::vector<std::uint64_t> closed_;  // groups closed recently
-  std::vector<Failure> losses_;        // losses of processes
-  std::vector<Failure> unclaimed_;     // failures of groups that this rank has not made yet
+  std::map<std::pair<std::uint64_t, std::uint64_t>, Group*> by_parent_;  // by id of the parent, and own id
+  std::vector<std::uint64_t> closed_;                                    // groups closed recently
+  std::vector<Failure> losses_;                                          // losses of processes
+  std::vector<Failure> unclaimed_;  // failures of groups that this rank has not made yet
   std::unique_ptr<FailureDetector> detector_;
 };
 
