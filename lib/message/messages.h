@@ -26,8 +26,8 @@ struct Status;
 ///
 /// Messages match receives as in MPI: receives in the order in which they were called, messages of one sender in the
 /// order in which they were sent. A small message is sent eagerly and kept at the receiver until its receive is called.
-/// A sender may have a limited number of bytes outstanding at one receiver (EagerCredit). Beyond that, and for larger
-/// messages, it asks first (LargeMessages). So the memory that unexpected messages take is bounded.
+/// A sender may have only a limited number of bytes outstanding at one receiver (EagerCredit). Beyond that, and for
+/// larger messages, it asks first (LargeMessages). So the memory that unexpected messages take is bounded.
 class Messages final : public GroupUser {
  public:
   Messages(Group& group, transport::Channel channel);

@@ -22,13 +22,12 @@ struct Credentials {
 };
 
 struct AcceptorOptions {
-  std::string congestion = {};                   ///< as for connect_to()
-  std::chrono::milliseconds lost_after{10'000};  ///< of silence, after which keep-alive probes the other end
-  std::size_t candidates = 128;                  ///< connections that may be without a proof at the same time
-  std::chrono::milliseconds patience{5'000};     ///< how long each of them may take
-  std::chrono::milliseconds least_patience{
-      250};                          ///< the same for one that has sent something, if others wait for its place
-  std::chrono::seconds silence{30};  ///< how long the kernel holds back a connection that sends nothing
+  std::string congestion = {};                    ///< as for connect_to()
+  std::chrono::milliseconds lost_after{10'000};   ///< of silence, after which keep-alive probes the other end
+  std::size_t candidates = 128;                   ///< connections that may be without a proof at the same time
+  std::chrono::milliseconds patience{5'000};      ///< how long each of them may take
+  std::chrono::milliseconds least_patience{250};  ///< how long at least, if it has sent something
+  std::chrono::seconds silence{30};               ///< how long the kernel holds back a connection that sends nothing
 };
 
 /// A listening socket, and a thread that demands a proof of each connection (lib/security/handshake.h) and hands it to
@@ -36,8 +35,8 @@ struct AcceptorOptions {
 ///
 /// So unknown processes cost the engine's thread nothing, and a peer's first message need not wait until this rank
 /// drives its engine. A connection without a proof costs one small record: exactly the bytes of a hello and a proof are
-/// read, within a few seconds; then the connection is closed without an answer. The kernel holds back a connection that
-/// sends nothing for a while, and if there are too many connections such a one is dropped first.
+/// read, within a few seconds; then the connection is closed without an answer. For a while the kernel holds back a
+/// connection that sends nothing, and if there are too many connections such a one is dropped first.
 class Acceptor {
  public:
   /// Gets the connection of a peer that has given its proof. It is non-blocking, encrypted if it must be, and nothing

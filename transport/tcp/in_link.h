@@ -39,9 +39,8 @@ class InLink final : public Link {
   InLink(TcpContext& context, int peer, Channel channel, net::Socket socket, OutLink* writer = nullptr);
   ~InLink() override;
 
-  bool send(const Frame&, std::span<const std::byte>, Token) noexcept override {
-    return false;
-  }  // incoming links send nothing
+  /// Incoming links send nothing.
+  bool send(const Frame&, std::span<const std::byte>, Token) noexcept override { return false; }
   void resume() noexcept override;
 
   /// Reads what has come, and tells the sink.
