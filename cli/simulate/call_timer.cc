@@ -17,8 +17,8 @@ tune::Order order_of(measure::Call call, std::size_t bytes) {
   return order;
 }
 
-tune::CrewOptions options_of(const Place& place, int ranks, std::size_t most_bytes) {
-  tune::CrewOptions options{place.transport, ranks, most_bytes, "", true};
+tune::WorkerOptions options_of(const Place& place, int ranks, std::size_t most_bytes) {
+  tune::WorkerOptions options{place.transport, ranks, most_bytes, "", true};
   if (!place.namespaces.empty()) options.namespaces.assign(place.namespaces.begin(), place.namespaces.begin() + ranks);
   return options;
 }
@@ -26,14 +26,14 @@ tune::CrewOptions options_of(const Place& place, int ranks, std::size_t most_byt
 }  // namespace
 
 CallTimer::CallTimer(const Place& place, int ranks, std::size_t most_bytes)
-    : apart_(!place.namespaces.empty()), crew_(options_of(place, ranks, most_bytes)) {}
+    : apart_(!place.namespaces.empty()), workers_(options_of(place, ranks, most_bytes)) {}
 
 double CallTimer::time(measure::Call call, const std::string& algorithm, std::size_t bytes) {
   if (apart_) return time_apart(call, algorithm, bytes);
   tune::Order order = order_of(call, bytes);
   order.add(algorithm, bytes <= large ? 5 : 1, bytes <= large ? 21 : 5);
   double least = HUGE_VAL;
-  for (int i = 0; i < 3; ++i) least = std::min(least, crew_.measure(order).at(0));
+  for (int i = 0; i < 3; ++i) least = std::min(least, workers_.measure(order).at(0));
   return least;
 }
 
@@ -45,7 +45,7 @@ double CallTimer::time_apart(measure::Call call, const std::string& algorithm, s
   std::vector<double> times;
   double spent = 0;
   while (times.empty() || (times.size() < most_calls && spent < enough)) {
-    times.push_back(crew_.measure(order).at(0));
+    times.push_back(workers_.measure(order).at(0));
     spent += times.back();
   }
   return measure::median(times);
@@ -56,7 +56,7 @@ double CallTimer::time_in_a_row(measure::Call call, const std::string& algorithm
   order.loop = true;
   order.add(algorithm, 5, 200);
   double least = HUGE_VAL;
-  for (int i = 0; i < 3; ++i) least = std::min(least, crew_.measure(order).at(0));
+  for (int i = 0; i < 3; ++i) least = std::min(least, workers_.measure(order).at(0));
   return least;
 }
 

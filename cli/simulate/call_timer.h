@@ -15,7 +15,7 @@ struct Place {
 };
 
 /// Measures calls of some ranks, in processes that live as long as this object. It forks, so create it before there are
-/// other threads. Throws what Crew throws.
+/// other threads. Throws what Workers throws.
 class CallTimer {
  public:
   CallTimer(const Place& place, int ranks, std::size_t most_bytes);
@@ -30,7 +30,7 @@ class CallTimer {
   double time_apart(measure::Call call, const std::string& algorithm, std::size_t bytes);
 
   bool apart_;
-  tune::Crew crew_;
+  tune::Workers workers_;
 };
 
 }  // namespace tutti::cli::simulate

@@ -45,10 +45,10 @@ class Memory {
 
 class Rank {
  public:
-  Rank(Stage& stage, Communicator comm, std::size_t most_bytes)
-      : stage_(stage),
+  Rank(WorkerMemory& memory, Communicator comm, std::size_t most_bytes)
+      : memory_(memory),
         comm_(std::move(comm)),
-        sync_(&stage.shared, comm_.rank(), comm_.size(), 1),
+        sync_(&memory.shared, comm_.rank(), comm_.size(), 1),
         input_(most_bytes + page_of_parts),
         output_(most_bytes + page_of_parts) {}
 
@@ -59,11 +59,11 @@ class Rank {
       if (comm_.rank() == 0 && ::read(orders, &byte, 1) != 1)
         throw Error{ErrorCode::aborted, "the directing process has ended"};
       sync_.gather();
-      const Order order = stage_.order;
+      const Order order = memory_.order;
       if (order.kind == Order::Kind::leave) comm_.barrier();
       if (order.kind == Order::Kind::measure) measure(order);
       if (order.kind == Order::Kind::ask_choice && comm_.rank() == 0)
-        std::snprintf(stage_.answer, sizeof stage_.answer, "%s",
+        std::snprintf(memory_.answer, sizeof memory_.answer, "%s",
                       comm_.chosen_algorithm(collective_of(order.call), order.bytes).c_str());
       sync_.gather();
       if (comm_.rank() == 0) tell(answers);
@@ -131,7 +131,7 @@ class Rank {
     throw Error{ErrorCode::unsupported, "send_recv has no algorithms"};
   }
 
-  Stage& stage_;
+  WorkerMemory& memory_;
   Communicator comm_;
   measure::RankSync sync_;
   Memory input_;
@@ -140,8 +140,8 @@ class Rank {
 
 }  // namespace
 
-int live_as_rank(Stage& stage, int rank, const CrewOptions& options, const std::string& rendezvous, int orders,
-                 int answers) {
+int live_as_rank(WorkerMemory& memory, int rank, const WorkerOptions& options, const std::string& rendezvous,
+                 int orders, int answers) {
   try {
     // These would override the table, or change the measurement.
     for (const char* name :
@@ -153,15 +153,15 @@ int live_as_rank(Stage& stage, int rank, const CrewOptions& options, const std::
     how.rendezvous = rendezvous;
     how.transport = options.transport;
     how.tuning_file = options.tuning_file;
-    Rank self{stage, connect(how), options.most_bytes};
+    Rank self{memory, connect(how), options.most_bytes};
     self.gather();
     if (rank == 0) Rank::tell(answers);
     self.obey(orders, answers);
     return 0;
   } catch (const std::exception& error) {
-    if (!stage.in_trouble.exchange(true)) {
-      std::snprintf(stage.trouble, sizeof stage.trouble, "rank %d: %s", rank, error.what());
-      stage.told.store(true);
+    if (!memory.in_trouble.exchange(true)) {
+      std::snprintf(memory.trouble, sizeof memory.trouble, "rank %d: %s", rank, error.what());
+      memory.told.store(true);
     }
     return 1;
   }

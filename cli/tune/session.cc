@@ -57,8 +57,8 @@ struct Share {
 
 class Runner {
  public:
-  Runner(Crew& crew, Place place, measure::Call call, std::size_t bytes)
-      : crew_(crew), place_(std::move(place)), call_(call), bytes_(bytes) {}
+  Runner(Workers& workers, Place place, measure::Call call, std::size_t bytes)
+      : workers_(workers), place_(std::move(place)), call_(call), bytes_(bytes) {}
 
   Race run(const std::vector<std::string>& names, const std::string& kept, const Candidates& candidates, Share share) {
     constexpr int last_round_to_enter = 5;
@@ -86,7 +86,7 @@ class Runner {
         return false;
       }
       const Order order = portion(race, std::span{all}.subspan(done));
-      for (const double time : crew_.measure(order)) {
+      for (const double time : workers_.measure(order)) {
         const std::size_t entrant = all[done++];
         race.add(entrant, times_[race.entrants()[entrant].name] = time);
       }
@@ -121,7 +121,7 @@ class Runner {
     return order;
   }
 
-  Crew& crew_;
+  Workers& workers_;
   Place place_;
   measure::Call call_;
   std::size_t bytes_;
@@ -161,18 +161,19 @@ class Schedule {
 
   std::vector<Point> run() {
     for (int pass = 0; pass < passes; ++pass) {
-      std::unique_ptr<Crew> crew;
+      std::unique_ptr<Workers> workers;
       const Place* place = nullptr;
       std::size_t point = 0;
       for (const Line& line : lines_) {
         if (time_left() <= 0) break;
         if (place == nullptr || place->transport != line.place.transport || place->ranks != line.place.ranks) {
           place = &line.place;
-          crew.reset();
-          crew = std::make_unique<Crew>(CrewOptions{place->transport, place->ranks, options_.sizes.back(),
-                                                    options_.check ? options_.table : "", options_.bind_to_core});
+          workers.reset();
+          workers =
+              std::make_unique<Workers>(WorkerOptions{place->transport, place->ranks, options_.sizes.back(),
+                                                      options_.check ? options_.table : "", options_.bind_to_core});
         }
-        measure(*crew, line, std::span{points_}.subspan(point, line.sizes.size()));
+        measure(*workers, line, std::span{points_}.subspan(point, line.sizes.size()));
         point += line.sizes.size();
       }
     }
@@ -202,19 +203,19 @@ class Schedule {
     return {now + part, now + std::min(std::max(overtime * part, least), time_left())};
   }
 
-  void measure(Crew& crew, const Line& line, std::span<Point> points) {
+  void measure(Workers& workers, const Line& line, std::span<Point> points) {
     std::map<std::string, std::vector<double>> ratios;
     for (Point& point : points) {
       const double part = point.races.empty() ? 1 : later_pass;
       const Share share = next_share(part * wanted(line, point.bytes));
       if (time_left() <= 0) continue;
-      point.chosen = crew.choice(line.call, point.bytes);
+      point.chosen = workers.choice(line.call, point.bytes);
       std::vector<std::string> names = point.races.empty() ? line.candidates.at(point.bytes) : close_ones(point);
       std::erase_if(names, [&](const std::string& name) { return !is_worth_a_try(ratios[name]); });
       names.insert(names.begin(), point.chosen);
       tell(point, names.size());
       const std::string kept = options_.check ? point.chosen : "";
-      Race race = Runner{crew, line.place, line.call, point.bytes}.run(names, kept, line.candidates, share);
+      Race race = Runner{workers, line.place, line.call, point.bytes}.run(names, kept, line.candidates, share);
       const Entrant& leader = race.entrants()[race.leader()];
       for (const Entrant& one : race.entrants())
         if (const double ratio = race.ratio(one, leader); ratio > 0 && point.bytes >= least_by_bandwidth)

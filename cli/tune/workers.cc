@@ -67,7 +67,7 @@ void enter_network(const std::string& name) {
   std::_Exit(1);
 }
 
-void become_rank(pid_t director, int rank, const CrewOptions& options) {
+void become_rank(pid_t director, int rank, const WorkerOptions& options) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != director) std::_Exit(1);
   if (!options.namespaces.empty()) enter_network(options.namespaces[static_cast<std::size_t>(rank)]);
@@ -94,12 +94,12 @@ bool Order::has_room(int calls) const {
   return count < most_turns && stamps <= measure::most_iterations;
 }
 
-Crew::Crew(const CrewOptions& options) : options_(options) {
+Workers::Workers(const WorkerOptions& options) : options_(options) {
   require_room_for("tune", options.ranks, {.descriptors = 0, .processes = 1 + threads_of_rank});
   void* const memory =
-      ::mmap(nullptr, sizeof(Stage), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);  // all zero
+      ::mmap(nullptr, sizeof(WorkerMemory), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);  // all zero
   if (memory == MAP_FAILED) refused("shared memory");
-  stage_ = static_cast<Stage*>(memory);
+  memory_ = static_cast<WorkerMemory*>(memory);
   try {
     folder_ = make_folder();
     Pipe orders = make_pipe(), answers = make_pipe();
@@ -113,7 +113,7 @@ Crew::Crew(const CrewOptions& options) : options_(options) {
       if (child == 0) {
         orders_.reset();
         become_rank(director, rank, options);
-        std::_Exit(live_as_rank(*stage_, rank, options, "file://" + folder_ + "/store", orders.read.get(),
+        std::_Exit(live_as_rank(*memory_, rank, options, "file://" + folder_ + "/store", orders.read.get(),
                                 answers.write.get()));
       }
       ranks_.push_back(child);
@@ -126,7 +126,7 @@ Crew::Crew(const CrewOptions& options) : options_(options) {
   }
 }
 
-Crew::~Crew() {
+Workers::~Workers() {
   try {
     if (!owed_) dismiss();
   } catch (const Error&) {
@@ -135,7 +135,7 @@ Crew::~Crew() {
   end();
 }
 
-void Crew::dismiss() {
+void Workers::dismiss() {
   Order order;
   order.kind = Order::Kind::leave;
   do_order(order);
@@ -147,7 +147,7 @@ void Crew::dismiss() {
     }
 }
 
-void Crew::end() noexcept {
+void Workers::end() noexcept {
   for (const pid_t rank : ranks_)
     if (rank > 0) ::kill(rank, SIGKILL);
   for (const pid_t rank : ranks_)
@@ -155,21 +155,21 @@ void Crew::end() noexcept {
   ranks_.clear();
   std::error_code ignored;
   if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);
-  ::munmap(stage_, sizeof(Stage));
+  ::munmap(memory_, sizeof(WorkerMemory));
 }
 
-void Crew::fail(int status) {
+void Workers::fail(int status) {
   const std::string where = fmt::format("{} ranks over {}", options_.ranks, options_.transport);
   const double begin = measure::microseconds_now();
-  while (stage_->in_trouble.load() && !stage_->told.load() && measure::microseconds_now() - begin < telling_us)
+  while (memory_->in_trouble.load() && !memory_->told.load() && measure::microseconds_now() - begin < telling_us)
     ::sched_yield();  // the first rank to fail may not be the first to end
-  if (stage_->told.load()) throw Error{ErrorCode::system, fmt::format("tune: {}: {}", where, stage_->trouble)};
+  if (memory_->told.load()) throw Error{ErrorCode::system, fmt::format("tune: {}: {}", where, memory_->trouble)};
   throw Error{ErrorCode::system,
               fmt::format("tune: {}: a rank was ended by {} {}", where, WIFSIGNALED(status) ? "signal" : "code",
                           WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status))};
 }
 
-void Crew::wait_for_answer() {
+void Workers::wait_for_answer() {
   owed_ = true;
   const double begin = measure::microseconds_now();
   for (;;) {
@@ -192,23 +192,23 @@ void Crew::wait_for_answer() {
     if (measure::microseconds_now() - begin > longest_order_us)
       throw Error{ErrorCode::timeout,
                   fmt::format("tune: {} ranks over {} did not finish {} of {} bytes within a minute", options_.ranks,
-                              options_.transport, measure::name_of(stage_->order.call), stage_->order.bytes)};
+                              options_.transport, measure::name_of(memory_->order.call), memory_->order.bytes)};
   }
 }
 
-void Crew::do_order(const Order& order) {
-  stage_->order = order;
+void Workers::do_order(const Order& order) {
+  memory_->order = order;
   const char byte = 1;
   ::send(orders_.get(), &byte, 1, MSG_NOSIGNAL);  // a dead receiver is noticed below
   wait_for_answer();
 }
 
-std::vector<double> Crew::measure(const Order& order) {
+std::vector<double> Workers::measure(const Order& order) {
   do_order(order);
   const auto slowest = [&](int stamp) {
     double most = 0;
     for (int rank = 0; rank < options_.ranks; ++rank)
-      most = std::max(most, stage_->shared.end[rank][stamp] - stage_->shared.begin[rank][stamp]);
+      most = std::max(most, memory_->shared.end[rank][stamp] - memory_->shared.begin[rank][stamp]);
     return most;
   };
   std::vector<double> medians;
@@ -222,13 +222,13 @@ std::vector<double> Crew::measure(const Order& order) {
   return medians;
 }
 
-std::string Crew::choice(measure::Call call, std::size_t bytes) {
+std::string Workers::choice(measure::Call call, std::size_t bytes) {
   Order order;
   order.kind = Order::Kind::ask_choice;
   order.call = call;
   order.bytes = bytes;
   do_order(order);
-  return stage_->answer;
+  return memory_->answer;
 }
 
 }  // namespace tutti::cli::tune

@@ -38,7 +38,7 @@ struct Order {
 };
 
 /// Memory shared by the ranks and the directing process.
-struct Stage {
+struct WorkerMemory {
   measure::Shared shared;
   Order order;
   char answer[64];
@@ -47,7 +47,7 @@ struct Stage {
   std::atomic<bool> told;        ///< and its message is complete
 };
 
-struct CrewOptions {
+struct WorkerOptions {
   std::string transport;
   int ranks = 2;
   std::size_t most_bytes = 0;
@@ -60,12 +60,12 @@ struct CrewOptions {
 /// threads. Every wait ends: if a rank fails, or an order takes longer than a minute, it throws Error with the rank's
 /// message. A signal that was noted in `told_to_stop` throws Error{aborted}. The ranks never outlive this object or
 /// this process.
-class Crew {
+class Workers {
  public:
-  explicit Crew(const CrewOptions& options);
-  ~Crew();
-  Crew(const Crew&) = delete;
-  Crew& operator=(const Crew&) = delete;
+  explicit Workers(const WorkerOptions& options);
+  ~Workers();
+  Workers(const Workers&) = delete;
+  Workers& operator=(const Workers&) = delete;
 
   /// For each turn, the median over its calls of the slowest rank's time, in microseconds; in a loop, the time per
   /// call.
@@ -80,8 +80,8 @@ class Crew {
   void end() noexcept;
   [[noreturn]] void fail(int status);
 
-  CrewOptions options_;
-  Stage* stage_;
+  WorkerOptions options_;
+  WorkerMemory* memory_;
   std::string folder_;
   std::vector<pid_t> ranks_;
   Descriptor orders_;   ///< written: a byte for each order
@@ -90,7 +90,7 @@ class Crew {
 };
 
 /// The life of one rank, in a process of its own, in rank.cc. Returns its exit code.
-int live_as_rank(Stage& stage, int rank, const CrewOptions& options, const std::string& rendezvous, int orders,
-                 int answers);
+int live_as_rank(WorkerMemory& memory, int rank, const WorkerOptions& options, const std::string& rendezvous,
+                 int orders, int answers);
 
 }  // namespace tutti::cli::tune
