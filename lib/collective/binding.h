@@ -71,7 +71,7 @@ struct Binding {
   };
   CutBuffer input;
   CutBuffer output;
-  /// Of an average: what is sent in place of the input. Each block is made where it would lie.
+  /// For an average: what is sent in place of the input. Each block is made where it would lie.
   CutBuffer contributions;
   std::byte* scratch = nullptr;
   std::vector<std::size_t> scratch_offset;  ///< slots + 1 entries, bytes
