@@ -1,7 +1,7 @@
 // Does the checker notice? Every algorithm's plans are changed in all the small ways there are, one at a time. A change
-// that the checker lets pass must not have changed the meaning, and that is shown without it: the plan is the same, or
-// the same up to names, or the order that was taken out follows from the rest, or the plans still do what their
-// collective promises when they are run with numbers.
+// that the checker lets pass must not have changed the meaning. The test shows that without the checker, in one of four
+// ways: the plan is the same; it is the same up to names; the order that was taken out follows from the rest; or the
+// plans, run with numbers, still do what their collective promises.
 
 #include <doctest/doctest.h>
 

@@ -25,7 +25,7 @@ using tutti::testing::Lot;
 
 /// Every number of ranks that is tried exhaustively. What a sanitizer finds in the checker it finds with few.
 int most_ranks() { return tutti::testing::only_a_sanitized_sample() ? 20 : 64; }
-/// Up to so many all shapes are tried always, and beyond by lot.
+/// Up to that many ranks all shapes are always tried. A sample of the others is tried.
 constexpr int few_ranks = 8;
 
 void prove(const Entry& entry, const Shape& shape, std::size_t& proved) {

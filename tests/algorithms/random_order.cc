@@ -17,7 +17,7 @@ bool is_scan(Collective collective) {
   return collective == Collective::scan || collective == Collective::exclusive_scan;
 }
 
-/// Of x -> a x + b, first the left one, then the right; a and b have 32 bits each.
+/// Applies x -> a x + b of the left operand first, then that of the right one; a and b have 32 bits each.
 Number affine(Number left, Number right) {
   const auto a = [](Number map) { return map >> 32; };
   const auto b = [](Number map) { return map & 0xffffffff; };

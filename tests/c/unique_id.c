@@ -1,4 +1,4 @@
-// Ranks that meet by an id, or by an all-gather of the program's own; and what is wrong with either.
+// Ranks meet by an id, or by an all-gather of the program's own, and wrong arguments are refused.
 #include <pthread.h>
 #include <sys/mman.h>
 

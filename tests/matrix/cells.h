@@ -137,7 +137,7 @@ class Cells {
                    [&](std::size_t i) { return contribution<T>(cell_.root, i, cell_.op); });
   }
 
-  /// Of so many first ranks; where these are none, output must not be written.
+  /// Combines the first `ranks` ranks; if there are none, output must not be written.
   std::string scan(int ranks) {
     const std::size_t count = cell_.count;
     Array in = filled(count, comm_.rank(), 0);
