@@ -1,4 +1,4 @@
-// Programs of MSCCL: what is written can be read again and is the same, and what is wrong is refused where it is wrong.
+// Programs of MSCCL: a program that was written and read again is the same, and an error is reported at its place.
 
 #include "cli/plan/interchange/msccl.h"
 

@@ -1,4 +1,4 @@
-// Network files: what they say is meant, and what is wrong in them is named with its line.
+// Network files: their values take effect, and errors in them are reported with the line.
 
 #include <doctest/doctest.h>
 

@@ -129,7 +129,7 @@ class SeveralNodes(Case):
         self.assertTrue(wait_until(lambda: second.poll() is not None or second.send_signal(signal.SIGINT), 15))
         self.end_node_0(first)
         done = harness.Finished(second, 1)
-        self.assertEqual(done.code, -signal.SIGINT, done)  # in the middle of its goodbye
+        self.assertEqual(done.code, -signal.SIGINT, done)  # while it ended
 
     def test_nodes_that_disagree_are_told(self):
         first, other = self.finish(self.start_node(0, "sleep", "100"), self.start_node(1, "sleep", "100", ranks=3))

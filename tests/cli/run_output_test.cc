@@ -26,7 +26,7 @@ struct Pipe {
 
 const auto late = RankOutput::Clock::now() + std::chrono::hours{1};
 
-/// An outlet, and what has come out of it so far.
+/// An outlet, and the output that it has written.
 struct Screen {
   std::string text() {
     outlet.flush();

@@ -15,7 +15,7 @@ RANKS = 3
 COLLECTIVES = ("all_reduce", "reduce", "broadcast", "all_gather", "reduce_scatter", "scatter", "gather", "all_to_all",
                "scan", "exclusive_scan")
 NUMBER = (int, float)
-# Of each phase that we use, the fields an event must have and their types; all have name, ph, pid and tid.
+# The fields, with their types, that an event of each phase must have, besides name, ph, pid and tid.
 FIELDS = {
     "X": {"cat": str, "ts": NUMBER, "dur": NUMBER, "args": dict},
     "s": {"cat": str, "ts": NUMBER, "id": int, "args": dict},

@@ -16,7 +16,7 @@ from page_test import setUpModule, tearDownModule  # noqa: F401 (unittest calls 
 RANKS = 4
 # The program of the viewer begins here; before it stands what draws, and wants web components that browsers have given up.
 PROGRAM = "'use strict';const global=this.window||this.global;this.tr="
-# What is left of drawing calls this, in vain.
+# The code that draws still calls these functions, which do nothing.
 STAND_INS = """() => {
   document._currentScript = { ownerDocument: document };
   window.Polymer = new Proxy(function () {}, {

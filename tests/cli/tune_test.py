@@ -16,7 +16,7 @@ class Tuning(Case):
     def setUp(self):
         super().setUp()
         self.table = self.folder / "my.tuning"
-        # Ranks meet there, and who is killed cannot clean up.
+        # Ranks meet there, and a rank that is killed cannot clean up.
         meeting = tempfile.TemporaryDirectory()
         self.addCleanup(meeting.cleanup)
         self.meeting = meeting.name
