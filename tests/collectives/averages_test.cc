@@ -70,7 +70,7 @@ constexpr bool is_half = std::is_same_v<T, f16> || std::is_same_v<T, bf16>;
 template <class T>
 constexpr bool is_complex = std::is_same_v<T, std::complex<float>> || std::is_same_v<T, std::complex<double>>;
 
-/// Of one index all ranks' are of one size.
+/// The elements of all ranks at one index have about the same size.
 double real_element(int rank, std::size_t index, double largest) {
   switch (index % 5) {
     case 0:

@@ -112,7 +112,7 @@ TEST_CASE("thousands of groups at a time need few descriptors and mappings") {
   });
 }
 
-/// Of this process, in bytes.
+/// The resident memory of this process, in bytes.
 std::ptrdiff_t resident_memory() {
   std::ifstream statm("/proc/self/statm");
   std::ptrdiff_t all = 0;

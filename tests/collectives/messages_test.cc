@@ -234,8 +234,8 @@ TEST_CASE("a rank sends to itself, small and large, in both orders") {
 // ---- Messages of another length or type than their receive -------------------------------------------------------
 
 constexpr int untouched = -7;
-/// Tiny, in a slot, in several, the largest that go unasked, lent where that can be, and with a beginning that goes
-/// ahead.
+/// The messages are tiny, fill a slot or several, are the largest eager ones, may be copied once by the kernel, or have
+/// a beginning that is sent with the request.
 constexpr std::size_t lengths[] = {2, 1000, 10'000, eager / 4 - 1, eager / 4, eager, 100'003};
 
 enum class Posted { early, late, from_anybody, by_a_waiting_call };

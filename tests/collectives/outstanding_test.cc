@@ -15,9 +15,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Of them the first 4000 go unasked. A sanitizer takes minutes for a hundred thousand, and finds nothing more.
+// The first 4000 are eager. A sanitizer takes minutes for a hundred thousand, and finds nothing more.
 const int many = only_a_sanitized_sample() ? 10'000 : 100'000;
-/// Over TCP the kernel's part of it takes longer, and what is tested is the same.
+/// TCP takes longer in the kernel, and fewer messages test the same code.
 int many_over(Kind kind) { return kind == Kind::tcp ? many / 5 : many; }
 
 std::vector<int> numbers(int count) {

@@ -1,4 +1,4 @@
-// Scans: what each rank gets, in which order operands are combined, and what is refused.
+// Scans: the result of each rank, the order in which operands are combined, and the calls that are refused.
 
 #include <doctest/doctest.h>
 
@@ -34,7 +34,7 @@ Numbers maps_of(int rank, std::size_t count) {
   return maps;
 }
 
-/// Of ranks 0 to `ranks` - 1, one or more.
+/// The composition of the maps of ranks 0 to `ranks` - 1; `ranks` is at least 1.
 Numbers composed(int ranks, std::size_t count) {
   Numbers maps = maps_of(0, count);
   for (int rank = 1; rank < ranks; ++rank)

@@ -140,7 +140,7 @@ TEST_CASE(
        }},
   };
   for (const Expectation& each : all) {
-    // Parts of 64 KiB may be lent, if they go over links, and more than 256 KiB are quicker there anyway.
+    // Over links the kernel may copy parts of 64 KiB once, and more than 256 KiB are quicker there anyway.
     constexpr std::size_t kibibyte = 1024;
     struct Boundary {
       int ranks;
