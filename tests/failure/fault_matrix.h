@@ -31,7 +31,7 @@ struct FaultCase {
 
   bool shrinks() const { return second >= 0 || leaver >= 0; }
   bool is_victim(int rank) const { return rank == victim || rank == second; }
-  /// Who makes the call that fails, in the order of their ranks there.
+  /// The ranks that make the call that fails, in the order of their ranks in its communicator.
   std::vector<int> members() const;
   std::string describe() const;
   /// As in TUTTI_INJECT.

@@ -76,8 +76,8 @@ class Soak {
   }
 
  private:
-  /// Who is who, and the same random numbers for all. Every link is used, and every buffer filled, so that what grows
-  /// afterwards grows for no good reason.
+  /// All ranks learn the ranks' numbers and agree on the random numbers. Every link is used and every buffer is filled,
+  /// so that memory has no reason to grow afterwards.
   void meet() {
     std::vector<int> all(static_cast<std::size_t>(comm_.size()));
     comm_.all_gather(std::vector<int>{me_}, all);

@@ -313,7 +313,7 @@ class Strangers(Case):
                         answer = members.read(connection, members.ANSWER)
                     self.assertTrue(members.is_acceptors(key, greeting, answer))
                     self.assertTurnedAway(door, greeting, wrong)
-                    if purpose == members.LINK:  # an end of signs of life would be the end of that rank
+                    if purpose == members.LINK:  # if heartbeats ended, that rank would count as lost
                         with members.dial(door) as connection:
                             recorded = members.enter(connection, key, greeting)
                             self.assertIsNotNone(recorded)

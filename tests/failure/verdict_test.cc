@@ -1,4 +1,4 @@
-// Who is blamed, in which words, where no data is wrong: ranks that stay away, leave, wait for each other, or give up.
+// Errors name the culprit and the cause if ranks stay away, leave, wait for each other, or give up. No data is wrong.
 
 #include <doctest/doctest.h>
 
@@ -58,7 +58,7 @@ TEST_CASE("ranks wait for each other in a circle, each with several messages on 
   for (const Heard& answer : answers) CHECK_MESSAGE(says(answer, "wait for each other in a circle"), answer.text);
 }
 
-/// Whoever calls it goes on when another rank says so.
+/// The calling rank goes on when another rank says so.
 void wait_until(const std::atomic<bool>& said) {
   const auto limit = std::chrono::steady_clock::now() + 15s;
   while (!said && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
@@ -130,7 +130,7 @@ TEST_CASE("of sub-groups from different lists, the one that fewer ranks gave is 
     CHECK_MESSAGE(says(answer, "rank " + std::to_string(odd) + " (host "), answer.text);
     CHECK_MESSAGE(says(answer, "made a sub-group of the ranks {"), answer.text);
     CHECK_MESSAGE(says(answer, "all members must give the same list in the same order"), answer.text);
-    // Who is named comes first.
+    // The culprit is named first.
     CHECK_MESSAGE(answer.text.find("rank " + std::to_string(odd) + " (host ") < answer.text.find(" while "),
                   answer.text);
   };
@@ -313,7 +313,7 @@ TEST_CASE("an abort reaches everybody, sub-groups too, with its reason, and once
       CHECK_MESSAGE(says(answer, "aborted the communicator: the loss is not a number"), answer.text);
       CHECK_MESSAGE(says(answer, "rank 3 ("), answer.text);
     }
-    // In the ranks of the pair, or of all for who was not done with split().
+    // The rank is one of the pair, or of all ranks where split() had not returned.
     CHECK((answers[2].rank == 1 || answers[2].rank == 3));
     CHECK((answers[0].rank == -1 || answers[0].rank == 3));
   }

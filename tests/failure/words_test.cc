@@ -84,7 +84,7 @@ TEST_CASE("docs/failures.md quotes what ranks say whose counts or lists differ")
 
 TEST_CASE("docs/failures.md quotes what ranks say") {
   REQUIRE(!page().empty());
-  // A rank that is cut off looks like one that was killed. Who is slow may hear of it in the call before.
+  // A rank that is cut off looks like one that was killed. A slow rank may learn of it in the call before.
   const auto call = [](Communicator& comm) {
     std::vector<int> data(1000, 1);
     for (int i = 0; i < 3; ++i) comm.all_reduce(data, sum, {.algorithm = "ring"});

@@ -46,7 +46,7 @@ inline void require(bool holds) {
   if (!holds) std::abort();
 }
 
-/// Whoever is given nonsense may throw our Error, which says why, and nothing else.
+/// A call with wrong input may throw our Error, which says why, and nothing else.
 template <class Call>
 void may_refuse(Call call) {
   try {
