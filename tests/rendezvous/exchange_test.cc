@@ -16,7 +16,8 @@ namespace {
 using rendezvous::exchange;
 using rendezvous::TcpStoreServer;
 
-/// For what never comes. Who is there must have shown himself by then, which even a slow machine must manage.
+/// The limit of a wait for something that never comes. Ranks that take part must have arrived by then, also on a slow
+/// machine.
 Clock::time_point soon() { return Clock::now() + 60ms; }
 Clock::time_point late() { return Clock::now() + patience; }
 

@@ -213,7 +213,7 @@ TEST_CASE("a copy of the store in a forked process does not sign out when it goe
 
 namespace {
 
-/// Somebody who opens the store and is killed before he signs out.
+/// A process opens the store and is killed before it signs out.
 void open_and_be_killed(const std::string& path, int users) {
   const pid_t child = ::fork();
   if (child == 0) {

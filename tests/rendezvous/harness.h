@@ -56,7 +56,7 @@ class RawClient {
   explicit RawClient(const rendezvous::Endpoint& server);
   explicit RawClient(Descriptor socket) : socket_(std::move(socket)) {}
   void send(std::string_view bytes);
-  /// Exactly so many bytes; fewer when the connection ends.
+  /// Exactly `count` bytes; fewer if the connection ends.
   std::string recv(std::size_t count);
   /// True when the other side closes the connection before it sends anything.
   bool is_closed();

@@ -1,4 +1,4 @@
-// A store with a secret: who proves that he knows it may do everything, anybody else nothing at all.
+// A store with a secret: a client that proves that it knows the secret may do everything, any other client nothing.
 
 #include <doctest/doctest.h>
 #include <unistd.h>

@@ -196,7 +196,7 @@ TEST_CASE("counts of a _v call are compared: by vote where all give the same, el
   CHECK(failure->culprit == 0);
   CHECK(failure->text.find("r0 called a with the counts {1, 2, 4} while r1 called it with {1, 2, 3}") == 0);
 
-  // Who has forgotten its counts says nothing of them.
+  // A rank that has forgotten its counts does not report them.
   failure = diagnose(early, std::vector<RankView>{view(0, in_call("a")), view(1, with({1, 2, 0}, {1, 2, 3})),
                                                   view(2, with({4, 5, 6}, {7, 3, 6}))});
   REQUIRE(failure);

@@ -121,7 +121,7 @@ class SilentCoordinator {
 /// Long enough that nothing in a test is known by silence.
 constexpr WatchSettings never_silent{.beat = 20ms, .lost = 1h};
 
-/// Waits for so many messages of a kind.
+/// Waits for `count` messages of a kind.
 bool hear(ControlConnection& connection, ControlMessage::Kind kind, std::ptrdiff_t count,
           FailureDetector::Clock::time_point deadline) {
   while (count > 0 && !connection.ended() && FailureDetector::Clock::now() < deadline) {
@@ -154,7 +154,7 @@ TEST_CASE("a rank that gave up waiting for the last proof comes again, and nobod
     std::jthread coordinator{[&] { CHECK_NOTHROW(first.begin(ranks, settings, user, deadline)); }};
     CHECK_NOTHROW(second.begin(ranks, settings, user, deadline));
     coordinator.join();
-    // Whoever comes as a rank that has spoken is shown out, whatever he says.
+    // A second connection that claims to be a rank which has already sent a beat is closed, whatever it sends.
     ControlConnection stranger = dial(1, 0, first.address(), key, deadline);
     stranger.send({.kind = ControlMessage::Kind::beat});
     CHECK(!hear(stranger, ControlMessage::Kind::ready, 1, deadline));

@@ -120,7 +120,7 @@ TEST_CASE("a byte that changes in a point-to-point message is found, sent at onc
           }
           comm.barrier();
         };
-        // Of a large one that will not be lent its beginning goes with the request.
+        // The request carries the beginning of a large message, unless the kernel may copy it once.
         const std::size_t first = kind == Kind::shm ? count * 4 : std::min<std::size_t>(count * 4, 32 * 1024);
         check(outcomes(kind, true, "corrupt:rank=0,message=1", talk), first);
         CHECK(outcomes(kind, false, "corrupt:rank=0,message=1", talk) == std::vector<std::string>(2));

@@ -146,7 +146,7 @@ namespace {
 
 constexpr uid_t somebody = 12345;
 
-/// Root takes the place of another user for the length of a test; another user stays what he is.
+/// If root runs the test, it acts as another user for the length of the test. Other users act as themselves.
 class NotRoot {
  public:
   NotRoot() {

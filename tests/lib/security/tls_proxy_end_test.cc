@@ -26,7 +26,7 @@ std::ptrdiff_t entries(const char* folder) {
   return std::distance(std::filesystem::directory_iterator{folder}, std::filesystem::directory_iterator{});
 }
 
-/// Then they hold no lock of the allocator's or OpenSSL's, which a child of fork() would wait for in vain.
+/// Then they hold no lock of the allocator's or OpenSSL's, for which a child of fork() would wait forever.
 bool other_threads_sleep() {
   for (const auto& task : std::filesystem::directory_iterator{"/proc/self/task"}) {
     if (task.path().filename() == std::to_string(::gettid())) continue;

@@ -147,7 +147,7 @@ TEST_CASE("what was written before an end arrives although the other side does n
   const std::string sent = text(mebibyte / 2);  // more than the second side's socket takes before it is read
   CHECK(write_all(pair.first, sent));
   pair.first.reset();
-  // Whoever closed at once would have thrown away by now what waits to be sent.
+  // An end that closed at once would have lost by now the data that waits to be sent.
   for (const auto end = Clock::now() + 300ms; pair.one->count() > 0 && Clock::now() < end;) std::this_thread::yield();
   CHECK((read(pair.second, sent.size()) == sent));
   CHECK(has_ended(pair.second));
