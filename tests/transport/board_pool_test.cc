@@ -161,7 +161,7 @@ TEST_CASE("memory that is no chunk is refused") {
   CHECK(refusal(loose) == "its size could still change");
 }
 
-/// Of chunks, in this process.
+/// The number of chunks that this process has mapped.
 std::size_t mappings() {
   std::ifstream maps("/proc/self/maps");
   std::size_t found = 0;

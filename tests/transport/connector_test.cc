@@ -25,7 +25,7 @@ using tcp::connect_authenticated;
 
 const Hello hello{.from = 4, .to = 7, .channel = 9, .purpose = Purpose::failure_detector};
 
-/// Rank 7's acceptor, and who has come through it.
+/// Rank 7's acceptor, and the ranks that it has let in.
 struct House {
   explicit House(tcp::AcceptorOptions options = {})
       : acceptor(*net::parse_address("127.0.0.1", 0), {key, 7}, std::move(options)) {

@@ -21,7 +21,7 @@ constexpr microseconds quick{1}, slow{13};
 
 void streaming_copy(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
 
-/// So many copies until one is timed, that one included.
+/// The number of copies until one is timed, that one included.
 int copies_until_timed(StorePath& path, Way others) {
   for (int copies = 1;; ++copies) {
     const Way way = path.next();

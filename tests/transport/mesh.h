@@ -98,7 +98,7 @@ class Mesh {
 
   Node& operator[](int rank) { return *nodes_[static_cast<std::size_t>(rank)]; }
   int size() const { return static_cast<int>(nodes_.size()); }
-  /// Ends a rank without a goodbye.
+  /// Ends a rank without a bye.
   void kill(int rank);
 
   /// One pass of every rank, in turn.

@@ -34,7 +34,7 @@ struct Traffic {
   microseconds lent{100}, copied{100};
 
   bool lends() const { return (choice.wishes() >> CopyChoice::class_of(bytes) & 1) != 0; }
-  /// How many of them are lent.
+  /// How many of them are to be copied once.
   int come(int messages) {
     int count = 0;
     for (int i = 0; i < messages; ++i) {
@@ -175,7 +175,7 @@ TEST_CASE("a lent message takes one slot, whatever its length, and tells where i
   writer.disarm();
   REQUIRE_FALSE(writer.begin({.length = bytes.size()}, std::span{bytes}.first(slot_bytes)));
   while (reader.ready() && reader.single_copy_address(bytes.size()) != 0) CHECK_FALSE(reader.release());
-  CHECK(reader.ready());  // where a lent one was before
+  CHECK(reader.ready());  // where a message for single copy was before
 }
 
 // ---- The link --------------------------------------------------------------------------------------------------
@@ -185,7 +185,7 @@ const Kind& lent_kind() {
                                [](const Kind& kind) { return std::string_view{kind.name} == "shm, lent"; });
 }
 
-/// Two ranks, of which the first has got to know that long messages should be lent.
+/// Two ranks, of which the first has learnt that the other wants long messages by single copy.
 struct Lending {
   Mesh mesh{lent_kind(), 2};
   Recorder& receiver = mesh[1].recorder;
@@ -292,7 +292,7 @@ TEST_CASE("a sender whose memory cannot be read any more is named, with the reme
   system_calls::refuse(SystemCall::process_vm_readv, EPERM, 0);
   REQUIRE(lending.mesh.run_until([&] { return !lending.receiver.failures.empty(); }));
   system_calls::refuse_none();
-  CHECK(lending.receiver.failures[0].code == ErrorCode::peer_lost);  // of the sender, not of who reads
+  CHECK(lending.receiver.failures[0].code == ErrorCode::peer_lost);  // the sender is at fault, not the reader
   CHECK(lending.receiver.failures[0].rank == 0);
   CHECK(lending.receiver.failures[0].text.find("TUTTI_SINGLE_COPY=off") != std::string::npos);
   CHECK(lending.receiver.messages.empty());

@@ -1,5 +1,5 @@
-// What is special about TCP: addresses, refused connections, and the bytes on the wire. Who is let in is in
-// acceptor_test.cc; what every transport must do, in conformance_test.cc and endings_test.cc.
+// TCP alone: addresses, refused connections, and the bytes on the wire. acceptor_test.cc tests which connections are
+// let in; conformance_test.cc and endings_test.cc test what every transport must do.
 
 #include <doctest/doctest.h>
 #include <netinet/in.h>

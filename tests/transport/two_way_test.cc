@@ -1,5 +1,5 @@
-// TCP alone: both links of a pair of ranks use one connection, whoever made it, and what then must not get in the way
-// of the other direction.
+// TCP alone: both links of a pair of ranks use one connection, whichever rank made it, and neither direction delays the
+// other.
 
 #include <doctest/doctest.h>
 
