@@ -12,7 +12,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "docs/*.md", "docs/learn/*.md", "docs/decisions/*.md", "docs/performance/*.md",
              "docs/performance-xeon/*.md")
 PATH = re.compile(r"`([\w*.{},-]+/[\w*.{},/-]*)`")
-# Examples of what a reader may make, and what is built.
+# Paths that a reader may create, and paths that a build creates.
 MADE_BY_READERS = re.compile(r"/name[_./]|/name$|^build|^tutti/|^include/")
 
 

@@ -21,8 +21,8 @@ PRIVATE = re.compile(r"\btutti::(?:algorithms|transport|rendezvous|compute)::")
 # Templates of the standard library and what compilers add, weak in every object of every program.
 STANDARD = re.compile(r"(?:[\w:]+(?:<.*>)?[&*\s]* )?(?:(?:vtable|typeinfo|typeinfo name) for )?(?:std|__gnu_cxx)::"
                       r"|operator (?:new|delete)|guard variable for std::|DW\.ref\.|__clang_call_terminate")
-# In a mangled name: the name spaces tutti, tutti_asio and tutti_fmt, and the handles of C, of the symbol or of what it is
-# a template of. In a name of C: how it begins.
+# A mangled name is ours if it, or an argument of its template, is in the namespaces tutti, tutti_asio or tutti_fmt, or is
+# a handle of the C interface. A name of C is ours by its prefix.
 OURS = re.compile(r"_Z.*(?:5tutti|\d+tutti_)|tutti")
 # Objects with instructions that not every processor has.
 FOR_OTHER_PROCESSORS = re.compile(r"kernels_avx")

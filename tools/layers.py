@@ -32,7 +32,7 @@ LAYERS = (
     (("lib/api/",), SYSTEM + ("fmt",)),
     (("lib/c/",), SYSTEM + ("fmt",)),
 )
-# Of one layer and yet one thing: a collective runs on a board or on links, and both bind the same call.
+# These folders may include each other: a collective runs on a board or on links, and both bind the same call.
 TOGETHER = ("lib/collective/", "lib/board/")
 LIBRARY = ("tutti/", *(folder for folders, _ in LAYERS for folder in folders))
 
@@ -65,7 +65,7 @@ RULES = {
     "tests/consumer/": (("tutti/",), ("std", "fmt", "asio")),
     "tests/": ((*LIBRARY, "cli/", "tests/"), SYSTEM + ("fmt", "asio", "openssl", "doctest", "nlohmann")),
 }
-# Never in a header, be it for compile time.
+# No header includes these, which would slow down every build.
 PRIVATE_TO_SOURCES = ("fmt", "asio", "openssl", "CLI", "nlohmann", "pugixml", "simgrid", "xbt")
 THIRD_PARTY = ("fmt", "asio", "openssl", "doctest", "CLI", "nlohmann", "pugixml", "simgrid", "xbt")
 

@@ -13,7 +13,7 @@ import sys
 
 CASES = re.compile(r"\[doctest\] test cases:\s*(\d+) \|\s*(\d+) passed \|\s*(\d+) failed \|\s*(\d+) skipped")
 UNITTEST = re.compile(r"^Ran (\d+) tests? in .*\n\n(?:OK|FAILED)(?: \((.*)\))?$", re.M)
-# What tests say about how much they looked at: "matrix: 221382 cells over tcp", "... mutants, ... caught ...".
+# Lines in which tests say how much they tried, such as "matrix: 221382 cells over tcp".
 FIGURES = re.compile(r"^matrix: |mutants, |shapes proved|proved \d+ shapes|^\d+ cases, \d+ wrong|\d+ mismatches$")
 SKIP_CODE = 77
 OUTPUT_LINES = 80

@@ -1,4 +1,4 @@
-// Who is let in, and what those can do who are not.
+// The connections that an acceptor lets in, and the harm that others cannot do.
 
 #include <doctest/doctest.h>
 
