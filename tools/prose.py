@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Finds habits that make English hard to read, in documentation and in comments.
 
-    tools/prose.py                checks the documents of this checkout and the comments of its sources, except those in
-                                  folders that are still to be rewritten (`UNCLEAN`); exits 1 if it finds something
-    tools/prose.py --report       counts findings in the comments of all sources, folder by folder; always exits 0
-    tools/prose.py FILE ...       lists the findings of these files; exits 1 if there are any
+    tools/prose.py                checks the documents of this checkout and the comments of its sources
+    tools/prose.py FILE ...       checks these files
+
+It exits 1 if it finds something.
 
 A finding is `file:line: rule: what was found`. Code, in blocks or between backticks, is not looked at. Rules are below,
 each with the way out.
@@ -21,8 +21,6 @@ SENTENCE_WORDS = 48
 
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/*.md", "docs/decisions/*.md", "docs/learn/*.md",
              "docs/performance/notes.md")
-# Folders whose comments are still to be rewritten, each with all folders in it. Remove a folder when it is clean.
-UNCLEAN = ()
 SOURCES = (".h", ".c", ".cc", ".inl", ".inc", ".js", ".py")
 
 # rule: (what it looks for, what to write instead)
@@ -180,40 +178,18 @@ def check_file(path):
     return sorted(check_source(text, "#" if path.suffix == ".py" else "//"))
 
 
-def is_clean(name):
-    return not any(name.startswith(folder + "/") for folder in UNCLEAN)
-
-
 def tracked(root):
     listed = subprocess.run(["git", "-C", str(root), "ls-files"], capture_output=True, text=True, check=False)
     return [name for name in listed.stdout.splitlines() if name.endswith(SOURCES) and not name.startswith("subprojects/")]
 
 
-def report(root):
-    """Findings in comments, folder by folder and rule by rule."""
-    rules = [*HABITS, *(rule for rule in BEGINNINGS if rule not in HABITS), "word", "colons", "long"]
-    folders = {}
-    for name in tracked(root):
-        counts = folders.setdefault(str(pathlib.PurePath(name).parent), dict.fromkeys(rules, 0))
-        for _, rule, _ in check_file(root / name):
-            counts[rule] += 1
-    folders = {folder: counts for folder, counts in folders.items() if sum(counts.values())}
-    print(f"{'folder':<28}{'all':>6}" + "".join(f"{rule:>10}" for rule in rules))
-    for folder, counts in sorted(folders.items()):
-        print(f"{folder:<28}{sum(counts.values()):>6}" + "".join(f"{counts[rule]:>10}" for rule in rules))
-    print(f"{'all':<28}{sum(sum(counts.values()) for counts in folders.values()):>6}")
-
-
 def main(arguments):
-    if arguments == ["--report"]:
-        report(ROOT)
-        return 0
     if any(argument.startswith("-") for argument in arguments):
         sys.exit(__doc__)
     paths = [pathlib.Path(argument) for argument in arguments]
     if not paths:
         paths = [path for pattern in DOCUMENTS for path in ROOT.glob(pattern)]
-        paths = sorted(paths + [ROOT / name for name in tracked(ROOT) if is_clean(name)])
+        paths = sorted(paths + [ROOT / name for name in tracked(ROOT)])
     found = 0
     for path in paths:
         name = path.resolve().relative_to(ROOT) if path.resolve().is_relative_to(ROOT) else path
