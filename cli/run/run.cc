@@ -92,7 +92,7 @@ void declare(CLI::App& app, Words& words, Job& job) {
   value("-n,--nproc-per-node,--np", words.ranks, "N|auto",
         "Ranks on this node; auto: one per available core (also -np)");
   value("--nnodes", words.nodes, "N", "Nodes of the job, each with as many ranks (1)");
-  value("--node-rank", job.node, "K", "This node's place, from 0; node 0 serves the store");
+  value("--node-rank", job.node, "K", "Number of this node, from 0; node 0 serves the store");
   value("--rdzv-endpoint,--rdzv", words.endpoint, "HOST[:PORT]", "Address of node 0, the same on all nodes");
   value("--master-addr", words.master_host, "HOST", "The same in two parts, as with torchrun");
   value("--master-port", words.master_port, "PORT", "(29400)");

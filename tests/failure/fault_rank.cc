@@ -39,12 +39,12 @@ Communicator join(const FaultCase& fault, int rank, std::uint16_t store_port, in
   context->injector = detail::Injector::make(detail::parse_faults(fault.injection(), fault.ranks), rank);
   const bool mixed = fault.transport == "mixed";
   detail::join_ranks(*context, {.rank = rank,
-                               .size = fault.ranks,
-                               .store = prefix_store(std::to_string(number), tcp_store("127.0.0.1", store_port, 30s)),
-                               .shm = fault.transport != "tcp",
-                               .tcp = fault.transport != "shm",
-                               .domain = mixed && rank % 2 == 1 ? "odd" : "even",
-                               .deadline = detail::Clock::now() + 30s});
+                                .size = fault.ranks,
+                                .store = prefix_store(std::to_string(number), tcp_store("127.0.0.1", store_port, 30s)),
+                                .shm = fault.transport != "tcp",
+                                .tcp = fault.transport != "shm",
+                                .domain = mixed && rank % 2 == 1 ? "odd" : "even",
+                                .deadline = detail::Clock::now() + 30s});
   context->store.reset();
   return detail::world(std::move(context));
 }

@@ -68,7 +68,8 @@ TEST_CASE("rank 0 returns only when everybody has read, so the server may end wi
 
 TEST_CASE("who did not come is named, the first of them as the culprit") {
   const auto store = memory_store();
-  for (const char* there : {"rank_info/0", "rank_info/2", "rank_info/4"}) store->set(there, "x");  // none can be too late
+  for (const char* there : {"rank_info/0", "rank_info/2", "rank_info/4"})
+    store->set(there, "x");  // none can be too late
   run_threads(5, [&](int rank) {
     if (rank == 1 || rank == 3) return;
     const Error error = error_of([&] { exchange(*store, "rank_info", rank, 5, "x", soon()); });
@@ -135,7 +136,8 @@ TEST_CASE("a server that is lost during an exchange is the error, not the missin
   const auto store = tcp_store(server->endpoint().host, server->endpoint().port, patience);
   run_threads(2, [&](int i) {
     if (i == 0) {
-      CHECK(contains(error_of([&] { exchange(*store, "rank_info", 0, 2, "x", late()); }).what(), "closed the connection"));
+      CHECK(contains(error_of([&] { exchange(*store, "rank_info", 0, 2, "x", late()); }).what(),
+                     "closed the connection"));
       return;
     }
     CHECK(eventually([&] { return server->figures().requests >= 2; }));

@@ -15,7 +15,7 @@ inline std::shared_ptr<detail::Context> alone() {
   context->tuning = {&algorithms::TuningTable::builtin(), [](const auto*) {}};
   context->kernels = &compute::choose_table("");
   detail::join_ranks(*context, {.inproc = std::make_shared<transport::InprocHub>(1),
-                               .deadline = detail::Clock::now() + std::chrono::seconds{20}});
+                                .deadline = detail::Clock::now() + std::chrono::seconds{20}});
   return context;
 }
 

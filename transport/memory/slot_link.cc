@@ -59,12 +59,11 @@ bool allows_single_copy(const Frame& frame) {
 }
 
 Error lost(int peer, const std::string& how_far) {
-  return Error(
-      ErrorCode::peer_lost,
-      fmt::format("rank {} is gone: its link closed unexpectedly {}. It crashed, was killed or left early; "
-                  "its own output says more",
-                  peer, how_far),
-      peer);
+  return Error(ErrorCode::peer_lost,
+               fmt::format("rank {} is gone: its link closed unexpectedly {}. It crashed, was killed or left early; "
+                           "its own output says more",
+                           peer, how_far),
+               peer);
 }
 
 void SendQueue::push(const Message& message) {

@@ -54,7 +54,7 @@ class PreparedCalls : public CollectiveCalls<PreparedCalls, Persistent> {
 ///            synchronise among themselves, or use a sub-group each. Messages have no such order.
 /// Fork:      a child of fork() gets Error{invalid_argument} from everything that sends or waits, and may destroy what
 ///            it inherited; the parent goes on undisturbed. While the child lives and has not called exec, the
-///            parent's death is noticed late (TUTTI_LOST_AFTER), since it shares the connections.
+///            parent's death is noticed late (TUTTI_LOST_AFTER), since the child shares the connections.
 /// Failure:   Error{invalid_argument} and {unsupported} are thrown at once, and nothing is sent. (An object that was
 ///            moved from throws the former.) All other errors come from waiting. After them the output and the
 ///            communicator are unusable; only after {truncated} they are not, see recv().

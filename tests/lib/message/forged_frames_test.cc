@@ -33,7 +33,7 @@ std::shared_ptr<CommunicatorState> join(const std::shared_ptr<transport::InprocH
   context->tuning = {&algorithms::TuningTable::builtin(), [](const auto*) {}};
   context->kernels = &compute::choose_table("");
   join_ranks(*context,
-            {.rank = rank, .size = 2, .store = std::move(store), .inproc = hub, .deadline = Clock::now() + 20s});
+             {.rank = rank, .size = 2, .store = std::move(store), .inproc = hub, .deadline = Clock::now() + 20s});
   return std::make_shared<CommunicatorState>(context, group_id, std::vector<int>{0, 1});
 }
 
@@ -68,7 +68,8 @@ TEST_CASE("a frame of a message that says what cannot be fails the communicator 
       {"a negative tag", {.kind = FrameKind::request, .root = -2, .count = 8}, 8},
       {"an unknown element type", {.kind = FrameKind::eager, .data_type = 200, .root = 5}, 8},
       {"an eager message above the limit", {.kind = FrameKind::eager, .root = 5}, EagerCredit::longest + 8},
-      {"a request for more bytes than an address space has", {.kind = FrameKind::request, .root = 5, .count = ~std::uint64_t{0}}},
+      {"a request for more bytes than an address space has",
+       {.kind = FrameKind::request, .root = 5, .count = ~std::uint64_t{0}}},
       {"a request with more than the head of its message", {.kind = FrameKind::request, .root = 5, .count = 8}, 16},
       {"a grant without a request", {.kind = FrameKind::grant, .operation = 3}},
       {"a payload without a grant", {.kind = FrameKind::bulk, .operation = 3}, 8},
