@@ -12,18 +12,49 @@ namespace tutti::transport {
 Frame frame_of(const FrameWords& words) {
   const auto low = [](std::uint64_t word) { return static_cast<std::uint32_t>(word); };
   const auto byte = [kinds = words[0]](int index) { return static_cast<std::uint8_t>(kinds >> 8 * index); };
-  return {.kind = static_cast<FrameKind>(byte(3)),
-          .collective = byte(4),
-          .data_type = byte(5),
-          .op = byte(6),
-          .variable = byte(7) != 0,
-          .operation = low(words[operation_word]),
-          .root = static_cast<std::int32_t>(words[operation_word] >> 32),
-          .algorithm = low(words[2]),
-          .checksum = low(words[2] >> 32),
-          .count = words[3],
-          .length = words[4],
-          .history = low(words[5])};
+  const std::uint32_t number = low(words[1]);
+  const auto label = static_cast<std::int32_t>(words[1] >> 32);
+  const std::uint32_t checksum = low(words[2] >> 32);
+  const std::uint64_t amount = words[3];
+  Frame frame{.kind = static_cast<FrameKind>(byte(3)), .length = words[4]};
+  switch (frame.kind) {
+    case FrameKind::data:
+      frame.data_type = byte(5), frame.checksum = checksum, frame.operation = number;
+      frame.collective = byte(4), frame.op = byte(6), frame.variable = byte(7) != 0, frame.root = label;
+      frame.algorithm = low(words[2]), frame.count = amount, frame.history = low(words[5]);
+      break;
+    case FrameKind::eager:
+      frame.data_type = byte(5), frame.checksum = checksum;
+      frame.tag = label, frame.elements = amount;
+      break;
+    case FrameKind::request:
+      frame.data_type = byte(5), frame.checksum = checksum;
+      frame.tag = label, frame.elements = amount, frame.sender_slot = number;
+      break;
+    case FrameKind::grant:
+      frame.sender_slot = number, frame.refused = amount == ~std::uint64_t{0};
+      if (!frame.refused) frame.receiver_slot = low(amount);
+      break;
+    case FrameKind::bulk:
+      frame.data_type = byte(5), frame.checksum = checksum;
+      frame.tag = label, frame.elements = amount, frame.receiver_slot = number;
+      break;
+    case FrameKind::credit:
+      frame.credit = amount;
+      break;
+    case FrameKind::abort:
+      frame.error = byte(5), frame.operation = number, frame.culprit = label;
+      break;
+    case FrameKind::bye:
+      break;
+  }
+  return frame;
+}
+
+Frame frame_of(const CallWords& words) {
+  Frame frame = frame_of(FrameWords{words[0], words[1], static_cast<std::uint32_t>(words[2]), words[3]});
+  frame.window = static_cast<std::uint32_t>(words[2] >> 32);
+  return frame;
 }
 
 FrameBytes encode(const FrameWords& words) {
@@ -34,24 +65,16 @@ FrameBytes encode(const FrameWords& words) {
   return bytes;
 }
 
-namespace {
-
-/// Whether its payload is a user's.
-bool may_have_checksum(FrameKind kind) {
-  return kind == FrameKind::data || kind == FrameKind::eager || kind == FrameKind::request || kind == FrameKind::bulk;
+std::optional<Frame> decode(const FrameWords& words) {
+  if (static_cast<std::uint8_t>(words[0] >> 24) >= frame_kind_count) return std::nullopt;
+  const Frame frame = frame_of(words);
+  if (words_of(frame) != words || frame.length > max_length) return std::nullopt;
+  return frame;
 }
 
-}  // namespace
-
-std::optional<Frame> decode(const FrameWords& words) {
-  const std::uint64_t kinds = words[0];
-  if (static_cast<std::uint16_t>(kinds) != frame_magic || static_cast<std::uint8_t>(kinds >> 16) != protocol_version ||
-      static_cast<std::uint8_t>(kinds >> 24) >= frame_kind_count || kinds >> 56 > 1)
-    return std::nullopt;
-  const Frame frame = frame_of(words);
-  if (frame.checksum != 0 && !may_have_checksum(frame.kind)) return std::nullopt;
-  if ((frame.variable || frame.history != 0) && frame.kind != FrameKind::data) return std::nullopt;
-  if (frame.length > max_length) return std::nullopt;
+std::optional<Frame> decode(const CallWords& words) {
+  std::optional<Frame> frame = decode(FrameWords{words[0], words[1], static_cast<std::uint32_t>(words[2]), words[3]});
+  if (frame) frame->window = static_cast<std::uint32_t>(words[2] >> 32);
   return frame;
 }
 

@@ -46,10 +46,10 @@ std::string_view reason_text(const Error& reason) { return std::string_view(reas
 
 Frame abort_frame(const Error& reason) {
   return {.kind = FrameKind::abort,
-          .data_type = static_cast<std::uint8_t>(reason.code()),
+          .length = reason_text(reason).size(),
           .operation = static_cast<std::uint32_t>(reason.operation()),
-          .root = reason.rank(),
-          .length = reason_text(reason).size()};
+          .error = static_cast<std::uint8_t>(reason.code()),
+          .culprit = reason.rank()};
 }
 
 std::vector<std::byte> abort_message(const Error& reason) {
@@ -61,9 +61,10 @@ std::vector<std::byte> abort_message(const Error& reason) {
 }
 
 Error told_by(const Frame& frame, std::span<const std::byte> text) {
-  const bool known = frame.data_type < error_code_count;
-  const auto code = known ? static_cast<ErrorCode>(frame.data_type) : ErrorCode::peer_lost;
-  Error error(code, std::string(reinterpret_cast<const char*>(text.data()), text.size()), frame.root, frame.operation);
+  const bool known = frame.error < error_code_count;
+  const auto code = known ? static_cast<ErrorCode>(frame.error) : ErrorCode::peer_lost;
+  Error error(code, std::string(reinterpret_cast<const char*>(text.data()), text.size()), frame.culprit,
+              frame.operation);
   detail::Internals::set_details(error, {.reported = true});
   return error;
 }

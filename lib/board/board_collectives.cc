@@ -181,8 +181,8 @@ bool BoardCollectives::begin(const Entry& entry) noexcept {
 void BoardCollectives::post(const Entry& entry) noexcept {
   std::byte* const room = board_->room(entry.call->size_of_round(round_));
   const std::size_t bytes = entry.call->put(room, contribution_, round_, path_);
-  const auto number = static_cast<std::uint32_t>((*entry.frame)[transport::operation_word]);
-  board_->begin(entry.history, *entry.frame, collectives_.oldest_running(number), *entry.before);
+  const auto number = transport::operation_of(*entry.words);
+  board_->begin(entry.history, *entry.words, collectives_.oldest_running(number), *entry.before);
   checked_ = 0;
   if (recorder_) [[unlikely]]
     note_post(entry);
@@ -207,7 +207,7 @@ bool BoardCollectives::may_begin(const Entry& entry) noexcept {
 /// Fails the group if `rank` has begun the round that this rank is about to begin, in a call that differs.
 bool BoardCollectives::heed_other_call(int rank, const Entry& entry) noexcept {
   if (rank == group_.rank() || !board_->differs_in_next(rank, entry.history)) return false;
-  const transport::Frame ours = transport::frame_of(*entry.frame);
+  const transport::Frame ours = transport::frame_of(*entry.words);
   group_.fail(collectives_.mismatch(rank, ours, ours));
   return true;
 }
@@ -227,7 +227,7 @@ bool BoardCollectives::all_are_here(const Entry& entry) noexcept {
       return false;
     }
     if (board_->history(rank) == entry.history) continue;
-    const transport::Frame ours = transport::frame_of(*entry.frame);
+    const transport::Frame ours = transport::frame_of(*entry.words);
     group_.fail(collectives_.mismatch(rank, ours, ours));
     return false;
   }
@@ -291,7 +291,7 @@ std::optional<transport::Frame> BoardCollectives::call_after(int peer, std::uint
 // ---- The trace -------------------------------------------------------------------------------------------------
 
 trace::Record BoardCollectives::record_of(const Entry& entry, trace::Kind kind) const noexcept {
-  const transport::Frame frame = transport::frame_of(*entry.frame);
+  const transport::Frame frame = transport::frame_of(*entry.words);
   return {.operation = frame.operation,
           .step = static_cast<std::uint32_t>(round_),
           .group = group_.trace_index(),

@@ -34,8 +34,8 @@ class BoardCollectives final : public Pollable {
   /// call is over.
   struct Entry {
     const BoardCall* call = nullptr;
-    const transport::FrameWords* frame = nullptr;
-    const transport::FrameWords* before = nullptr;
+    const transport::CallWords* words = nullptr;
+    const transport::CallWords* before = nullptr;
     std::uint64_t history = 0;
     Operation* operation = nullptr;
   };

@@ -22,9 +22,6 @@ struct Planned {
   const Prepared& prepared;
   bool on_board;
   WindowLocation location;
-
-  /// A hash of what must be equal on all ranks beyond the call itself.
-  std::uint32_t hash() const { return prepared.hash ^ location.hash(); }
 };
 
 /// Memory that only grows, since the next call rarely needs more.

@@ -11,13 +11,14 @@ namespace tutti::detail {
 
 transport::Frame Call::frame(std::uint64_t operation) const {
   return {.kind = transport::FrameKind::data,
-          .collective = static_cast<std::uint8_t>(collective),
           .data_type = static_cast<std::uint8_t>(type),
+          .operation = static_cast<std::uint32_t>(operation),
+          .collective = static_cast<std::uint8_t>(collective),
           .op = static_cast<std::uint8_t>(op),
           .variable = variable,
-          .operation = static_cast<std::uint32_t>(operation),
           .root = root,
           .algorithm = algorithm,
+          .window = window,
           .count = count};
 }
 
@@ -59,11 +60,18 @@ std::size_t part_count(const Request& request, std::size_t ranks) {
   return traits.exchanges() ? request.input.count / ranks : request.input.count;
 }
 
-Call call_of(const Request& request, int ranks, std::uint32_t algorithm) {
+Call call_of(const Request& request, int ranks, std::uint32_t algorithm, std::uint32_t window) {
   const Op& op = request.collective == Collective::barrier ? bor : request.op ? *request.op : sum;
   std::uint64_t count = part_count(request, static_cast<std::size_t>(ranks));
   if (request.variable) count = request.collective == Collective::all_to_all ? 0 : counts_word(request.counts);
-  return {request.collective, type_of(request), op.kind(), request.root, count, algorithm, request.variable};
+  return {.collective = request.collective,
+          .type = type_of(request),
+          .op = op.kind(),
+          .root = request.root,
+          .count = count,
+          .algorithm = algorithm,
+          .window = window,
+          .variable = request.variable};
 }
 
 }  // namespace tutti::detail

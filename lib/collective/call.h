@@ -20,14 +20,15 @@ struct Call {
   int root = 0;
   std::uint64_t count = 0;      ///< elements; for a _v call counts_word() of its counts
   std::uint32_t algorithm = 0;  ///< hash of the algorithm's name with parameters
+  std::uint32_t window = 0;     ///< in allocated memory: hash of which
   bool variable = false;        ///< a _v call
 
   transport::Frame frame(std::uint64_t operation) const;
 };
 
-/// The call of a checked request.
-Call call_of(const Request& request, int ranks, std::uint32_t algorithm);
-/// Elements of one part, or of the vector if there are no parts.
+/// What `request`, checked, asks for.
+Call call_of(const Request& request, int ranks, std::uint32_t algorithm, std::uint32_t window);
+/// Elements per rank of the side that has one part per rank, or of the vector.
 std::size_t part_count(const Request& request, std::size_t ranks);
 /// The type of its elements; input or output may be missing on this rank.
 inline DataType type_of(const Request& request) {

@@ -38,10 +38,10 @@ void CallHistory::note_counts(const Frame& call, std::uint64_t number, const Par
 Error CallHistory::mismatch(int peer, Frame theirs, Frame ours, const BoardCollectives* board) const {
   // The two calls may agree in all that describe() says because earlier ones differ: look for the first that does.
   if (board && describe(theirs) == describe(ours)) {
-    for (const Frame& call : board->calls_of(peer)) {
-      const Frame made = transport::frame_of(frame(full_number(call.operation)));
-      if (made.operation != call.operation || made == call) continue;
-      theirs = call;
+    for (const Frame& posted : board->calls_of(peer)) {
+      const Frame made = transport::frame_of(call(full_number(posted.operation)));
+      if (made.operation != posted.operation || made == posted) continue;
+      theirs = posted;
       ours = made;
       break;
     }
@@ -50,7 +50,7 @@ Error CallHistory::mismatch(int peer, Frame theirs, Frame ours, const BoardColle
   const Entry& earlier = entry(full_number(theirs.operation));
   const bool is_late = transport::is_before(theirs.operation, ours.operation) &&
                        static_cast<std::uint32_t>(earlier.number) == theirs.operation;
-  if (is_late) ours = transport::frame_of(earlier.frame);
+  if (is_late) ours = transport::frame_of(earlier.call);
   const bool is_ahead = transport::is_before(ours.operation, theirs.operation);
   const bool says_same = describe(theirs) == describe(ours);
   std::string what;
@@ -78,15 +78,14 @@ std::string CallHistory::difference(const Frame& theirs, const Frame& ours) cons
   }
   if (theirs.algorithm != ours.algorithm) {
     const std::string their_name = name_of_algorithm(static_cast<Collective>(theirs.collective), theirs.algorithm);
-    if (their_name.empty())
-      return ", with another algorithm, or in memory of another allocate(): give all ranks the same tuning table, "
-             "options and allocations";
+    if (their_name.empty()) return ", with another algorithm: give all ranks the same tuning table and options";
     return fmt::format(", there with {} and here with {}: give all ranks the same tuning table and options", their_name,
                        algorithm_of(ours));
   }
+  if (theirs.window != ours.window) return ", in memory of another allocate(): give all ranks the same allocations";
   if (theirs.history == ours.history && theirs.length != ours.length)
     return fmt::format(", but sent {} bytes where {} were expected", theirs.length, ours.length);
-  const Frame before = transport::frame_of(frame(full_number(ours.operation) - 1));
+  const Frame before = transport::frame_of(call(full_number(ours.operation) - 1));
   return fmt::format(", but their earlier calls differ{}",
                      before.operation + 1 == ours.operation && before.operation != 0
                          ? fmt::format(": the last one here was {} with {}", describe(before), algorithm_of(before))
@@ -106,7 +105,7 @@ void CallHistory::describe_call(std::uint64_t number, Status& status) const {
   status.finished = finished_;
   if (remembers(number)) {
     const Entry& own = entry(number);
-    status.call = fmt::format("{} with {}", describe(transport::frame_of(own.frame)),
+    status.call = fmt::format("{} with {}", describe(transport::frame_of(own.call)),
                               algorithm_text(own.prepared->name, own.in_window));
   }
   if (const RecentCounts::Counts* const counts = counts_.of(number)) {

@@ -23,17 +23,16 @@ class CallHistory {
  public:
   explicit CallHistory(const Group& group) : group_(group) {}
 
-  /// Numbers a call that begins. Returns `call` with that number; the reference stays valid while the call is
-  /// remembered.
-  const transport::FrameWords& begin(const transport::FrameWords& call, const Prepared& prepared,
-                                     bool in_window) noexcept {
+  /// A call begins, and gets the next number. Returns `call` with that number, which stays as long as it is remembered.
+  const transport::CallWords& begin(const transport::CallWords& call, const Prepared& prepared,
+                                    bool in_window) noexcept {
     ++started_;
-    auto [kinds, number_and_root, algorithm, count, length, history] = call;
+    auto [kinds, number_and_root, algorithm_and_window, count] = call;
     number_and_root = number_and_root >> 32 << 32 | static_cast<std::uint32_t>(started_);
-    hash_ = extended(hash_, kinds, number_and_root, algorithm, count);
+    hash_ = extended(hash_, kinds, number_and_root, algorithm_and_window, count);
     Entry& entry = entries_[started_ % remembered];
-    entry = {started_, {kinds, number_and_root, algorithm, count, length, history}, &prepared, in_window};
-    return entry.frame;
+    entry = {started_, {kinds, number_and_root, algorithm_and_window, count}, &prepared, in_window};
+    return entry.call;
   }
   void end(std::uint64_t number) noexcept { finished_ = finished_ < number ? number : finished_; }
   /// Remembers the counts of a _v call that has begun.
@@ -43,8 +42,8 @@ class CallHistory {
   std::uint64_t last_number() const noexcept { return started_; }
   /// A hash of all calls that have begun. It differs between ranks whose calls differ.
   std::uint64_t hash() const noexcept { return hash_; }
-  /// The frame of call `number`, which must be one of the last `remembered`.
-  const transport::FrameWords& frame(std::uint64_t number) const noexcept { return entry(number).frame; }
+  /// Call `number`, if it is one of the last `remembered`.
+  const transport::CallWords& call(std::uint64_t number) const noexcept { return entry(number).call; }
   bool remembers(std::uint64_t number) const noexcept { return entry(number).number == number; }
   /// The number of a call from its lower half, which is all that frames carry.
   std::uint64_t full_number(std::uint32_t operation) const noexcept {
@@ -63,7 +62,7 @@ class CallHistory {
  private:
   struct Entry {
     std::uint64_t number = 0;
-    transport::FrameWords frame{};
+    transport::CallWords call{};
     const Prepared* prepared = nullptr;
     bool in_window = false;
   };
@@ -71,10 +70,10 @@ class CallHistory {
 
   /// The hash of the calls up to this one, from that of the calls before it.
   static std::uint64_t extended(std::uint64_t hash, std::uint64_t kinds, std::uint64_t number_and_root,
-                                std::uint64_t algorithm, std::uint64_t count) noexcept {
+                                std::uint64_t algorithm_and_window, std::uint64_t count) noexcept {
     constexpr std::uint64_t odd = 0x9e3779b97f4a7c15, another = 0xbf58476d1ce4e5b9;
     std::uint64_t digest = (hash ^ kinds ^ number_and_root * another) * odd;
-    digest = (digest ^ digest >> 31 ^ algorithm * another ^ count) * odd;
+    digest = (digest ^ digest >> 31 ^ algorithm_and_window * another ^ count) * odd;
     return digest ^ digest >> 29;
   }
   const Entry& entry(std::uint64_t number) const noexcept { return entries_[number % remembered]; }

@@ -86,7 +86,7 @@ bool Collectives::start(Operation& operation) noexcept {
   operation.slot = running_.add(operation);
   if (!operation.has_begun()) {
     const std::uint64_t before = history_.hash();
-    history_.begin(transport::words_of(operation.frame()), operation.prepared(), operation.is_in_window());
+    history_.begin(transport::call_words_of(operation.frame()), operation.prepared(), operation.is_in_window());
     operation.set_number(history_.last_number());
     if (operation.frame().variable)
       history_.note_counts(operation.frame(), operation.number(), operation.bound().offsets());
@@ -101,7 +101,7 @@ bool Collectives::start(Operation& operation) noexcept {
 }
 
 void Collectives::start_on_board(Operation& operation) noexcept {
-  const auto& posts = operation.set_posts(history_.frame(operation.number() - 1));
+  const auto& posts = operation.set_posts(history_.call(operation.number() - 1));
   board_->start({operation.board(), &posts.call, &posts.before, history_.hash(), &operation});
 }
 

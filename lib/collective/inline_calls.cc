@@ -82,11 +82,11 @@ bool InlineCalls::may_begin(const PreparedCall& call) {
 /// False: the others have not come yet. The call must go_on(), and this thread still owns the engine.
 bool InlineCalls::do_owned(const PreparedCall& call, black_box::Flight& flight) {
   const Context& context = group_.context();
-  const transport::FrameWords& before = history_.frame(history_.last_number());
-  const transport::FrameWords& frame = history_.begin(call.frame, call.planned.prepared, call.planned.location.given());
+  const transport::CallWords& before = history_.call(history_.last_number());
+  const transport::CallWords& words = history_.begin(call.words, call.planned.prepared, call.planned.location.given());
   const BoardCollectives::Entry entry{
-      .call = &call.board, .frame = &frame, .before = &before, .history = history_.hash()};
-  board_.begin_inline(entry);
+      .call = &call.board, .words = &words, .before = &before, .history = history_.hash()};
+  board_.begin_at_once(entry);
 
   // Uses the time while the post is on its way to the others.
   black_box::Box* const box = context.black_box.get();
@@ -96,7 +96,7 @@ bool InlineCalls::do_owned(const PreparedCall& call, black_box::Flight& flight) 
   flight.land_inline(static_cast<std::uint32_t>(call.board.rounds()), board_.moved(),
                      call.is_short && !board_.has_yielded() ? now : black_box::coarse_now());
   if (context.recorder) [[unlikely]]
-    record(call, transport::frame_of(frame));
+    record(call, transport::frame_of(words));
   collectives_.count_made();
   history_.end(history_.last_number());
   context.engine->disown();
@@ -112,7 +112,7 @@ Work InlineCalls::go_on(const PreparedCall& call, const black_box::Flight& fligh
   try {
     operation = &collectives_.make(call);
   } catch (...) {
-    const transport::Frame frame = transport::frame_of(history_.frame(number));
+    const transport::Frame frame = transport::frame_of(history_.call(number));
     group_.fail(
         Error{ErrorCode::system,
               fmt::format("{} ran out of memory in the middle of {}", group_.name_of(group_.rank()), describe(frame)),

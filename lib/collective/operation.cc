@@ -48,7 +48,7 @@ void Operation::prepare(Collectives& collectives, Group& group, const Planned& p
   taken_over_ = false;
   timeout_ = request.timeout.count() > 0 ? request.timeout : group.context().timeout;
 
-  frame_ = call_of(request, group.size(), planned.hash()).frame(number);
+  frame_ = call_of(request, group.size(), planned.prepared.hash, planned.location.hash()).frame(number);
   bound_.bind(request, planned, {group.rank(), group.size(), group.context().kernels, board_capacity});
   const Log& log = group.context().log;
   log_ = log.shows(Log::Level::trace, Log::Subsystem::coll) ? &log : nullptr;

@@ -39,11 +39,11 @@ class Operation final : public Pending {
 
   /// What is posted to a board: this call and the one before it.
   struct Posts {
-    transport::FrameWords call{};
-    transport::FrameWords before{};
+    transport::CallWords call{};
+    transport::CallWords before{};
   };
-  const Posts& set_posts(const transport::FrameWords& before) noexcept {
-    return posts_ = {transport::words_of(frame_), before};
+  const Posts& set_posts(const transport::CallWords& before) noexcept {
+    return posts_ = {transport::call_words_of(frame_), before};
   }
 
   void start() noexcept override;

@@ -32,11 +32,12 @@ PreparedCall::PreparedCall(const Request& call, const Planned& plan, std::shared
       planned(plan),
       pool(std::move(operations)) {
   if (!planned.on_board) return;
-  const transport::Frame frame_of_call = call_of(request, group.size(), planned.hash()).frame(0);
-  PartOffsets offsets;  // not used: a call with offsets does not run inline
+  const transport::Frame frame_of_call =
+      call_of(request, group.size(), planned.prepared.hash, planned.location.hash()).frame(0);
+  PartOffsets offsets;  // of no use: a call that has any is not done at once
   board = BoardCall::of(request, planned.prepared, planned.location,
                         {group.rank(), group.size(), group.context().kernels, capacity}, offsets);
-  frame = transport::words_of(frame_of_call);
+  words = transport::call_words_of(frame_of_call);
   record.words = black_box::words_of(recorded(frame_of_call, group.id(), 0, planned.prepared.label,
                                               static_cast<std::size_t>(board.rounds()), false, true));
   is_short = is_short_work(board, request.op);

@@ -7,8 +7,6 @@ using transport::FrameKind;
 
 namespace {
 
-constexpr std::uint64_t unwanted = ~std::uint64_t{0};  // count of a grant that asks for nothing more
-
 std::size_t head_of(const MessageLinks::Peer& peer, std::size_t length) {
   const bool has_head = length > EagerCredit::longest && !peer.out->may_lend(length);
   return has_head && peer.credit.allows(LargeMessages::longest_head) ? LargeMessages::longest_head : 0;
@@ -21,43 +19,45 @@ void LargeMessages::request(Message& send) noexcept {
   send.stage = Message::Stage::asked;
   send.head = head_of(peer, send.bytes.size());
   if (send.head > 0) peer.credit.spend(send.head);
-  const Frame request = message_frame(FrameKind::request, send, send.slot, send.head);
+  Frame request = message_frame(FrameKind::request, send, send.head);
+  request.sender_slot = send.slot;
   links_.send(send.peer, request, send.bytes.first(send.head), MessageLinks::no_token);
   links_.expect_from(send.peer);
 }
 
-void LargeMessages::answer(int sender, std::uint32_t number, std::uint64_t count) noexcept {
-  links_.send(sender, {.kind = FrameKind::grant, .operation = number, .count = count}, {}, MessageLinks::no_token);
-}
-
-void LargeMessages::grant(Message& receive, const Envelope& envelope, std::uint32_t number, std::size_t head) noexcept {
+void LargeMessages::grant(Message& receive, const Envelope& envelope, std::uint32_t sender_slot,
+                          std::size_t head) noexcept {
+  Frame grant{.kind = FrameKind::grant, .sender_slot = sender_slot};
   if (!envelope.fits(receive)) {  // the sender still waits for an answer
-    answer(envelope.source, number, unwanted);
+    grant.refused = true;
+    links_.send(envelope.source, grant, {}, MessageLinks::no_token);
     return active_.end_received(receive, envelope);
   }
   active_.assign(receive, envelope);
   receive.stage = Message::Stage::granted;
   receive.head = head;
-  answer(envelope.source, number, receive.slot);
+  grant.receiver_slot = receive.slot;
+  links_.send(envelope.source, grant, {}, MessageLinks::no_token);
 }
 
 bool LargeMessages::granted(int source, const Frame& grant) noexcept {
-  Message* const send = active_.find(grant.operation, Message::Kind::send, Message::Stage::asked);
+  Message* const send = active_.find(grant.sender_slot, Message::Kind::send, Message::Stage::asked);
   if (!send || send->peer != source) return false;
   send->stage = Message::Stage::granted;
   if (send->head > 0) links_[source].credit.restore(send->head);
-  if (grant.count == unwanted) {
-    active_.end(*send);  // the error is the receiver's: a send is done when its message has been taken
+  if (grant.refused) {
+    active_.end(*send);  // the receiver has the error; a send is done when its message has been taken
     return true;
   }
   const std::span<const std::byte> rest = send->bytes.subspan(send->head);
-  const Frame bulk = message_frame(FrameKind::bulk, *send, static_cast<std::uint32_t>(grant.count), rest.size());
+  Frame bulk = message_frame(FrameKind::bulk, *send, rest.size());
+  bulk.receiver_slot = grant.receiver_slot;
   if (links_.send(source, bulk, rest, send->slot)) active_.end(*send);
   return true;
 }
 
 Message* LargeMessages::receive_of(int source, const Frame& bulk) const noexcept {
-  Message* const receive = active_.find(bulk.operation, Message::Kind::receive, Message::Stage::granted);
+  Message* const receive = active_.find(bulk.receiver_slot, Message::Kind::receive, Message::Stage::granted);
   const bool fits = receive && receive->status.source == source && bulk.length <= receive->bytes.size() - receive->head;
   return fits ? receive : nullptr;
 }

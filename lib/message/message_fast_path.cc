@@ -53,7 +53,7 @@ bool MessageFastPath::send_owned(const MessageCall& call) noexcept {
   const std::size_t length = call.bytes.size();
   if (group_.failing() || peer.lost || !peer.out || !links_.may_send_eagerly(peer, length)) return false;
   const std::int64_t begun = group_.context().recorder ? trace::ticks() : 0;
-  if (!peer.out->try_send(message_frame(transport::FrameKind::eager, call, 0, length), call.bytes)) return false;
+  if (!peer.out->send_at_once(message_frame(transport::FrameKind::eager, call, length), call.bytes)) return false;
   ++peer.messages_sent;
   if (begun) [[unlikely]]
     trace_send(call, begun, peer.messages_sent);
@@ -128,7 +128,7 @@ bool MessageFastPath::take_expected(const MessageCall& call, ShortWait& wait) no
   if (!waiting_.empty() || group_.context().recorder) return false;
   MessageLinks::Peer& peer = links_[call.peer];
   const transport::FrameWords frame =
-      transport::words_of(message_frame(transport::FrameKind::eager, call, 0, call.bytes.size()));
+      transport::words_of(message_frame(transport::FrameKind::eager, call, call.bytes.size()));
   transport::Link::Taken taken = peer.in->take(frame, call.bytes);
   while (taken == transport::Link::Taken::nothing_there && wait.again()) taken = peer.in->take(frame, call.bytes);
   if (taken != transport::Link::Taken::taken) return false;

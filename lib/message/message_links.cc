@@ -50,7 +50,7 @@ void MessageLinks::consumed(int source, std::size_t bytes) noexcept {
   peer.credit.consume(bytes);
   if (!peer.credit.owes_lump() || peer.lost) return;
   if (!peer.aside) peer.aside = &group_.open_aside(source, channel_);
-  const Frame credit{.kind = FrameKind::credit, .count = peer.credit.settle()};
+  const Frame credit{.kind = FrameKind::credit, .credit = peer.credit.settle()};
   peer.aside->send(credit, {}, no_token);
 }
 

@@ -14,15 +14,13 @@ namespace tutti::detail {
 
 class Group;
 
-/// A frame of a message, which is followed by `length` bytes of payload.
-inline transport::Frame message_frame(transport::FrameKind kind, const MessageCall& call, std::uint32_t slot,
-                                      std::size_t length) {
+/// The frame that begins a message, or a part of it: `length` bytes of payload.
+inline transport::Frame message_frame(transport::FrameKind kind, const MessageCall& call, std::size_t length) {
   return {.kind = kind,
           .data_type = static_cast<std::uint8_t>(call.type),
-          .operation = slot,
-          .root = call.tag,
-          .count = call.count,
-          .length = length};
+          .length = length,
+          .tag = call.tag,
+          .elements = call.count};
 }
 
 /// The links between this rank and its peers on one channel, and the credit for them.

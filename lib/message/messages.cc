@@ -54,7 +54,7 @@ void Messages::start_send(Message& message) noexcept {
   message.order = ++peer.messages_sent;
   if (!links_.may_send_eagerly(peer, message.bytes.size())) return large_.request(message);
   peer.credit.spend(message.bytes.size());
-  const Frame eager = message_frame(FrameKind::eager, message, message.slot, message.bytes.size());
+  const Frame eager = message_frame(FrameKind::eager, message, message.bytes.size());
   if (links_.send(message.peer, eager, message.bytes, message.slot)) active_.end(message);
 }
 
@@ -112,7 +112,7 @@ void Messages::take(Message& receive, Kept from) noexcept {
   const std::span<const std::byte> data = message.local ? message.local->bytes : std::span(message.data);
   if (envelope.fits(receive) && !data.empty()) std::memcpy(receive.bytes.data(), data.data(), data.size());
   if (message.local) active_.end(*message.local);
-  if (message.request) return large_.grant(receive, envelope, message.number, data.size());
+  if (message.request) return large_.grant(receive, envelope, message.sender_slot, data.size());
   if (envelope.source != group_.rank()) links_.consumed(envelope.source, data.size());
   active_.end_received(receive, envelope);
 }
@@ -132,14 +132,14 @@ Acceptance Messages::arrived(Link& from, const Frame& frame) noexcept {
   if (group_.failing()) return {};
   if (frame.kind == FrameKind::credit) {  // perhaps on a link of its own, while a message arrives on the other
     if (frame.length > 0) return broken("a credit with a payload");
-    peer.credit.returned(frame.count);
+    peer.credit.returned(frame.credit);
     return nothing;
   }
   peer.in = &from;
   Incoming& incoming = incoming_from(source) = {.kind = frame.kind};
   if (frame.data_type >= data_type_count) return broken("an unknown element type");
-  if (frame.kind == FrameKind::grant && frame.length > 0) return broken("a grant with a payload");
-  if (frame.root < 0 && (frame.kind == FrameKind::eager || frame.kind == FrameKind::request))
+  if (frame.kind == FrameKind::grant && frame.length > 0) return broken("a payload where none belongs");
+  if (frame.tag < 0 && (frame.kind == FrameKind::eager || frame.kind == FrameKind::request))
     return broken("a negative tag");
   const auto type = static_cast<DataType>(frame.data_type);
   incoming.arriving.begin(frame.checksum);
@@ -147,15 +147,15 @@ Acceptance Messages::arrived(Link& from, const Frame& frame) noexcept {
   switch (frame.kind) {
     case FrameKind::eager:
       if (frame.length > EagerCredit::longest) return broken("an eager message above the limit");
-      return arrived_first({source, frame.root, type, static_cast<std::size_t>(frame.length), ++peer.messages_come},
+      return arrived_first({source, frame.tag, type, static_cast<std::size_t>(frame.length), ++peer.messages_come},
                            frame);
     case FrameKind::request: {
-      if (frame.count > transport::max_length / size_of(type))
-        return broken("a request for more bytes than an address space has");
-      const std::size_t length = static_cast<std::size_t>(frame.count) * size_of(type);
+      if (frame.elements > transport::max_length / size_of(type))
+        return broken("a request for more than any memory holds");
+      const std::size_t length = static_cast<std::size_t>(frame.elements) * size_of(type);
       if (frame.length > std::min(length, LargeMessages::longest_head))
-        return broken("a request with more than the head of its message");
-      return arrived_first({source, frame.root, type, length, ++peer.messages_come}, frame);
+        return broken("a request with more than a message's beginning");
+      return arrived_first({source, frame.tag, type, length, ++peer.messages_come}, frame);
     }
     case FrameKind::grant:
       return large_.granted(source, frame) ? nothing : broken("a grant without a request");
@@ -179,7 +179,7 @@ Acceptance Messages::arrived_first(const Envelope& envelope, const Frame& frame)
     incoming.message = receive;
     incoming.memory = receive->bytes.first(length);
     if (request)
-      large_.grant(*receive, envelope, frame.operation, length);
+      large_.grant(*receive, envelope, frame.sender_slot, length);
     else
       active_.assign(*receive, envelope);
     return {.kind = Acceptance::Kind::memory, .memory = incoming.memory};
@@ -187,7 +187,7 @@ Acceptance Messages::arrived_first(const Envelope& envelope, const Frame& frame)
   // If the message does not fit its receive, the receive fails when all of it is here.
   const Kept kept = waiting_.keep({.envelope = envelope,
                                    .data = std::vector<std::byte>(length),
-                                   .number = frame.operation,
+                                   .sender_slot = frame.sender_slot,
                                    .taker = receive,
                                    .request = request});
   if (!receive) waiting_.await_receive(kept);

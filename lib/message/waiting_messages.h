@@ -17,11 +17,11 @@ namespace tutti::detail {
 /// A message that came before its receive, or does not fit into it.
 struct Unexpected {
   Envelope envelope{};
-  std::vector<std::byte> data{};  ///< the message, or the head that came with its request
-  bool complete = false;          ///< `data` is complete
-  std::uint32_t number = 0;       ///< of a request: the number that its sender gave it
-  Message* local = nullptr;       ///< a large message to this rank itself: the send
-  Message* taker = nullptr;       ///< the receive, if matched while `data` was arriving
+  std::vector<std::byte> data{};  ///< the message, or what came with its request
+  bool complete = false;          ///< all of `data` is there
+  std::uint32_t sender_slot = 0;  ///< of a request
+  Message* local = nullptr;       ///< a large message to oneself: the send itself
+  Message* taker = nullptr;       ///< matched while `data` was still arriving
   bool request = false;
 };
 

@@ -9,16 +9,16 @@ namespace tutti {
 namespace {
 
 constexpr std::uint32_t magic = 0x49545554;  // "TUTI"
-constexpr std::uint16_t version = 2;
+constexpr std::uint16_t version = 3;
 
 Digest proof_of(std::string_view who, std::span<const std::byte> key, std::span<const std::byte> transcript) noexcept {
   return hmac_sha256(key, {std::as_bytes(std::span{who}), transcript});
 }
 
 constexpr std::array<std::byte, Handshake::welcome_size> welcome{std::byte{'W'}};
-constexpr std::string_view acceptor_label = "tutti 2 acceptor";
-constexpr std::string_view initiator_label = "tutti 2 initiator";
-constexpr std::string_view tunnel_label = "tutti 2 tunnel";
+constexpr std::string_view acceptor_label = "tutti 3 acceptor";
+constexpr std::string_view initiator_label = "tutti 3 initiator";
+constexpr std::string_view tunnel_label = "tutti 3 tunnel";
 
 }  // namespace
 

@@ -22,15 +22,15 @@ def job_key(secret, token):
 
 
 def hello(purpose, rank_from=0, rank_to=0, channel=0):
-    return b"TUTI" + struct.pack("<HBBiiQ", 2, purpose, 0, rank_from, rank_to, channel) + os.urandom(32)
+    return b"TUTI" + struct.pack("<HBBiiQ", 3, purpose, 0, rank_from, rank_to, channel) + os.urandom(32)
 
 
 def proof(key, said, answer):
-    return hmac.new(key, b"tutti 2 initiator" + said + answer[:32], "sha256").digest()
+    return hmac.new(key, b"tutti 3 initiator" + said + answer[:32], "sha256").digest()
 
 
 def is_acceptors(key, said, answer):
-    return answer[32:] == hmac.new(key, b"tutti 2 acceptor" + said + answer[:32], "sha256").digest()
+    return answer[32:] == hmac.new(key, b"tutti 3 acceptor" + said + answer[:32], "sha256").digest()
 
 
 def read(connection, count):

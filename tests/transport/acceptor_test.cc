@@ -20,14 +20,14 @@ TEST_CASE("what a rank sends is what docs/wire.md says, and nothing before the o
   RawListener listener;
   const auto node = make_node(0);
   node->transport->set_peers({node->transport->address(), listener.address()});
-  const Frame frame{.kind = FrameKind::eager, .operation = 7, .root = 3, .length = 5};
+  const Frame frame{.kind = FrameKind::eager, .length = 5, .tag = 3};
   const std::string payload = "tutti";
   CHECK_FALSE(node->transport->open(1, 0x1122334455667788).send(frame, std::as_bytes(std::span(payload)), 1));
   for (int i = 0; i < 100; ++i) node->step();
 
   RawPeer peer = listener.accept();
   std::string heard = peer.read(Handshake::hello_size);
-  CHECK(heard.substr(0, 24) == std::string("TUTI\2\0\1\0"
+  CHECK(heard.substr(0, 24) == std::string("TUTI\3\0\1\0"
                                            "\0\0\0\0\1\0\0\0"
                                            "\x88\x77\x66\x55\x44\x33\x22\x11",
                                            24));
@@ -202,7 +202,7 @@ TEST_CASE("a handshake, a frame and a payload that come byte by byte are underst
     std::memcpy(handshake.incoming().data(), heard.data(), heard.size());
     handshake.received(heard.size());
   }
-  trickle(text_of(encode(Frame{.operation = 5, .length = 3})) + "abc");
+  trickle(text_of(encode(Frame{.length = 3, .operation = 5})) + "abc");
   CHECK(lonely.run_until([&] { return lonely.node->recorder.messages.size() == 1; }));
   CHECK(lonely.node->recorder.messages[0].frame.operation == 5);
   CHECK(text_of(lonely.node->recorder.messages[0].bytes) == "abc");

@@ -66,7 +66,7 @@ TEST_CASE("every rank reads in each round what the others put there for it") {
           while (!board.may_begin(size)) std::this_thread::yield();
           const Frame call{.operation = static_cast<std::uint32_t>(round), .root = rank};
           std::ranges::copy(words_of(rank, round, size), board.room(size));
-          board.begin(round * 100, words_of(call), 0, {});
+          board.begin(round * 100, call_words_of(call), 0, {});
           // Some rounds are read by one rank only: then the others run ahead.
           if (round % 2 == 0 && rank != static_cast<int>(round) % ranks) continue;
           for (int other = 0; other < ranks; ++other) {
@@ -131,9 +131,9 @@ TEST_CASE("who is cut off is not there any more, and what it did before is") {
   const Memory memory{2};
   Board lost = memory.seen_by(0);
   Board other = memory.seen_by(1);
-  lost.begin(0, words_of(Frame{.operation = 7}), 0, {});
+  lost.begin(0, call_words_of(Frame{.operation = 7}), 0, {});
   lost.cut();
-  lost.begin(0, words_of(Frame{.operation = 8}), 0, {});
+  lost.begin(0, call_words_of(Frame{.operation = 8}), 0, {});
   other.begin(0, {}, 0, {});
   CHECK(other.is_here(0));
   CHECK(other.call(0, 1)->operation == 7);
@@ -197,7 +197,7 @@ TEST_CASE("what a rank did of late is known as long as it is there") {
   Board other = memory.seen_by(1);
   constexpr std::uint32_t rounds = board_depth + 2;
   for (std::uint32_t round = 1; round <= rounds; ++round) {
-    one.begin(0, words_of(Frame{.operation = 2 * round}), round, words_of(Frame{.operation = 2 * round - 1}));
+    one.begin(0, call_words_of(Frame{.operation = 2 * round}), round, call_words_of(Frame{.operation = 2 * round - 1}));
     other.begin(0, {}, 0, {});
   }
   CHECK(!other.call(0, 2));

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 
 #include "tests/support/allocations.h"
@@ -72,18 +73,23 @@ TEST_CASE("messages of any size arrive whole, in order, in memory and as views")
 TEST_CASE("every field of a frame arrives") {
   for_each_kind([](const Kind& kind) {
     Mesh mesh(kind, 2);
-    const Frame frame{.kind = FrameKind::eager,
-                      .collective = 1,
-                      .data_type = 2,
-                      .op = 3,
-                      .operation = 0xfffffffe,
-                      .root = -5,
-                      .algorithm = 0xdeadbeef,
-                      .count = ~std::uint64_t{0},
-                      .length = 0};
-    mesh[0].transport->open(1, 1).send(frame, {}, 0);
-    REQUIRE(mesh.run_until([&] { return !mesh[1].recorder.messages.empty(); }));
-    CHECK(mesh[1].recorder.messages[0].frame == frame);
+    const std::array frames{
+        Frame{.data_type = 2,
+              .operation = 0xfffffffe,
+              .collective = 1,
+              .op = 3,
+              .variable = true,
+              .root = -5,
+              .algorithm = 0xdeadbeef,
+              .count = ~std::uint64_t{0},
+              .history = 0xfeedbeef},
+        Frame{.kind = FrameKind::request, .data_type = 2, .tag = -5, .elements = ~std::uint64_t{0}, .sender_slot = 7},
+        Frame{.kind = FrameKind::grant, .sender_slot = 7, .receiver_slot = 0xfffffffe},
+        Frame{.kind = FrameKind::grant, .sender_slot = 7, .refused = true},
+        Frame{.kind = FrameKind::credit, .credit = ~std::uint64_t{0}}};
+    for (const Frame& frame : frames) mesh[0].transport->open(1, 1).send(frame, {}, 0);
+    REQUIRE(mesh.run_until([&] { return mesh[1].recorder.messages.size() == frames.size(); }));
+    for (std::size_t i = 0; i < frames.size(); ++i) CHECK(mesh[1].recorder.messages[i].frame == frames[i]);
   });
 }
 

@@ -64,6 +64,6 @@ TEST_CASE("a long reason is cut to what a reader must keep room for") {
 }
 
 TEST_CASE("an abort with a code from the future counts as a lost peer") {
-  const Frame frame{.kind = FrameKind::abort, .data_type = 200, .root = 5};
+  const Frame frame{.kind = FrameKind::abort, .error = 200, .culprit = 5};
   CHECK(told_by(frame, {}).code() == ErrorCode::peer_lost);
 }

@@ -150,7 +150,8 @@ bool Node::sleep_until(const std::function<bool()>& done) {
 
 bool Node::send(Link& link, std::size_t size, std::uint64_t seed, Token token, FrameKind kind) {
   payloads.push_back(std::make_unique<std::vector<std::byte>>(pattern(size, seed)));
-  const Frame frame{.kind = kind, .operation = static_cast<std::uint32_t>(seed), .length = size};
+  Frame frame{.kind = kind, .length = size};
+  if (kind == FrameKind::data) frame.operation = static_cast<std::uint32_t>(seed);
   const bool at_once = link.send(frame, *payloads.back(), token);
   if (!at_once) ++queued;
   return at_once;

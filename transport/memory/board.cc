@@ -94,16 +94,16 @@ bool Board::all_have_read(std::size_t size) noexcept {
 
 std::byte* Board::room(std::size_t size) const noexcept { return place(rank_, round_ + 1, size); }
 
-void Board::begin(std::uint64_t history, const FrameWords& call, std::uint32_t oldest_running,
-                  const FrameWords& before) noexcept {
+void Board::begin(std::uint64_t history, const CallWords& call, std::uint32_t oldest_running,
+                  const CallWords& before) noexcept {
   ++round_;
   if (is_cut_) return;
   Post& mine = post(rank_, round_);
   mine.round.store(round_ | is_written, std::memory_order_release);  // says also that earlier rounds have been read
   std::atomic_thread_fence(std::memory_order_release);
   mine.history = history;
-  for (std::size_t i = 0; i < call_words; ++i) mine.call[i].store(call[i], std::memory_order_relaxed);
-  for (std::size_t i = 0; i < call_words; ++i) mine.before[i].store(before[i], std::memory_order_relaxed);
+  for (std::size_t i = 0; i < call.size(); ++i) mine.call[i].store(call[i], std::memory_order_relaxed);
+  for (std::size_t i = 0; i < before.size(); ++i) mine.before[i].store(before[i], std::memory_order_relaxed);
   mine.oldest_running.store(oldest_running, std::memory_order_relaxed);
   mine.round.store(round_, begins);
 }
@@ -151,8 +151,8 @@ auto Board::find(int rank, std::uint64_t round, const Look& look) const noexcept
 
 std::optional<Frame> Board::call(int rank, std::uint64_t round, bool before) const noexcept {
   const auto words = find(rank, round, [before](const Post& post) {
-    FrameWords copy{};
-    for (std::size_t i = 0; i < call_words; ++i)
+    CallWords copy{};
+    for (std::size_t i = 0; i < copy.size(); ++i)
       copy[i] = (before ? post.before : post.call)[i].load(std::memory_order_relaxed);
     return copy;
   });

@@ -70,8 +70,8 @@ class Board {
   std::byte* room(std::size_t size) const noexcept;
   /// Begins the next round. Only if may_begin(). `call` is this rank's call in it, `before` its previous call, and
   /// `history` a hash of all its calls up to this one. All its calls before number `oldest_running` have ended.
-  void begin(std::uint64_t history, const FrameWords& call, std::uint32_t oldest_running,
-             const FrameWords& before) noexcept;
+  void begin(std::uint64_t history, const CallWords& call, std::uint32_t oldest_running,
+             const CallWords& before) noexcept;
   /// Prefetches the cache lines that the next round will write if it also contributes `size` bytes. The readers still
   /// hold these lines, so the write would otherwise wait for them (two ranks back to back, all_reduce of 4 B and of 256
   /// B: 144 -> 129 and 189 -> 164 ns). Call it while waiting for the other ranks.
@@ -121,9 +121,8 @@ class Board {
   std::optional<Error> last_words(int rank) const noexcept;
 
  private:
-  /// The words of a frame that identify the call. They may be read while their owner writes the next call; `round`
-  /// shows that to the reader.
-  using Words = std::array<std::atomic<std::uint64_t>, call_words>;
+  /// They may be read while their owner writes the next call; `round` shows that to the reader.
+  using Words = std::array<std::atomic<std::uint64_t>, std::tuple_size_v<CallWords>>;
   struct alignas(128) Post {
     std::atomic<std::uint64_t> round{0};  ///< written last; with `is_written` set, the post is still being written
     std::uint64_t history;

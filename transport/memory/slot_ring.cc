@@ -36,8 +36,8 @@ void RingWriter::describe(const Frame& frame, std::uint64_t single_copy_address)
   SlotHead& head = next();
   // From registers: if the words were put together in memory first, reading them there would wait for all stores
   // before.
-  const auto [kinds, operation, algorithm, count, length, history] = words_of(frame);
-  head.words = {kinds, operation, algorithm, count, length};
+  const auto [kinds, number, algorithm, count, length, history] = words_of(frame);
+  head.words = {kinds, number, algorithm, count, length};
   head.history = static_cast<std::uint32_t>(history);
   areas_in_use_ = areas_for(frame.length, areas_);
   if (frame.length > short_bytes) std::memcpy(head.payload.data(), &single_copy_address, sizeof single_copy_address);
@@ -89,15 +89,14 @@ bool RingWriter::arm(std::size_t slots, std::uint64_t held_until) noexcept {
 // ---- Receiver --------------------------------------------------------------------------------------------------
 
 std::optional<Frame> RingReader::frame() const noexcept {
-  const auto [kinds, operation, algorithm, count, length] = head().words;
-  return decode({kinds, operation, algorithm, count, length, head().history});
+  const auto [kinds, number, algorithm, count, length] = head().words;
+  return decode(FrameWords{kinds, number, algorithm, count, length, head().history});
 }
 
 bool RingReader::begins_with(const FrameWords& frame) const noexcept {
   const auto& words = head().words;
   std::uint64_t differences = head().history ^ frame.back();
-  for (std::size_t i = 0; i < words.size(); ++i)
-    differences |= (words[i] ^ frame[i]) >> (i == operation_word ? 32 : 0);  // the operation's number is the lower half
+  for (std::size_t i = 0; i < words.size(); ++i) differences |= words[i] ^ frame[i];
   return differences == 0;
 }
 

@@ -33,8 +33,10 @@ struct Rank {
     ring.name = "ring";
     for (const std::uint64_t count : counts) begin(count);
   }
-  Frame begin(std::uint64_t count, std::uint32_t algorithm = 7) {
-    return transport::frame_of(history.begin(transport::words_of(call(count, algorithm)), ring, false));
+  Frame begin(std::uint64_t count, std::uint32_t algorithm = 7, std::uint32_t window = 0) {
+    Frame frame = call(count, algorithm);
+    frame.window = window;
+    return transport::frame_of(history.begin(transport::call_words_of(frame), ring, false));
   }
 
   Group group{testing::alone(), 4242, {0}, 0};
@@ -55,7 +57,7 @@ TEST_CASE("calls get consecutive numbers, and the last ones are remembered") {
   }
   for (const std::uint64_t number : {137u, 150u, 200u}) {
     CHECK(rank.history.remembers(number));
-    CHECK(transport::frame_of(rank.history.frame(number)).count == 1000 + number);
+    CHECK(transport::frame_of(rank.history.call(number)).count == 1000 + number);
   }
   for (const std::uint64_t number : {0u, 1u, 136u, 201u}) CHECK_FALSE(rank.history.remembers(number));
 }
@@ -78,11 +80,14 @@ TEST_CASE("the hash is equal after equal calls, and differs after one that diffe
   Rank other{{1, 2}};
   other.begin(3, 8);
   CHECK(hash != other.history.hash());
+  Rank in_window{{1, 2}};
+  in_window.begin(3, 7, 1);
+  CHECK(hash != in_window.history.hash());
 }
 
 TEST_CASE("an error says how another rank's call differs") {
   Rank rank{{10, 20}};
-  const Frame ours = transport::frame_of(rank.history.frame(2));
+  const Frame ours = transport::frame_of(rank.history.call(2));
   Frame theirs = ours;
   theirs.collective = static_cast<std::uint8_t>(Collective::barrier);
   CHECK(said(rank, theirs, ours).find("called barrier #2 while rank 0 called all_reduce #2 (20 x f32, sum)") !=
@@ -92,8 +97,11 @@ TEST_CASE("an error says how another rank's call differs") {
   theirs.algorithm = algorithm_hash("tree");
   CHECK(said(rank, theirs, ours).find("there with tree and here with ring") != std::string::npos);
   theirs.algorithm = 1;
-  CHECK(said(rank, theirs, ours).find("with another algorithm, or in memory of another allocate()") !=
-        std::string::npos);
+  CHECK(said(rank, theirs, ours).find("with another algorithm: give all ranks") != std::string::npos);
+
+  theirs = ours;
+  theirs.window = 1;
+  CHECK(said(rank, theirs, ours).find("in memory of another allocate()") != std::string::npos);
 
   theirs = ours;
   theirs.length = 8;
@@ -107,9 +115,9 @@ TEST_CASE("an error says how another rank's call differs") {
 
 TEST_CASE("a message of a call that has ended here is told of that call") {
   Rank rank{{10, 20, 30}};
-  Frame late = transport::frame_of(rank.history.frame(1));
+  Frame late = transport::frame_of(rank.history.call(1));
   late.length = 16;
-  const Frame ours = transport::frame_of(rank.history.frame(3));
+  const Frame ours = transport::frame_of(rank.history.call(3));
   const Error error = rank.history.mismatch(0, late, ours, nullptr);
   CHECK(error.operation() == 1);
   CHECK(std::string{error.what()}.find("without the 16 bytes that rank 0 sent") != std::string::npos);

@@ -131,7 +131,7 @@ TEST_CASE("the key of the tunnel is the same on both sides, as docs/wire.md says
     const std::string answer = said_by(second);
     tell(first, answer);
     const std::string transcript = transcript_begin + answer.substr(0, 32);
-    const auto expected = hmac_sha256(key.bytes(), {std::as_bytes(std::span{std::string_view{"tutti 2 tunnel"}}),
+    const auto expected = hmac_sha256(key.bytes(), {std::as_bytes(std::span{std::string_view{"tutti 3 tunnel"}}),
                                                     std::as_bytes(std::span{transcript})});
     CHECK(first.tunnel_key() == expected);
     CHECK(second.tunnel_key() == expected);
@@ -164,12 +164,12 @@ TEST_CASE("the proofs are what docs/wire.md says, and so is its example") {
   CHECK(example_hello.size() == record.messages[0].size());
   CHECK(example_hello.substr(0, 24) == record.messages[0].substr(0, 24));
   const std::string transcript = record.messages[0] + record.messages[1].substr(0, 32);
-  CHECK(record.messages[1].substr(32) == digest("tutti 2 acceptor", transcript));
-  CHECK(record.messages[2] == digest("tutti 2 initiator", transcript));
+  CHECK(record.messages[1].substr(32) == digest("tutti 3 acceptor", transcript));
+  CHECK(record.messages[2] == digest("tutti 3 initiator", transcript));
 
   const std::string example = example_hello + documented("answer").substr(0, 32);
-  CHECK(documented("answer").substr(32) == digest("tutti 2 acceptor", example));
-  CHECK(documented("proof") == digest("tutti 2 initiator", example));
+  CHECK(documented("answer").substr(32) == digest("tutti 3 acceptor", example));
+  CHECK(documented("proof") == digest("tutti 3 initiator", example));
 }
 
 TEST_CASE("bytes may come one by one") {
