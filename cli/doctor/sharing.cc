@@ -11,7 +11,6 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,16 +21,19 @@
 #include <cstdint>
 #include <fstream>
 #include <functional>
-#include <optional>
+#include <string>
 #include <vector>
 
 #include "cli/doctor/doctor.h"
 #include "lib/base/descriptor.h"
 #include "lib/base/system_calls.h"
+#include "transport/shm/unix_socket.h"
+#include "tutti/error.h"
 
 namespace tutti::cli {
 namespace {
 
+using namespace transport;
 using Clock = std::chrono::steady_clock;
 constexpr int patience_ms = 1000;
 constexpr std::uint64_t pattern = 0x7475747469212121;
@@ -57,79 +59,29 @@ bool readable(int fd) {
   return ::poll(&wait, 1, patience_ms) == 1;
 }
 
-bool send_descriptor(int socket, int fd) {
-  char byte = 'm';
-  iovec data{&byte, 1};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  cmsghdr* const header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof(int));
-  ::memcpy(CMSG_DATA(header), &fd, sizeof fd);
-  return ::sendmsg(socket, &message, MSG_NOSIGNAL) == 1;
-}
-
-Descriptor receive_descriptor(int socket) {
-  char byte = 0;
-  iovec data{&byte, 1};
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(int))> control{};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control.data();
-  message.msg_controllen = control.size();
-  if (!readable(socket) || ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC) != 1) return {};
-  const cmsghdr* const header = CMSG_FIRSTHDR(&message);
-  if (header == nullptr || header->cmsg_type != SCM_RIGHTS) return {};
-  int fd = -1;
-  ::memcpy(&fd, CMSG_DATA(header), sizeof fd);
-  return Descriptor{fd};
-}
-
-struct Address {
-  sockaddr_un name{};
-  socklen_t size = 0;
-};
-
-/// In the abstract namespace, so nothing remains to be removed.
-Address abstract_address() {
-  Address address;
-  address.name.sun_family = AF_UNIX;
-  const std::string text = fmt::format("tutti-doctor-{}-{}", ::getpid(), Clock::now().time_since_epoch().count());
-  ::memcpy(address.name.sun_path + 1, text.data(), text.size());
-  address.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + text.size());
-  return address;
-}
-
 /// In the other process: asks for the segment and writes the pattern into it.
-int fill_segment(const Address& address) {
-  const Descriptor socket{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address.name), address.size) != 0) return 1;
-  const Descriptor segment = receive_descriptor(socket.get());
-  void* const memory = ::mmap(nullptr, sizeof pattern, PROT_READ | PROT_WRITE, MAP_SHARED, segment.get(), 0);
+int fill_segment(const std::string& name) {
+  Descriptor socket;
+  if (connect_unix(name, socket) != Attempt::done || !readable(socket.get())) return 1;
+  std::array<std::byte, 1> byte{};
+  const Received received = receive_with_descriptor(socket, byte);
+  if (received.attempt != Attempt::done) return 1;
+  void* const memory =
+      ::mmap(nullptr, sizeof pattern, PROT_READ | PROT_WRITE, MAP_SHARED, received.descriptor.get(), 0);
   if (memory == MAP_FAILED) return 2;
   ::memcpy(memory, &pattern, sizeof pattern);
   return 0;
 }
 
-/// Empty if it works, else the step that failed.
+/// Throws Error{system}, or returns the step that failed; empty if it works.
 std::string try_segment() {
   const Descriptor segment{system_calls::memfd_create("tutti-doctor", MFD_CLOEXEC)};
   if (!segment || ::ftruncate(segment.get(), 4096) != 0) return fmt::format("memfd_create: {}", ::strerror(errno));
-  const Address address = abstract_address();
-  const Descriptor listener{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-  if (::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address.name), address.size) != 0 ||
-      ::listen(listener.get(), 1) != 0) {
-    return fmt::format("abstract Unix socket: {}", ::strerror(errno));
-  }
-  const pid_t child = in_child([&] { return fill_segment(address); });
-  const Descriptor peer{readable(listener.get()) ? ::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC) : -1};
-  const bool sent = peer && send_descriptor(peer.get(), segment.get());
+  const Descriptor listener = listen_unix();
+  const pid_t child = in_child([name = name_of_socket(listener)] { return fill_segment(name); });
+  const Descriptor peer = readable(listener.get()) ? accept_unix(listener) : Descriptor{};
+  constexpr std::array<std::byte, 1> byte{};
+  const bool sent = peer && send_with_descriptor(peer, byte, segment) == Attempt::done;
   const int result = result_of(child);
   if (!sent) return "the other process could not connect";
   if (result != 0) return result == 2 ? "the other process could not map the segment" : "the other process failed";
@@ -139,7 +91,12 @@ std::string try_segment() {
 }
 
 Finding segments() {
-  const std::string failure = try_segment();
+  std::string failure;
+  try {
+    failure = try_segment();
+  } catch (const Error& error) {
+    failure = error.what();
+  }
   return {.level = failure.empty() ? Level::ok : Level::warn,
           .what = "shared memory",
           .found = failure.empty() ? "works (memfd, passed to another process over an abstract Unix socket)" : failure,
