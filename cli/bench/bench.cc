@@ -8,7 +8,6 @@
 
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -33,11 +32,6 @@
 
 namespace tutti::cli {
 namespace {
-
-std::optional<std::string> look_up(const std::string& name) {
-  const char* const value = std::getenv(name.c_str());
-  return value == nullptr ? std::nullopt : std::optional<std::string>{value};
-}
 
 /// The imported plan, if any; it is the one that runs unless the command line says otherwise.
 std::optional<bench::ImportedPlan> import_plan(bench::Options& options, int ranks) {
@@ -118,7 +112,7 @@ int bench_main(int argc, char** argv) {
     print_text(bench::help_text());
     return exit_success;
   }
-  const rendezvous::Launch launch = rendezvous::find_launch({}, look_up);
+  const rendezvous::Launch launch = rendezvous::find_launch({}, variable);
   const bool alone = launch.size == 1 && launch.rendezvous.empty();
   const auto imported = import_plan(options, alone ? options.ranks() : launch.size);
   check_before_start(options, imported ? imported->name() : "");

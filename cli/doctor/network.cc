@@ -11,9 +11,7 @@
 
 #include <array>
 #include <chrono>
-#include <cstdlib>
 #include <fstream>
-#include <optional>
 
 #include "cli/doctor/doctor.h"
 #include "lib/base/descriptor.h"
@@ -26,12 +24,6 @@ namespace tutti::cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-std::optional<std::string> lookup(const std::string& name) {
-  const char* const value = std::getenv(name.c_str());
-  if (value == nullptr) return std::nullopt;
-  return value;
-}
 
 Finding interfaces() {
   std::vector<std::string> list;
@@ -47,8 +39,8 @@ Finding interfaces() {
 Finding chosen_interface() {
   Finding finding{.what = "address for peers", .found = {}, .remedy = {}};
   try {
-    const std::string url = lookup("TUTTI_RDZV").value_or("");
-    const rendezvous::Interface chosen = rendezvous::choose_interface(url, {lookup}).interface;
+    const std::string url = variable("TUTTI_RDZV").value_or("");
+    const rendezvous::Interface chosen = rendezvous::choose_interface(url, {variable}).interface;
     finding.found = fmt::format("{} on {}{}", chosen.address, chosen.name,
                                 url.empty() ? "" : fmt::format(" (the route to {})", url));
   } catch (const Error& error) {
@@ -62,7 +54,7 @@ Finding chosen_interface() {
 Finding launcher() {
   Finding finding{.what = "launcher", .found = {}, .remedy = {}};
   try {
-    const rendezvous::Launch launch = rendezvous::find_launch({}, lookup);
+    const rendezvous::Launch launch = rendezvous::find_launch({}, variable);
     finding.found = launch.source.empty() || launch.size == 1
                         ? "none seen: a program started here is rank 0 of 1"
                         : fmt::format("rank {} of {}, says {}", launch.rank, launch.size, launch.source);

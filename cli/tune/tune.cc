@@ -6,10 +6,8 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <functional>
-#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -25,6 +23,7 @@
 #include "cli/tune/session.h"
 #include "cli/tune/table.h"
 #include "cli/tune/workers.h"
+#include "lib/base/environment.h"
 #include "lib/base/host.h"
 #include "rendezvous/launchers.h"
 #include "tutti/error.h"
@@ -34,11 +33,6 @@ namespace tutti::cli {
 namespace {
 
 using namespace tune;
-
-std::optional<std::string> look_up(const std::string& name) {
-  const char* const value = std::getenv(name.c_str());
-  return value == nullptr ? std::nullopt : std::optional<std::string>{value};
-}
 
 std::vector<Point> measured(const Options& options) {
   const Progress progress;
@@ -113,7 +107,7 @@ int check_table(const Options& options) {
 int tune_main(int argc, char** argv) {
   const Options options = parse_options(argc, argv);
   if (options.help) return exit_success;
-  const rendezvous::Launch launch = rendezvous::find_launch({}, look_up);
+  const rendezvous::Launch launch = rendezvous::find_launch({}, variable);
   if (launch.size > 1)
     throw Error{ErrorCode::unsupported,
                 fmt::format("tune: it starts ranks itself; run it without a launcher ({})", launch.source)};

@@ -73,6 +73,12 @@ class Report(Case):
                 self.assertEqual(self.checks(done)[what]["level"], "FAIL", done)
                 self.assertSays(self.checks(done)[what]["found"], message)
 
+    def test_an_empty_variable_counts_as_not_set(self):
+        done = tutti("doctor", "--json", env={"RANK": "", "TUTTI_SOCKET_IFNAME": ""})
+        self.assertEqual(self.checks(done)["launcher"]["level"], "ok", done)
+        self.assertSays(self.checks(done)["launcher"]["found"], "none seen")
+        self.assertEqual(self.checks(done)["address for peers"]["level"], "ok", done)
+
     @unittest.skipUnless(may_make_name_spaces(), "may not make name spaces")
     def test_a_host_without_loopback_fails(self):
         done = run("unshare", "-n", harness.PROGRAM, "doctor")
