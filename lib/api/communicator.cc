@@ -150,9 +150,6 @@ int Communicator::local_size() const {
   return static_cast<int>(detail::group_of(state_, "local_size").local_ranks().size());
 }
 
-Work AsyncCalls::perform(const detail::Request& request) { return comm_.start_collective(request); }
-Persistent PreparedCalls::perform(const detail::Request& request) { return comm_.prepare_collective(request); }
-
 Work Communicator::start_collective(const detail::Request& request) {
   detail::Group& group = detail::called(state_, request.collective);
   group.context().engine->get_helper();

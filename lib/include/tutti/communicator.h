@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <type_traits>
 
 #include "tutti/collective_calls.h"
 #include "tutti/export.h"
@@ -22,23 +23,14 @@ class CommunicatorState;
 
 class Communicator;
 
-/// See Communicator::async().
-class AsyncCalls : public CollectiveCalls<AsyncCalls, Work> {
+/// See Communicator::async(), whose calls return a Work, and prepare(), whose calls return a Persistent.
+template <class Result>
+class CallsReturning : public CollectiveCalls<CallsReturning<Result>, Result> {
  private:
   friend Communicator;
-  friend CollectiveCalls<AsyncCalls, Work>;
-  explicit AsyncCalls(Communicator& comm) : comm_(comm) {}
-  TUTTI_API Work perform(const detail::Request& request);
-  Communicator& comm_;
-};
-
-/// See Communicator::prepare().
-class PreparedCalls : public CollectiveCalls<PreparedCalls, Persistent> {
- private:
-  friend Communicator;
-  friend CollectiveCalls<PreparedCalls, Persistent>;
-  explicit PreparedCalls(Communicator& comm) : comm_(comm) {}
-  TUTTI_API Persistent perform(const detail::Request& request);
+  friend CollectiveCalls<CallsReturning, Result>;
+  explicit CallsReturning(Communicator& comm) : comm_(comm) {}
+  Result perform(const detail::Request& request);
   Communicator& comm_;
 };
 
@@ -75,10 +67,10 @@ class TUTTI_API Communicator : public CollectiveCalls<Communicator, void> {
 
   /// The same collectives, non-blocking: each returns a Work. Use the object within one expression; it refers to this
   /// communicator.
-  AsyncCalls async() { return AsyncCalls{*this}; }
+  CallsReturning<Work> async() { return CallsReturning<Work>{*this}; }
   /// The same, prepared to be started any number of times: each returns a Persistent. Errors in arguments are thrown
   /// here, and nothing is sent.
-  PreparedCalls prepare() { return PreparedCalls{*this}; }
+  CallsReturning<Persistent> prepare() { return CallsReturning<Persistent>{*this}; }
 
   // ---- Two ranks ----------------------------------------------------------------------------------------
 
@@ -158,8 +150,8 @@ class TUTTI_API Communicator : public CollectiveCalls<Communicator, void> {
  private:
   friend class detail::Allocator;
   friend class detail::Internals;
-  friend AsyncCalls;
-  friend PreparedCalls;
+  template <class Result>
+  friend class CallsReturning;
   friend CollectiveCalls<Communicator, void>;
   // Waiting calls are not start + wait: the engine need not prepare for a caller that leaves.
   void perform(const detail::Request& request);
@@ -176,6 +168,14 @@ class TUTTI_API Communicator : public CollectiveCalls<Communicator, void> {
 
   std::shared_ptr<detail::CommunicatorState> state_;
 };
+
+template <class Result>
+Result CallsReturning<Result>::perform(const detail::Request& request) {
+  if constexpr (std::is_same_v<Result, Work>)
+    return comm_.start_collective(request);
+  else
+    return comm_.prepare_collective(request);
+}
 
 /// Joins the ranks that the launcher started (tutti run, torchrun, mpirun, srun, a Kubernetes indexed job), or those
 /// that `options` describe. Returns when all have met; throws Error{rendezvous} or {invalid_argument} naming what is
