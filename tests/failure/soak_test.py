@@ -2,8 +2,9 @@
 
     soak_test.py TUTTI SOAK [--minutes M] [--seed N] [unittest's words]      (2 minutes, a new seed)
 
-Parts of equal length: without kills; recovered by `tutti run --max-restarts`; by Communicator::shrink(). Each prints a
-line per minute and one at its end, and fails if a result is wrong, nobody makes progress, somebody innocent is named,
+Five parts of equal length: without kills; recovered by `tutti run --max-restarts`, over shared memory and TCP; by
+Communicator::shrink(), over both. If TEST_SAMPLE is a number, each recovery uses one transport. Each part prints a line
+per minute and one at its end, and fails if a result is wrong, nobody makes progress, somebody innocent is named,
 memory or descriptors grow, or anything is left in /dev/shm, in /tmp, as a socket or as a process.
 """
 
@@ -157,7 +158,7 @@ class Soak(Case):
 
     def soak(self, mode, transport, share):
         generator = random.Random(f"{SEED} {mode} {transport}")
-        stop = self.folder / "stop"
+        stop = self.folder / f"stop-{transport}"
         self.job = Job(mode, generator.randrange(1 << 31), stop, transport)
         self.runner, self.ranks = Growth("the runner"), Growth("the ranks")
         self.of_one = {}  # pid: samples
@@ -249,17 +250,13 @@ class Soak(Case):
     def test_calm(self):
         self.soak("calm", "shm,tcp", 0.2)
 
-    def test_restart_shm(self):
-        self.soak("restart", "shm", 0.2)
+    def test_restart(self):
+        for transport in harness.sampled(("shm", "tcp"), 2):
+            self.soak("restart", transport, 0.2)
 
-    def test_restart_tcp(self):
-        self.soak("restart", "tcp", 0.2)
-
-    def test_shrink_shm(self):
-        self.soak("shrink", "shm", 0.2)
-
-    def test_shrink_tcp(self):
-        self.soak("shrink", "tcp", 0.2)
+    def test_shrink(self):
+        for transport in harness.sampled(("tcp", "shm"), 2):
+            self.soak("shrink", transport, 0.2)
 
 
 def option(name, fallback):
