@@ -8,6 +8,7 @@ import os
 import pathlib
 import sys
 import unittest
+import zlib
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
 
@@ -27,8 +28,16 @@ class Ways(Case):
         self.assertLess(done.seconds, LIMIT, (way, transport, done))
         return done
 
+    def transports(self, way):
+        """Under a sanitizer one for each way, and another one in a later commit: its jobs take ten times as long."""
+        if not harness.is_sanitized():
+            return TRANSPORTS
+        names = list(TRANSPORTS)
+        first = zlib.crc32(way.encode()) % len(names)
+        return harness.sampled(names[first:] + names[:first], len(names))
+
     def check(self, way):
-        for transport in TRANSPORTS:
+        for transport in self.transports(way):
             with self.subTest(transport):
                 lines = sorted(self.go(way, transport=transport).lines)
                 self.assertEqual([line.split()[:2] for line in lines], [["lost", "1"]] * 2, lines)
@@ -88,7 +97,7 @@ class Fork(Case):
 
     def test_also_when_other_threads_are_in_the_middle_of_something(self):
         if harness.is_sanitized():
-            self.skipTest("a sanitizer's allocator, unlike the C library's, may be locked for ever in such a child")
+            self.skipTest("a sanitizer's allocator, unlike the C library's, may stay locked in such a child")
         self.go("busy")
 
 
