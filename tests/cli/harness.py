@@ -24,7 +24,7 @@ def is_sanitized():
 
 
 def sampled(cases, one_in):
-    """One of so many cases where TEST_SAMPLE is a number, which says which one; else all."""
+    """Every `one_in`-th case if TEST_SAMPLE is a number, which chooses the first; else all."""
     number = os.environ.get("TEST_SAMPLE", "all")
     return list(cases) if number == "all" else list(cases)[int(number) % one_in :: one_in]
 
