@@ -26,9 +26,9 @@ struct Call {
   transport::Frame frame(std::uint64_t operation) const;
 };
 
-/// What `request`, checked, asks for.
+/// The call of a checked request.
 Call call_of(const Request& request, int ranks, std::uint32_t algorithm, std::uint32_t window);
-/// Elements per rank of the side that has one part per rank, or of the vector.
+/// Elements of one part, or of the vector if there are no parts.
 std::size_t part_count(const Request& request, std::size_t ranks);
 /// The type of its elements; input or output may be missing on this rank.
 inline DataType type_of(const Request& request) {

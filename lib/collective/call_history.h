@@ -23,7 +23,8 @@ class CallHistory {
  public:
   explicit CallHistory(const Group& group) : group_(group) {}
 
-  /// A call begins, and gets the next number. Returns `call` with that number, which stays as long as it is remembered.
+  /// Numbers a call that begins. Returns `call` with that number; the reference stays valid while the call is
+  /// remembered.
   const transport::CallWords& begin(const transport::CallWords& call, const Prepared& prepared,
                                     bool in_window) noexcept {
     ++started_;
@@ -42,7 +43,7 @@ class CallHistory {
   std::uint64_t last_number() const noexcept { return started_; }
   /// A hash of all calls that have begun. It differs between ranks whose calls differ.
   std::uint64_t hash() const noexcept { return hash_; }
-  /// Call `number`, if it is one of the last `remembered`.
+  /// Call `number`, which must be one of the last `remembered`.
   const transport::CallWords& call(std::uint64_t number) const noexcept { return entry(number).call; }
   bool remembers(std::uint64_t number) const noexcept { return entry(number).number == number; }
   /// The number of a call from its lower half, which is all that frames carry.

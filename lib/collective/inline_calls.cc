@@ -86,7 +86,7 @@ bool InlineCalls::do_owned(const PreparedCall& call, black_box::Flight& flight) 
   const transport::CallWords& words = history_.begin(call.words, call.planned.prepared, call.planned.location.given());
   const BoardCollectives::Entry entry{
       .call = &call.board, .words = &words, .before = &before, .history = history_.hash()};
-  board_.begin_at_once(entry);
+  board_.begin_inline(entry);
 
   // Uses the time while the post is on its way to the others.
   black_box::Box* const box = context.black_box.get();

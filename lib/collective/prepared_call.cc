@@ -34,7 +34,7 @@ PreparedCall::PreparedCall(const Request& call, const Planned& plan, std::shared
   if (!planned.on_board) return;
   const transport::Frame frame_of_call =
       call_of(request, group.size(), planned.prepared.hash, planned.location.hash()).frame(0);
-  PartOffsets offsets;  // of no use: a call that has any is not done at once
+  PartOffsets offsets;  // not used: a call with offsets does not run inline
   board = BoardCall::of(request, planned.prepared, planned.location,
                         {group.rank(), group.size(), group.context().kernels, capacity}, offsets);
   words = transport::call_words_of(frame_of_call);

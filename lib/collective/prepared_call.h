@@ -32,7 +32,7 @@ struct PreparedCall {
   const std::shared_ptr<Pool<Operation>> pool;
   // For a board:
   BoardCall board;
-  transport::CallWords words{};  // but for its number
+  transport::CallWords words{};  // without its number
   black_box::Form record;
   bool is_short = false;  // unless it waits, the coarse clock shows the same time at its end as at its beginning
 };

@@ -46,7 +46,7 @@ bool LargeMessages::granted(int source, const Frame& grant) noexcept {
   send->stage = Message::Stage::granted;
   if (send->head > 0) links_[source].credit.restore(send->head);
   if (grant.refused) {
-    active_.end(*send);  // the receiver has the error; a send is done when its message has been taken
+    active_.end(*send);  // the error is the receiver's: a send is done when its message has been taken
     return true;
   }
   const std::span<const std::byte> rest = send->bytes.subspan(send->head);

@@ -27,9 +27,9 @@ class LargeMessages {
 
   /// Sends the request for `send` on the open link to its peer.
   void request(Message& send) noexcept;
-  /// Answers a request for `receive`: it has `sender_slot` there, and `head` bytes came along.
+  /// Answers a request for `receive`. The sender has it in `sender_slot`, and `head` bytes came with it.
   void grant(Message& receive, const Envelope& envelope, std::uint32_t sender_slot, std::size_t head) noexcept;
-  /// A grant has come: sends the rest. False: nobody has asked for it.
+  /// Handles a grant: sends the rest. False: no send has asked for it.
   bool granted(int source, const transport::Frame& grant) noexcept;
   /// The receive for which this payload was granted; null: there is none.
   Message* receive_of(int source, const transport::Frame& bulk) const noexcept;

@@ -53,7 +53,7 @@ bool MessageFastPath::send_owned(const MessageCall& call) noexcept {
   const std::size_t length = call.bytes.size();
   if (group_.failing() || peer.lost || !peer.out || !links_.may_send_eagerly(peer, length)) return false;
   const std::int64_t begun = group_.context().recorder ? trace::ticks() : 0;
-  if (!peer.out->send_at_once(message_frame(transport::FrameKind::eager, call, length), call.bytes)) return false;
+  if (!peer.out->try_send(message_frame(transport::FrameKind::eager, call, length), call.bytes)) return false;
   ++peer.messages_sent;
   if (begun) [[unlikely]]
     trace_send(call, begun, peer.messages_sent);
