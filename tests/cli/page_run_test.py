@@ -129,7 +129,7 @@ class Truth(Run):
     def test_in_the_end_all_have_what_the_executor_says(self):
         cases = [("all_reduce", "double_binary_tree*2"), ("reduce", "tree:3"), ("broadcast", "direct"), ("all_gather", "bruck"),
                  ("reduce_scatter", "ring"), ("scatter", "direct"), ("gather", "tree"), ("all_to_all", "pairwise")]
-        for collective, algorithm in cases:
+        for collective, algorithm in harness.sampled(cases, 2):
             with self.subTest(collective=collective):
                 self.bench(collective, algorithm, "-b", "4K", "-e", "4K")
                 self.write(collective)
