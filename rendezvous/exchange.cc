@@ -87,7 +87,9 @@ void await_all(Store& store, std::string_view name, int rank, std::span<const st
     }
     if (who.empty()) throw;
     if (has_left && !std::ranges::all_of(who, has_left)) std::erase_if(who, has_left);
-    throw absent(name, rank, static_cast<int>(keys.size()), who, shown, waited, error.what());
+    const Error explained = absent(name, rank, static_cast<int>(keys.size()), who, shown, waited, error.what());
+    if (error.code() == ErrorCode::aborted) throw Error{error.code(), explained.what(), explained.rank()};
+    throw explained;
   }
 }
 

@@ -24,6 +24,7 @@
 #include <thread>
 #include <type_traits>
 
+#include "lib/base/wait_hook.h"
 #include "lib/security/job_secret.h"
 #include "rendezvous/file_log.h"
 #include "rendezvous/kv_table.h"
@@ -38,18 +39,23 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using LockKind = FileLog::Lock::Kind;
 
-/// Sleeps a little longer each time, up to 20 ms, but not past the deadline.
+/// Sleeps a little longer each time, up to 20 ms, but not past the deadline; the program may interrupt it.
 class Patience {
  public:
   explicit Patience(Clock::time_point deadline) : deadline_(deadline) {}
   bool is_over() const { return Clock::now() >= deadline_; }
   void pause() {
     std::this_thread::sleep_until(std::min(Clock::now() + pause_, deadline_));
+    if (const auto now = Clock::now(); now >= question_) {
+      end_if_program_interrupts();
+      question_ = next_question(deadline_);
+    }
     pause_ = std::min<Clock::duration>(pause_ * 2, std::chrono::milliseconds{20});
   }
 
  private:
   Clock::time_point deadline_;
+  Clock::time_point question_ = next_question(deadline_);
   Clock::duration pause_ = std::chrono::microseconds{500};
 };
 

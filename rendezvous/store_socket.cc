@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "lib/base/system_error_text.h"
+#include "lib/base/wait_hook.h"
 #include "rendezvous/interfaces.h"
 #include "rendezvous/process.h"
 #include "rendezvous/store_errors.h"
@@ -103,6 +104,7 @@ net::Socket connect_to(const Endpoint& endpoint, Deadline deadline) {
     const auto next = steady_clock::now() + pause / 2 + milliseconds{random() % static_cast<unsigned>(pause.count())};
     if (next >= deadline) break;
     std::this_thread::sleep_until(next);
+    end_if_program_interrupts();
   }
   throw Error{
       ErrorCode::rendezvous,
@@ -226,7 +228,10 @@ Transfer Receiver::refill(Deadline deadline) {
       end_ = moved.bytes;
       return Transfer::done;
     }
-    if (!net::wait_until_ready(socket_, POLLIN, deadline)) return Transfer::timed_out;
+    while (!net::wait_until_ready(socket_, POLLIN, next_question(deadline))) {
+      if (steady_clock::now() >= deadline) return Transfer::timed_out;
+      end_if_program_interrupts();
+    }
   }
 }
 

@@ -14,7 +14,8 @@ namespace tutti::rendezvous {
 
 /// A non-blocking connection to `endpoint`. Tries all addresses of the host, again and again, more slowly each time,
 /// until the deadline: the other side may not have started yet. Throws Error{rendezvous} with the last reason; at once,
-/// or after a few seconds, where this host lacks what it takes (loopback is down, no address of that family).
+/// or after a few seconds, where this host lacks what it takes (loopback is down, no address of that family). The
+/// program may interrupt it, which is Error{aborted}.
 net::Socket connect_to(const Endpoint& endpoint, Deadline deadline);
 
 /// True if the host of `endpoint` answers, within `limit`, that nobody listens there.
@@ -37,6 +38,7 @@ Transfer send_all(const net::Socket& socket, std::string_view bytes, Deadline de
 class Receiver {
  public:
   explicit Receiver(const net::Socket& socket) : socket_(socket) {}
+  /// Throws Error{aborted} where the program interrupts it.
   Transfer recv_all(std::span<char> bytes, Deadline deadline);
 
  private:

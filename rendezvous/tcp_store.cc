@@ -220,9 +220,19 @@ class TcpStore final : public Store {
     }
   }
 
+  /// An answer that nobody waited for would be taken for the next one.
+  Transfer receive(std::span<char> bytes, Deadline end) {
+    try {
+      return receiver_.recv_all(bytes, end);
+    } catch (const Error& interrupted) {
+      lost_ = interrupted.what();
+      throw;
+    }
+  }
+
   /// False at the deadline, if nothing has come by then.
   bool try_recv(std::span<char> bytes, const char* during, Deadline end) {
-    const Transfer transfer = receiver_.recv_all(bytes, end);
+    const Transfer transfer = receive(bytes, end);
     if (transfer == Transfer::closed) lose_closed(during);
     answered_ = answered_ || transfer == Transfer::done;
     return transfer == Transfer::done;

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "lib/base/internals.h"
+#include "lib/base/wait_hook.h"
 #include "lib/engine/engine.h"
 #include "lib/engine/pending.h"
 
@@ -17,9 +18,23 @@ const Error* lost_by_fork(const detail::Pending& pending) {
   return &error;
 }
 
-/// The operation's own deadline bounds this wait: past it the engine fails the operation.
+/// Waits until the operation is over or until `limit`, and lets the program interrupt that. False: `limit` came first.
+/// The operation's own deadline bounds this wait, too: past it the engine fails the operation.
+bool wait_until_over(detail::Pending& pending, detail::Clock::time_point limit) {
+  constexpr std::chrono::milliseconds time_to_abort{900};
+  detail::Engine& engine = pending.engine();
+  while (!engine.wait(pending, next_question(limit))) {
+    if (detail::Clock::now() >= limit) return false;
+    if (!program_interrupts()) continue;
+    engine.exclusively([&pending] { pending.abort("interrupted"); }, detail::Clock::now() + time_to_abort);
+    return engine.wait(pending, limit);
+  }
+  return true;
+}
+
+/// The same without a limit.
 void wait_until_over(detail::Pending& pending) {
-  while (!pending.engine().wait(pending, detail::Clock::now() + std::chrono::hours{24})) {
+  while (!wait_until_over(pending, detail::Clock::now() + std::chrono::hours{24})) {
   }
 }
 
@@ -47,7 +62,7 @@ void Handle::wait() {
 bool Handle::wait_for(std::chrono::nanoseconds limit) {
   if (pending_) {
     pending_->engine().require_own_process();
-    if (!pending_->engine().wait(*pending_, detail::deadline_after(limit))) return false;
+    if (!wait_until_over(*pending_, detail::deadline_after(limit))) return false;
   }
   unwaited_ = false;
   if (!pending_) return true;

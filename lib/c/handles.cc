@@ -1,10 +1,11 @@
-// Versions, ops, and operations that were started.
+// Versions, the wait hook, ops, and operations that were started.
 
 #include "lib/c/handles.h"
 
 #include <chrono>
 #include <memory>
 
+#include "lib/base/wait_hook.h"
 #include "lib/c/arguments.h"
 #include "lib/c/guarded.h"
 #include "lib/c/status.h"
@@ -24,6 +25,10 @@ void tell_whether_done(std::int32_t* done, const Wait& wait) {
 }  // namespace
 
 extern "C" {
+
+tutti_result tutti_set_wait_hook(tutti_wait_function function, void* context) {
+  return guarded(__func__, [&] { tutti::set_wait_hook({function, context}); });
+}
 
 const char* tutti_version(void) { return TUTTI_VERSION; }
 int32_t tutti_abi_version(void) { return 0; }

@@ -234,6 +234,8 @@ void Operation::departed(std::span<const int> ranks) noexcept {
   engine_->look_at(*this, escalation_.next());
 }
 
+void Operation::abort(std::string_view reason) noexcept { group_->abort(reason); }
+
 /// Fails with what this rank knows, since the deadline has passed and no other rank knew more.
 void Operation::give_up() noexcept {
   const std::string awaited = collectives_->awaited(*this);

@@ -49,6 +49,7 @@ class Operation final : public Pending {
   void start() noexcept override;
   void expire() noexcept override;
   void departed(std::span<const int> ranks) noexcept override;
+  void abort(std::string_view reason) noexcept override;
 
   /// Does a step that waits for nothing any more, or hands it to its link.
   void run(std::uint32_t step) noexcept;

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -58,6 +59,8 @@ class Pending {
   virtual void expire() noexcept = 0;
   /// The processes of these global ranks have ended, and this operation may be waiting for one of them.
   virtual void departed(std::span<const int> ranks) noexcept = 0;
+  /// Ends everything on its communicator, on all ranks.
+  virtual void abort(std::string_view reason) noexcept = 0;
 
   /// For injected faults: the operation stays as it is, and a thread that waits for it leaves by calling `departure`.
   void desert(std::function<void()> departure) noexcept;

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <optional>
 
+#include "lib/base/wait_hook.h"
 #include "lib/failure/control_message.h"
 
 namespace tutti::detail {
@@ -24,10 +25,16 @@ class Readiness {
     if (!ready_ && !hopeless_) hopeless_ = reason;
     changed_.notify_all();
   }
-  /// Waits until it is ready, until give_up(), or until `deadline`. False: it is not ready.
+  /// Waits until it is ready, until give_up(), or until `deadline`. False: it is not ready. Throws Error{aborted} if the
+  /// program interrupts it.
   bool wait(std::chrono::steady_clock::time_point deadline) {
     std::unique_lock lock{mutex_};
-    changed_.wait_until(lock, deadline, [this] { return ready_ || hopeless_; });
+    while (!changed_.wait_until(lock, next_question(deadline), [this] { return ready_ || hopeless_; })) {
+      if (std::chrono::steady_clock::now() >= deadline) break;
+      lock.unlock();
+      end_if_program_interrupts();
+      lock.lock();
+    }
     return ready_;
   }
   bool is_ready() const {

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "lib/base/wait_hook.h"
+
 namespace tutti::detail {
 
 std::shared_ptr<Reunions::Awaited> Reunions::begin(const Report& report) {
@@ -13,8 +15,15 @@ std::shared_ptr<Reunions::Awaited> Reunions::begin(const Report& report) {
 
 std::optional<Reunion> Reunions::wait(const Awaited& awaited, std::chrono::steady_clock::time_point deadline) {
   std::unique_lock lock{mutex_};
-  changed_.wait_until(lock, deadline, [&] { return awaited.outcome.has_value(); });
+  bool interrupted = false;
+  while (!changed_.wait_until(lock, next_question(deadline), [&] { return awaited.outcome.has_value(); })) {
+    if (interrupted || std::chrono::steady_clock::now() >= deadline) break;
+    lock.unlock();
+    interrupted = program_interrupts();
+    lock.lock();
+  }
   awaited_.erase(awaited.report.group);
+  if (interrupted && !awaited.outcome) throw Error{ErrorCode::aborted, "shrink: interrupted by the program"};
   return awaited.outcome;
 }
 

@@ -101,6 +101,8 @@ void Message::departed(std::span<const int> ranks) noexcept {
   engine_->look_at(*this, escalation_.next());
 }
 
+void Message::abort(std::string_view reason) noexcept { messages_->group().abort(reason); }
+
 std::string MessageCall::describe() const {
   const std::string elements = kind == Kind::probe ? "" : fmt::format(" of {} x {}", count, name_of(type));
   return fmt::format("{}{} {} {} (tag {})", name(), elements, kind == Kind::send ? "to" : "from",

@@ -62,6 +62,7 @@ class Message final : public Pending, public MessageCall {
   void note_end(const Error* error) noexcept;
   void expire() noexcept override;
   void departed(std::span<const int> ranks) noexcept override;
+  void abort(std::string_view reason) noexcept override;
   /// For the trace: its message begins to arrive.
   void note_arrived() noexcept;
 

@@ -62,6 +62,7 @@ class Idle final : public Pending {
   void start() noexcept override {}
   void expire() noexcept override {}
   void departed(std::span<const int> /*ranks*/) noexcept override {}
+  void abort(std::string_view /*reason*/) noexcept override {}
 
  private:
   void recycle() noexcept override {}

@@ -98,6 +98,7 @@ class Chore final : public Pending {
   }
   void expire() noexcept override {}
   void departed(std::span<const int> /*ranks*/) noexcept override {}
+  void abort(std::string_view /*reason*/) noexcept override {}
 
   int passes = 0;  // of the mill, until it is done
   int gate_number = 0;
