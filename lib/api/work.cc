@@ -27,7 +27,9 @@ bool wait_until_over(detail::Pending& pending, detail::Clock::time_point limit) 
     if (detail::Clock::now() >= limit) return false;
     if (!program_interrupts()) continue;
     engine.exclusively([&pending] { pending.abort("interrupted"); }, detail::Clock::now() + time_to_abort);
-    return engine.wait(pending, limit);
+    engine.wait(pending, detail::Clock::now() + time_to_abort);
+    if (pending.error()) return true;
+    throw Error{ErrorCode::aborted, "interrupted by the program while it waited"};  // it was done just then
   }
   return true;
 }

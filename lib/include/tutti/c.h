@@ -346,6 +346,10 @@ TUTTI_C_API tutti_result tutti_work_wait_for(tutti_work* work, int64_t limit_ns,
 TUTTI_C_API tutti_result tutti_work_test(tutti_work* work, int32_t* done);
 /// After an irecv: the message.
 TUTTI_C_API tutti_result tutti_work_status(const tutti_work* work, tutti_status* status);
+/// Calls `function` once: now, if the operation is done, else on the thread that finishes it. It must be short, must
+/// not wait for another operation, and must return.
+typedef void (*tutti_done_function)(void* context);
+TUTTI_C_API tutti_result tutti_work_then(tutti_work* work, tutti_done_function function, void* context);
 /// Cancels nothing: the buffers must live until the operation is done.
 TUTTI_C_API tutti_result tutti_work_free(tutti_work* work);
 
