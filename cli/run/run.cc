@@ -3,6 +3,7 @@
 #include "cli/run/run.h"
 
 #include <fmt/core.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <charconv>
@@ -15,6 +16,7 @@
 #include "cli/base/output.h"
 #include "cli/base/process_limits.h"
 #include "cli/run/environment.h"
+#include "lib/base/environment.h"
 #include "lib/base/host.h"
 #include "lib/base/suggest.h"
 #include "lib/failure/inject.h"
@@ -26,6 +28,7 @@ namespace {
 
 constexpr const char* examples = R"(Examples:
   tutti run -n 4 ./prog --its options      four ranks on this host
+  tutti run -n 4 script.py                 the same by Python: TUTTI_PYTHON, else python3 unless it is executable
   tutti run -n auto --label never ./prog   one rank per available core, lines as they are
   tutti run -n 4 --log-dir logs --timeout 60 ./prog
   on two hosts:
@@ -55,6 +58,7 @@ struct Words {
   bool label_flag = false;
   bool no_label = false;
   bool dry_run = false;
+  bool no_python = false;
   bool foreign = false;
 };
 
@@ -121,7 +125,8 @@ void declare(CLI::App& app, Words& words, Job& job) {
   value("--max-restarts", words.max_restarts, "N", "Start all ranks again, up to N times, when one has failed (0)");
   value("--max-lost", words.max_lost, "N", "Ranks that may fail while the others go on, see Communicator::shrink (0)");
   app.add_flag("--dry-run", words.dry_run, "Print what would be started");
-  app.add_flag("--no-python,--oversubscribe,--allow-run-as-root", words.foreign,
+  app.add_flag("--no-python", words.no_python, "Start a program whose name ends in .py as it is, and not by Python");
+  app.add_flag("--oversubscribe,--allow-run-as-root", words.foreign,
                "Accepted from command lines for other launchers; without effect");
   app.footer(examples);
   for (CLI::Option* option : app.get_options()) {
@@ -168,6 +173,15 @@ std::vector<std::string> split_off_options(const CLI::App& app, int argc, char**
   }
   for (; i < argc; ++i) job.command.emplace_back(argv[i]);
   return options;
+}
+
+/// A script of Python is started by the Python that started us, or by any if it cannot be started by itself. What it
+/// prints is not to wait until it ends.
+void add_python(std::vector<std::string>& command) {
+  if (!command.front().ends_with(".py")) return;
+  const auto python = variable("TUTTI_PYTHON");
+  if (!python && ::access(command.front().c_str(), X_OK) == 0) return;
+  command.insert(command.begin(), {python.value_or("python3"), "-u"});
 }
 
 /// HOST or HOST:PORT; a host alone gets torchrun's default port.
@@ -244,6 +258,7 @@ void fill(const Words& words, Job& job) {
   job.max_lost = whole_number("--max-lost", words.max_lost, 0, job.ranks() - 1);
   job.max_restarts = whole_number("--max-restarts", words.max_restarts, 0, 1'000'000);
   if (job.command.empty()) wrong("which program? For example: tutti run -n 4 ./prog");
+  if (!words.no_python) add_python(job.command);
 }
 
 }  // namespace

@@ -280,6 +280,20 @@ class CommandLine(Case):
         plain.chmod(0o755)
         self.assertEqual(tutti("run", plain, "x").out, "plain x\n")
 
+    def test_a_script_of_python_is_started_by_python(self):
+        plain = self.folder / "script.py"
+        plain.write_text("import sys\nprint('by', sys.executable, *sys.argv[1:])\n")
+        wrapper = self.folder / "other python"
+        wrapper.write_text('#!/bin/sh\necho "other $*"\n')
+        wrapper.chmod(0o755)
+        found = subprocess.run(["python3", "-c", "import sys; print(sys.executable)"], capture_output=True, text=True, timeout=60)
+        self.assertEqual(tutti("run", "-n", "2", "--no-label", plain, "-x").lines, [f"by {found.stdout.strip()} -x"] * 2)
+        self.assertEqual(tutti("run", plain, "x", env={"TUTTI_PYTHON": str(wrapper)}).out, f"other -u {plain} x\n")
+        self.assertIn("not executable", tutti("run", "--no-python", plain).err)
+        plain.write_text("#!/bin/sh\necho as it is\n")
+        plain.chmod(0o755)
+        self.assertEqual(tutti("run", plain).out, "as it is\n")
+
     def test_all_spellings_of_the_number_of_ranks(self):
         for words in (["-n", "2"], ["-n2"], ["-np", "2"], ["--np=2"], ["--nproc-per-node", "2"], ["--nproc_per_node=2"]):
             with self.subTest(words=words):
