@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+"""python/core.py C.H C-FILE: writes the C of the extension module pytutti._core, which calls the functions of <tutti/c.h>.
+
+What it declares to cffi is the header itself, without what only a preprocessor understands. So it cannot differ from
+the library, and a function that is added there can be called here.
+"""
+
+import pathlib
+import re
+import sys
+
+import cffi
+
+# Called from C. The interpreter's lock is taken around each.
+CALLBACKS = """
+extern "Python" int32_t pytutti_question(void* context);
+extern "Python" void pytutti_combine(void* accumulated, const void* operand, uint64_t count, void* context);
+extern "Python" int32_t pytutti_all_gather(const void* mine, void* all, uint64_t bytes, void* context);
+extern "Python" void pytutti_done(void* context);
+"""
+
+# DLPack's tensor as its specification lays it out, and what a call needs of it.
+TENSOR = """
+typedef struct pytutti_tensor {
+  void* data;
+  int32_t device;
+  int32_t dimensions;
+  uint8_t code;
+  uint8_t bits;
+  uint16_t lanes;
+  int32_t read_only;
+  int32_t contiguous;
+  uint64_t count;
+} pytutti_tensor;
+int32_t pytutti_read_capsule(uintptr_t capsule, pytutti_tensor* tensor);
+"""
+
+SOURCE = pathlib.Path(__file__).with_name("capsule.c")
+
+
+def declarations(header):
+    """The header as a C parser without a preprocessor reads it."""
+    text = pathlib.Path(header).read_text()
+    text = re.sub(r"//[^\n]*", "", text)
+    text = re.sub(r"#ifdef __cplusplus.*?#endif", "", text, flags=re.S)
+    text = re.sub(r"^#[^\n]*", "", text, flags=re.M)
+    return re.sub(r"\bTUTTI_C_API\b", "", text)
+
+
+def main(header, output):
+    ffi = cffi.FFI()
+    ffi.cdef(declarations(header) + TENSOR + CALLBACKS)
+    ffi.set_source("pytutti._core", "#include <tutti/c.h>\n" + TENSOR.replace("int32_t pytutti_read", "static int32_t pytutti_read") + SOURCE.read_text())
+    ffi.emit_c_code(output)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

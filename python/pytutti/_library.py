@@ -1,0 +1,73 @@
+"""The functions of <tutti/c.h>, and what Python adds around all of them: errors, signals, milliseconds."""
+
+import math
+import threading
+from types import TracebackType
+from typing import Any, NoReturn, Optional, Type, Union
+
+from . import errors
+from ._core import ffi, lib
+
+Seconds = Union[float, None]
+
+
+def version() -> str:
+    return str(ffi.string(lib.tutti_version()).decode())
+
+
+# ---- Signals. A thread that sleeps in a call comes back to Python ten times a second, where handlers run.
+
+_thread = threading.local()  # .raised: by a handler, in a call of this thread
+
+
+def _keep(kind: Type[BaseException], raised: BaseException, trace: Optional[TracebackType]) -> None:
+    _thread.raised = raised.with_traceback(trace)
+
+
+@ffi.def_extern(error=1, onerror=_keep)  # type: ignore[untyped-decorator]
+def pytutti_question(_: Any) -> int:
+    return 0
+
+
+lib.tutti_set_wait_hook(lib.pytutti_question, ffi.NULL)
+
+
+# ---- Errors
+
+_NUMBERS = ("rank", "operation", "count", "steps_done", "steps", "bytes_received")
+_TEXTS = ("message", "host", "process", "collective", "algorithm", "data_type")
+
+
+def fail() -> NoReturn:
+    """Raises what a signal handler has raised in the call that failed, or else its error."""
+    raised = getattr(_thread, "raised", None)
+    if raised is not None:
+        _thread.raised = None
+        raise raised from last_error()
+    raise last_error()
+
+
+def last_error() -> errors.Error:
+    """That of the last function of tutti that has failed in this thread."""
+    details = ffi.new("tutti_error_details*", {"size": ffi.sizeof("tutti_error_details")})
+    lib.tutti_last_error_details(details)
+    known = {name: ffi.string(getattr(details, name)).decode(errors="replace") for name in _TEXTS}
+    known.update((name, getattr(details, name)) for name in _NUMBERS)
+    known["reported"] = bool(details.reported)
+    return errors.made(details.code, known)
+
+
+def check(result: int) -> None:
+    if result:
+        fail()
+
+
+# ---- Arguments
+
+def milliseconds(seconds: Seconds, name: str = "timeout") -> int:
+    """0 stands for the default."""
+    if seconds is None:
+        return 0
+    if not (seconds > 0 and math.isfinite(seconds)):
+        raise errors.InvalidArgument(f"{name} is {seconds} s: give a time above 0, or None for the default")
+    return max(1, min(round(seconds * 1000), 2**62))

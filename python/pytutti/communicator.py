@@ -1,0 +1,242 @@
+"""Communicators."""
+
+import atexit
+import time
+import weakref
+from types import TracebackType
+from typing import Any, List, NoReturn, Optional, Sequence, Tuple, Type
+
+from ._core import ffi, lib
+from ._library import Seconds, check, fail, milliseconds
+from .collectives import NULL, options_of
+from .errors import Error, InvalidArgument
+from .meeting import AllGather, Path, UniqueId, connected
+from .messages import Messages
+from .ops import Op
+from .variable import VariableCollectives
+from .work import Prepared, Work
+
+_COLLECTIVES = ("all_reduce", "reduce", "broadcast", "all_gather", "reduce_scatter", "scatter", "gather", "all_to_all",
+                "barrier", "scan", "exclusive_scan")  # by their numbers
+_open: "weakref.WeakSet[Communicator]" = weakref.WeakSet()
+
+
+def connect(rank: Optional[int] = None, size: Optional[int] = None, *, rendezvous: Optional[str] = None,
+            id: Optional[UniqueId] = None, all_gather: Optional[AllGather] = None, job: Optional[str] = None,
+            secret_file: Optional[Path] = None, transport: Optional[str] = None, tuning_file: Optional[Path] = None,
+            plan_file: Optional[Path] = None, setup_timeout: Seconds = None, timeout: Seconds = None,
+            lost_after: Seconds = None, deterministic: bool = False, tls: bool = False) -> "Communicator":
+    """Joins the other ranks, and returns when all have met.
+
+    rank, size     as the launcher's environment says, if they are not given
+    rendezvous     "tcp://host:port", where rank 0 serves, or "file:///path"
+    id             or a UniqueId, the same on all ranks
+    all_gather     or a function that takes bytes and returns those of all ranks, by rank; it is called once
+    job            separates jobs that share a store
+    secret_file    file with the secret that all ranks share
+    transport      "shm,tcp", "tcp", "^shm": what ranks may talk over
+    tuning_file    a table by `tutti tune`
+    plan_file      a plan by `tutti plan --save`
+    setup_timeout  seconds in which ranks have to meet (300, or TUTTI_TIMEOUT)
+    timeout        seconds of a call that gives none itself (300, or TUTTI_TIMEOUT)
+    lost_after     seconds of silence after which a rank counts as lost (10, or TUTTI_LOST_AFTER)
+    deterministic  every result is the left fold in rank order
+    tls            encrypts what goes over TCP; needs a secret that all ranks share
+    """
+    return Communicator(connected(
+        rank=rank, size=size, rendezvous=rendezvous, id=id, all_gather=all_gather,
+        texts={"job": job, "secret_file": secret_file, "transport": transport, "tuning_file": tuning_file,
+               "plan_file": plan_file},
+        times={"setup_timeout": setup_timeout, "timeout": timeout, "lost_after": lost_after},
+        deterministic=deterministic, tls=tls))
+
+
+class Communicator(VariableCollectives[Any], Messages):
+    """A fixed group of ranks. Any thread may call, several at once.
+
+    Threads that make collective calls on one communicator agree on their order, or use a sub-group each. While a call
+    waits other threads of Python run, and so do signal handlers: Ctrl-C ends the call, and the communicator with it.
+    After an error other than InvalidArgument, Unsupported and Truncated it is unusable.
+
+    As a context manager it closes itself. If the body raises, it first tells the other ranks: they get Aborted, with
+    this rank and what was raised. After fork() the child cannot use it: connect() there.
+    """
+
+    def __init__(self, handle: Any) -> None:
+        """Use connect()."""
+        self._handle = handle
+        self._users: List[None] = []  # an entry for each call that is under way; close() waits until it is empty
+        self._abandoned: List[Any] = []  # prepared calls that were dropped while they ran
+        self._freed = ffi.gc(handle, lib.tutti_comm_free)
+        self.rank = self._number(lib.tutti_comm_rank)  #: of this process
+        self.size = self._number(lib.tutti_comm_size)  #: how many ranks there are
+        self.local_rank = self._number(lib.tutti_comm_local_rank)  #: among the ranks of this host
+        self.local_size = self._number(lib.tutti_comm_local_size)
+        self.start = Starting(self)  #: `comm.start.all_reduce(x)` starts it, and returns a Work
+        self.prepare = Preparing(self)  #: `comm.prepare.all_reduce(x)` prepares it, and returns a Prepared
+        _open.add(self)
+
+    def __repr__(self) -> str:
+        return f"<pytutti.Communicator: rank {self.rank} of {self.size}{'' if self._handle else ', closed'}>"
+
+    # ---- Its end
+
+    def close(self) -> None:
+        """Returns once everything sent is on its way. Work still pending fails with Aborted."""
+        handle, self._handle = self._handle, NULL
+        if not handle:
+            return
+        if self._users:
+            lib.tutti_comm_abort(handle, b"it was closed while another thread was in a call")
+        patience = time.monotonic() + 10
+        while self._users and time.monotonic() < patience:
+            time.sleep(0.001)
+        ffi.release(self._freed)
+        self._abandoned.clear()
+
+    def __enter__(self) -> "Communicator":
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], raised: Optional[BaseException],
+                 trace: Optional[TracebackType]) -> None:
+        if raised is not None and not isinstance(raised, Error) and self._handle:
+            self.abort(f"{type(raised).__name__}: {raised}" if str(raised) else type(raised).__name__)
+        self.close()
+
+    def abort(self, reason: str = "no reason was given") -> None:
+        """Makes every pending and later call, here and on all ranks, fail with Aborted and the reason. Any thread may call."""
+        self._call(lib.tutti_comm_abort, reason.encode(errors="replace"))
+
+    # ---- Others made from it
+
+    def split(self, colour: int, key: int = 0) -> "Communicator":
+        """All ranks call; those with the same colour (>= 0) form one communicator, ordered by key, then by rank."""
+        return self._made(lib.tutti_comm_split, colour, key)
+
+    def split_by_host(self) -> "Communicator":
+        """One of the ranks on this host."""
+        return self._made(lib.tutti_comm_split_by_host)
+
+    def subgroup(self, ranks: Sequence[int]) -> "Communicator":
+        """One of these ranks. Only they call. No message is sent."""
+        return self._made(lib.tutti_comm_subgroup, ffi.new("int32_t[]", list(ranks)), len(ranks))
+
+    def shrink(self, timeout: Seconds = None) -> "Communicator":
+        """One of the survivors, in the order of their ranks, after PeerLost. Every survivor calls."""
+        return self._made(lib.tutti_comm_shrink, milliseconds(timeout))
+
+    # ---- Questions
+
+    def chosen_algorithm(self, collective: str, size: int) -> str:
+        """The algorithm that the tuning table chooses for a call that moves `size` bytes."""
+        if collective not in _COLLECTIVES:
+            raise InvalidArgument(f"there is no collective {collective!r}: there are {', '.join(_COLLECTIVES)}")
+        return self._text(lib.tutti_chosen_algorithm, _COLLECTIVES.index(collective), size)
+
+    def transport_to(self, peer: int) -> str:
+        """How this rank reaches another: "shm", "tcp", "self"."""
+        return self._text(lib.tutti_transport_to, peer)
+
+    # ---- Calls of C
+
+    def _perform(self, function: Any, arguments: Tuple[Any, ...], extras: Any, out: Any, keep: Tuple[Any, ...]) -> Any:
+        options, op = NULL, None
+        if extras is not None:
+            options, alive = options_of(extras)
+            op = extras[2]
+        self._users.append(None)
+        try:
+            result = function(self._handle, *arguments, options)
+        finally:
+            self._users.pop()
+        if op is not None:
+            self._check_op(op)
+        if result:
+            self._fail()
+        return out
+
+    def _check_op(self, op: Any) -> None:
+        """Raises what a function of Python's has raised as an op, once the other ranks know it."""
+        raised = op.take_raised() if isinstance(op, Op) else None
+        if raised is None:
+            return
+        self.abort(f"its op raised {type(raised).__name__}: {raised}")
+        raise raised
+
+    def _call(self, function: Any, *arguments: Any) -> None:
+        self._users.append(None)
+        try:
+            result = function(self._handle, *arguments)
+        finally:
+            self._users.pop()
+        if result:
+            self._fail()
+
+    def _fail(self) -> NoReturn:
+        if not self._handle:
+            raise InvalidArgument(f"this communicator, of rank {self.rank} of {self.size}, was closed: connect() makes another")
+        fail()
+
+    def _number(self, function: Any) -> int:
+        number = ffi.new("int32_t*")
+        check(function(self._handle, number))
+        return int(number[0])
+
+    def _text(self, function: Any, *arguments: Any) -> str:
+        text = ffi.new("char[]", 4096)
+        self._call(function, *arguments, text, len(text))
+        return str(ffi.string(text).decode())
+
+    def _made(self, function: Any, *arguments: Any) -> "Communicator":
+        made = ffi.new("tutti_comm**")
+        self._call(function, *arguments, made)
+        return Communicator(made[0])
+
+
+class _Later:
+    def __init__(self, comm: Communicator) -> None:
+        self._of = weakref.ref(comm)
+        self.rank, self.size = comm.rank, comm.size
+
+    @property
+    def _comm(self) -> Communicator:
+        comm = self._of()
+        if comm is None:
+            raise InvalidArgument("the communicator of these calls is gone: keep it as long as you call it")
+        return comm
+
+
+class Starting(_Later, VariableCollectives[Work]):
+    """Each collective starts, and its Work is returned."""
+
+    def _perform(self, function: Any, arguments: Tuple[Any, ...], extras: Any, out: Any, keep: Tuple[Any, ...]) -> Work:
+        comm = self._comm
+        options, alive = options_of(extras)
+        made = ffi.new("tutti_work**")
+        options.work = made
+        comm._call(function, *arguments, options)
+        op = None if extras is None else extras[2]
+        return Work(ffi.gc(made[0], lib.tutti_work_free), out, (keep, op),
+                    (lambda: comm._check_op(op)) if isinstance(op, Op) else None)
+
+
+class Preparing(_Later, VariableCollectives[Prepared]):
+    """Each collective is prepared: checked and planned, and nothing is sent. It is returned as a Prepared."""
+
+    def _perform(self, function: Any, arguments: Tuple[Any, ...], extras: Any, out: Any, keep: Tuple[Any, ...]) -> Prepared:
+        comm = self._comm
+        options, alive = options_of(extras)
+        made = ffi.new("tutti_persistent**")
+        options.persistent = made
+        comm._call(function, *arguments, options)
+        op = None if extras is None else extras[2]
+        return Prepared(ffi.gc(made[0], lib.tutti_persistent_free), out, (keep, op),
+                        (lambda: comm._check_op(op)) if isinstance(op, Op) else None, comm._abandoned)
+
+
+@atexit.register
+def _close_all() -> None:
+    """Threads of tutti must not call Python once it ends."""
+    for comm in list(_open):
+        comm.close()
+    lib.tutti_set_wait_hook(NULL, NULL)

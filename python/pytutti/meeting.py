@@ -1,0 +1,86 @@
+"""Where ranks meet: what tutti_connect_options say, from Python's words."""
+
+import os
+from typing import Any, Callable, List, Optional, Tuple, Union
+
+from ._core import ffi, lib
+from ._library import Seconds, check, milliseconds
+from .errors import InvalidArgument
+
+Path = Union[str, "os.PathLike[str]"]
+AllGather = Callable[[bytes], List[bytes]]
+
+
+class UniqueId:
+    """A place to meet: a store of the process that makes it. It contains a secret: pass it on so that others cannot read it.
+
+    It serves one connect() of each rank. `bytes(id)` are its 128 bytes, and UniqueId(bytes) is the same one.
+    """
+
+    def __init__(self, data: Optional[bytes] = None) -> None:
+        self._id = ffi.new("tutti_unique_id*")
+        if data is None:
+            check(lib.tutti_unique_id_create(self._id))
+        elif len(data) == ffi.sizeof("tutti_unique_id"):
+            ffi.memmove(self._id, data, len(data))
+        else:
+            raise InvalidArgument(f"an id has {ffi.sizeof('tutti_unique_id')} bytes, and this one has {len(data)}")
+
+    def __bytes__(self) -> bytes:
+        return bytes(ffi.buffer(self._id))
+
+    def __reduce__(self) -> Tuple[Any, ...]:  # for the arguments of multiprocessing
+        return UniqueId, (bytes(self),)
+
+
+class _Gathering:
+    """A function of the program's that gathers bytes, while tutti_connect() calls it."""
+
+    def __init__(self, function: AllGather) -> None:
+        self.function = function
+        self.raised: Optional[BaseException] = None
+
+
+def _note(_: Any, raised: BaseException, trace: Any) -> None:
+    ffi.from_handle(trace.tb_frame.f_locals["context"]).raised = raised
+
+
+@ffi.def_extern(error=1, onerror=_note)  # type: ignore[untyped-decorator]
+def pytutti_all_gather(mine: Any, everything: Any, size: int, context: Any) -> int:
+    parts = ffi.from_handle(context).function(bytes(ffi.buffer(mine, size)))
+    if any(len(part) != size for part in parts):
+        raise InvalidArgument(f"all_gather has {[len(part) for part in parts]} bytes of the ranks instead of {size} of each")
+    joined = b"".join(parts)
+    ffi.memmove(everything, joined, len(joined))
+    return 0
+
+
+def connected(*, rank: Optional[int], size: Optional[int], rendezvous: Optional[str], id: Optional[UniqueId],
+              all_gather: Optional[AllGather], texts: "dict[str, Optional[Path]]", times: "dict[str, Seconds]",
+              deterministic: bool, tls: bool) -> Any:
+    """The tutti_comm of tutti_connect()."""
+    if (rank is None) != (size is None):
+        raise InvalidArgument("rank and size belong together: give both, or none")
+    options = ffi.new("tutti_connect_options*", {"size": ffi.sizeof("tutti_connect_options")})
+    alive = []
+    if rank is not None:
+        options.rank, options.ranks = rank, size
+    for name, text in {"rendezvous": rendezvous, **texts}.items():
+        if text is not None:
+            alive.append(ffi.new("char[]", os.fsencode(text)))
+            setattr(options, name, alive[-1])
+    for name, seconds in times.items():
+        setattr(options, name + "_ms", milliseconds(seconds, name))
+    if id is not None:
+        options.id = id._id
+    gathering = None if all_gather is None else _Gathering(all_gather)
+    if gathering:
+        alive.append(ffi.new_handle(gathering))
+        options.all_gather, options.all_gather_context = lib.pytutti_all_gather, alive[-1]
+    options.deterministic, options.tls = deterministic, tls
+    comm = ffi.new("tutti_comm**")
+    result = lib.tutti_connect(options, comm)
+    if gathering and gathering.raised:
+        raise gathering.raised
+    check(result)
+    return comm[0]

@@ -1,0 +1,68 @@
+"""Messages between two ranks."""
+
+from typing import Any, Optional, Tuple
+
+from ._core import ffi, lib
+from ._library import Seconds, milliseconds
+from .buffers import reading, writing
+from .work import Status, Work, status_of
+
+ANY_SOURCE: int = lib.TUTTI_ANY_SOURCE
+ANY_TAG: int = lib.TUTTI_ANY_TAG
+
+
+class Messages:
+    """Messages of one sender with one tag (0 to 2^30) arrive in the order in which they were sent.
+
+    A receive takes one message, of at most as many elements as `out` has, from a rank or ANY_SOURCE, with the tag or
+    ANY_TAG. A longer one, or one of another type, is dropped: Truncated.
+    """
+
+    def _call(self, function: Any, *arguments: Any) -> None:
+        raise NotImplementedError
+
+    def send(self, x: Any, to: int, tag: int = 0, *, timeout: Seconds = None) -> None:
+        data = reading(x, "x")
+        self._call(lib.tutti_send, data.address, data.count, data.type, to, tag, milliseconds(timeout))
+
+    def recv(self, out: Any, source: int, tag: int = 0, *, timeout: Seconds = None) -> Status:
+        data = writing(out, "out")
+        status = ffi.new("tutti_status*")
+        self._call(lib.tutti_recv, data.address, data.count, data.type, source, tag, milliseconds(timeout), status)
+        return status_of(status)
+
+    def isend(self, x: Any, to: int, tag: int = 0, *, timeout: Seconds = None) -> Work:
+        """send(), started. Keep `x` as it is until the Work is done."""
+        data = reading(x, "x")
+        return self._started(lib.tutti_isend, x, data, to, tag, timeout)
+
+    def irecv(self, out: Any, source: int, tag: int = 0, *, timeout: Seconds = None) -> Work:
+        """recv(), started. The Work has the `status`."""
+        data = writing(out, "out")
+        return self._started(lib.tutti_irecv, out, data, source, tag, timeout)
+
+    def sendrecv(self, x: Any, to: int, out: Any, source: int, tag: int = 0, *, timeout: Seconds = None) -> Status:
+        """Both at the same time, so that ranks may do it in a circle."""
+        sent, got = reading(x, "x"), writing(out, "out")
+        status = ffi.new("tutti_status*")
+        self._call(lib.tutti_sendrecv, sent.address, sent.count, sent.type, to, got.address, got.count, got.type, source,
+                   tag, milliseconds(timeout), status)
+        return status_of(status)
+
+    def probe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, *, timeout: Seconds = None) -> Status:
+        """Waits until there is a message that a receive would get, and leaves it there."""
+        status = ffi.new("tutti_status*")
+        self._call(lib.tutti_probe, source, tag, milliseconds(timeout), status)
+        return status_of(status)
+
+    def iprobe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Optional[Status]:
+        """The same without waiting; None: there is none."""
+        status, found = ffi.new("tutti_status*"), ffi.new("int32_t*")
+        self._call(lib.tutti_iprobe, source, tag, found, status)
+        return status_of(status) if found[0] else None
+
+    def _started(self, function: Any, array: Any, data: Any, peer: int, tag: int, timeout: Seconds) -> Work:
+        made = ffi.new("tutti_work**")
+        self._call(function, data.address, data.count, data.type, peer, tag, milliseconds(timeout), made)
+        keep: Tuple[Any, ...] = (array, data)
+        return Work(ffi.gc(made[0], lib.tutti_work_free), array, keep)

@@ -1,0 +1,171 @@
+"""Calls that were started, and calls that were prepared."""
+
+import asyncio
+from typing import Any, Callable, Generator, List, NamedTuple, Optional
+
+from ._core import ffi, lib
+from ._library import Seconds, check, fail, milliseconds
+
+_NANOSECONDS = 1_000_000  # in a millisecond
+
+
+class Status(NamedTuple):
+    """A message: who sent it, with which tag, and how many elements it has."""
+
+    source: int
+    tag: int
+    count: int  # type: ignore[assignment]
+
+
+def status_of(status: Any) -> Status:
+    return Status(status.source, status.tag, status.count)
+
+
+class _Continuation:
+    """What is to be called when an operation is done, and what has to live until then."""
+
+    alive: "set[_Continuation]" = set()
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self.call = call
+        self.handle = ffi.new_handle(self)
+        self.alive.add(self)
+
+
+@ffi.def_extern()  # type: ignore[untyped-decorator]
+def pytutti_done(context: Any) -> None:
+    continuation = ffi.from_handle(context)
+    _Continuation.alive.discard(continuation)
+    continuation.handle = None  # which refers to it, too
+    continuation.call()
+
+
+#: What is to be done by the thread that waits, once an operation has ended well.
+Finish = Optional[Callable[[], None]]
+
+
+class Work:
+    """An operation that was started by `comm.start`, isend() or irecv(). It goes on by itself.
+
+    It holds its arrays: do not change them until it is done. A Work may be dropped; that cancels nothing. One thread at
+    a time uses it.
+    """
+
+    def __init__(self, handle: Any, out: Any, keep: Any, finish: Finish = None) -> None:
+        self._handle = handle
+        self._keep = keep
+        self._finish = finish
+        self.out = out  #: the array of the result
+
+    def wait(self, timeout: Seconds = None) -> Any:
+        """Returns `out` when the operation is done, or raises what it failed with, each time.
+
+        After `timeout` seconds it raises TimeoutError, and the operation goes on.
+        """
+        if timeout is None:
+            result = lib.tutti_work_wait(self._handle)
+        else:
+            done = ffi.new("int32_t*")
+            result = lib.tutti_work_wait_for(self._handle, milliseconds(timeout) * _NANOSECONDS, done)
+            if not result and not done[0]:
+                raise TimeoutError(f"the operation is not done after {timeout} s; it goes on, and can be waited for again")
+        self._keep = None
+        if result:
+            fail()
+        if self._finish:
+            self._finish()
+        return self.out
+
+    def done(self) -> bool:
+        """Whether it has ended, well or not."""
+        done = ffi.new("int32_t*")
+        lib.tutti_work_test(self._handle, done)
+        return bool(done[0])
+
+    @property
+    def status(self) -> Status:
+        """After an irecv(): the message."""
+        status = ffi.new("tutti_status*")
+        check(lib.tutti_work_status(self._handle, status))
+        return status_of(status)
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        if not self.done():
+            loop = asyncio.get_running_loop()
+            future: "asyncio.Future[None]" = loop.create_future()
+            self._then(lambda: _tell(loop, future))
+            yield from future.__await__()
+        return self.wait()
+
+    def _then(self, call: Callable[[], None]) -> None:
+        continuation = _Continuation(call)
+        check(lib.tutti_work_then(self._handle, lib.pytutti_done, continuation.handle))
+
+    def __del__(self) -> None:
+        handle, keep = getattr(self, "_handle", None), getattr(self, "_keep", None)
+        if handle is None or keep is None or lib is None or self.done():
+            return
+        self._then(lambda: _forget(keep))
+
+
+def _forget(_: Any) -> None:
+    """The arrays were alive until here."""
+
+
+def _tell(loop: asyncio.AbstractEventLoop, future: "asyncio.Future[None]") -> None:
+    def set_result() -> None:
+        if not future.done():  # it may have been cancelled
+            future.set_result(None)
+
+    try:
+        loop.call_soon_threadsafe(set_result)
+    except RuntimeError:
+        pass  # the loop was closed, and nobody waits
+
+
+class Prepared:
+    """A collective that `comm.prepare` has checked and planned: all that can be done before the first start.
+
+    A start is a call: all ranks make the same calls in the same order. It uses what the arrays hold at that time, and
+    must be waited for before the next one.
+    """
+
+    def __init__(self, handle: Any, out: Any, keep: Any, finish: Finish, abandoned: List[Any]) -> None:
+        self._handle = handle
+        self._keep = keep
+        self._finish = finish
+        self._abandoned = abandoned
+        self._started = False
+        self.out = out  #: the array of the result
+
+    def run(self) -> Any:
+        """start() and wait(). Returns `out`."""
+        if lib.tutti_persistent_run(self._handle):
+            fail()
+        if self._finish:
+            self._finish()
+        return self.out
+
+    def start(self) -> None:
+        check(lib.tutti_persistent_start(self._handle))
+        self._started = True
+
+    def wait(self, timeout: Seconds = None) -> Any:
+        """Like Work.wait()."""
+        if timeout is None:
+            result = lib.tutti_persistent_wait(self._handle)
+        else:
+            done = ffi.new("int32_t*")
+            result = lib.tutti_persistent_wait_for(self._handle, milliseconds(timeout) * _NANOSECONDS, done)
+            if not result and not done[0]:
+                raise TimeoutError(f"the call is not done after {timeout} s; it goes on, and can be waited for again")
+        self._started = False
+        if result:
+            fail()
+        if self._finish:
+            self._finish()
+        return self.out
+
+    def __del__(self) -> None:
+        if getattr(self, "_started", False):  # its arrays live as long as the communicator, which ends it
+            self._abandoned.append((self._handle, self._keep))

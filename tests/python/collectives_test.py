@@ -1,0 +1,216 @@
+"""Every collective, waited for, started and prepared, into a new array, into one that is given, and in place."""
+
+import numpy
+import pytutti
+from support import Case, threads
+
+N = 3
+
+
+def x(rank, count=6, dtype="i4"):
+    return (numpy.arange(count) + 10 * rank).astype(dtype)
+
+
+def wait(comm, name, *arguments, **options):
+    return getattr(comm, name)(*arguments, **options)
+
+
+def start(comm, name, *arguments, **options):
+    return getattr(comm.start, name)(*arguments, **options).wait()
+
+
+def prepare(comm, name, *arguments, **options):
+    call = getattr(comm.prepare, name)(*arguments, **options)
+    if name in ("broadcast",) or arguments[0] is options.get("out"):
+        return call.run()  # in place: a second time it would have another input
+    call.run()
+    call.start()
+    return call.wait()
+
+
+WAYS = (wait, start, prepare)
+ALL = [x(rank) for rank in range(N)]
+PARTS = [numpy.concatenate([part[2 * rank:2 * rank + 2] for part in ALL]) for rank in range(N)]
+
+
+def results(name, rank):
+    """What a rank gets; None: nothing."""
+    total = sum(ALL).astype("i4")
+    root = rank == 1
+    return {
+        "all_reduce": total, "reduce": total if root else None, "all_gather": numpy.concatenate(ALL),
+        "gather": numpy.concatenate(ALL) if root else None, "reduce_scatter": total[2 * rank:2 * rank + 2],
+        "all_to_all": PARTS[rank], "scan": sum(ALL[:rank + 1]).astype("i4"),
+        "exclusive_scan": sum(ALL[:rank]).astype("i4") if rank else ALL[0]}[name]
+
+
+NAMES = ("all_reduce", "reduce", "all_gather", "gather", "reduce_scatter", "all_to_all", "scan", "exclusive_scan")
+ROOTED = ("reduce", "gather")
+
+
+class Collectives(Case):
+    def check(self, body, count=N):
+        threads(count, body)
+
+    def test_each_makes_a_new_array(self):
+        def body(comm):
+            for name in NAMES:
+                for way in WAYS:
+                    mine = x(comm.rank)
+                    found = way(comm, name, mine, **({"root": 1} if name in ROOTED else {}))
+                    wanted = results(name, comm.rank)
+                    self.assert_same(mine, x(comm.rank))
+                    self.assertIsNone(found) if wanted is None else self.assert_same(found, wanted)
+
+        self.check(body)
+
+    def test_each_fills_the_array_that_is_given(self):
+        def body(comm):
+            for name in NAMES:
+                for way in WAYS:
+                    wanted = results(name, comm.rank)
+                    if wanted is None:
+                        self.assertIsNone(way(comm, name, x(comm.rank), root=1))
+                        continue
+                    out = numpy.full(wanted.shape, -1, "i4")
+                    if name == "exclusive_scan" and comm.rank == 0:
+                        wanted = out.copy()  # stays as it is
+                    found = way(comm, name, x(comm.rank), out=out, **({"root": 1} if name in ROOTED else {}))
+                    self.assertIs(found, out)
+                    self.assert_same(out, wanted)
+
+        self.check(body)
+
+    def test_in_place(self):
+        def body(comm):
+            for name in ("all_reduce", "scan", "all_to_all", "exclusive_scan"):
+                for way in WAYS:
+                    mine = x(comm.rank)
+                    self.assertIs(way(comm, name, mine, out=mine), mine)
+                    self.assert_same(mine, results(name, comm.rank))
+            for way in WAYS:
+                whole = numpy.zeros(6 * N, "i4")
+                own = whole[6 * comm.rank:6 * comm.rank + 6]
+                own[:] = x(comm.rank)
+                way(comm, "all_gather", own, out=whole)
+                self.assert_same(whole, results("all_gather", comm.rank))
+
+        self.check(body)
+
+    def test_broadcast_and_scatter(self):
+        def body(comm):
+            for way in WAYS:
+                mine = x(comm.rank)
+                self.assertIs(way(comm, "broadcast", mine, 2), mine)
+                self.assert_same(mine, ALL[2])
+                out = numpy.zeros(2, "i4")
+                way(comm, "scatter", ALL[0] if comm.rank == 0 else None, out)
+                self.assert_same(out, ALL[0][2 * comm.rank:2 * comm.rank + 2])
+            if comm.rank == 0:
+                self.assert_same(comm.scatter(ALL[0]), ALL[0][:2])
+            else:
+                self.assert_fails(pytutti.InvalidArgument, "out must be given", comm.scatter)
+                comm.scatter(out=numpy.zeros(2, "i4"))
+
+        self.check(body)
+
+    def test_parts_of_different_sizes(self):
+        counts, gaps = [1, 0, 3], [5, 0, 1]
+        part = [numpy.arange(count, dtype="f8") + 10 * rank for rank, count in enumerate(counts)]
+        joined = numpy.concatenate(part)
+
+        def body(comm):
+            mine = part[comm.rank]
+            for way in WAYS:
+                self.assert_same(way(comm, "all_gather_v", mine, counts), joined)
+                spread = way(comm, "all_gather_v", mine, counts, out=numpy.full(7, -1.0), displacements=gaps)
+                self.assert_same(spread, [-1.0, 20, 21, 22, -1, 0, -1])
+                found = way(comm, "gather_v", mine, counts, root=2)
+                self.assertIsNone(found) if comm.rank != 2 else self.assert_same(found, joined)
+                self.assert_same(way(comm, "reduce_scatter_v", joined, counts, op="max"),
+                                 joined[sum(counts[:comm.rank]):sum(counts[:comm.rank + 1])])
+                out = numpy.zeros(counts[comm.rank])
+                way(comm, "scatter_v", joined if comm.rank == 1 else None, counts, out=out, root=1)
+                self.assert_same(out, joined[sum(counts[:comm.rank]):sum(counts[:comm.rank + 1])])
+                sent = [comm.rank + 1] * N  # to each as many
+                got = way(comm, "all_to_all_v", numpy.full(sum(sent), comm.rank, "u1"), sent, [1, 2, 3])
+                self.assert_same(got, numpy.array([0, 1, 1, 2, 2, 2], "u1"))
+
+        self.check(body)
+
+    def test_ops(self):
+        def body(comm):
+            mine = numpy.array([comm.rank + 1, 2], "u2")
+            for op, wanted in {"sum": [6, 6], "product": [6, 8], "min": [1, 2], "max": [3, 2], "band": [0, 2],
+                               "bor": [3, 2], "bxor": [0, 2]}.items():
+                self.assert_same(comm.all_reduce(mine, op=op), numpy.array(wanted, "u2"))
+            self.assert_same(comm.all_reduce(mine.astype("f4"), op="avg"), numpy.array([2, 2], "f4"))
+            factor = pytutti.PremulSum(0.5)
+            for way in WAYS:
+                self.assert_same(way(comm, "all_reduce", mine.astype("f8"), op=factor), numpy.array([3.0, 3.0]))
+
+        self.check(body)
+
+    def test_an_op_of_python(self):
+        longest = pytutti.Op(lambda a, b: numpy.where(abs(b) > abs(a), b, a), "f8")
+
+        def into(a, b):
+            a += b
+
+        def body(comm):
+            mine = numpy.array([(-1.0) ** comm.rank * comm.rank, 5.0 - comm.rank])
+            for way in WAYS:
+                self.assert_same(way(comm, "all_reduce", mine, op=longest), numpy.array([2.0, 5.0]))
+                self.assert_same(way(comm, "scan", mine, op=pytutti.Op(into, "f8"))[1:],
+                                 numpy.array([[5.0, 9.0, 12.0][comm.rank]]))
+
+        self.check(body)
+
+    def test_what_an_op_raises_ends_the_call_and_the_communicator(self):
+        def broken(a, b):
+            raise ZeroDivisionError("on purpose")
+
+        def body(comm):
+            comm.all_reduce(numpy.ones(3), op=pytutti.Op(broken, "f8"))
+
+        self.assert_fails(ZeroDivisionError, "on purpose", threads, 2, body)
+
+    def test_shapes(self):
+        def body(comm):
+            matrix = numpy.full((4, 3), comm.rank, "f4")
+            self.assertEqual(comm.all_gather(matrix).shape, (8, 3))
+            self.assertEqual(comm.reduce_scatter(matrix).shape, (2, 3))
+            self.assertEqual(comm.all_reduce(numpy.float32(comm.rank)).shape, ())
+            self.assertEqual(comm.all_gather(numpy.array(comm.rank)).tolist(), [0, 1])
+            self.assertEqual(comm.all_reduce(numpy.zeros((0, 3))).shape, (0, 3))
+            self.assert_fails(pytutti.InvalidArgument, "(3, 2)", comm.reduce_scatter, numpy.zeros((3, 2)))
+            self.assert_fails(pytutti.InvalidArgument, "cannot be divided into 2 parts", comm.all_to_all, numpy.zeros(3))
+
+        self.check(body, 2)
+
+    def test_algorithms_and_timeouts(self):
+        def body(comm):
+            self.assert_same(comm.all_reduce(x(comm.rank), algorithm="ring"), results("all_reduce", 0))
+            self.assert_fails(pytutti.InvalidArgument, "no_such", comm.all_reduce, x(0), algorithm="no_such")
+            self.assert_fails(pytutti.InvalidArgument, "timeout", comm.barrier, timeout=-1)
+            self.assertEqual(comm.transport_to(comm.rank), "self")
+            self.assertIsInstance(comm.chosen_algorithm("all_reduce", 8), str)
+            self.assert_fails(pytutti.InvalidArgument, "no collective", comm.chosen_algorithm, "all_redduce", 8)
+
+        self.check(body)
+
+    def test_groups(self):
+        def body(comm):
+            with comm.split(comm.rank % 2, -comm.rank) as half:
+                self.assertEqual((half.rank, half.size), ((comm.rank == 0) * 1, 2) if comm.rank != 1 else (0, 1))
+                self.assertEqual(int(half.all_reduce(numpy.array(comm.rank))), 1 if comm.rank == 1 else 2)
+            with comm.split_by_host() as here:
+                self.assertEqual(here.size, N)
+            if comm.rank < 2:
+                pair = comm.subgroup([1, 0])
+                self.assertEqual(pair.rank, 1 - comm.rank)
+                pair.close()
+            comm.barrier()
+            self.assert_fails(pytutti.InvalidArgument, "closed", half.barrier)
+
+        self.check(body)

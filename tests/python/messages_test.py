@@ -1,0 +1,168 @@
+"""Messages between two ranks, and calls that are waited for later."""
+
+import asyncio
+import gc
+import weakref
+
+import numpy
+import pytutti
+from support import Case, threads
+
+
+class Messages(Case):
+    def test_send_and_receive(self):
+        def body(comm):
+            other = 1 - comm.rank
+            if comm.rank == 0:
+                comm.send(numpy.arange(3.0), 1, tag=7)
+                comm.send(b"abc", to=1)
+            else:
+                self.assertEqual(comm.probe(tag=7), (0, 7, 3))
+                out = numpy.zeros(5)
+                self.assertEqual(comm.recv(out, source=pytutti.ANY_SOURCE, tag=7), pytutti.Status(0, 7, 3))
+                self.assert_same(out, numpy.array([0.0, 1, 2, 0, 0]))
+                self.assert_fails(pytutti.Truncated, "3", comm.recv, bytearray(2), 0)
+            self.assertIsNone(comm.iprobe(tag=1))
+            mine, theirs = numpy.array([comm.rank]), numpy.array([-1])
+            self.assertEqual(comm.sendrecv(mine, other, theirs, other).source, other)
+            self.assertEqual(theirs[0], other)
+            works = [comm.isend(mine, other, tag=4), comm.irecv(theirs, other, tag=pytutti.ANY_TAG)]
+            for work in works:
+                work.wait()
+            self.assertTrue(works[1].done())
+            self.assertEqual(works[1].status, (other, 4, 1))
+
+        threads(2, body)
+
+    def test_a_deadline(self):
+        def body(comm):
+            if comm.rank == 0:
+                error = self.assert_fails(pytutti.Timeout, "recv", comm.recv, bytearray(1), 1, timeout=0.3)
+                self.assertIsInstance(error, TimeoutError)
+                self.assertEqual(error.rank, 1)
+
+        try:
+            threads(2, body)
+        except pytutti.Error:
+            pass  # rank 1 may learn of it in close()
+
+
+class Started(Case):
+    def test_a_wait_with_a_limit(self):
+        def body(comm):
+            if comm.rank == 0:
+                work = comm.start.all_reduce(numpy.ones(2))
+                self.assertFalse(work.done())
+                self.assert_fails(TimeoutError, "goes on", work.wait, 0.05)
+                comm.send(b"x", 1)
+                self.assert_same(work.wait(), numpy.full(2, 2.0))
+                call = comm.prepare.broadcast(numpy.ones(2), 1)
+                call.start()
+                self.assert_fails(TimeoutError, "goes on", call.wait, 0.05)
+                comm.send(b"x", 1)
+                call.wait(50)
+            else:
+                comm.recv(bytearray(1), 0)
+                comm.all_reduce(numpy.ones(2))
+                comm.recv(bytearray(1), 0)
+                comm.broadcast(numpy.zeros(2), 1)
+
+        threads(2, body)
+
+    def test_await(self):
+        def body(comm):
+            async def several():
+                works = [comm.start.all_reduce(numpy.full(1000, float(i))) for i in range(20)]
+                found = await asyncio.wait_for(asyncio.gather(*(self.result(work) for work in works)), 50)
+                self.assertEqual([int(one[999]) for one in found], [2 * i for i in range(20)])
+                return await works[0]  # a second time, when it is done
+
+            return asyncio.run(several())[0]
+
+        self.assertEqual(threads(2, body), [0.0, 0.0])
+
+    async def result(self, work):
+        return await work
+
+    def test_what_a_work_failed_with_is_raised_by_await(self):
+        def body(comm):
+            async def receive():
+                return await comm.irecv(bytearray(1), 1, timeout=0.2)
+
+            if comm.rank == 0:
+                self.assert_fails(pytutti.Timeout, "recv", asyncio.run, receive())
+
+        try:
+            threads(2, body)
+        except pytutti.Error:
+            pass
+
+    def test_a_cancelled_await_leaves_the_work_as_it_is(self):
+        def body(comm):
+            async def impatient():
+                work = comm.irecv(got, 1)
+                with self.assertRaises(asyncio.TimeoutError):
+                    await asyncio.wait_for(self.result(work), 0.05)
+                comm.send(b"x", 1)
+                await work
+
+            got = bytearray(1)
+            if comm.rank == 0:
+                asyncio.run(impatient())
+                self.assertEqual(got, b"y")
+            else:
+                comm.recv(bytearray(1), 0)
+                comm.send(b"y", 0)
+
+        threads(2, body)
+
+    def test_arrays_of_a_work_live_until_it_is_done(self):
+        class Watched(numpy.ndarray):
+            pass
+
+        def body(comm):
+            if comm.rank == 1:
+                comm.recv(bytearray(1), 0)
+                return comm.send(numpy.full(1 << 20, 7.0), 0, tag=1)
+            target = numpy.zeros(1 << 20).view(Watched)
+            gone = weakref.ref(target)
+            work = comm.irecv(target, 1, tag=1)
+            del target
+            del work
+            gc.collect()
+            self.assertIsNotNone(gone())
+            self.assertEqual(gone()[0], 0.0)
+            comm.send(b"x", 1)
+            for _ in range(5000):
+                gc.collect()
+                if gone() is None:
+                    break
+                asyncio.run(asyncio.sleep(0.001))
+            self.assertIsNone(gone())
+
+        threads(2, body)
+
+    def test_a_prepared_call_that_was_dropped_while_it_ran(self):
+        def body(comm):
+            if comm.rank == 0:
+                call = comm.prepare.all_reduce(numpy.ones(1000), out=numpy.zeros(1000))
+                call.start()
+                del call
+                gc.collect()
+                self.assertEqual(len(comm._abandoned), 1)
+                comm.send(b"x", 1)
+                comm.barrier()
+            else:
+                comm.recv(bytearray(1), 0)
+                self.assert_same(comm.all_reduce(numpy.ones(1000)), numpy.full(1000, 2.0))
+                comm.barrier()
+
+        threads(2, body)
+
+    def test_a_call_on_a_communicator_that_is_gone(self):
+        def body(comm):
+            later = comm.split(0).start
+            gc.collect()
+            self.assert_fails(pytutti.InvalidArgument, "is gone", later.barrier)
+
+        threads(1, body)

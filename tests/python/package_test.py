@@ -1,0 +1,73 @@
+"""What is installed: the program, the header, types, and what is loaded when."""
+
+import importlib.metadata
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import pytutti
+from support import ROOT, Case, ranks, run
+
+PACKAGE = pathlib.Path(pytutti.__file__).parent
+EXAMPLES = ROOT / "examples" / "python"
+
+
+class Package(Case):
+    def test_it_is_the_wheel_and_nothing_else_builds_here(self):
+        self.assertIn("site-packages", PACKAGE.parts)
+        for tool in ("cc", "gcc", "g++", "clang", "meson", "ninja"):
+            self.assertIsNone(shutil.which(tool), f"{tool} is in PATH: this is to be tried without")
+
+    def test_the_program(self):
+        self.assertEqual(pathlib.Path(pytutti.program()), PACKAGE / "bin" / "tutti")
+        version = importlib.metadata.version("pytutti")
+        self.assertEqual(pytutti.__version__, version)
+        for words in ([sys.executable, "-m", "pytutti"], [pathlib.Path(sys.executable).parent / "tutti"]):
+            self.assertIn(version, run(*words, "--version").out)
+        done = run(sys.executable, "-m", "pytutti", "bench", "all_reduce", "-g", "2", "-b", "8", "-e", "64", "-n", "5")
+        self.assertEqual(done.code, 0, done)
+        done = run(sys.executable, "-m", "pytutti", "plan", "all_reduce", "--algorithm", "ring", "-n", "4")
+        self.assertEqual(done.code, 0, done)
+        done = run(sys.executable, "-m", "pytutti", "run", PYTUTTI_PROGRAM="/no/where")
+        self.assertIn("cannot start /no/where", done.err)
+
+    def test_it_contains_the_header_and_says_that_it_is_typed(self):
+        self.assertIn("tutti_all_reduce", (PACKAGE / "include" / "tutti" / "c.h").read_text())
+        self.assertTrue((PACKAGE / "py.typed").exists())
+
+    def test_nothing_but_the_program_is_loaded_at_first(self):
+        code = "import sys, pytutti; pytutti.program(); print('numpy' in sys.modules, 'cffi' in sys.modules)"
+        self.assertEqual(run(sys.executable, "-c", code).out, "False False\n")
+        code = "from pytutti import *; import pytutti; print(set(pytutti.__all__) - set(globals()), 'connect' in dir(pytutti))"
+        self.assertEqual(run(sys.executable, "-c", code).out, "set() True\n")
+        self.assert_fails(AttributeError, "no attribute 'conect'", getattr, pytutti, "conect")
+
+    def test_libraries_need_nothing_but_the_c_library(self):
+        text = subprocess.run(["ldd", PACKAGE / "lib" / "libtutti.so.0", PACKAGE / "bin" / "tutti"], capture_output=True,
+                              text=True).stdout if shutil.which("ldd") else ""
+        for needed in re.findall(r"(lib\S+) =>", text):
+            self.assertRegex(needed, r"^lib(c|m|pthread|dl|rt)\.so")
+
+
+class Examples(Case):
+    def test_each_does_what_it_says(self):
+        names = sorted(path.name for path in EXAMPLES.glob("*.py"))
+        self.assertGreaterEqual(len(names), 3)
+        for name in names:
+            text = (EXAMPLES / name).read_text()
+            command = re.search(r"^    \$ (.*)$", text, re.M).group(1)
+            wanted = re.findall(r"^    (\[\d\] .*|> .*)$", text, re.M)
+            words = [sys.executable if word == "python" else word for word in command.split()]
+            words = [EXAMPLES / name if word == name else word for word in words]
+            done = run(*words)
+            self.assertEqual(done.code, 0, done)
+            self.assertEqual(done.lines, sorted(line.removeprefix("> ") for line in wanted), name)
+
+
+class Launching(Case):
+    def test_a_rank_that_raises_is_named_by_the_others_and_by_the_program(self):
+        done = ranks(2, "raises.py")
+        self.assertNotEqual(done.code, 0)
+        self.assertRegex(done.err + done.out, r"\[1\] .*Aborted: .*rank 0 .*LookupError: on purpose")

@@ -1,0 +1,76 @@
+"""Ranks as processes that multiprocessing makes, and a rank that is lost."""
+
+import multiprocessing
+import os
+import pickle
+
+import numpy
+import pytutti
+from support import LIMIT, Case, ranks
+
+START_METHODS = ("spawn", "fork", "forkserver")
+
+
+def rank_of_a_pool(rank, size, id, results):
+    with pytutti.connect(rank, size, id=id, setup_timeout=LIMIT / 2) as comm:
+        results.put((rank, comm.all_reduce(numpy.array([rank, 1])).tolist()))
+
+
+def child_of_a_rank(comm, id, results):
+    """After fork(): the parent's communicator is the parent's."""
+    try:
+        comm.barrier()
+    except pytutti.InvalidArgument as error:
+        results.put(str(error))
+    comm.close()
+    with pytutti.connect(1, 2, id=id) as own:
+        results.put(own.all_reduce(numpy.ones(1)).tolist())
+
+
+class Processes(Case):
+    def test_every_start_method(self):
+        for method in START_METHODS:
+            context = multiprocessing.get_context(method)
+            id, results = pytutti.UniqueId(), context.Queue()
+            children = [context.Process(target=rank_of_a_pool, args=(rank, 3, id, results)) for rank in range(3)]
+            for child in children:
+                child.start()
+            found = sorted(results.get(timeout=LIMIT) for _ in children)
+            for child in children:
+                child.join(LIMIT)
+                self.assertEqual(child.exitcode, 0, method)
+            self.assertEqual(found, [(rank, [3, 3]) for rank in range(3)], method)
+
+    def test_a_child_of_fork_is_told_whose_the_communicator_is_and_makes_its_own(self):
+        context = multiprocessing.get_context("fork")
+        results = context.Queue()
+        with pytutti.connect(0, 1) as comm:
+            id = pytutti.UniqueId()
+            child = context.Process(target=child_of_a_rank, args=(comm, id, results))
+            child.start()
+            self.assertIn("child of fork()", results.get(timeout=LIMIT))
+            with pytutti.connect(0, 2, id=id) as both:
+                self.assertEqual(both.all_reduce(numpy.ones(1)).tolist(), [2.0])
+            self.assertEqual(results.get(timeout=LIMIT), [2.0])
+            child.join(LIMIT)
+            self.assertEqual(child.exitcode, 0)
+            self.assertEqual(comm.all_reduce(numpy.ones(1)).tolist(), [1.0])
+
+    def test_errors_and_ids_pass_between_processes(self):
+        try:
+            pytutti.connect(5, 2)
+        except pytutti.InvalidArgument as error:
+            again = pickle.loads(pickle.dumps(error))
+            self.assertEqual((type(again), str(again), again.rank), (pytutti.InvalidArgument, str(error), -1))
+        id = pytutti.UniqueId()
+        self.assertEqual(bytes(pickle.loads(pickle.dumps(id))), bytes(id))
+        self.assert_fails(pytutti.InvalidArgument, "128", pytutti.UniqueId, b"short")
+
+    def test_the_survivors_learn_who_was_lost_and_go_on(self):
+        done = ranks(3, "lost.py", options=("--max-lost", 1))
+        self.assertEqual([line for line in done.lines if "survivor" in line],
+                         ["[0] survivor: 2 pid all_reduce 2.0", "[1] survivor: 2 pid all_reduce 2.0"], done)
+
+    def test_by_an_all_gather_of_the_program(self):
+        done = ranks(3, "all_gather.py")
+        self.assertEqual(done.lines, [f"[{rank}] [0, 1, 2]" for rank in range(3)], done)

@@ -1,0 +1,86 @@
+"""What the tests of pytutti share. They run in the Python that has the wheel, which knows nothing of this checkout."""
+
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+import unittest
+
+import numpy
+import pytutti
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+LIMIT = 60  # seconds; what takes longer hangs
+
+
+class Case(unittest.TestCase):
+    maxDiff = None
+
+    def assert_same(self, found, wanted):
+        numpy.testing.assert_array_equal(numpy.asarray(found), numpy.asarray(wanted))
+        self.assertEqual(numpy.asarray(found).dtype, numpy.asarray(wanted).dtype)
+
+    def assert_fails(self, kind, words, function, *arguments, **options):
+        with self.assertRaises(kind) as caught:
+            function(*arguments, **options)
+        self.assertIn(words, str(caught.exception))
+        return caught.exception
+
+
+class Finished:
+    def __init__(self, process):
+        try:
+            self.out, self.err = process.communicate(timeout=LIMIT)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            out, err = process.communicate()
+            raise AssertionError(f"{process.args} did not end within {LIMIT} s\n{out}\n{err}") from None
+        self.code = process.returncode
+        self.lines = sorted(self.out.splitlines())
+
+    def __repr__(self):
+        return f"code {self.code}\nstdout: {self.out[-3000:]}\nstderr: {self.err[-3000:]}"
+
+
+def start(*words, **environment):
+    """A process of a session of its own."""
+    return subprocess.Popen([str(word) for word in words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, text=True, start_new_session=True, env={**os.environ, **environment})
+
+
+def run(*words, **environment):
+    return Finished(start(*words, **environment))
+
+
+def ranks(count, script, *words, options=(), **environment):
+    """The script by the program of the package, one process per rank."""
+    return run(sys.executable, "-m", "pytutti", "run", "-n", count, "--timeout", LIMIT - 5, *options,
+               HERE / "ranks" / script, *words, **environment)
+
+
+class Alarm:
+    """Ends this process with all stacks if a test hangs."""
+
+    def __init__(self, seconds):
+        self._timer = threading.Timer(seconds, self._ring)
+        self._timer.daemon = True
+
+    def _ring(self):
+        import faulthandler
+        faulthandler.dump_traceback(all_threads=True)
+        os._exit(99)
+
+    def __enter__(self):
+        self._timer.start()
+
+    def __exit__(self, *_):
+        self._timer.cancel()
+
+
+def threads(count, function, *arguments, **options):
+    """Ranks as threads of this process."""
+    with Alarm(LIMIT):
+        return pytutti.run_threads(count, function, *arguments, timeout=LIMIT, **options)

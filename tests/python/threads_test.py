@@ -1,0 +1,101 @@
+"""Ranks as threads, and threads of one rank."""
+
+import threading
+import time
+
+import numpy
+import pytutti
+from support import Case, threads
+
+
+class Threads(Case):
+    def test_results_come_by_rank(self):
+        self.assertEqual(threads(3, lambda comm, factor: factor * comm.rank, 10), [0, 10, 20])
+        self.assert_fails(pytutti.InvalidArgument, "0 ranks", pytutti.run_threads, 0, print)
+
+    def test_what_a_rank_raises_is_raised_and_ends_the_others(self):
+        told = []
+
+        def body(comm):
+            if comm.rank == 1:
+                raise LookupError("on purpose")
+            try:
+                comm.barrier()
+            except pytutti.Aborted as error:
+                told.append(str(error))
+                raise
+
+        self.assert_fails(LookupError, "on purpose", threads, 3, body)
+        self.assertEqual(len(told), 2)
+        for text in told:
+            self.assertIn("rank 1", text)
+            self.assertIn("LookupError: on purpose", text)
+
+    def test_other_threads_run_while_a_call_waits(self):
+        """The rank that waits would keep the lock of the interpreter from the one that it waits for."""
+        def body(comm):
+            ticks = 0
+            work = comm.irecv(bytearray(1), 1 - comm.rank)
+            if comm.rank == 0:
+                end = time.monotonic() + 0.3
+                while time.monotonic() < end:
+                    ticks += 1
+                self.assertGreater(ticks, 1000)
+            comm.barrier()
+            comm.send(b"x", 1 - comm.rank)
+            work.wait()
+
+        threads(2, body)
+
+    def test_several_threads_of_a_rank_use_a_group_each_and_exchange_messages(self):
+        def body(comm):
+            groups = [comm.split(0) for _ in range(3)]
+            wrong = []
+
+            def collectives(group, number):
+                for i in range(300):
+                    found = group.all_reduce(numpy.full(100, number * 1000 + i))
+                    if found[99] != 2 * (number * 1000 + i):
+                        wrong.append((number, i, found[99]))
+
+            def messages(tag):
+                other = 1 - comm.rank
+                for i in range(300):
+                    mine, theirs = numpy.array([i]), numpy.array([-1])
+                    comm.sendrecv(mine, other, theirs, other, tag=tag)
+                    if theirs[0] != i:
+                        wrong.append((tag, i))
+
+            workers = [threading.Thread(target=collectives, args=(group, k)) for k, group in enumerate(groups)]
+            workers += [threading.Thread(target=messages, args=(tag,)) for tag in range(2)]
+            for worker in workers:
+                worker.start()
+            for worker in workers:
+                worker.join()
+            self.assertEqual(wrong, [])
+            for group in groups:
+                group.close()
+
+        threads(2, body)
+
+    def test_close_ends_the_calls_of_other_threads(self):
+        def body(comm):
+            if comm.rank == 1:
+                return comm.recv(bytearray(1), 0, timeout=30)
+            raised = []
+
+            def wait():
+                try:
+                    comm.recv(bytearray(1), 1)
+                except pytutti.Error as error:
+                    raised.append(error)
+
+            waiter = threading.Thread(target=wait)
+            waiter.start()
+            while not comm._users:
+                time.sleep(0.001)
+            comm.close()
+            waiter.join(30)
+            self.assertIsInstance(raised[0], (pytutti.Aborted, pytutti.InvalidArgument))
+
+        self.assert_fails(pytutti.Aborted, "closed while another thread", threads, 2, body)
