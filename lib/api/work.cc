@@ -54,7 +54,7 @@ void Handle::drop() noexcept {
 
 void Handle::wait() {
   if (pending_) pending_->engine().require_own_process();
-  unwaited_ = false;
+  if (unwaited_) unwaited_ = false;  // of a Work never: several threads may wait for one
   if (!pending_) return;
   wait_until_over(*pending_);
   pending_->depart_if_deserted();
@@ -66,7 +66,7 @@ bool Handle::wait_for(std::chrono::nanoseconds limit) {
     pending_->engine().require_own_process();
     if (!wait_until_over(*pending_, detail::deadline_after(limit))) return false;
   }
-  unwaited_ = false;
+  if (unwaited_) unwaited_ = false;
   if (!pending_) return true;
   pending_->depart_if_deserted();
   if (const Error* failure = pending_->error()) throw Error{*failure};

@@ -74,15 +74,16 @@ tutti_result tutti_work_test(tutti_work* work, int32_t* done) {
   });
 }
 
-tutti_result tutti_work_then(tutti_work* work, tutti_done_function function, void* context) {
-  return guarded(__func__, [&] {
-    if (!function) refuse_null("function");
-    given(work, "work").work.then([function, context](const tutti::Error*) { function(context); });
-  });
-}
-
 tutti_result tutti_work_status(const tutti_work* work, tutti_status* status) {
   return guarded(__func__, [&] { given(status, "status") = status_of(given(work, "work").work.status()); });
+}
+
+tutti_result tutti_work_then(tutti_work* work, tutti_done_function function, void* context) {
+  return guarded(__func__, [&] {
+    tutti::Work& own = given(work, "work").work;
+    if (!function) refuse_null("function");
+    own.then([function, context](const tutti::Error*) { function(context); });
+  });
 }
 
 tutti_result tutti_work_free(tutti_work* work) {

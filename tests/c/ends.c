@@ -1,5 +1,6 @@
-// A rank that is killed, and a call that another thread aborts.
+// A rank that is killed, a call that another thread aborts, and a call for which several threads wait.
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <time.h>
 
@@ -82,12 +83,65 @@ static int one_aborts(int rank, int ranks) {
   return failures;
 }
 
+static void* waiting(void* work) {
+  CHECK(tutti_work_wait(work) == TUTTI_OK);
+  return NULL;
+}
+
+static void count(void* semaphore) { CHECK(sem_post(semaphore) == 0); }
+
+/// Waits for a call of count(), which nobody else waits for.
+static void await_count(sem_t* semaphore) {
+  struct timespec limit;
+  clock_gettime(CLOCK_REALTIME, &limit);
+  limit.tv_sec += 30;
+  CHECK(sem_timedwait(semaphore, &limit) == 0);
+}
+
+/// Rank 1 receives what rank 0 sends when everybody waits for it.
+static int many_wait(int rank, int ranks) {
+  tutti_comm* const comm = connected(rank, ranks);
+  pthread_t threads[3];
+  sem_t counted;
+  int32_t value = 0, done = 1, counts = -1;
+  tutti_work* work = NULL;
+  CHECK(sem_init(&counted, 0, 0) == 0);
+  if (rank == 1) {
+    CHECK(tutti_irecv(comm, &value, 1, TUTTI_I32, 0, 9, 0, &work) == TUTTI_OK);
+    CHECK(tutti_work_then(work, count, &counted) == TUTTI_OK);
+    for (int k = 0; k < 3; ++k) CHECK(pthread_create(&threads[k], NULL, waiting, work) == 0);
+    CHECK(tutti_work_test(work, &done) == TUTTI_OK && done == 0 && sem_trywait(&counted) != 0);
+  }
+  let_others_pass(comm, 0, rank, ranks);
+  if (rank == 0) CHECK(tutti_send(comm, &rank, 1, TUTTI_I32, 1, 9, 0) == TUTTI_OK);
+  if (rank == 1) {
+    for (int k = 0; k < 3; ++k) CHECK(pthread_join(threads[k], NULL) == 0);
+    await_count(&counted);
+    CHECK(tutti_work_then(work, count, &counted) == TUTTI_OK);  // at once
+    CHECK(sem_getvalue(&counted, &counts) == 0 && counts == 1);
+    CHECK(tutti_work_free(work) == TUTTI_OK);
+    await_count(&counted);
+
+    CHECK(tutti_irecv(comm, &value, 1, TUTTI_I32, 0, 9, 0, &work) == TUTTI_OK);
+    CHECK(tutti_work_then(work, count, &counted) == TUTTI_OK);
+    CHECK(tutti_work_free(work) == TUTTI_OK);  // the callback stays
+  }
+  let_others_pass(comm, 0, rank, ranks);
+  if (rank == 0) CHECK(tutti_send(comm, &rank, 1, TUTTI_I32, 1, 9, 0) == TUTTI_OK);
+  if (rank == 1) await_count(&counted);
+  CHECK(tutti_barrier(comm, NULL) == TUTTI_OK);
+  CHECK(tutti_comm_free(comm) == TUTTI_OK && sem_destroy(&counted) == 0);
+  return failures;
+}
+
 int main(void) {
   if (!mkdtemp(folder)) return 1;
   snprintf(url, sizeof url, "file://%s/killed", folder);
   int wrong = run_ranks(3, culprit, one_is_killed);
   snprintf(url, sizeof url, "file://%s/aborted", folder);
   wrong += run_ranks(3, -1, one_aborts);
+  snprintf(url, sizeof url, "file://%s/many", folder);
+  wrong += run_ranks(2, -1, many_wait);
   char killed[64];
   snprintf(killed, sizeof killed, "%s/killed", folder);
   unlink(killed);  // its last user was to remove it

@@ -14,7 +14,7 @@
 ///            may be freed. It is set to NULL if the function fails. Texts and options are copied. Buffers stay yours.
 /// Agreement: all ranks make the same collective calls on a communicator, in the same order, with the same count, type,
 ///            op and root; else TUTTI_MISMATCH.
-/// Threads:   any thread may call, several at once, also on one communicator. One handle of tutti_work or
+/// Threads:   any thread may call, several at once, also on one communicator and on one tutti_work. One handle of
 ///            tutti_persistent is used by one thread at a time. Nobody may use what another thread frees.
 /// Fork:      a child may free what it inherited. Everything else in it is TUTTI_INVALID_ARGUMENT.
 /// Structs:   set `size` to sizeof of the struct, and members that you do not need to 0, which means the default. New
@@ -346,8 +346,9 @@ TUTTI_C_API tutti_result tutti_work_wait_for(tutti_work* work, int64_t limit_ns,
 TUTTI_C_API tutti_result tutti_work_test(tutti_work* work, int32_t* done);
 /// After an irecv: the message.
 TUTTI_C_API tutti_result tutti_work_status(const tutti_work* work, tutti_status* status);
-/// Calls `function` once: now, if the operation is done, else on the thread that finishes it. It must be short, must
-/// not wait for another operation, and must return.
+/// Calls `function(context)` exactly once: now if the operation is done, else by the thread that finishes it. It must
+/// be short, and must not call tutti, wait for anything, or throw; it may wake a thread that calls tutti_work_test().
+/// The handle may be freed before.
 typedef void (*tutti_done_function)(void* context);
 TUTTI_C_API tutti_result tutti_work_then(tutti_work* work, tutti_done_function function, void* context);
 /// Cancels nothing: the buffers must live until the operation is done.

@@ -29,8 +29,8 @@ class Pending;  // one operation on its way, owned by the engine and by every ha
 ///
 /// Until the operation is done, keep its buffers alive and do not use them. Dropping a handle does not cancel anything.
 /// A handle that was moved from, or has started nothing, counts as done, without an error.
-/// Threading: any thread may call, one at a time per object; different objects are independent. A thread that waits
-///            drives the operation; while none does, it goes on by itself.
+/// Threading: any thread may call, on a Work several at once, on a Persistent one at a time. A thread that waits drives
+///            the operation; while none does, it goes on by itself. Nobody may move what another thread uses.
 /// Failure:   wait() and wait_for() throw what the operation failed with, each time. In a child of fork(),
 ///            Error{invalid_argument}.
 class TUTTI_API Handle {
