@@ -13,7 +13,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds interval{100};
 
-/// Kept for ever, since a thread may look at it at any time; a program sets one or two in its life.
+/// Is never freed, since a thread may look at it at any time; a program sets one or two in its life.
 struct Known {
   WaitHook hook;
   const Known* before;

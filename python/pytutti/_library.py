@@ -32,6 +32,38 @@ def pytutti_question(_: Any) -> int:
 lib.tutti_set_wait_hook(lib.pytutti_question, ffi.NULL)
 
 
+# ---- Handles of C. Python may collect garbage in a function that tutti has called, where tutti must not be called.
+
+_unfreed: "list[tuple[Any, Any]]" = []
+
+
+class Callback:
+    """`with Callback():` a function of Python's runs that tutti has called."""
+
+    def __enter__(self) -> None:
+        _thread.callbacks = getattr(_thread, "callbacks", 0) + 1
+
+    def __exit__(self, *_: object) -> None:
+        _thread.callbacks -= 1
+
+
+def owned(handle: Any, free: Any) -> Any:
+    """The handle, which `free` gets when nobody refers to it, soon."""
+    return ffi.gc(handle, lambda handle: _free(handle, free))
+
+
+def _free(handle: Any, free: Any) -> None:
+    _unfreed.append((handle, free))
+    if getattr(_thread, "callbacks", 0):
+        return
+    while _unfreed:
+        try:
+            handle, free = _unfreed.pop()
+        except IndexError:  # another thread was faster
+            return
+        free(handle)
+
+
 # ---- Errors
 
 _NUMBERS = ("rank", "operation", "count", "steps_done", "steps", "bytes_received")

@@ -21,7 +21,7 @@ _ON_CPU = (1, 3)  # kDLCPU, kDLCUDAHost
 
 
 class View(NamedTuple):
-    """Whoever holds it holds the memory."""
+    """The memory lives as long as this object."""
 
     address: Any
     count: int  # type: ignore[assignment]

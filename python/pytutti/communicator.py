@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import Any, List, NoReturn, Optional, Sequence, Tuple, Type
 
 from ._core import ffi, lib
-from ._library import Seconds, check, fail, milliseconds
+from ._library import Seconds, check, fail, milliseconds, owned
 from .collectives import NULL, options_of
 from .errors import Error, InvalidArgument
 from .meeting import AllGather, Path, UniqueId, connected
@@ -67,7 +67,7 @@ class Communicator(VariableCollectives[Any], Messages):
         self._handle = handle
         self._users: List[None] = []  # an entry for each call that is under way; close() waits until it is empty
         self._abandoned: List[Any] = []  # prepared calls that were dropped while they ran
-        self._freed = ffi.gc(handle, lib.tutti_comm_free)
+        self._freed = owned(handle, lib.tutti_comm_free)
         self.rank = self._number(lib.tutti_comm_rank)  #: of this process
         self.size = self._number(lib.tutti_comm_size)  #: how many ranks there are
         self.local_rank = self._number(lib.tutti_comm_local_rank)  #: among the ranks of this host
@@ -216,7 +216,7 @@ class Starting(_Later, VariableCollectives[Work]):
         options.work = made
         comm._call(function, *arguments, options)
         op = None if extras is None else extras[2]
-        return Work(ffi.gc(made[0], lib.tutti_work_free), out, (keep, op),
+        return Work(owned(made[0], lib.tutti_work_free), out, (keep, op),
                     (lambda: comm._check_op(op)) if isinstance(op, Op) else None)
 
 
@@ -230,7 +230,7 @@ class Preparing(_Later, VariableCollectives[Prepared]):
         options.persistent = made
         comm._call(function, *arguments, options)
         op = None if extras is None else extras[2]
-        return Prepared(ffi.gc(made[0], lib.tutti_persistent_free), out, (keep, op),
+        return Prepared(owned(made[0], lib.tutti_persistent_free), out, (keep, op),
                         (lambda: comm._check_op(op)) if isinstance(op, Op) else None, comm._abandoned)
 
 

@@ -7,7 +7,7 @@ import numpy
 
 from . import types
 from ._core import ffi, lib
-from ._library import check
+from ._library import Callback, check
 from .errors import InvalidArgument
 
 KINDS: Dict[Any, int] = {
@@ -81,7 +81,8 @@ def _note(kind: Any, raised: BaseException, trace: Any) -> None:
 
 @ffi.def_extern(onerror=_note)  # type: ignore[untyped-decorator]
 def pytutti_combine(accumulated: Any, operand: Any, count: int, context: Any) -> None:
-    ffi.from_handle(context).combine(accumulated, operand, count)
+    with Callback():
+        ffi.from_handle(context).combine(accumulated, operand, count)
 
 
 def kind_of(op: AnyOp) -> Tuple[int, Any]:

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any, Callable, Generator, List, NamedTuple, Optional
 
 from ._core import ffi, lib
-from ._library import Seconds, check, fail, milliseconds
+from ._library import Callback, Seconds, check, fail, milliseconds
 
 _NANOSECONDS = 1_000_000  # in a millisecond
 
@@ -34,10 +34,11 @@ class _Continuation:
 
 @ffi.def_extern()  # type: ignore[untyped-decorator]
 def pytutti_done(context: Any) -> None:
-    continuation = ffi.from_handle(context)
-    _Continuation.alive.discard(continuation)
-    continuation.handle = None  # which refers to it, too
-    continuation.call()
+    with Callback():
+        continuation = ffi.from_handle(context)
+        _Continuation.alive.discard(continuation)
+        continuation.handle = None  # which refers to it, too
+        continuation.call()
 
 
 #: What is to be done by the thread that waits, once an operation has ended well.
@@ -47,8 +48,8 @@ Finish = Optional[Callable[[], None]]
 class Work:
     """An operation that was started by `comm.start`, isend() or irecv(). It goes on by itself.
 
-    It holds its arrays: do not change them until it is done. A Work may be dropped; that cancels nothing. One thread at
-    a time uses it.
+    It holds its arrays: do not change them until it is done. A Work may be dropped; that cancels nothing. Several threads
+    may wait for it.
     """
 
     def __init__(self, handle: Any, out: Any, keep: Any, finish: Finish = None) -> None:
