@@ -132,6 +132,21 @@ missing_to_browse() {
   python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
 }
 
+# The packages that building the wheel of pytutti needs on top.
+missing_to_package() {
+  python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
+  python3 -c 'import os, sysconfig; os.stat(os.path.join(sysconfig.get_path("include"), "Python.h"))' 2>/dev/null ||
+    echo python3-dev
+}
+
+# install_wheel FOLDER WHEELS [REQUIREMENT ...]: makes a new virtual environment with the wheel in WHEELS.
+install_wheel() {
+  venv=$1
+  wheels=$2
+  shift 2
+  python3 -m venv --clear "$venv" && "$venv/bin/python" -m pip install --quiet "$wheels"/*.whl "$@"
+}
+
 as_root() {
   if [ "$(id -u)" = 0 ]; then
     "$@"

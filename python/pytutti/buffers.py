@@ -83,6 +83,8 @@ def _view(x: Any, name: str, writes: bool) -> View:
 
 
 def _view_of_array(x: Any, name: str, writes: bool) -> View:
+    if isinstance(x, numpy.ma.MaskedArray):
+        _refuse(x, name, "and its mask would be ignored: give x.filled(...) or x.data")
     number = types.type_of(x.dtype)
     if number is None:
         _refuse(x, name, f"of dtype {x.dtype.str if x.dtype.fields is None else x.dtype}, and tutti has "

@@ -7,6 +7,7 @@ from ._library import Seconds, milliseconds
 from .buffers import EMPTY, View, empty, reading, require, shape_of, writing
 from .errors import InvalidArgument
 from .ops import KINDS, AnyOp, kind_of
+from .types import SIZES
 
 NULL = ffi.NULL
 Result = TypeVar("Result")
@@ -188,7 +189,7 @@ def _copy_if(x: Any, wanted: bool) -> Any:
     made = empty(x, source.type, shape_of(x))
     if wanted:
         target = writing(made, "out")
-        ffi.memmove(target.address, source.address, source.count * made.itemsize)
+        ffi.memmove(target.address, source.address, source.count * SIZES[source.type])
     return made
 
 

@@ -66,6 +66,7 @@ class Communicator(VariableCollectives[Any], Messages):
         """Use connect()."""
         self._handle = handle
         self._users: List[None] = []  # an entry for each call that is under way; close() waits until it is empty
+        self._prepared: "weakref.WeakSet[Prepared]" = weakref.WeakSet()
         self._abandoned: List[Any] = []  # prepared calls that were dropped while they ran
         self._freed = owned(handle, lib.tutti_comm_free)
         self.rank = self._number(lib.tutti_comm_rank)  #: of this process
@@ -91,15 +92,20 @@ class Communicator(VariableCollectives[Any], Messages):
         patience = time.monotonic() + 10
         while self._users and time.monotonic() < patience:
             time.sleep(0.001)
-        ffi.release(self._freed)
+        if self._users:
+            return  # a call that does not end: an op of the program's hangs
+        for call in list(self._prepared):
+            call.close()
         self._abandoned.clear()
+        ffi.release(self._freed)
 
     def __enter__(self) -> "Communicator":
         return self
 
     def __exit__(self, kind: Optional[Type[BaseException]], raised: Optional[BaseException],
                  trace: Optional[TracebackType]) -> None:
-        if raised is not None and not isinstance(raised, Error) and self._handle:
+        well = raised is None or isinstance(raised, SystemExit) and not raised.code
+        if not well and not isinstance(raised, Error) and self._handle:
             self.abort(f"{type(raised).__name__}: {raised}" if str(raised) else type(raised).__name__)
         self.close()
 
@@ -230,8 +236,10 @@ class Preparing(_Later, VariableCollectives[Prepared]):
         options.persistent = made
         comm._call(function, *arguments, options)
         op = None if extras is None else extras[2]
-        return Prepared(owned(made[0], lib.tutti_persistent_free), out, (keep, op),
-                        (lambda: comm._check_op(op)) if isinstance(op, Op) else None, comm._abandoned)
+        call = Prepared(owned(made[0], lib.tutti_persistent_free), out, (keep, op),
+                        (lambda: comm._check_op(op)) if isinstance(op, Op) else None, comm._users, comm._abandoned)
+        comm._prepared.add(call)
+        return call
 
 
 @atexit.register

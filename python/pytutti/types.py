@@ -9,6 +9,8 @@ from ._core import lib
 
 NAMES = ("i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "bool", "f16", "bf16", "f32", "f64", "c64", "c128")
 
+SIZES = (1, 1, 2, 2, 4, 4, 8, 8, 1, 2, 2, 4, 8, 8, 16)  # bytes
+
 _NUMPY = {
     "int8": lib.TUTTI_I8, "uint8": lib.TUTTI_U8, "int16": lib.TUTTI_I16, "uint16": lib.TUTTI_U16,
     "int32": lib.TUTTI_I32, "uint32": lib.TUTTI_U32, "int64": lib.TUTTI_I64, "uint64": lib.TUTTI_U64,

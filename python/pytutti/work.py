@@ -5,6 +5,7 @@ from typing import Any, Callable, Generator, List, NamedTuple, Optional
 
 from ._core import ffi, lib
 from ._library import Callback, Seconds, check, fail, milliseconds
+from .errors import InvalidArgument
 
 _NANOSECONDS = 1_000_000  # in a millisecond
 
@@ -131,42 +132,60 @@ class Prepared:
     must be waited for before the next one.
     """
 
-    def __init__(self, handle: Any, out: Any, keep: Any, finish: Finish, abandoned: List[Any]) -> None:
+    def __init__(self, handle: Any, out: Any, keep: Any, finish: Finish, users: List[None], abandoned: List[Any]) -> None:
+        """Use `comm.prepare`."""
         self._handle = handle
         self._keep = keep
         self._finish = finish
+        self._users = users  # of the communicator
         self._abandoned = abandoned
         self._started = False
         self.out = out  #: the array of the result
 
     def run(self) -> Any:
         """start() and wait(). Returns `out`."""
-        if lib.tutti_persistent_run(self._handle):
-            fail()
-        if self._finish:
-            self._finish()
-        return self.out
+        self._call(lib.tutti_persistent_run)
+        return self._ended()
 
     def start(self) -> None:
-        check(lib.tutti_persistent_start(self._handle))
+        self._call(lib.tutti_persistent_start)
         self._started = True
 
     def wait(self, timeout: Seconds = None) -> Any:
         """Like Work.wait()."""
         if timeout is None:
-            result = lib.tutti_persistent_wait(self._handle)
-        else:
-            done = ffi.new("int32_t*")
-            result = lib.tutti_persistent_wait_for(self._handle, milliseconds(timeout) * _NANOSECONDS, done)
-            if not result and not done[0]:
-                raise TimeoutError(f"the call is not done after {timeout} s; it goes on, and can be waited for again")
+            self._started = False  # also if it has failed
+            self._call(lib.tutti_persistent_wait)
+            return self._ended()
+        done = ffi.new("int32_t*")
+        self._call(lib.tutti_persistent_wait_for, milliseconds(timeout) * _NANOSECONDS, done)
+        if not done[0]:
+            raise TimeoutError(f"the call is not done after {timeout} s; it goes on, and can be waited for again")
         self._started = False
+        return self._ended()
+
+    def close(self) -> None:
+        """It cannot be started any more. The end of its communicator does that, too."""
+        handle, self._handle = self._handle, ffi.NULL
+        if handle:
+            ffi.release(handle)
+
+    def _call(self, function: Any, *arguments: Any) -> None:
+        self._users.append(None)
+        try:
+            result = function(self._handle, *arguments)
+        finally:
+            self._users.pop()
         if result:
+            if not self._handle:
+                raise InvalidArgument("this prepared call, or its communicator, was closed: prepare another")
             fail()
+
+    def _ended(self) -> Any:
         if self._finish:
             self._finish()
         return self.out
 
     def __del__(self) -> None:
-        if getattr(self, "_started", False):  # its arrays live as long as the communicator, which ends it
-            self._abandoned.append((self._handle, self._keep))
+        if getattr(self, "_started", False) and self._handle:
+            self._abandoned.append((self._handle, self._keep))  # they live as long as the communicator, which ends it

@@ -95,6 +95,7 @@ class Arrays(Case):
                 self.assert_same(mine.data, numpy.array([2.0, 1.0]))
                 self.assert_same(comm.all_gather(Tensor(numpy.full((2, 2), comm.rank, "f2"))).data[::2, 0],
                                  numpy.array([0, 1], "f2"))
+                self.assertIsInstance(comm.exclusive_scan(mine), Tensor)
                 part = kind(numpy.arange(8.0)[2:4])
                 self.assert_same(comm.all_reduce(part).data, numpy.array([4.0, 6.0]))
 
@@ -125,6 +126,7 @@ class Arrays(Case):
             self.assert_fails(wrong, "no op 'suum'", comm.all_reduce, numpy.zeros(2), op="suum")
             self.assert_fails(wrong, "3 entries", comm.all_gather_v, numpy.zeros(2), [1, 1, 1])
             self.assert_fails(wrong, "counts[", comm.all_gather_v, numpy.zeros(2), [1, 1])
+            self.assert_fails(wrong, "mask", comm.all_reduce, numpy.ma.masked_array([1.0, 2.0], [0, 1]))
             self.assert_fails(wrong, "overlap", comm.all_reduce, grid[:2], out=grid[1:3])
             self.assert_same(comm.all_reduce(numpy.ones(1)), numpy.full(1, 2.0))  # it goes on
 

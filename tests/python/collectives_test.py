@@ -212,5 +212,9 @@ class Collectives(Case):
                 pair.close()
             comm.barrier()
             self.assert_fails(pytutti.InvalidArgument, "closed", half.barrier)
+            with comm.split(0) as group:
+                call = group.prepare.barrier()
+                call.run()
+            self.assert_fails(pytutti.InvalidArgument, "closed", call.run)
 
         self.check(body)
