@@ -29,22 +29,26 @@ class View(NamedTuple):
     owner: Any
 
 
+# The usual case has to be fast: these save half of the time of a View.
+_ndarray = numpy.ndarray
+_new: Any = tuple.__new__
+
 EMPTY = View(ffi.NULL, 0, 0, None)
 
 
 def reading(x: Any, name: str) -> View:
-    if type(x) is numpy.ndarray:
+    if type(x) is _ndarray:
         try:
-            return View(_from_buffer(_chars, x), x.size, _type_of[x.dtype], None)
+            return _new(View, (_from_buffer(_chars, x), x.size, _type_of[x.dtype], None))  # type: ignore[no-any-return]
         except (KeyError, ValueError, TypeError, BufferError):
             pass  # the usual way does not serve it; below is another, or the reason
     return _view(x, name, False)
 
 
 def writing(x: Any, name: str) -> View:
-    if type(x) is numpy.ndarray:
+    if type(x) is _ndarray:
         try:
-            return View(_from_buffer(_chars, x, True), x.size, _type_of[x.dtype], None)
+            return _new(View, (_from_buffer(_chars, x, True), x.size, _type_of[x.dtype], None))  # type: ignore[no-any-return]
         except (KeyError, ValueError, TypeError, BufferError):
             pass
     return _view(x, name, True)
