@@ -101,6 +101,23 @@ class Arrays(Case):
 
         threads(2, body)
 
+    def test_tensors_of_pytorch(self):
+        try:
+            import torch
+        except ImportError:
+            self.skipTest("PyTorch is not installed")
+
+        def body(comm):
+            for dtype in (torch.float32, torch.bfloat16, torch.float16, torch.int64, torch.complex64):
+                mine = torch.ones(4, dtype=dtype)
+                comm.all_reduce(mine, out=mine)
+                self.assertTrue(bool((mine == 2).all()), dtype)
+                made = comm.all_gather(mine)
+                self.assertEqual((type(made), made.dtype, tuple(made.shape)), (torch.Tensor, dtype, (8,)))
+            self.assert_fails(pytutti.InvalidArgument, "x.contiguous()", comm.all_reduce, torch.ones(4, 4)[:, 1])
+
+        threads(2, body)
+
     def test_a_wrong_array_is_named_with_the_remedy(self):
         def body(comm):
             wrong = pytutti.InvalidArgument

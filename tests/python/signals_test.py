@@ -1,9 +1,11 @@
 """Ctrl-C and other signals while a call waits."""
 
+import os
+import signal
 import sys
 import tempfile
 
-from support import HERE, Case, ranks, run
+from support import HERE, LIMIT, Case, Finished, ranks, run, start
 
 
 class Signals(Case):
@@ -17,6 +19,16 @@ class Signals(Case):
     def test_an_exception_in_the_body_of_with_is_told(self):
         done = ranks(2, "waiting.py", "body")
         self.assertRegex(done.out, r"\[1\] rank 1: 0 .*rank 0 .* aborted the communicator: KeyboardInterrupt", done)
+
+    def test_ctrl_c_for_the_program_ends_all_ranks(self):
+        process = start(sys.executable, "-m", "pytutti", "run", "-n", 2, "--timeout", LIMIT - 5, HERE / "ranks" / "waiting.py",
+                        "together")
+        for _ in range(2):
+            self.assertIn("waits", process.stdout.readline())
+        os.kill(process.pid, signal.SIGINT)
+        done = Finished(process)
+        self.assertEqual(done.code, 128 + signal.SIGINT, done)
+        self.assertIn("KeyboardInterrupt", done.err, done)
 
     def test_ctrl_c_while_the_others_have_not_come(self):
         with tempfile.TemporaryDirectory() as folder:

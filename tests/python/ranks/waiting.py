@@ -12,17 +12,26 @@ how = sys.argv[1]
 handled = []
 
 
-def interrupt_soon():
-    """Once the main thread sleeps in its call."""
+def interrupt_once_it_waits():
+    """When the main thread has been seen at the same place of pytutti, or of this file's sleep, thirty times."""
+    def place():
+        frame = sys._current_frames()[threading.main_thread().ident]
+        return (frame.f_lasti, frame.f_code) if "pytutti" in frame.f_code.co_filename or how == "body" else None
+
     def body():
-        time.sleep(0.3)
+        seen, times = None, 0
+        while times < 30:
+            now = place()
+            times = times + 1 if now is not None and (now == seen or how == "body") else 0
+            seen = now
+            time.sleep(0.005)
         os.kill(os.getpid(), signal.SIGUSR1 if how == "handler" else signal.SIGINT)
 
     threading.Thread(target=body, daemon=True).start()
 
 
 if how == "connect":
-    interrupt_soon()
+    interrupt_once_it_waits()
     try:
         pytutti.connect(0, 2, rendezvous=f"file://{sys.argv[2]}/meeting")
     except KeyboardInterrupt:
@@ -31,6 +40,9 @@ if how == "connect":
 
 comm = pytutti.connect()
 comm.barrier()
+if how == "together":
+    print("waits", flush=True)
+    comm.recv(bytearray(1), source=1 - comm.rank)
 if comm.rank != 0:
     try:
         comm.recv(bytearray(1), source=0)
@@ -41,7 +53,7 @@ if comm.rank != 0:
 
 if how == "handler":
     signal.signal(signal.SIGUSR1, lambda *_: handled.append(1))
-    interrupt_soon()
+    interrupt_once_it_waits()
     work = comm.irecv(bytearray(1), 1)
     try:
         work.wait(1.5)
@@ -50,7 +62,7 @@ if how == "handler":
     comm.send(b"x", 1)
     sys.exit()
 
-interrupt_soon()
+interrupt_once_it_waits()
 begin = time.monotonic()
 try:
     if how == "collective":
