@@ -2,6 +2,8 @@
 //
 //   tutti-plans 1
 //   all_reduce grid ranks 8 root 0 pipeline 1 equal-parts rank-order     (the last two where they are so)
+//                                                derive-waits as well: the steps of a rank are right one after the
+//                                                other
 //   rank 0 scratch 3 4 5                         a slot as large as block 3, one as large as block 4 ...
 //   send 1 i3+2                                  block 3 and 4 of the input to rank 1
 //   recv 2 s0 after 0                            into slot 0, when step 0 of this rank is complete
@@ -10,6 +12,7 @@
 //   reduce o3 i3 s0                              o3 = i3 op s0
 //
 // '#' starts a comment. Steps of a rank are counted from 0; those of one lane are issued in the order of the file.
+// Under derive-waits the reader derives what each step must wait for, as PlanBuilder does, and `after` adds to that.
 
 #include "algorithms/plan_text.h"
 
@@ -62,18 +65,48 @@ void write_plan(std::string& text, const Plan& plan) {
   }
 }
 
+/// Adds what PlanBuilder lets steps wait for if they are in an order in which one after the other is right.
+void derive_waits(const Shape& shape, Collective collective, const std::vector<Step>& steps,
+                  const std::vector<int>& scratch_like, std::vector<Edge>& edges) {
+  const bool apart = detail::traits_of(collective).in_place == InPlace::never;
+  PlanBuilder builder{shape, apart ? InPlace::never : InPlace::allowed};
+  for (const int like : scratch_like) builder.scratch({Buffer::input, like, 1});
+  for (const Step& step : steps) {
+    switch (step.verb) {
+      case Verb::send:
+        builder.send(step.peer, step.left);
+        break;
+      case Verb::recv:
+        builder.recv(step.peer, step.dst);
+        break;
+      case Verb::recv_reduce:
+        builder.recv_reduce(step.peer, step.dst, step.left);
+        break;
+      case Verb::copy:
+        builder.copy(step.dst, step.left);
+        break;
+      case Verb::reduce:
+        builder.reduce(step.dst, step.left, step.right);
+        break;
+    }
+  }
+  const Plan plan = std::move(builder).build();
+  for (StepId step = 0; step < plan.steps.size(); ++step)
+    for (const StepId next : plan.successors(step)) edges.push_back({step, next});
+}
+
 class Reader {
  public:
   Reader(std::string_view text, std::string_view file_name) : text_(text), file_name_(file_name) {}
 
-  GivenPlans read() {
+  CheckedPlans read() {
     if (!next_line() || line_ != magic) refuse("a file of plans begins with \"" + std::string{magic} + "\"");
     if (!next_line()) refuse("it has no plans");
     read_head();
     for (bool more = next_line(); more;) more = read_rank();
     if (given_.plans.size() != static_cast<std::size_t>(shape_.ranks))
       refuse("it ends after rank " + std::to_string(given_.plans.size()) + " of " + std::to_string(shape_.ranks));
-    return std::move(given_);
+    return {std::move(given_), std::move(names_), {}};
   }
 
  private:
@@ -131,9 +164,13 @@ class Reader {
     expect("pipeline");
     shape_.pipeline = number(word(), 1, most_pipeline);
     for (std::string_view claim = word(); !claim.empty(); claim = word()) {
-      if (claim != "equal-parts" && claim != "rank-order")
-        refuse("\"" + std::string{claim} + "\" is neither equal-parts nor rank-order");
-      (claim == "equal-parts" ? given_.equal_parts : given_.rank_order) = true;
+      bool* const known = claim == "equal-parts"    ? &given_.equal_parts
+                          : claim == "rank-order"   ? &given_.rank_order
+                          : claim == "derive-waits" ? &derives_waits_
+                                                    : nullptr;
+      if (known == nullptr)
+        refuse("\"" + std::string{claim} + "\" is not one of equal-parts, rank-order and derive-waits");
+      *known = true;
     }
     blocks_ = static_cast<std::size_t>(shape_.ranks) * static_cast<std::size_t>(shape_.pipeline);
     touch(blocks_ * static_cast<std::size_t>(shape_.ranks));
@@ -155,11 +192,14 @@ class Reader {
     slots_ = scratch_like.size();
     std::vector<Step> steps;
     std::vector<Edge> edges;
+    std::vector<std::string>& names = names_.emplace_back();
     bool more = next_line();
     for (; more && !line_.starts_with("rank "); more = next_line()) {
+      names.push_back("step " + std::to_string(steps.size()) + " in line " + std::to_string(number_));
       steps.push_back(read_step());
       read_waits(static_cast<StepId>(steps.size() - 1), edges);
     }
+    if (derives_waits_) derive_waits(shape_, given_.collective, steps, scratch_like, edges);
     given_.plans.push_back(assemble(shape_, std::move(steps), std::move(edges), std::move(scratch_like)));
     return more;
   }
@@ -177,6 +217,10 @@ class Reader {
     if (writes_dst(step.verb)) step.dst = blocks();
     if (reads_left(step.verb)) step.left = blocks();
     if (reads_right(step.verb)) step.right = blocks();
+    const int count = writes_dst(step.verb) ? step.dst.count : step.left.count;
+    if ((reads_left(step.verb) && step.left.count != count) || (reads_right(step.verb) && step.right.count != count))
+      refuse("the operands of this " + std::string{name} + " differ in their number of blocks");
+    if (derives_waits_ && step.verb == Verb::copy && step.dst == step.left) refuse("it copies blocks onto themselves");
     return step;
   }
 
@@ -216,6 +260,8 @@ class Reader {
   std::string_view line_;
   int number_ = 0;
   GivenPlans given_;
+  StepNames names_;
+  bool derives_waits_ = false;
   Shape shape_;
   std::size_t blocks_ = 0;
   std::size_t slots_ = 0;
@@ -238,14 +284,20 @@ std::string write_plans(const GivenPlans& given) {
   return text;
 }
 
+CheckedPlans check_plans(std::string_view text, std::string_view file_name) {
+  CheckedPlans checked = Reader{text, file_name}.read();
+  GivenPlans& given = checked.given;
+  checked.verdict = check(given.collective, given.plans, {given.equal_parts, given.rank_order}, &checked.names);
+  given.needs_room = checked.verdict.needs_room;
+  return checked;
+}
+
 GivenPlans read_plans(std::string_view text, std::string_view file_name) {
-  GivenPlans given = Reader{text, file_name}.read();
-  const Verdict verdict = check(given.collective, given.plans, {given.equal_parts, given.rank_order});
-  if (!verdict.ok())
+  CheckedPlans checked = check_plans(text, file_name);
+  if (!checked.verdict.ok())
     throw Error(ErrorCode::invalid_argument,
-                std::string{file_name} + ": the plan is wrong: " + verdict.problems.front());
-  given.needs_room = verdict.needs_room;
-  return given;
+                std::string{file_name} + ": the plan is wrong: " + checked.verdict.problems.front());
+  return std::move(checked.given);
 }
 
 }  // namespace tutti::algorithms

@@ -7,17 +7,15 @@
 #include <cerrno>
 #include <cstring>
 
-#include "cli/plan/interchange/msccl_import.h"
+#include "cli/plan/interchange/import.h"
 #include "lib/base/system_calls.h"
 #include "tutti/error.h"
 
 namespace tutti::cli::bench {
 
 ImportedPlan::ImportedPlan(const Options& options) {
-  const interchange::Imported imported = interchange::import_file(options.import);
-  if (!imported.verdict.ok())
-    throw Error{ErrorCode::invalid_argument,
-                fmt::format("bench: {} is wrong: {}", options.import, imported.verdict.problems.front())};
+  const algorithms::CheckedPlans imported = interchange::import_file("bench", options.import);
+  interchange::require_right("bench", options.import, imported.verdict);
   const algorithms::GivenPlans& given = imported.given;
   if (options.what == Measured::send_recv || collective_of(options.what) != given.collective)
     throw Error{ErrorCode::invalid_argument,

@@ -8,7 +8,7 @@
 
 namespace tutti::cli::bench {
 
-/// An MSCCL program to benchmark: proved, and in memory that connect() can read as a file.
+/// A plan from a file to benchmark: proved, and in memory that connect() can read as a file.
 class ImportedPlan {
  public:
   /// Imports `options.import`, which is not empty. Throws Error{invalid_argument} if it is wrong or for another

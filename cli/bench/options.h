@@ -61,7 +61,7 @@ struct Options {
   std::vector<std::string> given;  ///< long names, with '-', of the given options
 
   std::string algorithm;
-  std::string import;  ///< a program of MSCCL to run under its name
+  std::string import;  ///< a file of plans or a program of MSCCL, to run under its name
   std::string transport;
   std::vector<std::string> compare;
   double min_time = 0;  ///< seconds per measurement; 0: -n alone decides

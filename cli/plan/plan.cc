@@ -24,6 +24,8 @@
 #include "cli/base/sizes.h"
 #include "cli/base/text.h"
 #include "cli/bench/names.h"
+#include "cli/plan/interchange/import.h"
+#include "cli/plan/interchange/options.h"
 #include "cli/plan/frames.h"
 #include "cli/plan/interchange/options.h"
 #include "cli/plan/page/page.h"
@@ -56,7 +58,7 @@ constexpr const char* examples = R"(Examples:
   tutti plan all_reduce --html all.html --compare ring,double_binary_tree -n 8
   tutti plan --html run.html --trace t.json                       ... and a run of it, from tutti run --trace t.json
   tutti plan all_reduce --algo ring -n 8 --msccl ring.xml         ... as a program of MSCCL
-  tutti plan --import grid.xml --svg grid.svg                     another author's plan, proved and drawn
+  tutti plan --import own.plan --svg own.svg                      your own plan, or another author's, proved and drawn
   tutti plan --list)";
 
 struct Options {
@@ -109,7 +111,8 @@ void declare(CLI::App& app, Options& options) {
   app.add_flag("--list", options.list, "List all algorithms, or those of COLLECTIVE");
   app.add_option("--svg", options.svg,
                  "Draw it to this file: one step (--step), the times, and the contents of each rank");
-  app.add_option("--import", options.import, "Take the plan from this program of MSCCL (XML), proved first")
+  app.add_option("--import", options.import,
+                 "Take the plan from this file, proved first: a file of plans (--save), or a program of MSCCL (XML)")
       ->excludes("--algo", "--ranks", "--root", "--pipeline", "--radix", "--explain", "--list");
   app.add_option("--msccl", options.outputs.msccl, "Write it as a program of MSCCL (XML)");
   app.add_option("--goal", options.outputs.goal, "Write it as a GOAL schedule for LogGOPSim");
@@ -276,7 +279,8 @@ void write_picture(const Options& options, const View& view, const Replays& repl
 
 /// A plan from a file, which has its own number of ranks.
 View view_of_import(Options& options, interchange::Foreign& foreign) {
-  interchange::load_foreign(options.import, foreign);
+  interchange::load_foreign("plan", options.import, foreign);
+  if (!options.json) interchange::require_right("plan", options.import, foreign.view.verdict);
   if (!options.collective.empty() && find_collective(options.collective) != foreign.view.collective)
     wrong(fmt::format("{} is for {}, not {}", options.import, name_of(foreign.view.collective), options.collective));
   options.ranks = foreign.view.shape.ranks;
@@ -330,7 +334,8 @@ int show(Options options) {
     print_text(to_json(view, replays, ranks_to_show(options), why));
   else
     print_plan(options, view, replays, why);
-  return view.complete() && !view.verdict.ok() ? exit_internal : exit_success;
+  if (!view.complete() || view.verdict.ok()) return exit_success;
+  return options.import.empty() ? exit_internal : exit_usage;
 }
 
 int show_list(const Options& options) {

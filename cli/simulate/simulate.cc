@@ -18,6 +18,7 @@
 #include "cli/base/progress.h"
 #include "cli/base/sizes.h"
 #include "cli/base/stop_request.h"
+#include "cli/plan/interchange/import.h"
 #include "cli/simulate/calibrate.h"
 #include "cli/simulate/regret.h"
 #include "cli/simulate/runs.h"
@@ -40,6 +41,7 @@ constexpr const char* examples = R"(Examples:
   tutti simulate all_reduce --algo ring,tree_of_chains:6 -n 24576 --size 8 --net summit
   tutti simulate all_reduce -n 64 --size 8-64M --net 100g --svg curves.svg
   tutti simulate all_reduce -n 16-1024 --size 8,1M --net 100g --regret
+  tutti simulate --import own.plan --algo ring,tree --size 8-1M --net 100g
   tutti simulate all_reduce -n 2-16 --size 8,1M --net 100g --simgrid
   tutti simulate --calibrate > here.net                    measure this machine
   tutti simulate --print-net 100g > mine.net               a network file to begin with (docs/simulate.md))";
@@ -50,6 +52,7 @@ struct Options {
   std::string ranks = "64";
   std::string sizes = "8,64K,16M";
   std::string network = "summit";
+  std::string import;
   std::string csv;
   std::string svg;
   std::string print_network;
@@ -88,6 +91,9 @@ void declare(CLI::App& app, Options& options) {
   app.add_option("--transport", options.transport, "... over tcp or shm")->capture_default_str();
   app.add_option("--namespaces", options.namespaces,
                  "... between these (ip netns), and predict calls of 2 ranks up to one in each (tools/hosts)");
+  app.add_option("--import", options.import,
+                 "Time the plan of this file (docs/interchange.md), and the algorithms of --algo beside it")
+      ->excludes("--ranks", "--root", "--summit", "--regret", "--simgrid", "--calibrate");
   app.footer(examples);
 }
 
@@ -129,10 +135,11 @@ std::vector<int> rank_counts(const Options& options) {
   return found;
 }
 
+/// Those of --algo. Without it they are all of the collective, or none beside an imported plan.
 std::vector<algorithms::Choice> choices(const Options& options, Collective collective) {
   std::vector<algorithms::Choice> found;
   for (const std::string& name : split(options.algorithms)) found.push_back(algorithms::find(collective, name));
-  if (found.empty())
+  if (found.empty() && options.import.empty())
     for (const algorithms::Entry& entry : algorithms::catalogue(collective))
       found.push_back(algorithms::find(collective, entry.name));
   return found;
@@ -191,16 +198,21 @@ int show_beside_simgrid(const Options& options, Collective collective, const std
   return exit_success;
 }
 
-int show(const Options& options, Collective collective) {
+/// `foreign` has the imported plan, if any.
+int show(const Options& options, Collective collective, const interchange::Foreign& foreign) {
   const NetworkFile file = NetworkFile::open(options.network);
   auto sizes = numbers(options.sizes, "--size", 4);
   if (collective == Collective::barrier) sizes = {0};
   std::vector<simulate::Job> jobs;
   for (const int ranks : rank_counts(options))
-    for (const std::size_t bytes : sizes)
+    for (const std::size_t bytes : sizes) {
+      if (!options.import.empty())
+        jobs.push_back({{collective, foreign.view.choice, ranks, options.root, bytes, &foreign.given.plans},
+                        file.for_algorithm(foreign.entry.name)});
       for (const algorithms::Choice& choice : choices(options, collective))
         jobs.push_back({{collective, settled(choice, ranks, bytes), ranks, options.root, bytes},
                         file.for_algorithm(choice.entry->name)});
+    }
   if (options.simgrid) simulate::refuse_without_simgrid(jobs);
   const auto all = with_progress([&](const simulate::Told& tell) { return simulate_all(jobs, tell); });
   if (options.simgrid) return show_beside_simgrid(options, collective, all);
@@ -211,6 +223,19 @@ int show(const Options& options, Collective collective) {
   if (!options.csv.empty()) write(options.csv, to_csv(all));
   if (!options.svg.empty()) write(options.svg, to_svg(all, fmt::format("{} on {}", name_of(collective), file.name())));
   return exit_success;
+}
+
+/// A plan from a file, which has its own collective, number of ranks and root.
+int show_import(Options options) {
+  interchange::Foreign foreign;
+  interchange::load_foreign("simulate", options.import, foreign);
+  interchange::require_right("simulate", options.import, foreign.view.verdict);
+  const Collective collective = foreign.view.collective;
+  if (!options.collective.empty() && algorithms::find_collective(options.collective) != collective)
+    wrong(fmt::format("{} is for {}, not {}", options.import, name_of(collective), options.collective));
+  options.ranks = fmt::format("{}", foreign.view.shape.ranks);
+  options.root = foreign.view.shape.root;
+  return show(options, collective, foreign);
 }
 
 int print_network(const std::string& name) {
@@ -259,6 +284,7 @@ int simulate_main(int argc, char** argv) {
   for (const std::string& file : {options.csv, options.svg}) require_folder("simulate", file);
   if (!options.print_network.empty()) return print_network(options.print_network);
   if (options.calibrate) return calibrate(options, app.count("--ranks") > 0, app.count("--size") > 0);
+  if (!options.import.empty()) return show_import(options);
   const bool asks_for_nothing = options.collective.empty() && options.algorithms.empty() && !options.regret;
   if (asks_for_nothing && !options.summit) refuse_without_collective(app);
   if (options.summit || asks_for_nothing) return show_summit(options, app.count("--ranks") > 0);
@@ -266,7 +292,7 @@ int simulate_main(int argc, char** argv) {
   const Collective collective = algorithms::find_collective(options.collective);
   if (options.simgrid && (options.regret || !options.svg.empty()))
     wrong("--simgrid cannot be combined with --regret or --svg");
-  return options.regret ? show_regret(options, collective) : show(options, collective);
+  return options.regret ? show_regret(options, collective) : show(options, collective, {});
 }
 
 }  // namespace tutti::cli

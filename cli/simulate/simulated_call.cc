@@ -11,12 +11,13 @@ detail::Partition partition_of(const SimulatedCall& simulated) {
   const std::size_t parts =
       detail::traits_of(simulated.collective).has_parts() ? static_cast<std::size_t>(simulated.ranks) : 1;
   return detail::Partition::of(simulated.collective, simulated.bytes / parts / element, simulated.ranks,
-                               simulated.choice.pipeline, element);
+                               simulated.pipeline(), element);
 }
 
 }  // namespace
 
 algorithms::Plan SimulatedCall::plan(int rank) const {
+  if (given != nullptr) return given->at(static_cast<std::size_t>(rank));
   return choice.entry->build({rank, ranks, root, choice.pipeline, choice.radix});
 }
 

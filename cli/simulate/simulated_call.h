@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <vector>
 
 #include "algorithms/catalogue.h"
 #include "algorithms/plan.h"
@@ -15,9 +16,11 @@ struct SimulatedCall {
   algorithms::Choice choice;  ///< settled
   int ranks = 1;
   int root = 0;
-  std::size_t bytes = 0;  ///< of the larger of one rank's input and output
+  std::size_t bytes = 0;                                 ///< of the larger of one rank's input and output
+  const std::vector<algorithms::Plan>* given = nullptr;  ///< plans of all ranks that `choice` does not build, if any
 
   algorithms::Plan plan(int rank) const;
+  int pipeline() const { return given != nullptr ? given->front().shape.pipeline : choice.pipeline; }
 };
 
 /// The bytes of blocks, cut as the engine cuts them.

@@ -45,7 +45,7 @@ class CostTable {
     std::vector<Run>& found = runs_[{beat.piece, beat.count}];
     if (!found.empty()) return found;
     for (int part = 0; part < simulated_.ranks; ++part) {
-      const std::size_t bytes = sizes_.of(part * simulated_.choice.pipeline + beat.piece, beat.count);
+      const std::size_t bytes = sizes_.of(part * simulated_.pipeline() + beat.piece, beat.count);
       if (found.empty() || found.back().bytes != bytes) found.push_back({part, bytes});
     }
     return found;
@@ -335,7 +335,7 @@ std::size_t near_window(const Rotation& rotation, std::size_t far) {
 std::optional<Result> run_sweep(const SimulatedCall& simulated, const Network& network) {
   const std::optional<Rotation> rotation = find_rotation(simulated);
   if (!rotation || !has_two_neighbours(*rotation) || !links_are_private(*rotation, simulated, network)) return {};
-  const std::size_t near = 8 * static_cast<std::size_t>(simulated.choice.pipeline) + 8;
+  const std::size_t near = 8 * static_cast<std::size_t>(simulated.pipeline()) + 8;
   std::size_t tried = 0;
   for (const std::size_t far : {near, rotation->beats.size()}) {
     const std::size_t window = near_window(*rotation, far);

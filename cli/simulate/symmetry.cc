@@ -76,7 +76,7 @@ void note_befores(const Plan& plan, Rotation& rotation) {
 
 std::optional<Rotation> find_rotation(const SimulatedCall& simulated) {
   const Plan original = simulated.plan(0);
-  const int pipeline = simulated.choice.pipeline;
+  const int pipeline = simulated.pipeline();
   Rotation rotation;
   for (StepId id = 0; id < original.steps.size(); ++id) {
     const Step& step = original.steps[id];

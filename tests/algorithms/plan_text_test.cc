@@ -99,8 +99,43 @@ TEST_CASE("what is wrong in a file of plans is named with its line") {
   check_refused(spoilt("send 1 i0", "send 1 i1+2"), "own.plan:4: \"2\" is not a number from 1 to 1");
   check_refused(spoilt("send 1 i0", "send 1 s0"), "own.plan:4: \"s0\": this rank has no scratch");
   check_refused(spoilt("recv 1 o1", "recv 1 o1 after 1"), "own.plan:5: \"1\" is not a number from 0 to 0");
+  check_refused(spoilt("copy o0 i0", "copy o0+2 i0"), "own.plan:6: the operands of this copy differ in their number");
+  check_refused(spoilt("pipeline 1", "pipeline 1 fast"), "own.plan:2: \"fast\" is not one of equal-parts, rank-order");
   check_refused(spoilt("recv 1 o1", "recv 1 o1 before 0"), "\"before\" stands where \"after\" must");
   check_refused(exchange_text.substr(0, exchange_text.find("rank 1")), "it ends after rank 1 of 2");
+}
+
+/// Without what steps wait for, which the reader is to derive.
+std::string without_waits(std::string text) {
+  text.insert(text.find('\n', text.find(" pipeline ")), " derive-waits");
+  for (std::size_t at = text.find(" after "); at != std::string::npos; at = text.find(" after "))
+    text.erase(at, text.find('\n', at) - at);
+  return text;
+}
+
+TEST_CASE("waits that a file leaves out are derived as builders derive them") {
+  for (const Entry& entry : catalogue())
+    for (const int ranks : {2, 5, 8}) {
+      CAPTURE(std::string{entry.name});
+      CAPTURE(ranks);
+      GivenPlans given{.name = "own", .collective = entry.collective};
+      given.equal_parts = entry.equal_parts;
+      given.rank_order = entry.rank_order;
+      for (int rank = 0; rank < ranks; ++rank) given.plans.push_back(entry.build({rank, ranks}));
+      const GivenPlans read = read_plans(without_waits(write_plans(given)), "own.plan");
+      REQUIRE(read.plans.size() == given.plans.size());
+      for (std::size_t rank = 0; rank < read.plans.size(); ++rank) check_same(read.plans[rank], given.plans[rank]);
+    }
+}
+
+TEST_CASE("waits that a file adds to derived ones are kept") {
+  const std::string text = without_waits(exchange_text);
+  CHECK(read_plans(text, "own.plan").plans[0].waits_for == std::vector<std::uint32_t>{0, 0, 1});
+  std::string more = text;
+  more.replace(more.find("copy o0 i0"), 10, "copy o0 i0 after 0 1");
+  CHECK(read_plans(more, "own.plan").plans[0].waits_for == std::vector<std::uint32_t>{0, 0, 2});
+  more.replace(more.find("copy o0 i0"), 10, "copy o0 o0");
+  check_refused(more, "own.plan:6: it copies blocks onto themselves");
 }
 
 TEST_CASE("what is read says whether links must have room for whole messages") {
@@ -112,10 +147,10 @@ TEST_CASE("what is read says whether links must have room for whole messages") {
 
 TEST_CASE("plans that are wrong are not taken") {
   check_refused(spoilt("recv 1 o1\n", ""),
-                "own.plan: the plan is wrong: all_gather: rank 1 step 0 (send to 0): sends "
+                "own.plan: the plan is wrong: all_gather: rank 1 step 0 in line 8 (send to 0): sends "
                 "a message that rank 0 never receives");
   check_refused(spoilt("copy o0 i0 after 0\n", ""), "rank 0: ends with output[0] empty");
-  check_refused(spoilt("copy o0 i0 after 0", "copy o0 i0"), "races with step 2 (copy) for input[0]");
+  check_refused(spoilt("copy o0 i0 after 0", "copy o0 i0"), "races with step 2 in line 6 (copy) for input[0]");
 }
 
 }  // namespace

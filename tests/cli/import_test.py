@@ -63,7 +63,7 @@ class Import(Case):
     def test_a_grid_is_proved_shown_and_drawn(self):
         done = self.plan(None, "--check")
         self.assertEqual(done.code, 0, done)
-        self.assertSays(done.out, r"^all_reduce by grid_2x4 over 8 ranks: a program of MSCCL",
+        self.assertSays(done.out, r"^all_reduce by grid_2x4 over 8 ranks: a plan from",
                         r"Proved for all 8\s+ranks", r"64 messages, at most 4 one after the other",
                         r"busiest rank sends +1\.75 S")
         picture = self.folder / "grid.svg"
@@ -175,7 +175,7 @@ class Import(Case):
             done = tutti("plan", "--import", path)
             self.assertEqual(done.code, 6, done)
             self.assertSays(done.err, *words)
-        self.assertSays(tutti("plan", "--import", self.folder / "none.xml").err, "cannot read the program .*none.xml")
+        self.assertSays(tutti("plan", "--import", self.folder / "none.xml").err, "plan: cannot read .*none.xml")
 
 
 class Run(Case):
@@ -234,7 +234,7 @@ class Run(Case):
         path = spoilt.write(self.folder / "spoilt.xml")
         done = run_plan("all_reduce", "--import", path, "-b", "4", "-e", "4", transport="shm")
         self.assertEqual(done.code, 6, done)
-        self.assertSays(done.err, r"bench: .*spoilt.xml is wrong: all_reduce: rank \d+: ends with output")
+        self.assertSays(done.err, r"bench: .*spoilt.xml is wrong:\n  all_reduce: rank \d+: ends with output")
         plan = self.folder / "grid.plan"
         tutti("plan", "--import", GRID, "--save", plan)
         plan.write_text(plan.read_text().replace("after 6", "after 5"))

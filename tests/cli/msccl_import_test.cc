@@ -47,7 +47,7 @@ MscclBlock block(int id, int send, int recv, std::vector<MscclStep> steps, int c
   return {.id = id, .send = send, .recv = recv, .chan = chan, .steps = std::move(steps)};
 }
 
-std::string problems(const Imported& imported) {
+std::string problems(const algorithms::CheckedPlans& imported) {
   std::string text;
   for (const std::string& problem : imported.verdict.problems) text += problem + "\n";
   return text;
@@ -65,7 +65,7 @@ void check_refused(const MscclProgram& made, const std::string& words) {
   CHECK_MESSAGE(refusal(made).find(words) != std::string::npos, "expected \"", words, "\" in: ", refusal(made));
 }
 
-std::size_t steps_named(const Imported& imported, int rank, const std::string& name) {
+std::size_t steps_named(const algorithms::CheckedPlans& imported, int rank, const std::string& name) {
   const auto& names = imported.names[static_cast<std::size_t>(rank)];
   return static_cast<std::size_t>(std::count(names.begin(), names.end(), name));
 }
@@ -89,7 +89,7 @@ MscclProgram fused_ring(int ranks) {
 TEST_CASE("fused instructions are taken apart") {
   for (int ranks = 2; ranks <= 9; ++ranks) {
     CAPTURE(ranks);
-    const Imported imported = import_program(fused_ring(ranks));
+    const algorithms::CheckedPlans imported = import_program(fused_ring(ranks));
     CHECK_MESSAGE(imported.verdict.ok(), problems(imported));
     CHECK(imported.verdict.messages == static_cast<std::size_t>(ranks * (2 * ranks - 2)));
     CHECK(imported.verdict.scratch_blocks == static_cast<std::size_t>(ranks - 2));  // what rrs passes on
@@ -120,7 +120,7 @@ MscclProgram one_scratch_chunk(int chunks) {
 TEST_CASE("a scratch chunk may hold blocks of any size in turn, and chunks need not fall to ranks evenly") {
   for (const int chunks : {1, 2, 3}) {
     CAPTURE(chunks);
-    const Imported imported = import_program(one_scratch_chunk(chunks));
+    const algorithms::CheckedPlans imported = import_program(one_scratch_chunk(chunks));
     CHECK_MESSAGE(imported.verdict.ok(), problems(imported));
     CHECK(imported.given.plans[0].shape.pipeline == (chunks % 2 == 0 ? chunks / 2 : chunks));
     CHECK(imported.verdict.messages == 2 * static_cast<std::size_t>(chunks));
@@ -135,7 +135,7 @@ TEST_CASE("a message whose chunks lie apart here travels in pieces") {
   made.gpus[1].blocks = {block(0, -1, 0,
                                {step("r", {}, {'s', 0}), step("cpy", {'s', 0}, {'o', 1}), step("r", {}, {'s', 0}, 2),
                                 step("cpy", {'s', 0}, {'o', 0})})};
-  const Imported imported = import_program(made);
+  const algorithms::CheckedPlans imported = import_program(made);
   CHECK_MESSAGE(imported.verdict.ok(), problems(imported));
   CHECK(imported.verdict.messages == 3);
   made.root = 1;
@@ -153,7 +153,7 @@ MscclProgram into_output(bool inplace) {
 }
 
 TEST_CASE("a program for separate buffers is made right for calls in place, one that claims both must be right") {
-  const Imported imported = import_program(into_output(false));
+  const algorithms::CheckedPlans imported = import_program(into_output(false));
   CHECK_MESSAGE(imported.verdict.ok(), problems(imported));
   CHECK(steps_named(imported, 0, "copy of input put aside") == 1);
   CHECK(imported.verdict.messages == 2);
@@ -176,7 +176,7 @@ TEST_CASE("input that a program writes becomes output or scratch") {
   check_refused(scatter, "combines blocks of different sizes");
   for (MscclGpu& gpu : scatter.gpus) gpu.blocks[0].steps.back().srcoff = 1 - gpu.id;
   CHECK(refusal(scatter) == "");
-  const Imported gathered = import_program(gather);
+  const algorithms::CheckedPlans gathered = import_program(gather);
   CHECK_MESSAGE(gathered.verdict.ok(), problems(gathered));
   CHECK(steps_named(gathered, 1, "copy of what stays in place") == 1);
 }

@@ -49,7 +49,7 @@ void check_round_trip(const Entry& entry, int ranks, int root, int pipeline) {
   const algorithms::Verdict before =
       check(entry.collective, plans, {.equal_parts = entry.equal_parts, .rank_order = entry.rank_order});
   const std::string xml = to_xml(msccl_program("there_and_back", entry.collective, plans));
-  const Imported imported = import_program(parse_msccl(xml, "there_and_back.xml"));
+  const algorithms::CheckedPlans imported = import_program(parse_msccl(xml, "there_and_back.xml"));
   REQUIRE_MESSAGE(imported.verdict.ok(), imported.verdict.problems.front());
   CHECK(imported.given.collective == entry.collective);
   CHECK(imported.given.plans.size() == static_cast<std::size_t>(ranks));

@@ -19,7 +19,7 @@ void require_sound(const algorithms::GivenPlans& given) {
 }
 
 void try_program(std::string_view text) {
-  const cli::interchange::Imported imported = import_program(cli::interchange::parse_msccl(text, "fuzz"));
+  const algorithms::CheckedPlans imported = import_program(cli::interchange::parse_msccl(text, "fuzz"));
   require(imported.names.size() == imported.given.plans.size());
   if (!imported.verdict.ok()) return;
   require_sound(imported.given);

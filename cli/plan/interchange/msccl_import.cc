@@ -235,8 +235,8 @@ std::string usable_name(Collective collective, const std::string& name) {
 
 }  // namespace
 
-Imported import_program(const MscclProgram& program) {
-  Imported imported;
+algorithms::CheckedPlans import_program(const MscclProgram& program) {
+  algorithms::CheckedPlans imported;
   Import import{program};
   algorithms::GivenPlans& given = imported.given;
   import.run(given.plans, imported.names);

@@ -3,28 +3,17 @@
 #include <string>
 #include <string_view>
 
-#include "algorithms/check.h"
 #include "algorithms/plan_text.h"
 #include "cli/plan/interchange/msccl.h"
 
 namespace tutti::cli::interchange {
 
-/// A foreign program as plans, with the verdict of the checker.
-struct Imported {
-  algorithms::GivenPlans given;
-  algorithms::StepNames names;  ///< names of the steps in the file
-  algorithms::Verdict verdict;
-};
-
 /// Throws Error{invalid_argument} if the program is inconsistent or cannot be a plan. Errors that the checker finds are
 /// in the verdict. Both name rank, thread block and step.
-Imported import_program(const MscclProgram& program);
+algorithms::CheckedPlans import_program(const MscclProgram& program);
 
 /// Throws Error{invalid_argument} that names file and line, and {unsupported} if this program was built without a
 /// parser.
 MscclProgram parse_msccl(std::string_view text, const std::string& file_name);
-
-/// Parses and imports a file.
-Imported import_file(const std::string& path);
 
 }  // namespace tutti::cli::interchange

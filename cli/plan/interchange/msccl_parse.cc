@@ -4,12 +4,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
-#include <cstring>
-#include <fstream>
 #include <limits>
-#include <sstream>
 
 #include "cli/plan/interchange/msccl_import.h"
 #include "tutti/error.h"
@@ -150,20 +146,5 @@ MscclProgram parse_msccl(std::string_view, const std::string& file_name) {
 }
 
 #endif
-
-Imported import_file(const std::string& path) {
-  std::ifstream file{path, std::ios::binary};
-  if (!file)
-    throw Error{ErrorCode::invalid_argument, fmt::format("cannot read the program {}: {}", path, std::strerror(errno))};
-  std::ostringstream text;
-  if (!(text << file.rdbuf()))
-    throw Error{ErrorCode::invalid_argument, fmt::format("the program {} is empty, or no file", path)};
-  const MscclProgram program = parse_msccl(text.view(), path);
-  try {
-    return import_program(program);
-  } catch (const Error& error) {
-    throw Error{error.code(), fmt::format("{}: {}", path, error.what())};
-  }
-}
 
 }  // namespace tutti::cli::interchange

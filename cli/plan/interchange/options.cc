@@ -1,4 +1,4 @@
-// Files that `tutti plan` exchanges with other programs: --goal, --msccl, --save and --import.
+// Files that `tutti plan` writes for other programs: --goal, --msccl and --save.
 
 #include "cli/plan/interchange/options.h"
 
@@ -6,10 +6,10 @@
 
 #include <cstdio>
 
+#include "algorithms/plan_text.h"
 #include "cli/base/output.h"
 #include "cli/plan/interchange/goal.h"
 #include "cli/plan/interchange/msccl.h"
-#include "cli/plan/interchange/msccl_import.h"
 #include "tutti/error.h"
 
 namespace tutti::cli::interchange {
@@ -57,28 +57,6 @@ void write_files(const Outputs& outputs, const View& view, std::size_t bytes) {
   given.equal_parts = view.choice.entry->equal_parts;
   given.rank_order = view.choice.entry->rank_order;
   write(outputs.save, write_plans(given), ("for TUTTI_PLAN_FILE, as " + given.name).c_str());
-}
-
-void load_foreign(const std::string& path, Foreign& foreign) {
-  Imported imported = import_file(path);
-  if (!imported.verdict.ok()) {
-    std::string text = fmt::format("plan: {} is wrong:", path);
-    for (const std::string& problem : imported.verdict.problems) text += "\n  " + problem;
-    throw Error{ErrorCode::invalid_argument, text};
-  }
-  foreign.given = std::move(imported.given);
-  foreign.idea = "a program of MSCCL, from " + path;
-  foreign.entry = {.collective = foreign.given.collective,
-                   .name = foreign.given.name,
-                   .build = nullptr,
-                   .equal_parts = foreign.given.equal_parts,
-                   .rank_order = foreign.given.rank_order,
-                   .idea = foreign.idea};
-  foreign.view.collective = foreign.given.collective;
-  foreign.view.choice.entry = &foreign.entry;
-  foreign.view.shape = foreign.given.plans[0].shape;
-  foreign.view.plans = foreign.given.plans;
-  foreign.view.verdict = std::move(imported.verdict);
 }
 
 }  // namespace tutti::cli::interchange
