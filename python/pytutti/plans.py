@@ -20,7 +20,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 from .errors import InvalidArgument
 from .plan_steps import STEPS, Blocks, Step
@@ -104,6 +104,14 @@ def _run(words: Iterable[object], folder: str | None = None, may_be_wrong: bool 
     if done.returncode != 0 and not (may_be_wrong and done.stdout):
         raise PlanError(done.stderr.strip().removeprefix("tutti: ") or f"{program()} ended with code {done.returncode}")
     return done.stdout
+
+
+@overload
+def algorithms(collective: str) -> dict[str, str]: ...
+
+
+@overload
+def algorithms(collective: None = None) -> dict[str, dict[str, str]]: ...
 
 
 def algorithms(collective: str | None = None) -> dict[str, str] | dict[str, dict[str, str]]:
