@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from .meeting import UniqueId
     from .messages import ANY_SOURCE, ANY_TAG
     from .ops import Op, PremulSum
+    from .plan_writer import algorithm
+    from .plans import Plan, PlanError, algorithms, plan, side_by_side
     from .threads import run_threads
     from .work import Prepared, Status, Work
 
@@ -34,6 +36,8 @@ _PLACES = {
     "meeting": ("UniqueId",),
     "messages": ("ANY_SOURCE", "ANY_TAG"),
     "ops": ("Op", "PremulSum"),
+    "plan_writer": ("algorithm",),
+    "plans": ("Plan", "PlanError", "algorithms", "plan", "side_by_side"),
     "threads": ("run_threads",),
     "work": ("Prepared", "Status", "Work"),
 }
@@ -41,8 +45,9 @@ _MODULE_OF = {name: module for module, names in _PLACES.items() for name in name
 
 __all__ = [
     "ANY_SOURCE", "ANY_TAG", "Aborted", "Communicator", "Corrupted", "Error", "Internal", "InvalidArgument", "Mismatch",
-    "Op", "PeerLost", "PremulSum", "Prepared", "RendezvousFailed", "Status", "SystemRefused", "Timeout", "Truncated",
-    "UniqueId", "Unsupported", "Work", "connect", "program", "run_threads"]
+    "Op", "PeerLost", "Plan", "PlanError", "PremulSum", "Prepared", "RendezvousFailed", "Status", "SystemRefused",
+    "Timeout", "Truncated", "UniqueId", "Unsupported", "Work", "algorithm", "algorithms", "connect", "plan", "program",
+    "run_threads", "side_by_side"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,18 +1,18 @@
-"""examples/python/*.ipynb: made of the program beside it, runs from beginning to end, and still prints what it shows.
+"""The notebook of examples/python: made of its cells, runs from beginning to end, and still prints what it shows.
 
-Needs the package pytutti (with the program in it, or named by PYTUTTI_PROGRAM), numpy, nbclient, nbformat and ipykernel.
+Needs nbclient and ipykernel.
 """
 
 import importlib.machinery
 import importlib.util
-import pathlib
 import re
 import unittest
 
 import nbformat
+from support import ROOT, Case
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-SOURCE = ROOT / "examples/python/ring_all_reduce.py"
+NOTEBOOK = ROOT / "examples/python/ring_all_reduce.ipynb"
+SOURCE = ROOT / "examples/python/cells/ring_all_reduce.py"
 
 
 def tool():
@@ -33,12 +33,12 @@ def shown(notebook):
     return [re.sub(r" +[\d.]+ ms for", " - ms for", text) for text in texts]
 
 
-class Notebook(unittest.TestCase):
+class Notebook(Case):
     def setUp(self):
-        self.committed = nbformat.read(SOURCE.with_suffix(".ipynb"), as_version=4)
+        self.committed = nbformat.read(NOTEBOOK, as_version=4)
         self.made = tool().notebook(SOURCE.read_text())
 
-    def test_it_is_made_of_the_program_beside_it(self):
+    def test_it_is_made_of_its_cells(self):
         nbformat.validate(self.committed)
         self.assertEqual([(cell.cell_type, cell.source) for cell in self.committed.cells],
                          [(cell.cell_type, cell.source) for cell in self.made.cells])

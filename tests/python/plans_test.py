@@ -1,7 +1,4 @@
-"""pytutti.plans: the catalogue as data, there and back; your own algorithms proved, drawn, simulated and run.
-
-Needs the package pytutti (with the program in it, or named to it) and numpy.
-"""
+"""Plans: the catalogue as data, there and back; your own algorithms proved, drawn, simulated and run."""
 
 import pathlib
 import tempfile
@@ -12,8 +9,7 @@ import numpy
 import pytutti
 from pytutti import PlanError
 from pytutti.plan_steps import VERBS, Blocks, Copy, Recv, RecvReduce, Reduce, Send
-
-LIMIT = 60  # seconds, for what would otherwise hang
+from support import Case, threads
 
 
 @pytutti.algorithm("all_reduce")
@@ -47,14 +43,14 @@ def own_star(p):
     p.copy(p.output[:], total)
 
 
-class Case(unittest.TestCase):
+class Plans(Case):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
 
 
-class Catalogue(Case):
+class Catalogue(Plans):
     def test_it_lists_all_collectives_and_says_what_their_algorithms_do(self):
         everything = pytutti.algorithms()
         self.assertEqual(len(everything), 11)
@@ -131,7 +127,7 @@ class Catalogue(Case):
             pytutti.plan("all_reduce", "ring", 4).simulate(network="none.net")
 
 
-class Own(Case):
+class Own(Plans):
     def test_a_ring_of_ones_own_is_the_one_of_the_catalogue(self):
         for ranks in range(2, 9):
             own, known = own_ring(ranks).check(), pytutti.plan("all_reduce", "ring", ranks)
@@ -188,7 +184,7 @@ class Own(Case):
         self.assertEqual([[step.after for step in one.steps[0]] for one in (derived, given)], [[(), (0,), (0,)]] * 2)
 
 
-class Wrong(Case):
+class Wrong(Plans):
     """Each is refused with the checker's sentence, which names the line that wrote the step."""
 
     def refused(self, write, *words, collective="all_reduce", ranks=4, **options):
@@ -265,11 +261,11 @@ class Wrong(Case):
             pytutti.algorithm("all_reduce", "own")(lambda p: p.send(1, p.input[4:9]))(4)
 
 
-class Run(Case):
+class Run(Plans):
     """The engine runs what was written here."""
 
     def run_own(self, plan, call):
-        return pytutti.run_threads(plan.ranks, call, plan_file=plan.save(self.folder / "own.plan"), timeout=LIMIT)
+        return threads(plan.ranks, call, plan_file=plan.save(self.folder / "own.plan"))
 
     def test_a_ring_of_ones_own_sums_as_numpy_does(self):
         for ranks in (2, 3, 4, 7):
