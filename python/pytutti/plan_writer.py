@@ -113,7 +113,7 @@ class Algorithm:
             lines += [f"rank {rank}" + "".join([" scratch", *(f" {like}" for like in one._scratch)] if one._scratch else []),
                       *one._lines]
             origins += ["", *one._origins]
-        return Plan(Source(text="\n".join(lines) + "\n", name=self.name, origins=tuple(origins)), **model)
+        return Plan(Source(file=f"{self.name}.plan", text="\n".join(lines) + "\n", origins=tuple(origins)), **model)
 
 
 def algorithm(collective: str, name: str | None = None, *, derive_waits: bool = True, equal_parts: bool = False,

@@ -125,27 +125,25 @@ def algorithms(collective: str | None = None) -> dict[str, str] | dict[str, dict
 def plan(collective: str, name: str | None = None, ranks: int = 4, *, root: int = 0, **model: Any) -> Plan:
     """A plan of the catalogue, such as "ring", "tree:4" (radix 4) or "chain*8" (in 8 slices). Without a name it is the
     one that the tuning table chooses. `bytes`, `latency` and `bandwidth` are those of Plan.at()."""
-    algorithm = ["--algo", name] if name is not None else []
-    return Plan(Source((collective, *algorithm, "-n", ranks, "--root", root)), **model)
+    return Plan(_of_catalogue(collective, name, ranks, root), **model)
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where a plan comes from: words for `tutti plan`, or the text of a file of plans, whose lines were written at
-    `origins` of a Python program."""
+    """Where a plan comes from: words for `tutti plan`, or a file with its text. The lines of one that a Python program
+    made were written at these `origins` in it."""
 
     words: tuple[object, ...] = ()
+    file: str = ""
     text: str = ""
-    name: str = ""
     origins: tuple[str, ...] = ()
 
     def ask(self, *words: object, command: str = "plan", may_be_wrong: bool = False) -> str:
-        if not self.text:
+        if not self.file:
             return self._ask([command, *self.words, *words], None, may_be_wrong)
         with tempfile.TemporaryDirectory(prefix="pytutti-") as folder:
-            file = f"{self.name}.plan"  # errors and pictures name it
-            pathlib.Path(folder, file).write_text(self.text)
-            return self._ask([command, "--import", file, *words], folder, may_be_wrong)
+            pathlib.Path(folder, self.file).write_text(self.text)
+            return self._ask([command, "--import", self.file, *words], folder, may_be_wrong)  # errors name it
 
     def _ask(self, words: list[object], folder: str | None, may_be_wrong: bool) -> str:
         try:
@@ -157,9 +155,14 @@ class Source:
         """With lines of the program that wrote the plan, in place of lines of the file."""
         def placed(found: re.Match[str]) -> str:
             origin = self.origins[int(found[1] or found[2]) - 1]
-            return (self.name if found[1] else "") + (f" in {origin}" if origin else "")
+            return (pathlib.Path(self.file).stem if found[1] else "") + (f" in {origin}" if origin else "")
 
-        return re.sub(rf"^{re.escape(self.name)}\.plan:(\d+)| in line (\d+)", placed, problem) if self.origins else problem
+        return re.sub(rf"^{re.escape(self.file)}:(\d+)| in line (\d+)", placed, problem) if self.origins else problem
+
+
+def _of_catalogue(collective: str, name: str | None, ranks: int, root: int) -> Source:
+    algorithm = ["--algo", name] if name is not None else []
+    return Source((collective, *algorithm, "-n", ranks, "--root", root))
 
 
 def _blocks(data: dict[str, Any]) -> Blocks:
@@ -188,13 +191,14 @@ class Plan:
 
     def __init__(self, source: Source, *, bytes: int | str = "1M", latency: float = 10, bandwidth: float = 1.25) -> None:
         self.model = {"bytes": bytes, "latency": latency, "bandwidth": bandwidth}
-        self._source = source
         data = json.loads(source.ask("--json", "--rank", "all", *self._model_words(), may_be_wrong=True))
         self.collective: str = data["collective"]
         self.name: str = data["algorithm"]
         self.ranks: int = data["ranks"]
         self.root: int = data["root"]
         self.pipeline: int = data["pipeline"]
+        # The table would choose anew for another size.
+        self._source = source if source.file else _of_catalogue(self.collective, self.name, self.ranks, self.root)
         self.blocks: int = data["blocks"]
         self.steps: tuple[tuple[Step, ...], ...] = tuple(tuple(map(_step, one["steps"])) for one in data["plans"])
         self.scratch = tuple(tuple(one["scratch_like"]) for one in data["plans"])
@@ -222,7 +226,7 @@ class Plan:
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Plan:
         """A plan from a file of plans, or from a program of MSCCL."""
-        return Plan(Source(("--import", os.path.abspath(path))))
+        return Plan(Source(file=pathlib.Path(path).name, text=pathlib.Path(path).read_text()))
 
     def at(self, *, bytes: int | str = "1M", latency: float = 10, bandwidth: float = 1.25) -> Plan:
         """The same plan with costs and pictures for a vector of that size, such as "4M", on a network in which a message
@@ -260,8 +264,8 @@ class Plan:
         others = [beside] if isinstance(beside, str) else [*beside]
         where = os.path.abspath(network) if os.path.exists(network) else network
         source = self._source
-        if "--import" not in source.words and not source.text:  # simulate takes the names in one option
-            source = Source((self.collective, "-n", self.ranks, "--root", self.root))
+        if not source.file:  # all names are in one option
+            source = _of_catalogue(self.collective, None, self.ranks, self.root)
             others = [self.name, *others]
         with tempfile.TemporaryDirectory(prefix="pytutti-") as folder:
             file = pathlib.Path(folder, "times.csv")
