@@ -1,0 +1,79 @@
+"""tutti as a backend of torch.distributed: `import pytutti.torch`, then `init_process_group("tutti")`.
+
+See docs/torch.md. The import only registers the name; the extension is loaded, or built, with the first process group.
+"""
+
+import atexit
+import dataclasses
+import datetime
+
+__all__ = ["Options", "register"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """What `init_process_group(pg_options=...)` and `new_group(pg_options=...)` may be given; see <tutti/c.h>.
+
+    A group with options of its own meets by itself. Without, a group of some ranks shares the connections of all.
+    """
+
+    transport: str = ""
+    tuning_file: str = ""
+    plan_file: str = ""
+    lost_after: datetime.timedelta = datetime.timedelta(0)
+    deterministic: bool = False
+    tls: bool = False
+
+
+def _parent():
+    """The backend of the default process group, if it is one of ours."""
+    import torch
+    import torch.distributed as dist
+
+    extension = _extension()
+    if not dist.is_initialized():
+        return None
+    backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+    while hasattr(backend, "wrapped_pg"):  # with TORCH_DISTRIBUTED_DEBUG=DETAIL
+        backend = backend.wrapped_pg
+    return backend if isinstance(backend, extension.TuttiBackend) else None
+
+
+def _extension():
+    from . import build
+
+    extension = build.load()
+    atexit.unregister(_end)
+    atexit.register(_end)
+    return extension
+
+
+def _end():
+    """Ends what still runs while Python can still be called."""
+    from . import build
+
+    build.load().end()
+
+
+def _create(group, options):
+    extension = _extension()
+    parent = _parent() if group.global_ranks_in_group and options is None else None
+    if parent is not None:
+        return extension.sub_group(parent, group.global_ranks_in_group, group.timeout, group.group_id)
+    if options is not None and not isinstance(options, Options):
+        raise TypeError(f"pg_options of the backend tutti must be pytutti.torch.Options, and not {type(options)}")
+    settings = extension.Settings()
+    for field in dataclasses.fields(Options):
+        setattr(settings, field.name, getattr(options or Options(), field.name))
+    return extension.meet(group.store, group.group_rank, group.group_size, group.timeout, group.group_id, settings)
+
+
+def register():
+    """Makes the name "tutti" known to torch.distributed. Importing this module does it, too."""
+    import torch.distributed as dist
+
+    if dist.is_available() and not hasattr(dist.Backend, "TUTTI"):
+        dist.Backend.register_backend("tutti", _create, extended_api=True, devices=["cpu"])
+
+
+register()

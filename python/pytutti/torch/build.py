@@ -1,0 +1,165 @@
+"""Finds the extension for the PyTorch that is installed, or builds it.
+
+PyTorch's classes change with every version, so that the extension serves one version only. A wheel may contain it ready
+for some; for others it is compiled once, into a folder of the user.
+
+These variables are for an uninstalled tree, and for those who package:
+
+    PYTUTTI_LIBRARY   the file libtutti.so.0; otherwise the one in the package
+    PYTUTTI_INCLUDE   the folder with tutti/c.h; otherwise the one in the package
+    PYTUTTI_CACHE     where to keep what was built; otherwise pytutti in $XDG_CACHE_HOME or ~/.cache
+    CXX                   the compiler; otherwise c++
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import importlib.machinery
+import importlib.util
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import sysconfig
+
+import torch
+from torch.utils import cpp_extension
+
+_HERE = pathlib.Path(__file__).resolve().parent
+_PACKAGE = _HERE.parent
+_NAME = "_backend"
+
+
+class BuildError(RuntimeError):
+    """The extension cannot be built here."""
+
+
+def _version():
+    """The part of PyTorch's version on which the extension depends: "2_13"."""
+    return "_".join(torch.__version__.split("+")[0].split(".")[:2])
+
+
+def _library():
+    given = os.environ.get("PYTUTTI_LIBRARY")
+    path = pathlib.Path(given) if given else _PACKAGE / "lib" / "libtutti.so.0"
+    if not path.is_file():
+        raise BuildError(f"there is no library {path}: install pytutti, or set PYTUTTI_LIBRARY to the file "
+                         "lib/libtutti.so.0 of a build of tutti")
+    return path.resolve()
+
+
+def _include():
+    given = os.environ.get("PYTUTTI_INCLUDE")
+    path = pathlib.Path(given) if given else _PACKAGE / "include"
+    if not (path / "tutti" / "c.h").is_file():
+        raise BuildError(f"there is no header {path}/tutti/c.h: install pytutti, or set PYTUTTI_INCLUDE to the "
+                         "folder lib/include of tutti's sources")
+    return path.resolve()
+
+
+def _compiler():
+    compiler = os.environ.get("CXX", "c++")
+    if not shutil.which(compiler.split()[0]):
+        raise BuildError(f"there is no compiler {compiler}: install g++ 11 or clang++ 14, or later, or set CXX. It is "
+                         f"needed once, since this package has no extension for PyTorch {torch.__version__}")
+    return compiler.split()
+
+
+def command(sources, output):
+    """How to compile the extension. `sources`: the folder csrc."""
+    include, library = _include(), _library()
+    flags = ["-std=c++20", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-DNDEBUG",
+             f"-DTORCH_EXTENSION_NAME={_NAME}", "-DTORCH_API_INCLUDE_EXTENSION_H",
+             f"-D_GLIBCXX_USE_CXX11_ABI={int(torch.compiled_with_cxx11_abi())}"]
+    # PyTorch before 2.9 says so which of its objects may cross between extensions.
+    for name in ("COMPILER_TYPE", "STDLIB", "BUILD_ABI"):
+        value = getattr(torch._C, f"_PYBIND11_{name}", None)
+        if value:
+            flags.append(f'-DPYBIND11_{name}="{value}"')
+    folders = [*cpp_extension.include_paths(), sysconfig.get_path("include")]
+    flags += [f"-isystem{folder}" for folder in folders]
+    libraries = [f"-L{folder}" for folder in cpp_extension.library_paths()]
+    libraries += [f"-Wl,-rpath,{library.parent}", "-lc10", "-ltorch_cpu", "-ltorch", "-ltorch_python"]
+    return [*_compiler(), *flags, f"-I{include}", str(sources / "all.cc"), "-o", str(output), str(library), *libraries]
+
+
+def _sources():
+    return sorted((_HERE / "csrc").glob("*"))
+
+
+def _fingerprint():
+    """Of all that the result depends on."""
+    digest = hashlib.sha256()
+    for path in [*_sources(), _include() / "tutti" / "c.h"]:
+        digest.update(path.read_bytes())
+    digest.update(repr((torch.__version__, torch.__file__, str(_library()), sys.version, os.environ.get("CXX"))).encode())
+    return digest.hexdigest()[:16]
+
+
+def _cache():
+    given = os.environ.get("PYTUTTI_CACHE")
+    if given:
+        return pathlib.Path(given)
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return pathlib.Path(base) / "pytutti"
+
+
+def _suffix():
+    return importlib.machinery.EXTENSION_SUFFIXES[0]
+
+
+@contextlib.contextmanager
+def _locked(path):
+    """Ranks of a host build once."""
+    with open(path, "w", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _build(target):
+    print(f"pytutti: building the extension for PyTorch {torch.__version__}, once, which takes about a minute: {target}",
+          file=sys.stderr, flush=True)
+    unfinished = target.with_name(target.name + ".unfinished")
+    done = subprocess.run(command(_HERE / "csrc", unfinished), capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        log = target.with_suffix(".log")
+        log.write_text(done.stdout + done.stderr, encoding="utf-8")
+        lines = "\n".join((done.stdout + done.stderr).splitlines()[:20])
+        raise BuildError(f"the extension for PyTorch {torch.__version__} does not compile; all that the compiler says "
+                         f"is in {log}, which begins:\n{lines}")
+    os.replace(unfinished, target)
+
+
+def extension():
+    """The file with the extension, built if need be."""
+    prebuilt = _HERE / f"{_NAME}_{_version()}{_suffix()}"
+    if prebuilt.is_file():
+        return prebuilt
+    folder = _cache() / f"torch-{torch.__version__}-{_fingerprint()}"
+    target = folder / f"{_NAME}{_suffix()}"
+    if target.is_file():
+        return target
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BuildError(f"cannot keep the extension in {folder}: {error}: set PYTUTTI_CACHE to a folder that "
+                         "this user may write") from error
+    with _locked(folder / "lock"):
+        if not target.is_file():
+            _build(target)
+    return target
+
+
+def load():
+    """The extension as a module."""
+    loaded = sys.modules.get(f"{__package__}.{_NAME}")
+    if loaded:
+        return loaded
+    name = f"{__package__}.{_NAME}"
+    loader = importlib.machinery.ExtensionFileLoader(name, str(extension()))
+    spec = importlib.util.spec_from_file_location(name, loader.path, loader=loader)
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    sys.modules[name] = module
+    return module

@@ -1,0 +1,90 @@
+#include "completions.h"
+
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "errors.h"
+
+namespace tutti_torch {
+namespace {
+
+constexpr int most_threads = 64;
+constexpr std::chrono::seconds patience_at_exit{2};
+
+/// What a callback of the C interface is called with, once for each operation and once more.
+struct Watch {
+  std::atomic<std::size_t> running;
+  std::unique_ptr<Completions::Action> action;
+  void (*due)(Completions::Action*);
+};
+
+void one_is_done(void* context) {
+  auto* const watch = static_cast<Watch*>(context);
+  if (watch->running.fetch_sub(1) > 1) return;
+  const std::unique_ptr<Watch> last{watch};
+  last->due(last->action.release());
+}
+
+}  // namespace
+
+Completions::Completions() : process_(::getpid()) {}
+
+Completions& Completions::all() {
+  static Completions& all = *new Completions;
+  return all;
+}
+
+void Completions::when_done(std::span<tutti_work* const> works, Action action) {
+  auto* const watch =
+      new Watch{works.size() + 1, std::make_unique<Action>(std::move(action)), [](Action* due) { all().push(due); }};
+  for (tutti_work* const work : works)
+    if (tutti_work_then(work, one_is_done, watch) != TUTTI_OK) one_is_done(watch);  // out of memory: do not wait for it
+  one_is_done(watch);
+}
+
+void Completions::push(Action* action) noexcept {
+  const std::lock_guard lock{mutex_};
+  if (stopping_) return;
+  due_.push_back(action);
+  const bool more = std::cmp_less(idle_, due_.size()) && threads_ < most_threads;
+  if (more) try {
+      std::thread{[this] { run(); }}.detach();
+      ++threads_, ++idle_;
+    } catch (const std::system_error&) {
+      // Those that exist come to it when they are through.
+    }
+  changed_.notify_one();
+}
+
+void Completions::run() noexcept {
+  std::unique_lock lock{mutex_};
+  for (;;) {
+    changed_.wait(lock, [this] { return stopping_ || !due_.empty(); });
+    if (stopping_) break;
+    const std::unique_ptr<Action> action{due_.front()};
+    due_.pop_front();
+    --idle_;
+    lock.unlock();
+    (*action)();
+    lock.lock();
+    ++idle_;
+  }
+  --idle_, --threads_;
+  changed_.notify_all();
+}
+
+void Completions::stop() noexcept {
+  if (process_ != ::getpid()) return;  // a child of fork() has none of the threads
+  std::unique_lock lock{mutex_};
+  stopping_ = true;
+  changed_.notify_all();
+  changed_.wait_for(lock, patience_at_exit, [this] { return threads_ == 0; });
+}
+
+}  // namespace tutti_torch

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <tutti/c.h>
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <span>
+
+namespace tutti_torch {
+
+/// Threads that act when an operation is done though nobody waits for it: they complete futures, and let go of tensors.
+///
+/// That is not done by the thread that finishes the operation, since it drives the communicator: a callback of a future
+/// may call Python, start other operations, and wait for them. For that reason there is always another thread when one
+/// is in a callback. They end with the process, in stop().
+class Completions {
+ public:
+  using Action = std::function<void()>;
+
+  /// Of this process; never destroyed, since operations may end after main().
+  static Completions& all();
+
+  /// Runs `action` on one of the threads when all of `works` are done. It must not throw.
+  void when_done(std::span<tutti_work* const> works, Action action);
+  /// Ends the threads that are not in an action; actions that come later are dropped, and what they own is kept.
+  void stop() noexcept;
+
+ private:
+  Completions();
+  void push(Action* action) noexcept;
+  void run() noexcept;
+
+  const int process_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Action*> due_;
+  int threads_ = 0;
+  int idle_ = 0;
+  bool stopping_ = false;
+};
+
+}  // namespace tutti_torch

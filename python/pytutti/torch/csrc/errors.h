@@ -1,0 +1,26 @@
+#pragma once
+
+#include <tutti/c.h>
+
+#include <exception>
+#include <string>
+
+/// What the C interface returns, as exceptions that PyTorch turns into Python's.
+namespace tutti_torch {
+
+/// Throws what has just failed in this thread: torch.distributed.DistBackendError, or ValueError where the call itself
+/// was wrong and nothing was sent.
+[[noreturn]] void fail(tutti_result result);
+
+inline void check(tutti_result result) {
+  if (result != TUTTI_OK) [[unlikely]]
+    fail(result);
+}
+
+/// The same exception, to be thrown by those who wait.
+std::exception_ptr failure_of(tutti_result result);
+
+/// A failure that this backend finds itself.
+[[noreturn]] void fail_with(const std::string& text);
+
+}  // namespace tutti_torch

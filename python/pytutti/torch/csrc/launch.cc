@@ -1,0 +1,111 @@
+#include "launch.h"
+
+#include <ATen/record_function.h>
+
+#include <utility>
+
+#include "backend.h"
+
+namespace tutti_torch {
+
+Launch::Launch(TuttiBackend& backend, c10d::OpType type, const char* title, std::chrono::milliseconds timeout,
+               bool asynchronous, const std::vector<at::Tensor>& inputs)
+    : backend_(backend),
+      use_(backend.communicator()),
+      asynchronous_(asynchronous || backend.is_coalescing()),
+      timeout_ms_(backend.timeout_ms(timeout)),
+      sequence_number_(backend.count_call(type)) {
+  const bool profiled = at::hasCallbacks();
+  if (!asynchronous_ && !profiled) return;
+  work_ = profiled ? c10::make_intrusive<TuttiWork>(backend.getRank(), type, title, inputs)
+                   : c10::make_intrusive<TuttiWork>(backend.getRank(), type, nullptr, std::nullopt);
+}
+
+Launch::~Launch() {
+  if (!started_.empty()) abandon(std::move(started_));  // a later call of several has failed
+}
+
+void Launch::keep(const at::Tensor& tensor) {
+  if (asynchronous_) started_.keep(tensor);
+}
+
+const void* Launch::read(const at::Tensor& tensor) {
+  if (is_plain(tensor)) {
+    keep(tensor);
+    return tensor.const_data_ptr();
+  }
+  at::Tensor copy = plain(tensor);
+  const void* const data = copy.const_data_ptr();
+  started_.keep(std::move(copy));
+  return data;
+}
+
+void* Launch::write(const at::Tensor& tensor) {
+  if (is_plain(tensor)) {
+    keep(tensor);
+    return tensor.mutable_data_ptr();
+  }
+  at::Tensor copy = at::empty(tensor.sizes(), tensor.options().memory_format(at::MemoryFormat::Contiguous));
+  void* const data = copy.mutable_data_ptr();
+  started_.copy_later(tensor, std::move(copy));
+  return data;
+}
+
+void* Launch::update(const at::Tensor& tensor) {
+  if (is_plain(tensor)) {
+    keep(tensor);
+    return tensor.mutable_data_ptr();
+  }
+  at::Tensor copy = plain(tensor);
+  void* const data = copy.mutable_data_ptr();
+  started_.copy_later(tensor, std::move(copy));
+  return data;
+}
+
+const void* Launch::read_row(const std::vector<at::Tensor>& tensors) {
+  at::Tensor memory = filled_row(tensors).memory;
+  const void* const data = memory.const_data_ptr();
+  started_.keep(std::move(memory));
+  return data;
+}
+
+void* Launch::write_row(const std::vector<at::Tensor>& tensors) { return written_row(empty_row(tensors), tensors); }
+
+void* Launch::update_row(const std::vector<at::Tensor>& tensors) { return written_row(filled_row(tensors), tensors); }
+
+void* Launch::written_row(Row row, const std::vector<at::Tensor>& tensors) {
+  void* const data = row.memory.mutable_data_ptr();
+  std::int64_t begin = 0;
+  if (row.is_copy)
+    for (const at::Tensor& tensor : tensors) {
+      started_.copy_later(tensor, row.memory.narrow(0, begin, tensor.numel()).view(tensor.sizes()));
+      begin += tensor.numel();
+    }
+  started_.keep(std::move(row.memory));
+  return data;
+}
+
+c10::intrusive_ptr<c10d::Work> Launch::finish(const std::vector<at::Tensor>& results) {
+  if (work_) return finish_work({results});
+  started_.copy();
+  return nullptr;
+}
+
+c10::intrusive_ptr<c10d::Work> Launch::finish(const std::vector<std::vector<at::Tensor>>& results) {
+  if (work_) return finish_work(results);
+  started_.copy();
+  return nullptr;
+}
+
+c10::intrusive_ptr<c10d::Work> Launch::finish_work(TuttiWork::Lists results) {
+  if (asynchronous_) {
+    work_->begin(std::exchange(started_, {}), std::move(results), sequence_number_);
+    backend_.coalesce(work_);
+  } else {
+    started_.copy();
+    work_->begin_done(std::move(results), sequence_number_);
+  }
+  return work_;
+}
+
+}  // namespace tutti_torch

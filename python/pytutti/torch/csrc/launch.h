@@ -1,0 +1,104 @@
+#pragma once
+
+#include <ATen/ATen.h>
+#include <tutti/c.h>
+
+#include <chrono>
+#include <cstdint>
+#include <torch/csrc/distributed/c10d/Types.hpp>
+#include <vector>
+
+#include "communicator.h"
+#include "errors.h"
+#include "tensors.h"
+#include "work.h"
+
+namespace tutti_torch {
+
+class TuttiBackend;
+
+/// Before PyTorch 2.8 options did not say whether the caller waits at once.
+template <class Options>
+bool is_asynchronous(const Options& options) {
+  if constexpr (requires { options.asyncOp; }) {
+    return options.asyncOp;
+  } else {
+    return true;
+  }
+}
+
+/// What send and recv have instead of options.
+struct MessageOptions {
+  std::chrono::milliseconds timeout = c10d::kUnsetTimeout;
+};
+
+/// A call of a backend, from its tensors to its Work. A caller that waits at once gets the result without one: the
+/// operation runs in its thread, and nothing is allocated.
+class Launch {
+ public:
+  /// `title`: what the profiler calls it. `inputs`: which the profiler records.
+  template <class Options>
+  Launch(TuttiBackend& backend, c10d::OpType type, const char* title, const Options& options,
+         const std::vector<at::Tensor>& inputs)
+      : Launch(backend, type, title, options.timeout, is_asynchronous(options), inputs) {}
+  Launch(const Launch&) = delete;
+  Launch& operator=(const Launch&) = delete;
+  ~Launch();
+
+  tutti_comm* comm() const { return use_.get(); }
+  std::int64_t timeout_ms() const { return timeout_ms_; }
+
+  /// The memory of tensors that the call only reads, only writes, or updates; of a copy if it is not plain.
+  const void* read(const at::Tensor& tensor);
+  void* write(const at::Tensor& tensor);
+  void* update(const at::Tensor& tensor);
+  /// The same of several tensors, as one piece.
+  const void* read_row(const std::vector<at::Tensor>& tensors);
+  void* write_row(const std::vector<at::Tensor>& tensors);
+  void* update_row(const std::vector<at::Tensor>& tensors);
+
+  /// Does it: `function` calls the C interface with the options that it is given.
+  template <class Function>
+  void call(const Function& function, const tutti_op* op = nullptr) {
+    tutti_call_options options{.size = sizeof options,
+                               .algorithm = nullptr,
+                               .timeout_ms = timeout_ms_,
+                               .op = op,
+                               .work = nullptr,
+                               .persistent = nullptr};
+    if (!asynchronous_) return check(function(timeout_ms_ != 0 || op ? &options : nullptr));
+    tutti_work* work = nullptr;
+    options.work = &work;
+    check(function(&options));
+    started_.add(work);
+  }
+  /// Of a message, which can only be started.
+  template <class Function>
+  void start(const Function& function) {
+    tutti_work* work = nullptr;
+    check(function(&work));
+    started_.add(work);
+  }
+
+  /// After the last call. Null: the caller has waited. `results`: what a future is to hold.
+  c10::intrusive_ptr<c10d::Work> finish(const std::vector<at::Tensor>& results);
+  c10::intrusive_ptr<c10d::Work> finish(const std::vector<std::vector<at::Tensor>>& results);
+
+ private:
+  Launch(TuttiBackend& backend, c10d::OpType type, const char* title, std::chrono::milliseconds timeout,
+         bool asynchronous, const std::vector<at::Tensor>& inputs);
+  void keep(const at::Tensor& tensor);
+  void* written_row(Row row, const std::vector<at::Tensor>& tensors);
+  c10::intrusive_ptr<c10d::Work> finish_work(TuttiWork::Lists results);
+
+  TuttiBackend& backend_;
+  const Communicator::Use use_;
+  const at::AutoDispatchBelowADInplaceOrView no_gradients_;
+  const bool asynchronous_;
+  const std::int64_t timeout_ms_;  // 0: the communicator's
+  const std::uint64_t sequence_number_;
+  c10::intrusive_ptr<TuttiWork> work_;  // null: nobody needs one
+  Started started_;
+};
+
+}  // namespace tutti_torch

@@ -1,0 +1,93 @@
+// The module that Python loads.
+
+#include <pybind11/chrono.h>
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <mutex>
+#include <set>
+
+#include "backend.h"
+#include "completions.h"
+
+namespace tutti_torch {
+namespace {
+
+namespace py = pybind11;
+using std::chrono::milliseconds;
+
+/// The backends that live, so that the end of the process can end them while Python still works.
+class Living {
+ public:
+  static Living& all() {
+    static Living& all = *new Living;
+    return all;
+  }
+
+  c10::intrusive_ptr<TuttiBackend> add(c10::intrusive_ptr<TuttiBackend> backend) {
+    const std::lock_guard lock{mutex_};
+    std::erase_if(backends_, [](const auto& old) { return old.expired(); });
+    backends_.emplace_back(backend);
+    return backend;
+  }
+
+  void close() {
+    const std::lock_guard lock{mutex_};
+    for (auto& weak : backends_)
+      if (const auto backend = weak.lock()) backend->shutdown();
+    backends_.clear();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<c10::weak_intrusive_ptr<TuttiBackend>> backends_;
+};
+
+}  // namespace
+}  // namespace tutti_torch
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
+  using namespace tutti_torch;
+  module.attr("tutti_version") = tutti_version();
+
+  py::class_<Settings>(module, "Settings")
+      .def(py::init<>())
+      .def_readwrite("transport", &Settings::transport)
+      .def_readwrite("tuning_file", &Settings::tuning_file)
+      .def_readwrite("plan_file", &Settings::plan_file)
+      .def_readwrite("lost_after", &Settings::lost_after)
+      .def_readwrite("deterministic", &Settings::deterministic)
+      .def_readwrite("tls", &Settings::tls);
+
+  py::class_<TuttiBackend, c10d::Backend, c10::intrusive_ptr<TuttiBackend>>(module, "TuttiBackend")
+      .def(
+          "monitored_barrier",
+          [](TuttiBackend& self, milliseconds timeout, bool wait_all_ranks) {
+            c10d::BarrierOptions options;
+            options.timeout = timeout;
+            self.monitoredBarrier(options, wait_all_ranks);
+          },
+          py::arg("timeout"), py::arg("wait_all_ranks") = false, py::call_guard<py::gil_scoped_release>());
+
+  module.def(
+      "meet",
+      [](const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, milliseconds timeout,
+         const std::string& name, const Settings& settings) {
+        return Living::all().add(c10::make_intrusive<TuttiBackend>(store, rank, size, timeout, name, settings));
+      },
+      py::call_guard<py::gil_scoped_release>());
+  module.def(
+      "sub_group",
+      [](TuttiBackend& parent, const std::vector<int>& ranks, milliseconds timeout, const std::string& name) {
+        return Living::all().add(c10::make_intrusive<TuttiBackend>(parent, ranks, timeout, name));
+      },
+      py::call_guard<py::gil_scoped_release>());
+  module.def(
+      "end",
+      [] {
+        Living::all().close();
+        Completions::all().stop();
+      },
+      py::call_guard<py::gil_scoped_release>());
+}

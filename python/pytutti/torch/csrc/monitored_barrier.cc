@@ -1,0 +1,126 @@
+// A barrier that says who did not come.
+//
+// Every rank tells rank 0 that it is here, and rank 0 tells every rank who is missing. Nothing is aborted, so that the
+// program may go on. The messages have a communicator of their own, and each barrier has a tag, so that those of a rank
+// that comes too late meet nobody.
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "backend.h"
+#include "errors.h"
+
+namespace tutti_torch {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr std::int64_t most_text = 512;
+constexpr std::int32_t tags = 1 << 30;
+constexpr std::int64_t no_limit_ms = std::int64_t{1} << 40;  // a wait ends by done_by()
+
+/// A message on its way. It may be dropped at any time: its buffer lives as long as it must.
+class Note {
+ public:
+  Note() : text_(at::zeros({most_text}, at::kByte)) {}
+  Note(Note&&) = default;
+  Note& operator=(Note&&) = default;
+  ~Note() {
+    if (!started_.empty()) abandon(std::move(started_));
+  }
+
+  void send(tutti_comm* comm, const std::string& text, int to, std::int32_t tag) {
+    text.copy(chars(), static_cast<std::size_t>(most_text));
+    tutti_work* work = nullptr;
+    check(tutti_isend(comm, chars(), most_text, TUTTI_U8, to, tag, no_limit_ms, &work));
+    remember(work);
+  }
+  void receive(tutti_comm* comm, int from, std::int32_t tag) {
+    tutti_work* work = nullptr;
+    check(tutti_irecv(comm, chars(), most_text, TUTTI_U8, from, tag, no_limit_ms, &work));
+    remember(work);
+  }
+  /// False: it is not done by then. Throws if it has failed.
+  bool done_by(Clock::time_point until) const {
+    const auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(until - Clock::now()).count();
+    std::int32_t done = 0;
+    check(tutti_work_wait_for(started_.works().front(), std::max<std::int64_t>(left, 0), &done));
+    return done != 0;
+  }
+  std::string text() const { return {chars(), std::find(chars(), chars() + most_text, '\0')}; }
+
+ private:
+  char* chars() const { return static_cast<char*>(text_.mutable_data_ptr()); }
+  void remember(tutti_work* work) {
+    started_.add(work);
+    started_.keep(text_);
+  }
+
+  at::Tensor text_;
+  Started started_;
+};
+
+std::string list_of(const std::vector<int>& ranks) {
+  constexpr std::size_t most_listed = 32;
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (std::size_t i = 0; i < std::min(ranks.size(), most_listed); ++i)
+    text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
+  if (ranks.size() > most_listed) text += " and " + std::to_string(ranks.size() - most_listed) + " more";
+  return text;
+}
+
+/// Rank 0: returns who did not come, and tells all others.
+std::string gather_ranks(tutti_comm* comm, int size, std::int32_t tag, milliseconds timeout, bool wait_for_all) {
+  std::vector<Note> here(static_cast<std::size_t>(size));
+  for (int rank = 1; rank < size; ++rank) here[static_cast<std::size_t>(rank)].receive(comm, rank, tag);
+  const auto until = Clock::now() + timeout;
+  std::vector<int> missing;
+  for (int rank = 1; rank < size && (missing.empty() || wait_for_all); ++rank)
+    if (!here[static_cast<std::size_t>(rank)].done_by(until)) missing.push_back(rank);
+  std::string verdict;
+  if (!missing.empty())
+    verdict = c10::str("tutti: monitored_barrier: ", list_of(missing), " of ", size, " did not come within ",
+                       timeout.count(), " ms: see where it is, such as by py-spy dump",
+                       wait_for_all ? "" : "; with wait_all_ranks=True this would list all ranks that are missing");
+  std::vector<Note> answers(static_cast<std::size_t>(size));
+  for (int rank = 1; rank < size; ++rank) answers[static_cast<std::size_t>(rank)].send(comm, verdict, rank, tag);
+  return verdict;
+}
+
+}  // namespace
+
+Communicator& TuttiBackend::monitor() {
+  const std::lock_guard lock{monitor_mutex_};
+  if (!monitor_) {
+    std::vector<int> everyone;
+    for (int rank = 0; rank < getSize(); ++rank) everyone.push_back(rank);
+    const Communicator::Use use{communicator()};
+    monitor_ = std::make_unique<Communicator>(sub_group(use.get(), everyone), name_);
+  }
+  return *monitor_;
+}
+
+void TuttiBackend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_for_all) {
+  const milliseconds timeout = options.timeout.count() > 0 ? options.timeout : timeout_.load();
+  const Communicator::Use use{monitor()};
+  const std::int32_t tag = static_cast<std::int32_t>(monitored_.fetch_add(1) % tags);
+  std::string verdict;
+  if (getRank() == 0) {
+    verdict = gather_ranks(use.get(), getSize(), tag, timeout, wait_for_all);
+  } else {
+    Note answer, here;
+    answer.receive(use.get(), 0, tag);
+    here.send(use.get(), "", 0, tag);
+    // Rank 0 may come as late as this rank waits, and then wait as long for others.
+    if (!answer.done_by(Clock::now() + 2 * timeout))
+      verdict = c10::str("tutti: monitored_barrier: rank ", getRank(), " came, but rank 0 has not answered within ",
+                         2 * timeout.count(), " ms: see where rank 0 is");
+    else
+      verdict = answer.text();
+  }
+  if (!verdict.empty()) fail_with(verdict);
+}
+
+}  // namespace tutti_torch

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <ATen/ATen.h>
+#include <tutti/c.h>
+
+#include <cstdint>
+#include <torch/csrc/distributed/c10d/Types.hpp>
+#include <vector>
+
+/// What PyTorch's tensors are to the C interface: memory, a count and a type.
+namespace tutti_torch {
+
+/// An element of a tensor is `parts` elements of `type`.
+struct Element {
+  tutti_type type;
+  std::uint64_t parts;
+};
+
+inline std::uint64_t count_of(const at::Tensor& tensor, const Element& element) {
+  return static_cast<std::uint64_t>(tensor.numel()) * element.parts;
+}
+
+/// For calls that only move elements: every type that PyTorch has.
+Element element_of(const at::Tensor& tensor);
+
+/// How a call combines elements; and elements as it sees them. Throws ValueError if the op does not exist for them.
+class Reduction {
+ public:
+  Reduction(const c10d::ReduceOp& op, const at::Tensor& tensor);
+  Reduction(const Reduction&) = delete;
+  Reduction& operator=(const Reduction&) = delete;
+  ~Reduction() { tutti_op_free(made_); }
+
+  tutti_op_kind kind() const { return kind_; }
+  const Element& element() const { return element_; }
+  const tutti_op* made() const { return made_; }
+
+ private:
+  tutti_op_kind kind_;
+  Element element_;
+  tutti_op* made_ = nullptr;  // of TUTTI_PREMUL_SUM
+};
+
+/// Throws if the tensor is not one of the CPU, or not dense. `call` is for the error.
+void check_tensor(const at::Tensor& tensor, const char* call);
+void check_tensors(const std::vector<at::Tensor>& tensors, const char* call);
+/// Or if there is not exactly one.
+const at::Tensor& only(const std::vector<at::Tensor>& tensors, const char* call);
+/// Of one type; throws otherwise.
+void check_same_type(const at::Tensor& one, const at::Tensor& other, const char* call);
+
+/// Its elements lie one after the other, as they are.
+bool is_plain(const at::Tensor& tensor);
+/// The tensor itself, or a plain copy.
+at::Tensor plain(const at::Tensor& tensor);
+
+/// Tensors that a call uses as one piece of memory: `memory` is a flat tensor of all elements.
+///
+/// `is_copy` is false if they lie one after the other in memory already, so that nothing has to be copied.
+struct Row {
+  at::Tensor memory;
+  bool is_copy;
+};
+/// Holding what the tensors hold.
+Row filled_row(const std::vector<at::Tensor>& tensors);
+/// To be written.
+Row empty_row(const std::vector<at::Tensor>& tensors);
+
+/// The elements of each, times `element.parts`.
+std::vector<std::uint64_t> counts_of(const std::vector<at::Tensor>& tensors, const Element& element);
+bool all_equal(const std::vector<std::uint64_t>& counts);
+
+}  // namespace tutti_torch

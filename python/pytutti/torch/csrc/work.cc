@@ -1,0 +1,183 @@
+#include "work.h"
+
+#include <ATen/core/ivalue.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+
+#include "completions.h"
+#include "errors.h"
+
+namespace tutti_torch {
+
+using Clock = std::chrono::steady_clock;
+
+// ---- Operations --------------------------------------------------------------------------------------------------
+
+Started& Started::operator=(Started&& other) noexcept {
+  works_.swap(other.works_);
+  memory_.swap(other.memory_);
+  copies_.swap(other.copies_);
+  return *this;
+}
+
+Started::~Started() {
+  for (tutti_work* const work : works_) tutti_work_free(work);
+}
+
+bool Started::done() const {
+  return std::all_of(works_.begin(), works_.end(), [](tutti_work* work) {
+    std::int32_t done = 0;
+    return tutti_work_test(work, &done) != TUTTI_OK || done != 0;
+  });
+}
+
+void Started::wait() const {
+  for (tutti_work* const work : works_) tutti_work_wait(work);  // end() asks what became of it
+}
+
+bool Started::wait_for(std::chrono::milliseconds limit) const {
+  const auto until = Clock::now() + limit;
+  for (tutti_work* const work : works_) {
+    std::int32_t done = 0;
+    const auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(until - Clock::now()).count();
+    if (tutti_work_wait_for(work, std::max<std::int64_t>(left, 0), &done) == TUTTI_OK && done == 0) return false;
+  }
+  return true;
+}
+
+std::exception_ptr Started::end() {
+  std::exception_ptr failure;
+  for (tutti_work* const work : works_)
+    if (const tutti_result result = tutti_work_wait(work); result != TUTTI_OK && !failure) failure = failure_of(result);
+  try {
+    if (!failure) copy();
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  copies_.clear();
+  memory_.clear();
+  return failure;
+}
+
+void Started::copy() {
+  if (copies_.empty()) return;
+  const at::AutoDispatchBelowADInplaceOrView no_gradients;
+  for (auto& [to, from] : copies_) to.copy_(from);
+}
+
+int Started::source() const {
+  tutti_status status{.source = -1, .tag = -1, .count = 0};
+  if (!works_.empty()) check(tutti_work_status(works_.front(), &status));
+  return status.source;
+}
+
+void abandon(Started started) {
+  const auto rest = std::make_shared<Started>(std::move(started));
+  Completions::all().when_done(rest->works(), [rest] { rest->end(); });
+}
+
+// ---- Their Work --------------------------------------------------------------------------------------------------
+
+TuttiWork::~TuttiWork() {
+  if (state_ == State::running && !started_.empty()) abandon(std::move(started_));
+}
+
+void TuttiWork::begin(Started started, Lists results, std::uint64_t sequence_number) {
+  started_ = std::move(started);
+  results_ = std::move(results);
+  sequence_number_ = sequence_number;
+  if (recordFunctionEndCallback_) end_by_itself();
+}
+
+void TuttiWork::begin_done(Lists results, std::uint64_t sequence_number) {
+  results_ = std::move(results);
+  sequence_number_ = sequence_number;
+  end();
+}
+
+bool TuttiWork::isCompleted() {
+  if (state_.load(std::memory_order_acquire) == State::running && started_.done()) end();
+  return state_.load(std::memory_order_acquire) == State::done;
+}
+
+bool TuttiWork::wait(std::chrono::milliseconds timeout) {
+  if (state_.load(std::memory_order_acquire) == State::running) {
+    if (timeout <= kNoTimeout) {
+      started_.wait();
+    } else if (!started_.wait_for(timeout)) {
+      fail_with(c10::str("tutti: ", c10d::opTypeToString(opType_), " on rank ", rank_, " is not done after ",
+                         timeout.count(), " ms of wait(); it goes on"));
+    }
+    end();
+  }
+  std::unique_lock lock{mutex_};
+  cv_.wait(lock, [this] { return completed_; });
+  if (exception_) std::rethrow_exception(exception_);
+  return true;
+}
+
+void TuttiWork::abort() {
+  TORCH_CHECK(false, "tutti: one operation cannot be aborted: call abort() of its process group");
+}
+
+int TuttiWork::sourceRank() const { return started_.source(); }
+
+std::vector<at::Tensor> TuttiWork::result() {
+  TORCH_CHECK(isCompleted(), "tutti: result() of an operation that is not done: call wait() first");
+  TORCH_CHECK(results_.size() <= 1, "tutti: this operation has lists of results: use get_future()");
+  return results_.empty() ? std::vector<at::Tensor>{} : results_.front();
+}
+
+c10::intrusive_ptr<c10::ivalue::Future> TuttiWork::getFuture() {
+  bool completed = false;
+  {
+    const std::lock_guard lock{mutex_};
+    if (future_) return future_;
+    const c10::TypePtr list = c10::ListType::create(c10::TensorType::get());
+    future_ = c10::make_intrusive<c10::ivalue::Future>(results_.size() > 1 ? c10::ListType::create(list) : list);
+    completed = completed_;
+    if (!completed) unfinished_ = future_;
+  }
+  if (completed)
+    complete(*future_);
+  else
+    end_by_itself();
+  return future_;
+}
+
+void TuttiWork::end_by_itself() {
+  {
+    const std::lock_guard lock{mutex_};
+    if (completed_ || ends_by_itself_) return;
+    ends_by_itself_ = true;
+  }
+  auto self = c10::intrusive_ptr<TuttiWork>::unsafe_reclaim_from_nonowning(this);
+  Completions::all().when_done(started_.works(), [self] { self->end(); });
+}
+
+void TuttiWork::end() {
+  State running = State::running;
+  if (!state_.compare_exchange_strong(running, State::ending)) return;
+  finish(started_.end());
+  c10::intrusive_ptr<c10::ivalue::Future> future;
+  {
+    const std::lock_guard lock{mutex_};
+    future.swap(unfinished_);
+  }
+  state_.store(State::done, std::memory_order_release);
+  if (future) complete(*future);
+}
+
+void TuttiWork::complete(c10::ivalue::Future& future) const {
+  if (exception_) {
+    future.setError(exception_);
+  } else if (results_.size() > 1) {
+    future.markCompleted(c10::IValue(results_));
+  } else {
+    future.markCompleted(c10::IValue(results_.empty() ? std::vector<at::Tensor>{} : results_.front()));
+  }
+}
+
+}  // namespace tutti_torch
