@@ -311,7 +311,7 @@ std::shared_ptr<Store> open_file_store(const std::string& path, int users, Store
 
 }  // namespace rendezvous
 
-std::shared_ptr<Store> file_store(const std::string& path, int users) {
+std::shared_ptr<Store> tutti::file_store(const std::string& path, int users) {
   using rendezvous::FileGuard;
   return rendezvous::open_file_store(path, users, Store::Milliseconds{300'000}, false,
                                      job_secret({}).empty() ? FileGuard::user : FileGuard::secret);

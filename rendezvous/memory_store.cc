@@ -109,6 +109,6 @@ class MemoryStore final : public Store {
 
 }  // namespace
 
-std::shared_ptr<Store> memory_store() { return std::make_shared<MemoryStore>(); }
+std::shared_ptr<Store> tutti::memory_store() { return std::make_shared<MemoryStore>(); }
 
 }  // namespace tutti

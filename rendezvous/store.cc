@@ -92,7 +92,7 @@ class PrefixStore final : public Store {
 
 }  // namespace
 
-std::shared_ptr<Store> prefix_store(std::string prefix, std::shared_ptr<Store> store) {
+std::shared_ptr<Store> tutti::prefix_store(std::string prefix, std::shared_ptr<Store> store) {
   return std::make_shared<PrefixStore>(std::move(prefix), std::move(store));
 }
 

@@ -305,8 +305,8 @@ std::shared_ptr<Store> connect_tcp_store(const Endpoint& endpoint, Store::Millis
 
 }  // namespace rendezvous
 
-std::shared_ptr<Store> tcp_store(const std::string& host, std::uint16_t port, Store::Milliseconds timeout,
-                                 const std::string& secret_file) {
+std::shared_ptr<Store> tutti::tcp_store(const std::string& host, std::uint16_t port, Store::Milliseconds timeout,
+                                        const std::string& secret_file) {
   const Secret secret = job_secret(secret_file);
   return rendezvous::connect_tcp_store({rendezvous::without_brackets(host), port}, timeout, secret,
                                        job_tls_proxies(secret));

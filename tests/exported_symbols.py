@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""tests/exported_symbols.py libtutti.a SYMBOLS TESTS [libtutti.so.0]: what a program that links the library can meet of it.
+"""tests/exported_symbols.py libtutti.a SYMBOLS TESTS VERSION [libtutti.so.0]: what a program that links the library can
+meet of it.
 
 The dynamic linker sees the public API and nothing else: a private function called by accident would become a promise.
+Each of these names carries the inline namespace of VERSION, so that two versions do not meet.
 The static linker sees hidden symbols, too, and takes one of two functions of the same name for both. So that a program
 may contain another Asio or fmt, every name is one of ours, but for templates of the standard library, which every C++
 object may contain; and those are compiled for the processor that the program is compiled for.
@@ -82,7 +84,8 @@ def check_c(symbols, wanted, tests, shared):
         yield "libtutti.so.0: this is not the SONAME of the shared library"
 
 
-def main(archive, symbols_file, tests, shared=None):
+def main(archive, symbols_file, tests, version, shared=None):
+    abi = "v" + "_".join(version.split(".")[:2])
     symbols = sorted(set(defined(archive)))
     names = readable([name for _, _, _, name in symbols])
     shown, wrong = set(), {}
@@ -92,6 +95,8 @@ def main(archive, symbols_file, tests, shared=None):
         standard = binding != "GLOBAL" and STANDARD.match(name)
         if mangled in listed_names or visibility == "DEFAULT" and PUBLIC.match(name) and not PRIVATE.search(name):
             shown.add(name)
+            if mangled.startswith("_Z") and f"{len(abi)}{abi}" not in mangled:
+                wrong[name] = f"should be in the inline namespace {abi}, TUTTI_ABI of tutti/version.h"
         elif visibility == "DEFAULT" and not standard:
             wrong[name] = "should be hidden"
         elif not OURS.match(mangled) and not standard:

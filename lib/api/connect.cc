@@ -246,6 +246,6 @@ Communicator join(const ConnectOptions& options, const std::shared_ptr<transport
 
 }  // namespace detail
 
-Communicator connect(const ConnectOptions& options) { return detail::join(options, nullptr); }
+Communicator tutti::connect(const ConnectOptions& options) { return detail::join(options, nullptr); }
 
 }  // namespace tutti

@@ -111,7 +111,7 @@ class Threads {
 
 }  // namespace
 
-void run_threads(int ranks, const std::function<void(Communicator&)>& body, const ConnectOptions& options) {
+void tutti::run_threads(int ranks, const std::function<void(Communicator&)>& body, const ConnectOptions& options) {
   if (ranks < 1) throw Error{ErrorCode::invalid_argument, fmt::format("run_threads: {} ranks are too few", ranks)};
   Threads{ranks, body, options}.run();
 }

@@ -94,7 +94,7 @@ void Handle::then(std::function<void(const Error*)> next) {
 
 namespace detail {
 
-void wait_all(std::span<Handle* const> handles) {
+void tutti::detail::wait_all(std::span<Handle* const> handles) {
   for (Handle* const handle : handles)
     if (Pending* const pending = Internals::pending(*handle)) {
       pending->engine().require_own_process();
@@ -103,7 +103,7 @@ void wait_all(std::span<Handle* const> handles) {
   for (Handle* const handle : handles) handle->wait();
 }
 
-std::size_t wait_any(std::span<Handle* const> handles) {
+std::size_t tutti::detail::wait_any(std::span<Handle* const> handles) {
   const auto refuse = [](const char* why) {
     throw Error{ErrorCode::invalid_argument, std::string{"wait_any: "} + why};
   };

@@ -3,8 +3,17 @@
 #include <utility>
 
 namespace tutti {
+namespace detail {
 
-const char* name_of(ErrorCode code) {
+/// The interface carries its version in its names, but private functions do not: a program that was linked with two
+/// versions would run a mix of them. Each version has this one name, so that the linker refuses both together. It is
+/// beside Error, which all of the library uses.
+extern const char two_versions_of_tutti_in_one_program;
+const char two_versions_of_tutti_in_one_program = 0;
+
+}  // namespace detail
+
+const char* tutti::name_of(ErrorCode code) {
   switch (code) {
     case ErrorCode::invalid_argument:
       return "invalid_argument";

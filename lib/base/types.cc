@@ -11,12 +11,12 @@ f16::operator float() const { return half::widen_f16(bits); }
 bf16::bf16(float value) : bits(half::narrow_bf16(value)) {}
 bf16::operator float() const { return half::widen_bf16(bits); }
 
-const char* name_of(Collective collective) {
+const char* tutti::name_of(Collective collective) {
   const auto number = static_cast<int>(collective);
   return number < collective_count ? detail::traits_of(collective).name : "unknown";
 }
 
-std::size_t size_of(DataType type) {
+std::size_t tutti::size_of(DataType type) {
   switch (type) {
     case DataType::i8:
     case DataType::u8:
@@ -42,7 +42,7 @@ std::size_t size_of(DataType type) {
   return 0;
 }
 
-const char* name_of(DataType type) {
+const char* tutti::name_of(DataType type) {
   switch (type) {
     case DataType::i8:
       return "i8";
@@ -78,7 +78,7 @@ const char* name_of(DataType type) {
   return "unknown";
 }
 
-const char* name_of(OpKind kind) {
+const char* tutti::name_of(OpKind kind) {
   switch (kind) {
     case OpKind::sum:
       return "sum";

@@ -1,6 +1,8 @@
 #pragma once
 
-namespace tutti {
+#include "tutti/version.h"
+
+namespace tutti::inline TUTTI_ABI {
 class Communicator;
 }
 

@@ -8,8 +8,7 @@
 #include "tutti/export.h"
 #include "tutti/types.h"
 
-namespace tutti {
-namespace detail {
+namespace tutti::detail::inline TUTTI_ABI {
 
 /// Bytes of one rank, and whether the others see them.
 struct Allocated {
@@ -22,7 +21,9 @@ class TUTTI_API Allocator {
   static Allocated allocate(Communicator& comm, std::size_t count, std::size_t element_size);
 };
 
-}  // namespace detail
+}  // namespace tutti::detail::inline TUTTI_ABI
+
+namespace tutti::inline TUTTI_ABI {
 
 /// This rank's elements in memory that all ranks of a communicator map: see allocate(). A contiguous range, so it can
 /// be passed to every call, as a whole or in parts (std::span).
@@ -81,4 +82,4 @@ SharedArray<T> allocate(Communicator& comm, std::size_t count) {
   return {detail::Allocator::allocate(comm, count, sizeof(T)), count};
 }
 
-}  // namespace tutti
+}  // namespace tutti::inline TUTTI_ABI

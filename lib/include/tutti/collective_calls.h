@@ -7,7 +7,7 @@
 #include "tutti/request.h"
 #include "tutti/types.h"
 
-namespace tutti {
+namespace tutti::inline TUTTI_ABI {
 
 /// The collectives. Each can wait for its result, be started, or be prepared:
 ///
@@ -187,4 +187,4 @@ class CollectiveCalls {
   }
 };
 
-}  // namespace tutti
+}  // namespace tutti::inline TUTTI_ABI

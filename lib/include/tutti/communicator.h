@@ -14,12 +14,14 @@
 #include "tutti/persistent.h"
 #include "tutti/work.h"
 
-namespace tutti {
-
-namespace detail {
-class Allocator;
+namespace tutti::detail {
 class CommunicatorState;
-}  // namespace detail
+inline namespace TUTTI_ABI {
+class Allocator;
+}
+}  // namespace tutti::detail
+
+namespace tutti::inline TUTTI_ABI {
 
 class Communicator;
 
@@ -182,4 +184,4 @@ Result CallsReturning<Result>::perform(const detail::Request& request) {
 /// missing. With nothing set at all, this process is rank 0 of 1.
 TUTTI_API Communicator connect(const ConnectOptions& options = {});
 
-}  // namespace tutti
+}  // namespace tutti::inline TUTTI_ABI

@@ -7,11 +7,11 @@
 
 #include "tutti/export.h"
 
-namespace tutti {
-
-namespace detail {
+namespace tutti::detail {
 class Internals;  // gives the library access to private members
 }
+
+namespace tutti::inline TUTTI_ABI {
 
 /// What went wrong, and what becomes of the communicator.
 enum class ErrorCode : std::uint8_t {
@@ -68,4 +68,4 @@ class [[nodiscard]] TUTTI_API Error : public std::runtime_error {
   std::shared_ptr<const FailureDetails> details_;  // shared: copies of an Error must not throw
 };
 
-}  // namespace tutti
+}  // namespace tutti::inline TUTTI_ABI

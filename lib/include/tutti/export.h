@@ -7,6 +7,7 @@
 #include <version>  // where the standard library says how it is configured
 
 #include "tutti/abi.h"
+#include "tutti/version.h"
 
 // A program whose std::string or std::vector differs in layout from the library's would link, and then corrupt memory.
 #ifdef _GLIBCXX_USE_CXX11_ABI

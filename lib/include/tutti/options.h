@@ -8,7 +8,7 @@
 
 #include "tutti/store.h"
 
-namespace tutti {
+namespace tutti::inline TUTTI_ABI {
 
 inline constexpr int any_source = -1;
 inline constexpr int any_tag = -1;
@@ -71,4 +71,4 @@ struct ConnectOptions {
   std::string plan_file = {};
 };
 
-}  // namespace tutti
+}  // namespace tutti::inline TUTTI_ABI

@@ -5,11 +5,11 @@
 #include "tutti/export.h"
 #include "tutti/work.h"
 
-namespace tutti {
-
-namespace detail {
+namespace tutti::detail {
 class PersistentCall;
 }
+
+namespace tutti::inline TUTTI_ABI {
 
 /// A collective that is prepared once and started any number of times: its arguments are checked, its algorithm is
 /// chosen and its memory bound in advance. Made by Communicator::prepare(). As a Handle it represents its last start.
@@ -51,4 +51,4 @@ class [[nodiscard]] TUTTI_API Persistent : public Handle {
   std::unique_ptr<detail::PersistentCall> call_;
 };
 
-}  // namespace tutti
+}  // namespace tutti::inline TUTTI_ABI

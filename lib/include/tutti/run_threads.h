@@ -5,7 +5,7 @@
 #include "tutti/communicator.h"
 #include "tutti/export.h"
 
-namespace tutti {
+namespace tutti::inline TUTTI_ABI {
 
 /// Runs `body` once for each of `ranks` ranks, each a thread of this process with its communicator, and returns when
 /// all have returned. To learn, to debug in one debugger, and to test without a launcher:
@@ -25,4 +25,4 @@ namespace tutti {
 TUTTI_API void run_threads(int ranks, const std::function<void(Communicator&)>& body,
                            const ConnectOptions& options = {});
 
-}  // namespace tutti
+}  // namespace tutti::inline TUTTI_ABI

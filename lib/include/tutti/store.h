@@ -12,7 +12,7 @@
 
 #include "tutti/export.h"
 
-namespace tutti {
+namespace tutti::inline TUTTI_ABI {
 
 /// A small key-value store through which ranks find each other. Implement it to bring your own.
 ///
@@ -75,4 +75,4 @@ TUTTI_API std::shared_ptr<Store> tcp_store(const std::string& host, std::uint16_
 /// single request is bounded by the timeout of `store`.
 TUTTI_API std::shared_ptr<Store> prefix_store(std::string prefix, std::shared_ptr<Store> store);
 
-}  // namespace tutti
+}  // namespace tutti::inline TUTTI_ABI

@@ -12,7 +12,7 @@
 #include "tutti/export.h"
 #include "tutti/user_function.h"
 
-namespace tutti {
+namespace tutti::inline TUTTI_ABI {
 
 /// IEEE 754 half precision, for storage. Reductions widen to float and round to nearest even.
 struct TUTTI_API f16 {
@@ -75,7 +75,9 @@ TUTTI_API std::size_t size_of(DataType type);
 /// "i8", "f32", "c128", "bool" ...
 TUTTI_API const char* name_of(DataType type);
 
-namespace detail {
+}  // namespace tutti::inline TUTTI_ABI
+
+namespace tutti::detail::inline TUTTI_ABI {
 
 template <class T>
 consteval int data_type_index() {
@@ -101,7 +103,9 @@ consteval int data_type_index() {
     return -1;
 }
 
-}  // namespace detail
+}  // namespace tutti::detail::inline TUTTI_ABI
+
+namespace tutti::inline TUTTI_ABI {
 
 /// A type whose arrays tutti can move from rank to rank: any that memcpy may copy, except pointers, which mean nothing
 /// in another process. Pointers inside a struct mean nothing there either, but are not detected.
@@ -208,4 +212,4 @@ requires std::is_invocable_r_v<T, const Combine&, const T&, const T&> Op user_op
             }};
 }
 
-}  // namespace tutti
+}  // namespace tutti::inline TUTTI_ABI

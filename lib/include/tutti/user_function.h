@@ -5,7 +5,9 @@
 #include <functional>
 #include <utility>
 
-namespace tutti::detail {
+#include "tutti/export.h"
+
+namespace tutti::detail::inline TUTTI_ABI {
 
 /// The function of a user's op, shared by all copies of the op; null for tutti's own. It is not a std::shared_ptr,
 /// which is no literal type in C++20, so that ops can be constants: see types.h.
@@ -38,4 +40,4 @@ class UserFunction {
   Shared* shared_ = nullptr;
 };
 
-}  // namespace tutti::detail
+}  // namespace tutti::detail::inline TUTTI_ABI

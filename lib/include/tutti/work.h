@@ -12,7 +12,7 @@
 #include "tutti/error.h"
 #include "tutti/export.h"
 
-namespace tutti {
+namespace tutti::inline TUTTI_ABI {
 
 /// The message that a receive got, or that probe() found.
 struct MessageStatus {
@@ -21,9 +21,13 @@ struct MessageStatus {
   std::size_t count = 0;  ///< elements; those that are not Reducible, by probe(): bytes
 };
 
-namespace detail {
+}  // namespace tutti::inline TUTTI_ABI
+
+namespace tutti::detail {
 class Pending;  // one operation on its way, owned by the engine and by every handle that names it
 }
+
+namespace tutti::inline TUTTI_ABI {
 
 /// An operation that has been started; the common base of Work and Persistent.
 ///
@@ -78,7 +82,9 @@ class [[nodiscard]] TUTTI_API Work : public Handle {
   explicit Work(detail::Pending* pending) noexcept : Handle(pending) {}
 };
 
-namespace detail {
+}  // namespace tutti::inline TUTTI_ABI
+
+namespace tutti::detail::inline TUTTI_ABI {
 TUTTI_API void wait_all(std::span<Handle* const> handles);
 TUTTI_API std::size_t wait_any(std::span<Handle* const> handles);
 
@@ -88,7 +94,9 @@ std::vector<Handle*> handles_of(R& range) {
   for (Handle& handle : range) handles.push_back(&handle);
   return handles;
 }
-}  // namespace detail
+}  // namespace tutti::detail::inline TUTTI_ABI
+
+namespace tutti::inline TUTTI_ABI {
 
 /// A range of Work or of Persistent.
 template <class R>
@@ -108,4 +116,4 @@ std::size_t wait_any(R&& handles) {
   return detail::wait_any(detail::handles_of(handles));
 }
 
-}  // namespace tutti
+}  // namespace tutti::inline TUTTI_ABI
