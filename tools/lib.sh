@@ -122,6 +122,10 @@ is_system() {
 # The packages that tests need on top, which skip what they cannot do without. Few systems but these have SimGrid's.
 missing_to_test() {
   have ip || echo iproute2
+  have groff || echo groff-base
+  for name in mandoc fish zsh; do
+    have "$name" || echo "$name"
+  done
   if is_system debian ubuntu && ! pkg-config --exists simgrid 2>/dev/null; then echo libsimgrid-dev; fi
 }
 
