@@ -26,6 +26,7 @@ STANDARD = re.compile(r"(?:[\w:]+(?:<.*>)?[&*\s]* )?(?:(?:vtable|typeinfo|typein
 # A mangled name is ours if it, or an argument of its template, is in the namespaces tutti, tutti_asio or tutti_fmt, or is
 # a handle of the C interface. A name of C is ours by its prefix.
 OURS = re.compile(r"_Z.*(?:5tutti|\d+tutti_)|tutti")
+VERSIONS = {"TUTTI_0"}
 # Objects with instructions that not every processor has.
 FOR_OTHER_PROCESSORS = re.compile(r"kernels_avx")
 
@@ -48,8 +49,8 @@ def readable(names):
 
 
 def listed(symbols_file):
-    """Names of the C interface, from a file as Debian's packages have it."""
-    return set(re.findall(r"^ (\w+)@TUTTI_0 ", pathlib.Path(symbols_file).read_text(), re.M))
+    """Names of the C interface, from the file of Debian's package, which lists the version itself as a symbol, too."""
+    return set(re.findall(r"^ (\w+)@TUTTI_0 ", pathlib.Path(symbols_file).read_text(), re.M)) - VERSIONS
 
 
 def of_c(symbols):
@@ -59,8 +60,7 @@ def of_c(symbols):
 def dynamic(shared):
     """What the dynamic linker can find in a shared library, without its versions."""
     listing = subprocess.run(["nm", "-D", "--defined-only", shared], capture_output=True, text=True, check=True).stdout
-    versions = {"TUTTI_0"}
-    return {line.split()[2].split("@")[0] for line in listing.splitlines()} - versions
+    return {line.split()[2].split("@")[0] for line in listing.splitlines()} - VERSIONS
 
 
 def differences(wanted, found, where):
