@@ -111,6 +111,14 @@ missing_to_compare() {
   done
 }
 
+# The packages that building Debian's packages, and a root to install them in, needs on top.
+missing_to_package() {
+  have dh || echo debhelper
+  have dpkg-buildpackage || echo dpkg-dev
+  have lintian || echo lintian
+  have mmdebstrap || echo mmdebstrap
+}
+
 # is_system ID...: whether /etc/os-release names one of them.
 is_system() {
   for id in "$@"; do
