@@ -10,13 +10,14 @@ import pytutti
 
 how = sys.argv[1]
 handled = []
+package = os.path.dirname(pytutti.__file__)
 
 
 def interrupt_once_it_waits():
     """When the main thread has been seen at the same place of pytutti, or of this file's sleep, thirty times."""
     def place():
         frame = sys._current_frames()[threading.main_thread().ident]
-        return (frame.f_lasti, frame.f_code) if "pytutti" in frame.f_code.co_filename or how == "body" else None
+        return (frame.f_lasti, frame.f_code) if frame.f_code.co_filename.startswith(package) or how == "body" else None
 
     def body():
         seen, times = None, 0
