@@ -8,6 +8,8 @@ import subprocess
 import sys
 
 import pytutti
+from pytutti import communicator, errors, ops, types
+from pytutti._core import ffi, lib
 from support import ROOT, Case, ranks, run
 
 PACKAGE = pathlib.Path(pytutti.__file__).parent
@@ -51,6 +53,26 @@ class Package(Case):
             self.assertIn("libc.so.6", needed, listed)
             for library in needed:
                 self.assertRegex(library, r"^lib[cm]\.so\.6$")
+
+
+class Numbers(Case):
+    """What Python repeats of <tutti/c.h>."""
+
+    def test_names_stand_at_their_numbers(self):
+        for number, name in enumerate(types.NAMES):
+            self.assertEqual(number, getattr(lib, "TUTTI_" + name.upper()))
+        self.assertFalse(any(hasattr(lib, "TUTTI_" + name.upper()) for name in ("f8", "c256")))
+        for number, name in enumerate(communicator._COLLECTIVES):
+            self.assertEqual(number, getattr(lib, "TUTTI_" + name.upper()))
+        for name, number in ops.KINDS.items():
+            self.assertEqual(number, getattr(lib, "TUTTI_" + name.upper()))
+
+    def test_every_result_of_c_is_a_kind_of_error(self):
+        for number in range(1, 30):
+            name = ffi.string(lib.tutti_result_name(number)).decode()
+            words = {"rendezvous": "rendezvous_failed", "system": "system_refused", "unknown": "internal"}.get(name, name)
+            kind = type(errors.made(number, {"message": "text", "rank": 1}))
+            self.assertEqual(kind.__name__, "".join(word.capitalize() for word in words.split("_")))
 
 
 class Examples(Case):
