@@ -1,5 +1,5 @@
-// Reads a capsule of DLPack (dlpack.h, versions 0.8 and 1): what a tensor of another library is. The capsule stays as it
-// is; the memory lives as long as the capsule.
+// Reads a capsule of DLPack (dlpack.h, versions 0.8 and 1): what a tensor of another library is. The capsule stays as
+// it is; the memory lives as long as the capsule.
 
 typedef struct {
   void* data;
