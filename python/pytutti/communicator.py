@@ -1,6 +1,7 @@
 """Communicators."""
 
 import atexit
+import os
 import time
 import weakref
 from types import TracebackType
@@ -248,3 +249,12 @@ def _close_all() -> None:
     for comm in list(_open):
         comm.close()
     lib.tutti_set_wait_hook(NULL, NULL)
+
+
+def _forget_other_threads() -> None:
+    """After fork() none of them is here to end its call."""
+    for comm in list(_open):
+        comm._users.clear()
+
+
+os.register_at_fork(after_in_child=_forget_other_threads)

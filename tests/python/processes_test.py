@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import pickle
+import time
 
 import numpy
 import pytutti
@@ -70,6 +71,15 @@ class Processes(Case):
         done = ranks(3, "lost.py", options=("--max-lost", 1))
         self.assertEqual([line for line in done.lines if "survivor" in line],
                          ["[0] survivor: 2 pid all_reduce 2.0", "[1] survivor: 2 pid all_reduce 2.0"], done)
+
+    def test_a_process_may_end_while_a_thread_waits(self):
+        begin = time.monotonic()
+        done = ranks(2, "exits.py")
+        self.assertEqual(done.code, 0, done)
+        self.assertIn("[0] ends 0", done.lines, done)
+        self.assertIn("[0] child: <pytutti.Communicator: rank 0 of 2, closed> True", done.lines, done)
+        self.assertNotIn("terminate", done.err, done)
+        self.assertLess(time.monotonic() - begin, 20)
 
     def test_by_an_all_gather_of_the_program(self):
         done = ranks(3, "all_gather.py")
