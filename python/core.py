@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""python/core.py C.H C-FILE: writes the C of the extension module pytutti._core, which calls the functions of <tutti/c.h>.
+"""python/core.py C.H C-FILE: writes the C of the extension module pytutti._core, which calls what <tutti/c.h> declares.
 
 What it declares to cffi is the header itself, without what only a preprocessor understands. So it cannot differ from
 the library, and a function that is added there can be called here.
@@ -19,7 +19,7 @@ extern "Python" int32_t pytutti_all_gather(const void* mine, void* all, uint64_t
 extern "Python" void pytutti_done(void* context);
 """
 
-# DLPack's tensor as its specification lays it out, and what a call needs of it.
+# What a call needs of a tensor of DLPack, and what finds it there (capsule.c).
 TENSOR = """
 typedef struct pytutti_tensor {
   void* data;
@@ -32,8 +32,8 @@ typedef struct pytutti_tensor {
   int32_t contiguous;
   uint64_t count;
 } pytutti_tensor;
-int32_t pytutti_read_capsule(uintptr_t capsule, pytutti_tensor* tensor);
 """
+READER = "int32_t pytutti_read_capsule(uintptr_t capsule, pytutti_tensor* tensor);\n"
 
 SOURCE = pathlib.Path(__file__).with_name("capsule.c")
 
@@ -49,8 +49,8 @@ def declarations(header):
 
 def main(header, output):
     ffi = cffi.FFI()
-    ffi.cdef(declarations(header) + TENSOR + CALLBACKS)
-    ffi.set_source("pytutti._core", "#include <tutti/c.h>\n" + TENSOR.replace("int32_t pytutti_read", "static int32_t pytutti_read") + SOURCE.read_text())
+    ffi.cdef(declarations(header) + TENSOR + READER + CALLBACKS)
+    ffi.set_source("pytutti._core", "#include <tutti/c.h>\n" + TENSOR + SOURCE.read_text())
     ffi.emit_c_code(output)
 
 

@@ -13,8 +13,10 @@ def main() -> NoReturn:
     try:
         os.execv(path, [path, *sys.argv[1:]])
     except OSError as error:
-        sys.exit(f"pytutti: cannot start {path}: {error.strerror}. PYTUTTI_PROGRAM names another place; "
-                 "if it is not set, install the package again")
+        sys.exit(
+            f"pytutti: cannot start {path}: {error.strerror}. PYTUTTI_PROGRAM names another place; "
+            "if it is not set, install the package again"
+        )
 
 
 if __name__ == "__main__":

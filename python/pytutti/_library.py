@@ -96,6 +96,7 @@ def check(result: int) -> None:
 
 # ---- Arguments
 
+
 def milliseconds(seconds: Seconds, name: str = "timeout") -> int:
     """0 stands for the default."""
     if seconds is None:

@@ -1,11 +1,11 @@
 """Arrays as C sees them: an address, a number of elements and a type, and who owns the memory. Nothing is copied.
 
-    numpy.ndarray            by the buffer protocol
-    other tensors            by DLPack, if they are in the memory of the CPU (PyTorch, JAX)
-    other objects            by the buffer protocol (array.array, bytearray, memoryview, mmap)
+numpy.ndarray            by the buffer protocol
+other tensors            by DLPack, if they are in the memory of the CPU (PyTorch, JAX)
+other objects            by the buffer protocol (array.array, bytearray, memoryview, mmap)
 """
 
-from typing import Any, NamedTuple, NoReturn, Optional, Sequence, Tuple
+from typing import Any, Callable, NamedTuple, NoReturn, Optional, Sequence, Tuple
 
 import numpy
 
@@ -31,7 +31,7 @@ class View(NamedTuple):
 
 # The usual case has to be fast: these save half of the time of a View.
 _ndarray = numpy.ndarray
-_new: Any = tuple.__new__
+_new: Callable[..., View] = tuple.__new__
 
 EMPTY = View(ffi.NULL, 0, 0, None)
 
@@ -39,7 +39,7 @@ EMPTY = View(ffi.NULL, 0, 0, None)
 def reading(x: Any, name: str) -> View:
     if type(x) is _ndarray:
         try:
-            return _new(View, (_from_buffer(_chars, x), x.size, _type_of[x.dtype], None))  # type: ignore[no-any-return]
+            return _new(View, (_from_buffer(_chars, x), x.size, _type_of[x.dtype], None))
         except (KeyError, ValueError, TypeError, BufferError):
             pass  # the usual way does not serve it; below is another, or the reason
     return _view(x, name, False)
@@ -48,7 +48,7 @@ def reading(x: Any, name: str) -> View:
 def writing(x: Any, name: str) -> View:
     if type(x) is _ndarray:
         try:
-            return _new(View, (_from_buffer(_chars, x, True), x.size, _type_of[x.dtype], None))  # type: ignore[no-any-return]
+            return _new(View, (_from_buffer(_chars, x, True), x.size, _type_of[x.dtype], None))
         except (KeyError, ValueError, TypeError, BufferError):
             pass
     return _view(x, name, True)
@@ -67,8 +67,12 @@ def _view(x: Any, name: str, writes: bool) -> View:
     try:
         memory = memoryview(x)
     except TypeError:
-        _refuse(x, name, "and no array: give a numpy.ndarray (numpy.asarray() makes one of numbers and lists), a tensor "
-                "with __dlpack__, or an object with the buffer protocol")
+        _refuse(
+            x,
+            name,
+            "and no array: give a numpy.ndarray (numpy.asarray() makes one of numbers and lists), a tensor "
+            "with __dlpack__, or an object with the buffer protocol",
+        )
     if not memory.c_contiguous:
         _refuse(x, name, "whose elements do not lie one after the other: give a contiguous copy")
     if writes and memory.readonly:
@@ -79,8 +83,11 @@ def _view(x: Any, name: str, writes: bool) -> View:
         dtype = None
     number = None if dtype is None else types.type_of(dtype)
     if number is None:
-        _refuse(x, name, f"of format {memory.format!r}, and tutti has {', '.join(types.NAMES)} in the byte order of this "
-                "machine")
+        _refuse(
+            x,
+            name,
+            f"of format {memory.format!r}, and tutti has {', '.join(types.NAMES)} in the byte order of this " "machine",
+        )
     # By an array, since the collector of Python crashes where cffi itself holds a memoryview.
     flat = numpy.frombuffer(memory, numpy.uint8) if memory.nbytes else numpy.empty(0, numpy.uint8)
     return View(_from_buffer(_chars, flat, writes), memory.nbytes // memory.itemsize, number, None)
@@ -91,11 +98,19 @@ def _view_of_array(x: Any, name: str, writes: bool) -> View:
         _refuse(x, name, "and its mask would be ignored: give x.filled(...) or x.data")
     number = types.type_of(x.dtype)
     if number is None:
-        _refuse(x, name, f"of dtype {x.dtype.str if x.dtype.fields is None else x.dtype}, and tutti has "
-                f"{', '.join(types.NAMES)} in the byte order of this machine: use x.astype() or x.view()")
+        _refuse(
+            x,
+            name,
+            f"of dtype {x.dtype.str if x.dtype.fields is None else x.dtype}, and tutti has "
+            f"{', '.join(types.NAMES)} in the byte order of this machine: use x.astype() or x.view()",
+        )
     if not x.flags.c_contiguous:
-        _refuse(x, name, "whose elements do not lie one after the other in memory (C order): give "
-                "numpy.ascontiguousarray(x)" + (", and copy it back afterwards" if writes else ""))
+        _refuse(
+            x,
+            name,
+            "whose elements do not lie one after the other in memory (C order): give "
+            "numpy.ascontiguousarray(x)" + (", and copy it back afterwards" if writes else ""),
+        )
     if writes and not x.flags.writeable:
         _refuse(x, name, "which is read-only: give x.copy()")
     plain = x.view(numpy.uint16) if number == lib.TUTTI_BF16 else x.view(numpy.ndarray)
@@ -107,16 +122,23 @@ def _view_of_tensor(x: Any, name: str, writes: bool) -> View:
     if device not in _ON_CPU:
         _refuse(x, name, "in the memory of a device, and tutti reads the CPU's: give a copy there (x.cpu() of PyTorch)")
     try:
-        capsule = x.__dlpack__(max_version=(1, 0))
-    except TypeError:  # an older one, which does not know versions
-        capsule = x.__dlpack__()
+        try:
+            capsule = x.__dlpack__(max_version=(1, 0))
+        except TypeError:  # an older one, which does not know versions
+            capsule = x.__dlpack__()
+    except (BufferError, RuntimeError) as error:
+        _refuse(x, name, f"that cannot be read: {error}")
     tensor = ffi.new("pytutti_tensor*")
     if lib.pytutti_read_capsule(id(capsule), tensor):
         _refuse(x, name, "whose __dlpack__ gives something other than a tensor of version 1")
     number = types.OF_DLPACK.get((tensor.code, tensor.bits)) if tensor.lanes == 1 else None
     if number is None:
-        _refuse(x, name, f"with elements of DLPack's type {tensor.code}, {tensor.bits} bits, and tutti has "
-                f"{', '.join(types.NAMES)}")
+        _refuse(
+            x,
+            name,
+            f"with elements of DLPack's type {tensor.code}, {tensor.bits} bits, and tutti has "
+            f"{', '.join(types.NAMES)}",
+        )
     if not tensor.contiguous:
         _refuse(x, name, "whose elements do not lie one after the other: give x.contiguous()")
     if writes and tensor.read_only:
@@ -125,6 +147,7 @@ def _view_of_tensor(x: Any, name: str, writes: bool) -> View:
 
 
 # ---- Results
+
 
 def shape_of(x: Any) -> Tuple[int, ...]:
     shape = getattr(x, "shape", None)
@@ -142,7 +165,9 @@ def empty(x: Any, number: int, shape: Sequence[int]) -> Any:
 def require(view: View, name: str, count: int, number: int, why: str, beside: Optional[str] = None) -> None:
     """C trusts the counts, so they are compared here."""
     if view.type != number and count:
-        raise InvalidArgument(f"{name} has elements of {types.NAMES[view.type]}, but {beside or 'x'} of "
-                              f"{types.NAMES[number]}: give both the same type")
+        raise InvalidArgument(
+            f"{name} has elements of {types.NAMES[view.type]}, but {beside or 'x'} of "
+            f"{types.NAMES[number]}: give both the same type"
+        )
     if view.count != count:
         raise InvalidArgument(f"{name} has {view.count} elements, but {why} {count}")

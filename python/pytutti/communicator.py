@@ -17,16 +17,40 @@ from .ops import Op
 from .variable import VariableCollectives
 from .work import Prepared, Work
 
-_COLLECTIVES = ("all_reduce", "reduce", "broadcast", "all_gather", "reduce_scatter", "scatter", "gather", "all_to_all",
-                "barrier", "scan", "exclusive_scan")  # by their numbers
+_COLLECTIVES = (
+    "all_reduce",
+    "reduce",
+    "broadcast",
+    "all_gather",
+    "reduce_scatter",
+    "scatter",
+    "gather",
+    "all_to_all",
+    "barrier",
+    "scan",
+    "exclusive_scan",
+)  # by their numbers
 _open: "weakref.WeakSet[Communicator]" = weakref.WeakSet()
 
 
-def connect(rank: Optional[int] = None, size: Optional[int] = None, *, rendezvous: Optional[str] = None,
-            id: Optional[UniqueId] = None, all_gather: Optional[AllGather] = None, job: Optional[str] = None,
-            secret_file: Optional[Path] = None, transport: Optional[str] = None, tuning_file: Optional[Path] = None,
-            plan_file: Optional[Path] = None, setup_timeout: Seconds = None, timeout: Seconds = None,
-            lost_after: Seconds = None, deterministic: bool = False, tls: bool = False) -> "Communicator":
+def connect(
+    rank: Optional[int] = None,
+    size: Optional[int] = None,
+    *,
+    rendezvous: Optional[str] = None,
+    id: Optional[UniqueId] = None,
+    all_gather: Optional[AllGather] = None,
+    job: Optional[str] = None,
+    secret_file: Optional[Path] = None,
+    transport: Optional[str] = None,
+    tuning_file: Optional[Path] = None,
+    plan_file: Optional[Path] = None,
+    setup_timeout: Seconds = None,
+    timeout: Seconds = None,
+    lost_after: Seconds = None,
+    deterministic: bool = False,
+    tls: bool = False,
+) -> "Communicator":
     """Joins the other ranks, and returns when all have met.
 
     rank, size     as the launcher's environment says, if they are not given
@@ -44,12 +68,25 @@ def connect(rank: Optional[int] = None, size: Optional[int] = None, *, rendezvou
     deterministic  every result is the left fold in rank order
     tls            encrypts what goes over TCP; needs a secret that all ranks share
     """
-    return Communicator(connected(
-        rank=rank, size=size, rendezvous=rendezvous, id=id, all_gather=all_gather,
-        texts={"job": job, "secret_file": secret_file, "transport": transport, "tuning_file": tuning_file,
-               "plan_file": plan_file},
-        times={"setup_timeout": setup_timeout, "timeout": timeout, "lost_after": lost_after},
-        deterministic=deterministic, tls=tls))
+    return Communicator(
+        connected(
+            rank=rank,
+            size=size,
+            rendezvous=rendezvous,
+            id=id,
+            all_gather=all_gather,
+            texts={
+                "job": job,
+                "secret_file": secret_file,
+                "transport": transport,
+                "tuning_file": tuning_file,
+                "plan_file": plan_file,
+            },
+            times={"setup_timeout": setup_timeout, "timeout": timeout, "lost_after": lost_after},
+            deterministic=deterministic,
+            tls=tls,
+        )
+    )
 
 
 class Communicator(VariableCollectives[Any], Messages):
@@ -103,15 +140,16 @@ class Communicator(VariableCollectives[Any], Messages):
     def __enter__(self) -> "Communicator":
         return self
 
-    def __exit__(self, kind: Optional[Type[BaseException]], raised: Optional[BaseException],
-                 trace: Optional[TracebackType]) -> None:
+    def __exit__(
+        self, kind: Optional[Type[BaseException]], raised: Optional[BaseException], trace: Optional[TracebackType]
+    ) -> None:
         well = raised is None or isinstance(raised, SystemExit) and not raised.code
         if not well and not isinstance(raised, Error) and self._handle:
             self.abort(f"{type(raised).__name__}: {raised}" if str(raised) else type(raised).__name__)
         self.close()
 
     def abort(self, reason: str = "no reason was given") -> None:
-        """Makes every pending and later call, here and on all ranks, fail with Aborted and the reason. Any thread may call."""
+        """Makes every pending and later call, here and on all ranks, fail with Aborted and the reason, from any thread."""
         self._call(lib.tutti_comm_abort, reason.encode(errors="replace"))
 
     # ---- Others made from it
@@ -181,7 +219,9 @@ class Communicator(VariableCollectives[Any], Messages):
 
     def _fail(self) -> NoReturn:
         if not self._handle:
-            raise InvalidArgument(f"this communicator, of rank {self.rank} of {self.size}, was closed: connect() makes another")
+            raise InvalidArgument(
+                f"this communicator, of rank {self.rank} of {self.size}, was closed: connect() makes another"
+            )
         fail()
 
     def _number(self, function: Any) -> int:
@@ -223,22 +263,34 @@ class Starting(_Later, VariableCollectives[Work]):
         options.work = made
         comm._call(function, *arguments, options)
         op = None if extras is None else extras[2]
-        return Work(owned(made[0], lib.tutti_work_free), out, (keep, op),
-                    (lambda: comm._check_op(op)) if isinstance(op, Op) else None)
+        return Work(
+            owned(made[0], lib.tutti_work_free),
+            out,
+            (keep, op),
+            (lambda: comm._check_op(op)) if isinstance(op, Op) else None,
+        )
 
 
 class Preparing(_Later, VariableCollectives[Prepared]):
     """Each collective is prepared: checked and planned, and nothing is sent. It is returned as a Prepared."""
 
-    def _perform(self, function: Any, arguments: Tuple[Any, ...], extras: Any, out: Any, keep: Tuple[Any, ...]) -> Prepared:
+    def _perform(
+        self, function: Any, arguments: Tuple[Any, ...], extras: Any, out: Any, keep: Tuple[Any, ...]
+    ) -> Prepared:
         comm = self._comm
         options, alive = options_of(extras)
         made = ffi.new("tutti_persistent**")
         options.persistent = made
         comm._call(function, *arguments, options)
         op = None if extras is None else extras[2]
-        call = Prepared(owned(made[0], lib.tutti_persistent_free), out, (keep, op),
-                        (lambda: comm._check_op(op)) if isinstance(op, Op) else None, comm._users, comm._abandoned)
+        call = Prepared(
+            owned(made[0], lib.tutti_persistent_free),
+            out,
+            (keep, op),
+            (lambda: comm._check_op(op)) if isinstance(op, Op) else None,
+            comm._users,
+            comm._abandoned,
+        )
         comm._prepared.add(call)
         return call
 

@@ -71,8 +71,17 @@ class Internal(Error):
 
 
 _KINDS: Dict[int, Type[Error]] = {
-    1: InvalidArgument, 2: Unsupported, 3: Mismatch, 4: Timeout, 5: PeerLost, 6: Aborted, 7: RendezvousFailed,
-    8: SystemRefused, 9: Corrupted, 10: Truncated}
+    1: InvalidArgument,
+    2: Unsupported,
+    3: Mismatch,
+    4: Timeout,
+    5: PeerLost,
+    6: Aborted,
+    7: RendezvousFailed,
+    8: SystemRefused,
+    9: Corrupted,
+    10: Truncated,
+}
 
 
 def made(code: int, known: Mapping[str, Any]) -> Error:

@@ -12,7 +12,8 @@ AllGather = Callable[[bytes], List[bytes]]
 
 
 class UniqueId:
-    """A place to meet: a store of the process that makes it. It contains a secret: pass it on so that others cannot read it.
+    """A place to meet: a store of the process that makes it. It contains a secret: pass it on by a way that others
+    cannot read.
 
     It serves one connect() of each rank. `bytes(id)` are its 128 bytes, and UniqueId(bytes) is the same one.
     """
@@ -49,15 +50,26 @@ def _note(_: Any, raised: BaseException, trace: Any) -> None:
 def pytutti_all_gather(mine: Any, everything: Any, size: int, context: Any) -> int:
     parts = ffi.from_handle(context).function(bytes(ffi.buffer(mine, size)))
     if any(len(part) != size for part in parts):
-        raise InvalidArgument(f"all_gather has {[len(part) for part in parts]} bytes of the ranks instead of {size} of each")
+        raise InvalidArgument(
+            f"all_gather has {[len(part) for part in parts]} bytes of the ranks instead of {size} of each"
+        )
     joined = b"".join(parts)
     ffi.memmove(everything, joined, len(joined))
     return 0
 
 
-def connected(*, rank: Optional[int], size: Optional[int], rendezvous: Optional[str], id: Optional[UniqueId],
-              all_gather: Optional[AllGather], texts: "dict[str, Optional[Path]]", times: "dict[str, Seconds]",
-              deterministic: bool, tls: bool) -> Any:
+def connected(
+    *,
+    rank: Optional[int],
+    size: Optional[int],
+    rendezvous: Optional[str],
+    id: Optional[UniqueId],
+    all_gather: Optional[AllGather],
+    texts: "dict[str, Optional[Path]]",
+    times: "dict[str, Seconds]",
+    deterministic: bool,
+    tls: bool,
+) -> Any:
     """The tutti_comm of tutti_connect()."""
     if (rank is None) != (size is None):
         raise InvalidArgument("rank and size belong together: give both, or none")

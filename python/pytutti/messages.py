@@ -45,8 +45,20 @@ class Messages:
         """Both at the same time, so that ranks may do it in a circle."""
         sent, got = reading(x, "x"), writing(out, "out")
         status = ffi.new("tutti_status*")
-        self._call(lib.tutti_sendrecv, sent.address, sent.count, sent.type, to, got.address, got.count, got.type, source,
-                   tag, milliseconds(timeout), status)
+        self._call(
+            lib.tutti_sendrecv,
+            sent.address,
+            sent.count,
+            sent.type,
+            to,
+            got.address,
+            got.count,
+            got.type,
+            source,
+            tag,
+            milliseconds(timeout),
+            status,
+        )
         return status_of(status)
 
     def probe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, *, timeout: Seconds = None) -> Status:

@@ -11,8 +11,15 @@ from ._library import Callback, check
 from .errors import InvalidArgument
 
 KINDS: Dict[Any, int] = {
-    "sum": lib.TUTTI_SUM, "product": lib.TUTTI_PRODUCT, "min": lib.TUTTI_MIN, "max": lib.TUTTI_MAX,
-    "band": lib.TUTTI_BAND, "bor": lib.TUTTI_BOR, "bxor": lib.TUTTI_BXOR, "avg": lib.TUTTI_AVG}
+    "sum": lib.TUTTI_SUM,
+    "product": lib.TUTTI_PRODUCT,
+    "min": lib.TUTTI_MIN,
+    "max": lib.TUTTI_MAX,
+    "band": lib.TUTTI_BAND,
+    "bor": lib.TUTTI_BOR,
+    "bxor": lib.TUTTI_BXOR,
+    "avg": lib.TUTTI_AVG,
+}
 
 
 class Op:
@@ -40,8 +47,10 @@ class Op:
     def combine(self, accumulated: Any, operand: Any, count: int) -> None:
         if self._raised:
             return  # the result is lost anyway
-        here, there = (numpy.frombuffer(ffi.buffer(address, count * self._itemsize), self._dtype)
-                       for address in (accumulated, operand))
+        here, there = (
+            numpy.frombuffer(ffi.buffer(address, count * self._itemsize), self._dtype)
+            for address in (accumulated, operand)
+        )
         there.flags.writeable = False
         result = self.function(here, there)
         if result is not None:
@@ -91,5 +100,7 @@ def kind_of(op: AnyOp) -> Tuple[int, Any]:
         return op.kind, op
     kind = KINDS.get(op)
     if kind is None:
-        raise InvalidArgument(f"there is no op {op!r}: there are {', '.join(KINDS)}, and pytutti.Op and pytutti.PremulSum")
+        raise InvalidArgument(
+            f"there is no op {op!r}: there are {', '.join(KINDS)}, and pytutti.Op and pytutti.PremulSum"
+        )
     return kind, None

@@ -9,7 +9,9 @@ from .meeting import UniqueId
 
 
 class _Rank(threading.Thread):
-    def __init__(self, rank: int, size: int, id: UniqueId, function: Callable[..., Any], arguments: Any, options: Any) -> None:
+    def __init__(
+        self, rank: int, size: int, id: UniqueId, function: Callable[..., Any], arguments: Any, options: Any
+    ) -> None:
         super().__init__(name=f"rank {rank}", daemon=True)
         self.comm: Optional[Communicator] = None
         self.result: Any = None

@@ -12,10 +12,21 @@ NAMES = ("i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "bool", "f16", "b
 SIZES = (1, 1, 2, 2, 4, 4, 8, 8, 1, 2, 2, 4, 8, 8, 16)  # bytes
 
 _NUMPY = {
-    "int8": lib.TUTTI_I8, "uint8": lib.TUTTI_U8, "int16": lib.TUTTI_I16, "uint16": lib.TUTTI_U16,
-    "int32": lib.TUTTI_I32, "uint32": lib.TUTTI_U32, "int64": lib.TUTTI_I64, "uint64": lib.TUTTI_U64,
-    "bool": lib.TUTTI_BOOL, "float16": lib.TUTTI_F16, "float32": lib.TUTTI_F32, "float64": lib.TUTTI_F64,
-    "complex64": lib.TUTTI_C64, "complex128": lib.TUTTI_C128}
+    "int8": lib.TUTTI_I8,
+    "uint8": lib.TUTTI_U8,
+    "int16": lib.TUTTI_I16,
+    "uint16": lib.TUTTI_U16,
+    "int32": lib.TUTTI_I32,
+    "uint32": lib.TUTTI_U32,
+    "int64": lib.TUTTI_I64,
+    "uint64": lib.TUTTI_U64,
+    "bool": lib.TUTTI_BOOL,
+    "float16": lib.TUTTI_F16,
+    "float32": lib.TUTTI_F32,
+    "float64": lib.TUTTI_F64,
+    "complex64": lib.TUTTI_C64,
+    "complex128": lib.TUTTI_C128,
+}
 
 #: by numpy.dtype, in the byte order of this machine
 OF_NUMPY: Dict[Any, int] = {numpy.dtype(name): number for name, number in _NUMPY.items()}
@@ -24,10 +35,22 @@ _DTYPES: Dict[int, Any] = {number: dtype for dtype, number in OF_NUMPY.items()}
 
 #: by code and bits of DLPack
 OF_DLPACK = {
-    (0, 8): lib.TUTTI_I8, (0, 16): lib.TUTTI_I16, (0, 32): lib.TUTTI_I32, (0, 64): lib.TUTTI_I64,
-    (1, 8): lib.TUTTI_U8, (1, 16): lib.TUTTI_U16, (1, 32): lib.TUTTI_U32, (1, 64): lib.TUTTI_U64,
-    (2, 16): lib.TUTTI_F16, (2, 32): lib.TUTTI_F32, (2, 64): lib.TUTTI_F64, (4, 16): lib.TUTTI_BF16,
-    (5, 64): lib.TUTTI_C64, (5, 128): lib.TUTTI_C128, (6, 8): lib.TUTTI_BOOL}
+    (0, 8): lib.TUTTI_I8,
+    (0, 16): lib.TUTTI_I16,
+    (0, 32): lib.TUTTI_I32,
+    (0, 64): lib.TUTTI_I64,
+    (1, 8): lib.TUTTI_U8,
+    (1, 16): lib.TUTTI_U16,
+    (1, 32): lib.TUTTI_U32,
+    (1, 64): lib.TUTTI_U64,
+    (2, 16): lib.TUTTI_F16,
+    (2, 32): lib.TUTTI_F32,
+    (2, 64): lib.TUTTI_F64,
+    (4, 16): lib.TUTTI_BF16,
+    (5, 64): lib.TUTTI_C64,
+    (5, 128): lib.TUTTI_C128,
+    (6, 8): lib.TUTTI_BOOL,
+}
 
 
 def type_of(dtype: Any) -> Optional[int]:

@@ -17,19 +17,40 @@ class VariableCollectives(Collectives[Result]):
     one after the other. A new `out` has one axis.
     """
 
-    def all_gather_v(self, x: Any, counts: Counts, out: Any = None, *, displacements: Optional[Counts] = None,
-                     algorithm: Optional[str] = None, timeout: Seconds = None) -> Result:
+    def all_gather_v(
+        self,
+        x: Any,
+        counts: Counts,
+        out: Any = None,
+        *,
+        displacements: Optional[Counts] = None,
+        algorithm: Optional[str] = None,
+        timeout: Seconds = None,
+    ) -> Result:
         """x_k has counts[k] elements."""
         parts = _Parts(self, "counts", counts, displacements)
         source = parts.own(reading(x, "x"), "x", self.rank)
         out = empty(x, source.type, (parts.extent,)) if out is None else out
         target = parts.whole(writing(out, "out"), "out", source.type)
-        return self._perform(lib.tutti_all_gather_v, (source.address, target.address, *parts.arguments, source.type),
-                             self._extras(algorithm, timeout, None), out, (x, source, target))
+        return self._perform(
+            lib.tutti_all_gather_v,
+            (source.address, target.address, *parts.arguments, source.type),
+            self._extras(algorithm, timeout, None),
+            out,
+            (x, source, target),
+        )
 
-    def gather_v(self, x: Any, counts: Counts, out: Any = None, root: int = 0, *,
-                 displacements: Optional[Counts] = None, algorithm: Optional[str] = None,
-                 timeout: Seconds = None) -> Result:
+    def gather_v(
+        self,
+        x: Any,
+        counts: Counts,
+        out: Any = None,
+        root: int = 0,
+        *,
+        displacements: Optional[Counts] = None,
+        algorithm: Optional[str] = None,
+        timeout: Seconds = None,
+    ) -> Result:
         """The same on the root only. Elsewhere `out` is not used, and the result is None."""
         parts = _Parts(self, "counts", counts, displacements)
         source = parts.own(reading(x, "x"), "x", self.rank)
@@ -39,12 +60,25 @@ class VariableCollectives(Collectives[Result]):
             target = parts.whole(writing(out, "out"), "out", source.type)
         else:
             out = None
-        return self._perform(lib.tutti_gather_v, (source.address, target.address, *parts.arguments, source.type, root),
-                             self._extras(algorithm, timeout, None), out, (x, source, target))
+        return self._perform(
+            lib.tutti_gather_v,
+            (source.address, target.address, *parts.arguments, source.type, root),
+            self._extras(algorithm, timeout, None),
+            out,
+            (x, source, target),
+        )
 
-    def reduce_scatter_v(self, x: Any, counts: Counts, out: Any = None, op: AnyOp = "sum", *,
-                         displacements: Optional[Counts] = None, algorithm: Optional[str] = None,
-                         timeout: Seconds = None) -> Result:
+    def reduce_scatter_v(
+        self,
+        x: Any,
+        counts: Counts,
+        out: Any = None,
+        op: AnyOp = "sum",
+        *,
+        displacements: Optional[Counts] = None,
+        algorithm: Optional[str] = None,
+        timeout: Seconds = None,
+    ) -> Result:
         """`x` has counts[k] elements for rank k."""
         parts = _Parts(self, "counts", counts, displacements)
         source = reading(x, "x")
@@ -52,13 +86,25 @@ class VariableCollectives(Collectives[Result]):
         out = empty(x, source.type, (parts.counts[self.rank],)) if out is None else out
         target = parts.own(writing(out, "out"), "out", self.rank, source.type)
         kind, special = kind_of(op)
-        return self._perform(lib.tutti_reduce_scatter_v,
-                             (source.address, target.address, *parts.arguments, source.type, kind),
-                             self._extras(algorithm, timeout, special), out, (x, source, target))
+        return self._perform(
+            lib.tutti_reduce_scatter_v,
+            (source.address, target.address, *parts.arguments, source.type, kind),
+            self._extras(algorithm, timeout, special),
+            out,
+            (x, source, target),
+        )
 
-    def scatter_v(self, x: Any, counts: Counts, out: Any = None, root: int = 0, *,
-                  displacements: Optional[Counts] = None, algorithm: Optional[str] = None,
-                  timeout: Seconds = None) -> Result:
+    def scatter_v(
+        self,
+        x: Any,
+        counts: Counts,
+        out: Any = None,
+        root: int = 0,
+        *,
+        displacements: Optional[Counts] = None,
+        algorithm: Optional[str] = None,
+        timeout: Seconds = None,
+    ) -> Result:
         """`x` of the root has counts[k] elements for rank k. Elsewhere `x` is not used, and `out` must be given."""
         parts = _Parts(self, "counts", counts, displacements)
         source = EMPTY
@@ -69,12 +115,26 @@ class VariableCollectives(Collectives[Result]):
         elif out is None:
             lacks_out("scatter_v")
         target = parts.own(writing(out, "out"), "out", self.rank, source.type if self.rank == root else None)
-        return self._perform(lib.tutti_scatter_v, (source.address, target.address, *parts.arguments, target.type, root),
-                             self._extras(algorithm, timeout, None), out, (x, source, target))
+        return self._perform(
+            lib.tutti_scatter_v,
+            (source.address, target.address, *parts.arguments, target.type, root),
+            self._extras(algorithm, timeout, None),
+            out,
+            (x, source, target),
+        )
 
-    def all_to_all_v(self, x: Any, send_counts: Counts, recv_counts: Counts, out: Any = None, *,
-                     send_displacements: Optional[Counts] = None, recv_displacements: Optional[Counts] = None,
-                     algorithm: Optional[str] = None, timeout: Seconds = None) -> Result:
+    def all_to_all_v(
+        self,
+        x: Any,
+        send_counts: Counts,
+        recv_counts: Counts,
+        out: Any = None,
+        *,
+        send_displacements: Optional[Counts] = None,
+        recv_displacements: Optional[Counts] = None,
+        algorithm: Optional[str] = None,
+        timeout: Seconds = None,
+    ) -> Result:
         """Sends send_counts[k] elements to rank k and gets recv_counts[k] from it. `out` is not `x`."""
         sent = _Parts(self, "send_counts", send_counts, send_displacements)
         got = _Parts(self, "recv_counts", recv_counts, recv_displacements)
@@ -82,9 +142,13 @@ class VariableCollectives(Collectives[Result]):
         sent.whole(source, "x", source.type)
         out = empty(x, source.type, (got.extent,)) if out is None else out
         target = got.whole(writing(out, "out"), "out", source.type)
-        return self._perform(lib.tutti_all_to_all_v,
-                             (source.address, *sent.arguments, target.address, *got.arguments, source.type),
-                             self._extras(algorithm, timeout, None), out, (x, source, target))
+        return self._perform(
+            lib.tutti_all_to_all_v,
+            (source.address, *sent.arguments, target.address, *got.arguments, source.type),
+            self._extras(algorithm, timeout, None),
+            out,
+            (x, source, target),
+        )
 
 
 class _Parts:
@@ -94,14 +158,24 @@ class _Parts:
         self.name = name
         self.counts = _numbers(name, counts, calls.size)
         given = None if displacements is None else _numbers("displacements", displacements, calls.size)
-        self.extent = sum(self.counts) if given is None else max(
-            (begin + count for begin, count in zip(given, self.counts) if count), default=0)
+        self.extent = (
+            sum(self.counts)
+            if given is None
+            else max((begin + count for begin, count in zip(given, self.counts) if count), default=0)
+        )
         self.arguments: Tuple[Any, Any] = (
-            ffi.new("uint64_t[]", self.counts), NULL if given is None else ffi.new("uint64_t[]", given))
+            ffi.new("uint64_t[]", self.counts),
+            NULL if given is None else ffi.new("uint64_t[]", given),
+        )
 
     def own(self, view: View, name: str, rank: int, number: Optional[int] = None) -> View:
-        require(view, name, self.counts[rank], view.type if number is None else number,
-                f"{self.name}[{rank}] of this rank is")
+        require(
+            view,
+            name,
+            self.counts[rank],
+            view.type if number is None else number,
+            f"{self.name}[{rank}] of this rank is",
+        )
         return view
 
     def whole(self, view: View, name: str, number: int) -> View:

@@ -49,8 +49,8 @@ Finish = Optional[Callable[[], None]]
 class Work:
     """An operation that was started by `comm.start`, isend() or irecv(). It goes on by itself.
 
-    It holds its arrays: do not change them until it is done. A Work may be dropped; that cancels nothing. Several threads
-    may wait for it.
+    It holds its arrays: do not change them until it is done. A Work may be dropped; that cancels nothing. Several
+    threads may wait for it.
     """
 
     def __init__(self, handle: Any, out: Any, keep: Any, finish: Finish = None) -> None:
@@ -70,7 +70,9 @@ class Work:
             done = ffi.new("int32_t*")
             result = lib.tutti_work_wait_for(self._handle, milliseconds(timeout) * _NANOSECONDS, done)
             if not result and not done[0]:
-                raise TimeoutError(f"the operation is not done after {timeout} s; it goes on, and can be waited for again")
+                raise TimeoutError(
+                    f"the operation is not done after {timeout} s; it goes on, and can be waited for again"
+                )
         self._keep = None
         if result:
             fail()
@@ -132,7 +134,9 @@ class Prepared:
     must be waited for before the next one.
     """
 
-    def __init__(self, handle: Any, out: Any, keep: Any, finish: Finish, users: List[None], abandoned: List[Any]) -> None:
+    def __init__(
+        self, handle: Any, out: Any, keep: Any, finish: Finish, users: List[None], abandoned: List[Any]
+    ) -> None:
         """Use `comm.prepare`."""
         self._handle = handle
         self._keep = keep

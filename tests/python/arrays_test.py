@@ -46,7 +46,7 @@ class Arrays(Case):
         def body(comm):
             for name in ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "?", "f2", "f4", "f8", "c8", "c16"):
                 mine = numpy.array([0, 1, comm.rank], name)
-                wanted = (numpy.array([0, 1, 1], "?") if name == "?" else numpy.array([0, 2, 1], name))
+                wanted = numpy.array([0, 1, 1], "?") if name == "?" else numpy.array([0, 2, 1], name)
                 self.assert_same(comm.all_reduce(mine, op="max" if name == "?" else "sum"), wanted)
             self.assert_same(comm.all_reduce(numpy.ones(2, numpy.longlong)), numpy.full(2, 2, numpy.longlong))
 
@@ -69,8 +69,11 @@ class Arrays(Case):
 
     def test_objects_with_the_buffer_protocol(self):
         def body(comm):
-            for make in (lambda: array.array("d", [1, 2]), lambda: (ctypes.c_double * 2)(1, 2),
-                         lambda: memoryview(bytearray(numpy.array([1.0, 2.0]).tobytes())).cast("d")):
+            for make in (
+                lambda: array.array("d", [1, 2]),
+                lambda: (ctypes.c_double * 2)(1, 2),
+                lambda: memoryview(bytearray(numpy.array([1.0, 2.0]).tobytes())).cast("d"),
+            ):
                 mine = make()
                 comm.all_reduce(mine, out=mine)
                 self.assertEqual(list(mine), [2.0, 4.0])
@@ -93,8 +96,9 @@ class Arrays(Case):
                 self.assert_same(made.data, numpy.array([2.0, 1.0]))
                 comm.all_reduce(mine, out=mine)
                 self.assert_same(mine.data, numpy.array([2.0, 1.0]))
-                self.assert_same(comm.all_gather(Tensor(numpy.full((2, 2), comm.rank, "f2"))).data[::2, 0],
-                                 numpy.array([0, 1], "f2"))
+                self.assert_same(
+                    comm.all_gather(Tensor(numpy.full((2, 2), comm.rank, "f2"))).data[::2, 0], numpy.array([0, 1], "f2")
+                )
                 self.assertIsInstance(comm.exclusive_scan(mine), Tensor)
                 part = kind(numpy.arange(8.0)[2:4])
                 self.assert_same(comm.all_reduce(part).data, numpy.array([4.0, 6.0]))
@@ -115,6 +119,7 @@ class Arrays(Case):
                 made = comm.all_gather(mine)
                 self.assertEqual((type(made), made.dtype, tuple(made.shape)), (torch.Tensor, dtype, (8,)))
             self.assert_fails(pytutti.InvalidArgument, "x.contiguous()", comm.all_reduce, torch.ones(4, 4)[:, 1])
+            self.assert_fails(pytutti.InvalidArgument, "detach()", comm.all_reduce, torch.ones(4, requires_grad=True))
 
         threads(2, body)
 
@@ -132,9 +137,16 @@ class Arrays(Case):
             self.assert_fails(wrong, "read-only", comm.all_reduce, numpy.zeros(2), out=frozen)
             self.assert_fails(wrong, "read-only", comm.all_reduce, frozen, out=frozen)
             comm.all_reduce(frozen)
-            self.assert_fails(wrong, "out has 3 elements, but x has 2", comm.all_reduce, numpy.zeros(2), out=numpy.zeros(3))
-            self.assert_fails(wrong, "out has elements of f32, but x of f64", comm.all_reduce, numpy.zeros(2),
-                              out=numpy.zeros(2, "f4"))
+            self.assert_fails(
+                wrong, "out has 3 elements, but x has 2", comm.all_reduce, numpy.zeros(2), out=numpy.zeros(3)
+            )
+            self.assert_fails(
+                wrong,
+                "out has elements of f32, but x of f64",
+                comm.all_reduce,
+                numpy.zeros(2),
+                out=numpy.zeros(2, "f4"),
+            )
             self.assert_fails(wrong, "numpy.asarray()", comm.all_reduce, [1, 2])
             self.assert_fails(wrong, "numpy.asarray()", comm.all_reduce, 3.0)
             self.assert_fails(wrong, "x.cpu()", comm.all_reduce, OnDevice(numpy.zeros(2)))

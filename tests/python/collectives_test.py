@@ -30,7 +30,7 @@ def prepare(comm, name, *arguments, **options):
 
 WAYS = (wait, start, prepare)
 ALL = [x(rank) for rank in range(N)]
-PARTS = [numpy.concatenate([part[2 * rank:2 * rank + 2] for part in ALL]) for rank in range(N)]
+PARTS = [numpy.concatenate([part[2 * rank : 2 * rank + 2] for part in ALL]) for rank in range(N)]
 
 
 def results(name, rank):
@@ -38,10 +38,15 @@ def results(name, rank):
     total = sum(ALL).astype("i4")
     root = rank == 1
     return {
-        "all_reduce": total, "reduce": total if root else None, "all_gather": numpy.concatenate(ALL),
-        "gather": numpy.concatenate(ALL) if root else None, "reduce_scatter": total[2 * rank:2 * rank + 2],
-        "all_to_all": PARTS[rank], "scan": sum(ALL[:rank + 1]).astype("i4"),
-        "exclusive_scan": sum(ALL[:rank]).astype("i4") if rank else ALL[0]}[name]
+        "all_reduce": total,
+        "reduce": total if root else None,
+        "all_gather": numpy.concatenate(ALL),
+        "gather": numpy.concatenate(ALL) if root else None,
+        "reduce_scatter": total[2 * rank : 2 * rank + 2],
+        "all_to_all": PARTS[rank],
+        "scan": sum(ALL[: rank + 1]).astype("i4"),
+        "exclusive_scan": sum(ALL[:rank]).astype("i4") if rank else ALL[0],
+    }[name]
 
 
 NAMES = ("all_reduce", "reduce", "all_gather", "gather", "reduce_scatter", "all_to_all", "scan", "exclusive_scan")
@@ -90,7 +95,7 @@ class Collectives(Case):
                     self.assert_same(mine, results(name, comm.rank))
             for way in WAYS:
                 whole = numpy.zeros(6 * N, "i4")
-                own = whole[6 * comm.rank:6 * comm.rank + 6]
+                own = whole[6 * comm.rank : 6 * comm.rank + 6]
                 own[:] = x(comm.rank)
                 way(comm, "all_gather", own, out=whole)
                 self.assert_same(whole, results("all_gather", comm.rank))
@@ -105,7 +110,7 @@ class Collectives(Case):
                 self.assert_same(mine, ALL[2])
                 out = numpy.zeros(2, "i4")
                 way(comm, "scatter", ALL[0] if comm.rank == 0 else None, out)
-                self.assert_same(out, ALL[0][2 * comm.rank:2 * comm.rank + 2])
+                self.assert_same(out, ALL[0][2 * comm.rank : 2 * comm.rank + 2])
             if comm.rank == 0:
                 self.assert_same(comm.scatter(ALL[0]), ALL[0][:2])
             else:
@@ -127,11 +132,13 @@ class Collectives(Case):
                 self.assert_same(spread, [-1.0, 20, 21, 22, -1, 0, -1])
                 found = way(comm, "gather_v", mine, counts, root=2)
                 self.assertIsNone(found) if comm.rank != 2 else self.assert_same(found, joined)
-                self.assert_same(way(comm, "reduce_scatter_v", joined, counts, op="max"),
-                                 joined[sum(counts[:comm.rank]):sum(counts[:comm.rank + 1])])
+                self.assert_same(
+                    way(comm, "reduce_scatter_v", joined, counts, op="max"),
+                    joined[sum(counts[: comm.rank]) : sum(counts[: comm.rank + 1])],
+                )
                 out = numpy.zeros(counts[comm.rank])
                 way(comm, "scatter_v", joined if comm.rank == 1 else None, counts, out=out, root=1)
-                self.assert_same(out, joined[sum(counts[:comm.rank]):sum(counts[:comm.rank + 1])])
+                self.assert_same(out, joined[sum(counts[: comm.rank]) : sum(counts[: comm.rank + 1])])
                 sent = [comm.rank + 1] * N  # to each as many
                 got = way(comm, "all_to_all_v", numpy.full(sum(sent), comm.rank, "u1"), sent, [1, 2, 3])
                 self.assert_same(got, numpy.array([0, 1, 1, 2, 2, 2], "u1"))
@@ -141,8 +148,15 @@ class Collectives(Case):
     def test_ops(self):
         def body(comm):
             mine = numpy.array([comm.rank + 1, 2], "u2")
-            for op, wanted in {"sum": [6, 6], "product": [6, 8], "min": [1, 2], "max": [3, 2], "band": [0, 2],
-                               "bor": [3, 2], "bxor": [0, 2]}.items():
+            for op, wanted in {
+                "sum": [6, 6],
+                "product": [6, 8],
+                "min": [1, 2],
+                "max": [3, 2],
+                "band": [0, 2],
+                "bor": [3, 2],
+                "bxor": [0, 2],
+            }.items():
                 self.assert_same(comm.all_reduce(mine, op=op), numpy.array(wanted, "u2"))
             self.assert_same(comm.all_reduce(mine.astype("f4"), op="avg"), numpy.array([2, 2], "f4"))
             factor = pytutti.PremulSum(0.5)
@@ -161,8 +175,9 @@ class Collectives(Case):
             mine = numpy.array([(-1.0) ** comm.rank * comm.rank, 5.0 - comm.rank])
             for way in WAYS:
                 self.assert_same(way(comm, "all_reduce", mine, op=longest), numpy.array([2.0, 5.0]))
-                self.assert_same(way(comm, "scan", mine, op=pytutti.Op(into, "f8"))[1:],
-                                 numpy.array([[5.0, 9.0, 12.0][comm.rank]]))
+                self.assert_same(
+                    way(comm, "scan", mine, op=pytutti.Op(into, "f8"))[1:], numpy.array([[5.0, 9.0, 12.0][comm.rank]])
+                )
 
         self.check(body)
 
@@ -184,7 +199,9 @@ class Collectives(Case):
             self.assertEqual(comm.all_gather(numpy.array(comm.rank)).tolist(), [0, 1])
             self.assertEqual(comm.all_reduce(numpy.zeros((0, 3))).shape, (0, 3))
             self.assert_fails(pytutti.InvalidArgument, "(3, 2)", comm.reduce_scatter, numpy.zeros((3, 2)))
-            self.assert_fails(pytutti.InvalidArgument, "cannot be divided into 2 parts", comm.all_to_all, numpy.zeros(3))
+            self.assert_fails(
+                pytutti.InvalidArgument, "cannot be divided into 2 parts", comm.all_to_all, numpy.zeros(3)
+            )
 
         self.check(body, 2)
 

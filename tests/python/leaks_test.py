@@ -95,6 +95,7 @@ class Leaks(Case):
 class Speed(Case):
     def test_python_adds_less_than_5_us(self):
         """To a call of 4 bytes of one rank, by the best of many batches, which a busy machine does not change."""
+
         def best(call, batch=200):
             times = []
             for _ in range(100):

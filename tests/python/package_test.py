@@ -42,13 +42,15 @@ class Package(Case):
     def test_nothing_but_the_program_is_loaded_at_first(self):
         code = "import sys, pytutti; pytutti.program(); print('numpy' in sys.modules, 'cffi' in sys.modules)"
         self.assertEqual(run(sys.executable, "-c", code).out, "False False\n")
-        code = "from pytutti import *; import pytutti; print(set(pytutti.__all__) - set(globals()), 'connect' in dir(pytutti))"
+        code = "from pytutti import *; import pytutti as p; print(set(p.__all__) - set(globals()), 'connect' in dir(p))"
         self.assertEqual(run(sys.executable, "-c", code).out, "set() True\n")
         self.assert_fails(AttributeError, "no attribute 'conect'", getattr, pytutti, "conect")
 
     def test_libraries_need_nothing_but_the_c_library(self):
         for part in ("lib/libtutti.so.0", "bin/tutti"):
-            listed = subprocess.run(["/lib64/ld-linux-x86-64.so.2", "--list", PACKAGE / part], capture_output=True, text=True)
+            listed = subprocess.run(
+                ["/lib64/ld-linux-x86-64.so.2", "--list", PACKAGE / part], capture_output=True, text=True
+            )
             needed = re.findall(r"^\s*(\S+) =>", listed.stdout, re.M)
             self.assertIn("libc.so.6", needed, listed)
             for library in needed:
@@ -70,7 +72,9 @@ class Numbers(Case):
     def test_every_result_of_c_is_a_kind_of_error(self):
         for number in range(1, 30):
             name = ffi.string(lib.tutti_result_name(number)).decode()
-            words = {"rendezvous": "rendezvous_failed", "system": "system_refused", "unknown": "internal"}.get(name, name)
+            words = {"rendezvous": "rendezvous_failed", "system": "system_refused", "unknown": "internal"}.get(
+                name, name
+            )
             kind = type(errors.made(number, {"message": "text", "rank": 1}))
             self.assertEqual(kind.__name__, "".join(word.capitalize() for word in words.split("_")))
 

@@ -69,8 +69,11 @@ class Processes(Case):
 
     def test_the_survivors_learn_who_was_lost_and_go_on(self):
         done = ranks(3, "lost.py", options=("--max-lost", 1))
-        self.assertEqual([line for line in done.lines if "survivor" in line],
-                         ["[0] survivor: 2 pid all_reduce 2.0", "[1] survivor: 2 pid all_reduce 2.0"], done)
+        self.assertEqual(
+            [line for line in done.lines if "survivor" in line],
+            ["[0] survivor: 2 pid all_reduce 2.0", "[1] survivor: 2 pid all_reduce 2.0"],
+            done,
+        )
 
     def test_a_process_may_end_while_a_thread_waits(self):
         begin = time.monotonic()

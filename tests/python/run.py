@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""tests/python/run.py [NAME ...]: runs the tests of pytutti, all *_test.py here or those named, by the Python that has it.
+"""tests/python/run.py [NAME ...]: runs the tests of pytutti, all *_test.py here or those named, by the Python that has
+it.
 
 The last line has three numbers: passed, failed, skipped.
 """

@@ -21,8 +21,18 @@ class Signals(Case):
         self.assertRegex(done.out, r"\[1\] rank 1: 0 .*rank 0 .* aborted the communicator: KeyboardInterrupt", done)
 
     def test_ctrl_c_for_the_program_ends_all_ranks(self):
-        process = start(sys.executable, "-m", "pytutti", "run", "-n", 2, "--timeout", LIMIT - 5, HERE / "ranks" / "waiting.py",
-                        "together")
+        process = start(
+            sys.executable,
+            "-m",
+            "pytutti",
+            "run",
+            "-n",
+            2,
+            "--timeout",
+            LIMIT - 5,
+            HERE / "ranks" / "waiting.py",
+            "together",
+        )
         for _ in range(2):
             self.assertIn("waits", process.stdout.readline())
         os.kill(process.pid, signal.SIGINT)

@@ -47,8 +47,15 @@ class Finished:
 
 def start(*words, **environment):
     """A process of a session of its own."""
-    return subprocess.Popen([str(word) for word in words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE, text=True, start_new_session=True, env={**os.environ, **environment})
+    return subprocess.Popen(
+        [str(word) for word in words],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, **environment},
+    )
 
 
 def run(*words, **environment):
@@ -57,8 +64,20 @@ def run(*words, **environment):
 
 def ranks(count, script, *words, options=(), **environment):
     """The script by the program of the package, one process per rank."""
-    return run(sys.executable, "-m", "pytutti", "run", "-n", count, "--timeout", LIMIT - 5, *options,
-               HERE / "ranks" / script, *words, **environment)
+    return run(
+        sys.executable,
+        "-m",
+        "pytutti",
+        "run",
+        "-n",
+        count,
+        "--timeout",
+        LIMIT - 5,
+        *options,
+        HERE / "ranks" / script,
+        *words,
+        **environment,
+    )
 
 
 class Alarm:
@@ -70,6 +89,7 @@ class Alarm:
 
     def _ring(self):
         import faulthandler
+
         faulthandler.dump_traceback(all_threads=True)
         os._exit(99)
 

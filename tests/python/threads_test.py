@@ -33,6 +33,7 @@ class Threads(Case):
 
     def test_other_threads_run_while_a_call_waits(self):
         """The rank that waits would keep the lock of the interpreter from the one that it waits for."""
+
         def body(comm):
             ticks = 0
             work = comm.irecv(bytearray(1), 1 - comm.rank)

@@ -1,4 +1,5 @@
 """Rank 0 ends while a thread of its own waits, and forks a child that ends like any program; rank 1 just ends."""
+
 import os
 import sys
 import threading
@@ -8,6 +9,7 @@ import pytutti
 
 comm = pytutti.connect()
 if comm.rank == 0:
+
     def wait():
         try:
             comm.recv(bytearray(1), 1)

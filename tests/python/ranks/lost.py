@@ -1,4 +1,5 @@
 """Rank 2 kills itself in the middle; the others say what they know, and shrink."""
+
 import os
 import signal
 

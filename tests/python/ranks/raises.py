@@ -1,4 +1,5 @@
 """Rank 0 raises in the body of with, while rank 1 waits for it."""
+
 import numpy
 import pytutti
 

@@ -1,4 +1,5 @@
 """Rank 0 waits for what never comes, says so, and gets Ctrl-C. argv: where it waits, and how many ranks there are."""
+
 import os
 import signal
 import sys
@@ -15,6 +16,7 @@ package = os.path.dirname(pytutti.__file__)
 
 def interrupt_once_it_waits():
     """When the main thread has been seen at the same place of pytutti, or of this file's sleep, thirty times."""
+
     def place():
         frame = sys._current_frames()[threading.main_thread().ident]
         return (frame.f_lasti, frame.f_code) if frame.f_code.co_filename.startswith(package) or how == "body" else None
