@@ -1,10 +1,10 @@
 """Average: every rank brings a gradient, every rank gets the average, while it does something else.
 
-$ python -m pytutti run -n 4 average.py
-[0] rank 0: 1.5
-[1] rank 1: 1.5
-[2] rank 2: 1.5
-[3] rank 3: 1.5
+    $ python -m pytutti run -n 4 average.py
+    [0] rank 0: 1.5
+    [1] rank 1: 1.5
+    [2] rank 2: 1.5
+    [3] rank 3: 1.5
 """
 
 import numpy

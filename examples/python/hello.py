@@ -1,10 +1,10 @@
 """Hello: four processes meet, and each says who it is.
 
-$ python -m pytutti run -n 4 hello.py
-[0] rank 0 of 4 sees the ranks [0, 1, 2, 3]
-[1] rank 1 of 4 sees the ranks [0, 1, 2, 3]
-[2] rank 2 of 4 sees the ranks [0, 1, 2, 3]
-[3] rank 3 of 4 sees the ranks [0, 1, 2, 3]
+    $ python -m pytutti run -n 4 hello.py
+    [0] rank 0 of 4 sees the ranks [0, 1, 2, 3]
+    [1] rank 1 of 4 sees the ranks [0, 1, 2, 3]
+    [2] rank 2 of 4 sees the ranks [0, 1, 2, 3]
+    [3] rank 3 of 4 sees the ranks [0, 1, 2, 3]
 """
 
 import numpy

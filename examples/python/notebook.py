@@ -1,7 +1,7 @@
 """Notebook: ranks as threads of one process, as a cell of a notebook would run them.
 
-$ python notebook.py
-> sum of the squares 0 to 9: 285
+    $ python notebook.py
+    > sum of the squares 0 to 9: 285
 """
 
 import numpy

@@ -1,8 +1,8 @@
 """Arrays as C sees them: an address, a number of elements and a type, and who owns the memory. Nothing is copied.
 
-numpy.ndarray            by the buffer protocol
-other tensors            by DLPack, if they are in the memory of the CPU (PyTorch, JAX)
-other objects            by the buffer protocol (array.array, bytearray, memoryview, mmap)
+    numpy.ndarray            by the buffer protocol
+    other tensors            by DLPack, if they are in the memory of the CPU (PyTorch, JAX)
+    other objects            by the buffer protocol (array.array, bytearray, memoryview, mmap)
 """
 
 from typing import Any, Callable, NamedTuple, NoReturn, Optional, Sequence, Tuple
