@@ -107,7 +107,8 @@ TEST_CASE("what is wrong in a file of plans is named with its line") {
 
 /// Without what steps wait for, which the reader is to derive.
 std::string without_waits(std::string text) {
-  text.insert(text.find('\n', text.find(" pipeline ")), " derive-waits");
+  const std::string last = " pipeline ";
+  text.insert(text.find_first_of(" \n", text.find(last) + last.size()), " derive-waits");
   for (std::size_t at = text.find(" after "); at != std::string::npos; at = text.find(" after "))
     text.erase(at, text.find('\n', at) - at);
   return text;
