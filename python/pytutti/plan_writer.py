@@ -1,9 +1,9 @@
 """Algorithms of your own: functions that write down what each rank does.
 
-    @pytutti.algorithm("all_reduce")
-    def mine(p):                         # what rank p.rank of p.ranks does
-        ...
-    mine(ranks=4).check().save("mine.plan")
+@pytutti.algorithm("all_reduce")
+def mine(p):                         # what rank p.rank of p.ranks does
+    ...
+mine(ranks=4).check().save("mine.plan")
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .plans import Plan, PlanError, Source
 
 
 class _Buffer:
-    """Blocks of a buffer: one by its number, which counts around a circle (block -1 is the last), several by a slice."""
+    """Blocks of a buffer: one by its number, counted around a circle (block -1 is the last), several by a slice."""
 
     def __init__(self, name: str, blocks: int, pipeline: int) -> None:
         self._name, self._blocks, self._pipeline = name, blocks, pipeline
@@ -29,7 +29,9 @@ class _Buffer:
             return Blocks(self._name, at % self._blocks)
         first, last, step = at.indices(self._blocks)
         if step != 1 or first >= last:
-            raise IndexError(f"{self._name}[{at.start}:{at.stop}] are no blocks that follow each other; there are {self._blocks}")
+            raise IndexError(
+                f"{self._name}[{at.start}:{at.stop}] are no blocks that follow each other; there are {self._blocks}"
+            )
         return Blocks(self._name, first, last - first)
 
     def part(self, rank: int) -> Blocks:
@@ -41,7 +43,8 @@ class _Buffer:
 @dataclass
 class Rank:
     """What one rank does, while an algorithm writes it down. Peers and blocks are counted around a circle: in a plan
-    over 4 ranks, rank 4 is rank 0 and block -1 is block 3. Each call adds a step and returns its number, for `after`."""
+    over 4 ranks, rank 4 is rank 0 and block -1 is block 3. Each call adds a step and returns its number, for `after`.
+    """
 
     rank: int
     ranks: int
@@ -104,20 +107,30 @@ class Algorithm:
     def __call__(self, ranks: int, *, root: int = 0, pipeline: int = 1, **model: Any) -> Plan:
         """The plan over so many ranks, which cuts each rank's part into `pipeline` blocks. `bytes`, `latency` and
         `bandwidth` are those of Plan.at(). The plan may be wrong: Plan.check() says so, and only right ones run."""
-        lines = ["tutti-plans 1",
-                 " ".join([f"{self.collective} {self.name} ranks {ranks} root {root} pipeline {pipeline}", *self.traits])]
+        lines = [
+            "tutti-plans 1",
+            " ".join([f"{self.collective} {self.name} ranks {ranks} root {root} pipeline {pipeline}", *self.traits]),
+        ]
         origins = ["", ""]
         for rank in range(ranks):
             one = Rank(rank, ranks, root, pipeline)
             self.write(one)
-            lines += [f"rank {rank}" + "".join([" scratch", *(f" {like}" for like in one._scratch)] if one._scratch else []),
-                      *one._lines]
+            lines += [
+                f"rank {rank}" + "".join([" scratch", *(f" {like}" for like in one._scratch)] if one._scratch else []),
+                *one._lines,
+            ]
             origins += ["", *one._origins]
         return Plan(Source(file=f"{self.name}.plan", text="\n".join(lines) + "\n", origins=tuple(origins)), **model)
 
 
-def algorithm(collective: str, name: str | None = None, *, derive_waits: bool = True, equal_parts: bool = False,
-              rank_order: bool = False) -> Callable[[Callable[[Rank], object]], Algorithm]:
+def algorithm(
+    collective: str,
+    name: str | None = None,
+    *,
+    derive_waits: bool = True,
+    equal_parts: bool = False,
+    rank_order: bool = False,
+) -> Callable[[Callable[[Rank], object]], Algorithm]:
     """Makes an algorithm of a function that writes what a rank does, step by step.
 
     The steps of a rank must be right if they are run one after the other. What may overlap is derived: a step waits for

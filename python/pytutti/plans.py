@@ -92,15 +92,19 @@ def side_by_side(*drawings: str, width: int = 960) -> Drawing:
         height = each * float(found[3]) / float(found[2])
         tall = max(tall, height)
         inner += f'<svg x="{number * each:g}" {found[1]} width="{each:g}" height="{height:.1f}"{drawing[found.end():]}'
-    return Drawing(f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {tall:.1f}" width="{width}" '
-                   f'height="{tall:.1f}">\n{inner}</svg>\n')
+    return Drawing(
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {tall:.1f}" width="{width}" '
+        f'height="{tall:.1f}">\n{inner}</svg>\n'
+    )
 
 
 # ---- Asking the program
 
 
 def _run(words: Iterable[object], folder: str | None = None, may_be_wrong: bool = False) -> str:
-    done = subprocess.run([program(), *map(str, words)], cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    done = subprocess.run(
+        [program(), *map(str, words)], cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True
+    )
     if done.returncode != 0 and not (may_be_wrong and done.stdout):
         raise PlanError(done.stderr.strip().removeprefix("tutti: ") or f"{program()} ended with code {done.returncode}")
     return done.stdout
@@ -153,6 +157,7 @@ class Source:
 
     def placed(self, problem: str) -> str:
         """With lines of the program that wrote the plan, in place of lines of the file."""
+
         def placed(found: re.Match[str]) -> str:
             origin = self.origins[int(found[1] or found[2]) - 1]
             return (pathlib.Path(self.file).stem if found[1] else "") + (f" in {origin}" if origin else "")
@@ -189,7 +194,9 @@ class Plan:
     model       the size of the vector, and what a message costs, in `cost` and in pictures
     """
 
-    def __init__(self, source: Source, *, bytes: int | str = "1M", latency: float = 10, bandwidth: float = 1.25) -> None:
+    def __init__(
+        self, source: Source, *, bytes: int | str = "1M", latency: float = 10, bandwidth: float = 1.25
+    ) -> None:
         self.model = {"bytes": bytes, "latency": latency, "bandwidth": bandwidth}
         data = json.loads(source.ask("--json", "--rank", "all", *self._model_words(), may_be_wrong=True))
         self.collective: str = data["collective"]
@@ -220,8 +227,10 @@ class Plan:
     def _messages(self, data: list[dict[str, Any]] | None) -> tuple[Message, ...] | None:
         if data is None:
             return None
-        return tuple(Message(one["from"], one["to"], tuple(one["blocks"]), one["step"], one["begin"] / 1e6, one["end"] / 1e6)
-                     for one in data)
+        return tuple(
+            Message(one["from"], one["to"], tuple(one["blocks"]), one["step"], one["begin"] / 1e6, one["end"] / 1e6)
+            for one in data
+        )
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Plan:
@@ -229,15 +238,17 @@ class Plan:
         return Plan(Source(file=pathlib.Path(path).name, text=pathlib.Path(path).read_text()))
 
     def at(self, *, bytes: int | str = "1M", latency: float = 10, bandwidth: float = 1.25) -> Plan:
-        """The same plan with costs and pictures for a vector of that size, such as "4M", on a network in which a message
-        takes `latency` microseconds, and its bytes at `bandwidth` GB/s; a rank sends one at a time and receives one."""
+        """The same plan with costs and pictures for a vector of that size, such as "4M". In the model a message takes
+        `latency` microseconds, and its bytes at `bandwidth` GB/s; a rank sends one at a time and receives one."""
         return Plan(self._source, bytes=bytes, latency=latency, bandwidth=bandwidth)
 
     def check(self) -> Plan:
         """Raises PlanError, with what is wrong and where, unless the plan is proved: sends match receives, every
         contribution arrives exactly once, no two steps race, in place and out of place, and nothing waits forever."""
         if self.problems:
-            raise PlanError(f"{self.name} over {self.ranks} ranks is wrong:\n  " + "\n  ".join(self.problems), self.problems)
+            raise PlanError(
+                f"{self.name} over {self.ranks} ranks is wrong:\n  " + "\n  ".join(self.problems), self.problems
+            )
         return self
 
     def draw(self, step: int | None = None) -> Drawing:
@@ -255,8 +266,13 @@ class Plan:
         except PlanError:
             return None
 
-    def simulate(self, bytes: int | str | Iterable[int | str] = "1M", *, network: str | os.PathLike[str] = "100g",
-                 beside: str | Iterable[str] = ()) -> list[Simulated]:
+    def simulate(
+        self,
+        bytes: int | str | Iterable[int | str] = "1M",
+        *,
+        network: str | os.PathLike[str] = "100g",
+        beside: str | Iterable[str] = (),
+    ) -> list[Simulated]:
         """Times on a modelled network ("100g", "summit", or a file; docs/simulate.md) for each size, of this plan and
         of the algorithms `beside` it."""
         self.check()
@@ -270,10 +286,21 @@ class Plan:
         with tempfile.TemporaryDirectory(prefix="pytutti-") as folder:
             file = pathlib.Path(folder, "times.csv")
             algorithms = ["--algo", ",".join(others)] if others else []
-            source.ask(*algorithms, "--size", ",".join(map(str, sizes)), "--net", where, "--csv", file, command="simulate")
+            source.ask(
+                *algorithms, "--size", ",".join(map(str, sizes)), "--net", where, "--csv", file, command="simulate"
+            )
             rows = list(csv.DictReader(file.read_text().splitlines()))
-        return [Simulated(row["algorithm"], int(row["ranks"]), int(row["bytes"]), float(row["seconds"]),
-                          float(row["bus_bytes_per_second"]), int(row["messages"])) for row in rows]
+        return [
+            Simulated(
+                row["algorithm"],
+                int(row["ranks"]),
+                int(row["bytes"]),
+                float(row["seconds"]),
+                float(row["bus_bytes_per_second"]),
+                int(row["messages"]),
+            )
+            for row in rows
+        ]
 
     @functools.cached_property
     def text(self) -> str:
@@ -282,8 +309,8 @@ class Plan:
         return self._source.ask("--save", "-")
 
     def save(self, path: str | os.PathLike[str]) -> str:
-        """Writes a file for `pytutti.connect(plan_file=...)`, TUTTI_PLAN_FILE and `tutti plan --import`. Returns its path,
-        so that `run_threads(4, function, plan_file=plan.save("own.plan"))` runs the plan."""
+        """Writes a file for `pytutti.connect(plan_file=...)`, TUTTI_PLAN_FILE and `tutti plan --import`. Returns its
+        path, so that `run_threads(4, function, plan_file=plan.save("own.plan"))` runs the plan."""
         text = self.text
         pathlib.Path(path).write_text(text)
         return os.fspath(path)

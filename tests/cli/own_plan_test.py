@@ -33,8 +33,13 @@ class Own(Case):
         path = self.write(own_ring(4))
         done = tutti("plan", "--import", path, "--check")
         self.assertEqual(done.code, 0, done)
-        self.assertSays(done.out, r"^all_reduce by own_ring over 4 ranks: a plan from\s", r"Proved for all 4\s+ranks",
-                        r"steps +6 +2\n", r"busiest rank sends +1\.50 S")
+        self.assertSays(
+            done.out,
+            r"^all_reduce by own_ring over 4 ranks: a plan from\s",
+            r"Proved for all 4\s+ranks",
+            r"steps +6 +2\n",
+            r"busiest rank sends +1\.50 S",
+        )
         of_catalogue = json.loads(tutti("plan", "all_reduce", "--algo", "ring", "-n", "4", "--json").out)
         own = json.loads(tutti("plan", "--import", path, "--json").out)
         self.assertEqual(own["algorithm"], "own_ring")
@@ -45,7 +50,9 @@ class Own(Case):
             self.assertEqual(tutti("plan", "--import", path, option, file).code, 0)
         self.assertEqual(xml.parse(picture).getroot().tag, "{http://www.w3.org/2000/svg}svg")
         self.assertSays(goal.read_text(), "num_ranks 4")
-        self.assertSays(again.read_text(), r"^tutti-plans 1\nall_reduce own_ring ranks 4 root 0 pipeline 1\n", " after ")
+        self.assertSays(
+            again.read_text(), r"^tutti-plans 1\nall_reduce own_ring ranks 4 root 0 pipeline 1\n", " after "
+        )
         self.assertEqual(json.loads(tutti("plan", "--import", again, "--json").out), own)
 
     def test_every_algorithm_comes_back_as_it_was_saved(self):
@@ -71,14 +78,21 @@ class Own(Case):
     def test_errors_name_line_and_step(self):
         def put(line, text):
             return lambda lines: lines.__setitem__(line - 1, text)
+
         self.refused(put(5, "recv_reduce 3 o2 i2 i2"), r'own.plan:5: "i2" stands where "after" must')
         self.refused(put(5, "recv_reduce 4 o2 i2"), r'own.plan:5: "4" is not a number from 0 to 3')
-        self.refused(put(2, "all_reduce ring ranks 4 root 0 pipeline 1"), "own.plan:2: the catalogue has an algorithm ring")
-        self.refused(put(5, "recv 3 o2"), r"own.plan is wrong:\n  all_reduce: rank 0: ends with output\[2\] lacking rank 0: "
-                     r"left out in rank 0 step 1 in line 5 \(recv from 3\), though rank 0 has it")
-        self.refused(put(5, "copy o2 i2"),
-                     r"rank 3 step 10 in line 53 \(send to 0\): sends a message that rank 0 never receives")
-        self.refused(lambda lines: lines.__setitem__(slice(None), ["grid"]), r'own.plan:1: a file of plans begins with')
+        self.refused(
+            put(2, "all_reduce ring ranks 4 root 0 pipeline 1"), "own.plan:2: the catalogue has an algorithm ring"
+        )
+        self.refused(
+            put(5, "recv 3 o2"),
+            r"own.plan is wrong:\n  all_reduce: rank 0: ends with output\[2\] lacking rank 0: "
+            r"left out in rank 0 step 1 in line 5 \(recv from 3\), though rank 0 has it",
+        )
+        self.refused(
+            put(5, "copy o2 i2"), r"rank 3 step 10 in line 53 \(send to 0\): sends a message that rank 0 never receives"
+        )
+        self.refused(lambda lines: lines.__setitem__(slice(None), ["grid"]), r"own.plan:1: a file of plans begins with")
         self.refused(lambda lines: lines.clear(), r"own.plan is empty")
 
     def test_json_says_what_is_wrong(self):
@@ -94,8 +108,19 @@ class Own(Case):
 
     def test_it_is_simulated_as_the_same_algorithm_of_the_catalogue_is(self):
         points = self.folder / "points.csv"
-        done = tutti("simulate", "--import", self.write(own_ring(6)), "--algo", "ring,tree:3", "--size", "8,1000,1M",
-                     "--net", "100g", "--csv", points)
+        done = tutti(
+            "simulate",
+            "--import",
+            self.write(own_ring(6)),
+            "--algo",
+            "ring,tree:3",
+            "--size",
+            "8,1000,1M",
+            "--net",
+            "100g",
+            "--csv",
+            points,
+        )
         self.assertEqual(done.code, 0, done)
         rows = list(csv.DictReader(points.read_text().splitlines()))
         self.assertEqual([row["algorithm"] for row in rows], ["own_ring", "ring", "tree:3"] * 3)
@@ -108,8 +133,19 @@ class Own(Case):
         saved, points = self.folder / "saved.plan", self.folder / "points.csv"
         for algorithm in ("chain*4", "double_binary_tree*8", "ring*2"):
             self.assertEqual(tutti("plan", "all_reduce", "--algo", algorithm, "-n", "5", "--save", saved).code, 0)
-            done = tutti("simulate", "--import", saved, "--algo", algorithm, "--size", "8,1000,1M", "--net", "100g",
-                         "--csv", points)
+            done = tutti(
+                "simulate",
+                "--import",
+                saved,
+                "--algo",
+                algorithm,
+                "--size",
+                "8,1000,1M",
+                "--net",
+                "100g",
+                "--csv",
+                points,
+            )
             self.assertEqual(done.code, 0, done)
             rows = list(csv.DictReader(points.read_text().splitlines()))
             self.assertEqual([row["seconds"] for row in rows[0::2]], [row["seconds"] for row in rows[1::2]], algorithm)
@@ -118,19 +154,55 @@ class Own(Case):
         path = self.write(own_ring(4))
         for words in (["-n", "8"], ["--regret"], ["--simgrid"], ["--summit"], ["--root", "1"]):
             self.assertSays(tutti("simulate", "--import", path, *words).err, "excludes")
-        self.assertSays(tutti("simulate", "broadcast", "--import", path).err, "own.plan is for all_reduce, not broadcast")
+        self.assertSays(
+            tutti("simulate", "broadcast", "--import", path).err, "own.plan is for all_reduce, not broadcast"
+        )
 
     def test_it_runs_and_its_results_are_right(self):
         path = self.write(own_ring(4))
         for transport in ("shm", "tcp"):
-            done = tutti("bench", "all_reduce", "--import", path, "-g", "4", "-b", "4", "-e", "64K", "-f", "128", "-n", "3", "-w", "1",
-                         "-c", "3", "--format", "csv", "--transport", transport, limit=120)
+            done = tutti(
+                "bench",
+                "all_reduce",
+                "--import",
+                path,
+                "-g",
+                "4",
+                "-b",
+                "4",
+                "-e",
+                "64K",
+                "-f",
+                "128",
+                "-n",
+                "3",
+                "-w",
+                "1",
+                "-c",
+                "3",
+                "--format",
+                "csv",
+                "--transport",
+                transport,
+                limit=120,
+            )
             self.assertEqual(done.code, 0, done)
             header, *lines = [line.split(",") for line in done.lines if not line.startswith("#")]
             rows = [dict(zip(header, line)) for line in lines]
-            self.assertEqual(({row["algorithm"] for row in rows}, {row["wrong"] for row in rows}), ({"own_ring"}, {"0"}))
-        done = tutti("run", "-n", "4", "--no-label", harness.JOIN, "--algorithm", "own_ring", limit=60,
-                     env={"TUTTI_PLAN_FILE": str(path)})
+            self.assertEqual(
+                ({row["algorithm"] for row in rows}, {row["wrong"] for row in rows}), ({"own_ring"}, {"0"})
+            )
+        done = tutti(
+            "run",
+            "-n",
+            "4",
+            "--no-label",
+            harness.JOIN,
+            "--algorithm",
+            "own_ring",
+            limit=60,
+            env={"TUTTI_PLAN_FILE": str(path)},
+        )
         self.assertEqual((done.code, done.lines), (0, ["sum 10"] * 4), done)
 
 

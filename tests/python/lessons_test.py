@@ -14,7 +14,7 @@ class Lessons(Case):
         self.assertEqual(len(LESSONS), 10)
         for lesson in LESSONS:
             with self.subTest(lesson=lesson.name):
-                (program, printed), = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", lesson.read_text(), re.S)
+                ((program, printed),) = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", lesson.read_text(), re.S)
                 done = run(sys.executable, "-c", program)
                 self.assertEqual((done.code, done.out), (0, printed), done)
 

@@ -40,8 +40,10 @@ class Notebook(Case):
 
     def test_it_is_made_of_its_cells(self):
         nbformat.validate(self.committed)
-        self.assertEqual([(cell.cell_type, cell.source) for cell in self.committed.cells],
-                         [(cell.cell_type, cell.source) for cell in self.made.cells])
+        self.assertEqual(
+            [(cell.cell_type, cell.source) for cell in self.committed.cells],
+            [(cell.cell_type, cell.source) for cell in self.made.cells],
+        )
 
     def test_it_runs_and_prints_what_it_shows(self):
         self.assertEqual(shown(tool().run(self.made)), shown(self.committed))
@@ -50,7 +52,12 @@ class Notebook(Case):
         texts = "\n".join(shown(self.committed))
         self.assertEqual(texts.count("<title>all_reduce by my_ring over 4 ranks</title>"), 1)
         self.assertEqual(texts.count("<title>all_reduce by ring over 4 ranks</title>"), 1)
-        for words in ("lacking rank 0", "all four have numpy's sum: True", "the same steps: True", "my_ring - ms for 4 MB"):
+        for words in (
+            "lacking rank 0",
+            "all four have numpy's sum: True",
+            "the same steps: True",
+            "my_ring - ms for 4 MB",
+        ):
             self.assertIn(words, texts)
 
     def test_the_ring_takes_ten_lines(self):

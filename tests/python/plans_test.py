@@ -72,17 +72,27 @@ class Catalogue(Plans):
                         plan.save(path)
                         back = pytutti.Plan.load(path).check()
                         self.assertEqual(back.steps, plan.steps)
-                        self.assertEqual((back.scratch, back.cost, back.messages), (plan.scratch, plan.cost, plan.messages))
+                        self.assertEqual(
+                            (back.scratch, back.cost, back.messages), (plan.scratch, plan.cost, plan.messages)
+                        )
                         self.assertNotIn(back.name, known)
 
     def test_a_ring_is_what_the_lesson_says(self):
         ring = pytutti.plan("all_reduce", "ring", 4)
-        self.assertEqual(ring.steps[0][:3], (Send(1, Blocks("input", 3)), RecvReduce(3, Blocks("output", 2), Blocks("input", 2)),
-                                             Send(1, Blocks("output", 2), (1,))))
+        self.assertEqual(
+            ring.steps[0][:3],
+            (
+                Send(1, Blocks("input", 3)),
+                RecvReduce(3, Blocks("output", 2), Blocks("input", 2)),
+                Send(1, Blocks("output", 2), (1,)),
+            ),
+        )
         self.assertEqual((ring.cost.steps, ring.cost.sent, ring.cost.received, ring.cost.reduced), (6, 1.5, 1.5, 0.75))
         self.assertEqual((ring.bound.steps, ring.bound.sent, ring.rounds), (2, 1.5, 6))
         self.assertEqual(len(ring.messages), 24)
-        self.assertEqual(sorted((m.source, m.to) for m in ring.messages if m.step == 1), [(0, 1), (1, 2), (2, 3), (3, 0)])
+        self.assertEqual(
+            sorted((m.source, m.to) for m in ring.messages if m.step == 1), [(0, 1), (1, 2), (2, 3), (3, 0)]
+        )
         self.assertEqual(str(ring.steps[0][1]), "output[2] = input[2] op message from 3")
 
     def test_parameters_root_and_model_are_taken(self):
@@ -175,6 +185,7 @@ class Own(Plans):
 
     def test_every_catalogue_plan_can_be_written_by_hand(self):
         """Without `after`, the waits that are derived are those that the catalogue has."""
+
         def rewritten(plan):
             def write(p):
                 for like in plan.scratch[p.rank]:
@@ -182,7 +193,9 @@ class Own(Plans):
                 for step in plan.steps[p.rank]:
                     operands = [value for name, value in vars(step).items() if name != "after"]
                     getattr(p, VERBS[type(step)])(*operands)
+
             return pytutti.algorithm(plan.collective, "by_hand", equal_parts=plan.name == "bruck")(write)
+
         for collective, known in pytutti.algorithms().items():
             for name in known:
                 with self.subTest(collective=collective, name=name):
@@ -195,6 +208,7 @@ class Own(Plans):
             sent = p.send(p.rank + 1, p.input[p.rank])
             p.recv(p.rank + 1, p.output[p.rank + 1], after=[sent])
             p.copy(p.output[p.rank], p.input[p.rank], after=[sent])
+
         derived = pytutti.algorithm("all_gather")(swap)(2).check()
         given = pytutti.algorithm("all_gather", derive_waits=False)(swap)(2).check()
         self.assertEqual([[step.after for step in one.steps[0]] for one in (derived, given)], [[(), (0,), (0,)]] * 2)
@@ -206,7 +220,13 @@ class Wrong(Plans):
     def refused(self, write, *words, collective="all_reduce", ranks=4, **options):
         plan = pytutti.algorithm(collective, **options)(write)(ranks)
         self.assertIsNone(plan.cost)
-        for use in (plan.check, plan.draw, plan.simulate, lambda: plan.text, lambda: plan.save(self.folder / "no.plan")):
+        for use in (
+            plan.check,
+            plan.draw,
+            plan.simulate,
+            lambda: plan.text,
+            lambda: plan.save(self.folder / "no.plan"),
+        ):
             with self.assertRaises(PlanError) as caught:
                 use()
             for word in words:
@@ -219,9 +239,14 @@ class Wrong(Plans):
         def lost(p):
             p.send(p.rank + 1, p.input[:])
             p.recv(p.rank - 1, p.output[:])
+
         line = lost.__code__.co_firstlineno + 2
-        self.refused(lost, "rank 0: ends with output.0. lacking rank", rf"in rank 0 step 1 in line {line} of lost \(recv from 1\)",
-                     ranks=2)
+        self.refused(
+            lost,
+            "rank 0: ends with output.0. lacking rank",
+            rf"in rank 0 step 1 in line {line} of lost \(recv from 1\)",
+            ranks=2,
+        )
 
     def test_a_contribution_counts_twice(self):
         def twice(p):
@@ -229,18 +254,25 @@ class Wrong(Plans):
             p.send(p.rank + 1, p.input[:])
             p.recv_reduce(p.rank + 1, p.output[:], p.input[:])
             p.recv_reduce(p.rank + 1, p.output[:])
+
         line = twice.__code__.co_firstlineno + 4
-        self.refused(twice, rf"rank 1 step 3 in line {line} of twice \(recv_reduce from 0\): counts rank 0 twice in output", ranks=2)
+        self.refused(
+            twice,
+            rf"rank 1 step 3 in line {line} of twice \(recv_reduce from 0\): counts rank 0 twice in output",
+            ranks=2,
+        )
 
     def test_nobody_receives(self):
         def shout(p):
             p.send(p.rank + 1, p.input[0])
+
         self.refused(shout, "sends a message that rank 1 never receives")
 
     def test_all_wait_for_each_other(self):
         def late(p):
             p.recv_reduce(p.rank + 1, p.output[:], p.input[:])
             p.send(p.rank + 1, p.input[:], after=[0])
+
         self.refused(late, "deadlock: waits forever", ranks=2)
 
     def test_two_steps_race(self):
@@ -248,8 +280,14 @@ class Wrong(Plans):
             p.send(p.rank + 1, p.input[p.rank])
             p.recv(p.rank + 1, p.output[p.rank + 1])
             p.copy(p.output[p.rank], p.input[p.rank])
-        self.refused(race, r"races with step 2 in line \d+ of race \(copy\) for input.0.: neither waits for the other",
-                     collective="all_gather", ranks=2, derive_waits=False)
+
+        self.refused(
+            race,
+            r"races with step 2 in line \d+ of race \(copy\) for input.0.: neither waits for the other",
+            collective="all_gather",
+            ranks=2,
+            derive_waits=False,
+        )
 
     def test_a_claim_is_wrong(self):
         def as_they_come(p):
@@ -258,14 +296,19 @@ class Wrong(Plans):
             else:
                 p.recv_reduce(2, p.output[:], p.input[:])
                 p.recv_reduce(1, p.output[:], p.output[:])
+
         pytutti.algorithm("reduce")(as_they_come)(3).check()
         self.refused(as_they_come, "rank order|before|order", collective="reduce", ranks=3, rank_order=True)
 
     def test_what_no_file_can_say_is_refused_when_it_is_made(self):
         def to_itself(p):
             p.send(p.rank + p.ranks, p.input[0])
-        with self.assertRaisesRegex(PlanError, rf"^to_itself in line {to_itself.__code__.co_firstlineno + 1} of to_itself: "
-                                    "a rank has no messages with itself"):
+
+        with self.assertRaisesRegex(
+            PlanError,
+            rf"^to_itself in line {to_itself.__code__.co_firstlineno + 1} of to_itself: "
+            "a rank has no messages with itself",
+        ):
             pytutti.algorithm("all_reduce")(to_itself)(4)
         with self.assertRaisesRegex(PlanError, "the operands of this copy differ in their number of blocks"):
             pytutti.algorithm("all_reduce", "own")(lambda p: p.copy(p.output[0:2], p.input[0]))(4)

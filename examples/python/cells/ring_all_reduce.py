@@ -1,13 +1,13 @@
 # %% [markdown]
 # # Your own ring all-reduce, beside the built-in one
 #
-# Four ranks hold a list of numbers each, and all four want the sum of the lists. In a *ring* every rank sends to the next
-# one only. The lists are cut into four blocks. Each block goes around the ring twice: the first time it collects, as each
-# rank adds its own numbers and passes it on; the second time the complete block spreads.
-# [Lesson 3](../../docs/learn/03-the-ring-step-by-step.md) has the long version.
+# Four ranks hold a list of numbers each, and all four want the sum of the lists. In a *ring* every rank sends to the
+# next one only. The lists are cut into four blocks. Each block goes around the ring twice: the first time it
+# collects, as each rank adds its own numbers and passes it on; the second time the complete block spreads. [Lesson
+# 3](../../docs/learn/03-the-ring-step-by-step.md) has the long version.
 #
-# Here you write this ring as a *plan*: a list of steps for each rank. A checker proves it, you see it beside the ring that
-# tutti has, and the engine of tutti runs both. This needs `pytutti` and numpy.
+# Here you write this ring as a *plan*: a list of steps for each rank. A checker proves it, you see it beside the ring
+# that tutti has, and the engine of tutti runs both. This needs `pytutti` and numpy.
 
 # %%
 import time
@@ -18,8 +18,9 @@ import pytutti
 # %% [markdown]
 # ## Ten lines
 #
-# The function writes down what rank `p.rank` does, step by step. Ranks and blocks are counted around the circle: rank 4
-# is rank 0, and block -1 is block 3.
+# The function writes down what rank `p.rank` does, step by step. Ranks and blocks are counted around the circle: rank
+# 4 is rank 0, and block -1 is block 3.
+
 
 # %%
 @pytutti.algorithm("all_reduce")
@@ -40,7 +41,8 @@ for step in mine.steps[0]:
     print(step)
 
 # %% [markdown]
-# Nothing here says what may overlap. That is derived: step 2 sends block 2 after step 1 has added to it, so it waits for it.
+# Nothing here says what may overlap. That is derived: step 2 sends block 2 after step 1 has added to it, so it waits
+# for it.
 
 # %%
 mine.steps[0][2]
@@ -48,14 +50,17 @@ mine.steps[0][2]
 # %% [markdown]
 # ## Is it right?
 #
-# The checker runs the steps of all ranks with *sets of ranks* in place of numbers. It proves that each contribution arrives
-# exactly once, that no two steps race for a block, and that nobody waits forever. The proof holds for lists of any length.
+# The checker runs the steps of all ranks with *sets of ranks* in place of numbers. It proves that each contribution
+# arrives exactly once, that no two steps race for a block, and that nobody waits forever. The proof holds for lists
+# of any length.
 
 # %%
 print("proved:", mine.check())
 
 # %% [markdown]
-# This one has a mistake. The last rank that a block meets on its first trip should add its numbers, too, and only receives:
+# This one has a mistake. The last rank that a block meets on its first trip should add its numbers, too, and only
+# receives:
+
 
 # %%
 @pytutti.algorithm("all_reduce")
@@ -82,8 +87,8 @@ except pytutti.PlanError as error:
 # %% [markdown]
 # ## Beside the built-in one
 #
-# On top, who sends to whom. In the middle, time runs to the right, and an arrow is a message. Below is what each rank has
-# after each step: a stripe for each rank whose numbers are in a block. Your ring is on the left.
+# On top, who sends to whom. In the middle, time runs to the right, and an arrow is a message. Below is what each rank
+# has after each step: a stripe for each rank whose numbers are in a block. Your ring is on the left.
 
 # %%
 ring = pytutti.plan("all_reduce", "ring", ranks=4)
@@ -95,13 +100,13 @@ print("yours:         ", mine.cost)
 print("at least:      ", mine.bound)
 
 # %% [markdown]
-# What the busiest rank sends, 1.5 lists, is the least that is possible. Six steps are not: `doubling` takes two, and sends
-# more.
+# What the busiest rank sends, 1.5 lists, is the least that is possible. Six steps are not: `doubling` takes two, and
+# sends more.
 #
 # ## On a network that you do not have
 #
-# The same plan over 64 ranks, on hosts that 100 Gb/s connect. For 8 bytes only the number of steps counts, and the tree
-# wins. For 16 MiB only the bytes count.
+# The same plan over 64 ranks, on hosts that 100 Gb/s connect. For 8 bytes only the number of steps counts, and the
+# tree wins. For 16 MiB only the bytes count.
 
 # %%
 print("   bytes  algorithm        time")
@@ -112,6 +117,7 @@ for one in my_ring(ranks=64).simulate(["8", "64K", "16M"], network="100g", besid
 # ## Run it
 #
 # Now for real: four ranks, as threads of this notebook, sum an array of numpy by your plan.
+
 
 # %%
 def sum_of(comm):
@@ -127,6 +133,7 @@ print("all four have numpy's sum:", all(numpy.array_equal(found, expected) for f
 # ## How fast is it?
 #
 # The engine runs both rings alike, so they should take the same time, give or take what else this machine does.
+
 
 # %%
 def milliseconds(comm, algorithm):
@@ -149,6 +156,7 @@ for algorithm in ("my_ring", "ring"):
 # %% [markdown]
 # ## On from here
 #
-# - Change the ring: let the blocks run the other way, or half of them each way. The checker tells you when you are done.
+# - Change the ring: let the blocks run the other way, or half of them each way. The checker tells you when you are
+# done.
 # - `my_ring.plan` serves any program of tutti, in Python, C or C++: `TUTTI_PLAN_FILE=my_ring.plan tutti run -n 4 ...`
 # - [python-plans.md](../../docs/python-plans.md) describes all that plans can do in Python.
