@@ -61,6 +61,8 @@ RULES = {
         ("tutti/", "lib/base/collective_traits.h", "cli/measure/", "cli/bench/compare_libraries/rivals/"), SYSTEM),
     "cli/simulate/simgrid/": (("tutti/", "lib/base/", "algorithms/", "cli/simulate/"), SYSTEM + ("fmt", "simgrid", "xbt")),
     "examples/": (("tutti/",), ("std",)),
+    # Is compiled where the Python package was installed, which has this folder and <tutti/c.h> only.
+    "python/pytutti/torch/csrc/": (("",), SYSTEM),
     "tests/algorithms/": (("tutti/", "lib/base/", "algorithms/", "tests/"), ("std", "fmt", "doctest")),
     "tests/consumer/": (("tutti/",), ("std", "fmt", "asio")),
     "tests/": ((*LIBRARY, "cli/", "tests/"), SYSTEM + ("fmt", "asio", "openssl", "doctest", "nlohmann")),

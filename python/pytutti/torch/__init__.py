@@ -6,6 +6,8 @@ See docs/torch.md. The import only registers the name; the extension is loaded, 
 import atexit
 import dataclasses
 import datetime
+import os
+import warnings
 
 __all__ = ["Options", "register"]
 
@@ -43,16 +45,15 @@ def _extension():
     from . import build
 
     extension = build.load()
+    # At the end of the process, what still runs is ended while Python can be called. A child of fork() has none of it.
     atexit.unregister(_end)
-    atexit.register(_end)
+    atexit.register(_end, extension, os.getpid())
     return extension
 
 
-def _end():
-    """Ends what still runs while Python can still be called."""
-    from . import build
-
-    build.load().end()
+def _end(extension, process):
+    if os.getpid() == process:
+        extension.end()
 
 
 def _create(group, options):
@@ -69,11 +70,17 @@ def _create(group, options):
 
 
 def register():
-    """Makes the name "tutti" known to torch.distributed. Importing this module does it, too."""
-    import torch.distributed as dist
+    """Makes the name "tutti" known to torch.distributed. Importing this module does it, too.
 
-    if dist.is_available() and not hasattr(dist.Backend, "TUTTI"):
-        dist.Backend.register_backend("tutti", _create, extended_api=True, devices=["cpu"])
+    It is also what PyTorch calls by the entry point `torch.backends`, at the end of `import torch`.
+    """
+    try:
+        import torch.distributed as dist
+
+        if dist.is_available() and not hasattr(dist.Backend, "TUTTI"):
+            dist.Backend.register_backend("tutti", _create, extended_api=True, devices=["cpu"])
+    except Exception as error:  # `import torch` must not fail for those who do not use tutti
+        warnings.warn(f"pytutti cannot register the backend tutti with this PyTorch: {error}", stacklevel=2)
 
 
 register()

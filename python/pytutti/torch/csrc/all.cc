@@ -1,5 +1,6 @@
 // The extension is compiled as one file: most of the time goes into PyTorch's headers.
 #include "backend.cc"
+#include "coalesced_works.cc"
 #include "collectives.cc"
 #include "communicator.cc"
 #include "completions.cc"
@@ -9,6 +10,6 @@
 #include "meeting.cc"
 #include "messages.cc"
 #include "module.cc"
-#include "monitored_barrier.cc"
+#include "monitor.cc"
 #include "tensors.cc"
 #include "work.cc"

@@ -24,48 +24,6 @@ class WithoutPython {
   PyThreadState* const state_;
 };
 
-/// Several as one: what a coalescing region returns.
-class WorkOfSeveral final : public c10d::Work {
- public:
-  explicit WorkOfSeveral(std::vector<WorkPtr> works) : works_(std::move(works)) {}
-
-  bool isCompleted() override {
-    return std::all_of(works_.begin(), works_.end(), [](const WorkPtr& work) { return work->isCompleted(); });
-  }
-  bool isSuccess() const override {
-    return std::all_of(works_.begin(), works_.end(), [](const WorkPtr& work) { return work->isSuccess(); });
-  }
-  std::exception_ptr exception() const override {
-    for (const WorkPtr& work : works_)
-      if (const std::exception_ptr failure = work->exception()) return failure;
-    return nullptr;
-  }
-  bool wait(std::chrono::milliseconds timeout) override {
-    const auto until = std::chrono::steady_clock::now() + timeout;
-    for (const WorkPtr& work : works_) {
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
-      work->wait(timeout > kNoTimeout ? std::max(left, std::chrono::milliseconds{1}) : kNoTimeout);
-    }
-    return true;
-  }
-  void synchronize() override { wait(kNoTimeout); }
-  std::vector<at::Tensor> result() override {
-    std::vector<at::Tensor> all;
-    for (const WorkPtr& work : works_)
-      for (at::Tensor& tensor : work->result()) all.push_back(std::move(tensor));
-    return all;
-  }
-  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override {
-    c10::List<c10::intrusive_ptr<c10::ivalue::Future>> futures{
-        c10::FutureType::create(c10::ListType::create(c10::TensorType::get()))};
-    for (const WorkPtr& work : works_) futures.push_back(work->getFuture());
-    return c10::collectAll(futures);
-  }
-
- private:
-  const std::vector<WorkPtr> works_;
-};
-
 }  // namespace
 
 TuttiBackend::TuttiBackend(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
@@ -97,8 +55,7 @@ TuttiBackend::~TuttiBackend() {
 
 void TuttiBackend::shutdown() {
   communicator_->close();
-  const std::lock_guard lock{monitor_mutex_};
-  if (monitor_) monitor_->close();
+  monitor_.close();
 }
 
 c10::intrusive_ptr<c10d::Backend> TuttiBackend::split(const c10::intrusive_ptr<c10d::Store>& /*store*/,
@@ -117,6 +74,11 @@ void TuttiBackend::setTimeout(std::chrono::milliseconds timeout) { timeout_ = ti
 
 void TuttiBackend::abort() { communicator_->abort("its process group \"" + name_ + "\" was aborted"); }
 
+void TuttiBackend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_for_all) {
+  const auto timeout = options.timeout.count() > 0 ? options.timeout : timeout_.load();
+  monitor_.barrier(communicator(), getRank(), getSize(), timeout, wait_for_all);
+}
+
 // ---- For Launch --------------------------------------------------------------------------------------------------
 
 std::int64_t TuttiBackend::timeout_ms(std::chrono::milliseconds wish) const {
@@ -127,25 +89,6 @@ std::int64_t TuttiBackend::timeout_ms(std::chrono::milliseconds wish) const {
 std::uint64_t TuttiBackend::count_call(c10d::OpType type) {
   if (c10d::isP2POp(type)) return calls_.load(std::memory_order_relaxed);
   return calls_.fetch_add(1, std::memory_order_relaxed) + 1;
-}
-
-void TuttiBackend::startCoalescing() {
-  const std::lock_guard lock{coalesced_mutex_};
-  TORCH_CHECK(!coalescing_, "tutti: a coalescing region of this process group has begun already");
-  coalescing_ = true;
-}
-
-WorkPtr TuttiBackend::endCoalescing() {
-  const std::lock_guard lock{coalesced_mutex_};
-  TORCH_CHECK(coalescing_, "tutti: no coalescing region of this process group has begun");
-  coalescing_ = false;
-  return c10::make_intrusive<WorkOfSeveral>(std::exchange(coalesced_, {}));
-}
-
-void TuttiBackend::coalesce(const c10::intrusive_ptr<TuttiWork>& work) {
-  if (!is_coalescing()) return;
-  const std::lock_guard lock{coalesced_mutex_};
-  coalesced_.push_back(work);
 }
 
 }  // namespace tutti_torch

@@ -7,11 +7,9 @@
 namespace tutti_torch {
 namespace {
 
-/// Of two tensors one has the part of a rank, and the other those of all.
+/// One tensor has the part of a rank, and the other the parts of all.
 void check_sizes(const at::Tensor& part, const at::Tensor& all, int ranks, const char* call) {
-  check_tensor(part, call);
-  check_tensor(all, call);
-  check_same_type(part, all, call);
+  check_pair(part, all, call);
   TORCH_CHECK_VALUE(all.numel() == part.numel() * ranks, "tutti: ", call, " got ", part.numel(),
                     " elements for one rank and ", all.numel(), " for all ", ranks, ": there must be ",
                     part.numel() * ranks);
@@ -141,6 +139,20 @@ WorkPtr TuttiBackend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors&
   return launch.finish(outputs);
 }
 
+WorkPtr TuttiBackend::gather_into_tensor(at::Tensor& output, at::Tensor& input, const c10d::GatherOptions& options) {
+  const auto root = static_cast<std::int32_t>(options.rootRank);
+  check_tensor(input, "gather_into_tensor");
+  if (getRank() == root) check_sizes(input, output, getSize(), "gather_into_tensor");
+  Launch launch{*this, c10d::OpType::GATHER, "tutti:gather", options, {input}};
+  const Element element = element_of(input);
+  const void* const in = launch.read(input);
+  void* const out = getRank() == root ? launch.write(output) : nullptr;
+  launch.call([&](const tutti_call_options* how) {
+    return tutti_gather(launch.comm(), in, out, count_of(input, element), element.type, root, how);
+  });
+  return launch.finish(getRank() == root ? Tensors{output} : Tensors{});
+}
+
 WorkPtr TuttiBackend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
                                            const c10d::ReduceScatterOptions& options) {
   Tensors outputs{output}, inputs{input};
@@ -170,9 +182,7 @@ WorkPtr TuttiBackend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors&
 
 WorkPtr TuttiBackend::alltoall_base(at::Tensor& output, at::Tensor& input, std::vector<std::int64_t>& output_splits,
                                     std::vector<std::int64_t>& input_splits, const c10d::AllToAllOptions& options) {
-  check_tensor(input, "all_to_all_single");
-  check_tensor(output, "all_to_all_single");
-  check_same_type(input, output, "all_to_all_single");
+  check_pair(input, output, "all_to_all_single");
   const Element element = element_of(input);
   const auto sent = parts_of(input, input_splits, getSize(), element, "input");
   const auto received = parts_of(output, output_splits, getSize(), element, "output");

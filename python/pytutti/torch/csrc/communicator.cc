@@ -1,11 +1,19 @@
 #include "communicator.h"
 
+#include <unistd.h>
+
+#include <utility>
+
 #include "errors.h"
 
 namespace tutti_torch {
 
+Communicator::Communicator(tutti_comm* comm, std::string name)
+    : comm_(comm), name_(std::move(name)), process_(::getpid()) {}
+
 void Communicator::close() noexcept {
   if (closed_.exchange(true)) return;
+  if (process_ != ::getpid()) return;  // a child of fork(): threads that used it are not there to leave
   std::uint32_t users = users_.load();
   if (users > 0) tutti_comm_abort(comm_, "its process group was shut down with a call under way");
   for (; users > 0; users = users_.load()) users_.wait(users);

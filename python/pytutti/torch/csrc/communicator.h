@@ -12,7 +12,7 @@ namespace tutti_torch {
 class Communicator {
  public:
   /// Takes it over. `name` is the group's, for errors.
-  Communicator(tutti_comm* comm, std::string name) : comm_(comm), name_(std::move(name)) {}
+  Communicator(tutti_comm* comm, std::string name);
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
   ~Communicator() { close(); }
@@ -49,6 +49,7 @@ class Communicator {
  private:
   tutti_comm* comm_;
   const std::string name_;
+  const int process_;
   std::atomic<std::uint32_t> users_{0};
   std::atomic<bool> closed_{false};
 };

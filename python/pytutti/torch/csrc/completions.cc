@@ -67,11 +67,12 @@ void Completions::run() noexcept {
   for (;;) {
     changed_.wait(lock, [this] { return stopping_ || !due_.empty(); });
     if (stopping_) break;
-    const std::unique_ptr<Action> action{due_.front()};
+    std::unique_ptr<Action> action{due_.front()};
     due_.pop_front();
     --idle_;
     lock.unlock();
     (*action)();
+    action.reset();  // what it owns may need Python's lock, and may come back here
     lock.lock();
     ++idle_;
   }

@@ -19,7 +19,7 @@ class Completions {
  public:
   using Action = std::function<void()>;
 
-  /// Of this process; never destroyed, since operations may end after main().
+  /// They belong to the process, and are never destroyed, since operations may end after main().
   static Completions& all();
 
   /// Runs `action` on one of the threads when all of `works` are done. It must not throw.

@@ -2,21 +2,34 @@
 
 #include <ATen/record_function.h>
 
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <utility>
 
 #include "backend.h"
 
 namespace tutti_torch {
+namespace {
+
+/// PyTorch remembers the Work of every call, to wait for it later.
+bool is_registered() {
+#if TUTTI_TORCH_IS(2, 8)
+  return c10d::allow_inflight_collective_as_graph_input();
+#else
+  return false;
+#endif
+}
+
+}  // namespace
 
 Launch::Launch(TuttiBackend& backend, c10d::OpType type, const char* title, std::chrono::milliseconds timeout,
                bool asynchronous, const std::vector<at::Tensor>& inputs)
     : backend_(backend),
       use_(backend.communicator()),
-      asynchronous_(asynchronous || backend.is_coalescing()),
+      asynchronous_(asynchronous || backend.coalesced().is_open()),
       timeout_ms_(backend.timeout_ms(timeout)),
       sequence_number_(backend.count_call(type)) {
   const bool profiled = at::hasCallbacks();
-  if (!asynchronous_ && !profiled) return;
+  if (!asynchronous_ && !profiled && !is_registered()) return;
   work_ = profiled ? c10::make_intrusive<TuttiWork>(backend.getRank(), type, title, inputs)
                    : c10::make_intrusive<TuttiWork>(backend.getRank(), type, nullptr, std::nullopt);
 }
@@ -100,7 +113,7 @@ c10::intrusive_ptr<c10d::Work> Launch::finish(const std::vector<std::vector<at::
 c10::intrusive_ptr<c10d::Work> Launch::finish_work(TuttiWork::Lists results) {
   if (asynchronous_) {
     work_->begin(std::exchange(started_, {}), std::move(results), sequence_number_);
-    backend_.coalesce(work_);
+    backend_.coalesced().add(work_);
   } else {
     started_.copy();
     work_->begin_done(std::move(results), sequence_number_);

@@ -72,7 +72,7 @@ class Launch {
     check(function(&options));
     started_.add(work);
   }
-  /// Of a message, which can only be started.
+  /// The same for a message, which can only be started.
   template <class Function>
   void start(const Function& function) {
     tutti_work* work = nullptr;

@@ -8,10 +8,16 @@
 namespace tutti_torch {
 namespace {
 
+void check_list(const Tensors& list, int ranks, const char* call, const char* name) {
+  TORCH_CHECK_VALUE(list.size() == static_cast<std::size_t>(ranks), "tutti: ", call, ": the ", name, " are ",
+                    list.size(), " tensors, but there must be ", ranks, ", one for each rank");
+  check_tensors(list, call);
+}
+
 const Tensors& one_list(const Lists& lists, int ranks, const char* call, const char* name) {
-  TORCH_CHECK_VALUE(lists.size() == 1 && lists.front().size() == static_cast<std::size_t>(ranks), "tutti: ", call,
-                    ": the ", name, " must be one list of ", ranks, " tensors, one for each rank");
-  check_tensors(lists.front(), call);
+  TORCH_CHECK_VALUE(lists.size() == 1, "tutti: ", call, ": the ", name, " are ", lists.size(),
+                    " lists, but there must be one");
+  check_list(lists.front(), ranks, call, name);
   return lists.front();
 }
 
@@ -36,6 +42,13 @@ struct Parts {
   const bool equal;  // so that the call without counts will do
 };
 
+void gather_parts(Launch& launch, const void* in, void* out, const Parts& parts) {
+  launch.call([&](const tutti_call_options* how) {
+    if (parts.equal) return tutti_all_gather(launch.comm(), in, out, parts.count(), parts.element.type, how);
+    return tutti_all_gather_v(launch.comm(), in, out, parts.counts.data(), nullptr, parts.element.type, how);
+  });
+}
+
 }  // namespace
 
 WorkPtr TuttiBackend::allgather(Lists& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) {
@@ -43,29 +56,24 @@ WorkPtr TuttiBackend::allgather(Lists& outputs, Tensors& inputs, const c10d::All
   const Tensors& list = one_list(outputs, getSize(), "all_gather", "outputs");
   const Parts parts{list, input, getRank(), element_of(input), "all_gather"};
   Launch launch{*this, c10d::OpType::ALLGATHER, "tutti:all_gather", options, inputs};
-  const void* const in = launch.read(input);
-  void* const out = launch.write_row(list);
-  launch.call([&](const tutti_call_options* how) {
-    if (parts.equal) return tutti_all_gather(launch.comm(), in, out, parts.count(), parts.element.type, how);
-    return tutti_all_gather_v(launch.comm(), in, out, parts.counts.data(), nullptr, parts.element.type, how);
-  });
+  gather_parts(launch, launch.read(input), launch.write_row(list), parts);
   return launch.finish(outputs);
 }
 
 WorkPtr TuttiBackend::allgather_coalesced(Lists& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) {
-  TORCH_CHECK_VALUE(!inputs.empty() && inputs.size() == outputs.size(), "tutti: all_gather_coalesced got ",
-                    inputs.size(), " inputs and ", outputs.size(), " lists of outputs");
+  TORCH_CHECK_VALUE(outputs.size() == static_cast<std::size_t>(getSize()), "tutti: all_gather_coalesced got ",
+                    outputs.size(), " lists of outputs, but there must be ", getSize(), ", one for each rank");
+  for (const Tensors& of_rank : outputs)
+    TORCH_CHECK_VALUE(of_rank.size() == inputs.size(), "tutti: all_gather_coalesced: a list of outputs has ",
+                      of_rank.size(), " tensors, but there are ", inputs.size(), " inputs");
   Launch launch{*this, c10d::OpType::ALLGATHER_COALESCED, "tutti:all_gather", options, inputs};
   for (std::size_t i = 0; i < inputs.size(); ++i) {
+    Tensors list;
+    for (const Tensors& of_rank : outputs) list.push_back(of_rank[i]);
     check_tensor(inputs[i], "all_gather_coalesced");
-    const Tensors& list = one_list({outputs[i]}, getSize(), "all_gather_coalesced", "outputs");
+    check_tensors(list, "all_gather_coalesced");
     const Parts parts{list, inputs[i], getRank(), element_of(inputs[i]), "all_gather_coalesced"};
-    const void* const in = launch.read(inputs[i]);
-    void* const out = launch.write_row(outputs[i]);
-    launch.call([&](const tutti_call_options* how) {
-      if (parts.equal) return tutti_all_gather(launch.comm(), in, out, parts.count(), parts.element.type, how);
-      return tutti_all_gather_v(launch.comm(), in, out, parts.counts.data(), nullptr, parts.element.type, how);
-    });
+    gather_parts(launch, launch.read(inputs[i]), launch.write_row(list), parts);
   }
   return launch.finish(outputs);
 }
@@ -135,8 +143,8 @@ WorkPtr TuttiBackend::reduce_scatter(Tensors& outputs, Lists& inputs, const c10d
 }
 
 WorkPtr TuttiBackend::alltoall(Tensors& outputs, Tensors& inputs, const c10d::AllToAllOptions& options) {
-  one_list({outputs}, getSize(), "all_to_all", "outputs");
-  one_list({inputs}, getSize(), "all_to_all", "inputs");
+  check_list(outputs, getSize(), "all_to_all", "outputs");
+  check_list(inputs, getSize(), "all_to_all", "inputs");
   check_same_type(inputs.front(), outputs.front(), "all_to_all");
   const Element element = element_of(inputs.front());
   const auto sent = counts_of(inputs, element);

@@ -11,7 +11,7 @@ namespace {
 
 using Bytes = std::vector<std::uint8_t>;
 
-/// Rank 0 opens a place to meet and publishes its id; if it cannot, its error, for which the others would wait in vain.
+/// Rank 0 opens a place to meet and publishes its id; if it cannot, its error, so that the others do not wait.
 tutti_unique_id publish(c10d::Store& store, const std::string& key) {
   tutti_unique_id id{};
   if (const tutti_result result = tutti_unique_id_create(&id); result != TUTTI_OK) {
@@ -43,10 +43,29 @@ tutti_unique_id fetch(c10d::Store& store, const std::string& key, int rank, std:
   return id;
 }
 
+/// The first rank that fails to connect tells the others why, who otherwise know only that it does not come.
+[[noreturn]] void fail_together(c10d::Store& store, const std::string& key, int rank, tutti_result result) {
+  const std::string own = tutti_last_error();
+  std::string first;
+  try {
+    if (store.check({key})) {
+      const Bytes bytes = store.get(key);
+      first.assign(bytes.begin(), bytes.end());
+    } else {
+      const std::string text = c10::str("rank ", rank, ": ", own);
+      store.set(key, Bytes(text.begin(), text.end()));
+    }
+  } catch (const std::exception&) {
+    // The store has gone, too; the own error remains.
+  }
+  TORCH_CHECK_VALUE(result != TUTTI_INVALID_ARGUMENT, own);
+  fail_with(first.empty() ? own : own + " The first failure was that of " + first);
+}
+
 }  // namespace
 
 tutti_comm* meet(c10d::Store& store, int rank, int size, std::chrono::milliseconds timeout, const Settings& settings) {
-  // A program may make, destroy and make again a group of one name. Of its keys each round has its own.
+  // A program may make, destroy and make again a group of one name: each round has keys of its own.
   const std::int64_t round = (store.add("tutti/ranks", 1) - 1) / size;
   const std::string key = c10::str("tutti/", round, "/id");
   const tutti_unique_id id = rank == 0 ? publish(store, key) : fetch(store, key, rank, timeout);
@@ -63,7 +82,8 @@ tutti_comm* meet(c10d::Store& store, int rank, int size, std::chrono::millisecon
   options.deterministic = settings.deterministic ? 1 : 0;
   options.tls = settings.tls ? 1 : 0;
   tutti_comm* comm = nullptr;
-  check(tutti_connect(&options, &comm));
+  if (const tutti_result result = tutti_connect(&options, &comm); result != TUTTI_OK)
+    fail_together(store, c10::str("tutti/", round, "/failure"), rank, result);
   return comm;
 }
 

@@ -49,7 +49,8 @@ bool are_a_row(const std::vector<at::Tensor>& tensors) {
   for (const at::Tensor& tensor : tensors) {
     if (!is_plain(tensor)) return false;
     const auto* const begin = static_cast<const char*>(tensor.const_data_ptr());
-    if (end && (begin != end || !tensor.storage().is_alias_of(tensors.front().storage()))) return false;
+    const bool is_first = &tensor == &tensors.front();  // it may be empty, and begin nowhere
+    if (!is_first && (begin != end || !tensor.storage().is_alias_of(tensors.front().storage()))) return false;
     end = begin + tensor.nbytes();
   }
   return true;
@@ -103,7 +104,7 @@ Element element_of(const at::Tensor& tensor) {
     case at::kComplexDouble:
       return {TUTTI_C128, 1};
     default:
-      return {TUTTI_U8, tensor.element_size()};
+      return {TUTTI_U8, static_cast<std::uint64_t>(tensor.element_size())};
   }
 }
 
@@ -138,6 +139,12 @@ const at::Tensor& only(const std::vector<at::Tensor>& tensors, const char* call)
   TORCH_CHECK_VALUE(tensors.size() == 1, "tutti: ", call, " takes one tensor, but got ", tensors.size());
   check_tensor(tensors.front(), call);
   return tensors.front();
+}
+
+void check_pair(const at::Tensor& one, const at::Tensor& other, const char* call) {
+  check_tensor(one, call);
+  check_tensor(other, call);
+  check_same_type(one, other, call);
 }
 
 void check_same_type(const at::Tensor& one, const at::Tensor& other, const char* call) {

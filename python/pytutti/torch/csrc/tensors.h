@@ -46,7 +46,9 @@ void check_tensor(const at::Tensor& tensor, const char* call);
 void check_tensors(const std::vector<at::Tensor>& tensors, const char* call);
 /// Or if there is not exactly one.
 const at::Tensor& only(const std::vector<at::Tensor>& tensors, const char* call);
-/// Of one type; throws otherwise.
+/// Checks both, and that they have one type.
+void check_pair(const at::Tensor& one, const at::Tensor& other, const char* call);
+/// Throws if their types differ.
 void check_same_type(const at::Tensor& one, const at::Tensor& other, const char* call);
 
 /// Its elements lie one after the other, as they are.

@@ -4,12 +4,16 @@
 // program may go on. The messages have a communicator of their own, and each barrier has a tag, so that those of a rank
 // that comes too late meet nobody.
 
+#include "monitor.h"
+
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "backend.h"
 #include "errors.h"
+#include "meeting.h"
+#include "work.h"
 
 namespace tutti_torch {
 namespace {
@@ -89,38 +93,41 @@ std::string gather_ranks(tutti_comm* comm, int size, std::int32_t tag, milliseco
   return verdict;
 }
 
-}  // namespace
-
-Communicator& TuttiBackend::monitor() {
-  const std::lock_guard lock{monitor_mutex_};
-  if (!monitor_) {
-    std::vector<int> everyone;
-    for (int rank = 0; rank < getSize(); ++rank) everyone.push_back(rank);
-    const Communicator::Use use{communicator()};
-    monitor_ = std::make_unique<Communicator>(sub_group(use.get(), everyone), name_);
-  }
-  return *monitor_;
+/// Another rank: says that it is here, and returns what rank 0 says.
+std::string answer_of_root(tutti_comm* comm, int rank, std::int32_t tag, milliseconds timeout) {
+  Note answer, here;
+  answer.receive(comm, 0, tag);
+  here.send(comm, "", 0, tag);
+  // Rank 0 may come as late as this rank waits, and then wait as long for others.
+  if (answer.done_by(Clock::now() + 2 * timeout)) return answer.text();
+  return c10::str("tutti: monitored_barrier: rank ", rank, " came, but rank 0 has not answered within ",
+                  2 * timeout.count(), " ms: see where rank 0 is");
 }
 
-void TuttiBackend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_for_all) {
-  const milliseconds timeout = options.timeout.count() > 0 ? options.timeout : timeout_.load();
-  const Communicator::Use use{monitor()};
-  const std::int32_t tag = static_cast<std::int32_t>(monitored_.fetch_add(1) % tags);
-  std::string verdict;
-  if (getRank() == 0) {
-    verdict = gather_ranks(use.get(), getSize(), tag, timeout, wait_for_all);
-  } else {
-    Note answer, here;
-    answer.receive(use.get(), 0, tag);
-    here.send(use.get(), "", 0, tag);
-    // Rank 0 may come as late as this rank waits, and then wait as long for others.
-    if (!answer.done_by(Clock::now() + 2 * timeout))
-      verdict = c10::str("tutti: monitored_barrier: rank ", getRank(), " came, but rank 0 has not answered within ",
-                         2 * timeout.count(), " ms: see where rank 0 is");
-    else
-      verdict = answer.text();
+}  // namespace
+
+Communicator& Monitor::communicator(Communicator& parent, int size) {
+  const std::lock_guard lock{mutex_};
+  if (!communicator_) {
+    std::vector<int> everyone;
+    for (int rank = 0; rank < size; ++rank) everyone.push_back(rank);
+    const Communicator::Use use{parent};
+    communicator_ = std::make_unique<Communicator>(sub_group(use.get(), everyone), "monitored_barrier");
   }
+  return *communicator_;
+}
+
+void Monitor::barrier(Communicator& parent, int rank, int size, milliseconds timeout, bool wait_for_all) {
+  const Communicator::Use use{communicator(parent, size)};
+  const std::int32_t tag = static_cast<std::int32_t>(barriers_.fetch_add(1) % tags);
+  const std::string verdict = rank == 0 ? gather_ranks(use.get(), size, tag, timeout, wait_for_all)
+                                        : answer_of_root(use.get(), rank, tag, timeout);
   if (!verdict.empty()) fail_with(verdict);
+}
+
+void Monitor::close() noexcept {
+  const std::lock_guard lock{mutex_};
+  if (communicator_) communicator_->close();
 }
 
 }  // namespace tutti_torch
