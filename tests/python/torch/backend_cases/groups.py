@@ -1,0 +1,102 @@
+"""Groups of some ranks, wrong calls, and what groups tell."""
+
+import datetime
+
+import torch
+import torch.distributed as dist
+
+from . import case, holds, fails, backend
+
+
+@case
+def sub_groups(rank, size):
+    pair, rest = dist.new_group([0, 1]), dist.new_group([1, 2])
+    for group, members in ((pair, [0, 1]), (rest, [1, 2])):
+        if rank not in members:
+            continue
+        tensor = torch.tensor([float(rank)])
+        dist.all_reduce(tensor, group=group)
+        holds(tensor.item() == sum(members))
+        tensor = torch.tensor([float(rank)])
+        dist.broadcast(tensor, src=members[1], group=group)
+        holds(tensor.item() == members[1])
+    # Twice the same ranks, and one within a thread's reach of the other.
+    twin = dist.new_group([0, 1], timeout=datetime.timedelta(seconds=50))
+    if rank in (0, 1):
+        first = dist.all_reduce(torch.ones(1), group=twin, async_op=True)
+        second = dist.all_reduce(torch.ones(1), group=pair, async_op=True)
+        second.wait(), first.wait()
+        dist.destroy_process_group(twin)
+        tensor = torch.ones(1)
+        dist.all_reduce(tensor, group=pair)  # the other goes on
+        holds(tensor.item() == 2)
+    # An aborted group does not take the world along.
+    if rank in (1, 2):
+        rest.abort()
+        fails(dist.DistBackendError, "abort", dist.all_reduce, torch.ones(1), group=rest)
+    tensor = torch.ones(1)
+    dist.all_reduce(tensor)
+    holds(tensor.item() == size)
+    split = dist.group.WORLD._get_backend(torch.device("cpu"))
+    holds(split.supports_splitting)
+
+
+@case
+def several_worlds(rank, size):
+    """A group with options meets by itself."""
+    import pytutti.torch
+
+    group = dist.new_group(range(size), pg_options=pytutti.torch.Options(transport="tcp", deterministic=True))
+    tensor = torch.ones(1)
+    dist.all_reduce(tensor, group=group)
+    holds(tensor.item() == size)
+    dist.destroy_process_group(group)
+    fails(TypeError, "pytutti.torch.Options", dist.new_group, range(size), pg_options={"transport": "tcp"})
+
+
+@case
+def monitored(rank, size):
+    world, minute = dist.group.WORLD, datetime.timedelta(seconds=60)
+    for _ in range(3):
+        world.monitored_barrier(minute)
+    short = datetime.timedelta(milliseconds=300)
+    if rank == 1:  # comes when the others have given up
+        dist.recv(torch.zeros(1), 0, tag=21)
+    words = "rank 1 of 3 did not come within 300 ms"
+    fails(dist.DistBackendError, words, world.monitored_barrier, short, wait_all_ranks=True)
+    if rank == 0:
+        dist.send(torch.zeros(1), 1, tag=21)
+    dist.barrier()  # the group goes on
+    world.monitored_barrier(minute)
+
+
+@case
+def wrong_calls(rank, size):
+    """Nothing was sent, so that the group goes on."""
+    ours = backend()
+    fails(ValueError, "tensor on meta.*CPU only", ours.allreduce, [torch.zeros(2, device="meta")])
+    fails(ValueError, "layout Sparse", ours.allreduce, [torch.eye(3).to_sparse()])
+    fails(ValueError, "takes one tensor, but got 2", ours.allreduce, [torch.zeros(1), torch.zeros(1)])
+    fails(ValueError, "no reduction", dist.reduce, torch.zeros(2, dtype=torch.float8_e5m2), 0)
+    fails(dist.DistBackendError, "band has no meaning", dist.all_reduce, torch.zeros(2), dist.ReduceOp.BAND)
+    fails(ValueError, "there must be", ours._allgather_base, torch.zeros(5), torch.zeros(2))
+    fails(ValueError, "are 1 tensors, but there must be 3", ours.allgather, [[torch.zeros(1)]], [torch.zeros(1)])
+    fails(ValueError, "add up to 2", dist.all_to_all_single, torch.zeros(3), torch.zeros(3), [1, 1, 1], [2, 0, 0])
+    fails(ValueError, "cannot share", dist.all_to_all_single, torch.zeros(4), torch.zeros(4))
+    fails(ValueError, "7 is not a rank|7", ours.send, [torch.zeros(1)], 7, 0)
+    fails(ValueError, "tag -5", ours.send, [torch.zeros(1)], 0, -5)
+    fails(ValueError, "types? .*Float|Float", ours.alltoall_base, torch.zeros(3), torch.zeros(3, dtype=torch.int32), [], [])
+    tensor = torch.ones(1)
+    dist.all_reduce(tensor)
+    holds(tensor.item() == size)
+
+
+@case
+def information(rank, size):
+    ours = backend()
+    holds(ours.name() == "tutti" and ours.rank() == rank and ours.size() == size)
+    holds(dist.get_backend() == "tutti")
+    before = ours._get_sequence_number_for_group()
+    dist.barrier()
+    holds(ours._get_sequence_number_for_group() == before + 1)
+    holds(dist.barrier(async_op=True)._get_duration is not None)
