@@ -3,9 +3,9 @@
 
     forked_ranks.py BACKEND
 
-Each line of its input is JSON with `scenario`, a function of `failing.py`, `ranks`, `folder` and `limit` in seconds. Each
-line of its output is a list with an object per rank: `code` as subprocess has it, or null for a rank that had to be
-killed at the limit, and `said`, all that it wrote.
+Each line of its input is JSON with `scenario`, a function of `failing.py`, `ranks`, `folder` and `limit` in seconds.
+Each line of its output is a list with an object per rank: `code` as subprocess has it, or null for a rank that had to
+be killed at the limit, and `said`, all that it wrote.
 
 Unlike a fork by multiprocessing, a rank ends as a script does: by the end of the interpreter, with everything that
 PyTorch and the backend do then.
@@ -19,13 +19,9 @@ import signal
 import sys
 import time
 
-import torch
-import torch._dynamo  # which optimizers import when first used
-import torch.nn.parallel
-
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
-import failing
+import failing  # and PyTorch
 
 
 def fork_ranks(job):

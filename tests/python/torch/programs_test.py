@@ -139,12 +139,14 @@ class Programs(harness.Case):
         self.commands(2, ([], [f"tcp://127.0.0.1:{harness.free_port()}", self.folder, "--spawn", "2"], {}))
 
     def test_commands_meet_by_the_environment(self):
-        common = self.meeting_point(2)
+        """And PyTorch compares the calls of all ranks before it makes them."""
+        common = {**self.meeting_point(2), "TORCH_DISTRIBUTED_DEBUG": "DETAIL"}
         self.commands(2, *(([], ["env://", self.folder], {**common, "RANK": str(rank)}) for rank in range(2)))
 
     def test_torchrun_starts_ranks(self):
+        """And data go over TCP, as between hosts."""
         self.commands(3, (["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "3"],
-                          ["env://", self.folder], {}))
+                          ["env://", self.folder], {"TUTTI_TRANSPORT": "tcp"}))
 
 
 if __name__ == "__main__":

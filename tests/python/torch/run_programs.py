@@ -25,6 +25,7 @@ TIMEOUT = datetime.timedelta(seconds=30)
 
 def run_rank(rank, backend, init_method, ranks, folder, only=None):
     torch.set_num_threads(1)
+    os.environ.update(TUTTI_SOCKET_IFNAME="lo", GLOO_SOCKET_IFNAME="lo")
     warnings.simplefilter("ignore", FutureWarning)  # PyTorch renames collectives; programs know them by either name
     if backend != "gloo":
         import pytutti.torch  # noqa: F401, registers the backend

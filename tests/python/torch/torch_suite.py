@@ -59,7 +59,8 @@ REASONS = (
 
 def load_tests(backend):
     """Imports PyTorch's tests with the gates open, and returns their class and the skipped ones with their reasons."""
-    os.environ.update(BACKEND=backend, WORLD_SIZE=str(RANKS), CUDA_VISIBLE_DEVICES="", MASTER_ADDR="127.0.0.1")
+    os.environ.update(BACKEND=backend, WORLD_SIZE=str(RANKS), CUDA_VISIBLE_DEVICES="", MASTER_ADDR="127.0.0.1",
+                      TUTTI_SOCKET_IFNAME="lo", GLOO_SOCKET_IFNAME="lo")
     from torch.testing._internal import common_distributed, common_utils
 
     if backend != "gloo":
@@ -88,7 +89,7 @@ def load_tests(backend):
             super().run_test(name, pipe)
 
     tests = {name: getattr(Suite, name) for name in dir(Suite) if name.startswith("test_")}
-    skipped = {name: test.__unittest_skip_why__ for name, test in tests.items() if getattr(test, "__unittest_skip__", False)}
+    skipped = {name: test.__unittest_skip_why__ for name, test in tests.items() if hasattr(test, "__unittest_skip_why__")}
     return Suite, sorted(tests), skipped
 
 
@@ -109,7 +110,8 @@ class Run:
         context = multiprocessing.get_context("fork")
         for rank in range(ranks):
             ours, theirs = context.Pipe()
-            process = context.Process(target=run_rank, args=(suite, rank, name, f"{folder}/meeting", theirs, self.output))
+            words = suite, rank, name, f"{folder}/meeting", theirs, self.output
+            process = context.Process(target=run_rank, args=words)
             process.start()
             os.setpgid(process.pid, process.pid)
             theirs.close()

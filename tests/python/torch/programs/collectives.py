@@ -5,8 +5,8 @@ import torch.distributed as dist
 
 from . import program, world
 
-ANY = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int32, torch.int64, torch.bool,
-       torch.complex64, torch.complex128)
+ANY = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int32, torch.int64,
+       torch.bool, torch.complex64, torch.complex128)
 
 
 @program()

@@ -61,7 +61,7 @@ def all_gather_made_at_home():
 
 @program()
 def all_gather_with_own_part():
-    """all_gather cuts the graph; with its own part put back each rank has the gradient of the whole loss for its rows."""
+    """all_gather cuts the graph; with its own part put back a rank has the gradient of the whole loss for its rows."""
     rank, ranks = world()
     rows = own_rows(rank).requires_grad_()
     parts = [torch.empty_like(rows) for _ in range(ranks)]
@@ -78,7 +78,7 @@ def other_differentiable_calls():
     tensor = torch.full((3,), float(rank + 1), requires_grad=True)
     total = differentiable.all_reduce(tensor * tensor)
     part = differentiable.reduce_scatter(torch.empty(3), [tensor * part for part in range(ranks)])
-    swapped = differentiable.all_to_all([torch.empty(3) for _ in range(ranks)], [tensor * part for part in range(ranks)])
+    swapped = differentiable.all_to_all([torch.empty(3) for _ in range(ranks)], [tensor * r for r in range(ranks)])
     copied = differentiable.broadcast(tensor, 0)
     (total.sum() + part.sum() + torch.stack(swapped).sum() + copied.sum()).backward()
     return [total.detach(), part.detach(), [s.detach() for s in swapped], tensor.grad]

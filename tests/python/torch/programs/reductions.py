@@ -5,8 +5,8 @@ import torch.distributed as dist
 
 from . import program, world
 
-NUMBERS = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int32, torch.int64)
 WHOLE = (torch.int8, torch.uint8, torch.int32, torch.int64)
+NUMBERS = (torch.float32, torch.float64, torch.float16, torch.bfloat16, *WHOLE)
 
 
 @program()

@@ -84,7 +84,7 @@ def fully_sharded_by_wrapper():
 def tensor_parallel():
     """The first layer is cut into columns and the second into rows; a sum at the end puts the results together."""
     rank, ranks = world()
-    net, alone = (torch.nn.Sequential(torch.nn.Linear(6, 24), torch.nn.ReLU(), torch.nn.Linear(24, 2)) for _ in range(2))
+    net, alone = (torch.nn.Sequential(torch.nn.Linear(6, 24), torch.nn.Tanh(), torch.nn.Linear(24, 2)) for _ in range(2))
     torch.manual_seed(6)
     for parameter in alone.parameters():
         torch.nn.init.normal_(parameter)
