@@ -112,7 +112,7 @@ missing_to_compare() {
 }
 
 # The packages that building Debian's packages, and a root to install them in, needs on top.
-missing_to_package() {
+missing_to_build_debian() {
   have dh || echo debhelper
   have dpkg-buildpackage || echo dpkg-dev
   have lintian || echo lintian
@@ -145,7 +145,7 @@ missing_to_browse() {
 }
 
 # The packages that building the wheel of pytutti needs on top.
-missing_to_package() {
+missing_to_build_python() {
   python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
   python3 -c 'import os, sysconfig; os.stat(os.path.join(sysconfig.get_path("include"), "Python.h"))' 2>/dev/null ||
     echo python3-dev
