@@ -47,8 +47,8 @@ def non_contiguous(rank, size):
         until(receiving.is_completed, "a receive for which nobody waits")
         same(out, shaped(inputs[(rank - 1) % size]))
         sending.wait()
-    # Views that are computed when they are read: the conjugate, and the imaginary part of one. Of those that
-    # torch.distributed itself gets, PyTorch passes on a copy.
+    # Views that are computed when they are read: the conjugate, and the imaginary part of one. PyTorch passes
+    # on a copy of those that torch.distributed itself gets.
     tensor = torch.tensor([complex(rank, 1)]).conj()
     backend().allreduce([tensor]).wait()
     same(tensor, torch.tensor([complex(sum(range(size)), -size)]))
