@@ -60,6 +60,8 @@ class Engine final {
   bool try_own() noexcept { return ownership_.try_own(); }
   /// Whether asynchronous operations may need the engine while a caller tries an inline call.
   bool has_asynchronous_work() const noexcept { return helper_.seems_to_have_work(); }
+  /// Whether other threads have left something for the owner.
+  const std::atomic<bool>& mail_flag() const noexcept { return ownership_.mail_flag(); }
   void disown() noexcept {
     const bool others_wait = helper_.has_work() || ownership_.others_wait();
     if (!others_wait && ownership_.try_leave()) [[likely]]

@@ -63,6 +63,7 @@ class Ownership {
 
   // ---- For the owner, without the mutex
   bool may_have_mail() const noexcept { return has_mail_.load(std::memory_order_acquire); }
+  const std::atomic<bool>& mail_flag() const noexcept { return has_mail_; }
   /// Takes all mail: calls `begin(pending)` for operations, then `run(task)` for tasks.
   template <class Begin, class Run>
   void take_mail(const Begin& begin, const Run& run) noexcept;

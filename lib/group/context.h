@@ -49,7 +49,9 @@ struct Context {
 
   /// A short wait for the owner of the engine, which asynchronous work may need meanwhile, to send a message for
   /// example.
-  ShortWait short_wait() const noexcept { return {oversubscribed, engine->has_asynchronous_work()}; }
+  ShortWait short_wait() const noexcept {
+    return {oversubscribed, engine->has_asynchronous_work(), engine->mail_flag()};
+  }
 
   Log log;
   int rank = 0;
