@@ -151,10 +151,10 @@ Acceptance Messages::arrived(Link& from, const Frame& frame) noexcept {
                            frame);
     case FrameKind::request: {
       if (frame.elements > transport::max_length / size_of(type))
-        return broken("a request for more than any memory holds");
+        return broken("a request for more bytes than an address space has");
       const std::size_t length = static_cast<std::size_t>(frame.elements) * size_of(type);
       if (frame.length > std::min(length, LargeMessages::longest_head))
-        return broken("a request with more than a message's beginning");
+        return broken("a request with more than the head of its message");
       return arrived_first({source, frame.tag, type, length, ++peer.messages_come}, frame);
     }
     case FrameKind::grant:

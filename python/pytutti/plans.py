@@ -304,7 +304,7 @@ class Plan:
 
     @functools.cached_property
     def text(self) -> str:
-        """The text of a file of plans (docs/exchange.md). One of the catalogue is called saved_NAME there."""
+        """The text of a file of plans (docs/interchange.md). One of the catalogue is called saved_NAME there."""
         self.check()
         return self._source.ask("--save", "-")
 

@@ -15,7 +15,7 @@ class Scripts(Case):
                             (("quickstart", "-j"), '-j takes a number from 1, not ""'),
                             (("quickstart", "-j", "abc"), '-j takes a number from 1, not "abc"'),
                             (("quickstart", "-j0"), '-j takes a number from 1, not "0"'),
-                            (("test", "frob"), 'no part "frob"; there are gcc asan'),
+                            (("test", "frob"), 'no part "frob"; there are gcc python torch asan'),
                             (("test", "--frob"), 'no option "--frob"')):
             with self.subTest(words=words):
                 done = run(TOOLS / words[0], *words[1:])

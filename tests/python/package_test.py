@@ -81,7 +81,7 @@ class Numbers(Case):
 
 class Examples(Case):
     def test_each_does_what_it_says(self):
-        names = sorted(path.name for path in EXAMPLES.glob("*.py"))
+        names = sorted(path.name for path in EXAMPLES.glob("*.py") if not path.name.startswith("torch_"))
         self.assertGreaterEqual(len(names), 3)
         for name in names:
             text = (EXAMPLES / name).read_text()

@@ -68,13 +68,13 @@ TEST_CASE("a frame of a message that says what cannot be fails the communicator 
       {"a negative tag", {.kind = FrameKind::request, .tag = -2, .elements = 8}, 8},
       {"an unknown element type", {.kind = FrameKind::eager, .data_type = 200, .tag = 5}, 8},
       {"an eager message above the limit", {.kind = FrameKind::eager, .tag = 5}, EagerCredit::longest + 8},
-      {"a request for more than any memory holds",
+      {"a request for more bytes than an address space has",
        {.kind = FrameKind::request, .tag = 5, .elements = ~std::uint64_t{0}}},
-      {"a request with more than a message's beginning", {.kind = FrameKind::request, .tag = 5, .elements = 8}, 16},
-      {"a grant nobody asked for", {.kind = FrameKind::grant, .sender_slot = 3}},
-      {"a payload nobody asked for", {.kind = FrameKind::bulk, .receiver_slot = 3}, 8},
+      {"a request with more than the head of its message", {.kind = FrameKind::request, .tag = 5, .elements = 8}, 16},
+      {"a grant without a request", {.kind = FrameKind::grant, .sender_slot = 3}},
+      {"a payload without a grant", {.kind = FrameKind::bulk, .receiver_slot = 3}, 8},
       {"a credit with a payload", {.kind = FrameKind::credit, .credit = 8}, 8},
-      {"a frame that has no place on this lane", {.kind = FrameKind::data, .operation = 3}, 8},
+      {"a frame that is not for messages", {.kind = FrameKind::data, .operation = 3}, 8},
   };
   static const std::array<std::byte, EagerCredit::longest + 64> zeros{};
   for (const Forged& forged : cases) {

@@ -18,7 +18,7 @@ import time
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent.parent / "cli"))
+sys.path.insert(0, str(HERE.parent / "cli"))
 sys.path.insert(0, str(HERE))
 
 import harness

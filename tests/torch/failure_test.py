@@ -14,7 +14,7 @@ import sys
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent.parent / "cli"))
+sys.path.insert(0, str(HERE.parent / "cli"))
 
 import harness
 

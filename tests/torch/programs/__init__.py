@@ -11,7 +11,7 @@ import sys
 import torch.distributed as dist
 
 # Some programs are examples.
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[4] / "examples" / "python"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3] / "examples" / "python"))
 
 MODULES = ("reductions", "collectives", "waiting", "messages", "groups", "gradients", "training", "objects", "sharded")
 
