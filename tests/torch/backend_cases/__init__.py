@@ -19,7 +19,8 @@ def case(function):
 def same(found, wanted):
     if found.dtype != wanted.dtype or found.shape != wanted.shape:
         raise AssertionError(f"{found.dtype} {tuple(found.shape)} and not {wanted.dtype} {tuple(wanted.shape)}")
-    left, right = found.contiguous().resolve_conj().resolve_neg(), wanted.contiguous().resolve_conj().resolve_neg()
+    left, right = (torch.clone(x.resolve_conj().resolve_neg(), memory_format=torch.contiguous_format).reshape(-1)
+                   for x in (found, wanted))
     if left.numel() and not torch.equal(left.view(torch.uint8), right.view(torch.uint8)):
         raise AssertionError(f"{found} and not {wanted}")
 
@@ -44,6 +45,13 @@ def until(condition, what):
     while not condition():
         holds(time.monotonic() < end, f"{what} does not come")
         time.sleep(0.001)
+
+
+def all_are_here(rank, size):
+    """As a barrier, but by the store: a rank that ends its group after a barrier may end it for others."""
+    store = dist.distributed_c10d._get_default_store()
+    store.set(f"here/{rank}", "")
+    store.wait([f"here/{k}" for k in range(size)])
 
 
 def number_types():

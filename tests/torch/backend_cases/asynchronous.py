@@ -22,6 +22,7 @@ def messages(rank, size):
         holds(seen == set(range(1, size)))
     else:
         dist.send(torch.tensor([float(rank)]), 0)
+    dist.barrier()  # before others send, which rank 0 would receive from anybody
     # By tag, not by the order of sending.
     if rank == 0:
         for tag in range(5):

@@ -11,7 +11,7 @@ import traceback
 import torch
 import torch.distributed as dist
 
-from . import PATIENCE, case, holds, fails
+from . import PATIENCE, all_are_here, case, fails, holds
 
 
 @case
@@ -77,6 +77,7 @@ def aborted(rank, size):
 @case
 def shut_down_in_a_call(rank, size):
     dist.all_reduce(torch.ones(1))
+    all_are_here(rank, size)
     group = dist.group.WORLD
     if rank == 0:
         errors = []
@@ -94,7 +95,7 @@ def shut_down_in_a_call(rank, size):
         group.shutdown()
         thread.join(PATIENCE / 2)
         holds(not thread.is_alive() and errors, errors)
-        fails((RuntimeError,), "destroyed its communicator", future.wait)
+        fails((RuntimeError,), "destroyed its communicator|was shut down", future.wait)
         fails(dist.DistBackendError, "was shut down", group.barrier)
         group.shutdown()
     else:
@@ -121,9 +122,7 @@ def without_end(rank, size):
     dist.all_reduce(torch.ones(1), group=group)
     works = [dist.irecv(torch.zeros(100), (rank + 1) % size) for _ in range(5)]
     futures = [work.get_future().then(lambda f: f.value()) for work in works[:3]]
-    store = dist.distributed_c10d._get_default_store()  # not a barrier, which a rank that ends would end for others
-    store.set(f"here/{rank}", "")
-    store.wait([f"here/{k}" for k in range(size)])
+    all_are_here(rank, size)
     globals()["kept"] = works, futures
     return "no destroy"
 
