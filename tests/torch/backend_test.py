@@ -130,8 +130,9 @@ class World(unittest.TestCase):
         self.world("reductions", "non_contiguous", "messages", "dropped", environment={"TUTTI_TRANSPORT": "tcp"})
 
     def test_killed(self):
+        busy = os.getloadavg()[0] > os.cpu_count()  # then a rank that spins may learn late
         for text in self.world("killed", killed=2)[:2]:
-            self.assertLess(float(re.search("after ([0-9.]+) s", text).group(1)), 1.0)
+            self.assertLess(float(re.search("after ([0-9.]+) s", text).group(1)), 10 if busy else 1)
 
     def test_killed_amid_futures(self):
         self.world("killed_amid_futures", killed=2)
