@@ -52,6 +52,34 @@ void Completions::push(Action* action) noexcept {
   const std::lock_guard lock{mutex_};
   if (stopping_) return;
   due_.push_back(action);
+  need_thread();
+}
+
+void Completions::drive(Action wait) {
+  auto all = std::make_unique<Action>([this] { drive_all(); });
+  const std::lock_guard lock{mutex_};
+  if (stopping_) return;
+  to_drive_.push_back(std::move(wait));
+  if (std::exchange(driving_, true)) return;
+  due_.push_back(all.release());
+  need_thread();
+}
+
+void Completions::drive_all() noexcept {
+  std::unique_lock lock{mutex_};
+  while (!to_drive_.empty() && !stopping_) {
+    Action wait = std::move(to_drive_.front());
+    to_drive_.pop_front();
+    lock.unlock();
+    wait();
+    wait = nullptr;
+    lock.lock();
+  }
+  driving_ = false;
+}
+
+/// One more action is due. Under mutex_.
+void Completions::need_thread() noexcept {
   const bool more = std::cmp_less(idle_, due_.size()) && threads_ < most_threads;
   if (more) try {
       std::thread{[this] { run(); }}.detach();

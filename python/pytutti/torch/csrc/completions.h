@@ -24,18 +24,25 @@ class Completions {
 
   /// Runs `action` on one of the threads when all of `works` are done. It must not throw.
   void when_done(std::span<tutti_work* const> works, Action action);
+  /// Calls `wait`, soon, on one of the threads, which waits for an operation for a short time: so it begins at once,
+  /// and not when the library's own helper sees that nobody waits.
+  void drive(Action wait);
   /// Ends the threads that are not in an action; actions that come later are dropped, and what they own is kept.
   void stop() noexcept;
 
  private:
   Completions();
   void push(Action* action) noexcept;
+  void need_thread() noexcept;
   void run() noexcept;
+  void drive_all() noexcept;
 
   const int process_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<Action*> due_;
+  std::deque<Action> to_drive_;
+  bool driving_ = false;  // one thread does it
   int threads_ = 0;
   int idle_ = 0;
   bool stopping_ = false;

@@ -13,6 +13,9 @@ namespace tutti_torch {
 
 using Clock = std::chrono::steady_clock;
 
+// A thread that waits delays others that call and wait, so it leaves what takes long to the library's helper.
+constexpr std::chrono::milliseconds driven_at_most{10};
+
 // ---- Operations --------------------------------------------------------------------------------------------------
 
 Started& Started::operator=(Started&& other) noexcept {
@@ -155,6 +158,9 @@ void TuttiWork::end_by_itself() {
   }
   auto self = c10::intrusive_ptr<TuttiWork>::unsafe_reclaim_from_nonowning(this);
   Completions::all().when_done(started_.works(), [self] { self->end(); });
+  Completions::all().drive([self] {
+    if (self->started_.wait_for(driven_at_most)) self->end();
+  });
 }
 
 void TuttiWork::end() {
