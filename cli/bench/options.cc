@@ -141,7 +141,8 @@ constexpr Option options_there[] = {
 constexpr Option options_ours[] = {
     {0, "algo", "NAME", "algorithm, e.g. ring, tree:4 (tutti plan --list)",
      [](O& o, Text, Text v) { o.algorithm = v; }},
-    {0, "import", "FILE", "run this plan, from a file of plans or a program of MSCCL, proved first (docs/interchange.md)",
+    {0, "import", "FILE",
+     "run this plan, from a file of plans or a program of MSCCL, proved first (docs/interchange.md)",
      [](O& o, Text, Text v) { o.import = v; }},
     {0, "transport", "LIST", "transports that ranks may use: shm,tcp  tcp  ^shm",
      [](O& o, Text, Text v) { o.transport = v; }},

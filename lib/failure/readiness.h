@@ -25,8 +25,8 @@ class Readiness {
     if (!ready_ && !hopeless_) hopeless_ = reason;
     changed_.notify_all();
   }
-  /// Waits until it is ready, until give_up(), or until `deadline`. False: it is not ready. Throws Error{aborted} if the
-  /// program interrupts it.
+  /// Waits until it is ready, until give_up(), or until `deadline`. False: it is not ready. Throws Error{aborted} if
+  /// the program interrupts it.
   bool wait(std::chrono::steady_clock::time_point deadline) {
     std::unique_lock lock{mutex_};
     while (!changed_.wait_until(lock, next_question(deadline), [this] { return ready_ || hopeless_; })) {

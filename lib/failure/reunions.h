@@ -33,8 +33,8 @@ class Reunions {
   };
 
   std::shared_ptr<Awaited> begin(const Report& report);
-  /// Waits until the coordinator has decided, or until `deadline`. Nothing: it has not decided. Throws Error{aborted} if
-  /// the program interrupts it.
+  /// Waits until the coordinator has decided, or until `deadline`. Nothing: it has not decided. Throws Error{aborted}
+  /// if the program interrupts it.
   std::optional<Reunion> wait(const Awaited& awaited, std::chrono::steady_clock::time_point deadline);
   /// The reports of which `coordinator` has not been told. It is told of each once, since two decisions would make two
   /// groups.
