@@ -7,6 +7,23 @@
 #include "errors.h"
 
 namespace tutti_torch {
+namespace {
+
+std::atomic<bool> process_ends{false};
+thread_local bool ends_process = false;
+
+}  // namespace
+
+void begin_end_of_process() noexcept {
+  ends_process = true;
+  process_ends = true;
+}
+
+void stay_if_process_ends() noexcept {
+  if (!process_ends.load(std::memory_order_relaxed) || ends_process) [[likely]]
+    return;
+  for (;;) ::pause();
+}
 
 Communicator::Communicator(tutti_comm* comm, std::string name)
     : comm_(comm), name_(std::move(name)), process_(::getpid()) {}

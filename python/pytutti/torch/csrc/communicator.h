@@ -8,6 +8,12 @@
 
 namespace tutti_torch {
 
+/// The process ends, by this thread.
+void begin_end_of_process() noexcept;
+/// Keeps any other thread that comes back from a wait in a process that ends. When it asked for Python again, Python
+/// would end it by pthread_exit(), in the midst of PyTorch's functions that must not throw: std::terminate().
+void stay_if_process_ends() noexcept;
+
 /// A tutti_comm that one thread may end while others call: it is freed when the last of them has left.
 class Communicator {
  public:
@@ -40,6 +46,7 @@ class Communicator {
     void leave() noexcept {
       if (owner_.users_.fetch_sub(1) == 1 && owner_.closed_) [[unlikely]]
         owner_.users_.notify_all();
+      stay_if_process_ends();
     }
     [[noreturn]] void refuse();
 

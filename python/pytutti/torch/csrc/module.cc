@@ -86,6 +86,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
   module.def(
       "end",
       [] {
+        begin_end_of_process();
         Living::all().close();
         Completions::all().stop();
       },

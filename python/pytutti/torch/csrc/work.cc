@@ -6,6 +6,7 @@
 #include <chrono>
 #include <memory>
 
+#include "communicator.h"
 #include "completions.h"
 #include "errors.h"
 
@@ -117,6 +118,8 @@ bool TuttiWork::wait(std::chrono::milliseconds timeout) {
   }
   std::unique_lock lock{mutex_};
   cv_.wait(lock, [this] { return completed_; });
+  lock.unlock();
+  stay_if_process_ends();
   if (exception_) std::rethrow_exception(exception_);
   return true;
 }
