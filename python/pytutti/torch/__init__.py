@@ -57,16 +57,26 @@ def _end(extension, process):
 
 
 def _create(group, options):
-    extension = _extension()
     parent = _parent() if group.global_ranks_in_group and options is None else None
     if parent is not None:
-        return extension.sub_group(parent, group.global_ranks_in_group, group.timeout, group.group_id)
+        return _extension().sub_group(parent, group.global_ranks_in_group, group.timeout, group.group_id)
+    return meet(group.store, group.group_rank, group.group_size, group.timeout, group.group_id, options)
+
+
+def meet(store, rank, size, timeout, name, options=None):
+    """A backend whose ranks meet in `store`; torch.distributed calls it a process group of one device."""
+    extension = _extension()
     if options is not None and not isinstance(options, Options):
         raise TypeError(f"pg_options of the backend tutti must be pytutti.torch.Options, and not {type(options)}")
     settings = extension.Settings()
     for field in dataclasses.fields(Options):
         setattr(settings, field.name, getattr(options or Options(), field.name))
-    return extension.meet(group.store, group.group_rank, group.group_size, group.timeout, group.group_id, settings)
+    return extension.meet(store, rank, size, timeout, name, settings)
+
+
+def backend_class():
+    """The class of the backends of this extension, which is loaded, or built, for that."""
+    return _extension().TuttiBackend
 
 
 def register():

@@ -61,6 +61,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
       .def_readwrite("tls", &Settings::tls);
 
   py::class_<TuttiBackend, c10d::Backend, c10::intrusive_ptr<TuttiBackend>>(module, "TuttiBackend")
+      .def_property_readonly("options", &TuttiBackend::getBackendOptions)  // torch.distributed sets some of Gloo's
       .def(
           "monitored_barrier",
           [](TuttiBackend& self, milliseconds timeout, bool wait_all_ranks) {
