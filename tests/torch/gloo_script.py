@@ -1,4 +1,4 @@
-"""A script that knows nothing of tutti; takeover_test.py runs it by tutti.
+"""A script that knows nothing of tutti; tests run it on tutti.
 
     torchrun --nproc-per-node 2 gloo_script.py NAME [BACKEND]
 """

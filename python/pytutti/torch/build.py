@@ -66,8 +66,8 @@ def _compiler():
     return compiler.split()
 
 
-def command(sources, output):
-    """How to compile the extension. `sources`: the folder csrc."""
+def command(output, library_folder=None):
+    """How to compile the extension. `library_folder`: where it will find the library, unless that is where it is now."""
     include, library = _include(), _library()
     flags = ["-std=c++20", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-DNDEBUG",
              f"-DTORCH_EXTENSION_NAME={_NAME}", "-DTORCH_API_INCLUDE_EXTENSION_H",
@@ -80,8 +80,8 @@ def command(sources, output):
     folders = [*cpp_extension.include_paths(), sysconfig.get_path("include")]
     flags += [f"-isystem{folder}" for folder in folders]
     libraries = [f"-L{folder}" for folder in cpp_extension.library_paths()]
-    libraries += [f"-Wl,-rpath,{library.parent}", "-lc10", "-ltorch_cpu", "-ltorch", "-ltorch_python"]
-    return [*_compiler(), *flags, f"-I{include}", str(sources / "all.cc"), "-o", str(output), str(library), *libraries]
+    libraries += [f"-Wl,-rpath,{library_folder or library.parent}", "-lc10", "-ltorch_cpu", "-ltorch", "-ltorch_python"]
+    return [*_compiler(), *flags, f"-I{include}", str(_HERE / "csrc" / "all.cc"), "-o", str(output), str(library), *libraries]
 
 
 def _sources():
@@ -117,11 +117,12 @@ def _locked(path):
         yield
 
 
-def _build(target):
+def _build(target, library_folder=None):
+    unfinished = target.with_name(target.name + ".unfinished")
+    words = command(unfinished, library_folder)  # first, since it looks for what is needed
     print(f"pytutti: building the extension for PyTorch {torch.__version__}, once, which takes about a minute: {target}",
           file=sys.stderr, flush=True)
-    unfinished = target.with_name(target.name + ".unfinished")
-    done = subprocess.run(command(_HERE / "csrc", unfinished), capture_output=True, text=True, check=False)
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         log = target.with_suffix(".log")
         log.write_text(done.stdout + done.stderr, encoding="utf-8")
@@ -131,9 +132,13 @@ def _build(target):
     os.replace(unfinished, target)
 
 
+def _prebuilt(folder):
+    return folder / f"{_NAME}_{_version()}{_suffix()}"
+
+
 def extension():
     """The file with the extension, built if need be."""
-    prebuilt = _HERE / f"{_NAME}_{_version()}{_suffix()}"
+    prebuilt = _prebuilt(_HERE)
     if prebuilt.is_file():
         return prebuilt
     folder = _cache() / f"torch-{torch.__version__}-{_fingerprint()}"
@@ -163,3 +168,8 @@ def load():
     loader.exec_module(module)
     sys.modules[name] = module
     return module
+
+
+if __name__ == "__main__":
+    # For tools/wheel: puts the extension for this PyTorch into the folder, which is the one of this file in a wheel.
+    _build(_prebuilt(pathlib.Path(sys.argv[1])), "$ORIGIN/../lib")
