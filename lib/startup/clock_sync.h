@@ -2,9 +2,11 @@
 
 #include "tutti/version.h"
 
-namespace tutti::inline TUTTI_ABI {
+namespace tutti {
+inline namespace TUTTI_ABI {
 class Communicator;
 }
+}  // namespace tutti
 
 namespace tutti::detail {
 

@@ -8,7 +8,8 @@
 #include "tutti/export.h"
 #include "tutti/types.h"
 
-namespace tutti::detail::inline TUTTI_ABI {
+namespace tutti::detail {
+inline namespace TUTTI_ABI {
 
 /// Bytes of one rank, and whether the others see them.
 struct Allocated {
@@ -21,9 +22,11 @@ class TUTTI_API Allocator {
   static Allocated allocate(Communicator& comm, std::size_t count, std::size_t element_size);
 };
 
-}  // namespace tutti::detail::inline TUTTI_ABI
+}  // namespace TUTTI_ABI
+}  // namespace tutti::detail
 
-namespace tutti::inline TUTTI_ABI {
+namespace tutti {
+inline namespace TUTTI_ABI {
 
 /// This rank's elements in memory that all ranks of a communicator map: see allocate(). A contiguous range, so it can
 /// be passed to every call, as a whole or in parts (std::span).
@@ -82,4 +85,5 @@ SharedArray<T> allocate(Communicator& comm, std::size_t count) {
   return {detail::Allocator::allocate(comm, count, sizeof(T)), count};
 }
 
-}  // namespace tutti::inline TUTTI_ABI
+}  // namespace TUTTI_ABI
+}  // namespace tutti

@@ -7,7 +7,8 @@
 #include "tutti/request.h"
 #include "tutti/types.h"
 
-namespace tutti::inline TUTTI_ABI {
+namespace tutti {
+inline namespace TUTTI_ABI {
 
 /// The collectives. Each can wait for its result, be started, or be prepared:
 ///
@@ -187,4 +188,5 @@ class CollectiveCalls {
   }
 };
 
-}  // namespace tutti::inline TUTTI_ABI
+}  // namespace TUTTI_ABI
+}  // namespace tutti

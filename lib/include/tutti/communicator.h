@@ -21,7 +21,8 @@ class Allocator;
 }
 }  // namespace tutti::detail
 
-namespace tutti::inline TUTTI_ABI {
+namespace tutti {
+inline namespace TUTTI_ABI {
 
 class Communicator;
 
@@ -184,4 +185,5 @@ Result CallsReturning<Result>::perform(const detail::Request& request) {
 /// missing. With nothing set at all, this process is rank 0 of 1.
 TUTTI_API Communicator connect(const ConnectOptions& options = {});
 
-}  // namespace tutti::inline TUTTI_ABI
+}  // namespace TUTTI_ABI
+}  // namespace tutti

@@ -11,13 +11,16 @@
 
 #include "tutti/export.h"
 
-namespace tutti::detail::inline TUTTI_ABI {
+namespace tutti::detail {
+inline namespace TUTTI_ABI {
 template <class R>
 concept Integers =
     std::ranges::input_range<R> && std::ranges::sized_range<R> && std::integral<std::ranges::range_value_t<R>>;
-}  // namespace tutti::detail::inline TUTTI_ABI
+}  // namespace TUTTI_ABI
+}  // namespace tutti::detail
 
-namespace tutti::inline TUTTI_ABI {
+namespace tutti {
+inline namespace TUTTI_ABI {
 
 /// How many elements each rank's part has in a `_v` call: integers by rank, and perhaps where the parts lie.
 ///
@@ -68,4 +71,5 @@ class Counts {
   std::span<const std::size_t> counts_, displacements_;
 };
 
-}  // namespace tutti::inline TUTTI_ABI
+}  // namespace TUTTI_ABI
+}  // namespace tutti

@@ -11,7 +11,8 @@ namespace tutti::detail {
 class Internals;  // gives the library access to private members
 }
 
-namespace tutti::inline TUTTI_ABI {
+namespace tutti {
+inline namespace TUTTI_ABI {
 
 /// What went wrong, and what becomes of the communicator.
 enum class ErrorCode : std::uint8_t {
@@ -68,4 +69,5 @@ class [[nodiscard]] TUTTI_API Error : public std::runtime_error {
   std::shared_ptr<const FailureDetails> details_;  // shared: copies of an Error must not throw
 };
 
-}  // namespace tutti::inline TUTTI_ABI
+}  // namespace TUTTI_ABI
+}  // namespace tutti

@@ -8,7 +8,8 @@
 
 #include "tutti/store.h"
 
-namespace tutti::inline TUTTI_ABI {
+namespace tutti {
+inline namespace TUTTI_ABI {
 
 inline constexpr int any_source = -1;
 inline constexpr int any_tag = -1;
@@ -71,4 +72,5 @@ struct ConnectOptions {
   std::string plan_file = {};
 };
 
-}  // namespace tutti::inline TUTTI_ABI
+}  // namespace TUTTI_ABI
+}  // namespace tutti

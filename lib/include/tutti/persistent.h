@@ -9,7 +9,8 @@ namespace tutti::detail {
 class PersistentCall;
 }
 
-namespace tutti::inline TUTTI_ABI {
+namespace tutti {
+inline namespace TUTTI_ABI {
 
 /// A collective that is prepared once and started any number of times: its arguments are checked, its algorithm is
 /// chosen and its memory bound in advance. Made by Communicator::prepare(). As a Handle it represents its last start.
@@ -51,4 +52,5 @@ class [[nodiscard]] TUTTI_API Persistent : public Handle {
   std::unique_ptr<detail::PersistentCall> call_;
 };
 
-}  // namespace tutti::inline TUTTI_ABI
+}  // namespace TUTTI_ABI
+}  // namespace tutti

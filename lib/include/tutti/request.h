@@ -12,7 +12,8 @@
 #include "tutti/types.h"
 
 /// Internal types of the templates of calls; not for programs.
-namespace tutti::detail::inline TUTTI_ABI {
+namespace tutti::detail {
+inline namespace TUTTI_ABI {
 
 struct ConstBuffer {
   const void* data = nullptr;
@@ -112,4 +113,5 @@ Buffer buffer(R& range) {
   return {std::ranges::data(range), std::ranges::size(range) * unit_of<T>, data_type_of<T>, unit_of<T>};
 }
 
-}  // namespace tutti::detail::inline TUTTI_ABI
+}  // namespace TUTTI_ABI
+}  // namespace tutti::detail

@@ -5,7 +5,8 @@
 #include "tutti/communicator.h"
 #include "tutti/export.h"
 
-namespace tutti::inline TUTTI_ABI {
+namespace tutti {
+inline namespace TUTTI_ABI {
 
 /// Runs `body` once for each of `ranks` ranks, each a thread of this process with its communicator, and returns when
 /// all have returned. To learn, to debug in one debugger, and to test without a launcher:
@@ -25,4 +26,5 @@ namespace tutti::inline TUTTI_ABI {
 TUTTI_API void run_threads(int ranks, const std::function<void(Communicator&)>& body,
                            const ConnectOptions& options = {});
 
-}  // namespace tutti::inline TUTTI_ABI
+}  // namespace TUTTI_ABI
+}  // namespace tutti

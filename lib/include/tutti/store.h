@@ -12,7 +12,8 @@
 
 #include "tutti/export.h"
 
-namespace tutti::inline TUTTI_ABI {
+namespace tutti {
+inline namespace TUTTI_ABI {
 
 /// A small key-value store through which ranks find each other. Implement it to bring your own.
 ///
@@ -75,4 +76,5 @@ TUTTI_API std::shared_ptr<Store> tcp_store(const std::string& host, std::uint16_
 /// single request is bounded by the timeout of `store`.
 TUTTI_API std::shared_ptr<Store> prefix_store(std::string prefix, std::shared_ptr<Store> store);
 
-}  // namespace tutti::inline TUTTI_ABI
+}  // namespace TUTTI_ABI
+}  // namespace tutti

@@ -12,7 +12,8 @@
 #include "tutti/export.h"
 #include "tutti/user_function.h"
 
-namespace tutti::inline TUTTI_ABI {
+namespace tutti {
+inline namespace TUTTI_ABI {
 
 /// IEEE 754 half precision, for storage. Reductions widen to float and round to nearest even.
 struct TUTTI_API f16 {
@@ -75,9 +76,11 @@ TUTTI_API std::size_t size_of(DataType type);
 /// "i8", "f32", "c128", "bool" ...
 TUTTI_API const char* name_of(DataType type);
 
-}  // namespace tutti::inline TUTTI_ABI
+}  // namespace TUTTI_ABI
+}  // namespace tutti
 
-namespace tutti::detail::inline TUTTI_ABI {
+namespace tutti::detail {
+inline namespace TUTTI_ABI {
 
 template <class T>
 consteval int data_type_index() {
@@ -103,9 +106,11 @@ consteval int data_type_index() {
     return -1;
 }
 
-}  // namespace tutti::detail::inline TUTTI_ABI
+}  // namespace TUTTI_ABI
+}  // namespace tutti::detail
 
-namespace tutti::inline TUTTI_ABI {
+namespace tutti {
+inline namespace TUTTI_ABI {
 
 /// A type whose arrays tutti can move from rank to rank: any that memcpy may copy, except pointers, which mean nothing
 /// in another process. Pointers inside a struct mean nothing there either, but are not detected.
@@ -212,4 +217,5 @@ requires std::is_invocable_r_v<T, const Combine&, const T&, const T&> Op user_op
             }};
 }
 
-}  // namespace tutti::inline TUTTI_ABI
+}  // namespace TUTTI_ABI
+}  // namespace tutti

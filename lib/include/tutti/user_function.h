@@ -7,7 +7,8 @@
 
 #include "tutti/export.h"
 
-namespace tutti::detail::inline TUTTI_ABI {
+namespace tutti::detail {
+inline namespace TUTTI_ABI {
 
 /// The function of a user's op, shared by all copies of the op; null for tutti's own. It is not a std::shared_ptr,
 /// which is no literal type in C++20, so that ops can be constants: see types.h.
@@ -40,4 +41,5 @@ class UserFunction {
   Shared* shared_ = nullptr;
 };
 
-}  // namespace tutti::detail::inline TUTTI_ABI
+}  // namespace TUTTI_ABI
+}  // namespace tutti::detail

@@ -12,7 +12,8 @@
 #include "tutti/error.h"
 #include "tutti/export.h"
 
-namespace tutti::inline TUTTI_ABI {
+namespace tutti {
+inline namespace TUTTI_ABI {
 
 /// The message that a receive got, or that probe() found.
 struct MessageStatus {
@@ -21,13 +22,15 @@ struct MessageStatus {
   std::size_t count = 0;  ///< elements; those that are not Reducible, by probe(): bytes
 };
 
-}  // namespace tutti::inline TUTTI_ABI
+}  // namespace TUTTI_ABI
+}  // namespace tutti
 
 namespace tutti::detail {
 class Pending;  // one operation on its way, owned by the engine and by every handle that names it
 }
 
-namespace tutti::inline TUTTI_ABI {
+namespace tutti {
+inline namespace TUTTI_ABI {
 
 /// An operation that has been started; the common base of Work and Persistent.
 ///
@@ -82,9 +85,11 @@ class [[nodiscard]] TUTTI_API Work : public Handle {
   explicit Work(detail::Pending* pending) noexcept : Handle(pending) {}
 };
 
-}  // namespace tutti::inline TUTTI_ABI
+}  // namespace TUTTI_ABI
+}  // namespace tutti
 
-namespace tutti::detail::inline TUTTI_ABI {
+namespace tutti::detail {
+inline namespace TUTTI_ABI {
 TUTTI_API void wait_all(std::span<Handle* const> handles);
 TUTTI_API std::size_t wait_any(std::span<Handle* const> handles);
 
@@ -94,9 +99,11 @@ std::vector<Handle*> handles_of(R& range) {
   for (Handle& handle : range) handles.push_back(&handle);
   return handles;
 }
-}  // namespace tutti::detail::inline TUTTI_ABI
+}  // namespace TUTTI_ABI
+}  // namespace tutti::detail
 
-namespace tutti::inline TUTTI_ABI {
+namespace tutti {
+inline namespace TUTTI_ABI {
 
 /// A range of Work or of Persistent.
 template <class R>
@@ -116,4 +123,5 @@ std::size_t wait_any(R&& handles) {
   return detail::wait_any(detail::handles_of(handles));
 }
 
-}  // namespace tutti::inline TUTTI_ABI
+}  // namespace TUTTI_ABI
+}  // namespace tutti
