@@ -1,6 +1,7 @@
 """The functions of <tutti/c.h>, and what Python adds around all of them: errors, signals, milliseconds."""
 
 import math
+import sys
 import threading
 from types import TracebackType
 from typing import Any, NoReturn, Optional, Type, Union
@@ -29,7 +30,21 @@ def pytutti_question(_: Any) -> int:
     return 0
 
 
-lib.tutti_set_wait_hook(lib.pytutti_question, ffi.NULL)
+def _torch() -> Any:
+    """The extension for PyTorch, if this process has loaded it: then tutti asks Python by its function, for both."""
+    return sys.modules.get("pytutti.torch._backend")
+
+
+if not _torch():
+    lib.tutti_set_wait_hook(lib.pytutti_question, ffi.NULL)
+
+
+def _interrupt() -> Optional[BaseException]:
+    """What a handler has raised in a call of this thread, once."""
+    raised: Optional[BaseException] = getattr(_thread, "raised", None)
+    _thread.raised = None
+    extension = _torch()
+    return extension.take_interrupt() if raised is None and extension else raised
 
 
 # ---- Handles of C. Python may collect garbage in a function that tutti has called, where tutti must not be called.
@@ -72,9 +87,8 @@ _TEXTS = ("message", "host", "process", "collective", "algorithm", "data_type")
 
 def fail() -> NoReturn:
     """Raises what a signal handler has raised in the call that failed, or else its error."""
-    raised = getattr(_thread, "raised", None)
+    raised = _interrupt()
     if raised is not None:
-        _thread.raised = None
         raise raised from last_error()
     raise last_error()
 

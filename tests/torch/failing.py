@@ -175,6 +175,75 @@ def does_not_come():
     dist.destroy_process_group()
 
 
+# ---- A signal comes
+
+
+def interrupt(call):
+    """Rank 0 calls, in vain, and gets a SIGINT meanwhile; rank 1 stays until rank 0 is through."""
+    store = dist.distributed_c10d._get_default_store()
+    if dist.get_rank() == 1:
+        store.wait(["through"], TIMEOUT)
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    began = time.monotonic()
+    threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    try:
+        call()
+    except BaseException as error:
+        say(f"{type(error).__name__} after {time.monotonic() - began:.3f} s: {error}")
+    store.set("through", "")
+
+
+def interrupted_in_a_call():
+    begin()
+    interrupt(lambda: dist.all_reduce(torch.ones(4)))
+
+
+def interrupted_in_a_wait():
+    """Whoever else waits learns that the operation was aborted."""
+    begin()
+    work = dist.all_reduce(torch.ones(4), async_op=True) if dist.get_rank() == 0 else None
+    interrupt(lambda: work.wait())
+    if work:
+        try:
+            work.wait()
+        except dist.DistBackendError as error:
+            say("others learn:", error)
+
+
+def interrupted_in_a_monitored_barrier():
+    begin()
+    interrupt(lambda: dist.group.WORLD.monitored_barrier(TIMEOUT))
+
+
+def interrupted_beside_pytutti(lone=None):
+    """A process that has loaded both, this one last; what a handler raises comes once, where it belongs."""
+    begin()
+    interrupt(lambda: dist.all_reduce(torch.ones(4)))
+    if dist.get_rank() == 1:
+        return
+    import pytutti
+
+    lone = lone or pytutti.connect(rank=0, size=1)
+    try:
+        lone.broadcast(torch.ones(2).numpy(), root=9)
+    except pytutti.InvalidArgument:
+        say("a later call has an error of its own")
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.5)
+    began = time.monotonic()
+    try:
+        lone.recv(torch.ones(2).numpy(), source=0)
+    except BaseException as error:
+        say(f"pytutti: {type(error).__name__} after {time.monotonic() - began:.3f} s")
+
+
+def interrupted_after_pytutti():
+    import pytutti
+
+    interrupted_beside_pytutti(pytutti.connect(rank=0, size=1))
+
+
 # ---- Ends of groups
 
 

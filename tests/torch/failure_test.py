@@ -4,6 +4,7 @@
     failure_test.py [unittest's words]
 """
 
+import importlib.util
 import json
 import os
 import pathlib
@@ -125,6 +126,29 @@ class Ranks(harness.Case):
     def test_does_not_come(self):
         result = self.ranks("does_not_come", 3)
         self.assertRegex(result[0]["said"], r"error \S+ s after the kill: .*\b[Rr]anks? 2\b")
+
+    def assertInterrupted(self, said, before=""):
+        found = re.search(rf"^{before}KeyboardInterrupt after (\S+) s", said, re.M)
+        self.assertTrue(found, said)
+        self.assertLess(float(found[1]), 5)
+
+    @unittest.skipIf(BACKEND == "gloo", "Gloo asks nobody")
+    def test_interrupted(self):
+        for scenario in ("interrupted_in_a_call", "interrupted_in_a_wait", "interrupted_in_a_monitored_barrier"):
+            with self.subTest(scenario):
+                said = self.ranks(scenario, 2)[0]["said"]
+                self.assertInterrupted(said)
+                if scenario == "interrupted_in_a_wait":
+                    self.assertRegex(said, "others learn: .*interrupted")
+
+    @unittest.skipUnless(importlib.util.find_spec("pytutti._core"), "needs the package; the test of the wheel runs it")
+    def test_interrupted_beside_pytutti(self):
+        for scenario in ("interrupted_beside_pytutti", "interrupted_after_pytutti"):
+            with self.subTest(scenario):
+                said = self.ranks(scenario, 2)[0]["said"]
+                self.assertInterrupted(said)
+                self.assertIn("a later call has an error of its own", said)
+                self.assertInterrupted(said, "pytutti: ")
 
     def test_aborted(self):
         self.assertIn("aborted", self.ranks("aborted", 2)[0]["said"])

@@ -167,6 +167,7 @@ def load():
     module = importlib.util.module_from_spec(spec)
     loader.exec_module(module)
     sys.modules[name] = module
+    module.ask_python()  # instead of pytutti, which finds the module by its name
     return module
 
 

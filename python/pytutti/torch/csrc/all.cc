@@ -5,6 +5,7 @@
 #include "communicator.cc"
 #include "completions.cc"
 #include "errors.cc"
+#include "interrupts.cc"
 #include "launch.cc"
 #include "lists.cc"
 #include "meeting.cc"

@@ -9,18 +9,20 @@
 namespace tutti_torch {
 namespace {
 
-std::atomic<bool> process_ends{false};
+std::atomic<bool> end_has_begun{false};
 thread_local bool ends_process = false;
 
 }  // namespace
 
 void begin_end_of_process() noexcept {
   ends_process = true;
-  process_ends = true;
+  end_has_begun = true;
 }
 
+bool process_ends() noexcept { return end_has_begun.load(std::memory_order_relaxed); }
+
 void stay_if_process_ends() noexcept {
-  if (!process_ends.load(std::memory_order_relaxed) || ends_process) [[likely]]
+  if (!process_ends() || ends_process) [[likely]]
     return;
   for (;;) ::pause();
 }

@@ -10,6 +10,8 @@ namespace tutti_torch {
 
 /// The process ends, by this thread.
 void begin_end_of_process() noexcept;
+/// Whether one has said so.
+bool process_ends() noexcept;
 /// Keeps any other thread that comes back from a wait in a process that ends. When it asked for Python again, Python
 /// would end it by pthread_exit(), in the midst of PyTorch's functions that must not throw: std::terminate().
 void stay_if_process_ends() noexcept;

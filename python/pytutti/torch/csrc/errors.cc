@@ -2,17 +2,28 @@
 
 #include <c10/util/Exception.h>
 
+#include "interrupts.h"
+
 namespace tutti_torch {
 
-void fail(tutti_result result) {
+namespace {
+
+[[noreturn]] void throw_failure(tutti_result result) {
   const std::string text = tutti_last_error();
   TORCH_CHECK_VALUE(result != TUTTI_INVALID_ARGUMENT, text);
   fail_with(result == TUTTI_TIMEOUT ? "a timeout has passed: " + text : text);
 }
 
+}  // namespace
+
+void fail(tutti_result result) {
+  rethrow_interrupt();
+  throw_failure(result);
+}
+
 std::exception_ptr failure_of(tutti_result result) {
   try {
-    fail(result);
+    throw_failure(result);
   } catch (...) {
     return std::current_exception();
   }

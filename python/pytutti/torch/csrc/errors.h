@@ -9,7 +9,7 @@
 namespace tutti_torch {
 
 /// Throws what has just failed in this thread: torch.distributed.DistBackendError, or ValueError where the call itself
-/// was wrong and nothing was sent.
+/// was wrong and nothing was sent, or what a handler of a signal has raised meanwhile.
 [[noreturn]] void fail(tutti_result result);
 
 inline void check(tutti_result result) {
@@ -17,7 +17,7 @@ inline void check(tutti_result result) {
     fail(result);
 }
 
-/// The same exception, to be thrown by those who wait.
+/// What has failed as an exception for all who wait, in whichever thread: a signal's is not among them.
 std::exception_ptr failure_of(tutti_result result);
 
 /// A failure that this backend finds itself.

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "errors.h"
+#include "interrupts.h"
 
 namespace tutti_torch {
 namespace {
@@ -58,6 +59,7 @@ tutti_unique_id fetch(c10d::Store& store, const std::string& key, int rank, std:
   } catch (const std::exception&) {
     // The store has gone, too; the own error remains.
   }
+  rethrow_interrupt();
   TORCH_CHECK_VALUE(result != TUTTI_INVALID_ARGUMENT, own);
   fail_with(first.empty() ? own : own + " The first failure was that of " + first);
 }

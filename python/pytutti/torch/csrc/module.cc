@@ -10,6 +10,7 @@
 
 #include "backend.h"
 #include "completions.h"
+#include "interrupts.h"
 
 namespace tutti_torch {
 namespace {
@@ -84,6 +85,8 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
         return Living::all().add(c10::make_intrusive<TuttiBackend>(parent, ranks, timeout, name));
       },
       py::call_guard<py::gil_scoped_release>());
+  module.def("ask_python", &ask_python);
+  module.def("take_interrupt", &take_interrupt);
   module.def(
       "end",
       [] {

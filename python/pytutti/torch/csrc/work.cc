@@ -9,6 +9,7 @@
 #include "communicator.h"
 #include "completions.h"
 #include "errors.h"
+#include "interrupts.h"
 
 namespace tutti_torch {
 
@@ -111,10 +112,12 @@ bool TuttiWork::wait(std::chrono::milliseconds timeout) {
     if (timeout <= kNoTimeout) {
       started_.wait();
     } else if (!started_.wait_for(timeout)) {
+      rethrow_interrupt();
       fail_with(c10::str("tutti: ", c10d::opTypeToString(opType_), " on rank ", rank_, " is not done after ",
                          timeout.count(), " ms of wait(); it goes on"));
     }
     end();
+    rethrow_interrupt();  // others who wait learn that the operation was aborted
   }
   std::unique_lock lock{mutex_};
   cv_.wait(lock, [this] { return completed_; });
