@@ -28,14 +28,15 @@ class Options:
 
 
 def _parent():
-    """The backend of the default process group, if it is one of ours."""
+    """The backend of the default process group for the CPU, if it has one and that is ours."""
     import torch
     import torch.distributed as dist
 
     extension = _extension()
-    if not dist.is_initialized():
+    cpu = torch.device("cpu")
+    if not dist.is_initialized() or cpu not in dist.group.WORLD._device_types:
         return None
-    backend = dist.group.WORLD._get_backend(torch.device("cpu"))
+    backend = dist.group.WORLD._get_backend(cpu)
     while hasattr(backend, "wrapped_pg"):  # with TORCH_DISTRIBUTED_DEBUG=DETAIL
         backend = backend.wrapped_pg
     return backend if isinstance(backend, extension.TuttiBackend) else None

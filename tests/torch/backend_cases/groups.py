@@ -56,6 +56,18 @@ def several_worlds(rank, size):
 
 
 @case
+def beside_accelerators(rank, size):
+    """A default group for other devices only is no parent."""
+    store = dist.distributed_c10d._get_default_store()
+    dist.destroy_process_group()
+    dist.init_process_group("cuda:gloo", store=dist.PrefixStore("cuda", store), rank=rank, world_size=size)
+    group = dist.new_group(backend="tutti")
+    tensor = torch.ones(1)
+    dist.all_reduce(tensor, group=group)
+    holds(tensor.item() == size)
+
+
+@case
 def monitored(rank, size):
     world, minute = dist.group.WORLD, datetime.timedelta(seconds=60)
     for _ in range(3):
