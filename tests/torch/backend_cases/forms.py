@@ -3,7 +3,7 @@
 import torch
 import torch.distributed as dist
 
-from . import backend, case, everyone, fold, holds, same, until, views
+from . import backend, case, everyone, fails, fold, holds, same, until, views
 
 
 @case
@@ -153,6 +153,28 @@ def coalesced(rank, size):
     for k, (first, second) in enumerate(lists):
         same(first, torch.full((2,), float(k)))
         same(second, torch.tensor([5.0 + k]))
+
+
+@case
+def left_region(rank, size):
+    """An exception ends a coalescing region, and the next one is a new one."""
+    tensor = torch.zeros(2)
+
+    def leave():
+        with dist._coalescing_manager(device=torch.device("cpu")):
+            dist.isend(torch.ones(2), (rank + 1) % size, tag=1)
+            dist.irecv(tensor, (rank - 1) % size, tag=1)
+            raise KeyError("of the program")
+
+    fails(KeyError, "of the program", leave)
+    with dist._coalescing_manager(device=torch.device("cpu"), async_ops=True) as region:
+        dist.isend(torch.full((2,), 2.0), (rank + 1) % size, tag=2)
+        other = torch.zeros(2)
+        dist.irecv(other, (rank - 1) % size, tag=2)
+    work, = region.works
+    region.wait()
+    holds(len(work.result()) == 2, work.result())
+    same(other, torch.full((2,), 2.0))
 
 
 @case

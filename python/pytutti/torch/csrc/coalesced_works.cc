@@ -54,8 +54,9 @@ class WorkOfSeveral final : public c10d::Work {
 }  // namespace
 
 void CoalescedWorks::begin() {
+  std::vector<WorkPtr> left;  // by a region that an exception has ended, of which PyTorch does not tell
   const std::lock_guard lock{mutex_};
-  TORCH_CHECK(!open_, "tutti: a coalescing region of this process group has begun already");
+  left.swap(works_);
   open_ = true;
 }
 

@@ -12,6 +12,7 @@ using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 /// The calls of a coalescing region, which one Work stands for. They begin when they are made, and none of them waits.
 class CoalescedWorks {
  public:
+  /// Ends one that was left.
   void begin();
   WorkPtr end();
   bool is_open() const { return open_.load(std::memory_order_relaxed); }
