@@ -103,8 +103,7 @@ void require(DataType type, const Op& op) {
   }
   if (!supports(type, op.kind())) {
     throw Error{ErrorCode::unsupported,
-                fmt::format("op {} has no meaning for elements of type {}; {} offers {}, or an op of your own through "
-                            "user_op",
+                fmt::format("op {} has no meaning for elements of type {}; {} offers {}, or an op of your own",
                             name_of(op.kind()), name_of(type), name_of(type), supported_ops(type))};
   }
 }

@@ -90,8 +90,10 @@ def wrong_calls(rank, size):
     fails(ValueError, "tensor on meta.*CPU only", ours.allreduce, [torch.zeros(2, device="meta")])
     fails(ValueError, "layout Sparse", ours.allreduce, [torch.eye(3).to_sparse()])
     fails(ValueError, "takes one tensor, but got 2", ours.allreduce, [torch.zeros(1), torch.zeros(1)])
-    fails(ValueError, "no reduction", dist.reduce, torch.zeros(2, dtype=torch.float8_e5m2), 0)
-    fails(dist.DistBackendError, "band has no meaning", dist.all_reduce, torch.zeros(2), dist.ReduceOp.BAND)
+    fails(ValueError, "no SUM of elements of type Float8", dist.reduce, torch.zeros(2, dtype=torch.float8_e5m2), 0)
+    fails(ValueError, "no MAX of elements of type ComplexHalf", dist.all_reduce, torch.zeros(2, dtype=torch.complex32),
+          dist.ReduceOp.MAX)
+    fails(ValueError, "band has no meaning.* op of your own$", dist.all_reduce, torch.zeros(2), dist.ReduceOp.BAND)
     fails(ValueError, "there must be", ours._allgather_base, torch.zeros(5), torch.zeros(2))
     fails(ValueError, "are 1 tensors, but there must be 3", ours.allgather, [[torch.zeros(1)]], [torch.zeros(1)])
     fails(ValueError, "add up to 2", dist.all_to_all_single, torch.zeros(3), torch.zeros(3), [1, 1, 1], [2, 0, 0])

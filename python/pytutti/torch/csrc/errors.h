@@ -12,6 +12,11 @@ namespace tutti_torch {
 /// was wrong and nothing was sent, or what a handler of a signal has raised meanwhile.
 [[noreturn]] void fail(tutti_result result);
 
+/// Whether the call itself was wrong, so that nothing was sent.
+inline bool is_wrong_call(tutti_result result) {
+  return result == TUTTI_INVALID_ARGUMENT || result == TUTTI_UNSUPPORTED;
+}
+
 inline void check(tutti_result result) {
   if (result != TUTTI_OK) [[unlikely]]
     fail(result);

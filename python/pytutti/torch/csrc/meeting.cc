@@ -60,7 +60,7 @@ tutti_unique_id fetch(c10d::Store& store, const std::string& key, int rank, std:
     // The store has gone, too; the own error remains.
   }
   rethrow_interrupt();
-  TORCH_CHECK_VALUE(result != TUTTI_INVALID_ARGUMENT, own);
+  TORCH_CHECK_VALUE(!is_wrong_call(result), own);
   fail_with(first.empty() ? own : own + " The first failure was that of " + first);
 }
 

@@ -1,35 +1,34 @@
 #include "tensors.h"
 
 #include <algorithm>
+#include <array>
 
 #include "errors.h"
 
 namespace tutti_torch {
 namespace {
 
-tutti_op_kind kind_of(const c10d::ReduceOp& op) {
-  switch (op.op_) {
-    case c10d::ReduceOp::SUM:
-      return TUTTI_SUM;
-    case c10d::ReduceOp::AVG:
-      return TUTTI_AVG;
-    case c10d::ReduceOp::PRODUCT:
-      return TUTTI_PRODUCT;
-    case c10d::ReduceOp::MIN:
-      return TUTTI_MIN;
-    case c10d::ReduceOp::MAX:
-      return TUTTI_MAX;
-    case c10d::ReduceOp::BAND:
-      return TUTTI_BAND;
-    case c10d::ReduceOp::BOR:
-      return TUTTI_BOR;
-    case c10d::ReduceOp::BXOR:
-      return TUTTI_BXOR;
-    case c10d::ReduceOp::PREMUL_SUM:
-      return TUTTI_PREMUL_SUM;
-    default:
-      break;
-  }
+struct Known {
+  c10d::ReduceOp::RedOpType op;
+  tutti_op_kind kind;
+  const char* name;
+};
+
+constexpr std::array known_ops{
+    Known{c10d::ReduceOp::SUM, TUTTI_SUM, "SUM"},
+    Known{c10d::ReduceOp::AVG, TUTTI_AVG, "AVG"},
+    Known{c10d::ReduceOp::PRODUCT, TUTTI_PRODUCT, "PRODUCT"},
+    Known{c10d::ReduceOp::MIN, TUTTI_MIN, "MIN"},
+    Known{c10d::ReduceOp::MAX, TUTTI_MAX, "MAX"},
+    Known{c10d::ReduceOp::BAND, TUTTI_BAND, "BAND"},
+    Known{c10d::ReduceOp::BOR, TUTTI_BOR, "BOR"},
+    Known{c10d::ReduceOp::BXOR, TUTTI_BXOR, "BXOR"},
+    Known{c10d::ReduceOp::PREMUL_SUM, TUTTI_PREMUL_SUM, "PREMUL_SUM"},
+};
+
+const Known& known(const c10d::ReduceOp& op) {
+  for (const Known& one : known_ops)
+    if (op.op_ == one.op) return one;
   TORCH_CHECK_VALUE(false, "tutti: ReduceOp number ", static_cast<int>(op.op_), " is not one that tutti knows");
 }
 
@@ -109,12 +108,11 @@ Element element_of(const at::Tensor& tensor) {
 }
 
 Reduction::Reduction(const c10d::ReduceOp& op, const at::Tensor& tensor)
-    : kind_(kind_of(op)), element_(element_of(tensor)) {
+    : kind_(known(op).kind), element_(element_of(tensor)) {
   const at::ScalarType type = tensor.scalar_type();
   const bool exists = element_.type != TUTTI_U8 || type == at::kByte;
-  TORCH_CHECK_VALUE(exists && (element_.parts == 1 || is_linear(kind_)), "tutti: there is no reduction number ",
-                    static_cast<int>(op.op_), " of elements of type ", type,
-                    ": convert the tensor to another type, such as float32");
+  TORCH_CHECK_VALUE(exists && (element_.parts == 1 || is_linear(kind_)), "tutti: there is no ", known(op).name,
+                    " of elements of type ", type, ": convert the tensor to another type, such as float32");
   if (kind_ == TUTTI_PREMUL_SUM) check(tutti_op_create_premul_sum(factor_of(op), &made_));
 }
 
