@@ -26,6 +26,12 @@ class Options:
     deterministic: bool = False
     tls: bool = False
 
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if not isinstance(value, field.type):
+                raise TypeError(f"Options: {field.name} must be a {field.type.__name__}, and not {value!r}")
+
 
 def _parent():
     """The backend of the default process group for the CPU, if it has one and that is ours."""
@@ -80,7 +86,7 @@ def backend_class():
     return _extension().TuttiBackend
 
 
-def register():
+def register() -> None:
     """Makes the name "tutti" known to torch.distributed. Importing this module does it, too.
 
     It is also what PyTorch calls by the entry point `torch.backends`, at the end of `import torch`.

@@ -136,7 +136,7 @@ def _prebuilt(folder):
     return folder / f"{_NAME}_{_version()}{_suffix()}"
 
 
-def extension():
+def extension() -> pathlib.Path:
     """The file with the extension, built if need be."""
     prebuilt = _prebuilt(_HERE)
     if prebuilt.is_file():

@@ -52,6 +52,7 @@ def several_worlds(rank, size):
     dist.all_reduce(tensor, group=group)
     holds(tensor.item() == size)
     dist.destroy_process_group(group)
+    fails(TypeError, "lost_after must be a timedelta, and not 3", pytutti.torch.Options, lost_after=3)
     fails(TypeError, "pytutti.torch.Options", dist.new_group, range(size), pg_options={"transport": "tcp"})
 
 
@@ -81,6 +82,13 @@ def monitored(rank, size):
         dist.send(torch.zeros(1), 1, tag=21)
     dist.barrier()  # the group goes on
     world.monitored_barrier(minute)
+    if rank != 1:
+        fails(dist.DistBackendError, "did not come within 0 ms|not answered within 0 ms", world.monitored_barrier,
+              datetime.timedelta(0))
+        dist.barrier()
+    else:
+        dist.barrier()
+        fails(dist.DistBackendError, "within 0 ms", world.monitored_barrier, datetime.timedelta(0))
 
 
 @case
@@ -91,8 +99,6 @@ def wrong_calls(rank, size):
     fails(ValueError, "layout Sparse", ours.allreduce, [torch.eye(3).to_sparse()])
     fails(ValueError, "takes one tensor, but got 2", ours.allreduce, [torch.zeros(1), torch.zeros(1)])
     fails(ValueError, "no SUM of elements of type Float8", dist.reduce, torch.zeros(2, dtype=torch.float8_e5m2), 0)
-    fails(ValueError, "no MAX of elements of type ComplexHalf", dist.all_reduce, torch.zeros(2, dtype=torch.complex32),
-          dist.ReduceOp.MAX)
     fails(ValueError, "band has no meaning.* op of your own$", dist.all_reduce, torch.zeros(2), dist.ReduceOp.BAND)
     fails(ValueError, "there must be", ours._allgather_base, torch.zeros(5), torch.zeros(2))
     fails(ValueError, "are 1 tensors, but there must be 3", ours.allgather, [[torch.zeros(1)]], [torch.zeros(1)])
