@@ -75,7 +75,7 @@ void TuttiBackend::setTimeout(std::chrono::milliseconds timeout) { timeout_ = ti
 void TuttiBackend::abort() { communicator_->abort("its process group \"" + name_ + "\" was aborted"); }
 
 void TuttiBackend::monitoredBarrier(const c10d::BarrierOptions& options, bool wait_for_all) {
-  const auto timeout = options.timeout.count() > 0 ? options.timeout : timeout_.load();
+  const auto timeout = options.timeout.count() >= 0 ? options.timeout : timeout_.load();
   monitor_.barrier(communicator(), getRank(), getSize(), timeout, wait_for_all);
 }
 
