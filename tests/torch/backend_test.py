@@ -141,7 +141,7 @@ class World(unittest.TestCase):
         self.world("killed_amid_futures", killed=2)
 
     def test_ends(self):
-        for name in ("too_slow", "aborted", "shut_down_in_a_call", "without_end", "begun_again", "forked"):
+        for name in ("too_slow", "aborted", "shut_down_in_a_call", "without_end", "begun_again", "begun_in_vain", "forked"):
             with self.subTest(name):
                 self.world(name)
 

@@ -12,6 +12,16 @@ namespace {
 
 using Bytes = std::vector<std::uint8_t>;
 
+// A program may make, destroy and make again a group of one name, and an attempt may fail on some ranks before others
+// have begun it. So rounds are numbered: rank 0 begins a new one each time, and says so in the store if it has failed.
+// Another rank takes part in the first round that it has not been in and that has not failed; a number in the store
+// outlives its process.
+const Bytes given_up{0};
+
+std::string key_of(std::int64_t round, const char* what) { return c10::str("tutti/", round, "/", what); }
+
+std::string next_round_of(int rank) { return c10::str("tutti/next/", rank); }
+
 /// Rank 0 opens a place to meet and publishes its id; if it cannot, its error, so that the others do not wait.
 tutti_unique_id publish(c10d::Store& store, const std::string& key) {
   tutti_unique_id id{};
@@ -25,7 +35,8 @@ tutti_unique_id publish(c10d::Store& store, const std::string& key) {
   return id;
 }
 
-tutti_unique_id fetch(c10d::Store& store, const std::string& key, int rank, std::chrono::milliseconds timeout) {
+/// What rank 0 says of a round, once it does.
+Bytes await(c10d::Store& store, const std::string& key, int rank, std::chrono::milliseconds timeout) {
   try {
     store.wait({key}, timeout);
   } catch (const std::exception& error) {
@@ -36,7 +47,18 @@ tutti_unique_id fetch(c10d::Store& store, const std::string& key, int rank, std:
         "ranks. The store says: ",
         error.what()));
   }
-  const Bytes bytes = store.get(key);
+  return store.get(key);
+}
+
+/// Another rank finds its round.
+tutti_unique_id fetch(c10d::Store& store, std::int64_t& round, int rank, std::chrono::milliseconds timeout) {
+  round = store.add(next_round_of(rank), 0);
+  Bytes bytes;
+  do {
+    bytes = await(store, key_of(round, "id"), rank, timeout);
+    round = store.add(next_round_of(rank), 1);
+  } while (bytes == given_up);
+  --round;
   tutti_unique_id id{};
   if (bytes.size() != sizeof id.bytes)
     fail_with("tutti: rank 0 could not open a place to meet: " + std::string(bytes.begin(), bytes.end()));
@@ -45,10 +67,12 @@ tutti_unique_id fetch(c10d::Store& store, const std::string& key, int rank, std:
 }
 
 /// The first rank that fails to connect tells the others why, who otherwise know only that it does not come.
-[[noreturn]] void fail_together(c10d::Store& store, const std::string& key, int rank, tutti_result result) {
+[[noreturn]] void fail_together(c10d::Store& store, std::int64_t round, int rank, tutti_result result) {
   const std::string own = tutti_last_error();
+  const std::string key = key_of(round, "failure");
   std::string first;
   try {
+    if (rank == 0) store.set(key_of(round, "id"), given_up);
     if (store.check({key})) {
       const Bytes bytes = store.get(key);
       first.assign(bytes.begin(), bytes.end());
@@ -67,10 +91,8 @@ tutti_unique_id fetch(c10d::Store& store, const std::string& key, int rank, std:
 }  // namespace
 
 tutti_comm* meet(c10d::Store& store, int rank, int size, std::chrono::milliseconds timeout, const Settings& settings) {
-  // A program may make, destroy and make again a group of one name: each round has keys of its own.
-  const std::int64_t round = (store.add("tutti/ranks", 1) - 1) / size;
-  const std::string key = c10::str("tutti/", round, "/id");
-  const tutti_unique_id id = rank == 0 ? publish(store, key) : fetch(store, key, rank, timeout);
+  std::int64_t round = rank == 0 ? store.add(next_round_of(0), 1) - 1 : 0;
+  const tutti_unique_id id = rank == 0 ? publish(store, key_of(round, "id")) : fetch(store, round, rank, timeout);
   tutti_connect_options options{};
   options.size = sizeof options;
   options.rank = rank;
@@ -85,7 +107,7 @@ tutti_comm* meet(c10d::Store& store, int rank, int size, std::chrono::millisecon
   options.tls = settings.tls ? 1 : 0;
   tutti_comm* comm = nullptr;
   if (const tutti_result result = tutti_connect(&options, &comm); result != TUTTI_OK)
-    fail_together(store, c10::str("tutti/", round, "/failure"), rank, result);
+    fail_together(store, round, rank, result);
   return comm;
 }
 
