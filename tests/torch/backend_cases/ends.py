@@ -118,20 +118,21 @@ def begun_again(rank, size):
 @case
 def begun_in_vain(rank, size):
     """Some ranks try and give up before others come; then all meet."""
-    store = dist.distributed_c10d._get_default_store()
-    dist.destroy_process_group()
-    short = datetime.timedelta(milliseconds=300)
-    meeting = {"store": dist.PrefixStore("again", store), "rank": rank, "world_size": size}
     import pytutti.torch
+
+    store = dist.distributed_c10d._get_default_store()
+    again = dist.PrefixStore("again", store)
+
+    def meet(**limit):
+        return pytutti.torch.meet(again, rank, size, datetime.timedelta(**limit), "again")
 
     for turn, brave in enumerate(([0], [1], [0, 1], [0])):
         if rank in brave:
-            fails(dist.DistBackendError, "", pytutti.torch.meet, meeting["store"], rank, size, short, "in vain")
+            fails(dist.DistBackendError, "", meet, milliseconds=300)
         store.set(f"tried/{turn}/{rank}", "")
         store.wait([f"tried/{turn}/{k}" for k in range(size)])
-    dist.init_process_group("tutti", **meeting)
     tensor = torch.ones(1)
-    dist.all_reduce(tensor)
+    meet(seconds=20).allreduce([tensor]).wait()
     holds(tensor.item() == size)
 
 
