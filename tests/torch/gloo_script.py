@@ -24,6 +24,6 @@ if __name__ == "__main__":
     model(torch.ones(1, 2) * rank).sum().backward()
     what = type(dist.group.WORLD._get_backend(torch.device("cpu"))).__name__
     gradient = model.module.weight.grad.tolist()
-    print(f"{sys.argv[1]}: rank {rank} of {ranks}: {values.tolist()} {least.item()} {gradient}; {dist.get_backend()} is {what}",
-          flush=True)
+    print(f"{sys.argv[1]}: rank {rank} of {ranks}: {values.tolist()} {least.item()} {gradient}; {dist.get_backend()} is {what}\n",
+          end="", flush=True)  # at once: ranks share the output
     dist.destroy_process_group()
