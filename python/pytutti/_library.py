@@ -4,7 +4,7 @@ import math
 import sys
 import threading
 from types import TracebackType
-from typing import Any, NoReturn, Optional, Type, Union
+from typing import Any, Callable, NoReturn, Optional, Type, Union
 
 from . import errors
 from ._core import ffi, lib
@@ -47,36 +47,46 @@ def _interrupt() -> Optional[BaseException]:
     return extension.take_interrupt() if raised is None and extension else raised
 
 
-# ---- Handles of C. Python may collect garbage in a function that tutti has called, where tutti must not be called.
+# ---- Functions of Python's that tutti has called. They must not call tutti, and the collector may run in them.
 
-_unfreed: "list[tuple[Any, Any]]" = []
+#: the threads that run one
+callbacks: "set[int]" = set()
+_postponed: "list[tuple[Callable[..., Any], tuple[Any, ...]]]" = []
 
 
 class Callback:
     """`with Callback():` a function of Python's runs that tutti has called."""
 
     def __enter__(self) -> None:
-        _thread.callbacks = getattr(_thread, "callbacks", 0) + 1
+        callbacks.add(threading.get_ident())
 
     def __exit__(self, *_: object) -> None:
-        _thread.callbacks -= 1
+        callbacks.discard(threading.get_ident())
 
 
-def owned(handle: Any, free: Any) -> Any:
-    """The handle, which `free` gets when nobody refers to it, soon."""
-    return ffi.gc(handle, lambda handle: _free(handle, free))
+def in_callback() -> bool:
+    return threading.get_ident() in callbacks
 
 
-def _free(handle: Any, free: Any) -> None:
-    _unfreed.append((handle, free))
-    if getattr(_thread, "callbacks", 0):
-        return
-    while _unfreed:
+def soon(function: Callable[..., Any], *arguments: Any) -> None:
+    """Calls a function that calls tutti: now, or once this thread or another is outside of callbacks."""
+    _postponed.append((function, arguments))
+    if not in_callback():
+        do_postponed()
+
+
+def do_postponed() -> None:
+    while _postponed:
         try:
-            handle, free = _unfreed.pop()
+            function, arguments = _postponed.pop()
         except IndexError:  # another thread was faster
             return
-        free(handle)
+        function(*arguments)
+
+
+def owned(handle: Any, free: Callable[[Any], Any]) -> Any:
+    """The handle of C, which `free` gets when nobody refers to it, soon."""
+    return ffi.gc(handle, lambda handle: soon(free, handle))
 
 
 # ---- Errors

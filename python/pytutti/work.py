@@ -4,7 +4,7 @@ import asyncio
 from typing import Any, Callable, Generator, List, NamedTuple, Optional
 
 from ._core import ffi, lib
-from ._library import Callback, Seconds, check, fail, milliseconds
+from ._library import Callback, Seconds, check, fail, milliseconds, soon
 from .errors import InvalidArgument
 
 _NANOSECONDS = 1_000_000  # in a millisecond
@@ -82,9 +82,7 @@ class Work:
 
     def done(self) -> bool:
         """Whether it has ended, well or not."""
-        done = ffi.new("int32_t*")
-        lib.tutti_work_test(self._handle, done)
-        return bool(done[0])
+        return _is_done(self._handle)
 
     @property
     def status(self) -> Status:
@@ -97,19 +95,30 @@ class Work:
         if not self.done():
             loop = asyncio.get_running_loop()
             future: "asyncio.Future[None]" = loop.create_future()
-            self._then(lambda: _tell(loop, future))
+            _then(self._handle, lambda: _tell(loop, future))
             yield from future.__await__()
         return self.wait()
 
-    def _then(self, call: Callable[[], None]) -> None:
-        continuation = _Continuation(call)
-        check(lib.tutti_work_then(self._handle, lib.pytutti_done, continuation.handle))
-
     def __del__(self) -> None:
         handle, keep = getattr(self, "_handle", None), getattr(self, "_keep", None)
-        if handle is None or keep is None or lib is None or self.done():
-            return
-        self._then(lambda: _forget(keep))
+        if handle is not None and keep is not None and lib is not None:
+            soon(_keep_until_done, handle, keep)
+
+
+def _then(handle: Any, call: Callable[[], None]) -> None:
+    continuation = _Continuation(call)
+    check(lib.tutti_work_then(handle, lib.pytutti_done, continuation.handle))
+
+
+def _is_done(handle: Any) -> bool:
+    done = ffi.new("int32_t*")
+    lib.tutti_work_test(handle, done)
+    return bool(done[0])
+
+
+def _keep_until_done(handle: Any, keep: Any) -> None:
+    if not _is_done(handle):
+        _then(handle, lambda: _forget(keep))
 
 
 def _forget(_: Any) -> None:

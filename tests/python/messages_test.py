@@ -142,6 +142,37 @@ class Started(Case):
 
         threads(2, body)
 
+    def test_the_collector_runs_in_an_op(self):
+        """There tutti must not be called, though what is collected is a Work, whose arrays have to live on."""
+
+        class Cycle:
+            pass
+
+        def body(comm):
+            def drop(made):
+                cycle = Cycle()
+                cycle.itself, cycle.made = cycle, made
+
+            def collect(accumulated, operand):
+                gc.collect()
+                return accumulated + operand
+
+            op = pytutti.Op(collect, "f8")
+            for elements in (4, 1 << 14, 1 << 19) * 4:
+                drop(comm.irecv(numpy.ones(4), 1 - comm.rank, tag=5))
+                drop(comm.prepare.all_reduce(numpy.ones(4)))
+                self.assertEqual(comm.all_reduce(numpy.ones(elements), op=op)[-1], 2.0)
+                work = comm.start.all_reduce(numpy.ones(elements), op=op)
+                drop(comm.irecv(numpy.ones(4), 1 - comm.rank, tag=5))
+                self.assertEqual(work.wait()[-1], 2.0)
+            comm.barrier()  # since the end of a communicator fails the receives that nobody serves
+
+        gc.disable()
+        try:
+            threads(2, body)
+        finally:
+            gc.enable()
+
     def test_a_prepared_call_that_was_dropped_while_it_ran(self):
         def body(comm):
             if comm.rank == 0:
