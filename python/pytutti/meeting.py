@@ -37,9 +37,14 @@ class UniqueId:
 class _Gathering:
     """A function of the program's that gathers bytes, while tutti_connect() calls it."""
 
-    def __init__(self, function: AllGather) -> None:
+    def __init__(self, function: AllGather, size: int) -> None:
         self.function = function
+        self.size = size
         self.raised: Optional[BaseException] = None
+
+
+def _shown(parts: Any) -> str:
+    return f"a {type(parts).__name__}" + (f" of {len(parts)}" if isinstance(parts, (list, tuple)) else "")
 
 
 def _note(_: Any, raised: BaseException, trace: Any) -> None:
@@ -48,7 +53,12 @@ def _note(_: Any, raised: BaseException, trace: Any) -> None:
 
 @ffi.def_extern(error=1, onerror=_note)  # type: ignore[untyped-decorator]
 def pytutti_all_gather(mine: Any, everything: Any, size: int, context: Any) -> int:
-    parts = ffi.from_handle(context).function(bytes(ffi.buffer(mine, size)))
+    gathering = ffi.from_handle(context)
+    parts = gathering.function(bytes(ffi.buffer(mine, size)))
+    if not isinstance(parts, (list, tuple)) or not all(isinstance(part, (bytes, bytearray)) for part in parts):
+        raise InvalidArgument(f"all_gather returned {_shown(parts)} instead of a list with bytes of each rank")
+    if len(parts) != gathering.size:  # C has memory for those of each rank
+        raise InvalidArgument(f"all_gather returned {len(parts)} parts instead of {gathering.size}, one of each rank")
     if any(len(part) != size for part in parts):
         raise InvalidArgument(
             f"all_gather has {[len(part) for part in parts]} bytes of the ranks instead of {size} of each"
@@ -85,7 +95,9 @@ def connected(
         setattr(options, name + "_ms", milliseconds(seconds, name))
     if id is not None:
         options.id = id._id
-    gathering = None if all_gather is None else _Gathering(all_gather)
+    if all_gather is not None and size is None:
+        raise InvalidArgument("all_gather needs rank and size: give both")
+    gathering = None if all_gather is None or size is None else _Gathering(all_gather, size)
     if gathering:
         alive.append(ffi.new_handle(gathering))
         options.all_gather, options.all_gather_context = lib.pytutti_all_gather, alive[-1]

@@ -57,6 +57,19 @@ class Processes(Case):
             self.assertEqual(child.exitcode, 0)
             self.assertEqual(comm.all_reduce(numpy.ones(1)).tolist(), [1.0])
 
+    def test_what_all_gather_returns_is_counted(self):
+        """Too many parts would be written behind the memory that is there for them."""
+        for words, parts in (
+            ("2000 parts instead of 2", lambda mine: [mine] * 2000),
+            ("1 parts instead of 2", lambda mine: [mine]),
+            ("[3, 3] bytes", lambda mine: [b"abc"] * 2),
+            ("NoneType instead of a list", lambda mine: None),
+            ("bytes instead of a list", lambda mine: mine * 2),
+            ("a list of 2 instead of", lambda mine: [None, mine]),
+        ):
+            self.assert_fails(pytutti.InvalidArgument, words, pytutti.connect, 0, 2, all_gather=parts)
+        self.assert_fails(pytutti.InvalidArgument, "needs rank and size", pytutti.connect, all_gather=list)
+
     def test_errors_and_ids_pass_between_processes(self):
         try:
             pytutti.connect(5, 2)
