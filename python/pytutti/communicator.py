@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, List, NoReturn, Optional, Sequence, Tuple, Type
 
 from ._core import ffi, lib
-from ._library import Seconds, check, fail, milliseconds, owned
+from ._library import Seconds, check, do_postponed, fail, milliseconds, owned
 from .collectives import NULL, options_of
 from .errors import Error, InvalidArgument
 from .meeting import AllGather, Path, UniqueId, connected
@@ -132,6 +132,7 @@ class Communicator(VariableCollectives[Any], Messages):
             time.sleep(0.001)
         if self._users:
             return  # a call that does not end: an op of the program's hangs
+        do_postponed()  # prepared calls that the collector found in an op are freed before their communicator
         for call in list(self._prepared):
             call.close()
         self._abandoned.clear()
