@@ -68,6 +68,14 @@ def in_callback() -> bool:
     return threading.get_ident() in callbacks
 
 
+def refuse_in_callback() -> None:
+    """It would wait for itself."""
+    if in_callback():
+        raise errors.InvalidArgument(
+            "an op must not call tutti: it only combines its two arrays; make other calls before or after the collective"
+        )
+
+
 def soon(function: Callable[..., Any], *arguments: Any) -> None:
     """Calls a function that calls tutti: now, or once this thread or another is outside of callbacks."""
     _postponed.append((function, arguments))

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Any, List, NoReturn, Optional, Sequence, Tuple, Type
 
 from ._core import ffi, lib
-from ._library import Seconds, check, do_postponed, fail, milliseconds, owned
+from ._library import Seconds, callbacks, check, do_postponed, fail, milliseconds, owned, refuse_in_callback
 from .collectives import NULL, options_of
 from .errors import Error, InvalidArgument
 from .meeting import AllGather, Path, UniqueId, connected
@@ -122,6 +122,8 @@ class Communicator(VariableCollectives[Any], Messages):
 
     def close(self) -> None:
         """Returns once everything sent is on its way. Work still pending fails with Aborted."""
+        if self._handle:
+            refuse_in_callback()
         handle, self._handle = self._handle, NULL
         if not handle:
             return
@@ -186,6 +188,8 @@ class Communicator(VariableCollectives[Any], Messages):
     # ---- Calls of C
 
     def _perform(self, function: Any, arguments: Tuple[Any, ...], extras: Any, out: Any, keep: Tuple[Any, ...]) -> Any:
+        if callbacks:
+            refuse_in_callback()
         options, op = NULL, None
         if extras is not None:
             options, alive = options_of(extras)
@@ -210,6 +214,8 @@ class Communicator(VariableCollectives[Any], Messages):
         raise raised
 
     def _call(self, function: Any, *arguments: Any) -> None:
+        if callbacks:
+            refuse_in_callback()
         self._users.append(None)
         try:
             result = function(self._handle, *arguments)
@@ -265,7 +271,7 @@ class Starting(_Later, VariableCollectives[Work]):
         comm._call(function, *arguments, options)
         op = None if extras is None else extras[2]
         return Work(
-            owned(made[0], lib.tutti_work_free),
+            made[0],
             out,
             (keep, op),
             (lambda: comm._check_op(op)) if isinstance(op, Op) else None,

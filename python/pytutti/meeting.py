@@ -4,7 +4,7 @@ import os
 from typing import Any, Callable, List, Optional, Tuple, Union
 
 from ._core import ffi, lib
-from ._library import Seconds, check, milliseconds
+from ._library import Seconds, check, milliseconds, refuse_in_callback
 from .errors import InvalidArgument
 
 Path = Union[str, "os.PathLike[str]"]
@@ -19,6 +19,7 @@ class UniqueId:
     """
 
     def __init__(self, data: Optional[bytes] = None) -> None:
+        refuse_in_callback()
         self._id = ffi.new("tutti_unique_id*")
         if data is None:
             check(lib.tutti_unique_id_create(self._id))
@@ -81,6 +82,7 @@ def connected(
     tls: bool,
 ) -> Any:
     """The tutti_comm of tutti_connect()."""
+    refuse_in_callback()
     if (rank is None) != (size is None):
         raise InvalidArgument("rank and size belong together: give both, or none")
     options = ffi.new("tutti_connect_options*", {"size": ffi.sizeof("tutti_connect_options")})

@@ -3,7 +3,7 @@
 from typing import Any, Optional, Tuple
 
 from ._core import ffi, lib
-from ._library import Seconds, milliseconds, owned
+from ._library import Seconds, milliseconds
 from .buffers import reading, writing
 from .work import Status, Work, status_of
 
@@ -77,4 +77,4 @@ class Messages:
         made = ffi.new("tutti_work**")
         self._call(function, data.address, data.count, data.type, peer, tag, milliseconds(timeout), made)
         keep: Tuple[Any, ...] = (array, data)
-        return Work(owned(made[0], lib.tutti_work_free), array, keep)
+        return Work(made[0], array, keep)

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any, Callable, Generator, List, NamedTuple, Optional
 
 from ._core import ffi, lib
-from ._library import Callback, Seconds, check, fail, milliseconds, soon
+from ._library import Callback, Seconds, callbacks, check, fail, milliseconds, refuse_in_callback, soon
 from .errors import InvalidArgument
 
 _NANOSECONDS = 1_000_000  # in a millisecond
@@ -64,6 +64,8 @@ class Work:
 
         After `timeout` seconds it raises TimeoutError, and the operation goes on.
         """
+        if callbacks:
+            refuse_in_callback()
         if timeout is None:
             result = lib.tutti_work_wait(self._handle)
         else:
@@ -82,11 +84,13 @@ class Work:
 
     def done(self) -> bool:
         """Whether it has ended, well or not."""
+        refuse_in_callback()
         return _is_done(self._handle)
 
     @property
     def status(self) -> Status:
         """After an irecv(): the message."""
+        refuse_in_callback()
         status = ffi.new("tutti_status*")
         check(lib.tutti_work_status(self._handle, status))
         return status_of(status)
@@ -100,9 +104,10 @@ class Work:
         return self.wait()
 
     def __del__(self) -> None:
-        handle, keep = getattr(self, "_handle", None), getattr(self, "_keep", None)
-        if handle is not None and keep is not None and lib is not None:
-            soon(_keep_until_done, handle, keep)
+        # The collector may end the objects of a cycle in any order, so the handle is not an object that frees itself.
+        handle = getattr(self, "_handle", None)
+        if handle is not None and lib is not None:
+            soon(_drop, handle, getattr(self, "_keep", None))
 
 
 def _then(handle: Any, call: Callable[[], None]) -> None:
@@ -116,9 +121,11 @@ def _is_done(handle: Any) -> bool:
     return bool(done[0])
 
 
-def _keep_until_done(handle: Any, keep: Any) -> None:
-    if not _is_done(handle):
+def _drop(handle: Any, keep: Any) -> None:
+    """The operation goes on, and its arrays live until it is done."""
+    if keep is not None and not _is_done(handle):
         _then(handle, lambda: _forget(keep))
+    lib.tutti_work_free(handle)
 
 
 def _forget(_: Any) -> None:
@@ -179,11 +186,14 @@ class Prepared:
 
     def close(self) -> None:
         """It cannot be started any more. The end of its communicator does that, too."""
+        refuse_in_callback()
         handle, self._handle = self._handle, ffi.NULL
         if handle:
             ffi.release(handle)
 
     def _call(self, function: Any, *arguments: Any) -> None:
+        if callbacks:
+            refuse_in_callback()
         self._users.append(None)
         try:
             result = function(self._handle, *arguments)

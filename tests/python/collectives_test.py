@@ -190,6 +190,29 @@ class Collectives(Case):
 
         self.assert_fails(ZeroDivisionError, "on purpose", threads, 2, body)
 
+    def test_an_op_that_calls_tutti_is_refused(self):
+        """It would wait for the call that it belongs to, for ever."""
+        refused = []
+
+        def body(comm):
+            work, call = comm.start.barrier(), comm.prepare.barrier()
+
+            def op(a, b):
+                mine = (comm.iprobe, comm.barrier, comm.start.barrier, comm.close, work.wait, work.done, call.run)
+                for way in (*mine, pytutti.UniqueId, pytutti.connect):
+                    try:
+                        way()
+                    except pytutti.InvalidArgument as error:
+                        refused.append(str(error))
+                return a + b
+
+            self.assert_same(comm.all_reduce(numpy.ones(3), op=pytutti.Op(op, "f8"), algorithm="tree"), [2.0] * 3)
+            call.run()
+
+        threads(2, body)
+        self.assertEqual(len(refused), 9)
+        self.assertEqual({text.split(":")[0] for text in refused}, {"an op must not call tutti"})
+
     def test_shapes(self):
         def body(comm):
             matrix = numpy.full((4, 3), comm.rank, "f4")

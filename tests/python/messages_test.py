@@ -142,6 +142,24 @@ class Started(Case):
 
         threads(2, body)
 
+    def test_works_in_cycles_are_collected(self):
+        """The collector may end the handle before the Work, which uses it once more."""
+
+        class Cycle:
+            pass
+
+        def body(comm):
+            for _ in range(20):
+                for _ in range(200):
+                    cycle = Cycle()
+                    cycle.work, cycle.itself = comm.irecv(numpy.ones(4), comm.rank), cycle
+                del cycle
+                gc.collect()
+                for _ in range(200):
+                    comm.send(numpy.ones(4), comm.rank)
+
+        threads(1, body)
+
     def test_the_collector_runs_in_an_op(self):
         """There tutti must not be called, though what is collected is a Work, whose arrays have to live on."""
 
