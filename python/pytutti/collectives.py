@@ -6,7 +6,7 @@ from ._core import ffi, lib
 from ._library import Seconds, milliseconds
 from .buffers import EMPTY, View, empty, reading, require, shape_of, writing
 from .errors import InvalidArgument
-from .ops import KINDS, AnyOp, kind_of
+from .ops import KINDS, AnyOp, Op, kind_of
 from .types import SIZES
 
 NULL = ffi.NULL
@@ -276,15 +276,17 @@ def _divided(shape: Tuple[int, ...], ranks: int, name: str) -> Tuple[int, ...]:
     return (shape[0] // ranks, *shape[1:])
 
 
-def options_of(extras: Any) -> Tuple[Any, Any]:
-    """tutti_call_options, and what has to live as long."""
+def options_of(extras: Any, comm: Any) -> Tuple[Any, Any]:
+    """tutti_call_options, and what has to live as long: its text and op."""
     options = ffi.new("tutti_call_options*", {"size": ffi.sizeof("tutti_call_options")})
     if extras is None:
-        return options, None
+        return options, (None, None)
     algorithm, timeout, op = extras
     text = NULL if algorithm is None else ffi.new("char[]", algorithm.encode())
     options.algorithm = text
     options.timeout_ms = milliseconds(timeout)
     if op is not None:
+        if isinstance(op, Op):
+            op = op.of_call(comm)
         options.op = op.handle
     return options, (text, op)

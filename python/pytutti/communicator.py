@@ -13,7 +13,7 @@ from .collectives import NULL, options_of
 from .errors import Error, InvalidArgument
 from .meeting import AllGather, Path, UniqueId, connected
 from .messages import Messages
-from .ops import Op
+from .ops import OpOfCall
 from .variable import VariableCollectives
 from .work import Prepared, Work
 
@@ -192,26 +192,17 @@ class Communicator(VariableCollectives[Any], Messages):
             refuse_in_callback()
         options, op = NULL, None
         if extras is not None:
-            options, alive = options_of(extras)
-            op = extras[2]
+            options, (text, op) = options_of(extras, self)
         self._users.append(None)
         try:
             result = function(self._handle, *arguments, options)
         finally:
             self._users.pop()
-        if op is not None:
-            self._check_op(op)
+        if isinstance(op, OpOfCall):
+            op.check(self)
         if result:
             self._fail()
         return out
-
-    def _check_op(self, op: Any) -> None:
-        """Raises what a function of Python's has raised as an op, once the other ranks know it."""
-        raised = op.take_raised() if isinstance(op, Op) else None
-        if raised is None:
-            return
-        self.abort(f"its op raised {type(raised).__name__}: {raised}")
-        raise raised
 
     def _call(self, function: Any, *arguments: Any) -> None:
         if callbacks:
@@ -265,16 +256,15 @@ class Starting(_Later, VariableCollectives[Work]):
 
     def _perform(self, function: Any, arguments: Tuple[Any, ...], extras: Any, out: Any, keep: Tuple[Any, ...]) -> Work:
         comm = self._comm
-        options, alive = options_of(extras)
+        options, (text, op) = options_of(extras, comm)
         made = ffi.new("tutti_work**")
         options.work = made
         comm._call(function, *arguments, options)
-        op = None if extras is None else extras[2]
         return Work(
             made[0],
             out,
             (keep, op),
-            (lambda: comm._check_op(op)) if isinstance(op, Op) else None,
+            (lambda: op.check(comm)) if isinstance(op, OpOfCall) else None,
         )
 
 
@@ -285,16 +275,15 @@ class Preparing(_Later, VariableCollectives[Prepared]):
         self, function: Any, arguments: Tuple[Any, ...], extras: Any, out: Any, keep: Tuple[Any, ...]
     ) -> Prepared:
         comm = self._comm
-        options, alive = options_of(extras)
+        options, (text, op) = options_of(extras, comm)
         made = ffi.new("tutti_persistent**")
         options.persistent = made
         comm._call(function, *arguments, options)
-        op = None if extras is None else extras[2]
         call = Prepared(
             owned(made[0], lib.tutti_persistent_free),
             out,
             (keep, op),
-            (lambda: comm._check_op(op)) if isinstance(op, Op) else None,
+            (lambda: op.check(comm)) if isinstance(op, OpOfCall) else None,
             comm._users,
             comm._abandoned,
         )

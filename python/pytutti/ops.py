@@ -1,14 +1,15 @@
 """How reductions combine elements."""
 
 import threading
-from typing import Any, Callable, Dict, List, Optional, Tuple, Union
+import weakref
+from typing import Any, Callable, Dict, Optional, Tuple, Union
 
 import numpy
 
 from . import types
 from ._core import ffi, lib
 from ._library import Callback, check
-from .errors import InvalidArgument
+from .errors import Error, InvalidArgument
 
 KINDS: Dict[Any, int] = {
     "sum": lib.TUTTI_SUM,
@@ -27,7 +28,8 @@ class Op:
 
     It changes `accumulated`, or returns what is to be there instead. `dtype` is that of the elements. The function must
     be associative and commutative (commutative not in scans), and must not call tutti; any thread may call it. What it
-    raises ends the call of this rank and the communicator.
+    raises ends the call of this rank and the communicator. Another rank that has what it waits for may get a wrong
+    result of this call before it learns that; its next call fails.
     """
 
     kind = lib.TUTTI_USER
@@ -36,36 +38,67 @@ class Op:
         self.function = function
         self.type = types.named(dtype)
         self._dtype = types.dtype_of(self.type)
-        self._itemsize = self._dtype.itemsize
+
+    def of_call(self, comm: Any) -> "OpOfCall":
+        return OpOfCall(_Running(self.function, self._dtype, comm), self.type)
+
+
+class _Running:
+    """The function of an Op in one call, and what it has raised there."""
+
+    def __init__(self, function: Callable[[Any, Any], Any], dtype: Any, comm: Any) -> None:
+        self.raised: Optional[BaseException] = None
+        self._function, self._dtype = function, dtype
+        self._comm = weakref.ref(comm)
         self._lock = threading.Lock()
-        self._raised: List[BaseException] = []
-        self._context = ffi.new_handle(self)
-        made = ffi.new("tutti_op**")
-        check(lib.tutti_op_create(self.type, lib.pytutti_combine, self._context, made))
-        self.handle = ffi.gc(made[0], lib.tutti_op_free)
 
     def combine(self, accumulated: Any, operand: Any, count: int) -> None:
-        if self._raised:
+        if self.raised:
             return  # the result is lost anyway
         here, there = (
-            numpy.frombuffer(ffi.buffer(address, count * self._itemsize), self._dtype)
+            numpy.frombuffer(ffi.buffer(address, count * self._dtype.itemsize), self._dtype)
             for address in (accumulated, operand)
         )
         there.flags.writeable = False
-        result = self.function(here, there)
+        result = self._function(here, there)
         if result is not None:
             here[...] = result
 
     def note(self, raised: BaseException) -> None:
+        """The communicator has to end, though perhaps nobody waits for the call. This thread must not end it."""
         with self._lock:
-            self._raised.append(raised)
+            if self.raised is not None:
+                return
+            self.raised = raised
+        comm = self._comm()
+        if comm is not None:
+            try:
+                threading.Thread(target=self.abort, args=(comm,), name="abort").start()
+            except RuntimeError:
+                pass  # the process ends, and the communicator with it
 
-    def take_raised(self) -> Optional[BaseException]:
-        """What the function has raised since the last time, first."""
-        with self._lock:
-            raised = self._raised[0] if self._raised else None
-            self._raised.clear()
-        return raised
+    def abort(self, comm: Any) -> None:
+        try:
+            comm.abort(f"its op raised {type(self.raised).__name__}: {self.raised}")
+        except Error:
+            pass  # it was closed
+
+
+class OpOfCall:
+    """What C knows of an Op in one call. It lives as long as the call."""
+
+    def __init__(self, running: _Running, number: int) -> None:
+        self.running = running
+        self._context = ffi.new_handle(running)
+        made = ffi.new("tutti_op**")
+        check(lib.tutti_op_create(number, lib.pytutti_combine, self._context, made))
+        self.handle = ffi.gc(made[0], lib.tutti_op_free)
+
+    def check(self, comm: Any) -> None:
+        """Raises what the function has raised, each time, once the other ranks know it."""
+        if self.running.raised is not None:
+            self.running.abort(comm)
+            raise self.running.raised
 
 
 class PremulSum:
@@ -84,14 +117,19 @@ AnyOp = Union[str, Op, PremulSum]
 
 
 def _note(kind: Any, raised: BaseException, trace: Any) -> None:
-    op = ffi.from_handle(trace.tb_frame.f_locals["context"])
-    op.note(raised)
+    """By a signal handler, before or after the function."""
+    with Callback():
+        ffi.from_handle(trace.tb_frame.f_locals["context"]).note(raised)
 
 
 @ffi.def_extern(onerror=_note)  # type: ignore[untyped-decorator]
 def pytutti_combine(accumulated: Any, operand: Any, count: int, context: Any) -> None:
     with Callback():
-        ffi.from_handle(context).combine(accumulated, operand, count)
+        running = ffi.from_handle(context)
+        try:
+            running.combine(accumulated, operand, count)
+        except BaseException as raised:
+            running.note(raised)
 
 
 def kind_of(op: AnyOp) -> Tuple[int, Any]:

@@ -42,7 +42,7 @@ def pytutti_done(context: Any) -> None:
         continuation.call()
 
 
-#: What is to be done by the thread that waits, once an operation has ended well.
+#: What is to be done by the thread that waits, once an operation has ended: raises what its op has raised.
 Finish = Optional[Callable[[], None]]
 
 
@@ -76,10 +76,10 @@ class Work:
                     f"the operation is not done after {timeout} s; it goes on, and can be waited for again"
                 )
         self._keep = None
-        if result:
-            fail()
         if self._finish:
             self._finish()
+        if result:
+            fail()
         return self.out
 
     def done(self) -> bool:
@@ -200,6 +200,8 @@ class Prepared:
         finally:
             self._users.pop()
         if result:
+            if self._finish:
+                self._finish()
             if not self._handle:
                 raise InvalidArgument("this prepared call, or its communicator, was closed: prepare another")
             fail()

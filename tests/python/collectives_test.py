@@ -190,6 +190,35 @@ class Collectives(Case):
 
         self.assert_fails(ZeroDivisionError, "on purpose", threads, 2, body)
 
+    def test_what_an_op_raises_is_raised_by_each_wait_and_ends_the_communicator_if_nobody_waits(self):
+        def body(comm, how):
+            def broken(a, b):
+                if comm.rank == 0:
+                    raise ZeroDivisionError("on purpose")
+                return a + b
+
+            op = pytutti.Op(broken, "f8")
+            if how == "prepared":
+                call = comm.prepare.all_reduce(numpy.ones(3), op=op, algorithm="tree")
+                wait = call.run
+            else:
+                work = comm.start.all_reduce(numpy.ones(3), op=op, algorithm="tree")
+                wait = work.wait
+            if comm.rank == 0 and how != "dropped":
+                for _ in range(2):
+                    self.assert_fails(ZeroDivisionError, "on purpose", wait)
+            elif comm.rank == 0:
+                del work, wait
+            else:
+                try:
+                    wait()
+                except pytutti.Aborted:
+                    pass  # the tree has what it needs of rank 0 perhaps before it learns
+            self.assert_fails(pytutti.Aborted, "ZeroDivisionError: on purpose", comm.recv, bytearray(1), 1 - comm.rank)
+
+        for how in ("prepared", "started", "dropped"):
+            threads(2, body, how)
+
     def test_an_op_that_calls_tutti_is_refused(self):
         """It would wait for the call that it belongs to, for ever."""
         refused = []
