@@ -2,6 +2,7 @@
 
 import atexit
 import os
+import sys
 import time
 import weakref
 from types import TracebackType
@@ -129,6 +130,8 @@ class Communicator(VariableCollectives[Any], Messages):
             return
         if self._users:
             lib.tutti_comm_abort(handle, b"it was closed while another thread was in a call")
+        if self._is_in_call():
+            return  # a signal handler called close() in a call, which fails now; the handle is freed with this object
         patience = time.monotonic() + 10
         while self._users and time.monotonic() < patience:
             time.sleep(0.001)
@@ -139,6 +142,16 @@ class Communicator(VariableCollectives[Any], Messages):
             call.close()
         self._abandoned.clear()
         ffi.release(self._freed)
+
+    def _is_in_call(self) -> bool:
+        """Whether this thread is, so that waiting for the call would wait for itself."""
+        frame = sys._getframe(1)
+        while frame is not None:
+            if frame.f_code.co_name in ("_perform", "_call"):
+                if getattr(frame.f_locals.get("self"), "_users", None) is self._users:
+                    return True
+            frame = frame.f_back
+        return False
 
     def __enter__(self) -> "Communicator":
         return self
@@ -195,13 +208,14 @@ class Communicator(VariableCollectives[Any], Messages):
             options, (text, op) = options_of(extras, self)
         self._users.append(None)
         try:
-            result = function(self._handle, *arguments, options)
+            handle = self._handle
+            result = function(handle, *arguments, options)
         finally:
             self._users.pop()
         if isinstance(op, OpOfCall):
             op.check(self)
         if result:
-            self._fail()
+            self._fail(handle)
         return out
 
     def _call(self, function: Any, *arguments: Any) -> None:
@@ -209,14 +223,15 @@ class Communicator(VariableCollectives[Any], Messages):
             refuse_in_callback()
         self._users.append(None)
         try:
-            result = function(self._handle, *arguments)
+            handle = self._handle
+            result = function(handle, *arguments)
         finally:
             self._users.pop()
         if result:
-            self._fail()
+            self._fail(handle)
 
-    def _fail(self) -> NoReturn:
-        if not self._handle:
+    def _fail(self, handle: Any) -> NoReturn:
+        if not handle:  # it was closed before the call
             raise InvalidArgument(
                 f"this communicator, of rank {self.rank} of {self.size}, was closed: connect() makes another"
             )

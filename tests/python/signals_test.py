@@ -16,6 +16,11 @@ class Signals(Case):
             self.assertIn("[0] interrupted", done.lines, done)
             self.assertRegex(done.out, r"\[1\] rank 1: 0 .*rank 0 .* aborted the communicator: interrupted", done)
 
+    def test_a_handler_closes_the_communicator_in_a_call(self):
+        done = ranks(2, "waiting.py", "close")
+        self.assertEqual(done.code, 0, done)
+        self.assertIn("[0] interrupted", done.lines, done)
+
     def test_an_exception_in_the_body_of_with_is_told(self):
         done = ranks(2, "waiting.py", "body")
         self.assertRegex(done.out, r"\[1\] rank 1: 0 .*rank 0 .* aborted the communicator: KeyboardInterrupt", done)

@@ -65,6 +65,13 @@ if how == "handler":
     comm.send(b"x", 1)
     sys.exit()
 
+if how == "close":
+
+    def close(*_):
+        comm.close()
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, close)
 interrupt_once_it_waits()
 begin = time.monotonic()
 try:
@@ -72,7 +79,7 @@ try:
         comm.all_reduce(numpy.ones(1))
     elif how == "work":
         comm.start.all_reduce(numpy.ones(1)).wait()
-    elif how == "message":
+    elif how in ("message", "close"):
         comm.recv(bytearray(1), 1, tag=9)
     elif how == "prepared":
         comm.prepare.all_reduce(numpy.ones(1)).run()
@@ -82,4 +89,4 @@ try:
                 time.sleep(0.01)
 except KeyboardInterrupt:
     print("interrupted", flush=True)
-assert time.monotonic() - begin < 20
+assert time.monotonic() - begin < (8 if how == "close" else 20)
