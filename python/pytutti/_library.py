@@ -133,6 +133,8 @@ def milliseconds(seconds: Seconds, name: str = "timeout") -> int:
     """0 stands for the default."""
     if seconds is None:
         return 0
+    if isinstance(seconds, (str, bytes)) or not hasattr(seconds, "__float__"):
+        raise errors.InvalidArgument(f"{name} is {seconds!r}: give a number of seconds, or None for the default")
     if not (seconds > 0 and math.isfinite(seconds)):
         raise errors.InvalidArgument(f"{name} is {seconds} s: give a time above 0, or None for the default")
     return max(1, min(round(seconds * 1000), 2**62))

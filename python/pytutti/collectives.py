@@ -205,7 +205,7 @@ class Collectives(Generic[Result]):
             target = writing(out, "out")
             if target.count != source.count or target.type != source.type:
                 require(target, "out", source.count, source.type, "x has")
-        kind = KINDS.get(op)
+        kind = KINDS.get(op) if isinstance(op, str) else None
         if kind is not None and algorithm is None and timeout is None:
             return self._perform(
                 function,
@@ -282,6 +282,8 @@ def options_of(extras: Any, comm: Any) -> Tuple[Any, Any]:
     if extras is None:
         return options, (None, None)
     algorithm, timeout, op = extras
+    if algorithm is not None and not isinstance(algorithm, str):
+        raise InvalidArgument(f'algorithm is {algorithm!r}: give a text such as "ring", or None')
     text = NULL if algorithm is None else ffi.new("char[]", algorithm.encode())
     options.algorithm = text
     options.timeout_ms = milliseconds(timeout)

@@ -5,7 +5,7 @@ import os
 import sys
 import time
 import weakref
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any, List, NoReturn, Optional, Sequence, Tuple, Type
 
 from ._core import ffi, lib
@@ -140,12 +140,14 @@ class Communicator(VariableCollectives[Any], Messages):
         do_postponed()  # prepared calls that the collector found in an op are freed before their communicator
         for call in list(self._prepared):
             call.close()
-        self._abandoned.clear()
+        for persistent, _ in self._abandoned:
+            ffi.release(persistent)
         ffi.release(self._freed)
+        self._abandoned.clear()  # their arrays, now that no operation uses them
 
     def _is_in_call(self) -> bool:
         """Whether this thread is, so that waiting for the call would wait for itself."""
-        frame = sys._getframe(1)
+        frame: Optional[FrameType] = sys._getframe(1)
         while frame is not None:
             if frame.f_code.co_name in ("_perform", "_call"):
                 if getattr(frame.f_locals.get("self"), "_users", None) is self._users:

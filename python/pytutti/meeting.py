@@ -83,6 +83,11 @@ def connected(
 ) -> Any:
     """The tutti_comm of tutti_connect()."""
     refuse_in_callback()
+    for name, number in (("rank", rank), ("size", size)):
+        if number is not None and not hasattr(number, "__index__"):
+            raise InvalidArgument(f"{name} is {number!r}: give an integer")
+    if id is not None and not isinstance(id, UniqueId):
+        raise InvalidArgument(f"id is a {type(id).__name__}: give a pytutti.UniqueId, which UniqueId(bytes) makes")
     if (rank is None) != (size is None):
         raise InvalidArgument("rank and size belong together: give both, or none")
     options = ffi.new("tutti_connect_options*", {"size": ffi.sizeof("tutti_connect_options")})

@@ -136,7 +136,7 @@ def kind_of(op: AnyOp) -> Tuple[int, Any]:
     """Its number, and its handle if it has one."""
     if isinstance(op, (Op, PremulSum)):
         return op.kind, op
-    kind = KINDS.get(op)
+    kind = KINDS.get(op) if isinstance(op, str) else None
     if kind is None:
         raise InvalidArgument(
             f"there is no op {op!r}: there are {', '.join(KINDS)}, and pytutti.Op and pytutti.PremulSum"

@@ -33,6 +33,8 @@ def run_threads(size: int, function: Callable[..., Any], *arguments: Any, **opti
     The options are those of connect(). If a rank raises, the others get Aborted, and what it has raised is raised here.
     Ctrl-C ends all of them.
     """
+    if not isinstance(size, int) or not callable(function):
+        raise InvalidArgument(f"run_threads({size!r}, {function!r}): give the number of ranks, then a function")
     if size < 1:
         raise InvalidArgument(f"there cannot be {size} ranks")
     id = UniqueId()

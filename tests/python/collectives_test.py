@@ -257,6 +257,16 @@ class Collectives(Case):
 
         self.check(body, 2)
 
+    def test_arguments_of_a_wrong_type_are_named(self):
+        def body(comm):
+            for words, options in (("algorithm", {"algorithm": 3}), ("timeout", {"timeout": "30"}), ("op", {"op": ["sum"]})):
+                self.assert_fails(pytutti.InvalidArgument, words, comm.all_reduce, x(0), **options)
+
+        self.check(body, 1)
+        self.assert_fails(pytutti.InvalidArgument, "id is a bytes", pytutti.connect, 0, 1, id=b"abc")
+        self.assert_fails(pytutti.InvalidArgument, "rank is '0'", pytutti.connect, "0", 1)
+        self.assert_fails(pytutti.InvalidArgument, "number of ranks, then", pytutti.run_threads, print, 2)
+
     def test_algorithms_and_timeouts(self):
         def body(comm):
             self.assert_same(comm.all_reduce(x(comm.rank), algorithm="ring"), results("all_reduce", 0))
