@@ -1,6 +1,7 @@
 """The functions of <tutti/c.h>, and what Python adds around all of them: errors, signals, milliseconds."""
 
 import math
+import operator
 import sys
 import threading
 from types import TracebackType
@@ -138,3 +139,13 @@ def milliseconds(seconds: Seconds, name: str = "timeout") -> int:
     if not (seconds > 0 and math.isfinite(seconds)):
         raise errors.InvalidArgument(f"{name} is {seconds} s: give a time above 0, or None for the default")
     return max(1, min(round(seconds * 1000), 2**62))
+
+
+def integer(name: str, value: Any) -> int:
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise errors.InvalidArgument(f"{name} is {value!r}: give an integer") from None
+    if not -(2**31) <= number < 2**31:
+        raise errors.InvalidArgument(f"{name} is {number}: give an integer of 32 bits")
+    return number

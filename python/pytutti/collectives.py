@@ -3,7 +3,7 @@
 from typing import Any, Generic, Optional, Sequence, Tuple, TypeVar
 
 from ._core import ffi, lib
-from ._library import Seconds, milliseconds
+from ._library import Seconds, integer, milliseconds
 from .buffers import EMPTY, View, empty, reading, require, shape_of, writing
 from .errors import InvalidArgument
 from .ops import KINDS, AnyOp, Op, kind_of
@@ -115,7 +115,7 @@ class Collectives(Generic[Result]):
         data = reading(x, "x") if self.rank == root else writing(x, "x")
         return self._perform(
             lib.tutti_broadcast,
-            (data.address, data.count, data.type, root),
+            (data.address, data.count, data.type, integer("root", root)),
             self._extras(algorithm, timeout, None),
             x,
             (x, data),
@@ -148,7 +148,7 @@ class Collectives(Generic[Result]):
             target,
             source.count,
             source.type,
-            (kind, root),
+            (kind, integer("root", root)),
             out,
             x,
             algorithm,
@@ -170,7 +170,7 @@ class Collectives(Generic[Result]):
         else:
             out = None
         return self._move(
-            lib.tutti_gather, source, target, source.count, source.type, (root,), out, x, algorithm, timeout
+            lib.tutti_gather, source, target, source.count, source.type, (integer("root", root),), out, x, algorithm, timeout
         )
 
     def scatter(
@@ -188,7 +188,7 @@ class Collectives(Generic[Result]):
         else:
             target = writing(out, "out") if out is not None else lacks_out("scatter")
         return self._move(
-            lib.tutti_scatter, source, target, target.count, target.type, (root,), out, x, algorithm, timeout
+            lib.tutti_scatter, source, target, target.count, target.type, (integer("root", root),), out, x, algorithm, timeout
         )
 
     # ---- How they are called

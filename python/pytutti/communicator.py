@@ -9,7 +9,7 @@ from types import FrameType, TracebackType
 from typing import Any, List, NoReturn, Optional, Sequence, Tuple, Type
 
 from ._core import ffi, lib
-from ._library import Seconds, callbacks, check, do_postponed, fail, milliseconds, owned, refuse_in_callback
+from ._library import Seconds, callbacks, check, do_postponed, fail, integer, milliseconds, owned, refuse_in_callback
 from .collectives import NULL, options_of
 from .errors import Error, InvalidArgument
 from .meeting import AllGather, Path, UniqueId, connected
@@ -174,7 +174,7 @@ class Communicator(VariableCollectives[Any], Messages):
 
     def split(self, colour: int, key: int = 0) -> "Communicator":
         """All ranks call; those with the same colour (>= 0) form one communicator, ordered by key, then by rank."""
-        return self._made(lib.tutti_comm_split, colour, key)
+        return self._made(lib.tutti_comm_split, integer("colour", colour), integer("key", key))
 
     def split_by_host(self) -> "Communicator":
         """One of the ranks on this host."""

@@ -137,6 +137,8 @@ def algorithm(
     the last one that wrote what it uses, and for those that still read what it writes. With derive_waits=False a step
     waits for those in its `after` only. equal_parts: all parts of an all_to_all must have one size. rank_order: every
     result is folded in the order of ranks, so that it may serve under `deterministic`; this is proved, too."""
+    if not isinstance(collective, str):
+        raise PlanError('give the collective: @pytutti.algorithm("all_reduce")')
     traits = [("equal-parts", equal_parts), ("rank-order", rank_order), ("derive-waits", derive_waits)]
 
     def made(write: Callable[[Rank], object]) -> Algorithm:

@@ -262,7 +262,12 @@ class Collectives(Case):
             for words, options in (("algorithm", {"algorithm": 3}), ("timeout", {"timeout": "30"}), ("op", {"op": ["sum"]})):
                 self.assert_fails(pytutti.InvalidArgument, words, comm.all_reduce, x(0), **options)
 
+            self.assert_fails(pytutti.InvalidArgument, "root is 1.5", comm.broadcast, x(0), root=1.5)
+            self.assert_fails(pytutti.InvalidArgument, "colour is 'red'", comm.split, "red")
+            self.assert_fails(pytutti.InvalidArgument, "to is 'x'", comm.send, x(0), "x")
+
         self.check(body, 1)
+        self.assert_fails(pytutti.PlanError, "give the collective", pytutti.algorithm, print)
         self.assert_fails(pytutti.InvalidArgument, "id is a bytes", pytutti.connect, 0, 1, id=b"abc")
         self.assert_fails(pytutti.InvalidArgument, "rank is '0'", pytutti.connect, "0", 1)
         self.assert_fails(pytutti.InvalidArgument, "number of ranks, then", pytutti.run_threads, print, 2)
