@@ -102,9 +102,15 @@ def side_by_side(*drawings: str, width: int = 960) -> Drawing:
 
 
 def _run(words: Iterable[object], folder: str | None = None, may_be_wrong: bool = False) -> str:
-    done = subprocess.run(
-        [program(), *map(str, words)], cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True
-    )
+    try:
+        done = subprocess.run(
+            [program(), *map(str, words)], cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True
+        )
+    except OSError as error:
+        raise PlanError(
+            f"cannot start {program()}: {error.strerror}. PYTUTTI_PROGRAM names another place; if it is not set, "
+            "install the package again"
+        ) from None
     if done.returncode != 0 and not (may_be_wrong and done.stdout):
         raise PlanError(done.stderr.strip().removeprefix("tutti: ") or f"{program()} ended with code {done.returncode}")
     return done.stdout

@@ -1,8 +1,10 @@
 """Plans: the catalogue as data, there and back; your own algorithms proved, drawn, simulated and run."""
 
+import os
 import pathlib
 import tempfile
 import unittest
+import unittest.mock
 import xml.etree.ElementTree as xml
 
 import numpy
@@ -51,6 +53,10 @@ class Plans(Case):
 
 
 class Catalogue(Plans):
+    def test_a_program_that_is_not_there(self):
+        with unittest.mock.patch.dict(os.environ, PYTUTTI_PROGRAM="/nope"):
+            self.assert_fails(pytutti.PlanError, "cannot start /nope", pytutti.algorithms)
+
     def test_it_lists_all_collectives_and_says_what_their_algorithms_do(self):
         everything = pytutti.algorithms()
         self.assertEqual(len(everything), 11)
