@@ -259,8 +259,8 @@ class Collectives(Case):
 
     def test_arguments_of_a_wrong_type_are_named(self):
         def body(comm):
-            for words, options in (("algorithm", {"algorithm": 3}), ("timeout", {"timeout": "30"}), ("op", {"op": ["sum"]})):
-                self.assert_fails(pytutti.InvalidArgument, words, comm.all_reduce, x(0), **options)
+            for name, wrong in (("algorithm", 3), ("timeout", "30"), ("op", ["sum"])):
+                self.assert_fails(pytutti.InvalidArgument, name, comm.all_reduce, x(0), **{name: wrong})
 
             self.assert_fails(pytutti.InvalidArgument, "root is 1.5", comm.broadcast, x(0), root=1.5)
             self.assert_fails(pytutti.InvalidArgument, "colour is 'red'", comm.split, "red")
