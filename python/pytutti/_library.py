@@ -73,7 +73,7 @@ def refuse_in_callback() -> None:
     """It would wait for itself."""
     if in_callback():
         raise errors.InvalidArgument(
-            "an op must not call tutti: it only combines its two arrays; make other calls before or after the collective"
+            "an op must not call tutti: it only combines its two arrays; make other calls before or after it"
         )
 
 

@@ -23,12 +23,18 @@ class Messages:
 
     def send(self, x: Any, to: int, tag: int = 0, *, timeout: Seconds = None) -> None:
         data = reading(x, "x")
-        self._call(lib.tutti_send, data.address, data.count, data.type, integer("to", to), integer("tag", tag), milliseconds(timeout))
+        self._call(
+            lib.tutti_send, data.address, data.count, data.type,
+            integer("to", to), integer("tag", tag), milliseconds(timeout),
+        )
 
     def recv(self, out: Any, source: int, tag: int = 0, *, timeout: Seconds = None) -> Status:
         data = writing(out, "out")
         status = ffi.new("tutti_status*")
-        self._call(lib.tutti_recv, data.address, data.count, data.type, integer("source", source), integer("tag", tag), milliseconds(timeout), status)
+        self._call(
+            lib.tutti_recv, data.address, data.count, data.type,
+            integer("source", source), integer("tag", tag), milliseconds(timeout), status,
+        )
         return status_of(status)
 
     def isend(self, x: Any, to: int, tag: int = 0, *, timeout: Seconds = None) -> Work:
@@ -75,6 +81,9 @@ class Messages:
 
     def _started(self, function: Any, array: Any, data: Any, peer: int, tag: int, timeout: Seconds) -> Work:
         made = ffi.new("tutti_work**")
-        self._call(function, data.address, data.count, data.type, integer("to or source", peer), integer("tag", tag), milliseconds(timeout), made)
+        self._call(
+            function, data.address, data.count, data.type,
+            integer("to or source", peer), integer("tag", tag), milliseconds(timeout), made,
+        )
         keep: Tuple[Any, ...] = (array, data)
         return Work(made[0], array, keep)
