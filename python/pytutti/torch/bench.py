@@ -114,10 +114,12 @@ def call_of(collective, of_bytes, group):
         values = torch.full((count,), float(rank) + 1)
         return lambda: dist.broadcast(values, 0, group=group), lambda: bool((values == 1).all()), 4 * count
     if collective == "all_gather":
-        return (lambda: dist.all_gather_into_tensor(other, part, group=group),
+        gather = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)  # the name from 2.13 on
+        return (lambda: gather(other, part, group=group),
                 lambda: other.view(ranks, -1)[:, 0].tolist() == list(range(ranks)), 4 * count)
     if collective == "reduce_scatter":
-        return (lambda: dist.reduce_scatter_tensor(part, whole, group=group), lambda: bool((part == ranks).all()),
+        scatter = getattr(dist, "reduce_scatter_single", dist.reduce_scatter_tensor)  # the same
+        return (lambda: scatter(part, whole, group=group), lambda: bool((part == ranks).all()),
                 4 * count)
     return (lambda: dist.all_to_all_single(other, whole, group=group), lambda: bool((other == 1).all()), 4 * count)
 
