@@ -170,7 +170,16 @@ class Collectives(Generic[Result]):
         else:
             out = None
         return self._move(
-            lib.tutti_gather, source, target, source.count, source.type, (integer("root", root),), out, x, algorithm, timeout
+            lib.tutti_gather,
+            source,
+            target,
+            source.count,
+            source.type,
+            (integer("root", root),),
+            out,
+            x,
+            algorithm,
+            timeout,
         )
 
     def scatter(
@@ -188,7 +197,16 @@ class Collectives(Generic[Result]):
         else:
             target = writing(out, "out") if out is not None else lacks_out("scatter")
         return self._move(
-            lib.tutti_scatter, source, target, target.count, target.type, (integer("root", root),), out, x, algorithm, timeout
+            lib.tutti_scatter,
+            source,
+            target,
+            target.count,
+            target.type,
+            (integer("root", root),),
+            out,
+            x,
+            algorithm,
+            timeout,
         )
 
     # ---- How they are called

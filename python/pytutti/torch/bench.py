@@ -95,18 +95,13 @@ def join():
 # ---- The calls
 
 
-def numbers(of_bytes, ranks):
-    """Elements of float in all, a multiple of the ranks; at least one for each."""
-    return max(1, of_bytes // 4 // ranks) * ranks
-
-
 def call_of(collective, of_bytes, group):
     """A blocking call, a function that checks its result, and the bytes that it really moves."""
     ranks, rank = dist.get_world_size(), dist.get_rank()
-    count = numbers(of_bytes, ranks) if collective in ("all_gather", "reduce_scatter", "all_to_all") else of_bytes // 4
-    count = max(1, count)
+    parts = ranks if collective in ("all_gather", "reduce_scatter", "all_to_all") else 1
+    count = max(1, of_bytes // 4 // parts) * parts
     whole, other = torch.ones(count), torch.zeros(count)
-    part = torch.full((max(1, count // ranks),), float(rank))
+    part = torch.full((count // parts,), float(rank))
     if collective == "all_reduce":
         values = torch.zeros(count)  # stays zero, however often it is summed in place
         return lambda: dist.all_reduce(values, group=group), lambda: bool((values == 0).all()), 4 * count
