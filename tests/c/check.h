@@ -31,6 +31,14 @@ static int failures = 0;
     }                                                                                                         \
   } while (0)
 
+static inline tutti_comm* connected(const char* url, int rank, int ranks) {
+  tutti_comm* comm = NULL;
+  const tutti_connect_options options = {
+      .size = sizeof options, .rank = rank, .ranks = ranks, .rendezvous = url, .timeout_ms = 60000};
+  CHECK(tutti_connect(&options, &comm) == TUTTI_OK);
+  return comm;
+}
+
 static inline unsigned patience(void) {
   const char* seconds = getenv("WATCHDOG_SECONDS");
   return seconds ? (unsigned)atoi(seconds) : 60;

@@ -11,14 +11,6 @@ enum { culprit = 2 };
 static char folder[] = "/tmp/tutti-c-XXXXXX";
 static char url[64];
 
-static tutti_comm* connected(int rank, int ranks) {
-  tutti_comm* comm = NULL;
-  const tutti_connect_options options = {
-      .size = sizeof options, .rank = rank, .ranks = ranks, .rendezvous = url, .timeout_ms = 60000};
-  CHECK(tutti_connect(&options, &comm) == TUTTI_OK);
-  return comm;
-}
-
 /// `rank` goes on when all others have come here, too, and have completed their earlier calls.
 static void let_others_pass(tutti_comm* comm, int rank, int own, int ranks) {
   int32_t nothing = 0;
@@ -29,7 +21,7 @@ static void let_others_pass(tutti_comm* comm, int rank, int own, int ranks) {
 
 /// The survivors get the culprit long before the deadline of their call, and go on without it.
 static int one_is_killed(int rank, int ranks) {
-  tutti_comm* const comm = connected(rank, ranks);
+  tutti_comm* const comm = connected(url, rank, ranks);
   tutti_comm* rest = NULL;
   tutti_error_details details = {.size = sizeof details};
   int32_t value = 1, size = 0;
@@ -60,7 +52,7 @@ static void* aborting(void* comm) {
 
 /// Rank 0 never calls, and its other thread aborts; the wait of the others ends, and their own errors say why.
 static int one_aborts(int rank, int ranks) {
-  tutti_comm* const comm = connected(rank, ranks);
+  tutti_comm* const comm = connected(url, rank, ranks);
   pthread_t thread;
   int32_t value = 1, done = 0;
   tutti_work* work = NULL;
@@ -100,7 +92,7 @@ static void await_count(sem_t* semaphore) {
 
 /// Rank 1 receives what rank 0 sends when everybody waits for it.
 static int many_wait(int rank, int ranks) {
-  tutti_comm* const comm = connected(rank, ranks);
+  tutti_comm* const comm = connected(url, rank, ranks);
   pthread_t threads[3];
   sem_t counted;
   int32_t value = 0, done = 1, counts = -1;

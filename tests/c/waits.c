@@ -18,14 +18,6 @@ static double seconds(void) {
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static tutti_comm* connected(int rank, int ranks) {
-  tutti_comm* comm = NULL;
-  const tutti_connect_options options = {
-      .size = sizeof options, .rank = rank, .ranks = ranks, .rendezvous = url, .timeout_ms = 60000};
-  CHECK(tutti_connect(&options, &comm) == TUTTI_OK);
-  return comm;
-}
-
 enum way { by_collective, by_work, by_limited_wait, by_message };
 static enum way way;
 
@@ -33,7 +25,7 @@ static enum way way;
 static int gives_up(int rank, int ranks) {
   static int times = 2;
   int32_t value = 1, done = 0;
-  tutti_comm* const comm = connected(rank, ranks);
+  tutti_comm* const comm = connected(url, rank, ranks);
   tutti_work* work = NULL;
   const tutti_call_options started = {.size = sizeof started, .work = &work};
   CHECK(tutti_barrier(comm, NULL) == TUTTI_OK);
@@ -66,7 +58,7 @@ static int gives_up(int rank, int ranks) {
 static int goes_on(int rank, int ranks) {
   static int times = 1 << 30;
   int32_t value = 1, done = 1;
-  tutti_comm* const comm = connected(rank, ranks);
+  tutti_comm* const comm = connected(url, rank, ranks);
   tutti_work* work = NULL;
   const tutti_call_options started = {.size = sizeof started, .work = &work};
   CHECK(tutti_set_wait_hook(give_up_after, &times) == TUTTI_OK);
