@@ -106,23 +106,16 @@ class Own(Case):
         self.assertEqual(len(told["plans"][0]["steps"]), 4)
         self.assertNotIn("cost", told)
 
-    def test_it_is_simulated_as_the_same_algorithm_of_the_catalogue_is(self):
+    def simulated(self, path, beside):
+        """The rows of a plan and of the algorithms beside it."""
         points = self.folder / "points.csv"
-        done = tutti(
-            "simulate",
-            "--import",
-            self.write(own_ring(6)),
-            "--algo",
-            "ring,tree:3",
-            "--size",
-            "8,1000,1M",
-            "--net",
-            "100g",
-            "--csv",
-            points,
-        )
+        sizes = ("--size", "8,1000,1M", "--net", "100g")
+        done = tutti("simulate", "--import", path, "--algo", beside, *sizes, "--csv", points)
         self.assertEqual(done.code, 0, done)
-        rows = list(csv.DictReader(points.read_text().splitlines()))
+        return list(csv.DictReader(points.read_text().splitlines()))
+
+    def test_it_is_simulated_as_the_same_algorithm_of_the_catalogue_is(self):
+        rows = self.simulated(self.write(own_ring(6)), "ring,tree:3")
         self.assertEqual([row["algorithm"] for row in rows], ["own_ring", "ring", "tree:3"] * 3)
         for own, of_catalogue in zip(rows[0::3], rows[1::3]):
             self.assertEqual({**own, "algorithm": "ring"}, of_catalogue)
@@ -130,24 +123,10 @@ class Own(Case):
         self.assertEqual(len(re.findall(r"(?m)^ +6 +8 ", alone.out)), 1, alone)
 
     def test_slices_are_simulated_with_the_sizes_they_have(self):
-        saved, points = self.folder / "saved.plan", self.folder / "points.csv"
+        saved = self.folder / "saved.plan"
         for algorithm in ("chain*4", "double_binary_tree*8", "ring*2"):
             self.assertEqual(tutti("plan", "all_reduce", "--algo", algorithm, "-n", "5", "--save", saved).code, 0)
-            done = tutti(
-                "simulate",
-                "--import",
-                saved,
-                "--algo",
-                algorithm,
-                "--size",
-                "8,1000,1M",
-                "--net",
-                "100g",
-                "--csv",
-                points,
-            )
-            self.assertEqual(done.code, 0, done)
-            rows = list(csv.DictReader(points.read_text().splitlines()))
+            rows = self.simulated(saved, algorithm)
             self.assertEqual([row["seconds"] for row in rows[0::2]], [row["seconds"] for row in rows[1::2]], algorithm)
 
     def test_what_simulate_cannot_combine(self):
@@ -161,48 +140,17 @@ class Own(Case):
     def test_it_runs_and_its_results_are_right(self):
         path = self.write(own_ring(4))
         for transport in ("shm", "tcp"):
-            done = tutti(
-                "bench",
-                "all_reduce",
-                "--import",
-                path,
-                "-g",
-                "4",
-                "-b",
-                "4",
-                "-e",
-                "64K",
-                "-f",
-                "128",
-                "-n",
-                "3",
-                "-w",
-                "1",
-                "-c",
-                "3",
-                "--format",
-                "csv",
-                "--transport",
-                transport,
-                limit=120,
-            )
+            sizes, calls = "-b 4 -e 64K -f 128".split(), "-n 3 -w 1 -c 3 --format csv".split()
+            words = ("bench", "all_reduce", "--import", path, "-g", "4", *sizes, *calls)
+            done = tutti(*words, "--transport", transport, limit=120)
             self.assertEqual(done.code, 0, done)
             header, *lines = [line.split(",") for line in done.lines if not line.startswith("#")]
             rows = [dict(zip(header, line)) for line in lines]
             self.assertEqual(
                 ({row["algorithm"] for row in rows}, {row["wrong"] for row in rows}), ({"own_ring"}, {"0"})
             )
-        done = tutti(
-            "run",
-            "-n",
-            "4",
-            "--no-label",
-            harness.JOIN,
-            "--algorithm",
-            "own_ring",
-            limit=60,
-            env={"TUTTI_PLAN_FILE": str(path)},
-        )
+        words = ("run", "-n", "4", "--no-label", harness.JOIN, "--algorithm", "own_ring")
+        done = tutti(*words, limit=60, env={"TUTTI_PLAN_FILE": str(path)})
         self.assertEqual((done.code, done.lines), (0, ["sum 10"] * 4), done)
 
 
