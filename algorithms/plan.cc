@@ -36,24 +36,15 @@ PlanBuilder::PlanBuilder(const Shape& shape, InPlace in_place)
   lane_index_.assign(2 * static_cast<std::size_t>(shape.ranks), no_lane);
 }
 
-void PlanBuilder::send(int peer, Blocks blocks) { add_cut_at_wraps({Verb::send, peer, {}, blocks, {}}); }
+void PlanBuilder::send(int peer, Blocks blocks) { add({Verb::send, peer, {}, blocks, {}}); }
 
-void PlanBuilder::recv(int peer, Blocks blocks) { add_cut_at_wraps({Verb::recv, peer, blocks, {}, {}}); }
+void PlanBuilder::recv(int peer, Blocks blocks) { add({Verb::recv, peer, blocks, {}, {}}); }
 
-void PlanBuilder::recv_reduce(int peer, Blocks dst, Blocks own) {
-  assert(dst.count == own.count);
-  add_cut_at_wraps({Verb::recv_reduce, peer, dst, own, {}});
-}
+void PlanBuilder::recv_reduce(int peer, Blocks dst, Blocks own) { add({Verb::recv_reduce, peer, dst, own, {}}); }
 
-void PlanBuilder::copy(Blocks dst, Blocks src) {
-  assert(dst.count == src.count);
-  if (dst != src) add_cut_at_wraps({Verb::copy, -1, dst, src, {}});
-}
+void PlanBuilder::copy(Blocks dst, Blocks src) { add({Verb::copy, -1, dst, src, {}}); }
 
-void PlanBuilder::reduce(Blocks dst, Blocks left, Blocks right) {
-  assert(dst.count == left.count && dst.count == right.count);
-  add_cut_at_wraps({Verb::reduce, -1, dst, left, right});
-}
+void PlanBuilder::reduce(Blocks dst, Blocks left, Blocks right) { add({Verb::reduce, -1, dst, left, right}); }
 
 Blocks PlanBuilder::scratch(Blocks like) {
   const int first = static_cast<int>(plan_.scratch_like.size());
@@ -66,9 +57,12 @@ Blocks PlanBuilder::scratch(Blocks like) {
   return {Buffer::scratch, first, like.count};
 }
 
-void PlanBuilder::add_cut_at_wraps(Step step) {
+void PlanBuilder::add(Step step) {
+  if (step.verb == Verb::copy && step.dst == step.left) return;
   const int blocks = static_cast<int>(blocks_);
   int left_over = writes_dst(step.verb) ? step.dst.count : step.left.count;
+  assert(!reads_left(step.verb) || step.left.count == left_over);
+  assert(!reads_right(step.verb) || step.right.count == left_over);
   while (left_over > 0) {
     int count = left_over;
     for (Blocks* range : {&step.dst, &step.left, &step.right})
@@ -76,13 +70,13 @@ void PlanBuilder::add_cut_at_wraps(Step step) {
         range->first %= blocks;
         count = std::min(count, blocks - range->first);
       }
-    add({step.verb, step.peer, take(step.dst, count), take(step.left, count), take(step.right, count)});
+    append({step.verb, step.peer, take(step.dst, count), take(step.left, count), take(step.right, count)});
     step = {step.verb, step.peer, drop(step.dst, count), drop(step.left, count), drop(step.right, count)};
     left_over -= count;
   }
 }
 
-void PlanBuilder::add(const Step& step) {
+void PlanBuilder::append(const Step& step) {
   const StepId id = static_cast<StepId>(plan_.steps.size());
   plan_.steps.push_back(step);
   plan_.waits_for.push_back(0);

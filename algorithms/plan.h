@@ -102,6 +102,8 @@ class PlanBuilder {
   void recv_reduce(int peer, Blocks dst, Blocks own);
   void copy(Blocks dst, Blocks src);
   void reduce(Blocks dst, Blocks left, Blocks right);
+  /// The same for a step that is there already.
+  void add(Step step);
 
   /// New scratch slots, as large as those blocks.
   Blocks scratch(Blocks like);
@@ -119,8 +121,7 @@ class PlanBuilder {
     StepId after;
   };
 
-  void add_cut_at_wraps(Step step);
-  void add(const Step& step);
+  void append(const Step& step);
   void join_lane(StepId step, int peer, Direction direction);
   void join_places();
   void read(StepId step, const Blocks& blocks);

@@ -71,25 +71,7 @@ void derive_waits(const Shape& shape, Collective collective, const std::vector<S
   const bool apart = detail::traits_of(collective).in_place == InPlace::never;
   PlanBuilder builder{shape, apart ? InPlace::never : InPlace::allowed};
   for (const int like : scratch_like) builder.scratch({Buffer::input, like, 1});
-  for (const Step& step : steps) {
-    switch (step.verb) {
-      case Verb::send:
-        builder.send(step.peer, step.left);
-        break;
-      case Verb::recv:
-        builder.recv(step.peer, step.dst);
-        break;
-      case Verb::recv_reduce:
-        builder.recv_reduce(step.peer, step.dst, step.left);
-        break;
-      case Verb::copy:
-        builder.copy(step.dst, step.left);
-        break;
-      case Verb::reduce:
-        builder.reduce(step.dst, step.left, step.right);
-        break;
-    }
-  }
+  for (const Step& step : steps) builder.add(step);
   const Plan plan = std::move(builder).build();
   for (StepId step = 0; step < plan.steps.size(); ++step)
     for (const StepId next : plan.successors(step)) edges.push_back({step, next});

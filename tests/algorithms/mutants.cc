@@ -168,23 +168,7 @@ std::optional<Plan> apply(const Mutation& mutation, Collective collective, const
 Plan rebuild(Collective collective, const Plan& plan, const std::vector<Step>& steps) {
   PlanBuilder builder{plan.shape, detail::traits_of(collective).in_place};
   for (const int like : plan.scratch_like) builder.scratch({Buffer::output, like, 1});
-  for (const Step& step : steps) switch (step.verb) {
-      case Verb::send:
-        builder.send(step.peer, step.left);
-        break;
-      case Verb::recv:
-        builder.recv(step.peer, step.dst);
-        break;
-      case Verb::recv_reduce:
-        builder.recv_reduce(step.peer, step.dst, step.left);
-        break;
-      case Verb::copy:
-        builder.copy(step.dst, step.left);
-        break;
-      case Verb::reduce:
-        builder.reduce(step.dst, step.left, step.right);
-        break;
-    }
+  for (const Step& step : steps) builder.add(step);
   return std::move(builder).build();
 }
 
