@@ -299,11 +299,7 @@ Communicator Communicator::split(int colour, int key) {
       detail::make_subgroup(state_->group, std::move(ranks), detail::Made::by_split, state_->splits_made++));
 }
 
-void Communicator::abort(std::string_view reason) {
-  detail::Group& group = detail::called(state_, "abort");
-  const auto limit = detail::Clock::now() + std::chrono::milliseconds{900};
-  group.context().engine->exclusively([&] { group.abort(reason); }, limit);
-}
+void Communicator::abort(std::string_view reason) { detail::called(state_, "abort").abort(reason); }
 
 Communicator Communicator::shrink(std::chrono::milliseconds timeout) {
   detail::Group& group = detail::called(state_, "shrink");

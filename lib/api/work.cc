@@ -21,13 +21,13 @@ const Error* lost_by_fork(const detail::Pending& pending) {
 /// Waits until the operation is over or until `limit`, and lets the program interrupt that. False: `limit` came first.
 /// The operation's own deadline bounds this wait, too: past it the engine fails the operation.
 bool wait_until_over(detail::Pending& pending, detail::Clock::time_point limit) {
-  constexpr std::chrono::milliseconds time_to_abort{900};
+  constexpr std::chrono::milliseconds time_to_end{900};
   detail::Engine& engine = pending.engine();
   while (!engine.wait(pending, next_question(limit))) {
     if (detail::Clock::now() >= limit) return false;
     if (!program_interrupts()) continue;
-    engine.exclusively([&pending] { pending.abort("interrupted"); }, detail::Clock::now() + time_to_abort);
-    engine.wait(pending, detail::Clock::now() + time_to_abort);
+    pending.abort("interrupted");
+    engine.wait(pending, detail::Clock::now() + time_to_end);
     if (pending.error()) return true;
     throw Error{ErrorCode::aborted, "interrupted by the program while it waited"};  // it was done just then
   }

@@ -59,7 +59,7 @@ class Pending {
   virtual void expire() noexcept = 0;
   /// The processes of these global ranks have ended, and this operation may be waiting for one of them.
   virtual void departed(std::span<const int> ranks) noexcept = 0;
-  /// Ends everything on its communicator, on all ranks.
+  /// Ends everything on its communicator, on all ranks. Any thread may call.
   virtual void abort(std::string_view reason) noexcept = 0;
 
   /// For injected faults: the operation stays as it is, and a thread that waits for it leaves by calling `departure`.

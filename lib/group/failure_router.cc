@@ -58,6 +58,11 @@ void FailureRouter::spread(Group& group, const Error& reason, Group::Origin orig
   detector_->tell(failure_of(group, reason));
 }
 
+void FailureRouter::fail_later(const Failure& failure) noexcept {
+  if (detector_) detector_->tell(failure);
+  failed(failure);
+}
+
 Failure FailureRouter::failure_of(const Group& group, const Error& reason) const {
   const int culprit = reason.rank() >= 0 && reason.rank() < group.size() ? group.global_rank(reason.rank()) : -1;
   return {group.id(), reason.code(), culprit, reason.operation(), reason.what()};

@@ -18,7 +18,7 @@ class Engine;
 /// Connects the failure detector, which knows ids and global ranks, with this rank's groups.
 ///
 /// Threading: attach(), detach(), spread() and ask() on the owner of the engine. The failure detector's thread calls
-/// failed() and status(), which hand their work to the owner.
+/// failed() and status(), and any thread fail_later(), which hand their work to the owner.
 class FailureRouter final : public DetectorUser {
  public:
   FailureRouter(int rank, std::vector<std::string> names, std::shared_ptr<Engine> engine, Log log);
@@ -35,6 +35,8 @@ class FailureRouter final : public DetectorUser {
   void detach(Group& group) noexcept;
   /// Passes on the failure of `group`: to its sub-groups, and if it was found here to the other ranks.
   void spread(Group& group, const Error& reason, Group::Origin origin) noexcept;
+  /// For a failure that this rank has found, if the owner of the engine is too busy to hear of it.
+  void fail_later(const Failure& failure) noexcept;
   /// Reports a broken link of `group` to the coordinator, which finds out which rank is lost.
   void suspect(Group& group, const Error& reason) noexcept;
   /// Cuts all connections of the failure detector, for fault injection.

@@ -166,8 +166,14 @@ void Group::give_up(const std::string& text, int peer, std::uint64_t operation) 
 }
 
 void Group::abort(std::string_view reason) noexcept {
-  fail(Error{ErrorCode::aborted, fmt::format("{} aborted the communicator: {}", name_of(rank_), reason), rank_,
-             collectives_->last_number()});
+  static constexpr std::chrono::milliseconds patience{900};
+  const std::string text = fmt::format("{} aborted the communicator: {}", name_of(rank_), reason);
+  const bool done = context_->engine->exclusively(
+      [&] {
+        fail(Error{ErrorCode::aborted, text, rank_, collectives_->last_number()});
+      },
+      Clock::now() + patience);
+  if (!done) context_->failure_router->fail_later({id_, ErrorCode::aborted, context_->rank, 0, text});
 }
 
 void Group::fail_now() noexcept {

@@ -82,7 +82,8 @@ class Group final : public Failable {
   /// Fails because a deadline has passed and no answer has come. `text`: what is known here; `peer`: the rank for which
   /// this one waits.
   void give_up(const std::string& text, int peer, std::uint64_t operation) noexcept;
-  /// Fails because the user calls Communicator::abort().
+  /// Fails because the user says so, on any thread, and returns within a second. If the owner of the engine is in a
+  /// user's function for longer, the other ranks hear of it nevertheless, and this one does when that returns.
   void abort(std::string_view reason) noexcept;
   /// The failure of a link in terms of this group.
   Error explain(const transport::Link& link, const Error& reason) const;

@@ -75,20 +75,75 @@ static int one_aborts(int rank, int ranks) {
   return failures;
 }
 
-static void* waiting(void* work) {
-  CHECK(tutti_work_wait(work) == TUTTI_OK);
-  return NULL;
-}
-
-static void count(void* semaphore) { CHECK(sem_post(semaphore) == 0); }
-
-/// Waits for a call of count(), which nobody else waits for.
+/// Waits until another thread has posted it.
 static void await_count(sem_t* semaphore) {
   struct timespec limit;
   clock_gettime(CLOCK_REALTIME, &limit);
   limit.tv_sec += 30;
   CHECK(sem_timedwait(semaphore, &limit) == 0);
 }
+
+static int heard[2];  // a pipe
+
+/// Combines nothing until the other rank has heard of the end.
+static void combine_late(void* accumulated, const void* operand, uint64_t count, void* begun) {
+  char byte = 0;
+  (void)accumulated, (void)operand, (void)count;
+  CHECK(sem_post(begun) == 0);
+  CHECK(read(heard[0], &byte, 1) == 1);
+}
+
+struct late_call {
+  tutti_comm* comm;
+  sem_t begun;
+};
+
+static void* calling_late(void* context) {
+  struct late_call* const call = context;
+  int32_t value = 1;
+  tutti_op* op = NULL;
+  CHECK(tutti_op_create(TUTTI_I32, combine_late, &call->begun, &op) == TUTTI_OK);
+  const tutti_call_options options = {.size = sizeof options, .op = op};
+  const tutti_result result = tutti_reduce(call->comm, &value, &value, 1, TUTTI_I32, TUTTI_USER, 0, &options);
+  CHECK(result == TUTTI_OK || result == TUTTI_ABORTED);  // nothing but the op was left to do
+  CHECK_FAILS(TUTTI_ABORTED, "the user pressed a key", tutti_barrier(call->comm, NULL));
+  CHECK(tutti_op_free(op) == TUTTI_OK);
+  return NULL;
+}
+
+/// Rank 0 aborts while its other thread, which drives, is in an op that does not return before rank 1 has heard of it.
+static int one_aborts_in_op(int rank, int ranks) {
+  tutti_comm* const comm = connected(url, rank, ranks);
+  int32_t value = 1;
+  tutti_work* work = NULL;
+  tutti_op* op = NULL;
+  CHECK(tutti_barrier(comm, NULL) == TUTTI_OK);
+  if (rank == 0) {
+    struct late_call call = {.comm = comm};
+    pthread_t thread;
+    CHECK(sem_init(&call.begun, 0, 0) == 0);
+    CHECK(pthread_create(&thread, NULL, calling_late, &call) == 0);
+    await_count(&call.begun);
+    CHECK(tutti_comm_abort(comm, "the user pressed a key") == TUTTI_OK);
+    CHECK(pthread_join(thread, NULL) == 0 && sem_destroy(&call.begun) == 0);
+  } else {
+    CHECK(tutti_op_create(TUTTI_I32, combine_late, NULL, &op) == TUTTI_OK);
+    const tutti_call_options options = {.size = sizeof options, .op = op, .work = &work};
+    CHECK(tutti_reduce(comm, &value, NULL, 1, TUTTI_I32, TUTTI_USER, 0, &options) == TUTTI_OK);
+    CHECK_FAILS(TUTTI_ABORTED, "the user pressed a key", tutti_recv(comm, &value, 1, TUTTI_I32, 0, 0, 0, NULL));
+    CHECK(write(heard[1], "", 1) == 1);
+    CHECK(tutti_work_free(work) == TUTTI_OK && tutti_op_free(op) == TUTTI_OK);
+  }
+  CHECK(tutti_comm_free(comm) == TUTTI_OK);
+  return failures;
+}
+
+static void* waiting(void* work) {
+  CHECK(tutti_work_wait(work) == TUTTI_OK);
+  return NULL;
+}
+
+static void count(void* semaphore) { CHECK(sem_post(semaphore) == 0); }
 
 /// Rank 1 receives what rank 0 sends when everybody waits for it.
 static int many_wait(int rank, int ranks) {
@@ -132,6 +187,9 @@ int main(void) {
   int wrong = run_ranks(3, culprit, one_is_killed);
   snprintf(url, sizeof url, "file://%s/aborted", folder);
   wrong += run_ranks(3, -1, one_aborts);
+  snprintf(url, sizeof url, "file://%s/op", folder);
+  if (pipe(heard) != 0) return 1;
+  wrong += run_ranks(2, -1, one_aborts_in_op);
   snprintf(url, sizeof url, "file://%s/many", folder);
   wrong += run_ranks(2, -1, many_wait);
   char killed[64];

@@ -210,7 +210,8 @@ TUTTI_C_API tutti_result tutti_comm_split_by_host(tutti_comm* comm, tutti_comm**
 TUTTI_C_API tutti_result tutti_comm_shrink(tutti_comm* comm, int64_t timeout_ms, tutti_comm** made);
 
 /// Makes every pending and later call on `comm`, and on those made from it, fail with TUTTI_ABORTED and `reason`, here
-/// at once and on all other ranks soon. Any thread may call.
+/// at once and on all other ranks soon. Any thread may call, also while an op of yours runs: this rank's calls end when
+/// the op returns, those of other ranks earlier.
 TUTTI_C_API tutti_result tutti_comm_abort(tutti_comm* comm, const char* reason);
 
 /// Write a text of at most `size` bytes with its final 0: the algorithm that the tuning table chooses for a call that

@@ -137,7 +137,7 @@ class TUTTI_API Communicator : public CollectiveCalls<Communicator, void> {
 
   /// Makes every pending and later call on this communicator and on those made from it throw Error{aborted} with
   /// `reason`, here at once and on all other ranks soon. Any thread may call, any number of times; returns within a
-  /// second.
+  /// second. A call that is in an op of yours ends when the op returns.
   void abort(std::string_view reason);
   /// Makes a communicator of the ranks that are still alive, in the order of their ranks here. All of them call; it
   /// returns when all have, within `timeout` (0: the communicator's). This communicator stays as it is. Throws
