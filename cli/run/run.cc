@@ -29,6 +29,7 @@ namespace {
 constexpr const char* examples = R"(Examples:
   tutti run -n 4 ./prog --its options      four ranks on this host
   tutti run -n 4 script.py                 the same by Python: TUTTI_PYTHON, else python3 unless it is executable
+  tutti run -n 4 -m package.module         the same for a module of Python
   tutti run -n auto --label never ./prog   one rank per available core, lines as they are
   tutti run -n 4 --log-dir logs --timeout 60 ./prog
   on two hosts:
@@ -59,6 +60,7 @@ struct Words {
   bool no_label = false;
   bool dry_run = false;
   bool no_python = false;
+  bool module = false;
   bool foreign = false;
 };
 
@@ -125,6 +127,7 @@ void declare(CLI::App& app, Words& words, Job& job) {
   value("--max-restarts", words.max_restarts, "N", "Start all ranks again, up to N times, when one has failed (0)");
   value("--max-lost", words.max_lost, "N", "Ranks that may fail while the others go on, see Communicator::shrink (0)");
   app.add_flag("--dry-run", words.dry_run, "Print what would be started");
+  app.add_flag("-m,--module", words.module, "The program is the name of a module, which Python starts (python -m)");
   app.add_flag("--no-python", words.no_python, "Start a program whose name ends in .py as it is, and not by Python");
   app.add_flag("--oversubscribe,--allow-run-as-root", words.foreign,
                "Accepted from command lines for other launchers; without effect");
@@ -175,12 +178,13 @@ std::vector<std::string> split_off_options(const CLI::App& app, int argc, char**
   return options;
 }
 
-/// A script of Python is started by the Python that started us, or by any if it cannot be started by itself. What it
-/// prints is not to wait until it ends.
-void add_python(std::vector<std::string>& command) {
-  if (!command.front().ends_with(".py")) return;
+/// A script of Python is started by the Python that started us, or by any if it cannot be started by itself; a module
+/// always. Its output is not to wait until it ends.
+void add_python(std::vector<std::string>& command, bool is_module) {
+  if (!is_module && !command.front().ends_with(".py")) return;
   const auto python = variable("TUTTI_PYTHON");
-  if (!python && ::access(command.front().c_str(), X_OK) == 0) return;
+  if (!is_module && !python && ::access(command.front().c_str(), X_OK) == 0) return;
+  if (is_module) command.insert(command.begin(), "-m");
   command.insert(command.begin(), {python.value_or("python3"), "-u"});
 }
 
@@ -258,7 +262,8 @@ void fill(const Words& words, Job& job) {
   job.max_lost = whole_number("--max-lost", words.max_lost, 0, job.ranks() - 1);
   job.max_restarts = whole_number("--max-restarts", words.max_restarts, 0, 1'000'000);
   if (job.command.empty()) wrong("which program? For example: tutti run -n 4 ./prog");
-  if (!words.no_python) add_python(job.command);
+  if (words.no_python && words.module) wrong("a module is started by Python: leave out --no-python or --module");
+  if (!words.no_python) add_python(job.command, words.module);
 }
 
 }  // namespace
