@@ -93,11 +93,6 @@ def do_postponed() -> None:
         function(*arguments)
 
 
-def owned(handle: Any, free: Callable[[Any], Any]) -> Any:
-    """The handle of C, which `free` gets when nobody refers to it, soon."""
-    return ffi.gc(handle, lambda handle: soon(free, handle))
-
-
 # ---- Errors
 
 _NUMBERS = ("rank", "operation", "count", "steps_done", "steps", "bytes_received")

@@ -9,14 +9,14 @@ from types import FrameType, TracebackType
 from typing import Any, List, NoReturn, Optional, Sequence, Tuple, Type
 
 from ._core import ffi, lib
-from ._library import Seconds, callbacks, check, do_postponed, fail, integer, milliseconds, owned, refuse_in_callback
+from ._library import Seconds, callbacks, check, do_postponed, fail, integer, milliseconds, refuse_in_callback, soon
 from .collectives import NULL, options_of
 from .errors import Error, InvalidArgument
 from .meeting import AllGather, Path, UniqueId, connected
 from .messages import Messages
 from .ops import OpOfCall
 from .variable import VariableCollectives
-from .work import Prepared, Work
+from .work import Abandoned, Prepared, Work
 
 _COLLECTIVES = (
     "all_reduce",
@@ -106,8 +106,8 @@ class Communicator(VariableCollectives[Any], Messages):
         self._handle = handle
         self._users: List[None] = []  # an entry for each call that is under way; close() waits until it is empty
         self._prepared: "weakref.WeakSet[Prepared]" = weakref.WeakSet()
-        self._abandoned: List[Any] = []  # prepared calls that were dropped while they ran
-        self._freed = owned(handle, lib.tutti_comm_free)
+        self._abandoned = Abandoned()
+        self._owned = handle  # what is to be freed; close() in a call leaves that to the end of this object
         self.rank = self._number(lib.tutti_comm_rank)  #: of this process
         self.size = self._number(lib.tutti_comm_size)  #: how many ranks there are
         self.local_rank = self._number(lib.tutti_comm_local_rank)  #: among the ranks of this host
@@ -140,10 +140,15 @@ class Communicator(VariableCollectives[Any], Messages):
         do_postponed()  # prepared calls that the collector found in an op are freed before their communicator
         for call in list(self._prepared):
             call.close()
-        for persistent, _ in self._abandoned:
-            ffi.release(persistent)
-        ffi.release(self._freed)
-        self._abandoned.clear()  # their arrays, now that no operation uses them
+        self._owned = NULL
+        _free(handle, self._abandoned)
+
+    def __del__(self) -> None:
+        # The collector ends the objects of a cycle in any order, and others may use this one afterwards.
+        self._handle = NULL
+        handle, self._owned = getattr(self, "_owned", NULL), NULL
+        if handle and lib is not None:
+            soon(_free, handle, self._abandoned)
 
     def _is_in_call(self) -> bool:
         """Whether this thread is, so that waiting for the call would wait for itself."""
@@ -255,6 +260,12 @@ class Communicator(VariableCollectives[Any], Messages):
         return Communicator(made[0])
 
 
+def _free(handle: Any, abandoned: Abandoned) -> None:
+    abandoned.end()
+    lib.tutti_comm_free(handle)
+    abandoned.clear()  # their arrays, now that no operation uses them
+
+
 class _Later:
     def __init__(self, comm: Communicator) -> None:
         self._of = weakref.ref(comm)
@@ -297,7 +308,7 @@ class Preparing(_Later, VariableCollectives[Prepared]):
         options.persistent = made
         comm._call(function, *arguments, options)
         call = Prepared(
-            owned(made[0], lib.tutti_persistent_free),
+            made[0],
             out,
             (keep, op),
             (lambda: op.check(comm)) if isinstance(op, OpOfCall) else None,

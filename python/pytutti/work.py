@@ -104,10 +104,10 @@ class Work:
         return self.wait()
 
     def __del__(self) -> None:
-        # The collector may end the objects of a cycle in any order, so the handle is not an object that frees itself.
-        handle = getattr(self, "_handle", None)
-        if handle is not None and lib is not None:
-            soon(_drop, handle, getattr(self, "_keep", None))
+        # The collector ends the objects of a cycle in any order, and others may use this one afterwards.
+        handle, self._handle = getattr(self, "_handle", ffi.NULL), ffi.NULL
+        if handle and lib is not None:
+            soon(_drop, handle, self._keep)
 
 
 def _then(handle: Any, call: Callable[[], None]) -> None:
@@ -143,6 +143,23 @@ def _tell(loop: asyncio.AbstractEventLoop, future: "asyncio.Future[None]") -> No
         pass  # the loop was closed, and nobody waits
 
 
+class Abandoned(List[Any]):
+    """Prepared calls of a communicator that were dropped while they ran. They and their arrays live as long as it does,
+    which ends them."""
+
+    ended = False
+
+    def end(self) -> None:
+        self.ended = True
+        for handle, _ in self:
+            lib.tutti_persistent_free(handle)
+
+
+def _free(handle: Any, _: Any) -> None:
+    """The arrays were alive until here."""
+    lib.tutti_persistent_free(handle)
+
+
 class Prepared:
     """A collective that `comm.prepare` has checked and planned: all that can be done before the first start.
 
@@ -151,7 +168,7 @@ class Prepared:
     """
 
     def __init__(
-        self, handle: Any, out: Any, keep: Any, finish: Finish, users: List[None], abandoned: List[Any]
+        self, handle: Any, out: Any, keep: Any, finish: Finish, users: List[None], abandoned: Abandoned
     ) -> None:
         """Use `comm.prepare`."""
         self._handle = handle
@@ -189,7 +206,7 @@ class Prepared:
         refuse_in_callback()
         handle, self._handle = self._handle, ffi.NULL
         if handle:
-            ffi.release(handle)
+            lib.tutti_persistent_free(handle)
 
     def _call(self, function: Any, *arguments: Any) -> None:
         if callbacks:
@@ -212,5 +229,10 @@ class Prepared:
         return self.out
 
     def __del__(self) -> None:
-        if getattr(self, "_started", False) and self._handle:
-            self._abandoned.append((self._handle, self._keep))  # they live as long as the communicator, which ends it
+        handle, self._handle = getattr(self, "_handle", ffi.NULL), ffi.NULL
+        if not handle or lib is None:
+            return
+        if self._started and not self._abandoned.ended:
+            self._abandoned.append((handle, self._keep))
+        else:
+            soon(_free, handle, self._keep)

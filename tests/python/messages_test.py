@@ -160,6 +160,38 @@ class Started(Case):
 
         threads(1, body)
 
+    def test_what_the_collector_has_ended_cannot_be_used(self):
+        """It ends the objects of a cycle in any order, and one that it ends later may still call the others."""
+        said = []
+
+        class Last:
+            """The others are older, so that they are ended first."""
+
+            def __del__(self):
+                for call in self.calls:
+                    try:
+                        call()
+                    except pytutti.InvalidArgument as error:
+                        said.append(str(error))
+
+        def make(comm):
+            group = comm.split(0)
+            prepared, started = group.prepare.barrier(), group.prepare.barrier()
+            started.start()
+            work = group.irecv(numpy.ones(4), 0)
+            last = Last()
+            last.calls = [group.barrier, prepared.run, started.wait, lambda: work.wait(10)]
+            for made in (group, prepared, started, work):
+                made.last = last
+
+        def body(comm):
+            make(comm)
+            gc.collect()
+            comm.barrier()
+
+        threads(1, body)
+        self.assertEqual(len(said), 4, said)
+
     def test_the_collector_runs_in_an_op(self):
         """There tutti must not be called, though what is collected is a Work, whose arrays have to live on."""
 
