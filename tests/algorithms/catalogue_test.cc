@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/algorithms/lockstep.h"
+#include "tests/support/sample.h"
 #include "tutti/error.h"
 #include "tutti/types.h"
 
@@ -43,9 +44,11 @@ std::vector<Plan> plans_of_all(const Entry& entry, int ranks, int root, int pipe
 }
 
 TEST_CASE("no plan needs the network to store a message") {
+  tutti::testing::Lot lot{1, 6};
   for (const Entry& entry : catalogue())
     for (const int ranks : {1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17, 31, 32, 33})
       for (const int pipeline : {1, 3}) {
+        if (ranks > 4 && !lot.draws()) continue;
         CAPTURE(std::string{entry.name});
         CAPTURE(std::string{name_of(entry.collective)});
         CAPTURE(ranks);

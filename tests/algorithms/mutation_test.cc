@@ -96,8 +96,10 @@ TEST_CASE("a plan's order follows from its list of steps alone") {
 }
 
 TEST_CASE("what the checker proves also comes out when plans are run with numbers, with one slot less it does not") {
+  tutti::testing::Lot lot{1, 6};
   for (const Entry& entry : catalogue())
     for (int ranks = 1; ranks <= 9; ++ranks) {
+      if (ranks > 4 && !lot.draws()) continue;
       const std::vector<Plan> plans = build_all(entry, {0, ranks, ranks - 1, entry.has_pipeline ? 2 : 1, 3});
       const Verdict verdict = check(entry.collective, plans, claims_of(entry));
       INFO(name_of(entry.collective), " ", std::string(entry.name), " with ", ranks, " ranks");

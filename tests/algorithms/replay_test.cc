@@ -13,6 +13,7 @@
 #include "algorithms/bounds.h"
 #include "algorithms/catalogue.h"
 #include "tests/algorithms/hand_made.h"
+#include "tests/support/sample.h"
 
 namespace tutti::algorithms::testing {
 namespace {
@@ -81,10 +82,12 @@ void check_last_frame(const Entry& entry, int ranks, int root, int pipeline) {
 }
 
 TEST_CASE("the last frame holds what the collective promises") {
+  tutti::testing::Lot lot{1, 6};
   for (const Entry& entry : catalogue())
     for (int ranks = 1; ranks <= 16; ++ranks)
       for (const int root : {0, ranks - 1})
-        for (const int pipeline : {1, entry.has_pipeline ? 3 : 1}) check_last_frame(entry, ranks, root, pipeline);
+        for (const int pipeline : {1, entry.has_pipeline ? 3 : 1})
+          if (ranks <= 4 || lot.draws()) check_last_frame(entry, ranks, root, pipeline);
 }
 
 TEST_CASE("the first frame holds what each rank brings") {
