@@ -187,7 +187,8 @@ class Communicator(VariableCollectives[Any], Messages):
 
     def subgroup(self, ranks: Sequence[int]) -> "Communicator":
         """One of these ranks. Only they call. No message is sent."""
-        return self._made(lib.tutti_comm_subgroup, ffi.new("int32_t[]", list(ranks)), len(ranks))
+        numbers = [integer("a rank of the sub-group", rank) for rank in ranks]
+        return self._made(lib.tutti_comm_subgroup, ffi.new("int32_t[]", numbers), len(numbers))
 
     def shrink(self, timeout: Seconds = None) -> "Communicator":
         """One of the survivors, in the order of their ranks, after PeerLost. Every survivor calls."""
@@ -203,7 +204,7 @@ class Communicator(VariableCollectives[Any], Messages):
 
     def transport_to(self, peer: int) -> str:
         """How this rank reaches another: "shm", "tcp", "self"."""
-        return self._text(lib.tutti_transport_to, peer)
+        return self._text(lib.tutti_transport_to, integer("peer", peer))
 
     # ---- Calls of C
 

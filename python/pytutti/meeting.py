@@ -4,7 +4,7 @@ import os
 from typing import Any, Callable, List, Optional, Tuple, Union
 
 from ._core import ffi, lib
-from ._library import Seconds, check, milliseconds, refuse_in_callback
+from ._library import Seconds, check, integer, milliseconds, refuse_in_callback
 from .errors import InvalidArgument
 
 Path = Union[str, "os.PathLike[str]"]
@@ -83,9 +83,6 @@ def connected(
 ) -> Any:
     """The tutti_comm of tutti_connect()."""
     refuse_in_callback()
-    for name, number in (("rank", rank), ("size", size)):
-        if number is not None and not hasattr(number, "__index__"):
-            raise InvalidArgument(f"{name} is {number!r}: give an integer")
     if id is not None and not isinstance(id, UniqueId):
         raise InvalidArgument(f"id is a {type(id).__name__}: give a pytutti.UniqueId, which UniqueId(bytes) makes")
     if (rank is None) != (size is None):
@@ -93,7 +90,7 @@ def connected(
     options = ffi.new("tutti_connect_options*", {"size": ffi.sizeof("tutti_connect_options")})
     alive = []
     if rank is not None:
-        options.rank, options.ranks = rank, size
+        options.rank, options.ranks = integer("rank", rank), integer("size", size)
     for name, text in {"rendezvous": rendezvous, **texts}.items():
         if text is not None:
             alive.append(ffi.new("char[]", os.fsencode(text)))

@@ -52,31 +52,22 @@ class Messages:
         sent, got = reading(x, "x"), writing(out, "out")
         status = ffi.new("tutti_status*")
         self._call(
-            lib.tutti_sendrecv,
-            sent.address,
-            sent.count,
-            sent.type,
-            to,
-            got.address,
-            got.count,
-            got.type,
-            source,
-            tag,
-            milliseconds(timeout),
-            status,
+            lib.tutti_sendrecv, sent.address, sent.count, sent.type, integer("to", to),
+            got.address, got.count, got.type, integer("source", source),
+            integer("tag", tag), milliseconds(timeout), status,
         )
         return status_of(status)
 
     def probe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG, *, timeout: Seconds = None) -> Status:
         """Waits until there is a message that a receive would get, and leaves it there."""
         status = ffi.new("tutti_status*")
-        self._call(lib.tutti_probe, source, tag, milliseconds(timeout), status)
+        self._call(lib.tutti_probe, integer("source", source), integer("tag", tag), milliseconds(timeout), status)
         return status_of(status)
 
     def iprobe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Optional[Status]:
         """The same without waiting; None: there is none."""
         status, found = ffi.new("tutti_status*"), ffi.new("int32_t*")
-        self._call(lib.tutti_iprobe, source, tag, found, status)
+        self._call(lib.tutti_iprobe, integer("source", source), integer("tag", tag), found, status)
         return status_of(status) if found[0] else None
 
     def _started(self, function: Any, array: Any, data: Any, peer: int, tag: int, timeout: Seconds) -> Work:

@@ -265,11 +265,16 @@ class Collectives(Case):
             self.assert_fails(pytutti.InvalidArgument, "root is 1.5", comm.broadcast, x(0), root=1.5)
             self.assert_fails(pytutti.InvalidArgument, "colour is 'red'", comm.split, "red")
             self.assert_fails(pytutti.InvalidArgument, "to is 'x'", comm.send, x(0), "x")
+            self.assert_fails(pytutti.InvalidArgument, "source is 'x'", comm.sendrecv, x(0), 0, x(0), "x")
+            self.assert_fails(pytutti.InvalidArgument, "tag is 0.5", comm.iprobe, 0, 0.5)
+            self.assert_fails(pytutti.InvalidArgument, "peer is None", comm.transport_to, None)
+            self.assert_fails(pytutti.InvalidArgument, "of the sub-group is '0'", comm.subgroup, ["0"])
 
         self.check(body, 1)
         self.assert_fails(pytutti.PlanError, "give the collective", pytutti.algorithm, print)
         self.assert_fails(pytutti.InvalidArgument, "id is a bytes", pytutti.connect, 0, 1, id=b"abc")
         self.assert_fails(pytutti.InvalidArgument, "rank is '0'", pytutti.connect, "0", 1)
+        self.assert_fails(pytutti.InvalidArgument, "give an integer of 32 bits", pytutti.connect, 0, 1 << 40)
         self.assert_fails(pytutti.InvalidArgument, "number of ranks, then", pytutti.run_threads, print, 2)
 
     def test_algorithms_and_timeouts(self):
