@@ -27,7 +27,7 @@ class Tuning(Case):
         return sorted(entry.name for entry in self.folder.iterdir())
 
     def test_writes_a_table_that_is_chosen_by(self):
-        done = tutti(*QUICK, "all_reduce", "-o", self.table)
+        done = tutti(*LONGER, "all_reduce", "-o", self.table)
         self.assertEqual(done.code, 0, done)
         self.assertSays(done.out, r"of \d+ points", f"export TUTTI_TUNING_FILE={self.table}")
         lines = [line for line in self.table.read_text().splitlines() if line and not line.startswith("#")]
@@ -44,7 +44,7 @@ class Tuning(Case):
 
     def test_tunes_over_tcp_with_more_ranks_than_cores(self):
         ranks = str(2 * os.cpu_count()) if os.cpu_count() <= 4 else "8"
-        done = tutti("tune", "barrier", "broadcast", "-g", ranks, "--transport", "tcp", "-e", "1K", "--time", "2",
+        done = tutti("tune", "barrier", "broadcast", "-g", ranks, "--transport", "tcp", "-e", "1K", "--time", "6",
                      "-o", self.table)
         self.assertEqual(done.code, 0, done)
         self.assertSays(self.table.read_text(), r"barrier +tcp", r"broadcast +tcp")
@@ -55,7 +55,7 @@ class Tuning(Case):
         self.assertEqual(done.code, 6, done)
         self.assertSays(done.err, "my.tuning exists already", "--force")
         self.assertEqual(self.table.read_text(), "mine\n")
-        done = tutti(*QUICK, "barrier", "-o", self.table, "--force")
+        done = tutti(*LONGER, "barrier", "-o", self.table, "--force")
         self.assertEqual(done.code, 0, done)
         self.assertSays(self.table.read_text(), "barrier +shm")
         self.assertEqual(self.files(), ["my.tuning"])
