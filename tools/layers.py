@@ -65,11 +65,13 @@ RULES = {
     "python/pytutti/torch/csrc/": (("",), SYSTEM),
     "tests/algorithms/": (("tutti/", "lib/base/", "algorithms/", "tests/"), ("std", "fmt", "doctest")),
     "tests/consumer/": (("tutti/",), ("std", "fmt", "asio")),
+    # The library declares what it calls in the driver itself; only the test that compares this with CUDA's header has it.
+    "tests/gpu/": ((*LIBRARY, "tests/"), SYSTEM + ("fmt", "doctest", "cuda")),
     "tests/": ((*LIBRARY, "cli/", "tests/"), SYSTEM + ("fmt", "asio", "openssl", "doctest", "nlohmann")),
 }
 # No header includes these, which would slow down every build.
-PRIVATE_TO_SOURCES = ("fmt", "asio", "openssl", "CLI", "nlohmann", "pugixml", "simgrid", "xbt")
-THIRD_PARTY = ("fmt", "asio", "openssl", "doctest", "CLI", "nlohmann", "pugixml", "simgrid", "xbt")
+PRIVATE_TO_SOURCES = ("fmt", "asio", "openssl", "CLI", "nlohmann", "pugixml", "simgrid", "xbt", "cuda")
+THIRD_PARTY = ("fmt", "asio", "openssl", "doctest", "CLI", "nlohmann", "pugixml", "simgrid", "xbt", "cuda")
 
 FILE_LINES = 400
 CLASS_LINES = 400  # its declaration and the functions that are defined outside of it, in all files of its folder
@@ -86,7 +88,9 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 def family(name):
     """What an angle-bracket include belongs to."""
-    first = name.split("/")[0].removesuffix(".hpp")
+    first = re.sub(r"\.hp*$", "", name.split("/")[0])
+    if first.startswith("cuda"):
+        first = "cuda"  # cuda.h, cudaTypedefs.h, cuda_runtime.h
     if first in THIRD_PARTY:
         return first
     return "system" if "." in name or "/" in name else "std"

@@ -1,0 +1,96 @@
+#include "lib/base/gpu/commands.h"
+
+namespace tutti::cuda {
+
+OwnStream::OwnStream(Context context, int priority) : context_(context) {
+  const Current current{context};
+  driver().cuStreamCreateWithPriority(&stream_, stream_non_blocking, priority);
+}
+
+OwnStream& OwnStream::operator=(OwnStream&& other) noexcept {
+  std::swap(context_, other.context_);
+  std::swap(stream_, other.stream_);
+  return *this;
+}
+
+OwnStream::~OwnStream() {
+  if (stream_ != nullptr && available()) (void)driver().cuStreamDestroy.result(stream_);
+}
+
+OwnEvent::OwnEvent(Context context) : context_(context) {
+  const Current current{context};
+  driver().cuEventCreate(&event_, event_disable_timing);
+}
+
+OwnEvent& OwnEvent::operator=(OwnEvent&& other) noexcept {
+  std::swap(context_, other.context_);
+  std::swap(event_, other.event_);
+  return *this;
+}
+
+OwnEvent::~OwnEvent() {
+  if (event_ != nullptr && available()) (void)driver().cuEventDestroy.result(event_);
+}
+
+bool OwnEvent::done() const {
+  const Result result = driver().cuEventQuery.result(event_);
+  if (result == Result::not_ready) return false;
+  if (result != Result::success) fail("cuEventQuery", result);
+  return true;
+}
+
+void Commands::copy(Address to, Address from, std::size_t bytes) {
+  if (bytes == 0) return;
+  flush();
+  driver().cuMemcpyAsync(to, from, bytes, stream_);
+  ++count_;
+}
+
+void Commands::fill(Address to, unsigned char value, std::size_t bytes) {
+  if (bytes == 0) return;
+  flush();
+  driver().cuMemsetD8Async(to, value, bytes, stream_);
+  ++count_;
+}
+
+void Commands::launch_with(Kernel kernel, const Grid& grid, const void* argument) {
+  flush();
+  void* parameters[] = {const_cast<void*>(argument)};
+  driver().cuLaunchKernel(kernel, grid.blocks, 1, 1, grid.threads, 1, 1, 0, stream_, parameters, nullptr);
+  ++count_;
+}
+
+void Commands::wait(Address word, std::uint64_t value) { add(MemoryOperation::Kind::wait_64, word, value); }
+
+void Commands::write(Address word, std::uint64_t value) { add(MemoryOperation::Kind::write_64, word, value); }
+
+void Commands::record(Event event) {
+  flush();
+  driver().cuEventRecord(event, stream_);
+  ++count_;
+}
+
+void Commands::wait(Event event) {
+  flush();
+  driver().cuStreamWaitEvent(stream_, event, 0);
+  ++count_;
+}
+
+void Commands::add(MemoryOperation::Kind kind, Address word, std::uint64_t value) {
+  if (batched_ == batch_.size()) flush();
+  batch_[batched_++] = MemoryOperation{kind, word, value, wait_value_at_least, 0, 0};
+  ++count_;
+}
+
+void Commands::flush() {
+  if (batched_ == 0) return;
+  driver().cuStreamBatchMemOp(stream_, std::exchange(batched_, 0u), batch_.data(), 0);
+}
+
+bool is_capturing(Stream stream) {
+  int status = capture_none;
+  driver().cuStreamIsCapturing(stream, &status);
+  return status != capture_none;
+}
+
+}  // namespace tutti::cuda

@@ -1,0 +1,101 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "lib/base/gpu/context.h"
+
+namespace tutti::cuda {
+
+/// A stream of our own, without order with the program's default stream. Destroying it waits for nothing: what is
+/// enqueued still runs.
+class OwnStream {
+ public:
+  OwnStream() = default;
+  explicit OwnStream(Context context, int priority = 0);
+  OwnStream(OwnStream&& other) noexcept { *this = std::move(other); }
+  OwnStream& operator=(OwnStream&& other) noexcept;
+  ~OwnStream();
+  Stream get() const { return stream_; }
+
+ private:
+  Context context_ = nullptr;
+  Stream stream_ = nullptr;
+};
+
+/// An event: a place in a stream for which another stream, or the host, can wait.
+class OwnEvent {
+ public:
+  OwnEvent() = default;
+  explicit OwnEvent(Context context);
+  OwnEvent(OwnEvent&& other) noexcept { *this = std::move(other); }
+  OwnEvent& operator=(OwnEvent&& other) noexcept;
+  ~OwnEvent();
+  Event get() const { return event_; }
+  /// True if all before its last record has run, or it was never recorded. Throws what went wrong on the device.
+  bool done() const;
+
+ private:
+  Context context_ = nullptr;
+  Event event_ = nullptr;
+};
+
+/// Blocks of threads of a kernel.
+struct Grid {
+  unsigned blocks = 1;
+  unsigned threads = 1;  ///< per block
+};
+
+/// Enqueues commands on one stream, in the order of the calls. The stream's context is the calling thread's current
+/// one as long as this object lives. Nothing waits for the device, unless more than a thousand commands or so pend.
+///
+/// Waits and writes that follow each other go to the driver together; flush() gives it the last ones. If a call throws,
+/// those that were not flushed are dropped.
+class Commands {
+ public:
+  Commands(Context context, Stream stream) : current_(context), stream_(stream) {}
+  Commands(const Commands&) = delete;
+  Commands& operator=(const Commands&) = delete;
+
+  Stream stream() const { return stream_; }
+
+  /// Of device memory, pinned memory, or the program's own, which costs the host a copy or a wait.
+  void copy(Address to, Address from, std::size_t bytes);
+  void fill(Address to, unsigned char value, std::size_t bytes);
+  /// `argument` is the kernel's only parameter; the driver copies it.
+  template <class Argument>
+  void launch(Kernel kernel, const Grid& grid, const Argument& argument) {
+    static_assert(std::is_trivially_copyable_v<Argument>);
+    launch_with(kernel, grid, &argument);
+  }
+  /// Nothing behind it runs before the word at `word` has reached `value`: as signed numbers, word - value >= 0, so
+  /// that INT64_MAX ends all waits for values from 0 on. `word` is device memory, or registered or pinned host memory,
+  /// where a store of the host ends the wait.
+  void wait(Address word, std::uint64_t value);
+  /// Whoever sees the value, also the host, sees the effects of all before it.
+  void write(Address word, std::uint64_t value);
+  void record(Event event);
+  void wait(Event event);
+  /// Afterwards all commands so far are in the stream.
+  void flush();
+
+  /// How many commands were enqueued.
+  std::size_t count() const { return count_; }
+
+ private:
+  void add(MemoryOperation::Kind kind, Address word, std::uint64_t value);
+  void launch_with(Kernel kernel, const Grid& grid, const void* argument);
+
+  Current current_;
+  Stream stream_;
+  std::array<MemoryOperation, 32> batch_;
+  unsigned batched_ = 0;
+  std::size_t count_ = 0;
+};
+
+/// True if the stream is being captured into a graph.
+bool is_capturing(Stream stream);
+
+}  // namespace tutti::cuda

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <utility>
+
+#include "lib/base/gpu/driver.h"
+
+namespace tutti::cuda {
+
+/// A device's primary context, which the runtime API and PyTorch use as well; kept alive as long as this object.
+class PrimaryContext {
+ public:
+  explicit PrimaryContext(Device device);
+  PrimaryContext(PrimaryContext&& other) noexcept
+      : device_(other.device_), context_(std::exchange(other.context_, nullptr)) {}
+  PrimaryContext& operator=(PrimaryContext&&) = delete;
+  ~PrimaryContext();
+
+  Device device() const { return device_; }
+  Context get() const { return context_; }
+
+ private:
+  Device device_;
+  Context context_ = nullptr;
+};
+
+/// Makes a context the calling thread's current one for as long as this object lives. Objects of one thread end in
+/// reverse order, as local variables do; then the thread has the context that it had.
+class [[nodiscard]] Current {
+ public:
+  explicit Current(Context context) { driver().cuCtxPushCurrent(context); }
+  Current(const Current&) = delete;
+  Current& operator=(const Current&) = delete;
+  ~Current();
+};
+
+/// The context to which a call belongs: that of its stream or, if the stream is one of the default streams, which every
+/// context has, that of its memory. Throws Error{invalid_argument} if neither belongs to one.
+Context context_of(Stream stream, Address memory);
+
+/// The device of a context.
+Device device_of(Context context);
+
+}  // namespace tutti::cuda

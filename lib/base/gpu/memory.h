@@ -1,0 +1,149 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+#include "lib/base/descriptor.h"
+#include "lib/base/gpu/driver.h"
+
+// Memory that devices use. Each class owns one piece of it. A context must be current when an object is made, and its
+// destructor makes the same one current. Destructors of device and host memory wait for all that the device does (in
+// the driver), so none may run while a stream waits for a word that only this process can write.
+
+namespace tutti::cuda {
+
+/// What the driver knows about an address.
+struct PointerFacts {
+  enum class Kind : std::uint8_t {
+    unknown,  ///< the program's own memory, of which the driver has not heard
+    host,     ///< pinned
+    device,
+    managed,  ///< moves between both
+  };
+  Kind kind = Kind::unknown;
+  Device device = -1;
+  Context context = nullptr;  ///< null for virtual memory
+  Address base = 0;           ///< of the allocation
+  std::size_t size = 0;       ///< of the allocation
+  std::uint64_t buffer = 0;   ///< differs between two allocations at the same address
+  bool legacy_ipc = false;    ///< IpcMemoryHandle can be made of it
+  bool descriptor = false;    ///< can be shared by file descriptor
+};
+PointerFacts facts_of(Address address);
+
+/// True if `pointer` is device memory; false, at almost no cost, where this process has loaded no driver. For calls
+/// with host memory, which would crash on it. Never loads a driver, and throws nothing.
+bool is_device_memory(const void* pointer) noexcept;
+
+/// An address as the library's interfaces take it.
+inline Address address_of(const void* pointer) { return reinterpret_cast<Address>(pointer); }
+
+/// Pinned memory of the host: `size` bytes, of a page's alignment, which all devices can use.
+class HostMemory {
+ public:
+  HostMemory() = default;
+  explicit HostMemory(std::size_t size);
+  HostMemory(HostMemory&& other) noexcept { *this = std::move(other); }
+  HostMemory& operator=(HostMemory&& other) noexcept;
+  ~HostMemory();
+
+  std::byte* data() const { return data_; }
+  std::size_t size() const { return size_; }
+  /// Where devices see it.
+  Address address() const { return address_; }
+
+ private:
+  Context context_ = nullptr;
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+  Address address_ = 0;
+};
+
+/// Makes memory that the host already has, such as a mapping shared between processes, usable for all devices.
+/// `data` and `size` are multiples of the page's size.
+class RegisteredMemory {
+ public:
+  RegisteredMemory() = default;
+  RegisteredMemory(void* data, std::size_t size);
+  RegisteredMemory(RegisteredMemory&& other) noexcept { *this = std::move(other); }
+  RegisteredMemory& operator=(RegisteredMemory&& other) noexcept;
+  ~RegisteredMemory();
+
+  Address address() const { return address_; }
+
+ private:
+  Context context_ = nullptr;
+  void* data_ = nullptr;
+  Address address_ = 0;
+};
+
+/// Memory of the current context's device, as cudaMalloc() makes it.
+class DeviceMemory {
+ public:
+  DeviceMemory() = default;
+  explicit DeviceMemory(std::size_t size);
+  DeviceMemory(DeviceMemory&& other) noexcept { *this = std::move(other); }
+  DeviceMemory& operator=(DeviceMemory&& other) noexcept;
+  ~DeviceMemory();
+
+  Address address() const { return address_; }
+  std::size_t size() const { return size_; }
+
+ private:
+  Context context_ = nullptr;
+  Address address_ = 0;
+  std::size_t size_ = 0;
+};
+
+/// Memory of a device that processes share by a file descriptor. The bytes live until the last process has dropped
+/// them, so that the death of one does not take them away under another's kernel.
+class SharedMemory {
+ public:
+  SharedMemory() = default;
+  /// At least `size` bytes; see size().
+  static SharedMemory create(Device device, std::size_t size);
+  /// The memory that another process exported; `size` is that process's size(). `device` will use it.
+  static SharedMemory import(Device device, const Descriptor& exported, std::size_t size);
+  SharedMemory(SharedMemory&& other) noexcept { *this = std::move(other); }
+  SharedMemory& operator=(SharedMemory&& other) noexcept;
+  ~SharedMemory();
+
+  /// For another process.
+  Descriptor export_descriptor() const;
+  Address address() const { return address_; }
+  /// A multiple of the device's granularity, which is usually 2 MiB.
+  std::size_t size() const { return size_; }
+
+ private:
+  void map(Device device);
+
+  Context context_ = nullptr;
+  AllocationHandle handle_ = 0;
+  Address address_ = 0;
+  std::size_t size_ = 0;
+  bool mapped_ = false;
+};
+
+/// The handle of the allocation in which `memory` lies: its base, so that the other process adds the offset. Only for
+/// memory of cudaMalloc()'s kind (PointerFacts::legacy_ipc).
+IpcMemoryHandle legacy_handle(Address memory);
+
+/// An allocation of another process, opened by its handle. A process cannot open its own.
+class OpenedMemory {
+ public:
+  OpenedMemory() = default;
+  explicit OpenedMemory(const IpcMemoryHandle& handle);
+  OpenedMemory(OpenedMemory&& other) noexcept { *this = std::move(other); }
+  OpenedMemory& operator=(OpenedMemory&& other) noexcept;
+  ~OpenedMemory();
+
+  /// The base of the allocation.
+  Address address() const { return address_; }
+
+ private:
+  Context context_ = nullptr;
+  Address address_ = 0;
+};
+
+}  // namespace tutti::cuda
