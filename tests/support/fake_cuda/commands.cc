@@ -1,0 +1,278 @@
+// Streams and events as programs see them, and what can be enqueued.
+
+#include <cstring>
+
+#include "tests/support/fake_cuda/control.h"
+#include "tests/support/fake_cuda/entry_points.h"
+
+namespace fake_cuda {
+namespace {
+
+std::set<EventState*>& events = *new std::set<EventState*>;
+std::atomic<std::uint64_t> bytes_copied{0};
+
+/// The stream for a call that needs the current context to be the stream's; null with `error`.
+StreamState* stream_in_current(Lock& lock, Stream handle, Result& error) {
+  ContextState* const context = current(lock, error);
+  if (context == nullptr) return nullptr;
+  StreamState* const stream = stream_of(handle, context);
+  if (stream == nullptr || stream->context != context) error = Result::invalid_handle;
+  return error == Result::success ? stream : nullptr;
+}
+
+/// The stream for a call that works in whatever context is current.
+StreamState* stream_in_any(Lock& lock, Stream handle, Result& error) {
+  ContextState* const context = current(lock, error);
+  if (context == nullptr && error != Result::invalid_context) return nullptr;
+  StreamState* const stream = stream_of(handle, context);
+  error = stream == nullptr ? (context == nullptr ? Result::invalid_context : Result::invalid_handle)
+                            : stream->context->sticky;
+  return error == Result::success ? stream : nullptr;
+}
+
+EventState* event_of(Event handle) {
+  auto* const event = static_cast<EventState*>(handle);
+  return events.contains(event) ? event : nullptr;
+}
+
+bool is_pageable(Address address) { return range_of(address) == nullptr; }
+
+}  // namespace
+
+Result cuStreamCreateWithPriority(Stream* handle, unsigned flags, int) {
+  Lock lock{big};
+  Result error;
+  ContextState* const context = current(lock, error);
+  if (context == nullptr) return error;
+  auto* const made = new StreamState;
+  made->context = context;
+  made->number = context->next_stream++;
+  made->blocking = (flags & stream_non_blocking) == 0;
+  made->queue = made->number % settings().queues;
+  start_worker(made);
+  *handle = made;
+  return Result::success;
+}
+
+Result cuStreamDestroy(Stream handle) {
+  const Lock lock{big};
+  StreamState* const stream = stream_of(handle, nullptr);
+  if (stream == nullptr) return Result::invalid_handle;
+  stream->destroyed = true;  // its worker ends with what is enqueued
+  changed.notify_all();
+  return Result::success;
+}
+
+Result cuStreamQuery(Stream handle) {
+  Lock lock{big};
+  Result error;
+  StreamState* const stream = stream_in_any(lock, handle, error);
+  if (stream == nullptr) return error;
+  if (stream->last == nullptr) return Result::success;
+  if (!stream->last->done) return Result::not_ready;
+  stream->last->edge.acquire();
+  return Result::success;
+}
+
+Result cuStreamSynchronize(Stream handle) {
+  Lock lock{big};
+  Result error;
+  StreamState* const stream = stream_in_any(lock, handle, error);
+  if (stream == nullptr) return error;
+  ContextState& context = *stream->context;
+  wait_for(lock, stream, std::shared_ptr<Point>{stream->last});
+  return context.sticky;
+}
+
+Result cuStreamGetCtx(Stream handle, Context* context) {
+  Lock lock{big};
+  Result error;
+  StreamState* const stream = stream_in_any(lock, handle, error);
+  if (stream == nullptr) return error;
+  *context = stream->context;
+  return Result::success;
+}
+
+Result cuStreamIsCapturing(Stream handle, int* status) {
+  Lock lock{big};
+  Result error;
+  if (stream_in_any(lock, handle, error) == nullptr) return error;
+  *status = capture_none;  // the fake has no graphs
+  return Result::success;
+}
+
+Result cuEventCreate(Event* handle, unsigned flags) {
+  Lock lock{big};
+  Result error;
+  ContextState* const context = current(lock, error);
+  if (context == nullptr) return error;
+  auto* const made = new EventState{context, (flags & event_disable_timing) == 0, nullptr};
+  events.insert(made);
+  *handle = made;
+  return Result::success;
+}
+
+Result cuEventDestroy(Event handle) {
+  const Lock lock{big};
+  EventState* const event = event_of(handle);
+  if (event == nullptr) return Result::invalid_handle;
+  events.erase(event);
+  delete event;
+  return Result::success;
+}
+
+Result cuEventRecord(Event handle, Stream to) {
+  Lock lock{big};
+  Result error;
+  StreamState* const stream = stream_in_any(lock, to, error);
+  if (stream == nullptr) return error;
+  EventState* const event = event_of(handle);
+  if (event == nullptr || event->context != stream->context) return Result::invalid_handle;
+  auto command = std::make_shared<Command>();
+  event->record = command->point;
+  enqueue(lock, *stream, std::move(command));
+  return Result::success;
+}
+
+Result cuEventQuery(Event handle) {
+  const Lock lock{big};
+  EventState* const event = event_of(handle);
+  if (event == nullptr) return Result::invalid_handle;
+  if (event->context->sticky != Result::success) return event->context->sticky;
+  if (event->record == nullptr) return Result::success;
+  if (!event->record->done) return Result::not_ready;
+  event->record->edge.acquire();
+  return Result::success;
+}
+
+Result cuEventSynchronize(Event handle) {
+  Lock lock{big};
+  EventState* const event = event_of(handle);
+  if (event == nullptr) return Result::invalid_handle;
+  ContextState& context = *event->context;
+  for (StreamState* stream : context.streams) stream->wanted |= !stream->pending.empty();
+  wait_for(lock, nullptr, std::shared_ptr<Point>{event->record});
+  return context.sticky;
+}
+
+Result cuEventElapsedTime(float* milliseconds, Event first, Event second) {
+  const Lock lock{big};
+  const EventState* const a = event_of(first);
+  const EventState* const b = event_of(second);
+  if (a == nullptr || b == nullptr || !a->timing || !b->timing || !a->record || !b->record)
+    return Result::invalid_handle;
+  if (!a->record->done || !b->record->done) return Result::not_ready;
+  *milliseconds = static_cast<float>(1e3 * (b->record->when - a->record->when));
+  return Result::success;
+}
+
+Result cuStreamWaitEvent(Stream handle, Event of, unsigned) {
+  Lock lock{big};
+  Result error;
+  StreamState* const stream = stream_in_any(lock, handle, error);
+  if (stream == nullptr) return error;
+  EventState* const event = event_of(of);
+  if (event == nullptr) return Result::invalid_handle;
+  if (event->record == nullptr) return Result::success;  // there is nothing to wait for
+  auto command = std::make_shared<Command>();
+  command->after.push_back(event->record);
+  for (StreamState* other : event->context->streams) other->wanted |= other->last == event->record;
+  enqueue(lock, *stream, std::move(command));
+  return Result::success;
+}
+
+Result cuMemcpyAsync(Address to, Address from, std::size_t bytes, Stream handle) {
+  Lock lock{big};
+  Result error;
+  StreamState* const stream = stream_in_any(lock, handle, error);
+  if (stream == nullptr) return error;
+  if (bytes == 0) return Result::success;
+  // The program's own memory: the driver reads it at once, and writes it before it returns.
+  const bool own_source = is_pageable(from);
+  const bool own_target = is_pageable(to);
+  std::byte* const source = own_source ? reinterpret_cast<std::byte*>(from) : reach(from, bytes);
+  std::byte* const target = own_target ? reinterpret_cast<std::byte*>(to) : reach(to, bytes);
+  if (source == nullptr || target == nullptr) return Result::invalid_value;
+  auto command = std::make_shared<Command>();
+  if (own_source) {
+    auto staged = std::make_shared<std::vector<std::byte>>(source, source + bytes);
+    command->run = [=] {
+      bytes_copied.fetch_add(bytes, std::memory_order_relaxed);
+      std::memcpy(target, staged->data(), bytes);
+      return Result::success;
+    };
+  } else {
+    command->run = [=] {
+      bytes_copied.fetch_add(bytes, std::memory_order_relaxed);
+      std::memmove(target, source, bytes);
+      kicks.fetch_add(1, std::memory_order_relaxed);
+      return Result::success;
+    };
+  }
+  const auto point = command->point;
+  enqueue(lock, *stream, std::move(command));
+  if (own_target) wait_for(lock, stream, point);
+  return Result::success;
+}
+
+Result cuMemsetD8Async(Address to, unsigned char value, std::size_t bytes, Stream handle) {
+  Lock lock{big};
+  Result error;
+  StreamState* const stream = stream_in_any(lock, handle, error);
+  if (stream == nullptr) return error;
+  std::byte* const target = reach(to, bytes);
+  if (target == nullptr) return Result::invalid_value;
+  auto command = std::make_shared<Command>();
+  command->run = [=] {
+    std::memset(target, value, bytes);
+    return Result::success;
+  };
+  enqueue(lock, *stream, std::move(command));
+  return Result::success;
+}
+
+Result cuStreamBatchMemOp(Stream handle, unsigned count, MemoryOperation* operations, unsigned flags) {
+  if (!settings().memory_operations) return Result::not_supported;
+  Lock lock{big};
+  Result error;
+  StreamState* const stream = stream_in_current(lock, handle, error);
+  if (stream == nullptr) return error;
+  if (count == 0 || count > 256 || flags != 0) return Result::invalid_value;
+  for (unsigned i = 0; i < count; ++i)
+    if (operations[i].address % 8 != 0 || reach(operations[i].address, 8) == nullptr) return Result::invalid_value;
+  for (unsigned i = 0; i < count; ++i) {
+    auto* const word = reinterpret_cast<std::atomic<std::uint64_t>*>(reach(operations[i].address, 8));
+    const std::uint64_t value = operations[i].value;
+    auto command = std::make_shared<Command>();
+    if (operations[i].kind == MemoryOperation::Kind::wait_64) {
+      command->word = word;
+      command->value = value;
+    } else {
+      command->run = [=] {
+        word->store(value, std::memory_order_release);
+        kicks.fetch_add(1, std::memory_order_relaxed);
+        return Result::success;
+      };
+    }
+    enqueue(lock, *stream, std::move(command));
+  }
+  return Result::success;
+}
+
+Result cuStreamWaitValue64(Stream stream, Address word, std::uint64_t value, unsigned flags) {
+  if (flags != wait_value_at_least) return Result::invalid_value;
+  MemoryOperation one{MemoryOperation::Kind::wait_64, word, value, 0, 0, 0};
+  return cuStreamBatchMemOp(stream, 1, &one, 0);
+}
+
+Result cuStreamWriteValue64(Stream stream, Address word, std::uint64_t value, unsigned flags) {
+  if (flags != 0) return Result::invalid_value;
+  MemoryOperation one{MemoryOperation::Kind::write_64, word, value, 0, 0, 0};
+  return cuStreamBatchMemOp(stream, 1, &one, 0);
+}
+
+}  // namespace fake_cuda
+
+extern "C" __attribute__((visibility("default"))) std::uint64_t fake_cuda_bytes_copied() {
+  return fake_cuda::bytes_copied;
+}

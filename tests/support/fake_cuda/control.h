@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "lib/base/gpu/driver_types.h"
+
+// What the fake exports beside CUDA's functions. Programs find these by dlsym() in the loaded libcuda.so.1; a real
+// driver has none of them.
+
+extern "C" {
+
+/// Runs one block of a kernel on the host. `argument` is a copy of the kernel's only parameter.
+using fake_cuda_kernel = void (*)(const void* argument, unsigned block, unsigned blocks, unsigned threads);
+
+/// The kernel of this name, in whatever image it is looked for, has a parameter of so many bytes and this body.
+void fake_cuda_register_kernel(const char* name, std::size_t argument_size, fake_cuda_kernel body);
+
+/// Where a kernel on the host finds the bytes at an address of a device; the address itself for memory of the host.
+/// Reading device memory at its own address crashes.
+void* fake_cuda_reach(const void* address);
+/// Whether a kernel may use these bytes.
+int fake_cuda_can_reach(const void* address, std::size_t bytes);
+/// Called by a kernel: it failed, say with 700 for an illegal address, and with it its context.
+void fake_cuda_fail_kernel(int result);
+
+/// So many calls were made, so many bytes copied, so many kernels run.
+std::uint64_t fake_cuda_calls();
+std::uint64_t fake_cuda_bytes_copied();
+std::uint64_t fake_cuda_kernels_run();
+}
+
+namespace fake_cuda {
+
+/// The next kernel fails with `result` when it runs.
+void fail_next_kernel(tutti::cuda::Result result);
+
+/// Within the fake: a kernel that is registered when it is loaded.
+struct Kernels {
+  Kernels(const char* name, std::size_t argument_size, fake_cuda_kernel body) {
+    fake_cuda_register_kernel(name, argument_size, body);
+  }
+};
+
+}  // namespace fake_cuda

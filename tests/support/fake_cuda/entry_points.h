@@ -1,0 +1,14 @@
+#pragma once
+
+#include <cstddef>
+
+#include "tests/support/fake_cuda/fake.h"
+
+namespace fake_cuda {
+
+// The functions of the driver, without what all have in common (entry_points.cc).
+#define TUTTI_DRIVER_FUNCTION(name, version, ...) Result name(__VA_ARGS__);
+#include "lib/base/gpu/functions.inc"
+#undef TUTTI_DRIVER_FUNCTION
+
+}  // namespace fake_cuda

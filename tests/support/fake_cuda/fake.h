@@ -1,0 +1,198 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "lib/base/gpu/driver_types.h"
+#include "tests/support/fake_cuda/tsan.h"
+
+// A driver without a GPU: this folder builds a libcuda.so.1 that tests find by LD_LIBRARY_PATH. It has the order, the
+// bytes and the sharing of CUDA's; it has no weak memory, no warps and no times. tests/gpu/contract_test.cc states each
+// rule, and runs on a real driver where there is one.
+//
+//   FAKE_CUDA_DEVICES=2           so many GPUs (1); 0 is a driver that finds none
+//   FAKE_CUDA_VERSION=12020       the CUDA that it belongs to (13000)
+//   FAKE_CUDA_CAPABILITY=75       of all devices (90)
+//   FAKE_CUDA_WITHOUT=memop,vmm,ipc,peer   what devices cannot do
+//   FAKE_CUDA_MISSING=cuMemMap    a function that the driver lacks
+//   FAKE_CUDA_FAIL=cuMemCreate@2=2;cuLaunchKernel@*=700    which calls fail, counted from 1, with which result. A
+//   kernel
+//                                 that fails with 700 or more fails on the device: all later calls do as well
+//   FAKE_CUDA_SCHEDULE=eager | lazy | random:7 | reverse   when streams run
+//   FAKE_CUDA_PENDING=abort       ends the program if a call has to wait while a stream waits for a word (wait)
+//   FAKE_CUDA_CPU_WAKES=0         stores of the host do not wake a stream that waits (1)
+//   FAKE_CUDA_REUSE_HANDLES=1     a new allocation at an old address has the old one's handle for other processes
+//   FAKE_CUDA_LEAKS=1             ends the process with status 66 if something is left when it exits
+//   CUDA_DEVICE_MAX_CONNECTIONS=8, CUDA_VISIBLE_DEVICES        as for the real one
+
+namespace fake_cuda {
+
+using namespace tutti::cuda;  // the types of the driver's interface
+
+// ---- Settings (settings.cc)
+
+struct Settings {
+  int devices = 1;
+  int version = 13000;
+  int capability = 90;
+  bool memory_operations = true, virtual_memory = true, legacy_ipc = true, peer_access = true;
+  bool abort_if_pending = false;
+  bool cpu_wakes = true;
+  bool reuse_handles = false;
+  int queues = 8;
+  std::string missing;
+};
+const Settings& settings();
+
+/// The result that FAKE_CUDA_FAIL has for this call of `function`, and counts it; success if none.
+Result injected(const char* function);
+
+/// Something that a program must not do, and that a real driver leaves undefined: says so and aborts.
+[[noreturn]] void misuse(const std::string& what);
+
+// ---- Streams (stream.cc, schedule.cc)
+
+/// The end of a command: others wait for it.
+struct Point {
+  bool done = false;
+  double when = 0;  // seconds of the steady clock
+  Edge edge;
+};
+
+struct Command {
+  std::function<Result()> run;                 // on the stream's thread; empty: nothing to do
+  std::atomic<std::uint64_t>* word = nullptr;  // nothing runs before this reached `value`
+  std::uint64_t value = 0;
+  std::vector<std::shared_ptr<Point>> after;
+  std::shared_ptr<Point> point = std::make_shared<Point>();
+  std::uint64_t order = 0;  // among all commands of the process
+  std::uint64_t kicks_seen = 0;
+  bool word_reached = false;
+  Edge enqueued;
+};
+
+struct ContextState;
+
+struct StreamState {
+  ContextState* context = nullptr;
+  int number = 0;
+  bool blocking = false;  // in order with the legacy default stream
+  int queue = 0;          // of the hardware
+  bool destroyed = false;
+  bool wanted = false;  // somebody waits for it
+  std::deque<std::shared_ptr<Command>> pending;
+  std::shared_ptr<Point> last;  // of the last command; null before the first
+};
+
+struct EventState {
+  ContextState* context = nullptr;
+  bool timing = false;
+  std::shared_ptr<Point> record;  // the last one; null: never recorded
+};
+
+struct ContextState {
+  Device device = 0;
+  bool destroyed = false;
+  Result sticky = Result::success;
+  int next_stream = 0;
+  int held = 0;  // calls that wait for the device and let no other call of this context in
+  std::unique_ptr<StreamState> legacy;
+  std::set<StreamState*> streams;  // those created, and the legacy one
+  std::set<void*> loaded;          // kernels
+};
+
+/// All of the fake's state is behind this mutex. It is hidden from ThreadSanitizer; see tsan.h.
+extern std::mutex& big;
+extern std::condition_variable& changed;
+using Lock = std::unique_lock<std::mutex>;
+
+void start_worker(StreamState* stream);
+/// Puts a command behind what the stream has. Waits if its hardware queue is full.
+void enqueue(Lock& lock, StreamState& stream, std::shared_ptr<Command> command);
+/// Waits until the point is done, as a host that waits for it.
+void wait_for(Lock& lock, StreamState* stream, const std::shared_ptr<Point>& point);
+/// Waits until all of the context's streams are idle, letting nobody else in; for calls that do so in a real driver.
+void wait_for_device(Lock& lock, ContextState& context, const char* function);
+bool word_reached(Command& command);
+/// Before a stream runs its next command: the schedule may let others go first.
+void delay(Lock& lock, StreamState& stream, bool& draining);
+/// The order in which a kernel's blocks run.
+std::vector<unsigned> order_of_blocks(unsigned blocks);
+/// Wakes waits for words if stores of the host do not.
+extern std::atomic<std::uint64_t> kicks;
+
+// ---- Contexts (context.cc)
+
+/// The calling thread's context, if it is usable; `error` says why not.
+ContextState* current(Lock& lock, Result& error);
+/// The stream of a handle, which may be one of the default ones; null if it is none.
+StreamState* stream_of(Stream handle, ContextState* of_default);
+
+// ---- Memory (memory.cc, virtual_memory.cc, ipc.cc)
+
+inline constexpr std::size_t granularity = std::size_t{2} << 20;
+
+/// The first page of the memory behind device memory, which all processes that use it have mapped.
+struct Header {
+  std::uint64_t magic;
+  std::uint64_t id;
+  std::uint64_t size;  // of the bytes behind it
+  Device device;
+  std::atomic<bool> freed;
+  std::array<std::atomic<int>, 32> users;  // pids that opened it
+};
+inline constexpr std::size_t header_size = 4096;
+inline constexpr std::uint64_t header_magic = 0x66616b6563756461;
+
+/// Memory of a device, with its descriptor.
+struct Physical {
+  int descriptor = -1;
+  Header* header = nullptr;
+  std::size_t size = 0;  // a multiple of the page's
+  Device device = 0;
+
+  ~Physical();
+};
+/// Null if there is not enough memory.
+std::shared_ptr<Physical> make_physical(std::size_t size, Device device);
+/// Null if the descriptor, of which this makes a duplicate, is none of the fake's.
+std::shared_ptr<Physical> open_physical(int descriptor);
+
+struct Range {
+  enum class Kind { allocated, opened, reserved, host_allocated, host_registered };
+  Kind kind = Kind::allocated;
+  Address base = 0;
+  std::size_t size = 0;    // as asked for
+  std::size_t spread = 0;  // of addresses
+  std::uint64_t buffer = 0;
+  ContextState* context = nullptr;
+  Device device = 0;
+  std::shared_ptr<Physical> physical;  // none while reserved only, and of host memory
+  bool accessible = true;
+  int opens = 0;
+  IpcMemoryHandle handle{};
+};
+extern std::map<Address, Range>& ranges;
+
+/// The range in which all `bytes` lie; null if there is none.
+Range* range_of(Address address, std::size_t bytes = 1);
+/// Unused device addresses.
+Address find_addresses(std::size_t size);
+/// Where the host finds the bytes of device addresses.
+std::byte* alias_of(Address address);
+bool map_at(Address address, const Range& range, std::size_t offset);
+void unmap_at(Address address, std::size_t size);
+/// Where commands find the bytes; null if they may not use them.
+std::byte* reach(Address address, std::size_t bytes);
+std::uint64_t next_id();
+
+}  // namespace fake_cuda

@@ -1,0 +1,99 @@
+#include <execinfo.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "tests/support/fake_cuda/fake.h"
+
+namespace fake_cuda {
+namespace {
+
+int number(const char* variable, int otherwise) {
+  const char* const text = std::getenv(variable);
+  return text == nullptr ? otherwise : std::atoi(text);
+}
+
+bool has_word(const char* list, const char* word) {
+  const std::string all = std::string{","} + (list == nullptr ? "" : list) + ",";
+  return all.find(std::string{","} + word + ",") != std::string::npos;
+}
+
+Settings read_settings() {
+  Settings found;
+  found.devices = number("FAKE_CUDA_DEVICES", 1);
+  if (const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES")) {
+    int shown = visible[0] != 0 && visible[0] != '-' ? 1 : 0;
+    for (const char* at = visible; *at != 0; ++at) shown += *at == ',';
+    found.devices = std::min(found.devices, shown);
+  }
+  found.version = number("FAKE_CUDA_VERSION", 13000);
+  found.capability = number("FAKE_CUDA_CAPABILITY", 90);
+  const char* const without = std::getenv("FAKE_CUDA_WITHOUT");
+  found.memory_operations = !has_word(without, "memop");
+  found.virtual_memory = !has_word(without, "vmm");
+  found.legacy_ipc = !has_word(without, "ipc");
+  found.peer_access = !has_word(without, "peer");
+  const char* const pending = std::getenv("FAKE_CUDA_PENDING");
+  found.abort_if_pending = pending != nullptr && std::strcmp(pending, "abort") == 0;
+  found.cpu_wakes = number("FAKE_CUDA_CPU_WAKES", 1) != 0;
+  found.reuse_handles = number("FAKE_CUDA_REUSE_HANDLES", 0) != 0;
+  found.queues = std::max(1, number("CUDA_DEVICE_MAX_CONNECTIONS", 8));
+  if (const char* const missing = std::getenv("FAKE_CUDA_MISSING")) found.missing = missing;
+  return found;
+}
+
+struct Fault {
+  std::string function;
+  long nth = 0;  // 0: every call
+  Result result = Result::success;
+  long calls = 0;
+};
+
+/// "cuMemCreate@2=2;cuLaunchKernel@*=700"
+std::vector<Fault> read_faults() {
+  std::vector<Fault> found;
+  const char* const text = std::getenv("FAKE_CUDA_FAIL");
+  std::string rest = text == nullptr ? "" : text;
+  while (!rest.empty()) {
+    const std::string one = rest.substr(0, rest.find(';'));
+    rest = one.size() == rest.size() ? "" : rest.substr(one.size() + 1);
+    const std::size_t at = one.find('@');
+    const std::size_t is = one.find('=');
+    if (at == std::string::npos || is == std::string::npos) misuse("FAKE_CUDA_FAIL has a fault without @ or =: " + one);
+    found.push_back(
+        {one.substr(0, at), std::atol(one.c_str() + at + 1), static_cast<Result>(std::atoi(one.c_str() + is + 1))});
+  }
+  return found;
+}
+
+}  // namespace
+
+const Settings& settings() {
+  static const Settings& read = *new Settings(read_settings());
+  return read;
+}
+
+Result injected(const char* function) {
+  static std::vector<Fault>& faults = *new std::vector<Fault>(read_faults());
+  if (faults.empty()) return Result::success;
+  static std::mutex& mutex = *new std::mutex;
+  const std::lock_guard lock{mutex};
+  Result result = Result::success;
+  for (Fault& fault : faults) {
+    if (fault.function != function) continue;
+    ++fault.calls;
+    if (fault.nth == 0 || fault.nth == fault.calls) result = fault.result;
+  }
+  return result;
+}
+
+void misuse(const std::string& what) {
+  std::fprintf(stderr, "fake_cuda: %s\n", what.c_str());
+  void* frames[48];
+  ::backtrace_symbols_fd(frames, ::backtrace(frames, 48), STDERR_FILENO);
+  std::abort();
+}
+
+}  // namespace fake_cuda

@@ -1,0 +1,135 @@
+// Memory that is created, mapped and made accessible in three steps, and shared by file descriptors.
+
+#include <fcntl.h>
+#include <sys/mman.h>
+
+#include <cstring>
+
+#include "tests/support/fake_cuda/entry_points.h"
+
+namespace fake_cuda {
+namespace {
+
+/// What a program holds by a handle; what is mapped holds it as well.
+std::map<AllocationHandle, std::shared_ptr<Physical>>& handles =
+    *new std::map<AllocationHandle, std::shared_ptr<Physical>>;
+
+Result add_handle(std::shared_ptr<Physical> physical, AllocationHandle* handle) {
+  *handle = next_id() << 8;
+  handles[*handle] = std::move(physical);
+  return Result::success;
+}
+
+bool is_supported(const AllocationProperties& wanted) {
+  return wanted.type == allocation_pinned && wanted.location.type == location_device && wanted.location.id >= 0 &&
+         wanted.location.id < settings().devices;
+}
+
+}  // namespace
+
+Result cuMemGetAllocationGranularity(std::size_t* size, const AllocationProperties* wanted, int) {
+  if (!settings().virtual_memory) return Result::not_supported;
+  if (!is_supported(*wanted)) return Result::invalid_value;
+  *size = granularity;
+  return Result::success;
+}
+
+Result cuMemCreate(AllocationHandle* handle, std::size_t size, const AllocationProperties* wanted,
+                   unsigned long long flags) {
+  if (!settings().virtual_memory) return Result::not_supported;
+  if (size == 0 || size % granularity != 0 || flags != 0 || !is_supported(*wanted)) return Result::invalid_value;
+  const Lock lock{big};
+  auto physical = make_physical(size, wanted->location.id);
+  if (physical == nullptr) return Result::out_of_memory;
+  return add_handle(std::move(physical), handle);
+}
+
+Result cuMemRelease(AllocationHandle handle) {
+  const Lock lock{big};
+  return handles.erase(handle) == 1 ? Result::success : Result::invalid_value;
+}
+
+Result cuMemExportToShareableHandle(void* descriptor, AllocationHandle handle, HandleType type,
+                                    unsigned long long flags) {
+  const Lock lock{big};
+  const auto found = handles.find(handle);
+  if (found == handles.end() || type != HandleType::posix_file_descriptor || flags != 0) return Result::invalid_value;
+  const int made = ::fcntl(found->second->descriptor, F_DUPFD_CLOEXEC, 0);
+  if (made < 0) return Result::unknown;
+  std::memcpy(descriptor, &made, sizeof made);
+  return Result::success;
+}
+
+Result cuMemImportFromShareableHandle(AllocationHandle* handle, void* descriptor, HandleType type) {
+  if (!settings().virtual_memory) return Result::not_supported;
+  if (type != HandleType::posix_file_descriptor) return Result::invalid_value;
+  const Lock lock{big};
+  auto physical = open_physical(static_cast<int>(reinterpret_cast<std::intptr_t>(descriptor)));
+  if (physical == nullptr) return Result::invalid_value;
+  return add_handle(std::move(physical), handle);
+}
+
+Result cuMemAddressReserve(Address* address, std::size_t size, std::size_t, Address, unsigned long long) {
+  if (size == 0 || size % granularity != 0) return Result::invalid_value;
+  const Lock lock{big};
+  Range range;
+  range.kind = Range::Kind::reserved;
+  range.size = size;
+  range.spread = size + granularity;
+  range.base = find_addresses(size);
+  range.accessible = false;
+  if (range.base == 0) return Result::out_of_memory;
+  *address = range.base;
+  ranges[range.base] = std::move(range);
+  return Result::success;
+}
+
+/// A reservation as a whole, which is all that is supported.
+static Range* reservation(Address address, std::size_t size) {
+  const auto found = ranges.find(address);
+  if (found == ranges.end() || found->second.kind != Range::Kind::reserved || found->second.size != size)
+    return nullptr;
+  return &found->second;
+}
+
+Result cuMemAddressFree(Address address, std::size_t size) {
+  const Lock lock{big};
+  const Range* const range = reservation(address, size);
+  if (range == nullptr || range->physical != nullptr) return Result::invalid_value;
+  ranges.erase(address);
+  return Result::success;
+}
+
+Result cuMemMap(Address address, std::size_t size, std::size_t offset, AllocationHandle handle, unsigned long long) {
+  const Lock lock{big};
+  Range* const range = reservation(address, size);
+  const auto found = handles.find(handle);
+  if (range == nullptr || offset != 0 || range->physical != nullptr || found == handles.end() ||
+      found->second->size != size)
+    return Result::invalid_value;
+  range->physical = found->second;
+  range->device = found->second->device;
+  range->buffer = next_id();
+  return map_at(address, *range, 0) ? Result::success : Result::out_of_memory;
+}
+
+Result cuMemUnmap(Address address, std::size_t size) {
+  Lock lock{big};
+  Range* const range = reservation(address, size);
+  if (range == nullptr || range->physical == nullptr) return Result::invalid_value;
+  unmap_at(address, size);
+  range->physical.reset();
+  range->accessible = false;
+  return Result::success;
+}
+
+Result cuMemSetAccess(Address address, std::size_t size, const AccessDescription* access, std::size_t count) {
+  const Lock lock{big};
+  Range* const range = reservation(address, size);
+  if (range == nullptr || range->physical == nullptr || count != 1 || access->flags != access_read_write)
+    return Result::invalid_value;
+  range->accessible = true;
+  return map_at(address, *range, 0) ? Result::success : Result::out_of_memory;
+}
+
+}  // namespace fake_cuda
