@@ -10,17 +10,22 @@ namespace fake_cuda {
 namespace {
 
 struct KernelState {
-  std::string name;
   std::size_t argument_size = 0;
   fake_cuda_kernel body = nullptr;
 };
 
-std::map<std::string, KernelState>& kernels() {
-  static auto& all = *new std::map<std::string, KernelState>;
+using Kernels = std::map<std::string, KernelState>;
+
+Kernels& registered() {
+  static Kernels& all = *new Kernels;
   return all;
 }
 
-std::set<void*>& libraries = *new std::set<void*>;
+/// Each has kernels of its own, which are loaded by themselves.
+struct LibraryState {
+  Kernels kernels;
+};
+std::set<LibraryState*>& libraries = *new std::set<LibraryState*>;
 std::atomic<std::uint64_t> kernels_run{0};
 thread_local Result next_fault = Result::success;  // of this thread's next launch
 thread_local Result failed = Result::success;      // of the kernel that this thread runs
@@ -33,8 +38,9 @@ bool is_image(const void* image) {
 }
 
 KernelState* kernel_of(void* handle) {
-  for (auto& [name, kernel] : kernels())
-    if (&kernel == handle) return &kernel;
+  for (LibraryState* library : libraries)
+    for (auto& [name, kernel] : library->kernels)
+      if (&kernel == handle) return &kernel;
   return nullptr;
 }
 
@@ -52,23 +58,26 @@ void fail_next_kernel(Result result) { next_fault = result; }
 Result cuLibraryLoadData(LibraryHandle* library, const void* image, int*, void**, unsigned, int*, void**, unsigned) {
   if (image == nullptr || !is_image(image)) return Result::invalid_image;
   const Lock lock{big};
-  *library = new char;
-  libraries.insert(*library);
+  auto* const made = new LibraryState{registered()};
+  libraries.insert(made);
+  *library = made;
   return Result::success;
 }
 
 Result cuLibraryUnload(LibraryHandle library) {
   const Lock lock{big};
-  if (libraries.erase(library) == 0) return Result::invalid_handle;
-  delete static_cast<char*>(library);
+  auto* const state = static_cast<LibraryState*>(library);
+  if (libraries.erase(state) == 0) return Result::invalid_handle;
+  delete state;
   return Result::success;
 }
 
 Result cuLibraryGetKernel(Kernel* kernel, LibraryHandle library, const char* name) {
   const Lock lock{big};
-  if (!libraries.contains(library)) return Result::invalid_handle;
-  const auto found = kernels().find(name);
-  if (found == kernels().end()) return Result::not_found;
+  auto* const state = static_cast<LibraryState*>(library);
+  if (!libraries.contains(state)) return Result::invalid_handle;
+  const auto found = state->kernels.find(name);
+  if (found == state->kernels.end()) return Result::not_found;
   *kernel = &found->second;
   return Result::success;
 }
@@ -124,7 +133,7 @@ extern "C" {
 
 __attribute__((visibility("default"))) void fake_cuda_register_kernel(const char* name, std::size_t argument_size,
                                                                       fake_cuda_kernel body) {
-  fake_cuda::kernels()[name] = {name, argument_size, body};
+  fake_cuda::registered()[name] = {argument_size, body};
 }
 
 __attribute__((visibility("default"))) int fake_cuda_can_reach(const void* address, std::size_t bytes) {

@@ -1,0 +1,241 @@
+// Rules of the driver: starting it, errors, contexts.
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "tests/gpu/contract.h"
+#include "tutti/error.h"
+
+namespace tutti::testing {
+namespace {
+
+Context current_context() {
+  Context found = nullptr;
+  driver().cuCtxGetCurrent(&found);
+  return found;
+}
+
+/// A context beside the primary one, which is not current.
+struct OtherContext {
+  OtherContext() {
+    driver().cuCtxCreate(&context, 0, 0);
+    Context popped = nullptr;
+    driver().cuCtxPopCurrent(&popped);
+  }
+  OtherContext(const OtherContext&) = delete;
+  OtherContext& operator=(const OtherContext&) = delete;
+  ~OtherContext() { (void)driver().cuCtxDestroy.result(context); }
+  Context context = nullptr;
+};
+
+struct Announcement {
+  Announcement() {
+    if (!cuda::available()) {
+      std::printf("driver: none: %s\n", cuda::why_not().c_str());
+      // Skipped, where a test wants the driver of this machine.
+      if (std::getenv("GPU_OR_SKIP") != nullptr) std::_Exit(77);
+      return;
+    }
+    const bool fake = give_small_kernels();
+    std::printf("driver: %s, %s\n", fake ? "fake" : "real", cuda::facts_of(0).name.c_str());
+    std::fflush(stdout);
+  }
+} announcement;
+
+}  // namespace
+
+TEST_CASE("driver: it starts, and says what it has") {
+  REQUIRE(cuda::available());
+  CHECK(cuda::why_not() == "");
+  CHECK(driver().version >= 12000);
+  CHECK(driver().devices >= 1);
+  CHECK(cuda::driver_is_loaded());
+  const cuda::DeviceFacts facts = cuda::facts_of(0);
+  CHECK(facts.name != "");
+  CHECK(facts.bus.size() >= 12);
+  CHECK(facts.capability >= 70);
+  CHECK(facts.multiprocessors > 0);
+  CHECK(facts.uuid == cuda::facts_of(0).uuid);
+  CHECK(facts.uuid != cuda::Uuid{});
+}
+
+TEST_CASE("driver: an unknown device is refused") {
+  cuda::Device device = 0;
+  CHECK(driver().cuDeviceGet.result(&device, driver().devices) == Result::invalid_device);
+}
+
+TEST_CASE("driver: errors have names") {
+  CHECK(cuda::text_of(Result::out_of_memory).find("CUDA_ERROR_OUT_OF_MEMORY (") == 0);
+  CHECK(cuda::text_of(Result::not_ready).find("CUDA_ERROR_NOT_READY (") == 0);
+  CHECK(cuda::text_of(static_cast<Result>(12345)) == "error 12345");
+}
+
+TEST_CASE("driver: a failed call throws, and says which it was and the remedy") {
+  const Bench bench;
+  try {
+    const DeviceMemory too_large{std::size_t{1} << 50};
+    FAIL("there is no such memory");
+  } catch (const Error& error) {
+    CHECK(error.code() == ErrorCode::system);
+    CHECK(std::string{error.what()}.find("cuMemAlloc") != std::string::npos);
+    CHECK(std::string{error.what()}.find("CUDA_ERROR_OUT_OF_MEMORY") != std::string::npos);
+    CHECK(std::string{error.what()}.find("free memory") != std::string::npos);
+  }
+}
+
+TEST_CASE("driver: it does not work in a child by fork()") {
+  const cuda::Driver& call = driver();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    int count = 0;
+    const bool refuses =
+        call.cuDeviceGetCount.result(&count) != Result::success || call.cuInit.result(0) != Result::success;
+    const bool says = !cuda::available() && cuda::why_not().find("fork()") != std::string::npos;
+    std::_Exit((refuses ? 0 : 1) + (says ? 0 : 2));
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+}
+
+TEST_CASE("context: a thread has none at first, and can do nothing without") {
+  std::thread{[] {
+    CHECK(current_context() == nullptr);
+    Address address = 0;
+    CHECK(driver().cuMemAlloc.result(&address, 4096) == Result::invalid_context);
+    Context popped = nullptr;
+    CHECK(driver().cuCtxPopCurrent.result(&popped) == Result::invalid_context);
+  }}.join();
+}
+
+TEST_CASE("context: a device has one primary context") {
+  const cuda::PrimaryContext one{0}, other{0};
+  CHECK(one.get() == other.get());
+  CHECK(cuda::device_of(one.get()) == 0);
+}
+
+TEST_CASE("context: push and pop nest") {
+  const cuda::PrimaryContext primary{0};
+  const OtherContext own;
+  const Context before = current_context();
+  {
+    const cuda::Current first{primary.get()};
+    CHECK(current_context() == primary.get());
+    {
+      const cuda::Current second{own.context};
+      CHECK(current_context() == own.context);
+    }
+    CHECK(current_context() == primary.get());
+  }
+  CHECK(current_context() == before);
+}
+
+TEST_CASE("context: what this library does leaves the caller's current one as it was") {
+  const Bench bench;
+  const OtherContext own;
+  const cuda::Current callers{own.context};
+  {
+    const OwnStream stream = bench.stream();
+    const OwnEvent event = bench.event();
+    bench.on(stream, [&](Commands& to) { to.record(event.get()); });
+    CHECK(bench.drains(stream));
+    CHECK(event.done());
+    CHECK(cuda::device_of(bench.context()) == 0);
+    CHECK(current_context() == own.context);
+  }
+  CHECK(current_context() == own.context);
+  DeviceMemory memory;
+  {
+    const cuda::Current of_memory{bench.context()};
+    memory = DeviceMemory{4096};
+  }
+  memory = DeviceMemory{};
+  CHECK(current_context() == own.context);
+}
+
+TEST_CASE("context: a stream knows its context, and the default stream has that of the memory") {
+  const Bench bench;
+  const OwnStream stream = bench.stream();
+  CHECK(cuda::context_of(stream.get(), 0) == bench.context());
+  const OtherContext own;
+  const OwnStream other{own.context};
+  CHECK(cuda::context_of(other.get(), 0) == own.context);
+  const cuda::Current current{own.context};
+  const DeviceMemory memory{4096};
+  CHECK(cuda::context_of(nullptr, memory.address()) == own.context);
+  CHECK(cuda::context_of(cuda::legacy_stream, memory.address() + 100) == own.context);
+  static char own_memory[16];
+  CHECK_THROWS_AS(cuda::context_of(nullptr, cuda::address_of(own_memory)), Error);
+}
+
+TEST_CASE("context: a kernel runs in streams of the current context only") {
+  const Bench bench;
+  const OtherContext own;
+  const OwnStream stream{own.context};
+  SpendArguments argument{0};
+  void* parameters[] = {&argument};
+  CHECK(driver().cuLaunchKernel.result(bench.spend, 1, 1, 1, 1, 1, 1, 0, stream.get(), parameters, nullptr) ==
+        Result::invalid_handle);
+}
+
+TEST_CASE("context: a copy may be put into a stream of another context") {
+  const Bench bench;
+  const DeviceMemory memory{4096};
+  const OtherContext own;
+  const OwnStream stream{own.context};
+  CHECK(driver().cuMemcpyAsync.result(memory.address(), bench.at(0), 8, stream.get()) == Result::success);
+  CHECK(bench.drains(stream));
+}
+
+TEST_CASE("context: an event is recorded in streams of its own context only, and waited for in all") {
+  const Bench bench;
+  const OtherContext own;
+  const OwnStream stream{own.context};
+  const OwnEvent event = bench.event();
+  CHECK(driver().cuEventRecord.result(event.get(), stream.get()) == Result::invalid_handle);
+  const OwnStream first = bench.stream();
+  bench.on(first, [&](Commands& to) { to.record(event.get()); });
+  CHECK(driver().cuStreamWaitEvent.result(stream.get(), event.get(), 0) == Result::success);
+  CHECK(bench.drains(stream));
+}
+
+TEST_CASE("context: kernels run in one of the program's own") {
+  const Bench bench;
+  const OtherContext own;
+  const cuda::Current current{own.context};
+  const OwnStream stream{own.context};
+  const DeviceMemory memory{4096};
+  const HostMemory host{4096};
+  cuda::KernelImage::load(bench.add);
+  Commands to{own.context, stream.get()};
+  to.fill(memory.address(), 0, 4096);
+  to.launch(bench.add, {3, 64}, AddArguments{memory.address(), memory.address(), 1000, 7});
+  to.copy(host.address(), memory.address(), 4096);
+  bench.synchronize(stream);
+  const auto* const found = reinterpret_cast<const std::uint32_t*>(host.data());
+  CHECK(found[0] == 7);
+  CHECK(found[999] == 7);
+  CHECK(found[1000] == 0);
+}
+
+TEST_CASE("child: a kernel fails" * doctest::skip()) {
+  const Bench bench;
+  const OwnStream stream = bench.stream();
+  bench.on(stream, [&](Commands& to) { to.launch(bench.add, {1, 32}, AddArguments{4096, 4096, 32, 1}); });
+  CHECK(driver().cuStreamSynchronize.result(stream.get()) == Result::illegal_address);
+  Address address = 0;
+  CHECK(driver().cuMemAlloc.result(&address, 4096) == Result::illegal_address);
+  CHECK(driver().cuStreamQuery.result(stream.get()) == Result::illegal_address);
+  CHECK(driver().cuCtxSynchronize.result() == Result::illegal_address);
+  const OwnEvent* event = nullptr;
+  CHECK_THROWS_AS(event = new OwnEvent(bench.event()), Error);
+}
+
+TEST_CASE("context: after a kernel has failed, every call says so") {
+  Child child{"child: a kernel fails"};
+  CHECK(child.end() == 0);
+}
+
+}  // namespace tutti::testing
