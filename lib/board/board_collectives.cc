@@ -164,6 +164,7 @@ bool BoardCollectives::find_board(bool with_rooms) noexcept {
 
 /// Begins a round. False: a rank still reads what would be overwritten, or an injected fault has struck.
 bool BoardCollectives::begin(const Entry& entry) noexcept {
+  if (entry.operation && entry.operation->awaits_input()) return false;
   if (!find_board() || !may_begin(entry)) return false;
   if (recorder_) [[unlikely]]
     times_.round_begun = trace::ticks();

@@ -38,15 +38,14 @@ void BoundCall::bind(const Request& request, const Planned& planned, const Board
   board_.reset();
   if (ground.capacity > 0) {
     bind_to_board(request, planned);
-  } else if (bound_to_ == &request) {
-    stage(request);
-  } else {
+  } else if (bound_to_ != &request) {
     bind_to_links(request);
   }
   bound_to_ = request.persistent && ground.capacity == 0 ? &request : nullptr;
 }
 
 void BoundCall::begin() {
+  stage();
   if (arithmetic_.averages() && !board_)
     contributed_.assign(static_cast<std::size_t>(ground_.ranks) * static_cast<std::size_t>(plan().shape.pipeline),
                         false);
@@ -59,11 +58,12 @@ void BoundCall::release() noexcept {
 
 void BoundCall::bind_to_board(const Request& request, const Planned& planned) {
   board_ = BoardCall::of(request, *prepared_, planned.location, ground_, offsets_);
+  staged_ = {};
   if (!arithmetic_.premultiplies() || !request.op) return;
-  std::byte* const multiplied = memory_.get(request.input.count * arithmetic_.element_size());
-  board_->contribute_instead(multiplied);
-  const compute::FloatEnvironment environment;
-  arithmetic_.premultiply(multiplied, request.input.data, request.input.count);
+  input_ = request.input;
+  const std::size_t bytes = request.input.count * arithmetic_.element_size();
+  staged_ = {memory_.get(bytes), bytes};
+  board_->contribute_instead(staged_.data());
 }
 
 void BoundCall::bind_to_links(const Request& request) {
@@ -74,10 +74,16 @@ void BoundCall::bind_to_links(const Request& request) {
   if (collective_ == Collective::barrier)
     binding_.input.partition = binding_.output.partition =
         Partition::parts(static_cast<std::size_t>(plan().shape.pipeline), plan().shape.pipeline, 1);
+  staged_ = {};
   if (arithmetic_.averages()) return bind_average(request);
   scratch_bytes_ = round_up(binding_.lay_out_scratch(plan(), binding_.input.partition));
-  binding_.scratch = memory_.get(scratch_bytes_ + staged_bytes(request));
-  stage(request);
+  const std::size_t staged = staged_bytes(request);
+  binding_.scratch = memory_.get(scratch_bytes_ + staged);
+  if (staged == 0) return;
+  input_ = request.input;
+  staged_ = {binding_.scratch + scratch_bytes_, staged};
+  binding_.input.origin = staged_.data();
+  if (collective_ == Collective::barrier) binding_.output.origin = staged_.data();
 }
 
 /// Blocks of the input are elements, all others are sums. In place, sums must not overwrite elements that are still to
@@ -100,28 +106,24 @@ void BoundCall::bind_average(const Request& request) {
 /// Bytes of the copy that the plan reads instead of the input: contributions that are multiplied beforehand, parts that
 /// would be overwritten before they are sent, or the tokens of a barrier. 0: it reads the input.
 std::size_t BoundCall::staged_bytes(const Request& request) const {
-  const bool barrier = collective_ == Collective::barrier;
+  if (collective_ == Collective::barrier)
+    return static_cast<std::size_t>(ground_.ranks) * static_cast<std::size_t>(plan().shape.pipeline);
   const bool premultiplied = arithmetic_.premultiplies() && request.op;
   const bool copied_in_place =
       traits_of(collective_).in_place == InPlace::never && request.input.data == request.output.data;
-  if (barrier) return static_cast<std::size_t>(ground_.ranks) * static_cast<std::size_t>(plan().shape.pipeline);
   return premultiplied || copied_in_place ? request.input.count * arithmetic_.element_size() : 0;
 }
 
-void BoundCall::stage(const Request& request) {
-  const std::size_t bytes = staged_bytes(request);
-  if (bytes == 0) return;
-  std::byte* copy = binding_.scratch + scratch_bytes_;
+void BoundCall::stage() noexcept {
+  if (staged_.empty()) return;
   if (collective_ == Collective::barrier) {
-    std::memset(copy, 0, bytes);
-    binding_.output.origin = copy;
+    std::memset(staged_.data(), 0, staged_.size());
   } else if (arithmetic_.premultiplies()) {
     const compute::FloatEnvironment environment;
-    arithmetic_.premultiply(copy, request.input.data, request.input.count);
+    arithmetic_.premultiply(staged_.data(), input_.data, input_.count);
   } else {
-    std::memcpy(copy, request.input.data, bytes);
+    std::memcpy(staged_.data(), input_.data, staged_.size());
   }
-  binding_.input.origin = copy;
 }
 
 // ---- Combining -------------------------------------------------------------------------------------------------

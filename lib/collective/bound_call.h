@@ -45,9 +45,9 @@ class ScratchMemory {
 class BoundCall {
  public:
   /// Binds a checked request. `ground.capacity` is 0 without a board. A persistent request stays bound for its next
-  /// start.
+  /// start. The input is not read yet.
   void bind(const Request& request, const Planned& planned, const BoardCall::Ground& ground);
-  /// Called at each start, before the first step.
+  /// Called at each start, before the first step, once the input is there.
   void begin();
   /// Called when the call is over. Keeps the memory.
   void release() noexcept;
@@ -79,7 +79,7 @@ class BoundCall {
   void bind_to_board(const Request& request, const Planned& planned);
   void bind_to_links(const Request& request);
   void bind_average(const Request& request);
-  void stage(const Request& request);
+  void stage() noexcept;
   std::size_t staged_bytes(const Request& request) const;
   /// Whether the blocks are elements of an average's input, which become contributions before they are sent.
   bool is_contributed(const algorithms::Blocks& blocks) const {
@@ -97,6 +97,8 @@ class BoundCall {
   Binding binding_;
   PartOffsets offsets_;            // of a _v call
   ScratchMemory memory_;           // scratch, then staged input, or contributions and sums of an average
+  std::span<std::byte> staged_;    // a copy of the input, or its tokens, read instead; empty: the input is read
+  ConstBuffer input_;              // of which it is a copy
   std::size_t scratch_bytes_ = 0;  // of `memory_`
   std::vector<bool> contributed_;  // per block of an average's input: its contribution has been made
   std::byte* result_ = nullptr;    // where the average belongs

@@ -45,7 +45,7 @@ void Operation::prepare(Collectives& collectives, Group& group, const Planned& p
   group_ = &group;
   pool_ = std::move(pool);
   number_ = number;
-  taken_over_ = false;
+  taken_over_ = awaits_input_ = started_ = false;
   timeout_ = request.timeout.count() > 0 ? request.timeout : group.context().timeout;
 
   frame_ = call_of(request, group.size(), planned.prepared.hash, planned.location.hash()).frame(number);
@@ -78,13 +78,28 @@ void Operation::start() noexcept {
   waiting_ = prepared().waits_for;
   remaining_ = parts();
   copies_.clear();
-  bound_.begin();
+  if (awaits_input_)  // each step waits for that, too
+    for (std::uint32_t& waits : waiting_) ++waits;
+  else
+    bound_.begin();
   if (prepared().copies_sends) copies_.resize(plan().steps.size());
   note_start(now);
   if (!collectives_->start(*this)) return;  // it has failed, and may already serve another call
+  started_ = true;
   if (board()) return collectives_->start_on_board(*this);
+  if (awaits_input_) return;
   if (remaining_ == 0) return succeed();
   for (const algorithms::StepId step : prepared().first) engine_->ready(*this, step);
+}
+
+void Operation::input_is_there() noexcept {
+  awaits_input_ = false;
+  if (!started_) return;
+  bound_.begin();
+  if (board()) return;  // the board looks by itself
+  if (remaining_ == 0) return succeed();
+  for (algorithms::StepId step = 0; step < waiting_.size(); ++step)
+    if (--waiting_[step] == 0) engine_->ready(*this, step);
 }
 
 void Operation::lane_granted(std::uint32_t lane) noexcept {
@@ -238,6 +253,11 @@ void Operation::abort(std::string_view reason) noexcept { group_->abort(reason);
 
 /// Fails with what this rank knows, since the deadline has passed and no other rank knew more.
 void Operation::give_up() noexcept {
+  if (awaits_input_)
+    return group_->give_up(fmt::format("timed out after {:.1f} s: on this rank the GPU has not finished the work that "
+                                       "stands before the call in its stream",
+                                       std::chrono::duration<double>(timeout_).count()),
+                           group_->rank(), number_);
   const std::string awaited = collectives_->awaited(*this);
   group_->give_up(fmt::format("timed out after {:.1f} s{}{}", std::chrono::duration<double>(timeout_).count(),
                               awaited.empty() ? "" : " waiting for ", awaited),

@@ -37,6 +37,13 @@ class Operation final : public Pending {
   /// Its messages carry a hash of the earlier calls, so that ranks notice if those differ.
   void set_history(std::uint64_t history) noexcept { frame_.history = static_cast<std::uint32_t>(history); }
 
+  // ---- For a call whose input is not there yet
+  /// After prepare(): the operation will take its place in the order of calls, but read nothing.
+  void await_input() noexcept { awaits_input_ = true; }
+  bool awaits_input() const noexcept { return awaits_input_; }
+  /// Owner of the engine, while the operation is not over.
+  void input_is_there() noexcept;
+
   /// What is posted to a board: this call and the one before it.
   struct Posts {
     transport::CallWords call{};
@@ -127,6 +134,8 @@ class Operation final : public Pending {
   const Log* log_ = nullptr;      // null unless every operation is logged
   Injector* injector_ = nullptr;  // null unless a fault aims at this operation
   bool taken_over_ = false;
+  bool awaits_input_ = false;
+  bool started_ = false;
 
   std::vector<std::uint32_t> waiting_;
   std::uint32_t remaining_ = 0;                 // steps or rounds that are not done
