@@ -1,5 +1,7 @@
 #include "lib/base/gpu/commands.h"
 
+#include <memory>
+
 namespace tutti::cuda {
 
 OwnStream::OwnStream(Context context, int priority) : context_(context) {
@@ -63,6 +65,16 @@ void Commands::launch_with(Kernel kernel, const Grid& grid, const void* argument
 void Commands::wait(Address word, std::uint64_t value) { add(MemoryOperation::Kind::wait_64, word, value); }
 
 void Commands::write(Address word, std::uint64_t value) { add(MemoryOperation::Kind::write_64, word, value); }
+
+void Commands::call(std::function<void()> task) {
+  flush();
+  using Task = std::function<void()>;
+  auto kept = std::make_unique<Task>(std::move(task));
+  driver().cuLaunchHostFunc(
+      stream_, [](void* data) { (*std::unique_ptr<Task>{static_cast<Task*>(data)})(); }, kept.get());
+  (void)kept.release();
+  ++count_;
+}
 
 void Commands::record(Event event) {
   flush();

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <utility>
 
 #include "lib/base/gpu/context.h"
@@ -76,6 +77,9 @@ class Commands {
   void wait(Address word, std::uint64_t value);
   /// Whoever sees the value, also the host, sees the effects of all before it.
   void write(Address word, std::uint64_t value);
+  /// `task` runs on a thread of the driver's, when all before it has run, and what follows waits for its end. It must
+  /// not call the driver, nor wait. After a failure of the device it never runs.
+  void call(std::function<void()> task);
   void record(Event event);
   void wait(Event event);
   /// Afterwards all commands so far are in the stream.

@@ -231,6 +231,21 @@ Result cuMemsetD8Async(Address to, unsigned char value, std::size_t bytes, Strea
   return Result::success;
 }
 
+Result cuLaunchHostFunc(Stream handle, void (*function)(void*), void* data) {
+  Lock lock{big};
+  Result error;
+  StreamState* const stream = stream_in_any(lock, handle, error);
+  if (stream == nullptr) return error;
+  auto command = std::make_shared<Command>();
+  command->run = [=] {
+    const Permission none{false};
+    function(data);
+    return Result::success;
+  };
+  enqueue(lock, *stream, std::move(command));
+  return Result::success;
+}
+
 Result cuStreamBatchMemOp(Stream handle, unsigned count, MemoryOperation* operations, unsigned flags) {
   if (!settings().memory_operations) return Result::not_supported;
   Lock lock{big};

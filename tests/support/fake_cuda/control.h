@@ -35,6 +35,19 @@ namespace fake_cuda {
 /// The next kernel fails with `result` when it runs.
 void fail_next_kernel(tutti::cuda::Result result);
 
+/// Whether this thread may call the driver: a function that a stream runs on the host must not.
+class Permission {
+ public:
+  explicit Permission(bool permitted);
+  Permission(const Permission&) = delete;
+  Permission& operator=(const Permission&) = delete;
+  ~Permission();
+  static bool given();
+
+ private:
+  bool before_;
+};
+
 /// Within the fake: a kernel that is registered when it is loaded.
 struct Kernels {
   Kernels(const char* name, std::size_t argument_size, fake_cuda_kernel body) {

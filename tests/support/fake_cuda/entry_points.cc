@@ -22,6 +22,7 @@ struct WatchForks {
 } watch_forks;
 
 std::atomic<std::uint64_t> calls{0};
+thread_local bool permitted = true;
 
 bool works_before_init(const char* name) {
   for (const char* one : {"cuInit", "cuDriverGetVersion", "cuGetErrorName", "cuGetErrorString"})
@@ -38,6 +39,7 @@ struct Entry<Name, function> {
     const Hidden hidden;
     if (forked || (!initialized && !works_before_init(Name::text))) return Result::not_initialized;
     ++calls;
+    if (!Permission::given()) return Result::not_permitted;
     const Result fault = injected(Name::text);
     // A kernel fails when it runs.
     const bool later = fault >= Result::illegal_address && std::strcmp(Name::text, "cuLaunchKernel") == 0;
@@ -68,6 +70,10 @@ const Found table[] = {
 };
 
 }  // namespace
+
+Permission::Permission(bool given) : before_(permitted) { permitted = given; }
+Permission::~Permission() { permitted = before_; }
+bool Permission::given() { return permitted; }
 
 Result cuInit(unsigned flags) {
   if (flags != 0) return Result::invalid_value;
