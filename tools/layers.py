@@ -25,6 +25,7 @@ LAYERS = (
     (("lib/observe/",), SYSTEM + ("fmt",)),
     (("algorithms/", "transport/", "rendezvous/"), ENCRYPTION),
     (("lib/engine/",), SYSTEM + ("fmt",)),
+    (("lib/gpu/",), SYSTEM + ("fmt",)),
     (("lib/failure/",), SYSTEM + ("fmt",)),
     (("lib/group/",), SYSTEM + ("fmt",)),
     (("lib/collective/", "lib/board/", "lib/message/"), SYSTEM + ("fmt",)),

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "lib/api/communicator_state.h"
+#include "lib/base/gpu/memory.h"
 #include "lib/collective/call.h"
 #include "lib/compute/kernels.h"
 
@@ -186,5 +187,19 @@ class Checker {
 }  // namespace
 
 void check_request(const Request& request, const Group& group) { Checker{request, group}.run(); }
+
+void refuse_device_memory(const Request& request, const Group& group) {
+  const CollectiveTraits& traits = traits_of(request.collective);
+  const auto check = [&](const char* name, const BufferTraits& buffer, const void* data, std::size_t count) {
+    if (count > 0 && buffer.is_at(group.rank(), request.root) && cuda::is_device_memory(data))
+      throw Error{
+          ErrorCode::invalid_argument,
+          fmt::format("{}{} on rank {} of {}: {} is memory of a GPU ({}): give tutti::gpu::span(pointer, count)",
+                      name_of(request.collective), request.variable ? "_v" : "", group.rank(), group.size(), name,
+                      data)};
+  };
+  check("in", traits.input, request.input.data, request.input.count);
+  check("out", traits.output, request.output.data, request.output.count);
+}
 
 }  // namespace tutti::detail

@@ -7,8 +7,10 @@
 #include <utility>
 
 #include "lib/api/communicator_state.h"
+#include "lib/api/device_calls.h"
 #include "lib/api/own_parts.h"
 #include "lib/api/persistent.h"
+#include "lib/base/gpu/memory.h"
 #include "lib/base/internals.h"
 #include "lib/collective/call.h"
 #include "lib/group/context.h"
@@ -39,7 +41,8 @@ std::shared_ptr<CommunicatorState> make_subgroup(const Group& parent, std::vecto
                                              std::move(members), parent.id());
 }
 
-MessageCall checked_message(Group& group, Message::Kind kind, Buffer data, int peer, const MessageOptions& options) {
+MessageCall checked_message(Group& group, Message::Kind kind, Buffer data, int peer, const MessageOptions& options,
+                            Memory memory = Memory::host) {
   MessageCall call{.kind = kind,
                    .bytes = {static_cast<std::byte*>(data.data), data.count * size_of(data.type)},
                    .count = data.count,
@@ -59,6 +62,8 @@ MessageCall checked_message(Group& group, Message::Kind kind, Buffer data, int p
   if ((options.tag < 0 || options.tag > highest_tag) && !(receive && options.tag == any_tag))
     refuse(fmt::format("tag {} is not in 0 to {}{}", options.tag, highest_tag, receive ? " nor any_tag" : ""));
   if (options.timeout.count() < 0) refuse(fmt::format("a timeout of {} ms is negative", options.timeout.count()));
+  if (memory == Memory::host && !call.bytes.empty() && cuda::is_device_memory(call.bytes.data()))
+    refuse(fmt::format("the data are memory of a GPU ({}): give tutti::gpu::span(pointer, count)", data.data));
   return call;
 }
 
@@ -74,27 +79,9 @@ Work start_waited(Group& group, Pending& pending) {
   return Internals::make<Work>(&pending);
 }
 
-const char* name_of_call(Collective call) { return name_of(call); }
-const char* name_of_call(const char* call) { return call; }
-
-/// The group of any call; errors name the call if the communicator has none.
-template <class Name>
-Group& group_of(const std::shared_ptr<CommunicatorState>& state, Name call) {
-  if (!state) [[unlikely]]
-    refuse_moved(name_of_call(call));
-  return state->group;
-}
-
-/// The group of a call that sends, waits or changes state.
-template <class Name>
-Group& called(const std::shared_ptr<CommunicatorState>& state, Name call) {
-  Group& group = group_of(state, call);
-  group.context().engine->require_own_process();
-  return group;
-}
-
 Pending& make_collective(CommunicatorState& state, const Request& request) {
   check_request(request, state.group);
+  refuse_device_memory(request, state.group);
   if (!OwnParts::are_needed_for(request)) return state.collectives.make(request);
   const auto parts = std::make_shared<OwnParts>(request, state.group.rank());
   parts->collect_input();
@@ -106,6 +93,16 @@ Pending& make_collective(CommunicatorState& state, const Request& request) {
 Buffer writable(ConstBuffer data) {
   return {const_cast<void*>(data.data), data.count, data.type};
 }  // a send only reads
+
+/// Nothing for memory of the host, or no memory at all.
+std::optional<DeviceCopies> copies_of(MessageCall& call, Group& group, const MessageOptions& options, Memory memory) {
+  if (memory == Memory::host || call.bytes.empty()) return std::nullopt;
+  return std::make_optional<DeviceCopies>(call, group, OnStream{options.stream});
+}
+
+std::size_t bytes_of(const MessageCall& call, const MessageStatus& status) {
+  return status.count * call.unit * size_of(call.type);
+}
 
 }  // namespace
 
@@ -161,6 +158,7 @@ void Communicator::perform(const detail::Request& request) {
   detail::InlineCalls* const inline_calls = state_->collectives.inline_calls();
   if (inline_calls && inline_calls->run_again(request)) return;
   detail::check_request(request, group);
+  detail::refuse_device_memory(request, group);
   if (detail::OwnParts::are_needed_for(request)) {
     detail::OwnParts parts{request, group.rank()};
     parts.collect_input();
@@ -172,46 +170,73 @@ void Communicator::perform(const detail::Request& request) {
 }
 
 Persistent Communicator::prepare_collective(const detail::Request& request) {
-  detail::check_request(request, detail::called(state_, request.collective));
+  detail::Group& group = detail::called(state_, request.collective);
+  detail::check_request(request, group);
+  detail::refuse_device_memory(request, group);
   return detail::Internals::make<Persistent>(std::make_unique<detail::PersistentCall>(state_, request));
 }
 
-Work Communicator::start_send(detail::ConstBuffer data, int to, const MessageOptions& options) {
+Work Communicator::start_send(detail::ConstBuffer data, int to, const MessageOptions& options, detail::Memory memory) {
   detail::Group& group = detail::called(state_, "send");
-  const auto call = detail::checked_message(group, Message::Kind::send, detail::writable(data), to, options);
+  auto call = detail::checked_message(group, Message::Kind::send, detail::writable(data), to, options, memory);
+  if (const auto copies = detail::copies_of(call, group, options, memory)) {
+    group.context().engine->get_helper();
+    if (copies->may_wait_on_device()) return detail::start_on_device(state_, *copies, call);
+    copies->fetch_input();
+    detail::start_waited(group, state_->messages.make(call)).wait();
+    return Work{};
+  }
   if (state_->messages.send_inline(call)) return Work{};
   group.context().engine->get_helper();
   return detail::start(group, state_->messages.make(call));
 }
 
-void Communicator::run_send(detail::ConstBuffer data, int to, const MessageOptions& options) {
+void Communicator::run_send(detail::ConstBuffer data, int to, const MessageOptions& options, detail::Memory memory) {
   detail::Group& group = detail::called(state_, "send");
-  const auto call = detail::checked_message(group, Message::Kind::send, detail::writable(data), to, options);
+  auto call = detail::checked_message(group, Message::Kind::send, detail::writable(data), to, options, memory);
+  const auto copies = detail::copies_of(call, group, options, memory);
+  if (copies) copies->fetch_input();
   if (state_->messages.send_inline(call)) return;
   detail::start_waited(group, state_->messages.make(call)).wait();
 }
 
-Work Communicator::start_recv(detail::Buffer data, int from, const MessageOptions& options) {
+Work Communicator::start_recv(detail::Buffer data, int from, const MessageOptions& options, detail::Memory memory) {
   detail::Group& group = detail::called(state_, "recv");
   group.context().engine->get_helper();
-  return detail::start(
-      group, state_->messages.make(detail::checked_message(group, Message::Kind::receive, data, from, options)));
+  auto call = detail::checked_message(group, Message::Kind::receive, data, from, options, memory);
+  if (const auto copies = detail::copies_of(call, group, options, memory)) {
+    if (copies->may_wait_on_device()) return detail::start_on_device(state_, *copies, call);
+    Work work = detail::start_waited(group, state_->messages.make(call));
+    work.wait();
+    copies->deliver_output(detail::bytes_of(call, work.status()));
+    return work;
+  }
+  return detail::start(group, state_->messages.make(call));
 }
 
-MessageStatus Communicator::run_recv(detail::Buffer data, int from, const MessageOptions& options) {
+MessageStatus Communicator::run_recv(detail::Buffer data, int from, const MessageOptions& options,
+                                     detail::Memory memory) {
   detail::Group& group = detail::called(state_, "recv");
-  const auto call = detail::checked_message(group, Message::Kind::receive, data, from, options);
-  if (const auto status = state_->messages.receive_inline(call)) return *status;
-  Work work = detail::start_waited(group, state_->messages.make(call));
-  work.wait();
-  return work.status();
+  auto call = detail::checked_message(group, Message::Kind::receive, data, from, options, memory);
+  const auto copies = detail::copies_of(call, group, options, memory);
+  auto status = state_->messages.receive_inline(call);
+  if (!status) {
+    Work work = detail::start_waited(group, state_->messages.make(call));
+    work.wait();
+    status = work.status();
+  }
+  if (copies) copies->deliver_output(detail::bytes_of(call, *status));
+  return *status;
 }
 
 MessageStatus Communicator::run_sendrecv(detail::ConstBuffer out, int to, detail::Buffer in, int from,
-                                         const MessageOptions& options) {
+                                         const MessageOptions& options, detail::Memory memory) {
   detail::Group& group = detail::called(state_, "sendrecv");
-  const auto out_call = detail::checked_message(group, Message::Kind::send, detail::writable(out), to, options);
-  const auto in_call = detail::checked_message(group, Message::Kind::receive, in, from, options);
+  auto out_call = detail::checked_message(group, Message::Kind::send, detail::writable(out), to, options, memory);
+  auto in_call = detail::checked_message(group, Message::Kind::receive, in, from, options, memory);
+  const auto out_copies = detail::copies_of(out_call, group, options, memory);
+  const auto in_copies = detail::copies_of(in_call, group, options, memory);
+  if (out_copies) out_copies->fetch_input();
   Work receive = detail::start_waited(group, state_->messages.make(in_call));
   try {
     if (!state_->messages.send_inline(out_call)) detail::start_waited(group, state_->messages.make(out_call)).wait();
@@ -220,6 +245,7 @@ MessageStatus Communicator::run_sendrecv(detail::ConstBuffer out, int to, detail
     throw;
   }
   receive.wait();
+  if (in_copies) in_copies->deliver_output(detail::bytes_of(in_call, receive.status()));
   return receive.status();
 }
 

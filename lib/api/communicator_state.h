@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lib/collective/collectives.h"
+#include "lib/group/context.h"
 #include "lib/group/group.h"
 #include "lib/message/messages.h"
 #include "tutti/communicator.h"
@@ -46,8 +47,30 @@ Communicator join(const ConnectOptions& options, const std::shared_ptr<transport
 
 /// Throws Error{invalid_argument} or {unsupported} if the call is wrong whatever the other ranks do.
 void check_request(const Request& request, const Group& group);
+/// Throws Error{invalid_argument} if a buffer of this call on host memory is a GPU's, which the processor cannot read.
+/// Costs a look at a variable where this process has loaded no driver.
+void refuse_device_memory(const Request& request, const Group& group);
 
 /// For `call` on a communicator without a state.
 [[noreturn]] void refuse_moved(std::string_view call);
+
+inline const char* name_of_call(Collective call) { return name_of(call); }
+inline const char* name_of_call(const char* call) { return call; }
+
+/// The group of any call; errors name the call if the communicator has none.
+template <class Name>
+Group& group_of(const std::shared_ptr<CommunicatorState>& state, Name call) {
+  if (!state) [[unlikely]]
+    refuse_moved(name_of_call(call));
+  return state->group;
+}
+
+/// The group of a call that sends, waits or changes state.
+template <class Name>
+Group& called(const std::shared_ptr<CommunicatorState>& state, Name call) {
+  Group& group = group_of(state, call);
+  group.context().engine->require_own_process();
+  return group;
+}
 
 }  // namespace tutti::detail

@@ -35,6 +35,14 @@ PersistentCall::PersistentCall(std::shared_ptr<CommunicatorState> state, const R
   call_.record.name = black_box::new_form_name();
 }
 
+PersistentCall::PersistentCall(std::shared_ptr<CommunicatorState> state, std::unique_ptr<DeviceCopies> copies)
+    : state_(std::move(state)),
+      copies_(std::move(copies)),
+      call_(state_->collectives.prepare(persistent(copies_->request()), std::make_shared<Pool<Operation>>())),
+      inline_calls_(nullptr) {
+  call_.record.name = black_box::new_form_name();
+}
+
 bool PersistentCall::is_own_process() const { return state_->group.context().engine->is_own_process(); }
 void PersistentCall::require_own_process() const { state_->group.context().engine->require_own_process(); }
 
@@ -44,7 +52,24 @@ void PersistentCall::refuse_start(const char* why) const {
                                                        group.rank(), group.size(), why)};
 }
 
+Work PersistentCall::start_on_device() {
+  Group& group = state_->group;
+  group.context().engine->get_helper();
+  Operation& operation = state_->collectives.make(call_);
+  if (copies_->may_wait_on_device()) {
+    copies_->staging()->word().store(0, std::memory_order_relaxed);
+    return detail::start_on_device(*state_, *copies_, operation, call_.request.timeout);
+  }
+  Work work = Internals::make<Work>(&operation);
+  copies_->fetch_input();
+  group.context().engine->submit(operation);
+  work.wait();
+  copies_->deliver_output();
+  return work;
+}
+
 Work PersistentCall::start(bool asynchronous) {
+  if (copies_) return start_on_device();
   Group& group = state_->group;
   Engine& engine = *group.context().engine;
   if (call_.planned.location.given() && !state_->collectives.windows()->have(call_.planned.location))

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "lib/api/communicator_state.h"
+#include "lib/api/device_calls.h"
 #include "lib/api/own_parts.h"
 #include "lib/collective/collectives.h"
 #include "tutti/persistent.h"
@@ -16,6 +17,8 @@ class PersistentCall {
  public:
   /// Throws as the call itself would. Any thread.
   PersistentCall(std::shared_ptr<CommunicatorState> state, const Request& request);
+  /// The same of a checked call on device memory.
+  PersistentCall(std::shared_ptr<CommunicatorState> state, std::unique_ptr<DeviceCopies> copies);
 
   /// What has begun.
   Work start(bool asynchronous);
@@ -25,8 +28,11 @@ class PersistentCall {
   void require_own_process() const;
 
  private:
-  std::shared_ptr<CommunicatorState> state_;  // first: it outlives the rest
-  const std::shared_ptr<OwnParts> parts_;     // of a _v call
+  Work start_on_device();
+
+  std::shared_ptr<CommunicatorState> state_;    // first: it outlives the rest
+  const std::unique_ptr<DeviceCopies> copies_;  // of a call on device memory
+  const std::shared_ptr<OwnParts> parts_;       // of a _v call
   PreparedCall call_;
   InlineCalls* const inline_calls_;  // null: it always becomes an operation
   bool has_helper_ = false;

@@ -24,38 +24,39 @@ class Internals {
   static bool& unwaited(Handle& handle) { return handle.unwaited_; }
 
   // Calls of a Communicator without types, for the C interface. (Templates, so that this header need not know it.)
-  template <class Comm>
-  static void perform(Comm& comm, const Request& request) {
-    comm.perform(request);
+  // `on`: none, or an OnStream for buffers in device memory.
+  template <class Comm, class... On>
+  static void perform(Comm& comm, const Request& request, On... on) {
+    comm.perform(request, on...);
   }
-  template <class Comm>
-  static Work start(Comm& comm, const Request& request) {
-    return comm.start_collective(request);
+  template <class Comm, class... On>
+  static Work start(Comm& comm, const Request& request, On... on) {
+    return comm.start_collective(request, on...);
   }
-  template <class Comm>
-  static auto prepare(Comm& comm, const Request& request) {
-    return comm.prepare_collective(request);
+  template <class Comm, class... On>
+  static auto prepare(Comm& comm, const Request& request, On... on) {
+    return comm.prepare_collective(request, on...);
   }
   template <class Comm, class Options>
   static void send(Comm& comm, const ConstBuffer& data, int to, const Options& options) {
-    comm.run_send(data, to, options);
+    comm.run_send(data, to, options, Memory::host);
   }
   template <class Comm, class Options>
   static Work start_send(Comm& comm, const ConstBuffer& data, int to, const Options& options) {
-    return comm.start_send(data, to, options);
+    return comm.start_send(data, to, options, Memory::host);
   }
   template <class Comm, class Options>
   static MessageStatus receive(Comm& comm, const Buffer& data, int from, const Options& options) {
-    return comm.run_recv(data, from, options);
+    return comm.run_recv(data, from, options, Memory::host);
   }
   template <class Comm, class Options>
   static Work start_receive(Comm& comm, const Buffer& data, int from, const Options& options) {
-    return comm.start_recv(data, from, options);
+    return comm.start_recv(data, from, options, Memory::host);
   }
   template <class Comm, class Options>
   static MessageStatus send_and_receive(Comm& comm, const ConstBuffer& out, int to, const Buffer& in, int from,
                                         const Options& options) {
-    return comm.run_sendrecv(out, to, in, from, options);
+    return comm.run_sendrecv(out, to, in, from, options, Memory::host);
   }
 };
 

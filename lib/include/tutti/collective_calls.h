@@ -20,6 +20,7 @@ inline namespace TUTTI_ABI {
 ///
 /// Shapes:    as stated, in elements; else Error{invalid_argument}. Zero elements are allowed and send nothing.
 ///            `counts` has one entry per rank, the same on all ranks unless stated otherwise.
+/// Memory:    of the host. For that of a GPU give a gpu::Span for each buffer and a stream in the options, see gpu.h.
 /// Elements:  reductions (those with an op) combine Reducible types; the others move any Element.
 /// In place:  `in` and `out` of all_reduce, reduce, the scans and all_to_all may be the same memory. `in` of all_gather
 ///            and gather may be this rank's part of `out`, and `out` of scatter and reduce_scatter this rank's part of
@@ -104,7 +105,7 @@ class CollectiveCalls {
 
   /// Returns after all ranks have called it.
   Result barrier(const CallOptions& options = {}) {
-    return perform(request(Collective::barrier, {}, {}, nullptr, options, {}));
+    return static_cast<Caller&>(*this).perform(request(Collective::barrier, {}, {}, nullptr, options, {}));
   }
 
   // ---- One rank, the root, sends or receives. All ranks name the same root -------------------------------
@@ -173,18 +174,26 @@ class CollectiveCalls {
       request.recv_displacements = extra.recv_counts->displacements();
     return request;
   }
-  Result perform(const detail::Request& request) { return static_cast<Caller&>(*this).perform(request); }
+  template <class Buffer>
+  Result perform(const detail::Request& request, const CallOptions& options) {
+    if constexpr (detail::InDeviceMemory<Buffer>)
+      return static_cast<Caller&>(*this).perform(request, detail::OnStream{options.stream});
+    else
+      return static_cast<Caller&>(*this).perform(request);
+  }
 
   template <class In, class Out>
   Result moving(Collective collective, const In& in, Out& out, const CallOptions& options, const Extra& extra = {}) {
     if constexpr (detail::are_buffers<In, Out, lifetime>())
-      return perform(request(collective, detail::const_buffer(in), detail::buffer(out), nullptr, options, extra));
+      return perform<In>(request(collective, detail::const_buffer(in), detail::buffer(out), nullptr, options, extra),
+                         options);
   }
   template <class In, class Out>
   Result reducing(Collective collective, const In& in, Out& out, const Op& op, const CallOptions& options,
                   const Extra& extra = {}) {
     if constexpr (detail::are_buffers<In, Out, lifetime>() && detail::is_reducible<In>())
-      return perform(request(collective, detail::const_buffer(in), detail::buffer(out), &op, options, extra));
+      return perform<In>(request(collective, detail::const_buffer(in), detail::buffer(out), &op, options, extra),
+                         options);
   }
 };
 

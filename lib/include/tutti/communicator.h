@@ -34,6 +34,7 @@ class CallsReturning : public CollectiveCalls<CallsReturning<Result>, Result> {
   friend CollectiveCalls<CallsReturning, Result>;
   explicit CallsReturning(Communicator& comm) : comm_(comm) {}
   Result perform(const detail::Request& request);
+  Result perform(const detail::Request& request, detail::OnStream on);
   Communicator& comm_;
 };
 
@@ -83,13 +84,13 @@ class TUTTI_API Communicator : public CollectiveCalls<Communicator, void> {
   template <class Data>
   void send(Data&& data, int to, const MessageOptions& options = {}) {
     if constexpr (detail::is_buffer<Data, detail::Access::read, detail::Lifetime::call>())
-      run_send(detail::const_buffer(data), to, options);
+      run_send(detail::const_buffer(data), to, options, detail::memory_of<Data>);
   }
   /// Starts the same send. `data` must not be a temporary.
   template <class Data>
   Work isend(Data&& data, int to, const MessageOptions& options = {}) {
     if constexpr (detail::is_buffer<Data, detail::Access::read, detail::Lifetime::beyond>())
-      return start_send(detail::const_buffer(data), to, options);
+      return start_send(detail::const_buffer(data), to, options, detail::memory_of<Data>);
   }
   /// Receives one message into `data` from rank `from` (or `any_source`) with the tag (or `any_tag`). The status tells
   /// the length; the rest of `data` stays as it is. A message that is longer than `data`, or of another element type,
@@ -98,13 +99,13 @@ class TUTTI_API Communicator : public CollectiveCalls<Communicator, void> {
   template <class Data>
   MessageStatus recv(Data&& data, int from, const MessageOptions& options = {}) {
     if constexpr (detail::is_buffer<Data, detail::Access::write, detail::Lifetime::call>())
-      return run_recv(detail::buffer(data), from, options);
+      return run_recv(detail::buffer(data), from, options, detail::memory_of<Data>);
   }
   /// Starts the same receive; its status() is that of the message. `data` must not be a temporary.
   template <class Data>
   Work irecv(Data&& data, int from, const MessageOptions& options = {}) {
     if constexpr (detail::is_buffer<Data, detail::Access::write, detail::Lifetime::beyond>())
-      return start_recv(detail::buffer(data), from, options);
+      return start_recv(detail::buffer(data), from, options, detail::memory_of<Data>);
   }
 
   /// send() of `out` to rank `to` and recv() into `in` from rank `from` at the same time, with the same tag, so that
@@ -112,8 +113,11 @@ class TUTTI_API Communicator : public CollectiveCalls<Communicator, void> {
   template <class Out, class In>
   MessageStatus sendrecv(Out&& out, int to, In&& in, int from, const MessageOptions& options = {}) {
     if constexpr (detail::is_buffer<Out, detail::Access::read, detail::Lifetime::call>() &&
-                  detail::is_buffer<In, detail::Access::write, detail::Lifetime::call>())
-      return run_sendrecv(detail::const_buffer(out), to, detail::buffer(in), from, options);
+                  detail::is_buffer<In, detail::Access::write, detail::Lifetime::call>()) {
+      static_assert(detail::memory_of<Out> == detail::memory_of<In>,
+                    "one buffer is in device memory and the other is not: both are a gpu::Span, or none");
+      return run_sendrecv(detail::const_buffer(out), to, detail::buffer(in), from, options, detail::memory_of<Out>);
+    }
   }
   /// Waits until there is a message that recv() with these arguments would get, and leaves it there: its status tells
   /// how much memory it needs. Another thread may receive it first.
@@ -158,14 +162,17 @@ class TUTTI_API Communicator : public CollectiveCalls<Communicator, void> {
   friend CollectiveCalls<Communicator, void>;
   // Waiting calls are not start + wait: the engine need not prepare for a caller that leaves.
   void perform(const detail::Request& request);
+  void perform(const detail::Request& request, detail::OnStream on);
   Work start_collective(const detail::Request& request);
+  Work start_collective(const detail::Request& request, detail::OnStream on);
   Persistent prepare_collective(const detail::Request& request);
-  Work start_send(detail::ConstBuffer data, int to, const MessageOptions& options);
-  void run_send(detail::ConstBuffer data, int to, const MessageOptions& options);
-  Work start_recv(detail::Buffer data, int from, const MessageOptions& options);
-  MessageStatus run_recv(detail::Buffer data, int from, const MessageOptions& options);
+  Persistent prepare_collective(const detail::Request& request, detail::OnStream on);
+  Work start_send(detail::ConstBuffer data, int to, const MessageOptions& options, detail::Memory memory);
+  void run_send(detail::ConstBuffer data, int to, const MessageOptions& options, detail::Memory memory);
+  Work start_recv(detail::Buffer data, int from, const MessageOptions& options, detail::Memory memory);
+  MessageStatus run_recv(detail::Buffer data, int from, const MessageOptions& options, detail::Memory memory);
   MessageStatus run_sendrecv(detail::ConstBuffer out, int to, detail::Buffer in, int from,
-                             const MessageOptions& options);
+                             const MessageOptions& options, detail::Memory memory);
 
   explicit Communicator(std::shared_ptr<detail::CommunicatorState> state);
 
@@ -178,6 +185,14 @@ Result CallsReturning<Result>::perform(const detail::Request& request) {
     return comm_.start_collective(request);
   else
     return comm_.prepare_collective(request);
+}
+
+template <class Result>
+Result CallsReturning<Result>::perform(const detail::Request& request, detail::OnStream on) {
+  if constexpr (std::is_same_v<Result, Work>)
+    return comm_.start_collective(request, on);
+  else
+    return comm_.prepare_collective(request, on);
 }
 
 /// Joins the ranks that the launcher started (tutti run, torchrun, mpirun, srun, a Kubernetes indexed job), or those

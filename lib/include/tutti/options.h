@@ -21,12 +21,17 @@ struct CallOptions {
   std::string_view algorithm = {};
   /// After this the call fails with Error{timeout}; 0: the communicator's.
   std::chrono::milliseconds timeout{0};
+  /// With device memory: the CUstream or cudaStream_t in whose order the call reads and writes. Null: the legacy
+  /// default stream. See gpu.h.
+  void* stream = nullptr;
 };
 
 struct MessageOptions {
   /// Matches a send with a receive; 0 to 2^30. A receive may give `any_tag`.
   int tag = 0;
   std::chrono::milliseconds timeout{0};
+  /// As CallOptions::stream.
+  void* stream = nullptr;
 };
 
 /// How this process joins the others. Leave a field at its default to take it from the launcher's environment.

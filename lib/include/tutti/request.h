@@ -22,6 +22,11 @@ struct ConstBuffer {
   std::size_t unit = 1;  ///< how many of them are one element of the caller's
 };
 
+/// The queue of a GPU into which a call on device memory puts its work.
+struct OnStream {
+  void* stream = nullptr;  ///< a CUstream; null: the legacy default stream
+};
+
 struct Buffer {
   void* data = nullptr;
   std::size_t count = 0;
@@ -46,6 +51,16 @@ struct Request {
   bool persistent = false;  // the same object is started repeatedly
 };
 
+/// A range in the memory of a GPU, which says so of itself: gpu::Span.
+template <class R>
+concept InDeviceMemory = requires {
+  requires std::remove_cvref_t<R>::is_in_device_memory;
+};
+
+enum class Memory : bool { host, device };
+template <class R>
+inline constexpr Memory memory_of = InDeviceMemory<R> ? Memory::device : Memory::host;
+
 /// How long a buffer is used: only during the call, or beyond its return.
 enum class Lifetime : bool { call, beyond };
 enum class Access : bool { read, write };
@@ -57,7 +72,7 @@ inline constexpr bool lies_in_memory = std::ranges::contiguous_range<R>&& std::r
 
 /// Whether a range may be a buffer; where not, the compiler prints why. R is `T&` for a variable, `T` for a temporary.
 template <class R, Access access, Lifetime lifetime>
-consteval bool is_buffer() {
+requires(!InDeviceMemory<R>) consteval bool is_buffer() {
   static_assert(!is_bits<R>,
                 "std::vector<bool> has bits, not elements that lie in memory: use a std::vector<char> or an array of "
                 "bool");
@@ -77,12 +92,30 @@ consteval bool is_buffer() {
   return access == Access::read ? Elements<R> : MutableElements<R>;
 }
 
+/// A gpu::Span names memory, so a temporary one is as good.
+template <InDeviceMemory R, Access access, Lifetime>
+consteval bool is_buffer() {
+  constexpr bool is_const = std::is_const_v<typename std::remove_cvref_t<R>::element_type>;
+  static_assert(access == Access::read || !is_const, "the call writes to this buffer, which is const");
+  return access == Access::read || !is_const;
+}
+
 template <class R>
-using ElementOf = std::remove_cv_t<std::ranges::range_value_t<R>>;
+struct ElementOfRange {
+  using Type = std::remove_cv_t<std::ranges::range_value_t<R>>;
+};
+template <InDeviceMemory R>
+struct ElementOfRange<R> {
+  using Type = typename std::remove_cvref_t<R>::value_type;
+};
+template <class R>
+using ElementOf = typename ElementOfRange<R>::Type;
 
 /// Whether these may be input and output of a call; where not, the compiler prints why.
 template <class In, class Out, Lifetime lifetime>
 consteval bool are_buffers() {
+  static_assert(InDeviceMemory<In> == InDeviceMemory<Out>,
+                "one buffer is in device memory and the other is not: both are a gpu::Span, or none");
   if constexpr (is_buffer<In, Access::read, lifetime>() && is_buffer<Out, Access::write, lifetime>()) {
     static_assert(std::same_as<ElementOf<In>, ElementOf<Out>>, "both buffers have elements of the same type");
     return true;
@@ -102,6 +135,16 @@ consteval bool is_reducible() {
 template <class T>
 inline constexpr std::size_t unit_of = Reducible<T> ? 1 : sizeof(T);
 
+template <InDeviceMemory R>
+ConstBuffer const_buffer(const R& range) {
+  using T = ElementOf<R>;
+  return {range.data(), range.size() * unit_of<T>, data_type_of<T>, unit_of<T>};
+}
+template <InDeviceMemory R>
+Buffer buffer(R& range) {
+  using T = ElementOf<R>;
+  return {range.data(), range.size() * unit_of<T>, data_type_of<T>, unit_of<T>};
+}
 template <class R>
 ConstBuffer const_buffer(const R& range) {
   using T = ElementOf<const R&>;

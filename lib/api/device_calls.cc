@@ -1,0 +1,192 @@
+// Calls on device memory. Each becomes the call on pinned memory that a program could have made itself, with the copies
+// before and after it in the order of the stream.
+
+#include "lib/api/device_calls.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "lib/api/persistent.h"
+#include "lib/base/gpu/commands.h"
+#include "lib/base/internals.h"
+#include "lib/gpu/device_call.h"
+#include "lib/group/context.h"
+#include "tutti/communicator.h"
+#include "tutti/gpu.h"
+
+namespace tutti {
+namespace detail {
+namespace {
+
+std::string name_on_rank(const char* call, bool variable, const Group& group) {
+  return fmt::format("{}{} on rank {} of {}", call, variable ? "_v" : "", group.rank(), group.size());
+}
+
+DeviceStream stream_of(const std::string& name, const Request& request, const Group& group, OnStream on) {
+  const CollectiveTraits& traits = traits_of(request.collective);
+  std::vector<DeviceStream::Buffer> buffers;
+  if (traits.input.is_at(group.rank(), request.root) && request.input.count > 0)
+    buffers.push_back({"in", request.input.data});
+  if (traits.output.is_at(group.rank(), request.root) && request.output.count > 0)
+    buffers.push_back({"out", request.output.data});
+  return {name, buffers, on.stream};
+}
+
+std::shared_ptr<const Staging> staging_of(const DeviceStream& stream, MessageCall& call) {
+  const cuda::Current current{stream.context()};
+  const Buffer data{call.bytes.data(), call.count, call.type, call.unit};
+  if (call.kind == Message::Kind::send) {
+    const auto staging = std::make_shared<const Staging>(ConstBuffer{data.data, data.count, data.type, data.unit});
+    call.bytes = {static_cast<std::byte*>(const_cast<void*>(staging->request().input.data)), call.bytes.size()};
+    return staging;
+  }
+  const auto staging = std::make_shared<const Staging>(data);
+  call.bytes = {static_cast<std::byte*>(staging->request().output.data), call.bytes.size()};
+  return staging;
+}
+
+std::shared_ptr<const Staging> staging_of(const DeviceStream& stream, const Request& request, int rank) {
+  const cuda::Current current{stream.context()};
+  return std::make_shared<const Staging>(request, rank);
+}
+
+}  // namespace
+
+bool uses_memory(const Request& request, int rank) {
+  const CollectiveTraits& traits = traits_of(request.collective);
+  return (traits.input.is_at(rank, request.root) && request.input.count > 0) ||
+         (traits.output.is_at(rank, request.root) && request.output.count > 0);
+}
+
+DeviceCopies::DeviceCopies(const Request& request, Group& group, OnStream on)
+    : group_(group),
+      name_(name_on_rank(name_of(request.collective), request.variable, group)),
+      stream_(stream_of(name_, request, group, on)),
+      staging_(staging_of(stream_, request, group.rank())) {}
+
+DeviceCopies::DeviceCopies(MessageCall& call, Group& group, OnStream on)
+    : group_(group),
+      name_(name_on_rank(call.name(), false, group)),
+      stream_(name_, std::array{DeviceStream::Buffer{"data", call.bytes.data()}}, on.stream),
+      staging_(staging_of(stream_, call)) {}
+
+template <class Work>
+void DeviceCopies::on_device(const Work& work) const {
+  try {
+    cuda::Commands commands{stream_.context(), stream_.stream()};
+    work(commands);
+  } catch (const Error& error) {
+    group_.context().engine->exclusively([&] { group_.abort(error.what()); });
+    throw Error{error.code(), fmt::format("{}: {}", name_, error.what()), group_.rank()};
+  }
+}
+
+bool DeviceCopies::may_wait_on_device() const { return !group_.context().threads && stream_.can_wait_for_host(); }
+
+void DeviceCopies::fetch_input() const {
+  on_device([&](cuda::Commands& commands) {
+    staging_->copy_input(commands);
+    cuda::driver().cuStreamSynchronize(commands.stream());
+  });
+}
+
+void DeviceCopies::deliver_output() const {
+  on_device([&](cuda::Commands& commands) {
+    staging_->copy_output(commands);
+    cuda::driver().cuStreamSynchronize(commands.stream());
+  });
+}
+
+void DeviceCopies::deliver_output(std::size_t bytes) const {
+  on_device([&](cuda::Commands& commands) {
+    staging_->copy_output(commands, bytes);
+    cuda::driver().cuStreamSynchronize(commands.stream());
+  });
+}
+
+Work start_on_device(CommunicatorState& state, const DeviceCopies& copies, Operation& operation,
+                     std::chrono::milliseconds timeout) {
+  Group& group = state.group;
+  Engine& engine = *group.context().engine;
+  operation.await_input();
+  operation.asynchronous = true;
+  auto& call = *new DeviceCall{group.context().engine,
+                               copies.staging(),
+                               operation,
+                               [&operation] { operation.input_is_there(); },
+                               timeout.count() > 0 ? timeout : group.context().timeout,
+                               operation.describe()};
+  Work work = Internals::make<Work>(&call);
+  copies.on_device([&](cuda::Commands& commands) {
+    call.enqueue(commands, [&] {
+      engine.submit(call);
+      engine.submit(operation);
+    });
+  });
+  return work;
+}
+
+Work start_on_device(const std::shared_ptr<CommunicatorState>& state, const DeviceCopies& copies,
+                     const MessageCall& call) {
+  Group& group = state->group;
+  Engine& engine = *group.context().engine;
+  Message& message = state->messages.make(call);
+  message.asynchronous = true;
+  auto& device_call = *new DeviceCall{
+      group.context().engine, copies.staging(), message,
+      // The stream may get there when the communicator has ended.
+      [&message, weak = std::weak_ptr{state}] {
+        if (const auto alive = weak.lock()) return message.engine().submit(message);
+        const Error error{ErrorCode::aborted, fmt::format("{}: the communicator ended before the stream got "
+                                                          "to the call",
+                                                          message.describe())};
+        message.finish(&error);
+      },
+      call.timeout, call.describe()};
+  Work work = Internals::make<Work>(&device_call);
+  copies.on_device(
+      [&](cuda::Commands& commands) { device_call.enqueue(commands, [&] { engine.submit(device_call); }); });
+  return work;
+}
+
+}  // namespace detail
+
+void Communicator::perform(const detail::Request& request, detail::OnStream on) {
+  detail::Group& group = detail::called(state_, request.collective);
+  detail::check_request(request, group);
+  if (!detail::uses_memory(request, group.rank())) return perform(request);
+  detail::DeviceCopies copies{request, group, on};
+  copies.fetch_input();
+  perform(copies.request());
+  copies.deliver_output();
+}
+
+Work Communicator::start_collective(const detail::Request& request, detail::OnStream on) {
+  detail::Group& group = detail::called(state_, request.collective);
+  detail::check_request(request, group);
+  if (!detail::uses_memory(request, group.rank())) return start_collective(request);
+  group.context().engine->get_helper();
+  detail::DeviceCopies copies{request, group, on};
+  if (copies.may_wait_on_device())
+    return detail::start_on_device(*state_, copies, state_->collectives.make(copies.request()), request.timeout);
+  copies.fetch_input();
+  perform(copies.request());
+  copies.deliver_output();
+  return Work{};
+}
+
+Persistent Communicator::prepare_collective(const detail::Request& request, detail::OnStream on) {
+  detail::Group& group = detail::called(state_, request.collective);
+  detail::check_request(request, group);
+  if (!detail::uses_memory(request, group.rank())) return prepare_collective(request);
+  return detail::Internals::make<Persistent>(
+      std::make_unique<detail::PersistentCall>(state_, std::make_unique<detail::DeviceCopies>(request, group, on)));
+}
+
+bool gpu::available() { return cuda::available(); }
+std::string gpu::why_not() { return cuda::why_not(); }
+
+}  // namespace tutti

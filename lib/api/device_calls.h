@@ -1,0 +1,57 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "lib/api/communicator_state.h"
+#include "lib/gpu/device_stream.h"
+#include "lib/gpu/staging.h"
+#include "lib/message/message.h"
+
+namespace tutti::detail {
+
+/// A call on device memory as a call on pinned memory of the host: the copies that its caller waits for. What goes
+/// wrong on the device ends the communicator on all ranks, since the others wait for this one.
+class DeviceCopies {
+ public:
+  /// `request` is a checked collective.
+  DeviceCopies(const Request& request, Group& group, OnStream on);
+  /// `call` is a checked message, which will use pinned memory from here on.
+  DeviceCopies(MessageCall& call, Group& group, OnStream on);
+
+  /// The collective on pinned memory.
+  const Request& request() const { return staging_->request(); }
+  void fetch_input() const;
+  void deliver_output() const;
+  /// The first `bytes` bytes, which are a message.
+  void deliver_output(std::size_t bytes) const;
+
+  // ---- For calls that do not wait
+  /// Whether the stream may wait for this process to act. Not for ranks that are threads: one of them might free memory
+  /// in the meantime, which waits for the streams of the others, and keeps all of them from the driver.
+  bool may_wait_on_device() const;
+  const std::shared_ptr<const Staging>& staging() const { return staging_; }
+  /// Runs `work`, which calls the driver.
+  template <class Work>
+  void on_device(const Work& work) const;
+
+ private:
+  Group& group_;
+  const std::string name_;  // for errors: "all_reduce on rank 1 of 4"
+  DeviceStream stream_;
+  std::shared_ptr<const Staging> staging_;
+};
+
+/// Whether a buffer that this rank uses has elements: else there is nothing on a device, and the call is one of the
+/// host.
+bool uses_memory(const Request& request, int rank);
+
+/// Start a checked call, and return once it is in its stream. The helper thread must run.
+Work start_on_device(CommunicatorState& state, const DeviceCopies& copies, Operation& operation,
+                     std::chrono::milliseconds timeout);
+Work start_on_device(const std::shared_ptr<CommunicatorState>& state, const DeviceCopies& copies,
+                     const MessageCall& call);
+
+}  // namespace tutti::detail

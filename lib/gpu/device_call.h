@@ -1,0 +1,55 @@
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "lib/base/gpu/commands.h"
+#include "lib/engine/pending.h"
+#include "lib/gpu/staging.h"
+
+namespace tutti::detail {
+
+/// A call on device memory that was started. Its stream copies the input to pinned memory, tells the engine, waits, and
+/// copies the output back, all enqueued at the call. The engine runs an ordinary operation on the pinned memory in
+/// between, and ends the stream's wait by a store. Nobody calls the driver meanwhile.
+///
+/// Ownership: holds the operation and the pinned memory. The stream holds a reference until it has passed the call.
+class DeviceCall final : public Pending {
+ public:
+  /// `operation`: of staging->request(); its reference becomes this object's. `begin` lets it begin when the input is
+  /// there, on the thread that owns the engine. `name`: for errors.
+  DeviceCall(std::shared_ptr<Engine> engine, std::shared_ptr<const Staging> staging, Pending& operation,
+             std::function<void()> begin, std::chrono::milliseconds timeout, std::string name);
+  ~DeviceCall() override;
+
+  /// Puts the call into its stream. `submit` hands this call and the operation to the engine, before the first command
+  /// that waits: from there on the driver may keep this thread, for another one that frees memory and waits for all
+  /// that is in the streams, and that ends only with the operation. After an error, which it throws, nothing stays in
+  /// the stream that waits.
+  void enqueue(cuda::Commands& commands, const std::function<void()>& submit);
+
+  void start() noexcept override;
+  void expire() noexcept override;
+  void departed(std::span<const int>) noexcept override {}
+  void abort(std::string_view reason) noexcept override { operation_.abort(reason); }
+
+ private:
+  void recycle() noexcept override { delete this; }
+  void call_in_engine(cuda::Commands& commands, void (DeviceCall::*step)());
+  void input_is_there();
+  void output_is_there();
+  void operation_ended(const Error* error);
+  void let_stream_go_on() noexcept { staging_->word().store(1, std::memory_order_release); }
+
+  const std::shared_ptr<const Staging> staging_;
+  Pending& operation_;
+  const std::function<void()> begin_;
+  const std::chrono::milliseconds timeout_;
+  const std::string name_;
+  std::atomic<bool> dropped_{false};  // it was not enqueued whole
+};
+
+}  // namespace tutti::detail

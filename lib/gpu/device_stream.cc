@@ -1,0 +1,102 @@
+#include "lib/gpu/device_stream.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "lib/base/gpu/commands.h"
+#include "lib/base/gpu/memory.h"
+#include "lib/gpu/pinned_memory.h"
+#include "tutti/error.h"
+
+namespace tutti::detail {
+namespace {
+
+using namespace std::chrono_literals;
+
+bool is_drained(cuda::Stream stream) {
+  const cuda::Result result = cuda::driver().cuStreamQuery.result(stream);
+  if (result == cuda::Result::not_ready) return false;
+  if (result != cuda::Result::success) cuda::fail("cuStreamQuery", result);
+  return true;
+}
+
+bool drains_within(cuda::Stream stream, std::chrono::milliseconds limit) {
+  const auto end = std::chrono::steady_clock::now() + limit;
+  while (!is_drained(stream)) {
+    if (std::chrono::steady_clock::now() >= end) return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
+
+/// Lets a stream wait for a word, and stores it.
+bool try_to_wake(cuda::Context context) {
+  const cuda::OwnStream waiting{context};
+  const cuda::OwnStream rescuing{context};
+  cuda::Commands commands{context, waiting.get()};
+  // Whatever comes of it, the memory must live until the wait has ended.
+  auto* const memory = new PinnedMemory{PinnedMemory::take(0)};
+  const cuda::Address word = cuda::address_of(&memory->word());
+  commands.wait(word, 1);
+  commands.flush();
+  memory->word().store(1, std::memory_order_release);
+  const bool woken = drains_within(waiting.get(), 200ms);
+  if (!woken) {
+    cuda::Commands rescue{context, rescuing.get()};
+    rescue.write(word, 1);
+    rescue.flush();
+    if (!drains_within(waiting.get(), 1s)) return false;
+  }
+  delete memory;
+  return woken;
+}
+
+}  // namespace
+
+DeviceStream::DeviceStream(const std::string& call, std::span<const Buffer> buffers, void* stream)
+    : stream_(stream), context_(nullptr), device_(-1) {
+  if (!cuda::available()) throw Error{ErrorCode::unsupported, fmt::format("{}: {}", call, cuda::why_not())};
+  for (const Buffer& buffer : buffers) {
+    const cuda::PointerFacts facts = cuda::facts_of(cuda::address_of(buffer.data));
+    if (facts.kind != cuda::PointerFacts::Kind::device && facts.kind != cuda::PointerFacts::Kind::managed)
+      throw Error{
+          ErrorCode::invalid_argument,
+          fmt::format("{}: {} is memory of the host ({}), but is given as device memory: give the range itself, "
+                      "without gpu::span()",
+                      call, buffer.name, buffer.data)};
+    if (device_ >= 0 && facts.device != device_)
+      throw Error{ErrorCode::invalid_argument,
+                  fmt::format("{}: one buffer is on GPU {}, and {} is on GPU {}: give memory of one GPU", call, device_,
+                              buffer.name, facts.device)};
+    device_ = facts.device;
+    if (!context_) context_ = cuda::context_of(stream_, cuda::address_of(buffer.data));
+  }
+  const cuda::Device of_stream = cuda::device_of(context_);
+  if (of_stream != device_)
+    throw Error{ErrorCode::invalid_argument,
+                fmt::format("{}: the buffers are on GPU {}, and the stream belongs to GPU {}: give a stream of the GPU "
+                            "that has the memory",
+                            call, device_, of_stream)};
+  const cuda::Current current{context_};
+  if (cuda::is_capturing(stream_))
+    throw Error{ErrorCode::unsupported,
+                fmt::format("{}: the stream is being captured into a graph, which cannot hold this call: make it "
+                            "outside of the capture",
+                            call)};
+}
+
+bool DeviceStream::can_wait_for_host() const {
+  static std::mutex mutex;
+  static std::map<cuda::Device, bool> known;
+  const std::lock_guard lock{mutex};
+  const auto found = known.find(device_);
+  if (found != known.end()) return found->second;
+  const bool can = cuda::facts_of(device_).memory_operations && try_to_wake(context_);
+  return known.emplace(device_, can).first->second;
+}
+
+}  // namespace tutti::detail

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "lib/base/gpu/context.h"
+
+namespace tutti::detail {
+
+/// Where a call on device memory does its work: a stream of the caller's, and its context.
+class DeviceStream {
+ public:
+  struct Buffer {
+    const char* name;  ///< "in"
+    const void* data;
+  };
+  /// `call`: "all_reduce on rank 1 of 4". `buffers`: at least one, not empty. Throws Error{unsupported} where there is
+  /// no GPU, or the stream is being captured, and {invalid_argument} for memory that is not the device's.
+  DeviceStream(const std::string& call, std::span<const Buffer> buffers, void* stream);
+
+  cuda::Context context() const { return context_; }
+  cuda::Stream stream() const { return stream_; }
+  /// Whether a wait of this device's streams for a word ends when the host stores it. Tried out once for each device.
+  bool can_wait_for_host() const;
+
+ private:
+  cuda::Stream stream_;
+  cuda::Context context_;
+  cuda::Device device_;
+};
+
+}  // namespace tutti::detail
