@@ -7,11 +7,13 @@
 #include <limits>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "lib/base/internals.h"
 #include "lib/c/arguments.h"
 #include "lib/c/guarded.h"
 #include "lib/c/handles.h"
+#include "tutti/gpu.h"
 #include "tutti/request.h"
 
 namespace tutti::c_api {
@@ -19,7 +21,7 @@ namespace {
 
 static_assert(std::same_as<std::size_t, std::uint64_t>, "counts of C are passed on as they are");
 
-constexpr std::size_t first_options_size = 48;
+constexpr std::size_t first_options_size = 64;
 static_assert(first_options_size == sizeof(tutti_call_options));
 
 class Call {
@@ -86,19 +88,29 @@ class Call {
   }
 
   void perform() {
-    if (options_.work) {
-      auto handle = std::make_unique<tutti_work>();  // first: what has started must not get lost
-      handle->work = detail::Internals::start(comm_, request_);
-      *options_.work = handle.release();
-    } else if (options_.persistent) {
-      *options_.persistent = new tutti_persistent{detail::Internals::prepare(comm_, request_)};
-    } else {
-      detail::Internals::perform(comm_, request_);
-    }
+    if (options_.on_device)
+      perform_by(detail::OnStream{options_.stream});
+    else if (options_.stream)
+      throw Wrong{"a stream is given, but on_device is 0: set it to 1 if the buffers are memory of a GPU"};
+    else
+      perform_by();
   }
 
  private:
   static constexpr std::size_t largest_count = std::numeric_limits<std::size_t>::max() / 16;  // of the largest elements
+
+  template <class... On>
+  void perform_by(On... on) {
+    if (options_.work) {
+      auto handle = std::make_unique<tutti_work>();  // first: what has started must not get lost
+      handle->work = detail::Internals::start(comm_, request_, on...);
+      *options_.work = handle.release();
+    } else if (options_.persistent) {
+      *options_.persistent = new tutti_persistent{detail::Internals::prepare(comm_, request_, on...)};
+    } else {
+      detail::Internals::perform(comm_, request_, on...);
+    }
+  }
 
   [[noreturn]] static void refuse_count(std::size_t count) {
     throw Wrong{fmt::format("a count of {} elements is more than any memory holds", count)};
@@ -253,6 +265,13 @@ tutti_result tutti_exclusive_scan(tutti_comm* comm, const void* in, void* out, u
     call.output(out, count, call.rank() > 0);
     call.perform();
   });
+}
+
+int32_t tutti_gpu_available(const char** why_not) {
+  thread_local std::string reason;
+  reason = tutti::gpu::why_not();
+  if (why_not) *why_not = reason.c_str();
+  return reason.empty() ? 1 : 0;
 }
 
 tutti_result tutti_barrier(tutti_comm* comm, const tutti_call_options* options) {

@@ -242,7 +242,15 @@ typedef struct tutti_call_options {
   const tutti_op* op;             ///< of TUTTI_PREMUL_SUM and TUTTI_USER
   tutti_work** work;              ///< given: the call is started, and *work is its handle
   tutti_persistent** persistent;  ///< given: the call is prepared, nothing is sent, and *persistent is its handle
+  /// If the buffers are memory of a GPU: the CUstream or cudaStream_t in whose order the call reads and writes; NULL:
+  /// the legacy default stream. tutti/gpu.h says more.
+  void* stream;
+  int32_t on_device;  ///< 1: `in` and `out` are memory of a GPU
 } tutti_call_options;
+
+/// Returns 1 if calls may take memory of a GPU. Else 0, and *why_not, unless it is NULL, is a sentence that says why;
+/// it is valid until the next call of this function in this thread.
+TUTTI_C_API int32_t tutti_gpu_available(const char** why_not);
 
 /// Below n is the number of ranks, r is this rank, and x_k is `in` (or `data`) on rank k. Counts are in elements.
 ///
