@@ -1,6 +1,5 @@
-// Looks for CUDA at run time only; the build does not need it.
+// What a GPU needs is looked for at run time only; the build does not need it.
 
-#include <dlfcn.h>
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -8,7 +7,7 @@
 #include <string>
 
 #include "cli/doctor/doctor.h"
-#include "lib/base/descriptor.h"
+#include "lib/base/gpu/driver.h"
 
 namespace tutti::cli {
 namespace {
@@ -26,44 +25,24 @@ std::string find_nvcc() {
   return {};
 }
 
-template <class Function>
-Function symbol(void* library, const char* name) {
-  return reinterpret_cast<Function>(::dlsym(library, name));
-}
-
 Finding driver() {
   const bool has_device_file = ::access("/dev/nvidia0", F_OK) == 0 || ::access("/dev/nvidiactl", F_OK) == 0;
-  const Level when_missing = has_device_file ? Level::warn : Level::ok;
-  Finding finding{.what = "CUDA devices", .found = {}, .remedy = {}};
-  void* const library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    finding.level = when_missing;
-    finding.found = "none (no libcuda.so.1)";
-    finding.remedy = "install the NVIDIA driver's libraries, or start the container with --gpus";
-    return finding;
+  if (!cuda::available())
+    return {.level = has_device_file ? Level::warn : Level::ok,
+            .what = "GPUs",
+            .found = fmt::format("none that can be used: {}", cuda::why_not()),
+            .remedy =
+                has_device_file ? "look at nvidia-smi: the kernel driver and its library must be of one version" : ""};
+  const int devices = cuda::driver().devices;
+  const int version = cuda::driver().version;
+  std::string found = fmt::format("{}, driver for CUDA {}.{}", devices, version / 1000, version % 1000 / 10);
+  for (int device = 0; device < devices; ++device) {
+    const cuda::DeviceFacts facts = cuda::facts_of(device);
+    found += fmt::format("; {} {} (compute capability {}.{}{}{})", device, facts.name, facts.capability / 10,
+                         facts.capability % 10, facts.memory_operations ? "" : ", streams cannot wait for words",
+                         facts.virtual_memory ? "" : ", no memory by file descriptor");
   }
-  const auto init = symbol<int (*)(unsigned)>(library, "cuInit");
-  const auto count_devices = symbol<int (*)(int*)>(library, "cuDeviceGetCount");
-  const auto version_of = symbol<int (*)(int*)>(library, "cuDriverGetVersion");
-  const auto name_of = symbol<int (*)(char*, int, int)>(library, "cuDeviceGetName");
-  int failed = -1, version = 0, devices = 0;
-  if (init != nullptr && count_devices != nullptr && version_of != nullptr && name_of != nullptr) {
-    version_of(&version);
-    failed = init(0);
-    if (failed == 0) failed = count_devices(&devices);
-  }
-  if (failed != 0) {
-    finding.level = when_missing;
-    finding.found = fmt::format("none (driver for CUDA {}.{}: error {})", version / 1000, version % 1000 / 10, failed);
-    finding.remedy = "look at nvidia-smi: the kernel driver and its library must be of one version";
-  } else {
-    char name[128] = "";
-    if (devices > 0) name_of(name, sizeof name, 0);
-    finding.found = fmt::format("{}{} (driver for CUDA {}.{})", devices, devices > 0 ? fmt::format(" x {}", name) : "",
-                                version / 1000, version % 1000 / 10);
-  }
-  ::dlclose(library);
-  return finding;
+  return {.what = "GPUs", .found = found, .remedy = {}};
 }
 
 }  // namespace
