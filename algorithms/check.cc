@@ -4,6 +4,7 @@
 //   form      each plan's arrays agree; steps touch only what the rank has                     check_form.cc
 //   matching  the k-th send of a link meets the k-th receive, block by block of one size        check_order.cc
 //   progress  everything gets through, and how many slots per link that takes                   check_order.cc
+//             and how many if each rank runs its steps in the order of their list               check_in_order.cc
 //   races     no two steps that may overlap touch one place, one of them writing                check_races.cc
 //   values    every contribution arrives exactly once, out of place and in place                check_values.cc
 //             and if not, where it got lost                                                     check_lost.cc
@@ -147,6 +148,7 @@ void prove(const World& world, Verdict& verdict, Report& report) {
   if (!report.clean()) return;
   verdict.slots = run.slots;
   verdict.needs_room = needs_room(world);
+  verdict.in_order = slots_in_order(world, run);
   const std::vector<int> rounds = count_rounds(world, run);
   verdict.rounds = rounds.empty() ? 0 : *std::max_element(rounds.begin(), rounds.end());
   verdict.searched = check_races(world, run, report);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,11 +14,14 @@ struct Verdict {
   std::vector<std::string> problems;  ///< empty: proved. Each names rank, step and block.
   int slots = 0;                      ///< smallest number of messages per link in flight without deadlock
   bool needs_room = false;            ///< deadlocks if a message is larger than all that a link can hold
-  std::size_t messages = 0;           ///< in all
-  std::size_t busiest_blocks = 0;     ///< most blocks that one rank sends
-  int rounds = 0;                     ///< messages on the longest dependency path
-  std::size_t scratch_blocks = 0;     ///< most scratch slots at one rank
-  std::size_t searched = 0;           ///< steps examined to find which of two comes first, as a measure of the cost
+  /// The same number as `slots` if each rank runs its steps one after the other, as they are listed: as the commands of
+  /// one stream. None: that deadlocks, or a step would come before one that it waits for.
+  std::optional<int> in_order;
+  std::size_t messages = 0;        ///< in all
+  std::size_t busiest_blocks = 0;  ///< most blocks that one rank sends
+  int rounds = 0;                  ///< messages on the longest dependency path
+  std::size_t scratch_blocks = 0;  ///< most scratch slots at one rank
+  std::size_t searched = 0;        ///< steps examined to find which of two comes first, as a measure of the cost
   bool ok() const { return problems.empty(); }
 };
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -94,6 +95,7 @@ void check_form(const World& world, Report& report);                            
 void check_matching(const World& world, Run& run, Report& report);                     // check_order.cc
 void check_progress(const World& world, Run& run, Report& report);                     // check_order.cc
 bool needs_room(const World& world);                                                   // check_order.cc
+std::optional<int> slots_in_order(const World& world, const Run& run);                 // check_in_order.cc
 std::size_t check_races(const World& world, const Run& run, Report& report);           // check_races.cc
 void check_values(const World& world, const Run& run, bool in_place, Report& report);  // check_values.cc
 void check_barrier(const World& world, const Run& run, Report& report);                // check.cc

@@ -43,13 +43,15 @@ Json json_of(const Plan& plan) {
 double microseconds(algorithms::Ticks picoseconds) { return static_cast<double>(picoseconds) / 1e6; }
 
 Json json_of(const algorithms::Verdict& verdict) {
-  return {{"ok", verdict.ok()},
-          {"problems", verdict.problems},
-          {"slots", verdict.slots},
-          {"messages", verdict.messages},
-          {"rounds", verdict.rounds},
-          {"busiest_blocks", verdict.busiest_blocks},
-          {"scratch_blocks", verdict.scratch_blocks}};
+  Json json{{"ok", verdict.ok()},
+            {"problems", verdict.problems},
+            {"slots", verdict.slots},
+            {"messages", verdict.messages},
+            {"rounds", verdict.rounds},
+            {"busiest_blocks", verdict.busiest_blocks},
+            {"scratch_blocks", verdict.scratch_blocks}};
+  if (verdict.in_order) json["in_order"] = *verdict.in_order;
+  return json;
 }
 
 constexpr std::size_t most_cells = 200'000;  // of all frames together

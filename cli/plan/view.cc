@@ -53,6 +53,14 @@ std::vector<std::string> waits_of(const Plan& plan, const Replays& replays) {
   return waits;
 }
 
+/// Whether the plans can run on streams of GPUs, one for each rank.
+std::string in_order(const algorithms::Verdict& verdict) {
+  constexpr const char* how = "If each rank runs its steps one after the other, as on one stream of a GPU, ";
+  if (!verdict.in_order) return fmt::format("{}they deadlock.", how);
+  return fmt::format("{}{} per link suffice{}.", how, plural(index(*verdict.in_order), "slot"),
+                     *verdict.in_order == 1 ? "s" : "");
+}
+
 /// "1.50 S": blocks as a fraction of the whole vector.
 std::string share(std::size_t blocks, const Shape& shape) {
   return fmt::format("{:.2f} S", static_cast<double>(blocks) / (shape.ranks * shape.pipeline));
@@ -140,12 +148,12 @@ std::string verdict(const View& view) {
   }
   return wrapped(
       fmt::format("\nProved for all {}: sends match receives, every contribution arrives exactly once, no two steps "
-                  "race{}, no deadlock with {} per link under way.\n{}, at most {} one after the other, the busiest "
-                  "rank sends {}, {} of scratch\n",
+                  "race{}, no deadlock with {} per link under way.\n{}\n{}, at most {} one after the other, the "
+                  "busiest rank sends {}, {} of scratch\n",
                   plural(index(view.shape.ranks), "rank"),
                   view.collective == Collective::all_to_all ? "" : " (in place and out of place)",
-                  plural(index(verdict.slots), "message"), plural(verdict.messages, "message"), verdict.rounds,
-                  share(verdict.busiest_blocks, view.shape), plural(verdict.scratch_blocks, "block")),
+                  plural(index(verdict.slots), "message"), in_order(verdict), plural(verdict.messages, "message"),
+                  verdict.rounds, share(verdict.busiest_blocks, view.shape), plural(verdict.scratch_blocks, "block")),
       0);
 }
 

@@ -32,6 +32,7 @@ void prove(const Entry& entry, const Shape& shape, std::size_t& proved) {
   const Verdict verdict = check(entry, shape.ranks, shape.root, shape.pipeline, shape.radix);
   ++proved;
   CHECK_FALSE(verdict.needs_room);
+  CHECK(verdict.in_order == std::min<int>(1, static_cast<int>(verdict.messages)));
   if (verdict.ok()) return;
   FAIL_CHECK(name_of(entry.collective), " ", std::string(entry.name), " with ", shape.ranks, " ranks, root ",
              shape.root, ", pipeline ", shape.pipeline, ", radix ", shape.radix, ":\n", problems(verdict));

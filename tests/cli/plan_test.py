@@ -19,6 +19,7 @@ class Show(Case):
         self.assertSays(done.out, r"Tree 1, blocks 0-11.*:\n  0\n  `- 16\n     \|- 8\n",
                         r"Tree 2, blocks 12-23.*:\n  23\n  `- 7\n     \|- 3\n", r"\nRank 0 of 24:",
                         r"\nProved for all 24 ranks:", r"no deadlock with 1\nmessage per link",
+                        r"one after the other, as on one stream of a GPU, 1\s+slot per\s+link suffices",
                         r"\n92 messages, at most 10 one after the other, the busiest rank sends 2\.00 S")
 
     def test_all_ranks_are_shown_with_what_each_step_waits_for(self):
@@ -63,6 +64,7 @@ class Show(Case):
     def test_json_tells_the_same(self):
         done = json.loads(plan("all_gather", "--algo", "ring", "-n", "4", "--rank", "all", "--json").out)
         self.assertTrue(done["verdict"]["ok"])
+        self.assertEqual(done["verdict"]["in_order"], 1)
         self.assertEqual((done["blocks"], done["verdict"]["rounds"], len(done["plans"])), (4, 3, 4))
         step = done["plans"][2]["steps"][2]
         self.assertEqual((step["verb"], step["peer"], step["left"]["buffer"]), ("send", 3, "output"))
