@@ -52,26 +52,6 @@ void check_agrees(const Verdict& verdict, const std::vector<Plan>& plans) {
   }
 }
 
-/// Rank 0 sends `messages` to rank 1, which takes them only after one that rank 0 sends elsewhere last.
-std::vector<Plan> late_taker(int messages) {
-  return plans_of(3, [messages](PlanBuilder& plan, int rank) {
-    const Blocks token = plan.scratch(in(rank));
-    if (rank == 0) {
-      for (int message = 0; message < messages; ++message) plan.send(1, in(0));
-      plan.send(2, in(0));
-      plan.recv(1, token);
-    } else if (rank == 2) {
-      plan.recv(0, token);
-      plan.send(1, token);
-      plan.recv(1, token);
-    } else {
-      plan.recv(2, token);
-      for (int message = 0; message < messages; ++message) plan.recv(0, token);
-      for (const int to : {0, 2}) plan.send(to, token);
-    }
-  });
-}
-
 }  // namespace
 
 TEST_CASE("in order: the slots that one stream per rank needs are counted") {
