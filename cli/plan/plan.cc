@@ -29,6 +29,7 @@
 #include "cli/plan/interchange/options.h"
 #include "cli/plan/page/page.h"
 #include "cli/plan/replay.h"
+#include "cli/plan/streams.h"
 #include "cli/plan/svg/svg.h"
 #include "cli/plan/view.h"
 #include "lib/base/environment.h"
@@ -46,6 +47,7 @@ constexpr std::size_t most_frames_unasked = 40;  // if no step was requested
 constexpr int most_ranks = 4096;                 // the largest plans grow quadratically
 constexpr int most_ranks_in_frames = 16;         // unless requested
 constexpr int most_ranks_in_text = 36;           // one digit or letter each
+constexpr int most_slots = 1024;
 
 constexpr const char* examples = R"(Examples:
   tutti plan all_reduce --algo ring -n 4                          what each rank has after each step
@@ -58,6 +60,7 @@ constexpr const char* examples = R"(Examples:
   tutti plan --html run.html --trace t.json                       ... and a run of it, from tutti run --trace t.json
   tutti plan all_reduce --algo ring -n 8 --msccl ring.xml         ... as a program of MSCCL
   tutti plan --import own.plan --svg own.svg                      your own plan, or another author's, proved and drawn
+  tutti plan all_reduce --algo ring -n 4 --on gpu                 the commands of rank 0 on a stream of its GPU
   tutti plan --list)";
 
 struct Options {
@@ -68,6 +71,8 @@ struct Options {
   std::string transport = "tcp";
   std::string svg;
   std::string import;
+  std::string on;
+  std::string slot = "1M";
   interchange::Outputs outputs;
   PageOptions page;
   double latency = 10;      // us, of one message
@@ -77,6 +82,7 @@ struct Options {
   int root = 0;
   int pipeline = 0;  // 0: not given
   int radix = 0;
+  int slots = 4;  // per link
   bool check = false;
   bool explain = false;
   bool list = false;
@@ -126,13 +132,17 @@ void declare(CLI::App& app, Options& options) {
                  "For --html: replay a call of this run, from tutti run --trace FILE, beside what its plan predicts");
   app.add_option("--call", options.page.call,
                  "For --trace: the call of the plan with this number; without it the longest");
+  app.add_option("--on", options.on, "gpu: show the commands of each rank on a stream of its GPU")
+      ->excludes("--step", "--explain", "--svg", "--html", "--msccl", "--goal", "--save");
+  app.add_option("--slots", options.slots, "For --on gpu: messages that a link can hold")->capture_default_str();
+  app.add_option("--slot", options.slot, "For --on gpu: size of such a message")->capture_default_str();
   app.add_flag("--json", options.json, "Print JSON");
   app.footer(examples);
 }
 
-std::size_t size_of_text(const std::string& text) {
+std::size_t size_of_text(const std::string& text, const char* option = "--bytes") {
   const std::optional<std::size_t> bytes = parse_bytes(text);
-  if (!bytes) wrong(fmt::format("--bytes takes a size such as 8, 64K, 1M or 2G, not \"{}\"", text));
+  if (!bytes) wrong(fmt::format("{} takes a size such as 8, 64K, 1M or 2G, not \"{}\"", option, text));
   return *bytes;
 }
 
@@ -155,6 +165,9 @@ void check_options(const Options& options) {
     wrong(fmt::format("--latency takes 0 to 1000000 microseconds, not {}", options.latency));
   if (!(options.bandwidth >= 1e-3 && options.bandwidth <= 1e6))
     wrong(fmt::format("--bandwidth takes 0.001 to 1000000 GB/s, not {}", options.bandwidth));
+  if (!options.on.empty() && options.on != "gpu") wrong(fmt::format("--on takes gpu, not \"{}\"", options.on));
+  if (options.slots < 1 || options.slots > most_slots)
+    wrong(fmt::format("--slots takes 1 to {}, not {}", most_slots, options.slots));
   if (options.step && *options.step < 0)
     wrong(fmt::format("--step counts from 0, the start; there is no {}", *options.step));
   constexpr std::string_view transports[] = {"shm", "tcp", "inproc"};
@@ -315,14 +328,28 @@ int show_page(const Options& options, const CLI::App& app) {
   return exit_success;
 }
 
+int show_streams(const Options& options, const View& view, std::size_t bytes) {
+  const Streams streams =
+      make_streams(view, {bytes, size_of_text(options.slot, "--slot"), options.slots, ranks_to_show(options)});
+  if (options.json) {
+    print_text(streams_as_json(view, streams));
+  } else {
+    print_text(heading(view));
+    print_text(streams_as_text(view, streams, options.rank.empty() ? most_steps_unasked : everything));
+    if (options.check) print_text(verdict(view));
+  }
+  return exit_success;
+}
+
 int show(Options options) {
   std::string why;
   const std::size_t bytes = size_of_text(options.bytes);
   interchange::Foreign foreign;
   const View view = options.import.empty() ? view_of_choice(options, bytes, why) : view_of_import(options, foreign);
-  if (!view.complete() && (options.check || options.rank == "all"))
+  if (!view.complete() && (options.check || options.rank == "all" || !options.on.empty()))
     wrong(fmt::format("the plans of {} ranks would be too large to look at together; take fewer ranks, or --rank R",
                       options.ranks));
+  if (!options.on.empty()) return show_streams(options, view, bytes);
   Replays replays;
   if (!options.explain) replays = make_replays(view, {bytes, options.latency, options.bandwidth});
   if (options.step) check_step(options, replays);

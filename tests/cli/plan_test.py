@@ -1,10 +1,12 @@
 """tutti plan: what it prints, proves and refuses."""
 
 import json
+import pathlib
 import re
 import unittest
 
 import harness
+import schema
 from harness import Case, tutti
 
 
@@ -69,6 +71,65 @@ class Show(Case):
         step = done["plans"][2]["steps"][2]
         self.assertEqual((step["verb"], step["peer"], step["left"]["buffer"]), ("send", 3, "output"))
         self.assertIn("ring", [e["name"] for e in json.loads(plan("--list", "--json").out)])
+
+
+class OnGpu(Case):
+    SCHEMA = json.loads((pathlib.Path(__file__).parents[2] / "cli/plan/streams.schema.json").read_text())
+
+    def test_the_commands_of_a_ring(self):
+        done = plan("all_reduce", "--algo", "ring", "-n", "4", "--bytes", "4K", "--on", "gpu", "--rank", "all")
+        self.assertEqual(done.code, 0, done)
+        self.assertEqual(re.findall(r"^Rank (\d) of 4: 3\d commands in 1 round", done.out, re.M), ["0", "1", "2", "3"], done)
+        self.assertSays(done.out, r"each link 4 slots of 1 MiB", r"come to\s+their\s+ends\s+with 1 slot or\s+more",
+                        r"\n +round +# +step +command\n",
+                        r"\n +0 +0 +0  copy slot 0 to 1 \[0\.\.255\] = input\[768\.\.1023\]\n +0 +1 +0  signal_arrival 1 to 1\n",
+                        r"wait_arrival 1 from 3\n.*  fold output\[512\.\.767\] = input\[512\.\.767\], slot 0 from 3 \[0\.\.255\]\n")
+
+    def test_what_all_ranks_signal_is_what_they_wait_for(self):
+        for words in ("all_reduce --algo double_binary_tree -n 5 --bytes 100K", "all_to_all --algo bruck -n 6 --bytes 60K",
+                      "barrier -n 7", "scatter --algo tree -n 8 --root 3 --bytes 1M"):
+            done = json.loads(plan(*words.split(), "--on", "gpu", "--rank", "all", "--slot", "4K", "--slots", "2", "--json").out)
+            schema.validate(done, self.SCHEMA)
+            sent, freed = {}, {}
+            for stream in done["streams"]:
+                for command in stream["commands"]:
+                    if command["kind"] == "signal_arrival":
+                        sent[(stream["rank"], command["peer"])] = command["value"]
+                    if command["kind"] == "signal_credit":
+                        freed[(command["peer"], stream["rank"])] = command["value"]
+                    self.assertLessEqual(command.get("elements", 0), done["bytes"])
+            self.assertEqual(sent, freed)
+            self.assertGreater(len(sent), 0)
+            waited = [command for stream in done["streams"] for command in stream["commands"] if command["kind"] == "wait_arrival"]
+            self.assertEqual(len(waited), sum(sent.values()))
+
+    def test_a_long_vector_goes_in_rounds(self):
+        done = json.loads(plan("broadcast", "--algo", "tree", "-n", "4", "--bytes", "64K", "--on", "gpu", "--slot", "4K",
+                               "--slots", "2", "--json", "--rank", "0").out)
+        self.assertEqual((done["streams"][0]["rounds"], done["piece_elements"]), (16, 1024))
+        self.assertEqual(done["streams"][0]["elements_sent"], 2 * 64 * 1024 // 4)
+        slots = [place["slot"] for command in done["streams"][0]["commands"] for place in command.get("outputs", [])]
+        self.assertEqual(set(slots), {0, 1})
+
+    def test_a_plan_that_would_deadlock_is_refused(self):
+        file = self.folder / "stuck.plan"
+        ranks = [f"rank {rank}\nrecv {1 - rank} o{1 - rank}\nsend {1 - rank} i{rank}\ncopy o{rank} i{rank} after 1\n" for rank in (0, 1)]
+        file.write_text("tutti-plans 1\nall_gather stuck ranks 2 root 0 pipeline 1\n" + "".join(ranks))
+        self.assertSays(plan("--import", str(file), "--check").out, r"as on one stream of a GPU, they\s+deadlock\.")
+        done = plan("--import", str(file), "--on", "gpu")
+        self.assertNotEqual(done.code, 0, done)
+        self.assertSays(done.err, "all_gather by stuck cannot run on streams with 4 slots per link: if each rank runs its "
+                        "steps one after the other, they deadlock")
+
+    def test_wrong_words(self):
+        for words, says in (("--on tpu", '--on takes gpu, not "tpu"'), ("--on gpu --slots 0", "--slots takes 1 to 1024, not 0"),
+                            ("--on gpu --slot many", '--slot takes a size .* not "many"'),
+                            ("--on gpu --slot 0", "a slot of 0 elements is too small: it must hold an element of each unit"),
+                            ("--on gpu --step 1", "--step excludes --on"),
+                            ("--on gpu -n 4096", "too large to look at together")):
+            done = plan("all_reduce", "--algo", "ring", *words.split())
+            self.assertNotEqual(done.code, 0, done)
+            self.assertSays(done.err, says)
 
 
 class Refuse(Case):
