@@ -7,6 +7,7 @@
 #include "cli/base/text.h"
 #include "lib/base/collective_traits.h"
 #include "lib/collective/binding.h"
+#include "lib/collective/stream_binding.h"
 #include "tutti/error.h"
 
 namespace tutti::cli {
@@ -27,11 +28,7 @@ algorithms::StreamSizes sizes_of(const View& view, std::size_t bytes) {
   const bool parts = detail::traits_of(view.collective).has_parts();
   const auto partition = detail::Partition::of(view.collective, parts ? elements / index(view.shape.ranks) : elements,
                                                view.shape.ranks, view.shape.pipeline, element_size);
-  algorithms::StreamSizes sizes;
-  for (int block = 0; block <= view.shape.ranks * view.shape.pipeline; ++block)
-    sizes.input.push_back(partition.offset(block) / element_size);
-  sizes.output = sizes.input;
-  return sizes;
+  return detail::stream_sizes(partition, partition, view.shape, element_size);
 }
 
 void require_no_deadlock(const View& view, int slots) {

@@ -17,6 +17,7 @@
 #include "algorithms/stream_run.h"
 #include "lib/collective/arithmetic.h"
 #include "lib/collective/binding.h"
+#include "lib/collective/stream_binding.h"
 #include "lib/compute/float_environment.h"
 #include "lib/compute/kernels.h"
 #include "tests/support/noise.h"
@@ -50,6 +51,7 @@ struct Trial {
   const algorithms::Entry* entry;
   Op op;
   int ranks;
+  bool in_place;  // of all_reduce
   std::size_t input() const { return entry->collective == Collective::reduce_scatter ? count * at(ranks) : count; }
 };
 
@@ -62,15 +64,9 @@ std::vector<std::vector<T>> by_streams(const Trial<T>& trial) {
   for (int rank = 0; rank < ranks; ++rank) plans.push_back(trial.entry->build({.rank = rank, .ranks = ranks}));
   const auto units = algorithms::StreamUnits::of(collective, plans);
   const auto cuts = detail::Partition::of(collective, count, ranks, 1, sizeof(T));
-  algorithms::StreamSizes sizes;
-  for (int block = 0; block <= ranks; ++block) sizes.input.push_back(cuts.offset(block) / sizeof(T));
-  sizes.output = sizes.input;
-
+  const algorithms::StreamSizes sizes = detail::stream_sizes(cuts, cuts, plans[0].shape, sizeof(T));
   const detail::Arithmetic arithmetic{compute::reference_table(), data_type_of<T>, trial.op, ranks};
-  algorithms::StreamStages stages;
-  if (arithmetic.averages() || arithmetic.premultiplies()) stages.input = algorithms::StreamStages::Input::scaled;
-  stages.divides = arithmetic.averages();
-  stages.sums_apart = arithmetic.sum_size() != sizeof(T);
+  const algorithms::StreamStages stages = detail::stream_stages(collective, arithmetic, trial.in_place);
   algorithms::StreamArithmetic computing;
   computing.sum_size = arithmetic.sum_size();
   computing.fold = [&](std::byte* to, std::span<const std::byte* const> sources, std::size_t n) {
@@ -92,9 +88,11 @@ std::vector<std::vector<T>> by_streams(const Trial<T>& trial) {
     for (std::size_t round = 0; round < program.rounds(); ++round)
       program.add_round(round, counters, commands[at(rank)]);
     inputs.push_back(elements<T>(trial.input(), rank));
+    if (trial.in_place) outputs[at(rank)] = inputs.back();
+    std::vector<T>& input = trial.in_place ? outputs[at(rank)] : inputs.back();
     scratch[at(rank)].resize(program.scratch() * computing.sum_size);
     const std::size_t first = collective == Collective::reduce_scatter ? count * at(rank) : 0;
-    memory.push_back({{reinterpret_cast<std::byte*>(inputs.back().data()), 0, trial.input(), sizeof(T)},
+    memory.push_back({{reinterpret_cast<std::byte*>(input.data()), 0, trial.input(), sizeof(T)},
                       {reinterpret_cast<std::byte*>(outputs[at(rank)].data()), first, count, sizeof(T)},
                       {scratch[at(rank)].data(), 0, program.scratch(), computing.sum_size}});
   }
@@ -112,7 +110,9 @@ std::size_t compare(int ranks, const std::vector<Op>& ops) {
   for (const Collective collective : {Collective::all_reduce, Collective::reduce_scatter})
     for (const algorithms::Entry& entry : algorithms::catalogue(collective))
       for (const Op& op : ops)
-        if (lot.draws()) trials.push_back({&entry, op, ranks});
+        for (const bool in_place : {false, true})
+          if ((!in_place || collective == Collective::all_reduce) && lot.draws())
+            trials.push_back({&entry, op, ranks, in_place});
   std::vector<std::vector<std::vector<T>>> made(trials.size(), std::vector<std::vector<T>>(at(ranks)));
   run_ranks({.ranks = ranks, .boards = false}, [&](Communicator& comm) {
     for (std::size_t i = 0; i < trials.size(); ++i) {
@@ -120,7 +120,9 @@ std::size_t compare(int ranks, const std::vector<Op>& ops) {
       result.resize(count);
       const std::vector<T> own = elements<T>(trials[i].input(), comm.rank());
       const CallOptions options{.algorithm = trials[i].entry->name};
-      if (trials[i].entry->collective == Collective::all_reduce)
+      if (trials[i].in_place)
+        comm.all_reduce(result = own, trials[i].op, options);
+      else if (trials[i].entry->collective == Collective::all_reduce)
         comm.all_reduce(own, result, trials[i].op, options);
       else
         comm.reduce_scatter(own, result, trials[i].op, options);
@@ -129,7 +131,7 @@ std::size_t compare(int ranks, const std::vector<Op>& ops) {
   for (std::size_t i = 0; i < trials.size(); ++i) {
     const std::vector<std::vector<T>> streams = by_streams(trials[i]);
     INFO(name_of(trials[i].entry->collective), " ", std::string(trials[i].entry->name), " over ", ranks, " ranks, ",
-         name_of(trials[i].op.kind()), " of ", name_of(data_type_of<T>));
+         name_of(trials[i].op.kind()), " of ", name_of(data_type_of<T>), trials[i].in_place ? ", in place" : "");
     for (std::size_t rank = 0; rank < at(ranks); ++rank)
       CHECK(std::memcmp(streams[rank].data(), made[i][rank].data(), count * sizeof(T)) == 0);
   }
