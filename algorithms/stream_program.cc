@@ -25,8 +25,7 @@ std::size_t largest_piece(const StreamSlots& slots, std::size_t units) {
   const std::size_t piece = slots.elements / units;
   if (piece == 0)
     throw Error{ErrorCode::invalid_argument,
-                fmt::format("a slot of {} elements is too small: it must hold an element of each unit of a message, "
-                            "and there are up to {} units",
+                fmt::format("a slot of {} elements is too small: a message takes {} or more, one for each unit",
                             slots.elements, units)};
   return piece < aligned ? piece : piece / aligned * aligned;
 }

@@ -175,8 +175,7 @@ TEST_CASE("streams: slots that are too small are refused") {
     FAIL_CHECK("not refused");
   } catch (const Error& error) {
     CHECK(std::string(error.what()) ==
-          "a slot of 3 elements is too small: it must hold an element of each unit of a "
-          "message, and there are up to 4 units");
+          "a slot of 3 elements is too small: a message takes 4 or more, one for each unit");
   }
 }
 

@@ -124,7 +124,7 @@ class OnGpu(Case):
     def test_wrong_words(self):
         for words, says in (("--on tpu", '--on takes gpu, not "tpu"'), ("--on gpu --slots 0", "--slots takes 1 to 1024, not 0"),
                             ("--on gpu --slot many", '--slot takes a size .* not "many"'),
-                            ("--on gpu --slot 0", "a slot of 0 elements is too small: it must hold an element of each unit"),
+                            ("--on gpu --slot 0", "a slot of 0 elements is too small: a message takes 1 or more"),
                             ("--on gpu --step 1", "--step excludes --on"),
                             ("--on gpu -n 4096", "too large to look at together")):
             done = plan("all_reduce", "--algo", "ring", *words.split())
