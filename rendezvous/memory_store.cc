@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <type_traits>
 
@@ -14,7 +15,7 @@ namespace {
 
 using rendezvous::Table;
 
-class MemoryStore final : public Store {
+class MemoryStore final : public Store, public std::enable_shared_from_this<MemoryStore> {
  public:
   void set(std::string_view key, std::string_view value) override {
     change([&] { table_.set(key, value); });
@@ -82,6 +83,9 @@ class MemoryStore final : public Store {
       for (const auto& [key, value] : pairs) table_.set(key, value);
     });
   }
+
+  /// All threads share the object.
+  std::shared_ptr<Store> clone() override { return shared_from_this(); }
 
  private:
   /// There are few waiters and set-up is short, so waking all of them costs less than tracking the key that each waits

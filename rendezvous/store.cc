@@ -4,9 +4,15 @@
 
 #include <utility>
 
+#include "tutti/error.h"
+
 namespace tutti {
 
 Store::~Store() = default;
+
+std::shared_ptr<Store> Store::clone() {
+  throw Error{ErrorCode::unsupported, "a store of this kind has no clones: open it once more for the other thread"};
+}
 
 void Store::wait_for(std::span<const std::string> keys, Milliseconds timeout) {
   struct Restore {
@@ -68,6 +74,12 @@ class PrefixStore final : public Store {
     std::vector<KeyValue> named{pairs.begin(), pairs.end()};
     for (KeyValue& pair : named) pair.first.insert(0, prefix_);
     store_->multi_set(named);
+  }
+
+  std::shared_ptr<Store> clone() override {
+    auto made = std::make_shared<PrefixStore>(*this);
+    made->store_ = store_->clone();
+    return made;
   }
 
  private:

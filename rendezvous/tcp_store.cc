@@ -37,11 +37,11 @@ class TcpStore final : public Store {
  public:
   TcpStore(const Endpoint& endpoint, Milliseconds timeout, const Secret& secret,
            std::shared_ptr<TlsProxies> tls_proxies)
-      : where_("store " + to_string(endpoint)), has_secret_(!secret.empty()), tls_proxies_(std::move(tls_proxies)) {
+      : endpoint_(endpoint), secret_(secret), tls_proxies_(std::move(tls_proxies)) {
     const auto end = Clock::now() + timeout;
     Store::set_timeout(timeout);
     socket_ = connect_to(endpoint, end);
-    if (has_secret_) greet(endpoint, store_key(secret), end);
+    if (has_secret()) greet(endpoint, store_key(secret), end);
     send(Message{StoreOp::validate}.u32(store_magic), "auth", deadline());
   }
 
@@ -49,7 +49,7 @@ class TcpStore final : public Store {
   /// Keys set by a client that closes at once would be lost, so it waits for one answer first.
   ~TcpStore() override {
     constexpr std::chrono::seconds at_most{2};
-    if (has_secret_ || answered_ || !lost_.empty() || ::getpid() != owner_pid_) return;
+    if (has_secret() || answered_ || !lost_.empty() || ::getpid() != owner_pid_) return;
     try {
       set_timeout(at_most);
       key_count();
@@ -137,7 +137,13 @@ class TcpStore final : public Store {
     });
   }
 
+  std::shared_ptr<Store> clone() override {
+    return std::make_shared<TcpStore>(endpoint_, timeout(), secret_, tls_proxies_);
+  }
+
  private:
+  bool has_secret() const { return !secret_.empty(); }
+
   /// Tries a few times, because a server with too many strangers also closes connections that were about to prove
   /// themselves.
   void greet(const Endpoint& endpoint, const Secret& key, Deadline end) {
@@ -273,7 +279,7 @@ class TcpStore final : public Store {
          fmt::format(
              "closed the connection ({}): it ended, or refused the request, or is not a store at all{}",
              errno == 0 ? "end of stream" : std::strerror(errno),
-             has_secret_
+             has_secret()
                  ? ""
                  : ", or belongs to another user of this host, or wants a secret (TUTTI_SECRET or TUTTI_SECRET_FILE)"));
   }
@@ -286,8 +292,9 @@ class TcpStore final : public Store {
     throw Error{ErrorCode::rendezvous, lost_};
   }
 
-  std::string where_;
-  bool has_secret_;
+  const Endpoint endpoint_;
+  const Secret secret_;
+  const std::string where_ = "store " + to_string(endpoint_);
   bool answered_ = false;  // the server has served this client
   const pid_t owner_pid_ = ::getpid();
   std::shared_ptr<TlsProxies> tls_proxies_;

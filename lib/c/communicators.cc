@@ -2,14 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <memory>
-#include <optional>
 #include <span>
 #include <utility>
 
-#include "lib/base/environment.h"
 #include "lib/c/arguments.h"
+#include "lib/c/connect_options.h"
 #include "lib/c/guarded.h"
 #include "lib/c/handles.h"
 #include "lib/c/unique_id.h"
@@ -17,39 +15,9 @@
 namespace tutti::c_api {
 namespace {
 
-constexpr std::size_t first_options_size = 120;
-static_assert(first_options_size == sizeof(tutti_connect_options));
-
-Store::Milliseconds setup_timeout(const tutti_connect_options& options) {
-  if (options.setup_timeout_ms > 0) return Store::Milliseconds{options.setup_timeout_ms};
-  return environment::seconds("TUTTI_TIMEOUT").value_or(std::chrono::minutes{5});
-}
-
-void require_one_place(const tutti_connect_options& options) {
-  const int places = (options.rendezvous ? 1 : 0) + (options.id ? 1 : 0) + (options.all_gather ? 1 : 0);
-  if (places > 1) throw Wrong{"rendezvous, id and all_gather are ways to meet: give one of them"};
-  if (options.rank < 0 || options.ranks < 0 || (options.ranks > 0 && options.rank >= options.ranks))
-    throw Wrong{fmt::format("rank {} is not one of {} ranks", options.rank, options.ranks)};
-  if (options.ranks == 0 && options.rank > 0) throw Wrong{"rank is given, but ranks, their number, is not"};
-  if ((options.id || options.all_gather) && options.ranks == 0)
-    throw Wrong{"id and all_gather need rank and ranks, since no launcher gives them"};
-}
-
-ConnectOptions cpp_options(const tutti_connect_options& from) {
-  require_one_place(from);
-  ConnectOptions to;
-  if (from.ranks > 0) to.rank = from.rank, to.size = from.ranks;
-  to.rendezvous = text_of(from.rendezvous);
-  to.job = text_of(from.job);
-  to.secret_file = text_of(from.secret_file);
-  to.transport = text_of(from.transport);
-  to.tuning_file = text_of(from.tuning_file);
-  to.plan_file = text_of(from.plan_file);
-  to.setup_timeout = milliseconds_of(from.setup_timeout_ms);
-  to.timeout = milliseconds_of(from.timeout_ms);
-  to.lost_after = milliseconds_of(from.lost_after_ms);
-  to.deterministic = from.deterministic != 0;
-  to.tls = from.tls != 0;
+/// Where the ranks meet, made ready.
+ConnectOptions to_meet(const tutti_connect_options& from) {
+  ConnectOptions to = cpp_options(from);
   if (from.id) to.store = store_of(*from.id, from.rank, setup_timeout(from));
   if (from.all_gather)
     to.store = store_of(share_unique_id(from.rank, from.ranks, from.all_gather, from.all_gather_context), from.rank,
@@ -79,8 +47,7 @@ tutti_result tutti_unique_id_create(tutti_unique_id* id) {
 tutti_result tutti_connect(const tutti_connect_options* options, tutti_comm** comm) {
   return guarded(__func__, [&] {
     given(comm, "comm") = nullptr;
-    *comm =
-        new tutti_comm{tutti::connect(cpp_options(options_of(options, "tutti_connect_options", first_options_size)))};
+    *comm = new tutti_comm{tutti::connect(to_meet(given_options(options)))};
   });
 }
 

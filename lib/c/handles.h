@@ -1,8 +1,11 @@
 #pragma once
 
+#include <memory>
+
 #include "tutti/c.h"
 #include "tutti/communicator.h"
 #include "tutti/persistent.h"
+#include "tutti/store.h"
 #include "tutti/types.h"
 #include "tutti/work.h"
 
@@ -22,4 +25,9 @@ struct tutti_persistent {
 
 struct tutti_op {
   tutti::Op op;
+};
+
+struct tutti_store {
+  std::shared_ptr<tutti::Store> store;
+  std::shared_ptr<tutti::Store> first;  // the one that was opened, in which this process may serve its clones
 };

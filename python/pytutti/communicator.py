@@ -12,7 +12,7 @@ from ._core import ffi, lib
 from ._library import Seconds, callbacks, check, do_postponed, fail, integer, milliseconds, refuse_in_callback, soon
 from .collectives import NULL, options_of
 from .errors import Error, InvalidArgument
-from .meeting import AllGather, Path, UniqueId, connected
+from .meeting import AllGather, Path, Store, UniqueId, connected
 from .messages import Messages
 from .ops import OpOfCall
 from .variable import VariableCollectives
@@ -41,6 +41,7 @@ def connect(
     rendezvous: Optional[str] = None,
     id: Optional[UniqueId] = None,
     all_gather: Optional[AllGather] = None,
+    store: Optional[Store] = None,
     job: Optional[str] = None,
     secret_file: Optional[Path] = None,
     transport: Optional[str] = None,
@@ -58,6 +59,7 @@ def connect(
     rendezvous     "tcp://host:port", where rank 0 serves, or "file:///path"
     id             or a UniqueId, the same on all ranks
     all_gather     or a function that takes bytes and returns those of all ranks, by rank; it is called once
+    store          or a store that all ranks see, such as torch.distributed's; who reads it can join
     job            separates jobs that share a store
     secret_file    file with the secret that all ranks share
     transport      "shm,tcp", "tcp", "^shm": what ranks may talk over
@@ -76,6 +78,7 @@ def connect(
             rendezvous=rendezvous,
             id=id,
             all_gather=all_gather,
+            store=store,
             texts={
                 "job": job,
                 "secret_file": secret_file,

@@ -1,14 +1,58 @@
 """Where ranks meet: what tutti_connect_options say, from Python's words."""
 
+import datetime
 import os
-from typing import Any, Callable, List, Optional, Tuple, Union
+from typing import Any, Callable, List, Optional, Protocol, Tuple, Union
 
 from ._core import ffi, lib
 from ._library import Seconds, check, integer, milliseconds, refuse_in_callback
-from .errors import InvalidArgument
+from .errors import InvalidArgument, RendezvousFailed
 
 Path = Union[str, "os.PathLike[str]"]
 AllGather = Callable[[bytes], List[bytes]]
+
+
+class Store(Protocol):
+    """What connect() needs of a store of somebody else's; those of torch.distributed have it."""
+
+    def add(self, key: str, amount: int, /) -> int: ...
+    def set(self, key: str, value: Any, /) -> None: ...
+    def get(self, key: str, /) -> bytes: ...
+    def check(self, keys: List[str], /) -> bool: ...
+    def wait(self, keys: List[str], timeout: datetime.timedelta, /) -> None: ...
+
+
+def gathered_in(store: Store, rank: int, size: int, timeout: Seconds) -> AllGather:
+    """The all_gather of ranks that see the same store.
+
+    Each rank numbers its meetings in the store, so that those of one number meet even if some have been started anew.
+    """
+    lacking = [name for name in ("add", "set", "get", "check", "wait") if not callable(getattr(store, name, None))]
+    if lacking:
+        raise InvalidArgument(
+            f"store is a {type(store).__name__}, which has no {lacking[0]}(): give one of torch.distributed, "
+            "pytutti.torch.Store(), or an object with the same methods"
+        )
+    patience = datetime.timedelta(milliseconds=milliseconds(timeout, "setup_timeout") or 300_000)
+
+    def all_gather(mine: bytes) -> List[bytes]:
+        meeting = store.add(f"pytutti/meetings of {rank}", 1)
+        keys = [f"pytutti/{meeting}/{peer}" for peer in range(size)]
+        store.set(keys[rank], mine)
+        try:
+            store.wait(keys, patience)
+        except Exception as error:
+            missing = [str(peer) for peer, key in enumerate(keys) if not store.check([key])]
+            if not missing:
+                raise
+            raise RendezvousFailed(
+                f"rank {rank} of {size} has waited {patience.total_seconds():g} s at a {type(store).__name__} for "
+                f"rank{'s' if len(missing) > 1 else ''} {', '.join(missing)}, which did not come: see whether they run "
+                "and call connect() with the same store, as often as this rank"
+            ) from error
+        return [bytes(store.get(key)) for key in keys]
+
+    return all_gather
 
 
 class UniqueId:
@@ -76,6 +120,7 @@ def connected(
     rendezvous: Optional[str],
     id: Optional[UniqueId],
     all_gather: Optional[AllGather],
+    store: Optional[Store],
     texts: "dict[str, Optional[Path]]",
     times: "dict[str, Seconds]",
     deterministic: bool,
@@ -99,8 +144,12 @@ def connected(
         setattr(options, name + "_ms", milliseconds(seconds, name))
     if id is not None:
         options.id = id._id
-    if all_gather is not None and size is None:
-        raise InvalidArgument("all_gather needs rank and size: give both")
+    if store is not None and (rendezvous is not None or id is not None or all_gather is not None):
+        raise InvalidArgument("store, rendezvous, id and all_gather are ways to meet: give one of them")
+    if (all_gather is not None or store is not None) and size is None:
+        raise InvalidArgument(f"{'store' if all_gather is None else 'all_gather'} needs rank and size: give both")
+    if store is not None and rank is not None and size is not None:
+        all_gather = gathered_in(store, rank, size, times["setup_timeout"])
     gathering = None if all_gather is None or size is None else _Gathering(all_gather, size)
     if gathering:
         alive.append(ffi.new_handle(gathering))

@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import pickle
+import threading
 import time
 
 import numpy
@@ -26,6 +27,34 @@ def child_of_a_rank(comm, id, results):
     comm.close()
     with pytutti.connect(1, 2, id=id) as own:
         results.put(own.all_reduce(numpy.ones(1)).tolist())
+
+
+class Shelf:
+    """A store of the program's own, for threads."""
+
+    def __init__(self):
+        self.values, self.changed = {}, threading.Condition()
+
+    def set(self, key, value):
+        with self.changed:
+            self.values[key] = value
+            self.changed.notify_all()
+
+    def add(self, key, amount):
+        with self.changed:
+            self.values[key] = self.values.get(key, 0) + amount
+            return self.values[key]
+
+    def get(self, key):
+        return self.values[key]
+
+    def check(self, keys):
+        return all(key in self.values for key in keys)
+
+    def wait(self, keys, timeout):
+        with self.changed:
+            if not self.changed.wait_for(lambda: self.check(keys), timeout.total_seconds()):
+                raise TimeoutError
 
 
 class Processes(Case):
@@ -69,6 +98,31 @@ class Processes(Case):
         ):
             self.assert_fails(pytutti.InvalidArgument, words, pytutti.connect, 0, 2, all_gather=parts)
         self.assert_fails(pytutti.InvalidArgument, "needs rank and size", pytutti.connect, all_gather=list)
+
+    def test_ranks_meet_in_a_store_of_the_programs(self):
+        store, results = Shelf(), []
+
+        def rank(number):
+            for _ in range(2):
+                with pytutti.connect(number, 3, store=store, setup_timeout=LIMIT / 2) as comm:
+                    results.append(comm.all_reduce(numpy.array([number, 1])).tolist())
+
+        threads = [threading.Thread(target=rank, args=(number,)) for number in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(LIMIT)
+        self.assertEqual(results, [[3, 3]] * 6)
+
+    def test_who_does_not_come_to_a_store_is_named(self):
+        store = Shelf()
+        store.set("pytutti/1/2", b"came")
+        self.assert_fails(pytutti.RendezvousFailed, "rank 0 of 4 has waited 0.05 s at a Shelf for ranks 1, 3, which",
+                          pytutti.connect, 0, 4, store=store, setup_timeout=0.05)
+        self.assert_fails(pytutti.InvalidArgument, "a dict, which has no add()", pytutti.connect, 0, 2, store={})
+        self.assert_fails(pytutti.InvalidArgument, "needs rank and size", pytutti.connect, store=store)
+        self.assert_fails(pytutti.InvalidArgument, "give one of them", pytutti.connect, 0, 2, store=store,
+                          id=pytutti.UniqueId())
 
     def test_errors_and_ids_pass_between_processes(self):
         try:

@@ -94,6 +94,28 @@ TEST_CASE("add counts, from nothing, through negative numbers, on what set wrote
   });
 }
 
+TEST_CASE("a clone sees the same keys while another thread waits, and goes on alone") {
+  for_each_store([](const Bench& bench) {
+    CAPTURE(bench.name);
+    auto store = bench.open();
+    if (bench.name == "file") {
+      CHECK(error_of([&] { store->clone(); }).code() == ErrorCode::unsupported);
+      return;
+    }
+    store->set_timeout(patience);
+    const auto clone = store->clone();
+    CHECK(clone->timeout() == patience);
+    run_threads(2, [&](int thread) {
+      if (thread == 0)
+        CHECK(store->get("key") == "value");
+      else
+        clone->set("key", "value");
+    });
+    store.reset();
+    CHECK(clone->get("key") == "value");
+  });
+}
+
 TEST_CASE("add from many threads loses nothing") {
   for_each_store([](const Bench& bench) {
     CAPTURE(bench.name);

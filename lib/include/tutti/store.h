@@ -48,6 +48,9 @@ class TUTTI_API Store {
   /// Waits until all keys exist, then returns their values in order.
   virtual std::vector<std::string> multi_get(std::span<const std::string> keys) = 0;
   virtual void multi_set(std::span<const KeyValue> pairs) = 0;
+  /// Another object on the same keys, for another thread. The default throws Error{unsupported}: a file counts those
+  /// that have opened it.
+  virtual std::shared_ptr<Store> clone();
 
   Milliseconds timeout() const { return timeout_; }
   virtual void set_timeout(Milliseconds timeout) { timeout_ = timeout; }

@@ -8,8 +8,12 @@ import dataclasses
 import datetime
 import os
 import warnings
+from typing import TYPE_CHECKING, Optional, Union
 
-__all__ = ["Options", "register"]
+if TYPE_CHECKING:
+    import torch.distributed
+
+__all__ = ["Options", "Store", "register"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,6 +35,27 @@ class Options:
             value = getattr(self, field.name)
             if not isinstance(value, field.type):
                 raise TypeError(f"Options: {field.name} must be a {field.type.__name__}, and not {value!r}")
+
+
+def Store(  # noqa: N802, it stands for a class that is built when it is first used
+    rank: Optional[int] = None,
+    size: Optional[int] = None,
+    *,
+    rendezvous: Optional[str] = None,
+    job: Optional[str] = None,
+    secret_file: "Union[str, os.PathLike[str], None]" = None,
+    tls: bool = False,
+    timeout: datetime.timedelta = datetime.timedelta(seconds=300),
+) -> "torch.distributed.Store":
+    """tutti's own store as one of PyTorch's: that at which pytutti.connect() would meet with the same arguments.
+
+    Without arguments it is that of the launcher, such as `tutti run`. At "tcp://host:port" rank 0 serves. Both ends
+    prove that they know the job's secret, if it has one. All ranks open stores in the same order.
+    """
+    if (rank is None) != (size is None):
+        raise ValueError("Store: rank and size belong together: give both, or none for those of the launcher")
+    return _extension().Store(rank or 0, size or 0, rendezvous or "", job or "", os.fspath(secret_file or ""), tls,
+                              timeout)
 
 
 def _parent():

@@ -12,5 +12,6 @@
 #include "messages.cc"
 #include "module.cc"
 #include "monitor.cc"
+#include "store.cc"
 #include "tensors.cc"
 #include "work.cc"

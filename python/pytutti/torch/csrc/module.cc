@@ -11,6 +11,7 @@
 #include "backend.h"
 #include "completions.h"
 #include "interrupts.h"
+#include "store.h"
 
 namespace tutti_torch {
 namespace {
@@ -45,6 +46,25 @@ class Living {
   std::vector<c10::weak_intrusive_ptr<TuttiBackend>> backends_;
 };
 
+void register_store(py::module_& module) {
+  py::class_<TuttiStore, c10d::Store, c10::intrusive_ptr<TuttiStore>> store(module, "Store");
+  store.def(py::init([](int rank, int ranks, const std::string& rendezvous, const std::string& job,
+                        const std::string& secret_file, bool tls, milliseconds timeout) {
+              tutti_connect_options options{};
+              options.rank = rank;
+              options.ranks = ranks;
+              options.rendezvous = rendezvous.empty() ? nullptr : rendezvous.c_str();
+              options.job = job.c_str();
+              options.secret_file = secret_file.c_str();
+              options.tls = tls ? 1 : 0;
+              return open_store(options, timeout);
+            }),
+            py::call_guard<py::gil_scoped_release>());
+#if !TUTTI_TORCH_IS(2, 8)
+  store.def("clone", &TuttiStore::clone, py::call_guard<py::gil_scoped_release>());
+#endif
+}
+
 }  // namespace
 }  // namespace tutti_torch
 
@@ -72,6 +92,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
           },
           py::arg("timeout"), py::arg("wait_all_ranks") = false, py::call_guard<py::gil_scoped_release>());
 
+  register_store(module);
   module.def(
       "meet",
       [](const c10::intrusive_ptr<c10d::Store>& store, int rank, int size, milliseconds timeout,

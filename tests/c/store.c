@@ -1,0 +1,195 @@
+// Stores: what one rank sets the others see, over TCP with a secret, alone, and in a file.
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include "check.h"
+
+struct values {
+  int count;
+  char text[4][64];
+  uint64_t bytes[4];
+};
+
+static void take(const void* value, uint64_t bytes, void* context) {
+  struct values* const values = context;
+  CHECK(values->count < 4 && bytes < 64);
+  memcpy(values->text[values->count], value, bytes);
+  values->bytes[values->count++] = bytes;
+}
+
+static char url[64];
+static const char secret[] = "sixteen characters or more";
+
+static tutti_connect_options options_of(int rank, int ranks) {
+  return (tutti_connect_options){.size = sizeof(tutti_connect_options),
+                                 .rank = rank,
+                                 .ranks = ranks,
+                                 .rendezvous = url,
+                                 .setup_timeout_ms = 30000};
+}
+
+/// Rank 0 serves, so it is the last to go.
+static void say_goodbye(tutti_store* store, int rank, int ranks) {
+  char key[16];
+  const char* const name = key;
+  for (int k = 1; k < ranks; ++k) {
+    if (rank != 0 && rank != k) continue;
+    snprintf(key, sizeof key, "done %d", k);
+    if (rank == k) CHECK(tutti_store_set(store, key, NULL, 0) == TUTTI_OK);
+    if (rank == 0) CHECK(tutti_store_wait(store, &name, 1, 0) == TUTTI_OK);
+  }
+}
+
+/// Sets by one connection what the other waits for. The clone goes on without the first, which this frees.
+static tutti_store* use_clone(tutti_store* store) {
+  tutti_store* clone = NULL;
+  int32_t there = 7;
+  CHECK(tutti_store_clone(store, &clone) == TUTTI_OK);
+  CHECK(tutti_store_set(clone, "of a clone", "x", 1) == TUTTI_OK);
+  CHECK(tutti_store_wait(store, (const char*[]){"of a clone"}, 1, 0) == TUTTI_OK);
+  CHECK(tutti_store_free(store) == TUTTI_OK);
+  CHECK(tutti_store_check(clone, (const char*[]){"of a clone"}, 1, &there) == TUTTI_OK && there == 1);
+  return clone;
+}
+
+static int every_call(int rank, int ranks) {
+  const tutti_connect_options options = options_of(rank, ranks);
+  tutti_store* store = NULL;
+  struct values values = {0};
+  int64_t sum = 0;
+  int32_t answer = 7;
+  CHECK(tutti_store_open(&options, &store) == TUTTI_OK);
+  if (!store) return failures;
+  if (rank == ranks - 1) CHECK(tutti_store_set(store, "odd", "\0\xff\n/", 4) == TUTTI_OK);
+  if (rank == ranks - 1) CHECK(tutti_store_append(store, "log", "ab", 2) == TUTTI_OK);
+  if (rank == ranks - 1) CHECK(tutti_store_append(store, "log", "c", 1) == TUTTI_OK);
+  if (rank == ranks - 1) CHECK(tutti_store_set(store, "last", NULL, 0) == TUTTI_OK);
+  CHECK(tutti_store_wait(store, (const char*[]){"last"}, 1, 30000) == TUTTI_OK);
+  CHECK(tutti_store_get(store, (const char*[]){"odd", "log", "last"}, 3, take, &values) == TUTTI_OK);
+  CHECK(values.count == 3 && values.bytes[0] == 4 && memcmp(values.text[0], "\0\xff\n/", 4) == 0);
+  CHECK(values.bytes[1] == 3 && memcmp(values.text[1], "abc", 3) == 0 && values.bytes[2] == 0);
+  CHECK(tutti_store_add(store, "here", 1, &sum) == TUTTI_OK && sum >= 1 && sum <= ranks);
+  if (sum == ranks) CHECK(tutti_store_set(store, "all here", "", 0) == TUTTI_OK);
+  CHECK(tutti_store_wait(store, (const char*[]){"all here"}, 1, 0) == TUTTI_OK);
+  if (rank == 0) {
+    values.count = 0;
+    CHECK(tutti_store_compare_set(store, "log", "abc", 3, "d", 1, take, &values) == TUTTI_OK);
+    CHECK(values.count == 1 && values.bytes[0] == 1 && values.text[0][0] == 'd');
+    CHECK(tutti_store_erase(store, "log", &answer) == TUTTI_OK && answer == 1);
+    CHECK(tutti_store_erase(store, "log", &answer) == TUTTI_OK && answer == 0);
+    CHECK(tutti_store_check(store, (const char*[]){"odd", "log"}, 2, &answer) == TUTTI_OK && answer == 0);
+    CHECK(tutti_store_key_count(store, &sum) == TUTTI_OK && sum >= 4);
+    CHECK_FAILS(TUTTI_RENDEZVOUS, "nothing", tutti_store_wait(store, (const char*[]){"nothing"}, 1, 50));
+    CHECK(tutti_store_set_timeout(store, 50) == TUTTI_OK);
+    CHECK_FAILS(TUTTI_RENDEZVOUS, "nothing", tutti_store_get(store, (const char*[]){"nothing"}, 1, take, &values));
+    CHECK(tutti_store_set_timeout(store, 30000) == TUTTI_OK);
+    store = use_clone(store);
+  }
+  say_goodbye(store, rank, ranks);
+  CHECK(tutti_store_free(store) == TUTTI_OK);
+  return failures;
+}
+
+/// The keys of a store are apart from those of the communicator that ranks make after it, and of the next store.
+static int beside_communicators(int rank, int ranks) {
+  const tutti_connect_options options = options_of(rank, ranks);
+  tutti_store *store = NULL, *next = NULL;
+  tutti_comm* comm = NULL;
+  int32_t there = 7;
+  CHECK(tutti_store_open(&options, &store) == TUTTI_OK);
+  CHECK(tutti_store_set(store, "key", "", 0) == TUTTI_OK);
+  CHECK(tutti_connect(&options, &comm) == TUTTI_OK);
+  CHECK(tutti_store_open(&options, &next) == TUTTI_OK);
+  CHECK(tutti_store_check(store, (const char*[]){"key"}, 1, &there) == TUTTI_OK && there == 1);
+  CHECK(tutti_store_check(next, (const char*[]){"key"}, 1, &there) == TUTTI_OK && there == 0);
+  CHECK(tutti_comm_free(comm) == TUTTI_OK);
+  say_goodbye(next, rank, ranks);
+  CHECK(tutti_store_free(next) == TUTTI_OK && tutti_store_free(store) == TUTTI_OK);
+  return failures;
+}
+
+/// Rank 1 does not know the secret of rank 0, then it does.
+static int with_wrong_secret(int rank, int ranks) {
+  tutti_connect_options options = options_of(rank, ranks);
+  tutti_store *store = NULL, *next = NULL;
+  if (rank == 1) {
+    setenv("TUTTI_SECRET", "another one of sixteen", 1);
+    options.setup_timeout_ms = 5000;
+    CHECK_FAILS(TUTTI_RENDEZVOUS, "secret", tutti_store_open(&options, &store));
+    CHECK(store == NULL);
+  } else {
+    CHECK(tutti_store_open(&options, &store) == TUTTI_OK);
+  }
+  setenv("TUTTI_SECRET", secret, 1);
+  CHECK(tutti_store_open(&options, &next) == TUTTI_OK);
+  say_goodbye(next, rank, ranks);
+  CHECK(tutti_store_free(next) == TUTTI_OK && tutti_store_free(store) == TUTTI_OK);
+  return failures;
+}
+
+static int refused(int rank, int ranks) {
+  tutti_connect_options options = {.size = sizeof options};
+  tutti_store *store = NULL, *clone = NULL;
+  struct values values = {0};
+  tutti_unique_id id;
+  (void)rank, (void)ranks;
+  CHECK(tutti_store_open(NULL, &store) == TUTTI_OK);  // alone
+  CHECK_FAILS(TUTTI_INVALID_ARGUMENT, "key is NULL", tutti_store_set(store, NULL, "", 0));
+  CHECK_FAILS(TUTTI_INVALID_ARGUMENT, "value is NULL", tutti_store_set(store, "key", NULL, 1));
+  CHECK_FAILS(TUTTI_INVALID_ARGUMENT, "keys is NULL", tutti_store_get(store, NULL, 1, take, &values));
+  CHECK_FAILS(TUTTI_INVALID_ARGUMENT, "take is NULL", tutti_store_get(store, NULL, 0, NULL, NULL));
+  CHECK_FAILS(TUTTI_INVALID_ARGUMENT, "sum is NULL", tutti_store_add(store, "key", 1, NULL));
+  CHECK_FAILS(TUTTI_INVALID_ARGUMENT, "not above 0", tutti_store_set_timeout(store, 0));
+  CHECK_FAILS(TUTTI_INVALID_ARGUMENT, "negative", tutti_store_wait(store, NULL, 0, -1));
+  CHECK_FAILS(TUTTI_INVALID_ARGUMENT, "store is NULL", tutti_store_set(NULL, "key", "", 0));
+  CHECK(tutti_store_free(use_clone(store)) == TUTTI_OK);
+  memset(&id, 7, sizeof id);
+  options.ranks = 1;
+  options.id = &id;
+  CHECK_FAILS(TUTTI_INVALID_ARGUMENT, "for tutti_connect()", tutti_store_open(&options, &store));
+  options.id = NULL;
+  options.setup_timeout_ms = -1;
+  CHECK_FAILS(TUTTI_INVALID_ARGUMENT, "negative", tutti_store_open(&options, &store));
+  CHECK_FAILS(TUTTI_INVALID_ARGUMENT, "store is NULL", tutti_store_clone(NULL, &clone));
+  CHECK(tutti_store_free(NULL) == TUTTI_OK);
+  return failures;
+}
+
+static int in_a_file(int rank, int ranks) {
+  const tutti_connect_options options = options_of(rank, ranks);
+  tutti_store *store = NULL, *clone = NULL;
+  CHECK(tutti_store_open(&options, &store) == TUTTI_OK);
+  CHECK(tutti_store_set(store, rank ? "one" : "zero", "", 0) == TUTTI_OK);
+  CHECK(tutti_store_wait(store, (const char*[]){"zero", "one"}, 2, 0) == TUTTI_OK);
+  CHECK_FAILS(TUTTI_UNSUPPORTED, "no clones", tutti_store_clone(store, &clone));
+  CHECK(tutti_store_free(store) == TUTTI_OK);
+  return failures;
+}
+
+/// A port that was free a moment ago.
+static void choose_url(void) {
+  struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  socklen_t size = sizeof address;
+  const int probe = socket(AF_INET, SOCK_STREAM, 0);
+  CHECK(bind(probe, (struct sockaddr*)&address, size) == 0);
+  CHECK(getsockname(probe, (struct sockaddr*)&address, &size) == 0);
+  close(probe);
+  snprintf(url, sizeof url, "tcp://127.0.0.1:%d", ntohs(address.sin_port));
+}
+
+int main(void) {
+  char folder[] = "/tmp/tutti-store-XXXXXX";
+  int wrong = run_ranks(1, -1, refused);
+  choose_url();
+  wrong += run_ranks(3, -1, every_call);
+  wrong += run_ranks(2, -1, beside_communicators);
+  setenv("TUTTI_SECRET", secret, 1);
+  wrong += run_ranks(3, -1, every_call);
+  wrong += run_ranks(2, -1, with_wrong_secret);
+  unsetenv("TUTTI_SECRET");
+  if (!mkdtemp(folder)) return 1;
+  snprintf(url, sizeof url, "file://%s/store", folder);
+  wrong += run_ranks(2, -1, in_a_file);
+  CHECK(rmdir(folder) == 0);
+  return wrong != 0 || failures != 0;
+}
