@@ -10,6 +10,8 @@ parts. A time is that of one blocking call: the mean over as many calls as take 
 libraries take turns --repetitions times, and the table has the medians. `ratio` is Gloo's time over tutti's.
 """
 
+from __future__ import annotations
+
 import argparse
 import csv
 import dataclasses
@@ -19,6 +21,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -28,25 +32,26 @@ import pytutti.torch  # noqa: F401  registers the backend
 COLLECTIVES = ("all_reduce", "all_gather", "broadcast", "reduce_scatter", "all_to_all")
 LIBRARIES = ("tutti", "gloo")
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+Call = Callable[[], Any]
 FIELDS = ("collective", "ranks", "bytes", "tutti_us", "gloo_us", "ratio", "tutti_busbw_GBps", "gloo_busbw_GBps")
 
 
-def size(text):
+def size(text: str) -> int:
     digits, unit = (text[:-1], text[-1].upper()) if text[-1:].upper() in UNITS else (text, "")
     if not digits.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a size, such as 4, 64K or 16M")
     return int(digits) * UNITS.get(unit, 1)
 
 
-def positive(text):
+def positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
     return int(text)
 
 
-def options():
-    parser = argparse.ArgumentParser(prog="python -m pytutti.torch.bench", formatter_class=argparse.RawTextHelpFormatter,
-                                     description=__doc__)
+def options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m pytutti.torch.bench", description=__doc__,
+                                     formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("collectives", nargs="*", metavar="COLLECTIVE",
                         help=f"of {' '.join(COLLECTIVES)} (default: all)")
     parser.add_argument("-g", "--ranks", type=positive, default=2, help="ranks to start, without a launcher (2)")
@@ -73,10 +78,11 @@ def options():
 # ---- The ranks
 
 
-def start_ranks(ranks):
+def start_ranks(ranks: int) -> int:
     """Runs this command once more in so many processes, which meet in a file. Returns the exit code."""
     with tempfile.TemporaryDirectory(prefix="pytutti-bench-") as folder:
-        shared = {"WORLD_SIZE": str(ranks), "PYTUTTI_BENCH_STORE": os.path.join(folder, "store"), "OMP_NUM_THREADS": "1"}
+        shared = {"WORLD_SIZE": str(ranks), "PYTUTTI_BENCH_STORE": os.path.join(folder, "store"),
+                  "OMP_NUM_THREADS": "1"}
         command = [sys.executable, "-m", "pytutti.torch.bench", *sys.argv[1:]]
         started = [subprocess.Popen(command, env={**os.environ, **shared, "RANK": str(rank), "LOCAL_RANK": str(rank)})
                    for rank in range(ranks)]
@@ -84,7 +90,7 @@ def start_ranks(ranks):
     return next((code for code in codes if code != 0), 0)
 
 
-def join():
+def join() -> dict[str, dist.ProcessGroup]:
     """The groups of all ranks, by library."""
     rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     store = os.environ.get("PYTUTTI_BENCH_STORE")
@@ -95,7 +101,7 @@ def join():
 # ---- The calls
 
 
-def call_of(collective, of_bytes, group):
+def call_of(collective: str, of_bytes: int, group: dist.ProcessGroup) -> tuple[Call, Callable[[], bool], int]:
     """A blocking call, a function that checks its result, and the bytes that it really moves."""
     ranks, rank = dist.get_world_size(), dist.get_rank()
     parts = ranks if collective in ("all_gather", "reduce_scatter", "all_to_all") else 1
@@ -119,7 +125,7 @@ def call_of(collective, of_bytes, group):
     return (lambda: dist.all_to_all_single(other, whole, group=group), lambda: bool((other == 1).all()), 4 * count)
 
 
-def bus_bandwidth(collective, of_bytes, microseconds, ranks):
+def bus_bandwidth(collective: str, of_bytes: int, microseconds: float, ranks: int) -> float:
     """In GB/s, by the factors of nccl-tests: what a link has to carry, whatever the algorithm."""
     factor = {"all_reduce": 2 * (ranks - 1) / ranks, "broadcast": 1}.get(collective, (ranks - 1) / ranks)
     return of_bytes / microseconds / 1e3 * factor
@@ -127,30 +133,28 @@ def bus_bandwidth(collective, of_bytes, microseconds, ranks):
 
 @dataclasses.dataclass
 class Turns:
-    """Two libraries that take turns with one thing to be timed."""
+    """Calls that take turns."""
 
-    groups: dict
     repetitions: int
     min_time: float
 
-    def medians(self, make):
-        """Microseconds of a call, by library. `make(group)` gives the call."""
-        calls = {library: make(group) for library, group in self.groups.items()}
-        enough = {library: self._calls_for(call) for library, call in calls.items()}
-        times = {library: [] for library in calls}
+    def medians(self, calls: dict[str, Call]) -> dict[str, float]:
+        """Microseconds of each call."""
+        enough = {name: self._calls_for(call) for name, call in calls.items()}
+        times: dict[str, list[float]] = {name: [] for name in calls}
         for turn in range(self.repetitions):
-            for library in (LIBRARIES if turn % 2 == 0 else LIBRARIES[::-1]):
-                times[library].append(self._time(calls[library], enough[library]))
-        return {library: statistics.median(values) for library, values in times.items()}
+            for name in list(calls)[:: 1 if turn % 2 == 0 else -1]:
+                times[name].append(self._time(calls[name], enough[name]))
+        return {name: statistics.median(values) for name, values in times.items()}
 
-    def _time(self, call, calls):
+    def _time(self, call: Call, calls: int) -> float:
         dist.barrier()
         begin = time.perf_counter()
         for _ in range(calls):
             call()
         return slowest((time.perf_counter() - begin) * 1e6 / calls)
 
-    def _calls_for(self, call):
+    def _calls_for(self, call: Call) -> int:
         calls, spent = 4, 0.0
         for _ in range(12):  # warms up as well
             spent = self._time(call, calls) * calls / 1e6
@@ -160,16 +164,18 @@ class Turns:
         return max(3, min(calls, int(calls * self.min_time / spent) + 1))
 
 
-def slowest(microseconds):
+def slowest(microseconds: float) -> float:
     value = torch.tensor([microseconds], dtype=torch.float64)
     dist.all_reduce(value, op=dist.ReduceOp.MAX)
-    return value.item()
+    return float(value.item())
 
 
 # ---- What is measured
 
 
-def measure(chosen, turns):
+def measure(
+    chosen: argparse.Namespace, groups: dict[str, dist.ProcessGroup], turns: Turns
+) -> list[dict[str, Any]]:
     ranks = dist.get_world_size()
     say(f"{'':14} {'':>10} {'tutti':>10} {'':>8} {'gloo':>10}\n"
         f"{'collective':14} {'bytes':>10} {'us':>10} {'busbw':>8} {'us':>10} {'busbw':>8} {'ratio':>7}")
@@ -177,18 +183,12 @@ def measure(chosen, turns):
     for collective in chosen.collectives:
         of_bytes = chosen.min_bytes
         while of_bytes <= chosen.max_bytes:
-            made = {}
-
-            def make(group, of_bytes=of_bytes, collective=collective, made=made):
-                call, check, moved = call_of(collective, of_bytes, group)
-                made[group] = (check, moved)
-                return call
-
-            times = turns.medians(make)
-            wrong = [library for library, group in turns.groups.items() if not made[group][0]()]
+            made = {library: call_of(collective, of_bytes, group) for library, group in groups.items()}
+            times = turns.medians({library: call for library, (call, _, _) in made.items()})
+            wrong = [library for library, (_, check, _) in made.items() if not check()]
             if wrong:
                 raise SystemExit(f"rank {dist.get_rank()}: {collective} of {of_bytes} bytes is wrong over {wrong[0]}")
-            moved = made[turns.groups["tutti"]][1]
+            moved = made["tutti"][2]
             row = dict(zip(FIELDS, (
                 collective, ranks, moved, times["tutti"], times["gloo"], times["gloo"] / times["tutti"],
                 *(bus_bandwidth(collective, moved, times[library], ranks) for library in LIBRARIES))))
@@ -197,49 +197,51 @@ def measure(chosen, turns):
                 f"{row['gloo_us']:10.1f} {row['gloo_busbw_GBps']:8.2f} {row['ratio']:7.2f}")
             of_bytes *= chosen.factor
     ratios = [row["ratio"] for row in rows]
-    say(f"ratio: geometric mean {statistics.geometric_mean(ratios):.2f}, least {min(ratios):.2f}, of {len(rows)} points; "
-        f"torch {torch.__version__}, {ranks} ranks on {os.cpu_count()} cores")
+    say(f"ratio: geometric mean {statistics.geometric_mean(ratios):.2f}, least {min(ratios):.2f}, of {len(rows)} "
+        f"points; torch {torch.__version__}, {ranks} ranks on {os.cpu_count()} cores")
     return rows
 
 
-def measure_ddp(turns):
+def measure_ddp(groups: dict[str, dist.ProcessGroup], turns: Turns) -> None:
     """A step of training: forward, backward with the gradients averaged in buckets, optimizer."""
     torch.manual_seed(0)
     inputs, wanted = torch.randn(32, 256), torch.randn(32, 16)
 
-    def step_of(wrap):
+    def step_of(group: dist.ProcessGroup | None) -> Call:
         layers = [torch.nn.Linear(256, 512), torch.nn.ReLU(), torch.nn.Linear(512, 512), torch.nn.ReLU(),
                   torch.nn.Linear(512, 16)]
-        model = wrap(torch.nn.Sequential(*layers))
+        model: torch.nn.Module = torch.nn.Sequential(*layers)
+        if group is not None:
+            model = torch.nn.parallel.DistributedDataParallel(model, process_group=group)
         optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 
-        def step():
+        def step() -> None:
             optimizer.zero_grad()
-            torch.nn.functional.mse_loss(model(inputs), wanted).backward()
+            loss: Any = torch.nn.functional.mse_loss(model(inputs), wanted)
+            loss.backward()
             optimizer.step()
 
         return step
 
-    averaged = torch.nn.parallel.DistributedDataParallel
-    times = turns.medians(lambda group: step_of(lambda model: averaged(model, process_group=group)))
-    alone = statistics.mean(turns.medians(lambda _: step_of(lambda model: model)).values())
+    times = turns.medians({**{library: step_of(group) for library, group in groups.items()}, "alone": step_of(None)})
     say(f"DDP, 402,448 parameters (1.6 MB of gradients), batch of 32 per rank, {dist.get_world_size()} ranks: "
-        f"{times['tutti']:.0f} us per step over tutti, {times['gloo']:.0f} us over gloo, {alone:.0f} us without DDP")
+        f"{times['tutti']:.0f} us per step over tutti, {times['gloo']:.0f} us over gloo, "
+        f"{times['alone']:.0f} us without DDP")
 
 
-def say(text):
+def say(text: str) -> None:
     if dist.get_rank() == 0:
         print(text, flush=True)
 
 
-def write_csv(path, rows):
+def write_csv(path: str, rows: list[dict[str, Any]]) -> None:
     with open(path, "x", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, FIELDS)
         writer.writeheader()
         writer.writerows({**row, **{name: f"{row[name]:.3f}" for name in FIELDS[3:]}} for row in rows)
 
 
-def draw(path, rows):
+def draw(path: str, rows: list[dict[str, Any]]) -> None:
     import matplotlib
 
     matplotlib.use("svg")
@@ -261,16 +263,16 @@ def draw(path, rows):
     figure.savefig(path, metadata={"Date": None})
 
 
-def main():
+def main() -> int:
     chosen = options()
     if "RANK" not in os.environ:
         return start_ranks(chosen.ranks)
     groups = join()
-    turns = Turns(groups, chosen.repetitions, chosen.min_time)
+    turns = Turns(chosen.repetitions, chosen.min_time)
     if chosen.ddp:
-        measure_ddp(turns)
+        measure_ddp(groups, turns)
     else:
-        rows = measure(chosen, turns)
+        rows = measure(chosen, groups, turns)
         if dist.get_rank() == 0 and chosen.csv:
             write_csv(chosen.csv, rows)
         if dist.get_rank() == 0 and chosen.svg:
