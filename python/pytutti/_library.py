@@ -136,11 +136,11 @@ def milliseconds(seconds: Seconds, name: str = "timeout") -> int:
     return max(1, min(round(seconds * 1000), 2**62))
 
 
-def integer(name: str, value: Any) -> int:
+def integer(name: str, value: Any, least: int = -(2**31), most: int = 2**31 - 1) -> int:
     try:
         number = operator.index(value)
     except TypeError:
         raise errors.InvalidArgument(f"{name} is {value!r}: give an integer") from None
-    if not -(2**31) <= number < 2**31:
-        raise errors.InvalidArgument(f"{name} is {number}: give an integer of 32 bits")
+    if not least <= number <= most:
+        raise errors.InvalidArgument(f"{name} is {number}: give an integer from {least} to {most}")
     return number

@@ -112,10 +112,11 @@ class Collectives(Generic[Result]):
 
     def broadcast(self, x: Any, root: int = 0, *, algorithm: Optional[str] = None, timeout: Seconds = None) -> Result:
         """x = x_root on every rank, in place."""
+        root = self._root(root)
         data = reading(x, "x") if self.rank == root else writing(x, "x")
         return self._perform(
             lib.tutti_broadcast,
-            (data.address, data.count, data.type, integer("root", root)),
+            (data.address, data.count, data.type, root),
             self._extras(algorithm, timeout, None),
             x,
             (x, data),
@@ -132,6 +133,7 @@ class Collectives(Generic[Result]):
         timeout: Seconds = None,
     ) -> Result:
         """Like all_reduce(), on the root only. Elsewhere `out` is not used, and the result is None."""
+        root = self._root(root)
         source = reading(x, "x")
         target = EMPTY
         if self.rank == root:
@@ -148,7 +150,7 @@ class Collectives(Generic[Result]):
             target,
             source.count,
             source.type,
-            (kind, integer("root", root)),
+            (kind, root),
             out,
             x,
             algorithm,
@@ -160,6 +162,7 @@ class Collectives(Generic[Result]):
         self, x: Any, out: Any = None, root: int = 0, *, algorithm: Optional[str] = None, timeout: Seconds = None
     ) -> Result:
         """Like all_gather(), on the root only. Elsewhere `out` is not used, and the result is None."""
+        root = self._root(root)
         source = reading(x, "x")
         target = EMPTY
         if self.rank == root:
@@ -175,7 +178,7 @@ class Collectives(Generic[Result]):
             target,
             source.count,
             source.type,
-            (integer("root", root),),
+            (root,),
             out,
             x,
             algorithm,
@@ -186,6 +189,7 @@ class Collectives(Generic[Result]):
         self, x: Any = None, out: Any = None, root: int = 0, *, algorithm: Optional[str] = None, timeout: Seconds = None
     ) -> Result:
         """Part k of `x` of the root goes to rank k. Elsewhere `x` is not used, and `out` must be given."""
+        root = self._root(root)
         source = EMPTY
         if self.rank == root:
             source = reading(x, "x")
@@ -202,7 +206,7 @@ class Collectives(Generic[Result]):
             target,
             target.count,
             target.type,
-            (integer("root", root),),
+            (root,),
             out,
             x,
             algorithm,
@@ -258,6 +262,9 @@ class Collectives(Generic[Result]):
             out,
             (x, out, source, target),
         )
+
+    def _root(self, root: Any) -> int:
+        return integer("root", root, 0, self.size - 1)
 
     def _part(self, view: View, name: str) -> int:
         if view.count % self.size:

@@ -14,23 +14,11 @@ from .collectives import NULL, options_of
 from .errors import Error, InvalidArgument
 from .meeting import AllGather, Path, Store, UniqueId, connected
 from .messages import Messages
+from .names import COLLECTIVES, no_collective
 from .ops import OpOfCall
 from .variable import VariableCollectives
 from .work import Abandoned, Prepared, Work
 
-_COLLECTIVES = (
-    "all_reduce",
-    "reduce",
-    "broadcast",
-    "all_gather",
-    "reduce_scatter",
-    "scatter",
-    "gather",
-    "all_to_all",
-    "barrier",
-    "scan",
-    "exclusive_scan",
-)  # by their numbers
 _open: "weakref.WeakSet[Communicator]" = weakref.WeakSet()
 
 
@@ -175,7 +163,8 @@ class Communicator(VariableCollectives[Any], Messages):
         self.close()
 
     def abort(self, reason: str = "no reason was given") -> None:
-        """Makes every pending and later call, here and on all ranks, fail with Aborted and the reason, from any thread."""
+        """Makes every pending and later call, here and on all ranks, fail with Aborted and the reason. Any thread may
+        call."""
         self._call(lib.tutti_comm_abort, reason.encode(errors="replace"))
 
     # ---- Others made from it
@@ -201,9 +190,10 @@ class Communicator(VariableCollectives[Any], Messages):
 
     def chosen_algorithm(self, collective: str, size: int) -> str:
         """The algorithm that the tuning table chooses for a call that moves `size` bytes."""
-        if collective not in _COLLECTIVES:
-            raise InvalidArgument(f"there is no collective {collective!r}: there are {', '.join(_COLLECTIVES)}")
-        return self._text(lib.tutti_chosen_algorithm, _COLLECTIVES.index(collective), size)
+        wrong = no_collective(collective)
+        if wrong:
+            raise InvalidArgument(wrong)
+        return self._text(lib.tutti_chosen_algorithm, COLLECTIVES.index(collective), integer("size", size, 0, 2**63))
 
     def transport_to(self, peer: int) -> str:
         """How this rank reaches another: "shm", "tcp", "self"."""

@@ -40,12 +40,12 @@ class Messages:
     def isend(self, x: Any, to: int, tag: int = 0, *, timeout: Seconds = None) -> Work:
         """send(), started. Keep `x` as it is until the Work is done."""
         data = reading(x, "x")
-        return self._started(lib.tutti_isend, x, data, to, tag, timeout)
+        return self._started(lib.tutti_isend, x, data, integer("to", to), tag, timeout)
 
     def irecv(self, out: Any, source: int, tag: int = 0, *, timeout: Seconds = None) -> Work:
         """recv(), started. The Work has the `status`."""
         data = writing(out, "out")
-        return self._started(lib.tutti_irecv, out, data, source, tag, timeout)
+        return self._started(lib.tutti_irecv, out, data, integer("source", source), tag, timeout)
 
     def sendrecv(self, x: Any, to: int, out: Any, source: int, tag: int = 0, *, timeout: Seconds = None) -> Status:
         """Both at the same time, so that ranks may do it in a circle."""
@@ -74,7 +74,7 @@ class Messages:
         made = ffi.new("tutti_work**")
         self._call(
             function, data.address, data.count, data.type,
-            integer("to or source", peer), integer("tag", tag), milliseconds(timeout), made,
+            peer, integer("tag", tag), milliseconds(timeout), made,
         )
         keep: Tuple[Any, ...] = (array, data)
         return Work(made[0], array, keep)

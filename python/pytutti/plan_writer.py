@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from .names import no_collective
 from .plan_steps import VERBS, Blocks, Copy, Recv, RecvReduce, Reduce, Send, Step
 from .plans import Plan, PlanError, Source
 
@@ -139,6 +140,9 @@ def algorithm(
     result is folded in the order of ranks, so that it may serve under `deterministic`; this is proved, too."""
     if not isinstance(collective, str):
         raise PlanError('give the collective: @pytutti.algorithm("all_reduce")')
+    wrong = no_collective(collective)
+    if wrong:
+        raise PlanError(f"@pytutti.algorithm: {wrong}")
     traits = [("equal-parts", equal_parts), ("rank-order", rank_order), ("derive-waits", derive_waits)]
 
     def made(write: Callable[[Rank], object]) -> Algorithm:

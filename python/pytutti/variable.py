@@ -3,7 +3,7 @@
 from typing import Any, Optional, Sequence, Tuple
 
 from ._core import ffi, lib
-from ._library import Seconds
+from ._library import Seconds, integer
 from .buffers import EMPTY, View, empty, reading, require, writing
 from .collectives import NULL, Collectives, Counts, Result, lacks_out
 from .errors import InvalidArgument
@@ -32,12 +32,8 @@ class VariableCollectives(Collectives[Result]):
         source = parts.own(reading(x, "x"), "x", self.rank)
         out = empty(x, source.type, (parts.extent,)) if out is None else out
         target = parts.whole(writing(out, "out"), "out", source.type)
-        return self._perform(
-            lib.tutti_all_gather_v,
-            (source.address, target.address, *parts.arguments, source.type),
-            self._extras(algorithm, timeout, None),
-            out,
-            (x, source, target),
+        return self._move_parts(
+            lib.tutti_all_gather_v, source, target, None, parts, source.type, (), out, x, algorithm, timeout
         )
 
     def gather_v(
@@ -52,6 +48,7 @@ class VariableCollectives(Collectives[Result]):
         timeout: Seconds = None,
     ) -> Result:
         """The same on the root only. Elsewhere `out` is not used, and the result is None."""
+        root = self._root(root)
         parts = _Parts(self, "counts", counts, displacements)
         source = parts.own(reading(x, "x"), "x", self.rank)
         target = EMPTY
@@ -60,12 +57,8 @@ class VariableCollectives(Collectives[Result]):
             target = parts.whole(writing(out, "out"), "out", source.type)
         else:
             out = None
-        return self._perform(
-            lib.tutti_gather_v,
-            (source.address, target.address, *parts.arguments, source.type, root),
-            self._extras(algorithm, timeout, None),
-            out,
-            (x, source, target),
+        return self._move_parts(
+            lib.tutti_gather_v, source, target, None, parts, source.type, (root,), out, x, algorithm, timeout
         )
 
     def reduce_scatter_v(
@@ -86,12 +79,9 @@ class VariableCollectives(Collectives[Result]):
         out = empty(x, source.type, (parts.counts[self.rank],)) if out is None else out
         target = parts.own(writing(out, "out"), "out", self.rank, source.type)
         kind, special = kind_of(op)
-        return self._perform(
-            lib.tutti_reduce_scatter_v,
-            (source.address, target.address, *parts.arguments, source.type, kind),
-            self._extras(algorithm, timeout, special),
-            out,
-            (x, source, target),
+        return self._move_parts(
+            lib.tutti_reduce_scatter_v, source, target, None, parts, source.type, (kind,), out, x, algorithm, timeout,
+            special,
         )
 
     def scatter_v(
@@ -106,6 +96,7 @@ class VariableCollectives(Collectives[Result]):
         timeout: Seconds = None,
     ) -> Result:
         """`x` of the root has counts[k] elements for rank k. Elsewhere `x` is not used, and `out` must be given."""
+        root = self._root(root)
         parts = _Parts(self, "counts", counts, displacements)
         source = EMPTY
         if self.rank == root:
@@ -115,12 +106,8 @@ class VariableCollectives(Collectives[Result]):
         elif out is None:
             lacks_out("scatter_v")
         target = parts.own(writing(out, "out"), "out", self.rank, source.type if self.rank == root else None)
-        return self._perform(
-            lib.tutti_scatter_v,
-            (source.address, target.address, *parts.arguments, target.type, root),
-            self._extras(algorithm, timeout, None),
-            out,
-            (x, source, target),
+        return self._move_parts(
+            lib.tutti_scatter_v, source, target, None, parts, target.type, (root,), out, x, algorithm, timeout
         )
 
     def all_to_all_v(
@@ -142,12 +129,29 @@ class VariableCollectives(Collectives[Result]):
         sent.whole(source, "x", source.type)
         out = empty(x, source.type, (got.extent,)) if out is None else out
         target = got.whole(writing(out, "out"), "out", source.type)
+        return self._move_parts(
+            lib.tutti_all_to_all_v, source, target, sent, got, source.type, (), out, x, algorithm, timeout
+        )
+
+    def _move_parts(
+        self,
+        function: Any,
+        source: View,
+        target: View,
+        sent: "Optional[_Parts]",
+        got: "_Parts",
+        number: int,
+        rest: Tuple[int, ...],
+        out: Any,
+        x: Any,
+        algorithm: Optional[str],
+        timeout: Seconds,
+        op: Any = None,
+    ) -> Result:
+        """C has counts and displacements after both arrays, or, of an all_to_all_v, after each."""
+        arrays = (source.address, *(sent.arguments if sent else ()), target.address, *got.arguments)
         return self._perform(
-            lib.tutti_all_to_all_v,
-            (source.address, *sent.arguments, target.address, *got.arguments, source.type),
-            self._extras(algorithm, timeout, None),
-            out,
-            (x, source, target),
+            function, (*arrays, number, *rest), self._extras(algorithm, timeout, op), out, (x, out, source, target)
         )
 
 
@@ -186,9 +190,9 @@ class _Parts:
 
 
 def _numbers(name: str, numbers: Sequence[int], ranks: int) -> "list[int]":
-    found = [int(number) for number in numbers]
+    if not hasattr(numbers, "__iter__"):
+        raise InvalidArgument(f"{name} is {numbers!r}: give a list with a number for each of {ranks} ranks")
+    found = [integer(f"{name}[{rank}]", number, 0, 2**60) for rank, number in enumerate(numbers)]
     if len(found) != ranks:
         raise InvalidArgument(f"{name} has {len(found)} entries, and there are {ranks} ranks: give one for each")
-    if any(number < 0 or number > 2**60 for number in found):
-        raise InvalidArgument(f"{name} is {found}: elements are counted from 0 to 2^60")
     return found

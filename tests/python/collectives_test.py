@@ -262,16 +262,40 @@ class Collectives(Case):
             for name, wrong in (("algorithm", 3), ("timeout", "30"), ("op", ["sum"])):
                 self.assert_fails(pytutti.InvalidArgument, name, comm.all_reduce, x(0), **{name: wrong})
 
-            self.assert_fails(pytutti.InvalidArgument, "root is 1.5", comm.broadcast, x(0), root=1.5)
+            # Before it is compared with the rank: on the root, elsewhere, and where nobody is root.
+            for call in (comm.broadcast, comm.reduce, comm.gather, comm.scatter):
+                for name, wrong in (("root is 0.0: give an int", 0.0), ("root is '0': give an int", "0"),
+                                    ("root is 1: give an integer from 0 to 0", 1), ("root is -1", -1)):
+                    self.assert_fails(pytutti.InvalidArgument, name, call, x(0), root=wrong)
+            for call in (comm.gather_v, comm.scatter_v):
+                self.assert_fails(pytutti.InvalidArgument, "root is 0.0: give an int", call, x(0), [6], root=0.0)
+            for call in (comm.all_gather_v, comm.reduce_scatter_v):
+                self.assert_fails(pytutti.InvalidArgument, "counts[0] is 6.0: give an int", call, x(0), [6.0])
+                self.assert_fails(pytutti.InvalidArgument, "counts[0] is -6", call, x(0), [-6])
+                self.assert_fails(pytutti.InvalidArgument, "counts is 6: give a list", call, x(0), 6)
+            self.assert_fails(pytutti.InvalidArgument, "recv_counts[0] is '6'", comm.all_to_all_v, x(0), [6], ["6"])
+            self.assert_fails(pytutti.InvalidArgument, "peer is '0'", comm.transport_to, "0")
+            self.assert_fails(pytutti.InvalidArgument, "a rank of the sub-group is 0.5", comm.subgroup, [0.5])
+            self.assert_fails(pytutti.InvalidArgument, "size is -1", comm.chosen_algorithm, "all_reduce", -1)
             self.assert_fails(pytutti.InvalidArgument, "colour is 'red'", comm.split, "red")
-            self.assert_fails(pytutti.InvalidArgument, "to is 'x'", comm.send, x(0), "x")
-            self.assert_fails(pytutti.InvalidArgument, "source is 'x'", comm.sendrecv, x(0), 0, x(0), "x")
-            self.assert_fails(pytutti.InvalidArgument, "tag is 0.5", comm.iprobe, 0, 0.5)
+            for call in (comm.send, comm.isend):
+                self.assert_fails(pytutti.InvalidArgument, "to is 'x'", call, x(0), "x")
+                self.assert_fails(pytutti.InvalidArgument, "tag is 1.0", call, x(0), 0, 1.0)
+            for call in (comm.recv, comm.irecv):
+                self.assert_fails(pytutti.InvalidArgument, "source is None", call, x(0), None)
+            for name, words in (("to is 0.0", (x(0), 0.0, x(0), 0)), ("source is '0'", (x(0), 0, x(0), "0")),
+                                ("tag is '1'", (x(0), 0, x(0), 0, "1"))):
+                self.assert_fails(pytutti.InvalidArgument, name, comm.sendrecv, *words)
+            for call in (comm.probe, comm.iprobe):
+                self.assert_fails(pytutti.InvalidArgument, "source is '0'", call, "0")
+                self.assert_fails(pytutti.InvalidArgument, "tag is 0.5", call, 0, 0.5)
             self.assert_fails(pytutti.InvalidArgument, "peer is None", comm.transport_to, None)
             self.assert_fails(pytutti.InvalidArgument, "of the sub-group is '0'", comm.subgroup, ["0"])
 
         self.check(body, 1)
         self.assert_fails(pytutti.PlanError, "give the collective", pytutti.algorithm, print)
+        self.assert_fails(pytutti.PlanError, "no collective 'all_reduc': did you mean 'all_reduce'? there are",
+                          pytutti.algorithm, "all_reduc")
         self.assert_fails(pytutti.InvalidArgument, "id is a bytes", pytutti.connect, 0, 1, id=b"abc")
         self.assert_fails(pytutti.InvalidArgument, "rank is '0'", pytutti.connect, "0", 1)
         self.assert_fails(pytutti.InvalidArgument, "give an integer of 32 bits", pytutti.connect, 0, 1 << 40)
@@ -284,7 +308,8 @@ class Collectives(Case):
             self.assert_fails(pytutti.InvalidArgument, "timeout", comm.barrier, timeout=-1)
             self.assertEqual(comm.transport_to(comm.rank), "self")
             self.assertIsInstance(comm.chosen_algorithm("all_reduce", 8), str)
-            self.assert_fails(pytutti.InvalidArgument, "no collective", comm.chosen_algorithm, "all_redduce", 8)
+            self.assert_fails(pytutti.InvalidArgument, "did you mean 'all_reduce'?", comm.chosen_algorithm,
+                              "all_redduce", 8)
 
         self.check(body)
 
