@@ -111,13 +111,14 @@ class World(unittest.TestCase):
         self.world("reductions", "booleans", "averages", "moves")
 
     def test_forms(self):
-        self.world("non_contiguous", "lists_in_one_piece", "unequal", "empty", "coalesced", "left_region", "objects", "messages")
+        self.world("non_contiguous", "lists_in_one_piece", "unequal", "empty", "coalesced", "left_region", "objects",
+                   "messages")
 
     def test_asynchronous(self):
         self.world("futures", "callbacks_that_call", "dropped", "from_threads", "wait_with_limit")
 
     def test_groups(self):
-        self.world("sub_groups", "several_worlds", "monitored", "wrong_calls", "information")
+        self.world("sub_groups", "several_worlds", "not_reconfigured", "monitored", "wrong_calls", "information")
 
     def test_beside_accelerators(self):
         self.world("beside_accelerators")

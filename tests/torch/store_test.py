@@ -250,7 +250,8 @@ class Stores(harness.Case):
 
     @unittest.skipUnless(PACKAGE, "needs the package; the test of the wheel runs it")
     def test_a_rank_that_does_not_come_is_named(self):
-        with self.assertRaisesRegex(pytutti.RendezvousFailed, "rank 0 of 3 has waited 0.1 s at a HashStore for ranks 1, 2"):
+        words = "rank 0 of 3 has waited 0.1 s at a HashStore for ranks 1, 2"
+        with self.assertRaisesRegex(pytutti.RendezvousFailed, words):
             pytutti.connect(0, 3, store=dist.HashStore(), setup_timeout=0.1)
 
 

@@ -8,10 +8,11 @@ import dataclasses
 import datetime
 import os
 import warnings
-from typing import TYPE_CHECKING, Optional, Union
+from typing import TYPE_CHECKING, Any, Optional, Union
 
 if TYPE_CHECKING:
-    import torch.distributed
+    from torch._C._distributed_c10d import Store as TorchStore
+    from torch._C._distributed_c10d import _DistributedBackendOptions as GroupOptions
 
 __all__ = ["Options", "Store", "register"]
 
@@ -33,8 +34,9 @@ class Options:
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            if not isinstance(value, field.type):
-                raise TypeError(f"Options: {field.name} must be a {field.type.__name__}, and not {value!r}")
+            kind = type(field.default)
+            if not isinstance(value, kind):
+                raise TypeError(f"Options: {field.name} must be a {kind.__name__}, and not {value!r}")
 
 
 def Store(  # noqa: N802, it stands for a class that is built when it is first used
@@ -46,7 +48,7 @@ def Store(  # noqa: N802, it stands for a class that is built when it is first u
     secret_file: "Union[str, os.PathLike[str], None]" = None,
     tls: bool = False,
     timeout: datetime.timedelta = datetime.timedelta(seconds=300),
-) -> "torch.distributed.Store":
+) -> "TorchStore":
     """tutti's own store as one of PyTorch's: that at which pytutti.connect() would meet with the same arguments.
 
     Without arguments it is that of the launcher, such as `tutti run`. At "tcp://host:port" rank 0 serves. Both ends
@@ -54,26 +56,29 @@ def Store(  # noqa: N802, it stands for a class that is built when it is first u
     """
     if (rank is None) != (size is None):
         raise ValueError("Store: rank and size belong together: give both, or none for those of the launcher")
-    return _extension().Store(rank or 0, size or 0, rendezvous or "", job or "", os.fspath(secret_file or ""), tls,
-                              timeout)
+    made: TorchStore = _extension().Store(
+        rank or 0, size or 0, rendezvous or "", job or "", os.fspath(secret_file or ""), tls, timeout
+    )
+    return made
 
 
-def _parent():
+def _parent() -> Any:
     """The backend of the default process group for the CPU, if it has one and that is ours."""
     import torch
     import torch.distributed as dist
 
     extension = _extension()
     cpu = torch.device("cpu")
-    if not dist.is_initialized() or cpu not in dist.group.WORLD._device_types:
+    world = dist.group.WORLD if dist.is_initialized() else None
+    if world is None or cpu not in world._device_types:
         return None
-    backend = dist.group.WORLD._get_backend(cpu)
+    backend: Any = world._get_backend(cpu)
     while hasattr(backend, "wrapped_pg"):  # with TORCH_DISTRIBUTED_DEBUG=DETAIL
         backend = backend.wrapped_pg
     return backend if isinstance(backend, extension.TuttiBackend) else None
 
 
-def _extension():
+def _extension() -> Any:
     from . import build
 
     extension = build.load()
@@ -83,19 +88,34 @@ def _extension():
     return extension
 
 
-def _end(extension, process):
+def _end(extension: Any, process: int) -> None:
     if os.getpid() == process:
         extension.end()
 
 
-def _create(group, options):
+def refuse_to_reconfigure(wanted: bool) -> None:
+    """PyTorch 2.14 and later may ask for groups whose ranks change."""
+    if wanted:
+        raise ValueError("tutti: the ranks of a process group do not change: call init_process_group() without "
+                         "enable_reconfigure, and after a failure make a new group of the ranks that are left")
+
+
+def _create(group: "GroupOptions", options: Optional[Options]) -> Any:
+    refuse_to_reconfigure(getattr(group, "enable_reconfigure", False))
     parent = _parent() if group.global_ranks_in_group and options is None else None
     if parent is not None:
         return _extension().sub_group(parent, group.global_ranks_in_group, group.timeout, group.group_id)
     return meet(group.store, group.group_rank, group.group_size, group.timeout, group.group_id, options)
 
 
-def meet(store, rank, size, timeout, name, options=None):
+def meet(
+    store: "TorchStore",
+    rank: int,
+    size: int,
+    timeout: datetime.timedelta,
+    name: str,
+    options: Optional[Options] = None,
+) -> Any:
     """A backend whose ranks meet in `store`; torch.distributed calls it a process group of one device."""
     extension = _extension()
     if options is not None and not isinstance(options, Options):
@@ -106,7 +126,7 @@ def meet(store, rank, size, timeout, name, options=None):
     return extension.meet(store, rank, size, timeout, name, settings)
 
 
-def backend_class():
+def backend_class() -> Any:
     """The class of the backends of this extension, which is loaded, or built, for that."""
     return _extension().TuttiBackend
 

@@ -6,41 +6,51 @@ It is what pytutti.torchrun starts as a rank. The script sees `gloo` wherever it
 calls that torch.distributed keeps for it work.
 """
 
+from __future__ import annotations
+
+import datetime
+import importlib
 import itertools
 import os
 import runpy
 import sys
+from typing import TYPE_CHECKING, Any
 
-from . import backend_class, meet
+from . import backend_class, meet, refuse_to_reconfigure
+
+if TYPE_CHECKING:
+    from torch._C._distributed_c10d import Store
 
 
-def take_over_gloo():
+def take_over_gloo() -> None:
     """From now on torch.distributed makes a backend of tutti where it would make one of Gloo."""
-    from torch.distributed import distributed_c10d as c10d
-
+    c10d: Any = importlib.import_module("torch.distributed.distributed_c10d")
     gloo = c10d.ProcessGroupGloo
     numbers = itertools.count()
 
     class StandIn(type):
         """torch.distributed calls the class to make a backend, and asks whether a backend is of it."""
 
-        def __call__(cls, store, rank, size, timeout):
+        def __call__(  # enable_reconfigure since PyTorch 2.14
+            cls, store: Store, rank: int, size: int, timeout: datetime.timedelta, enable_reconfigure: bool = False
+        ) -> Any:
+            refuse_to_reconfigure(enable_reconfigure)
             return meet(store, rank, size, timeout, f"gloo {next(numbers)}")
 
-        def __instancecheck__(cls, instance):
+        def __instancecheck__(cls, instance: object) -> bool:
             return isinstance(instance, (gloo, backend_class()))
 
     kinds = c10d.ProcessGroup.BackendType
     register, set_default = c10d.ProcessGroup._register_backend, c10d.ProcessGroup._set_default_backend
 
-    def kind_of(kind):
+    def kind_of(kind: Any) -> Any:
         """In C++ PyTorch casts backends of the kind GLOO to the class of Gloo."""
         return kinds.CUSTOM if kind == kinds.GLOO else kind
 
-    def register_backend(group, device, kind, *backend):
+    def register_backend(group: Any, device: Any, kind: Any, *backend: Any) -> None:
         register(group, device, kind_of(kind), *backend)
 
-    def set_default_backend(group, kind):
+    def set_default_backend(group: Any, kind: Any) -> None:
         set_default(group, kind_of(kind))
 
     c10d.ProcessGroupGloo = StandIn("ProcessGroupGloo", (), {"__doc__": "tutti in place of Gloo"})
@@ -51,7 +61,7 @@ def take_over_gloo():
 TAKEOVERS = {"gloo": take_over_gloo}
 
 
-def main():
+def main() -> None:
     if len(sys.argv) < 3 or sys.argv[1] not in TAKEOVERS:
         sys.exit(f"usage: python -m pytutti.torch.takeover {'|'.join(TAKEOVERS)} SCRIPT [ARGUMENT ...]")
     name, script = sys.argv[1:3]

@@ -112,3 +112,8 @@ def views(tensor):
 
 def backend():
     return dist.group.WORLD._get_backend(torch.device("cpu"))
+
+
+def ended_by(group):
+    """What has its abort() and shutdown(): before PyTorch 2.7 not the group itself."""
+    return group if hasattr(group, "abort") else group._get_backend(torch.device("cpu"))

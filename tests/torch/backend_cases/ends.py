@@ -11,7 +11,7 @@ import traceback
 import torch
 import torch.distributed as dist
 
-from . import PATIENCE, all_are_here, case, fails, holds
+from . import PATIENCE, all_are_here, case, ended_by, fails, holds
 
 
 @case
@@ -61,7 +61,7 @@ def aborted(rank, size):
     dist.all_reduce(torch.ones(1))
     if rank == 0:
         work = dist.all_reduce(torch.ones(1), async_op=True)
-        done = threading.Thread(target=dist.group.WORLD.abort)
+        done = threading.Thread(target=ended_by(dist.group.WORLD).abort)
         dist.recv(torch.zeros(1), 1)
         done.start()
         fails(dist.DistBackendError, "aborted", work.wait)
@@ -92,12 +92,12 @@ def shut_down_in_a_call(rank, size):
         thread.start()
         pending = [dist.irecv(torch.zeros(1), 1, tag=8) for _ in range(3)]
         future = pending[0].get_future()
-        group.shutdown()
+        ended_by(group).shutdown()
         thread.join(PATIENCE / 2)
         holds(not thread.is_alive() and errors, errors)
         fails((RuntimeError,), "destroyed its communicator|was shut down", future.wait)
         fails(dist.DistBackendError, "was shut down", group.barrier)
-        group.shutdown()
+        ended_by(group).shutdown()
     else:
         fails(dist.DistBackendError, "rank 0|shut down", dist.recv, torch.zeros(1), 0, tag=9)
     dist.destroy_process_group()

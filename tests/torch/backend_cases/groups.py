@@ -1,11 +1,12 @@
 """Groups of some ranks, wrong calls, and what groups tell."""
 
 import datetime
+import inspect
 
 import torch
 import torch.distributed as dist
 
-from . import case, holds, fails, backend
+from . import backend, case, ended_by, fails, holds
 
 
 @case
@@ -33,7 +34,7 @@ def sub_groups(rank, size):
     dist.barrier()  # before one aborts what another still waits for
     # An aborted group does not take the world along.
     if rank in (1, 2):
-        rest.abort()
+        ended_by(rest).abort()
         fails(dist.DistBackendError, "abort", dist.all_reduce, torch.ones(1), group=rest)
     tensor = torch.ones(1)
     dist.all_reduce(tensor)
@@ -54,6 +55,13 @@ def several_worlds(rank, size):
     dist.destroy_process_group(group)
     fails(TypeError, "lost_after must be a timedelta, and not 3", pytutti.torch.Options, lost_after=3)
     fails(TypeError, "pytutti.torch.Options", dist.new_group, range(size), pg_options={"transport": "tcp"})
+
+
+@case
+def not_reconfigured(rank, size):
+    """PyTorch 2.14 and later can ask for it."""
+    if "enable_reconfigure" in inspect.signature(dist.new_group).parameters:
+        fails(ValueError, "the ranks of a process group do not change", dist.new_group, enable_reconfigure=True)
 
 
 @case
@@ -106,7 +114,8 @@ def wrong_calls(rank, size):
     fails(ValueError, "cannot share", dist.all_to_all_single, torch.zeros(4), torch.zeros(4))
     fails(ValueError, "7 is not a rank|7", ours.send, [torch.zeros(1)], 7, 0)
     fails(ValueError, "tag -5", ours.send, [torch.zeros(1)], 0, -5)
-    fails(ValueError, "types? .*Float|Float", ours.alltoall_base, torch.zeros(3), torch.zeros(3, dtype=torch.int32), [], [])
+    fails(ValueError, "types? .*Float|Float", ours.alltoall_base, torch.zeros(3), torch.zeros(3, dtype=torch.int32),
+          [], [])
     tensor = torch.ones(1)
     dist.all_reduce(tensor)
     holds(tensor.item() == size)
@@ -120,4 +129,6 @@ def information(rank, size):
     before = ours._get_sequence_number_for_group()
     dist.barrier()
     holds(ours._get_sequence_number_for_group() == before + 1)
-    holds(dist.barrier(async_op=True)._get_duration is not None)
+    work = dist.barrier(async_op=True)
+    holds(work._get_duration is not None)
+    work.wait()  # to end the group with work pending would be to end it for others

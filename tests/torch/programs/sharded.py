@@ -15,6 +15,11 @@ from . import program, world
 from .training import data, model, same, train, train_alone
 
 
+def named(new, old):
+    """A functional collective by the name that it has from PyTorch 2.13 on, or by the one before."""
+    return getattr(functional, new, None) or getattr(functional, old)
+
+
 @program()
 def functional_collectives():
     """These return new tensors, which are waited for where they are used."""
@@ -24,13 +29,14 @@ def functional_collectives():
     results = [
         functional.all_reduce(tensor, "sum", everybody),
         functional.all_reduce(tensor, "avg", everybody),
-        functional.all_gather_single(tensor, 1, everybody),
-        functional.reduce_scatter_single(tensor, "sum", 0, everybody),
+        named("all_gather_single", "all_gather_tensor")(tensor, 1, everybody),
+        named("reduce_scatter_single", "reduce_scatter_tensor")(tensor, "sum", 0, everybody),
         functional.all_to_all_single(tensor * torch.arange(1.0, ranks + 1).view(-1, 1), None, None, everybody),
         functional.broadcast(tensor, 1, everybody),
         *functional.all_reduce_coalesced([tensor, tensor[:1]], "sum", everybody),
-        *functional.all_gather_single_coalesced([tensor, tensor[:1]], everybody),
-        *functional.reduce_scatter_single_coalesced([tensor, tensor * 2], "sum", [0, 0], everybody),
+        *named("all_gather_single_coalesced", "all_gather_into_tensor_coalesced")([tensor, tensor[:1]], everybody),
+        *named("reduce_scatter_single_coalesced", "reduce_scatter_tensor_coalesced")(
+            [tensor, tensor * 2], "sum", [0, 0], everybody),
     ]
     results = [result + 0 for result in results]
     total = ranks * (ranks + 1) / 2
@@ -59,6 +65,8 @@ def distributed_tensors():
 @program()
 def fully_sharded():
     """Each rank keeps a part of every parameter; layers are put together while they are used."""
+    if not hasattr(torch.cpu.Stream, "record_event"):  # PyTorch 2.6 has this for accelerators only
+        return None
     rank, ranks = world()
     net = model()
     mesh = init_device_mesh("cpu", (ranks,))
@@ -84,7 +92,8 @@ def fully_sharded_by_wrapper():
 def tensor_parallel():
     """The first layer is cut into columns and the second into rows; a sum at the end puts the results together."""
     rank, ranks = world()
-    net, alone = (torch.nn.Sequential(torch.nn.Linear(6, 24), torch.nn.Tanh(), torch.nn.Linear(24, 2)) for _ in range(2))
+    layers = (torch.nn.Linear, (6, 24)), (torch.nn.Tanh, ()), (torch.nn.Linear, (24, 2))
+    net, alone = (torch.nn.Sequential(*(kind(*sizes) for kind, sizes in layers)) for _ in range(2))
     torch.manual_seed(6)
     for parameter in alone.parameters():
         torch.nn.init.normal_(parameter)

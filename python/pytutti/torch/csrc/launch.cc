@@ -10,12 +10,13 @@
 namespace tutti_torch {
 namespace {
 
-/// PyTorch remembers the Work of every call, to wait for it later.
-bool is_registered() {
+/// PyTorch remembers the Work of every call, to wait for it later. Before 2.8 it also waits for that of a call that has
+/// waited by itself.
+bool needs_work() {
 #if TUTTI_TORCH_IS(2, 8)
   return c10d::allow_inflight_collective_as_graph_input();
 #else
-  return false;
+  return true;
 #endif
 }
 
@@ -29,7 +30,7 @@ Launch::Launch(TuttiBackend& backend, c10d::OpType type, const char* title, std:
       timeout_ms_(backend.timeout_ms(timeout)),
       sequence_number_(backend.count_call(type)) {
   const bool profiled = at::hasCallbacks();
-  if (!asynchronous_ && !profiled && !is_registered()) return;
+  if (!asynchronous_ && !profiled && !needs_work()) return;
   work_ = profiled ? c10::make_intrusive<TuttiWork>(backend.getRank(), type, title, inputs)
                    : c10::make_intrusive<TuttiWork>(backend.getRank(), type, nullptr, std::nullopt);
 }

@@ -83,6 +83,10 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
 
   py::class_<TuttiBackend, c10d::Backend, c10::intrusive_ptr<TuttiBackend>>(module, "TuttiBackend")
       .def_property_readonly("options", &TuttiBackend::getBackendOptions)  // torch.distributed sets some of Gloo's
+#if !TUTTI_TORCH_IS(2, 7)
+      .def("abort", &TuttiBackend::abort, py::call_guard<py::gil_scoped_release>())
+      .def("shutdown", &TuttiBackend::shutdown, py::call_guard<py::gil_scoped_release>())
+#endif
       .def(
           "monitored_barrier",
           [](TuttiBackend& self, milliseconds timeout, bool wait_all_ranks) {
