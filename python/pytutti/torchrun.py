@@ -6,15 +6,16 @@ The script stays as it is: `init_process_group("gloo")` makes a group of tutti. 
 """
 
 import sys
+from typing import Any, NoReturn
 
 USAGE = "usage: python -m pytutti.torchrun --takeover gloo [OPTION OF TORCHRUN ...] SCRIPT [ARGUMENT ...]"
 
 
-def wrong(text):
+def wrong(text: str) -> NoReturn:
     sys.exit(f"pytutti.torchrun: {text}\n{USAGE}")
 
 
-def main():
+def main() -> None:
     try:
         from torch.distributed import run
     except ImportError as error:
@@ -33,7 +34,8 @@ def main():
         wrong("--takeover needs a script of Python, without --no-python and --module")
     chosen.training_script_args = [chosen.takeover, chosen.training_script, *chosen.training_script_args]
     chosen.training_script, chosen.module = "pytutti.torch.takeover", True
-    run.run(chosen)
+    start: Any = run.run  # it has no types
+    start(chosen)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,10 @@ These variables are for an uninstalled tree, and for those who package:
     PYTUTTI_LIBRARY   the file libtutti.so.0; otherwise the one in the package
     PYTUTTI_INCLUDE   the folder with tutti/c.h; otherwise the one in the package
     PYTUTTI_CACHE     where to keep what was built; otherwise pytutti in $XDG_CACHE_HOME or ~/.cache
-    CXX                   the compiler; otherwise c++
+    CXX               the compiler; otherwise c++
 """
+
+from __future__ import annotations
 
 import contextlib
 import fcntl
@@ -22,6 +24,8 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Iterator
+from typing import Any
 
 import torch
 from torch.utils import cpp_extension
@@ -35,12 +39,12 @@ class BuildError(RuntimeError):
     """The extension cannot be built here."""
 
 
-def _version():
+def _version() -> str:
     """The part of PyTorch's version on which the extension depends: "2_13"."""
     return "_".join(torch.__version__.split("+")[0].split(".")[:2])
 
 
-def _library():
+def _library() -> pathlib.Path:
     given = os.environ.get("PYTUTTI_LIBRARY")
     path = pathlib.Path(given) if given else _PACKAGE / "lib" / "libtutti.so.0"
     if not path.is_file():
@@ -49,7 +53,7 @@ def _library():
     return path.resolve()
 
 
-def _include():
+def _include() -> pathlib.Path:
     given = os.environ.get("PYTUTTI_INCLUDE")
     path = pathlib.Path(given) if given else _PACKAGE / "include"
     if not (path / "tutti" / "c.h").is_file():
@@ -58,7 +62,7 @@ def _include():
     return path.resolve()
 
 
-def _compiler():
+def _compiler() -> list[str]:
     compiler = os.environ.get("CXX", "c++")
     if not shutil.which(compiler.split()[0]):
         raise BuildError(f"there is no compiler {compiler}: install g++ 11 or clang++ 14, or later, or set CXX. It is "
@@ -66,8 +70,8 @@ def _compiler():
     return compiler.split()
 
 
-def command(output, library_folder=None):
-    """How to compile the extension. `library_folder`: where it will find the library, unless that is where it is now."""
+def command(output: pathlib.Path, library_folder: str | None = None) -> list[str]:
+    """How to compile the extension. `library_folder` is where it will find the library; None: where that is now."""
     include, library = _include(), _library()
     flags = ["-std=c++20", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-DNDEBUG",
              f"-DTORCH_EXTENSION_NAME={_NAME}", "-DTORCH_API_INCLUDE_EXTENSION_H",
@@ -80,24 +84,26 @@ def command(output, library_folder=None):
     folders = [*cpp_extension.include_paths(), sysconfig.get_path("include")]
     flags += [f"-isystem{folder}" for folder in folders]
     libraries = [f"-L{folder}" for folder in cpp_extension.library_paths()]
-    libraries += [f"-Wl,-rpath,{library_folder or library.parent}", "-lc10", "-ltorch_cpu", "-ltorch", "-ltorch_python"]
-    return [*_compiler(), *flags, f"-I{include}", str(_HERE / "csrc" / "all.cc"), "-o", str(output), str(library), *libraries]
+    libraries += [f"-Wl,-rpath,{library_folder or library.parent}"]
+    libraries += [str(library), "-lc10", "-ltorch_cpu", "-ltorch", "-ltorch_python"]
+    return [*_compiler(), *flags, f"-I{include}", str(_HERE / "csrc" / "all.cc"), "-o", str(output), *libraries]
 
 
-def _sources():
+def _sources() -> list[pathlib.Path]:
     return sorted((_HERE / "csrc").glob("*"))
 
 
-def _fingerprint():
+def _fingerprint() -> str:
     """Of all that the result depends on."""
     digest = hashlib.sha256()
     for path in [*_sources(), _include() / "tutti" / "c.h"]:
         digest.update(path.read_bytes())
-    digest.update(repr((torch.__version__, torch.__file__, str(_library()), sys.version, os.environ.get("CXX"))).encode())
+    tools = (torch.__version__, torch.__file__, str(_library()), sys.version, os.environ.get("CXX"))
+    digest.update(repr(tools).encode())
     return digest.hexdigest()[:16]
 
 
-def _cache():
+def _cache() -> pathlib.Path:
     given = os.environ.get("PYTUTTI_CACHE")
     if given:
         return pathlib.Path(given)
@@ -105,23 +111,23 @@ def _cache():
     return pathlib.Path(base) / "pytutti"
 
 
-def _suffix():
+def _suffix() -> str:
     return importlib.machinery.EXTENSION_SUFFIXES[0]
 
 
 @contextlib.contextmanager
-def _locked(path):
+def _locked(path: pathlib.Path) -> Iterator[None]:
     """Ranks of a host build once."""
     with open(path, "w", encoding="utf-8") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
-def _build(target, library_folder=None):
+def _build(target: pathlib.Path, library_folder: str | None = None) -> None:
     unfinished = target.with_name(target.name + ".unfinished")
     words = command(unfinished, library_folder)  # first, since it looks for what is needed
-    print(f"pytutti: building the extension for PyTorch {torch.__version__}, once, which takes about a minute: {target}",
-          file=sys.stderr, flush=True)
+    print(f"pytutti: building the extension for PyTorch {torch.__version__}, once, which takes about a minute: "
+          f"{target}", file=sys.stderr, flush=True)
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         log = target.with_suffix(".log")
@@ -132,7 +138,7 @@ def _build(target, library_folder=None):
     os.replace(unfinished, target)
 
 
-def _prebuilt(folder):
+def _prebuilt(folder: pathlib.Path) -> pathlib.Path:
     return folder / f"{_NAME}_{_version()}{_suffix()}"
 
 
@@ -156,7 +162,7 @@ def extension() -> pathlib.Path:
     return target
 
 
-def load():
+def load() -> Any:
     """The extension as a module."""
     loaded = sys.modules.get(f"{__package__}.{_NAME}")
     if loaded:
@@ -164,6 +170,7 @@ def load():
     name = f"{__package__}.{_NAME}"
     loader = importlib.machinery.ExtensionFileLoader(name, str(extension()))
     spec = importlib.util.spec_from_file_location(name, loader.path, loader=loader)
+    assert spec is not None  # there is a loader
     module = importlib.util.module_from_spec(spec)
     loader.exec_module(module)
     sys.modules[name] = module
