@@ -115,14 +115,11 @@ typedef struct tutti_store tutti_store;            ///< keys and values that all
 /// "0.2.0"; and the number in the name libtutti.so.0, which changes when programs have to be compiled again.
 TUTTI_C_API const char* tutti_version(void);
 TUTTI_C_API int32_t tutti_abi_version(void);
-
 /// "invalid_argument", "peer_lost" ...
 TUTTI_C_API const char* tutti_result_name(tutti_result result);
-
 /// Sentences about the last failure of a function of tutti in this thread: the culprit, the operation, the remedy. ""
 /// if there was none. Valid until the next failure in this thread.
 TUTTI_C_API const char* tutti_last_error(void);
-
 /// The same for programs. Unknown members are 0 or "". Texts are valid until the next failure in this thread.
 typedef struct tutti_error_details {
   size_t size;
@@ -190,16 +187,13 @@ typedef struct tutti_connect_options {
 /// Joins the ranks that the launcher started (`options` NULL), or those that `options` describe. Returns when all have
 /// met each other.
 TUTTI_C_API tutti_result tutti_connect(const tutti_connect_options* options, tutti_comm** comm);
-
 /// Waits until the transports have taken all messages. Work still pending fails with TUTTI_ABORTED.
 TUTTI_C_API tutti_result tutti_comm_free(tutti_comm* comm);
-
 TUTTI_C_API tutti_result tutti_comm_rank(const tutti_comm* comm, int32_t* rank);
 TUTTI_C_API tutti_result tutti_comm_size(const tutti_comm* comm, int32_t* size);
 /// This rank's number among the ranks of this communicator on its host, and their number.
 TUTTI_C_API tutti_result tutti_comm_local_rank(const tutti_comm* comm, int32_t* rank);
 TUTTI_C_API tutti_result tutti_comm_local_size(const tutti_comm* comm, int32_t* size);
-
 /// A communicator of the `count` ranks listed, distinct ranks of `comm`. Only they call. No message is sent.
 TUTTI_C_API tutti_result tutti_comm_subgroup(tutti_comm* comm, const int32_t* ranks, uint64_t count, tutti_comm** made);
 /// All ranks call; those with the same colour (>= 0) form one communicator, ordered by key, then by rank.
@@ -209,12 +203,10 @@ TUTTI_C_API tutti_result tutti_comm_split_by_host(tutti_comm* comm, tutti_comm**
 /// A communicator of the survivors, in the order of their ranks, after a rank was lost. Every survivor calls; returns
 /// when all have, within `timeout_ms` (0: the communicator's). `comm` stays as it is.
 TUTTI_C_API tutti_result tutti_comm_shrink(tutti_comm* comm, int64_t timeout_ms, tutti_comm** made);
-
 /// Makes every pending and later call on `comm`, and on those made from it, fail with TUTTI_ABORTED and `reason`, here
 /// at once and on all other ranks soon. Any thread may call, also while an op of yours runs: this rank's calls end when
 /// the op returns, those of other ranks earlier.
 TUTTI_C_API tutti_result tutti_comm_abort(tutti_comm* comm, const char* reason);
-
 /// Write a text of at most `size` bytes with its final 0: the algorithm that the tuning table chooses for a call that
 /// moves `bytes`; and how this rank reaches `peer` ("shm", "tcp", "self").
 TUTTI_C_API tutti_result tutti_chosen_algorithm(const tutti_comm* comm, tutti_collective collective, uint64_t bytes,
@@ -233,9 +225,8 @@ TUTTI_C_API tutti_result tutti_store_free(tutti_store* store);
 TUTTI_C_API tutti_result tutti_store_set_timeout(tutti_store* store, int64_t timeout_ms);
 TUTTI_C_API tutti_result tutti_store_set(tutti_store* store, const char* key, const void* value, uint64_t bytes);
 TUTTI_C_API tutti_result tutti_store_append(tutti_store* store, const char* key, const void* value, uint64_t bytes);
-/// Gets a value, which is valid until the function returns. It must not call tutti, and must return.
+/// Waits until all keys exist. `take` gets each value in order, valid until it returns. It must not call tutti.
 typedef void (*tutti_value_function)(const void* value, uint64_t bytes, void* context);
-/// Waits until all keys exist, then calls `take` for the value of each, in order.
 TUTTI_C_API tutti_result tutti_store_get(tutti_store* store, const char* const* keys, uint64_t count,
                                          tutti_value_function take, void* context);
 /// Sets `desired` if the value is `expected`; an empty one is that of a key that is not there, too. `take` gets the
@@ -247,10 +238,9 @@ TUTTI_C_API tutti_result tutti_store_compare_set(tutti_store* store, const char*
 TUTTI_C_API tutti_result tutti_store_add(tutti_store* store, const char* key, int64_t delta, int64_t* sum);
 TUTTI_C_API tutti_result tutti_store_wait(tutti_store* store, const char* const* keys, uint64_t count,
                                           int64_t timeout_ms);
-/// *all is 1 if all keys exist now, else 0; *existed is 1 if the key did.
+/// *all is 1 if all keys exist now, else 0; *existed is 1 if the key did; *keys are those of all jobs at the server.
 TUTTI_C_API tutti_result tutti_store_check(tutti_store* store, const char* const* keys, uint64_t count, int32_t* all);
 TUTTI_C_API tutti_result tutti_store_erase(tutti_store* store, const char* key, int32_t* existed);
-/// Of the whole server, which other jobs may use, too.
 TUTTI_C_API tutti_result tutti_store_key_count(tutti_store* store, int64_t* keys);
 
 // ---- Ops ---------------------------------------------------------------------------------------------------------
