@@ -77,6 +77,14 @@ class Measuring(Case):
         done = tutti("bench", "all_reduce", "-g", "2", "-b", "4K", "-e", "4K", "--deterministic", "1", *QUICK)
         self.assertEqual((done.code, rows(done)[0][8]), (0, "0"), done)
 
+    def test_ranks_keep_to_their_share_of_the_cores_even_if_they_outnumber_them(self):
+        cores = len(os.sched_getaffinity(0))
+        if cores == 1:
+            self.skipTest("a share of one core is that core")
+        done = tutti("bench", "barrier", "-g", str(cores + 1), "-b", "0", "-e", "0", *QUICK)
+        self.assertEqual(done.code, 0, done)
+        self.assertRegex(done.out, rf"# cores {cores}, ranks per core .* \(oversubscribed\), pinned,")
+
     def test_groups_run_side_by_side(self):
         done = tutti("bench", "all_reduce", "-g", "4", "-b", "64", "-e", "64", *QUICK, env={"NCCL_TESTS_SPLIT": "MOD 2"})
         self.assertEqual((done.code, rows(done)[0][8]), (0, "0"), done)
