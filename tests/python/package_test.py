@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytutti
-from pytutti import communicator, errors, ops, types
+from pytutti import errors, names, ops, types
 from pytutti._core import ffi, lib
 from support import ROOT, Case, ranks, run
 
@@ -64,7 +64,7 @@ class Numbers(Case):
         for number, name in enumerate(types.NAMES):
             self.assertEqual(number, getattr(lib, "TUTTI_" + name.upper()))
         self.assertFalse(any(hasattr(lib, "TUTTI_" + name.upper()) for name in ("f8", "c256")))
-        for number, name in enumerate(communicator._COLLECTIVES):
+        for number, name in enumerate(names.COLLECTIVES):
             self.assertEqual(number, getattr(lib, "TUTTI_" + name.upper()))
         for name, number in ops.KINDS.items():
             self.assertEqual(number, getattr(lib, "TUTTI_" + name.upper()))
