@@ -52,6 +52,22 @@ static void null_buffers(void) {
   CHECK(tutti_all_reduce(comm, NULL, NULL, 0, TUTTI_I32, TUTTI_SUM, NULL) == TUTTI_OK);
 }
 
+static void wrong_memory(void) {
+  const char* why_not = NULL;
+  tutti_call_options options = {.size = sizeof options};
+  options.stream = &options;
+  CHECK_FAILS(invalid, "on_device is 0", tutti_all_reduce(comm, in, out, 4, TUTTI_I32, TUTTI_SUM, &options));
+  options.stream = NULL;
+  options.on_device = 1;
+  if (tutti_gpu_available(&why_not)) {
+    CHECK(why_not[0] == 0);
+    CHECK_FAILS(invalid, "memory of the host", tutti_all_reduce(comm, in, out, 4, TUTTI_I32, TUTTI_SUM, &options));
+  } else {
+    CHECK(why_not[0] != 0);
+    CHECK_FAILS(TUTTI_UNSUPPORTED, why_not, tutti_all_reduce(comm, in, out, 4, TUTTI_I32, TUTTI_SUM, &options));
+  }
+}
+
 static void wrong_numbers(void) {
   tutti_comm* made = NULL;
   char text[2] = "";
@@ -118,6 +134,7 @@ int main(void) {
   CHECK(tutti_connect(NULL, &comm) == TUTTI_OK);
   null_handles();
   null_buffers();
+  wrong_memory();
   wrong_numbers();
   wrong_structs();
   details_of_the_last();
