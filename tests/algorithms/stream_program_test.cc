@@ -164,6 +164,20 @@ TEST_CASE("streams: a message of several blocks that lie side by side is one cop
   CHECK(to_string(commands, commands.all[1]) == "signal_arrival 1 to 4");
 }
 
+TEST_CASE("streams: blocks that ranks exchange are units, since neighbours at one end are none at the other") {
+  // Blocks 1 and 2 of rank 0 become blocks 2 and 3 of rank 1.
+  const std::vector<Plan> plans = plans_of(
+      4,
+      [](PlanBuilder& plan, int rank) {
+        if (rank == 0) plan.send(1, in(0, 3));
+        if (rank == 1) plan.recv(0, out(1, 3));
+      },
+      InPlace::never);
+  CHECK(StreamUnits::of(Collective::all_to_all, plans).most_in_message() == 3);
+  StreamCalls calls{{Collective::all_to_all, plans, {30, 1}, {}, 8}, {equal_sizes(Collective::all_to_all, {0, 4}, 50)}};
+  CHECK(calls.run({}) == "");
+}
+
 TEST_CASE("streams: slots that are too small are refused") {
   const Entry* const bruck = find(Collective::all_to_all, "bruck").entry;
   const std::vector<Plan> plans = plans_by(*bruck, {0, 8});
