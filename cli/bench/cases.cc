@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "tutti/error.h"
+#include "tutti/gpu.h"
 
 namespace tutti::cli::bench {
 namespace {
@@ -50,7 +51,7 @@ Case::Case(Communicator& comm, const Buffers& buffers, Row row)
       rank_(comm.rank()),
       ranks_(comm.size()),
       op_(make_op(row_.op.op)),
-      options_{row_.algorithm, row_.timeout} {
+      options_{row_.algorithm, row_.timeout, buffers.on_gpu() ? buffers.on_gpu()->stream() : nullptr} {
   if (row_.what == Measured::barrier) return;
   in_place_ = placed(Placement::in_place);
   out_of_place_ = placed(Placement::out_of_place);
@@ -99,10 +100,16 @@ std::span<std::byte> Case::recv(Placement placement) const {
 void Case::prepare(Placement placement, int repetition) {
   if (row_.what == Measured::barrier) return;
   poison(recv(placement));
-  if (row_.what == Measured::send_recv || has(traits().input)) fill(send(placement), from(rank_, repetition), 0);
+  const bool sends = row_.what == Measured::send_recv || has(traits().input);
+  if (sends) fill(send(placement), from(rank_, repetition), 0);
+  const DeviceCopy* const device = buffers_->on_gpu();
+  if (!device) return;
+  device->update(recv(placement));
+  if (sends) device->update(send(placement));
 }
 
 std::size_t Case::count_wrong(Placement placement, int repetition) const {
+  if (const DeviceCopy* const device = buffers_->on_gpu()) device->fetch(recv(placement));
   const std::span<const std::byte> output = recv(placement);
   const auto me = static_cast<std::size_t>(rank_);
   const auto wrong = [&](const Pattern& pattern, std::size_t first) {
@@ -139,20 +146,35 @@ std::size_t Case::wrong_blocks(std::span<const std::byte> output, int repetition
   return wrong;
 }
 
-void Case::call(Placement placement) {
-  if (row_.what == Measured::barrier) return comm_->barrier(options_);
-  with_type(row_.type.type, [&](auto zero) { call_typed<decltype(zero)>(placement); });
+void Case::copy_before_broadcast(const Placed& buffers) const {
+  if (const DeviceCopy* const device = buffers_->on_gpu())
+    device->move(buffers.output, buffers.input);
+  else
+    std::memcpy(buffers.output.data(), buffers.input.data(), buffers.input.size());
 }
 
-template <class T>
-void Case::call_typed(Placement placement) {
-  const auto typed = [](std::span<std::byte> bytes) {
-    return std::span<T>{reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
-  };
+void Case::call(Placement placement) {
+  if (row_.what == Measured::barrier) return comm_->barrier(options_);
+  const DeviceCopy* const device = buffers_->on_gpu();
+  with_type(row_.type.type, [&](auto zero) {
+    using T = decltype(zero);
+    if (device)
+      call_with(placement, [device](std::span<std::byte> bytes) {
+        return gpu::span(reinterpret_cast<T*>(device->place_of(bytes.data())), bytes.size() / sizeof(T));
+      });
+    else
+      call_with(placement, [](std::span<std::byte> bytes) {
+        return std::span<T>{reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
+      });
+  });
+}
+
+template <class AsArgument>
+void Case::call_with(Placement placement, const AsArgument& as_argument) {
   const bool in_place = placement == Placement::in_place;
   const Placed& buffers = in_place ? in_place_ : out_of_place_;
-  const std::span<T> input = typed(buffers.input);
-  const std::span<T> output = typed(buffers.output);
+  const auto input = as_argument(buffers.input);
+  const auto output = as_argument(buffers.output);
   switch (row_.what) {
     case Measured::all_reduce:
       return in_place ? comm_->all_reduce(output, op_, options_) : comm_->all_reduce(input, output, op_, options_);
@@ -160,7 +182,7 @@ void Case::call_typed(Placement placement) {
       return in_place ? comm_->reduce(output, op_, row_.root, options_)
                       : comm_->reduce(input, output, op_, row_.root, options_);
     case Measured::broadcast:
-      if (!input.empty()) std::memcpy(output.data(), input.data(), input.size_bytes());
+      if (!buffers.input.empty()) copy_before_broadcast(buffers);
       return comm_->broadcast(output, row_.root, options_);
     case Measured::all_gather:
       return comm_->all_gather(input, output, options_);
@@ -186,9 +208,9 @@ void Case::call_typed(Placement placement) {
 }
 
 /// Sends to the next rank and receives from the previous one at the same time.
-template <class T>
-void Case::exchange(std::span<T> input, std::span<T> output) {
-  const MessageOptions options{0, row_.timeout};
+template <class Data>
+void Case::exchange(Data input, Data output) {
+  const MessageOptions options{0, row_.timeout, options_.stream};
   Work sending = comm_->isend(input, (rank_ + 1) % ranks_, options);
   comm_->recv(output, (rank_ + ranks_ - 1) % ranks_, options);
   sending.wait();

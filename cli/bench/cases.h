@@ -7,6 +7,7 @@
 #include <string>
 
 #include "cli/bench/data.h"
+#include "cli/bench/device_copy.h"
 #include "cli/bench/names.h"
 #include "cli/bench/numbers.h"
 #include "lib/base/collective_traits.h"
@@ -41,8 +42,13 @@ class Buffers {
   /// In memory that all ranks of `comm` see; all ranks call.
   Buffers(std::size_t bytes_each, Communicator& comm);
 
+  /// The calls get a copy in the memory of a GPU.
+  void put_on_gpu(int local_rank) { on_gpu_ = std::make_unique<DeviceCopy>(memory_, 2 * stride_, local_rank); }
+
   std::byte* send() const { return memory_; }
   std::byte* recv() const { return memory_ + stride_; }
+  /// Null: the calls get this memory itself.
+  const DeviceCopy* on_gpu() const { return on_gpu_.get(); }
 
  private:
   struct Free {
@@ -52,6 +58,7 @@ class Buffers {
   std::unique_ptr<std::byte, Free> own_;
   std::optional<SharedArray<std::uint8_t>> shared_;
   std::byte* memory_ = nullptr;
+  std::unique_ptr<DeviceCopy> on_gpu_;
 };
 
 /// Runs a row on given buffers: fills, calls, checks.
@@ -77,6 +84,7 @@ class Case {
   };
 
   Placed placed(Placement placement) const;
+  void copy_before_broadcast(const Placed& buffers) const;
   std::span<std::byte> send(Placement placement) const;
   std::span<std::byte> recv(Placement placement) const;
   Reduction reduction() const;
@@ -84,10 +92,11 @@ class Case {
   const detail::CollectiveTraits& traits() const;
   bool has(const detail::BufferTraits& buffer) const;
   std::size_t wrong_blocks(std::span<const std::byte> output, int repetition) const;
-  template <class T>
-  void call_typed(Placement placement);
-  template <class T>
-  void exchange(std::span<T> input, std::span<T> output);
+  /// `as_argument` makes the API's argument of the bytes of a buffer.
+  template <class AsArgument>
+  void call_with(Placement placement, const AsArgument& as_argument);
+  template <class Data>
+  void exchange(Data input, Data output);
 
   Communicator* comm_;
   const Buffers* buffers_;

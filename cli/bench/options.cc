@@ -146,6 +146,10 @@ constexpr Option options_ours[] = {
      [](O& o, Text, Text v) { o.import = v; }},
     {0, "transport", "LIST", "transports that ranks may use: shm,tcp  tcp  ^shm",
      [](O& o, Text, Text v) { o.transport = v; }},
+    {0, "on", "WHERE", "buffers in memory of the host, or of a gpu: ranks of a host share its GPUs in turn (host)",
+     [](O& o, Text n, Text v) {
+       o.on_gpu = one_of<int>(n, v, {"host", "gpu"}) == 1;
+     }},
     {0, "compare", "A,B,...", "algorithms side by side, interleaved, with the ratio to the best",
      [](O& o, Text, Text v) { o.compare = list(v); }},
     {0, "min-time", "SECONDS", "measure at least that long: more iterations than -n",

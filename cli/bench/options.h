@@ -56,6 +56,7 @@ struct Options {
   bool memory = false;
   std::size_t unalign = 0;  ///< elements before the first of each buffer
   bool allocated = false;   ///< buffers of tutti::allocate()
+  bool on_gpu = false;      ///< buffers in the memory of a GPU
   std::string output_file;
   bool has_collective = false;
   std::vector<std::string> given;  ///< long names, with '-', of the given options

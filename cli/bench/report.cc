@@ -105,6 +105,7 @@ std::string preamble(const Options& options, const Machine& machine) {
       factor ? options.step_factor : options.step_bytes, factor ? "factor" : "bytes",
       options.warmup.value_or(usual_warmup), options.iterations.value_or(usual_iterations), options.aggregate,
       options.check, options.unalign);
+  if (options.on_gpu) text += "# Buffers are in the memory of a GPU, and each call waits for its result there\n";
   if (options.blocking == 1) text += "# Blocking Enabled: barrier after each inner iteration (-m)\n";
   if (options.blocking == 3) text += "# Blocking Enabled: barrier after each outer iteration (-n), not in the time\n";
   text += "#\n# Using devices\n";

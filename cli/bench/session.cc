@@ -107,6 +107,7 @@ void Session::limit_to_memory() {
   } else {
     buffers_.emplace(bytes);
   }
+  if (options_.on_gpu) buffers_->put_on_gpu(world_.local_rank());
 }
 
 void Session::open_output_file() {
