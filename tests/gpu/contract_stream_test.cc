@@ -206,13 +206,11 @@ TEST_CASE("event: two of them measure time") {
 
 TEST_CASE("kernel: an unknown name, and data that is no image, are refused") {
   const cuda::KernelImage image{small_kernels()};
-  cuda::Kernel found = nullptr;
   CHECK_THROWS_AS((void)image.kernel("no_such_kernel"), std::exception);
   static const char nonsense[256] = "this is no image of kernels";
   cuda::LibraryHandle library = nullptr;
   CHECK(driver().cuLibraryLoadData.result(&library, nonsense, nullptr, nullptr, 0, nullptr, nullptr, 0) !=
         Result::success);
-  (void)found;
 }
 
 TEST_CASE("kernel: it has attributes") {
@@ -244,7 +242,7 @@ TEST_CASE("kernel: a grid without blocks or with too many threads is refused") {
   const OwnStream stream = bench.stream();
   SpendArguments argument{0};
   void* parameters[] = {&argument};
-  for (const auto [blocks, threads] : {std::pair{0u, 32u}, std::pair{1u, 0u}, std::pair{1u, 2048u}})
+  for (const auto& [blocks, threads] : {std::pair{0u, 32u}, std::pair{1u, 0u}, std::pair{1u, 2048u}})
     CHECK(driver().cuLaunchKernel.result(bench.spend, blocks, 1, 1, threads, 1, 1, 0, stream.get(), parameters,
                                          nullptr) == Result::invalid_value);
 }

@@ -455,10 +455,11 @@ void fill_with_records() {
 void releases(const char* connections) {
   if (connections != nullptr) ::setenv("CUDA_DEVICE_MAX_CONNECTIONS", connections, 1);
   constexpr int streams = 48;
+  const auto at_index = [](int i) { return static_cast<std::size_t>(i); };
   Bench bench;
   std::vector<OwnStream> all;
   for (int i = 0; i < streams; ++i) all.push_back(bench.stream());
-  for (int i = 0; i < streams; ++i) bench.on(all[i], [&](Commands& to) { to.wait(bench.at(i), 1); });
+  for (int i = 0; i < streams; ++i) bench.on(all[at_index(i)], [&](Commands& to) { to.wait(bench.at(i), 1); });
   pause_ms(50);
   const double begin = now();
   for (int i = streams; i-- > 0;) bench.word(i).store(1);  // the last one first
@@ -471,12 +472,12 @@ void releases(const char* connections) {
   bench.on(all[0], [&](Commands& to) { to.wait(bench.at(0), 1); });
   pause_ms(20);
   std::string pattern;
-  for (int i = 1; i < streams; ++i) bench.on(all[i], [&](Commands& to) { to.write(bench.at(i), 1); });
+  for (int i = 1; i < streams; ++i) bench.on(all[at_index(i)], [&](Commands& to) { to.write(bench.at(i), 1); });
   pause_ms(100);
   for (int i = 1; i < streams; ++i) pattern += bench.word(i).load() == 1 ? '+' : '-';
   std::printf("    while the first of them waits, WriteValue on the others runs (+) or not (-): %s\n", pattern.c_str());
   for (int i = 1; i < streams; ++i)
-    bench.on(all[i], [&](Commands& to) { to.launch(bench.store, {1, 1}, StoreArguments{bench.at(i), 2}); });
+    bench.on(all[at_index(i)], [&](Commands& to) { to.launch(bench.store, {1, 1}, StoreArguments{bench.at(i), 2}); });
   pause_ms(100);
   pattern.clear();
   for (int i = 1; i < streams; ++i) pattern += bench.word(i).load() == 2 ? '+' : '-';

@@ -1,0 +1,39 @@
+#!/usr/bin/env python3
+"""Runs the pipeline of mutants.cc over the fake driver: the right one must pass, each faulty one must be found.
+
+    mutants_test.py PROGRAM
+"""
+
+import os
+import subprocess
+import sys
+
+SCHEDULES = ["eager", "lazy", "reverse", "random:1", "random:2", "random:3"]
+FAULTS = ["wait missing", "signal first", "wrong slot", "credit not awaited", "credit not returned", "fork missing",
+          "join missing", "counters reset", "buffer reused", "host reads early", "host touches device memory",
+          "unsigned poison", "freed while a stream waits", "freed while open elsewhere", "too long"]
+
+
+def run(program, fault, schedule):
+    environment = dict(os.environ, FAKE_CUDA_SCHEDULE=schedule, FAKE_CUDA_PENDING="abort")
+    return subprocess.run([program, fault], env=environment, capture_output=True, text=True, timeout=60, check=False)
+
+
+def main():
+    program = sys.argv[1]
+    failures = 0
+    for schedule in SCHEDULES:
+        result = run(program, "right", schedule)
+        if result.returncode != 0:
+            failures += 1
+            print(f"the right pipeline fails under {schedule}: {result.returncode}\n{result.stdout}{result.stderr}")
+    for fault in FAULTS:
+        found = [schedule for schedule in SCHEDULES if run(program, fault, schedule).returncode != 0]
+        print(f"{fault}: found under {', '.join(found) or 'no schedule'}")
+        failures += not found
+    print(f"{len(FAULTS)} faults, {failures} failures")
+    return failures != 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
