@@ -11,7 +11,7 @@ namespace tutti::cli::bench {
 /// A copy of host memory in the memory of a GPU, and the stream of the calls on it.
 class DeviceCopy {
  public:
-  /// Of `bytes` bytes from `host` on, on the GPU of this rank of the host. Throws Error{unsupported} without one.
+  /// It holds `bytes` bytes from `host` on, on the GPU of this rank of the host. Throws Error{unsupported} without one.
   DeviceCopy(const std::byte* host, std::size_t bytes, int local_rank);
 
   void* stream() const { return stream_.get(); }

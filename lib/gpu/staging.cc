@@ -80,17 +80,17 @@ void Staging::lay_out(Side& side, const Caller& caller, bool has_parts, std::spa
 void Staging::copy_input(cuda::Commands& commands) const {
   const cuda::Address copy = cuda::address_of(memory_.data()) + input_.in_memory;
   for (const Piece& piece : input_.pieces)
-    commands.copy(copy + piece.in_memory, input_.on_device + piece.on_device, piece.bytes);
+    commands.copy_by_engine(copy + piece.in_memory, input_.on_device + piece.on_device, piece.bytes);
 }
 
 void Staging::copy_output(cuda::Commands& commands) const {
   const cuda::Address copy = cuda::address_of(memory_.data()) + output_.in_memory;
   for (const Piece& piece : output_.pieces)
-    commands.copy(output_.on_device + piece.on_device, copy + piece.in_memory, piece.bytes);
+    commands.copy_by_engine(output_.on_device + piece.on_device, copy + piece.in_memory, piece.bytes);
 }
 
 void Staging::copy_output(cuda::Commands& commands, std::size_t bytes) const {
-  commands.copy(output_.on_device, cuda::address_of(memory_.data()), bytes);
+  commands.copy_by_engine(output_.on_device, cuda::address_of(memory_.data()), bytes);
 }
 
 }  // namespace tutti::detail

@@ -119,6 +119,15 @@ TUTTI_SAME_PLACE(AllocationProperties, usage, CUmemAllocationProp, allocFlags.us
 static_assert(sizeof(AccessDescription) == sizeof(CUmemAccessDesc));
 TUTTI_SAME_PLACE(AccessDescription, flags, CUmemAccessDesc, flags);
 TUTTI_SAME_PLACE(Location, id, CUmemLocation, id);
+static_assert(sizeof(RowsCopy) == sizeof(CUDA_MEMCPY2D));
+TUTTI_SAME_PLACE(RowsCopy, from.memory_type, CUDA_MEMCPY2D, srcMemoryType);
+TUTTI_SAME_PLACE(RowsCopy, from.host, CUDA_MEMCPY2D, srcHost);
+TUTTI_SAME_PLACE(RowsCopy, from.pitch, CUDA_MEMCPY2D, srcPitch);
+TUTTI_SAME_PLACE(RowsCopy, to.memory_type, CUDA_MEMCPY2D, dstMemoryType);
+TUTTI_SAME_PLACE(RowsCopy, to.device, CUDA_MEMCPY2D, dstDevice);
+TUTTI_SAME_PLACE(RowsCopy, to.pitch, CUDA_MEMCPY2D, dstPitch);
+TUTTI_SAME_PLACE(RowsCopy, width, CUDA_MEMCPY2D, WidthInBytes);
+TUTTI_SAME_PLACE(RowsCopy, height, CUDA_MEMCPY2D, Height);
 static_assert(sizeof(MemoryOperation) == sizeof(CUstreamBatchMemOpParams));
 TUTTI_SAME_PLACE(MemoryOperation, address, CUstreamBatchMemOpParams, waitValue.address);
 TUTTI_SAME_PLACE(MemoryOperation, value, CUstreamBatchMemOpParams, waitValue.value64);

@@ -48,6 +48,25 @@ void Commands::copy(Address to, Address from, std::size_t bytes) {
   ++count_;
 }
 
+/// The driver looks at the number of rows: two or more are for the engines that copy.
+void Commands::copy_by_engine(Address to, Address from, std::size_t bytes) {
+  constexpr std::size_t most_by_kernels = 64 * 1024;
+  if (bytes > most_by_kernels || bytes < 2) return copy(to, from, bytes);
+  copy_rows(to, from, bytes / 2, 2);
+  if (bytes % 2 == 1) copy_rows(to + bytes - 2, from + bytes - 2, 1, 2);
+}
+
+void Commands::copy_rows(Address to, Address from, std::size_t width, std::size_t height) {
+  flush();
+  constexpr int any_memory = 4;  // addresses say where it is
+  const RowsCopy rows{{.memory_type = any_memory, .device = from, .pitch = width},
+                      {.memory_type = any_memory, .device = to, .pitch = width},
+                      width,
+                      height};
+  driver().cuMemcpy2DAsync(&rows, stream_);
+  ++count_;
+}
+
 void Commands::fill(Address to, unsigned char value, std::size_t bytes) {
   if (bytes == 0) return;
   flush();

@@ -135,6 +135,23 @@ struct MemoryOperation {
   std::uint64_t padding;
 };
 
+/// A copy of rows: `height` of them, each of `width` bytes, `pitch` bytes after the one before (CUDA_MEMCPY2D).
+struct RowsCopy {
+  struct Side {
+    std::size_t x = 0;
+    std::size_t y = 0;
+    int memory_type;
+    void* host = nullptr;
+    Address device = 0;
+    void* array = nullptr;
+    std::size_t pitch;
+  };
+  Side from;
+  Side to;
+  std::size_t width;
+  std::size_t height;
+};
+
 struct IpcMemoryHandle {
   std::array<char, 64> bytes;
   bool operator==(const IpcMemoryHandle&) const = default;
