@@ -19,7 +19,7 @@ struct AddArguments {
 struct SpendArguments {
   std::uint64_t nanoseconds;
 };
-/// Stores the value so that whoever sees it sees all before it.
+/// Stores the value so that a reader that sees it sees all before it.
 struct StoreArguments {
   std::uint64_t word;
   std::uint64_t value;

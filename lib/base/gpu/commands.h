@@ -62,7 +62,7 @@ class Commands {
 
   Stream stream() const { return stream_; }
 
-  /// Of device memory, pinned memory, or the program's own, which costs the host a copy or a wait.
+  /// The memory is of the device, pinned, or the program's own, which costs the host a copy or a wait.
   void copy(Address to, Address from, std::size_t bytes);
   /// The same of pinned memory of the host, or of the device to such memory, always by the engines that copy. For less
   /// than 32 KiB to the device copy() takes the one that runs kernels, which has to be given to this process first:
@@ -79,7 +79,7 @@ class Commands {
   /// that INT64_MAX ends all waits for values from 0 on. `word` is device memory, or registered or pinned host memory,
   /// where a store of the host ends the wait.
   void wait(Address word, std::uint64_t value);
-  /// Whoever sees the value, also the host, sees the effects of all before it.
+  /// A reader of the value, also the host, sees the effects of all before it.
   void write(Address word, std::uint64_t value);
   /// `task` runs on a thread of the driver's, when all before it has run, and what follows waits for its end. It must
   /// not call the driver, nor wait. After a failure of the device it never runs.

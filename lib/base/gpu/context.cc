@@ -32,7 +32,7 @@ Context context_of(Stream stream, Address memory) {
     throw Error(
         ErrorCode::invalid_argument,
         "The stream is the default one and the memory is no device's, so the call has no device; give device memory");
-  // The primary context is the one that others use on this device; whoever made the memory keeps it alive.
+  // The primary context is the one that others use on this device; the maker of the memory keeps it alive.
   return PrimaryContext{facts.device}.get();
 }
 

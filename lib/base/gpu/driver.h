@@ -54,7 +54,7 @@ std::string why_not();
 /// The functions. Throws Error{unsupported} with why_not().
 const Driver& driver();
 
-/// True if this process has loaded a driver, be it by driver() or by another library. Loads nothing, makes no system
+/// True if this process has loaded a driver, whether by driver() or by another library. Loads nothing, makes no system
 /// call and allocates nothing: a call with host memory may ask. Threading: any.
 bool driver_is_loaded() noexcept;
 

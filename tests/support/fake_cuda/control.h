@@ -13,7 +13,7 @@ extern "C" {
 /// Runs one block of a kernel on the host. `argument` is a copy of the kernel's only parameter.
 using fake_cuda_kernel = void (*)(const void* argument, unsigned block, unsigned blocks, unsigned threads);
 
-/// The kernel of this name, in whatever image it is looked for, has a parameter of so many bytes and this body.
+/// The kernel of this name, in whatever image it is looked for, has a parameter of this number of bytes and this body.
 void fake_cuda_register_kernel(const char* name, std::size_t argument_size, fake_cuda_kernel body);
 
 /// Where a kernel on the host finds the bytes at an address of a device; the address itself for memory of the host.
@@ -24,7 +24,7 @@ int fake_cuda_can_reach(const void* address, std::size_t bytes);
 /// Called by a kernel: it failed, say with 700 for an illegal address, and with it its context.
 void fake_cuda_fail_kernel(int result);
 
-/// So many calls were made, so many bytes copied, so many kernels run.
+/// The calls that were made, the bytes that were copied, the kernels that ran.
 std::uint64_t fake_cuda_calls();
 std::uint64_t fake_cuda_bytes_copied();
 std::uint64_t fake_cuda_kernels_run();
