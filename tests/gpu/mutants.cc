@@ -4,7 +4,7 @@
 //   gpu_mutants FAULT      exits with another status, or is ended by a signal, under one schedule of the fake at least;
 //                          built with ThreadSanitizer, which knows the order that CUDA guarantees, under any
 //
-// Stream a fills slots in turn, stream b empties them; words count what arrived and what was freed.
+// Stream a fills slots in turn, stream b empties them; words count the slots that arrived and those that were freed.
 
 #include <unistd.h>
 
