@@ -58,9 +58,9 @@ def cases():
                                ("", algorithm, form, transport, f"{kind}:rank=1,op=3,step={step}"), {})
                 for what, survivors in (("leave", [0, 2]), ("abort", [0, 1, 2])):
                     yield f"{what} in {algorithm}, {form}, {transport}", survivors, (what, algorithm, form, transport), {}
-                for function in ("cuMemcpyAsync@3=700", "cuMemcpyAsync@4=719"):
+                for function in ("cuMemcpy2DAsync@3=700", "cuMemcpy2DAsync@4=719"):
                     yield (f"{function} in {algorithm}, {form}, {transport}", [0, 1, 2],
-                           ("", algorithm, form, transport, None, function), {"text": "cuMemcpyAsync"})
+                           ("", algorithm, form, transport, None, function), {"text": "cuMemcpy2DAsync"})
 
 
 def main():
