@@ -10,25 +10,6 @@
 namespace tutti::compute {
 namespace {
 
-// ---- One element
-
-struct F16 {
-  using Stored = std::uint16_t;
-  static float load(Stored bits) { return half::widen_f16(bits); }
-  static Stored store(float value) {
-    return static_cast<Stored>(half::round_f16(value) | (value != value ? 0xffffu : 0u));
-  }
-};
-
-struct Bf16 {
-  using Stored = std::uint16_t;
-  static float load(Stored bits) { return half::widen_bf16(bits); }
-  static Stored store(float value) {
-    return static_cast<Stored>(half::round_bf16(value) | (value != value ? 0xffffu : 0u));
-  }
-  static Stored round(float value) { return store(value); }
-};
-
 // ---- Two elements of bf16: each is half of a word and half of a float, so neither has to change its lane
 
 /// Lane::Type: float, or a vector of them (which as a template's argument would lose its attributes).
@@ -308,26 +289,6 @@ void divide_widened_halves(void* dst, const void* sum, std::size_t count, double
   Half::divide_widened_many(dst, sum, count / Half::at_once, divisor);
   divide_widened_each<typename Half::One>(forward(dst, done), forward(sum, 2 * done), rest, divisor);
 }
-
-/// Min or Max, on the bits: flipping the magnitude of negative numbers makes their order that of signed integers, with
-/// -0 just below +0. No step needs more than 16 bits, so compilers stay with vectors of those.
-template <class Pick, std::uint16_t infinity>
-struct ByOrder {
-  using Bits = std::uint16_t;
-  using Key = std::int16_t;
-
-  static Key key(Bits bits) {
-    const auto sign = static_cast<Bits>(static_cast<Key>(bits) >> 15);
-    return static_cast<Key>(bits ^ (sign >> 1));
-  }
-  static Key magnitude(Bits bits) { return static_cast<Key>(bits & 0x7fff); }
-
-  Bits operator()(Bits a, Bits b) const {
-    const Bits picked = static_cast<Bits>(key(static_cast<Bits>(Pick{}(key(a), key(b)))));
-    const Bits nan = Max{}(magnitude(a), magnitude(b)) > Key{infinity} ? 0xffff : 0;
-    return static_cast<Bits>(picked | nan);
-  }
-};
 
 }  // namespace
 }  // namespace tutti::compute

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "lib/compute/elements.inl"
 #include "lib/compute/streams.inl"
 #include "lib/compute/table.h"
 
@@ -18,17 +19,6 @@
 #else
 #define TUTTI_INDEPENDENT _Pragma("GCC ivdep")
 #define TUTTI_UNROLLED _Pragma("GCC unroll 4")
-#endif
-
-// GCC 12 makes a fused multiply-add of a product beside a sum and a difference, even where it is told not to fuse
-// (AVX-512). Seen through this, the product stays one.
-#if defined(__has_builtin)
-#if __has_builtin(__builtin_assoc_barrier)
-#define TUTTI_ROUNDED(product) __builtin_assoc_barrier(product)
-#endif
-#endif
-#if !defined(TUTTI_ROUNDED)
-#define TUTTI_ROUNDED(product) (product)
 #endif
 
 namespace tutti::compute {
@@ -49,102 +39,6 @@ template <class T>
 void put(void* to, std::size_t i, T value) {
   static_cast<typename Loose<T>::Type*>(to)[i] = value;
 }
-
-// ---- Elements: how they are stored, and in what they are computed
-
-/// Bit patterns as they are.
-template <class T>
-struct Raw {
-  using Stored = T;
-  static T load(T value) { return value; }
-  static T store(T value) { return value; }
-};
-
-/// Integers modulo 2^bits: unsigned, and at least 32 bits wide so that no promotion to int can overflow.
-template <class T>
-struct Modular {
-  using Stored = std::make_unsigned_t<T>;
-  using Wide = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
-  static Wide load(Stored value) { return value; }
-  static Stored store(Wide value) { return static_cast<Stored>(value); }
-};
-
-struct Bool {
-  using Stored = std::uint8_t;
-  static std::uint8_t load(Stored value) { return value != 0 ? 1 : 0; }
-  static Stored store(std::uint8_t value) { return value; }
-};
-
-/// A NaN in, the NaN with all bits set out.
-template <class T>
-struct Real {
-  using Stored = T;
-  using Bits = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
-  static T load(T value) { return value; }
-  static T round(T product) { return TUTTI_ROUNDED(product); }
-  static T store(T value) {
-    const Bits nan = value != value ? ~Bits{0} : Bits{0};
-    return __builtin_bit_cast(T, __builtin_bit_cast(Bits, value) | nan);
-  }
-};
-
-// ---- Ops
-
-struct Sum {
-  template <class T>
-  T operator()(T a, T b) const {
-    return static_cast<T>(a + b);
-  }
-};
-struct Product {
-  template <class T>
-  T operator()(T a, T b) const {
-    return static_cast<T>(a * b);
-  }
-};
-struct Min {
-  template <class T>
-  T operator()(T a, T b) const {
-    return b < a ? b : a;
-  }
-};
-struct Max {
-  template <class T>
-  T operator()(T a, T b) const {
-    return a < b ? b : a;
-  }
-};
-struct And {
-  template <class T>
-  T operator()(T a, T b) const {
-    return static_cast<T>(a & b);
-  }
-};
-struct Or {
-  template <class T>
-  T operator()(T a, T b) const {
-    return static_cast<T>(a | b);
-  }
-};
-struct Xor {
-  template <class T>
-  T operator()(T a, T b) const {
-    return static_cast<T>(a ^ b);
-  }
-};
-
-/// Min or Max of floating types. Operands that compare equal differ at most by the sign of a zero; then the two picks
-/// are the two operands, and Merge (Or for Min, And for Max) finds the sign.
-template <class Pick, class Merge>
-struct Extreme {
-  template <class T>
-  T operator()(T a, T b) const {
-    using Bits = typename Real<T>::Bits;
-    const auto picked = Merge{}(__builtin_bit_cast(Bits, Pick{}(a, b)), __builtin_bit_cast(Bits, Pick{}(b, a)));
-    const Bits nan = ((a != a) | (b != b)) ? ~Bits{0} : Bits{0};
-    return __builtin_bit_cast(T, picked | nan);
-  }
-};
 
 // ---- Loops
 
@@ -185,20 +79,7 @@ void divide(void* dst, const void* sum, std::size_t count, double divisor) {
   for (std::size_t i = 0; i < count; ++i) put<T>(dst, i, Element::store(Element::load(get<T>(sum, i)) / by));
 }
 
-// ---- Averages of integers: sums of 32, 64 and 128 bits, exact for 65,536 ranks and more
-
-__extension__ using Int128 = __int128;
-__extension__ using Uint128 = unsigned __int128;
-
-template <class T>
-struct SumOf {
-  static constexpr bool is_signed = std::is_signed_v<T>;
-  template <class Signed, class Unsigned>
-  using Either = std::conditional_t<is_signed, Signed, Unsigned>;
-  using Type = std::conditional_t<
-      sizeof(T) <= 2, Either<std::int32_t, std::uint32_t>,
-      std::conditional_t<sizeof(T) == 4, Either<std::int64_t, std::uint64_t>, Either<Int128, Uint128>>>;
-};
+// ---- Averages of integers
 
 template <class T>
 void widen(void* dst, const void* src, std::size_t count, double) {
@@ -290,10 +171,10 @@ template <class T>
 void multiply_complex(void* dst, const void* left, const void* right, std::size_t count) {
   TUTTI_INDEPENDENT
   for (std::size_t i = 0; i < count; ++i) {
-    const T a = get<T>(left, 2 * i), b = get<T>(left, 2 * i + 1);
-    const T c = get<T>(right, 2 * i), d = get<T>(right, 2 * i + 1);
-    put<T>(dst, 2 * i, Real<T>::store(TUTTI_ROUNDED(a * c) - TUTTI_ROUNDED(b * d)));
-    put<T>(dst, 2 * i + 1, Real<T>::store(TUTTI_ROUNDED(a * d) + TUTTI_ROUNDED(b * c)));
+    const Complex<T> product = multiplied(Complex<T>{get<T>(left, 2 * i), get<T>(left, 2 * i + 1)},
+                                          Complex<T>{get<T>(right, 2 * i), get<T>(right, 2 * i + 1)});
+    put<T>(dst, 2 * i, product.real);
+    put<T>(dst, 2 * i + 1, product.imaginary);
   }
 }
 
