@@ -134,8 +134,11 @@ missing_to_test() {
   for name in mandoc fish zsh; do
     have "$name" || echo "$name"
   done
+  has_numpy python3 || has_numpy /usr/bin/python3 || echo python3-numpy
   if is_system debian ubuntu && ! pkg-config --exists simgrid 2>/dev/null; then echo libsimgrid-dev; fi
 }
+
+has_numpy() { "$1" -c 'import numpy' 2>/dev/null; }
 
 # The packages that looking at the page of `tutti plan --html` needs on top. Ubuntu's package of that name is none.
 missing_to_browse() {
@@ -149,6 +152,20 @@ missing_to_build_python() {
   python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
   python3 -c 'import os, sysconfig; os.stat(os.path.join(sysconfig.get_path("include"), "Python.h"))' 2>/dev/null ||
     echo python3-dev
+}
+
+# ---- CUDA's compiler, for the kernels of GPUs
+
+has_nvcc() { have nvcc || [ -x /usr/local/cuda/bin/nvcc ] || [ -x build-cuda/lib/nvidia/cu13/bin/nvcc ]; }
+
+# The packages that installing nvcc from PyPI needs.
+missing_to_install_nvcc() { has_nvcc || python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv; }
+
+# nvcc and what it includes from PyPI in build-cuda/, 300 MB, where lib/compute/gpu/meson.build looks.
+install_nvcc() {
+  python3 -m venv build-cuda && build-cuda/bin/python -m pip install --quiet --no-deps --upgrade --target build-cuda/lib \
+    'nvidia-cuda-nvcc==13.0.*' 'nvidia-cuda-crt==13.0.*' 'nvidia-cuda-runtime==13.0.*' 'nvidia-cuda-cccl==13.0.*' \
+    'nvidia-nvvm==13.0.*'
 }
 
 # install_wheel FOLDER WHEELS [REQUIREMENT ...]: makes a new virtual environment with the wheel in WHEELS.

@@ -5,14 +5,17 @@
 // Everything lives in an unnamed namespace or is always_inline, and no function of the standard library is used; see
 // table.h for why.
 
+#pragma once
+
 #include <cstdint>
 #include <type_traits>
 
 #include "lib/base/half.h"
 
 // GCC 12 makes a fused multiply-add of a product beside a sum and a difference, even where it is told not to fuse
-// (AVX-512). Seen through this, the product stays one.
-#if defined(__has_builtin)
+// (AVX-512). Seen through this, the product stays one. (nvcc has an option of its own, and only GCC's list of
+// builtins.)
+#if defined(__has_builtin) && !defined(__CUDACC__)
 #if __has_builtin(__builtin_assoc_barrier)
 #define TUTTI_ROUNDED(product) __builtin_assoc_barrier(product)
 #endif
