@@ -1,4 +1,4 @@
-// What passes, and what does not, while a stream waits for a word.
+// Questions about calls and commands that pass, or do not, while a stream waits for a word.
 
 #include <sys/mman.h>
 
