@@ -260,7 +260,7 @@ Result cuStreamBatchMemOp(Stream handle, unsigned count, MemoryOperation* operat
   if (!settings().memory_operations) return Result::not_supported;
   Lock lock{big};
   Result error;
-  StreamState* const stream = stream_in_current(lock, handle, error);
+  StreamState* const stream = stream_in_any(lock, handle, error);
   if (stream == nullptr) return error;
   if (count == 0 || count > 256 || flags != 0) return Result::invalid_value;
   for (unsigned i = 0; i < count; ++i)

@@ -108,11 +108,11 @@ Result cuLaunchKernel(Kernel handle, unsigned blocks, unsigned y, unsigned z, un
   if (context == nullptr) return error;
   const KernelState* const kernel = kernel_of(handle);
   StreamState* const stream = stream_of(to, context);
-  if (kernel == nullptr || stream == nullptr || stream->context != context) return Result::invalid_handle;
+  if (kernel == nullptr || stream == nullptr) return Result::invalid_handle;
   if (blocks == 0 || y != 1 || z != 1 || threads == 0 || threads > 1024 || thread_y != 1 || thread_z != 1 ||
       shared != 0 || extra != nullptr)
     return Result::invalid_value;
-  load(lock, *context, handle);
+  load(lock, *stream->context, handle);
   const auto* const first = static_cast<const std::byte*>(parameters[0]);
   auto command = std::make_shared<Command>();
   command->run = [=, fault = std::exchange(next_fault, Result::success), body = kernel->body,
