@@ -34,7 +34,9 @@ class DeviceCall final : public Pending {
   void start() noexcept override;
   void expire() noexcept override;
   void departed(std::span<const int>) noexcept override {}
-  void abort(std::string_view reason) noexcept override { operation_.abort(reason); }
+  void abort(std::string_view reason) noexcept override {
+    if (!operation_.done()) operation_.abort(reason);  // else its communicator may have ended
+  }
 
  private:
   void recycle() noexcept override { delete this; }

@@ -70,6 +70,10 @@ void calls(tutti::Communicator& comm) {
   comm.all_gather_v(floats, more_floats, std::vector<float>(2));
 #elif CASE == 25  // no matching (member )?function
   comm.broadcast(floats);
+#elif CASE == 26  // one buffer is in device memory and the other is not
+  comm.all_reduce(floats, tutti::gpu::span(floats.data(), floats.size()), tutti::sum);
+#elif CASE == 27  // the call writes to this buffer, which is const
+  comm.broadcast(tutti::gpu::span(constant.data(), constant.size()), 0);
 #else
   comm.all_reduce(floats, tutti::sum);
   comm.all_reduce(constant, floats, tutti::max);
@@ -82,6 +86,7 @@ void calls(tutti::Communicator& comm) {
   comm.isend(std::span{floats}.first(2), 0).wait();
   comm.recv(floats, 0);
   comm.broadcast(doubles, 0);
+  comm.async().all_reduce(tutti::gpu::span(floats.data(), 2), tutti::sum, {.stream = nullptr}).wait();
   comm.gather(points, more_points, 0, {.algorithm = "direct"});
   comm.all_gather_v(floats, more_floats, {1, 2});
   comm.all_gather_v(floats, more_floats, std::vector<int>{1, 2});

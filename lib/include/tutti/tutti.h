@@ -5,6 +5,7 @@
 #include "tutti/communicator.h"
 #include "tutti/counts.h"
 #include "tutti/error.h"
+#include "tutti/gpu.h"
 #include "tutti/options.h"
 #include "tutti/persistent.h"
 #include "tutti/run_threads.h"
