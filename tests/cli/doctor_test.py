@@ -12,7 +12,7 @@ from harness import Case, run, tutti
 
 CHECKS = ["host", "boot id", "kernel", "instruction sets", "cores", "memory", "open files", "locked memory",
           "TUTTI_ variables", "interfaces", "address for peers", "launcher", "TCP over loopback", "shared memory",
-          "single copy", "waking a sleeper", "yielding the core", "CUDA devices", "CUDA toolkit"]
+          "single copy", "waking a sleeper", "yielding the core", "GPUs", "CUDA toolkit"]
 
 
 def may_make_name_spaces():
