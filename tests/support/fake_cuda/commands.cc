@@ -11,15 +11,6 @@ namespace {
 std::set<EventState*>& events = *new std::set<EventState*>;
 std::atomic<std::uint64_t> bytes_copied{0};
 
-/// The stream for a call that needs the current context to be the stream's; null with `error`.
-StreamState* stream_in_current(Lock& lock, Stream handle, Result& error) {
-  ContextState* const context = current(lock, error);
-  if (context == nullptr) return nullptr;
-  StreamState* const stream = stream_of(handle, context);
-  if (stream == nullptr || stream->context != context) error = Result::invalid_handle;
-  return error == Result::success ? stream : nullptr;
-}
-
 /// The stream for a call that works in whatever context is current.
 StreamState* stream_in_any(Lock& lock, Stream handle, Result& error) {
   ContextState* const context = current(lock, error);
