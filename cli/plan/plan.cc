@@ -329,7 +329,7 @@ int show_page(const Options& options, const CLI::App& app) {
 }
 
 int show_streams(const Options& options, const View& view, std::size_t bytes) {
-  const Streams streams =
+  const GpuStreams streams =
       make_streams(view, {bytes, size_of_text(options.slot, "--slot"), options.slots, ranks_to_show(options)});
   if (options.json) {
     print_text(streams_as_json(view, streams));

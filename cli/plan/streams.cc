@@ -76,7 +76,7 @@ Json json_of(const StreamCommands& commands, const StreamCommand& command, std::
 std::string bytes_text(std::size_t elements) { return size_text(static_cast<double>(elements * element_size)); }
 
 /// A line for each command.
-std::string lines(const Streams::Rank& stream, std::size_t at_most) {
+std::string lines(const GpuStreams::Rank& stream, std::size_t at_most) {
   std::string text = fmt::format("{:>6} {:>6} {:>6}  command\n", "round", "#", "step");
   std::size_t number = 0;
   for (std::size_t round = 0; round < stream.rounds.size(); ++round)
@@ -92,15 +92,15 @@ std::string lines(const Streams::Rank& stream, std::size_t at_most) {
 
 }  // namespace
 
-Streams make_streams(const View& view, const StreamWish& wish) {
+GpuStreams make_streams(const View& view, const StreamWish& wish) {
   require_no_deadlock(view, wish.slots);
-  Streams streams{{wish.slot_bytes / element_size, static_cast<std::uint32_t>(wish.slots)}, wish.bytes, 0, {}};
+  GpuStreams streams{{wish.slot_bytes / element_size, static_cast<std::uint32_t>(wish.slots)}, wish.bytes, 0, {}};
   const algorithms::StreamSizes sizes = sizes_of(view, wish.bytes);
   const auto units = algorithms::StreamUnits::of(view.collective, view.plans);
   for (const int rank : wish.ranks) {
     const algorithms::StreamProgram program{view.collective, view.plans[index(rank)], units, sizes, {}, streams.slots};
     algorithms::StreamCounters counters{view.shape.ranks};
-    Streams::Rank& made = streams.ranks.emplace_back();
+    GpuStreams::Rank& made = streams.ranks.emplace_back();
     made.rank = rank;
     made.scratch = program.scratch();
     made.rounds.resize(program.rounds());
@@ -113,13 +113,13 @@ Streams make_streams(const View& view, const StreamWish& wish) {
   return streams;
 }
 
-std::string streams_as_text(const View& view, const Streams& streams, std::size_t at_most) {
+std::string streams_as_text(const View& view, const GpuStreams& streams, std::size_t at_most) {
   std::string text = wrapped(
       fmt::format("S has {}, and each link {} of {}. The streams of all ranks come to their ends with {} or more.\n",
                   size_text(static_cast<double>(streams.bytes)), plural(streams.slots.count, "slot"),
                   bytes_text(streams.slots.elements), plural(index(*view.verdict.in_order), "slot")),
       0);
-  for (const Streams::Rank& stream : streams.ranks) {
+  for (const GpuStreams::Rank& stream : streams.ranks) {
     const algorithms::StreamCounts& counts = stream.counts;
     text += wrapped(
         fmt::format("\nRank {} of {}: {} in {}, of which {} and {}; reads {}, writes {}, {} of it into "
@@ -136,7 +136,7 @@ std::string streams_as_text(const View& view, const Streams& streams, std::size_
          "rank's own memory, and signals write the number of a message to the peer's.\n";
 }
 
-std::string streams_as_json(const View& view, const Streams& streams) {
+std::string streams_as_json(const View& view, const GpuStreams& streams) {
   Json json{{"collective", name_of(view.collective)},
             {"algorithm", to_string(view.choice)},
             {"ranks", view.shape.ranks},
@@ -148,7 +148,7 @@ std::string streams_as_json(const View& view, const Streams& streams) {
             {"piece_elements", streams.piece},
             {"in_order", *view.verdict.in_order},
             {"streams", Json::array()}};
-  for (const Streams::Rank& stream : streams.ranks) {
+  for (const GpuStreams::Rank& stream : streams.ranks) {
     Json commands = Json::array();
     for (std::size_t round = 0; round < stream.rounds.size(); ++round)
       for (const StreamCommand& command : stream.rounds[round].all)

@@ -12,7 +12,7 @@ namespace tutti::cli {
 
 /// Plans as commands on streams of GPUs, one for each rank: `tutti plan --on gpu`. Elements have 4 bytes, and no op
 /// changes them before or after.
-struct Streams {
+struct GpuStreams {
   struct Rank {
     int rank = 0;
     std::vector<algorithms::StreamCommands> rounds;
@@ -33,10 +33,10 @@ struct StreamWish {
 };
 
 /// The streams of one call, with links that were not used before. Throws Error{unsupported} if they would deadlock.
-Streams make_streams(const View& view, const StreamWish& wish);
+GpuStreams make_streams(const View& view, const StreamWish& wish);
 
 /// All ranks with the first `at_most` commands of each.
-std::string streams_as_text(const View& view, const Streams& streams, std::size_t at_most);
-std::string streams_as_json(const View& view, const Streams& streams);
+std::string streams_as_text(const View& view, const GpuStreams& streams, std::size_t at_most);
+std::string streams_as_json(const View& view, const GpuStreams& streams);
 
 }  // namespace tutti::cli
