@@ -112,6 +112,12 @@ class Layers(unittest.TestCase):
 
 
 class Functions(unittest.TestCase):
+    def test_two_classes_of_one_name_in_one_namespace(self):
+        text = "#pragma once\n\nnamespace tutti::cli {\n\nstruct Streams {\n};\n\n}  // namespace tutti::cli\n"
+        hidden = text.replace("cli {\n", "cli {\nnamespace {\n")
+        self.assertEqual(findings(cli__plan__a_h=text, cli__run__b_h=text.replace("struct", "class"), cli__tune__c_h=hidden),
+                         ["cli/run/b.h:5: cli/plan/a.h has a class tutti::cli::Streams, too"])
+
     def test_members_constructors_and_operators(self):
         self.assertEqual(function_lengths("""
 namespace a {

@@ -180,6 +180,29 @@ TYPE_OR_SPACE = re.compile(r"^(?:export\s+|inline\s+|typedef\s+|static\s+|const(
 TRAILER = re.compile(r"(?:\)|\b(?:const|noexcept|override|final|mutable|try|requires)|\]|&)$")
 
 
+NAMESPACE = re.compile(r"(?:inline )?namespace ?([\w:]*) \{")
+OPENS_CLASS = re.compile(r"(?:class|struct)(?: alignas\(\w+\))?(?: [A-Z_]+)? (\w+)(?: final)?(?: :[^;]*)? \{")
+
+
+def check_names(texts):
+    """A linker takes the functions of one of two classes of one name for both."""
+    seen = {}
+    for path, text in texts.items():
+        if not path.startswith(("lib/", "algorithms/", "transport/", "rendezvous/", "cli/")):
+            continue
+        spaces = []
+        for number, line in enumerate(text.splitlines(), 1):
+            if match := NAMESPACE.match(line):
+                spaces.append(match.group(1))
+            elif line.startswith("}  // namespace") and spaces:
+                spaces.pop()
+            elif (match := OPENS_CLASS.match(line)) and spaces and "" not in spaces:
+                name = "::".join([space for space in spaces if space != "TUTTI_ABI"] + [match.group(1)])
+                first = seen.setdefault(name, path)
+                if first != path:
+                    yield "error", path, number, f"{first} has a class {name}, too"
+
+
 def blank(match):
     """Replaces a token by nothing that matters, keeping its lines."""
     return "\n" * match.group(0).count("\n") + ("0" if match.group("digits") else "")
@@ -328,7 +351,7 @@ def check(root):
         findings += [(s, path, n, t) for s, n, t in check_sizes(path, text)]
         if path.endswith((".h", ".cc")) and not path.startswith("tests/"):
             texts[path] = text
-    return findings + list(check_classes(texts))
+    return findings + list(check_classes(texts)) + list(check_names(texts))
 
 
 def main(arguments):
