@@ -40,7 +40,7 @@ class OnDevice {
 
  private:
   static void copy(cuda::Address to, cuda::Address from, std::size_t bytes) {
-    static thread_local const cuda::OwnStream stream{context()};
+    const cuda::OwnStream stream{context()};
     cuda::Commands commands{context(), stream.get()};
     commands.copy(to, from, bytes);
     cuda::driver().cuStreamSynchronize(stream.get());
