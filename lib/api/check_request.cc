@@ -42,9 +42,7 @@ class Checker {
 
  private:
   [[noreturn]] void refuse(const std::string& why) const {
-    throw Error{ErrorCode::invalid_argument,
-                fmt::format("{}{} on rank {} of {}: {}", name_of(request_.collective), request_.variable ? "_v" : "",
-                            group_.rank(), group_.size(), why)};
+    throw Error{ErrorCode::invalid_argument, fmt::format("{}: {}", name_on_rank(request_, group_), why)};
   }
 
   std::size_t ranks() const { return static_cast<std::size_t>(group_.size()); }
@@ -186,20 +184,30 @@ class Checker {
 
 }  // namespace
 
+bool uses_input(const Request& request, int rank) {
+  return request.input.count > 0 && traits_of(request.collective).input.is_at(rank, request.root);
+}
+
+bool uses_output(const Request& request, int rank) {
+  return request.output.count > 0 && traits_of(request.collective).output.is_at(rank, request.root);
+}
+
+std::string name_on_rank(const Request& request, const Group& group) {
+  return fmt::format("{}{} on rank {} of {}", name_of(request.collective), request.variable ? "_v" : "", group.rank(),
+                     group.size());
+}
+
 void check_request(const Request& request, const Group& group) { Checker{request, group}.run(); }
 
 void refuse_device_memory(const Request& request, const Group& group) {
-  const CollectiveTraits& traits = traits_of(request.collective);
-  const auto check = [&](const char* name, const BufferTraits& buffer, const void* data, std::size_t count) {
-    if (count > 0 && buffer.is_at(group.rank(), request.root) && cuda::is_device_memory(data))
-      throw Error{
-          ErrorCode::invalid_argument,
-          fmt::format("{}{} on rank {} of {}: {} is memory of a GPU ({}): give tutti::gpu::span(pointer, count)",
-                      name_of(request.collective), request.variable ? "_v" : "", group.rank(), group.size(), name,
-                      data)};
+  const auto check = [&](const char* name, bool is_used, const void* data) {
+    if (is_used && cuda::is_device_memory(data))
+      throw Error{ErrorCode::invalid_argument,
+                  fmt::format("{}: {} is memory of a GPU ({}): give tutti::gpu::span(pointer, count)",
+                              name_on_rank(request, group), name, data)};
   };
-  check("in", traits.input, request.input.data, request.input.count);
-  check("out", traits.output, request.output.data, request.output.count);
+  check("in", uses_input(request, group.rank()), request.input.data);
+  check("out", uses_output(request, group.rank()), request.output.data);
 }
 
 }  // namespace tutti::detail

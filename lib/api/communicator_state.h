@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -44,6 +45,12 @@ Communicator world(std::shared_ptr<Context> context);
 /// The implementation of connect(). `threads`: where ranks meet that are threads of this process; null: they are
 /// processes.
 Communicator join(const ConnectOptions& options, const std::shared_ptr<transport::InprocHub>& threads);
+
+/// Whether this rank gives elements to the call, or gets some from it.
+bool uses_input(const Request& request, int rank);
+bool uses_output(const Request& request, int rank);
+/// "all_gather_v on rank 1 of 4", for errors.
+std::string name_on_rank(const Request& request, const Group& group);
 
 /// Throws Error{invalid_argument} or {unsupported} if the call is wrong whatever the other ranks do.
 void check_request(const Request& request, const Group& group);

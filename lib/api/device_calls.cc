@@ -21,17 +21,10 @@ namespace tutti {
 namespace detail {
 namespace {
 
-std::string name_on_rank(const char* call, bool variable, const Group& group) {
-  return fmt::format("{}{} on rank {} of {}", call, variable ? "_v" : "", group.rank(), group.size());
-}
-
-DeviceStream stream_of(const std::string& name, const Request& request, const Group& group, OnStream on) {
-  const CollectiveTraits& traits = traits_of(request.collective);
+DeviceStream stream_of(const std::string& name, const Request& request, int rank, OnStream on) {
   std::vector<DeviceStream::Buffer> buffers;
-  if (traits.input.is_at(group.rank(), request.root) && request.input.count > 0)
-    buffers.push_back({"in", request.input.data});
-  if (traits.output.is_at(group.rank(), request.root) && request.output.count > 0)
-    buffers.push_back({"out", request.output.data});
+  if (uses_input(request, rank)) buffers.push_back({"in", request.input.data});
+  if (uses_output(request, rank)) buffers.push_back({"out", request.output.data});
   return {name, buffers, on.stream};
 }
 
@@ -55,21 +48,17 @@ std::shared_ptr<const Staging> staging_of(const DeviceStream& stream, const Requ
 
 }  // namespace
 
-bool uses_memory(const Request& request, int rank) {
-  const CollectiveTraits& traits = traits_of(request.collective);
-  return (traits.input.is_at(rank, request.root) && request.input.count > 0) ||
-         (traits.output.is_at(rank, request.root) && request.output.count > 0);
-}
+bool uses_memory(const Request& request, int rank) { return uses_input(request, rank) || uses_output(request, rank); }
 
 DeviceCopies::DeviceCopies(const Request& request, Group& group, OnStream on)
     : group_(group),
-      name_(name_on_rank(name_of(request.collective), request.variable, group)),
-      stream_(stream_of(name_, request, group, on)),
+      name_(name_on_rank(request, group)),
+      stream_(stream_of(name_, request, group.rank(), on)),
       staging_(staging_of(stream_, request, group.rank())) {}
 
 DeviceCopies::DeviceCopies(MessageCall& call, Group& group, OnStream on)
     : group_(group),
-      name_(name_on_rank(call.name(), false, group)),
+      name_(fmt::format("{} on rank {} of {}", call.name(), group.rank(), group.size())),
       stream_(name_, std::array{DeviceStream::Buffer{"data", call.bytes.data()}}, on.stream),
       staging_(staging_of(stream_, call)) {}
 
