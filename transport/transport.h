@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/descriptor.h"
 #include "transport/frame.h"
 #include "tutti/error.h"
 
@@ -134,6 +135,12 @@ class Transport {
   /// them. No other memory may use the name `channel`. Throws Error{system}. Only if has_boards(), and only among ranks
   /// that this transport reaches.
   virtual std::shared_ptr<std::byte> shared_memory(Channel channel, std::span<const int> members, std::size_t bytes);
+  /// Hands a file descriptor to `peer`, which takes it under the same name. Only where shared_memory() works, whose
+  /// names these share; a rank gets one descriptor under a name. Throws Error{system}.
+  virtual void give(int peer, Channel name, const Descriptor& descriptor);
+  /// What `peer` has given under that name; empty until it has arrived. Throws Error{system} if this process had no
+  /// room for it.
+  virtual Descriptor take(int peer, Channel name);
   /// A board in such memory, the same one at each call; null until it has arrived, and until its areas have, if
   /// `with_areas`. It lasts as long as the channel, which is even.
   virtual Board* board(Channel channel, std::span<const int> members, bool with_areas);

@@ -10,10 +10,10 @@
 #include <exception>
 #include <limits>
 #include <new>
-#include <thread>
 #include <vector>
 
 #include "lib/api/communicator_state.h"
+#include "lib/api/fetch_together.h"
 #include "lib/collective/call.h"
 #include "lib/collective/collectives.h"
 #include "lib/group/context.h"
@@ -24,7 +24,6 @@ namespace {
 constexpr std::size_t page = 4096;
 /// Memory that has not arrived by then never will, so fetching ends.
 constexpr auto longest_fetch = std::chrono::seconds{5};
-constexpr auto pause = std::chrono::milliseconds{1};
 
 /// A window and the list it is in.
 struct Holder {
@@ -60,12 +59,10 @@ void require_same_size(Communicator& comm, std::size_t bytes) {
 /// A collective over links spreads the result, and drives the passes in which the memory arrives.
 class Fetching {
  public:
-  enum State : int { have, wait, refused };
-
   Fetching(Group& group, transport::Transport& transport, transport::Channel channel, std::size_t bytes)
       : group_(group), transport_(transport), channel_(channel), bytes_(bytes) {}
 
-  State look() {
+  Fetched look() {
     group_.context().engine->exclusively([this] {
       try {
         if (!memory_) memory_ = transport_.shared_memory(channel_, group_.members(), bytes_);
@@ -73,10 +70,10 @@ class Fetching {
         trouble_ = error.what();
       }
     });
-    if (memory_) return have;
+    if (memory_) return Fetched::have;
     if (trouble_.empty() && Clock::now() >= until_)
       trouble_ = fmt::format("{} has not handed it over within {} s", group_.name_of(0), longest_fetch.count());
-    return trouble_.empty() ? wait : refused;
+    return trouble_.empty() ? Fetched::wait : Fetched::refused;
   }
   /// Drops memory that may still arrive, or that was still to be handed over.
   void give_up() {
@@ -116,13 +113,7 @@ Allocated Allocator::allocate(Communicator& comm, std::size_t count, std::size_t
   const std::size_t name[] = {static_cast<std::size_t>(group.id()), number, 0x77696e646f77};  // "window"
   Fetching fetching{group, *group.shared_memory(), counts_hash(name) << 1,
                     part_bytes * static_cast<std::size_t>(group.size())};
-  std::vector<int> states(static_cast<std::size_t>(group.size()));
-  for (int worst = Fetching::wait; worst == Fetching::wait;) {
-    const int own = fetching.look();
-    comm.all_gather(std::span{&own, 1}, states, {.algorithm = "ring"});
-    worst = std::ranges::max(states);
-    if (worst == Fetching::wait) std::this_thread::sleep_for(pause);
-    if (worst != Fetching::refused) continue;
+  if (!fetch_together(comm, [&] { return fetching.look(); })) {
     fetching.give_up();
     group.context().log.warn(fmt::format(
         "rank {}: allocate: {} bytes are not shared: {}", comm.rank(), bytes,

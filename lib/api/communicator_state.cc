@@ -4,6 +4,8 @@
 #include <string_view>
 #include <utility>
 
+#include "lib/api/stream_calls.h"
+#include "lib/api/stream_setup.h"
 #include "lib/group/context.h"
 
 namespace tutti::detail {
@@ -46,5 +48,14 @@ CommunicatorState::CommunicatorState(std::shared_ptr<Context> context, std::uint
 }
 
 CommunicatorState::~CommunicatorState() { group.leave(); }
+
+StreamCalls* CommunicatorState::streams(Communicator& comm, const DeviceStream& stream) {
+  const std::lock_guard lock{streams_mutex_};
+  if (!streams_decided_) {
+    streams_ = set_up_streams(comm, *this, stream);
+    streams_decided_ = true;
+  }
+  return streams_.get();
+}
 
 }  // namespace tutti::detail

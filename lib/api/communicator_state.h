@@ -21,6 +21,9 @@ class InprocHub;
 
 namespace tutti::detail {
 
+class DeviceStream;
+class StreamCalls;
+
 /// The state of a Communicator.
 class CommunicatorState {
  public:
@@ -31,12 +34,21 @@ class CommunicatorState {
   Group group;
   Collectives collectives;
   Messages messages;
+  /// The calls on device memory that run on streams; null: they are staged. The first call with device memory, which
+  /// all ranks make at the same place, decides.
+  StreamCalls* streams(Communicator& comm, const DeviceStream& stream);
+
   std::atomic<std::uint32_t> windows_made{0};  ///< by calls that all ranks make in the same order
   std::atomic<std::uint32_t> splits_made{0};   ///< the same
   std::mutex mutex;                            ///< of what follows
   /// How often subgroup() was called for each list of ranks, by a hash of the list. Only the ranks in a list know of
   /// it, so no count can ever be dropped: some 40 bytes stay for each different list.
   std::unordered_map<std::uint64_t, std::uint32_t> subgroups_made;
+
+ private:
+  std::mutex streams_mutex_;
+  bool streams_decided_ = false;
+  std::unique_ptr<StreamCalls> streams_;
 };
 
 /// The communicator of all ranks of a context that join_ranks() has filled.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lib/api/persistent.h"
+#include "lib/api/stream_calls.h"
 #include "lib/base/gpu/commands.h"
 #include "lib/base/internals.h"
 #include "lib/gpu/device_call.h"
@@ -21,10 +22,13 @@ namespace tutti {
 namespace detail {
 namespace {
 
-DeviceStream stream_of(const std::string& name, const Request& request, int rank, OnStream on) {
+DeviceStream stream_of(const Request& request, const Group& group, OnStream on) {
+  const std::string name = name_on_rank(request, group);
+  const int rank = group.rank();
   std::vector<DeviceStream::Buffer> buffers;
   if (uses_input(request, rank)) buffers.push_back({"in", request.input.data});
   if (uses_output(request, rank)) buffers.push_back({"out", request.output.data});
+  if (buffers.empty()) return {name, nullptr, on.stream};
   return {name, buffers, on.stream};
 }
 
@@ -50,10 +54,10 @@ std::shared_ptr<const Staging> staging_of(const DeviceStream& stream, const Requ
 
 bool uses_memory(const Request& request, int rank) { return uses_input(request, rank) || uses_output(request, rank); }
 
-DeviceCopies::DeviceCopies(const Request& request, Group& group, OnStream on)
+DeviceCopies::DeviceCopies(const Request& request, Group& group, const DeviceStream& stream)
     : group_(group),
       name_(name_on_rank(request, group)),
-      stream_(stream_of(name_, request, group.rank(), on)),
+      stream_(stream),
       staging_(staging_of(stream_, request, group.rank())) {}
 
 DeviceCopies::DeviceCopies(MessageCall& call, Group& group, OnStream on)
@@ -96,10 +100,12 @@ void DeviceCopies::deliver_output(std::size_t bytes) const {
   });
 }
 
-Work start_on_device(CommunicatorState& state, const DeviceCopies& copies, Operation& operation,
-                     std::chrono::milliseconds timeout) {
+namespace {
+
+Work start_on_device(CommunicatorState& state, const DeviceCopies& copies, std::chrono::milliseconds timeout) {
   Group& group = state.group;
   Engine& engine = *group.context().engine;
+  Operation& operation = state.collectives.make(copies.request());
   operation.await_input();
   operation.asynchronous = true;
   auto& call = *new DeviceCall{group.context().engine,
@@ -116,6 +122,28 @@ Work start_on_device(CommunicatorState& state, const DeviceCopies& copies, Opera
     });
   });
   return work;
+}
+
+}  // namespace
+
+Work call_on_device(Communicator& comm, const std::shared_ptr<CommunicatorState>& state, const Request& request,
+                    OnStream on, bool asynchronous) {
+  Group& group = state->group;
+  group.context().engine->get_helper();
+  const DeviceStream stream = stream_of(request, group, on);
+  if (StreamCalls* const streams = state->streams(comm, stream); streams && streams->serves(request))
+    return streams->start(request, stream, asynchronous);
+  if (!uses_memory(request, group.rank())) {
+    if (asynchronous) return Internals::start(comm, request);
+    Internals::perform(comm, request);
+    return Work{};
+  }
+  const DeviceCopies copies{request, group, stream};
+  if (asynchronous && copies.may_wait_on_device()) return start_on_device(*state, copies, request.timeout);
+  copies.fetch_input();
+  Internals::perform(comm, copies.request());
+  copies.deliver_output();
+  return Work{};
 }
 
 Work start_on_device(const std::shared_ptr<CommunicatorState>& state, const DeviceCopies& copies,
@@ -144,35 +172,18 @@ Work start_on_device(const std::shared_ptr<CommunicatorState>& state, const Devi
 }  // namespace detail
 
 void Communicator::perform(const detail::Request& request, detail::OnStream on) {
-  detail::Group& group = detail::called(state_, request.collective);
-  detail::check_request(request, group);
-  if (!detail::uses_memory(request, group.rank())) return perform(request);
-  detail::DeviceCopies copies{request, group, on};
-  copies.fetch_input();
-  perform(copies.request());
-  copies.deliver_output();
+  detail::check_request(request, detail::called(state_, request.collective));
+  detail::call_on_device(*this, state_, request, on, false).wait();
 }
 
 Work Communicator::start_collective(const detail::Request& request, detail::OnStream on) {
-  detail::Group& group = detail::called(state_, request.collective);
-  detail::check_request(request, group);
-  if (!detail::uses_memory(request, group.rank())) return start_collective(request);
-  group.context().engine->get_helper();
-  detail::DeviceCopies copies{request, group, on};
-  if (copies.may_wait_on_device())
-    return detail::start_on_device(*state_, copies, state_->collectives.make(copies.request()), request.timeout);
-  copies.fetch_input();
-  perform(copies.request());
-  copies.deliver_output();
-  return Work{};
+  detail::check_request(request, detail::called(state_, request.collective));
+  return detail::call_on_device(*this, state_, request, on, true);
 }
 
 Persistent Communicator::prepare_collective(const detail::Request& request, detail::OnStream on) {
-  detail::Group& group = detail::called(state_, request.collective);
-  detail::check_request(request, group);
-  if (!detail::uses_memory(request, group.rank())) return prepare_collective(request);
-  return detail::Internals::make<Persistent>(
-      std::make_unique<detail::PersistentCall>(state_, std::make_unique<detail::DeviceCopies>(request, group, on)));
+  detail::check_request(request, detail::called(state_, request.collective));
+  return detail::Internals::make<Persistent>(std::make_unique<detail::PersistentCall>(state_, request, on));
 }
 
 bool gpu::available() { return cuda::available(); }

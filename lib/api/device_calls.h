@@ -17,7 +17,7 @@ namespace tutti::detail {
 class DeviceCopies {
  public:
   /// `request` is a checked collective.
-  DeviceCopies(const Request& request, Group& group, OnStream on);
+  DeviceCopies(const Request& request, Group& group, const DeviceStream& stream);
   /// `call` is a checked message, which will use pinned memory from here on.
   DeviceCopies(MessageCall& call, Group& group, OnStream on);
 
@@ -48,9 +48,13 @@ class DeviceCopies {
 /// host.
 bool uses_memory(const Request& request, int rank);
 
-/// Start a checked call, and return once it is in its stream. The helper thread must run.
-Work start_on_device(CommunicatorState& state, const DeviceCopies& copies, Operation& operation,
-                     std::chrono::milliseconds timeout);
+/// Makes a checked collective on device memory: on the streams of the GPUs where the ranks have links between them,
+/// else as a call on pinned memory. `asynchronous`: returns once it is in its stream, if that may wait for this
+/// process.
+Work call_on_device(Communicator& comm, const std::shared_ptr<CommunicatorState>& state, const Request& request,
+                    OnStream on, bool asynchronous);
+
+/// Starts a checked message, and returns once it is in its stream. The helper thread must run.
 Work start_on_device(const std::shared_ptr<CommunicatorState>& state, const DeviceCopies& copies,
                      const MessageCall& call);
 

@@ -3,13 +3,14 @@
 #include <cstring>
 
 #include "lib/base/collective_traits.h"
+#include "lib/base/wire_counts.h"
 
 namespace tutti::detail {
 
 OwnParts::OwnParts(const Request& request, int rank)
     : request_(request),
-      counts_(scaled(request.counts, request.input.unit)),
-      recv_counts_(scaled(request.recv_counts, request.input.unit)),
+      counts_(in_wire_elements(request.counts, request.input.unit)),
+      recv_counts_(in_wire_elements(request.recv_counts, request.input.unit)),
       caller_input_(static_cast<const std::byte*>(request.input.data)),
       caller_output_(static_cast<std::byte*>(request.output.data)) {
   request_.counts = counts_;
@@ -31,12 +32,6 @@ OwnParts::OwnParts(const Request& request, int rank)
     request_.output.count = output_.memory.size() / element;
   }
   request_.displacements = request_.recv_displacements = {};
-}
-
-std::vector<std::size_t> OwnParts::scaled(std::span<const std::size_t> counts, std::size_t unit) {
-  std::vector<std::size_t> scaled{counts.begin(), counts.end()};
-  for (std::size_t& count : scaled) count *= unit;
-  return scaled;
 }
 
 void OwnParts::move(Moved& moved, std::span<const std::size_t> counts,

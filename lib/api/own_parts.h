@@ -42,7 +42,6 @@ class OwnParts {
     std::vector<std::byte> memory;
   };
 
-  static std::vector<std::size_t> scaled(std::span<const std::size_t> counts, std::size_t unit);
   void move(Moved& moved, std::span<const std::size_t> counts, std::span<const std::size_t> displacements) const;
 
   Request request_;

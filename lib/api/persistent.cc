@@ -6,6 +6,7 @@
 
 #include <utility>
 
+#include "lib/api/device_calls.h"
 #include "lib/base/fork_mark.h"
 #include "lib/base/internals.h"
 #include "lib/group/context.h"
@@ -26,64 +27,65 @@ InlineCalls* inline_calls_for(Collectives& collectives, const Request& request) 
 
 }  // namespace
 
+DeviceRequest::DeviceRequest(const Request& of, OnStream stream)
+    : op(of.op ? *of.op : sum),
+      algorithm(of.algorithm),
+      counts(of.counts.begin(), of.counts.end()),
+      recv_counts(of.recv_counts.begin(), of.recv_counts.end()),
+      displacements(of.displacements.begin(), of.displacements.end()),
+      recv_displacements(of.recv_displacements.begin(), of.recv_displacements.end()),
+      on(stream),
+      request([&] {
+        Request own = of;
+        if (of.op) own.op = &op;
+        own.algorithm = algorithm;
+        own.counts = counts;
+        own.recv_counts = recv_counts;
+        own.displacements = displacements;
+        own.recv_displacements = recv_displacements;
+        return own;
+      }()) {}
+
 PersistentCall::PersistentCall(std::shared_ptr<CommunicatorState> state, const Request& request)
     : state_(std::move(state)),
       parts_(request.variable ? std::make_shared<OwnParts>(request, state_->group.rank()) : nullptr),
-      call_(state_->collectives.prepare(persistent(parts_ ? parts_->request() : request),
-                                        std::make_shared<Pool<Operation>>())),
-      inline_calls_(inline_calls_for(state_->collectives, call_.request)) {
-  call_.record.name = black_box::new_form_name();
+      inline_calls_(inline_calls_for(state_->collectives, parts_ ? parts_->request() : request)) {
+  state_->collectives.prepare(call_, persistent(parts_ ? parts_->request() : request),
+                              std::make_shared<Pool<Operation>>());
+  call_->record.name = black_box::new_form_name();
 }
 
-PersistentCall::PersistentCall(std::shared_ptr<CommunicatorState> state, std::unique_ptr<DeviceCopies> copies)
-    : state_(std::move(state)),
-      copies_(std::move(copies)),
-      call_(state_->collectives.prepare(persistent(copies_->request()), std::make_shared<Pool<Operation>>())),
-      inline_calls_(nullptr) {
-  call_.record.name = black_box::new_form_name();
-}
+PersistentCall::PersistentCall(std::shared_ptr<CommunicatorState> state, const Request& request, OnStream on)
+    : state_(std::move(state)), device_(std::make_unique<const DeviceRequest>(request, on)), inline_calls_(nullptr) {}
 
 bool PersistentCall::is_own_process() const { return state_->group.context().engine->is_own_process(); }
 void PersistentCall::require_own_process() const { state_->group.context().engine->require_own_process(); }
 
 void PersistentCall::refuse_start(const char* why) const {
   const Group& group = state_->group;
-  throw Error{ErrorCode::invalid_argument, fmt::format("{} on rank {} of {}: {}", name_of(call_.request.collective),
-                                                       group.rank(), group.size(), why)};
-}
-
-Work PersistentCall::start_on_device() {
-  Group& group = state_->group;
-  group.context().engine->get_helper();
-  Operation& operation = state_->collectives.make(call_);
-  if (copies_->may_wait_on_device()) {
-    copies_->staging()->word().store(0, std::memory_order_relaxed);
-    return detail::start_on_device(*state_, *copies_, operation, call_.request.timeout);
-  }
-  Work work = Internals::make<Work>(&operation);
-  copies_->fetch_input();
-  group.context().engine->submit(operation);
-  work.wait();
-  copies_->deliver_output();
-  return work;
+  throw Error{ErrorCode::invalid_argument,
+              fmt::format("{} on rank {} of {}: {}", name_of(request().collective), group.rank(), group.size(), why)};
 }
 
 Work PersistentCall::start(bool asynchronous) {
-  if (copies_) return start_on_device();
+  if (device_) {
+    auto comm = Internals::make<Communicator>(state_);
+    return call_on_device(comm, state_, device_->request, device_->on, asynchronous);
+  }
   Group& group = state_->group;
   Engine& engine = *group.context().engine;
-  if (call_.planned.location.given() && !state_->collectives.windows()->have(call_.planned.location))
+  if (call_->planned.location.given() && !state_->collectives.windows()->have(call_->planned.location))
     refuse_start("the allocated memory that it was prepared for has been freed");
-  call_.board.begin_again();
+  call_->board.begin_again();
   if (asynchronous && !has_helper_) {
     engine.get_helper();
     has_helper_ = true;
   }
   if (inline_calls_ && !(asynchronous && group.context().oversubscribed))
-    if (auto work = inline_calls_->begin(call_, asynchronous)) return std::move(*work);
+    if (auto work = inline_calls_->begin(*call_, asynchronous)) return std::move(*work);
   const bool moves_parts = parts_ && parts_->are_moved();
   if (moves_parts) parts_->collect_input();
-  Operation& operation = state_->collectives.make(call_);
+  Operation& operation = state_->collectives.make(*call_);
   if (moves_parts) operation.before_done([parts = parts_] { parts->spread_output(); });
   operation.asynchronous = asynchronous;
   engine.submit(operation);

@@ -23,6 +23,7 @@ constexpr std::array<std::string_view, 2> families{"AF_INET", "AF_INET6"};
 constexpr std::array<std::string_view, 4> instruction_sets{"generic", "avx2", "avx512", "avx512fp16"};
 constexpr std::array<std::string_view, 3> store_kinds{"auto", "plain", "streaming"};
 constexpr std::array<std::string_view, 3> single_copies{"auto", "off", "on"};
+constexpr std::array<std::string_view, 3> gpu_modes{"auto", "staged", "streams"};
 constexpr std::array<std::string_view, 4> log_levels{"VERSION", "WARN", "INFO", "TRACE"};
 
 constexpr std::uint64_t most_int = std::numeric_limits<int>::max();
@@ -171,6 +172,21 @@ constexpr std::array table{
              .meaning =
                  "Whether messages from 64 KiB on are read directly from the sender's memory; auto: if that is faster.",
              .words = single_copies},
+    Variable{.name = "TUTTI_GPU_MODE",
+             .kind = Kind::word,
+             .fallback = "auto",
+             .meaning = "How collectives on device memory run: staged by pinned memory of the host, or on the GPUs' "
+                        "streams, over links of device memory; auto: on streams if each rank has a GPU of its own.",
+             .words = gpu_modes},
+    Variable{.name = "TUTTI_GPU_SLOT_BYTES",
+             .kind = Kind::number,
+             .values = "bytes",
+             .fallback = "1048576",
+             .meaning =
+                 "Size of a slot of the links between GPUs; longer messages go in rounds. Each rank has two slots "
+                 "per rank of a communicator. Rank 0's value holds for all.",
+             .least = 4096,
+             .most = std::uint64_t{1} << 30},
     Variable{.name = "TUTTI_INJECT",
              .values = "FAULT:key=value,...;...  e.g. kill:rank=2,op=5,step=3, or refuse:call=memfd,errno=EMFILE",
              .fallback = "none",

@@ -44,7 +44,12 @@ class Arithmetic {
   bool premultiplies() const { return op_.kind() == OpKind::premul_sum; }
   void premultiply(std::byte* dst, const void* src, std::size_t count) const noexcept;
 
+  /// By what elements are multiplied to become contributions, for averages and premultiplied sums.
+  double factor() const { return premultiplies() ? op_.factor() : factor_; }
+
   // ---- Averages
+  /// By what the sum of all contributions is divided.
+  double divisor() const { return divisor_; }
   bool averages() const { return op_.kind() == OpKind::avg; }
   /// Makes contributions of `count` elements. `dst` may be `elements` if both have one size.
   void begin(std::byte* dst, const std::byte* elements, std::size_t count) const noexcept;

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "lib/board/board_call.h"
@@ -47,6 +48,8 @@ class BoundCall {
   /// Binds a checked request. `ground.capacity` is 0 without a board. A persistent request stays bound for its next
   /// start. The input is not read yet.
   void bind(const Request& request, const Planned& planned, const BoardCall::Ground& ground);
+  /// A barrier that stands for a _v call has its counts.
+  void stand_for(PartOffsets offsets) { offsets_ = std::move(offsets); }
   /// Called at each start, before the first step, once the input is there.
   void begin();
   /// Called when the call is over. Keeps the memory.

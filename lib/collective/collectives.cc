@@ -28,28 +28,35 @@ Collectives::Collectives(Group& group, transport::Channel channel, Planner plann
 
 Collectives::~Collectives() = default;
 
+Planner::Wish Collectives::wish_of(const Request& request, int ranks) {
+  const CollectiveTraits& traits = traits_of(request.collective);
+  const auto all = static_cast<std::size_t>(ranks);
+  std::size_t bytes = part_count(request, all) * (traits.has_parts() ? all : 1) * size_of(type_of(request));
+  if (request.variable) {
+    bytes = 0;
+    if (!traits.exchanges())  // where ranks know different counts
+      for (const std::size_t count : request.counts) bytes += count * size_of(request.input.type);
+  }
+  return {.collective = request.collective,
+          .algorithm = request.algorithm,
+          .bytes = bytes,
+          .root = request.root,
+          .equal_parts = !request.variable};
+}
+
 /// Must give the same answer on all ranks.
 Planned Collectives::plan(const Request& request) {
   const CollectiveTraits& traits = traits_of(request.collective);
   const auto ranks = static_cast<std::size_t>(group_.size());
-  std::size_t bytes = part_count(request, ranks) * (traits.has_parts() ? ranks : 1) * size_of(type_of(request));
+  const Planner::Wish wish = wish_of(request, group_.size());
   const bool sizes_differ = request.variable && traits.exchanges();
-  if (request.variable) {
-    bytes = 0;
-    for (const std::size_t count : request.counts) bytes += count * size_of(request.input.type);
-    if (sizes_differ) bytes = 0;
-  }
-  Planner::Wish wish{.collective = request.collective,
-                     .algorithm = request.algorithm,
-                     .bytes = bytes,
-                     .root = request.root,
-                     .equal_parts = !request.variable};
   const bool one_part = !request.variable && traits.gathers();
   const std::lock_guard lock{planning_};
   if (auto in_window = plan_in_window(request, wish)) return *in_window;
   const Prepared& prepared = planner_.prepare(wish);
   const bool on_board =
-      board_ && !sizes_differ && board_->serves(prepared, request.collective, bytes, one_part ? bytes / ranks : bytes);
+      board_ && !sizes_differ &&
+      board_->serves(prepared, request.collective, wish.bytes, one_part ? wish.bytes / ranks : wish.bytes);
   return {prepared, on_board, {}};
 }
 
@@ -78,6 +85,19 @@ Operation& Collectives::make(const Request& request, const Planned& planned,
                      planned.on_board ? board_capacity() : 0);
   made_.fetch_add(1, std::memory_order_relaxed);
   return *operation.release();
+}
+
+Operation& Collectives::make_stand_in(const Request& request, const std::string& name, PartOffsets counts,
+                                      std::shared_ptr<const StreamPart> stream) {
+  const Request barrier{.collective = Collective::barrier, .input = {}, .output = {}, .timeout = request.timeout};
+  const Planned planned = [&] {
+    const std::lock_guard lock{planning_};
+    const Prepared& prepared = planner_.prepare_stand_in(name);
+    return Planned{prepared, board_ && board_->serves(prepared, Collective::barrier, 0, 0), {}};
+  }();
+  Operation& operation = make(barrier, planned, pool_);
+  operation.stand_for(call_of(request, group_.size(), planned.prepared.hash, 0), std::move(counts), std::move(stream));
+  return operation;
 }
 
 // ---- Owner of the engine ---------------------------------------------------------------------------------------

@@ -39,12 +39,17 @@ class Collectives final : public GroupUser {
   InlineCalls* inline_calls() { return inline_calls_ ? &*inline_calls_ : nullptr; }
   Planned plan(const Request& request);
   /// Prepares a checked call; `pool` is for its operations.
-  PreparedCall prepare(const Request& request, std::shared_ptr<Pool<Operation>> pool) {
-    return {request, plan(request), std::move(pool), group_, board_capacity()};
+  void prepare(std::optional<PreparedCall>& to, const Request& request, std::shared_ptr<Pool<Operation>> pool) {
+    to.emplace(request, plan(request), std::move(pool), group_, board_capacity());
   }
   /// Makes an operation of a checked call, bound to memory and ready for Engine::submit().
   Operation& make(const Request& request) { return make(request, plan(request), pool_); }
   Operation& make(const PreparedCall& call) { return make(call.request, call.planned, call.pool); }
+  /// Makes an operation that stands for a call whose bytes a stream moves, by the algorithm `name`.
+  Operation& make_stand_in(const Request& request, const std::string& name, PartOffsets counts,
+                           std::shared_ptr<const StreamPart> stream);
+  /// What a checked call asks of the planner.
+  static Planner::Wish wish_of(const Request& request, int ranks);
   const std::shared_ptr<Pool<Operation>>& pool() const { return pool_; }
   const std::shared_ptr<Windows>& windows() const { return windows_; }
   /// Whether collectives use memory of allocate().

@@ -91,6 +91,8 @@ bool Collectives::describe_wait(Status& status, Which /*which*/) const {
 }
 
 bool Collectives::is_awaited(int peer, const Operation& operation) const {
+  if (operation.stream_part() && operation.progress().done == operation.progress().all)
+    return operation.stream_part()->awaits(peer);
   return operation.board() ? board_->awaits(peer, operation) : link_queues_.is_awaited(peer, operation);
 }
 

@@ -24,7 +24,9 @@ std::string_view without_stop(std::string_view sentence) {
   return sentence;
 }
 
-std::string how_far(const Operation::Progress& progress) {
+std::string how_far(const Operation& operation) {
+  if (operation.stream_part()) return operation.stream_part()->how_far();
+  const Operation::Progress progress = operation.progress();
   if (!progress.in_rounds) return fmt::format("{} of {} steps were done here", progress.done, progress.all);
   return fmt::format("Round {} of {} was under way here", std::min(progress.done + 1, progress.all), progress.all);
 }
@@ -46,6 +48,7 @@ void Operation::prepare(Collectives& collectives, Group& group, const Planned& p
   pool_ = std::move(pool);
   number_ = number;
   taken_over_ = awaits_input_ = started_ = false;
+  stream_part_.reset();
   timeout_ = request.timeout.count() > 0 ? request.timeout : group.context().timeout;
 
   frame_ = call_of(request, group.size(), planned.prepared.hash, planned.location.hash()).frame(number);
@@ -100,6 +103,17 @@ void Operation::input_is_there() noexcept {
   if (remaining_ == 0) return succeed();
   for (algorithms::StepId step = 0; step < waiting_.size(); ++step)
     if (--waiting_[step] == 0) engine_->ready(*this, step);
+}
+
+void Operation::stand_for(const Call& call, PartOffsets counts, std::shared_ptr<const StreamPart> stream) noexcept {
+  frame_ = call.frame(number_);
+  bound_.stand_for(std::move(counts));
+  stream_part_ = std::move(stream);
+}
+
+void Operation::stream_has_passed() noexcept {
+  stream_part_.reset();
+  if (started_ && remaining_ == 0) succeed();
 }
 
 void Operation::lane_granted(std::uint32_t lane) noexcept {
@@ -201,6 +215,7 @@ void Operation::advance(int rounds) noexcept {
 }
 
 void Operation::succeed() noexcept {
+  if (stream_part_) return;
   bound_.finish(frame_.root);
   note_end(nullptr);
   collectives_->ended(*this);
@@ -221,7 +236,7 @@ void Operation::fail(const Error& reason) noexcept {
   details.bytes_received = received_;
   Error error{reason.code(),
               fmt::format("{}: {}{}. {}, {} bytes received", describe(), since(reason, number_),
-                          without_stop(reason.what()), how_far(progress()), received_),
+                          without_stop(reason.what()), how_far(*this), received_),
               reason.rank(), number_};
   Internals::set_details(error, std::move(details));
   note_end(&error);
@@ -302,6 +317,7 @@ std::string Operation::call_text() const {
 void Operation::recycle() noexcept {
   // An object in the pool must not keep the pool alive.
   const auto pool = std::move(pool_);
+  stream_part_.reset();
   bound_.release();
   engine_.reset();
   pool->give(std::unique_ptr<Operation>{this});

@@ -19,6 +19,19 @@ namespace tutti::detail {
 class Collectives;
 class Group;
 
+/// What a stream of a GPU does of a call: it moves and combines the bytes, while an operation stands for the call in
+/// the engine. On the thread that owns the engine.
+class StreamPart {
+ public:
+  StreamPart() = default;
+  StreamPart(const StreamPart&) = delete;
+  virtual ~StreamPart() = default;
+  /// Whether the stream waits for something of `peer`, a rank of the group.
+  virtual bool awaits(int peer) const noexcept = 0;
+  /// "5 of 12 messages had arrived here".
+  virtual std::string how_far() const = 0;
+};
+
 /// A running collective: a plan bound to memory, with a counter per step.
 class Operation final : public Pending {
  public:
@@ -43,6 +56,15 @@ class Operation final : public Pending {
   bool awaits_input() const noexcept { return awaits_input_; }
   /// Owner of the engine, while the operation is not over.
   void input_is_there() noexcept;
+
+  // ---- For a call whose bytes a stream moves
+  /// After prepare() of a barrier: it stands for `call`, compares it with the calls of the other ranks, and is not over
+  /// before stream_has_passed(). `counts`: of a _v call.
+  void stand_for(const Call& call, PartOffsets counts, std::shared_ptr<const StreamPart> stream) noexcept;
+  /// Owner of the engine, while the operation is not over.
+  void stream_has_passed() noexcept;
+  /// Not null while the stream has not passed the call.
+  const StreamPart* stream_part() const { return stream_part_.get(); }
 
   /// What is posted to a board: this call and the one before it.
   struct Posts {
@@ -136,6 +158,7 @@ class Operation final : public Pending {
   bool taken_over_ = false;
   bool awaits_input_ = false;
   bool started_ = false;
+  std::shared_ptr<const StreamPart> stream_part_;
 
   std::vector<std::uint32_t> waiting_;
   std::uint32_t remaining_ = 0;                 // steps or rounds that are not done

@@ -263,6 +263,18 @@ std::unique_ptr<const Prepared> Planner::build(const Choice& choice, int root) c
   return prepared;
 }
 
+const Prepared& Planner::prepare_stand_in(const std::string& of) {
+  std::unique_ptr<const Prepared>& made = stand_ins_[of];
+  if (!made) {
+    auto barrier = std::make_unique<Prepared>(prepare({.collective = Collective::barrier}));
+    barrier->name = of;
+    barrier->label = black_box::label_of(of);
+    barrier->hash = algorithm_hash(of);
+    made = std::move(barrier);
+  }
+  return *made;
+}
+
 const Prepared& Planner::prepare(const Wish& wish) {
   const std::uint64_t key = key_of(wish);
   if (const auto found = remembered_.find(key); found != remembered_.end()) {

@@ -62,6 +62,9 @@ class Planner {
   };
   /// Throws Error{invalid_argument} for an unknown name, {unsupported} for one that cannot serve this call.
   const Prepared& prepare(const Wish& wish);
+  /// A barrier under the name `of`, for a call whose bytes another mechanism moves. The hash differs from that of any
+  /// algorithm.
+  const Prepared& prepare_stand_in(const std::string& of);
   algorithms::Choice choose(const Wish& wish) const;
   /// Name of the algorithm that prepare() would use.
   std::string name_of_choice(const Wish& wish) const;
@@ -88,6 +91,7 @@ class Planner {
   std::map<std::string, std::string, std::less<>> default_by_collective_;
   std::map<PlanKey, std::unique_ptr<const Prepared>> plans_;
   std::unique_ptr<const Prepared> given_;
+  std::map<std::string, std::unique_ptr<const Prepared>> stand_ins_;
   std::unordered_map<std::uint64_t, Remembered> remembered_;
 };
 

@@ -81,6 +81,24 @@ DeviceStream::DeviceStream(const std::string& call, std::span<const Buffer> buff
                 fmt::format("{}: the buffers are on GPU {}, and the stream belongs to GPU {}: give a stream of the GPU "
                             "that has the memory",
                             call, device_, of_stream)};
+  refuse_capture(call);
+}
+
+DeviceStream::DeviceStream(const std::string& call, cuda::Context otherwise, void* stream)
+    : stream_(stream), context_(otherwise), device_(-1) {
+  if (!cuda::available()) throw Error{ErrorCode::unsupported, fmt::format("{}: {}", call, cuda::why_not())};
+  if (stream_ != nullptr && stream_ != cuda::legacy_stream && stream_ != cuda::per_thread_stream)
+    context_ = cuda::context_of(stream_, 0);
+  if (!context_) cuda::driver().cuCtxGetCurrent(&context_);
+  if (!context_) {
+    static const cuda::PrimaryContext& first = *new cuda::PrimaryContext{0};
+    context_ = first.get();
+  }
+  device_ = cuda::device_of(context_);
+  refuse_capture(call);
+}
+
+void DeviceStream::refuse_capture(const std::string& call) const {
   const cuda::Current current{context_};
   if (cuda::is_capturing(stream_))
     throw Error{ErrorCode::unsupported,

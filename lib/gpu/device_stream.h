@@ -18,12 +18,19 @@ class DeviceStream {
   /// no GPU, or the stream is being captured, and {invalid_argument} for memory that is not the device's.
   DeviceStream(const std::string& call, std::span<const Buffer> buffers, void* stream);
 
+  /// For a rank that has no memory in the call. If the stream is a default one, its context is `otherwise`, or if that
+  /// is null the thread's current one, or the first GPU's.
+  DeviceStream(const std::string& call, cuda::Context otherwise, void* stream);
+
+  cuda::Device device() const { return device_; }
   cuda::Context context() const { return context_; }
   cuda::Stream stream() const { return stream_; }
   /// Whether a wait of this device's streams for a word ends when the host stores it. Tried out once for each device.
   bool can_wait_for_host() const;
 
  private:
+  void refuse_capture(const std::string& call) const;
+
   cuda::Stream stream_;
   cuda::Context context_;
   cuda::Device device_;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lib/base/gpu/commands.h"
+#include "lib/gpu/device_parts.h"
 #include "lib/gpu/pinned_memory.h"
 #include "tutti/request.h"
 
@@ -35,21 +36,10 @@ class Staging {
   std::atomic<std::uint64_t>& word() const { return memory_.word(); }
 
  private:
-  struct Piece {
-    std::size_t on_device = 0;  // in bytes, from the beginning of the caller's buffer
-    std::size_t in_memory = 0;  // from the beginning of the copy
-    std::size_t bytes = 0;
-  };
   struct Side {
-    cuda::Address on_device = 0;
+    DeviceParts parts;
     std::size_t in_memory = 0;  // where the copy begins
-    std::size_t bytes = 0;      // of the copy
-    std::vector<Piece> pieces;  // empty: the call does not read or write it here
   };
-
-  template <class Caller>
-  void lay_out(Side& side, const Caller& caller, bool has_parts, std::span<const std::size_t> counts,
-               std::span<const std::size_t> displacements) const;
 
   Request request_;
   std::vector<std::size_t> counts_;

@@ -127,17 +127,28 @@ std::shared_ptr<std::byte> ShmTransport::shared_memory(Channel channel, std::spa
     send_unsent();
     return std::move(made.memory);
   }
-  const auto found = arrived_.find(channel);
-  if (found == arrived_.end() || found->second.from != members.front()) return nullptr;
-  const Arrived arrived = std::move(found->second);
-  arrived_.erase(found);
-  if (!arrived.memory)
-    throw Error(ErrorCode::system,
-                fmt::format("cannot take the memory that rank {} shares: {}", members.front(), refusal(EMFILE)));
-  auto mapped = map_memory(arrived.memory, bytes);
+  const Descriptor arrived = take(members.front(), channel);
+  if (!arrived) return nullptr;
+  auto mapped = map_memory(arrived, bytes);
   if (auto* const memory = std::get_if<SharedMemory>(&mapped)) return std::move(*memory);
   throw Error(ErrorCode::system, fmt::format("cannot use the memory that rank {} shares: {}", members.front(),
                                              std::get<std::string>(mapped)));
+}
+
+void ShmTransport::give(int peer, Channel name, const Descriptor& descriptor) {
+  send_memory(peer, Purpose::board, name, descriptor);
+  send_unsent();
+}
+
+Descriptor ShmTransport::take(int peer, Channel name) {
+  const auto found = arrived_.find(name);
+  if (found == arrived_.end() || found->second.from != peer) return {};
+  Arrived arrived = std::move(found->second);
+  arrived_.erase(found);
+  if (!arrived.memory)
+    throw Error(ErrorCode::system,
+                fmt::format("cannot take the memory that rank {} shares: {}", peer, refusal(EMFILE)));
+  return std::move(arrived.memory);
 }
 
 void ShmTransport::send_memory(int peer, Purpose purpose, Channel channel, const Descriptor& memory) {

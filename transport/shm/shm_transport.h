@@ -57,6 +57,8 @@ class ShmTransport final : public SlotTransport {
   std::unique_ptr<RingEndpoint> reach(int peer, Channel channel) override;
   bool notice() noexcept override;
   std::shared_ptr<std::byte> shared_memory(Channel channel, std::span<const int> members, std::size_t bytes) override;
+  void give(int peer, Channel name, const Descriptor& descriptor) override;
+  Descriptor take(int peer, Channel name) override;
   std::shared_ptr<std::byte> board_memory(Channel name, std::span<const int> members, std::size_t bytes,
                                           std::size_t cleared) override;
   bool prepare_sleep() noexcept override;

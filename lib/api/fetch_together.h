@@ -1,0 +1,32 @@
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "tutti/communicator.h"
+
+namespace tutti::detail {
+
+/// How far a rank is with what other ranks of its host hand to it.
+enum class Fetched : int { have, wait, refused };
+
+/// Calls `look()`, which says how far this rank is, until all ranks of `comm` have what they need, which is then true,
+/// or one of them never will. All ranks call it at the same place. The collectives that spread the answers drive the
+/// passes in which things arrive.
+template <class Look>
+bool fetch_together(Communicator& comm, const Look& look) {
+  constexpr std::chrono::milliseconds pause{1};
+  std::vector<int> all(static_cast<std::size_t>(comm.size()));
+  for (;;) {
+    const int own = static_cast<int>(look());
+    comm.all_gather(std::span{&own, 1}, all, {.algorithm = "ring"});
+    const int worst = *std::max_element(all.begin(), all.end());
+    if (worst != static_cast<int>(Fetched::wait)) return worst == static_cast<int>(Fetched::have);
+    std::this_thread::sleep_for(pause);
+  }
+}
+
+}  // namespace tutti::detail

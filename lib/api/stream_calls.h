@@ -1,0 +1,82 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "algorithms/stream_program.h"
+#include "lib/collective/collectives.h"
+#include "lib/gpu/device_stream.h"
+#include "lib/gpu/growing_memory.h"
+#include "lib/gpu/stream_lowering.h"
+#include "transport/cuda_ipc/stream_links.h"
+#include "tutti/work.h"
+
+namespace tutti::detail {
+
+/// The collectives of one communicator that run on the streams of GPUs: the steps of a plan become commands on the
+/// stream of the call, and messages go from one GPU's memory to another's without the host.
+///
+/// An operation stands for each call in the engine. It compares the call with those of the other ranks, and is over
+/// when they are the same and the stream has passed the call. If it fails, all waits of this rank end, so that no
+/// stream is stuck.
+///
+/// Calls of a communicator follow each other on the GPU, since they use the same slots and the same scratch memory.
+/// Threading: any thread.
+class StreamCalls {
+ public:
+  /// `links`: of this communicator, on the GPU of `context`. `kernels`: null where a rank has none, and calls that
+  /// combine are not served.
+  StreamCalls(Group& group, Collectives& collectives, std::unique_ptr<transport::StreamLinks> links,
+              const DeviceKernels* kernels, cuda::Context context);
+  StreamCalls(const StreamCalls&) = delete;
+  ~StreamCalls();
+
+  /// Whether such a call runs on streams; the same on all ranks.
+  bool serves(const Request& request);
+  /// Enqueues a checked call. `stream`: for this rank's memory, if it has any in the call.
+  Work start(const Request& request, const DeviceStream& stream, bool asynchronous);
+  /// Moves some bytes over all links, and looks at them. False: they did not come within `limit`, or as something else.
+  bool try_links(std::chrono::milliseconds limit);
+
+ private:
+  struct Flight;
+  class Part;
+  struct Bound;
+  /// The plans of all ranks, in so far as a stream needs them.
+  struct Units {
+    algorithms::StreamUnits units;
+    bool in_order = true;  // with these slots streams do not deadlock
+  };
+
+  const Units& units_of(Collective collective, const Prepared& prepared);
+  void require_same_device(const std::string& name, const DeviceStream& stream) const;
+  void require_alignment(const std::string& name, const Request& request) const;
+  void enter(cuda::Context context);
+  Work enqueue(const Bound& bound, const Prepared& prepared, const DeviceStream& stream, bool asynchronous);
+
+  Group& group_;
+  Collectives& collectives_;
+  const DeviceKernels* const kernels_;
+  const cuda::Context context_;
+  const cuda::Device device_;
+  const int multiprocessors_;
+  std::unique_ptr<transport::StreamLinks> links_;
+  const std::shared_ptr<Flight> flight_;
+  std::mutex mutex_;  // of all that follows
+  Planner planner_;
+  std::map<const Prepared*, Units> units_;
+  algorithms::StreamCounters counters_;
+  GrowingMemory scratch_;
+  GrowingMemory packed_input_;
+  GrowingMemory packed_output_;
+  std::map<cuda::Context, cuda::OwnEvent> passed_;  // the latest call, by the context of its stream
+  cuda::Stream last_stream_ = nullptr;
+  cuda::Event last_passed_ = nullptr;  // null: no call so far
+};
+
+}  // namespace tutti::detail

@@ -1,0 +1,223 @@
+#include "lib/api/stream_setup.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lib/api/communicator_state.h"
+#include "lib/api/fetch_together.h"
+#include "lib/base/environment.h"
+#include "lib/base/gpu/context.h"
+#include "lib/collective/call.h"
+#include "lib/compute/gpu/image.h"
+#include "lib/gpu/device_kernels.h"
+#include "lib/group/context.h"
+
+namespace tutti::detail {
+namespace {
+
+using namespace std::chrono_literals;
+using transport::StreamLinks;
+
+constexpr std::size_t usual_slot_bytes = std::size_t{1} << 20;
+constexpr std::uint32_t slots = 2;  // so that a rank may be a message ahead
+constexpr auto longest_fetch = 10s;
+constexpr auto longest_trial = 5s;
+
+// In the order of the words of TUTTI_GPU_MODE.
+enum class Mode : std::uint8_t { automatic, staged, streams };
+
+/// What ranks tell each other about their GPUs.
+struct Facts {
+  cuda::Uuid uuid{};
+  Mode mode{};
+  bool has_kernels = false;  // that combine
+  std::uint64_t slot_bytes = 0;
+  char why_not[160] = {};  // empty: this rank's GPU can use links
+};
+
+Mode wanted_mode() { return static_cast<Mode>(environment::word("TUTTI_GPU_MODE").value_or(0)); }
+
+std::size_t wanted_slot_bytes() {
+  return environment::number("TUTTI_GPU_SLOT_BYTES").value_or(usual_slot_bytes) / 256 * 256;
+}
+
+class SetUp {
+ public:
+  SetUp(Communicator& comm, CommunicatorState& state) : comm_(comm), group_(state.group), state_(state) {}
+
+  std::unique_ptr<StreamCalls> run(const DeviceStream& stream) {
+    look_at_own(stream);
+    std::vector<Facts> all(at(comm_.size()));
+    comm_.all_gather(std::span{&own_, 1}, all);
+    const std::string why_not = why_staged(all);
+    if (!why_not.empty()) return staged(why_not);
+    reduces_ = std::ranges::all_of(all, &Facts::has_kernels);
+    form_ = {comm_.size(), all.front().slot_bytes, slots};
+    attempt([&] { make(); });
+    if (!fetch_together(comm_, [this] { return fetch(); })) {
+      give_up();
+      return staged(trouble());
+    }
+    std::unique_ptr<StreamCalls> made;
+    attempt([&] { made = connect(); });
+    if (!agreed()) return staged(trouble());
+    attempt([&] {
+      if (!made->try_links(longest_trial)) trouble_ = "a trial over the links between GPUs failed";
+    });
+    if (!agreed()) return staged(trouble());
+    group_.context().log.info(Log::Subsystem::shm, fmt::format("calls on device memory run on streams, over {} slots "
+                                                               "of {} bytes per link",
+                                                               slots, form_.slot_bytes));
+    return made;
+  }
+
+ private:
+  static std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
+
+  void look_at_own(const DeviceStream& stream) {
+    own_.mode = wanted_mode();
+    own_.slot_bytes = wanted_slot_bytes();
+    std::string why_not;
+    try {
+      context_ = stream.context();
+      device_ = stream.device();
+      const cuda::DeviceFacts facts = cuda::facts_of(device_);
+      own_.uuid = facts.uuid;
+      if (!facts.memory_operations || !stream.can_wait_for_host())
+        why_not = "its streams cannot wait for words of the host";
+      else if (!facts.virtual_memory)
+        why_not = "its driver cannot share memory by descriptors";
+      own_.has_kernels = !compute::gpu::image().empty();
+    } catch (const std::exception& error) {
+      why_not = error.what();
+    }
+    std::memcpy(own_.why_not, why_not.data(), std::min(why_not.size(), sizeof own_.why_not - 1));
+  }
+
+  /// From what all ranks know.
+  std::string why_staged(const std::vector<Facts>& all) const {
+    for (int rank = 0; rank < comm_.size(); ++rank)
+      if (all[at(rank)].mode == Mode::staged) return fmt::format("TUTTI_GPU_MODE of rank {} says so", rank);
+    for (int rank = 0; rank < comm_.size(); ++rank)
+      if (all[at(rank)].why_not[0] != 0) return fmt::format("rank {}: {}", rank, all[at(rank)].why_not);
+    const bool is_wanted = std::ranges::any_of(all, [](const Facts& one) { return one.mode == Mode::streams; });
+    if (is_wanted) return {};
+    for (int rank = 0; rank < comm_.size(); ++rank)
+      for (int other = 0; other < rank; ++other)
+        if (all[at(rank)].uuid == all[at(other)].uuid)
+          return fmt::format("ranks {} and {} share a GPU, which would alternate between them", other, rank);
+    return {};
+  }
+
+  template <class Part>
+  void attempt(const Part& part) {
+    try {
+      if (trouble_.empty()) part();
+    } catch (const std::exception& error) {
+      trouble_ = error.what();
+    }
+  }
+  /// Whether no rank has trouble.
+  bool agreed() {
+    int all_well = trouble_.empty() ? 1 : 0;
+    comm_.all_reduce(std::span{&all_well, 1}, min);
+    return all_well == 1;
+  }
+  std::string trouble() const { return trouble_.empty() ? "another rank could not; it says why" : trouble_; }
+  std::unique_ptr<StreamCalls> staged(const std::string& why) const {
+    group_.context().log.info(Log::Subsystem::shm,
+                              fmt::format("calls on device memory are staged through the host: {}", why));
+    return nullptr;
+  }
+
+  /// Names of what ranks hand over: the words, and each rank's slots.
+  transport::Channel name_of(int sender) const {
+    const std::size_t words[] = {static_cast<std::size_t>(group_.id()), at(sender), 0x736c6f7473};  // "slots"
+    return counts_hash(words) << 1;
+  }
+  static constexpr int words_sender = 1 << 30;
+
+  void make() {
+    const cuda::Current current{context_};
+    slots_.resize(at(comm_.size()));
+    slots_[at(comm_.rank())] = cuda::SharedMemory::create(device_, form_.slots_bytes());
+    const Descriptor exported = slots_[at(comm_.rank())].export_descriptor();
+    group_.context().engine->exclusively([&] {
+      attempt([&] {
+        for (int peer = 0; peer < comm_.size(); ++peer)
+          if (peer != comm_.rank())
+            group_.shared_memory()->give(group_.global_rank(peer), name_of(comm_.rank()), exported);
+      });
+    });
+  }
+
+  Fetched fetch() {
+    group_.context().engine->exclusively([&] {
+      attempt([&] {
+        if (!words_)
+          words_ = group_.shared_memory()->shared_memory(name_of(words_sender), group_.members(), form_.words_bytes());
+        for (int peer = 0; peer < comm_.size(); ++peer) {
+          if (peer == comm_.rank() || arrived_.contains(peer)) continue;
+          if (Descriptor given = group_.shared_memory()->take(group_.global_rank(peer), name_of(peer)))
+            arrived_[peer] = std::move(given);
+        }
+      });
+    });
+    if (trouble_.empty() && words_ && arrived_.size() + 1 == at(comm_.size())) return Fetched::have;
+    if (trouble_.empty() && Clock::now() >= until_) trouble_ = "memory of other ranks has not arrived";
+    return trouble_.empty() ? Fetched::wait : Fetched::refused;
+  }
+
+  /// Drops memory that may still arrive, or that was still to be handed over.
+  void give_up() {
+    group_.context().engine->exclusively([this] {
+      group_.shared_memory()->close_channel(name_of(words_sender), Clock::now());
+      for (int rank = 0; rank < comm_.size(); ++rank)
+        group_.shared_memory()->close_channel(name_of(rank), Clock::now());
+    });
+  }
+
+  std::unique_ptr<StreamCalls> connect() {
+    const cuda::Current current{context_};
+    const std::size_t bytes = slots_[at(comm_.rank())].size();
+    for (auto& [peer, exported] : arrived_) slots_[at(peer)] = cuda::SharedMemory::import(device_, exported, bytes);
+    return std::make_unique<StreamCalls>(
+        group_, state_.collectives,
+        std::make_unique<StreamLinks>(comm_.rank(), form_, std::move(words_), std::move(slots_)),
+        reduces_ ? &DeviceKernels::get() : nullptr, context_);
+  }
+
+  Communicator& comm_;
+  Group& group_;
+  CommunicatorState& state_;
+  Facts own_;
+  bool reduces_ = false;
+  StreamLinks::Form form_;
+  cuda::Context context_ = nullptr;
+  cuda::Device device_ = -1;
+  std::string trouble_;  // of this rank
+  Clock::time_point until_ = Clock::now() + longest_fetch;
+  std::shared_ptr<std::byte> words_;
+  std::vector<cuda::SharedMemory> slots_;  // by rank
+  std::map<int, Descriptor> arrived_;
+};
+
+}  // namespace
+
+std::unique_ptr<StreamCalls> set_up_streams(Communicator& comm, CommunicatorState& state, const DeviceStream& stream) {
+  const Group& group = state.group;
+  // All ranks know this. While a rank that is a thread frees memory, the driver keeps all of them out.
+  if (group.size() == 1 || !group.shared_memory() || (group.context().threads && wanted_mode() != Mode::streams))
+    return nullptr;
+  const Within within{state.group, "its first call on device memory"};
+  return SetUp{comm, state}.run(stream);
+}
+
+}  // namespace tutti::detail

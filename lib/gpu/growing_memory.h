@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "lib/base/gpu/memory.h"
+
+namespace tutti::detail {
+
+/// Memory of a GPU that grows with the largest call. What was outgrown is kept, since a stream may still use it, and it
+/// doubles in size, so that all together is less than twice the last. It is of the kind that can be released while
+/// a stream waits.
+class GrowingMemory {
+ public:
+  /// At least `bytes` bytes; 0: none. Needs a current context of the device, always the same one.
+  cuda::Address get(cuda::Device device, std::size_t bytes);
+  /// Never releases it.
+  void keep_for_ever() noexcept;
+
+ private:
+  std::vector<cuda::SharedMemory> all_;
+};
+
+}  // namespace tutti::detail

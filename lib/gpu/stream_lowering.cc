@@ -1,0 +1,101 @@
+#include "lib/gpu/stream_lowering.h"
+
+#include <algorithm>
+
+#include "lib/compute/gpu/arguments.h"
+#include "lib/gpu/device_kernels.h"
+#include "transport/cuda_ipc/stream_links.h"
+
+namespace tutti::detail {
+
+using algorithms::StreamCommand;
+using algorithms::StreamCommands;
+using algorithms::StreamPlace;
+using Area = StreamPlace::Area;
+using Kind = StreamCommand::Kind;
+using Word = transport::StreamLinks::Word;
+
+bool DeviceArithmetic::serves(DataType type, OpKind op) {
+  using compute::gpu::Step;
+  return compute::gpu::choose(type, op, Step::whole).kernel != nullptr;
+}
+
+void StreamLowering::add(const StreamCommands& commands) const {
+  for (const StreamCommand& command : commands.all) add(commands, command);
+}
+
+void StreamLowering::add(const StreamCommands& commands, const StreamCommand& command) const {
+  switch (command.kind) {
+    case Kind::wait_arrival:
+      return links_.wait(stream_, Word::arrived, command.peer, command.value);
+    case Kind::wait_credit:
+      return links_.wait(stream_, Word::freed, command.peer, command.value);
+    case Kind::signal_arrival:
+      return links_.signal(stream_, Word::arrived, command.peer, command.value);
+    case Kind::signal_credit:
+      return links_.signal(stream_, Word::freed, command.peer, command.value);
+    case Kind::copy: {
+      const StreamPlace& from = commands.sources(command).front();
+      for (const StreamPlace& to : commands.outputs(command))
+        stream_.copy(address_of(to), address_of(from), command.elements * size_of_element_in(from));
+      return;
+    }
+    case Kind::fold:
+      return compute(compute::gpu::Step::combine, commands, command);
+    case Kind::scale:
+      return compute(compute::gpu::Step::begin, commands, command);
+    case Kind::divide:
+      return compute(compute::gpu::Step::finish, commands, command);
+  }
+}
+
+std::size_t StreamLowering::size_of_element_in(const StreamPlace& place) const {
+  const bool is_of_caller = place.area == Area::input || place.area == Area::output;
+  return is_of_caller ? arithmetic_.element_size : arithmetic_.sum_size;
+}
+
+cuda::Address StreamLowering::address_of(const StreamPlace& place) const {
+  const std::size_t offset = place.offset * size_of_element_in(place);
+  switch (place.area) {
+    case Area::input:
+      return areas_.input + offset;
+    case Area::output:
+      return areas_.output + offset;
+    case Area::scratch:
+      return areas_.scratch + offset;
+    case Area::incoming:
+      return links_.incoming(place.peer, place.slot) + offset;
+    case Area::outgoing:
+      return links_.outgoing(place.peer, place.slot) + offset;
+  }
+  return 0;
+}
+
+/// Where a step has no kernel, contributions are elements, or sums the result.
+void StreamLowering::compute(compute::gpu::Step step, const StreamCommands& commands,
+                             const StreamCommand& command) const {
+  const auto [kernel, parts] = compute::gpu::choose(arithmetic_.type, arithmetic_.op, step);
+  const bool is_done = step == compute::gpu::Step::finish && arithmetic_.divisor == 1 &&
+                       arithmetic_.sum_size == arithmetic_.element_size;
+  const std::span<const StreamPlace> sources = commands.sources(command);
+  const std::span<const StreamPlace> outputs = commands.outputs(command);
+  if (!kernel || is_done) {
+    const cuda::Address from = address_of(sources.front());
+    for (const StreamPlace& to : outputs)
+      if (const cuda::Address address = address_of(to); address != from)
+        stream_.copy(address, from, command.elements * arithmetic_.element_size);
+    return;
+  }
+  compute::gpu::FoldArguments arguments{};
+  std::ranges::transform(sources, arguments.inputs, [&](const StreamPlace& place) { return address_of(place); });
+  std::ranges::transform(outputs, arguments.outputs, [&](const StreamPlace& place) { return address_of(place); });
+  arguments.input_count = static_cast<std::int32_t>(sources.size());
+  arguments.output_count = static_cast<std::int32_t>(outputs.size());
+  arguments.count = command.elements * parts;
+  arguments.factor = arithmetic_.factor;
+  arguments.divisor = arithmetic_.divisor;
+  const compute::gpu::Blocks blocks = compute::gpu::blocks_for(*kernel, arguments.count, arithmetic_.multiprocessors);
+  stream_.launch((*arithmetic_.kernels)[*kernel], {blocks.blocks, blocks.threads}, arguments);
+}
+
+}  // namespace tutti::detail

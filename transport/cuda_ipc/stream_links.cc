@@ -1,0 +1,64 @@
+#include "transport/cuda_ipc/stream_links.h"
+
+#include <atomic>
+#include <cstdint>
+#include <limits>
+#include <utility>
+
+namespace tutti::transport {
+namespace {
+
+constexpr std::size_t page = 4096;
+constexpr std::size_t line = 64;  // of a cache: a word each
+constexpr std::size_t words = 2;  // about each peer
+
+constexpr std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
+
+std::atomic_ref<std::uint64_t> word_at(std::byte* memory) {
+  return std::atomic_ref<std::uint64_t>{*reinterpret_cast<std::uint64_t*>(memory)};
+}
+
+}  // namespace
+
+std::size_t StreamLinks::Form::words_bytes() const {
+  return (at(ranks) * at(ranks) * words * line + page - 1) / page * page;
+}
+
+std::size_t StreamLinks::Form::slots_bytes() const { return at(ranks) * slots * slot_bytes; }
+
+StreamLinks::StreamLinks(int rank, const Form& form, std::shared_ptr<std::byte> words,
+                         std::vector<cuda::SharedMemory> slots)
+    : rank_(rank),
+      form_(form),
+      words_(std::move(words)),
+      registered_(words_.get(), form_.words_bytes()),
+      slots_(std::move(slots)) {}
+
+std::size_t StreamLinks::offset_of(int owner, int about, Word word) const {
+  return ((at(owner) * at(form_.ranks) + at(about)) * words + static_cast<std::size_t>(word)) * line;
+}
+
+std::size_t StreamLinks::offset_in_slots(int sender, std::uint32_t slot) const {
+  return (at(sender) * form_.slots + slot) * form_.slot_bytes;
+}
+
+cuda::Address StreamLinks::incoming(int peer, std::uint32_t slot) const {
+  return slots_[at(rank_)].address() + offset_in_slots(peer, slot);
+}
+
+cuda::Address StreamLinks::outgoing(int peer, std::uint32_t slot) const {
+  return slots_[at(peer)].address() + offset_in_slots(rank_, slot);
+}
+
+std::uint64_t StreamLinks::value(Word word, int peer) const noexcept {
+  return word_at(words_.get() + offset_of(rank_, peer, word)).load(std::memory_order_acquire);
+}
+
+void StreamLinks::end_waits() noexcept {
+  constexpr std::uint64_t beyond_all = std::numeric_limits<std::int64_t>::max();
+  for (int peer = 0; peer < form_.ranks; ++peer)
+    for (const Word word : {Word::arrived, Word::freed})
+      word_at(words_.get() + offset_of(rank_, peer, word)).store(beyond_all, std::memory_order_release);
+}
+
+}  // namespace tutti::transport

@@ -1,0 +1,76 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "lib/base/gpu/commands.h"
+#include "lib/base/gpu/memory.h"
+
+namespace tutti::transport {
+
+/// The links between the GPUs of a group whose ranks are on one host, used by commands on streams: a link from each
+/// rank to each other one. Its slots lie in the memory of the receiver's GPU. They are filled and freed in order, and
+/// message m uses slot m mod `slots`.
+///
+/// Each link has two words, which count messages for as long as the links exist. `arrived` is the receiver's, `freed`
+/// the sender's, so that a stream waits for words of its own rank, and writes to those of peers. The words lie in
+/// memory of the host that all ranks map: there a store of the host ends a wait, and the host sees how far each link
+/// is.
+///
+/// Threading: any thread.
+class StreamLinks {
+ public:
+  /// The same on all ranks.
+  struct Form {
+    int ranks = 1;
+    std::size_t slot_bytes = 0;  ///< a multiple of 256
+    std::uint32_t slots = 1;     ///< of each link
+
+    /// Of the words of all links.
+    std::size_t words_bytes() const;
+    /// Of the slots of one rank.
+    std::size_t slots_bytes() const;
+  };
+  enum class Word : std::uint8_t { arrived, freed };
+
+  /// `words`: of all ranks, zero at first. `slots`: by rank, this one's own among them. Needs a current context.
+  StreamLinks(int rank, const Form& form, std::shared_ptr<std::byte> words, std::vector<cuda::SharedMemory> slots);
+
+  const Form& form() const { return form_; }
+  /// The slot for messages of `peer`.
+  cuda::Address incoming(int peer, std::uint32_t slot) const;
+  /// The slot for messages to `peer`.
+  cuda::Address outgoing(int peer, std::uint32_t slot) const;
+
+  /// Lets a stream wait until this rank's word about `peer` has reached `value`.
+  void wait(cuda::Commands& commands, Word word, int peer, std::uint64_t value) const {
+    commands.wait(address_of(rank_, peer, word), value);
+  }
+  /// Sets the word about this rank at `peer`, once all before it in the stream has run.
+  void signal(cuda::Commands& commands, Word word, int peer, std::uint64_t value) const {
+    commands.write(address_of(peer, rank_, word), value);
+  }
+
+  /// This rank's word about `peer`, as the host sees it.
+  std::uint64_t value(Word word, int peer) const noexcept;
+  /// Ends all waits of this rank by a store, those for any value. A peer may still write to the words, so whoever needs
+  /// the stream to run to its end calls this again until it has.
+  void end_waits() noexcept;
+
+ private:
+  std::size_t offset_of(int owner, int about, Word word) const;
+  cuda::Address address_of(int owner, int about, Word word) const {
+    return registered_.address() + offset_of(owner, about, word);
+  }
+  std::size_t offset_in_slots(int sender, std::uint32_t slot) const;
+
+  const int rank_;
+  const Form form_;
+  std::shared_ptr<std::byte> words_;
+  cuda::RegisteredMemory registered_;  // the same, for GPUs
+  std::vector<cuda::SharedMemory> slots_;
+};
+
+}  // namespace tutti::transport
