@@ -114,6 +114,7 @@ Work start_on_device(CommunicatorState& state, const DeviceCopies& copies, std::
                                [&operation] { operation.input_is_there(); },
                                timeout.count() > 0 ? timeout : group.context().timeout,
                                operation.describe()};
+  call.on_device = copies.place();
   Work work = Internals::make<Work>(&call);
   copies.on_device([&](cuda::Commands& commands) {
     call.enqueue(commands, [&] {
@@ -163,6 +164,7 @@ Work start_on_device(const std::shared_ptr<CommunicatorState>& state, const Devi
         message.finish(&error);
       },
       call.timeout, call.describe()};
+  device_call.on_device = copies.place();
   Work work = Internals::make<Work>(&device_call);
   copies.on_device(
       [&](cuda::Commands& commands) { device_call.enqueue(commands, [&] { engine.submit(device_call); }); });

@@ -3,14 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <chrono>
-#include <cstring>
-#include <thread>
 #include <utility>
 
 #include "algorithms/check.h"
 #include "lib/api/communicator_state.h"
+#include "lib/api/device_calls.h"
 #include "lib/base/gpu/context.h"
 #include "lib/base/internals.h"
 #include "lib/base/wire_counts.h"
@@ -18,20 +15,11 @@
 #include "lib/collective/stream_binding.h"
 #include "lib/gpu/device_kernels.h"
 #include "lib/gpu/device_parts.h"
-#include "lib/gpu/pinned_memory.h"
 #include "lib/group/context.h"
 
 namespace tutti::detail {
 
-using namespace std::chrono_literals;
-using transport::StreamLinks;
-using Word = StreamLinks::Word;
-
 namespace {
-
-constexpr auto pause = 2ms;
-/// A stream whose waits have ended runs to its end soon, unless work of the program's holds it up.
-constexpr auto longest_drain = 10s;
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
@@ -54,90 +42,15 @@ std::vector<algorithms::Plan> plans_of(Collective collective, const Prepared& pr
 
 }  // namespace
 
-/// What is known of the calls that streams have not passed. It owns nothing of the driver's: a stream drops it where
-/// the driver must not be called.
-struct StreamCalls::Flight {
-  explicit Flight(StreamLinks& of) : links(&of) {}
-
-  std::atomic<int> calls{0};
-  std::atomic<bool> broken{false};    // a call is in its stream in part only, and will not say when that has passed
-  std::atomic<bool> released{false};  // there was a failure: waits are being ended, and there are no more calls
-
-  void end_waits() {
-    const std::lock_guard lock{mutex};
-    if (links) links->end_waits();
-  }
-  void forget_links() {
-    const std::lock_guard lock{mutex};
-    links = nullptr;
-  }
-
- private:
-  std::mutex mutex;
-  StreamLinks* links;
-};
-
-/// Ends the waits of this rank after a failure, again and again until the streams have passed all calls, since other
-/// ranks may still write to the words.
-class StreamRelease final : public Pending {
- public:
-  StreamRelease(std::shared_ptr<Engine> engine, std::function<bool()> release)
-      : Pending(std::move(engine)), release_(std::move(release)), end_(Clock::now() + longest_drain) {
-    asynchronous = true;
-  }
-  void start() noexcept override { expire(); }
-  void expire() noexcept override {
-    if (release_() || Clock::now() >= end_) return engine_->finished(*this);
-    engine_->look_at(*this, Clock::now() + pause);
-  }
-  void departed(std::span<const int>) noexcept override {}
-  void abort(std::string_view) noexcept override {}
-
- private:
-  void recycle() noexcept override { delete this; }
-
-  const std::function<bool()> release_;
-  const Clock::time_point end_;
-};
-
-/// What a call awaits, from the counters before and after it.
-class StreamCalls::Part final : public StreamPart {
- public:
-  /// `links` exist as long as calls of the communicator run.
-  Part(const StreamLinks& links, const algorithms::StreamCounters& before, const algorithms::StreamCounters& after)
-      : links_(links), before_(before), after_(after) {}
-
-  bool awaits(int peer) const noexcept override {
-    const std::uint64_t slots = links_.form().slots;
-    const std::uint64_t sent = after_.sent[at(peer)];
-    const bool takes_slots = sent > before_.sent[at(peer)] && sent > slots;
-    return after_.received[at(peer)] > links_.value(Word::arrived, peer) ||
-           (takes_slots && sent - slots > links_.value(Word::freed, peer));
-  }
-  std::string how_far() const override {
-    std::uint64_t all = 0, here = 0;
-    for (std::size_t peer = 0; peer < after_.received.size(); ++peer) {
-      const std::uint64_t before = before_.received[peer], after = after_.received[peer];
-      all += after - before;
-      here += std::clamp(links_.value(Word::arrived, static_cast<int>(peer)), before, after) - before;
-    }
-    return fmt::format("{} of {} messages had arrived on this rank's GPU", here, all);
-  }
-
- private:
-  const StreamLinks& links_;
-  const algorithms::StreamCounters before_, after_;
-};
-
 /// A call on this rank's memory. Its buffers are those of the caller, or, where those have gaps, copies.
 struct StreamCalls::Bound {
-  Request request;
+  Request request;  // refers to the counts
   std::vector<std::size_t> counts, recv_counts;
   DeviceParts collected, spread;  // what goes to a copy before, and comes from one afterwards
   cuda::Address copy_of_input = 0, copy_of_output = 0;
 };
 
-StreamCalls::StreamCalls(Group& group, Collectives& collectives, std::unique_ptr<StreamLinks> links,
+StreamCalls::StreamCalls(Group& group, Collectives& collectives, std::unique_ptr<transport::StreamLinks> links,
                          const DeviceKernels* kernels, cuda::Context context)
     : group_(group),
       collectives_(collectives),
@@ -146,7 +59,7 @@ StreamCalls::StreamCalls(Group& group, Collectives& collectives, std::unique_ptr
       device_(cuda::device_of(context)),
       multiprocessors_(cuda::facts_of(device_).multiprocessors),
       links_(std::move(links)),
-      flight_(std::make_shared<Flight>(*links_)),
+      flight_(std::make_shared<StreamFlight>(*links_)),
       planner_(planner_for_streams(collectives.planner())),
       counters_(group.size()) {
   enter(context);
@@ -154,16 +67,16 @@ StreamCalls::StreamCalls(Group& group, Collectives& collectives, std::unique_ptr
 
 /// The engine's work for this communicator has ended.
 StreamCalls::~StreamCalls() {
-  const auto end = Clock::now() + longest_drain;
-  while (flight_->calls > 0 && !flight_->broken && Clock::now() < end) {
-    if (flight_->released) links_->end_waits();
-    std::this_thread::sleep_for(pause);
-  }
+  const bool is_drained = flight_->drain();
   flight_->forget_links();
-  if (flight_->calls == 0 && !flight_->broken) return;
+  if (is_drained) return;
   // A stream may still use all of it.
   (void)links_.release();
   for (GrowingMemory* const memory : {&scratch_, &packed_input_, &packed_output_}) memory->keep_for_ever();
+}
+
+algorithms::StreamSlots StreamCalls::slots_of(std::size_t element_size) const {
+  return {links_->form().slot_bytes / element_size, links_->form().slots};
 }
 
 bool StreamCalls::serves(const Request& request) {
@@ -220,187 +133,127 @@ void StreamCalls::enter(cuda::Context context) {
 
 Work StreamCalls::start(const Request& request, const DeviceStream& given, bool asynchronous) {
   const std::string name = name_on_rank(request, group_);
-  const bool has_memory = uses_input(request, group_.rank()) || uses_output(request, group_.rank());
-  if (has_memory) require_same_device(name, given);
+  if (uses_memory(request, group_.rank())) require_same_device(name, given);
   require_alignment(name, request);
   const DeviceStream stream = given.device() == device_ ? given : DeviceStream{name, context_, nullptr};
+
   const std::lock_guard lock{mutex_};
   const Prepared& prepared = planner_.prepare(Collectives::wish_of(request, group_.size()));
   enter(stream.context());
-
-  const CollectiveTraits& traits = traits_of(request.collective);
-  const std::size_t element = size_of(type_of(request));
-  Bound bound{request,
-              in_wire_elements(request.counts, request.input.unit),
-              in_wire_elements(request.recv_counts, request.input.unit),
-              {},
-              {}};
-  bound.request.counts = bound.counts;
-  bound.request.recv_counts = bound.recv_counts;
-  bound.request.displacements = bound.request.recv_displacements = {};
-  if (!request.displacements.empty()) {
-    const cuda::Current current{context_};
-    const std::size_t caller_element = request.input.unit * element;
-    if (traits.input.extent == Extent::parts && uses_input(request, group_.rank())) {
-      bound.collected = {request.input.data, element, bound.counts, caller_element, request.displacements};
-      bound.copy_of_input = packed_input_.get(device_, bound.collected.bytes());
-      bound.request.input.data = reinterpret_cast<const void*>(bound.copy_of_input);
-      bound.request.input.count = bound.collected.bytes() / element;
-    }
-    if (traits.output.extent == Extent::parts && uses_output(request, group_.rank())) {
-      bound.spread = {request.output.data, element, bound.counts, caller_element, request.displacements};
-      bound.copy_of_output = packed_output_.get(device_, bound.spread.bytes());
-      bound.request.output.data = reinterpret_cast<void*>(bound.copy_of_output);
-      bound.request.output.count = bound.spread.bytes() / element;
-    }
-  }
-  return enqueue(bound, prepared, stream, asynchronous);
+  Bound bound;
+  bind(request, bound);
+  Lowered lowered = lower(bound, prepared);
+  Operation& operation =
+      collectives_.make_stand_in(bound.request, fmt::format("{} on streams", prepared.name), std::move(lowered.offsets),
+                                 std::make_shared<const StreamMessages>(*links_, counters_, lowered.after));
+  operation.asynchronous = asynchronous;
+  operation.on_device = {stream.context(), stream.stream()};
+  Work work = Internals::make<Work>(&operation);
+  submit(operation, [&] {
+    counters_ = lowered.after;
+    enqueue(bound, lowered, stream, operation);
+  });
+  return work;
 }
 
-Work StreamCalls::enqueue(const Bound& bound, const Prepared& prepared, const DeviceStream& stream, bool asynchronous) {
+/// Lets parts lie one after the other.
+void StreamCalls::bind(const Request& request, Bound& bound) {
+  const CollectiveTraits& traits = traits_of(request.collective);
+  const std::size_t element = size_of(type_of(request));
+  bound.request = request;
+  bound.request.counts = bound.counts = in_wire_elements(request.counts, request.input.unit);
+  bound.request.recv_counts = bound.recv_counts = in_wire_elements(request.recv_counts, request.input.unit);
+  bound.request.displacements = bound.request.recv_displacements = {};
+  if (request.displacements.empty()) return;
+  const cuda::Current current{context_};
+  const std::size_t caller_element = request.input.unit * element;
+  if (traits.input.extent == Extent::parts && uses_input(request, group_.rank())) {
+    bound.collected = {request.input.data, element, bound.counts, caller_element, request.displacements};
+    bound.copy_of_input = packed_input_.get(device_, bound.collected.bytes());
+    bound.request.input.data = reinterpret_cast<const void*>(bound.copy_of_input);
+    bound.request.input.count = bound.collected.bytes() / element;
+  }
+  if (traits.output.extent == Extent::parts && uses_output(request, group_.rank())) {
+    bound.spread = {request.output.data, element, bound.counts, caller_element, request.displacements};
+    bound.copy_of_output = packed_output_.get(device_, bound.spread.bytes());
+    bound.request.output.data = reinterpret_cast<void*>(bound.copy_of_output);
+    bound.request.output.count = bound.spread.bytes() / element;
+  }
+}
+
+StreamCalls::Lowered StreamCalls::lower(const Bound& bound, const Prepared& prepared) {
   const Request& request = bound.request;
-  const Collective collective = request.collective;
   const algorithms::Shape& shape = prepared.plan.shape;
-  const Context& context = group_.context();
-  const Arithmetic arithmetic{*context.kernels, type_of(request), request.op ? *request.op : sum, group_.size()};
-  PartOffsets offsets;
-  const CallBuffers buffers = buffers_of(request, group_.rank(), group_.size(), shape.pipeline, offsets);
+  const Op& op = request.op ? *request.op : sum;
+  const Arithmetic arithmetic{*group_.context().kernels, type_of(request), op, group_.size()};
+  Lowered made{.offsets = {},
+               .commands = {},
+               .after = counters_,
+               .areas = {},
+               .arithmetic = {kernels_, type_of(request), op.kind(), arithmetic.element_size(), arithmetic.sum_size(),
+                              arithmetic.factor(), arithmetic.divisor(), multiprocessors_}};
+  const CallBuffers buffers = buffers_of(request, group_.rank(), group_.size(), shape.pipeline, made.offsets);
   const algorithms::StreamSizes sizes =
       stream_sizes(buffers.input.partition, buffers.output.partition, shape, arithmetic.element_size());
-  const algorithms::StreamSlots slots{links_->form().slot_bytes / arithmetic.sum_size(), links_->form().slots};
   const bool in_place = request.input.data == request.output.data;
-  const algorithms::StreamProgram program{collective,
+  const algorithms::StreamProgram program{request.collective,
                                           prepared.plan,
-                                          units_of(collective, prepared).units,
+                                          units_of(request.collective, prepared).units,
                                           sizes,
-                                          stream_stages(collective, arithmetic, in_place),
-                                          slots};
-  algorithms::StreamCounters after = counters_;
-  algorithms::StreamCommands commands;
-  for (std::size_t round = 0; round < program.rounds(); ++round) program.add_round(round, after, commands);
+                                          stream_stages(request.collective, arithmetic, in_place),
+                                          slots_of(arithmetic.sum_size())};
+  for (std::size_t round = 0; round < program.rounds(); ++round) program.add_round(round, made.after, made.commands);
+  const cuda::Current current{context_};
+  made.areas = {cuda::address_of(buffers.input.origin), cuda::address_of(buffers.output.origin),
+                scratch_.get(device_, program.scratch() * arithmetic.sum_size())};
+  return made;
+}
 
-  DeviceAreas areas{cuda::address_of(buffers.input.origin), cuda::address_of(buffers.output.origin)};
-  {
-    const cuda::Current current{context_};
-    areas.scratch = scratch_.get(device_, program.scratch() * arithmetic.sum_size());
-  }
-  const DeviceArithmetic computing{kernels_,
-                                   type_of(request),
-                                   request.op ? request.op->kind() : OpKind::sum,
-                                   arithmetic.element_size(),
-                                   arithmetic.sum_size(),
-                                   arithmetic.factor(),
-                                   arithmetic.divisor(),
-                                   multiprocessors_};
-
-  const std::string algorithm = fmt::format("{} on streams", prepared.name);
-  Operation& operation = collectives_.make_stand_in(request, algorithm, std::move(offsets),
-                                                    std::make_shared<const Part>(*links_, counters_, after));
-  operation.asynchronous = asynchronous;
-  Work work = Internals::make<Work>(&operation);
-  const std::shared_ptr<Engine>& engine = context.engine;
+/// Hands the operation to the engine, and lets `enqueue` put the call into its stream, unless the communicator has
+/// failed; then the operation fails as well. It is submitted before the first command that waits: from there on the
+/// driver may keep this thread, for another one that frees memory.
+template <class Enqueue>
+void StreamCalls::submit(Operation& operation, const Enqueue& enqueue) {
+  const std::shared_ptr<Engine>& engine = group_.context().engine;
   operation.then([flight = flight_, engine](const Error* error) {
-    if (!error || flight->released.exchange(true)) return;
-    auto& release = *new StreamRelease{engine, [flight] {
-                                         flight->end_waits();
-                                         return flight->calls == 0;
-                                       }};
-    engine->submit(release);
-    release.release();
+    if (error) flight->release(engine);
   });
-  // Before the first command that waits: from there on the driver may keep this thread.
-  flight_->calls.fetch_add(1);
+  flight_->call_begins();
   engine->submit(operation);
-  if (flight_->released) {  // the operation fails as well
-    flight_->calls.fetch_sub(1);
-    return work;
+  if (flight_->is_released()) return flight_->call_ends();
+  try {
+    enqueue();
+  } catch (const Error& error) {
+    flight_->call_breaks();
+    engine->exclusively([&] { group_.abort(error.what()); });
+    throw Error{error.code(), fmt::format("{}: {}", operation.describe(), error.what()), group_.rank()};
   }
-  counters_ = std::move(after);
+}
+
+void StreamCalls::enqueue(const Bound& bound, const Lowered& lowered, const DeviceStream& stream,
+                          Operation& operation) {
+  cuda::Commands to{stream.context(), stream.stream()};
+  if (last_passed_ && last_stream_ != stream.stream()) to.wait(last_passed_);
+  if (bound.copy_of_input) bound.collected.collect(to, bound.copy_of_input);
+  StreamLowering{*links_, lowered.areas, lowered.arithmetic, to}.add(lowered.commands);
+  if (bound.copy_of_output) bound.spread.spread(to, bound.copy_of_output);
+  last_stream_ = stream.stream();
+  last_passed_ = passed_.at(stream.context()).get();
+  to.record(last_passed_);
   Pending& pending = operation;
   pending.retain();
   try {
-    cuda::Commands to{stream.context(), stream.stream()};
-    if (last_passed_ && last_stream_ != stream.stream()) to.wait(last_passed_);
-    if (bound.copy_of_input) bound.collected.collect(to, bound.copy_of_input);
-    StreamLowering{*links_, areas, computing, to}.add(commands);
-    to.flush();
-    if (bound.copy_of_output) bound.spread.spread(to, bound.copy_of_output);
-    const cuda::OwnEvent& passed = passed_.at(stream.context());
-    to.record(passed.get());
-    last_stream_ = stream.stream();
-    last_passed_ = passed.get();
-    to.call([flight = flight_, engine, &operation, &pending] {
-      flight->calls.fetch_sub(1);
+    to.call([flight = flight_, engine = group_.context().engine, &operation, &pending] {
+      flight->call_ends();
       engine->post([&operation, &pending] {
         if (!operation.over()) operation.stream_has_passed();
         pending.release();
       });
     });
-  } catch (const Error& error) {
-    flight_->broken = true;
+  } catch (...) {
     pending.release();
-    engine->exclusively([&] { group_.abort(error.what()); });
-    throw Error{error.code(), fmt::format("{}: {}", name_on_rank(request, group_), error.what()), group_.rank()};
+    throw;
   }
-  return work;
-}
-
-bool StreamCalls::try_links(std::chrono::milliseconds limit) {
-  constexpr std::size_t count = 64;  // elements for each rank
-  const std::lock_guard lock{mutex_};
-  const cuda::Current current{context_};
-  const std::size_t all = count * at(group_.size());
-  const std::size_t bytes = all * sizeof(std::uint32_t);
-  cuda::SharedMemory memory = cuda::SharedMemory::create(device_, 2 * bytes);
-  PinnedMemory host = PinnedMemory::take(bytes);
-  auto* const elements = reinterpret_cast<std::uint32_t*>(host.data());
-  const auto element = [](int from, int to, std::size_t i) {
-    return static_cast<std::uint32_t>(from * 1'000'003 + to * 4099 + static_cast<int>(i));
-  };
-  for (int to = 0; to < group_.size(); ++to)
-    for (std::size_t i = 0; i < count; ++i) elements[at(to) * count + i] = element(group_.rank(), to, i);
-
-  const Prepared& prepared =
-      planner_.prepare({.collective = Collective::all_to_all, .algorithm = "pairwise", .bytes = bytes});
-  const auto cuts = Partition::of(Collective::all_to_all, count, group_.size(), 1, sizeof(std::uint32_t));
-  const algorithms::StreamSizes sizes = stream_sizes(cuts, cuts, prepared.plan.shape, sizeof(std::uint32_t));
-  const algorithms::StreamProgram program{Collective::all_to_all,
-                                          prepared.plan,
-                                          units_of(Collective::all_to_all, prepared).units,
-                                          sizes,
-                                          {},
-                                          {links_->form().slot_bytes / sizeof(std::uint32_t), links_->form().slots}};
-  algorithms::StreamCommands commands;
-  for (std::size_t round = 0; round < program.rounds(); ++round) program.add_round(round, counters_, commands);
-  const DeviceAreas areas{memory.address(), memory.address() + bytes,
-                          scratch_.get(device_, program.scratch() * sizeof(std::uint32_t))};
-  const DeviceArithmetic moving{nullptr, DataType::u32, OpKind::sum, sizeof(std::uint32_t), sizeof(std::uint32_t)};
-
-  const cuda::OwnStream stream{context_};
-  const cuda::Address on_host = cuda::address_of(host.data());
-  const auto has_passed = [&] {
-    const cuda::Result result = cuda::driver().cuStreamQuery.result(stream.get());
-    if (result != cuda::Result::success && result != cuda::Result::not_ready) cuda::fail("cuStreamQuery", result);
-    return result == cuda::Result::success;
-  };
-  cuda::Commands to{context_, stream.get()};
-  to.copy(areas.input, on_host, bytes);
-  StreamLowering{*links_, areas, moving, to}.add(commands);
-  to.copy(on_host, areas.output, bytes);
-  bool in_time = true;
-  for (auto end = Clock::now() + limit; !has_passed(); std::this_thread::yield()) {
-    if (Clock::now() < end) continue;
-    in_time = false;
-    links_->end_waits();
-    if (Clock::now() < end + longest_drain) continue;
-    new PinnedMemory{std::move(host)};  // the stream may still write to it
-    new cuda::SharedMemory{std::move(memory)};
-    return false;
-  }
-  for (int from = 0; from < group_.size(); ++from)
-    for (std::size_t i = 0; i < count; ++i)
-      if (elements[at(from) * count + i] != element(from, group_.rank(), i)) return false;
-  return in_time;
 }
 
 }  // namespace tutti::detail

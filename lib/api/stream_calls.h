@@ -1,6 +1,6 @@
 #pragma once
 
-#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "algorithms/stream_program.h"
+#include "lib/api/stream_flight.h"
 #include "lib/collective/collectives.h"
 #include "lib/gpu/device_stream.h"
 #include "lib/gpu/growing_memory.h"
@@ -44,9 +45,15 @@ class StreamCalls {
   bool try_links(std::chrono::milliseconds limit);
 
  private:
-  struct Flight;
-  class Part;
   struct Bound;
+  /// A call as commands.
+  struct Lowered {
+    PartOffsets offsets;  ///< of a _v call
+    algorithms::StreamCommands commands;
+    algorithms::StreamCounters after;
+    DeviceAreas areas;
+    DeviceArithmetic arithmetic;
+  };
   /// The plans of all ranks, in so far as a stream needs them.
   struct Units {
     algorithms::StreamUnits units;
@@ -57,7 +64,13 @@ class StreamCalls {
   void require_same_device(const std::string& name, const DeviceStream& stream) const;
   void require_alignment(const std::string& name, const Request& request) const;
   void enter(cuda::Context context);
-  Work enqueue(const Bound& bound, const Prepared& prepared, const DeviceStream& stream, bool asynchronous);
+  algorithms::StreamSlots slots_of(std::size_t element_size) const;
+  void bind(const Request& request, Bound& bound);
+  Lowered lower(const Bound& bound, const Prepared& prepared);
+  Lowered lower_trial(cuda::Address memory);
+  template <class Enqueue>
+  void submit(Operation& operation, const Enqueue& enqueue);
+  void enqueue(const Bound& bound, const Lowered& lowered, const DeviceStream& stream, Operation& operation);
 
   Group& group_;
   Collectives& collectives_;
@@ -66,7 +79,7 @@ class StreamCalls {
   const cuda::Device device_;
   const int multiprocessors_;
   std::unique_ptr<transport::StreamLinks> links_;
-  const std::shared_ptr<Flight> flight_;
+  const std::shared_ptr<StreamFlight> flight_;
   std::mutex mutex_;  // of all that follows
   Planner planner_;
   std::map<const Prepared*, Units> units_;

@@ -7,6 +7,7 @@
 #include "lib/base/wait_hook.h"
 #include "lib/engine/engine.h"
 #include "lib/engine/pending.h"
+#include "lib/gpu/device_stream.h"
 
 namespace tutti {
 namespace {
@@ -71,6 +72,18 @@ bool Handle::wait_for(std::chrono::nanoseconds limit) {
   pending_->depart_if_deserted();
   if (const Error* failure = pending_->error()) throw Error{*failure};
   return true;
+}
+
+void Handle::wait_on(void* stream) {
+  if (!pending_) return;
+  pending_->engine().require_own_process();
+  if (const Error* failure = pending_->error()) throw Error{*failure};
+  if (pending_->done()) return;
+  const auto& [context, own] = pending_->on_device;
+  if (!context)
+    throw Error{ErrorCode::invalid_argument,
+                "wait_on: the call is on host memory, which no stream of a GPU can await: use wait()"};
+  detail::order_streams(context, own, stream);
 }
 
 bool Handle::done() const { return !pending_ || pending_->done() || lost_by_fork(*pending_); }

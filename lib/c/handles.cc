@@ -63,6 +63,10 @@ tutti_result tutti_work_wait_for(tutti_work* work, int64_t limit_ns, int32_t* do
   });
 }
 
+tutti_result tutti_work_wait_on(tutti_work* work, void* stream) {
+  return guarded(__func__, [&] { given(work, "work").work.wait_on(stream); });
+}
+
 tutti_result tutti_work_test(tutti_work* work, int32_t* done) {
   return guarded(__func__, [&] {
     tutti::Work& own = given(work, "work").work;

@@ -19,6 +19,7 @@ void Pending::reset() noexcept {
   state_.store(State::running, std::memory_order_relaxed);
   has_continuations_.store(false, std::memory_order_relaxed);
   error_.reset();
+  on_device = {};
   status = {};
   asynchronous = false;
 }

@@ -74,6 +74,12 @@ class Pending {
   /// Ends the operation, once: publishes the outcome and runs the continuations.
   void finish(const Error* error = nullptr) noexcept;
 
+  /// Of a call on device memory; set before it is submitted.
+  struct OnDevice {
+    void* context = nullptr;  ///< null: the call is on host memory
+    void* stream = nullptr;
+  };
+  OnDevice on_device;
   MessageStatus status;
   bool asynchronous = false;       ///< no caller waits, so the helper thread must drive
   std::size_t deadline_index = 0;  ///< set by Deadlines

@@ -36,4 +36,7 @@ class DeviceStream {
   cuda::Device device_;
 };
 
+/// What is enqueued in `later` from now on comes after what is in `earlier`, a stream of `context`.
+void order_streams(cuda::Context context, cuda::Stream earlier, cuda::Stream later);
+
 }  // namespace tutti::detail

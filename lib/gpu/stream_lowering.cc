@@ -36,8 +36,7 @@ void StreamLowering::add(const StreamCommands& commands, const StreamCommand& co
       return links_.signal(stream_, Word::freed, command.peer, command.value);
     case Kind::copy: {
       const StreamPlace& from = commands.sources(command).front();
-      for (const StreamPlace& to : commands.outputs(command))
-        stream_.copy(address_of(to), address_of(from), command.elements * size_of_element_in(from));
+      for (const StreamPlace& to : commands.outputs(command)) copy(to, from, command.elements);
       return;
     }
     case Kind::fold:
@@ -71,6 +70,12 @@ cuda::Address StreamLowering::address_of(const StreamPlace& place) const {
   return 0;
 }
 
+/// In place a block may lie where it belongs.
+void StreamLowering::copy(const StreamPlace& to, const StreamPlace& from, std::size_t elements) const {
+  if (address_of(to) != address_of(from))
+    stream_.copy(address_of(to), address_of(from), elements * size_of_element_in(from));
+}
+
 /// Where a step has no kernel, contributions are elements, or sums the result.
 void StreamLowering::compute(compute::gpu::Step step, const StreamCommands& commands,
                              const StreamCommand& command) const {
@@ -80,10 +85,7 @@ void StreamLowering::compute(compute::gpu::Step step, const StreamCommands& comm
   const std::span<const StreamPlace> sources = commands.sources(command);
   const std::span<const StreamPlace> outputs = commands.outputs(command);
   if (!kernel || is_done) {
-    const cuda::Address from = address_of(sources.front());
-    for (const StreamPlace& to : outputs)
-      if (const cuda::Address address = address_of(to); address != from)
-        stream_.copy(address, from, command.elements * arithmetic_.element_size);
+    for (const StreamPlace& to : outputs) copy(to, sources.front(), command.elements);
     return;
   }
   compute::gpu::FoldArguments arguments{};

@@ -52,6 +52,7 @@ class StreamLowering {
   void add(const algorithms::StreamCommands& commands, const algorithms::StreamCommand& command) const;
   cuda::Address address_of(const algorithms::StreamPlace& place) const;
   std::size_t size_of_element_in(const algorithms::StreamPlace& place) const;
+  void copy(const algorithms::StreamPlace& to, const algorithms::StreamPlace& from, std::size_t elements) const;
   void compute(compute::gpu::Step step, const algorithms::StreamCommands& commands,
                const algorithms::StreamCommand& command) const;
 

@@ -26,6 +26,7 @@ static void null_handles(void) {
   CHECK_FAILS(invalid, "work is NULL", tutti_work_wait(NULL));
   CHECK_FAILS(invalid, "work is NULL", tutti_work_test(NULL, &number));
   CHECK_FAILS(invalid, "work is NULL", tutti_work_wait_for(NULL, 0, &number));
+  CHECK_FAILS(invalid, "work is NULL", tutti_work_wait_on(NULL, NULL));
   CHECK_FAILS(invalid, "work is NULL", tutti_work_status(NULL, &status));
   CHECK_FAILS(invalid, "work is NULL", tutti_work_then(NULL, NULL, NULL));
   CHECK_FAILS(invalid, "persistent is NULL", tutti_persistent_start(NULL));

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/gpu/device_ranks.h"
 #include "tests/gpu/on_device.h"
 #include "tests/support/sample.h"
 
@@ -27,13 +28,10 @@ namespace cuda = tutti::cuda;
 namespace gpu = tutti::gpu;
 using tutti::Communicator;
 using tutti::testing::context;
+using tutti::testing::has_gpu;
+using tutti::testing::on_ranks;
 using tutti::testing::OnDevice;
-
-template <class T>
-bool same_bits(const std::vector<T>& one, const std::vector<T>& other) {
-  return one.size() == other.size() &&
-         (one.empty() || std::memcmp(one.data(), other.data(), one.size() * sizeof(T)) == 0);
-}
+using tutti::testing::same_bits;
 
 template <class T>
 std::vector<T> data_of(int rank, std::size_t count) {
@@ -61,26 +59,6 @@ void make(Communicator& comm, Way way, const Call& call) {
 }
 
 constexpr std::array ways{Way::wait, Way::start, Way::prepare};
-
-/// Runs `body` on ranks that are threads, or, where `tutti run` has started this program, on processes. Each way has an
-/// own form of asynchronous calls. False: this process is none of the ranks.
-bool on_ranks(int ranks, const std::function<void(Communicator&)>& body) {
-  if (!std::getenv("TUTTI_RANK")) {
-    tutti::run_threads(ranks, body);
-    return true;
-  }
-  static Communicator& world = *new Communicator{tutti::connect()};
-  REQUIRE(ranks <= world.size());
-  std::vector<int> members(static_cast<std::size_t>(ranks));
-  std::iota(members.begin(), members.end(), 0);
-  const bool is_member = world.rank() < ranks;
-  if (is_member) {
-    Communicator group = world.subgroup(members);
-    body(group);
-  }
-  world.barrier();
-  return is_member;
-}
 
 /// All collectives with this type and op, on `count` elements per part.
 template <class T>
@@ -178,13 +156,6 @@ void all_cases(int ranks, std::initializer_list<std::size_t> counts, std::initia
   CHECK((!is_member || checked > 0));
 }
 
-/// Without a GPU and without the fake driver there is nothing to test.
-bool has_gpu() {
-  if (gpu::available()) return true;
-  MESSAGE("skipped: " << gpu::why_not());
-  return false;
-}
-
 TEST_CASE("each collective has the bits of the call on host memory") {
   if (!has_gpu()) return;
   const tutti::Op larger = tutti::user_op<float>([](float a, float b) { return a > b ? a : b; });
@@ -263,54 +234,6 @@ TEST_CASE("messages") {
       const OnDevice<float> in{before};
       CHECK(comm.sendrecv(from.span(), other, in.span(), other).count == count);
       CHECK(same_bits(in.read(), expected));
-    }
-  });
-}
-
-TEST_CASE("calls are in the order of their stream") {
-  if (!has_gpu()) return;
-  constexpr std::size_t count = 30'000;
-  on_ranks(3, [](Communicator& comm) {
-    const cuda::OwnStream stream{context()};
-    const OnDevice<std::uint8_t> data{std::vector<std::uint8_t>(count)};
-    const tutti::CallOptions options{.stream = stream.get()};
-    std::vector<tutti::Work> works;
-    for (int turn = 0; turn < 40; ++turn) {
-      {
-        cuda::Commands commands{context(), stream.get()};
-        commands.fill(cuda::address_of(data.span().data()), static_cast<unsigned char>(comm.rank() + turn), count);
-      }
-      works.push_back(comm.async().all_reduce(data.span(), tutti::sum, options));
-      if (turn % 8 == 7) comm.barrier();  // of the host, between them
-    }
-    cuda::driver().cuStreamSynchronize(stream.get());
-    const auto content = data.read();
-    CHECK(std::ranges::all_of(content, [](std::uint8_t x) { return x == 0 + 1 + 2 + 3 * 39; }));
-    tutti::wait_all(works);
-  });
-}
-
-TEST_CASE("thousands of calls on three streams and two communicators, among work of the program's own") {
-  if (!has_gpu()) return;
-  const int calls = tutti::testing::sanitized ? 300 : 5'000;
-  on_ranks(2, [&](Communicator& comm) {
-    Communicator other = comm.split(0);
-    const std::array<cuda::OwnStream, 3> streams{cuda::OwnStream{context()}, cuda::OwnStream{context()},
-                                                 cuda::OwnStream{context()}};
-    std::vector<OnDevice<std::uint32_t>> data;
-    for (std::size_t i = 0; i < streams.size(); ++i) data.emplace_back(std::vector<std::uint32_t>(500));
-    std::vector<tutti::Work> works;
-    for (int turn = 0; turn < calls; ++turn) {
-      const auto i = static_cast<std::size_t>(turn) % streams.size();
-      const cuda::Stream stream = streams[i].get();
-      cuda::Commands{context(), stream}.fill(cuda::address_of(data[i].span().data()), 1, 4 * 250);
-      works.push_back((turn % 2 ? comm : other).async().all_reduce(data[i].span(), tutti::sum, {.stream = stream}));
-    }
-    tutti::wait_all(works);
-    for (const OnDevice<std::uint32_t>& one : data) {
-      const auto content = one.read();
-      CHECK(std::all_of(content.begin(), content.begin() + 250, [](std::uint32_t x) { return x == 2 * 0x01010101u; }));
-      CHECK(std::all_of(content.begin() + 250, content.end(), [](std::uint32_t x) { return x == 0; }));
     }
   });
 }

@@ -362,8 +362,7 @@ TUTTI_C_API tutti_result tutti_irecv(tutti_comm* comm, void* data, uint64_t coun
 TUTTI_C_API tutti_result tutti_sendrecv(tutti_comm* comm, const void* out, uint64_t out_count, tutti_type out_type,
                                         int32_t to, void* in, uint64_t in_count, tutti_type in_type, int32_t from,
                                         int32_t tag, int64_t timeout_ms, tutti_status* status);
-/// Waits until there is a message that a receive would get, and leaves it there. iprobe does not wait: *found is 0
-/// or 1.
+/// Waits until a receive would get a message, and leaves it there. iprobe does not wait: *found is 0 or 1.
 TUTTI_C_API tutti_result tutti_probe(tutti_comm* comm, int32_t from, int32_t tag, int64_t timeout_ms,
                                      tutti_status* status);
 TUTTI_C_API tutti_result tutti_iprobe(tutti_comm* comm, int32_t from, int32_t tag, int32_t* found,
@@ -376,6 +375,8 @@ TUTTI_C_API tutti_result tutti_iprobe(tutti_comm* comm, int32_t from, int32_t ta
 TUTTI_C_API tutti_result tutti_work_wait(tutti_work* work);
 TUTTI_C_API tutti_result tutti_work_wait_for(tutti_work* work, int64_t limit_ns, int32_t* done);
 TUTTI_C_API tutti_result tutti_work_test(tutti_work* work, int32_t* done);
+/// Of a call on device memory: what is enqueued in `stream` from now on comes after what is in the call's stream now.
+TUTTI_C_API tutti_result tutti_work_wait_on(tutti_work* work, void* stream);
 /// After an irecv: the message.
 TUTTI_C_API tutti_result tutti_work_status(const tutti_work* work, tutti_status* status);
 /// Calls `function(context)` exactly once: now if the operation is done, else by the thread that finishes it. It must

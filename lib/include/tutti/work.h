@@ -46,6 +46,10 @@ class TUTTI_API Handle {
   void wait();
   /// The same for at most `limit`; false: still running.
   bool wait_for(std::chrono::nanoseconds limit);
+  /// For a call on device memory: what is enqueued in `stream`, a CUstream or cudaStream_t, from now on comes after the
+  /// call, and after what is in the stream of the call already. Does not wait here. Throws what the call has failed
+  /// with, and Error{invalid_argument} for a call on host memory that is not done.
+  void wait_on(void* stream);
   /// True once finished or failed; turns true by itself, without anybody waiting.
   bool done() const;
   /// Null while running and after success; otherwise what went wrong, owned by the handle.

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "algorithms/stream_program.h"
+#include "lib/collective/operation.h"
+#include "lib/engine/engine.h"
+#include "transport/cuda_ipc/stream_links.h"
+
+namespace tutti::detail {
+
+/// The calls of a communicator that streams have not passed. It owns nothing of the driver's: a stream drops it where
+/// the driver must not be called. Threading: any thread.
+class StreamFlight : public std::enable_shared_from_this<StreamFlight> {
+ public:
+  /// `links` are used until forget_links().
+  explicit StreamFlight(transport::StreamLinks& links) : links_(&links) {}
+
+  void call_begins() noexcept { calls_.fetch_add(1); }
+  void call_ends() noexcept { calls_.fetch_sub(1); }
+  /// A call is in its stream in part only, and will not say when the stream has passed it.
+  void call_breaks() noexcept { is_broken_.store(true); }
+
+  /// After a failure there are no more calls. Ends the waits of this rank, again and again until the streams have
+  /// passed all calls, since other ranks may still write to the words. The engine does that.
+  void release(const std::shared_ptr<Engine>& engine);
+  bool is_released() const noexcept { return is_released_.load(); }
+  void end_waits() noexcept;
+
+  /// Waits until the streams have passed all calls. False: they have not in time, and may use everything for ever.
+  bool drain() noexcept;
+  void forget_links() noexcept;
+
+ private:
+  friend class StreamRelease;
+
+  std::atomic<int> calls_{0};
+  std::atomic<bool> is_broken_{false};
+  std::atomic<bool> is_released_{false};
+  std::mutex mutex_;
+  transport::StreamLinks* links_;
+};
+
+/// The messages of a call, by the counters before and after it.
+class StreamMessages final : public StreamPart {
+ public:
+  /// `links` exist as long as calls of the communicator run.
+  StreamMessages(const transport::StreamLinks& links, const algorithms::StreamCounters& before,
+                 const algorithms::StreamCounters& after)
+      : links_(links), before_(before), after_(after) {}
+
+  bool awaits(int peer) const noexcept override;
+  std::string how_far() const override;
+
+ private:
+  const transport::StreamLinks& links_;
+  const algorithms::StreamCounters before_;
+  const algorithms::StreamCounters after_;
+};
+
+}  // namespace tutti::detail

@@ -1,0 +1,85 @@
+// The trial of the links between GPUs: each rank sends some elements to each other one, and looks at what it gets.
+
+#include <chrono>
+#include <cstdint>
+#include <thread>
+#include <utility>
+
+#include "lib/api/stream_calls.h"
+#include "lib/collective/binding.h"
+#include "lib/collective/stream_binding.h"
+#include "lib/gpu/pinned_memory.h"
+#include "lib/group/group.h"
+
+namespace tutti::detail {
+namespace {
+
+constexpr std::size_t count = 64;  // of elements for each rank
+using Element = std::uint32_t;
+
+constexpr std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+Element element(int from, int to, std::size_t i) {
+  return static_cast<Element>(from) * 1'000'003 + static_cast<Element>(to) * 4099 + static_cast<Element>(i);
+}
+
+bool has_passed(cuda::Stream stream) {
+  const cuda::Result result = cuda::driver().cuStreamQuery.result(stream);
+  if (result != cuda::Result::success && result != cuda::Result::not_ready) cuda::fail("cuStreamQuery", result);
+  return result == cuda::Result::success;
+}
+
+}  // namespace
+
+StreamCalls::Lowered StreamCalls::lower_trial(cuda::Address memory) {
+  const std::size_t bytes = count * at(group_.size()) * sizeof(Element);
+  const Prepared& prepared =
+      planner_.prepare({.collective = Collective::all_to_all, .algorithm = "pairwise", .bytes = bytes});
+  const auto cuts = Partition::of(Collective::all_to_all, count, group_.size(), 1, sizeof(Element));
+  const algorithms::StreamSizes sizes = stream_sizes(cuts, cuts, prepared.plan.shape, sizeof(Element));
+  const algorithms::StreamProgram program{
+      Collective::all_to_all,   prepared.plan, units_of(Collective::all_to_all, prepared).units, sizes, {},
+      slots_of(sizeof(Element))};
+  Lowered made{.offsets = {},
+               .commands = {},
+               .after = counters_,
+               .areas = {memory, memory + bytes, scratch_.get(device_, program.scratch() * sizeof(Element))},
+               .arithmetic = {nullptr, DataType::u32, OpKind::sum, sizeof(Element), sizeof(Element)}};
+  for (std::size_t round = 0; round < program.rounds(); ++round) program.add_round(round, made.after, made.commands);
+  return made;
+}
+
+bool StreamCalls::try_links(std::chrono::milliseconds limit) {
+  const std::lock_guard lock{mutex_};
+  const cuda::Current current{context_};
+  const std::size_t bytes = count * at(group_.size()) * sizeof(Element);
+  cuda::SharedMemory memory = cuda::SharedMemory::create(device_, 2 * bytes);
+  PinnedMemory host = PinnedMemory::take(bytes);
+  auto* const elements = reinterpret_cast<Element*>(host.data());
+  for (int to = 0; to < group_.size(); ++to)
+    for (std::size_t i = 0; i < count; ++i) elements[at(to) * count + i] = element(group_.rank(), to, i);
+
+  const Lowered lowered = lower_trial(memory.address());
+  counters_ = lowered.after;
+  const cuda::OwnStream stream{context_};
+  cuda::Commands to{context_, stream.get()};
+  to.copy(lowered.areas.input, cuda::address_of(host.data()), bytes);
+  StreamLowering{*links_, lowered.areas, lowered.arithmetic, to}.add(lowered.commands);
+  to.copy(cuda::address_of(host.data()), lowered.areas.output, bytes);
+  const auto end = Clock::now() + limit;
+  while (!has_passed(stream.get())) {
+    if (Clock::now() >= end) links_->end_waits();
+    if (Clock::now() >= 2 * limit + end) {
+      new PinnedMemory{std::move(host)};  // the stream may still use both
+      new cuda::SharedMemory{std::move(memory)};
+      return false;
+    }
+    std::this_thread::yield();
+  }
+  for (int from = 0; from < group_.size(); ++from)
+    for (std::size_t i = 0; i < count; ++i)
+      if (elements[at(from) * count + i] != element(from, group_.rank(), i)) return false;
+  return Clock::now() < end;
+}
+
+}  // namespace tutti::detail

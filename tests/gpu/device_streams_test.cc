@@ -1,0 +1,99 @@
+// The order of calls on device memory: in their streams, and between streams.
+
+#include <doctest/doctest.h>
+#include <tutti/gpu.h>
+#include <tutti/tutti.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "tests/gpu/device_ranks.h"
+#include "tests/gpu/on_device.h"
+#include "tests/support/sample.h"
+
+namespace {
+
+namespace cuda = tutti::cuda;
+using tutti::Communicator;
+using tutti::testing::context;
+using tutti::testing::has_gpu;
+using tutti::testing::on_ranks;
+using tutti::testing::OnDevice;
+using tutti::testing::same_bits;
+
+TEST_CASE("calls are in the order of their stream") {
+  if (!has_gpu()) return;
+  constexpr std::size_t count = 30'000;
+  on_ranks(3, [](Communicator& comm) {
+    const cuda::OwnStream stream{context()};
+    const OnDevice<std::uint8_t> data{std::vector<std::uint8_t>(count)};
+    const tutti::CallOptions options{.stream = stream.get()};
+    std::vector<tutti::Work> works;
+    for (int turn = 0; turn < 40; ++turn) {
+      {
+        cuda::Commands commands{context(), stream.get()};
+        commands.fill(cuda::address_of(data.span().data()), static_cast<unsigned char>(comm.rank() + turn), count);
+      }
+      works.push_back(comm.async().all_reduce(data.span(), tutti::sum, options));
+      if (turn % 8 == 7) comm.barrier();  // of the host, between them
+    }
+    cuda::driver().cuStreamSynchronize(stream.get());
+    const auto content = data.read();
+    CHECK(std::ranges::all_of(content, [](std::uint8_t x) { return x == 0 + 1 + 2 + 3 * 39; }));
+    tutti::wait_all(works);
+  });
+}
+
+TEST_CASE("another stream can come after a call") {
+  if (!has_gpu()) return;
+  constexpr std::size_t count = 20'000;
+  on_ranks(3, [](Communicator& comm) {
+    const cuda::OwnStream stream{context()}, other{context()};
+    for (int turn = 0; turn < 10; ++turn) {
+      const OnDevice<float> data{std::vector<float>(count, static_cast<float>(turn + comm.rank()))};
+      const OnDevice<float> copy{std::vector<float>(count)};
+      tutti::Work work = comm.async().all_reduce(data.span(), tutti::sum, {.stream = stream.get()});
+      work.wait_on(other.get());
+      cuda::Commands commands{context(), other.get()};
+      commands.copy(cuda::address_of(copy.span().data()), cuda::address_of(data.span().data()), count * sizeof(float));
+      cuda::driver().cuStreamSynchronize(other.get());
+      CHECK(same_bits(copy.read(), std::vector<float>(count, static_cast<float>(3 * turn + 3))));
+      work.wait();
+      work.wait_on(other.get());
+    }
+    std::vector<float> on_host(3);
+    tutti::Work work = comm.async().all_reduce(on_host, tutti::sum);
+    if (!work.done()) CHECK_THROWS_WITH(work.wait_on(other.get()), doctest::Contains("on host memory"));
+    work.wait();
+  });
+}
+
+TEST_CASE("thousands of calls on three streams and two communicators, among work of the program's own") {
+  if (!has_gpu()) return;
+  const int calls = tutti::testing::sanitized ? 300 : 5'000;
+  on_ranks(2, [&](Communicator& comm) {
+    Communicator other = comm.split(0);
+    const std::array<cuda::OwnStream, 3> streams{cuda::OwnStream{context()}, cuda::OwnStream{context()},
+                                                 cuda::OwnStream{context()}};
+    std::vector<OnDevice<std::uint32_t>> data;
+    for (std::size_t i = 0; i < streams.size(); ++i) data.emplace_back(std::vector<std::uint32_t>(500));
+    std::vector<tutti::Work> works;
+    for (int turn = 0; turn < calls; ++turn) {
+      const auto i = static_cast<std::size_t>(turn) % streams.size();
+      const cuda::Stream stream = streams[i].get();
+      cuda::Commands{context(), stream}.fill(cuda::address_of(data[i].span().data()), 1, 4 * 250);
+      works.push_back((turn % 2 ? comm : other).async().all_reduce(data[i].span(), tutti::sum, {.stream = stream}));
+    }
+    tutti::wait_all(works);
+    for (const OnDevice<std::uint32_t>& one : data) {
+      const auto content = one.read();
+      CHECK(std::all_of(content.begin(), content.begin() + 250, [](std::uint32_t x) { return x == 2 * 0x01010101u; }));
+      CHECK(std::all_of(content.begin() + 250, content.end(), [](std::uint32_t x) { return x == 0; }));
+    }
+  });
+}
+
+}  // namespace
