@@ -31,7 +31,7 @@ class StreamFlight : public std::enable_shared_from_this<StreamFlight> {
   bool is_released() const noexcept { return is_released_.load(); }
   void end_waits() noexcept;
 
-  /// Waits until the streams have passed all calls. False: they have not in time, and may use everything for ever.
+  /// Waits until the streams have passed all calls. False: they have not in time, and may go on using all of it.
   bool drain() noexcept;
   void forget_links() noexcept;
 

@@ -55,8 +55,8 @@ class StreamLinks {
 
   /// This rank's word about `peer`, as the host sees it.
   std::uint64_t value(Word word, int peer) const noexcept;
-  /// Ends all waits of this rank by a store, those for any value. A peer may still write to the words, so whoever needs
-  /// the stream to run to its end calls this again until it has.
+  /// Ends all waits of this rank by a store, those for any value. A peer may still write to the words, so this is to be
+  /// called again until the stream has run to its end.
   void end_waits() noexcept;
 
  private:

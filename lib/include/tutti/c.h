@@ -375,7 +375,7 @@ TUTTI_C_API tutti_result tutti_iprobe(tutti_comm* comm, int32_t from, int32_t ta
 TUTTI_C_API tutti_result tutti_work_wait(tutti_work* work);
 TUTTI_C_API tutti_result tutti_work_wait_for(tutti_work* work, int64_t limit_ns, int32_t* done);
 TUTTI_C_API tutti_result tutti_work_test(tutti_work* work, int32_t* done);
-/// Of a call on device memory: what is enqueued in `stream` from now on comes after what is in the call's stream now.
+/// For calls on device memory: what is enqueued in `stream` from now on comes after what is in the call's stream now.
 TUTTI_C_API tutti_result tutti_work_wait_on(tutti_work* work, void* stream);
 /// After an irecv: the message.
 TUTTI_C_API tutti_result tutti_work_status(const tutti_work* work, tutti_status* status);

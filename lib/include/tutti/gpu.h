@@ -22,16 +22,15 @@ inline namespace TUTTI_ABI {
 ///            GPU.
 /// Order:     a call reads and writes in the order of its stream, as a kernel would. It comes after the work that is in
 ///            the stream already, and before the work that follows. It needs no synchronisation before or after it.
-/// Waiting:   the ordinary form returns when the result is in device memory. async() and isend(), irecv() return as
-/// soon
-///            as their work is enqueued; the result is there for what follows in the stream, and for the host after
-///            Work::wait().
-/// Agreement: as for host memory. All ranks give device memory.
+/// Waiting:   the ordinary form returns when the result is in device memory. async() and isend(), irecv() return once
+///            their work is enqueued; the result is there for what follows in the stream, for another stream after
+///            Work::wait_on(), and for the host after Work::wait().
+/// Agreement: as for host memory. All ranks give device memory. A communicator's first such call also agrees how they
+///            run, by host calls among its ranks, so it may take some ten milliseconds.
 /// Ownership: the memory, the stream and its context are yours, and live until the call is done. The caller's current
 ///            context is the same after a call as before it.
-/// Failure:   as for host memory. Until the stream has been synchronised after an error, the call may still write to
-/// its
-///            output. Error{unsupported} without a GPU that can be used: why_not() says why.
+/// Failure:   as for host memory. After an error the call may write to its output until the stream is synchronised.
+///            Error{unsupported} without a GPU that can be used: why_not() says why.
 /// Streams:   the call of a rank waits in its stream for the other ranks. So ranks that use several streams or
 ///            communicators enqueue calls that depend on each other in the same order, as with NCCL, and in no more
 ///            streams at a time than CUDA_DEVICE_MAX_CONNECTIONS (8).
