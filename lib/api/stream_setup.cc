@@ -8,6 +8,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lib/api/communicator_state.h"
@@ -38,6 +39,7 @@ struct Facts {
   cuda::Uuid uuid{};
   Mode mode{};
   bool has_kernels = false;  // that combine
+  bool shares_by_descriptors = false;
   std::uint64_t slot_bytes = 0;
   char why_not[160] = {};  // empty: this rank's GPU can use links
 };
@@ -47,6 +49,9 @@ Mode wanted_mode() { return static_cast<Mode>(environment::word("TUTTI_GPU_MODE"
 std::size_t wanted_slot_bytes() {
   return environment::number("TUTTI_GPU_SLOT_BYTES").value_or(usual_slot_bytes) / 256 * 256;
 }
+
+/// How ranks let each other use their memory.
+enum class Sharing : std::uint8_t { descriptors, handles };
 
 class SetUp {
  public:
@@ -60,22 +65,12 @@ class SetUp {
     if (!why_not.empty()) return staged(why_not);
     reduces_ = std::ranges::all_of(all, &Facts::has_kernels);
     form_ = {comm_.size(), all.front().slot_bytes, slots};
-    attempt([&] { make(); });
-    if (!fetch_together(comm_, [this] { return fetch(); })) {
-      give_up();
-      return staged(trouble());
-    }
-    std::unique_ptr<StreamCalls> made;
-    attempt([&] { made = connect(); });
-    if (!agreed()) return staged(trouble());
-    attempt([&] {
-      if (!made->try_links(longest_trial)) trouble_ = "a trial over the links between GPUs failed";
-    });
-    if (!agreed()) return staged(trouble());
-    group_.context().log.info(Log::Subsystem::shm, fmt::format("calls on device memory run on streams, over {} slots "
-                                                               "of {} bytes per link",
-                                                               slots, form_.slot_bytes));
-    return made;
+    if (std::ranges::all_of(all, &Facts::shares_by_descriptors))
+      if (auto made = connect(Sharing::descriptors)) return made;
+    // A process cannot open its own handles.
+    if (!group_.context().threads)
+      if (auto made = connect(Sharing::handles)) return made;
+    return staged(trouble_.empty() ? "another rank could not; it says why" : trouble_);
   }
 
  private:
@@ -84,17 +79,16 @@ class SetUp {
   void look_at_own(const DeviceStream& stream) {
     own_.mode = wanted_mode();
     own_.slot_bytes = wanted_slot_bytes();
+    own_.has_kernels = !compute::gpu::image().empty();
     std::string why_not;
     try {
       context_ = stream.context();
       device_ = stream.device();
       const cuda::DeviceFacts facts = cuda::facts_of(device_);
       own_.uuid = facts.uuid;
+      own_.shares_by_descriptors = facts.virtual_memory;
       if (!facts.memory_operations || !stream.can_wait_for_host())
         why_not = "its streams cannot wait for words of the host";
-      else if (!facts.virtual_memory)
-        why_not = "its driver cannot share memory by descriptors";
-      own_.has_kernels = !compute::gpu::image().empty();
     } catch (const std::exception& error) {
       why_not = error.what();
     }
@@ -116,6 +110,43 @@ class SetUp {
     return {};
   }
 
+  std::unique_ptr<StreamCalls> staged(const std::string& why) const {
+    group_.context().log.info(Log::Subsystem::shm,
+                              fmt::format("calls on device memory are staged through the host: {}", why));
+    return nullptr;
+  }
+
+  // ---- One way of sharing
+
+  /// Null, on all ranks: it does not work here.
+  std::unique_ptr<StreamCalls> connect(Sharing sharing) {
+    sharing_ = sharing;
+    trouble_.clear();
+    until_ = Clock::now() + longest_fetch;
+    words_.reset();
+    slots_.assign(at(comm_.size()), {});
+    arrived_.clear();
+    std::unique_ptr<StreamCalls> made;
+    if (sharing == Sharing::descriptors ? share_by_descriptors() : share_by_handles()) {
+      attempt([&] { made = make_calls(); });
+      if (agreed()) {
+        attempt([&] {
+          if (!made->try_links(longest_trial)) trouble_ = "a trial over the links between GPUs failed";
+        });
+        if (agreed()) {
+          say(fmt::format("calls on device memory run on streams, over {} slots of {} bytes per link", slots,
+                          form_.slot_bytes));
+          return made;
+        }
+      }
+    }
+    if (!trouble_.empty())
+      say(fmt::format("memory of GPUs cannot be shared by {}: {}",
+                      sharing == Sharing::descriptors ? "descriptors" : "IPC handles", trouble_));
+    return nullptr;
+  }
+  void say(const std::string& text) const { group_.context().log.info(Log::Subsystem::shm, text); }
+
   template <class Part>
   void attempt(const Part& part) {
     try {
@@ -130,64 +161,111 @@ class SetUp {
     comm_.all_reduce(std::span{&all_well, 1}, min);
     return all_well == 1;
   }
-  std::string trouble() const { return trouble_.empty() ? "another rank could not; it says why" : trouble_; }
-  std::unique_ptr<StreamCalls> staged(const std::string& why) const {
-    group_.context().log.info(Log::Subsystem::shm,
-                              fmt::format("calls on device memory are staged through the host: {}", why));
-    return nullptr;
-  }
 
   /// Names of what ranks hand over: the words, and each rank's slots.
   transport::Channel name_of(int sender) const {
-    const std::size_t words[] = {static_cast<std::size_t>(group_.id()), at(sender), 0x736c6f7473};  // "slots"
-    return counts_hash(words) << 1;
+    const std::size_t parts[] = {static_cast<std::size_t>(group_.id()), at(sender), static_cast<std::size_t>(sharing_),
+                                 0x736c6f7473};  // "slots"
+    return counts_hash(parts) << 1;
   }
-  static constexpr int words_sender = 1 << 30;
+  static constexpr int sender_of_words = 1 << 30;
 
-  void make() {
-    const cuda::Current current{context_};
-    slots_.resize(at(comm_.size()));
-    slots_[at(comm_.rank())] = cuda::SharedMemory::create(device_, form_.slots_bytes());
-    const Descriptor exported = slots_[at(comm_.rank())].export_descriptor();
-    group_.context().engine->exclusively([&] {
-      attempt([&] {
+  bool share_by_descriptors() {
+    cuda::SharedMemory own;
+    attempt([&] {
+      const cuda::Current current{context_};
+      own = cuda::SharedMemory::create(device_, form_.slots_bytes());
+      const Descriptor exported = own.export_descriptor();
+      in_engine([&] {
         for (int peer = 0; peer < comm_.size(); ++peer)
           if (peer != comm_.rank())
             group_.shared_memory()->give(group_.global_rank(peer), name_of(comm_.rank()), exported);
       });
     });
+    if (!fetch_all()) return false;
+    attempt([&] {
+      const cuda::Current current{context_};
+      const std::size_t bytes = own.size();
+      for (const auto& [peer, exported] : arrived_)
+        slots_[at(peer)] = slots_in(cuda::SharedMemory::import(device_, exported, bytes));
+      slots_[at(comm_.rank())] = slots_in(std::move(own));
+    });
+    return agreed();
+  }
+
+  bool share_by_handles() {
+    std::vector<cuda::IpcMemoryHandle> all(at(comm_.size()));
+    cuda::IpcMemoryHandle handle{};
+    attempt([&] {
+      const cuda::Current current{context_};
+      // Never freed: that must not happen while another process has it open, and would wait for all streams.
+      const auto& own = *new cuda::DeviceMemory{form_.slots_bytes()};
+      slots_[at(comm_.rank())] = {own.address()};
+      handle = cuda::legacy_handle(own.address());
+    });
+    if (!fetch_all()) return false;
+    comm_.all_gather(std::span{&handle, 1}, all);
+    attempt([&] {
+      const cuda::Current current{context_};
+      for (int peer = 0; peer < comm_.size(); ++peer)
+        if (peer != comm_.rank()) slots_[at(peer)] = slots_in(cuda::OpenedMemory{all[at(peer)]});
+    });
+    return agreed();
+  }
+
+  template <class Memory>
+  static StreamLinks::Slots slots_in(Memory&& memory) {
+    auto owner = std::make_shared<const Memory>(std::move(memory));
+    return {owner->address(), owner};
+  }
+
+  /// Exceptions of `task` come out here.
+  template <class Task>
+  void in_engine(const Task& task) {
+    std::exception_ptr thrown;
+    group_.context().engine->exclusively([&] {
+      try {
+        task();
+      } catch (...) {
+        thrown = std::current_exception();
+      }
+    });
+    if (thrown) std::rethrow_exception(thrown);
+  }
+
+  /// False: some rank does not get what it needs.
+  bool fetch_all() {
+    if (fetch_together(comm_, [this] { return fetch(); })) return true;
+    // Drops what may still arrive, or was still to be handed over.
+    in_engine([&] {
+      group_.shared_memory()->close_channel(name_of(sender_of_words), Clock::now());
+      for (int rank = 0; rank < comm_.size(); ++rank)
+        group_.shared_memory()->close_channel(name_of(rank), Clock::now());
+    });
+    return false;
   }
 
   Fetched fetch() {
-    group_.context().engine->exclusively([&] {
-      attempt([&] {
-        if (!words_)
-          words_ = group_.shared_memory()->shared_memory(name_of(words_sender), group_.members(), form_.words_bytes());
-        for (int peer = 0; peer < comm_.size(); ++peer) {
-          if (peer == comm_.rank() || arrived_.contains(peer)) continue;
-          if (Descriptor given = group_.shared_memory()->take(group_.global_rank(peer), name_of(peer)))
-            arrived_[peer] = std::move(given);
-        }
-      });
-    });
-    if (trouble_.empty() && words_ && arrived_.size() + 1 == at(comm_.size())) return Fetched::have;
+    bool have = false;
+    attempt([&] { in_engine([&] { have = look(); }); });
+    if (trouble_.empty() && have) return Fetched::have;
     if (trouble_.empty() && Clock::now() >= until_) trouble_ = "memory of other ranks has not arrived";
     return trouble_.empty() ? Fetched::wait : Fetched::refused;
   }
 
-  /// Drops memory that may still arrive, or that was still to be handed over.
-  void give_up() {
-    group_.context().engine->exclusively([this] {
-      group_.shared_memory()->close_channel(name_of(words_sender), Clock::now());
-      for (int rank = 0; rank < comm_.size(); ++rank)
-        group_.shared_memory()->close_channel(name_of(rank), Clock::now());
-    });
+  bool look() {
+    transport::Transport& transport = *group_.shared_memory();
+    if (!words_) words_ = transport.shared_memory(name_of(sender_of_words), group_.members(), form_.words_bytes());
+    if (sharing_ == Sharing::handles) return words_ != nullptr;
+    for (int peer = 0; peer < comm_.size(); ++peer) {
+      if (peer == comm_.rank() || arrived_.contains(peer)) continue;
+      if (Descriptor given = transport.take(group_.global_rank(peer), name_of(peer))) arrived_[peer] = std::move(given);
+    }
+    return words_ && arrived_.size() + 1 == at(comm_.size());
   }
 
-  std::unique_ptr<StreamCalls> connect() {
+  std::unique_ptr<StreamCalls> make_calls() {
     const cuda::Current current{context_};
-    const std::size_t bytes = slots_[at(comm_.rank())].size();
-    for (auto& [peer, exported] : arrived_) slots_[at(peer)] = cuda::SharedMemory::import(device_, exported, bytes);
     return std::make_unique<StreamCalls>(
         group_, state_.collectives,
         std::make_unique<StreamLinks>(comm_.rank(), form_, std::move(words_), std::move(slots_)),
@@ -203,9 +281,10 @@ class SetUp {
   cuda::Context context_ = nullptr;
   cuda::Device device_ = -1;
   std::string trouble_;  // of this rank
-  Clock::time_point until_ = Clock::now() + longest_fetch;
+  Sharing sharing_{};
+  Clock::time_point until_;
   std::shared_ptr<std::byte> words_;
-  std::vector<cuda::SharedMemory> slots_;  // by rank
+  std::vector<StreamLinks::Slots> slots_;  // by rank
   std::map<int, Descriptor> arrived_;
 };
 

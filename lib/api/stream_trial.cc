@@ -53,13 +53,12 @@ bool StreamCalls::try_links(std::chrono::milliseconds limit) {
   const std::lock_guard lock{mutex_};
   const cuda::Current current{context_};
   const std::size_t bytes = count * at(group_.size()) * sizeof(Element);
-  cuda::SharedMemory memory = cuda::SharedMemory::create(device_, 2 * bytes);
   PinnedMemory host = PinnedMemory::take(bytes);
   auto* const elements = reinterpret_cast<Element*>(host.data());
   for (int to = 0; to < group_.size(); ++to)
     for (std::size_t i = 0; i < count; ++i) elements[at(to) * count + i] = element(group_.rank(), to, i);
 
-  const Lowered lowered = lower_trial(memory.address());
+  const Lowered lowered = lower_trial(packed_input_.get(device_, 2 * bytes));
   counters_ = lowered.after;
   const cuda::OwnStream stream{context_};
   cuda::Commands to{context_, stream.get()};
@@ -70,8 +69,8 @@ bool StreamCalls::try_links(std::chrono::milliseconds limit) {
   while (!has_passed(stream.get())) {
     if (Clock::now() >= end) links_->end_waits();
     if (Clock::now() >= 2 * limit + end) {
-      new PinnedMemory{std::move(host)};  // the stream may still use both
-      new cuda::SharedMemory{std::move(memory)};
+      new PinnedMemory{std::move(host)};  // the stream may still use it
+      flight_->call_breaks();
       return false;
     }
     std::this_thread::yield();

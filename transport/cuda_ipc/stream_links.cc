@@ -26,8 +26,7 @@ std::size_t StreamLinks::Form::words_bytes() const {
 
 std::size_t StreamLinks::Form::slots_bytes() const { return at(ranks) * slots * slot_bytes; }
 
-StreamLinks::StreamLinks(int rank, const Form& form, std::shared_ptr<std::byte> words,
-                         std::vector<cuda::SharedMemory> slots)
+StreamLinks::StreamLinks(int rank, const Form& form, std::shared_ptr<std::byte> words, std::vector<Slots> slots)
     : rank_(rank),
       form_(form),
       words_(std::move(words)),
@@ -43,11 +42,11 @@ std::size_t StreamLinks::offset_in_slots(int sender, std::uint32_t slot) const {
 }
 
 cuda::Address StreamLinks::incoming(int peer, std::uint32_t slot) const {
-  return slots_[at(rank_)].address() + offset_in_slots(peer, slot);
+  return slots_[at(rank_)].address + offset_in_slots(peer, slot);
 }
 
 cuda::Address StreamLinks::outgoing(int peer, std::uint32_t slot) const {
-  return slots_[at(peer)].address() + offset_in_slots(rank_, slot);
+  return slots_[at(peer)].address + offset_in_slots(rank_, slot);
 }
 
 std::uint64_t StreamLinks::value(Word word, int peer) const noexcept {

@@ -34,9 +34,14 @@ class StreamLinks {
     std::size_t slots_bytes() const;
   };
   enum class Word : std::uint8_t { arrived, freed };
+  /// The slots of a rank, as this process sees them, and the object that lets it.
+  struct Slots {
+    cuda::Address address = 0;
+    std::shared_ptr<const void> owner{};
+  };
 
   /// `words`: of all ranks, zero at first. `slots`: by rank, this one's own among them. Needs a current context.
-  StreamLinks(int rank, const Form& form, std::shared_ptr<std::byte> words, std::vector<cuda::SharedMemory> slots);
+  StreamLinks(int rank, const Form& form, std::shared_ptr<std::byte> words, std::vector<Slots> slots);
 
   const Form& form() const { return form_; }
   /// The slot for messages of `peer`.
@@ -70,7 +75,7 @@ class StreamLinks {
   const Form form_;
   std::shared_ptr<std::byte> words_;
   cuda::RegisteredMemory registered_;  // the same, for GPUs
-  std::vector<cuda::SharedMemory> slots_;
+  std::vector<Slots> slots_;
 };
 
 }  // namespace tutti::transport
