@@ -51,7 +51,7 @@ std::size_t wanted_slot_bytes() {
 }
 
 /// How ranks let each other use their memory.
-enum class Sharing : std::uint8_t { descriptors, handles };
+enum class Sharing : std::uint8_t { addresses, descriptors, handles };
 
 class SetUp {
  public:
@@ -65,11 +65,12 @@ class SetUp {
     if (!why_not.empty()) return staged(why_not);
     reduces_ = std::ranges::all_of(all, &Facts::has_kernels);
     form_ = {comm_.size(), all.front().slot_bytes, slots};
-    if (std::ranges::all_of(all, &Facts::shares_by_descriptors))
-      if (auto made = connect(Sharing::descriptors)) return made;
-    // A process cannot open its own handles.
-    if (!group_.context().threads)
-      if (auto made = connect(Sharing::handles)) return made;
+    const bool by_descriptors = std::ranges::all_of(all, &Facts::shares_by_descriptors);
+    for (const Sharing sharing : {Sharing::addresses, Sharing::descriptors, Sharing::handles}) {
+      if ((sharing == Sharing::addresses) != group_.context().threads) continue;
+      if (sharing == Sharing::descriptors && !by_descriptors) continue;
+      if (auto made = connect(sharing)) return made;
+    }
     return staged(trouble_.empty() ? "another rank could not; it says why" : trouble_);
   }
 
@@ -127,7 +128,9 @@ class SetUp {
     slots_.assign(at(comm_.size()), {});
     arrived_.clear();
     std::unique_ptr<StreamCalls> made;
-    if (sharing == Sharing::descriptors ? share_by_descriptors() : share_by_handles()) {
+    if (sharing == Sharing::addresses     ? share_by_addresses()
+        : sharing == Sharing::descriptors ? share_by_descriptors()
+                                          : share_by_handles()) {
       attempt([&] { made = make_calls(); });
       if (agreed()) {
         attempt([&] {
@@ -140,9 +143,9 @@ class SetUp {
         }
       }
     }
+    constexpr const char* ways[] = {"addresses", "descriptors", "IPC handles"};
     if (!trouble_.empty())
-      say(fmt::format("memory of GPUs cannot be shared by {}: {}",
-                      sharing == Sharing::descriptors ? "descriptors" : "IPC handles", trouble_));
+      say(fmt::format("memory of GPUs cannot be shared by {}: {}", ways[static_cast<int>(sharing)], trouble_));
     return nullptr;
   }
   void say(const std::string& text) const { group_.context().log.info(Log::Subsystem::shm, text); }
@@ -169,6 +172,23 @@ class SetUp {
     return counts_hash(parts) << 1;
   }
   static constexpr int sender_of_words = 1 << 30;
+
+  /// Among ranks that are threads.
+  bool share_by_addresses() {
+    StreamLinks::Slots own;
+    attempt([&] {
+      const cuda::Current current{context_};
+      own = slots_in(cuda::SharedMemory::create(device_, form_.slots_bytes()));
+    });
+    if (!fetch_all()) return false;
+    const StreamLinks::Slots* const place = &own;
+    std::vector<std::uintptr_t> all(at(comm_.size()));
+    const auto number = reinterpret_cast<std::uintptr_t>(place);
+    comm_.all_gather(std::span{&number, 1}, all);
+    std::ranges::transform(all, slots_.begin(),
+                           [](std::uintptr_t one) { return *reinterpret_cast<const StreamLinks::Slots*>(one); });
+    return agreed();  // all have copied them
+  }
 
   bool share_by_descriptors() {
     cuda::SharedMemory own;
@@ -256,7 +276,7 @@ class SetUp {
   bool look() {
     transport::Transport& transport = *group_.shared_memory();
     if (!words_) words_ = transport.shared_memory(name_of(sender_of_words), group_.members(), form_.words_bytes());
-    if (sharing_ == Sharing::handles) return words_ != nullptr;
+    if (sharing_ != Sharing::descriptors) return words_ != nullptr;
     for (int peer = 0; peer < comm_.size(); ++peer) {
       if (peer == comm_.rank() || arrived_.contains(peer)) continue;
       if (Descriptor given = transport.take(group_.global_rank(peer), name_of(peer))) arrived_[peer] = std::move(given);

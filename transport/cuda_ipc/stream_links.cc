@@ -3,6 +3,8 @@
 #include <atomic>
 #include <cstdint>
 #include <limits>
+#include <map>
+#include <mutex>
 #include <utility>
 
 namespace tutti::transport {
@@ -18,6 +20,22 @@ std::atomic_ref<std::uint64_t> word_at(std::byte* memory) {
   return std::atomic_ref<std::uint64_t>{*reinterpret_cast<std::uint64_t*>(memory)};
 }
 
+/// Memory can be registered once only, and ranks that are threads have one mapping of their words.
+std::shared_ptr<const cuda::RegisteredMemory> registered(std::byte* data, std::size_t size) {
+  static std::mutex& mutex = *new std::mutex;
+  static auto& all = *new std::map<std::byte*, std::weak_ptr<const cuda::RegisteredMemory>>;
+  const std::lock_guard lock{mutex};
+  if (auto there = all[data].lock()) return there;
+  const std::shared_ptr<const cuda::RegisteredMemory> made{new cuda::RegisteredMemory{data, size},
+                                                           [data](const cuda::RegisteredMemory* old) {
+                                                             const std::lock_guard lock_of_end{mutex};
+                                                             delete old;
+                                                             if (all[data].expired()) all.erase(data);
+                                                           }};
+  all[data] = made;
+  return made;
+}
+
 }  // namespace
 
 std::size_t StreamLinks::Form::words_bytes() const {
@@ -30,7 +48,7 @@ StreamLinks::StreamLinks(int rank, const Form& form, std::shared_ptr<std::byte> 
     : rank_(rank),
       form_(form),
       words_(std::move(words)),
-      registered_(words_.get(), form_.words_bytes()),
+      registered_(registered(words_.get(), form_.words_bytes())),
       slots_(std::move(slots)) {}
 
 std::size_t StreamLinks::offset_of(int owner, int about, Word word) const {

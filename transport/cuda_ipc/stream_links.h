@@ -67,14 +67,14 @@ class StreamLinks {
  private:
   std::size_t offset_of(int owner, int about, Word word) const;
   cuda::Address address_of(int owner, int about, Word word) const {
-    return registered_.address() + offset_of(owner, about, word);
+    return registered_->address() + offset_of(owner, about, word);
   }
   std::size_t offset_in_slots(int sender, std::uint32_t slot) const;
 
   const int rank_;
   const Form form_;
   std::shared_ptr<std::byte> words_;
-  cuda::RegisteredMemory registered_;  // the same, for GPUs
+  std::shared_ptr<const cuda::RegisteredMemory> registered_;  // the same, for GPUs
   std::vector<Slots> slots_;
 };
 

@@ -14,6 +14,8 @@
 #include <mutex>
 #include <new>
 
+#include "lib/base/descriptor.h"
+
 namespace tutti::transport {
 namespace {
 
@@ -158,22 +160,6 @@ std::unique_ptr<RingEndpoint> InprocTransport::reach(int peer, Channel channel) 
 std::shared_ptr<std::byte> InprocTransport::shared_memory(Channel channel, std::span<const int> members,
                                                           std::size_t bytes) {
   return hub_->shared_memory(channel, members.size(), bytes);
-}
-
-void InprocTransport::give(int peer, Channel name, const Descriptor& descriptor) {
-  Descriptor copy = descriptor.duplicate();
-  if (!copy) throw Error(ErrorCode::system, fmt::format("cannot share a descriptor: {}", std::strerror(errno)));
-  const std::lock_guard lock(hub_->boards_mutex_);
-  hub_->given_[{name, peer}] = {rank_, std::move(copy)};
-}
-
-Descriptor InprocTransport::take(int peer, Channel name) {
-  const std::lock_guard lock(hub_->boards_mutex_);
-  const auto found = hub_->given_.find({name, rank_});
-  if (found == hub_->given_.end() || found->second.first != peer) return {};
-  Descriptor given = std::move(found->second.second);
-  hub_->given_.erase(found);
-  return given;
 }
 
 bool InprocTransport::notice() noexcept {

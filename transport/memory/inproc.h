@@ -5,10 +5,8 @@
 #include <mutex>
 #include <span>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "lib/base/descriptor.h"
 #include "transport/memory/slot_transport.h"
 
 namespace tutti::transport {
@@ -36,8 +34,6 @@ class InprocHub {
     std::size_t to_come = 0;  ///< members that have not fetched it yet: one may have left before another comes
   };
   std::map<Channel, SharedBoard> boards_;
-  std::map<std::pair<Channel, int>, std::pair<int, Descriptor>>
-      given_;  // name and receiver: the giver, and what it gave
 };
 
 /// A transport for ranks that are threads: for tests, examples and sanitizers. If it is destroyed without
@@ -54,8 +50,6 @@ class InprocTransport final : public SlotTransport {
   std::unique_ptr<RingEndpoint> reach(int peer, Channel channel) override;
   bool notice() noexcept override;
   std::shared_ptr<std::byte> shared_memory(Channel channel, std::span<const int> members, std::size_t bytes) override;
-  void give(int peer, Channel name, const Descriptor& descriptor) override;
-  Descriptor take(int peer, Channel name) override;
   int rank() const noexcept override { return rank_; }
 
   std::shared_ptr<InprocHub> hub_;
