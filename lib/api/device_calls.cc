@@ -127,6 +127,8 @@ Work start_on_device(CommunicatorState& state, const DeviceCopies& copies, std::
 
 }  // namespace
 
+void check_on_device(const Request& request, const Group& group, OnStream on) { stream_of(request, group, on); }
+
 Work call_on_device(Communicator& comm, const std::shared_ptr<CommunicatorState>& state, const Request& request,
                     OnStream on, bool asynchronous) {
   Group& group = state->group;
@@ -184,7 +186,9 @@ Work Communicator::start_collective(const detail::Request& request, detail::OnSt
 }
 
 Persistent Communicator::prepare_collective(const detail::Request& request, detail::OnStream on) {
-  detail::check_request(request, detail::called(state_, request.collective));
+  const detail::Group& group = detail::called(state_, request.collective);
+  detail::check_request(request, group);
+  detail::check_on_device(request, group, on);
   return detail::Internals::make<Persistent>(std::make_unique<detail::PersistentCall>(state_, request, on));
 }
 

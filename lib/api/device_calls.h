@@ -49,6 +49,9 @@ class DeviceCopies {
 /// host.
 bool uses_memory(const Request& request, int rank);
 
+/// Throws if call_on_device() would refuse the buffers or the stream of a checked collective.
+void check_on_device(const Request& request, const Group& group, OnStream on);
+
 /// Makes a checked collective on device memory: on the streams of the GPUs where the ranks have links between them,
 /// else as a call on pinned memory. `asynchronous`: returns once it is in its stream, if that may wait for this
 /// process.
