@@ -130,13 +130,15 @@ using fake_cuda::Result;
 extern "C" {
 
 __attribute__((visibility("default"))) Result cuDriverGetVersion(int* version) {
-  return fake_cuda::cuDriverGetVersion(version);
+  const Result fault = fake_cuda::injected("cuDriverGetVersion");
+  return fault == Result::success ? fake_cuda::cuDriverGetVersion(version) : fault;
 }
 
 __attribute__((visibility("default"))) Result cuGetProcAddress_v2(const char* name, void** function, int version,
                                                                   std::uint64_t flags, int* status) {
   *function = nullptr;
   if (status != nullptr) *status = 1;  // not found
+  if (const Result fault = fake_cuda::injected("cuGetProcAddress_v2"); fault != Result::success) return fault;
   if (flags != 1) fake_cuda::misuse("cuGetProcAddress without the flag that makes a null stream the legacy one");
   for (const fake_cuda::Found& one : fake_cuda::table) {
     if (std::strcmp(one.name, name) != 0 || fake_cuda::settings().missing == name) continue;

@@ -24,9 +24,9 @@
 //   FAKE_CUDA_CAPABILITY=75       of all devices (90)
 //   FAKE_CUDA_WITHOUT=memop,vmm,ipc,peer   what devices cannot do
 //   FAKE_CUDA_MISSING=cuMemMap    a function that the driver lacks
-//   FAKE_CUDA_FAIL=cuMemCreate@2=2;cuLaunchKernel@*=700    which calls fail, counted from 1, with which result. A
-//   kernel
-//                                 that fails with 700 or more fails on the device: all later calls do as well
+//   FAKE_CUDA_FAIL=cuMemCreate@2=2;cuLaunchKernel@*=700    which calls fail, counted from 1, with which result
+//                                 (*@*=34: all calls of all functions). A kernel that fails with 700 or more fails on
+//                                 the device: all later calls do as well
 //   FAKE_CUDA_SCHEDULE=eager | lazy | random:7 | reverse   when streams run
 //   FAKE_CUDA_PENDING=abort       ends the program if a call has to wait while a stream waits for a word (wait)
 //   FAKE_CUDA_CPU_WAKES=0         stores of the host do not wake a stream that waits (1)

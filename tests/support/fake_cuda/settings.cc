@@ -82,7 +82,7 @@ Result injected(const char* function) {
   const std::lock_guard lock{mutex};
   Result result = Result::success;
   for (Fault& fault : faults) {
-    if (fault.function != function) continue;
+    if (fault.function != function && fault.function != "*") continue;
     ++fault.calls;
     if (fault.nth == 0 || fault.nth == fault.calls) result = fault.result;
   }
