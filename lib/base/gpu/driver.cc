@@ -16,6 +16,7 @@ namespace {
 
 constexpr const char* library_name = "libcuda.so.1";  // without the 1 it would be the stub of a toolkit
 constexpr int least_version = 12000;                  // cuLibraryLoadData, cuGetProcAddress_v2
+constexpr const char* instead_of_fork = "start ranks by exec, in Python by spawn";
 
 using GetAddress = Result (*)(const char* name, void** function, int version, std::uint64_t flags, int* found);
 constexpr std::uint64_t null_is_legacy_stream = 1;  // as in programs that nvcc compiled by default
@@ -34,9 +35,8 @@ std::string text_by(const Driver& table, Result result) {
 /// What became of the attempt to use a driver.
 struct State {
   Driver table;
-  std::string why_not;   // empty: it works
-  bool started = false;  // cuInit was called: children by fork() cannot use the driver
-  ForkMark here;
+  std::string why_not;  // empty: it works
+  ForkMark here;        // children by fork() cannot use a driver that was started before
 };
 
 }  // namespace
@@ -55,9 +55,7 @@ class Loading {
   /// Why there is no driver to use, or nothing.
   std::string load() {
     library_ = ::dlopen(library_name, RTLD_NOW | RTLD_LOCAL);
-    if (library_ == nullptr)
-      return fmt::format("there is no NVIDIA driver ({}); install one, or start the container with its GPUs",
-                         ::dlerror());
+    if (library_ == nullptr) return cannot_open(::dlerror());
     const auto get_version = symbol<Result (*)(int*)>("cuDriverGetVersion");
     const auto get_address = symbol<GetAddress>("cuGetProcAddress_v2");
     int version = 0;
@@ -70,6 +68,13 @@ class Loading {
     if (const char* const missing = find_all(get_address)) return broken(fmt::format("lacks {}", missing));
     state_.table.version = version;
     return start();
+  }
+
+  /// The loader names a file that it found by its path, and one that it did not find as it was asked for.
+  static std::string cannot_open(std::string_view said) {
+    if (said.find(library_name) == said.npos || said.find('/') != said.npos)
+      return fmt::format("the NVIDIA driver is broken ({}); install it anew", said);
+    return fmt::format("there is no NVIDIA driver ({}); install one, or start the container with its GPUs", said);
   }
 
   template <class Pointer>
@@ -95,7 +100,6 @@ class Loading {
   }
 
   std::string start() {
-    state_.started = true;
     if (const Result result = state_.table.cuInit.result(0); result != Result::success) return refused(result);
     if (const Result result = state_.table.cuDeviceGetCount.result(&state_.table.devices); result != Result::success)
       return refused(result);
@@ -123,7 +127,7 @@ class Loading {
             "LD_LIBRARY_PATH",
             path());
       case Result::not_initialized:
-        return "the NVIDIA driver was in use when this process was made by fork(); start ranks by exec";
+        return fmt::format("the NVIDIA driver was in use when this process was made by fork(); {}", instead_of_fork);
       default:
         return fmt::format("the NVIDIA driver does not start: {}; nvidia-smi may say more", said());
     }
@@ -131,8 +135,15 @@ class Loading {
 
   static std::string no_device() {
     const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES");
-    return visible == nullptr ? "the NVIDIA driver finds no GPU; nvidia-smi lists those of the machine"
-                              : fmt::format("CUDA_VISIBLE_DEVICES={} hides all GPUs; change it", visible);
+    if (visible == nullptr)
+      return "the NVIDIA driver finds no GPU; see in nvidia-smi whether the machine has one, and start a container "
+             "with its GPUs";
+    if (*visible == '\0' || *visible == '-')
+      return fmt::format("CUDA_VISIBLE_DEVICES=\"{}\" hides all GPUs; unset it, or name GPUs in it", visible);
+    return fmt::format(
+        "the NVIDIA driver finds none of the GPUs in CUDA_VISIBLE_DEVICES=\"{}\"; unset it, or name GPUs that "
+        "nvidia-smi lists",
+        visible);
   }
 
   std::string broken(const std::string& how) const {
@@ -159,10 +170,9 @@ const State& state() {
 
 std::string why_not() {
   const State& found = state();
-  if (found.started && !found.here.is_here())
-    return fmt::format(
-        "process {} had started the NVIDIA driver when it made this process by fork(); start ranks by exec",
-        found.here.process());
+  if (found.why_not.empty() && !found.here.is_here())
+    return fmt::format("process {} had started the NVIDIA driver when it made this process by fork(); {}",
+                       found.here.process(), instead_of_fork);
   return found.why_not;
 }
 
