@@ -28,11 +28,11 @@ std::string find_nvcc() {
 Finding driver() {
   const bool has_device_file = ::access("/dev/nvidia0", F_OK) == 0 || ::access("/dev/nvidiactl", F_OK) == 0;
   if (!cuda::available())
-    return {.level = has_device_file ? Level::warn : Level::ok,
-            .what = "GPUs",
-            .found = fmt::format("none that can be used: {}", cuda::why_not()),
-            .remedy =
-                has_device_file ? "look at nvidia-smi: the kernel driver and its library must be of one version" : ""};
+    return {
+        .level = has_device_file ? Level::warn : Level::ok,
+        .what = "GPUs",
+        .found = fmt::format("none that can be used: {}", cuda::why_not()),
+        .remedy = has_device_file ? "remove the cause that it names; nvidia-smi shows the GPUs of this machine" : ""};
   const int devices = cuda::driver().devices;
   const int version = cuda::driver().version;
   std::string found = fmt::format("{}, driver for CUDA {}.{}", devices, version / 1000, version % 1000 / 10);
