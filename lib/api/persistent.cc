@@ -56,7 +56,9 @@ PersistentCall::PersistentCall(std::shared_ptr<CommunicatorState> state, const R
 }
 
 PersistentCall::PersistentCall(std::shared_ptr<CommunicatorState> state, const Request& request, OnStream on)
-    : state_(std::move(state)), device_(std::make_unique<const DeviceRequest>(request, on)), inline_calls_(nullptr) {}
+    : state_(std::move(state)), device_(std::make_unique<const DeviceRequest>(request, on)), inline_calls_(nullptr) {
+  (void)state_->collectives.plan(device_->request);  // throws for an algorithm that cannot serve
+}
 
 bool PersistentCall::is_own_process() const { return state_->group.context().engine->is_own_process(); }
 void PersistentCall::require_own_process() const { state_->group.context().engine->require_own_process(); }

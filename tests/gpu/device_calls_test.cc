@@ -243,6 +243,8 @@ TEST_CASE("a prepared call can be started again") {
   on_ranks(2, [](Communicator& comm) {
     OnDevice<float> data{{1, 2, 3}};
     tutti::Persistent call = comm.prepare().all_reduce(data.span(), tutti::premul_sum(0.5));
+    CHECK_THROWS_WITH_AS((void)comm.prepare().all_reduce(data.span(), tutti::sum, {.algorithm = "rign"}),
+                         doctest::Contains("ring"), tutti::Error);
     for (int turn = 0; turn < 50; ++turn) {
       data.write({float(turn), 2, 4});
       call.start();
