@@ -74,7 +74,7 @@ TEST_CASE("another stream can come after a call") {
 
 TEST_CASE("thousands of calls on three streams and two communicators, among work of the program's own") {
   if (!has_gpu()) return;
-  const int calls = tutti::testing::sanitized ? 300 : 5'000;
+  const int calls = tutti::testing::sanitized ? 300 : 10'000;
   on_ranks(2, [&](Communicator& comm) {
     Communicator other = comm.split(0);
     const std::array<cuda::OwnStream, 3> streams{cuda::OwnStream{context()}, cuda::OwnStream{context()},
