@@ -111,16 +111,20 @@ void StreamCalls::require_same_device(const std::string& name, const DeviceStrea
                             name, stream.device(), device_)};
 }
 
-/// Kernels load whole elements.
+/// Kernels load whole elements, of complex numbers each of the two.
 void StreamCalls::require_alignment(const std::string& name, const Request& request) const {
-  const std::size_t element = std::min<std::size_t>(size_of(type_of(request)), 8);  // complex numbers are two of half
   if (request.op == nullptr) return;
-  for (const auto& [buffer, address] :
-       {std::pair{"in", cuda::address_of(request.input.data)}, std::pair{"out", cuda::address_of(request.output.data)}})
+  const DataType type = type_of(request);
+  const std::size_t element = size_of(type) / (type == DataType::c64 || type == DataType::c128 ? 2 : 1);
+  const auto require = [&](const char* buffer, const void* data) {
+    const cuda::Address address = cuda::address_of(data);
     if (address % element != 0)
       throw Error{ErrorCode::invalid_argument,
-                  fmt::format("{}: the address of {} ({:#x}) is no multiple of {}, the size of an element", name,
-                              buffer, address, element)};
+                  fmt::format("{}: {} begins at {:#x}, which is no multiple of {}: align its elements", name, buffer,
+                              address, element)};
+  };
+  if (uses_input(request, group_.rank())) require("in", request.input.data);
+  if (uses_output(request, group_.rank())) require("out", request.output.data);
 }
 
 /// For the first call in a context: what later would have to wait for the streams.
