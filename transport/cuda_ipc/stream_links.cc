@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t page = 4096;
 constexpr std::size_t line = 64;  // of a cache: a word each
-constexpr std::size_t words = 2;  // about each peer
+constexpr std::size_t words_about_peer = 2;
 
 constexpr std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
 
@@ -39,7 +39,7 @@ std::shared_ptr<const cuda::RegisteredMemory> registered(std::byte* data, std::s
 }  // namespace
 
 std::size_t StreamLinks::Form::words_bytes() const {
-  return (at(ranks) * at(ranks) * words * line + page - 1) / page * page;
+  return (at(ranks) * at(ranks) * words_about_peer * line + page - 1) / page * page;
 }
 
 std::size_t StreamLinks::Form::slots_bytes() const { return at(ranks) * slots * slot_bytes; }
@@ -52,7 +52,7 @@ StreamLinks::StreamLinks(int rank, const Form& form, std::shared_ptr<std::byte> 
       slots_(std::move(slots)) {}
 
 std::size_t StreamLinks::offset_of(int owner, int about, Word word) const {
-  return ((at(owner) * at(form_.ranks) + at(about)) * words + static_cast<std::size_t>(word)) * line;
+  return ((at(owner) * at(form_.ranks) + at(about)) * words_about_peer + static_cast<std::size_t>(word)) * line;
 }
 
 std::size_t StreamLinks::offset_in_slots(int sender, std::uint32_t slot) const {
