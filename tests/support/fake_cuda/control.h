@@ -24,8 +24,9 @@ int fake_cuda_can_reach(const void* address, std::size_t bytes);
 /// Called by a kernel: it failed, say with 700 for an illegal address, and with it its context.
 void fake_cuda_fail_kernel(int result);
 
-/// The calls that were made, the bytes that were copied, the kernels that ran.
+/// The calls that were made, the commands that streams ran, the bytes that were copied, the kernels that ran.
 std::uint64_t fake_cuda_calls();
+std::uint64_t fake_cuda_commands_run();
 std::uint64_t fake_cuda_bytes_copied();
 std::uint64_t fake_cuda_kernels_run();
 }

@@ -27,6 +27,7 @@
 //   FAKE_CUDA_FAIL=cuMemCreate@2=2;cuLaunchKernel@*=700    which calls fail, counted from 1, with which result
 //                                 (*@*=34: all calls of all functions). A kernel that fails with 700 or more fails on
 //                                 the device: all later calls do as well
+//   FAKE_CUDA_SIGNAL=9@40         the process gets signal 9 when its streams run their 40th command
 //   FAKE_CUDA_SCHEDULE=eager | lazy | random:7 | reverse   when streams run
 //   FAKE_CUDA_PENDING=abort       ends the program if a call has to wait while a stream waits for a word (wait)
 //   FAKE_CUDA_CPU_WAKES=0         stores of the host do not wake a stream that waits (1)
@@ -55,6 +56,9 @@ const Settings& settings();
 
 /// The result that FAKE_CUDA_FAIL has for this call of `function`, and counts it; success if none.
 Result injected(const char* function);
+
+/// Counts a command that a stream is about to run, and raises the signal that FAKE_CUDA_SIGNAL has for it.
+void count_command();
 
 /// Something that a program must not do, and that a real driver leaves undefined: says so and aborts.
 [[noreturn]] void misuse(const std::string& what);

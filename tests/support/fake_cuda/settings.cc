@@ -1,4 +1,5 @@
 #include <execinfo.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -68,7 +69,28 @@ std::vector<Fault> read_faults() {
   return found;
 }
 
+struct Signal {
+  int number = 0;
+  std::uint64_t nth = 0;  // 0: none
+};
+
+/// "9@40"
+Signal read_signal() {
+  const char* const text = std::getenv("FAKE_CUDA_SIGNAL");
+  if (text == nullptr) return {};
+  const char* const at = std::strchr(text, '@');
+  if (at == nullptr) misuse(std::string{"FAKE_CUDA_SIGNAL has no @: "} + text);
+  return {std::atoi(text), static_cast<std::uint64_t>(std::atol(at + 1))};
+}
+
+std::atomic<std::uint64_t> commands_run{0};
+
 }  // namespace
+
+void count_command() {
+  static const Signal signal = read_signal();
+  if (++commands_run == signal.nth) ::kill(::getpid(), signal.number);
+}
 
 const Settings& settings() {
   static const Settings& read = *new Settings(read_settings());
@@ -97,3 +119,7 @@ void misuse(const std::string& what) {
 }
 
 }  // namespace fake_cuda
+
+extern "C" __attribute__((visibility("default"))) std::uint64_t fake_cuda_commands_run() {
+  return fake_cuda::commands_run;
+}

@@ -51,6 +51,7 @@ void wait_until_runnable(Lock& lock, const StreamState& stream, Command& command
 }
 
 Result run(Command& command) {
+  count_command();
   command.enqueued.acquire();
   for (const auto& point : command.after) point->edge.acquire();
   const Visible visible;
