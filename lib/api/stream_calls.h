@@ -41,7 +41,8 @@ class StreamCalls {
   bool serves(const Request& request);
   /// Enqueues a checked call. `stream`: for this rank's memory, if it has any in the call.
   Work start(const Request& request, const DeviceStream& stream, bool asynchronous);
-  /// Moves some bytes over all links, and looks at them. False: they did not come within `limit`, or as something else.
+  /// Moves some bytes over all links, and looks at them. False: they came as something else. Throws if they do not come
+  /// within `limit`, or if the driver fails.
   bool try_links(std::chrono::milliseconds limit);
 
  private:
@@ -68,6 +69,7 @@ class StreamCalls {
   void bind(const Request& request, Bound& bound);
   Lowered lower(const Bound& bound, const Prepared& prepared);
   Lowered lower_trial(cuda::Address memory);
+  bool drain(cuda::Stream stream);
   template <class Enqueue>
   void submit(Operation& operation, const Enqueue& enqueue);
   void enqueue(const Bound& bound, const Lowered& lowered, const DeviceStream& stream, Operation& operation);

@@ -134,7 +134,7 @@ class SetUp {
       attempt([&] { made = make_calls(); });
       if (agreed()) {
         attempt([&] {
-          if (!made->try_links(longest_trial)) trouble_ = "a trial over the links between GPUs failed";
+          if (!made->try_links(longest_trial)) trouble_ = "a trial of the links between GPUs moved wrong bytes";
         });
         if (agreed()) {
           say(fmt::format("calls on device memory run on streams, over {} slots of {} bytes per link", slots,

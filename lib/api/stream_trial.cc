@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <thread>
 #include <utility>
 
@@ -16,6 +17,8 @@ namespace {
 
 constexpr std::size_t count = 64;  // of elements for each rank
 using Element = std::uint32_t;
+constexpr std::chrono::milliseconds pause{2};
+constexpr std::chrono::seconds longest_drain{10};
 
 constexpr std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
@@ -49,36 +52,48 @@ StreamCalls::Lowered StreamCalls::lower_trial(cuda::Address memory) {
   return made;
 }
 
+/// Lets a stream run to its end, whatever it waits for.
+bool StreamCalls::drain(cuda::Stream stream) {
+  for (const auto end = Clock::now() + longest_drain; Clock::now() < end; std::this_thread::sleep_for(pause)) {
+    if (cuda::driver().cuStreamQuery.result(stream) != cuda::Result::not_ready) return true;
+    links_->end_waits();
+  }
+  return false;
+}
+
 bool StreamCalls::try_links(std::chrono::milliseconds limit) {
   const std::lock_guard lock{mutex_};
   const cuda::Current current{context_};
   const std::size_t bytes = count * at(group_.size()) * sizeof(Element);
-  PinnedMemory host = PinnedMemory::take(bytes);
-  auto* const elements = reinterpret_cast<Element*>(host.data());
+  auto host = std::make_unique<PinnedMemory>(PinnedMemory::take(bytes));
+  auto* const elements = reinterpret_cast<Element*>(host->data());
   for (int to = 0; to < group_.size(); ++to)
     for (std::size_t i = 0; i < count; ++i) elements[at(to) * count + i] = element(group_.rank(), to, i);
 
   const Lowered lowered = lower_trial(packed_input_.get(device_, 2 * bytes));
   counters_ = lowered.after;
   const cuda::OwnStream stream{context_};
-  cuda::Commands to{context_, stream.get()};
-  to.copy(lowered.areas.input, cuda::address_of(host.data()), bytes);
-  StreamLowering{*links_, lowered.areas, lowered.arithmetic, to}.add(lowered.commands);
-  to.copy(cuda::address_of(host.data()), lowered.areas.output, bytes);
-  const auto end = Clock::now() + limit;
-  while (!has_passed(stream.get())) {
-    if (Clock::now() >= end) links_->end_waits();
-    if (Clock::now() >= 2 * limit + end) {
-      new PinnedMemory{std::move(host)};  // the stream may still use it
-      flight_->call_breaks();
-      return false;
+  try {
+    cuda::Commands to{context_, stream.get()};
+    to.copy(lowered.areas.input, cuda::address_of(elements), bytes);
+    StreamLowering{*links_, lowered.areas, lowered.arithmetic, to}.add(lowered.commands);
+    to.copy(cuda::address_of(elements), lowered.areas.output, bytes);
+    const auto end = Clock::now() + limit;
+    while (!has_passed(stream.get())) {
+      if (Clock::now() >= end) throw Error{ErrorCode::timeout, "a trial of the links between GPUs took too long"};
+      std::this_thread::yield();
     }
-    std::this_thread::yield();
+  } catch (...) {
+    if (!drain(stream.get())) {  // it may go on using all of it
+      (void)host.release();
+      flight_->call_breaks();
+    }
+    throw;
   }
   for (int from = 0; from < group_.size(); ++from)
     for (std::size_t i = 0; i < count; ++i)
       if (elements[at(from) * count + i] != element(from, group_.rank(), i)) return false;
-  return Clock::now() < end;
+  return true;
 }
 
 }  // namespace tutti::detail
