@@ -249,8 +249,9 @@ void StreamCalls::enqueue(const Bound& bound, const Lowered& lowered, const Devi
   try {
     to.call([flight = flight_, engine = group_.context().engine, &operation, &pending] {
       flight->call_ends();
-      engine->post([&operation, &pending] {
-        if (!operation.over()) operation.stream_has_passed();
+      engine->post([flight, &operation, &pending] {
+        // A rank that has failed sends what it has not got. This one will be told of the failure.
+        if (!operation.over() && !flight->is_worthless()) operation.stream_has_passed();
         pending.release();
       });
     });

@@ -58,6 +58,11 @@ void StreamFlight::end_waits() noexcept {
   if (links_) links_->end_waits();
 }
 
+bool StreamFlight::is_worthless() noexcept {
+  const std::lock_guard lock{mutex_};
+  return links_ && links_->is_worthless();
+}
+
 bool StreamFlight::drain() noexcept {
   for (const auto end = Clock::now() + longest_drain; calls_ > 0; std::this_thread::sleep_for(pause)) {
     if (is_broken_ || Clock::now() >= end) return false;

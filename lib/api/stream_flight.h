@@ -30,6 +30,8 @@ class StreamFlight : public std::enable_shared_from_this<StreamFlight> {
   void release(const std::shared_ptr<Engine>& engine);
   bool is_released() const noexcept { return is_released_.load(); }
   void end_waits() noexcept;
+  /// Whether streams may have passed calls without all data, since a rank has failed.
+  bool is_worthless() noexcept;
 
   /// Waits until the streams have passed all calls. False: they have not in time, and may go on using all of it.
   bool drain() noexcept;

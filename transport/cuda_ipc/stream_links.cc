@@ -39,7 +39,7 @@ std::shared_ptr<const cuda::RegisteredMemory> registered(std::byte* data, std::s
 }  // namespace
 
 std::size_t StreamLinks::Form::words_bytes() const {
-  return (at(ranks) * at(ranks) * words_about_peer * line + page - 1) / page * page;
+  return ((at(ranks) * at(ranks) * words_about_peer + at(ranks)) * line + page - 1) / page * page;
 }
 
 std::size_t StreamLinks::Form::slots_bytes() const { return at(ranks) * slots * slot_bytes; }
@@ -54,6 +54,8 @@ StreamLinks::StreamLinks(int rank, const Form& form, std::shared_ptr<std::byte> 
 std::size_t StreamLinks::offset_of(int owner, int about, Word word) const {
   return ((at(owner) * at(form_.ranks) + at(about)) * words_about_peer + static_cast<std::size_t>(word)) * line;
 }
+
+std::size_t StreamLinks::offset_of_end(int rank) const { return offset_of(form_.ranks, 0, Word{}) + at(rank) * line; }
 
 std::size_t StreamLinks::offset_in_slots(int sender, std::uint32_t slot) const {
   return (at(sender) * form_.slots + slot) * form_.slot_bytes;
@@ -73,9 +75,16 @@ std::uint64_t StreamLinks::value(Word word, int peer) const noexcept {
 
 void StreamLinks::end_waits() noexcept {
   constexpr std::uint64_t beyond_all = std::numeric_limits<std::int64_t>::max();
+  word_at(words_.get() + offset_of_end(rank_)).store(1, std::memory_order_release);  // before a wait ends
   for (int peer = 0; peer < form_.ranks; ++peer)
     for (const Word word : {Word::arrived, Word::freed})
       word_at(words_.get() + offset_of(rank_, peer, word)).store(beyond_all, std::memory_order_release);
+}
+
+bool StreamLinks::is_worthless() const noexcept {
+  for (int rank = 0; rank < form_.ranks; ++rank)
+    if (word_at(words_.get() + offset_of_end(rank)).load(std::memory_order_acquire) != 0) return true;
+  return false;
 }
 
 }  // namespace tutti::transport

@@ -61,11 +61,16 @@ class StreamLinks {
   /// This rank's word about `peer`, as the host sees it.
   std::uint64_t value(Word word, int peer) const noexcept;
   /// Ends all waits of this rank by a store, those for any value. A peer may still write to the words, so this is to be
-  /// called again until the stream has run to its end.
+  /// called again until the stream has run to its end. From here on this rank sends worthless data, and is_worthless()
+  /// says so to its peers.
   void end_waits() noexcept;
+  /// Whether a rank has ended its waits before it sent all that has arrived here.
+  bool is_worthless() const noexcept;
 
  private:
   std::size_t offset_of(int owner, int about, Word word) const;
+  /// Of the word that says whether `rank` has ended its waits.
+  std::size_t offset_of_end(int rank) const;
   cuda::Address address_of(int owner, int about, Word word) const {
     return registered_->address() + offset_of(owner, about, word);
   }
