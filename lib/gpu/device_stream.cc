@@ -48,7 +48,7 @@ bool try_to_wake(cuda::Context context) {
   commands.wait(word, 1);
   commands.flush();
   memory->word().store(1, std::memory_order_release);
-  const bool woken = drains_within(waiting.get(), 200ms);
+  const bool woken = drains_within(waiting.get(), 1s);
   if (!woken) {
     cuda::Commands rescue{context, rescuing.get()};
     rescue.write(word, 1);
