@@ -61,15 +61,17 @@ StreamCalls::StreamCalls(Group& group, Collectives& collectives, std::unique_ptr
       links_(std::move(links)),
       flight_(std::make_shared<StreamFlight>(*links_)),
       planner_(planner_for_streams(collectives.planner())),
-      counters_(group.size()) {
+      counters_(group.size()),
+      watch_([this](const std::string& why) { fail_with_device(why); }) {
   enter(context);
 }
 
 /// The engine's work for this communicator has ended.
 StreamCalls::~StreamCalls() {
-  const bool is_drained = flight_->drain();
-  flight_->forget_links();
-  if (is_drained) return;
+  if (flight_->drain()) {
+    flight_->forget_links();
+    return;
+  }
   // A stream may still use all of it.
   (void)links_.release();
   for (GrowingMemory* const memory : {&scratch_, &packed_input_, &packed_output_}) memory->keep_for_ever();
@@ -135,6 +137,15 @@ void StreamCalls::enter(cuda::Context context) {
   passed_.emplace(context, cuda::OwnEvent{context});
 }
 
+/// Where a call is running that the streams will never pass.
+void StreamCalls::fail_with_device(const std::string& why) {
+  group_.context().engine->exclusively([&] {
+    if (!flight_->has_calls() || flight_->is_released()) return;
+    flight_->device_fails();
+    group_.abort(why);
+  });
+}
+
 Work StreamCalls::start(const Request& request, const DeviceStream& given, bool asynchronous) {
   const std::string name = name_on_rank(request, group_);
   if (uses_memory(request, group_.rank())) require_same_device(name, given);
@@ -147,9 +158,9 @@ Work StreamCalls::start(const Request& request, const DeviceStream& given, bool 
   Bound bound;
   bind(request, bound);
   Lowered lowered = lower(bound, prepared);
-  Operation& operation =
-      collectives_.make_stand_in(bound.request, fmt::format("{} on streams", prepared.name), std::move(lowered.offsets),
-                                 std::make_shared<const StreamMessages>(*links_, counters_, lowered.after));
+  Operation& operation = collectives_.make_stand_in(
+      bound.request, fmt::format("{} on streams", prepared.name), std::move(lowered.offsets),
+      std::make_shared<const StreamMessages>(*links_, counters_, lowered.after, watch_, passed_.at(stream.context())));
   operation.asynchronous = asynchronous;
   operation.on_device = {stream.context(), stream.stream()};
   Work work = Internals::make<Work>(&operation);
@@ -228,7 +239,6 @@ void StreamCalls::submit(Operation& operation, const Enqueue& enqueue) {
   try {
     enqueue();
   } catch (const Error& error) {
-    flight_->call_breaks();
     engine->exclusively([&] { group_.abort(error.what()); });
     throw Error{error.code(), fmt::format("{}: {}", operation.describe(), error.what()), group_.rank()};
   }
@@ -237,6 +247,21 @@ void StreamCalls::submit(Operation& operation, const Enqueue& enqueue) {
 void StreamCalls::enqueue(const Bound& bound, const Lowered& lowered, const DeviceStream& stream,
                           Operation& operation) {
   cuda::Commands to{stream.context(), stream.stream()};
+  try {
+    add(bound, lowered, stream, to);
+    notice_passing(to, operation);
+  } catch (const Error&) {
+    // What is in the stream still uses memory and links.
+    try {
+      to.call([flight = flight_] { flight->call_ends(); });
+    } catch (const Error&) {
+      flight_->call_breaks();
+    }
+    throw;
+  }
+}
+
+void StreamCalls::add(const Bound& bound, const Lowered& lowered, const DeviceStream& stream, cuda::Commands& to) {
   if (last_passed_ && last_stream_ != stream.stream()) to.wait(last_passed_);
   if (bound.copy_of_input) bound.collected.collect(to, bound.copy_of_input);
   StreamLowering{*links_, lowered.areas, lowered.arithmetic, to}.add(lowered.commands);
@@ -244,6 +269,9 @@ void StreamCalls::enqueue(const Bound& bound, const Lowered& lowered, const Devi
   last_stream_ = stream.stream();
   last_passed_ = passed_.at(stream.context()).get();
   to.record(last_passed_);
+}
+
+void StreamCalls::notice_passing(cuda::Commands& to, Operation& operation) {
   Pending& pending = operation;
   pending.retain();
   try {

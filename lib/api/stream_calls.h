@@ -65,6 +65,7 @@ class StreamCalls {
   void require_same_device(const std::string& name, const DeviceStream& stream) const;
   void require_alignment(const std::string& name, const Request& request) const;
   void enter(cuda::Context context);
+  void fail_with_device(const std::string& why);
   algorithms::StreamSlots slots_of(std::size_t element_size) const;
   void bind(const Request& request, Bound& bound);
   Lowered lower(const Bound& bound, const Prepared& prepared);
@@ -73,6 +74,8 @@ class StreamCalls {
   template <class Enqueue>
   void submit(Operation& operation, const Enqueue& enqueue);
   void enqueue(const Bound& bound, const Lowered& lowered, const DeviceStream& stream, Operation& operation);
+  void add(const Bound& bound, const Lowered& lowered, const DeviceStream& stream, cuda::Commands& to);
+  void notice_passing(cuda::Commands& to, Operation& operation);
 
   Group& group_;
   Collectives& collectives_;
@@ -92,6 +95,7 @@ class StreamCalls {
   std::map<cuda::Context, cuda::OwnEvent> passed_;  // the latest call, by the context of its stream
   cuda::Stream last_stream_ = nullptr;
   cuda::Event last_passed_ = nullptr;  // null: no call so far
+  DeviceWatch watch_;                  // of passed_
 };
 
 }  // namespace tutti::detail

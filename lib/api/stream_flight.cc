@@ -33,7 +33,7 @@ class StreamRelease final : public Pending {
   void start() noexcept override { expire(); }
   void expire() noexcept override {
     flight_->end_waits();
-    if (flight_->calls_ == 0 || Clock::now() >= end_) return engine_->finished(*this);
+    if (!flight_->has_calls() || Clock::now() >= end_) return engine_->finished(*this);
     engine_->look_at(*this, Clock::now() + pause);
   }
   void departed(std::span<const int>) noexcept override {}
@@ -64,7 +64,7 @@ bool StreamFlight::is_worthless() noexcept {
 }
 
 bool StreamFlight::drain() noexcept {
-  for (const auto end = Clock::now() + longest_drain; calls_ > 0; std::this_thread::sleep_for(pause)) {
+  for (const auto end = Clock::now() + longest_drain; has_calls(); std::this_thread::sleep_for(pause)) {
     if (is_broken_ || Clock::now() >= end) return false;
     if (is_released_) end_waits();
   }

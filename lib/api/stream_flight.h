@@ -9,6 +9,7 @@
 #include "algorithms/stream_program.h"
 #include "lib/collective/operation.h"
 #include "lib/engine/engine.h"
+#include "lib/gpu/device_watch.h"
 #include "transport/cuda_ipc/stream_links.h"
 
 namespace tutti::detail {
@@ -22,8 +23,14 @@ class StreamFlight : public std::enable_shared_from_this<StreamFlight> {
 
   void call_begins() noexcept { calls_.fetch_add(1); }
   void call_ends() noexcept { calls_.fetch_sub(1); }
+  bool has_calls() const noexcept { return calls_ > 0; }
   /// A call is in its stream in part only, and will not say when the stream has passed it.
   void call_breaks() noexcept { is_broken_.store(true); }
+  /// The GPU has failed, so that no stream will pass a call.
+  void device_fails() noexcept {
+    is_broken_.store(true);
+    calls_.store(0);
+  }
 
   /// After a failure there are no more calls. Ends the waits of this rank, again and again until the streams have
   /// passed all calls, since other ranks may still write to the words. The engine does that.
@@ -50,18 +57,21 @@ class StreamFlight : public std::enable_shared_from_this<StreamFlight> {
 /// The messages of a call, by the counters before and after it.
 class StreamMessages final : public StreamPart {
  public:
-  /// `links` exist as long as calls of the communicator run.
+  /// `links`, `watch` and `passed`, an event on the GPU of the call, exist as long as calls of the communicator run.
   StreamMessages(const transport::StreamLinks& links, const algorithms::StreamCounters& before,
-                 const algorithms::StreamCounters& after)
-      : links_(links), before_(before), after_(after) {}
+                 const algorithms::StreamCounters& after, DeviceWatch& watch, const cuda::OwnEvent& passed)
+      : links_(links), before_(before), after_(after), watch_(watch), passed_(passed) {}
 
   bool awaits(int peer) const noexcept override;
+  void look_at_device() const noexcept override { watch_.look_at(passed_); }
   std::string how_far() const override;
 
  private:
   const transport::StreamLinks& links_;
   const algorithms::StreamCounters before_;
   const algorithms::StreamCounters after_;
+  DeviceWatch& watch_;
+  const cuda::OwnEvent& passed_;
 };
 
 }  // namespace tutti::detail

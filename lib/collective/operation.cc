@@ -248,6 +248,7 @@ void Operation::expire() noexcept {
   if (group_->failing()) return;
   const WaitEscalation::Act act = escalation_.act(Clock::now());
   engine_->look_at(*this, escalation_.next());
+  if (stream_part_) stream_part_->look_at_device();
   if (act == WaitEscalation::Act::give_up) return give_up();
   collectives_->notice_who_went_on(*this);
   if (group_->failing()) return;

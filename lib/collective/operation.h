@@ -28,6 +28,8 @@ class StreamPart {
   virtual ~StreamPart() = default;
   /// Whether the stream waits for something of `peer`, a rank of the group.
   virtual bool awaits(int peer) const noexcept = 0;
+  /// The call takes long: looks whether the GPU has failed, and returns at once.
+  virtual void look_at_device() const noexcept = 0;
   /// "5 of 12 messages had arrived here".
   virtual std::string how_far() const = 0;
 };
