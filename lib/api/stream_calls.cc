@@ -160,7 +160,7 @@ Work StreamCalls::start(const Request& request, const DeviceStream& given, bool 
   Lowered lowered = lower(bound, prepared);
   Operation& operation = collectives_.make_stand_in(
       bound.request, fmt::format("{} on streams", prepared.name), std::move(lowered.offsets),
-      std::make_shared<const StreamMessages>(*links_, counters_, lowered.after, watch_, passed_.at(stream.context())));
+      std::make_shared<const StreamProgress>(*links_, lowered.commands, watch_, passed_.at(stream.context())));
   operation.asynchronous = asynchronous;
   operation.on_device = {stream.context(), stream.stream()};
   Work work = Internals::make<Work>(&operation);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <span>
 #include <string_view>
 #include <thread>
@@ -13,13 +14,16 @@ namespace tutti::detail {
 namespace {
 
 using namespace std::chrono_literals;
+using Kind = algorithms::StreamCommand::Kind;
 using Word = transport::StreamLinks::Word;
 
 constexpr auto pause = 2ms;
 /// A stream whose waits have ended runs to its end soon, unless work of the program's holds it up.
 constexpr auto longest_drain = 10s;
 
-std::size_t at(int i) { return static_cast<std::size_t>(i); }
+bool is_wait(const algorithms::StreamCommand& command) {
+  return command.kind == Kind::wait_arrival || command.kind == Kind::wait_credit;
+}
 
 }  // namespace
 
@@ -76,22 +80,52 @@ void StreamFlight::forget_links() noexcept {
   links_ = nullptr;
 }
 
-bool StreamMessages::awaits(int peer) const noexcept {
-  const std::uint64_t slots = links_.form().slots;
-  const std::uint64_t sent = after_.sent[at(peer)];
-  const bool takes_slots = sent > before_.sent[at(peer)] && sent > slots;
-  return after_.received[at(peer)] > links_.value(Word::arrived, peer) ||
-         (takes_slots && sent - slots > links_.value(Word::freed, peer));
+StreamProgress::StreamProgress(const transport::StreamLinks& links, const algorithms::StreamCommands& commands,
+                               DeviceWatch& watch, const cuda::OwnEvent& passed)
+    : links_(links), watch_(watch), passed_(passed) {
+  std::ranges::copy_if(commands.all, std::back_inserter(commands_), [](const algorithms::StreamCommand& command) {
+    return is_wait(command) || command.kind == Kind::signal_arrival || command.kind == Kind::signal_credit;
+  });
 }
 
-std::string StreamMessages::how_far() const {
-  std::uint64_t all = 0, here = 0;
-  for (std::size_t peer = 0; peer < after_.received.size(); ++peer) {
-    const std::uint64_t before = before_.received[peer], after = after_.received[peer];
-    all += after - before;
-    here += std::clamp(links_.value(Word::arrived, static_cast<int>(peer)), before, after) - before;
+bool StreamProgress::is_over(const algorithms::StreamCommand& command) const noexcept {
+  switch (command.kind) {
+    case Kind::wait_arrival:
+      return links_.value(Word::arrived, command.peer) >= command.value;
+    case Kind::wait_credit:
+      return links_.value(Word::freed, command.peer) >= command.value;
+    case Kind::signal_arrival:
+      return links_.value_at_peer(Word::arrived, command.peer) >= command.value;
+    case Kind::signal_credit:
+      return links_.value_at_peer(Word::freed, command.peer) >= command.value;
+    default:
+      return true;
   }
-  return fmt::format("{} of {} messages had arrived on this rank's GPU", here, all);
+}
+
+std::vector<algorithms::StreamCommand>::const_iterator StreamProgress::next() const noexcept {
+  return std::ranges::find_if(commands_, [this](const auto& command) { return !is_over(command); });
+}
+
+bool StreamProgress::awaits(int peer) const noexcept {
+  const auto at = next();
+  return at != commands_.end() && is_wait(*at) && at->peer == peer;
+}
+
+StreamPart::Steps StreamProgress::steps() const noexcept {
+  return {static_cast<std::uint32_t>(next() - commands_.begin()), static_cast<std::uint32_t>(commands_.size())};
+}
+
+std::string StreamProgress::how_far() const {
+  const auto arrivals = [](auto begin, auto end) {
+    return std::count_if(begin, end, [](const auto& command) { return command.kind == Kind::wait_arrival; });
+  };
+  const auto at = next();
+  std::string text = fmt::format("{} of {} messages had arrived for this rank's stream",
+                                 arrivals(commands_.begin(), at), arrivals(commands_.begin(), commands_.end()));
+  if (at == commands_.end()) return text;
+  if (is_wait(*at)) return fmt::format("{}, which waits for rank {}", text, at->peer);
+  return text + ", which waits for no rank: its GPU has other work to do first, or is slow";
 }
 
 }  // namespace tutti::detail

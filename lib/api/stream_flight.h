@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "algorithms/stream_program.h"
 #include "lib/collective/operation.h"
@@ -54,22 +55,26 @@ class StreamFlight : public std::enable_shared_from_this<StreamFlight> {
   transport::StreamLinks* links_;
 };
 
-/// The messages of a call, by the counters before and after it.
-class StreamMessages final : public StreamPart {
+/// How far a stream has come in a call, by the waits and signals among its commands: it runs them in their order, and
+/// the words show which of them it can have run.
+class StreamProgress final : public StreamPart {
  public:
   /// `links`, `watch` and `passed`, an event on the GPU of the call, exist as long as calls of the communicator run.
-  StreamMessages(const transport::StreamLinks& links, const algorithms::StreamCounters& before,
-                 const algorithms::StreamCounters& after, DeviceWatch& watch, const cuda::OwnEvent& passed)
-      : links_(links), before_(before), after_(after), watch_(watch), passed_(passed) {}
+  StreamProgress(const transport::StreamLinks& links, const algorithms::StreamCommands& commands, DeviceWatch& watch,
+                 const cuda::OwnEvent& passed);
 
   bool awaits(int peer) const noexcept override;
+  Steps steps() const noexcept override;
   void look_at_device() const noexcept override { watch_.look_at(passed_); }
   std::string how_far() const override;
 
  private:
+  bool is_over(const algorithms::StreamCommand& command) const noexcept;
+  /// The first wait or signal that the stream has not passed.
+  std::vector<algorithms::StreamCommand>::const_iterator next() const noexcept;
+
   const transport::StreamLinks& links_;
-  const algorithms::StreamCounters before_;
-  const algorithms::StreamCounters after_;
+  std::vector<algorithms::StreamCommand> commands_;
   DeviceWatch& watch_;
   const cuda::OwnEvent& passed_;
 };

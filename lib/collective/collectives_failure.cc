@@ -59,6 +59,11 @@ void Collectives::describe_call(std::uint64_t number, Status& status) const {
     status.steps = progress.all;
     status.steps_done = progress.done;
     status.in_rounds = progress.in_rounds;
+    if (!operation.stream_part() || progress.done < progress.all) return;
+    const StreamPart::Steps steps = operation.stream_part()->steps();
+    status.on_stream = true;
+    status.steps = steps.all;
+    status.steps_done = steps.done;
   });
 }
 

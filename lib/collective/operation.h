@@ -26,7 +26,13 @@ class StreamPart {
   StreamPart() = default;
   StreamPart(const StreamPart&) = delete;
   virtual ~StreamPart() = default;
-  /// Whether the stream waits for something of `peer`, a rank of the group.
+  /// Its waits and signals.
+  struct Steps {
+    std::uint32_t done = 0;
+    std::uint32_t all = 0;
+  };
+  virtual Steps steps() const noexcept = 0;
+  /// Whether the stream waits for something of `peer`, a rank of the group, now.
   virtual bool awaits(int peer) const noexcept = 0;
   /// The call takes long: looks whether the GPU has failed, and returns at once.
   virtual void look_at_device() const noexcept = 0;

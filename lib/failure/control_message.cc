@@ -150,7 +150,7 @@ void put(Writer& to, const Status& status) {
   to.list(status.awaited);
   to.number(status.steps_done);
   to.number(status.steps);
-  to.number(static_cast<std::uint8_t>(status.in_rounds));
+  to.number(static_cast<std::uint8_t>((status.in_rounds ? 1 : 0) | (status.on_stream ? 2 : 0)));
   to.list(status.sends);
   to.list(status.receives);
   to.number(status.other_group);
@@ -171,9 +171,10 @@ void get(Reader& from, Status& status) {
   from.list(status.awaited);
   from.number(status.steps_done);
   from.number(status.steps);
-  std::uint8_t in_rounds = 0;
-  from.number(in_rounds);
-  status.in_rounds = in_rounds != 0;
+  std::uint8_t kind_of_steps = 0;
+  from.number(kind_of_steps);
+  status.in_rounds = (kind_of_steps & 1) != 0;
+  status.on_stream = (kind_of_steps & 2) != 0;
   from.list(status.sends);
   from.list(status.receives);
   from.number(status.other_group);

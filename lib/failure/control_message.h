@@ -62,6 +62,7 @@ struct Status {
   std::uint32_t steps_done = 0;  ///< of the operation in question
   std::uint32_t steps = 0;
   bool in_rounds = false;               ///< the steps are rounds of a board
+  bool on_stream = false;               ///< the steps are waits and signals of a GPU's stream
   std::vector<std::uint64_t> sends;     ///< by rank of the group: the counts that it gave in a _v call
   std::vector<std::uint64_t> receives;  ///< by rank of the group: its recv_counts of an all_to_all_v
   std::uint64_t other_group = 0;

@@ -326,9 +326,9 @@ class Diagnosis {
     const std::string progress =
         status.in_rounds ? fmt::format("in round {} of {}", std::min(status.steps_done + 1, status.steps), status.steps)
                          : fmt::format("with {} of {} steps done", status.steps_done, status.steps);
-    std::string text =
-        fmt::format("every rank is in the call; {} is the furthest behind, {}: it is slow, or its network is",
-                    slow->name, progress);
+    std::string text = fmt::format("every rank is in the call; {} is the furthest behind, {}: {}", slow->name, progress,
+                                   status.on_stream ? "its stream has other work to do before, or its GPU is slow"
+                                                    : "it is slow, or its network is");
     if (const Path circle = find_circle(); report_.stalled && !circle.empty()) {
       std::vector<std::string> names;
       for (const RankView* one : circle) names.push_back(one->name);

@@ -73,6 +73,10 @@ std::uint64_t StreamLinks::value(Word word, int peer) const noexcept {
   return word_at(words_.get() + offset_of(rank_, peer, word)).load(std::memory_order_acquire);
 }
 
+std::uint64_t StreamLinks::value_at_peer(Word word, int peer) const noexcept {
+  return word_at(words_.get() + offset_of(peer, rank_, word)).load(std::memory_order_acquire);
+}
+
 void StreamLinks::end_waits() noexcept {
   constexpr std::uint64_t beyond_all = std::numeric_limits<std::int64_t>::max();
   word_at(words_.get() + offset_of_end(rank_)).store(1, std::memory_order_release);  // before a wait ends

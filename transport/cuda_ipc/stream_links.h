@@ -60,6 +60,8 @@ class StreamLinks {
 
   /// This rank's word about `peer`, as the host sees it.
   std::uint64_t value(Word word, int peer) const noexcept;
+  /// The word about this rank at `peer`.
+  std::uint64_t value_at_peer(Word word, int peer) const noexcept;
   /// Ends all waits of this rank by a store, those for any value. A peer may still write to the words, so this is to be
   /// called again until the stream has run to its end. From here on this rank sends worthless data, and is_worthless()
   /// says so to its peers.

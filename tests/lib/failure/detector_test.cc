@@ -83,6 +83,11 @@ TEST_CASE("at the deadline the silent come first, then the absent, then the slow
   failure = diagnose(report_of(5, true), std::vector<RankView>{view(0, ahead), view(1, behind), view(2, ahead)});
   REQUIRE(failure);
   CHECK(failure->text.find("r1 is the furthest behind, in round 3 of 10:") != std::string::npos);
+  behind.in_rounds = false;
+  behind.on_stream = true;
+  failure = diagnose(report_of(5, true), std::vector<RankView>{view(0, ahead), view(1, behind), view(2, ahead)});
+  REQUIRE(failure);
+  CHECK(failure->text.find("with 2 of 10 steps done: its stream has other work") != std::string::npos);
 }
 
 TEST_CASE("a call that all have ended when they are asked was late, and nobody's fault") {
@@ -235,7 +240,7 @@ std::vector<ControlMessage> samples() {
   report.groups = {1, ~std::uint64_t{0}};
   Status status = in_call("all_reduce #5", {0, 2});
   status.asynchronous = true;
-  status.in_rounds = true;
+  status.in_rounds = status.on_stream = true;
   status.unclaimed = "a message";
   status.sends = {1, ~std::uint64_t{0}};
   status.receives = {3};
