@@ -13,6 +13,7 @@
 #include "lib/base/wire_counts.h"
 #include "lib/collective/call_buffers.h"
 #include "lib/collective/stream_binding.h"
+#include "lib/failure/diagnosis.h"
 #include "lib/gpu/device_kernels.h"
 #include "lib/gpu/device_parts.h"
 #include "lib/group/context.h"
@@ -159,7 +160,7 @@ Work StreamCalls::start(const Request& request, const DeviceStream& given, bool 
   bind(request, bound);
   Lowered lowered = lower(bound, prepared);
   Operation& operation = collectives_.make_stand_in(
-      bound.request, fmt::format("{} on streams", prepared.name), std::move(lowered.offsets),
+      bound.request, prepared.name + std::string{on_streams}, std::move(lowered.offsets),
       std::make_shared<const StreamProgress>(*links_, lowered.commands, watch_, passed_.at(stream.context())));
   operation.asynchronous = asynchronous;
   operation.on_device = {stream.context(), stream.stream()};

@@ -7,6 +7,7 @@
 #include "lib/board/board_collectives.h"
 #include "lib/collective/call.h"
 #include "lib/failure/control_message.h"
+#include "lib/failure/diagnosis.h"
 #include "lib/group/group.h"
 
 namespace tutti::detail {
@@ -24,6 +25,12 @@ std::string name_of_algorithm(Collective collective, std::uint32_t hash) {
   for (const algorithms::Entry& entry : algorithms::catalogue(collective))
     if (algorithm_hash(entry.name) == hash) return std::string{entry.name};
   return {};
+}
+
+/// Whether `other` is the hash of the same algorithm on the other kind of memory.
+bool differ_in_memory(std::string_view own, std::uint32_t other) {
+  if (own.ends_with(on_streams)) return other == algorithm_hash(own.substr(0, own.size() - on_streams.size()));
+  return other == algorithm_hash(std::string{own} + std::string{on_streams});
 }
 
 }  // namespace
@@ -77,10 +84,12 @@ std::string CallHistory::difference(const Frame& theirs, const Frame& ours) cons
                        own ? fmt::format(" than rank {}, which gave {{{}}}", group_.rank(), list_of(own->sends)) : "");
   }
   if (theirs.algorithm != ours.algorithm) {
+    const std::string own_name = algorithm_of(ours);
+    if (differ_in_memory(own_name, theirs.algorithm)) return std::string{other_memory};
     const std::string their_name = name_of_algorithm(static_cast<Collective>(theirs.collective), theirs.algorithm);
     if (their_name.empty()) return ", with another algorithm: give all ranks the same tuning table and options";
     return fmt::format(", there with {} and here with {}: give all ranks the same tuning table and options", their_name,
-                       algorithm_of(ours));
+                       own_name);
   }
   if (theirs.window != ours.window) return ", in memory of another allocate(): give all ranks the same allocations";
   if (theirs.history == ours.history && theirs.length != ours.length)

@@ -109,8 +109,11 @@ class Diagnosis {
     for (const RankView& view : views_) {
       if (!view.status || view.status->call.empty() || view.status->call == usual->status->call) continue;
       return failure(ErrorCode::mismatch, view,
-                     fmt::format("{} called {} while {} called {}", view.name, view.status->call, usual->name,
-                                 usual->status->call));
+                     fmt::format("{} called {} while {} called {}{}", view.name, view.status->call, usual->name,
+                                 usual->status->call,
+                                 view.status->call.ends_with(on_streams) != usual->status->call.ends_with(on_streams)
+                                     ? other_memory
+                                     : ""));
     }
     return std::nullopt;
   }

@@ -3,6 +3,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "lib/failure/control_message.h"
 
@@ -23,6 +24,12 @@ struct RankView {
   /// Whether its process has left, or it has closed the group.
   bool is_gone() const { return left || (status && status->presence == Status::Presence::closed); }
 };
+
+/// Ends the name of an algorithm that runs on the streams of GPUs.
+inline constexpr std::string_view on_streams = " on streams";
+/// Follows the two calls of ranks of which one gave device memory and the other did not.
+inline constexpr std::string_view other_memory =
+    ": one is on device memory and the other on host memory, and all ranks must give the same kind";
 
 /// Finds the rank to blame for the operation of `report`. A pure function.
 ///
