@@ -1,13 +1,27 @@
-// A rank whose call on device memory fails, for device_faults_test.py: says how, lets its stream run empty, and exits
-// with 0. TUTTI_INJECT, FAKE_CUDA_FAIL or the first argument says where it fails.
+// A rank whose call on device memory fails, for device_faults_test.py and stream_faults_test.py: says how, lets its
+// stream run empty, and exits with 0. TUTTI_INJECT, FAKE_CUDA_FAIL, FAKE_CUDA_SIGNAL or the first argument says where
+// it fails.
+//
+//     device_faults [WHAT [ALGORITHM [wait | start | pending [shrink]]]]
+//
+// With `wait` calls wait, with `start` they are waited for one by one, with `pending` all are started before the first
+// wait, in two streams. With `shrink` the ranks that are left go on.
 
+#include <dlfcn.h>
 #include <tutti/gpu.h>
 #include <tutti/tutti.h>
 
+#include <algorithm>
+#include <array>
+#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "lib/base/gpu/commands.h"
@@ -15,36 +29,143 @@
 
 namespace cuda = tutti::cuda;
 
-int main(int argc, char** argv) {
-  const char* const what = argc > 1 ? argv[1] : "";
-  const char* const algorithm = argc > 2 ? argv[2] : "";
-  const bool asynchronous = argc > 3 && std::strcmp(argv[3], "start") == 0;
-  tutti::Communicator comm = tutti::connect();
-  const cuda::PrimaryContext primary{0};
-  const cuda::Current current{primary.get()};
-  constexpr std::size_t count = 3000;
-  const cuda::DeviceMemory memory{count * sizeof(float)};
-  const cuda::OwnStream stream{primary.get()};
-  const auto data = tutti::gpu::span(reinterpret_cast<float*>(memory.address()), count);
-  const tutti::CallOptions options{.algorithm = algorithm, .stream = stream.get()};
+namespace {
 
-  try {
-    if (comm.rank() == 1 && std::strcmp(what, "leave") == 0) return 0;
-    if (comm.rank() == 1 && std::strcmp(what, "abort") == 0) comm.abort("rank 1 does not like it");
-    for (int turn = 0; turn < 3; ++turn) {
-      if (asynchronous)
-        comm.async().all_reduce(data, tutti::sum, options).wait();
-      else
-        comm.all_reduce(data, tutti::sum, options);
-      comm.barrier();
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t count = 3000;
+constexpr int turns = 3;
+constexpr int culprit = 1;
+
+double seconds_since(Clock::time_point begun) { return std::chrono::duration<double>(Clock::now() - begun).count(); }
+
+class Rank {
+ public:
+  Rank(tutti::Communicator comm, std::string algorithm, std::string form)
+      : comm_(std::move(comm)), algorithm_(std::move(algorithm)), form_(std::move(form)) {}
+
+  int number() const { return number_; }
+  /// Until the streams have run empty, or failed.
+  void drain() const {
+    std::atomic_ref{*reinterpret_cast<std::uint64_t*>(gate_.data())} = 1;
+    for (const cuda::OwnStream& stream : streams_) (void)cuda::driver().cuStreamSynchronize.result(stream.get());
+  }
+
+  /// All calls of a test. In the second turn the culprit does `what`.
+  void make_calls(const std::string& what) {
+    number_ = comm_->rank();
+    const std::string act = number_ == culprit ? what : "";
+    for (int turn = 0; turn < turns; ++turn) {
+      if (turn == 1 && !act.empty()) do_something_else(act);
+      if (!comm_) return;
+      const cuda::Stream stream = streams_[form_ == "pending" && turn == 1 ? 1 : 0].get();
+      const auto data = vector(count, own(number_, turn), stream);
+      const tutti::CallOptions options{.algorithm = algorithm_, .stream = stream};
+      if (form_ == "wait") {
+        comm_->all_reduce(data, tutti::sum, options);
+      } else {
+        works_.push_back(comm_->async().all_reduce(data, tutti::sum, options));
+        if (form_ == "start") works_.back().wait();
+      }
+      if (form_ != "pending") comm_->barrier();
     }
-    std::printf("rank %d: no error\n", comm.rank());
+    if (act == "destroy") return comm_.reset();
+    for (tutti::Work& work : works_) work.wait();
+    compare();
+  }
+
+  /// Goes on with the ranks that are left.
+  void shrink() {
+    vectors_.clear();
+    works_.clear();
+    comm_ = comm_->shrink();
+    make_calls("");
+  }
+
+ private:
+  static std::uint8_t own(int rank, int turn) { return static_cast<std::uint8_t>(rank + turn + 1); }
+
+  /// `size` elements whose bytes are all alike.
+  tutti::gpu::Span<std::int32_t> vector(std::size_t size, std::uint8_t byte, cuda::Stream stream) {
+    const cuda::DeviceMemory& memory = *vectors_.emplace_back(new cuda::DeviceMemory{size * sizeof(std::int32_t)});
+    cuda::Commands{primary_.get(), stream}.fill(memory.address(), byte, memory.size());
+    return tutti::gpu::span(reinterpret_cast<std::int32_t*>(memory.address()), size);
+  }
+
+  void do_something_else(const std::string& what) {
+    std::vector<std::int32_t> on_host(count, 1);
+    const cuda::Stream stream = streams_[0].get();
+    const tutti::CallOptions options{.algorithm = algorithm_, .stream = stream};
+    if (what == "abort") comm_->abort("rank 1 does not like it");
+    if (what == "leave") comm_.reset();
+    if (what == "count") comm_->all_reduce(vector(count + 1, 1, stream), tutti::sum, options);
+    if (what == "host") comm_->all_reduce(on_host, tutti::sum, {.algorithm = algorithm_});
+    if (what == "none") comm_->recv(on_host, 0, {.timeout = 15s});  // which nobody sends
+    if (what != "stuck") return;
+    cuda::Commands gate{primary_.get(), stream};
+    gate.wait(gate_.address(), 1);
+    gate.flush();
+  }
+
+  void compare() const {
+    const cuda::Stream stream = streams_[0].get();
+    for (std::size_t turn = 0; turn < vectors_.size(); ++turn) {
+      int sum = 0;
+      for (int rank = 0; rank < comm_->size(); ++rank) sum += own(rank, static_cast<int>(turn));
+      std::vector<std::int32_t> found(count);
+      cuda::Commands{primary_.get(), stream}.copy(cuda::address_of(found.data()), vectors_[turn]->address(),
+                                                  count * sizeof(std::int32_t));
+      cuda::driver().cuStreamSynchronize(stream);
+      if (std::ranges::count(found, sum * 0x01010101) != static_cast<std::ptrdiff_t>(count))
+        std::printf("rank %d: wrong result in turn %zu\n", number_, turn);
+    }
+  }
+
+  const cuda::PrimaryContext primary_{0};
+  const cuda::Current current_{primary_.get()};
+  const std::array<cuda::OwnStream, 2> streams_{cuda::OwnStream{primary_.get()}, cuda::OwnStream{primary_.get()}};
+  const cuda::HostMemory gate_{sizeof(std::uint64_t)};  // keeps a stream that is stuck
+  std::vector<std::unique_ptr<cuda::DeviceMemory>> vectors_;
+  std::vector<tutti::Work> works_;
+  std::optional<tutti::Communicator> comm_;
+  const std::string algorithm_, form_;
+  int number_ = -1;
+};
+
+void print_commands_run(int rank) {
+  void* const driver = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  const auto run = driver ? reinterpret_cast<std::uint64_t (*)()>(::dlsym(driver, "fake_cuda_commands_run")) : nullptr;
+  if (run) std::printf("rank %d: %d commands\n", rank, static_cast<int>(run()));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const auto argument = [&](int i, const char* otherwise) { return std::string{i < argc ? argv[i] : otherwise}; };
+  const std::string what = argument(1, "");
+  const bool shrinks = argument(4, "") == "shrink";
+  Rank rank{tutti::connect(), argument(2, ""), argument(3, "wait")};
+  const auto begun = Clock::now();
+  bool failed = false;
+  try {
+    rank.make_calls(what);
+    std::printf("rank %d: no error\n", rank.number());
+    print_commands_run(rank.number());
   } catch (const tutti::Error& error) {
-    const auto begun = std::chrono::steady_clock::now();
-    (void)cuda::driver().cuStreamSynchronize.result(stream.get());
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begun;
-    std::printf("rank %d: error of rank %d, code %d, stream empty after %.3f s: %s\n", comm.rank(), error.rank(),
-                static_cast<int>(error.code()), took.count(), error.what());
+    failed = true;
+    const double until_error = seconds_since(begun);
+    const auto caught = Clock::now();
+    rank.drain();
+    std::printf("rank %d: error of rank %d, code %d, after %.3f s, stream empty after %.3f s: %s\n", rank.number(),
+                error.rank(), static_cast<int>(error.code()), until_error, seconds_since(caught), error.what());
   }
   std::fflush(stdout);
+  if (!failed || !shrinks) return 0;
+  try {
+    rank.shrink();
+    std::printf("rank %d: goes on\n", rank.number());
+  } catch (const tutti::Error& error) {
+    std::printf("rank %d: cannot go on: %s\n", rank.number(), error.what());
+  }
 }

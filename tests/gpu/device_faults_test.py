@@ -14,7 +14,7 @@ import time
 TUTTI, PROGRAM, FAKE = sys.argv[1:4]
 RANKS = 3
 LIMIT = 30
-SAID = re.compile(r"rank (\d): error of rank (-?\d), code (\d+), stream empty after ([\d.]+) s: (.*)")
+SAID = re.compile(r"rank (\d): error of rank (-?\d), code (\d+), after [\d.]+ s, stream empty after ([\d.]+) s: (.*)")
 
 
 def run(what, algorithm, form, transport, inject=None, fail=None):
