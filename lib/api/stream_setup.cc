@@ -234,7 +234,7 @@ class SetUp {
   }
 
   template <class Memory>
-  static StreamLinks::Slots slots_in(Memory&& memory) {
+  static StreamLinks::Slots slots_in(Memory memory) {
     auto owner = std::make_shared<const Memory>(std::move(memory));
     return {owner->address(), owner};
   }

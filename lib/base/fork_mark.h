@@ -25,7 +25,7 @@ class ForkMark {
   int process_;
 };
 
-/// Keeps an object that a child of fork() must not destroy: that would wait for threads that do not exist there, and
+/// Keeps an object that must not be destroyed: a child of fork() would wait for threads that do not exist there, and
 /// send messages in the parent's name.
 void keep_for_ever(std::shared_ptr<const void> object) noexcept;
 

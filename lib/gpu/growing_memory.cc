@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/base/fork_mark.h"
+
 namespace tutti::detail {
 
 cuda::Address GrowingMemory::get(cuda::Device device, std::size_t bytes) {
@@ -20,6 +22,8 @@ cuda::Address GrowingMemory::get(cuda::Device device, std::size_t bytes) {
   return all_.back().address;
 }
 
-void GrowingMemory::keep_for_ever() noexcept { new std::vector<Piece>(std::move(all_)); }
+void GrowingMemory::keep_for_ever() noexcept {
+  for (Piece& piece : all_) tutti::keep_for_ever(std::move(piece.owner));
+}
 
 }  // namespace tutti::detail

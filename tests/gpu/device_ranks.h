@@ -28,7 +28,7 @@ inline bool on_ranks(int ranks, const std::function<void(Communicator&)>& body) 
     run_threads(ranks, body);
     return true;
   }
-  static Communicator& world = *new Communicator{connect()};
+  static Communicator world{connect()};  // leaves when the program ends, so that the others do not lose it
   REQUIRE(ranks <= world.size());
   std::vector<int> members(static_cast<std::size_t>(ranks));
   std::iota(members.begin(), members.end(), 0);
