@@ -51,10 +51,11 @@ CommunicatorState::~CommunicatorState() { group.leave(); }
 
 StreamCalls* CommunicatorState::streams(Communicator& comm, const DeviceStream& stream) {
   const std::lock_guard lock{streams_mutex_};
-  if (!streams_decided_) {
-    streams_ = set_up_streams(comm, *this, stream);
-    streams_decided_ = true;
-  }
+  if (!streams_decided_)
+    if (auto decided = set_up_streams(comm, *this, stream)) {
+      streams_ = std::move(*decided);
+      streams_decided_ = true;
+    }
   return streams_.get();
 }
 

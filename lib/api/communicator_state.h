@@ -34,8 +34,8 @@ class CommunicatorState {
   Group group;
   Collectives collectives;
   Messages messages;
-  /// The calls on device memory that run on streams; null: they are staged. The first call with device memory, which
-  /// all ranks make at the same place, decides.
+  /// The calls on device memory that run on streams; null: they are staged. The first call with device memory in
+  /// which all ranks name their GPUs decides; they make it at the same place.
   StreamCalls* streams(Communicator& comm, const DeviceStream& stream);
 
   std::atomic<std::uint32_t> windows_made{0};  ///< by calls that all ranks make in the same order

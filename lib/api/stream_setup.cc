@@ -40,6 +40,7 @@ struct Facts {
   Mode mode{};
   bool has_kernels = false;  // that combine
   bool shares_by_descriptors = false;
+  bool names_gpu = true;
   std::uint64_t slot_bytes = 0;
   char why_not[160] = {};  // empty: this rank's GPU can use links
 };
@@ -57,10 +58,20 @@ class SetUp {
  public:
   SetUp(Communicator& comm, CommunicatorState& state) : comm_(comm), group_(state.group), state_(state) {}
 
-  std::unique_ptr<StreamCalls> run(const DeviceStream& stream) {
+  std::optional<std::unique_ptr<StreamCalls>> run(const DeviceStream& stream) {
     look_at_own(stream);
     std::vector<Facts> all(at(comm_.size()));
     comm_.all_gather(std::span{&own_, 1}, all);
+    if (std::ranges::none_of(all, [](const Facts& one) { return one.mode == Mode::staged; }) &&
+        !std::ranges::all_of(all, &Facts::names_gpu))
+      return std::nullopt;
+    return decide(all);
+  }
+
+ private:
+  static std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
+
+  std::unique_ptr<StreamCalls> decide(const std::vector<Facts>& all) {
     const std::string why_not = why_staged(all);
     if (!why_not.empty()) return staged(why_not);
     reduces_ = std::ranges::all_of(all, &Facts::has_kernels);
@@ -74,13 +85,11 @@ class SetUp {
     return staged(trouble_.empty() ? "another rank could not; it says why" : trouble_);
   }
 
- private:
-  static std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
-
   void look_at_own(const DeviceStream& stream) {
     own_.mode = wanted_mode();
     own_.slot_bytes = wanted_slot_bytes();
     own_.has_kernels = !compute::gpu::image().empty();
+    own_.names_gpu = stream.is_named();
     std::string why_not;
     try {
       context_ = stream.context();
@@ -310,11 +319,12 @@ class SetUp {
 
 }  // namespace
 
-std::unique_ptr<StreamCalls> set_up_streams(Communicator& comm, CommunicatorState& state, const DeviceStream& stream) {
+std::optional<std::unique_ptr<StreamCalls>> set_up_streams(Communicator& comm, CommunicatorState& state,
+                                                           const DeviceStream& stream) {
   const Group& group = state.group;
   // All ranks know this. While a rank that is a thread frees memory, the driver keeps all of them out.
   if (group.size() == 1 || !group.shared_memory() || (group.context().threads && wanted_mode() != Mode::streams))
-    return nullptr;
+    return std::unique_ptr<StreamCalls>{};
   const Within within{state.group, "its first call on device memory"};
   return SetUp{comm, state}.run(stream);
 }

@@ -96,6 +96,9 @@ DeviceStream::DeviceStream(const std::string& call, cuda::Context otherwise, voi
   if (!context_) {
     static const cuda::PrimaryContext& first = *new cuda::PrimaryContext{0};
     context_ = first.get();
+    int count = 0;
+    cuda::driver().cuDeviceGetCount(&count);
+    named_ = count == 1;
   }
   device_ = cuda::device_of(context_);
   refuse_capture(call);

@@ -25,6 +25,8 @@ class DeviceStream {
   cuda::Device device() const { return device_; }
   cuda::Context context() const { return context_; }
   cuda::Stream stream() const { return stream_; }
+  /// False if this is the first of several GPUs only because nothing named one.
+  bool is_named() const { return named_; }
   /// Whether a wait of this device's streams for a word ends when the host stores it. Tried out once for each device.
   bool can_wait_for_host() const;
 
@@ -34,6 +36,7 @@ class DeviceStream {
   cuda::Stream stream_;
   cuda::Context context_;
   cuda::Device device_;
+  bool named_ = true;
 };
 
 /// What is enqueued in `later` from now on comes after what is in `earlier`, a stream of `context`.
