@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdlib>
 #include <vector>
 
 #include "lib/base/gpu/commands.h"
@@ -10,9 +11,14 @@
 
 namespace tutti::testing {
 
-/// The GPU of these tests, for the whole program.
+/// The GPU of these tests, for the whole program. Ranks that are processes use the GPUs in turn.
 inline cuda::Context context() {
-  static const auto& primary = *new cuda::PrimaryContext{0};
+  static const auto& primary = *new cuda::PrimaryContext{[] {
+    const char* const rank = std::getenv("TUTTI_RANK");
+    int count = 1;
+    cuda::driver().cuDeviceGetCount(&count);
+    return rank ? std::atoi(rank) % count : 0;
+  }()};
   return primary.get();
 }
 
