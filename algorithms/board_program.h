@@ -17,7 +17,6 @@ namespace tutti::algorithms {
 ///
 /// It is derived from the plans of all ranks. A message that depends on no other belongs to the first round, and one
 /// that depends on messages of round k to round k + 1. A chain of recv_reduce steps becomes one fold in the same order.
-/// depends on messages of round k to round k + 1. A chain of recv_reduce steps becomes one fold in the same order.
 struct BoardProgram {
   /// A part of a rank's contribution to a round. A rank may take its own part from its original place as well.
   struct Source {
