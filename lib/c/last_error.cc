@@ -98,6 +98,7 @@ tutti_result tutti_last_error_details(tutti_error_details* details) {
       all.steps = known.steps;
       all.bytes_received = known.bytes_received;
       all.reported = known.reported ? 1 : 0;
+      all.in_rounds = known.in_rounds ? 1 : 0;
     }
     std::memcpy(details, &all, std::min(size, sizeof all));
   });

@@ -231,8 +231,10 @@ void Operation::fail(const Error& reason) noexcept {
   details.algorithm = algorithm_text(prepared().name, is_in_window());
   details.data_type = name_of(static_cast<DataType>(frame_.data_type));
   details.count = collectives_->elements(*this);
-  details.steps = progress().all;
-  details.steps_done = progress().done;
+  const Progress at = progress();
+  details.steps = at.all;
+  details.steps_done = at.done;
+  details.in_rounds = at.in_rounds;
   details.bytes_received = received_;
   Error error{reason.code(),
               fmt::format("{}: {}{}. {}, {} bytes received", describe(), since(reason, number_),

@@ -114,6 +114,7 @@ def last_error() -> errors.Error:
     known = {name: ffi.string(getattr(details, name)).decode(errors="replace") for name in _TEXTS}
     known.update((name, getattr(details, name)) for name in _NUMBERS)
     known["reported"] = bool(details.reported)
+    known["in_rounds"] = bool(details.in_rounds)
     return errors.made(details.code, known)
 
 

@@ -17,10 +17,11 @@ class Error(Exception):
     algorithm: str = ""  #: "tree:4"
     data_type: str = ""  #: "f32"
     count: int = 0  #: elements of the call
-    steps_done: int = 0  #: of this rank's plan
-    steps: int = 0  #: of this rank's plan, in all
+    steps_done: int = 0  #: of this rank's plan, or rounds
+    steps: int = 0  #: of this rank's plan, in all, or rounds
     bytes_received: int = 0  #: of the call
     reported: bool = False  #: another rank found the failure and told this one
+    in_rounds: bool = False  #: the ranks used a board, and its rounds are counted in place of steps
 
     def __reduce__(self) -> Tuple[Any, ...]:  # for multiprocessing, which passes on what a child raises
         return _again, (type(self), str(self), self.__dict__)

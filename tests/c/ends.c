@@ -35,6 +35,7 @@ static int one_is_killed(int rank, int ranks) {
   CHECK(end.tv_sec - begin.tv_sec < 30);
   CHECK(tutti_last_error_details(&details) == TUTTI_OK);
   CHECK(details.code == TUTTI_PEER_LOST && details.rank == culprit && details.operation > 0);
+  CHECK(details.steps > 0 && details.in_rounds == (details.steps == 1));  // the board's only one
   CHECK(strstr(details.process, "pid ") && strcmp(details.collective, "all_reduce") == 0 && details.count == 1);
 
   CHECK(tutti_comm_shrink(comm, 30000, &rest) == TUTTI_OK);

@@ -40,6 +40,7 @@ TEST_CASE("who is alive but has not called is told apart from who is dead") {
       CHECK(answer.details.count == 10);
       CHECK(answer.details.data_type == "i32");
       CHECK(answer.details.steps > 0);
+      CHECK(answer.details.in_rounds == (kind == Kind::shm));
       CHECK(!answer.details.algorithm.empty());
       CHECK(answer.details.process.find("pid ") == 0);
       CHECK(!answer.details.host.empty());

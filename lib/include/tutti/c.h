@@ -117,8 +117,7 @@ TUTTI_C_API const char* tutti_version(void);
 TUTTI_C_API int32_t tutti_abi_version(void);
 /// "invalid_argument", "peer_lost" ...
 TUTTI_C_API const char* tutti_result_name(tutti_result result);
-/// Sentences about the last failure of a function of tutti in this thread: the culprit, the operation, the remedy. ""
-/// if there was none. Valid until the next failure in this thread.
+/// Sentences about the last failure of a function of tutti in this thread, valid until the next; "" if there was none.
 TUTTI_C_API const char* tutti_last_error(void);
 /// The same for programs. Unknown members are 0 or "". Texts are valid until the next failure in this thread.
 typedef struct tutti_error_details {
@@ -133,10 +132,11 @@ typedef struct tutti_error_details {
   const char* algorithm;    ///< "tree:4"
   const char* data_type;    ///< "f32"
   uint64_t count;           ///< elements of the call
-  uint64_t steps_done;      ///< of this rank's plan
-  uint64_t steps;           ///< of this rank's plan, in all
+  uint64_t steps_done;      ///< of this rank's plan, or rounds
+  uint64_t steps;           ///< of this rank's plan, in all, or rounds
   uint64_t bytes_received;  ///< of the call
   int32_t reported;         ///< 1: another rank found the failure and told this one
+  int32_t in_rounds;        ///< 1: the ranks used a board, and its rounds are counted in place of steps
 } tutti_error_details;
 TUTTI_C_API tutti_result tutti_last_error_details(tutti_error_details* details);
 

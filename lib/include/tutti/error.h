@@ -41,9 +41,10 @@ struct FailureDetails {
   std::string data_type = {};   ///< "f32"
   std::uint64_t count = 0;      ///< elements of the call
   std::uint64_t steps_done = 0;
-  std::uint64_t steps = 0;  ///< of this rank's plan
+  std::uint64_t steps = 0;  ///< of this rank's plan; or rounds, see in_rounds
   std::uint64_t bytes_received = 0;
-  bool reported = false;  ///< another rank found the failure and told this one
+  bool reported = false;   ///< another rank found the failure and told this one
+  bool in_rounds = false;  ///< the ranks used a board: steps and steps_done count its rounds
 };
 
 /// Every failure of tutti. `what()` says who failed, what, where, how far the call had come, and the remedy.
