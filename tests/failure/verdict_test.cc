@@ -303,7 +303,7 @@ TEST_CASE("an abort reaches everybody, sub-groups too, with its reason, and once
         const auto begin = std::chrono::steady_clock::now();
         comm.abort("the loss is not a number");
         comm.abort("again");
-        CHECK(std::chrono::steady_clock::now() - begin < 1s);
+        CHECK(std::chrono::steady_clock::now() - begin < 10s);  // it waits for nobody: the calls have 20 s
       }
       std::vector<int> data(10, 1);
       // Ranks 0 and 1 talk to each other only: they cannot learn it from a link.

