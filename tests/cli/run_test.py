@@ -239,10 +239,20 @@ class Output(Case):
 
     def test_a_reader_that_does_not_read_costs_no_memory_and_cannot_keep_the_job_from_ending(self):
         process = start(harness.PROGRAM, "run", "-n", "2", "yes", "a long line that fills memory quickly if it is kept")
-        time.sleep(1)  # not for anything to happen: time in which who takes all would take gigabytes
-        status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
         limit = (256 if harness.is_sanitized() else 32) << 10
-        self.assertLess(int(re.search(r"VmRSS:\s+(\d+) kB", status).group(1)), limit)
+
+        def kilobytes():
+            status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+            return int(re.search(r"VmRSS:\s+(\d+) kB", status).group(1))
+
+        def all_wait():  # both ranks for room in their pipes, and the job for its reader
+            children = pathlib.Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+            ranks = [pid for pid in children if pathlib.Path(f"/proc/{pid}/comm").read_text() == "yes\n"]
+            return len(ranks) == 2 and {harness.state_of(pid) for pid in [process.pid, *ranks]} == {"S"}
+
+        # A job that takes all is rarely seen waiting, and hardly twenty times in a row before it has reached the limit.
+        self.assertTrue(harness.wait_until(lambda: kilobytes() >= limit or all(all_wait() for _ in range(20))))
+        self.assertLess(kilobytes(), limit)
         process.terminate()
         self.assertEqual(process.wait(timeout=10), 143)
         process.communicate()
