@@ -282,7 +282,7 @@ TEST_CASE("more ranks than a board has room for use links") {
   });
 }
 
-TEST_CASE("what one rank has put on a board is there for who comes when it has left") {
+TEST_CASE("the post of a rank that has left is still there for a rank that comes later") {
   std::promise<void> left;
   run_ranks({.ranks = 2, .kind = Kind::inproc}, [&](Communicator& comm) {
     int data = comm.rank() + 1;

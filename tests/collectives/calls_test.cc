@@ -108,7 +108,7 @@ TEST_CASE("a user op works for its own type and is refused for another") {
   });
 }
 
-TEST_CASE("what was moved from says so, or is empty") {
+TEST_CASE("an object that was moved from says so, or is empty") {
   run_ranks({.ranks = 2, .kind = Kind::shm}, [](Communicator& comm) {
     std::vector<int> data(2, 1), four(4);
     auto old = comm.subgroup({0, 1});

@@ -127,7 +127,7 @@ TEST_CASE("messages keep their order, however each end of them waits") {
   }
 }
 
-TEST_CASE("what comes otherwise than expected is received as ever") {
+TEST_CASE("messages that do not come as expected are received all the same") {
   run_ranks({.ranks = 2, .kind = Kind::shm}, [](Communicator& comm) {
     warm_up(comm);
     for (int round = 0; round < 50; ++round) {

@@ -187,7 +187,7 @@ TEST_CASE("starting twice is refused, and nothing is sent") {
   }
 }
 
-TEST_CASE("what is wrong with a call is thrown when it is prepared") {
+TEST_CASE("a wrong call is refused when it is prepared") {
   run_ranks({.ranks = 2, .kind = Kind::inproc}, [](Communicator& comm) {
     std::vector<int> three(3), four(4);
     CHECK(code_of([&] { (void)comm.prepare().all_reduce(three, four, sum); }) == ErrorCode::invalid_argument);

@@ -41,7 +41,7 @@ TEST_CASE("every rank runs once, in one world") {
   }
 }
 
-TEST_CASE("what one rank throws ends all, and is thrown as it was") {
+TEST_CASE("an exception of one rank ends all ranks, and is thrown again unchanged") {
   for (const int culprit : {0, 2}) {
     CAPTURE(culprit);
     std::atomic<int> aborted{0};

@@ -148,7 +148,7 @@ TEST_CASE("with deterministic a scan is the left fold to the last bit, whatever 
       });
 }
 
-TEST_CASE("what a scan cannot be asked for is refused, and nothing is sent") {
+TEST_CASE("a scan that cannot be done is refused, and nothing is sent") {
   run_ranks({.ranks = 3}, [](Communicator& comm) {
     std::vector<float> data(10), short_one(9);
     ErrorCode code{};

@@ -47,7 +47,7 @@ void check(const Heard& answer, const std::string& words) {
   CHECK_MESSAGE(says(answer, "recv_counts[0]"), answer.text);
 }
 
-TEST_CASE("who waits for elements that nobody sends hears of it though the other rank calls nothing any more") {
+TEST_CASE("a rank that waits for elements that nobody sends hears of it though the other rank calls nothing any more") {
   for (const Kind kind : watched) {
     for (const int ranks : {2, 3}) {
       std::promise<void> heard_there;
@@ -96,7 +96,7 @@ TEST_CASE("other counts of one pair are told as counts, not as bytes") {
   }
 }
 
-TEST_CASE("what a rank sends to itself it must also receive") {
+TEST_CASE("a rank must receive as much from itself as it sends to itself") {
   run_ranks({.ranks = 2}, [](Communicator& comm) {
     const Heard answer = heard([&] {
       Counts sends{1, 1};

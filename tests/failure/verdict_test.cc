@@ -22,7 +22,7 @@ using namespace std::chrono_literals;
 
 constexpr Kind watched[] = {Kind::shm, Kind::tcp, Kind::mixed};
 
-TEST_CASE("who is alive but has not called is told apart from who is dead") {
+TEST_CASE("a rank that is alive but has not called is told apart from a dead one") {
   for (const Kind kind : watched) {
     const auto answers = ask_all({.ranks = 3, .kind = kind, .timeout = 20s}, [](Communicator& comm) {
       std::vector<int> data(10, 1);
@@ -190,7 +190,7 @@ TEST_CASE("a receive is told of a peer that waits in a collective, or in nothing
   CHECK_MESSAGE(says(answers[0], "a message of 10 x i32 from rank 1 with tag 5 has come"), answers[0].text);
 }
 
-TEST_CASE("what is begun asynchronously is not said to be waited in, and a call made of others is named") {
+TEST_CASE("a rank is not said to wait in an asynchronous call, and a call made of others is named") {
   const auto answers = ask_all({.ranks = 2, .kind = Kind::shm, .timeout = 20s}, [](Communicator& comm) {
     std::vector<int> data(10);
     if (comm.rank() == 0) {
@@ -261,7 +261,7 @@ TEST_CASE("errors of a sub-group count its ranks, and say which ranks of the job
   CHECK_MESSAGE(says(answers[1], " on rank 0 of 2: rank 1 (rank 3 of the job, host "), answers[1].text);
 }
 
-TEST_CASE("who has left is named to those who still wait for it, long before their deadline") {
+TEST_CASE("a rank that has left is named to those that still wait for it, long before their deadline") {
   for (const Kind kind : watched) {
     std::vector<Heard> answers(3);
     run_ranks({.ranks = 3, .kind = kind, .timeout = 30s}, [&](Communicator& comm) {

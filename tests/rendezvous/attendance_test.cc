@@ -151,7 +151,7 @@ TEST_CASE("who is killed while others still gather is followed by the next proce
   }
 }
 
-TEST_CASE("who waits in vain for a rank that had come and was killed is told so") {
+TEST_CASE("a rank that waits in vain for one that had come and was killed is told so") {
   const TcpStoreServer server{{"127.0.0.1", 0}};
   Rank second{server, 1, 2};
   second.kill();
@@ -162,7 +162,7 @@ TEST_CASE("who waits in vain for a rank that had come and was killed is told so"
   CHECK(contains(error.what(), "Rank 1 had come, process " + std::to_string(::getpid())));
 }
 
-TEST_CASE("who gives up waiting is not blamed by those who wait on for others") {
+TEST_CASE("a rank that gives up waiting is not blamed by those that wait on for others") {
   const TcpStoreServer server{{"127.0.0.1", 0}};
   const auto store = [&] { return tcp_store(server.endpoint().host, server.endpoint().port, patience); };
   { const Attendance first{store(), 0, 4, late()}; }

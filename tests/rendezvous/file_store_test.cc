@@ -182,7 +182,7 @@ TEST_CASE("a file that cannot be opened is an error with the reason") {
   CHECK(error_of([&] { file_store(folder.file("store"), -1); }).code() == ErrorCode::invalid_argument);
 }
 
-TEST_CASE("who keeps the file locked does not keep others for ever") {
+TEST_CASE("a process that keeps the file locked does not keep others for ever") {
   const TempFolder folder;
   const std::string path = folder.file("store");
   const auto store = file_store(path, 0);

@@ -40,7 +40,7 @@ TEST_CASE("what is pushed ends one wait, so that who waited finds it; a wait for
   }
 }
 
-TEST_CASE("who comes to a barrier waits for the others, or takes it back") {
+TEST_CASE("a client that comes to a barrier waits for the others, or takes it back") {
   const TcpStoreServer server{{"127.0.0.1", 0}};
   const std::string arrive = bytes("12 0200000000000000 2f62 0300000000000000");
   RawClient first{server.endpoint()}, second{server.endpoint()}, third{server.endpoint()};

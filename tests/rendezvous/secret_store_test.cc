@@ -166,7 +166,7 @@ TEST_CASE("a proof that comes byte by byte, with requests right behind it, is un
   CHECK(client.recv(9) == "W" + Message{}.u64(0).bytes());
 }
 
-TEST_CASE("who writes one byte now and then does not keep his place") {
+TEST_CASE("a stranger that writes one byte now and then does not keep its place") {
   const TcpStoreServer server = serve(secret, {.identify = 150ms});
   Dialogue member;
   const std::string hello = member.hello();

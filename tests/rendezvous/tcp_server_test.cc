@@ -168,7 +168,7 @@ TEST_CASE("who does not read his answers blocks nobody, holds no more than one a
   CHECK(most < 2 * one);
 }
 
-TEST_CASE("who reads slowly gets all his answers in order") {
+TEST_CASE("a client that reads slowly gets all its answers in order") {
   const TcpStoreServer server{any_port};
   const auto store = connect(server);
   store->set("big", std::string(3'000'001, 'x'));
@@ -199,7 +199,7 @@ TEST_CASE("half a request blocks nobody and costs its sender the connection; bet
   CHECK(idle.recv(8).size() == 8);
 }
 
-TEST_CASE("who does not say what he is is dropped in time") {
+TEST_CASE("a client that does not say what it is is dropped in time") {
   const TcpStoreServer server{any_port, {.identify = 100ms}};
   RawClient brief{server.endpoint()};
   RawClient slow{server.endpoint()};

@@ -233,7 +233,7 @@ TEST_CASE("a member that is late finds the place of a failed group, and a thousa
   CHECK(pools.chunks.size() <= 2);
 }
 
-TEST_CASE("who gives a place knows whether somebody sleeps until it comes") {
+TEST_CASE("a rank that gives a place knows whether another one sleeps until it comes") {
   Pools pools;
   pools.give(2, page);
   CHECK(pools.second.find(4, 0) == nullptr);

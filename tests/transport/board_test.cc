@@ -127,7 +127,7 @@ TEST_CASE("a rank runs ahead of the others by as many rounds as there is room fo
   }
 }
 
-TEST_CASE("who is cut off is not there any more, and what it did before is") {
+TEST_CASE("a rank that is cut off is not there any more, but its earlier posts are") {
   const Memory memory{2};
   Board lost = memory.seen_by(0);
   Board other = memory.seen_by(1);
@@ -165,7 +165,7 @@ TEST_CASE("a sleeper is woken by exactly one of those who see its alarm") {
   CHECK(other.nobody_sleeps());
 }
 
-TEST_CASE("an abort is read by who waits") {
+TEST_CASE("an abort is read by a rank that waits") {
   const Memory memory{2};
   Board one = memory.seen_by(0);
   Board other = memory.seen_by(1);
@@ -179,7 +179,7 @@ TEST_CASE("an abort is read by who waits") {
   CHECK(words->details().reported);
 }
 
-TEST_CASE("who has not begun a round sees that another one has, in another call") {
+TEST_CASE("a rank that has not begun a round sees that another one has, in another call") {
   const Memory memory{2};
   Board one = memory.seen_by(0);
   Board other = memory.seen_by(1);
@@ -191,7 +191,7 @@ TEST_CASE("who has not begun a round sees that another one has, in another call"
   CHECK(!one.differs_in_next(1, 8));
 }
 
-TEST_CASE("what a rank did of late is known as long as it is there") {
+TEST_CASE("the latest calls of a rank are known as long as its posts are there") {
   const Memory memory{2};
   Board one = memory.seen_by(0);
   Board other = memory.seen_by(1);

@@ -78,7 +78,7 @@ bool has(const std::string& text, std::string_view part) { return text.find(part
 
 }  // namespace
 
-TEST_CASE("who dials with the key gets through, and both ends are clean behind the proofs") {
+TEST_CASE("a rank that dials with the key gets through, and both ends are clean behind the proofs") {
   House house;
   for (int i = 0; i < 3; ++i) {
     RawPeer caller(connect_authenticated(house.acceptor.address(), key, hello, Clock::now() + 30s));
@@ -98,14 +98,14 @@ TEST_CASE("who dials with the key gets through, and both ends are clean behind t
   CHECK(house.acceptor.unproved() == 0);
 }
 
-TEST_CASE("who dials with another key is told so at once") {
+TEST_CASE("a rank that dials with another key is told so at once") {
   const House house;
   const auto start = Clock::now();
   CHECK(has(failure_of(house.acceptor.address(), start + 30s, other_key), "does not know this job's secret"));
   CHECK(Clock::now() - start < 10s);
 }
 
-TEST_CASE("who dials for another rank or purpose is turned away until the deadline") {
+TEST_CASE("a rank that dials for another rank or purpose is turned away until the deadline") {
   const House house;
   Hello other_rank = hello;
   other_rank.to = 6;

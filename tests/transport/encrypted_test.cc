@@ -81,7 +81,7 @@ std::shared_ptr<TlsProxies> tls_proxies(bool wanted) { return wanted ? std::make
 
 }  // namespace
 
-TEST_CASE("who stands between two ranks reads what they say, unless it is encrypted") {
+TEST_CASE("a process between two ranks reads what they say, unless it is encrypted") {
   std::string said;
   for (int i = 0; i < 1000; ++i) said += phrase;
   for (const bool encrypted : {false, true}) {

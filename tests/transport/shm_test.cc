@@ -205,7 +205,7 @@ bool is_hung_up(Mesh& mesh, const Descriptor& socket) {
   return mesh.run_until([&] { return !take_bells(socket); });
 }
 
-TEST_CASE("who does not introduce himself properly is hung up on, and the others do not notice") {
+TEST_CASE("a process that does not introduce itself properly is hung up on, and the others do not notice") {
   Mesh mesh(shm_kind(), 2);
   mesh[0].send(1, 1, 100, 1);
   REQUIRE(mesh.run_until([&] { return !mesh[1].recorder.messages.empty(); }));

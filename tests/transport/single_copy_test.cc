@@ -72,7 +72,7 @@ TEST_CASE("the choice for very long messages is made after a few") {
   CHECK(traffic.come(100) == 100);
 }
 
-TEST_CASE("who is ahead stays so until the other is clearly quicker") {
+TEST_CASE("the way that is ahead stays so until the other is clearly quicker") {
   Traffic traffic;
   traffic.come(usual.first);
   const auto is_lent_after = [&](int lent, int copied) {
@@ -264,7 +264,7 @@ TEST_CASE("an abort is what is told where the memory is gone by then") {
   CHECK(lending.receiver.failures[0].code == ErrorCode::timeout);
 }
 
-TEST_CASE("who is cut off while its memory is read is gone, whatever it was able to say") {
+TEST_CASE("a rank that is cut off while its memory is read is gone, whatever it was able to say") {
   Lending lending;
   lending.mesh[0].send(lending.link, mebibyte, 1);
   lending.mesh[0].transport->cut();

@@ -169,7 +169,7 @@ TEST_CASE("an abort is heard where the peer has spoken aside, too") {
   for (const Recorder::Failure& failure : pair.receiver->recorder.failures) CHECK(failure.text == "rank 7 is late");
 }
 
-TEST_CASE("who closes while it is being let in aside says bye, and does not seem to have died") {
+TEST_CASE("a rank that closes while it is being let in aside says bye, and does not seem to have died") {
   RawListener listener;
   const auto node = make_node(0);
   node->transport->set_peers({node->transport->address(), listener.address()});

@@ -104,7 +104,7 @@ TEST_CASE("a call that all have ended when they are asked was late, and nobody's
   CHECK(failure->text.find("late, not stuck") != std::string::npos);
 }
 
-TEST_CASE("who waits for one who left is told at once, but only if nothing moves") {
+TEST_CASE("a rank that waits for one that left is told at once, but only if nothing moves") {
   Status closed;
   closed.presence = Presence::closed;
   std::vector<RankView> all = {view(0, in_call("a", {1})), view(1, closed), view(2, in_call("a"))};
@@ -155,7 +155,7 @@ TEST_CASE("a circle within one collective is not one of sends and receives") {
   CHECK(failure->text.find("isend") == std::string::npos);
 }
 
-TEST_CASE("who waits for a rank that waits for another is told of that one") {
+TEST_CASE("a rank that waits for a rank that waits for another is told of that one") {
   Status receives;
   receives.presence = Presence::here;
   receives.wait = Status::Wait::receive;

@@ -222,7 +222,7 @@ struct Four {
   std::deque<ControlConnection> played;
 };
 
-TEST_CASE("whoever died together with the coordinator is missed at once, its successor and others") {
+TEST_CASE("ranks that died together with the coordinator are missed at once, its successor and others") {
   Four ranks;
   ranks.first.cut();
   for (const int rank : {0, 1, 3}) CHECK(ranks.on_third.loss_of(rank, ranks.deadline));

@@ -92,7 +92,7 @@ TEST_CASE("a record that said how an operation failed says nothing of that about
   }
 }
 
-TEST_CASE("who reads while the rank calls again and again never sees parts of two calls") {
+TEST_CASE("a reader never sees parts of two calls while the rank calls again and again") {
   Boxed made;
   const std::array<black_box::Form, 2> forms{form_number(1), form_number(2)};
   std::atomic<bool> stop{false};

@@ -100,7 +100,7 @@ TEST_CASE("a long failure is cut, not lost") {
   CHECK(made.read().entries[0].failure == std::string(black_box::text_words * 8, 'x'));
 }
 
-TEST_CASE("who reads while the rank works never sees parts of two operations") {
+TEST_CASE("a reader never sees parts of two operations while the rank works") {
   Boxed made;
   std::atomic<bool> stop{false};
   std::thread rank([&] {

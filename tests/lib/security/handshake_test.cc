@@ -109,7 +109,7 @@ TEST_CASE("each purpose is let in at its own acceptor only, and nonces are fresh
   CHECK(one.messages[1].substr(0, 32) != two.messages[1].substr(0, 32));
 }
 
-TEST_CASE("who wants to be encrypted is let in only where that is done, and the other way round") {
+TEST_CASE("a rank that wants encryption is let in only where that is done, and the other way round") {
   for (const bool mine : {false, true})
     for (const bool theirs : {false, true}) {
       Hello wish = hello;
@@ -186,7 +186,7 @@ TEST_CASE("bytes may come one by one") {
   CHECK(second.state() == State::done);
 }
 
-TEST_CASE("who has another key, or none, is trusted by neither side") {
+TEST_CASE("a peer that has another key, or none, is trusted by neither side") {
   const Secret none;
   for (const auto& [mine, theirs] : {std::pair{&key, &other_key}, std::pair{&key, &none}, std::pair{&none, &key}}) {
     const Record record = talk(Handshake::initiate(*mine, hello), acceptor(*theirs));

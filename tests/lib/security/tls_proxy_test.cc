@@ -93,7 +93,7 @@ TEST_CASE("much travels both ways at once, and who stands on the path reads none
   for (const char* word : {"concerns", "nobody", "another"}) CHECK(seen.find(word) == std::string::npos);
 }
 
-TEST_CASE("who does not read holds up who writes, and nothing is lost for it") {
+TEST_CASE("a side that does not read holds up the one that writes, and nothing is lost for it") {
   Pair pair;
   REQUIRE(pair.ready());
   const std::string sent = text(16 * mebibyte);
@@ -199,7 +199,7 @@ TEST_CASE("who changes a byte on the path ends the connection, and his bytes arr
   CHECK(has_ended(pair.first));
 }
 
-TEST_CASE("who speaks no TLS, or says nothing, gets no tunnel, and the user can leave") {
+TEST_CASE("a client that speaks no TLS, or says nothing, gets no tunnel, and the user can leave") {
   TlsProxies tls_proxies;
   for (const Side side : {Side::client, Side::server}) {
     auto [wire, stranger] = connected_sockets();
