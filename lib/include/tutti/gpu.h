@@ -26,7 +26,8 @@ inline namespace TUTTI_ABI {
 ///            their work is enqueued; the result is there for what follows in the stream, for another stream after
 ///            Work::wait_on(), and for the host after Work::wait().
 /// Agreement: as for host memory. All ranks give device memory. A communicator's first such call also agrees how they
-///            run, by host calls among its ranks. It may take some ten milliseconds, and wait for all that the GPU does.
+///            run, by host calls among its ranks. It may take some ten milliseconds, and wait for all that the GPU
+///            does.
 /// Ownership: the memory, the stream and its context are yours, and live until the call is done. The caller's current
 ///            context is the same after a call as before it.
 /// Failure:   as for host memory. After an error the call may write to its output until the stream is synchronised.
