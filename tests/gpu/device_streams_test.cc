@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <span>
 #include <vector>
 
 #include "tests/gpu/device_ranks.h"
@@ -107,8 +108,12 @@ TEST_CASE("plans on the streams of ranks that are threads") {
   constexpr std::size_t ranks = 3;
   const std::array algorithms{"ring",     "tree",     "double_binary_tree", "direct", "direct_two_shot",
                               "doubling", "circulant"};
+  // One after the other, so that no two of them share a hardware queue, in which one that waits would hold up the
+  // other.
+  std::vector<cuda::OwnStream> all_streams;
+  for (std::size_t i = 0; i < 2 * ranks; ++i) all_streams.emplace_back(context());
   tutti::run_threads(static_cast<int>(ranks), [&](Communicator& comm) {
-    const std::array<cuda::OwnStream, 2> streams{cuda::OwnStream{context()}, cuda::OwnStream{context()}};
+    const std::span streams = std::span{all_streams}.subspan(2 * static_cast<std::size_t>(comm.rank()), 2);
     const std::vector<float> own(count, static_cast<float>(comm.rank() + 1));
     const OnDevice<float> in{own};
     std::vector<OnDevice<float>> sums, gathered;
