@@ -159,7 +159,7 @@ void all_cases(int ranks, std::initializer_list<std::size_t> counts, std::initia
 TEST_CASE("each collective has the bits of the call on host memory") {
   if (!has_gpu()) return;
   const tutti::Op larger = tutti::user_op<float>([](float a, float b) { return a > b ? a : b; });
-  for (const int ranks : {1, 2, 3, 4}) {
+  for (const int ranks : {1, 3}) {  // stream_matrix_test.cc has others
     INFO(ranks << " ranks");
     all_cases<float>(ranks, {7, 1000}, {tutti::sum, tutti::avg, tutti::premul_sum(0.5), larger});
     all_cases<float>(ranks, {0, 1, 40'000}, {tutti::sum});
