@@ -122,7 +122,7 @@ TEST_CASE("an error in the middle of a call has the bytes that had been read by 
     run_ranks({.ranks = ranks, .kind = Kind::shm, .leave_together = true}, [&](Communicator& comm) {
       Buffers with{comm};
       each.start(comm, with).wait();  // makes room on the board
-      if (comm.rank() == 2) {  // begins the first round, and never the second
+      if (comm.rank() == 2) {         // begins the first round, and never the second
         Work work = each.start(comm, with);
         detail::Engine& engine = detail::Internals::pending(work)->engine();
         engine.exclusively([&] {
