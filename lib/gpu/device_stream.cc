@@ -15,10 +15,6 @@
 namespace tutti::detail {
 namespace {
 
-bool is_default(cuda::Stream stream) {
-  return stream == nullptr || stream == cuda::legacy_stream || stream == cuda::per_thread_stream;
-}
-
 using namespace std::chrono_literals;
 
 bool is_drained(cuda::Stream stream) {
@@ -91,7 +87,7 @@ DeviceStream::DeviceStream(const std::string& call, std::span<const Buffer> buff
 DeviceStream::DeviceStream(const std::string& call, cuda::Context otherwise, void* stream)
     : stream_(stream), context_(otherwise), device_(-1) {
   if (!cuda::available()) throw Error{ErrorCode::unsupported, fmt::format("{}: {}", call, cuda::why_not())};
-  if (!is_default(stream_)) context_ = cuda::context_of(stream_, 0);
+  if (!cuda::is_default(stream_)) context_ = cuda::context_of(stream_, 0);
   if (!context_) cuda::driver().cuCtxGetCurrent(&context_);
   if (!context_) {
     static const cuda::PrimaryContext& first = *new cuda::PrimaryContext{0};
@@ -126,7 +122,7 @@ bool DeviceStream::can_wait_for_host() const {
 void order_streams(cuda::Context context, cuda::Stream earlier, cuda::Stream later) {
   const cuda::OwnEvent event{context};
   cuda::Commands{context, earlier}.record(event.get());
-  cuda::Commands{is_default(later) ? context : cuda::context_of(later, 0), later}.wait(event.get());
+  cuda::Commands{cuda::is_default(later) ? context : cuda::context_of(later, 0), later}.wait(event.get());
 }
 
 }  // namespace tutti::detail

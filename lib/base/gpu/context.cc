@@ -19,8 +19,10 @@ Current::~Current() {
   (void)driver().cuCtxPopCurrent.result(&popped);
 }
 
+bool is_default(Stream stream) { return stream == nullptr || stream == legacy_stream || stream == per_thread_stream; }
+
 Context context_of(Stream stream, Address memory) {
-  if (stream != nullptr && stream != legacy_stream && stream != per_thread_stream) {
+  if (!is_default(stream)) {
     Context context = nullptr;
     driver().cuStreamGetCtx(stream, &context);
     return context;

@@ -33,6 +33,9 @@ class [[nodiscard]] Current {
   ~Current();
 };
 
+/// Whether it is one of the default streams, which every context has.
+bool is_default(Stream stream);
+
 /// The context to which a call belongs: that of its stream or, if the stream is one of the default streams, which every
 /// context has, that of its memory. Throws Error{invalid_argument} if neither belongs to one.
 Context context_of(Stream stream, Address memory);
