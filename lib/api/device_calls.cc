@@ -134,8 +134,9 @@ Work call_on_device(Communicator& comm, const std::shared_ptr<CommunicatorState>
   Group& group = state->group;
   group.context().engine->get_helper();
   const DeviceStream stream = stream_of(request, group, on);
-  if (StreamCalls* const streams = state->streams(comm, stream); streams && streams->serves(request))
-    return streams->start(request, stream, asynchronous);
+  if (StreamCalls* const streams = state->streams(comm, stream))
+    if (const Prepared* const prepared = streams->plan(request))
+      return streams->start(request, *prepared, stream, asynchronous);
   if (!uses_memory(request, group.rank())) {
     if (asynchronous) return Internals::start(comm, request);
     Internals::perform(comm, request);

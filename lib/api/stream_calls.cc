@@ -82,14 +82,16 @@ algorithms::StreamSlots StreamCalls::slots_of(std::size_t element_size) const {
   return {links_->form().slot_bytes / element_size, links_->form().slots};
 }
 
-bool StreamCalls::serves(const Request& request) {
+const Prepared* StreamCalls::plan(const Request& request) {
   const CollectiveTraits& traits = traits_of(request.collective);
-  if (request.collective == Collective::barrier) return false;
+  if (request.collective == Collective::barrier) return nullptr;
   // Each pair of ranks has a count of its own, which only a message shows to the other.
-  if (request.variable && traits.exchanges()) return false;
-  if (traits.reduces() && (!kernels_ || !DeviceArithmetic::serves(type_of(request), request.op->kind()))) return false;
+  if (request.variable && traits.exchanges()) return nullptr;
+  if (traits.reduces() && (!kernels_ || !DeviceArithmetic::serves(type_of(request), request.op->kind())))
+    return nullptr;
   const std::lock_guard lock{mutex_};
-  return units_of(request.collective, planner_.prepare(Collectives::wish_of(request, group_.size()))).in_order;
+  const Prepared& prepared = planner_.prepare(Collectives::wish_of(request, group_.size()));
+  return units_of(request.collective, prepared).in_order ? &prepared : nullptr;
 }
 
 const StreamCalls::Units& StreamCalls::units_of(Collective collective, const Prepared& prepared) {
@@ -147,14 +149,14 @@ void StreamCalls::fail_with_device(const std::string& why) {
   });
 }
 
-Work StreamCalls::start(const Request& request, const DeviceStream& given, bool asynchronous) {
+Work StreamCalls::start(const Request& request, const Prepared& prepared, const DeviceStream& given,
+                        bool asynchronous) {
   const std::string name = name_on_rank(request, group_);
   if (uses_memory(request, group_.rank())) require_same_device(name, given);
   require_alignment(name, request);
   const DeviceStream stream = given.device() == device_ ? given : DeviceStream{name, context_, nullptr};
 
   const std::lock_guard lock{mutex_};
-  const Prepared& prepared = planner_.prepare(Collectives::wish_of(request, group_.size()));
   enter(stream.context());
   Bound bound;
   bind(request, bound);

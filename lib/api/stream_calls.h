@@ -37,10 +37,10 @@ class StreamCalls {
   StreamCalls(const StreamCalls&) = delete;
   ~StreamCalls();
 
-  /// Whether such a call runs on streams; the same on all ranks.
-  bool serves(const Request& request);
-  /// Enqueues a checked call. `stream`: for this rank's memory, if it has any in the call.
-  Work start(const Request& request, const DeviceStream& stream, bool asynchronous);
+  /// The plan of a checked call, the same on all ranks. Null: such a call does not run on streams.
+  const Prepared* plan(const Request& request);
+  /// Enqueues the call. `stream`: for this rank's memory, if it has any in the call.
+  Work start(const Request& request, const Prepared& prepared, const DeviceStream& stream, bool asynchronous);
   /// Moves some bytes over all links, and looks at them. False: they came as something else. Throws if they do not come
   /// within `limit`, or if the driver fails.
   bool try_links(std::chrono::milliseconds limit);

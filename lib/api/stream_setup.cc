@@ -121,8 +121,7 @@ class SetUp {
   }
 
   std::unique_ptr<StreamCalls> staged(const std::string& why) const {
-    group_.context().log.info(Log::Subsystem::shm,
-                              fmt::format("calls on device memory are staged through the host: {}", why));
+    say(fmt::format("calls on device memory are staged through the host: {}", why));
     return nullptr;
   }
 
