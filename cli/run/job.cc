@@ -340,6 +340,9 @@ void Runner::end_all(int signal, const Verdict& verdict) {
   final_ = final_ || !verdict.restarts;
   if (final_) timeout_at_.reset();
   report_at_.reset();
+  // All stop before the first one ends. Otherwise ranks that run on for a moment take its end for a failure, and say so
+  // in their output and their black boxes.
+  for (const Rank& rank : ranks_) rank.signal(SIGSTOP);
   for (const Rank& rank : ranks_) {
     rank.signal(signal);
     rank.signal(SIGCONT);  // a stopped process does not handle signals
