@@ -38,25 +38,25 @@ class Internals {
     return comm.prepare_collective(request, on...);
   }
   template <class Comm, class Options>
-  static void send(Comm& comm, const ConstBuffer& data, int to, const Options& options) {
-    comm.run_send(data, to, options, Memory::host);
+  static void send(Comm& comm, const ConstBuffer& data, int to, const Options& options, Memory memory) {
+    comm.run_send(data, to, options, memory);
   }
   template <class Comm, class Options>
-  static Work start_send(Comm& comm, const ConstBuffer& data, int to, const Options& options) {
-    return comm.start_send(data, to, options, Memory::host);
+  static Work start_send(Comm& comm, const ConstBuffer& data, int to, const Options& options, Memory memory) {
+    return comm.start_send(data, to, options, memory);
   }
   template <class Comm, class Options>
-  static MessageStatus receive(Comm& comm, const Buffer& data, int from, const Options& options) {
-    return comm.run_recv(data, from, options, Memory::host);
+  static MessageStatus receive(Comm& comm, const Buffer& data, int from, const Options& options, Memory memory) {
+    return comm.run_recv(data, from, options, memory);
   }
   template <class Comm, class Options>
-  static Work start_receive(Comm& comm, const Buffer& data, int from, const Options& options) {
-    return comm.start_recv(data, from, options, Memory::host);
+  static Work start_receive(Comm& comm, const Buffer& data, int from, const Options& options, Memory memory) {
+    return comm.start_recv(data, from, options, memory);
   }
   template <class Comm, class Options>
   static MessageStatus send_and_receive(Comm& comm, const ConstBuffer& out, int to, const Buffer& in, int from,
-                                        const Options& options) {
-    return comm.run_sendrecv(out, to, in, from, options, Memory::host);
+                                        const Options& options, Memory memory) {
+    return comm.run_sendrecv(out, to, in, from, options, memory);
   }
 };
 

@@ -74,6 +74,15 @@ void copy_struct(void* ours, std::size_t ours_size, const void* theirs, std::siz
     throw Wrong{fmt::format("{} sets members that this version of tutti does not have", name)};
 }
 
+tutti_call_options call_options_of(const tutti_call_options* theirs) {
+  constexpr std::size_t first_size = 64;
+  static_assert(first_size == sizeof(tutti_call_options));
+  const auto ours = options_of(theirs, "tutti_call_options", first_size);
+  if (ours.stream && !ours.on_device)
+    throw Wrong{"a stream is given, but on_device is 0: set it to 1 if the buffers are memory of a GPU"};
+  return ours;
+}
+
 void write_text(const std::string& from, char* text, std::size_t size) {
   given(text, "text");
   if (size <= from.size())

@@ -44,6 +44,9 @@ Options options_of(const Options* theirs, const char* name, std::size_t first) {
   return ours;
 }
 
+/// The same for those of a call, with a stream for memory of a device only.
+tutti_call_options call_options_of(const tutti_call_options* theirs);
+
 /// Writes `from` and a final 0.
 void write_text(const std::string& from, char* text, std::size_t size);
 

@@ -21,14 +21,11 @@ namespace {
 
 static_assert(std::same_as<std::size_t, std::uint64_t>, "counts of C are passed on as they are");
 
-constexpr std::size_t first_options_size = 64;
-static_assert(first_options_size == sizeof(tutti_call_options));
-
 class Call {
  public:
   Call(tutti_comm* comm, Collective collective, tutti_type type, const tutti_call_options* options)
       : comm_(given(comm, "comm").comm),
-        options_(options_of(options, "tutti_call_options", first_options_size)),
+        options_(call_options_of(options)),
         request_{.collective = collective, .input = {}, .output = {}} {
     if (options_.work) *options_.work = nullptr;
     if (options_.persistent) *options_.persistent = nullptr;
@@ -90,8 +87,6 @@ class Call {
   void perform() {
     if (options_.on_device)
       perform_by(detail::OnStream{options_.stream});
-    else if (options_.stream)
-      throw Wrong{"a stream is given, but on_device is 0: set it to 1 if the buffers are memory of a GPU"};
     else
       perform_by();
   }

@@ -32,8 +32,36 @@ detail::Buffer received(void* data, std::size_t count, tutti_type type, const ch
   return {data, count, type_of(type)};
 }
 
-MessageOptions message_options(std::int32_t tag, std::int64_t timeout_ms) {
-  return {.tag = tag, .timeout = milliseconds_of(timeout_ms)};
+/// How a message is to be done.
+class MessageManner {
+ public:
+  MessageManner(std::int32_t tag, const tutti_call_options* options) : given_(call_options_of(options)), tag_(tag) {
+    if (given_.work) *given_.work = nullptr;
+    if (given_.persistent) throw Wrong{"persistent is given, and messages cannot be prepared"};
+    if (given_.algorithm || given_.op) throw Wrong{"algorithm or op is given, and messages have none"};
+  }
+
+  MessageOptions options() const {
+    return {.tag = tag_, .timeout = milliseconds_of(given_.timeout_ms), .stream = given_.stream};
+  }
+  detail::Memory memory() const { return given_.on_device ? detail::Memory::device : detail::Memory::host; }
+
+  bool starts() const { return given_.work != nullptr; }
+  /// Gives the program the handle of what `start` starts.
+  template <class Start>
+  void keep(const Start& start) const {
+    auto handle = std::make_unique<tutti_work>();  // first: what has started must not get lost
+    handle->work = start();
+    *given_.work = handle.release();
+  }
+
+ private:
+  const tutti_call_options given_;
+  const std::int32_t tag_;
+};
+
+void set(tutti_status* status, const MessageStatus& got) {
+  if (status) *status = status_of(got);
 }
 
 }  // namespace
@@ -45,68 +73,52 @@ using namespace tutti::c_api;
 extern "C" {
 
 tutti_result tutti_send(tutti_comm* comm, const void* data, uint64_t count, tutti_type type, int32_t to, int32_t tag,
-                        int64_t timeout_ms) {
+                        const tutti_call_options* options) {
   return guarded(__func__, [&] {
-    Internals::send(given(comm, "comm").comm, sent(data, count, type), to, message_options(tag, timeout_ms));
+    const MessageManner how{tag, options};
+    auto& by = given(comm, "comm").comm;
+    const auto what = sent(data, count, type);
+    if (!how.starts()) return Internals::send(by, what, to, how.options(), how.memory());
+    how.keep([&] { return Internals::start_send(by, what, to, how.options(), how.memory()); });
   });
 }
 
 tutti_result tutti_recv(tutti_comm* comm, void* data, uint64_t count, tutti_type type, int32_t from, int32_t tag,
-                        int64_t timeout_ms, tutti_status* status) {
+                        const tutti_call_options* options, tutti_status* status) {
   return guarded(__func__, [&] {
-    const auto got = Internals::receive(given(comm, "comm").comm, received(data, count, type), from,
-                                        message_options(tag, timeout_ms));
-    if (status) *status = status_of(got);
-  });
-}
-
-tutti_result tutti_isend(tutti_comm* comm, const void* data, uint64_t count, tutti_type type, int32_t to, int32_t tag,
-                         int64_t timeout_ms, tutti_work** work) {
-  return guarded(__func__, [&] {
-    given(work, "work") = nullptr;
-    auto handle = std::make_unique<tutti_work>();  // first: what has started must not get lost
-    handle->work =
-        Internals::start_send(given(comm, "comm").comm, sent(data, count, type), to, message_options(tag, timeout_ms));
-    *work = handle.release();
-  });
-}
-
-tutti_result tutti_irecv(tutti_comm* comm, void* data, uint64_t count, tutti_type type, int32_t from, int32_t tag,
-                         int64_t timeout_ms, tutti_work** work) {
-  return guarded(__func__, [&] {
-    given(work, "work") = nullptr;
-    auto handle = std::make_unique<tutti_work>();
-    handle->work = Internals::start_receive(given(comm, "comm").comm, received(data, count, type), from,
-                                            message_options(tag, timeout_ms));
-    *work = handle.release();
+    const MessageManner how{tag, options};
+    auto& by = given(comm, "comm").comm;
+    const auto where = received(data, count, type);
+    if (!how.starts()) return set(status, Internals::receive(by, where, from, how.options(), how.memory()));
+    if (status) throw Wrong{"status and work are both given: tutti_work_status() tells when the message is there"};
+    how.keep([&] { return Internals::start_receive(by, where, from, how.options(), how.memory()); });
   });
 }
 
 tutti_result tutti_sendrecv(tutti_comm* comm, const void* out, uint64_t out_count, tutti_type out_type, int32_t to,
                             void* in, uint64_t in_count, tutti_type in_type, int32_t from, int32_t tag,
-                            int64_t timeout_ms, tutti_status* status) {
+                            const tutti_call_options* options, tutti_status* status) {
   return guarded(__func__, [&] {
-    const auto got =
-        Internals::send_and_receive(given(comm, "comm").comm, sent(out, out_count, out_type, "out"), to,
-                                    received(in, in_count, in_type, "in"), from, message_options(tag, timeout_ms));
-    if (status) *status = status_of(got);
+    const MessageManner how{tag, options};
+    if (how.starts()) throw Wrong{"work is given: start a receive and a send instead"};
+    set(status, Internals::send_and_receive(given(comm, "comm").comm, sent(out, out_count, out_type, "out"), to,
+                                            received(in, in_count, in_type, "in"), from, how.options(), how.memory()));
   });
 }
 
 tutti_result tutti_probe(tutti_comm* comm, int32_t from, int32_t tag, int64_t timeout_ms, tutti_status* status) {
   return guarded(__func__, [&] {
-    const auto found = given(comm, "comm").comm.probe(from, message_options(tag, timeout_ms));
-    if (status) *status = status_of(found);
+    set(status, given(comm, "comm").comm.probe(from, {.tag = tag, .timeout = milliseconds_of(timeout_ms)}));
   });
 }
 
 tutti_result tutti_iprobe(tutti_comm* comm, int32_t from, int32_t tag, int32_t* found, tutti_status* status) {
   return guarded(__func__, [&] {
     given(found, "found") = 0;
-    const auto seen = given(comm, "comm").comm.iprobe(from, message_options(tag, 0));
+    const auto seen = given(comm, "comm").comm.iprobe(from, {.tag = tag});
     if (!seen) return;
     *found = 1;
-    if (status) *status = status_of(*seen);
+    set(status, *seen);
   });
 }
 

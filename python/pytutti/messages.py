@@ -1,6 +1,6 @@
 """Messages between two ranks."""
 
-from typing import Any, Optional, Tuple
+from typing import Any, Optional
 
 from ._core import ffi, lib
 from ._library import Seconds, integer, milliseconds
@@ -9,6 +9,7 @@ from .work import Status, Work, status_of
 
 ANY_SOURCE: int = lib.TUTTI_ANY_SOURCE
 ANY_TAG: int = lib.TUTTI_ANY_TAG
+NULL = ffi.NULL
 
 
 class Messages:
@@ -25,7 +26,7 @@ class Messages:
         data = reading(x, "x")
         self._call(
             lib.tutti_send, data.address, data.count, data.type,
-            integer("to", to), integer("tag", tag), milliseconds(timeout),
+            integer("to", to), integer("tag", tag), options_of(timeout),
         )
 
     def recv(self, out: Any, source: int, tag: int = 0, *, timeout: Seconds = None) -> Status:
@@ -33,19 +34,31 @@ class Messages:
         status = ffi.new("tutti_status*")
         self._call(
             lib.tutti_recv, data.address, data.count, data.type,
-            integer("source", source), integer("tag", tag), milliseconds(timeout), status,
+            integer("source", source), integer("tag", tag), options_of(timeout), status,
         )
         return status_of(status)
 
     def isend(self, x: Any, to: int, tag: int = 0, *, timeout: Seconds = None) -> Work:
         """send(), started. Keep `x` as it is until the Work is done."""
         data = reading(x, "x")
-        return self._started(lib.tutti_isend, x, data, integer("to", to), tag, timeout)
+        options, made = options_of(timeout), ffi.new("tutti_work**")
+        options.work = made
+        self._call(
+            lib.tutti_send, data.address, data.count, data.type,
+            integer("to", to), integer("tag", tag), options,
+        )
+        return Work(made[0], x, (x, data))
 
     def irecv(self, out: Any, source: int, tag: int = 0, *, timeout: Seconds = None) -> Work:
         """recv(), started. The Work has the `status`."""
         data = writing(out, "out")
-        return self._started(lib.tutti_irecv, out, data, integer("source", source), tag, timeout)
+        options, made = options_of(timeout), ffi.new("tutti_work**")
+        options.work = made
+        self._call(
+            lib.tutti_recv, data.address, data.count, data.type,
+            integer("source", source), integer("tag", tag), options, NULL,
+        )
+        return Work(made[0], out, (out, data))
 
     def sendrecv(self, x: Any, to: int, out: Any, source: int, tag: int = 0, *, timeout: Seconds = None) -> Status:
         """Both at the same time, so that ranks may do it in a circle."""
@@ -54,7 +67,7 @@ class Messages:
         self._call(
             lib.tutti_sendrecv, sent.address, sent.count, sent.type, integer("to", to),
             got.address, got.count, got.type, integer("source", source),
-            integer("tag", tag), milliseconds(timeout), status,
+            integer("tag", tag), options_of(timeout), status,
         )
         return status_of(status)
 
@@ -70,11 +83,6 @@ class Messages:
         self._call(lib.tutti_iprobe, integer("source", source), integer("tag", tag), found, status)
         return status_of(status) if found[0] else None
 
-    def _started(self, function: Any, array: Any, data: Any, peer: int, tag: int, timeout: Seconds) -> Work:
-        made = ffi.new("tutti_work**")
-        self._call(
-            function, data.address, data.count, data.type,
-            peer, integer("tag", tag), milliseconds(timeout), made,
-        )
-        keep: Tuple[Any, ...] = (array, data)
-        return Work(made[0], array, keep)
+
+def options_of(timeout: Seconds) -> Any:
+    return ffi.new("tutti_call_options*", {"size": ffi.sizeof("tutti_call_options"), "timeout_ms": milliseconds(timeout)})

@@ -232,31 +232,33 @@ static void messages(void) {
   const int32_t left = (me + n - 1) % n;
   tutti_status status = {0, 0, 0};
   tutti_work* work[2] = {NULL, NULL};
+  const tutti_call_options starts[2] = {{.size = sizeof starts[0], .work = &work[0]},
+                                        {.size = sizeof starts[1], .timeout_ms = 60000, .work = &work[1]}};
   int32_t found = 0;
   int32_t done = 0;
   fill();
-  CHECK(tutti_sendrecv(comm, in, 3, TUTTI_I32, right, out, part, TUTTI_I32, left, 5, 0, &status) == TUTTI_OK);
+  CHECK(tutti_sendrecv(comm, in, 3, TUTTI_I32, right, out, part, TUTTI_I32, left, 5, NULL, &status) == TUTTI_OK);
   CHECK(status.source == left && status.tag == 5 && status.count == 3 && out[2] == x(left, 2) && out[3] == untouched);
 
   fill();
-  CHECK(tutti_irecv(comm, out, part, TUTTI_I32, left, 6, 0, &work[0]) == TUTTI_OK);
-  CHECK(tutti_isend(comm, in, 2, TUTTI_I32, right, 6, 60000, &work[1]) == TUTTI_OK);
+  CHECK(tutti_recv(comm, out, part, TUTTI_I32, left, 6, &starts[0], NULL) == TUTTI_OK);
+  CHECK(tutti_send(comm, in, 2, TUTTI_I32, right, 6, &starts[1]) == TUTTI_OK);
   while (!done && failures == 0) CHECK(tutti_work_wait_for(work[0], 1000000000, &done) == TUTTI_OK);
   CHECK(tutti_work_wait(work[1]) == TUTTI_OK);
   CHECK(tutti_work_status(work[0], &status) == TUTTI_OK && status.source == left && status.count == 2);
   CHECK(out[1] == x(left, 1) && tutti_work_free(work[0]) == TUTTI_OK && tutti_work_free(work[1]) == TUTTI_OK);
 
   // Small messages do not wait for their receivers.
-  CHECK(tutti_send(comm, in, 4, TUTTI_I32, right, 7, 0) == TUTTI_OK);
+  CHECK(tutti_send(comm, in, 4, TUTTI_I32, right, 7, NULL) == TUTTI_OK);
   CHECK(tutti_probe(comm, TUTTI_ANY_SOURCE, 7, 0, &status) == TUTTI_OK && status.source == left && status.count == 4);
   CHECK(tutti_iprobe(comm, left, TUTTI_ANY_TAG, &found, &status) == TUTTI_OK && found == 1 && status.tag == 7);
-  CHECK(tutti_recv(comm, out, most, TUTTI_I32, TUTTI_ANY_SOURCE, TUTTI_ANY_TAG, 0, &status) == TUTTI_OK);
+  CHECK(tutti_recv(comm, out, most, TUTTI_I32, TUTTI_ANY_SOURCE, TUTTI_ANY_TAG, NULL, &status) == TUTTI_OK);
   CHECK(status.source == left && out[3] == x(left, 3));
   CHECK(tutti_iprobe(comm, left, 7, &found, NULL) == TUTTI_OK && found == 0);
 
   // A message that does not fit is dropped, and the communicator goes on.
-  CHECK(tutti_send(comm, in, 4, TUTTI_I32, right, 8, 0) == TUTTI_OK);
-  CHECK_FAILS(TUTTI_TRUNCATED, "4", tutti_recv(comm, out, 2, TUTTI_I32, left, 8, 0, NULL));
+  CHECK(tutti_send(comm, in, 4, TUTTI_I32, right, 8, NULL) == TUTTI_OK);
+  CHECK_FAILS(TUTTI_TRUNCATED, "4", tutti_recv(comm, out, 2, TUTTI_I32, left, 8, NULL, NULL));
   CHECK(tutti_barrier(comm, NULL) == TUTTI_OK);
 }
 

@@ -14,9 +14,9 @@ static char url[64];
 /// `rank` goes on when all others have come here, too, and have completed their earlier calls.
 static void let_others_pass(tutti_comm* comm, int rank, int own, int ranks) {
   int32_t nothing = 0;
-  if (own != rank) CHECK(tutti_send(comm, &nothing, 1, TUTTI_I32, rank, 0, 0) == TUTTI_OK);
+  if (own != rank) CHECK(tutti_send(comm, &nothing, 1, TUTTI_I32, rank, 0, NULL) == TUTTI_OK);
   for (int other = 0; own == rank && other < ranks; ++other)
-    if (other != rank) CHECK(tutti_recv(comm, &nothing, 1, TUTTI_I32, other, 0, 0, NULL) == TUTTI_OK);
+    if (other != rank) CHECK(tutti_recv(comm, &nothing, 1, TUTTI_I32, other, 0, NULL, NULL) == TUTTI_OK);
 }
 
 /// The survivors get the culprit long before the deadline of their call, and go on without it.
@@ -131,7 +131,7 @@ static int one_aborts_in_op(int rank, int ranks) {
     CHECK(tutti_op_create(TUTTI_I32, combine_late, NULL, &op) == TUTTI_OK);
     const tutti_call_options options = {.size = sizeof options, .op = op, .work = &work};
     CHECK(tutti_reduce(comm, &value, NULL, 1, TUTTI_I32, TUTTI_USER, 0, &options) == TUTTI_OK);
-    CHECK_FAILS(TUTTI_ABORTED, "the user pressed a key", tutti_recv(comm, &value, 1, TUTTI_I32, 0, 0, 0, NULL));
+    CHECK_FAILS(TUTTI_ABORTED, "the user pressed a key", tutti_recv(comm, &value, 1, TUTTI_I32, 0, 0, NULL, NULL));
     CHECK(write(heard[1], "", 1) == 1);
     CHECK(tutti_work_free(work) == TUTTI_OK && tutti_op_free(op) == TUTTI_OK);
   }
@@ -153,15 +153,16 @@ static int many_wait(int rank, int ranks) {
   sem_t counted;
   int32_t value = 0, done = 1, counts = -1;
   tutti_work* work = NULL;
+  const tutti_call_options start = {.size = sizeof start, .work = &work};
   CHECK(sem_init(&counted, 0, 0) == 0);
   if (rank == 1) {
-    CHECK(tutti_irecv(comm, &value, 1, TUTTI_I32, 0, 9, 0, &work) == TUTTI_OK);
+    CHECK(tutti_recv(comm, &value, 1, TUTTI_I32, 0, 9, &start, NULL) == TUTTI_OK);
     CHECK(tutti_work_then(work, count, &counted) == TUTTI_OK);
     for (int k = 0; k < 3; ++k) CHECK(pthread_create(&threads[k], NULL, waiting, work) == 0);
     CHECK(tutti_work_test(work, &done) == TUTTI_OK && done == 0 && sem_trywait(&counted) != 0);
   }
   let_others_pass(comm, 0, rank, ranks);
-  if (rank == 0) CHECK(tutti_send(comm, &rank, 1, TUTTI_I32, 1, 9, 0) == TUTTI_OK);
+  if (rank == 0) CHECK(tutti_send(comm, &rank, 1, TUTTI_I32, 1, 9, NULL) == TUTTI_OK);
   if (rank == 1) {
     for (int k = 0; k < 3; ++k) CHECK(pthread_join(threads[k], NULL) == 0);
     await_count(&counted);
@@ -170,12 +171,12 @@ static int many_wait(int rank, int ranks) {
     CHECK(tutti_work_free(work) == TUTTI_OK);
     await_count(&counted);
 
-    CHECK(tutti_irecv(comm, &value, 1, TUTTI_I32, 0, 9, 0, &work) == TUTTI_OK);
+    CHECK(tutti_recv(comm, &value, 1, TUTTI_I32, 0, 9, &start, NULL) == TUTTI_OK);
     CHECK(tutti_work_then(work, count, &counted) == TUTTI_OK);
     CHECK(tutti_work_free(work) == TUTTI_OK);  // the callback stays
   }
   let_others_pass(comm, 0, rank, ranks);
-  if (rank == 0) CHECK(tutti_send(comm, &rank, 1, TUTTI_I32, 1, 9, 0) == TUTTI_OK);
+  if (rank == 0) CHECK(tutti_send(comm, &rank, 1, TUTTI_I32, 1, 9, NULL) == TUTTI_OK);
   if (rank == 1) await_count(&counted);
   CHECK(tutti_barrier(comm, NULL) == TUTTI_OK);
   CHECK(tutti_comm_free(comm) == TUTTI_OK && sem_destroy(&counted) == 0);

@@ -34,8 +34,7 @@ static void null_handles(void) {
   CHECK_FAILS(invalid, "persistent is NULL", tutti_persistent_wait(NULL));
   CHECK_FAILS(invalid, "function is NULL", tutti_op_create(TUTTI_F32, NULL, NULL, &op));
   CHECK_FAILS(invalid, "op is NULL", tutti_op_create_premul_sum(1, NULL));
-  CHECK_FAILS(invalid, "comm is NULL", tutti_isend(NULL, in, 1, TUTTI_I32, 0, 0, 0, &work));
-  CHECK_FAILS(invalid, "work is NULL", tutti_irecv(comm, in, 1, TUTTI_I32, 0, 0, 0, NULL));
+  CHECK_FAILS(invalid, "comm is NULL", tutti_send(NULL, in, 1, TUTTI_I32, 0, 0, NULL));
   CHECK_FAILS(invalid, "found is NULL", tutti_iprobe(comm, 0, 0, NULL, NULL));
   CHECK_FAILS(invalid, "id is NULL", tutti_unique_id_create(NULL));
   CHECK_FAILS(invalid, "details is NULL", tutti_last_error_details(NULL));
@@ -49,7 +48,7 @@ static void null_buffers(void) {
   CHECK_FAILS(invalid, "out is NULL", tutti_all_reduce(comm, in, NULL, 4, TUTTI_I32, TUTTI_SUM, NULL));
   CHECK_FAILS(invalid, "out is NULL", tutti_reduce(comm, in, NULL, 4, TUTTI_I32, TUTTI_SUM, 0, NULL));
   CHECK_FAILS(invalid, "counts is NULL", tutti_all_gather_v(comm, in, out, NULL, NULL, TUTTI_I32, NULL));
-  CHECK_FAILS(invalid, "data is NULL", tutti_send(comm, NULL, 4, TUTTI_I32, 0, 0, 0));
+  CHECK_FAILS(invalid, "data is NULL", tutti_send(comm, NULL, 4, TUTTI_I32, 0, 0, NULL));
   CHECK(tutti_all_reduce(comm, NULL, NULL, 0, TUTTI_I32, TUTTI_SUM, NULL) == TUTTI_OK);
 }
 
@@ -63,9 +62,11 @@ static void wrong_memory(void) {
   if (tutti_gpu_available(&why_not)) {
     CHECK(why_not[0] == 0);
     CHECK_FAILS(invalid, "memory of the host", tutti_all_reduce(comm, in, out, 4, TUTTI_I32, TUTTI_SUM, &options));
+    CHECK_FAILS(invalid, "memory of the host", tutti_send(comm, in, 4, TUTTI_I32, 0, 0, &options));
   } else {
     CHECK(why_not[0] != 0);
     CHECK_FAILS(TUTTI_UNSUPPORTED, why_not, tutti_all_reduce(comm, in, out, 4, TUTTI_I32, TUTTI_SUM, &options));
+    CHECK_FAILS(TUTTI_UNSUPPORTED, why_not, tutti_send(comm, in, 4, TUTTI_I32, 0, 0, &options));
   }
 }
 
@@ -74,8 +75,9 @@ static void wrong_numbers(void) {
   char text[2] = "";
   const int32_t twice[] = {0, 0};
   const uint64_t huge[] = {UINT64_MAX};
+  const tutti_call_options impatient = {.size = sizeof impatient, .timeout_ms = -1};
   CHECK_FAILS(invalid, "99 is not a tutti_type", tutti_all_reduce(comm, in, out, 4, 99, TUTTI_SUM, NULL));
-  CHECK_FAILS(invalid, "-1 is not a tutti_type", tutti_send(comm, in, 4, -1, 0, 0, 0));
+  CHECK_FAILS(invalid, "-1 is not a tutti_type", tutti_send(comm, in, 4, -1, 0, 0, NULL));
   CHECK_FAILS(invalid, "10 is not a tutti_op_kind", tutti_all_reduce(comm, in, out, 4, TUTTI_I32, 10, NULL));
   CHECK_FAILS(invalid, "-1 is not a tutti_op_kind", tutti_scan(comm, in, out, 4, TUTTI_I32, -1, NULL));
   CHECK_FAILS(invalid, "user needs an op", tutti_all_reduce(comm, in, out, 4, TUTTI_I32, TUTTI_USER, NULL));
@@ -85,9 +87,9 @@ static void wrong_numbers(void) {
   CHECK_FAILS(invalid, "root 1 is not a rank", tutti_gather(comm, in, out, 4, TUTTI_I32, 1, NULL));
   CHECK_FAILS(invalid, "more than any memory", tutti_all_gather(comm, in, out, UINT64_MAX, TUTTI_I32, NULL));
   CHECK_FAILS(invalid, "more than any memory", tutti_all_gather_v(comm, in, out, huge, NULL, TUTTI_I32, NULL));
-  CHECK_FAILS(invalid, "7 is not a rank", tutti_recv(comm, out, 4, TUTTI_I32, 7, 0, 0, NULL));
-  CHECK_FAILS(invalid, "tag -7", tutti_send(comm, in, 4, TUTTI_I32, 0, -7, 0));
-  CHECK_FAILS(invalid, "negative", tutti_send(comm, in, 4, TUTTI_I32, 0, 0, -1));
+  CHECK_FAILS(invalid, "7 is not a rank", tutti_recv(comm, out, 4, TUTTI_I32, 7, 0, NULL, NULL));
+  CHECK_FAILS(invalid, "tag -7", tutti_send(comm, in, 4, TUTTI_I32, 0, -7, NULL));
+  CHECK_FAILS(invalid, "negative", tutti_send(comm, in, 4, TUTTI_I32, 0, 0, &impatient));
   CHECK_FAILS(invalid, "colour -1", tutti_comm_split(comm, -1, 0, &made));
   CHECK_FAILS(invalid, "more than the 1", tutti_comm_subgroup(comm, twice, 2, &made));
   CHECK_FAILS(invalid, "overlap", tutti_all_reduce(comm, in, in + 1, 3, TUTTI_I32, TUTTI_SUM, NULL));
@@ -100,6 +102,7 @@ static void wrong_structs(void) {
   tutti_error_details details = {.size = 8};
   tutti_connect_options places = {.size = 1};
   tutti_comm* made = NULL;
+  tutti_status status;
   struct {
     tutti_call_options known;
     uint64_t newer;
@@ -113,7 +116,14 @@ static void wrong_structs(void) {
   CHECK_FAILS(invalid, "nowhere", tutti_connect(&places, &made));
   options = (tutti_call_options){.size = sizeof options, .work = &work, .persistent = &persistent};
   CHECK_FAILS(invalid, "give one of them", tutti_barrier(comm, &options));
+  CHECK_FAILS(invalid, "cannot be prepared", tutti_send(comm, in, 4, TUTTI_I32, 0, 0, &options));
+  options.persistent = NULL;
+  CHECK_FAILS(invalid, "start a receive and a send",
+              tutti_sendrecv(comm, in, 4, TUTTI_I32, 0, out, 4, TUTTI_I32, 0, 0, &options, NULL));
+  CHECK_FAILS(invalid, "tutti_work_status()", tutti_recv(comm, out, 4, TUTTI_I32, 0, 0, &options, &status));
+  CHECK(work == NULL);
   options = (tutti_call_options){.size = sizeof options, .algorithm = "rign"};
+  CHECK_FAILS(invalid, "messages have none", tutti_recv(comm, out, 4, TUTTI_I32, 0, 0, &options, NULL));
   CHECK_FAILS(invalid, "rign", tutti_all_reduce(comm, in, out, 4, TUTTI_I32, TUTTI_SUM, &options));
   CHECK(tutti_barrier(comm, &next.known) == TUTTI_OK);
   next.newer = 1;

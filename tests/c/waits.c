@@ -30,7 +30,7 @@ static int gives_up(int rank, int ranks) {
   const tutti_call_options started = {.size = sizeof started, .work = &work};
   CHECK(tutti_barrier(comm, NULL) == TUTTI_OK);
   if (rank == 0) {
-    CHECK_FAILS(TUTTI_ABORTED, "rank 1", tutti_recv(comm, &value, 1, TUTTI_I32, 1, 0, 0, NULL));
+    CHECK_FAILS(TUTTI_ABORTED, "rank 1", tutti_recv(comm, &value, 1, TUTTI_I32, 1, 0, NULL, NULL));
     CHECK(strstr(tutti_last_error(), "interrupted"));
     CHECK(tutti_comm_free(comm) == TUTTI_OK);
     return failures;
@@ -45,7 +45,7 @@ static int gives_up(int rank, int ranks) {
   if (way == by_limited_wait)
     CHECK_FAILS(TUTTI_ABORTED, "interrupted", tutti_work_wait_for(work, (int64_t)60 * 1000000000, &done));
   if (way == by_message)
-    CHECK_FAILS(TUTTI_ABORTED, "interrupted", tutti_recv(comm, &value, 1, TUTTI_I32, 0, 5, 0, NULL));
+    CHECK_FAILS(TUTTI_ABORTED, "interrupted", tutti_recv(comm, &value, 1, TUTTI_I32, 0, 5, NULL, NULL));
   CHECK(seconds() - begin > 0.2 && seconds() - begin < 20);
   CHECK(atomic_load(&asked) == times + 1);
   CHECK(tutti_work_free(work) == TUTTI_OK && tutti_set_wait_hook(NULL, NULL) == TUTTI_OK);
@@ -63,14 +63,14 @@ static int goes_on(int rank, int ranks) {
   const tutti_call_options started = {.size = sizeof started, .work = &work};
   CHECK(tutti_set_wait_hook(give_up_after, &times) == TUTTI_OK);
   if (rank == 0) {
-    CHECK(tutti_recv(comm, &value, 1, TUTTI_I32, 1, 0, 0, NULL) == TUTTI_OK);
+    CHECK(tutti_recv(comm, &value, 1, TUTTI_I32, 1, 0, NULL, NULL) == TUTTI_OK);
     CHECK(tutti_all_reduce(comm, &value, &value, 1, TUTTI_I32, TUTTI_SUM, NULL) == TUTTI_OK);
   } else {
     CHECK(tutti_all_reduce(comm, &value, &value, 1, TUTTI_I32, TUTTI_SUM, &started) == TUTTI_OK);
     CHECK(tutti_work_wait_for(work, 500000000, &done) == TUTTI_OK && done == 0);
     CHECK(atomic_load(&asked) >= 2);  // ten times a second, of a process that may not have a core
     int32_t one = 1;
-    CHECK(tutti_send(comm, &one, 1, TUTTI_I32, 0, 0, 0) == TUTTI_OK);
+    CHECK(tutti_send(comm, &one, 1, TUTTI_I32, 0, 0, NULL) == TUTTI_OK);
     CHECK(tutti_work_wait(work) == TUTTI_OK && value == 2);
     CHECK(tutti_work_free(work) == TUTTI_OK);
   }

@@ -204,6 +204,19 @@ TEST_CASE("calls of C take device memory, too") {
   CHECK(same_bits(out.read(), {1, 2, 3}));
   CHECK(tutti_all_reduce(comm, in.span().data(), out.span().data(), 3, TUTTI_F32, TUTTI_SUM, nullptr) ==
         TUTTI_INVALID_ARGUMENT);
+
+  const OnDevice<float> sent{{4, 5}}, got{{0, 0, 0}};
+  tutti_work* work = nullptr;
+  tutti_status status{};
+  CHECK(tutti_send(comm, sent.span().data(), 2, TUTTI_F32, 0, 7, nullptr) == TUTTI_INVALID_ARGUMENT);
+  tutti_call_options started = options;
+  started.work = &work;
+  REQUIRE(tutti_send(comm, sent.span().data(), 2, TUTTI_F32, 0, 7, &started) == TUTTI_OK);
+  CHECK(tutti_recv(comm, got.span().data(), 3, TUTTI_F32, 0, 7, &options, &status) == TUTTI_OK);
+  CHECK(tutti_work_wait(work) == TUTTI_OK);
+  CHECK(tutti_work_free(work) == TUTTI_OK);
+  CHECK(status.count == 2);
+  CHECK(same_bits(got.read(), {4, 5, 0}));
   const char* why_not = nullptr;
   CHECK(tutti_gpu_available(&why_not) == 1);
   CHECK(std::string{why_not}.empty());

@@ -257,7 +257,7 @@ TUTTI_C_API tutti_result tutti_op_free(tutti_op* op);
 
 // ---- Collectives -------------------------------------------------------------------------------------------------
 
-/// The last argument of every collective. NULL: it waits for its result.
+/// How a collective or a message is to be done. NULL: it waits for its result.
 typedef struct tutti_call_options {
   size_t size;
   const char* algorithm;          ///< "ring", "tree:4" (`tutti plan --list`); NULL: the tuning table chooses
@@ -268,7 +268,7 @@ typedef struct tutti_call_options {
   /// If the buffers are memory of a GPU: the CUstream or cudaStream_t in whose order the call reads and writes; NULL:
   /// the legacy default stream. tutti/gpu.h says more.
   void* stream;
-  int32_t on_device;  ///< 1: `in` and `out` are memory of a GPU
+  int32_t on_device;  ///< 1: the buffers are memory of a GPU
 } tutti_call_options;
 
 /// Returns 1 if calls may take memory of a GPU. Else 0, and *why_not, unless it is NULL, is a sentence that says why;
@@ -345,23 +345,19 @@ typedef struct tutti_status {
   uint64_t count;  ///< elements
 } tutti_status;
 
-/// Messages of one sender with one tag (0 to 2^30) arrive in the order in which they were sent. The timeout is in
-/// milliseconds, 0: the communicator's. A `status` may be NULL.
+/// Messages of one sender with one tag (0 to 2^30) arrive in the order in which they were sent. Options are as for
+/// a collective, without algorithm, op and persistent.
 TUTTI_C_API tutti_result tutti_send(tutti_comm* comm, const void* data, uint64_t count, tutti_type type, int32_t to,
-                                    int32_t tag, int64_t timeout_ms);
+                                    int32_t tag, const tutti_call_options* options);
 /// Receives one message of at most `count` elements from a rank or TUTTI_ANY_SOURCE, with the tag or TUTTI_ANY_TAG. A
-/// longer one, or one of another type, is dropped: TUTTI_TRUNCATED.
+/// longer one, or one of another type, is dropped: TUTTI_TRUNCATED. `status` may be NULL. It has to be if the receive is
+/// only started: tutti_work_status() tells later.
 TUTTI_C_API tutti_result tutti_recv(tutti_comm* comm, void* data, uint64_t count, tutti_type type, int32_t from,
-                                    int32_t tag, int64_t timeout_ms, tutti_status* status);
-/// The same, started.
-TUTTI_C_API tutti_result tutti_isend(tutti_comm* comm, const void* data, uint64_t count, tutti_type type, int32_t to,
-                                     int32_t tag, int64_t timeout_ms, tutti_work** work);
-TUTTI_C_API tutti_result tutti_irecv(tutti_comm* comm, void* data, uint64_t count, tutti_type type, int32_t from,
-                                     int32_t tag, int64_t timeout_ms, tutti_work** work);
-/// Both at the same time, with one tag, so that ranks may do it in a circle.
+                                    int32_t tag, const tutti_call_options* options, tutti_status* status);
+/// Both at the same time, with one tag, so that ranks may do it in a circle. It waits for its result.
 TUTTI_C_API tutti_result tutti_sendrecv(tutti_comm* comm, const void* out, uint64_t out_count, tutti_type out_type,
                                         int32_t to, void* in, uint64_t in_count, tutti_type in_type, int32_t from,
-                                        int32_t tag, int64_t timeout_ms, tutti_status* status);
+                                        int32_t tag, const tutti_call_options* options, tutti_status* status);
 /// Waits until a receive would get a message, and leaves it there. iprobe does not wait: *found is 0 or 1.
 TUTTI_C_API tutti_result tutti_probe(tutti_comm* comm, int32_t from, int32_t tag, int64_t timeout_ms,
                                      tutti_status* status);
@@ -377,7 +373,7 @@ TUTTI_C_API tutti_result tutti_work_wait_for(tutti_work* work, int64_t limit_ns,
 TUTTI_C_API tutti_result tutti_work_test(tutti_work* work, int32_t* done);
 /// For calls on device memory: what is enqueued in `stream` from now on comes after what is in the call's stream now.
 TUTTI_C_API tutti_result tutti_work_wait_on(tutti_work* work, void* stream);
-/// After an irecv: the message.
+/// After a receive that was started: the message.
 TUTTI_C_API tutti_result tutti_work_status(const tutti_work* work, tutti_status* status);
 /// Calls `function(context)` exactly once: now if the operation is done, else by the thread that finishes it. It must
 /// be short, and must not call tutti, wait for anything, or throw; it may wake a thread that calls tutti_work_test().

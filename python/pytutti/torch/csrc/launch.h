@@ -60,23 +60,16 @@ class Launch {
   /// Does it: `function` calls the C interface with the options that it is given.
   template <class Function>
   void call(const Function& function, const tutti_op* op = nullptr) {
-    tutti_call_options options{.size = sizeof options,
-                               .algorithm = nullptr,
-                               .timeout_ms = timeout_ms_,
-                               .op = op,
-                               .work = nullptr,
-                               .persistent = nullptr};
-    if (!asynchronous_) return check(function(timeout_ms_ != 0 || op ? &options : nullptr));
-    tutti_work* work = nullptr;
-    options.work = &work;
-    check(function(&options));
-    started_.add(work);
+    if (asynchronous_) return start(function, op);
+    const tutti_call_options options = options_with(op, nullptr);
+    check(function(timeout_ms_ != 0 || op ? &options : nullptr));
   }
-  /// The same for a message, which can only be started.
+  /// The same for what can only be started.
   template <class Function>
-  void start(const Function& function) {
+  void start(const Function& function, const tutti_op* op = nullptr) {
     tutti_work* work = nullptr;
-    check(function(&work));
+    const tutti_call_options options = options_with(op, &work);
+    check(function(&options));
     started_.add(work);
   }
 
@@ -85,6 +78,14 @@ class Launch {
   c10::intrusive_ptr<c10d::Work> finish(const std::vector<std::vector<at::Tensor>>& results);
 
  private:
+  tutti_call_options options_with(const tutti_op* op, tutti_work** work) const {
+    tutti_call_options options{};
+    options.size = sizeof options;
+    options.timeout_ms = timeout_ms_;
+    options.op = op;
+    options.work = work;
+    return options;
+  }
   Launch(TuttiBackend& backend, c10d::OpType type, const char* title, std::chrono::milliseconds timeout,
          bool asynchronous, const std::vector<at::Tensor>& inputs);
   void keep(const at::Tensor& tensor);

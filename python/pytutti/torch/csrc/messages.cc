@@ -10,9 +10,8 @@ WorkPtr TuttiBackend::send(Tensors& tensors, int to, int tag) {
   const Element element = element_of(tensor);
   Launch launch{*this, c10d::OpType::SEND, "tutti:send", MessageOptions{}, tensors};
   const void* const data = launch.read(tensor);
-  launch.start([&](tutti_work** work) {
-    return tutti_isend(launch.comm(), data, count_of(tensor, element), element.type, to, tag, launch.timeout_ms(),
-                       work);
+  launch.start([&](const tutti_call_options* how) {
+    return tutti_send(launch.comm(), data, count_of(tensor, element), element.type, to, tag, how);
   });
   return launch.finish(tensors);
 }
@@ -30,9 +29,8 @@ WorkPtr TuttiBackend::receive(Tensors& tensors, int from, int tag, c10d::OpType 
   const Element element = element_of(tensor);
   Launch launch{*this, type, title, MessageOptions{}, tensors};
   void* const data = launch.write(tensor);
-  launch.start([&](tutti_work** work) {
-    return tutti_irecv(launch.comm(), data, count_of(tensor, element), element.type, from, tag, launch.timeout_ms(),
-                       work);
+  launch.start([&](const tutti_call_options* how) {
+    return tutti_recv(launch.comm(), data, count_of(tensor, element), element.type, from, tag, how, nullptr);
   });
   return launch.finish(tensors);
 }

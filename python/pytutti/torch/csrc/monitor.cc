@@ -37,14 +37,10 @@ class Note {
 
   void send(tutti_comm* comm, const std::string& text, int to, std::int32_t tag) {
     text.copy(chars(), static_cast<std::size_t>(most_text));
-    tutti_work* work = nullptr;
-    check(tutti_isend(comm, chars(), most_text, TUTTI_U8, to, tag, no_limit_ms, &work));
-    remember(work);
+    remember([&](const auto* how) { return tutti_send(comm, chars(), most_text, TUTTI_U8, to, tag, how); });
   }
   void receive(tutti_comm* comm, int from, std::int32_t tag) {
-    tutti_work* work = nullptr;
-    check(tutti_irecv(comm, chars(), most_text, TUTTI_U8, from, tag, no_limit_ms, &work));
-    remember(work);
+    remember([&](const auto* how) { return tutti_recv(comm, chars(), most_text, TUTTI_U8, from, tag, how, nullptr); });
   }
   /// False: it is not done by then. Throws if it has failed.
   bool done_by(Clock::time_point until) const {
@@ -57,7 +53,15 @@ class Note {
 
  private:
   char* chars() const { return static_cast<char*>(text_.mutable_data_ptr()); }
-  void remember(tutti_work* work) {
+  /// Starts it: `function` calls the C interface with the options that it is given.
+  template <class Function>
+  void remember(const Function& function) {
+    tutti_work* work = nullptr;
+    tutti_call_options options{};
+    options.size = sizeof options;
+    options.timeout_ms = no_limit_ms;
+    options.work = &work;
+    check(function(&options));
     started_.add(work);
     started_.keep(text_);
   }
