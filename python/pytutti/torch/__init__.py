@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Options", "Store", "register"]
 
+DEVICES = ("cpu", "cuda")  # whose tensors the backend takes
+
 
 @dataclasses.dataclass(frozen=True)
 class Options:
@@ -63,19 +65,21 @@ def Store(  # noqa: N802, it stands for a class that is built when it is first u
 
 
 def _parent() -> Any:
-    """The backend of the default process group for the CPU, if it has one and that is ours."""
+    """The backend of the default process group, if one of its devices has ours."""
     import torch
     import torch.distributed as dist
 
     extension = _extension()
-    cpu = torch.device("cpu")
     world = dist.group.WORLD if dist.is_initialized() else None
-    if world is None or cpu not in world._device_types:
-        return None
-    backend: Any = world._get_backend(cpu)
-    while hasattr(backend, "wrapped_pg"):  # with TORCH_DISTRIBUTED_DEBUG=DETAIL
-        backend = backend.wrapped_pg
-    return backend if isinstance(backend, extension.TuttiBackend) else None
+    for device in map(torch.device, DEVICES):
+        if world is None or device not in world._device_types:
+            continue
+        backend: Any = world._get_backend(device)
+        while hasattr(backend, "wrapped_pg"):  # with TORCH_DISTRIBUTED_DEBUG=DETAIL
+            backend = backend.wrapped_pg
+        if isinstance(backend, extension.TuttiBackend):
+            return backend
+    return None
 
 
 def _extension() -> Any:
@@ -140,7 +144,7 @@ def register() -> None:
         import torch.distributed as dist
 
         if dist.is_available() and not hasattr(dist.Backend, "TUTTI"):
-            dist.Backend.register_backend("tutti", _create, extended_api=True, devices=["cpu"])
+            dist.Backend.register_backend("tutti", _create, extended_api=True, devices=list(DEVICES))
     except Exception as error:  # `import torch` must not fail for those who do not use tutti
         warnings.warn(f"pytutti cannot register the backend tutti with this PyTorch: {error}", stacklevel=2)
 

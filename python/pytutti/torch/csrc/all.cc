@@ -4,6 +4,7 @@
 #include "collectives.cc"
 #include "communicator.cc"
 #include "completions.cc"
+#include "device.cc"
 #include "errors.cc"
 #include "interrupts.cc"
 #include "launch.cc"

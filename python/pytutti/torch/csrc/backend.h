@@ -12,6 +12,7 @@
 
 #include "coalesced_works.h"
 #include "communicator.h"
+#include "device.h"
 #include "meeting.h"
 #include "monitor.h"
 
@@ -23,7 +24,7 @@ namespace tutti_torch {
 using Tensors = std::vector<at::Tensor>;
 using Lists = std::vector<std::vector<at::Tensor>>;
 
-/// tutti as a backend of torch.distributed, for tensors of the CPU.
+/// tutti as a backend of torch.distributed, for tensors of the CPU and of GPUs.
 ///
 /// Threading: as the C interface. Destroying it, shutdown() and abort() may meet calls that are under way.
 class TuttiBackend final : public c10d::Backend {
@@ -88,6 +89,7 @@ class TuttiBackend final : public c10d::Backend {
   /// The number of a call, from 1; messages have that of the last collective.
   std::uint64_t count_call(c10d::OpType type);
   CoalescedWorks& coalesced() { return coalesced_; }
+  DeviceStreams& streams() { return streams_; }
 
  private:
   WorkPtr receive(Tensors& tensors, int from, int tag, c10d::OpType type, const char* title);
@@ -99,6 +101,7 @@ class TuttiBackend final : public c10d::Backend {
   Monitor monitor_;
   std::atomic<std::uint64_t> calls_{0};
   CoalescedWorks coalesced_;
+  DeviceStreams streams_;
 };
 
 }  // namespace tutti_torch

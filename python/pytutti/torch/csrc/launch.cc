@@ -23,12 +23,13 @@ bool needs_work() {
 }  // namespace
 
 Launch::Launch(TuttiBackend& backend, c10d::OpType type, const char* title, std::chrono::milliseconds timeout,
-               bool asynchronous, const std::vector<at::Tensor>& inputs)
+               bool asynchronous, const std::vector<at::Tensor>& inputs, const Lane& lane)
     : backend_(backend),
       use_(backend.communicator()),
       asynchronous_(asynchronous || backend.coalesced().is_open()),
       timeout_ms_(backend.timeout_ms(timeout)),
-      sequence_number_(backend.count_call(type)) {
+      sequence_number_(backend.count_call(type)),
+      lane_(lane) {
   const bool profiled = at::hasCallbacks();
   if (!asynchronous_ && !profiled && !needs_work()) return;
   work_ = profiled ? c10::make_intrusive<TuttiWork>(backend.getRank(), type, title, inputs)
@@ -39,11 +40,25 @@ Launch::~Launch() {
   if (!started_.empty()) abandon(std::move(started_));  // a later call of several has failed
 }
 
+void Launch::use(const at::Tensor& tensor) {
+  TORCH_CHECK_VALUE(!device_ || *device_ == tensor.device(), "tutti: a call got tensors on ", *device_, " and on ",
+                    tensor.device(), ": they must be on one device");
+  if (device_) return;
+  device_ = tensor.device();
+  if (device_->is_cpu()) return;
+  stream_ = asynchronous_ ? backend_.streams().of(*device_, lane_) : current_stream(*device_);
+}
+
+void Launch::use(const std::vector<at::Tensor>& tensors) {
+  for (const at::Tensor& tensor : tensors) use(tensor);
+}
+
 void Launch::keep(const at::Tensor& tensor) {
   if (asynchronous_) started_.keep(tensor);
 }
 
 const void* Launch::read(const at::Tensor& tensor) {
+  use(tensor);
   if (is_plain(tensor)) {
     keep(tensor);
     return tensor.const_data_ptr();
@@ -55,6 +70,7 @@ const void* Launch::read(const at::Tensor& tensor) {
 }
 
 void* Launch::write(const at::Tensor& tensor) {
+  use(tensor);
   if (is_plain(tensor)) {
     keep(tensor);
     return tensor.mutable_data_ptr();
@@ -66,6 +82,7 @@ void* Launch::write(const at::Tensor& tensor) {
 }
 
 void* Launch::update(const at::Tensor& tensor) {
+  use(tensor);
   if (is_plain(tensor)) {
     keep(tensor);
     return tensor.mutable_data_ptr();
@@ -77,6 +94,7 @@ void* Launch::update(const at::Tensor& tensor) {
 }
 
 const void* Launch::read_row(const std::vector<at::Tensor>& tensors) {
+  use(tensors);
   at::Tensor memory = filled_row(tensors).memory;
   const void* const data = memory.const_data_ptr();
   started_.keep(std::move(memory));
@@ -88,6 +106,7 @@ void* Launch::write_row(const std::vector<at::Tensor>& tensors) { return written
 void* Launch::update_row(const std::vector<at::Tensor>& tensors) { return written_row(filled_row(tensors), tensors); }
 
 void* Launch::written_row(Row row, const std::vector<at::Tensor>& tensors) {
+  use(tensors);
   void* const data = row.memory.mutable_data_ptr();
   std::int64_t begin = 0;
   if (row.is_copy)
@@ -113,7 +132,8 @@ c10::intrusive_ptr<c10d::Work> Launch::finish(const std::vector<std::vector<at::
 
 c10::intrusive_ptr<c10d::Work> Launch::finish_work(TuttiWork::Lists results) {
   if (asynchronous_) {
-    work_->begin(std::exchange(started_, {}), std::move(results), sequence_number_);
+    if (stream_) started_.finish_on(*stream_);
+    work_->begin(std::exchange(started_, {}), std::move(results), sequence_number_, stream_);
     backend_.coalesced().add(work_);
   } else {
     started_.copy();

@@ -5,10 +5,12 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <torch/csrc/distributed/c10d/Types.hpp>
 #include <vector>
 
 #include "communicator.h"
+#include "device.h"
 #include "errors.h"
 #include "tensors.h"
 #include "work.h"
@@ -29,18 +31,31 @@ bool is_asynchronous(const Options& options) {
 
 /// What send and recv have instead of options.
 struct MessageOptions {
+  Lane lane;
   std::chrono::milliseconds timeout = c10d::kUnsetTimeout;
 };
 
+template <class Options>
+Lane lane_of(const Options& options) {
+  if constexpr (requires { options.lane; }) {
+    return options.lane;
+  } else {
+    return {};
+  }
+}
+
 /// A call of a backend, from its tensors to its Work. A caller that waits at once gets the result without one: the
 /// operation runs in its thread, and nothing is allocated.
+///
+/// With tensors of a GPU, a call that the caller waits for is in the order of the current stream. Any other is in that
+/// of a stream of the backend, after what the current stream has now.
 class Launch {
  public:
   /// `title`: what the profiler calls it. `inputs`: which the profiler records.
   template <class Options>
   Launch(TuttiBackend& backend, c10d::OpType type, const char* title, const Options& options,
          const std::vector<at::Tensor>& inputs)
-      : Launch(backend, type, title, options.timeout, is_asynchronous(options), inputs) {}
+      : Launch(backend, type, title, options.timeout, is_asynchronous(options), inputs, lane_of(options)) {}
   Launch(const Launch&) = delete;
   Launch& operator=(const Launch&) = delete;
   ~Launch();
@@ -62,13 +77,14 @@ class Launch {
   void call(const Function& function, const tutti_op* op = nullptr) {
     if (asynchronous_) return start(function, op);
     const tutti_call_options options = options_with(op, nullptr);
-    check(function(timeout_ms_ != 0 || op ? &options : nullptr));
+    check(function(timeout_ms_ != 0 || op || stream_ ? &options : nullptr));
   }
   /// The same for what can only be started.
   template <class Function>
   void start(const Function& function, const tutti_op* op = nullptr) {
     tutti_work* work = nullptr;
     const tutti_call_options options = options_with(op, &work);
+    if (stream_) order(current_stream(stream_->device()), *stream_);
     check(function(&options));
     started_.add(work);
   }
@@ -84,10 +100,15 @@ class Launch {
     options.timeout_ms = timeout_ms_;
     options.op = op;
     options.work = work;
+    options.on_device = stream_ ? 1 : 0;
+    options.stream = stream_ ? handle_of(*stream_) : nullptr;
     return options;
   }
   Launch(TuttiBackend& backend, c10d::OpType type, const char* title, std::chrono::milliseconds timeout,
-         bool asynchronous, const std::vector<at::Tensor>& inputs);
+         bool asynchronous, const std::vector<at::Tensor>& inputs, const Lane& lane);
+  /// The call uses the tensor, and so its device.
+  void use(const at::Tensor& tensor);
+  void use(const std::vector<at::Tensor>& tensors);
   void keep(const at::Tensor& tensor);
   void* written_row(Row row, const std::vector<at::Tensor>& tensors);
   c10::intrusive_ptr<c10d::Work> finish_work(TuttiWork::Lists results);
@@ -98,6 +119,9 @@ class Launch {
   const bool asynchronous_;
   const std::int64_t timeout_ms_;  // 0: the communicator's
   const std::uint64_t sequence_number_;
+  const Lane lane_;
+  std::optional<c10::Device> device_;
+  std::optional<c10::Stream> stream_;   // none: the memory is the host's
   c10::intrusive_ptr<TuttiWork> work_;  // null: nobody needs one
   Started started_;
 };

@@ -8,7 +8,7 @@ namespace tutti_torch {
 WorkPtr TuttiBackend::send(Tensors& tensors, int to, int tag) {
   const at::Tensor& tensor = only(tensors, "send");
   const Element element = element_of(tensor);
-  Launch launch{*this, c10d::OpType::SEND, "tutti:send", MessageOptions{}, tensors};
+  Launch launch{*this, c10d::OpType::SEND, "tutti:send", MessageOptions{{Lane::Kind::sends, to, tag}}, tensors};
   const void* const data = launch.read(tensor);
   launch.start([&](const tutti_call_options* how) {
     return tutti_send(launch.comm(), data, count_of(tensor, element), element.type, to, tag, how);
@@ -27,7 +27,7 @@ WorkPtr TuttiBackend::recvAnysource(Tensors& tensors, int tag) {
 WorkPtr TuttiBackend::receive(Tensors& tensors, int from, int tag, c10d::OpType type, const char* title) {
   const at::Tensor& tensor = only(tensors, "recv");
   const Element element = element_of(tensor);
-  Launch launch{*this, type, title, MessageOptions{}, tensors};
+  Launch launch{*this, type, title, MessageOptions{{Lane::Kind::receives, from, tag}}, tensors};
   void* const data = launch.write(tensor);
   launch.start([&](const tutti_call_options* how) {
     return tutti_recv(launch.comm(), data, count_of(tensor, element), element.type, from, tag, how, nullptr);

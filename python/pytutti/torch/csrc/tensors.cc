@@ -118,10 +118,11 @@ Reduction::Reduction(const c10d::ReduceOp& op, const at::Tensor& tensor)
 
 void check_tensor(const at::Tensor& tensor, const char* call) {
   TORCH_CHECK_VALUE(tensor.defined(), "tutti: ", call, " got a tensor that is not defined");
-  TORCH_CHECK_VALUE(
-      tensor.device().is_cpu(), "tutti: ", call, " got a tensor on ", tensor.device(),
-      ", but tutti moves tensors of the CPU only: call it with tensor.cpu(), or give the device a backend "
-      "of its own: init_process_group(\"cpu:tutti,cuda:nccl\")");
+  const char* why_not = nullptr;
+  TORCH_CHECK_VALUE(tensor.is_cpu() || tensor.is_cuda(), "tutti: ", call, " got a tensor on ", tensor.device(),
+                    ", but tutti moves tensors of the CPU and of NVIDIA GPUs only: call it with tensor.cpu()");
+  TORCH_CHECK_VALUE(tensor.is_cpu() || tutti_gpu_available(&why_not) != 0, "tutti: ", call, " got a tensor on ",
+                    tensor.device(), ", but ", why_not);
   TORCH_CHECK_VALUE(tensor.layout() == at::kStrided, "tutti: ", call, " got a tensor with layout ", tensor.layout(),
                     ", but tutti moves dense tensors only: call it with tensor.to_dense()");
 }

@@ -41,7 +41,8 @@ class Reduction {
   tutti_op* made_ = nullptr;  // of TUTTI_PREMUL_SUM
 };
 
-/// Throws if the tensor is not one of the CPU, or not dense. `call` is for the error.
+/// Throws if the tensor is neither one of the CPU nor one of a GPU that tutti can use, or is not dense. `call` is for
+/// the error.
 void check_tensor(const at::Tensor& tensor, const char* call);
 void check_tensors(const std::vector<at::Tensor>& tensors, const char* call);
 /// Or if there is not exactly one.

@@ -8,6 +8,7 @@
 
 #include "communicator.h"
 #include "completions.h"
+#include "device.h"
 #include "errors.h"
 #include "interrupts.h"
 
@@ -72,6 +73,16 @@ void Started::copy() {
   for (auto& [to, from] : copies_) to.copy_(from);
 }
 
+void Started::finish_on(const c10::Stream& stream) {
+  // After a failure the stream may still use memory of which the caller hears that the operation is done.
+  for (const at::Tensor& tensor : memory_) used_on(stream, tensor);
+  for (const auto& [to, from] : copies_) used_on(stream, to), used_on(stream, from);
+  const c10::StreamGuard guard{stream};
+  copy();
+  for (auto& [to, from] : copies_) keep(std::move(to)), keep(std::move(from));
+  copies_.clear();
+}
+
 int Started::source() const {
   tutti_status status{.source = -1, .tag = -1, .count = 0};
   if (!works_.empty()) check(tutti_work_status(works_.front(), &status));
@@ -89,10 +100,12 @@ TuttiWork::~TuttiWork() {
   if (state_ == State::running && !started_.empty()) abandon(std::move(started_));
 }
 
-void TuttiWork::begin(Started started, Lists results, std::uint64_t sequence_number) {
+void TuttiWork::begin(Started started, Lists results, std::uint64_t sequence_number,
+                      std::optional<c10::Stream> stream) {
   started_ = std::move(started);
   results_ = std::move(results);
   sequence_number_ = sequence_number;
+  stream_ = stream;
   if (recordFunctionEndCallback_) end_by_itself();
 }
 
@@ -108,6 +121,10 @@ bool TuttiWork::isCompleted() {
 }
 
 bool TuttiWork::wait(std::chrono::milliseconds timeout) {
+  if (stream_) {
+    order(*stream_, current_stream(stream_->device()));
+    if (timeout <= kNoTimeout && !isCompleted()) return true;
+  }
   if (state_.load(std::memory_order_acquire) == State::running) {
     if (timeout <= kNoTimeout) {
       started_.wait();
@@ -131,7 +148,10 @@ void TuttiWork::abort() {
   TORCH_CHECK(false, "tutti: one operation cannot be aborted: call abort() of its process group");
 }
 
-int TuttiWork::sourceRank() const { return started_.source(); }
+int TuttiWork::sourceRank() const {
+  started_.wait();  // with memory of a device wait() has not
+  return started_.source();
+}
 
 std::vector<at::Tensor> TuttiWork::result() {
   TORCH_CHECK(isCompleted(), "tutti: result() of an operation that is not done: call wait() first");
@@ -145,7 +165,9 @@ c10::intrusive_ptr<c10::ivalue::Future> TuttiWork::getFuture() {
     const std::lock_guard lock{mutex_};
     if (future_) return future_;
     const c10::TypePtr list = c10::ListType::create(c10::TensorType::get());
-    future_ = c10::make_intrusive<c10::ivalue::Future>(results_.size() > 1 ? c10::ListType::create(list) : list);
+    const auto devices = stream_ ? std::vector{stream_->device()} : std::vector<c10::Device>{};
+    future_ =
+        c10::make_intrusive<c10::ivalue::Future>(results_.size() > 1 ? c10::ListType::create(list) : list, devices);
     completed = completed_;
     if (!completed) unfinished_ = future_;
   }
@@ -183,6 +205,7 @@ void TuttiWork::end() {
 }
 
 void TuttiWork::complete(c10::ivalue::Future& future) const {
+  const c10::OptionalStreamGuard guard{stream_};  // callbacks of the future come after what is in it
   if (exception_) {
     future.setError(exception_);
   } else if (results_.size() > 1) {

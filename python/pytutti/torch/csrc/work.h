@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ATen/ATen.h>
+#include <c10/core/Stream.h>
 #include <tutti/c.h>
 
 #include <atomic>
@@ -36,6 +37,8 @@ class Started {
   /// For those who know that all is done: copies, lets go of the memory, and returns the first failure.
   std::exception_ptr end();
   void copy();
+  /// With memory of a device: lets the stream of the operations copy after them.
+  void finish_on(const c10::Stream& stream);
   /// Its source, after a receive.
   int source() const;
 
@@ -59,8 +62,9 @@ class TuttiWork final : public c10d::Work {
       : Work(rank, type, title, inputs) {}
   ~TuttiWork() override;
 
-  /// Before anybody else has it: what it stands for, and what its future is to hold.
-  void begin(Started started, Lists results, std::uint64_t sequence_number);
+  /// Before anybody else has it: what it stands for, and what its future is to hold. `stream`: in whose order the
+  /// operations are; then wait() lets the current stream wait, and not the caller.
+  void begin(Started started, Lists results, std::uint64_t sequence_number, std::optional<c10::Stream> stream);
   /// The same for what is done already.
   void begin_done(Lists results, std::uint64_t sequence_number);
 
@@ -85,6 +89,7 @@ class TuttiWork final : public c10d::Work {
   Started started_;
   Lists results_;
   std::uint64_t sequence_number_ = 0;
+  std::optional<c10::Stream> stream_;
   std::atomic<State> state_{State::running};
   bool ends_by_itself_ = false;                         // under mutex_
   c10::intrusive_ptr<c10::ivalue::Future> future_;      // the same

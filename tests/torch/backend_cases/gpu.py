@@ -1,0 +1,252 @@
+"""Tensors of a GPU, by way of cuda_double.cc: there is one GPU, which all ranks use."""
+
+import os
+import signal
+import time
+
+import torch
+import torch.distributed as dist
+
+from . import case, everyone, fails, fold, holds, number_types, same, until, values
+
+double = None  # the extension, which gpu_test.py loads
+
+
+def on_gpu(tensor):
+    made = double.empty(list(tensor.shape), tensor)
+    made.copy_(tensor)
+    return made
+
+
+def off_gpu(tensor):
+    """What is in it after all that is in the current stream."""
+    made = torch.empty(tensor.shape, dtype=tensor.dtype)
+    made.copy_(tensor)
+    return made
+
+
+def filled(tensor):
+    """A tensor that the current stream writes some time after this returns."""
+    source = on_gpu(tensor)
+    made = double.empty(list(tensor.shape), tensor)
+    made.copy_(source)
+    return made
+
+
+def both(call, wanted, *tensors):
+    """Makes the call waited for and not, and compares the tensors with what is wanted of each."""
+    for asynchronous in (False, True):
+        given = [filled(tensor) for tensor in tensors]
+        work = call(*given, asynchronous)
+        if asynchronous:
+            work.wait()
+        for found, right in zip(given, wanted, strict=True):
+            same(off_gpu(found), right)
+
+
+@case
+def gpu_collectives(rank, size):
+    for dtype in [*number_types(), torch.bool, torch.complex64]:
+        inputs = everyone(size, 13, dtype)
+        mine, none = inputs[rank], torch.zeros(13, dtype=dtype)
+        op = dist.ReduceOp.MAX if dtype == torch.bool else dist.ReduceOp.SUM
+        total = fold(op, inputs)
+        both(lambda x, later: dist.all_reduce(x, op, async_op=later), [total], mine)
+        both(lambda x, later: dist.broadcast(x, 1, async_op=later), [inputs[1]], mine)
+        both(lambda x, later: dist.reduce(x, 0, op, async_op=later), [total if rank == 0 else mine], mine)
+        both(lambda x, y, later: dist.all_gather_into_tensor(y, x, async_op=later), [mine, torch.cat(inputs)],
+             mine, none.repeat(size))
+        both(lambda x, *outs: dist.all_gather(list(outs[:-1]), x, async_op=outs[-1]), [mine, *inputs],
+             mine, *[none] * size)
+        both(lambda x, *outs: dist.gather(x, list(outs[:-1]) if rank == 0 else None, 0, async_op=outs[-1]),
+             [mine, *(inputs if rank == 0 else [none] * size)], mine, *[none] * size)
+        both(lambda y, *ins: dist.scatter(y, list(ins[:-1]) if rank == 1 else None, 1, async_op=ins[-1]),
+             [everyone(size, 13, dtype)[rank], *inputs], none, *inputs)
+        both(lambda y, *ins: dist.reduce_scatter(y, list(ins[:-1]), op, async_op=ins[-1]),
+             [total, *[mine] * size], none, *[mine] * size)
+        both(lambda y, x, later: dist.reduce_scatter_tensor(y, x, op, async_op=later), [total, mine.repeat(size)],
+             none, mine.repeat(size))
+        both(lambda y, x, later: dist.all_to_all_single(y, x, async_op=later),
+             [torch.cat(inputs), mine.repeat(size)], none.repeat(size), mine.repeat(size))
+        both(lambda *all: dist.all_to_all(list(all[size:-1]), list(all[:size]), async_op=all[-1]),
+             [*[mine] * size, *inputs], *[mine] * size, *[none] * size)
+        splits = [(rank + k) % size for k in range(size)]
+        sent = torch.cat([mine[:n] for n in splits])
+        both(lambda y, x, later: dist.all_to_all_single(y, x, splits, splits, async_op=later),
+             [torch.cat([inputs[k][:n] for k, n in enumerate(splits)]), sent], torch.zeros_like(sent), sent)
+
+
+@case
+def gpu_views(rank, size):
+    """Tensors whose elements do not lie one after the other."""
+    inputs = everyone(size, 12, torch.float32)
+    total = fold(dist.ReduceOp.SUM, inputs)
+    for asynchronous in (False, True):
+        wide = filled(torch.zeros(24))
+        part = wide[::2]
+        part.copy_(filled(inputs[rank]))
+        work = dist.all_reduce(part, async_op=asynchronous)
+        if asynchronous:
+            work.wait()
+        same(off_gpu(part), total)
+        same(off_gpu(wide[1::2]), torch.zeros(12))
+        turned = filled(torch.zeros(2, 12)).t()
+        wide = [turned[:, 0], turned[:, 1]]
+        work = dist.all_gather([filled(torch.zeros(12)) for _ in range(size - 1)] + [wide[0]], part,
+                               async_op=asynchronous)
+        if asynchronous:
+            work.wait()
+        same(off_gpu(wide[0]), total)
+    for result in dist.all_reduce_coalesced([filled(inputs[rank]), filled(inputs[rank])], async_op=True).wait():
+        same(off_gpu(result), total)
+
+
+@case
+def gpu_memory_is_kept(rank, size):
+    """The next tensor of its size gets the memory of one that nobody holds: not before the call has used it."""
+    total = fold(dist.ReduceOp.SUM, everyone(size, 16, torch.float32))
+    for _ in range(10):
+        tensor = filled(values(rank, 16, torch.float32))
+        gathered = filled(torch.zeros(16 * size))
+        works = [dist.all_reduce(tensor, async_op=True)]
+        wide = filled(torch.zeros(32))
+        wide[::2].copy_(tensor := filled(values(rank, 16, torch.float32)))
+        works.append(dist.all_gather_into_tensor(gathered, wide[::2], async_op=True))
+        del wide, tensor
+        for _ in range(3):
+            filled(torch.full((16,), 99.0))
+            filled(torch.full((32,), 99.0))
+        works[0].wait()
+        works[1].wait()
+        same(off_gpu(works[0].get_future().wait()[0]), total)
+        same(off_gpu(gathered), torch.cat(everyone(size, 16, torch.float32)))
+        # That of the call itself, too: here the result is copied from it when the call is done.
+        part = filled(torch.zeros(32))[::2]
+        part.copy_(filled(values(rank, 16, torch.float32)))
+        work = dist.all_reduce(part, async_op=True)
+        until(work.is_completed, "an operation for which nobody waits")
+        for _ in range(3):
+            filled(torch.full((16,), 99.0))
+        work.wait()
+        same(off_gpu(part), total)
+
+
+@case
+def gpu_wait_does_not_block(rank, size):
+    """wait() is for the stream: the caller may go on to what the others need before they call."""
+    store = dist.distributed_c10d._get_default_store()
+    tensor = filled(torch.full((4,), float(rank)))
+    if rank > 0:
+        store.wait(["rank 0 goes on"])
+    work = dist.all_reduce(tensor, async_op=True)
+    if rank == 0:
+        work.wait()
+        holds(not work.is_completed())
+        store.set("rank 0 goes on", "")
+    work.wait()
+    same(off_gpu(tensor), torch.full((4,), float(sum(range(size)))))
+    until(work.is_completed, "an operation for which a stream waits")
+
+
+@case
+def gpu_streams(rank, size):
+    """A call is in the order of the stream that is current for its caller."""
+    total = float(sum(range(size)))
+    for stream in (1, 2, 0):
+        before = double.set_stream(stream)
+        tensors = [filled(torch.full((8,), float(rank))) for _ in range(3)]
+        works = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
+        double.set_stream(stream + 1)
+        for work in works:
+            work.wait()
+        for tensor in tensors:
+            same(off_gpu(tensor), torch.full((8,), total))
+        double.set_stream(before)
+
+
+@case
+def gpu_futures(rank, size):
+    total = torch.full((100,), float(sum(range(size))))
+    works = [dist.all_reduce(filled(torch.full((100,), float(rank))), async_op=True) for _ in range(8)]
+    read = [work.get_future().then(lambda future: off_gpu(future.value()[0])) for work in works]
+    for found in torch.futures.wait_all(read):
+        same(found, total)
+    same(off_gpu(works[0].get_future().wait()[0]), total)  # after it was done
+
+
+@case
+def gpu_messages(rank, size):
+    left, right = (rank - 1) % size, (rank + 1) % size
+    for count in (1, 100_000):
+        for receive_first in (False, True):
+            out = filled(torch.zeros(count))
+            ops = [dist.P2POp(dist.isend, filled(torch.full((count,), float(rank))), right),
+                   dist.P2POp(dist.irecv, out, left)]
+            for work in dist.batch_isend_irecv(ops[::-1] if receive_first else ops):
+                work.wait()
+            same(off_gpu(out), torch.full((count,), float(left)))
+    # One for which there is no message for long holds back neither others nor collectives.
+    late, soon = filled(torch.zeros(2)), filled(torch.zeros(2))
+    waiting = dist.irecv(late, left, tag=1)
+    dist.all_reduce(soon)
+    dist.isend(filled(torch.full((2,), float(rank))), left, tag=2).wait()
+    dist.irecv(soon, right, tag=2).wait()
+    same(off_gpu(soon), torch.full((2,), float(right)))
+    dist.send(filled(torch.full((2,), float(rank))), right, tag=1)
+    waiting.wait()
+    same(off_gpu(late), torch.full((2,), float(left)))
+    if rank == 0:
+        tensor = filled(torch.zeros(1))
+        seen = {dist.recv(tensor) for _ in range(size - 1)}
+        holds(seen == set(range(1, size)))
+    else:
+        dist.send(filled(torch.ones(1)), 0)
+
+
+@case
+def gpu_barrier(rank, size):
+    """It comes after the caller's work on the GPU, and what was started there."""
+    tensor = filled(torch.full((4,), float(rank)))
+    dist.all_reduce(tensor, async_op=True)
+    dist.barrier()
+    double.set_stream(5)  # which has no order with the others
+    same(off_gpu(tensor), torch.full((4,), float(sum(range(size)))))
+    double.set_stream(0)
+    group = dist.new_group([0, 1])
+    if rank < 2:
+        tensor = filled(torch.full((4,), float(rank)))
+        dist.all_reduce(tensor, group=group)
+        same(off_gpu(tensor), torch.ones(4))
+    objects = [None] * size
+    dist.all_gather_object(objects, {"rank": rank})
+    holds(objects == [{"rank": k} for k in range(size)])
+
+
+@case
+def gpu_wrong_calls(rank, size):
+    tensor = filled(torch.ones(2))
+    fails(ValueError, "on cuda:0 and on cpu: they must be on one device", dist.all_gather_into_tensor,
+          torch.zeros(2 * size), tensor)
+    dist.all_reduce(tensor)
+    same(off_gpu(tensor), torch.full((2,), float(size)))
+
+
+@case
+def gpu_killed(rank, size):
+    tensor = filled(torch.ones(2))
+    dist.all_reduce(tensor)
+    if rank == size - 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    work = dist.all_reduce(tensor, async_op=True)
+    begin = time.monotonic()
+    until(work.is_completed, "an operation whose rank is lost")
+    holds(not work.is_success())
+    text = fails(dist.DistBackendError, f"rank {size - 1}.* is lost", work.wait)
+    print(f"after {time.monotonic() - begin} s: {text}")
+    fails(dist.DistBackendError, f"rank {size - 1}.* is lost", dist.all_reduce, tensor)
+
+
+@case
+def gpu_none(rank, size):
+    tensor = double.empty([0], torch.empty(0))
+    fails(ValueError, "got a tensor on cuda:0, but .*hides all GPUs", dist.all_reduce, tensor)
