@@ -13,7 +13,7 @@
 #include "lib/base/descriptor.h"
 #include "lib/security/secret.h"
 #include "lib/security/tls_proxy.h"
-#include "transport/tcp/connector.h"
+#include "transport/connector.h"
 
 namespace tutti::detail {
 
@@ -56,7 +56,7 @@ class Calls {
     Clock::time_point at;  // end of the attempt; if none is running, beginning of the next
     milliseconds patience;
     milliseconds pause;
-    std::optional<transport::tcp::Connector> connector = {};
+    std::optional<transport::Connector> connector = {};
   };
 
   void add(int rank, const std::string& address, Clock::time_point at, bool probe);

@@ -9,9 +9,7 @@
 
 namespace tutti::detail {
 
-namespace tcp = transport::tcp;
-
-FailureDetector::FailureDetector(int rank, std::shared_ptr<tcp::Acceptor> acceptor, const Secret& key,
+FailureDetector::FailureDetector(int rank, std::shared_ptr<transport::Acceptor> acceptor, const Secret& key,
                                  std::shared_ptr<TlsProxies> tls_proxies)
     : rank_(rank),
       acceptor_(std::move(acceptor)),

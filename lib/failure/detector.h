@@ -13,7 +13,7 @@
 #include "lib/failure/task_queue.h"
 #include "lib/security/secret.h"
 #include "lib/security/tls_proxy.h"
-#include "transport/tcp/acceptor.h"
+#include "transport/acceptor.h"
 
 namespace tutti::detail {
 
@@ -37,7 +37,7 @@ class FailureDetector {
   /// Other ranks reach it through `acceptor`, if they know `key`. With `tls_proxies` its connections are encrypted.
   /// When the failure detector ends, it closes the acceptor: a rank that has left refuses connections. Throws
   /// Error{system}.
-  FailureDetector(int rank, std::shared_ptr<transport::tcp::Acceptor> acceptor, const Secret& key,
+  FailureDetector(int rank, std::shared_ptr<transport::Acceptor> acceptor, const Secret& key,
                   std::shared_ptr<TlsProxies> tls_proxies = {});
   ~FailureDetector();
   FailureDetector(const FailureDetector&) = delete;
@@ -66,7 +66,7 @@ class FailureDetector {
 
  private:
   const int rank_;
-  const std::shared_ptr<transport::tcp::Acceptor> acceptor_;
+  const std::shared_ptr<transport::Acceptor> acceptor_;
   TaskQueue tasks_;
   Readiness readiness_;
   Reunions reunions_;

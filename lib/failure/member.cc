@@ -18,7 +18,7 @@ constexpr milliseconds explanation_time{1000};
 
 }  // namespace
 
-Member::Member(int rank, std::shared_ptr<transport::tcp::Acceptor> acceptor, const Secret& key,
+Member::Member(int rank, std::shared_ptr<transport::Acceptor> acceptor, const Secret& key,
                std::shared_ptr<TlsProxies> tls_proxies, const Shared& shared)
     : rank_(rank),
       key_(key),

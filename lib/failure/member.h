@@ -19,7 +19,7 @@
 #include "lib/failure/task_queue.h"
 #include "lib/security/secret.h"
 #include "lib/security/tls_proxy.h"
-#include "transport/tcp/acceptor.h"
+#include "transport/acceptor.h"
 
 namespace tutti::detail {
 
@@ -40,7 +40,7 @@ class Member {
     Reunions& reunions;
   };
 
-  Member(int rank, std::shared_ptr<transport::tcp::Acceptor> acceptor, const Secret& key,
+  Member(int rank, std::shared_ptr<transport::Acceptor> acceptor, const Secret& key,
          std::shared_ptr<TlsProxies> tls_proxies, const Shared& shared);
   ~Member();
 
@@ -97,7 +97,7 @@ class Member {
 
   const int rank_;
   const Secret key_;
-  const std::shared_ptr<transport::tcp::Acceptor> acceptor_;
+  const std::shared_ptr<transport::Acceptor> acceptor_;
   const Shared shared_;
   WatchSettings settings_;
   DetectorUser* user_ = nullptr;

@@ -78,7 +78,7 @@ struct Context {
   std::atomic<int> groups_made{0};            ///< the world is the first
   std::shared_ptr<Engine> engine;
   /// A secret of this job's ranks, new for every connect(). Connections prove that they know it
-  /// (transport/tcp/acceptor.h).
+  /// (transport/acceptor.h).
   Secret key;
   std::unique_ptr<FailureRouter> failure_router;
 };

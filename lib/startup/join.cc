@@ -170,7 +170,7 @@ void join_threads(Context& context, const JoinOptions& options, rendezvous::Atte
 /// What this rank publishes about itself. The shared-memory address also identifies the host, so it is published even
 /// if it is not used.
 RankInfo rank_info_of(const Context& context, const JoinOptions& options, const ShmTransport* shm,
-                      const TcpTransport* tcp, const transport::tcp::Acceptor& acceptor) {
+                      const TcpTransport* tcp, const transport::Acceptor& acceptor) {
   return {.host = host_name(),
           .process = fmt::format("pid {}", getpid()),
           .quota = quota_cores(),
@@ -252,14 +252,14 @@ std::unique_ptr<Kind> make(bool wanted, std::string& trouble, Arguments&&... arg
 }
 
 /// For links, if peers are reached by TCP, and for the failure detector, which uses TCP even within one host.
-std::shared_ptr<transport::tcp::Acceptor> open_acceptor(const Context& context, const JoinOptions& options) {
+std::shared_ptr<transport::Acceptor> open_acceptor(const Context& context, const JoinOptions& options) {
   const auto address = net::parse_address(options.bind_address, 0);
   if (!address)
     throw Error{ErrorCode::invalid_argument,
                 fmt::format("cannot listen on \"{}\": that is not a numeric address", options.bind_address)};
-  return std::make_shared<transport::tcp::Acceptor>(
-      *address, transport::tcp::Credentials{context.key, options.rank, options.tls_proxies},
-      transport::tcp::AcceptorOptions{.congestion = options.congestion, .lost_after = options.lost_after}, context.log);
+  return std::make_shared<transport::Acceptor>(
+      *address, transport::Credentials{context.key, options.rank, options.tls_proxies},
+      transport::AcceptorOptions{.congestion = options.congestion, .lost_after = options.lost_after}, context.log);
 }
 
 /// Returns the ranks on this host, and finds out whether ranks outnumber cores anywhere.

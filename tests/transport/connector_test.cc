@@ -1,6 +1,6 @@
 // An acceptor of its own and those who connect to it, without a transport around them.
 
-#include "transport/tcp/connector.h"
+#include "transport/connector.h"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -15,19 +15,18 @@
 
 #include "tests/transport/no_descriptors.h"
 #include "tests/transport/tcp_pair.h"
-#include "transport/tcp/acceptor.h"
+#include "transport/acceptor.h"
 
 namespace tutti::transport::testing {
 namespace {
 
 using namespace std::chrono_literals;
-using tcp::connect_authenticated;
 
 const Hello hello{.from = 4, .to = 7, .channel = 9, .purpose = Purpose::failure_detector};
 
 /// Rank 7's acceptor, and the ranks that it has let in.
 struct House {
-  explicit House(tcp::AcceptorOptions options = {})
+  explicit House(AcceptorOptions options = {})
       : acceptor(*net::parse_address("127.0.0.1", 0), {key, 7}, std::move(options)) {
     acceptor.serve(Purpose::failure_detector, [this](const Hello& who, net::Socket socket) {
       const std::lock_guard lock{mutex};
@@ -47,11 +46,11 @@ struct House {
   std::mutex mutex;
   std::condition_variable came;
   std::vector<std::pair<Hello, net::Socket>> guests;
-  tcp::Acceptor acceptor;
+  Acceptor acceptor;
 };
 
 /// What becomes of it; bounded.
-int outcome_of(tcp::Connector& connector) {
+int outcome_of(Connector& connector) {
   const auto deadline = Clock::now() + 30s;
   int error = connector.advance();
   while (error == EAGAIN && Clock::now() < deadline) {
@@ -250,7 +249,7 @@ TEST_CASE("a look at an acceptor that is closed ends at once, and nobody finds i
   bool looked = false;
   house.acceptor.look(Purpose::failure_detector, [&] { looked = true; });
   CHECK(looked);
-  tcp::Connector nobody{*net::parse_address(address)};
+  Connector nobody{*net::parse_address(address)};
   CHECK(outcome_of(nobody) == ECONNREFUSED);
 }
 
@@ -267,14 +266,14 @@ TEST_CASE("an acceptor that closes shows everybody out") {
 TEST_CASE("whether anybody listens is known without a word to whoever does") {
   House house;
   const std::string address = house.acceptor.address();
-  tcp::Connector there{*net::parse_address(address)};
+  Connector there{*net::parse_address(address)};
   CHECK(outcome_of(there) == 0);
   CHECK(house.acceptor.unproved() == 0);
 
   const net::Socket bound{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
   const auto anywhere = *net::parse_address("127.0.0.1", 0);
   REQUIRE(::bind(bound.get(), anywhere.get(), anywhere.length) == 0);
-  tcp::Connector nobody{*net::parse_address(net::local_address(bound).text())};
+  Connector nobody{*net::parse_address(net::local_address(bound).text())};
   CHECK(outcome_of(nobody) == ECONNREFUSED);
 }
 

@@ -13,9 +13,9 @@
 #include <thread>
 
 #include "tests/transport/tcp_pair.h"
-#include "transport/tcp/acceptor.h"
-#include "transport/tcp/connector.h"
-#include "transport/tcp/link_socket.h"
+#include "transport/acceptor.h"
+#include "transport/connector.h"
+#include "transport/stream_socket.h"
 
 namespace tutti::transport::testing {
 namespace {
@@ -29,7 +29,7 @@ class Relay {
  public:
   explicit Relay(const std::string& acceptor)
       : acceptor_(*net::parse_address(acceptor)),
-        listener_(tcp::listen_on(*net::parse_address("127.0.0.1", 0), 0s)),
+        listener_(listen_on(*net::parse_address("127.0.0.1", 0), 0s)),
         address_(net::local_address(listener_).text()),
         thread_([this] { run(); }) {}
   ~Relay() { stop(); }
@@ -45,9 +45,9 @@ class Relay {
  private:
   void run() {
     net::Socket client;
-    while (!stop_ && !(client = tcp::accept_from(listener_, ""))) std::this_thread::sleep_for(1ms);
+    while (!stop_ && !(client = accept_from(listener_, ""))) std::this_thread::sleep_for(1ms);
     int error = 0;
-    const net::Socket server = tcp::connect_to(acceptor_, "", error);
+    const net::Socket server = connect_to(acceptor_, "", error);
     while (!stop_ && net::connected(server) == EINPROGRESS) std::this_thread::yield();
     while (!stop_ && hand_on(client, server) && hand_on(server, client)) {
       std::array<pollfd, 2> queries{pollfd{client.get(), POLLIN, 0}, pollfd{server.get(), POLLIN, 0}};
@@ -102,15 +102,15 @@ TEST_CASE("a process between two ranks reads what they say, unless it is encrypt
 TEST_CASE("signs of life are encrypted, too, where their acceptor is") {
   std::atomic<bool> done{false};
   net::Socket guest;
-  tcp::Acceptor acceptor(*net::parse_address("127.0.0.1", 0), {key, 1, tls_proxies(true)});
+  Acceptor acceptor(*net::parse_address("127.0.0.1", 0), {key, 1, tls_proxies(true)});
   acceptor.serve(Purpose::failure_detector, [&](const Hello&, net::Socket socket) {
     guest = std::move(socket);
     done = true;
   });
   Relay relay(acceptor.address());
   const auto ours = tls_proxies(true);
-  const net::Socket line = tcp::connect_authenticated(
-      relay.address(), key, {.to = 1, .purpose = Purpose::failure_detector}, Clock::now() + 30s, ours);
+  const net::Socket line = connect_authenticated(relay.address(), key, {.to = 1, .purpose = Purpose::failure_detector},
+                                                 Clock::now() + 30s, ours);
   for (const auto deadline = Clock::now() + 30s; !done && Clock::now() < deadline;) std::this_thread::yield();
   REQUIRE(done);
   std::string text{phrase};

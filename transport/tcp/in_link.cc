@@ -15,7 +15,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "transport/tcp/link_socket.h"
+#include "transport/tcp/link_errors.h"
 #include "transport/tcp/out_link.h"
 
 namespace tutti::transport::tcp {

@@ -2,8 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "transport/tcp/connector.h"
-#include "transport/tcp/link_socket.h"
+#include <cerrno>
+
+#include "transport/connector.h"
 
 namespace tutti::transport::tcp {
 namespace {
@@ -11,6 +12,13 @@ namespace {
 double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
 
 }  // namespace
+
+std::string probable_cause(int error) {
+  return error == ETIMEDOUT
+             ? "nothing comes back on the connection between these ranks, as if a firewall had forgotten it; "
+               "both processes may be alive"
+             : "that process has probably died";
+}
 
 Error no_address_of(const TcpContext& context, int peer) {
   return {ErrorCode::peer_lost,

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <string>
 
 #include "transport/tcp/tcp_context.h"
 
@@ -20,5 +21,8 @@ Error is_nonsense(const TcpContext& context, int peer);
 Error is_unacknowledged(const TcpContext& context, int peer, Clock::duration time);
 /// The connection broke after `sent_bytes` bytes.
 Error is_lost(const TcpContext& context, int peer, std::uint64_t sent_bytes, int error);
+
+/// Why an open connection probably ended with `error`, in words.
+std::string probable_cause(int error);
 
 }  // namespace tutti::transport::tcp

@@ -5,8 +5,8 @@
 #include <span>
 
 #include "lib/base/net/socket.h"
+#include "transport/connector.h"
 #include "transport/tcp/acknowledgement_check.h"
-#include "transport/tcp/connector.h"
 #include "transport/tcp/frame_queue.h"
 #include "transport/tcp/last_frame.h"
 #include "transport/tcp/tcp_context.h"

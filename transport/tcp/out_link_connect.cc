@@ -17,9 +17,9 @@
 #include <cerrno>
 #include <chrono>
 
+#include "transport/stream_socket.h"
 #include "transport/tcp/in_link.h"
 #include "transport/tcp/link_errors.h"
-#include "transport/tcp/link_socket.h"
 #include "transport/tcp/out_link.h"
 
 namespace tutti::transport::tcp {

@@ -10,9 +10,9 @@
 #include <atomic>
 #include <mutex>
 
+#include "transport/acceptor.h"
 #include "transport/closed_channels.h"
 #include "transport/hello.h"
-#include "transport/tcp/acceptor.h"
 #include "transport/tcp/in_link.h"
 #include "transport/tcp/out_link.h"
 #include "transport/tcp/tcp_context.h"
@@ -142,14 +142,13 @@ TcpTransport::TcpTransport(int rank, const TcpOptions& options, Reactor& reactor
                                                                  .connect_timeout = options.connect_timeout,
                                                                  .lost_after = options.lost_after})),
       arrivals_(std::make_unique<Arrivals>()),
-      acceptor_(options.acceptor
-                    ? options.acceptor
-                    : std::make_shared<tcp::Acceptor>(address_from(options.bind_address),
-                                                      tcp::Credentials{options.key, rank, options.tls_proxies},
-                                                      tcp::AcceptorOptions{.congestion = options.congestion,
-                                                                           .lost_after = options.lost_after,
-                                                                           .patience = options.hello_timeout},
-                                                      options.log)) {
+      acceptor_(options.acceptor ? options.acceptor
+                                 : std::make_shared<Acceptor>(address_from(options.bind_address),
+                                                              Credentials{options.key, rank, options.tls_proxies},
+                                                              AcceptorOptions{.congestion = options.congestion,
+                                                                              .lost_after = options.lost_after,
+                                                                              .patience = options.hello_timeout},
+                                                              options.log)) {
   context_->chunk = chunk_->memory;
   acceptor_->serve(Purpose::link, [this](const Hello& hello, net::Socket socket) {
     arrivals_->push(hello, std::move(socket));

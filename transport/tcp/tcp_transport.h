@@ -20,8 +20,8 @@
 
 namespace tutti::transport {
 
-namespace tcp {
 class Acceptor;
+namespace tcp {
 class InLink;
 class OutLink;
 struct TcpContext;
@@ -30,7 +30,7 @@ struct TcpContext;
 struct TcpOptions {
   /// Lets in the links of peers, with the same key, and connections for other purposes; null: the transport makes an
   /// acceptor of its own.
-  std::shared_ptr<tcp::Acceptor> acceptor = {};
+  std::shared_ptr<Acceptor> acceptor = {};
   /// The numeric address of the transport's own acceptor, at which peers can reach this rank; the kernel chooses the
   /// port.
   std::string bind_address = "127.0.0.1";
@@ -112,7 +112,7 @@ class TcpTransport final : public Transport {
   std::unique_ptr<Chunk> chunk_;
   std::unique_ptr<tcp::TcpContext> context_;
   std::unique_ptr<Arrivals> arrivals_;
-  std::shared_ptr<tcp::Acceptor> acceptor_;  ///< its thread uses the members above
+  std::shared_ptr<Acceptor> acceptor_;  ///< its thread uses the members above
   OutLinks out_links_;
   std::list<Courier> couriers_;  ///< aborts on their way to peers that cannot be told on their links
   unsigned passes_ = 0;

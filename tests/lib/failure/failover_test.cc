@@ -18,8 +18,8 @@
 
 #include "lib/failure/control_connection.h"
 #include "lib/failure/detector.h"
-#include "transport/tcp/acceptor.h"
-#include "transport/tcp/connector.h"
+#include "transport/acceptor.h"
+#include "transport/connector.h"
 
 namespace tutti::detail {
 namespace {
@@ -85,9 +85,8 @@ class Place {
   Descriptor socket_;
 };
 
-std::shared_ptr<transport::tcp::Acceptor> open_acceptor(int rank, const Secret& key) {
-  return std::make_shared<transport::tcp::Acceptor>(*net::parse_address("127.0.0.1", 0),
-                                                    transport::tcp::Credentials{key, rank});
+std::shared_ptr<transport::Acceptor> open_acceptor(int rank, const Secret& key) {
+  return std::make_shared<transport::Acceptor>(*net::parse_address("127.0.0.1", 0), transport::Credentials{key, rank});
 }
 
 /// A coordinator that lets everybody begin and does not say a word from then on.
@@ -115,7 +114,7 @@ class SilentCoordinator {
   std::mutex mutex_;
   std::condition_variable came_;
   std::deque<ControlConnection> connections_;
-  transport::tcp::Acceptor acceptor_;  // last: it calls until it is gone
+  transport::Acceptor acceptor_;  // last: it calls until it is gone
 };
 
 /// Long enough that nothing in a test is known by silence.
@@ -137,7 +136,7 @@ bool hear(ControlConnection& connection, ControlMessage::Kind kind, std::ptrdiff
 ControlConnection dial(int from, int to, const std::string& address, const Secret& key,
                        FailureDetector::Clock::time_point deadline) {
   const Hello hello{.from = from, .to = to, .channel = 0, .purpose = Purpose::failure_detector};
-  return ControlConnection{transport::tcp::connect_authenticated(address, key, hello, deadline)};
+  return ControlConnection{transport::connect_authenticated(address, key, hello, deadline)};
 }
 
 TEST_CASE("a rank that gave up waiting for the last proof comes again, and nobody calls it lost") {

@@ -1,4 +1,4 @@
-#include "transport/tcp/connector.h"
+#include "transport/connector.h"
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -9,10 +9,10 @@
 #include <utility>
 
 #include "lib/security/handshake_io.h"
-#include "transport/tcp/link_socket.h"
+#include "transport/stream_socket.h"
 #include "tutti/error.h"
 
-namespace tutti::transport::tcp {
+namespace tutti::transport {
 namespace {
 
 using namespace std::chrono_literals;
@@ -88,4 +88,4 @@ net::Socket connect_authenticated(const std::string& address, const Secret& key,
   }
 }
 
-}  // namespace tutti::transport::tcp
+}  // namespace tutti::transport

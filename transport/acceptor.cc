@@ -6,7 +6,7 @@
 //
 // Candidates are kept in the order in which they came, so that one timer, for the first of them, serves all.
 
-#include "transport/tcp/acceptor.h"
+#include "transport/acceptor.h"
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -29,9 +29,9 @@
 #include "lib/base/background_thread.h"
 #include "lib/base/system_error_text.h"
 #include "lib/security/handshake_io.h"
-#include "transport/tcp/link_socket.h"
+#include "transport/stream_socket.h"
 
-namespace tutti::transport::tcp {
+namespace tutti::transport {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -335,4 +335,4 @@ void Acceptor::look(Purpose purpose, const std::function<void()>& done) noexcept
 
 void Acceptor::close() noexcept { impl_->close(); }
 
-}  // namespace tutti::transport::tcp
+}  // namespace tutti::transport

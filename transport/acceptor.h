@@ -12,7 +12,7 @@
 #include "lib/security/secret.h"
 #include "lib/security/tls_proxy.h"
 
-namespace tutti::transport::tcp {
+namespace tutti::transport {
 
 /// What makes a process a member of a job: the key that all members know, and its place.
 struct Credentials {
@@ -71,4 +71,4 @@ class Acceptor {
   std::unique_ptr<Impl> impl_;
 };
 
-}  // namespace tutti::transport::tcp
+}  // namespace tutti::transport

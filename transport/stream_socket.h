@@ -5,7 +5,7 @@
 
 #include "lib/base/net/socket.h"
 
-namespace tutti::transport::tcp {
+namespace tutti::transport {
 
 /// Listens on `address`; port 0: the kernel chooses. A connection that sends nothing reaches accept() only after
 /// `silence`. Throws Error{system}.
@@ -21,7 +21,5 @@ net::Socket connect_to(const net::Address& address, const std::string& congestio
 
 /// Whether to try again: the peer may not listen yet, or have hung up before this rank had given its proof.
 bool worth_retrying(int error);
-/// Why an open connection probably ended with `error`, in words.
-std::string probable_cause(int error);
 
-}  // namespace tutti::transport::tcp
+}  // namespace tutti::transport

@@ -10,7 +10,7 @@
 #include "lib/security/secret.h"
 #include "lib/security/tls_proxy.h"
 
-namespace tutti::transport::tcp {
+namespace tutti::transport {
 
 /// One attempt to connect to the Acceptor of another rank. It never blocks: call advance() when fd() is ready for
 /// events(), until it returns something else than EAGAIN.
@@ -61,4 +61,4 @@ net::Socket connect_authenticated(const std::string& address, const Secret& key,
                                   std::chrono::steady_clock::time_point deadline,
                                   const std::shared_ptr<TlsProxies>& tls_proxies = {});
 
-}  // namespace tutti::transport::tcp
+}  // namespace tutti::transport

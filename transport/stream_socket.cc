@@ -1,7 +1,7 @@
 // The sockets of links, set up for their path. They are not Asio objects, although the Reactor that waits for them runs
 // on Asio, since Asio would register them a second time in the same epoll.
 
-#include "transport/tcp/link_socket.h"
+#include "transport/stream_socket.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -13,7 +13,7 @@
 #include "lib/base/system_error_text.h"
 #include "tutti/error.h"
 
-namespace tutti::transport::tcp {
+namespace tutti::transport {
 namespace {
 
 constexpr int backlog = 4096;  // connections that are not accepted yet; the kernel cuts it to somaxconn
@@ -96,11 +96,4 @@ bool worth_retrying(int error) {
   return error == ECONNREFUSED || error == ECONNRESET || error == EPIPE || error == net::end_of_stream;
 }
 
-std::string probable_cause(int error) {
-  return error == ETIMEDOUT
-             ? "nothing comes back on the connection between these ranks, as if a firewall had forgotten it; "
-               "both processes may be alive"
-             : "that process has probably died";
-}
-
-}  // namespace tutti::transport::tcp
+}  // namespace tutti::transport
