@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <asio/io_context.hpp>
@@ -93,8 +94,9 @@ class Acceptor::Impl {
       : credentials_(std::move(credentials)),
         options_(std::move(options)),
         log_(log),
-        listener_(listen_on(address, options_.silence)),
+        listener_(net::listen_at(address, options_.silence)),
         address_(net::local_address(listener_).text()),
+        is_unix_(address.is_unix()),
         listener_waiter_(context_, listener_.get()) {
     accept_later();
     thread_ = start_quiet_thread([this] { run(); });
@@ -201,7 +203,8 @@ class Acceptor::Impl {
         return wake_at(candidates_.front()->since + options_.least_patience);
       }
       net::Socket socket = accept_from(listener_, options_.congestion);
-      if (socket) net::keep_alive(socket, options_.lost_after);
+      if (socket && is_unix_ && net::user_of_peer(socket) != user_) continue;
+      if (socket && !is_unix_) net::keep_alive(socket, options_.lost_after);
       error = socket ? 0 : errno;
       if (net::is_our_own(error) && !is_connection_waiting())
         error = EAGAIN;  // the kernel looks for a free descriptor first
@@ -226,10 +229,11 @@ class Acceptor::Impl {
     return ::poll(&query, 1, 0) > 0;
   }
 
-  /// Drops a candidate to make room: first one that has sent nothing, and then one that has begun to.
+  /// Drops a candidate to make room: first one that has sent nothing, and then one that has begun to. At a Unix socket
+  /// silence tells nothing, since a connection that has just been made is not held back.
   bool make_room() {
-    const auto silent =
-        std::find_if(candidates_.begin(), candidates_.end(), [](const auto& candidate) { return candidate->silent(); });
+    const auto silent = std::find_if(candidates_.begin(), candidates_.end(),
+                                     [this](const auto& candidate) { return !is_unix_ && candidate->silent(); });
     const CandidatePointer first = silent == candidates_.end() ? candidates_.front() : *silent;
     if (silent == candidates_.end() && Clock::now() - first->since < options_.least_patience) return false;
     drop(first);
@@ -308,6 +312,8 @@ class Acceptor::Impl {
   asio::executor_work_guard<asio::io_context::executor_type> work_{context_.get_executor()};
   net::Socket listener_;
   const std::string address_;
+  const bool is_unix_;
+  const long user_ = static_cast<long>(::geteuid());
   Waiter listener_waiter_;
   asio::steady_timer timer_{context_};
   bool accepting_ = false;

@@ -26,8 +26,8 @@ struct AcceptorOptions {
   std::chrono::milliseconds lost_after{10'000};   ///< of silence, after which keep-alive probes the other end
   std::size_t candidates = 128;                   ///< connections that may be without a proof at the same time
   std::chrono::milliseconds patience{5'000};      ///< how long each of them may take
-  std::chrono::milliseconds least_patience{250};  ///< how long at least, if it has sent something
-  std::chrono::seconds silence{30};               ///< how long the kernel holds back a connection that sends nothing
+  std::chrono::milliseconds least_patience{250};  ///< how long at least, if it has sent something, or is a Unix socket
+  std::chrono::seconds silence{30};  ///< how long the kernel holds back a TCP connection that sends nothing
 };
 
 /// A listening socket, and a thread that demands a proof of each connection (lib/security/handshake.h) and hands it to
@@ -36,7 +36,8 @@ struct AcceptorOptions {
 /// So unknown processes cost the engine's thread nothing, and a peer's first message need not wait until this rank
 /// drives its engine. A connection without a proof costs one small record: exactly the bytes of a hello and a proof are
 /// read, within a few seconds; then the connection is closed without an answer. For a while the kernel holds back a
-/// connection that sends nothing, and if there are too many connections such a one is dropped first.
+/// TCP connection that sends nothing, and if there are too many connections such a one is dropped first.
+/// At a Unix socket the kernel tells which user connects: only this process's may.
 class Acceptor {
  public:
   /// Gets the connection of a peer that has given its proof. It is non-blocking, encrypted if it must be, and nothing
@@ -44,15 +45,15 @@ class Acceptor {
   /// throws, the connection is closed.
   using Handler = std::function<void(const Hello& hello, net::Socket socket)>;
 
-  /// Throws Error{system} if it cannot listen on `address`. Port 0: the kernel chooses. `log` is told when the system
-  /// accepts no more connections.
+  /// Throws Error{system} if it cannot listen on `address`. Port 0, any_unix_address(): the kernel chooses. `log` is
+  /// told when the system accepts no more connections.
   Acceptor(const net::Address& address, Credentials credentials, AcceptorOptions options = {}, const Log& log = Log{});
   /// As close().
   ~Acceptor();
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
 
-  /// "10.0.0.1:4242"
+  /// "10.0.0.1:4242", "unix:0002f"
   const std::string& address() const;
   /// Number of connections without a proof.
   std::size_t unproved() const;

@@ -70,11 +70,11 @@ short Connector::events() const noexcept {
 net::Socket connect_authenticated(const std::string& address, const Secret& key, Hello hello,
                                   Clock::time_point deadline, const std::shared_ptr<TlsProxies>& tls_proxies) {
   const auto fail = [&](ErrorCode code, const std::string& why) {
-    throw Error(code, fmt::format("rank {} cannot reach rank {} (tcp, {}): {}", hello.from, hello.to, address, why),
+    throw Error(code, fmt::format("rank {} cannot reach rank {} at {}: {}", hello.from, hello.to, address, why),
                 code == ErrorCode::system ? hello.from : hello.to);
   };
   const auto where = net::parse_address(address);
-  if (!where) fail(ErrorCode::peer_lost, "it is not an address like 10.0.0.1:4242");
+  if (!where) fail(ErrorCode::peer_lost, "it is not an address like 10.0.0.1:4242 or unix:0002f");
   for (int attempts = 1;; ++attempts) {
     Connector connector{*where, key, hello, tls_proxies};
     const int error = finish(connector, deadline);

@@ -24,8 +24,8 @@ class Connector {
   /// Ends when it is known whether a process listens there.
   explicit Connector(const net::Address& address, const std::string& congestion = "");
 
-  /// 0: it has succeeded. EAGAIN: not yet. Otherwise it has failed: errno, end_of_stream or another_secret. May replace
-  /// the socket by another one.
+  /// 0: it has succeeded. EAGAIN: not yet. Otherwise it has failed: errno, end_of_stream, queue_full or another_secret.
+  /// May replace the socket by another one.
   int advance() noexcept;
   int fd() const { return socket_.get(); }
   const net::Socket& socket() const { return socket_; }
@@ -36,7 +36,7 @@ class Connector {
   /// Takes the socket, after advance() has returned 0. It is non-blocking, and nothing has been read behind the proofs.
   net::Socket take() { return std::move(socket_); }
 
-  static constexpr int another_secret = -2;
+  static constexpr int another_secret = -3;
   static constexpr const char* another_secret_text =
       "the process that answers there does not know this job's secret; it belongs to another job, or has another "
       "TUTTI_SECRET";
@@ -51,9 +51,9 @@ class Connector {
   std::shared_ptr<TlsProxies> tls_proxies_;
 };
 
-/// Connects to the Acceptor at `address` ("10.0.0.1:4242") as `hello.from`, and returns once both sides have given
-/// their proofs. Tries again, more slowly each time, while the other side refuses or hangs up: it may not listen yet,
-/// or have too many connections. Otherwise as Connector.
+/// Connects to the Acceptor at `address` ("10.0.0.1:4242", "unix:0002f") as `hello.from`, and returns once both sides
+/// have given their proofs. Tries again, more slowly each time, while the other side refuses or hangs up: it may not
+/// listen yet, or have too many connections. Otherwise as Connector.
 ///
 /// Blocks until `deadline` at most. Throws Error{peer_lost} with rank `hello.to` if that was not reached in time, or
 /// the process that answers does not know the key; and Error{system} if this host lacks something.

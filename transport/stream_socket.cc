@@ -1,5 +1,5 @@
-// The sockets of links, set up for their path. They are not Asio objects, although the Reactor that waits for them runs
-// on Asio, since Asio would register them a second time in the same epoll.
+// The sockets of links and of the failure detector, set up for their path. They are not Asio objects, although the
+// Reactor that waits for them runs on Asio, since Asio would register them a second time in the same epoll.
 
 #include "transport/stream_socket.h"
 
@@ -9,16 +9,8 @@
 #include <cerrno>
 #include <fstream>
 
-#include "lib/base/system_calls.h"
-#include "lib/base/system_error_text.h"
-#include "tutti/error.h"
-
 namespace tutti::transport {
 namespace {
-
-constexpr int backlog = 4096;  // connections that are not accepted yet; the kernel cuts it to somaxconn
-
-net::Socket open_socket(int family) { return net::Socket(system_calls::socket(family, net::stream, IPPROTO_TCP)); }
 
 /// Chooses the congestion control. bbr paces what it sends, which halves the speed of loopback; the classic algorithms
 /// do not.
@@ -56,8 +48,10 @@ void keep_in_caches(const net::Socket& socket) {
   net::set_option(socket, SOL_SOCKET, SO_RCVBUF, received);
 }
 
-/// Sets up a socket. Each end does so for the data that it sends.
-void prepare(const net::Socket& socket, bool loopback, const std::string& congestion) {
+/// Sets up a socket that is connected to `peer`, over TCP. Each end does so for the data that it sends.
+void prepare(const net::Socket& socket, const net::Address& peer, const std::string& congestion) {
+  if (peer.is_unix()) return;
+  const bool loopback = peer.is_loopback();
   net::send_without_delay(socket);
   choose_congestion(socket, loopback, congestion);
   if (loopback) keep_in_caches(socket);
@@ -65,35 +59,26 @@ void prepare(const net::Socket& socket, bool loopback, const std::string& conges
 
 }  // namespace
 
-net::Socket listen_on(const net::Address& address, std::chrono::seconds silence) {
-  net::Socket socket = open_socket(address.family());
-  const int error = socket ? net::listen_on(socket, address, backlog, silence) : errno;
-  if (error != 0) throw Error(ErrorCode::system, "cannot listen for TCP connections: " + refusal(error));
-  return socket;
-}
-
 net::Socket accept_from(const net::Socket& listener, const std::string& congestion) {
-  net::Socket socket;
-  do {
-    socket = net::Socket(system_calls::accept4(listener.get(), SOCK_NONBLOCK | SOCK_CLOEXEC));
-  } while (!socket && (errno == EINTR || errno == ECONNABORTED));
-  if (socket) prepare(socket, net::remote_address(socket).is_loopback(), congestion);
+  net::Socket socket = net::accept_next(listener);
+  if (socket) prepare(socket, net::remote_address(socket), congestion);
   return socket;
 }
 
 net::Socket connect_to(const net::Address& address, const std::string& congestion, int& error) {
-  net::Socket socket = open_socket(address.family());
+  net::Socket socket = net::make_stream(address.family());
   if (!socket) {
     error = errno;
     return socket;
   }
-  prepare(socket, address.is_loopback(), congestion);
+  prepare(socket, address, congestion);
   error = net::begin_connect(socket, address);
   return socket;
 }
 
 bool worth_retrying(int error) {
-  return error == ECONNREFUSED || error == ECONNRESET || error == EPIPE || error == net::end_of_stream;
+  return error == ECONNREFUSED || error == ECONNRESET || error == EPIPE || error == net::end_of_stream ||
+         error == net::queue_full;
 }
 
 }  // namespace tutti::transport

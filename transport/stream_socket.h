@@ -7,9 +7,6 @@
 
 namespace tutti::transport {
 
-/// Listens on `address`; port 0: the kernel chooses. A connection that sends nothing reaches accept() only after
-/// `silence`. Throws Error{system}.
-net::Socket listen_on(const net::Address& address, std::chrono::seconds silence);
 /// The next connection; empty: there is none, see errno. `congestion`: as for connect_to(), for the data that this end
 /// sends.
 net::Socket accept_from(const net::Socket& listener, const std::string& congestion);
@@ -19,7 +16,7 @@ net::Socket accept_from(const net::Socket& listener, const std::string& congesti
 /// slow one on loopback.
 net::Socket connect_to(const net::Address& address, const std::string& congestion, int& error);
 
-/// Whether to try again: the peer may not listen yet, or have hung up before this rank had given its proof.
+/// Whether to try again: the peer may not listen yet, be busy, or have hung up before this rank had given its proof.
 bool worth_retrying(int error);
 
 }  // namespace tutti::transport

@@ -26,6 +26,7 @@
 
 #include "cli/doctor/doctor.h"
 #include "lib/base/descriptor.h"
+#include "lib/base/net/socket.h"
 #include "lib/base/system_calls.h"
 #include "transport/shm/unix_socket.h"
 #include "tutti/error.h"
@@ -77,9 +78,9 @@ int fill_segment(const std::string& name) {
 std::string try_segment() {
   const Descriptor segment{system_calls::memfd_create("tutti-doctor", MFD_CLOEXEC)};
   if (!segment || ::ftruncate(segment.get(), 4096) != 0) return fmt::format("memfd_create: {}", ::strerror(errno));
-  const Descriptor listener = listen_unix();
-  const pid_t child = in_child([name = name_of_socket(listener)] { return fill_segment(name); });
-  const Descriptor peer = readable(listener.get()) ? accept_unix(listener) : Descriptor{};
+  const Descriptor listener = net::listen_at(net::any_unix_address(), {});
+  const pid_t child = in_child([name = net::local_address(listener).name()] { return fill_segment(name); });
+  const Descriptor peer = readable(listener.get()) ? net::accept_next(listener) : Descriptor{};
   constexpr std::array<std::byte, 1> byte{};
   const bool sent = peer && send_with_descriptor(peer, byte, segment) == Attempt::done;
   const int result = result_of(child);

@@ -63,7 +63,7 @@ class TlsProxies::Impl {
   bool is_here() const noexcept { return mark_.is_here(); }
   std::size_t count() const noexcept { return count_.load(); }
 
-  Descriptor encrypt(Descriptor tcp, Side side, const Digest& key) {
+  Descriptor encrypt(Descriptor connection, Side side, const Digest& key) {
     if (!is_here() || stopped_.load()) {
       errno = ENOTCONN;
       return {};
@@ -72,7 +72,7 @@ class TlsProxies::Impl {
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0) return {};
     Descriptor users{ends[0]};
     Descriptor ours{ends[1]};
-    const auto tunnel = make_tunnel(context_, *tls_, std::move(tcp), std::move(ours), side, key);
+    const auto tunnel = make_tunnel(context_, *tls_, std::move(connection), std::move(ours), side, key);
     ++count_;
     asio::post(context_, [this, tunnel] { add(tunnel); });
     return users;
@@ -197,8 +197,8 @@ TlsProxies::~TlsProxies() {
   if (!impl_->is_here()) keep_for_ever(std::move(impl_));
 }
 
-Descriptor TlsProxies::encrypt(Descriptor tcp, Side side, const Digest& key) noexcept try {
-  return impl_->encrypt(std::move(tcp), side, key);
+Descriptor TlsProxies::encrypt(Descriptor connection, Side side, const Digest& key) noexcept try {
+  return impl_->encrypt(std::move(connection), side, key);
 } catch (const std::system_error& error) {
   errno = error.code().value();
   return {};
@@ -207,9 +207,9 @@ Descriptor TlsProxies::encrypt(Descriptor tcp, Side side, const Digest& key) noe
   return {};
 }
 
-Descriptor TlsProxies::encrypt(Descriptor tcp, const Handshake& handshake) noexcept {
+Descriptor TlsProxies::encrypt(Descriptor connection, const Handshake& handshake) noexcept {
   Digest key = handshake.tunnel_key();
-  Descriptor end = encrypt(std::move(tcp), handshake.is_initiator() ? Side::client : Side::server, key);
+  Descriptor end = encrypt(std::move(connection), handshake.is_initiator() ? Side::client : Side::server, key);
   OPENSSL_cleanse(key.data(), key.size());
   return end;
 }

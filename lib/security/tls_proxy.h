@@ -13,9 +13,10 @@ namespace tutti {
 /// Encrypts connections transparently to their users: TLS 1.3 under a key that both sides have, with a fresh
 /// Diffie-Hellman exchange, so that an attacker who learns the key later cannot decrypt recorded traffic.
 ///
-///   user --plain-- Unix socket pair --service thread-- TCP --TLS-- service thread -- Unix socket pair --plain-- user
+///   user --plain-- pair of sockets --service thread-- connection, TLS --service thread-- pair of sockets --plain--
+///   user
 ///
-/// The user gets one end of the pair in exchange for its TCP socket and continues as before. Data that it has written
+/// The user gets one end of the pair in exchange for the connection and continues as before. Data that it has written
 /// still arrive after it has closed its end. An end of the stream, orderly or not, appears as one on the other side.
 /// There are no certificates: the key comes from the handshake that must precede (lib/security/handshake.h), so
 /// strangers never speak TLS to us.
@@ -37,9 +38,9 @@ class TlsProxies {
 
   /// A non-blocking socket in exchange for a connected one. Nothing, with errno, if the system refuses one; then the
   /// connection is closed. Wait until is_ready() before writing.
-  Descriptor encrypt(Descriptor tcp, Side side, const Digest& key) noexcept;
+  Descriptor encrypt(Descriptor connection, Side side, const Digest& key) noexcept;
   /// The same after a completed handshake.
-  Descriptor encrypt(Descriptor tcp, const Handshake& handshake) noexcept;
+  Descriptor encrypt(Descriptor connection, const Handshake& handshake) noexcept;
 
   /// Whether the tunnel behind `end` is established; reads the one byte that says so. 0: it is. EAGAIN: not yet; the
   /// end becomes readable. ECONNRESET: it never will be, since the other side has gone or has another key. There is no

@@ -28,6 +28,7 @@
 #include <string_view>
 #include <utility>
 
+#include "lib/base/net/socket.h"
 #include "tutti/error.h"
 
 namespace tutti {
@@ -80,7 +81,8 @@ int find_key(SSL* ssl, const unsigned char* id, std::size_t size, SSL_SESSION** 
   return !ours || *session != nullptr ? 1 : 0;
 }
 
-Socket adopt(asio::io_context& context, Descriptor descriptor, int family) {
+Socket adopt(asio::io_context& context, Descriptor descriptor) {
+  const int family = net::local_address(descriptor).family();
   Socket socket{context, asio::generic::stream_protocol{family, 0}, descriptor.get()};
   descriptor.release();
   return socket;
@@ -104,10 +106,10 @@ class TlsTunnel final : public Tunnel, public std::enable_shared_from_this<TlsTu
   }
 
  public:
-  TlsTunnel(asio::io_context& context, asio::ssl::context& tls, Descriptor tcp, Descriptor user, TlsProxies::Side side,
-            const Digest& key)
-      : stream_(adopt(context, std::move(tcp), AF_INET), tls),
-        user_(adopt(context, std::move(user), AF_UNIX)),
+  TlsTunnel(asio::io_context& context, asio::ssl::context& tls, Descriptor connection, Descriptor user,
+            TlsProxies::Side side, const Digest& key)
+      : stream_(adopt(context, std::move(connection)), tls),
+        user_(adopt(context, std::move(user))),
         timer_(context),
         side_(side),
         key_(key) {
@@ -274,9 +276,9 @@ std::shared_ptr<asio::ssl::context> make_tls_context() {
   return context;
 }
 
-std::shared_ptr<Tunnel> make_tunnel(asio::io_context& context, asio::ssl::context& tls, Descriptor tcp, Descriptor user,
-                                    TlsProxies::Side side, const Digest& key) {
-  return std::make_shared<TlsTunnel>(context, tls, std::move(tcp), std::move(user), side, key);
+std::shared_ptr<Tunnel> make_tunnel(asio::io_context& context, asio::ssl::context& tls, Descriptor connection,
+                                    Descriptor user, TlsProxies::Side side, const Digest& key) {
+  return std::make_shared<TlsTunnel>(context, tls, std::move(connection), std::move(user), side, key);
 }
 
 }  // namespace tutti

@@ -35,8 +35,8 @@ class Tunnel {
 /// Throws. Both sides of a connection may use the same context.
 std::shared_ptr<asio::ssl::context> make_tls_context();
 
-/// Between `tcp` and `user`, which is one end of a pair. Throws.
-std::shared_ptr<Tunnel> make_tunnel(asio::io_context& context, asio::ssl::context& tls, Descriptor tcp, Descriptor user,
-                                    TlsProxies::Side side, const Digest& key);
+/// Between `connection` and `user`, which is one end of a pair. Throws.
+std::shared_ptr<Tunnel> make_tunnel(asio::io_context& context, asio::ssl::context& tls, Descriptor connection,
+                                    Descriptor user, TlsProxies::Side side, const Digest& key);
 
 }  // namespace tutti

@@ -16,9 +16,10 @@ constexpr std::size_t mebibyte = std::size_t{1} << 20;
 
 }  // namespace
 
-TEST_CASE("what a rank sends is what docs/wire.md says, and nothing before the other side has proved itself") {
-  RawListener listener;
-  const auto node = make_node(0);
+TEST_CASE_TEMPLATE("what a rank sends is what docs/wire.md says, and nothing before the other side has proved itself",
+                   Kind, OverTcp, OverUnix) {
+  RawListener listener(Kind::anywhere());
+  const auto node = make_node(0, {}, Kind::anywhere());
   node->transport->set_peers({node->transport->address(), listener.address()});
   const Frame frame{.kind = FrameKind::eager, .length = 5, .tag = 3};
   const std::string payload = "tutti";
@@ -45,8 +46,9 @@ TEST_CASE("what a rank sends is what docs/wire.md says, and nothing before the o
   CHECK(peer.read(expected.size()) == expected);
 }
 
-TEST_CASE("strangers do not disturb ranks that talk, and learn nothing but a nonce and a digest") {
-  Pair pair;
+TEST_CASE_TEMPLATE("strangers do not disturb ranks that talk, and learn nothing but a nonce and a digest", Kind,
+                   OverTcp, OverUnix) {
+  Pair pair(Kind::anywhere());
   REQUIRE(pair.exchange(100, 1));
   const std::string good = first_bytes({.from = 0, .to = 1, .channel = 99});
   const std::string proof(Handshake::proof_size, 'p');
@@ -82,15 +84,15 @@ TEST_CASE("strangers do not disturb ranks that talk, and learn nothing but a non
   for (const auto& message : pair.receiver->recorder.messages) CHECK(message.channel == 1);
 }
 
-TEST_CASE("a process of another job is told apart on both sides") {
-  Pair pair;
+TEST_CASE_TEMPLATE("a process of another job is told apart on both sides", Kind, OverTcp, OverUnix) {
+  Pair pair(Kind::anywhere());
   RawPeer stranger(pair.acceptor(), "");
   CHECK_FALSE(stranger.shake_hands(Handshake::initiate(other_key, {.from = 0, .to = 1, .channel = 1})));
   RawPeer rank_without(pair.acceptor(), "");
   CHECK_FALSE(rank_without.shake_hands(Handshake::initiate(Secret{}, {.from = 0, .to = 1, .channel = 1})));
 
-  RawListener impostor;
-  const auto node = make_node(0);
+  RawListener impostor(Kind::anywhere());
+  const auto node = make_node(0, {}, Kind::anywhere());
   node->transport->set_peers({node->transport->address(), impostor.address()});
   node->send(1, 1, 100, 1);
   for (int i = 0; i < 100; ++i) node->step();
@@ -102,8 +104,8 @@ TEST_CASE("a process of another job is told apart on both sides") {
   CHECK(node->recorder.failures[0].text.find("does not know this job's secret") != std::string::npos);
 }
 
-TEST_CASE("a rank that does not exist is turned away although it knows the secret") {
-  Pair pair;
+TEST_CASE_TEMPLATE("a rank that does not exist is turned away although it knows the secret", Kind, OverTcp, OverUnix) {
+  Pair pair(Kind::anywhere());
   for (const int from : {2, -1}) {
     RawPeer member(pair.acceptor(), "");
     CHECK(member.shake_hands(Handshake::initiate(key, {.from = from, .to = 1, .channel = 1})));
@@ -112,8 +114,8 @@ TEST_CASE("a rank that does not exist is turned away although it knows the secre
   CHECK(pair.exchange(100, 1));
 }
 
-TEST_CASE("a handshake that was recorded opens nothing when it is played again") {
-  Pair pair;
+TEST_CASE_TEMPLATE("a handshake that was recorded opens nothing when it is played again", Kind, OverTcp, OverUnix) {
+  Pair pair(Kind::anywhere());
   RawPeer first(pair.acceptor(), "");
   Handshake handshake = Handshake::initiate(key, {.from = 0, .to = 1, .channel = 1});
   std::string recorded = text_of(handshake.outgoing());
@@ -132,8 +134,9 @@ TEST_CASE("a handshake that was recorded opens nothing when it is played again")
   CHECK(second.heard() != answer);
 }
 
-TEST_CASE("a stranger that stops in the middle is shown out in time, while the rank does nothing") {
-  Lonely lonely({.hello_timeout = 100ms});
+TEST_CASE_TEMPLATE("a stranger that stops in the middle is shown out in time, while the rank does nothing", Kind,
+                   OverTcp, OverUnix) {
+  Lonely lonely({.hello_timeout = 100ms}, Kind::anywhere());
   RawPeer half(lonely.node->transport->address(), first_bytes().substr(0, 20));
   RawPeer no_proof(lonely.node->transport->address(), first_bytes());
   for (RawPeer* stranger : {&half, &no_proof}) {
@@ -144,15 +147,17 @@ TEST_CASE("a stranger that stops in the middle is shown out in time, while the r
   CHECK(static_cast<TcpTransport&>(*lonely.node->transport).unproved() == 0);
 }
 
-TEST_CASE("a sender gets through, and its message out, while the receiver does nothing") {
-  Pair pair;
+TEST_CASE_TEMPLATE("a sender gets through, and its message out, while the receiver does nothing", Kind, OverTcp,
+                   OverUnix) {
+  Pair pair(Kind::anywhere());
   pair.sender->send(1, 1, 1000, 1);
   CHECK(pair.sender->sleep_until([&] { return !pair.sender->recorder.tokens.empty(); }));
   CHECK(pair.run_until([&] { return pair.receiver->recorder.messages.size() == 1; }));
 }
 
-TEST_CASE("four hundred connections that say something and then nothing leave room for a peer") {
-  Pair pair({.hello_timeout = 20s});
+TEST_CASE_TEMPLATE("four hundred connections that say something and then nothing leave room for a peer", Kind, OverTcp,
+                   OverUnix) {
+  Pair pair({.hello_timeout = 20s}, Kind::anywhere());
   std::vector<RawPeer> crowd;
   for (int i = 0; i < 400; ++i) crowd.emplace_back(pair.acceptor(), "T");
   const auto start = Clock::now();
@@ -161,8 +166,8 @@ TEST_CASE("four hundred connections that say something and then nothing leave ro
   CHECK(pair.unproved() <= 128);
 }
 
-TEST_CASE("a thousand connections that say nothing do not keep a peer waiting") {
-  Pair pair({.hello_timeout = 20s});
+TEST_CASE_TEMPLATE("a thousand connections that say nothing do not keep a peer waiting", Kind, OverTcp, OverUnix) {
+  Pair pair({.hello_timeout = 20s}, Kind::anywhere());
   std::vector<RawPeer> crowd;
   for (int i = 0; i < 900; ++i) crowd.emplace_back(pair.acceptor(), "");
   const auto start = Clock::now();
@@ -170,8 +175,8 @@ TEST_CASE("a thousand connections that say nothing do not keep a peer waiting") 
   CHECK(Clock::now() - start < 15s);  // before the time of any of them is over
 }
 
-TEST_CASE("three hundred peers that connect first and speak later are all let in") {
-  Lonely lonely({.hello_timeout = 100s});
+TEST_CASE_TEMPLATE("three hundred peers that connect first and speak later are all let in", Kind, OverTcp, OverUnix) {
+  Lonely lonely({.hello_timeout = 100s}, Kind::anywhere());
   constexpr int count = 300;
   std::vector<RawPeer> peers;
   for (int i = 0; i < count; ++i) peers.push_back(lonely.connect());
@@ -184,8 +189,9 @@ TEST_CASE("three hundred peers that connect first and speak later are all let in
   CHECK(lonely.node->recorder.failures.empty());
 }
 
-TEST_CASE("a handshake, a frame and a payload that come byte by byte are understood") {
-  Lonely lonely;
+TEST_CASE_TEMPLATE("a handshake, a frame and a payload that come byte by byte are understood", Kind, OverTcp,
+                   OverUnix) {
+  Lonely lonely(Kind::anywhere());
   RawPeer peer = lonely.connect();
   Handshake handshake = Handshake::initiate(key, {.from = 0, .to = 1, .channel = 1});
   const auto trickle = [&](std::string_view bytes) {

@@ -5,17 +5,23 @@
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
 #include <condition_variable>
+#include <csignal>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <vector>
 
 #include "tests/transport/no_descriptors.h"
 #include "tests/transport/tcp_pair.h"
 #include "transport/acceptor.h"
+#include "transport/stream_socket.h"
 
 namespace tutti::transport::testing {
 namespace {
@@ -26,8 +32,7 @@ const Hello hello{.from = 4, .to = 7, .channel = 9, .purpose = Purpose::failure_
 
 /// Rank 7's acceptor, and the ranks that it has let in.
 struct House {
-  explicit House(AcceptorOptions options = {})
-      : acceptor(*net::parse_address("127.0.0.1", 0), {key, 7}, std::move(options)) {
+  explicit House(const net::Address& at, AcceptorOptions options = {}) : acceptor(at, {key, 7}, std::move(options)) {
     acceptor.serve(Purpose::failure_detector, [this](const Hello& who, net::Socket socket) {
       const std::lock_guard lock{mutex};
       guests.emplace_back(who, std::move(socket));
@@ -49,6 +54,22 @@ struct House {
   Acceptor acceptor;
 };
 
+/// Has a descriptor already when it connects.
+struct Caller {
+  explicit Caller(const std::string& to)
+      : address(*net::parse_address(to)), socket(net::make_stream(address.family())) {}
+
+  RawPeer connect() {
+    const int error = net::begin_connect(socket, address);
+    REQUIRE((error == 0 || error == EINPROGRESS));
+    REQUIRE(net::wait_until_ready(socket, POLLOUT, Clock::now() + 30s));
+    return RawPeer(std::move(socket));
+  }
+
+  net::Address address;
+  net::Socket socket;
+};
+
 /// What becomes of it; bounded.
 int outcome_of(Connector& connector) {
   const auto deadline = Clock::now() + 30s;
@@ -67,7 +88,7 @@ std::string failure_of(const std::string& address, Clock::time_point deadline, c
   } catch (const Error& error) {
     CHECK(error.code() == ErrorCode::peer_lost);
     CHECK(error.rank() == 7);
-    CHECK(std::string(error.what()).find("rank 4 cannot reach rank 7 (tcp, " + address) == 0);
+    CHECK(std::string(error.what()).find("rank 4 cannot reach rank 7 at " + address) == 0);
     return error.what();
   }
   return "";
@@ -77,8 +98,9 @@ bool has(const std::string& text, std::string_view part) { return text.find(part
 
 }  // namespace
 
-TEST_CASE("a rank that dials with the key gets through, and both ends are clean behind the proofs") {
-  House house;
+TEST_CASE_TEMPLATE("a rank that dials with the key gets through, and both ends are clean behind the proofs", Kind,
+                   OverTcp, OverUnix) {
+  House house(Kind::anywhere());
   for (int i = 0; i < 3; ++i) {
     RawPeer caller(connect_authenticated(house.acceptor.address(), key, hello, Clock::now() + 30s));
     auto [who, socket] = house.next();
@@ -97,15 +119,16 @@ TEST_CASE("a rank that dials with the key gets through, and both ends are clean 
   CHECK(house.acceptor.unproved() == 0);
 }
 
-TEST_CASE("a rank that dials with another key is told so at once") {
-  const House house;
+TEST_CASE_TEMPLATE("a rank that dials with another key is told so at once", Kind, OverTcp, OverUnix) {
+  const House house(Kind::anywhere());
   const auto start = Clock::now();
   CHECK(has(failure_of(house.acceptor.address(), start + 30s, other_key), "does not know this job's secret"));
   CHECK(Clock::now() - start < 10s);
 }
 
-TEST_CASE("a rank that dials for another rank or purpose is turned away until the deadline") {
-  const House house;
+TEST_CASE_TEMPLATE("a rank that dials for another rank or purpose is turned away until the deadline", Kind, OverTcp,
+                   OverUnix) {
+  const House house(Kind::anywhere());
   Hello other_rank = hello;
   other_rank.to = 6;
   Hello other_purpose = hello;
@@ -115,10 +138,11 @@ TEST_CASE("a rank that dials for another rank or purpose is turned away until th
   CHECK(house.guests.empty());
 }
 
-TEST_CASE("nobody there, nobody who answers, and nonsense end in time with the reason") {
-  RawListener nobody(RawListener::Start::later);
-  RawListener silent;
-  RawListener foreign;
+TEST_CASE_TEMPLATE("nobody there, nobody who answers, and nonsense end in time with the reason", Kind, OverTcp,
+                   OverUnix) {
+  RawListener nobody(RawListener::Start::later, Kind::anywhere());
+  RawListener silent(Kind::anywhere());
+  RawListener foreign(Kind::anywhere());
   std::thread talker([&] {
     RawPeer peer = foreign.accept();
     peer.write(std::string(100, 'x'));
@@ -131,8 +155,8 @@ TEST_CASE("nobody there, nobody who answers, and nonsense end in time with the r
   talker.join();
 }
 
-TEST_CASE("an acceptor that opens later is found") {
-  RawListener later(RawListener::Start::later);
+TEST_CASE_TEMPLATE("an acceptor that opens later is found", Kind, OverTcp, OverUnix) {
+  RawListener later(RawListener::Start::later, Kind::anywhere());
   std::thread opener([&] {
     later.start();
     RawPeer peer = later.accept();
@@ -142,12 +166,14 @@ TEST_CASE("an acceptor that opens later is found") {
   opener.join();
 }
 
-TEST_CASE("an acceptor without descriptors to spare lets people in once there are some") {
-  House house;
-  RawPeer waiting(house.acceptor.address(), "");
+TEST_CASE_TEMPLATE("an acceptor without descriptors to spare lets people in once there are some", Kind, OverTcp,
+                   OverUnix) {
+  House house(Kind::anywhere());
+  Caller waiting(house.acceptor.address());
   {
     const NoDescriptors none;
-    waiting.write("x");  // somebody to be accepted, who cannot be
+    RawPeer peer = waiting.connect();
+    peer.write("x");  // somebody to be accepted, who cannot be
     bool looked = false;
     std::mutex mutex;
     std::condition_variable done;
@@ -162,19 +188,20 @@ TEST_CASE("an acceptor without descriptors to spare lets people in once there ar
   CHECK(connect_authenticated(house.acceptor.address(), key, hello, Clock::now() + 30s));
 }
 
-TEST_CASE("without descriptors to spare a stranger goes for a peer") {
-  House house({.patience = 1000s, .least_patience = 0ms});
+TEST_CASE_TEMPLATE("without descriptors to spare a stranger goes for a peer", Kind, OverTcp, OverUnix) {
+  House house(Kind::anywhere(), {.patience = 1000s, .least_patience = 0ms});
   RawPeer stranger(house.acceptor.address(), "TUTI");
   while (house.acceptor.unproved() == 0) std::this_thread::yield();
-  RawPeer caller(house.acceptor.address(), "");
+  Caller caller(house.acceptor.address());
   const NoDescriptors none;
-  CHECK(caller.shake_hands(Handshake::initiate(key, hello)));
+  RawPeer peer = caller.connect();
+  CHECK(peer.shake_hands(Handshake::initiate(key, hello)));
   CHECK(house.next().first == hello);
   CHECK(stranger.closed_by_peer());
 }
 
 TEST_CASE("those whose silence has outlasted the kernel's patience make room for a peer at once") {
-  House house({.patience = 1000s, .least_patience = 1000s, .silence = 1s});
+  House house(OverTcp::anywhere(), {.patience = 1000s, .least_patience = 1000s, .silence = 1s});
   std::vector<RawPeer> crowd;
   for (int i = 0; i < 300; ++i) crowd.emplace_back(house.acceptor.address(), "");
   const auto end = Clock::now() + 30s;
@@ -184,8 +211,8 @@ TEST_CASE("those whose silence has outlasted the kernel's patience make room for
   CHECK(connect_authenticated(house.acceptor.address(), key, hello, Clock::now() + 30s));
 }
 
-TEST_CASE("a look hears everybody who had come") {
-  House house;
+TEST_CASE_TEMPLATE("a look hears everybody who had come", Kind, OverTcp, OverUnix) {
+  House house(Kind::anywhere());
   std::vector<RawPeer> callers;
   for (int i = 0; i < 20; ++i) {
     callers.emplace_back(house.acceptor.address(), "");
@@ -212,8 +239,8 @@ TEST_CASE("a look hears everybody who had come") {
   CHECK(guests == 20);
 }
 
-TEST_CASE("one acceptor serves several purposes, each as long as it is served") {
-  House house;
+TEST_CASE_TEMPLATE("one acceptor serves several purposes, each as long as it is served", Kind, OverTcp, OverUnix) {
+  House house(Kind::anywhere());
   Hello link = hello;
   link.purpose = Purpose::link;
   std::atomic<int> links{0};
@@ -242,8 +269,8 @@ TEST_CASE("one acceptor serves several purposes, each as long as it is served") 
   CHECK(house.next().first == hello);
 }
 
-TEST_CASE("a look at an acceptor that is closed ends at once, and nobody finds it") {
-  House house;
+TEST_CASE_TEMPLATE("a look at an acceptor that is closed ends at once, and nobody finds it", Kind, OverTcp, OverUnix) {
+  House house(Kind::anywhere());
   const std::string address = house.acceptor.address();
   house.acceptor.close();
   bool looked = false;
@@ -253,8 +280,8 @@ TEST_CASE("a look at an acceptor that is closed ends at once, and nobody finds i
   CHECK(outcome_of(nobody) == ECONNREFUSED);
 }
 
-TEST_CASE("an acceptor that closes shows everybody out") {
-  auto house = std::make_unique<House>();
+TEST_CASE_TEMPLATE("an acceptor that closes shows everybody out", Kind, OverTcp, OverUnix) {
+  auto house = std::make_unique<House>(Kind::anywhere());
   RawPeer half(house->acceptor.address(), "TU");
   while (house->acceptor.unproved() == 0) std::this_thread::yield();
   house.reset();
@@ -263,17 +290,63 @@ TEST_CASE("an acceptor that closes shows everybody out") {
   CHECK(half.closed_by_peer());
 }
 
-TEST_CASE("whether anybody listens is known without a word to whoever does") {
-  House house;
+TEST_CASE_TEMPLATE("whether anybody listens is known without a word to whoever does", Kind, OverTcp, OverUnix) {
+  House house(Kind::anywhere());
   const std::string address = house.acceptor.address();
   Connector there{*net::parse_address(address)};
   CHECK(outcome_of(there) == 0);
-  CHECK(house.acceptor.unproved() == 0);
+  CHECK(house.guests.empty());
+  if (!net::parse_address(address)->is_unix()) CHECK(house.acceptor.unproved() == 0);  // the kernel holds it back
 
-  const net::Socket bound{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-  const auto anywhere = *net::parse_address("127.0.0.1", 0);
-  REQUIRE(::bind(bound.get(), anywhere.get(), anywhere.length) == 0);
-  Connector nobody{*net::parse_address(net::local_address(bound).text())};
+  const RawListener bound(RawListener::Start::later, Kind::anywhere());
+  Connector nobody{*net::parse_address(bound.address())};
+  CHECK(outcome_of(nobody) == ECONNREFUSED);
+}
+
+TEST_CASE_TEMPLATE("whoever finds a full queue is neither refused nor waits in vain", Kind, OverTcp, OverUnix) {
+  RawListener listener(Kind::anywhere());
+  listener.shorten_queue();
+  std::optional<RawPeer> first(std::in_place, listener.address(), "");
+  Connector second{*net::parse_address(listener.address())};
+  const int error = second.advance();
+  CHECK(error == (net::parse_address(listener.address())->is_unix() ? net::queue_full : EAGAIN));
+  CHECK(second.advance() == error);
+  CHECK(worth_retrying(net::queue_full));
+  CHECK(has(failure_of(listener.address(), Clock::now() + 50ms), "cannot reach"));
+
+  std::thread opener([&] {
+    first.reset();
+    for (bool let_in = false; !let_in;)
+      let_in = listener.accept().shake_hands(Handshake::accept(key, Purpose::failure_detector, 7));
+  });
+  CHECK(connect_authenticated(listener.address(), key, hello, Clock::now() + 30s));
+  opener.join();
+}
+
+TEST_CASE_TEMPLATE("a process that is stopped is there but does not answer, and one that is killed is gone", Kind,
+                   OverTcp, OverUnix) {
+  std::optional<RawListener> listener(std::in_place, Kind::anywhere());
+  const std::string address = listener->address();
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (;;) ::pause();
+  }
+  listener.reset();  // the child has it
+  ::kill(child, SIGSTOP);
+  int status = 0;
+  CHECK(::waitpid(child, &status, WUNTRACED) == child);
+  Connector there{*net::parse_address(address)};
+  CHECK(outcome_of(there) == 0);
+  CHECK(has(failure_of(address, Clock::now() + 50ms), "timed out"));
+  RawPeer waiting(address, "TUTI");
+  CHECK_FALSE(waiting.closed_by_peer());
+
+  ::kill(child, SIGKILL);
+  CHECK(::waitpid(child, &status, 0) == child);
+  CHECK(waiting.closed_by_peer());
+  Connector nobody{*net::parse_address(address)};
   CHECK(outcome_of(nobody) == ECONNREFUSED);
 }
 

@@ -27,9 +27,9 @@ constexpr std::string_view phrase = "what rank 0 has to say to rank 1 and to nob
 /// Stands before an acceptor, hands one connection on, and keeps what passes.
 class Relay {
  public:
-  explicit Relay(const std::string& acceptor)
+  Relay(const std::string& acceptor, const net::Address& at)
       : acceptor_(*net::parse_address(acceptor)),
-        listener_(listen_on(*net::parse_address("127.0.0.1", 0), 0s)),
+        listener_(net::listen_at(at, 0s)),
         address_(net::local_address(listener_).text()),
         thread_([this] { run(); }) {}
   ~Relay() { stop(); }
@@ -87,7 +87,7 @@ TEST_CASE("a process between two ranks reads what they say, unless it is encrypt
   for (const bool encrypted : {false, true}) {
     CAPTURE(encrypted);
     Pair pair({.tls_proxies = tls_proxies(encrypted)});
-    Relay relay(pair.acceptor());
+    Relay relay(pair.acceptor(), OverTcp::anywhere());
     pair.sender->transport->set_peers({pair.sender->transport->address(), relay.address()});
     pair.sender->transport->open(1, 1).send({.length = said.size()}, std::as_bytes(std::span(said)), 0);
     REQUIRE(pair.run_until([&] { return !pair.receiver->recorder.messages.empty(); }));
@@ -99,15 +99,15 @@ TEST_CASE("a process between two ranks reads what they say, unless it is encrypt
   }
 }
 
-TEST_CASE("signs of life are encrypted, too, where their acceptor is") {
+TEST_CASE_TEMPLATE("signs of life are encrypted, too, where their acceptor is", Kind, OverTcp, OverUnix) {
   std::atomic<bool> done{false};
   net::Socket guest;
-  Acceptor acceptor(*net::parse_address("127.0.0.1", 0), {key, 1, tls_proxies(true)});
+  Acceptor acceptor(Kind::anywhere(), {key, 1, tls_proxies(true)});
   acceptor.serve(Purpose::failure_detector, [&](const Hello&, net::Socket socket) {
     guest = std::move(socket);
     done = true;
   });
-  Relay relay(acceptor.address());
+  Relay relay(acceptor.address(), Kind::anywhere());
   const auto ours = tls_proxies(true);
   const net::Socket line = connect_authenticated(relay.address(), key, {.to = 1, .purpose = Purpose::failure_detector},
                                                  Clock::now() + 30s, ours);

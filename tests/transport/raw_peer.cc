@@ -15,10 +15,17 @@
 namespace tutti::transport::testing {
 namespace {
 
-net::Socket blocking_socket() {
-  net::Socket socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+/// Of the family of that address.
+net::Socket blocking_socket(const net::Address& address) {
+  net::Socket socket(::socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
   REQUIRE(socket);
   return socket;
+}
+
+net::Address parsed(const std::string& address) {
+  const auto where = net::parse_address(address);
+  REQUIRE(where);
+  return *where;
 }
 
 void limit_waits(const net::Socket& socket) {
@@ -35,10 +42,9 @@ std::string text_of(std::span<const std::byte> bytes) {
 
 RawPeer::RawPeer(net::Socket socket) : socket_(std::move(socket)) { limit_waits(socket_); }
 
-RawPeer::RawPeer(const std::string& address, std::string_view bytes) : RawPeer(blocking_socket()) {
-  const auto where = net::parse_address(address);
-  REQUIRE(where);
-  REQUIRE(::connect(socket_.get(), where->get(), where->length) == 0);
+RawPeer::RawPeer(const std::string& address, std::string_view bytes) : RawPeer(blocking_socket(parsed(address))) {
+  const net::Address where = parsed(address);
+  REQUIRE(::connect(socket_.get(), where.get(), where.length) == 0);
   write(bytes);
 }
 
@@ -90,15 +96,16 @@ void RawPeer::reset() {
   socket_.reset();
 }
 
-RawListener::RawListener(Start when) : socket_(blocking_socket()) {
+RawListener::RawListener(Start when, const net::Address& at) : socket_(blocking_socket(at)) {
   limit_waits(socket_);
-  const auto where = net::parse_address("127.0.0.1", 0);
-  REQUIRE(::bind(socket_.get(), where->get(), where->length) == 0);
+  REQUIRE(::bind(socket_.get(), at.get(), at.length) == 0);
   address_ = net::local_address(socket_).text();
   if (when == Start::now) start();
 }
 
 void RawListener::start() { REQUIRE(::listen(socket_.get(), 16) == 0); }
+
+void RawListener::shorten_queue() { REQUIRE(::listen(socket_.get(), 0) == 0); }
 
 RawPeer RawListener::accept() {
   net::Socket accepted(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));

@@ -7,12 +7,16 @@
 
 #include "lib/base/net/socket.h"
 #include "lib/security/handshake.h"
+#include "tests/support/address_kinds.h"
 
 namespace tutti::transport::testing {
 
+using tutti::testing::OverTcp;
+using tutti::testing::OverUnix;
+
 std::string text_of(std::span<const std::byte> bytes);
 
-/// The other end of a TCP connection: writes and reads plain bytes, blocking for 10 s at most.
+/// The other end of a connection: writes and reads plain bytes, blocking for 10 s at most.
 class RawPeer {
  public:
   explicit RawPeer(net::Socket socket);
@@ -36,15 +40,18 @@ class RawPeer {
   std::string heard_;
 };
 
-/// A port on loopback.
+/// A port on loopback, or whatever `at` is.
 class RawListener {
  public:
   enum class Start { now, later };
-  explicit RawListener(Start start = Start::now);
+  explicit RawListener(Start start = Start::now, const net::Address& at = OverTcp::anywhere());
+  explicit RawListener(const net::Address& at) : RawListener(Start::now, at) {}
 
   const std::string& address() const { return address_; }
   /// Until then connections are refused.
   void start();
+  /// From now on at most one connection more is taken in; others must wait.
+  void shorten_queue();
   RawPeer accept();
 
  private:

@@ -2,21 +2,27 @@
 
 #include <doctest/doctest.h>
 
+#include "transport/acceptor.h"
+
 namespace tutti::transport::testing {
 
 const Secret key = Secret::from_text("sixteen letters.", "the test");
 const Secret other_key = Secret::from_text("sixteen letters!", "the test");
 
-std::unique_ptr<Node> make_node(int rank, TcpOptions options) {
+std::unique_ptr<Node> make_node(int rank, TcpOptions options, const net::Address& at) {
   auto node = std::make_unique<Node>();
   node->rank = rank;
   if (options.key.empty()) options.key = key;
+  if (at.is_unix())
+    options.acceptor = std::make_shared<Acceptor>(at, Credentials{options.key, rank, options.tls_proxies},
+                                                  AcceptorOptions{.patience = options.hello_timeout});
   node->transport = std::make_unique<TcpTransport>(rank, options, node->reactor);
   node->transport->set_sink(node->recorder);
   return node;
 }
 
-Pair::Pair(const TcpOptions& options) : sender(make_node(0, options)), receiver(make_node(1, options)) {
+Pair::Pair(const TcpOptions& options, const net::Address& at)
+    : sender(make_node(0, options, at)), receiver(make_node(1, options, at)) {
   const std::vector<std::string> addresses = {sender->transport->address(), receiver->transport->address()};
   sender->transport->set_peers(addresses);
   receiver->transport->set_peers(addresses);
@@ -38,7 +44,7 @@ bool Pair::exchange(std::size_t size, std::uint64_t seed) {
          receiver->recorder.messages.back().bytes == pattern(size, seed);
 }
 
-Lonely::Lonely(const TcpOptions& options) : node(make_node(1, options)) {
+Lonely::Lonely(const TcpOptions& options, const net::Address& at) : node(make_node(1, options, at)) {
   node->transport->set_peers({"127.0.0.1:1", node->transport->address()});
 }
 

@@ -18,11 +18,13 @@ extern const Secret key;
 extern const Secret other_key;
 
 /// A rank with nothing but TCP; the key is the job's unless `options` has one.
-std::unique_ptr<Node> make_node(int rank, TcpOptions options = {});
+/// It listens there.
+std::unique_ptr<Node> make_node(int rank, TcpOptions options = {}, const net::Address& at = OverTcp::anywhere());
 
 /// Rank 0 sends, rank 1 receives; both are driven by one thread.
 struct Pair {
-  explicit Pair(const TcpOptions& options = {});
+  explicit Pair(const TcpOptions& options = {}, const net::Address& at = OverTcp::anywhere());
+  explicit Pair(const net::Address& at) : Pair({}, at) {}
 
   bool run_until(const std::function<bool()>& done);
   /// One message from 0 to 1, checked.
@@ -36,7 +38,8 @@ struct Pair {
 
 /// Rank 1, whose peer, rank 0, is written out in bytes.
 struct Lonely {
-  explicit Lonely(const TcpOptions& options = {});
+  explicit Lonely(const TcpOptions& options = {}, const net::Address& at = OverTcp::anywhere());
+  explicit Lonely(const net::Address& at) : Lonely({}, at) {}
 
   bool run_until(const std::function<bool()>& done);
   /// Without a word.

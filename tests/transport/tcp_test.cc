@@ -49,6 +49,31 @@ TEST_CASE("addresses are numeric with a port, in brackets for IPv6") {
   CHECK_FALSE(net::parse_address("10.0.0.1:80")->is_loopback());
 }
 
+TEST_CASE("an address may be the name of a Unix socket, as the kernel chooses them") {
+  const net::Socket one = net::listen_at(net::any_unix_address(), 0s);
+  const net::Socket other = net::listen_at(net::any_unix_address(), 0s);
+  const net::Address address = net::local_address(one);
+  CHECK(address.is_unix());
+  CHECK(address.text() == "unix:" + address.name());
+  REQUIRE(net::parse_address(address.text()));
+  CHECK(*net::parse_address(address.text()) == address);
+  CHECK_FALSE(net::local_address(other) == address);
+  CHECK_FALSE(net::parse_address("127.0.0.1:80")->is_unix());
+  const std::size_t longest = 107;
+  CHECK(net::parse_address("unix:" + std::string(longest, 'f'))->name().size() == longest);
+  for (const std::string& bad : {std::string{"unix:"}, std::string{"unix:/tmp/x"}, std::string{"unix:00 2f"},
+                                 "unix:" + std::string(longest + 1, 'f')})
+    CHECK_FALSE_MESSAGE(net::parse_address(bad), bad);
+
+  const net::Socket caller = net::make_stream(AF_UNIX);
+  CHECK(net::begin_connect(caller, address) == 0);
+  CHECK(net::connected(caller) == 0);
+  const net::Socket accepted = net::accept_next(one);
+  REQUIRE(accepted);
+  CHECK(net::user_of_peer(accepted) == static_cast<long>(::geteuid()));
+  CHECK(net::process_of_peer(accepted) == ::getpid());
+}
+
 TEST_CASE("links ask for signs of life before a firewall forgets their connection") {
   for (const auto lost_after : {1'000ms, 10'000ms, 3'600'000ms}) {
     Pair pair({.lost_after = lost_after});

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "lib/base/net/socket.h"
 #include "lib/base/system_calls.h"
 #include "lib/base/system_error_text.h"
 #include "transport/shm/unix_socket.h"
@@ -21,7 +22,7 @@ Attempt hand_over(const Introduction& introduction, Descriptor& socket) {
   };
   Attempt attempt = connect_unix(introduction.socket, socket);
   if (attempt == Attempt::done) {
-    const long user = user_of_peer(socket);
+    const long user = net::user_of_peer(socket);
     if (user != static_cast<long>(::geteuid()))
       refuse(ErrorCode::peer_lost, fmt::format("its socket belongs to user {}, not to user {}", user, ::geteuid()));
     attempt = send_with_descriptor(socket, introduction.hello, introduction.memory);
@@ -80,7 +81,7 @@ void ShmEndpoint::cut() noexcept {
 }
 
 bool ShmEndpoint::read_peer(std::span<std::byte> to, std::uint64_t address) noexcept {
-  if (peer_process_ == 0) peer_process_ = process_of_peer(socket_);
+  if (peer_process_ == 0) peer_process_ = net::process_of_peer(socket_);
   if (left_ || peer_process_ <= 0) {
     errno = ESRCH;
     return false;

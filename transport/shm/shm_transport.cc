@@ -15,6 +15,7 @@
 #include <cstring>
 #include <variant>
 
+#include "lib/base/net/socket.h"
 #include "lib/base/system_error_text.h"
 #include "transport/shm/probe.h"
 #include "transport/shm/ring_endpoint.h"
@@ -57,12 +58,12 @@ ShmTransport::ShmTransport(int rank, std::string_view token, Reactor& reactor, c
       token_(token_of(token)),
       log_(log),
       address_(ShmAddress::here()),
-      listener_(listen_unix()),
+      listener_(net::listen_at(net::any_unix_address(), {})),
       home_(std::make_unique<EndpointContext>(EndpointContext{reactor, *this})),
       pool_(rank) {
   spare_ = make_ring();  // a refusal is then known before any rank waits for a ring
   address_.rank = rank;
-  address_.socket = name_of_socket(listener_);
+  address_.socket = net::local_address(listener_).name();
   bell_ = make_bell(bell_of(address_.socket));
   reactor.watch(bell_.get(), [this] { discard_bells(bell_); });
 }
@@ -240,7 +241,7 @@ void ShmTransport::unreadable(int error) noexcept {
 
 void ShmTransport::accept_all() {
   for (int i = 0; i < welcomes_at_once; ++i) {
-    Descriptor socket = accept_unix(listener_);
+    Descriptor socket = net::accept_next(listener_);
     if (!socket && is_exhaustion(errno)) {
       warn_exhausted("accept links", errno);
       // Waiting connections keep the listener readable, so stop watching it for a while instead of spinning.
@@ -249,7 +250,7 @@ void ShmTransport::accept_all() {
       listens_again_ = Clock::now() + listening_pause;
     }
     if (!socket) return;
-    if (user_of_peer(socket) == address_.user && !read_hello(socket))
+    if (net::user_of_peer(socket) == address_.user && !read_hello(socket))
       keep({std::move(socket), Clock::now() + guest_patience});
   }
 }

@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include <algorithm>
 #include <array>
@@ -23,82 +22,24 @@ constexpr std::size_t most_descriptors = 8;            // room to receive, and c
 constexpr std::chrono::milliseconds longest_ring{10};  // until others have heard their bells
 constexpr int most_rings = 64;                         // heard at a time
 
-struct Name {
-  ::sockaddr_un address{};
-  ::socklen_t length = sizeof(::sa_family_t);
-
-  ::sockaddr* get() { return reinterpret_cast<::sockaddr*>(&address); }
-};
-
-Descriptor make_socket(int type = SOCK_STREAM) {
-  return Descriptor(system_calls::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-}
-
-/// False: the name is too long, or empty.
-bool set_abstract(Name& to, const std::string& name) {
-  if (name.empty() || name.size() + 1 > sizeof to.address.sun_path) return false;
-  to.address.sun_family = AF_UNIX;
-  std::copy(name.begin(), name.end(), to.address.sun_path + 1);
-  to.length = static_cast<::socklen_t>(offsetof(::sockaddr_un, sun_path) + 1 + name.size());
-  return true;
-}
-
 [[noreturn]] void refuse(const char* what) {
   throw Error(ErrorCode::system, fmt::format("cannot {} a Unix socket: {}", what, refusal(errno)));
 }
 
 }  // namespace
 
-Descriptor listen_unix() {
-  Descriptor socket = make_socket();
-  if (!socket) refuse("make");
-  Name name;
-  name.address.sun_family = AF_UNIX;
-  // A socket that is bound with a family only gets a free name from the kernel.
-  if (::bind(socket.get(), name.get(), name.length) != 0) refuse("name");
-  if (::listen(socket.get(), SOMAXCONN) != 0) refuse("listen on");
-  return socket;
-}
-
-std::string name_of_socket(const Descriptor& socket) {
-  Name name;
-  name.length = sizeof name.address;
-  if (::getsockname(socket.get(), name.get(), &name.length) != 0) refuse("ask the name of");
-  const std::size_t length = name.length - offsetof(::sockaddr_un, sun_path);
-  return {name.address.sun_path + 1, length - 1};
-}
-
 Attempt connect_unix(const std::string& name, Descriptor& socket) {
-  Name target;
-  if (!set_abstract(target, name)) {
+  const auto target = net::unix_address(name);
+  if (!target) {
     errno = EINVAL;
     return Attempt::failed;
   }
-  socket = make_socket();
+  socket = net::make_stream(AF_UNIX);
   if (!socket) return Attempt::failed;
-  if (::connect(socket.get(), target.get(), target.length) == 0) return Attempt::done;
-  return net::is_busy(errno) ? Attempt::later : Attempt::failed;
-}
-
-Descriptor accept_unix(const Descriptor& listener) {
-  return Descriptor(system_calls::accept4(listener.get(), SOCK_CLOEXEC | SOCK_NONBLOCK));
-}
-
-static std::optional<::ucred> credentials_of_peer(const Descriptor& socket) {
-  ::ucred credentials{};
-  ::socklen_t length = sizeof credentials;
-  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) return std::nullopt;
-  return credentials;
-}
-
-long user_of_peer(const Descriptor& socket) {
-  const auto credentials = credentials_of_peer(socket);
-  return credentials ? static_cast<long>(credentials->uid) : -1;
-}
-
-pid_t process_of_peer(const Descriptor& socket) {
-  const auto credentials = credentials_of_peer(socket);
-  return credentials ? credentials->pid : -1;
+  const int error = net::begin_connect(socket, *target);
+  if (error == net::queue_full || error == EINPROGRESS) return Attempt::later;
+  errno = error;
+  return error == 0 ? Attempt::done : Attempt::failed;
 }
 
 Attempt send_with_descriptor(const Descriptor& socket, std::span<const std::byte> bytes, const Descriptor& passed) {
@@ -150,19 +91,19 @@ Received receive_with_descriptor(const Descriptor& socket, std::span<std::byte> 
 }
 
 Descriptor make_bell(const std::string& name) {
-  Descriptor socket = make_socket(SOCK_DGRAM);
+  Descriptor socket{system_calls::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
   if (!socket) refuse("make");
-  Name own;
-  if (!set_abstract(own, name) || ::bind(socket.get(), own.get(), own.length) != 0) refuse("name");
+  const auto own = net::unix_address(name);
+  if (!own || ::bind(socket.get(), own->get(), own->length) != 0) refuse("name");
   return socket;
 }
 
 void ring_bell(const Descriptor& from, const std::string& name) noexcept {
-  Name target;
+  const auto target = net::unix_address(name);
   const char bell = 0;
-  if (!set_abstract(target, name)) return;
+  if (!target) return;
   const auto ring = [&] {
-    return ::sendto(from.get(), &bell, 1, MSG_DONTWAIT | MSG_NOSIGNAL, target.get(), target.length) >= 0;
+    return ::sendto(from.get(), &bell, 1, MSG_DONTWAIT | MSG_NOSIGNAL, target->get(), target->length) >= 0;
   };
   if (ring() || !net::is_busy(errno)) return;  // whose socket is gone needs none
   // Either the target's queue is full, and holds plenty of bells, or what this socket sent to others fills its buffer.

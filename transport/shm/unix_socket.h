@@ -1,9 +1,6 @@
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstddef>
-#include <optional>
 #include <span>
 #include <string>
 
@@ -11,24 +8,13 @@
 
 namespace tutti::transport {
 
-/// Unix stream sockets with names in the abstract namespace, which are not files and vanish with their process. All are
-/// non-blocking and closed on exec.
-
-/// A listening socket whose name the kernel chose. Throws Error{system}.
-Descriptor listen_unix();
-/// Its name, without the leading zero byte.
-std::string name_of_socket(const Descriptor& socket);
+/// What shared memory does with Unix sockets (lib/base/net/socket.h), beyond connections: it passes descriptors, and
+/// wakes ranks. All sockets are non-blocking and closed on exec.
 
 enum class Attempt { done, later, failed };
 
-/// Connects; `later` if the listener's queue is full. `errno` has the reason of a failure.
+/// Connects to the socket that listens under `name`; `later` if its queue is full. `errno` has the reason of a failure.
 Attempt connect_unix(const std::string& name, Descriptor& socket);
-/// The next waiting connection; if there is none, `errno` has the reason.
-Descriptor accept_unix(const Descriptor& listener);
-/// The user that runs the other end; -1 if that is unknown.
-long user_of_peer(const Descriptor& socket);
-/// The process at the other end; 0 if it is not visible from here, -1 if unknown.
-pid_t process_of_peer(const Descriptor& socket);
 
 /// Sends `bytes` in one piece, together with a descriptor.
 Attempt send_with_descriptor(const Descriptor& socket, std::span<const std::byte> bytes, const Descriptor& passed);

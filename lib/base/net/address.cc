@@ -4,7 +4,9 @@
 #include <net/if.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <sys/un.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstddef>
@@ -13,6 +15,9 @@
 
 namespace tutti::net {
 namespace {
+
+constexpr std::string_view unix_prefix = "unix:";
+constexpr std::size_t name_offset = offsetof(sockaddr_un, sun_path) + 1;  // an abstract name follows a zero byte
 
 template <class Form>
 Form as(const sockaddr_storage& storage) {
@@ -39,6 +44,11 @@ std::uint32_t scope_of(const std::string& interface) {
 
 }  // namespace
 
+std::string Address::name() const {
+  if (!is_unix() || length <= name_offset) return "";
+  return {reinterpret_cast<const char*>(&storage) + name_offset, length - name_offset};
+}
+
 bool Address::is_loopback() const {
   if (family() == AF_INET) return (ntohl(as<sockaddr_in>(storage).sin_addr.s_addr) >> 24) == 127;
   const auto v6 = as<sockaddr_in6>(storage);
@@ -61,7 +71,10 @@ void Address::set_port(std::uint16_t port) {
   std::memcpy(reinterpret_cast<std::byte*>(&storage) + offset, &in_network_order, sizeof in_network_order);
 }
 
-std::string Address::text() const { return with_brackets(host()) + ":" + std::to_string(port()); }
+std::string Address::text() const {
+  if (is_unix()) return std::string{unix_prefix} + name();
+  return with_brackets(host()) + ":" + std::to_string(port());
+}
 
 bool operator==(const Address& one, const Address& other) {
   return one.length == other.length && std::memcmp(&one.storage, &other.storage, one.length) == 0;
@@ -82,6 +95,11 @@ std::optional<Address> parse_address(const std::string& host, std::uint16_t port
 }
 
 std::optional<Address> parse_address(std::string_view text) {
+  if (text.starts_with(unix_prefix)) {
+    const std::string_view name = text.substr(unix_prefix.size());
+    if (name.find_first_not_of("0123456789abcdef") != std::string_view::npos) return std::nullopt;
+    return unix_address(name);
+  }
   const auto colon = text.rfind(':');
   if (colon == std::string_view::npos) return std::nullopt;
   std::string_view host = text.substr(0, colon);
@@ -95,6 +113,23 @@ std::optional<Address> parse_address(std::string_view text) {
   const auto [stopped, failure] = std::from_chars(text.data() + colon + 1, end, port);
   if (failure != std::errc{} || stopped != end || port == 0) return std::nullopt;
   return parse_address(std::string{host}, port);
+}
+
+std::optional<Address> unix_address(std::string_view name) {
+  sockaddr_un form{};
+  form.sun_family = AF_UNIX;
+  if (name.empty() || name.size() + 1 > sizeof form.sun_path) return std::nullopt;
+  std::ranges::copy(name, form.sun_path + 1);
+  Address address = from(form);
+  address.length = static_cast<socklen_t>(name_offset + name.size());
+  return address;
+}
+
+Address any_unix_address() {
+  Address address;
+  address.storage.ss_family = AF_UNIX;
+  address.length = sizeof(sa_family_t);  // no name at all
+  return address;
 }
 
 std::string with_brackets(const std::string& host) {

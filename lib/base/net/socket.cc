@@ -9,11 +9,16 @@
 #include <cerrno>
 #include <climits>
 #include <cstring>
+#include <optional>
 
+#include "lib/base/system_calls.h"
 #include "lib/base/system_error_text.h"
+#include "tutti/error.h"
 
 namespace tutti::net {
 namespace {
+
+constexpr int longest_queue = 4096;  // connections that are not accepted yet; the kernel cuts it to somaxconn
 
 Moved outcome(ssize_t result, int nothing) {
   if (result > 0) return {static_cast<std::size_t>(result), 0};
@@ -77,8 +82,11 @@ void keep_alive(SocketView socket, std::chrono::milliseconds idle) noexcept {
 
 // ---- Connecting and listening --------------------------------------------------------------------------------------
 
+Socket make_stream(int family) noexcept { return Socket(system_calls::socket(family, stream, 0)); }
+
 int begin_connect(SocketView socket, const Address& to) noexcept {
   if (::connect(socket.get(), to.get(), to.length) == 0) return 0;
+  if (to.is_unix() && errno == EAGAIN) return queue_full;
   return errno == EINTR ? EINPROGRESS : errno;
 }
 
@@ -96,15 +104,51 @@ int connected(SocketView socket) noexcept {
 }
 
 int listen_on(SocketView socket, const Address& address, int backlog, std::chrono::seconds silence) noexcept {
-  set_option(socket, SOL_SOCKET, SO_REUSEADDR, 1);
-  set_option(socket, IPPROTO_TCP, TCP_DEFER_ACCEPT, static_cast<int>(silence.count()));
+  if (!address.is_unix()) {
+    set_option(socket, SOL_SOCKET, SO_REUSEADDR, 1);
+    set_option(socket, IPPROTO_TCP, TCP_DEFER_ACCEPT, static_cast<int>(silence.count()));
+  }
   const bool listens = ::bind(socket.get(), address.get(), address.length) == 0 && ::listen(socket.get(), backlog) == 0;
   return listens ? 0 : errno;
+}
+
+Socket listen_at(const Address& address, std::chrono::seconds silence) {
+  Socket socket = make_stream(address.family());
+  const int error = socket ? listen_on(socket, address, longest_queue, silence) : errno;
+  if (error == 0) return socket;
+  const std::string what =
+      address.is_unix() ? "cannot listen on a Unix socket: " : "cannot listen for TCP connections: ";
+  throw Error{ErrorCode::system, what + refusal(error)};
+}
+
+Socket accept_next(SocketView listener) noexcept {
+  Socket socket;
+  do {
+    socket = Socket(system_calls::accept4(listener.get(), SOCK_NONBLOCK | SOCK_CLOEXEC));
+  } while (!socket && (errno == EINTR || errno == ECONNABORTED));
+  return socket;
 }
 
 Address local_address(SocketView socket) noexcept { return ask(::getsockname, socket); }
 
 Address remote_address(SocketView socket) noexcept { return ask(::getpeername, socket); }
+
+static std::optional<ucred> credentials_of_peer(SocketView socket) noexcept {
+  ucred credentials{};
+  socklen_t length = sizeof credentials;
+  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) return std::nullopt;
+  return credentials;
+}
+
+long user_of_peer(SocketView socket) noexcept {
+  const auto credentials = credentials_of_peer(socket);
+  return credentials ? static_cast<long>(credentials->uid) : -1;
+}
+
+pid_t process_of_peer(SocketView socket) noexcept {
+  const auto credentials = credentials_of_peer(socket);
+  return credentials ? credentials->pid : -1;
+}
 
 void shut_down(SocketView socket) noexcept {
   if (socket.get() >= 0) ::shutdown(socket.get(), SHUT_RDWR);
@@ -176,7 +220,9 @@ bool is_our_own(int error) {
 }
 
 std::string text_of(int error) {
-  return error == end_of_stream ? "the other end closed the connection" : refusal(error);
+  if (error == end_of_stream) return "the other end closed the connection";
+  if (error == queue_full) return "more connections wait there than its queue takes";
+  return refusal(error);
 }
 
 }  // namespace tutti::net

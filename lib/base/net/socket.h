@@ -1,6 +1,7 @@
 #pragma once
 
 #include <sys/socket.h>
+#include <sys/types.h>
 #include <sys/uio.h>
 
 #include <chrono>
@@ -12,7 +13,7 @@
 #include "lib/base/net/address.h"
 
 // Sockets without a user's event loop: each function is one or two system calls that do not block, or block until a
-// deadline. Errors are values of errno, or end_of_stream.
+// deadline. Errors are values of errno, end_of_stream or queue_full.
 
 namespace tutti::net {
 
@@ -32,6 +33,8 @@ class SocketView {
 
 inline constexpr int stream = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;  ///< for socket(2)
 inline constexpr int end_of_stream = -1;
+/// A Unix socket cannot connect now, since the listener's queue is full. (Over TCP such an attempt just takes longer.)
+inline constexpr int queue_full = -2;
 
 void set_option(SocketView socket, int level, int name, int value) noexcept;
 /// Small messages leave at once.
@@ -42,16 +45,28 @@ void send_without_delay(SocketView socket) noexcept;
 void keep_alive(SocketView socket, std::chrono::milliseconds idle) noexcept;
 
 // ---- Connecting and listening
-/// 0: connected. EINPROGRESS: on its way, see connected(). Else why not.
+/// For addresses of this family; empty, with errno: the system refuses it.
+Socket make_stream(int family) noexcept;
+/// 0: connected. EINPROGRESS: on its way, see connected(). Else why not; queue_full: the attempt is over, and `socket`
+/// can try again later.
 int begin_connect(SocketView socket, const Address& to) noexcept;
 /// What became of begin_connect(): 0, EINPROGRESS, or why not.
 int connected(SocketView socket) noexcept;
-/// 0, or why this host does not let us listen there. A connection that says nothing reaches accept() only after
-/// `silence`.
+/// 0, or why this host does not let us listen there. Over TCP, a connection that says nothing reaches accept() only
+/// after `silence`.
 int listen_on(SocketView socket, const Address& address, int backlog, std::chrono::seconds silence) noexcept;
+/// A socket that listens there, with a long queue. Port 0, any_unix_address(): the kernel chooses. Throws
+/// Error{system}.
+Socket listen_at(const Address& address, std::chrono::seconds silence);
+/// The next connection; empty: there is none, see errno.
+Socket accept_next(SocketView listener) noexcept;
 /// `socket` is bound or connected. Empty, with errno, where it has none.
 Address local_address(SocketView socket) noexcept;
 Address remote_address(SocketView socket) noexcept;
+/// The user that runs the other end of a Unix socket; -1 if that is unknown.
+long user_of_peer(SocketView socket) noexcept;
+/// Its process; 0 if that is not visible from here, -1 if unknown.
+pid_t process_of_peer(SocketView socket) noexcept;
 /// Ends the connection in both directions, if there is one; the socket stays open.
 void shut_down(SocketView socket) noexcept;
 

@@ -18,6 +18,7 @@
 
 #include "lib/failure/control_connection.h"
 #include "lib/failure/detector.h"
+#include "tests/support/address_kinds.h"
 #include "transport/acceptor.h"
 #include "transport/connector.h"
 
@@ -25,6 +26,7 @@ namespace tutti::detail {
 namespace {
 
 using namespace std::chrono_literals;
+using tutti::testing::OverTcp, tutti::testing::OverUnix;
 
 class Nobody final : public DetectorUser {
  public:
@@ -74,9 +76,8 @@ class Listener final : public DetectorUser {
 /// An address of this host's, of which nobody else gets hold: where nobody listens, or nobody answers.
 class Place {
  public:
-  explicit Place(bool listens) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    const auto anywhere = *net::parse_address("127.0.0.1", 0);
-    REQUIRE(::bind(socket_.get(), anywhere.get(), anywhere.length) == 0);
+  Place(const net::Address& at, bool listens) : socket_(::socket(at.family(), SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+    REQUIRE(::bind(socket_.get(), at.get(), at.length) == 0);
     if (listens) REQUIRE(::listen(socket_.get(), 16) == 0);
   }
   std::string address() const { return net::local_address(socket_).text(); }
@@ -85,15 +86,16 @@ class Place {
   Descriptor socket_;
 };
 
+template <class Kind>
 std::shared_ptr<transport::Acceptor> open_acceptor(int rank, const Secret& key) {
-  return std::make_shared<transport::Acceptor>(*net::parse_address("127.0.0.1", 0), transport::Credentials{key, rank});
+  return std::make_shared<transport::Acceptor>(Kind::anywhere(), transport::Credentials{key, rank});
 }
 
 /// A coordinator that lets everybody begin and does not say a word from then on.
+template <class Kind>
 class SilentCoordinator {
  public:
-  explicit SilentCoordinator(const Secret& key, int rank = 0)
-      : acceptor_(*net::parse_address("127.0.0.1", 0), {key, rank}) {
+  explicit SilentCoordinator(const Secret& key, int rank = 0) : acceptor_(Kind::anywhere(), {key, rank}) {
     acceptor_.serve(Purpose::failure_detector, [this](const Hello&, net::Socket socket) {
       const std::lock_guard lock{mutex_};
       connections_.emplace_back(std::move(socket)).send({.kind = ControlMessage::Kind::ready});
@@ -139,13 +141,14 @@ ControlConnection dial(int from, int to, const std::string& address, const Secre
   return ControlConnection{transport::connect_authenticated(address, key, hello, deadline)};
 }
 
-TEST_CASE("a rank that gave up waiting for the last proof comes again, and nobody calls it lost") {
+TEST_CASE_TEMPLATE("a rank that gave up waiting for the last proof comes again, and nobody calls it lost", Kind,
+                   OverTcp, OverUnix) {
   for (const bool closed : {false, true}) {
     const Secret key = Secret::random();
     const auto deadline = FailureDetector::Clock::now() + 20s;
     Nobody user;
-    FailureDetector first{0, open_acceptor(0, key), key};
-    FailureDetector second{1, open_acceptor(1, key), key};
+    FailureDetector first{0, open_acceptor<Kind>(0, key), key};
+    FailureDetector second{1, open_acceptor<Kind>(1, key), key};
     const std::vector<Watched> ranks{{first.address(), "r0"}, {second.address(), "r1"}};
     const WatchSettings settings{.beat = 20ms};
     std::optional<ControlConnection> in_vain = dial(1, 0, first.address(), key, deadline);
@@ -163,12 +166,13 @@ TEST_CASE("a rank that gave up waiting for the last proof comes again, and nobod
   }
 }
 
-TEST_CASE("what is said to a rank before it knows that it is the coordinator is heard once it does") {
+TEST_CASE_TEMPLATE("what is said to a rank before it knows that it is the coordinator is heard once it does", Kind,
+                   OverTcp, OverUnix) {
   const Secret key = Secret::random();
   const auto deadline = FailureDetector::Clock::now() + 20s;
   Nobody user;
-  FailureDetector first{0, open_acceptor(0, key), key};
-  FailureDetector second{1, open_acceptor(1, key), key};
+  FailureDetector first{0, open_acceptor<Kind>(0, key), key};
+  FailureDetector second{1, open_acceptor<Kind>(1, key), key};
   const std::vector<Watched> ranks{{first.address(), "r0"}, {second.address(), "r1"}, {"127.0.0.1:9", "r2"}};
   const WatchSettings settings{.beat = 20ms};
   std::jthread other{[&] { second.begin(ranks, settings, user, deadline); }};
@@ -197,6 +201,7 @@ TEST_CASE("what is said to a rank before it knows that it is the coordinator is 
 }
 
 /// Ranks 0 and 2, and ranks 1 and 3, which the test plays: nobody listens at their addresses.
+template <class Kind>
 struct Four {
   Four() {
     const std::vector<Watched> ranks{
@@ -215,29 +220,32 @@ struct Four {
   const FailureDetector::Clock::time_point deadline = FailureDetector::Clock::now() + 20s;
   Listener on_first;
   Listener on_third;
-  FailureDetector first{0, open_acceptor(0, key), key};
-  FailureDetector third{2, open_acceptor(2, key), key};
-  std::array<Place, 2> places{Place{false}, Place{false}};
+  FailureDetector first{0, open_acceptor<Kind>(0, key), key};
+  FailureDetector third{2, open_acceptor<Kind>(2, key), key};
+  std::array<Place, 2> places{Place{Kind::anywhere(), false}, Place{Kind::anywhere(), false}};
   std::deque<ControlConnection> played;
 };
 
-TEST_CASE("ranks that died together with the coordinator are missed at once, its successor and others") {
-  Four ranks;
+TEST_CASE_TEMPLATE("ranks that died together with the coordinator are missed at once, its successor and others", Kind,
+                   OverTcp, OverUnix) {
+  Four<Kind> ranks;
   ranks.first.cut();
   for (const int rank : {0, 1, 3}) CHECK(ranks.on_third.loss_of(rank, ranks.deadline));
   CHECK(ranks.survivors() == std::vector<int>{2});
 }
 
-TEST_CASE("ranks that went when the coordinator had left are told of, but nobody says that they died") {
-  Four ranks;
+TEST_CASE_TEMPLATE("ranks that went when the coordinator had left are told of, but nobody says that they died", Kind,
+                   OverTcp, OverUnix) {
+  Four<Kind> ranks;
   ranks.first.stop();
   for (const int rank : {0, 1, 3}) CHECK(ranks.on_third.hears_that_departed(rank, ranks.deadline));
   CHECK(ranks.survivors() == std::vector<int>{2});
   for (const int rank : {0, 1, 3}) CHECK(!ranks.on_third.loss_of(rank, FailureDetector::Clock::now()));
 }
 
-TEST_CASE("a rank that left on purpose is not taken for dead when the coordinator dies afterwards") {
-  Four ranks;
+TEST_CASE_TEMPLATE("a rank that left on purpose is not taken for dead when the coordinator dies afterwards", Kind,
+                   OverTcp, OverUnix) {
+  Four<Kind> ranks;
   ranks.played[1].send({.kind = ControlMessage::Kind::leave});
   CHECK(ranks.on_third.hears_that_departed(3, ranks.deadline));
   ranks.first.cut();
@@ -246,8 +254,9 @@ TEST_CASE("a rank that left on purpose is not taken for dead when the coordinato
   CHECK(!ranks.on_third.loss_of(3, FailureDetector::Clock::now()));
 }
 
-TEST_CASE("a rank that dies while the others shrink is not waited for, nor is a coordinator") {
-  Four ranks;
+TEST_CASE_TEMPLATE("a rank that dies while the others shrink is not waited for, nor is a coordinator", Kind, OverTcp,
+                   OverUnix) {
+  Four<Kind> ranks;
   const Report report{.group = 8, .call = {}, .members = {0, 1, 2, 3}};
   std::vector<int> survivors;
   std::jthread survivor{[&] { survivors = ranks.survivors(); }};
@@ -261,19 +270,20 @@ TEST_CASE("a rank that dies while the others shrink is not waited for, nor is a 
   CHECK(survivors == std::vector<int>{2});
 }
 
-TEST_CASE("ranks that are as silent as the coordinator are given up together with it, however many they are") {
+TEST_CASE_TEMPLATE("ranks that are as silent as the coordinator are given up together with it, however many they are",
+                   Kind, OverTcp, OverUnix) {
   constexpr auto lost = 2s;
   const Secret key = Secret::random();
   const auto deadline = FailureDetector::Clock::now() + 30s;
-  SilentCoordinator silent{key};
+  SilentCoordinator<Kind> silent{key};
   std::deque<Place> places;  // of ranks 1 to 3, which are stopped, and 4, which has died
   std::vector<Watched> ranks{{silent.address(), "r0"}};
   for (int rank = 1; rank <= 4; ++rank)
-    ranks.push_back({places.emplace_back(rank < 4).address(), "r" + std::to_string(rank)});
+    ranks.push_back({places.emplace_back(Kind::anywhere(), rank < 4).address(), "r" + std::to_string(rank)});
   Listener on_fifth;
   Listener on_sixth;
-  FailureDetector fifth{5, open_acceptor(5, key), key};
-  FailureDetector sixth{6, open_acceptor(6, key), key};
+  FailureDetector fifth{5, open_acceptor<Kind>(5, key), key};
+  FailureDetector sixth{6, open_acceptor<Kind>(6, key), key};
   ranks.push_back({fifth.address(), "r5"});
   ranks.push_back({sixth.address(), "r6"});
   fifth.begin(ranks, {.beat = 100ms, .lost = lost}, on_fifth, deadline);
@@ -296,13 +306,14 @@ TEST_CASE("ranks that are as silent as the coordinator are given up together wit
   }
 }
 
-TEST_CASE("a shrink that begins while there is no coordinator is announced to the next one once") {
+TEST_CASE_TEMPLATE("a shrink that begins while there is no coordinator is announced to the next one once", Kind,
+                   OverTcp, OverUnix) {
   const Secret key = Secret::random();
   const auto deadline = FailureDetector::Clock::now() + 20s;
   Nobody user;
-  SilentCoordinator first{key};
-  SilentCoordinator second{key, 1};
-  FailureDetector third{2, open_acceptor(2, key), key};
+  SilentCoordinator<Kind> first{key};
+  SilentCoordinator<Kind> second{key, 1};
+  FailureDetector third{2, open_acceptor<Kind>(2, key), key};
   third.begin({{first.address(), "r0"}, {second.address(), "r1"}, {third.address(), "r2"}}, never_silent, user,
               deadline);
   first.take(deadline).send({.kind = ControlMessage::Kind::leave});  // and is gone
@@ -328,14 +339,15 @@ TEST_CASE("a shrink that begins while there is no coordinator is announced to th
                    .ranks = {2}});
 }
 
-TEST_CASE("a decision about survivors stands although the coordinator that made it leaves at once") {
+TEST_CASE_TEMPLATE("a decision about survivors stands although the coordinator that made it leaves at once", Kind,
+                   OverTcp, OverUnix) {
   for (int repetition = 0; repetition < 20;
        ++repetition) {  // the caller must not have woken when the coordinator leaves
     const Secret key = Secret::random();
     const auto deadline = FailureDetector::Clock::now() + 20s;
     Nobody user;
-    SilentCoordinator first{key};
-    FailureDetector second{1, open_acceptor(1, key), key};
+    SilentCoordinator<Kind> first{key};
+    FailureDetector second{1, open_acceptor<Kind>(1, key), key};
     second.begin({{first.address(), "r0"}, {second.address(), "r1"}}, never_silent, user, deadline);
     ControlConnection connection = first.take(deadline);
     std::vector<int> survivors;
@@ -354,13 +366,13 @@ TEST_CASE("a decision about survivors stands although the coordinator that made 
   }
 }
 
-TEST_CASE("all ranks are told which one went before everybody was there") {
+TEST_CASE_TEMPLATE("all ranks are told which one went before everybody was there", Kind, OverTcp, OverUnix) {
   const Secret key = Secret::random();
   const auto deadline = FailureDetector::Clock::now() + 20s;
   Nobody user;
-  FailureDetector first{0, open_acceptor(0, key), key};
-  FailureDetector second{1, open_acceptor(1, key), key};
-  const Place place{false};
+  FailureDetector first{0, open_acceptor<Kind>(0, key), key};
+  FailureDetector second{1, open_acceptor<Kind>(1, key), key};
+  const Place place{Kind::anywhere(), false};
   const std::vector<Watched> ranks{{first.address(), "r0"}, {second.address(), "r1"}, {place.address(), "r2"}};
   const auto culprit_of = [&](FailureDetector& detector) {
     try {

@@ -1,0 +1,48 @@
+// Attempts to connect to a rank that takes no more connections for now.
+
+#include "lib/failure/connect_attempts.h"
+
+#include <doctest/doctest.h>
+
+#include <cerrno>
+#include <chrono>
+#include <vector>
+
+#include "tests/support/address_kinds.h"
+
+namespace tutti::detail {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+using tutti::testing::OverTcp;
+using tutti::testing::OverUnix;
+
+TEST_CASE_TEMPLATE("a rank whose queue is full is not taken for gone, and nothing spins until it has room", Kind,
+                   OverTcp, OverUnix) {
+  const net::Socket listener = net::make_stream(Kind::anywhere().family());
+  REQUIRE(net::listen_on(listener, Kind::anywhere(), 0, 0s) == 0);
+  const net::Address address = net::local_address(listener);
+  const net::Socket first = net::make_stream(address.family());
+  net::begin_connect(first, address);
+  REQUIRE(net::wait_until_ready(first, POLLOUT, Clock::now() + 20s));  // the queue has room for one
+  const Secret key = Secret::random();
+  for (const bool probe : {false, true}) {
+    Calls calls{1, key, nullptr};
+    const auto now = Clock::now();
+    if (probe) {
+      calls.probe(0, address.text(), now);
+    } else {
+      calls.connect(0, address.text(), now);
+    }
+    CHECK(calls.advance({}, now).empty());
+    std::vector<pollfd> queries;
+    calls.add_queries(queries);
+    CHECK(::poll(queries.data(), queries.size(), 0) == 0);
+    CHECK(calls.next() >= now + 100ms);
+    CHECK(calls.contains(0));
+  }
+}
+
+}  // namespace
+}  // namespace tutti::detail
