@@ -5,7 +5,8 @@
 //                    "left ..." when that process has gone
 //     .will/<rank>   changes to make when it goes (last_will.h):
 //       rank_info/<rank> is erased: rank 0 waits on, until another process with that rank comes;
-//       shm/<rank> says that it is gone, for ranks that have met it already, and so that rank 0 does not wait for it;
+//       access/<rank> and fallback/<rank> say that it is gone, for ranks that have met it already, and so that rank 0
+//       does not wait for it;
 //       place/<rank> is free.
 
 #include "rendezvous/attendance.h"
@@ -122,10 +123,12 @@ bool Attendance::take_place() {
 bool Attendance::clear_after_predecessor() {
   const std::string all = fmt::format("{}/all", first_round);
   if (view_->check({&all, 1})) return false;
-  for (const std::string_view round : {first_round, second_round})
+  view_->erase(fmt::format("{}/read/{}", first_round, rank_));
+  for (const std::string_view round : {second_round, third_round}) {
     view_->erase(fmt::format("{}/read/{}", round, rank_));
-  view_->erase(fmt::format("{}/{}", second_round, rank_));
-  if (rank_ == 0) view_->erase(fmt::format("{}/all", second_round));
+    view_->erase(fmt::format("{}/{}", round, rank_));
+    if (rank_ == 0) view_->erase(fmt::format("{}/all", round));
+  }
   return true;
 }
 
@@ -133,10 +136,12 @@ LastWill Attendance::will() const {
   LastWill will{place_of(rank_), me_};
   if (!complete_) {
     will.erase(fmt::format("{}/{}", first_round, rank_));
-    will.set(fmt::format("{}/{}", second_round, rank_), gone + me_);
-    if (rank_ == 0) will.set(fmt::format("{}/all", second_round), "");  // so that the others look for themselves
-    for (const std::string_view round : {first_round, second_round})
+    will.set(fmt::format("{}/read/{}", first_round, rank_), "");
+    for (const std::string_view round : {second_round, third_round}) {
+      will.set(fmt::format("{}/{}", round, rank_), gone + me_);
+      if (rank_ == 0) will.set(fmt::format("{}/all", round), "");  // so that the others look for themselves
       will.set(fmt::format("{}/read/{}", round, rank_), "");
+    }
   }
   will.set(place_of(rank_), std::string{left} + me_);
   return will;

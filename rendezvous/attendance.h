@@ -13,7 +13,7 @@
 namespace tutti::rendezvous {
 
 /// One rank's part in a rendezvous: it takes its place, and exchanges what the ranks must know of each other, in two
-/// rounds ("rank_info" and "shm").
+/// rounds ("rank_info" and "access"), and perhaps a third ("fallback").
 ///
 /// A rank that goes before the first round is over, by an error or a signal, frees its place: another process with its
 /// rank may take it, and the others continue to wait. If a rank goes later, others have met it already, and the
@@ -40,14 +40,17 @@ class Attendance {
   /// The rounds, see rendezvous::exchange(). Collective, in this order. They throw Error{rendezvous} naming a rank that
   /// has gone.
   std::vector<std::string> exchange_rank_infos(std::string_view mine) { return exchange(first_round, mine); }
-  std::vector<std::string> exchange_outcomes(std::string_view mine) { return exchange(second_round, mine); }
+  std::vector<std::string> exchange_accesses(std::string_view mine) { return exchange(second_round, mine); }
+  /// For ranks that find in the second round that not all can do what they agreed on; all of them, or none.
+  std::vector<std::string> exchange_fallbacks(std::string_view mine) { return exchange(third_round, mine); }
 
   /// All have met. The place stays taken while this rank's store is open.
   void complete();
 
  private:
   static constexpr std::string_view first_round = "rank_info";
-  static constexpr std::string_view second_round = "shm";
+  static constexpr std::string_view second_round = "access";
+  static constexpr std::string_view third_round = "fallback";
 
   bool take_place();
   bool clear_after_predecessor();

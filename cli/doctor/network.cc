@@ -146,7 +146,10 @@ Finding loopback() {
   } catch (const char* call) {
     finding.level = Level::fail;
     finding.found = fmt::format("{} failed: {}", call, ::strerror(errno));
-    finding.remedy = "ip link set lo up; allow TCP on 127.0.0.1 in the firewall or sandbox";
+    finding.remedy =
+        "ip link set lo up; allow TCP on 127.0.0.1 in the firewall or sandbox; until then ranks of one host work if "
+        "they "
+        "share memory and meet in a file (TUTTI_RDZV=file:///path)";
   }
   return finding;
 }

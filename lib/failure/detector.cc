@@ -32,6 +32,8 @@ const std::string& FailureDetector::address() const { return acceptor_->address(
 void FailureDetector::begin(std::vector<Watched> ranks, const WatchSettings& settings, DetectorUser& user,
                             Clock::time_point deadline) {
   const std::string first_address = ranks.front().address;
+  const auto parsed = net::parse_address(first_address);
+  const bool is_port = !parsed || !parsed->is_unix();
   member_->begin(std::move(ranks), settings, user);
   thread_ = start_quiet_thread([this] { member_->run(); });
   if (readiness_.wait(deadline)) return;
@@ -40,8 +42,9 @@ void FailureDetector::begin(std::vector<Watched> ranks, const WatchSettings& set
   if (failure) throw Error{failure->code, "set-up: " + failure->text, failure->culprit};
   throw Error{ErrorCode::rendezvous,
               fmt::format("set-up: {} waited until its deadline for all ranks to connect to the coordinator, {} at {}; "
-                          "check that they are alive and that their hosts may connect to that port",
-                          member_->name(rank_), member_->name(0), first_address),
+                          "check that they are alive{}",
+                          member_->name(rank_), member_->name(0), first_address,
+                          is_port ? " and that their hosts may connect to that port" : ""),
               0};
 }
 

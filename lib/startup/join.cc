@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <numeric>
 #include <system_error>
@@ -15,18 +14,17 @@
 #include "lib/base/host.h"
 #include "lib/base/quota.h"
 #include "lib/base/system_error_text.h"
+#include "lib/startup/access.h"
 #include "lib/startup/job_key.h"
 #include "lib/startup/rank_info.h"
 #include "rendezvous/attendance.h"
 #include "transport/shm/address.h"
 #include "transport/shm/shm_transport.h"
-#include "transport/tcp/tcp_transport.h"
 
 namespace tutti::detail {
 namespace {
 
 using transport::ShmTransport;
-using transport::TcpTransport;
 
 /// If every rank has a core of its own, a short spin catches an answer that is about to arrive; if ranks share cores,
 /// it only delays the awaited peer. Yields follow in both cases: they cost little on an idle core, and on one that
@@ -72,30 +70,6 @@ const std::vector<int>& host_of(const std::vector<std::vector<int>>& hosts, int 
   });
 }
 
-/// Tests shared memory among the ranks of this host with a real transfer, and tells the others. Empty: it works; else
-/// the first rank's reason. Every rank calls. `trouble`: why this rank has no `shm` although it is wanted.
-std::string agree_on_shm(ShmTransport* shm, const std::string& trouble, const std::vector<int>& local,
-                         const std::vector<RankInfo>& rank_infos, const JoinOptions& options,
-                         rendezvous::Attendance& attendance) {
-  std::vector<std::string> addresses;
-  for (const int rank : local) addresses.push_back(rank_infos[static_cast<std::size_t>(rank)].shm);
-  const auto offered = std::ranges::count_if(addresses, transport::offers_shm);
-  std::string outcome = trouble;
-  if (local.size() == 1) {
-    outcome.clear();  // no rank would use it
-  } else if (std::cmp_equal(offered, local.size())) {
-    const auto position = std::find(local.begin(), local.end(), options.rank) - local.begin();
-    outcome = shm->probe(addresses, static_cast<int>(position), options.deadline).value_or("");
-  } else if (!shm && outcome.empty() && offered > 0) {
-    outcome = "it was told to do without";
-  }
-  const auto outcomes = attendance.exchange_outcomes(outcome);
-  for (const int rank : local)
-    if (!outcomes[static_cast<std::size_t>(rank)].empty())
-      return fmt::format("rank {}: {}", rank, outcomes[static_cast<std::size_t>(rank)]);
-  return "";
-}
-
 std::vector<RankInfo> exchange_rank_infos(const RankInfo& mine, rendezvous::Attendance& attendance) {
   std::vector<RankInfo> rank_infos;
   for (const std::string& text : attendance.exchange_rank_infos(mine.encode()))
@@ -125,13 +99,12 @@ void set_failure_router(Context& context) {
       std::make_unique<FailureRouter>(context.rank, names_of(context), context.engine, context.log);
 }
 
-/// Starts the failure detector if all ranks have published an address; otherwise there is none.
 void begin_detecting(Context& context, std::unique_ptr<FailureDetector> detector,
-                     const std::vector<RankInfo>& rank_infos, const JoinOptions& options) {
+                     const std::vector<RankAccess>& accesses, const JoinOptions& options) {
   std::vector<Watched> ranks;
   const std::vector<std::string> names = names_of(context);
-  for (std::size_t rank = 0; rank < rank_infos.size(); ++rank) {
-    ranks.push_back({rank_infos[rank].acceptor, names[rank]});
+  for (std::size_t rank = 0; rank < accesses.size(); ++rank) {
+    ranks.push_back({accesses[rank].acceptor, names[rank]});
   }
   detector->begin(std::move(ranks), {.beat = options.lost_after / 10, .lost = options.lost_after},
                   *context.failure_router, options.deadline);
@@ -146,11 +119,11 @@ void join_threads(Context& context, const JoinOptions& options, rendezvous::Atte
                       .process = fmt::format("thread {}", options.rank),
                       .quota = quota_cores(),
                       .allowed = allowed_cores(),
-                      .acceptor = transport->address(),
+                      .shm = transport->address(),
                       .board_limit = options.board_limit};
   const std::vector<RankInfo> rank_infos = exchange_rank_infos(mine, attendance);
   std::vector<std::string> addresses;
-  for (const RankInfo& rank_info : rank_infos) addresses.push_back(rank_info.acceptor);
+  for (const RankInfo& rank_info : rank_infos) addresses.push_back(rank_info.shm);
   fill_peers(context, rank_infos);
   for (Peer& peer : context.peers) {
     peer.same_host = true;
@@ -169,15 +142,12 @@ void join_threads(Context& context, const JoinOptions& options, rendezvous::Atte
 
 /// What this rank publishes about itself. The shared-memory address also identifies the host, so it is published even
 /// if it is not used.
-RankInfo rank_info_of(const Context& context, const JoinOptions& options, const ShmTransport* shm,
-                      const TcpTransport* tcp, const transport::Acceptor& acceptor) {
+RankInfo rank_info_of(const Context& context, const JoinOptions& options, const ShmTransport* shm) {
   return {.host = host_name(),
           .process = fmt::format("pid {}", getpid()),
           .quota = quota_cores(),
           .allowed = allowed_cores(),
           .shm = shm ? shm->address() : transport::host_identity(),
-          .acceptor = acceptor.address(),
-          .tcp = tcp != nullptr,
           .domain = options.domain,
           .fingerprint = fingerprint(context.key),
           .encrypted = options.tls_proxies != nullptr,
@@ -187,35 +157,34 @@ RankInfo rank_info_of(const Context& context, const JoinOptions& options, const 
 }
 
 /// Decides per peer: shared memory within this host if it works, else TCP.
-void choose_transports(Context& context, const std::vector<RankInfo>& rank_infos, const std::vector<int>& local,
-                       ShmTransport* shm, TcpTransport* tcp, const std::string& shm_trouble,
-                       const std::string& tcp_trouble) {
-  std::vector<std::string> shm_addresses(rank_infos.size());
-  std::vector<std::string> tcp_addresses(rank_infos.size());
-  for (std::size_t i = 0; i < rank_infos.size(); ++i) {
+void choose_transports(Context& context, const Introduced& job, ShmTransport* shm, const Access& access) {
+  std::vector<std::string> shm_addresses(job.rank_infos.size());
+  std::vector<std::string> tcp_addresses(job.rank_infos.size());
+  for (std::size_t i = 0; i < job.rank_infos.size(); ++i) {
     const int rank = static_cast<int>(i);
     Peer& peer = context.peers[i];
-    peer.same_host = std::find(local.begin(), local.end(), rank) != local.end();
+    peer.same_host = std::ranges::find(job.local, rank) != job.local.end();
     if (rank == context.rank) continue;
-    if (shm && peer.same_host && shm_trouble.empty()) {
-      shm_addresses[i] = rank_infos[i].shm;
+    if (shm && peer.same_host && access.shm_trouble.empty()) {
+      shm_addresses[i] = job.rank_infos[i].shm;
       peer.transport = shm;
-    } else if (tcp && rank_infos[i].tcp) {
-      tcp_addresses[i] = rank_infos[i].acceptor;
-      peer.transport = tcp;
+    } else if (access.tcp && access.of_ranks[i].tcp) {
+      tcp_addresses[i] = access.of_ranks[i].acceptor;
+      peer.transport = access.tcp.get();
     } else {
-      throw Error{ErrorCode::rendezvous,
-                  fmt::format("rank {} (host {}) cannot be reached from rank {} (host {}): {}{}", rank, peer.host,
-                              context.rank, rank_infos[static_cast<std::size_t>(context.rank)].host,
-                              !peer.same_host       ? "it is on another host"
-                              : shm_trouble.empty() ? "one of them has no shared memory"
-                                                    : "shared memory failed: " + shm_trouble,
-                              tcp_trouble.empty() ? ". Allow tcp in TUTTI_TRANSPORT" : "; TCP failed: " + tcp_trouble),
-                  rank};
+      throw Error{
+          ErrorCode::rendezvous,
+          fmt::format("rank {} (host {}) cannot be reached from rank {} (host {}): {}. Allow tcp in "
+                      "TUTTI_TRANSPORT",
+                      rank, peer.host, context.rank, job.rank_infos[static_cast<std::size_t>(context.rank)].host,
+                      !peer.same_host              ? "it is on another host"
+                      : access.shm_trouble.empty() ? "one of them has no shared memory"
+                                                   : "shared memory failed: " + access.shm_trouble),
+          rank};
     }
   }
   if (shm) shm->set_peers(shm_addresses);
-  if (tcp) tcp->set_peers(tcp_addresses);
+  if (access.tcp) access.tcp->set_peers(tcp_addresses);
 }
 
 void check_secrets(const std::vector<RankInfo>& rank_infos, int rank) {
@@ -237,11 +206,12 @@ void check_encryption(const std::vector<RankInfo>& rank_infos, int rank) {
 }
 
 /// The transport, if it is wanted and the system grants its resources; else null, and `trouble` has the reason.
-template <class Kind, class... Arguments>
-std::unique_ptr<Kind> make(bool wanted, std::string& trouble, Arguments&&... arguments) {
-  if (!wanted) return nullptr;
+std::unique_ptr<ShmTransport> make_shm(const Context& context, const JoinOptions& options, std::string& trouble) {
+  if (!options.shm) return nullptr;
+  const std::string token = context.key.derive("shared memory").reveal().substr(0, transport::job_token_size);
   try {
-    return std::make_unique<Kind>(std::forward<Arguments>(arguments)...);
+    return std::make_unique<ShmTransport>(options.rank, token, context.engine->reactor(), context.log,
+                                          context.copy_policy);
   } catch (const Error& error) {
     if (error.code() != ErrorCode::system) throw;
     trouble = error.what();
@@ -251,39 +221,29 @@ std::unique_ptr<Kind> make(bool wanted, std::string& trouble, Arguments&&... arg
   return nullptr;
 }
 
-/// For links, if peers are reached by TCP, and for the failure detector, which uses TCP even within one host.
-std::shared_ptr<transport::Acceptor> open_acceptor(const Context& context, const JoinOptions& options) {
-  const auto address = net::parse_address(options.bind_address, 0);
-  if (!address)
-    throw Error{ErrorCode::invalid_argument,
-                fmt::format("cannot listen on \"{}\": that is not a numeric address", options.bind_address)};
-  return std::make_shared<transport::Acceptor>(
-      *address, transport::Credentials{context.key, options.rank, options.tls_proxies},
-      transport::AcceptorOptions{.congestion = options.congestion, .lost_after = options.lost_after}, context.log);
-}
-
-/// Returns the ranks on this host, and finds out whether ranks outnumber cores anywhere.
-std::vector<int> settle(Context& context, const std::vector<RankInfo>& rank_infos, ShmTransport* shm,
-                        const JoinOptions& options) {
-  const auto hosts = hosts_of(rank_infos);
-  warn_of_open_key(options, hosts.size(), context.log);
-  const auto& local = host_of(hosts, context.rank);
-  context.local_size = static_cast<int>(local.size());
-  context.local_rank = static_cast<int>(std::find(local.begin(), local.end(), context.rank) - local.begin());
+/// Sorts the ranks by host, and finds out whether ranks outnumber cores anywhere.
+Introduced settle(Context& context, std::vector<RankInfo> rank_infos, ShmTransport* shm, const JoinOptions& options) {
+  Introduced job{.rank_infos = std::move(rank_infos), .hosts = {}, .local = {}};
+  job.hosts = hosts_of(job.rank_infos);
+  warn_of_open_key(options, job.hosts.size(), context.log);
+  job.local = host_of(job.hosts, context.rank);
+  context.local_size = static_cast<int>(job.local.size());
+  context.local_rank =
+      static_cast<int>(std::find(job.local.begin(), job.local.end(), context.rank) - job.local.begin());
   const std::size_t threads = options.tls_proxies ? 2 : 1;  // busy threads of a rank
-  for (const auto& ranks : hosts) {
-    const bool share_cores = std::cmp_greater(threads * ranks.size(), cores_of(ranks, rank_infos));
+  for (const auto& ranks : job.hosts) {
+    const bool share_cores = std::cmp_greater(threads * ranks.size(), cores_of(ranks, job.rank_infos));
     context.oversubscribed |= share_cores;
-    if (share_cores && shm && &ranks == &local) shm->share_cores();
+    if (share_cores && shm && ranks == job.local) shm->share_cores();
   }
-  return local;
+  return job;
 }
 
 /// "0 1 2 3"
 std::string list(const std::vector<int>& ranks) { return fmt::format("{}", fmt::join(ranks, " ")); }
 
 /// Logs the transport to each rank.
-void tell(const Context& context, const RankInfo& mine, const std::vector<int>& local, const std::string& shm_trouble) {
+void tell(const Context& context, const RankInfo& mine, const std::vector<int>& local, const Access& access) {
   using Subsystem = Log::Subsystem;
   if (!context.log.shows(Log::Level::info, Subsystem::init) && !context.log.shows(Log::Level::info, Subsystem::net) &&
       !context.log.shows(Log::Level::info, Subsystem::shm))
@@ -296,12 +256,36 @@ void tell(const Context& context, const RankInfo& mine, const std::vector<int>& 
                    fmt::format("{} of {} ranks are on host {} (ranks {}), local rank {}; {} cores{}", local.size(),
                                context.size, mine.host, list(local), context.local_rank, available_cores(),
                                context.oversubscribed ? "; some host has more ranks than cores" : ""));
-  context.log.info(Subsystem::net,
-                   fmt::format("accepts connections at {}{}", mine.acceptor, mine.encrypted ? ", encrypted" : ""));
-  if (!shm_trouble.empty()) context.log.info(Subsystem::shm, "shared memory is not used: " + shm_trouble);
+  context.log.info(Subsystem::net, fmt::format("accepts connections at {}{}", access.acceptor->address(),
+                                               mine.encrypted ? ", encrypted" : ""));
+  if (!access.shm_trouble.empty()) context.log.info(Subsystem::shm, "shared memory is not used: " + access.shm_trouble);
   for (const auto& [name, ranks] : by_transport)
     context.log.info(name == "shm" ? Subsystem::shm : Subsystem::net,
                      fmt::format("talks over {} to ranks {}", name, list(ranks)));
+}
+
+/// Each rank a process.
+void join_processes(Context& context, const JoinOptions& options, rendezvous::Attendance& attendance) {
+  tcp_address(options);  // a wrong one is told before anybody waits, even if none should be needed
+  context.key = agree_on_key(options, attendance.store());
+  std::string no_shm;
+  auto shm = make_shm(context, options, no_shm);
+  const RankInfo mine = rank_info_of(context, options, shm.get());
+  std::vector<RankInfo> rank_infos = exchange_rank_infos(mine, attendance);
+  fill_peers(context, rank_infos);
+  check_secrets(rank_infos, options.rank);
+  check_encryption(rank_infos, options.rank);
+  const Introduced job = settle(context, std::move(rank_infos), shm.get(), options);
+  Access access = agree_on_access(context, options, shm.get(), no_shm, job, attendance);
+  check_families(job.rank_infos, access.of_ranks);
+  if (!access.shm_trouble.empty() && context.local_rank == 0)
+    context.log.warn(fmt::format("shared memory is not used on host {}: {}", mine.host, access.shm_trouble));
+  choose_transports(context, job, shm.get(), access);
+  tell(context, mine, job.local, access);
+  set_failure_router(context);
+  begin_detecting(context, std::move(access.detector), access.of_ranks, options);
+  if (shm) context.engine->add(std::move(shm));
+  if (access.tcp) context.engine->add(std::move(access.tcp));
 }
 
 }  // namespace
@@ -322,37 +306,7 @@ void join_ranks(Context& context, const JoinOptions& options) {
   if (options.inproc) {
     join_threads(context, options, attendance);
   } else {
-    context.key = agree_on_key(options, attendance.store());
-    const std::string token = context.key.derive("shared memory").reveal().substr(0, transport::job_token_size);
-    auto& reactor = context.engine->reactor();
-    const auto acceptor = open_acceptor(context, options);
-    const transport::TcpOptions tcp_options{.acceptor = acceptor,
-                                            .key = context.key,
-                                            .tls_proxies = options.tls_proxies,
-                                            .congestion = options.congestion,
-                                            .log = context.log,
-                                            .lost_after = options.lost_after};
-    std::string no_shm;
-    std::string no_tcp;
-    auto shm = make<ShmTransport>(options.shm, no_shm, options.rank, token, reactor, context.log, context.copy_policy);
-    auto tcp = make<TcpTransport>(options.tcp, no_tcp, options.rank, tcp_options, reactor);
-    auto detector = std::make_unique<FailureDetector>(options.rank, acceptor, context.key, options.tls_proxies);
-    const RankInfo mine = rank_info_of(context, options, shm.get(), tcp.get(), *acceptor);
-    const std::vector<RankInfo> rank_infos = exchange_rank_infos(mine, attendance);
-    fill_peers(context, rank_infos);
-    check_secrets(rank_infos, options.rank);
-    check_encryption(rank_infos, options.rank);
-    check_families(rank_infos);
-    const std::vector<int> local = settle(context, rank_infos, shm.get(), options);
-    const std::string trouble = agree_on_shm(shm.get(), no_shm, local, rank_infos, options, attendance);
-    if (!trouble.empty() && context.local_rank == 0)
-      context.log.warn(fmt::format("shared memory is not used on host {}: {}", mine.host, trouble));
-    choose_transports(context, rank_infos, local, shm.get(), tcp.get(), trouble, no_tcp);
-    tell(context, mine, local, trouble);
-    set_failure_router(context);
-    begin_detecting(context, std::move(detector), rank_infos, options);
-    if (shm) context.engine->add(std::move(shm));
-    if (tcp) context.engine->add(std::move(tcp));
+    join_processes(context, options, attendance);
   }
   attendance.complete();
   Patience patience = context.oversubscribed ? shared_core : own_core;

@@ -23,7 +23,7 @@ struct JoinOptions {
   bool shm = true;
   bool tcp = true;
   std::shared_ptr<transport::InprocHub> inproc = {};  ///< given: ranks are threads, nothing else is used
-  std::string bind_address = "127.0.0.1";             ///< numeric; where TCP links are accepted
+  std::string bind_address = "127.0.0.1";             ///< numeric; where TCP connections are accepted
   std::string families = {};                          ///< see RankInfo
   std::string congestion = {};                        ///< TCP congestion control; empty: the transport's choice
   std::string domain = {};  ///< ranks of different domains do not share memory: lets tests play several hosts on one
@@ -36,8 +36,8 @@ struct JoinOptions {
 
 /// Meets the other ranks through the store and makes the transports that reach them: shared memory within a host,
 /// proved by a real transfer first, and TCP between hosts. Fills `context` (rank, size, peers, engine ...) and creates
-/// its engine. There are three rounds at the store, each with O(ranks) messages: a token, addresses, the outcome of the
-/// probes.
+/// its engine. There are three rounds at the store, each with O(ranks) messages: a token, what the ranks are, and how
+/// they can be reached; and a fourth if they are all on one host and shared memory has failed (lib/startup/access.h).
 void join_ranks(Context& context, const JoinOptions& options);
 
 }  // namespace tutti::detail

@@ -4,29 +4,45 @@
 
 #include <algorithm>
 #include <charconv>
+#include <concepts>
+#include <cstddef>
 #include <optional>
+#include <ranges>
 #include <string_view>
 #include <system_error>
+#include <type_traits>
 
+#include "lib/base/net/address.h"
 #include "tutti/error.h"
 
 namespace tutti::detail {
 namespace {
 
-constexpr std::string_view head = "tutti rank_info 2\n";
+template <class Published>
+constexpr std::string_view head;
+template <>
+constexpr std::string_view head<RankInfo> = "tutti rank_info 3\n";
+template <>
+constexpr std::string_view head<RankAccess> = "tutti rank_access 1\n";
 
-bool is_loopback(const std::string& address) { return address.starts_with("127.") || address.starts_with("[::1]"); }
+// Call `visit` with the key and value of each field; with `Published` const or not.
 
-/// Calls `visit` with the key and value of each field.
-template <class AnyRankInfo, class Visit>
-void for_each_field(AnyRankInfo& rank_info, const Visit& visit) {
+template <class Published, class Visit>
+requires std::same_as<std::remove_const_t<Published>, RankAccess>
+void for_each_field(Published& access, const Visit& visit) {
+  visit("shm_trouble", access.shm_trouble);
+  visit("acceptor", access.acceptor);
+  visit("tcp", access.tcp);
+}
+
+template <class Published, class Visit>
+requires std::same_as<std::remove_const_t<Published>, RankInfo>
+void for_each_field(Published& rank_info, const Visit& visit) {
   visit("host", rank_info.host);
   visit("process", rank_info.process);
   visit("quota", rank_info.quota);
   visit("allowed", rank_info.allowed);
   visit("shm", rank_info.shm);
-  visit("acceptor", rank_info.acceptor);
-  visit("tcp", rank_info.tcp);
   visit("domain", rank_info.domain);
   visit("fingerprint", rank_info.fingerprint);
   visit("encrypted", rank_info.encrypted);
@@ -61,24 +77,28 @@ std::optional<std::string_view> take_line(std::string_view& text, std::string_vi
   return value;
 }
 
-}  // namespace
-
-std::string RankInfo::encode() const {
-  std::string text{head};
-  for_each_field(*this, [&](std::string_view key, const auto& value) { text += fmt::format("{}={}\n", key, value); });
+template <class Published>
+std::string encode(const Published& published) {
+  std::string text{head<Published>};
+  for_each_field(published, [&](std::string_view key, const auto& value) {
+    std::string line = fmt::format("{}={}", key, value);
+    std::ranges::replace(line, '\n', ' ');
+    text += line + '\n';
+  });
   return text;
 }
 
-RankInfo RankInfo::decode(const std::string& text, int rank) {
-  RankInfo rank_info;
+template <class Published>
+Published decode(const std::string& text, int rank) {
+  Published published;
   std::string_view rest = text;
-  bool good = rest.starts_with(head);
-  if (good) rest.remove_prefix(head.size());
-  for_each_field(rank_info, [&](std::string_view key, auto& value) {
+  bool good = rest.starts_with(head<Published>);
+  if (good) rest.remove_prefix(head<Published>.size());
+  for_each_field(published, [&](std::string_view key, auto& value) {
     const auto line = take_line(rest, key);
     good = good && line && read(*line, value);
   });
-  if (good && rest.empty()) return rank_info;
+  if (good && rest.empty()) return published;
   throw Error{
       ErrorCode::rendezvous,
       fmt::format("rank {} published something that is not of this version of tutti ({} bytes): another program "
@@ -87,26 +107,37 @@ RankInfo RankInfo::decode(const std::string& text, int rank) {
       rank};
 }
 
-void check_families(const std::vector<RankInfo>& rank_infos) {
+}  // namespace
+
+std::string RankInfo::encode() const { return detail::encode(*this); }
+RankInfo RankInfo::decode(const std::string& text, int rank) { return detail::decode<RankInfo>(text, rank); }
+
+std::string RankAccess::encode() const { return detail::encode(*this); }
+RankAccess RankAccess::decode(const std::string& text, int rank) { return detail::decode<RankAccess>(text, rank); }
+
+void check_families(const std::vector<RankInfo>& rank_infos, const std::vector<RankAccess>& accesses) {
   for (const bool v6 : {false, true}) {
-    const auto publishes = [v6](const RankInfo& rank_info) {
-      return !rank_info.families.empty() && !rank_info.acceptor.empty() && !is_loopback(rank_info.acceptor) &&
-             rank_info.acceptor.starts_with('[') == v6;
+    const auto publishes = [&](std::size_t rank) {
+      const auto address = net::parse_address(accesses[rank].acceptor);
+      return !rank_infos[rank].families.empty() && address && address->family() == (v6 ? AF_INET6 : AF_INET) &&
+             !address->is_loopback();
     };
-    const auto lacks = [v6](const RankInfo& rank_info) {
-      return !rank_info.families.empty() && rank_info.families.find(v6 ? '6' : '4') == std::string::npos;
+    const auto lacks = [&](std::size_t rank) {
+      const std::string& families = rank_infos[rank].families;
+      return !families.empty() && families.find(v6 ? '6' : '4') == std::string::npos;
     };
-    const auto publisher = std::ranges::find_if(rank_infos, publishes);
-    const auto lacking = std::ranges::find_if(rank_infos, lacks);
-    if (publisher == rank_infos.end() || lacking == rank_infos.end()) continue;
+    const auto ranks = std::views::iota(std::size_t{0}, rank_infos.size());
+    const auto publisher = std::ranges::find_if(ranks, publishes);
+    const auto lacking = std::ranges::find_if(ranks, lacks);
+    if (publisher == ranks.end() || lacking == ranks.end()) continue;
     throw Error{
         ErrorCode::rendezvous,
         fmt::format("rank {0} (host {1}) cannot reach rank {2} (host {3}): rank {2} publishes {4}, an address of "
                     "IPv{5}, and host {1} has addresses of IPv{6} only. Set TUTTI_SOCKET_FAMILY={7} for all "
                     "ranks, or name the interface with TUTTI_SOCKET_IFNAME",
-                    lacking - rank_infos.begin(), lacking->host, publisher - rank_infos.begin(), publisher->host,
-                    publisher->acceptor, v6 ? 6 : 4, v6 ? 4 : 6, v6 ? "AF_INET" : "AF_INET6"),
-        static_cast<int>(lacking - rank_infos.begin())};
+                    *lacking, rank_infos[*lacking].host, *publisher, rank_infos[*publisher].host,
+                    accesses[*publisher].acceptor, v6 ? 6 : 4, v6 ? 4 : 6, v6 ? "AF_INET" : "AF_INET6"),
+        static_cast<int>(*lacking)};
   }
 }
 

@@ -6,15 +6,14 @@
 
 namespace tutti::detail {
 
-/// What a rank publishes about itself in the store: a line with a version, then one line `key=value` for each field.
+/// What a rank publishes first about itself in the store: a line with a version, then one line `key=value` for each
+/// field.
 struct RankInfo {
   std::string host = {};
   std::string process = {};
-  int quota = 0;              ///< cores that its cgroup gives it, 0: all
-  std::string allowed = {};   ///< cores, as allowed_cores() says
-  std::string shm = {};       ///< address, empty: none
-  std::string acceptor = {};  ///< address at which it accepts connections; of a thread its name
-  bool tcp = false;           ///< it takes and opens links over TCP
+  int quota = 0;             ///< cores that its cgroup gives it, 0: all
+  std::string allowed = {};  ///< cores, as allowed_cores() says
+  std::string shm = {};      ///< address, empty: none; of a thread its name
   std::string domain = {};
   std::string fingerprint = {};  ///< of the key
   bool encrypted = false;        ///< its connections are
@@ -27,8 +26,19 @@ struct RankInfo {
   static RankInfo decode(const std::string& text, int rank);
 };
 
+/// What a rank publishes once it knows who shares its host, in the same form.
+struct RankAccess {
+  std::string shm_trouble = {};  ///< why its shared memory does not work; empty: it does, or nobody needs it
+  std::string acceptor = {};     ///< address at which it accepts connections
+  bool tcp = false;              ///< it takes and opens links there, over TCP
+
+  std::string encode() const;
+  /// As RankInfo::decode().
+  static RankAccess decode(const std::string& text, int rank);
+};
+
 /// Throws Error{rendezvous} if one rank publishes an address of a family that another one's host lacks: they would wait
 /// for each other until the deadline. All ranks throw the same error.
-void check_families(const std::vector<RankInfo>& rank_infos);
+void check_families(const std::vector<RankInfo>& rank_infos, const std::vector<RankAccess>& accesses);
 
 }  // namespace tutti::detail

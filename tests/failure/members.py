@@ -48,6 +48,12 @@ def read(connection, count):
 
 
 def dial(address, timeout=20):
+    """An address of TCP, or the name of a Unix socket as "@0002f"."""
+    if address.startswith("@"):
+        connection = socket.socket(socket.AF_UNIX)
+        connection.settimeout(timeout)
+        connection.connect("\0" + address[1:])
+        return connection
     host, _, port = address.rpartition(":")
     return socket.create_connection((host.strip("[]"), int(port)), timeout)
 

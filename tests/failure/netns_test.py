@@ -19,6 +19,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
 
 import harness
 from harness import Case, Finished, start
+from sockets import tcp_doors, unix_doors
 
 NAMES = [f"tutti-test-{os.getpid()}-{side}" for side in "ab"]
 CABLES = [f"tt{os.getpid() % 1000000}{side}" for side in "ab"]
@@ -108,6 +109,21 @@ class TwoHosts(Case):
                 done = self.finish([self.start_node(n, "--count", "70001", "--algorithm", algorithm) for n in range(2)])
                 self.assertEqual([line for one in done for line in sorted(one.lines)],
                                  [f"[{rank}] sum 10" for rank in range(4)], done)
+
+    def test_ranks_of_two_hosts_listen_on_a_port_each(self):
+        nodes = [self.start_node(n, "--repeat") for n in range(2)]
+        for node in nodes:
+            for _ in range(2):
+                self.assertRegex(node.stdout.readline(), r"\[\d\] sum 10")
+        ranks = [pid for pid in harness.processes_with(self.mark)
+                 if b"TUTTI_RANK=" in pathlib.Path(f"/proc/{pid}/environ").read_bytes()]
+        self.assertEqual(len(ranks), 4)
+        for pid in ranks:
+            self.assertRegex(tcp_doors(pid)[0], r"^10\.213\.77\.[12]:")
+            self.assertEqual((len(tcp_doors(pid)), len(unix_doors(pid))), (1, 1))
+        for node in nodes:
+            node.terminate()
+        self.finish(nodes)
 
     def test_without_shared_memory_everything_goes_over_tcp(self):
         done = self.finish([self.start_node(n, "--transports", TUTTI_TRANSPORT="tcp") for n in range(2)])

@@ -10,7 +10,6 @@ import os
 import pathlib
 import random
 import resource
-import select
 import socket
 import struct
 import sys
@@ -22,10 +21,11 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
 
 import harness
 import members
+import watched_job
 from harness import Case, Finished, is_sanitized, start
+from sockets import tcp_doors, unix_doors
+from watched_job import RANKS, SECRET, Job
 
-SECRET = b"what the members of this job know"
-RANKS = 4
 CROWD = 2000
 MEBIBYTE = 1 << 20
 GREETING = b"\0" + struct.pack("<I", 0x3C85F7CE)
@@ -78,102 +78,6 @@ def resident(pid):
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) * 1024
     raise AssertionError(f"no VmRSS of {pid}")
-
-
-def sockets_of(pid):
-    inodes = set()
-    for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir():
-        with contextlib.suppress(OSError):
-            target = os.readlink(entry)
-            if target.startswith("socket:["):
-                inodes.add(target[8:-1])
-    return inodes
-
-
-def tcp_doors(pid):
-    """Where it listens."""
-    mine = sockets_of(pid)
-    doors = []
-    for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:]:
-        fields = line.split()
-        if fields[3] == "0A" and fields[9] in mine:
-            host, port = fields[1].split(":")
-            doors.append(f"{socket.inet_ntoa(struct.pack('<I', int(host, 16)))}:{int(port, 16)}")
-    return doors
-
-
-def unix_doors(pid):
-    """Names in the abstract namespace at which it listens."""
-    mine = sockets_of(pid)
-    lines = [line.split() for line in pathlib.Path("/proc/net/unix").read_text().splitlines()[1:]]
-    return [f[7] for f in lines if len(f) > 7 and f[3] == "00010000" and f[6] in mine and f[7].startswith("@")]
-
-
-class Job:
-    """A store of its own and RANKS ranks that work until they are told to stop."""
-
-    def __init__(self, case, transport, elements=1000):
-        self.case = case
-        case.secret.write_bytes(SECRET)
-        case.secret.chmod(0o600)
-        self.store = start(harness.PROGRAM, "store", "--port", "0", "--secret-file", case.secret)
-        self.place = self.store.stdout.readline().split()[-1]
-        self.environment = {"TUTTI_SIZE": str(RANKS), "TUTTI_RDZV": f"store://{self.place}", "TUTTI_JOB": "watched",
-                            "TUTTI_SECRET_FILE": str(case.secret), "TUTTI_TRANSPORT": transport,
-                            "TUTTI_TIMEOUT": "60"}
-        self.elements = elements
-        self.ranks = []
-
-    def begin(self):
-        for rank in range(RANKS):
-            more = {"stdin": -1} if rank == 0 else {}  # a pipe
-            self.ranks.append(start(ROUNDS, self.elements, env=self.environment | {"TUTTI_RANK": str(rank)}, **more))
-        self.case.assertTrue(self.ranks[0].stdout.readline().startswith("0 "), self.ranks[0])
-
-    def rounds(self):
-        """How many are done, and when that was."""
-        self.ranks[0].stdin.write("count\n")
-        self.ranks[0].stdin.flush()
-        answer = select.poll()
-        answer.register(self.ranks[0].stdout, select.POLLIN)
-        self.case.assertTrue(answer.poll(60_000), "the job stands still")
-        count, when = self.ranks[0].stdout.readline().split()
-        return int(count), float(when)
-
-    def go_on(self, rounds=20):
-        """Waits until the job has worked so much more."""
-        first, _ = self.rounds()
-        while self.rounds()[0] < first + rounds:
-            pass
-
-    def speed(self, seconds):
-        """Rounds per second."""
-        first, begin = self.rounds()
-        count, end = first, begin
-        while end - begin < seconds:
-            time.sleep(0.05)  # only paces the questions
-            count, end = self.rounds()
-        return (count - first) / (end - begin)
-
-    def doors(self):
-        return [door for rank in self.ranks for door in tcp_doors(rank.pid)]
-
-    def finish(self):
-        self.ranks[0].stdin.close()
-        self.ranks[0].stdin = None
-        for rank in self.ranks:
-            done = Finished(rank, 60)
-            self.case.assertEqual(done.code, 0, done)
-            self.case.assertRegex(done.lines[-1], r"^done \d+ wrong 0$")
-
-    def end(self):
-        for process in [*self.ranks, self.store]:
-            if process.poll() is None:
-                process.terminate()
-            process.communicate(timeout=20)
-
-    def pids(self):
-        return [self.store.pid] + [rank.pid for rank in self.ranks]
 
 
 class Strangers(Case):
@@ -252,13 +156,13 @@ class Strangers(Case):
         self.assertLittleGrowth(before)
         job.finish()
 
-    def test_a_rank_has_one_tcp_port_and_two_threads_of_tutti_whatever_it_talks_over(self):
-        for transport in ("shm", "tcp", "shm,tcp"):
+    def test_a_rank_has_one_tcp_port_if_it_needs_any_and_two_threads_of_tutti_whatever_it_talks_over(self):
+        for transport, ports in (("shm", 0), ("tcp", 1), ("shm,tcp", 0)):
             job = self.job(transport)
             job.begin()
             for rank in job.ranks:  # the caller's, the acceptor's and the failure detector's; sanitizers add theirs
                 threads = 3 if is_sanitized() else len(os.listdir(f"/proc/{rank.pid}/task"))
-                self.assertEqual((len(tcp_doors(rank.pid)), threads), (1, 3), transport)
+                self.assertEqual((len(tcp_doors(rank.pid)), threads), (ports, 3), transport)
             job.finish()
 
     def test_strangers_at_the_unix_sockets_are_shown_out(self):
@@ -266,26 +170,82 @@ class Strangers(Case):
         job.begin()
         for rank in job.ranks:
             doors = unix_doors(rank.pid)
-            self.assertEqual(len(doors), 1)
-            for what, words in WORDS.items():
-                with socket.socket(socket.AF_UNIX) as connection:
-                    connection.settimeout(20)
-                    connection.connect("\0" + doors[0][1:])
-                    with contextlib.suppress(ConnectionError):
-                        connection.sendall(words)
-                    connection.shutdown(socket.SHUT_WR)
-                    heard = bytearray()
-                    self.assertTrue(is_closed(connection, heard, 0), what)
-                    self.assertEqual(heard, b"", what)
+            self.assertEqual(len(doors), 2)  # of shared memory, and the acceptor's
+            for door in doors:
+                for what, words in WORDS.items():
+                    with members.dial(door) as connection:
+                        with contextlib.suppress(ConnectionError):
+                            connection.sendall(words)
+                        connection.shutdown(socket.SHUT_WR)
+                        heard = bytearray()
+                        self.assertTrue(is_closed(connection, heard, 0), what)
+                        self.assertEqual(heard, b"", what)
         crowd = []
-        for i in range(300):
+        for i in range(600):
             crowd.append(socket.socket(socket.AF_UNIX))
             crowd[-1].setblocking(False)
             with contextlib.suppress(BlockingIOError):
-                crowd[-1].connect("\0" + doors[0][1:])
+                crowd[-1].connect("\0" + doors[i % 2][1:])
         job.go_on()
         for connection in crowd:
             connection.close()
+        job.finish()
+
+    def acceptor_of(self, rank, greeting):
+        """The Unix socket that answers a member's greeting."""
+        answers = {}
+        for door in unix_doors(rank.pid):
+            with members.dial(door) as connection:
+                connection.sendall(greeting)
+                connection.shutdown(socket.SHUT_WR)
+                answers[door] = members.read(connection, members.ANSWER)
+        self.assertEqual(sorted(map(len, answers.values())), [0, members.ANSWER])
+        return max(answers, key=lambda door: len(answers[door]))
+
+    def test_the_failure_detectors_unix_socket_demands_the_same_proof_as_a_port(self):
+        job = self.job("shm")
+        job.begin()
+        member = members.Store(job.place, SECRET)
+        key = members.job_key(SECRET, member.get("tutti/watched/0/token"))
+        wrong = {"another secret": members.job_key(SECRET + b"!", b"?" * 16), "the secret itself": SECRET}
+        for number, rank in enumerate(job.ranks):
+            greeting = members.hello(members.WATCH, (number + 1) % RANKS, number)
+            door = self.acceptor_of(rank, greeting)
+            with members.dial(door) as connection:
+                connection.sendall(greeting)
+                self.assertTrue(members.is_acceptors(key, greeting, members.read(connection, members.ANSWER)))
+            self.assertTurnedAway(door, greeting, wrong)
+            self.assertShownOut("a hello of a link", self.said(door, members.hello(members.LINK, 1, number, 7)))
+            slow = self.said(door, greeting[:20])  # and no more
+            self.assertShownOut("half a hello", slow)
+        job.go_on()
+        member.close()
+        job.finish()
+
+    def said(self, door, words):
+        connection = members.dial(door)
+        connection.sendall(words)
+        return connection
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can become another user")
+    def test_other_users_get_no_answer_at_the_unix_sockets(self):
+        job = self.job("shm")
+        job.begin()
+        for number, rank in enumerate(job.ranks):
+            greeting = members.hello(members.WATCH, (number + 1) % RANKS, number)
+            door = self.acceptor_of(rank, greeting)
+            child = os.fork()
+            if child == 0:
+                try:
+                    os.setuid(65534)
+                    connection = members.dial(door)
+                    with contextlib.suppress(ConnectionError):
+                        connection.sendall(greeting)
+                    os._exit(len(members.read(connection, members.ANSWER)))
+                finally:
+                    os._exit(255)
+            self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)
+        job.go_on()
         job.finish()
 
     def test_a_member_gets_through_and_nobody_without_the_right_key_does(self):
@@ -330,7 +290,7 @@ class Strangers(Case):
     def test_a_second_process_with_the_same_rank_is_refused_and_the_first_works_on(self):
         job = self.job()
         job.begin()
-        done = Finished(start(ROUNDS, "1", env=job.environment | {"TUTTI_RANK": "1"}), 60)
+        done = Finished(start(watched_job.ROUNDS, "1", env=job.environment | {"TUTTI_RANK": "1"}), 60)
         self.assertEqual(done.code, 1, done)
         self.assertSays(done.err, r"rank 1 is already taken by process \d+")
         job.go_on()
@@ -385,8 +345,7 @@ class Strangers(Case):
 
 
 def main():
-    global ROUNDS
-    harness.PROGRAM, ROUNDS = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+    harness.PROGRAM, watched_job.ROUNDS = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     if most < 5 * CROWD:

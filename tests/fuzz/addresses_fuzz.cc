@@ -1,4 +1,4 @@
-// Addresses and the rank_infos that ranks publish: from people, launchers, and a store that others may write to.
+// Addresses, and what ranks publish of themselves: from people, launchers, and a store that others may write to.
 
 #include "lib/base/net/address.h"
 #include "lib/startup/rank_info.h"
@@ -29,10 +29,15 @@ void try_rendezvous_url(const std::string& text) {
   require(meeting.url.starts_with("tcp://") || meeting.url.starts_with("file:///"));
 }
 
-void try_rank_info(const std::string& text) {
-  const detail::RankInfo rank_info = detail::RankInfo::decode(text, 3);
-  const std::string again = rank_info.encode();
-  require(detail::RankInfo::decode(again, 3).encode() == again);
+template <class Published>
+void try_published(const std::string& text) {
+  const std::string again = Published::decode(text, 3).encode();
+  require(Published::decode(again, 3).encode() == again);
+}
+
+void try_address(const std::string& text) {
+  const auto address = net::parse_address(text);
+  if (address && address->is_unix()) require(address->text() == text);
 }
 
 void try_shm_address(const std::string& text) {
@@ -49,16 +54,17 @@ void try_process(const std::string& text) {
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   Input input{data, size};
-  const int kind = input.number() % 7;
+  const int kind = input.number() % 8;
   const std::string text{input.rest()};
   may_refuse([&] {
     if (kind == 0) try_endpoint(text);
     if (kind == 1) rendezvous::parse_port(text, "the fuzzer");
     if (kind == 2) try_rendezvous_url(text);
-    if (kind == 3) net::parse_address(text);
+    if (kind == 3) try_address(text);
     if (kind == 4) try_shm_address(text);
     if (kind == 5) try_process(text);
-    if (kind == 6) try_rank_info(text);
+    if (kind == 6) try_published<detail::RankInfo>(text);
+    if (kind == 7) try_published<detail::RankAccess>(text);
   });
   return 0;
 }

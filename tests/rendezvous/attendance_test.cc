@@ -145,7 +145,7 @@ TEST_CASE("who is killed while others still gather is followed by the next proce
     run_threads(3, [&](int rank) {
       Attendance& mine = *ranks[static_cast<std::size_t>(rank)].operator->();
       CHECK(mine.exchange_rank_infos("new " + std::to_string(rank)) == Values{"new 0", "new 1", "new 2"});
-      CHECK(mine.exchange_outcomes("") == Values{"", "", ""});
+      CHECK(mine.exchange_accesses("") == Values{"", "", ""});
       mine.complete();
     });
   }
@@ -173,16 +173,25 @@ TEST_CASE("a rank that gives up waiting is not blamed by those that wait on for 
 }
 
 TEST_CASE("when one is killed that others have met, all hear of it, and all meet anew at once") {
-  for (const int victim : {0, 2}) {
+  for (const int which : {0, 1, 2, 3}) {
+    const int victim = which % 2 == 0 ? 0 : 2;
+    const bool later = which >= 2;  // in the third round
     CAPTURE(victim);
+    CAPTURE(later);
     const TcpStoreServer server{{"127.0.0.1", 0}};
     std::vector<Rank> ranks;
     for (const int rank : {0, 1, 2}) ranks.emplace_back(server, rank, 3);
-    run_threads(3, [&](int rank) { ranks[static_cast<std::size_t>(rank)]->exchange_rank_infos("x"); });
+    run_threads(3, [&](int rank) {
+      Attendance& mine = *ranks[static_cast<std::size_t>(rank)].operator->();
+      mine.exchange_rank_infos("x");
+      if (later) mine.exchange_accesses("y");
+    });
     ranks[static_cast<std::size_t>(victim)].kill();
     const std::vector<int> others = victim == 0 ? std::vector{1, 2} : std::vector{0, 1};
-    for (const Error& error :
-         errors_of(others, [&](int rank) { ranks[static_cast<std::size_t>(rank)]->exchange_outcomes(""); })) {
+    for (const Error& error : errors_of(others, [&](int rank) {
+           Attendance& mine = *ranks[static_cast<std::size_t>(rank)].operator->();
+           later ? mine.exchange_fallbacks("") : mine.exchange_accesses("");
+         })) {
       CHECK(error.code() == ErrorCode::rendezvous);
       CHECK(error.rank() == victim);
       CHECK(contains(error.what(), "rank " + std::to_string(victim) + " (process " + std::to_string(::getpid())));
@@ -202,7 +211,7 @@ TEST_CASE("who comes after the others met the process before it waits for them i
   run_threads(2, [&](int rank) { ranks[static_cast<std::size_t>(rank)]->exchange_rank_infos("x"); });
   ranks[1].kill();
   Rank successor{server, 1, 2};
-  CHECK(error_of([&] { ranks[0]->exchange_outcomes(""); }).rank() == 1);
+  CHECK(error_of([&] { ranks[0]->exchange_accesses(""); }).rank() == 1);
   ranks[0] = Rank{server, 0, 2};
   run_threads(2, [&](int rank) {
     CHECK((rank == 0 ? ranks[0] : successor)->exchange_rank_infos(std::to_string(rank)) == Values{"0", "1"});
@@ -216,7 +225,18 @@ TEST_CASE("in any store a rank that ends by an error gives its place back, and t
   auto second = std::make_unique<Attendance>(store, 1, 2, late());
   run_threads(2, [&](int rank) { (rank == 0 ? first : *second).exchange_rank_infos("x"); });
   second.reset();
-  CHECK(error_of([&] { first.exchange_outcomes(""); }).rank() == 1);
+  CHECK(error_of([&] { first.exchange_accesses(""); }).rank() == 1);
+}
+
+TEST_CASE("a third round brings what was published for it") {
+  const auto store = memory_store();
+  run_threads(3, [&](int rank) {
+    Attendance mine{store, rank, 3, late()};
+    mine.exchange_rank_infos("x");
+    CHECK(mine.exchange_accesses("y" + std::to_string(rank)) == Values{"y0", "y1", "y2"});
+    CHECK(mine.exchange_fallbacks("z" + std::to_string(rank)) == Values{"z0", "z1", "z2"});
+    mine.complete();
+  });
 }
 
 TEST_CASE("a store that outlives a job serves the next one under the same name, once all have left") {
@@ -227,7 +247,7 @@ TEST_CASE("a store that outlives a job serves the next one under the same name, 
     run_threads(2, [&](int rank) {
       Attendance& mine = *ranks[static_cast<std::size_t>(rank)].operator->();
       CHECK(mine.exchange_rank_infos(std::to_string(job)) == Values(2, std::to_string(job)));
-      mine.exchange_outcomes("");
+      mine.exchange_accesses("");
       mine.complete();
     });
     CHECK(contains(error_of([&] { Rank(server, 1, 2); }).what(), "already taken"));

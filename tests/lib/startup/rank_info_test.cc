@@ -7,14 +7,26 @@
 namespace tutti::detail {
 namespace {
 
-RankInfo rank_info(const std::string& host, const std::string& acceptor, const std::string& families) {
-  return {.host = host, .process = "pid 1", .acceptor = acceptor, .families = families};
+RankInfo rank_info(const std::string& host, const std::string& families) {
+  return {.host = host, .process = "pid 1", .families = families};
 }
 
+struct Rank {
+  std::string host;
+  std::string acceptor;
+  std::string families;
+};
+
 /// The error's rank and text; rank -2: none.
-std::pair<int, std::string> complaint(const std::vector<RankInfo>& rank_infos) {
+std::pair<int, std::string> complaint(const std::vector<Rank>& ranks) {
+  std::vector<RankInfo> rank_infos;
+  std::vector<RankAccess> accesses;
+  for (const Rank& rank : ranks) {
+    rank_infos.push_back(rank_info(rank.host, rank.families));
+    accesses.push_back({.acceptor = rank.acceptor});
+  }
   try {
-    check_families(rank_infos);
+    check_families(rank_infos, accesses);
   } catch (const Error& error) {
     CHECK(error.code() == ErrorCode::rendezvous);
     return {error.rank(), error.what()};
@@ -25,25 +37,34 @@ std::pair<int, std::string> complaint(const std::vector<RankInfo>& rank_infos) {
 }  // namespace
 
 TEST_CASE("what a rank publishes of itself comes back as it was") {
-  RankInfo sent = rank_info("h", "10.0.0.1:5", "46");
+  RankInfo sent = rank_info("h", "46");
   sent.traces = true;
   sent.board_limit = ~std::size_t{0};
   const RankInfo read = RankInfo::decode(sent.encode(), 0);
   CHECK(read.encode() == sent.encode());
   CHECK(read.families == "46");
-  CHECK(read.acceptor == "10.0.0.1:5");
   CHECK(read.traces);
   CHECK(read.board_limit == sent.board_limit);
 }
 
+TEST_CASE("how a rank is reached comes back as it was, a reason in one line") {
+  const RankAccess sent{.shm_trouble = "it cannot:\nno room", .acceptor = "unix:0002f", .tcp = true};
+  const RankAccess read = RankAccess::decode(sent.encode(), 0);
+  CHECK(read.shm_trouble == "it cannot: no room");
+  CHECK(read.acceptor == "unix:0002f");
+  CHECK(read.tcp);
+  CHECK_THROWS_AS(RankAccess::decode(sent.encode() + "more=1\n", 3), Error);
+  CHECK_THROWS_AS(RankAccess::decode(rank_info("h", "46").encode(), 3), Error);
+}
+
 TEST_CASE("a rank_info of another version, or with a line too few, too many or of nonsense, is refused") {
-  const std::string good = rank_info("h", "10.0.0.1:5", "46").encode();
+  const std::string good = rank_info("h", "46").encode();
   std::vector<std::string> wrong{"", "h", good + "more=1\n", good.substr(0, good.size() - 1),
-                                 "tutti rank_info 1\n" + good};
-  for (const auto& [from, to] : {std::pair{"rank_info 2", "rank_info 3"},
+                                 "tutti rank_info 2\n" + good};
+  for (const auto& [from, to] : {std::pair{"rank_info 3", "rank_info 4"},
                                  {"quota=0", "quota=-1"},
                                  {"quota=0", "quota=x"},
-                                 {"tcp=false", "tcp=no"},
+                                 {"traces=false", "traces=no"},
                                  {"quota=0\n", ""},
                                  {"host=", "guest="}}) {
     std::string changed = good;
@@ -63,23 +84,24 @@ TEST_CASE("a rank_info of another version, or with a line too few, too many or o
 }
 
 TEST_CASE("an address of a family that another rank's host lacks is an error of both, with the variable that helps") {
-  const std::pair<int, std::string> said = complaint(
-      {rank_info("a", "[fd00::1]:5", "46"), rank_info("a", "[fd00::1]:6", "46"), rank_info("b", "10.0.0.2:5", "4")});
+  const std::pair<int, std::string> said =
+      complaint({Rank{"a", "[fd00::1]:5", "46"}, Rank{"a", "[fd00::1]:6", "46"}, Rank{"b", "10.0.0.2:5", "4"}});
   CHECK(said.first == 2);
   for (const char* part : {"rank 2 (host b) cannot reach rank 0 (host a)", "[fd00::1]:5, an address of IPv6",
                            "TUTTI_SOCKET_FAMILY=AF_INET for all"})
     CHECK_MESSAGE(said.second.find(part) != std::string::npos, said.second);
-  CHECK(complaint({rank_info("a", "10.0.0.1:5", "46"), rank_info("b", "[fd00::2]:5", "6")})
-            .second.find("AF_INET6 for all") != std::string::npos);
+  CHECK(complaint({Rank{"a", "10.0.0.1:5", "46"}, Rank{"b", "[fd00::2]:5", "6"}}).second.find("AF_INET6 for all") !=
+        std::string::npos);
 }
 
 TEST_CASE("ranks that reach each other, or of which that is unknown, are left alone") {
-  CHECK(complaint({rank_info("a", "10.0.0.1:5", "46"), rank_info("b", "10.0.0.2:5", "4")}).first == -2);
-  CHECK(complaint({rank_info("a", "[fd00::1]:5", "46"), rank_info("b", "[fd00::2]:5", "6")}).first == -2);
-  CHECK(complaint({rank_info("a", "[fd00::1]:5", "46"), rank_info("b", "10.0.0.2:5", "46")}).first == -2);
-  CHECK(complaint({rank_info("a", "[::1]:5", "4"), rank_info("a", "127.0.0.1:5", "4")}).first == -2);
-  CHECK(complaint({rank_info("a", "[fd00::1]:5", ""), rank_info("b", "10.0.0.2:5", "4")}).first == -2);
-  CHECK(complaint({rank_info("a", "[fd00::1]:5", "46"), rank_info("b", "10.0.0.2:5", "")}).first == -2);
+  CHECK(complaint({Rank{"a", "10.0.0.1:5", "46"}, Rank{"b", "10.0.0.2:5", "4"}}).first == -2);
+  CHECK(complaint({Rank{"a", "[fd00::1]:5", "46"}, Rank{"b", "[fd00::2]:5", "6"}}).first == -2);
+  CHECK(complaint({Rank{"a", "[fd00::1]:5", "46"}, Rank{"b", "10.0.0.2:5", "46"}}).first == -2);
+  CHECK(complaint({Rank{"a", "unix:0002f", "6"}, Rank{"a", "unix:00030", "4"}}).first == -2);
+  CHECK(complaint({Rank{"a", "[::1]:5", "4"}, Rank{"a", "127.0.0.1:5", "4"}}).first == -2);
+  CHECK(complaint({Rank{"a", "[fd00::1]:5", ""}, Rank{"b", "10.0.0.2:5", "4"}}).first == -2);
+  CHECK(complaint({Rank{"a", "[fd00::1]:5", "46"}, Rank{"b", "10.0.0.2:5", ""}}).first == -2);
 }
 
 }  // namespace tutti::detail

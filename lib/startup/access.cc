@@ -1,0 +1,100 @@
+#include "lib/startup/access.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "transport/shm/address.h"
+
+namespace tutti::detail {
+namespace {
+
+using transport::ShmTransport;
+using transport::TcpTransport;
+
+/// Tests shared memory among the ranks of this host. Empty: it works; else why not.
+std::string probe(ShmTransport* shm, const std::string& trouble, const Introduced& job, const JoinOptions& options) {
+  if (job.local.size() == 1) return "";  // no rank would use it
+  std::vector<std::string> addresses;
+  for (const int rank : job.local) addresses.push_back(job.rank_infos[static_cast<std::size_t>(rank)].shm);
+  const auto offered = std::ranges::count_if(addresses, transport::offers_shm);
+  if (std::cmp_equal(offered, job.local.size())) {
+    const auto position = std::ranges::find(job.local, options.rank) - job.local.begin();
+    return shm->probe(addresses, static_cast<int>(position), options.deadline).value_or("");
+  }
+  return !shm && trouble.empty() && offered > 0 ? "it was told to do without" : trouble;
+}
+
+/// No rank needs TCP, if shared memory works.
+bool can_do_without_tcp(const Introduced& job) {
+  return job.hosts.size() == 1 &&
+         std::ranges::all_of(job.rank_infos, [](const auto& one) { return transport::offers_shm(one.shm); });
+}
+
+/// The failure detector must be there before the others know the address, or their first attempts would be refused.
+Access open(const Context& context, const JoinOptions& options, const net::Address& address) {
+  Access access;
+  access.acceptor = std::make_shared<transport::Acceptor>(
+      address, transport::Credentials{context.key, options.rank, options.tls_proxies},
+      transport::AcceptorOptions{.congestion = options.congestion, .lost_after = options.lost_after}, context.log);
+  access.detector = std::make_unique<FailureDetector>(options.rank, access.acceptor, context.key, options.tls_proxies);
+  return access;
+}
+
+Access open_over_tcp(const Context& context, const JoinOptions& options) {
+  Access access = open(context, options, tcp_address(options));
+  if (!options.tcp) return access;
+  const transport::TcpOptions tcp_options{.acceptor = access.acceptor,
+                                          .key = context.key,
+                                          .tls_proxies = options.tls_proxies,
+                                          .congestion = options.congestion,
+                                          .log = context.log,
+                                          .lost_after = options.lost_after};
+  access.tcp = std::make_unique<TcpTransport>(options.rank, tcp_options, context.engine->reactor());
+  return access;
+}
+
+/// Tells the others by `exchange`, and notes what they tell.
+template <class Exchange>
+void publish(Access& access, const std::string& shm_trouble, const Exchange& exchange) {
+  const RankAccess mine{
+      .shm_trouble = shm_trouble, .acceptor = access.acceptor->address(), .tcp = access.tcp != nullptr};
+  access.of_ranks.clear();
+  for (const std::string& text : exchange(mine.encode()))
+    access.of_ranks.push_back(RankAccess::decode(text, static_cast<int>(access.of_ranks.size())));
+}
+
+/// The first rank's reason to do without shared memory; empty: there is none.
+std::string first_trouble(const std::vector<RankAccess>& accesses, const std::vector<int>& ranks) {
+  for (const int rank : ranks)
+    if (const std::string& trouble = accesses[static_cast<std::size_t>(rank)].shm_trouble; !trouble.empty())
+      return fmt::format("rank {}: {}", rank, trouble);
+  return "";
+}
+
+}  // namespace
+
+net::Address tcp_address(const JoinOptions& options) {
+  if (const auto address = net::parse_address(options.bind_address, 0)) return *address;
+  throw Error{ErrorCode::invalid_argument,
+              fmt::format("cannot listen on \"{}\": that is not a numeric address", options.bind_address)};
+}
+
+Access agree_on_access(const Context& context, const JoinOptions& options, ShmTransport* shm,
+                       const std::string& shm_trouble, const Introduced& job, rendezvous::Attendance& attendance) {
+  const std::string trouble = probe(shm, shm_trouble, job, options);
+  const bool without_tcp = can_do_without_tcp(job);
+  Access access = without_tcp && trouble.empty() ? open(context, options, net::any_unix_address())
+                                                 : open_over_tcp(context, options);
+  publish(access, trouble, [&](const std::string& mine) { return attendance.exchange_accesses(mine); });
+  const std::string reason = first_trouble(access.of_ranks, job.local);
+  if (without_tcp && !reason.empty()) {
+    if (trouble.empty()) access = open_over_tcp(context, options);
+    publish(access, trouble, [&](const std::string& mine) { return attendance.exchange_fallbacks(mine); });
+  }
+  access.shm_trouble = reason;
+  return access;
+}
+
+}  // namespace tutti::detail
