@@ -57,7 +57,7 @@ class Gloo : public Backend {
     context->setTimeout(std::chrono::seconds{60});
     context->connectFullMesh(store, device);
     context_ = context;
-    for (int peer = 0; peer < ranks_ && !waiting.empty(); ++rival)
+    for (int peer = 0; peer < ranks_ && !waiting.empty(); ++peer)
       if (peer != rank_) context_->getPair(peer)->setSync(true, waiting == "poll");
   }
 
