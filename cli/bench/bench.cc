@@ -51,12 +51,12 @@ void check_before_start(const bench::Options& options, const std::string& import
   if (!options.algorithm.empty()) names.push_back(options.algorithm);
   for (const std::string& name : names) {
     if (name == "auto" || name == imported) continue;
-    if (options.what == bench::Measured::send_recv)
+    if (options.what == measure::send_recv)
       throw Error{ErrorCode::unsupported, "bench: sendrecv is not a collective and has no algorithms to choose from"};
-    algorithms::find(bench::collective_of(options.what), name);
+    algorithms::find(options.what.collective, name);
   }
   if (!bench::has_op(options.what) || options.op == "all") return;
-  const Collective collective = bench::collective_of(options.what);
+  const Collective collective = options.what.collective;
   if (!detail::traits_of(collective).takes(bench::find_ops(options.op).front().op))
     throw Error{ErrorCode::invalid_argument,
                 fmt::format("bench: {} has no {}, which is over all ranks", name_of(collective), options.op)};

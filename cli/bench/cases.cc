@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "cli/measure/perform.h"
 #include "tutti/error.h"
 #include "tutti/gpu.h"
 
@@ -52,7 +53,7 @@ Case::Case(Communicator& comm, const Buffers& buffers, Row row)
       ranks_(comm.size()),
       op_(make_op(row_.op.op)),
       options_{row_.algorithm, row_.timeout, buffers.on_gpu() ? buffers.on_gpu()->stream() : nullptr} {
-  if (row_.what == Measured::barrier) return;
+  if (row_.what == Collective::barrier) return;
   in_place_ = placed(Placement::in_place);
   out_of_place_ = placed(Placement::out_of_place);
 }
@@ -62,12 +63,12 @@ Case::Placed Case::placed(Placement placement) const {
   if (traits().scatters() && !has(traits().input)) buffers.input = {};
   if (traits().gathers() && !has(traits().output)) buffers.output = {};
   // The API has one buffer for a broadcast; with two, the root must copy first.
-  if (row_.what == Measured::broadcast && (placement == Placement::in_place || !has(traits().input)))
+  if (row_.what == Collective::broadcast && (placement == Placement::in_place || !has(traits().input)))
     buffers.input = {};
   return buffers;
 }
 
-const detail::CollectiveTraits& Case::traits() const { return detail::traits_of(collective_of(row_.what)); }
+const detail::CollectiveTraits& Case::traits() const { return row_.what.traits(); }
 
 bool Case::has(const detail::BufferTraits& buffer) const { return buffer.is_at(rank_, row_.root); }
 
@@ -98,9 +99,9 @@ std::span<std::byte> Case::recv(Placement placement) const {
 }
 
 void Case::prepare(Placement placement, int repetition) {
-  if (row_.what == Measured::barrier) return;
+  if (row_.what == Collective::barrier) return;
   poison(recv(placement));
-  const bool sends = row_.what == Measured::send_recv || has(traits().input);
+  const bool sends = row_.what == measure::send_recv || has(traits().input);
   if (sends) fill(send(placement), from(rank_, repetition), 0);
   const DeviceCopy* const device = buffers_->on_gpu();
   if (!device) return;
@@ -115,7 +116,7 @@ std::size_t Case::count_wrong(Placement placement, int repetition) const {
   const auto wrong = [&](const Pattern& pattern, std::size_t first) {
     return bench::count_wrong(output, pattern, first);
   };
-  if (row_.what == Measured::send_recv) return wrong(from((rank_ + ranks_ - 1) % ranks_, repetition), 0);
+  if (row_.what == measure::send_recv) return wrong(from((rank_ + ranks_ - 1) % ranks_, repetition), 0);
   if (!has(traits().output)) return 0;
   const std::size_t first = traits().scatters() ? me * row_.shape.count : 0;
   if (traits().reduces()) {
@@ -133,8 +134,8 @@ std::size_t Case::wrong_blocks(std::span<const std::byte> output, int repetition
   for (int peer = 0; peer < ranks_; ++peer) {
     std::size_t count = row_.shape.count;
     std::size_t first = 0;  // of the block in the sender's buffer
-    if (row_.what == Measured::all_to_all) first = static_cast<std::size_t>(rank_) * count;
-    if (row_.what == Measured::all_to_all_v) {
+    if (row_.what == Collective::all_to_all) first = static_cast<std::size_t>(rank_) * count;
+    if (row_.what == measure::all_to_all_v) {
       count = row_.shape.recv_counts[static_cast<std::size_t>(peer)];
       const std::size_t size = row_.shape.count * static_cast<std::size_t>(ranks_) * row_.element();
       first = sum_before(shape_of(row_.what, size, row_.element(), peer, ranks_).send_counts, rank_);
@@ -154,7 +155,7 @@ void Case::copy_before_broadcast(const Placed& buffers) const {
 }
 
 void Case::call(Placement placement) {
-  if (row_.what == Measured::barrier) return comm_->barrier(options_);
+  if (row_.what == Collective::barrier) return comm_->barrier(options_);
   const DeviceCopy* const device = buffers_->on_gpu();
   with_type(row_.type.type, [&](auto zero) {
     using T = decltype(zero);
@@ -175,36 +176,12 @@ void Case::call_with(Placement placement, const AsArgument& as_argument) {
   const Placed& buffers = in_place ? in_place_ : out_of_place_;
   const auto input = as_argument(buffers.input);
   const auto output = as_argument(buffers.output);
-  switch (row_.what) {
-    case Measured::all_reduce:
-      return in_place ? comm_->all_reduce(output, op_, options_) : comm_->all_reduce(input, output, op_, options_);
-    case Measured::reduce:
-      return in_place ? comm_->reduce(output, op_, row_.root, options_)
-                      : comm_->reduce(input, output, op_, row_.root, options_);
-    case Measured::broadcast:
-      if (!buffers.input.empty()) copy_before_broadcast(buffers);
-      return comm_->broadcast(output, row_.root, options_);
-    case Measured::all_gather:
-      return comm_->all_gather(input, output, options_);
-    case Measured::reduce_scatter:
-      return comm_->reduce_scatter(input, output, op_, options_);
-    case Measured::gather:
-      return comm_->gather(input, output, row_.root, options_);
-    case Measured::scatter:
-      return comm_->scatter(input, output, row_.root, options_);
-    case Measured::all_to_all:
-      return comm_->all_to_all(input, output, options_);
-    case Measured::all_to_all_v:
-      return comm_->all_to_all_v(input, row_.shape.send_counts, output, row_.shape.recv_counts, options_);
-    case Measured::send_recv:
-      return exchange(input, output);
-    case Measured::scan:
-      return comm_->scan(in_place ? output : input, output, op_, options_);
-    case Measured::exclusive_scan:
-      return comm_->exclusive_scan(in_place ? output : input, output, op_, options_);
-    case Measured::barrier:
-      return;
-  }
+  if (row_.what == measure::send_recv) return exchange(input, output);
+  if (row_.what == measure::all_to_all_v)
+    return comm_->all_to_all_v(input, row_.shape.send_counts, output, row_.shape.recv_counts, options_);
+  if (row_.what == Collective::broadcast && !buffers.input.empty()) copy_before_broadcast(buffers);
+  const bool is_one_buffer = in_place && !traits().has_parts();
+  measure::perform(*comm_, row_.what.collective, is_one_buffer ? output : input, output, op_, row_.root, options_);
 }
 
 /// Sends to the next rank and receives from the previous one at the same time.

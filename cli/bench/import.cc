@@ -17,7 +17,7 @@ ImportedPlan::ImportedPlan(const Options& options) {
   const algorithms::CheckedPlans imported = interchange::import_file("bench", options.import);
   interchange::require_right("bench", options.import, imported.verdict);
   const algorithms::GivenPlans& given = imported.given;
-  if (options.what == Measured::send_recv || collective_of(options.what) != given.collective)
+  if (options.what == measure::send_recv || options.what.collective != given.collective)
     throw Error{ErrorCode::invalid_argument,
                 fmt::format("bench: {} is a plan for {}", options.import, tutti::name_of(given.collective))};
   name_ = given.name;

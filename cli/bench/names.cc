@@ -11,38 +11,6 @@
 namespace tutti::cli::bench {
 namespace {
 
-struct Program {
-  std::string_view name;
-  std::string_view alias;
-  Measured what;
-  Collective collective;
-};
-constexpr Program programs[] = {
-    {"all_reduce", "allreduce", Measured::all_reduce, Collective::all_reduce},
-    {"all_gather", "allgather", Measured::all_gather, Collective::all_gather},
-    {"reduce_scatter", "reducescatter", Measured::reduce_scatter, Collective::reduce_scatter},
-    {"broadcast", "bcast", Measured::broadcast, Collective::broadcast},
-    {"reduce", "", Measured::reduce, Collective::reduce},
-    {"alltoall", "all_to_all", Measured::all_to_all, Collective::all_to_all},
-    {"alltoallv", "all_to_all_v", Measured::all_to_all_v, Collective::all_to_all},
-    {"gather", "", Measured::gather, Collective::gather},
-    {"scatter", "", Measured::scatter, Collective::scatter},
-    {"sendrecv", "send_recv", Measured::send_recv, Collective::barrier},
-    {"barrier", "", Measured::barrier, Collective::barrier},
-    {"scan", "", Measured::scan, Collective::scan},
-    {"exclusive_scan", "exscan", Measured::exclusive_scan, Collective::exclusive_scan},
-};
-
-constexpr const Program& program_of(Measured what) { return programs[static_cast<std::size_t>(what)]; }
-static_assert([] {
-  for (std::size_t number = 0; number < std::size(programs); ++number)
-    if (program_of(static_cast<Measured>(number)).what != static_cast<Measured>(number)) return false;
-  for (const detail::CollectiveTraits& traits : detail::collective_traits)
-    if (std::ranges::none_of(programs, [&](const Program& one) { return one.collective == traits.collective; }))
-      return false;
-  return true;
-}());
-
 // In nccl-tests' order; those after `bfloat16` are ours.
 constexpr NamedType types[] = {
     {"int8", DataType::i8},       {"uint8", DataType::u8},      {"int32", DataType::i32},
@@ -69,35 +37,34 @@ constexpr std::size_t ops_there = 6;
 
 }  // namespace
 
-std::optional<Measured> known_measured(std::string_view name) {
-  for (const Program& program : programs)
-    if (!name.empty() && (name == program.name || name == program.alias)) return program.what;
-  return {};
+std::vector<Call> measured_calls() {
+  std::vector<Call> calls{measure::all_calls.begin(), measure::all_calls.end()};
+  std::erase(calls, measure::all_reduce_in_place);  // rows have both placements
+  return calls;
 }
 
-Measured find_measured(std::string_view name) {
+Call find_measured(std::string_view name) {
   std::string_view stem = name.substr(name.rfind('/') + 1);
   if (stem.ends_with("_mpi")) stem.remove_suffix(4);
   if (stem.ends_with("_perf")) stem.remove_suffix(5);
   if (stem == "hypercube")
     throw Error{ErrorCode::unsupported, "bench: hypercube is not a collective of tutti; see all_gather --algo bruck"};
-  if (const auto what = known_measured(stem)) return *what;
+  const std::optional<Call> what = measure::find_call(stem);
+  if (what && what != measure::all_reduce_in_place) return *what;
   std::vector<std::string_view> known;
-  for (const Program& program : programs) known.push_back(program.name);
+  for (const Call call : measured_calls()) known.push_back(name_of(call));
   unknown("collective", stem, known);
 }
 
-std::string program_name(Measured what) { return std::string{program_of(what).name} + "_perf"; }
+std::string program_name(Call what) { return fmt::format("{}_perf", name_of(what)); }
 
-bool has_op(Measured what) { return detail::is_reduction(collective_of(what)); }
+bool has_op(Call what) { return what.is_collective() && what.traits().reduces(); }
 
-bool has_root(Measured what) { return detail::is_rooted(collective_of(what)); }
+bool has_root(Call what) { return what.is_collective() && what.traits().is_rooted(); }
 
-bool has_in_place(Measured what) {
-  return what != Measured::all_to_all_v && what != Measured::send_recv && what != Measured::barrier;
+bool has_in_place(Call what) {
+  return what.form == Call::Form::usual && what.traits().input.extent != detail::Extent::nothing;
 }
-
-Collective collective_of(Measured what) { return program_of(what).collective; }
 
 std::vector<NamedType> find_types(std::string_view name) {
   if (name == "all") return {types, types + types_there};

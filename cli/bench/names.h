@@ -1,47 +1,30 @@
 #pragma once
 
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "cli/measure/call.h"
 #include "tutti/types.h"
 
 namespace tutti::cli::bench {
 
-/// The operations that can be measured; nccl-tests has a program for each but the last three.
-enum class Measured : std::uint8_t {
-  all_reduce,
-  all_gather,
-  reduce_scatter,
-  broadcast,
-  reduce,
-  all_to_all,
-  all_to_all_v,
-  gather,
-  scatter,
-  send_recv,
-  barrier,
-  scan,
-  exclusive_scan,
-};
+using measure::Call;
 
 /// Accepts "all_reduce" as well as "all_reduce_perf", "all_reduce_perf_mpi" and a path before them; "alltoall" and
 /// "all_to_all". Throws Error{invalid_argument} that offers the nearest name, and {unsupported} for programs of
 /// nccl-tests that tutti does not have.
-Measured find_measured(std::string_view name);
-/// The same for exactly these names; empty for any other.
-std::optional<Measured> known_measured(std::string_view name);
+Call find_measured(std::string_view name);
+/// All that it finds: collectives, all_to_all_v and send_recv.
+std::vector<Call> measured_calls();
 /// Name of the program in nccl-tests: "alltoall_perf".
-std::string program_name(Measured what);
+std::string program_name(Call what);
 
-bool has_op(Measured what);
-bool has_root(Measured what);
+bool has_op(Call what);
+bool has_root(Call what);
 /// False if the API has no form with one buffer.
-bool has_in_place(Measured what);
-/// The collective whose algorithms can be named, or `barrier` for send_recv, which has none.
-Collective collective_of(Measured what);
+bool has_in_place(Call what);
 
 struct NamedType {
   std::string_view name;  ///< nccl-tests' name, or ours in its style

@@ -45,25 +45,25 @@ double percentile(const std::vector<double>& sorted, int percent) {
 
 }  // namespace
 
-Shape shape_of(Measured what, std::size_t bytes, std::size_t element, int rank, int ranks) {
+Shape shape_of(Call what, std::size_t bytes, std::size_t element, int rank, int ranks) {
   const std::size_t whole = bytes / element;
   const std::size_t n = static_cast<std::size_t>(ranks);
   const std::size_t unit = std::max<std::size_t>(1, 16 / element);
   const std::size_t part = whole / n / unit * unit;
-  if (what == Measured::barrier) return {};
-  if (what == Measured::all_to_all_v) {
+  if (what == Collective::barrier) return {};
+  if (what == measure::all_to_all_v) {
     Shape shape;
     shape.count = part;
     set_uneven(shape, rank, ranks);
     return shape;
   }
-  const detail::CollectiveTraits& traits = detail::traits_of(collective_of(what));
+  const detail::CollectiveTraits& traits = what.traits();
   if (!traits.has_parts()) return {whole, whole, whole, {}, {}, whole};
   return {part, traits.gathers() ? part : part * n, traits.scatters() ? part : part * n, {}, {}, part * n};
 }
 
 std::vector<std::size_t> sizes_of(const Options& options) {
-  if (options.what == Measured::barrier) return {0};
+  if (options.what == Collective::barrier) return {0};
   std::vector<std::size_t> sizes;
   std::size_t size = options.min_bytes;
   while (size <= options.max_bytes) {
@@ -74,11 +74,11 @@ std::vector<std::size_t> sizes_of(const Options& options) {
   return sizes;
 }
 
-double bus_factor(Measured what, int ranks) {
-  return what == Measured::send_recv ? 1 : algorithms::bus_factor(collective_of(what), ranks);
+double bus_factor(Call what, int ranks) {
+  return what == measure::send_recv ? 1 : algorithms::bus_factor(what.collective, ranks);
 }
 
-Bandwidth bandwidth(Measured what, std::size_t bytes, double microseconds, int ranks) {
+Bandwidth bandwidth(Call what, std::size_t bytes, double microseconds, int ranks) {
   if (microseconds <= 0) return {};
   const double algorithm = static_cast<double>(bytes) / 1e3 / microseconds;
   return {algorithm, algorithm * bus_factor(what, ranks)};

@@ -4,7 +4,7 @@
 
 #include "cli/bench/options.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
@@ -13,6 +13,7 @@
 
 #include "cli/base/process_limits.h"
 #include "cli/base/sizes.h"
+#include "cli/base/text.h"
 #include "lib/base/suggest.h"
 #include "tutti/error.h"
 
@@ -297,14 +298,16 @@ std::size_t parse_size(const std::string& option, const std::string& text) {
 }
 
 std::string help_text() {
+  std::vector<std::string_view> names;
+  for (const Call call : measured_calls()) names.push_back(name_of(call));
   return "Measures a collective between the ranks that a launcher started, or between -g ranks on this host.\n"
-         "Usage: tutti bench COLLECTIVE [OPTIONS]       (or all_reduce_perf [OPTIONS] and so on)\n\n"
-         "COLLECTIVE: all_reduce all_gather reduce_scatter broadcast reduce alltoall alltoallv gather scatter "
-         "sendrecv\n"
-         "barrier scan exclusive_scan; or startup, waiting, memory: other costs of ranks (tutti bench startup "
-         "--help)\n\nOptions of "
-         "nccl-tests (each takes a value):\n" +
-         describe(options_there) + "\nOptions of tutti:\n" + describe(options_ours) +
+         "Usage: tutti bench COLLECTIVE [OPTIONS]       (or all_reduce_perf [OPTIONS] and so on)\n\n" +
+         wrapped(fmt::format("COLLECTIVE: {}; or startup, waiting, memory: other costs of ranks (tutti bench startup "
+                             "--help)\n",
+                             fmt::join(names, " ")),
+                 0) +
+         "\nOptions of nccl-tests (each takes a value):\n" + describe(options_there) + "\nOptions of tutti:\n" +
+         describe(options_ours) +
          "\nComparison with other libraries (docs/performance.md). These work as above: -g, -b, -e, -f, --transport\n"
          "shm or tcp. --min-time and --max-time are those of a point, -T that of one start of a library.\n" +
          describe(options_comparing) +

@@ -94,14 +94,14 @@ void Session::limit_to_memory() {
     options_.max_bytes = static_cast<std::size_t>(room);
     say(fmt::format("# Reducing maxBytes to {} due to memory limitation\n", options_.max_bytes), false);
   }
-  if (options_.max_bytes < options_.min_bytes && options_.what != Measured::barrier)
+  if (options_.max_bytes < options_.min_bytes && options_.what != Collective::barrier)
     throw Error{ErrorCode::system,
                 fmt::format("bench: {} ranks with two buffers each leave room for {} bytes, less than the first size, "
                             "{} (-b); take smaller sizes or fewer ranks",
                             world_.local_size(), options_.max_bytes, options_.min_bytes)};
   // all_to_all_v sends a little more than the requested size on some ranks.
   const std::size_t bytes =
-      options_.max_bytes * (options_.what == Measured::all_to_all_v ? 2 : 1) + options_.unalign * largest_element;
+      options_.max_bytes * (options_.what == measure::all_to_all_v ? 2 : 1) + options_.unalign * largest_element;
   if (options_.allocated) {
     buffers_.emplace(bytes, comm());
   } else {
@@ -154,7 +154,7 @@ void Session::run_tables() {
 }
 
 void Session::run_rows(const NamedType& type, const NamedOp& op, int root) {
-  const bool takes = detail::traits_of(collective_of(options_.what)).takes(op.op);
+  const bool takes = options_.what.traits().takes(op.op);
   if (has_op(options_.what) && (!takes || !compute::supports(type.type, op.op))) {
     if (options_.op != "all" && options_.type != "all") compute::require(type.type, Op{op.op});
     return say(fmt::format("# {} of {} has no meaning here, left out\n", op.name, type.name), false);
@@ -184,17 +184,17 @@ RowResult Session::describe(const Row& row, const std::string& algorithm) {
   result.op = row.op.name;
   result.root = has_root(row.what) ? row.root : -1;
   result.algorithm = algorithm;
-  if (algorithm.empty() && row.what != Measured::send_recv)
-    result.algorithm = comm().chosen_algorithm(collective_of(row.what), row.bytes());
+  if (algorithm.empty() && row.what != measure::send_recv)
+    result.algorithm = comm().chosen_algorithm(row.what.collective, row.bytes());
   return result;
 }
 
 /// A wrong plan would hang until the deadline, or give wrong results. Rank 0 proves it for all.
 void Session::prove(const Row& row, const std::string& algorithm) {
-  if (row.what == Measured::send_recv) return;
+  if (row.what == measure::send_recv) return;
   std::string problem;
   if (first()) try {
-      const algorithms::Choice choice = algorithms::find(collective_of(row.what), algorithm);
+      const algorithms::Choice choice = algorithms::find(row.what.collective, algorithm);
       proofs_.require(algorithms::settled(choice, comm().size(), row.bytes()), comm().size(), row.root);
     } catch (const Error& error) {
       // A plan from a file is not in the catalogue; it was proved when the rank connected.

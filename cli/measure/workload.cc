@@ -4,38 +4,8 @@
 #include <array>
 #include <cstring>
 
-#include "lib/base/collective_traits.h"
-
 namespace tutti::cli::measure {
 namespace {
-
-struct Named {
-  Call call;
-  std::string_view name;
-  Collective collective;
-};
-constexpr Named names[] = {
-    {Call::all_reduce, "all_reduce", Collective::all_reduce},
-    {Call::all_reduce_in_place, "all_reduce_inplace", Collective::all_reduce},
-    {Call::broadcast, "broadcast", Collective::broadcast},
-    {Call::all_gather, "all_gather", Collective::all_gather},
-    {Call::reduce_scatter, "reduce_scatter", Collective::reduce_scatter},
-    {Call::all_to_all, "alltoall", Collective::all_to_all},
-    {Call::reduce, "reduce", Collective::reduce},
-    {Call::gather, "gather", Collective::gather},
-    {Call::scatter, "scatter", Collective::scatter},
-    {Call::barrier, "barrier", Collective::barrier},
-    {Call::send_recv, "sendrecv", Collective::barrier},
-    {Call::scan, "scan", Collective::scan},
-    {Call::exclusive_scan, "exclusive_scan", Collective::exclusive_scan},
-};
-static_assert(std::size(names) == std::size(all_calls));
-static_assert(std::ranges::all_of(detail::collective_traits, [](const detail::CollectiveTraits& traits) {
-  return std::ranges::any_of(names, [&](const Named& one) { return one.collective == traits.collective; });
-}));
-
-const Named& named(Call call) { return names[static_cast<std::size_t>(call)]; }
-const detail::CollectiveTraits& traits_of(Call call) { return detail::traits_of(named(call).collective); }
 
 constexpr std::size_t period = 61;  // a prime, so that parts of all sizes begin at different places in it
 using Values = std::array<float, period>;
@@ -71,26 +41,16 @@ std::uint64_t differing(const float* elements, std::size_t count, const Values& 
 
 }  // namespace
 
-std::string_view name_of(Call call) { return named(call).name; }
-
-Collective collective_of(Call call) { return named(call).collective; }
-
-std::optional<Call> find_call(std::string_view name) {
-  for (const Call call : all_calls)
-    if (name_of(call) == name) return call;
-  return {};
-}
-
 Task task_of(Call call, int rank, int ranks, std::size_t bytes) {
   Task task{call, rank, ranks, 0, 0, 0, 0};
-  if (call == Call::barrier) return task;
+  if (call == Collective::barrier) return task;
   const std::size_t elements = std::max<std::size_t>(1, (bytes + sizeof(float) - 1) / sizeof(float));
-  const auto parts = traits_of(call).has_parts() ? static_cast<std::size_t>(ranks) : 1;
+  const auto parts = call.traits().has_parts() ? static_cast<std::size_t>(ranks) : 1;
   task.part = (elements + parts - 1) / parts;
   const std::size_t all = task.part * parts;
   task.bytes = all * sizeof(float);
-  task.input = traits_of(call).gathers() ? task.part : all;
-  task.output = traits_of(call).scatters() ? task.part : all;
+  task.input = call.traits().gathers() ? task.part : all;
+  task.output = call.traits().scatters() ? task.part : all;
   return task;
 }
 
@@ -101,7 +61,7 @@ void fill(const Task& task, float* input, float* output) {
     input[i] = values[place];
     place = place + 1 == period ? 0 : place + 1;
   }
-  const bool in_place = task.call == Call::all_reduce_in_place || (task.call == Call::broadcast && task.rank == 0);
+  const bool in_place = task.call == all_reduce_in_place || (task.call == Collective::broadcast && task.rank == 0);
   if (in_place) {
     std::memcpy(output, input, task.output * sizeof(float));
   } else {
@@ -111,8 +71,8 @@ void fill(const Task& task, float* input, float* output) {
 
 std::uint64_t count_wrong(const Task& task, const float* output) {
   const auto me = static_cast<std::size_t>(task.rank);
-  const detail::CollectiveTraits& traits = traits_of(task.call);
-  if (task.call == Call::send_recv)
+  const detail::CollectiveTraits& traits = task.call.traits();
+  if (task.call == send_recv)
     return differing(output, task.output, given_by((task.rank + task.ranks - 1) % task.ranks), 0);
   if (!traits.output.is_at(task.rank, 0)) return 0;
   const std::size_t first = traits.scatters() ? me * task.part : 0;
@@ -121,7 +81,7 @@ std::uint64_t count_wrong(const Task& task, const float* output) {
   std::uint64_t wrong = 0;
   for (int rank = 0; rank < task.ranks; ++rank)
     wrong += differing(output + static_cast<std::size_t>(rank) * task.part, task.part, given_by(rank),
-                       task.call == Call::all_to_all ? me * task.part : 0);
+                       task.call == Collective::all_to_all ? me * task.part : 0);
   return wrong;
 }
 

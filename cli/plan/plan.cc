@@ -23,7 +23,7 @@
 #include "cli/base/output.h"
 #include "cli/base/sizes.h"
 #include "cli/base/text.h"
-#include "cli/bench/names.h"
+#include "cli/measure/call.h"
 #include "cli/plan/frames.h"
 #include "cli/plan/interchange/import.h"
 #include "cli/plan/interchange/options.h"
@@ -148,8 +148,8 @@ std::size_t size_of_text(const std::string& text, const char* option = "--bytes"
 
 /// Also accepts the names that `tutti bench` accepts: allreduce, bcast, alltoall.
 Collective find_collective(const std::string& name) {
-  const std::optional<bench::Measured> measured = bench::known_measured(name);
-  if (measured && *measured != bench::Measured::send_recv) return bench::collective_of(*measured);
+  const std::optional<measure::Call> call = measure::find_call(name);
+  if (call && (call->form == measure::Call::Form::usual || call == measure::all_to_all_v)) return call->collective;
   return algorithms::find_collective(name);
 }
 

@@ -14,8 +14,6 @@
 namespace tutti::cli::simulate {
 namespace {
 
-using measure::Call;
-
 constexpr std::size_t sizes[] = {8,       1 << 10, 16 << 10, 128 << 10,
                                  1 << 20, 2 << 20, 4 << 20,  8 << 20};  // bytes of one message
 constexpr std::size_t summed = 1 << 20;
@@ -25,11 +23,11 @@ Figures measure(const Place& place) {
   CallTimer timer{place, 2, 2 * sizes[std::size(sizes) - 1]};
   Figures figures;
   for (const std::size_t bytes : sizes)
-    figures.one_message.push_back({bytes, timer.time(Call::all_gather, "ring", 2 * bytes)});
-  figures.two_hops = timer.time(Call::all_reduce, "ring", 2 * sizes[0]);
-  figures.many = timer.time_in_a_row(Call::broadcast, "direct", 8);
+    figures.one_message.push_back({bytes, timer.time(Collective::all_gather, "ring", 2 * bytes)});
+  figures.two_hops = timer.time(Collective::all_reduce, "ring", 2 * sizes[0]);
+  figures.many = timer.time_in_a_row(Collective::broadcast, "direct", 8);
   figures.summed_bytes = summed;
-  figures.sum = timer.time(Call::reduce_scatter, "ring", 2 * summed);
+  figures.sum = timer.time(Collective::reduce_scatter, "ring", 2 * summed);
   return figures;
 }
 
@@ -39,7 +37,7 @@ void try_out(const Place& place, const Network& network, int ranks, const std::v
   CallTimer timer{place, ranks, *std::max_element(all_bytes.begin(), all_bytes.end())};
   for (const char* name : foretold)
     for (const std::size_t bytes : all_bytes) {
-      const double measured = timer.time(Call::all_reduce, name, bytes);
+      const double measured = timer.time(Collective::all_reduce, name, bytes);
       const SimulatedCall simulated{Collective::all_reduce, algorithms::find(Collective::all_reduce, name), ranks, 0,
                                     bytes};
       const double predicted = simulate(simulated, network).result.seconds * 1e6;

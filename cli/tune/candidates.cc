@@ -58,7 +58,7 @@ Candidates::Candidates(Collective collective, int ranks) : collective_(collectiv
     for (const int radix : radices) {
       if (radix != 2 && (!entry.has_radix || radix >= ranks)) continue;
       Choice choice{.entry = &entry, .radix = radix};
-      const bool special = entry.name.starts_with("direct");
+      const bool special = entry.mesh;
       bool is_new = special;
       for (std::vector<Plan>& plans : looks_of(choice, ranks)) {
         is_new = is_new || std::none_of(seen.begin(), seen.end(),

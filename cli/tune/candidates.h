@@ -12,7 +12,7 @@ namespace tutti::cli::tune {
 
 /// The algorithms of the catalogue that are worth measuring for one collective and number of ranks, with their radices
 /// and a coarse choice of message sizes if they have a pipeline. If several have the same plans, step for step, only
-/// the first is used, except those called `direct`, for which the library has faster implementations.
+/// the first is used, except those that may run on a board, which is faster.
 class Candidates {
  public:
   Candidates(Collective collective, int ranks);

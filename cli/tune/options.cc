@@ -8,12 +8,13 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <sstream>
 #include <string_view>
 
 #include "cli/base/command_line.h"
 #include "cli/base/sizes.h"
-#include "cli/bench/names.h"
+#include "cli/measure/call.h"
 #include "cli/measure/rank_sync.h"
 #include "lib/base/environment.h"
 #include "lib/base/suggest.h"
@@ -74,29 +75,23 @@ std::vector<std::string> list(const std::string& text) {
   return words;
 }
 
-/// The calls that have several algorithms.
+bool is_tuned(measure::Call call) { return call.form == measure::Call::Form::usual; }
+
 std::vector<measure::Call> tuned_calls() {
   std::vector<measure::Call> calls;
-  for (const measure::Call call : measure::all_calls)
-    if (call != measure::Call::send_recv && call != measure::Call::all_reduce_in_place) calls.push_back(call);
+  std::ranges::copy_if(measure::all_calls, std::back_inserter(calls), is_tuned);
   return calls;
 }
 
 /// Also accepts the names that `tutti bench` accepts: allreduce, bcast, alltoall.
 measure::Call call_of(const std::string& name) {
-  const std::optional<bench::Measured> known = bench::known_measured(name);
-  if (!known) {
-    std::vector<std::string_view> names;
-    for (const measure::Call call : tuned_calls()) names.push_back(measure::name_of(call));
-    wrong(fmt::format("no collective \"{}\".{} Known are {}", name, did_you_mean(name, names), fmt::join(names, ", ")));
-  }
-  const bench::Measured what = *known;
-  if (what == bench::Measured::all_to_all_v) wrong("a _v call follows its collective; give alltoall");
-  std::string program = bench::program_name(what);
-  program.resize(program.rfind("_perf"));
-  const std::optional<measure::Call> call = measure::find_call(program);
-  if (!call || *call == measure::Call::send_recv) wrong(fmt::format("{} has no algorithms to choose from", name));
-  return *call;
+  const std::optional<measure::Call> known = measure::find_call(name);
+  if (known && is_tuned(*known)) return *known;
+  if (known == measure::all_to_all_v) wrong("a _v call follows its collective; give alltoall");
+  if (known == measure::send_recv) wrong(fmt::format("{} has no algorithms to choose from", name));
+  std::vector<std::string_view> names;
+  for (const measure::Call call : tuned_calls()) names.push_back(measure::name_of(call));
+  wrong(fmt::format("no collective \"{}\".{} Known are {}", name, did_you_mean(name, names), fmt::join(names, ", ")));
 }
 
 std::vector<measure::Call> calls_of(const std::vector<std::string>& names) {

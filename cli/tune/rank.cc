@@ -7,6 +7,7 @@
 #include <cstring>
 #include <span>
 
+#include "cli/measure/perform.h"
 #include "cli/tune/candidates.h"
 #include "cli/tune/workers.h"
 #include "tutti/communicator.h"
@@ -14,8 +15,6 @@
 
 namespace tutti::cli::tune {
 namespace {
-
-using measure::Call;
 
 /// Whole pages, of which only the requested part is touched.
 class Memory {
@@ -64,7 +63,7 @@ class Rank {
       if (order.kind == Order::Kind::measure) measure(order);
       if (order.kind == Order::Kind::ask_choice && comm_.rank() == 0)
         std::snprintf(memory_.answer, sizeof memory_.answer, "%s",
-                      comm_.chosen_algorithm(collective_of(order.call), order.bytes).c_str());
+                      comm_.chosen_algorithm(order.call.collective, order.bytes).c_str());
       sync_.gather();
       if (comm_.rank() == 0) tell(answers);
       if (order.kind == Order::Kind::leave) return;
@@ -99,36 +98,9 @@ class Rank {
   }
 
   void call(const Order& order, const Turn& turn, std::span<float> in, std::span<float> out) {
-    const CallOptions how{.algorithm = turn.algorithm};
-    switch (order.call) {
-      case Call::all_reduce:
-        return comm_.all_reduce(in, out, sum, how);
-      case Call::all_reduce_in_place:
-        return comm_.all_reduce(out, sum, how);
-      case Call::broadcast:
-        return comm_.broadcast(out, 0, how);
-      case Call::all_gather:
-        return comm_.all_gather(in, out, how);
-      case Call::reduce_scatter:
-        return comm_.reduce_scatter(in, out, sum, how);
-      case Call::all_to_all:
-        return comm_.all_to_all(in, out, how);
-      case Call::reduce:
-        return comm_.reduce(in, out, sum, 0, how);
-      case Call::gather:
-        return comm_.gather(in, out, 0, how);
-      case Call::scatter:
-        return comm_.scatter(in, out, 0, how);
-      case Call::scan:
-        return comm_.scan(in, out, sum, how);
-      case Call::exclusive_scan:
-        return comm_.exclusive_scan(in, out, sum, how);
-      case Call::barrier:
-        return comm_.barrier(how);
-      case Call::send_recv:
-        break;
-    }
-    throw Error{ErrorCode::unsupported, "send_recv has no algorithms"};
+    if (!order.call.is_collective()) throw Error{ErrorCode::unsupported, "send_recv has no algorithms"};
+    if (order.call == measure::all_reduce_in_place) in = out;
+    measure::perform(comm_, order.call.collective, in, out, sum, 0, {.algorithm = turn.algorithm});
   }
 
   WorkerMemory& memory_;

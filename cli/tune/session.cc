@@ -144,10 +144,10 @@ class Schedule {
     for (const std::string& transport : options.transports)
       for (const int ranks : options.ranks)
         for (const measure::Call call : options.calls) {
-          const bool barrier = call == measure::Call::barrier;
+          const bool barrier = call == Collective::barrier;
           lines_.push_back({{transport, ranks, ranks > cores},
                             call,
-                            Candidates{collective_of(call), ranks},
+                            Candidates{call.collective, ranks},
                             barrier ? std::vector<std::size_t>{0} : options.sizes});
         }
     for (const Line& line : lines_)
@@ -184,7 +184,7 @@ class Schedule {
  private:
   /// Called before anything is measured, since a wrong plan would hang until the deadline and waste the time spent.
   void prove(const Line& line, std::size_t bytes, const std::string& name) {
-    const algorithms::Choice choice = algorithms::find(collective_of(line.call), name);
+    const algorithms::Choice choice = algorithms::find(line.call.collective, name);
     proofs_.require(algorithms::settled(choice, line.place.ranks, bytes), line.place.ranks);
   }
 

@@ -46,7 +46,7 @@ std::vector<Curve> curves_of(const std::vector<Point>& points) {
     measured.bytes = point.bytes;
     measured.builtin = point.chosen;
     if (measured.rounds == 0) continue;  // the neighbouring sizes decide
-    const Collective collective = collective_of(point.call);
+    const Collective collective = point.call.collective;
     const bool goes_on = !curves.empty() && curves.back().collective == collective &&
                          curves.back().transport == point.transport && curves.back().ranks == point.ranks;
     if (!goes_on) curves.push_back({collective, point.transport, point.ranks, point.oversubscribed, {}});

@@ -26,7 +26,7 @@ inline constexpr int most_turns = 64;
 struct Order {
   enum class Kind : std::uint8_t { measure, ask_choice, leave };
   Kind kind = Kind::measure;
-  measure::Call call = measure::Call::barrier;
+  measure::Call call;
   std::size_t bytes = 0;
   bool loop = false;  ///< the calls of a turn are timed together
   int count = 0;

@@ -39,7 +39,7 @@ Comparison compared(std::size_t bytes, const std::vector<std::vector<double>>& t
   const char* const names[] = {"ring", "tree", "chain"};
   Comparison comparison{bytes, bytes / 4, "float", "sum", -1, {}, 0};
   for (std::size_t i = 0; i < times.size(); ++i) comparison.contenders.push_back({names[i], times[i], 0, 0, {}, {}});
-  comparison.settle(Measured::all_reduce, 4);
+  comparison.settle(Collective::all_reduce, 4);
   return comparison;
 }
 

@@ -16,6 +16,7 @@
 #include "tutti/error.h"
 
 using namespace tutti;
+using namespace tutti::cli;
 using namespace tutti::cli::bench;
 
 namespace {
@@ -54,7 +55,7 @@ TEST_CASE("without options the defaults are those of nccl-tests") {
 TEST_CASE("letters and long names take their value glued or apart, with - or _, and may be cut short") {
   const Options options = parse({"all_reduce_perf", "-b1", "-e", "8192M", "-f", "2", "-g", "8", "-c", "0",
                                  "--warmup-iters", "5", "--agg_iters=3", "--nthr", "2", "-r", "-1"});
-  CHECK(options.what == Measured::all_reduce);
+  CHECK(options.what == Collective::all_reduce);
   CHECK(options.min_bytes == 1);
   CHECK(options.max_bytes == std::size_t{8} << 30);
   CHECK(options.step_factor == 2);
@@ -76,11 +77,11 @@ TEST_CASE("our own options have long names only") {
 }
 
 TEST_CASE("programs are known under nccl-tests' names, with a path, with _mpi, and under ours") {
-  CHECK(find_measured("/usr/bin/alltoall_perf_mpi") == Measured::all_to_all);
-  CHECK(find_measured("all_to_all") == Measured::all_to_all);
-  CHECK(find_measured("sendrecv_perf") == Measured::send_recv);
-  CHECK(find_measured("reduce") == Measured::reduce);
-  CHECK(program_name(Measured::all_to_all_v) == "alltoallv_perf");
+  CHECK(find_measured("/usr/bin/alltoall_perf_mpi") == Collective::all_to_all);
+  CHECK(find_measured("all_to_all") == Collective::all_to_all);
+  CHECK(find_measured("sendrecv_perf") == measure::send_recv);
+  CHECK(find_measured("reduce") == Collective::reduce);
+  CHECK(program_name(measure::all_to_all_v) == "alltoallv_perf");
   CHECK(code_of([] { find_measured("hypercube_perf"); }) == "unsupported");
   CHECK(code_of([] { find_measured("all_reduces"); }) == "invalid_argument");
 }
@@ -128,23 +129,23 @@ TEST_CASE("the help names every option once, with its letter") {
 // ---- Numbers
 
 TEST_CASE("with one part per rank the part is a multiple of 16 bytes, rounded down") {
-  const auto parts = [](Measured what, std::size_t bytes, std::size_t element, int ranks) {
+  const auto parts = [](Call what, std::size_t bytes, std::size_t element, int ranks) {
     const Shape shape = shape_of(what, bytes, element, 0, ranks);
     return std::vector<std::size_t>{shape.count, shape.send_count, shape.recv_count, shape.largest};
   };
   using Numbers = std::vector<std::size_t>;
-  CHECK(parts(Measured::all_reduce, 1001, 4, 3) == Numbers{250, 250, 250, 250});
-  CHECK(parts(Measured::all_gather, 1000, 4, 3) == Numbers{80, 80, 240, 240});
-  CHECK(parts(Measured::reduce_scatter, 1000, 2, 3) == Numbers{160, 480, 160, 480});
-  CHECK(parts(Measured::all_to_all, 64, 4, 5) == Numbers{0, 0, 0, 0});
-  CHECK(parts(Measured::gather, 64, 16, 3) == Numbers{1, 1, 3, 3});
-  CHECK(parts(Measured::barrier, 64, 4, 3) == Numbers{0, 0, 0, 0});
+  CHECK(parts(Collective::all_reduce, 1001, 4, 3) == Numbers{250, 250, 250, 250});
+  CHECK(parts(Collective::all_gather, 1000, 4, 3) == Numbers{80, 80, 240, 240});
+  CHECK(parts(Collective::reduce_scatter, 1000, 2, 3) == Numbers{160, 480, 160, 480});
+  CHECK(parts(Collective::all_to_all, 64, 4, 5) == Numbers{0, 0, 0, 0});
+  CHECK(parts(Collective::gather, 64, 16, 3) == Numbers{1, 1, 3, 3});
+  CHECK(parts(Collective::barrier, 64, 4, 3) == Numbers{0, 0, 0, 0});
 }
 
 TEST_CASE("uneven counts agree between sender and receiver, and every rank moves about as much") {
   for (const int ranks : {1, 2, 3, 5, 8}) {
     std::vector<Shape> shapes;
-    for (int rank = 0; rank < ranks; ++rank) shapes.push_back(shape_of(Measured::all_to_all_v, 100000, 4, rank, ranks));
+    for (int rank = 0; rank < ranks; ++rank) shapes.push_back(shape_of(measure::all_to_all_v, 100000, 4, rank, ranks));
     for (std::size_t from = 0; from < shapes.size(); ++from) {
       CHECK(shapes[from].largest == shapes[0].largest);
       CHECK(shapes[from].largest <= 2 * 25000);
@@ -171,13 +172,13 @@ TEST_CASE("sizes go by factor or by step, and a first size of 0 does not stand s
 }
 
 TEST_CASE("bus bandwidth counts what the busiest link carries") {
-  CHECK(bandwidth(Measured::all_reduce, 1'000'000, 100, 4).algorithm == doctest::Approx(10));
-  CHECK(bandwidth(Measured::all_reduce, 1'000'000, 100, 4).bus == doctest::Approx(15));
-  CHECK(bandwidth(Measured::all_gather, 1'000'000, 100, 4).bus == doctest::Approx(7.5));
-  CHECK(bandwidth(Measured::scatter, 1'000'000, 100, 2).bus == doctest::Approx(5));
-  CHECK(bandwidth(Measured::broadcast, 1'000'000, 100, 8).bus == doctest::Approx(10));
-  CHECK(bandwidth(Measured::all_reduce, 8, 0, 2).bus == 0);
-  CHECK(bus_factor(Measured::all_reduce, 1) == 0);
+  CHECK(bandwidth(Collective::all_reduce, 1'000'000, 100, 4).algorithm == doctest::Approx(10));
+  CHECK(bandwidth(Collective::all_reduce, 1'000'000, 100, 4).bus == doctest::Approx(15));
+  CHECK(bandwidth(Collective::all_gather, 1'000'000, 100, 4).bus == doctest::Approx(7.5));
+  CHECK(bandwidth(Collective::scatter, 1'000'000, 100, 2).bus == doctest::Approx(5));
+  CHECK(bandwidth(Collective::broadcast, 1'000'000, 100, 8).bus == doctest::Approx(10));
+  CHECK(bandwidth(Collective::all_reduce, 8, 0, 2).bus == 0);
+  CHECK(bus_factor(Collective::all_reduce, 1) == 0);
 }
 
 TEST_CASE("percentiles are the nearest rank") {

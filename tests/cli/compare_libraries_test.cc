@@ -16,6 +16,7 @@
 using namespace tutti::cli;
 using measure::Call;
 using measure::Task;
+using tutti::Collective;
 
 namespace {
 
@@ -42,24 +43,23 @@ struct World {
     const std::size_t peer = task.part > 0 ? place / task.part : 0;
     const std::size_t within = task.part > 0 ? place % task.part : 0;
     float sum = 0;
-    switch (task.call) {
-      case Call::broadcast:
+    if (task.call == measure::send_recv) return inputs[(me + inputs.size() - 1) % inputs.size()][place];
+    switch (task.call.collective) {
+      case Collective::broadcast:
         return inputs[0][place];
-      case Call::send_recv:
-        return inputs[(me + inputs.size() - 1) % inputs.size()][place];
-      case Call::scatter:
+      case Collective::scatter:
         return inputs[0][me * task.part + place];
-      case Call::all_gather:
-      case Call::gather:
+      case Collective::all_gather:
+      case Collective::gather:
         return inputs[peer][within];
-      case Call::all_to_all:
+      case Collective::all_to_all:
         return inputs[peer][me * task.part + within];
-      case Call::reduce_scatter:
+      case Collective::reduce_scatter:
         for (const auto& input : inputs) sum += input[me * task.part + place];
         return sum;
-      case Call::scan:
-      case Call::exclusive_scan:
-        for (std::size_t k = 0; k < me + (task.call == Call::scan ? 1 : 0); ++k) sum += inputs[k][place];
+      case Collective::scan:
+      case Collective::exclusive_scan:
+        for (std::size_t k = 0; k < me + (task.call == Collective::scan ? 1 : 0); ++k) sum += inputs[k][place];
         return sum;
       default:
         for (const auto& input : inputs) sum += input[place];
@@ -70,7 +70,7 @@ struct World {
 
 versus::Row row_of(const std::string& side, const std::string& setting, double time, double probe) {
   versus::Row row;
-  row.point = {"shm", Call::broadcast, 2, 64};
+  row.point = {"shm", Collective::broadcast, 2, 64};
   row.side = side;
   row.setting = setting;
   row.cores = 2;
@@ -83,17 +83,19 @@ versus::Row row_of(const std::string& side, const std::string& setting, double t
 
 TEST_CASE("what a call must give passes, and one element that differs is one wrong element") {
   for (const Call call : measure::all_calls) {
+    if (call == measure::all_to_all_v) continue;
     for (const std::size_t bytes : {std::size_t{4}, std::size_t{1000}}) {
       CAPTURE(std::string{measure::name_of(call)});
       CHECK(measure::find_call(measure::name_of(call)) == call);
       World world{call, 3, bytes};
-      for (int rank = 0; rank < 3 && call != Call::barrier; ++rank) {
+      for (int rank = 0; rank < 3 && call != Collective::barrier; ++rank) {
         const Task& task = world.tasks[static_cast<std::size_t>(rank)];
         std::vector<float>& output = world.outputs[static_cast<std::size_t>(rank)];
         CHECK(task.bytes >= bytes);
-        const bool gets =
-            call == Call::exclusive_scan ? rank > 0 : rank == 0 || (call != Call::reduce && call != Call::gather);
-        const bool has_it = call == Call::broadcast && rank == 0;
+        const bool gets = call == Collective::exclusive_scan
+                              ? rank > 0
+                              : rank == 0 || (call != Collective::reduce && call != Collective::gather);
+        const bool has_it = call == Collective::broadcast && rank == 0;
         CHECK(measure::count_wrong(task, output.data()) == (gets && !has_it ? task.output : 0));  // spoiled before
         for (std::size_t i = 0; i < task.output; ++i) output[i] = world.expected(rank, i);
         CHECK(measure::count_wrong(task, output.data()) == 0);

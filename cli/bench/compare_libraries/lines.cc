@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "cli/bench/numbers.h"
-#include "lib/base/collective_traits.h"
 #include "tutti/error.h"
 
 namespace tutti::cli::versus {
@@ -46,24 +45,23 @@ std::vector<std::string> transports(const bench::Options& options) {
   return {options.transport};
 }
 
+/// Without a name those that all libraries have.
 std::vector<Call> calls(const bench::Options& options) {
   if (!options.has_collective) {
-    std::vector<Call> all{std::begin(measure::all_calls), std::end(measure::all_calls)};
-    std::erase_if(all,
-                  [](Call call) { return detail::traits_of(collective_of(call)).is_scan(); });  // not all have them
+    std::vector<Call> all{measure::all_calls.begin(), measure::all_calls.end()};
+    std::erase_if(all, [](Call call) { return call.traits().is_scan() || call == measure::all_to_all_v; });
     return all;
   }
-  std::string name = bench::program_name(options.what);
-  name.resize(name.size() - std::string_view{"_perf"}.size());
-  const auto call = measure::find_call(name);
-  if (!call) throw Error{ErrorCode::unsupported, fmt::format("bench: {} is not compared with other libraries", name)};
-  if (options.grid && *call == Call::all_reduce) return {Call::all_reduce, Call::all_reduce_in_place};
-  return {*call};
+  if (options.what == measure::all_to_all_v)
+    throw Error{ErrorCode::unsupported,
+                fmt::format("bench: {} is not compared with other libraries", name_of(options.what))};
+  if (options.grid && options.what == Collective::all_reduce) return {options.what, measure::all_reduce_in_place};
+  return {options.what};
 }
 
 /// The sizes of the grid between -b and -e, or the requested steps.
 std::vector<std::size_t> sizes(const bench::Options& options, Call call, int ranks) {
-  if (call == Call::barrier) return {0};
+  if (call == Collective::barrier) return {0};
   const bool one = options.min_bytes == options.max_bytes;
   if (one || was_given(options, "stepfactor") || was_given(options, "stepbytes")) {
     std::vector<std::size_t> all = bench::sizes_of(options);

@@ -90,7 +90,7 @@ Words joined(Words first, const Words& second) {
   return first;
 }
 
-bool is_all_reduce(Call call) { return call == Call::all_reduce || call == Call::all_reduce_in_place; }
+bool is_all_reduce(Call call) { return call == Collective::all_reduce || call == measure::all_reduce_in_place; }
 
 std::vector<Setting> of_openmpi(const Line& line) {
   const Words environment = joined(keep_memory(), {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"});
@@ -111,7 +111,7 @@ std::vector<Setting> of_openmpi(const Line& line) {
       bound, {"--mca", "btl", "tcp,self", "--mca", "btl_tcp_if_include", "lo", "--mca", "btl_tcp_eager_limit", "131072",
               "--mca", "btl_tcp_rndv_eager_limit", "131072", "--mca", "btl_tcp_max_send_size", "262144"});
   settings.push_back({"openmpi", "tcp", tcp, environment});
-  if (is_all_reduce(line.call) || line.call == Call::broadcast)
+  if (is_all_reduce(line.call) || line.call == Collective::broadcast)
     settings.push_back({"openmpi", "tcp+linear+binomial",
                         joined(joined(tcp, linear), {"--mca", "coll_tuned_bcast_algorithm", "6"}), environment});
   return settings;
@@ -203,7 +203,7 @@ std::vector<Setting> Sides::settings(const Line& line, int cores) const {
 }
 
 bool Sides::has(const std::string& side, const Line& line) {
-  return side != "gloo" || (line.transport == "tcp" && !detail::traits_of(collective_of(line.call)).is_scan());
+  return side != "gloo" || (line.transport == "tcp" && !line.call.traits().is_scan());
 }
 
 std::vector<std::size_t> Sides::sizes(const std::string& side, const Line& line, int cores) const {

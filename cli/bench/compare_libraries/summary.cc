@@ -14,7 +14,6 @@
 namespace tutti::cli::versus {
 namespace {
 
-using Call = measure::Call;
 constexpr std::size_t kibi = 1 << 10;
 constexpr std::size_t mebi = 1 << 20;
 
@@ -106,7 +105,7 @@ void judge_transport(std::vector<Verdict>& verdicts, std::span<const Row> rows, 
   for (const Bar& bar : bars) {
     if (bar.transport != transport) continue;
     const auto fits = [&](const Point& point) {
-      return point.transport == transport && point.call == Call::all_reduce && point.ranks >= bar.least_ranks &&
+      return point.transport == transport && point.call == Collective::all_reduce && point.ranks >= bar.least_ranks &&
              point.ranks <= bar.most_ranks && point.size >= bar.from && point.size <= bar.to;
     };
     const std::string sizes =

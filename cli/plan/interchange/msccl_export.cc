@@ -8,7 +8,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <numeric>
 #include <utility>
 
@@ -16,6 +15,7 @@
 #include "algorithms/replay.h"
 #include "cli/plan/interchange/msccl.h"
 #include "cli/plan/interchange/msccl_chunks.h"
+#include "lib/base/collective_traits.h"
 #include "tutti/error.h"
 
 namespace tutti::cli::interchange {
@@ -29,21 +29,6 @@ using algorithms::StepId;
 using algorithms::Verb;
 
 constexpr std::size_t none = ~std::size_t{0};
-
-struct Name {
-  Collective collective;
-  std::string_view name;
-};
-constexpr std::array names{
-    Name{Collective::all_reduce, "allreduce"},
-    Name{Collective::reduce, "reduce"},
-    Name{Collective::broadcast, "broadcast"},
-    Name{Collective::all_gather, "allgather"},
-    Name{Collective::reduce_scatter, "reducescatter"},
-    Name{Collective::scatter, "scatter"},
-    Name{Collective::gather, "gather"},
-    Name{Collective::all_to_all, "alltoall"},
-};
 
 /// One rank's plan, distributed over thread blocks.
 class Distribution {
@@ -194,16 +179,36 @@ class Distribution {
 }  // namespace
 
 std::string_view msccl_name(Collective collective) {
-  for (const Name& known : names)
-    if (known.collective == collective) return known.name;
+  switch (collective) {
+    case Collective::all_reduce:
+      return "allreduce";
+    case Collective::reduce:
+      return "reduce";
+    case Collective::broadcast:
+      return "broadcast";
+    case Collective::all_gather:
+      return "allgather";
+    case Collective::reduce_scatter:
+      return "reducescatter";
+    case Collective::scatter:
+      return "scatter";
+    case Collective::gather:
+      return "gather";
+    case Collective::all_to_all:
+      return "alltoall";
+    case Collective::barrier:
+    case Collective::scan:
+    case Collective::exclusive_scan:
+      break;
+  }
   return {};
 }
 
 std::optional<Collective> collective_of_msccl(std::string_view name) {
   std::string plain{name};
-  plain.erase(std::remove(plain.begin(), plain.end(), '_'), plain.end());
-  for (const Name& known : names)
-    if (known.name == plain) return known.collective;
+  std::erase(plain, '_');
+  for (const detail::CollectiveTraits& traits : detail::collective_traits)
+    if (!plain.empty() && msccl_name(traits.collective) == plain) return traits.collective;
   return {};
 }
 

@@ -66,9 +66,9 @@ class Gloo : public Backend {
   int threads() const override { return 2; }
 
   Prepared prepare(const Task& task, float* input, float* output) override {
-    if (task.call == Call::all_reduce || task.call == Call::all_reduce_in_place) return all_reduce(task, input, output);
-    if (task.call == Call::reduce_scatter) return reduce_scatter(task, input, output);
-    if (task.call == Call::send_recv) return {exchange(task, input, output)};
+    if (task.call == Collective::all_reduce || task.call == all_reduce_in_place) return all_reduce(task, input, output);
+    if (task.call == Collective::reduce_scatter) return reduce_scatter(task, input, output);
+    if (task.call == send_recv) return {exchange(task, input, output)};
     return {call(task, input, output)};
   }
 
@@ -78,7 +78,7 @@ class Gloo : public Backend {
  private:
   Prepared all_reduce(const Task& task, float* input, float* output) const {
     const std::size_t count = task.output;
-    const bool in_place = task.call == Call::all_reduce_in_place;
+    const bool in_place = task.call == all_reduce_in_place;
     if (algorithm_ == "ring" || algorithm_ == "bcube") {
       using Algorithm = gloo::AllreduceOptions::Algorithm;
       const Algorithm algorithm = algorithm_ == "ring" ? Algorithm::RING : Algorithm::BCUBE;
@@ -136,8 +136,8 @@ class Gloo : public Backend {
     const std::size_t count = task.output;
     const std::size_t part = task.part;
     const auto context = context_;
-    switch (task.call) {
-      case Call::reduce:
+    switch (task.call.collective) {
+      case Collective::reduce:
         return [=] {
           gloo::ReduceOptions options{context};
           options.setInput(input, count);
@@ -146,37 +146,45 @@ class Gloo : public Backend {
           options.setReduceFunction(add);
           gloo::reduce(options);
         };
-      case Call::broadcast:
+      case Collective::broadcast:
         return [=] {
           gloo::BroadcastOptions options{context};
           options.setOutput(output, count);
           options.setRoot(0);
           gloo::broadcast(options);
         };
-      case Call::all_gather:
+      case Collective::all_gather:
         return [=] {
           gloo::AllgatherOptions options{context};
           options.setInput(input, part);
           options.setOutput(output, count);
           gloo::allgather(options);
         };
-      case Call::all_to_all:
+      case Collective::all_to_all:
         return [=] {
           gloo::AlltoallOptions options{context};
           options.setInput(input, count);
           options.setOutput(output, count);
           gloo::alltoall(options);
         };
-      default:
+      case Collective::gather:
+      case Collective::scatter:
+      case Collective::barrier:
         return rooted_or_barrier(task, input, output);
+      case Collective::all_reduce:  // above
+      case Collective::reduce_scatter:
+      case Collective::scan:
+      case Collective::exclusive_scan:
+        break;
     }
+    throw std::invalid_argument{"Gloo has no such call"};
   }
 
   std::function<void()> rooted_or_barrier(const Task& task, float* input, float* output) const {
     const std::size_t count = task.output;
     const std::size_t part = task.part;
     const auto context = context_;
-    if (task.call == Call::gather)
+    if (task.call == Collective::gather)
       return [=, root = rank_ == 0] {
         gloo::GatherOptions options{context};
         options.setInput(input, part);
@@ -184,7 +192,7 @@ class Gloo : public Backend {
         options.setRoot(0);
         gloo::gather(options);
       };
-    if (task.call == Call::scatter) {
+    if (task.call == Collective::scatter) {
       std::vector<float*> parts;
       for (int rank = 0; rank < ranks_ && rank_ == 0; ++rank)
         parts.push_back(input + static_cast<std::size_t>(rank) * part);

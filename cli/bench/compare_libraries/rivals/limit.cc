@@ -15,7 +15,6 @@
 #include <thread>
 
 #include "cli/bench/compare_libraries/rivals/arguments.h"
-#include "lib/base/collective_traits.h"
 
 namespace tutti::cli::measure {
 namespace {
@@ -36,66 +35,83 @@ class Rates {
 };
 
 bool everybody_waits_for_all(Call call) {
-  return call == Call::all_reduce || call == Call::all_reduce_in_place || call == Call::barrier ||
-         call == Call::all_gather;
+  return call.is_collective() &&
+         (call == Collective::barrier || call.collective == Collective::all_reduce || call == Collective::all_gather);
 }
 
 /// Bytes of all ranks' buffers together, which decide the cache level.
 double footprint(const Task& task) {
   const double bytes = static_cast<double>(task.bytes);
   const double ranks = task.ranks;
-  switch (task.call) {
-    case Call::all_reduce_in_place:
-    case Call::reduce:
-    case Call::broadcast:
+  if (task.call == all_reduce_in_place) return bytes * ranks;
+  if (task.call == send_recv) return 2 * bytes * ranks;
+  switch (task.call.collective) {
+    case Collective::reduce:
+    case Collective::broadcast:
       return bytes * ranks;
-    case Call::all_gather:
-    case Call::reduce_scatter:
+    case Collective::all_gather:
+    case Collective::reduce_scatter:
       return bytes * ranks + bytes;
-    case Call::gather:
-    case Call::scatter:
+    case Collective::gather:
+    case Collective::scatter:
       return 2 * bytes;
-    default:
+    case Collective::all_reduce:
+    case Collective::all_to_all:
+    case Collective::barrier:
+    case Collective::scan:
+    case Collective::exclusive_scan:
       return 2 * bytes * ranks;
   }
+  return 0;
 }
 
 /// Bytes that all ranks together must copy within memory.
 double copied(const Task& task) {
   const double bytes = static_cast<double>(task.bytes);
   const double ranks = task.ranks;
-  switch (task.call) {
-    case Call::all_reduce:
-    case Call::all_reduce_in_place:
-    case Call::broadcast:
+  if (task.call == send_recv) return ranks * bytes;
+  switch (task.call.collective) {
+    case Collective::all_reduce:
+    case Collective::broadcast:
       return (ranks - 1) * bytes;
-    case Call::all_gather:
-    case Call::all_to_all:
-    case Call::send_recv:
+    case Collective::all_gather:
+    case Collective::all_to_all:
       return ranks * bytes;
-    case Call::reduce:
+    case Collective::reduce:
       return bytes / 2;
-    default:
+    case Collective::reduce_scatter:
+    case Collective::scatter:
+    case Collective::gather:
+    case Collective::barrier:
+    case Collective::scan:
+    case Collective::exclusive_scan:
       return bytes;
   }
+  return 0;
 }
 
 /// Bytes that must pass through sockets.
 double sent(const Task& task) {
   const double bytes = static_cast<double>(task.bytes);
   const double ranks = task.ranks;
-  switch (task.call) {
-    case Call::all_reduce:
-    case Call::all_reduce_in_place:
+  if (task.call == send_recv) return ranks * bytes;
+  switch (task.call.collective) {
+    case Collective::all_reduce:
       return 2 * (ranks - 1) * bytes;
-    case Call::gather:
-    case Call::scatter:
+    case Collective::gather:
+    case Collective::scatter:
       return (ranks - 1) * bytes / ranks;
-    case Call::send_recv:
-      return ranks * bytes;
-    default:
+    case Collective::reduce:
+    case Collective::broadcast:
+    case Collective::all_gather:
+    case Collective::reduce_scatter:
+    case Collective::all_to_all:
+    case Collective::barrier:
+    case Collective::scan:
+    case Collective::exclusive_scan:
       return (ranks - 1) * bytes;
   }
+  return 0;
 }
 
 class Model {
@@ -118,7 +134,7 @@ class Model {
     const Level level = level_of(static_cast<std::size_t>(footprint(task)));
     const double bytes = static_cast<double>(task.bytes);
     double moving = 0;
-    if (detail::is_reduction(collective_of(task.call)) && bytes > 0)
+    if (task.call.traits().reduces() && bytes > 0)
       moving += (task.ranks - 1) * bytes / rates_.reduce(level, both_) * 1e-3;
     double begin = floor_.single;
     double loop_begin = floor_.loop;
@@ -127,7 +143,7 @@ class Model {
       begin = loop_begin = round_trip_ / 2 * std::max(1.0, messages / 2);
       moving += sent(task) / (one_sided(task) ? one_way_ : both_ways_) * 1e-3;
     } else if (bytes > 0) {
-      const bool one_copies = task.ranks == 2 && task.call == Call::broadcast;
+      const bool one_copies = task.ranks == 2 && task.call == Collective::broadcast;
       moving += copied(task) / rates_.copy(level, one_copies ? 1 : both_) * 1e-3;
     }
     // A core cannot work for all of its ranks at once.
@@ -141,10 +157,7 @@ class Model {
   }
 
  private:
-  static bool one_sided(const Task& task) {
-    return task.ranks == 2 && (task.call == Call::broadcast || task.call == Call::reduce ||
-                               task.call == Call::scatter || task.call == Call::gather);
-  }
+  static bool one_sided(const Task& task) { return task.ranks == 2 && task.call.traits().is_rooted(); }
 
   const Arguments& arguments_;
   int both_;

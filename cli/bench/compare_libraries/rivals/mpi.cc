@@ -39,35 +39,35 @@ class Mpi : public Backend {
 
  private:
   std::function<void()> call(const Task& task, int count, int part, float* in, float* out) const {
-    switch (task.call) {
-      case Call::all_reduce:
+    if (task.call == all_reduce_in_place)
+      return [=] { MPI_Allreduce(MPI_IN_PLACE, out, count, MPI_FLOAT, MPI_SUM, world()); };
+    if (task.call == send_recv)
+      return [=, next = (rank_ + 1) % ranks_, before = (rank_ + ranks_ - 1) % ranks_] {
+        MPI_Sendrecv(in, count, MPI_FLOAT, next, 0, out, count, MPI_FLOAT, before, 0, world(), MPI_STATUS_IGNORE);
+      };
+    switch (task.call.collective) {
+      case Collective::all_reduce:
         return [=] { MPI_Allreduce(in, out, count, MPI_FLOAT, MPI_SUM, world()); };
-      case Call::all_reduce_in_place:
-        return [=] { MPI_Allreduce(MPI_IN_PLACE, out, count, MPI_FLOAT, MPI_SUM, world()); };
-      case Call::broadcast:
+      case Collective::broadcast:
         return [=] { MPI_Bcast(out, count, MPI_FLOAT, 0, world()); };
-      case Call::all_gather:
+      case Collective::all_gather:
         return [=] { MPI_Allgather(in, part, MPI_FLOAT, out, part, MPI_FLOAT, world()); };
-      case Call::reduce_scatter:
+      case Collective::reduce_scatter:
         return [=] { MPI_Reduce_scatter_block(in, out, part, MPI_FLOAT, MPI_SUM, world()); };
-      case Call::all_to_all:
+      case Collective::all_to_all:
         return [=] { MPI_Alltoall(in, part, MPI_FLOAT, out, part, MPI_FLOAT, world()); };
-      case Call::reduce:
+      case Collective::reduce:
         return [=] { MPI_Reduce(in, out, count, MPI_FLOAT, MPI_SUM, 0, world()); };
-      case Call::gather:
+      case Collective::gather:
         return [=] { MPI_Gather(in, part, MPI_FLOAT, out, part, MPI_FLOAT, 0, world()); };
-      case Call::scatter:
+      case Collective::scatter:
         return [=] { MPI_Scatter(in, part, MPI_FLOAT, out, part, MPI_FLOAT, 0, world()); };
-      case Call::scan:
+      case Collective::scan:
         return [=] { MPI_Scan(in, out, count, MPI_FLOAT, MPI_SUM, world()); };
-      case Call::exclusive_scan:
+      case Collective::exclusive_scan:
         return [=] { MPI_Exscan(in, out, count, MPI_FLOAT, MPI_SUM, world()); };
-      case Call::barrier:
+      case Collective::barrier:
         return [] { MPI_Barrier(world()); };
-      case Call::send_recv:
-        return [=, next = (rank_ + 1) % ranks_, before = (rank_ + ranks_ - 1) % ranks_] {
-          MPI_Sendrecv(in, count, MPI_FLOAT, next, 0, out, count, MPI_FLOAT, before, 0, world(), MPI_STATUS_IGNORE);
-        };
     }
     throw std::logic_error("MPI: no such call");
   }

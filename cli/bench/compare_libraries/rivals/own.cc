@@ -5,6 +5,7 @@
 #include <span>
 
 #include "cli/bench/compare_libraries/rivals/backend.h"
+#include "cli/measure/perform.h"
 #include "tutti/allocate.h"
 #include "tutti/communicator.h"
 
@@ -40,39 +41,14 @@ class Own : public Backend {
  private:
   std::function<void()> call(Call what, std::span<float> in, std::span<float> out) {
     Communicator& comm = comm_;
-    switch (what) {
-      case Call::all_reduce:
-        return [=, &comm] { comm.all_reduce(in, out, sum); };
-      case Call::all_reduce_in_place:
-        return [=, &comm] { comm.all_reduce(out, sum); };
-      case Call::broadcast:
-        return [=, &comm] { comm.broadcast(out, 0); };
-      case Call::all_gather:
-        return [=, &comm] { comm.all_gather(in, out); };
-      case Call::reduce_scatter:
-        return [=, &comm] { comm.reduce_scatter(in, out, sum); };
-      case Call::all_to_all:
-        return [=, &comm] { comm.all_to_all(in, out); };
-      case Call::reduce:
-        return [=, &comm] { comm.reduce(in, out, sum, 0); };
-      case Call::gather:
-        return [=, &comm] { comm.gather(in, out, 0); };
-      case Call::scatter:
-        return [=, &comm] { comm.scatter(in, out, 0); };
-      case Call::scan:
-        return [=, &comm] { comm.scan(in, out, sum); };
-      case Call::exclusive_scan:
-        return [=, &comm] { comm.exclusive_scan(in, out, sum); };
-      case Call::barrier:
-        return [&comm] { comm.barrier(); };
-      case Call::send_recv:
-        return [=, &comm, next = (rank() + 1) % ranks(), before = (rank() + ranks() - 1) % ranks()] {
-          Work sending = comm.isend(in, next);
-          comm.recv(out, before);
-          sending.wait();
-        };
-    }
-    throw Error{ErrorCode::invalid_argument, "no such call"};
+    if (what == send_recv)
+      return [=, &comm, next = (rank() + 1) % ranks(), before = (rank() + ranks() - 1) % ranks()] {
+        Work sending = comm.isend(in, next);
+        comm.recv(out, before);
+        sending.wait();
+      };
+    if (what == all_reduce_in_place) in = out;
+    return [=, &comm] { perform(comm, what.collective, in, out, sum, 0, {}); };
   }
 
   Communicator comm_ = connect();

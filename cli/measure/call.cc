@@ -1,0 +1,40 @@
+#include "cli/measure/call.h"
+
+#include <algorithm>
+#include <string>
+
+namespace tutti::cli::measure {
+namespace {
+
+std::string without_underscores(std::string_view name) {
+  std::string letters{name};
+  std::erase(letters, '_');
+  return letters;
+}
+
+}  // namespace
+
+std::string_view name_of(Call call) {
+  switch (call.form) {
+    case Call::Form::in_place:
+      return "all_reduce_inplace";
+    case Call::Form::variable:
+      return "alltoallv";
+    case Call::Form::messages:
+      return "sendrecv";
+    case Call::Form::usual:
+      break;
+  }
+  return call.collective == Collective::all_to_all ? "alltoall" : call.traits().name;
+}
+
+std::optional<Call> find_call(std::string_view name) {
+  if (name == "bcast") return Collective::broadcast;  // MPI's names
+  if (name == "exscan") return Collective::exclusive_scan;
+  const auto* const found = std::ranges::find_if(
+      all_calls, [&](Call call) { return without_underscores(name_of(call)) == without_underscores(name); });
+  if (found == all_calls.end()) return {};
+  return *found;
+}
+
+}  // namespace tutti::cli::measure

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <iterator>
+#include <optional>
+#include <string_view>
+
+#include "lib/base/collective_traits.h"
+
+namespace tutti::cli::measure {
+
+/// A call that can be measured: a collective, or what only the tools tell apart from it.
+struct Call {
+  enum class Form : std::uint8_t {
+    usual,
+    in_place,  ///< of all_reduce only, which is compared with other libraries in both ways
+    variable,  ///< all_to_all_v
+    messages,  ///< no collective: to the next rank, from the one before, both at once
+  };
+  Collective collective = Collective::barrier;
+  Form form = Form::usual;
+
+  constexpr Call() = default;
+  constexpr Call(Collective which, Form how = Form::usual) : collective(which), form(how) {}
+  constexpr auto operator<=>(const Call&) const = default;
+
+  constexpr bool is_collective() const { return form != Form::messages; }
+  constexpr const detail::CollectiveTraits& traits() const { return detail::traits_of(collective); }
+};
+
+inline constexpr Call all_reduce_in_place{Collective::all_reduce, Call::Form::in_place};
+inline constexpr Call all_to_all_v{Collective::all_to_all, Call::Form::variable};
+inline constexpr Call send_recv{Collective::barrier, Call::Form::messages};
+
+/// All of them, the collectives first.
+inline constexpr auto all_calls = [] {
+  constexpr Call others[] = {all_reduce_in_place, all_to_all_v, send_recv};
+  std::array<Call, std::size(detail::collective_traits) + std::size(others)> calls;
+  auto next = calls.begin();
+  for (const detail::CollectiveTraits& traits : detail::collective_traits) *next++ = traits.collective;
+  for (const Call& call : others) *next++ = call;
+  return calls;
+}();
+
+/// As nccl-tests spells them: "alltoall", "sendrecv"; and "all_reduce_inplace".
+std::string_view name_of(Call call);
+/// By that name, or another usual one: "allreduce", "all_to_all", "bcast".
+std::optional<Call> find_call(std::string_view name);
+
+}  // namespace tutti::cli::measure

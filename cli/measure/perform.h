@@ -1,0 +1,30 @@
+#pragma once
+
+#include "cli/measure/call.h"
+#include "lib/base/internals.h"
+#include "tutti/communicator.h"
+
+namespace tutti::cli::measure {
+
+/// Makes a call with equal parts as the methods of Communicator make it, so that a tool need not list them. `Span`: a
+/// std::span or gpu::Span. A collective that has one buffer gets `out`. Throws Error.
+template <class Span>
+void perform(Communicator& comm, Collective collective, const Span& in, Span out, const Op& op, int root,
+             const CallOptions& options) {
+  const detail::CollectiveTraits& traits = detail::traits_of(collective);
+  detail::Request request{.collective = collective, .input = {}, .output = {}};
+  if (traits.input.extent != detail::Extent::nothing) {  // no barrier, which has neither buffers nor a type
+    request.input = detail::const_buffer(traits.in_place == detail::InPlace::always ? out : in);
+    request.output = detail::buffer(out);
+  }
+  if (traits.reduces()) request.op = &op;
+  request.root = root;
+  request.algorithm = options.algorithm;
+  request.timeout = options.timeout;
+  if constexpr (detail::InDeviceMemory<Span>)
+    detail::Internals::perform(comm, request, detail::OnStream{options.stream});
+  else
+    detail::Internals::perform(comm, request);
+}
+
+}  // namespace tutti::cli::measure
