@@ -29,6 +29,13 @@ def sampled(cases, one_in):
     return list(cases) if number == "all" else list(cases)[int(number) % one_in :: one_in]
 
 
+@functools.cache
+def collectives():
+    """The names of all collectives, as `tutti plan --list` prints them."""
+    listed = subprocess.run([PROGRAM, "plan", "--list"], capture_output=True, text=True, check=True, timeout=60).stdout
+    return tuple(re.findall(r"(?m)^(\w+)$", listed))
+
+
 # Variables of the launcher that runs the tests must not reach what is tested.
 FOREIGN = ("TUTTI_", "SLURM_", "OMPI_", "PMI_", "PMIX_", "TORCHELASTIC_", "MASTER_")
 

@@ -94,6 +94,7 @@ class WriteGoal(Case):
         return Goal(path.read_text())
 
     def test_messages_meet_and_nothing_waits_in_a_circle(self):
+        self.assertEqual({collective for collective, _ in ALGORITHMS}, {*harness.collectives()})
         for collective, algorithm in ALGORITHMS:
             for ranks in (2, 5, 8, 13):
                 with self.subTest(collective=collective, algorithm=algorithm, ranks=ranks):

@@ -10,8 +10,8 @@
 
 #include "cli/base/input_file.h"
 #include "cli/base/text.h"
-#include "cli/bench/names.h"
 #include "cli/plan/page/template.h"
+#include "lib/base/collective_traits.h"
 #include "tutti/error.h"
 
 namespace tutti::cli {
@@ -48,6 +48,30 @@ class Catalogue {
   PagePlans plans_;
 };
 
+const char* name_of(detail::Fold fold) {
+  switch (fold) {
+    case detail::Fold::none:
+      return "none";
+    case detail::Fold::all:
+      return "all";
+    case detail::Fold::up_to_self:
+      return "up_to_self";
+    case detail::Fold::before_self:
+      return "before_self";
+  }
+  return "";
+}
+
+/// What the page needs to know of a collective to play its plans.
+Json json_of(const detail::CollectiveTraits& traits) {
+  return {{"purpose", traits.purpose},
+          {"has_input", traits.input.extent != detail::Extent::nothing},
+          {"only_root_has_input", traits.input.holders == detail::Holders::root},
+          {"input_is_own_part", traits.gathers()},
+          {"one_buffer", traits.in_place == detail::InPlace::always},
+          {"fold", name_of(traits.fold)}};
+}
+
 Json json_of(const PageStart& start) {
   Json names = Json::array();
   for (const Choice& choice : start.choices) names.push_back(to_string(choice));
@@ -68,6 +92,8 @@ Json json_of(const PageStart& start, Catalogue catalogue) {
                       {"bytes", point.bytes},
                       {"microseconds", point.microseconds}});
   Json json{{"start", json_of(start)}, {"fewest_ranks", fewest_ranks_on_page}, {"most_ranks", most_ranks_on_page}};
+  for (const detail::CollectiveTraits& traits : detail::collective_traits)
+    json["collectives"][traits.name] = json_of(traits);
   json["catalogue"] = catalogue.take_list();
   json["points"] = points;
   json["plans"] = catalogue.plans();

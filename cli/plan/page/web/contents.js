@@ -1,10 +1,8 @@
 // The contents of each rank's memory as the steps take effect: in place of data, the set of contributions, a bit per
 // rank. algorithms/replay.cc does the same with the checker's interpreter.
 
-const MOVES_ONLY = new Set(["broadcast", "all_gather", "scatter", "gather", "all_to_all"]);
-
 // For a scan: the number of first ranks that contribute to a rank's result.
-const FOLDED = { scan: (rank) => rank + 1, exclusive_scan: (rank) => rank };
+const FOLDED = { up_to_self: (rank) => rank + 1, before_self: (rank) => rank };
 
 function countBits(set) {
   let count = 0;
@@ -14,18 +12,10 @@ function countBits(set) {
 
 // Blocks that a rank has at the start: buffer, first block, number.
 function inputOf(schedule, rank) {
-  const { collective, blocks, pipeline, root } = schedule;
-  switch (collective) {
-    case "broadcast":
-      return { buffer: OUTPUT, first: 0, count: rank === root ? blocks : 0 };
-    case "scatter":
-      return { buffer: 0, first: 0, count: rank === root ? blocks : 0 };
-    case "all_gather":
-    case "gather":
-      return { buffer: 0, first: rank * pipeline, count: pipeline };
-    default:
-      return { buffer: 0, first: 0, count: blocks };
-  }
+  const { traits, blocks, pipeline, root } = schedule;
+  const isThere = !traits.only_root_has_input || rank === root;
+  if (traits.input_is_own_part) return { buffer: 0, first: rank * pipeline, count: pipeline };
+  return { buffer: traits.one_buffer ? OUTPUT : 0, first: 0, count: isThere ? blocks : 0 };
 }
 
 class Contents {
@@ -33,7 +23,7 @@ class Contents {
     this.schedule = schedule;
     this.columns = schedule.blocks;
     this.steps = linked(schedule).steps;
-    this.movesOnly = MOVES_ONLY.has(schedule.collective);
+    this.movesOnly = schedule.traits.fold === "none";
     this.underWay = new Map(messages.map((message) => [message.recv, message]));
     // Per rank its places: input, output, scratch. A place has a block number and a set; 0 is empty.
     this.places = schedule.plans.map((plan) =>
@@ -82,7 +72,7 @@ class Contents {
   // Per column: all contributions that the rank has, and those that are in one value already. In a scan, only
   // contributions to its own result, and its own input until there is more.
   row(rank) {
-    const folded = FOLDED[this.schedule.collective];
+    const folded = FOLDED[this.schedule.traits.fold];
     const row = Array.from({ length: this.columns }, () => ({ all: 0, largest: 0 }));
     for (const place of this.places[rank]) {
       if (folded && place.set >> folded(rank) !== 0) continue;

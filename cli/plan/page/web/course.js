@@ -5,7 +5,7 @@ const STEPS = { message: 1, block: 0 };
 
 // A size in bytes and the cost of messages, in whole picoseconds as in cli/plan/replay.cc.
 function costOf(schedule, model, blocks = schedule.blocks) {
-  const bytes = schedule.collective === "barrier" ? 0 : model.bytes;
+  const bytes = schedule.traits.has_input ? model.bytes : 0;
   const block = bytes / blocks / model.gigabytesPerSecond * 1000;
   return { message: Math.round(model.latency * 1e6), block: Math.round(block) };
 }
@@ -39,7 +39,7 @@ function runCourse(schedule, cost) {
 
 // Makes the course of a clock that has run.
 function courseOf(schedule, clock) {
-  const barrier = schedule.collective === "barrier";
+  const barrier = !schedule.traits.has_input;
   const contents = barrier ? new Arrivals(schedule) : new Contents(schedule, clock.messages);
   const now = schedule.plans.map((plan) => contents.row(plan.rank));
   const course = { schedule, clock, messages: clock.messages, end: clock.end, columns: contents.columns };

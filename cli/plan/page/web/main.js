@@ -9,7 +9,7 @@ const LINK_MILLISECONDS = 150; // of rest before the address changes
 
 const byId = (id) => document.getElementById(id);
 const data = JSON.parse(byId("data").textContent);
-const run = data.run ? new Run(data.run) : null;
+const run = data.run ? new Run(data.run, data.collectives) : null;
 const state = new State(data, readCatalogue(data), run);
 const report = new Report(byId("report"));
 const panels = [...document.querySelectorAll(".panel")].map((host, side) => new Panel(host, side));
@@ -61,7 +61,7 @@ function showPlans() {
   fillChoices();
   document.title = `${collective}: ${schedules.map(({ name }) => name).join(" beside ")}, ${ranks} ranks`;
   byId("title").textContent = inRun ? `${state.call().name} over ${ranks} ranks, as it ran` : `${collective} over ${ranks} ranks`;
-  byId("purpose").textContent = purposeOf(collective, schedules[0].root);
+  byId("purpose").textContent = purposeOf(schedules[0].traits, schedules[0].root);
   const sides = sidesOf(schedules);
   document.body.classList.toggle("alone", sides.length === 1);
   courses = sides.map(({ course }) => course);
@@ -101,8 +101,8 @@ function factsOf(schedule) {
   const course = state.inSteps ? courses.find((one) => one.schedule === schedule) : new Clock(schedule, STEPS).run();
   const sent = schedule.plans.map((plan) =>
     plan.steps.reduce((sum, step) => sum + (step.verb === SEND ? step.left.count : 0), 0));
-  const share = schedule.collective === "barrier" ? ""
-    : `, busiest rank sends ${digits(Math.max(...sent) / schedule.blocks)} S`;
+  const share = schedule.traits.has_input
+    ? `, busiest rank sends ${digits(Math.max(...sent) / schedule.blocks)} S` : "";
   const time = timeOf(schedule, state.model);
   const best = bestOf(schedule, state.model);
   const better = best.time < time ? `; ${timeText(best.time)} with ${plural(best.pipeline, "slice")}` : "";

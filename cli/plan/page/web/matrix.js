@@ -32,7 +32,7 @@ class Matrix {
     this.backgrounds = new Map();
     this.cells = [];
     this.shown = [];
-    const barrier = schedule.collective === "barrier";
+    const barrier = !schedule.traits.has_input;
     const head = element("tr");
     head.append(element("th", { scope: "col", class: "corner" }, "rank"));
     for (const group of groups)

@@ -91,7 +91,7 @@ class Panel {
   history(place) {
     const { course } = this;
     const group = course.groups[place.group];
-    const barrier = course.schedule.collective === "barrier";
+    const barrier = !course.schedule.traits.has_input;
     const what = barrier ? `Rank ${place.rank} knows of` : `Block ${groupText(group)} at rank ${place.rank}:`;
     const parts = [`start: ${setText(course.start[place.rank][group.first].all)}`];
     for (const { at, held, message } of this.changesOf(place)) {

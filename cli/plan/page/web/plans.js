@@ -113,9 +113,11 @@ function readSchedule(numbers, ranks) {
 function readCatalogue(data) {
   const numbers = new Numbers(unsqueeze(data.plans));
   return data.catalogue.map((entry) => {
+    const { collective, name } = entry;
+    const traits = data.collectives[collective];
     const schedules = new Map();
     for (let ranks = data.fewest_ranks; ranks <= data.most_ranks; ++ranks)
-      schedules.set(ranks, { ...readSchedule(numbers, ranks), collective: entry.collective, name: entry.name });
+      schedules.set(ranks, { ...readSchedule(numbers, ranks), collective, traits, name });
     return { ...entry, schedules };
   });
 }

@@ -53,10 +53,10 @@ function inPairs(numbers) {
 }
 
 class Run {
-  constructor(data) {
+  constructor(data, collectives) {
     const { file, collective, name, idea, ranks, found, first, calls } = data;
     Object.assign(this, { file, collective, name, idea, ranks, found, calls });
-    this.schedule = { ...readSchedule(new Numbers(unsqueeze(data.plan)), ranks), collective, name };
+    this.schedule = { ...readSchedule(new Numbers(unsqueeze(data.plan)), ranks), collective, traits: collectives[collective], name };
     this.first = calls[first].id;
   }
 

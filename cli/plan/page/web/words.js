@@ -1,21 +1,8 @@
 // Names and texts.
 
-const COLLECTIVES = {
-  all_reduce: "Every rank brings a vector; in the end every rank has the sum of all of them.",
-  reduce: "Every rank brings a vector; in the end rank ROOT has the sum of all of them.",
-  broadcast: "Rank ROOT has a vector; in the end every rank has it.",
-  all_gather: "Every rank brings one part of a vector; in the end every rank has all parts.",
-  reduce_scatter: "Every rank brings a vector; in the end each has its own part of the sum of all of them.",
-  scatter: "Rank ROOT has a vector; in the end every rank has its own part of it.",
-  gather: "Every rank brings one part of a vector; in the end rank ROOT has all parts.",
-  all_to_all: "Every rank brings a part for each of the others; in the end each has what the others brought for it.",
-  scan: "Every rank brings a vector; in the end each has the sum of its own and those of all ranks before it.",
-  exclusive_scan: "Every rank brings a vector; in the end each but the first has the sum of those of all ranks before it.",
-  barrier: "Nobody goes on before all have come: in the end every rank knows of everybody's arrival.",
-};
-
-function purposeOf(collective, root) {
-  return COLLECTIVES[collective].replace("ROOT", root);
+// With the number of the root.
+function purposeOf(traits, root) {
+  return traits.purpose.replace(/\b([Tt])he root\b/, (_, first) => `${first === "T" ? "Rank" : "rank"} ${root}`);
 }
 
 function plural(count, what) {
