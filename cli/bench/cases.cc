@@ -6,7 +6,7 @@
 #include <cstring>
 #include <utility>
 
-#include "cli/measure/perform.h"
+#include "cli/base/perform.h"
 #include "tutti/error.h"
 #include "tutti/gpu.h"
 
@@ -181,7 +181,7 @@ void Case::call_with(Placement placement, const AsArgument& as_argument) {
     return comm_->all_to_all_v(input, row_.shape.send_counts, output, row_.shape.recv_counts, options_);
   if (row_.what == Collective::broadcast && !buffers.input.empty()) copy_before_broadcast(buffers);
   const bool is_one_buffer = in_place && !traits().has_parts();
-  measure::perform(*comm_, row_.what.collective, is_one_buffer ? output : input, output, op_, row_.root, options_);
+  perform(*comm_, row_.what.collective, is_one_buffer ? output : input, output, op_, row_.root, options_);
 }
 
 /// Sends to the next rank and receives from the previous one at the same time.

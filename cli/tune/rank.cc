@@ -7,7 +7,7 @@
 #include <cstring>
 #include <span>
 
-#include "cli/measure/perform.h"
+#include "cli/base/perform.h"
 #include "cli/tune/candidates.h"
 #include "cli/tune/workers.h"
 #include "tutti/communicator.h"
@@ -100,7 +100,7 @@ class Rank {
   void call(const Order& order, const Turn& turn, std::span<float> in, std::span<float> out) {
     if (!order.call.is_collective()) throw Error{ErrorCode::unsupported, "send_recv has no algorithms"};
     if (order.call == measure::all_reduce_in_place) in = out;
-    measure::perform(comm_, order.call.collective, in, out, sum, 0, {.algorithm = turn.algorithm});
+    perform(comm_, order.call.collective, in, out, sum, 0, {.algorithm = turn.algorithm});
   }
 
   WorkerMemory& memory_;

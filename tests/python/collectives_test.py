@@ -2,6 +2,8 @@
 
 import numpy
 import pytutti
+from pytutti._core import lib
+from pytutti.names import COLLECTIVES
 from support import Case, threads
 
 N = 3
@@ -308,6 +310,8 @@ class Collectives(Case):
             self.assert_fails(pytutti.InvalidArgument, "timeout", comm.barrier, timeout=-1)
             self.assertEqual(comm.transport_to(comm.rank), "self")
             self.assertIsInstance(comm.chosen_algorithm("all_reduce", 8), str)
+            last = len(COLLECTIVES) - 1
+            self.assert_fails(pytutti.InvalidArgument, f"valid are 0 to {last}", comm._text, lib.tutti_chosen_algorithm, last + 1, 8)
             self.assert_fails(pytutti.InvalidArgument, "did you mean 'all_reduce'?", comm.chosen_algorithm,
                               "all_redduce", 8)
 

@@ -5,7 +5,6 @@
 #include <span>
 
 #include "cli/bench/compare_libraries/rivals/backend.h"
-#include "cli/measure/perform.h"
 #include "tutti/allocate.h"
 #include "tutti/communicator.h"
 
@@ -47,8 +46,32 @@ class Own : public Backend {
         comm.recv(out, before);
         sending.wait();
       };
-    if (what == all_reduce_in_place) in = out;
-    return [=, &comm] { perform(comm, what.collective, in, out, sum, 0, {}); };
+    if (what == all_reduce_in_place) return [=, &comm] { comm.all_reduce(out, sum); };
+    switch (what.collective) {
+      case Collective::all_reduce:
+        return [=, &comm] { comm.all_reduce(in, out, sum); };
+      case Collective::broadcast:
+        return [=, &comm] { comm.broadcast(out, 0); };
+      case Collective::all_gather:
+        return [=, &comm] { comm.all_gather(in, out); };
+      case Collective::reduce_scatter:
+        return [=, &comm] { comm.reduce_scatter(in, out, sum); };
+      case Collective::all_to_all:
+        return [=, &comm] { comm.all_to_all(in, out); };
+      case Collective::reduce:
+        return [=, &comm] { comm.reduce(in, out, sum, 0); };
+      case Collective::gather:
+        return [=, &comm] { comm.gather(in, out, 0); };
+      case Collective::scatter:
+        return [=, &comm] { comm.scatter(in, out, 0); };
+      case Collective::scan:
+        return [=, &comm] { comm.scan(in, out, sum); };
+      case Collective::exclusive_scan:
+        return [=, &comm] { comm.exclusive_scan(in, out, sum); };
+      case Collective::barrier:
+        return [&comm] { comm.barrier(); };
+    }
+    throw Error{ErrorCode::invalid_argument, "no such call"};
   }
 
   Communicator comm_ = connect();

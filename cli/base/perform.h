@@ -1,10 +1,10 @@
 #pragma once
 
-#include "cli/measure/call.h"
+#include "lib/base/collective_traits.h"
 #include "lib/base/internals.h"
 #include "tutti/communicator.h"
 
-namespace tutti::cli::measure {
+namespace tutti::cli {
 
 /// Makes a call with equal parts as the methods of Communicator make it, so that a tool need not list them. `Span`: a
 /// std::span or gpu::Span. A collective that has one buffer gets `out`. Throws Error.
@@ -27,4 +27,4 @@ void perform(Communicator& comm, Collective collective, const Span& in, Span out
     detail::Internals::perform(comm, request);
 }
 
-}  // namespace tutti::cli::measure
+}  // namespace tutti::cli
