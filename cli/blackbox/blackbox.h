@@ -20,7 +20,7 @@ int blackbox_main(int argc, char** argv);
 std::vector<black_box::Snapshot> boxes_of_process(int pid);
 
 /// "all_reduce #42 (1048576 x f32, sum)", "recv of 1000 x f32 from rank 1 (tag 5)".
-std::string describe(const black_box::Call& call);
+std::string describe(const black_box::CallRecord& call);
 /// A line per operation, newest last, at most `most` of them.
 std::string as_text(const black_box::Snapshot& box, std::size_t most);
 /// One JSON object with all boxes, and with `findings`.

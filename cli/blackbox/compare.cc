@@ -14,27 +14,27 @@
 namespace tutti::cli {
 namespace {
 
-using black_box::Call;
-using black_box::Entry;
+using black_box::CallRecord;
+using black_box::OperationRecord;
 using black_box::Snapshot;
 using black_box::State;
 
 constexpr std::size_t most_messages = 8;
 
-bool is_collective(const Entry& entry) { return entry.call.operation > 0; }
+bool is_collective(const OperationRecord& entry) { return entry.call.operation > 0; }
 
 struct Member {
   const Snapshot* box;
   int rank;  ///< in the communicator
 
   /// Its record of operation `number` there; null: not entered, or overwritten.
-  const Entry* entry(std::uint64_t group, std::uint64_t number) const {
-    for (const Entry& one : box->entries)
+  const OperationRecord* entry(std::uint64_t group, std::uint64_t number) const {
+    for (const OperationRecord& one : box->entries)
       if (one.call.group == group && one.call.operation == number) return &one;
     return nullptr;
   }
   /// The newest of its collectives there; null: none.
-  const Entry* last(std::uint64_t group) const {
+  const OperationRecord* last(std::uint64_t group) const {
     for (auto one = box->entries.rbegin(); one != box->entries.rend(); ++one)
       if (one->call.group == group && is_collective(*one)) return &*one;
     return nullptr;
@@ -51,11 +51,11 @@ std::string who(const Members& members) {
   return text;
 }
 
-std::string with_algorithm(const Call& call) {
+std::string with_algorithm(const CallRecord& call) {
   return describe(call) + (call.algorithm[0] != '\0' ? fmt::format(" with {}", call.algorithm.data()) : "");
 }
 
-auto as_called(const Call& call) {
+auto as_called(const CallRecord& call) {
   return std::tie(call.collective, call.flags, call.type, call.op, call.count, call.root, call.algorithm);
 }
 
@@ -68,7 +68,7 @@ Members sorted(Members members) {
 std::uint64_t oldest_unfinished(std::uint64_t group, const Members& members) {
   std::uint64_t oldest = 0;
   for (const Member& member : members)
-    for (const Entry& entry : member.box->entries)
+    for (const OperationRecord& entry : member.box->entries)
       if (entry.call.group == group && is_collective(entry) && entry.state != State::done)
         oldest = oldest == 0 ? entry.call.operation : std::min(oldest, entry.call.operation);
   return oldest;
@@ -81,8 +81,8 @@ class JointCall {
       : group_(group), past_(tense == Tense::past) {
     if (operation == 0) return;
     for (const Member& member : members) {
-      const Entry* const entry = member.entry(group, operation);
-      const Entry* const last = member.last(group);
+      const OperationRecord* const entry = member.entry(group, operation);
+      const OperationRecord* const last = member.last(group);
       if (!entry) {
         (last && last->call.operation > operation ? through_ : behind_).push_back(member);
         continue;
@@ -134,7 +134,7 @@ class JointCall {
  private:
   struct Seen {
     Member member;
-    const Entry* entry;
+    const OperationRecord* entry;
   };
 
   const char* is(const Members& members) const {
@@ -176,7 +176,7 @@ class JointCall {
     waiting = sorted(waiting);
     const bool one = behind_.size() == 1;
     std::string text = fmt::format("{} {} not entered {}", who(behind_), past_ ? "had" : one ? "has" : "have", call());
-    const Entry* const last = behind_.front().last(group_);
+    const OperationRecord* const last = behind_.front().last(group_);
     if (one && last)
       text += fmt::format(" ({} {} there)", last->state == State::started ? "is still in" : "its last call was",
                           describe(last->call));
@@ -211,7 +211,7 @@ void add_messages(std::span<const Snapshot> boxes, Tense tense, double least_sec
                   std::vector<std::string>& findings) {
   std::size_t count = 0;
   for (const Snapshot& box : boxes)
-    for (const Entry& entry : box.entries)
+    for (const OperationRecord& entry : box.entries)
       if (!is_collective(entry) && entry.state == State::started && seconds_in(entry, box) >= least_seconds &&
           count++ < most_messages)
         findings.push_back(fmt::format("rank {} {} {} {:.1f} s", box.rank,
@@ -248,7 +248,7 @@ std::vector<std::string> compare(std::span<const Snapshot> boxes, Tense tense, d
 
 std::string last_call(const Snapshot& box, std::span<const Snapshot> boxes) {
   const auto first = std::find_if(box.entries.begin(), box.entries.end(),
-                                  [](const Entry& entry) { return entry.state == State::started; });
+                                  [](const OperationRecord& entry) { return entry.state == State::started; });
   if (first == box.entries.end()) return "";
   if (!is_collective(*first)) return fmt::format("rank {} was in {}", box.rank, describe(first->call));
   const ByGroup groups = by_group(boxes);
@@ -259,7 +259,7 @@ std::string last_call(const Snapshot& box, std::span<const Snapshot> boxes) {
 
 int blamed_by(const Snapshot& box, std::span<const Snapshot> boxes) {
   const auto failed = std::find_if(box.entries.rbegin(), box.entries.rend(),
-                                   [](const Entry& entry) { return entry.state == State::failed; });
+                                   [](const OperationRecord& entry) { return entry.state == State::failed; });
   if (failed == box.entries.rend() || failed->culprit < 0) return -1;
   for (const auto& [name, members] : by_group(boxes)) {
     if (name != std::pair{box.job, failed->call.group}) continue;

@@ -11,16 +11,16 @@
 namespace tutti::cli {
 namespace {
 
-using black_box::Call;
-using black_box::Entry;
+using black_box::CallRecord;
+using black_box::OperationRecord;
 using black_box::Snapshot;
 using black_box::State;
 using Json = nlohmann::ordered_json;
 
 double in_seconds(std::int64_t nanoseconds) { return static_cast<double>(nanoseconds) / 1e9; }
 
-Json json_of(const Entry& entry, const Snapshot& box) {
-  const Call& call = entry.call;
+Json json_of(const OperationRecord& entry, const Snapshot& box) {
+  const CallRecord& call = entry.call;
   Json json{{"number", entry.number},
             {"communicator", fmt::format("{:x}", call.group)},
             {"communicator_name", name_of_group(call.group, box)},
@@ -64,7 +64,7 @@ std::string as_json(std::span<const Snapshot> boxes, std::size_t most, const std
   Json ranks = Json::array();
   for (const Snapshot& box : boxes) {
     Json operations = Json::array();
-    for (const Entry& entry : newest(box, most)) operations.push_back(json_of(entry, box));
+    for (const OperationRecord& entry : newest(box, most)) operations.push_back(json_of(entry, box));
     ranks.push_back({{"rank", box.rank},
                      {"size", box.size},
                      {"host", box.host},

@@ -13,8 +13,8 @@
 namespace tutti::cli {
 namespace {
 
-using black_box::Call;
-using black_box::Entry;
+using black_box::CallRecord;
+using black_box::OperationRecord;
 using black_box::Snapshot;
 using black_box::State;
 
@@ -35,8 +35,8 @@ std::string printable(std::string text) {
   return text;
 }
 
-std::string line_of(const Entry& entry, const Snapshot& box) {
-  const Call& call = entry.call;
+std::string line_of(const OperationRecord& entry, const Snapshot& box) {
+  const CallRecord& call = entry.call;
   std::string line = fmt::format("  {}  {:>12.6f} s  {}: {}", clock_text(wall_clock(call, call.started)),
                                  seconds_in(entry, box), name_of_group(call.group, box), describe(call));
   if (call.algorithm[0] != '\0') line += fmt::format(" with {}", call.algorithm.data());
@@ -50,12 +50,12 @@ std::string line_of(const Entry& entry, const Snapshot& box) {
 
 }  // namespace
 
-bool is_message(const Call& call) {
+bool is_message(const CallRecord& call) {
   return call.collective == black_box::send || call.collective == black_box::receive ||
          call.collective == black_box::probe;
 }
 
-std::string type_of(const Call& call) {
+std::string type_of(const CallRecord& call) {
   return call.type < data_type_count ? name_of(static_cast<DataType>(call.type)) : "?";
 }
 
@@ -65,11 +65,11 @@ const char* name_of_state(State state) {
 
 // The arithmetic is unsigned, so that nonsense in a foreign file cannot overflow.
 
-std::int64_t wall_clock(const Call& call, std::int64_t time) {
+std::int64_t wall_clock(const CallRecord& call, std::int64_t time) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(time) + static_cast<std::uint64_t>(call.realtime));
 }
 
-double seconds_in(const Entry& entry, const Snapshot& box) {
+double seconds_in(const OperationRecord& entry, const Snapshot& box) {
   const std::int64_t until = entry.state == State::started ? box.taken : entry.ended;
   return static_cast<double>(static_cast<std::int64_t>(static_cast<std::uint64_t>(until) -
                                                        static_cast<std::uint64_t>(entry.call.started))) /
@@ -85,11 +85,11 @@ std::string name_of_group(std::uint64_t id, const Snapshot& box) {
   return "a group that is gone";
 }
 
-std::span<const Entry> newest(const Snapshot& box, std::size_t most) {
+std::span<const OperationRecord> newest(const Snapshot& box, std::size_t most) {
   return std::span(box.entries).last(std::min(most, box.entries.size()));
 }
 
-std::string describe(const Call& call) {
+std::string describe(const CallRecord& call) {
   if (is_message(call)) {
     const bool sends = call.collective == black_box::send;
     const std::string peer = call.root == any_source ? "any rank" : fmt::format("rank {}", call.root);
@@ -118,7 +118,7 @@ std::string as_text(const Snapshot& box, std::size_t most) {
   std::string text = printable(fmt::format("rank {} of {} (host {}, pid {}), tutti {}: {} operations", box.rank,
                                            box.size, box.host, box.pid, box.version, operations)) +
                      "\n";
-  for (const Entry& entry : newest(box, most)) text += line_of(entry, box);
+  for (const OperationRecord& entry : newest(box, most)) text += line_of(entry, box);
   return text;
 }
 

@@ -10,16 +10,16 @@ namespace tutti::cli {
 
 // Words that text, JSON and comparison share.
 
-bool is_message(const black_box::Call& call);
-std::string type_of(const black_box::Call& call);
+bool is_message(const black_box::CallRecord& call);
+std::string type_of(const black_box::CallRecord& call);
 /// "done", "failed", "not done"
 const char* name_of_state(black_box::State state);
 /// A time of CLOCK_MONOTONIC in the box as CLOCK_REALTIME; nanoseconds.
-std::int64_t wall_clock(const black_box::Call& call, std::int64_t time);
+std::int64_t wall_clock(const black_box::CallRecord& call, std::int64_t time);
 /// How long it took, or has taken so far.
-double seconds_in(const black_box::Entry& entry, const black_box::Snapshot& box);
+double seconds_in(const black_box::OperationRecord& entry, const black_box::Snapshot& box);
 /// "world", or "group 2 of 3 ranks": the second group that this rank made besides the world.
 std::string name_of_group(std::uint64_t id, const black_box::Snapshot& box);
-std::span<const black_box::Entry> newest(const black_box::Snapshot& box, std::size_t most);
+std::span<const black_box::OperationRecord> newest(const black_box::Snapshot& box, std::size_t most);
 
 }  // namespace tutti::cli

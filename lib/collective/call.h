@@ -54,8 +54,9 @@ constexpr std::uint64_t elements_of(std::uint64_t count, bool variable) {
 }
 
 /// The call for the black box, except the time.
-inline black_box::Call recorded(const transport::Frame& frame, std::uint64_t group, std::uint64_t number,
-                                const black_box::Label& algorithm, std::size_t parts, bool variable, bool on_board) {
+inline black_box::CallRecord recorded(const transport::Frame& frame, std::uint64_t group, std::uint64_t number,
+                                      const black_box::Label& algorithm, std::size_t parts, bool variable,
+                                      bool on_board) {
   return {.group = group,
           .operation = number,
           .count = frame.count,

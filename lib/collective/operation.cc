@@ -291,7 +291,7 @@ void Operation::note_start(Clock::time_point now) noexcept {
     trace_.begin(taken_over_ ? begun_ : trace::ticks());
   black_box::Box* const box = group_->context().black_box.get();
   if (!box || taken_over_) return;
-  black_box::Call call =
+  black_box::CallRecord call =
       recorded(frame_, group_->id(), number_, prepared().label, progress().all, frame_.variable, board() != nullptr);
   call.started = std::chrono::nanoseconds{now.time_since_epoch()}.count();
   flight_ = box->begin(call);

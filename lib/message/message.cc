@@ -48,7 +48,7 @@ void Message::note_start(Clock::time_point now) noexcept {
   if (log.shows(Log::Level::trace, Log::Subsystem::p2p)) [[unlikely]]
     log.trace(Log::Subsystem::p2p, describe() + " begins");
   if (!box) return;
-  black_box::Call call = recorded(messages_->group().id());
+  black_box::CallRecord call = recorded(messages_->group().id());
   call.started = std::chrono::nanoseconds{now.time_since_epoch()}.count();
   flight_ = box->begin(call);
 }

@@ -35,7 +35,7 @@ struct MessageCall {
   /// "send of 100 x f32 to rank 1 (tag 0)", "probe from any rank (tag 0)".
   std::string describe() const;
   /// The call for the black box.
-  black_box::Call recorded(std::uint64_t group) const {
+  black_box::CallRecord recorded(std::uint64_t group) const {
     return {.group = group,
             .count = count,
             .root = peer,

@@ -33,7 +33,7 @@ bool MessageFastPath::may_try(int peer) const noexcept {
 black_box::Flight MessageFastPath::note_begin(const MessageCall& call, std::int64_t now) noexcept {
   black_box::Box* const box = group_.context().black_box.get();
   if (!box) return {};
-  black_box::Call recorded = call.recorded(group_.id());
+  black_box::CallRecord recorded = call.recorded(group_.id());
   recorded.started = now;
   return box->begin(recorded);
 }

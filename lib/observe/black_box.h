@@ -41,7 +41,7 @@ using Label = std::array<char, 24>;
 Label label_of(std::string_view name);
 
 /// What is known of an operation when it starts.
-struct Call {
+struct CallRecord {
   std::uint64_t group = 0;      ///< names the communicator; equal on all its members
   std::uint64_t operation = 0;  ///< number on its communicator; 0 for point to point
   std::uint64_t count = 0;      ///< elements, or a hash of the counts of a _v call
@@ -56,8 +56,8 @@ struct Call {
   std::uint8_t flags = 0;  ///< see Flags
   Label algorithm{};
 };
-inline constexpr std::size_t call_words = sizeof(Call) / 8;
-using CallWords = std::array<std::uint64_t, call_words>;  ///< what a Call is in memory
+inline constexpr std::size_t call_words = sizeof(CallRecord) / 8;
+using CallWords = std::array<std::uint64_t, call_words>;  ///< what a CallRecord is in memory
 
 /// A call that is made repeatedly, without its number and times. A record with the form's name has its contents already
 /// and need not be rewritten.
@@ -81,7 +81,7 @@ struct alignas(64) Record {
   std::atomic<std::uint32_t> code;        ///< ErrorCode
   std::atomic<std::uint64_t> text_bytes;  ///< of the failure
 };
-static_assert(sizeof(Call) == 80 && sizeof(Record) == 128);
+static_assert(sizeof(CallRecord) == 80 && sizeof(Record) == 128);
 
 using Text = std::array<std::atomic<std::uint64_t>, text_words>;
 
@@ -165,13 +165,13 @@ class Box {
 
   void add_group(std::uint64_t id, int size, int rank) noexcept;
   /// Users include lib/observe/black_box_begin.h.
-  Flight begin(const Call& call) noexcept;
+  Flight begin(const CallRecord& call) noexcept;
   Flight begin_again(const Form& form, std::uint64_t operation, std::int64_t started) noexcept;
 
  private:
-  static constexpr std::size_t operation_word = offsetof(Call, operation) / 8;
-  static constexpr std::size_t started_word = offsetof(Call, started) / 8;
-  static constexpr std::size_t realtime_word = offsetof(Call, realtime) / 8;
+  static constexpr std::size_t operation_word = offsetof(CallRecord, operation) / 8;
+  static constexpr std::size_t started_word = offsetof(CallRecord, started) / 8;
+  static constexpr std::size_t realtime_word = offsetof(CallRecord, realtime) / 8;
   enum class Home : std::uint8_t { inherited, own };
 
   Box(Descriptor descriptor, Memory* memory, Home home, const Owner& owner);

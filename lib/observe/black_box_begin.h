@@ -12,8 +12,9 @@
 
 namespace tutti::black_box {
 
-inline CallWords words_of(const Call& call) {
-  static_assert(offsetof(Call, root) == 40 && offsetof(Call, parts) == 48 && offsetof(Call, algorithm) == 56);
+inline CallWords words_of(const CallRecord& call) {
+  static_assert(offsetof(CallRecord, root) == 40 && offsetof(CallRecord, parts) == 48 &&
+                offsetof(CallRecord, algorithm) == 56);
   const auto algorithm = std::bit_cast<std::array<std::uint64_t, 3>>(call.algorithm);
   static_assert(std::endian::native == std::endian::little, "the first part of a word is its lowest");
   const auto two = [](std::uint32_t low, std::uint32_t high) { return low | std::uint64_t{high} << 32; };
@@ -53,7 +54,7 @@ inline Flight Box::close_record(Record& record) noexcept {
   return Flight(record, memory_->texts[place], 2 * operations_);
 }
 
-inline Flight Box::begin(const Call& call) noexcept {
+inline Flight Box::begin(const CallRecord& call) noexcept {
   auto words = words_of(call);
   form_in_[operations_ % record_count] = 0;
   Record& record = open_record(call.started);

@@ -44,15 +44,15 @@ std::string text_of(const std::array<char, n>& field) {
 }
 
 /// The present contents of the record, or nothing if it is being written or empty.
-std::optional<Entry> read_once(const Record& record, const Text& from) {
+std::optional<OperationRecord> read_once(const Record& record, const Text& from) {
   const std::uint64_t ticket = record.ticket.load(std::memory_order_acquire);
   if (ticket == 0 || ticket % 2 != 0) return std::nullopt;
-  Entry entry;
+  OperationRecord entry;
   entry.number = ticket / 2;
   entry.state = record.state.load(std::memory_order_acquire);  // first: the members that it announces are then valid
   std::array<std::uint64_t, call_words> words;
   for (std::size_t i = 0; i < words.size(); ++i) words[i] = record.call[i].load(std::memory_order_relaxed);
-  entry.call = std::bit_cast<Call>(words);
+  entry.call = std::bit_cast<CallRecord>(words);
   entry.call.algorithm.back() = '\0';
   entry.bytes = record.bytes.load(std::memory_order_relaxed);
   entry.parts_done = record.parts_done.load(std::memory_order_relaxed);
@@ -107,7 +107,7 @@ Snapshot read(const Descriptor& descriptor, const std::string& name) {
     }
   }
   std::sort(snapshot.entries.begin(), snapshot.entries.end(),
-            [](const Entry& one, const Entry& other) { return one.number < other.number; });
+            [](const OperationRecord& one, const OperationRecord& other) { return one.number < other.number; });
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
   snapshot.taken = now.tv_sec * 1'000'000'000 + now.tv_nsec;

@@ -10,9 +10,9 @@
 namespace tutti::black_box {
 
 /// One operation as it was when it was read.
-struct Entry {
+struct OperationRecord {
   std::uint64_t number = 0;  ///< of the rank's operations, from 1
-  Call call;
+  CallRecord call;
   State state = State::started;
   std::uint32_t parts_done = 0;
   std::uint64_t bytes = 0;
@@ -39,7 +39,8 @@ struct Snapshot {
   std::int64_t taken = 0;      ///< nanoseconds of CLOCK_MONOTONIC, here
   bool used = false;           ///< false: no rank has used the box; the rest means nothing
   std::vector<Member> groups;  ///< oldest first
-  std::vector<Entry> entries;  ///< oldest first; without one that is being written at the moment, or never was finished
+  std::vector<OperationRecord>
+      entries;  ///< oldest first; without one that is being written at the moment, or never was finished
 };
 
 /// Reads a box at any time, whatever its owner does meanwhile; trusts nothing that it reads. Throws

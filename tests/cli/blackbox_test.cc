@@ -11,8 +11,8 @@
 namespace tutti::cli {
 namespace {
 
-using black_box::Call;
-using black_box::Entry;
+using black_box::CallRecord;
+using black_box::OperationRecord;
 using black_box::Snapshot;
 using black_box::State;
 
@@ -33,8 +33,8 @@ Snapshot rank(int number, int size = 3) {
 }
 
 /// Operation `number` of the world begins 10 s after operation 0 did, at second 0.
-Entry& call(Snapshot& box, std::uint64_t number, State state, std::uint32_t parts_done = 6) {
-  Entry entry;
+OperationRecord& call(Snapshot& box, std::uint64_t number, State state, std::uint32_t parts_done = 6) {
+  OperationRecord entry;
   entry.number = box.entries.size() + 1;
   entry.call.group = world;
   entry.call.operation = number;
@@ -155,7 +155,7 @@ TEST_CASE("communicators are looked at one by one, the longest wait first, and j
 
 TEST_CASE("messages that nobody has sent or taken are listed") {
   std::vector<Snapshot> boxes{rank(0, 2), rank(1, 2)};
-  Entry& receive = call(boxes[0], 1, State::started);
+  OperationRecord& receive = call(boxes[0], 1, State::started);
   receive.call.operation = 0;
   receive.call.collective = black_box::receive;
   receive.call.root = 1;
@@ -178,8 +178,9 @@ TEST_CASE("what a rank was in when it died, and where the others were") {
 }
 
 /// A call over a board.
-Entry& call_on_board(Snapshot& box, std::uint64_t number, State state, std::uint32_t rounds, std::uint64_t bytes) {
-  Entry& entry = call(box, number, state, 0);
+OperationRecord& call_on_board(Snapshot& box, std::uint64_t number, State state, std::uint32_t rounds,
+                               std::uint64_t bytes) {
+  OperationRecord& entry = call(box, number, state, 0);
   entry.call.flags = black_box::Flags::on_board;
   entry.call.parts = rounds;
   entry.bytes = bytes;
@@ -211,7 +212,7 @@ TEST_CASE("whom a failure blames is found in the communicator's own numbers") {
   auto boxes = three_at_rest();
   for (const std::size_t one : {1U, 2U}) boxes[one].groups.push_back({7, 2, static_cast<int>(one) - 1});
   CHECK(blamed_by(boxes[1], boxes) == -1);
-  Entry& failed = call(boxes[1], 1, State::failed);
+  OperationRecord& failed = call(boxes[1], 1, State::failed);
   failed.call.group = 7;
   failed.culprit = 1;
   CHECK(blamed_by(boxes[1], boxes) == 2);
@@ -223,7 +224,7 @@ TEST_CASE("a line of text says when, how long, where, what and how it ended") {
   Snapshot box = rank(2);
   box.host = "n07";
   box.version = "9.9";
-  Entry& failed = call(box, 3, State::failed, 2);
+  OperationRecord& failed = call(box, 3, State::failed, 2);
   failed.bytes = 77;
   failed.failure = "rank 1 is\x1b[31m gone";
   call(box, 4, State::started, 1);
@@ -239,7 +240,7 @@ TEST_CASE("a line of text says when, how long, where, what and how it ended") {
 }
 
 TEST_CASE("calls are described in the words of the API") {
-  Call call{.count = 5, .root = 3, .type = static_cast<std::uint8_t>(DataType::f64)};
+  CallRecord call{.count = 5, .root = 3, .type = static_cast<std::uint8_t>(DataType::f64)};
   call.operation = 2;
   const auto of = [&](Collective collective) {
     call.collective = static_cast<std::uint8_t>(collective);

@@ -62,8 +62,8 @@ const Case cases[] = {
 };
 
 /// What the box of each rank says of its last call.
-std::vector<black_box::Entry> last_entries(const std::string& folder) {
-  std::vector<black_box::Entry> last;
+std::vector<black_box::OperationRecord> last_entries(const std::string& folder) {
+  std::vector<black_box::OperationRecord> last;
   for (int rank = 0; rank < ranks; ++rank) {
     const std::string path = folder + "/box-" + std::to_string(rank);
     const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
@@ -72,9 +72,9 @@ std::vector<black_box::Entry> last_entries(const std::string& folder) {
   return last;
 }
 
-std::size_t moved(const std::vector<black_box::Entry>& entries) {
+std::size_t moved(const std::vector<black_box::OperationRecord>& entries) {
   return std::accumulate(entries.begin(), entries.end(), std::size_t{0},
-                         [](std::size_t sum, const black_box::Entry& entry) { return sum + entry.bytes; });
+                         [](std::size_t sum, const black_box::OperationRecord& entry) { return sum + entry.bytes; });
 }
 
 TEST_CASE("a black box has the bytes that were posted and those that were read of others") {
@@ -87,7 +87,7 @@ TEST_CASE("a black box has the bytes that were posted and those that were read o
       each.start(comm, with).wait();
     });
     const auto entries = last_entries(folder.name);
-    for (const black_box::Entry& entry : entries) CHECK(entry.state == black_box::State::done);
+    for (const black_box::OperationRecord& entry : entries) CHECK(entry.state == black_box::State::done);
     CHECK(moved(entries) == each.moved);
   }
 }
@@ -100,7 +100,8 @@ TEST_CASE("a call that is made at once is in the black box with the same bytes a
     std::vector<float> data(few, 1);
     for (int turn = 0; turn < 100; ++turn) comm.all_reduce(data, sum, {.algorithm = "direct"});
   });
-  for (const black_box::Entry& entry : last_entries(folder.name)) CHECK(entry.bytes == ranks * few * sizeof(float));
+  for (const black_box::OperationRecord& entry : last_entries(folder.name))
+    CHECK(entry.bytes == ranks * few * sizeof(float));
 }
 
 /// Waits for what another rank will do.

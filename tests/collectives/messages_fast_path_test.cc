@@ -189,7 +189,7 @@ TEST_CASE("the black box has what was taken at once, as done") {
   const black_box::Snapshot seen = black_box::read(file, "1");
   REQUIRE(seen.entries.size() == 6 + 5);
   for (int tag = 0; tag < 5; ++tag) {
-    const black_box::Entry& entry = seen.entries[seen.entries.size() - 5 + static_cast<std::size_t>(tag)];
+    const black_box::OperationRecord& entry = seen.entries[seen.entries.size() - 5 + static_cast<std::size_t>(tag)];
     CHECK(entry.call.collective == black_box::receive);
     CHECK(entry.call.tag == tag);
     CHECK(entry.call.root == 0);

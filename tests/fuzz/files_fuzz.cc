@@ -50,7 +50,7 @@ void try_log(const File& file) {
 void try_box(const File& file) {
   require(::ftruncate(file.descriptor.get(), sizeof(black_box::Memory)) == 0);
   const black_box::Snapshot snapshot = black_box::read(file.descriptor, "fuzz");
-  for (const black_box::Entry& entry : snapshot.entries) require(entry.failure.size() < 1 << 20);
+  for (const black_box::OperationRecord& entry : snapshot.entries) require(entry.failure.size() < 1 << 20);
 }
 
 }  // namespace

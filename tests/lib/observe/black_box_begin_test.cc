@@ -16,8 +16,8 @@
 namespace tutti::testing {
 namespace {
 
-using black_box::Call;
-using black_box::Entry;
+using black_box::CallRecord;
+using black_box::OperationRecord;
 using black_box::State;
 
 black_box::Form form_number(std::uint64_t n) {
@@ -26,12 +26,12 @@ black_box::Form form_number(std::uint64_t n) {
 
 TEST_CASE("every part of a call is read as it was written") {
   Boxed made;
-  using Bytes = std::array<std::uint8_t, sizeof(Call)>;
+  using Bytes = std::array<std::uint8_t, sizeof(CallRecord)>;
   Bytes bytes;
   std::iota(bytes.begin(), bytes.end(), std::uint8_t{1});
-  Call call = std::bit_cast<Call>(bytes);
+  CallRecord call = std::bit_cast<CallRecord>(bytes);
   made.box->begin(call).progress(0, 0);
-  const Call read = made.read().entries.at(0).call;
+  const CallRecord read = made.read().entries.at(0).call;
   CHECK(read.realtime != call.realtime);
   call.realtime = read.realtime;
   call.algorithm.back() = '\0';  // the reader's
@@ -51,8 +51,8 @@ TEST_CASE("calls that are made again are read as if each had been written as a w
     flight.progress(3, which == 2 ? 4096 : 0);
     if (random() % 4 != 0) flight.land_inline(9, 77, now + 1);
     if (n < 900 && n % 7 != 0) continue;
-    const Entry seen = made.read().entries.back();
-    Call expected = call_number(which == 2 ? n : which + 1);
+    const OperationRecord seen = made.read().entries.back();
+    CallRecord expected = call_number(which == 2 ? n : which + 1);
     expected.operation = n;
     expected.started = now;
     expected.realtime = seen.call.realtime;
@@ -81,12 +81,12 @@ TEST_CASE("a record that said how an operation failed says nothing of that about
   for (std::uint64_t n = 1; n <= 3 * black_box::record_count; ++n) {
     const bool fails = n <= black_box::record_count;
     black_box::Flight flight = made.box->begin_again(form, n, 1);
-    const Entry begun = made.read().entries.back();
+    const OperationRecord begun = made.read().entries.back();
     CHECK(begun.state == State::started);
     CHECK(begun.ended == 0);
     CHECK(begun.failure.empty());
     fails ? flight.land(&error) : flight.land_inline(1, 0, 2);
-    const Entry ended = made.read().entries.back();
+    const OperationRecord ended = made.read().entries.back();
     CHECK(ended.state == (fails ? State::failed : State::done));
     CHECK(ended.failure == (fails ? error.what() : std::string{}));
   }
@@ -105,7 +105,7 @@ TEST_CASE("a reader never sees parts of two calls while the rank calls again and
   });
   std::uint64_t last = 0;
   for (int round = 0; round < 300 || last < 4 * black_box::record_count; ++round) {
-    for (const Entry& entry : made.read().entries) {
+    for (const OperationRecord& entry : made.read().entries) {
       const std::uint64_t n = last = entry.number;
       const std::uint64_t like = n % 11 == 0 ? n : n / (black_box::record_count + 7) % 2 + 1;
       const bool whole = entry.call.operation == n && entry.call.group == 7 * like && entry.call.count == 3 * like;

@@ -23,8 +23,8 @@ namespace tutti::testing {
 namespace {
 
 using black_box::Box;
-using black_box::Call;
-using black_box::Entry;
+using black_box::CallRecord;
+using black_box::OperationRecord;
 using black_box::Snapshot;
 using black_box::State;
 
@@ -32,7 +32,7 @@ TEST_CASE("a box says who its rank is and what that does, from the start of an o
   Boxed made;
   REQUIRE(made.box);
   made.box->add_group(14, 4, 2);
-  Call call = call_number(5);
+  CallRecord call = call_number(5);
   black_box::Flight flight = made.box->begin(call);
   flight.progress(3, 4096);
   Snapshot seen = made.read();
@@ -73,7 +73,7 @@ TEST_CASE("a box says who its rank is and what that does, from the start of an o
 
 TEST_CASE("a box keeps the last operations, and a late word about an older one spoils nothing") {
   Boxed made;
-  Call call = call_number(1);
+  CallRecord call = call_number(1);
   black_box::Flight first = made.box->begin(call);
   for (std::uint64_t n = 2; n <= 600; ++n) {
     call = call_number(n);
@@ -94,7 +94,7 @@ TEST_CASE("a box keeps the last operations, and a late word about an older one s
 
 TEST_CASE("a long failure is cut, not lost") {
   Boxed made;
-  Call call = call_number(1);
+  CallRecord call = call_number(1);
   const Error error{ErrorCode::system, std::string(5000, 'x')};
   made.box->begin(call).land(&error);
   CHECK(made.read().entries[0].failure == std::string(black_box::text_words * 8, 'x'));
@@ -105,7 +105,7 @@ TEST_CASE("a reader never sees parts of two operations while the rank works") {
   std::atomic<bool> stop{false};
   std::thread rank([&] {
     for (std::uint64_t n = 1; !stop.load(); ++n) {
-      Call call = call_number(n);
+      CallRecord call = call_number(n);
       black_box::Flight flight = made.box->begin(call);
       flight.progress(static_cast<std::uint32_t>(n), n);
       flight.land(nullptr);
@@ -115,7 +115,7 @@ TEST_CASE("a reader never sees parts of two operations while the rank works") {
   std::uint64_t last = 0;
   for (int round = 0; round < 300 || last < 2 * black_box::record_count; ++round) {
     const Snapshot snapshot = made.read();
-    for (const Entry& entry : snapshot.entries) {
+    for (const OperationRecord& entry : snapshot.entries) {
       ++seen;
       last = entry.number;
       const std::uint64_t n = entry.number;
@@ -133,7 +133,7 @@ TEST_CASE("a reader never sees parts of two operations while the rank works") {
 TEST_CASE("a record that was never finished, because its rank was killed, is left out") {
   Boxed made;
   for (std::uint64_t n = 1; n <= 3; ++n) {
-    Call call = call_number(n);
+    CallRecord call = call_number(n);
     made.box->begin(call).land(nullptr);
   }
   void* where = ::mmap(nullptr, sizeof(black_box::Memory), PROT_READ | PROT_WRITE, MAP_SHARED, made.memory.get(), 0);
@@ -154,7 +154,7 @@ TEST_CASE("the launcher reads what a rank did that was killed by SIGKILL") {
     ::setenv("TUTTI_BLACK_BOX_FD", std::to_string(memory.get()).c_str(), 1);
     std::string trouble;
     const auto box = Box::open(owner, trouble);
-    Call call = call_number(42);
+    CallRecord call = call_number(42);
     black_box::Flight flight = box->begin(call);
     flight.progress(2, 99);
     ::kill(::getpid(), SIGKILL);
@@ -172,7 +172,7 @@ TEST_CASE("the launcher reads what a rank did that was killed by SIGKILL") {
 
 TEST_CASE("a second box of a process does not write into the first") {
   Boxed made;
-  Call call = call_number(1);
+  CallRecord call = call_number(1);
   made.box->begin(call).land(nullptr);
   std::string trouble;
   auto second = Box::open(owner, trouble);
@@ -199,7 +199,7 @@ TEST_CASE("a launcher's box belongs to the first process that takes it, until th
   const auto note = [](std::uint64_t number) {
     std::string trouble;
     const auto box = Box::open(owner, trouble);
-    Call call = call_number(number);
+    CallRecord call = call_number(number);
     if (box) box->begin(call).land(nullptr);
     return box != nullptr;
   };
@@ -209,7 +209,7 @@ TEST_CASE("a launcher's box belongs to the first process that takes it, until th
     ::close(leave[1]);
     std::string trouble;
     const auto box = Box::open(owner, trouble);
-    Call call = call_number(1);
+    CallRecord call = call_number(1);
     box->begin(call).land(nullptr);
     ::_exit(::write(told[1], &byte, 1) == 1 && ::read(leave[0], &byte, 1) == 0 ? 0 : 1);
   }
@@ -232,7 +232,7 @@ TEST_CASE("a descriptor that is no launcher's memory is left alone") {
     std::string trouble;
     const auto box = Box::open(owner, trouble);
     REQUIRE(box);  // of its own
-    Call call = call_number(1);
+    CallRecord call = call_number(1);
     box->begin(call).land(nullptr);
     std::array<char, 64> bytes{};
     REQUIRE(::pread(file.get(), bytes.data(), bytes.size(), 0) >= 0);
@@ -261,7 +261,7 @@ TEST_CASE("a box in a file stays when its rank has gone") {
     const Setting setting{"TUTTI_BLACK_BOX", folder.name + "/box-%r"};
     std::string trouble;
     const auto box = Box::open(owner, trouble);
-    Call call = call_number(4);
+    CallRecord call = call_number(4);
     box->begin(call).land(nullptr);
   }
   const Descriptor file(::open((folder.name + "/box-2").c_str(), O_RDONLY | O_CLOEXEC));
@@ -319,7 +319,7 @@ TEST_CASE("a reader survives whatever it is given") {
     const Snapshot seen = black_box::read(write(sizeof(black_box::Memory), true), "x");
     CHECK(seen.entries.size() <= black_box::record_count);
     CHECK(seen.groups.size() <= black_box::group_count);
-    for (const Entry& entry : seen.entries) CHECK(entry.failure.size() <= black_box::text_words * 8);
+    for (const OperationRecord& entry : seen.entries) CHECK(entry.failure.size() <= black_box::text_words * 8);
   }
 }
 
@@ -341,7 +341,7 @@ TEST_CASE("collectives and messages of all kinds note what they do") {
   REQUIRE(seen.groups.size() == 2);
   CHECK(seen.groups[1].rank == 0);
   REQUIRE(seen.entries.size() == 4);
-  const Entry& reduce = seen.entries[0];
+  const OperationRecord& reduce = seen.entries[0];
   CHECK(reduce.call.collective == static_cast<std::uint8_t>(Collective::all_reduce));
   CHECK(reduce.call.operation == 1);
   CHECK(reduce.call.count == 1000);
@@ -352,7 +352,7 @@ TEST_CASE("collectives and messages of all kinds note what they do") {
   CHECK(reduce.parts_done == reduce.call.parts);
   CHECK(reduce.bytes == 8000);  // half sent and got, reduced; half sent and got, finished
   CHECK(reduce.ended >= reduce.call.started);
-  const Entry& receive = seen.entries[1];
+  const OperationRecord& receive = seen.entries[1];
   CHECK(receive.call.collective == black_box::receive);
   CHECK(receive.call.group == seen.groups[1].group);
   CHECK(receive.call.root == 1);
@@ -378,7 +378,7 @@ TEST_CASE("a call whose op takes long is not noted as one that took no time") {
     comm.all_reduce(data, slow);
   });
   const Descriptor file(::open((folder.name + "/1").c_str(), O_RDONLY | O_CLOEXEC));
-  const Entry seen = black_box::read(file, "1").entries.at(1);
+  const OperationRecord seen = black_box::read(file, "1").entries.at(1);
   CHECK(seen.ended - seen.call.started > 20'000'000);
 }
 

@@ -21,8 +21,8 @@ struct Boxed {
   black_box::Snapshot read() const { return black_box::read(memory, "the box"); }
 };
 
-inline black_box::Call call_number(std::uint64_t n) {
-  black_box::Call call{
+inline black_box::CallRecord call_number(std::uint64_t n) {
+  black_box::CallRecord call{
       .group = 7 * n, .operation = n, .count = 3 * n, .started = static_cast<std::int64_t>(n), .parts = 9};
   call.root = static_cast<std::int32_t>(n);
   call.algorithm = {'r', 'i', 'n', 'g'};
