@@ -57,13 +57,13 @@ int World::size_class(int rank, Buffer buffer, int block) const {
   return ((arriving ? part : rank) * ranks + (arriving ? rank : part)) * pipeline + piece;
 }
 
-void Report::problem(const std::string& text) {
+void Problems::problem(const std::string& text) {
   if (!full()) problems_.push_back(std::string(name_of(world_.collective)) + ": " + text);
 }
 
-void Report::problem(int rank, const std::string& text) { problem("rank " + std::to_string(rank) + ": " + text); }
+void Problems::problem(int rank, const std::string& text) { problem("rank " + std::to_string(rank) + ": " + text); }
 
-void Report::problem(int rank, StepId step, const std::string& text) {
+void Problems::problem(int rank, StepId step, const std::string& text) {
   problem(where(world_, rank, step) + ": " + text);
 }
 
@@ -78,7 +78,7 @@ std::string where(const World& world, int rank, StepId step) {
 
 /// No rank may leave before all have arrived: the end of each rank's plan must depend on the beginning of every rank's
 /// plan.
-void check_barrier(const World& world, const Run& run, Report& report) {
+void check_barrier(const World& world, const Run& run, Problems& report) {
   using Met = std::vector<bool>;  // the ranks whose beginning a step, or a rank's end, comes after
   const auto join = [](Met& to, const Met& from) {
     for (std::size_t rank = 0; rank < from.size(); ++rank)
@@ -137,7 +137,7 @@ std::vector<int> count_rounds(const World& world, const Run& run) {
   return rounds;
 }
 
-void prove(const World& world, Verdict& verdict, Report& report) {
+void prove(const World& world, Verdict& verdict, Problems& report) {
   Run run;
   check_form(world, report);
   if (!report.clean()) return;
@@ -167,7 +167,7 @@ Verdict check(Collective collective, const std::vector<Plan>& plans, Claims clai
     return verdict;
   }
   const World world(collective, plans, claims, names);
-  Report report(world);
+  Problems report(world);
   prove(world, verdict, report);
   verdict.problems = std::move(report).take();
   return verdict;

@@ -13,7 +13,7 @@ namespace {
 /// Checks one rank's plan.
 class Form {
  public:
-  Form(const World& world, int rank, Report& report)
+  Form(const World& world, int rank, Problems& report)
       : world_(world), rank_(rank), plan_(world.plans[index(rank)]), report_(report) {}
 
   void check() {
@@ -149,12 +149,12 @@ class Form {
   const World& world_;
   const int rank_;
   const Plan& plan_;
-  Report& report_;
+  Problems& report_;
 };
 
 }  // namespace
 
-void check_form(const World& world, Report& report) {
+void check_form(const World& world, Problems& report) {
   for (int rank = 0; rank < world.ranks && !report.full(); ++rank) {
     for (const int like : world.plans[index(rank)].scratch_like)
       if (like < 0 || like >= world.blocks)

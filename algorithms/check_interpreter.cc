@@ -59,7 +59,7 @@ SetId Sets::combine_afresh(SetId left, SetId right) {
   return made;
 }
 
-Interpreter::Interpreter(const World& world, const Run& run, bool in_place, Report& report)
+Interpreter::Interpreter(const World& world, const Run& run, bool in_place, Problems& report)
     : world_(world), run_(run), in_place_(in_place), report_(report), sets_(world.ranks, order_of(world)) {
   for (const Plan& plan : world.plans) {
     memory_at_.push_back(memory_.size());

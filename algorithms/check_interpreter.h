@@ -90,7 +90,7 @@ void explain_losses(const World& world, const Run& run, bool in_place,
 
 class Interpreter {
  public:
-  Interpreter(const World& world, const Run& run, bool in_place, Report& report);
+  Interpreter(const World& world, const Run& run, bool in_place, Problems& report);
 
   /// Runs sends before their receives, and each step after those that it waits for. All such orders have the same
   /// result.
@@ -132,7 +132,7 @@ class Interpreter {
   const World& world_;
   const Run& run_;
   const bool in_place_;
-  Report& report_;
+  Problems& report_;
   Sets sets_;
   std::vector<std::size_t> memory_at_;  // per rank, and the end
   std::vector<Value> memory_;

@@ -135,7 +135,7 @@ class Search {
 
   const World& world_;
   const Run& run_;
-  Report silent_;
+  Problems silent_;
   Interpreter interpreter_;
   const Contribution missing_;
   std::vector<std::uint32_t> writer_;   // per place: the last step that wrote it

@@ -72,7 +72,7 @@ int first_difference(const World& world, const Link& link, const Blocks& sent, c
 }
 
 /// Compares the two ends of one message.
-void check_message(const World& world, const Link& link, Report& report) {
+void check_message(const World& world, const Link& link, Problems& report) {
   const Blocks& sent = world.step(link.sender, link.next_send).left;
   const Blocks& received = world.step(link.receiver, link.next_recv).dst;
   const auto differ = [&](const std::string& what, const std::string& expected) {
@@ -111,7 +111,7 @@ class Progress {
     return run_.order.size() == world_.steps();
   }
 
-  void explain(Report& report) const {
+  void explain(Problems& report) const {
     std::vector<bool> done(world_.steps(), false);
     for (const RankStep& at : run_.order) done[world_.number(at.rank, at.step)] = true;
     for (const Link& link : links_.all) {
@@ -220,7 +220,7 @@ class Progress {
   }
 
   /// No rank waits for a message, so steps of one rank wait for each other.
-  void explain_cycle(Report& report, const std::vector<bool>& done) const {
+  void explain_cycle(Problems& report, const std::vector<bool>& done) const {
     for (int rank = 0; rank < world_.ranks && !report.full(); ++rank) {
       const std::size_t steps = world_.plans[index(rank)].steps.size();
       for (StepId step = 0; step < steps; ++step)
@@ -241,7 +241,7 @@ class Progress {
 
 }  // namespace
 
-void check_matching(const World& world, Run& run, Report& report) {
+void check_matching(const World& world, Run& run, Problems& report) {
   run.partner.assign(world.steps(), none);
   for (Link& link : find_links(world).all) {
     while (link.next_send != no_step && link.next_recv != no_step && !report.full()) {
@@ -261,7 +261,7 @@ void check_matching(const World& world, Run& run, Report& report) {
   }
 }
 
-void check_progress(const World& world, Run& run, Report& report) {
+void check_progress(const World& world, Run& run, Problems& report) {
   Progress progress(world, run);
   if (!progress.run_to_the_end()) progress.explain(report);
 }

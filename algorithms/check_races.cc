@@ -31,7 +31,7 @@ constexpr std::size_t searched_per_step = 16;  // on average, before chains are 
 
 class Races {
  public:
-  Races(const World& world, int rank, std::vector<StepId> order, Report& report)
+  Races(const World& world, int rank, std::vector<StepId> order, Problems& report)
       : world_(world), rank_(rank), plan_(world.plans[index(rank)]), order_(std::move(order)), report_(report) {
     const std::size_t vectors = world.runs_in_place() ? 1 : 2;
     output_at_ = (vectors - 1) * index(world.blocks);
@@ -178,7 +178,7 @@ class Races {
   const int rank_;
   const Plan& plan_;
   const std::vector<StepId> order_;  // as the steps complete
-  Report& report_;
+  Problems& report_;
   std::size_t output_at_ = 0;  // places: the vector, then output if it is apart, then scratch
   std::size_t scratch_at_ = 0;
   std::vector<StepId> writer_;          // per place
@@ -202,7 +202,7 @@ class Races {
 
 }  // namespace
 
-std::size_t check_races(const World& world, const Run& run, Report& report) {
+std::size_t check_races(const World& world, const Run& run, Problems& report) {
   std::vector<std::vector<StepId>> order(index(world.ranks));
   for (int rank = 0; rank < world.ranks; ++rank) order[index(rank)].reserve(world.plans[index(rank)].steps.size());
   for (const RankStep& at : run.order) order[index(at.rank)].push_back(at.step);

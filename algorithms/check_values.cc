@@ -5,7 +5,7 @@
 
 namespace tutti::algorithms::checking {
 
-void check_values(const World& world, const Run& run, bool in_place, Report& report) {
+void check_values(const World& world, const Run& run, bool in_place, Problems& report) {
   Interpreter interpreter(world, run, in_place, report);
   for (const RankStep& at : run.order) {
     if (report.full()) break;

@@ -54,9 +54,9 @@ struct World {
 };
 
 /// Collects problems as sentences, up to a limit.
-class Report {
+class Problems {
  public:
-  explicit Report(const World& world) : world_(world) {}
+  explicit Problems(const World& world) : world_(world) {}
 
   void problem(const std::string& text);
   void problem(int rank, const std::string& text);
@@ -91,13 +91,13 @@ struct Run {
 };
 
 /// Each proves one property and relies on those above it.
-void check_form(const World& world, Report& report);                                   // check_form.cc
-void check_matching(const World& world, Run& run, Report& report);                     // check_order.cc
-void check_progress(const World& world, Run& run, Report& report);                     // check_order.cc
-bool needs_room(const World& world);                                                   // check_order.cc
-std::optional<int> slots_in_order(const World& world, const Run& run);                 // check_in_order.cc
-std::size_t check_races(const World& world, const Run& run, Report& report);           // check_races.cc
-void check_values(const World& world, const Run& run, bool in_place, Report& report);  // check_values.cc
-void check_barrier(const World& world, const Run& run, Report& report);                // check.cc
+void check_form(const World& world, Problems& report);                                   // check_form.cc
+void check_matching(const World& world, Run& run, Problems& report);                     // check_order.cc
+void check_progress(const World& world, Run& run, Problems& report);                     // check_order.cc
+bool needs_room(const World& world);                                                     // check_order.cc
+std::optional<int> slots_in_order(const World& world, const Run& run);                   // check_in_order.cc
+std::size_t check_races(const World& world, const Run& run, Problems& report);           // check_races.cc
+void check_values(const World& world, const Run& run, bool in_place, Problems& report);  // check_values.cc
+void check_barrier(const World& world, const Run& run, Problems& report);                // check.cc
 
 }  // namespace tutti::algorithms::checking

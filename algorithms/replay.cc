@@ -62,7 +62,7 @@ struct Cell {
 /// The contents of each rank's memory, from the interpreter.
 class Holdings {
  public:
-  Holdings(const World& world, const checking::Run& run, checking::Report& report)
+  Holdings(const World& world, const checking::Run& run, checking::Problems& report)
       : world_(world), interpreter_(world, run, false, report), slots_(index(world.ranks)) {
     for (int rank = 0; rank < world.ranks; ++rank) {
       const std::vector<int>& like = world.plans[index(rank)].scratch_like;
@@ -223,7 +223,7 @@ Replay replay(Collective collective, const std::vector<Plan>& plans, Claims clai
   Replay replay;
   if (plans.empty()) return replay;
   const World world(collective, plans, claims);
-  checking::Report report(world);
+  checking::Problems report(world);
   checking::Run run;
   check_form(world, report);
   if (report.clean()) check_matching(world, run, report);

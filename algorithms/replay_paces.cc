@@ -67,7 +67,7 @@ class Paces {
 
 std::vector<Pace> paces(Collective collective, const std::vector<Plan>& plans, Claims claims) {
   const checking::World world(collective, plans, claims);
-  checking::Report report(world);
+  checking::Problems report(world);
   checking::Run run;
   check_form(world, report);
   if (report.clean()) check_matching(world, run, report);
