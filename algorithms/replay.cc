@@ -97,7 +97,7 @@ class Holdings {
     return row;
   }
 
-  std::vector<int> carried_by(const Message& message) {
+  std::vector<int> carried_by(const ReplayMessage& message) {
     std::vector<int> blocks;
     for (const checking::Value& value : interpreter_.look(message.from, message.sent)) blocks.push_back(value.block);
     std::sort(blocks.begin(), blocks.end());
@@ -179,7 +179,7 @@ class Arrivals {
     return row(at.rank);
   }
 
-  std::vector<int> carried_by(const Message&) const { return {}; }
+  std::vector<int> carried_by(const ReplayMessage&) const { return {}; }
 
   std::vector<Cell> row(int rank) const { return {{0, {known_[index(rank)], known_[index(rank)]}}}; }
 
@@ -247,12 +247,12 @@ Replay replay(Collective collective, const std::vector<Plan>& plans, Claims clai
   return wrong;
 }
 
-std::vector<Frame> frames(const Replay& replay) {
-  std::map<Ticks, Frame> at;
+std::vector<ReplayFrame> frames(const Replay& replay) {
+  std::map<Ticks, ReplayFrame> at;
   at[0];
   for (const Change& change : replay.changes) at[change.at];
   for (std::size_t i = 0; i < replay.messages.size(); ++i) at[replay.messages[i].end].messages.push_back(i);
-  std::vector<Frame> frames;
+  std::vector<ReplayFrame> frames;
   std::vector<Held> held = replay.start;
   auto change = replay.changes.begin();
   const auto apply_until = [&](Ticks now) {

@@ -22,7 +22,7 @@ struct Cost {
   Ticks reduced = 0;
 };
 
-struct Message {
+struct ReplayMessage {
   int from = 0;
   int to = 0;
   StepId send = 0;          ///< step of `from`
@@ -65,7 +65,7 @@ struct Replay {
   int ranks = 0;
   int blocks = 0;
   Ticks end = 0;
-  std::vector<Message> messages;             ///< as they begin
+  std::vector<ReplayMessage> messages;       ///< as they begin
   std::vector<std::vector<StepTime>> steps;  ///< per rank and step
   std::vector<std::vector<int>> sets;        ///< of ranks, ascending; the first one is empty
   std::vector<Held> start;                   ///< ranks x blocks
@@ -80,11 +80,11 @@ struct Replay {
 Replay replay(Collective collective, const std::vector<Plan>& plans, Claims claims, const Cost& cost);
 
 /// The contents after each moment at which something changes or a message arrives; the first frame is the start.
-struct Frame {
+struct ReplayFrame {
   Ticks at = 0;
   std::vector<Held> held;             ///< ranks x blocks
   std::vector<std::size_t> messages;  ///< arrived since the frame before
 };
-std::vector<Frame> frames(const Replay& replay);
+std::vector<ReplayFrame> frames(const Replay& replay);
 
 }  // namespace tutti::algorithms

@@ -25,7 +25,7 @@ class Clock {
     checking::RankStep step;
   };
   const std::vector<Effect>& effects() const { return effects_; }
-  std::vector<Message> take_messages() { return std::move(messages_); }
+  std::vector<ReplayMessage> take_messages() { return std::move(messages_); }
   std::vector<std::vector<StepTime>> take_steps() { return std::move(times_); }
 
  private:
@@ -72,7 +72,7 @@ class Clock {
   std::vector<State> states_;
   std::vector<std::vector<StepTime>> times_;
   std::vector<Effect> effects_;
-  std::vector<Message> messages_;
+  std::vector<ReplayMessage> messages_;
   std::vector<std::set<Offer>> offers_;  // per rank
   std::set<int> offering_;               // ranks with offers
   std::vector<Ticks> out_free_;          // per rank

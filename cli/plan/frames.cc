@@ -14,9 +14,9 @@
 namespace tutti::cli {
 namespace {
 
-using algorithms::Frame;
 using algorithms::Held;
 using algorithms::Replay;
+using algorithms::ReplayFrame;
 
 constexpr std::size_t line_width = 80;
 constexpr std::size_t margin = 4;  // before the first cell
@@ -113,8 +113,8 @@ std::string frames_legend(const View& view, const Replays& replays) {
 
 std::string frame(const View& view, const Replays& replays, std::size_t step) {
   const Replay& replay = replays.steps;
-  const Frame& now = replays.frames[step];
-  const Frame* before = step > 0 ? &replays.frames[step - 1] : nullptr;
+  const ReplayFrame& now = replays.frames[step];
+  const ReplayFrame* before = step > 0 ? &replays.frames[step - 1] : nullptr;
   std::string text =
       before == nullptr
           ? std::string{"\nStart\n"}

@@ -68,11 +68,11 @@ Json bounds_of(const View& view, const Replays& replays) {
 
 /// In the order of their steps, with times of the model.
 Json messages_of(const Replays& replays) {
-  std::map<std::pair<int, StepId>, const algorithms::Message*> timed;
-  for (const algorithms::Message& message : replays.time.messages) timed[{message.from, message.send}] = &message;
+  std::map<std::pair<int, StepId>, const algorithms::ReplayMessage*> timed;
+  for (const algorithms::ReplayMessage& message : replays.time.messages) timed[{message.from, message.send}] = &message;
   Json json = Json::array();
-  for (const algorithms::Message& message : replays.steps.messages) {
-    const algorithms::Message& in_time = *timed.at({message.from, message.send});
+  for (const algorithms::ReplayMessage& message : replays.steps.messages) {
+    const algorithms::ReplayMessage& in_time = *timed.at({message.from, message.send});
     json.push_back({{"from", message.from},
                     {"to", message.to},
                     {"send", message.send},
@@ -85,7 +85,7 @@ Json messages_of(const Replays& replays) {
   return json;
 }
 
-Json json_of(const algorithms::Frame& frame, const algorithms::Replay& replay) {
+Json json_of(const algorithms::ReplayFrame& frame, const algorithms::Replay& replay) {
   Json held = Json::array();
   Json apart = Json::array();
   for (int rank = 0; rank < replay.ranks; ++rank) {
@@ -116,7 +116,7 @@ void add_course(const View& view, const Replays& replays, Json& json) {
   if (replays.frames.size() * replays.steps.start.size() > most_cells) return;
   json["sets"] = replays.steps.sets;
   json["frames"] = Json::array();
-  for (const algorithms::Frame& frame : replays.frames) json["frames"].push_back(json_of(frame, replays.steps));
+  for (const algorithms::ReplayFrame& frame : replays.frames) json["frames"].push_back(json_of(frame, replays.steps));
 }
 
 }  // namespace

@@ -14,9 +14,9 @@ namespace tutti::cli {
 namespace {
 
 using algorithms::Cost;
-using algorithms::Frame;
 using algorithms::Plan;
 using algorithms::Replay;
+using algorithms::ReplayFrame;
 using algorithms::Step;
 using algorithms::Ticks;
 
@@ -39,8 +39,8 @@ Cost cost_of(const View& view, const Model& model) {
   return {std::llround(model.latency_us * 1e6), std::llround(picoseconds_of(block, model)), 0};
 }
 
-bool alike(const Replay& replay, const std::vector<Frame>& frames, int a, int b) {
-  return std::all_of(frames.begin(), frames.end(), [&](const Frame& frame) {
+bool alike(const Replay& replay, const std::vector<ReplayFrame>& frames, int a, int b) {
+  return std::all_of(frames.begin(), frames.end(), [&](const ReplayFrame& frame) {
     for (int rank = 0; rank < replay.ranks; ++rank)
       if (frame.held[replay.cell(rank, a)] != frame.held[replay.cell(rank, b)]) return false;
     return true;
@@ -79,7 +79,7 @@ std::string to_string(const Model& model) {
 }
 
 bool adds_up_later(const Replays& replays) {
-  return std::any_of(replays.frames.begin(), replays.frames.end(), [](const Frame& frame) {
+  return std::any_of(replays.frames.begin(), replays.frames.end(), [](const ReplayFrame& frame) {
     return std::any_of(frame.held.begin(), frame.held.end(),
                        [](const algorithms::Held& held) { return held.all != held.largest; });
   });
@@ -88,7 +88,7 @@ bool adds_up_later(const Replays& replays) {
 std::string arrows_text(const Replays& replays, std::size_t step) {
   std::string text;
   for (const std::size_t i : replays.frames[step].messages) {
-    const algorithms::Message& message = replays.steps.messages[i];
+    const algorithms::ReplayMessage& message = replays.steps.messages[i];
     std::string blocks = compress(message.blocks);
     std::erase(blocks, ' ');
     text += fmt::format("{}{}>{}{}", text.empty() ? "" : ", ", message.from, message.to,

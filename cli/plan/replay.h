@@ -28,9 +28,9 @@ std::string label(const Column& column);
 
 /// Runs of the plans of a view.
 struct Replays {
-  algorithms::Replay steps;               ///< every message takes one tick
-  algorithms::Replay time;                ///< ticks are picoseconds of the model
-  std::vector<algorithms::Frame> frames;  ///< of `steps`: one per step
+  algorithms::Replay steps;                     ///< every message takes one tick
+  algorithms::Replay time;                      ///< ticks are picoseconds of the model
+  std::vector<algorithms::ReplayFrame> frames;  ///< of `steps`: one per step
   std::vector<Column> columns;
   Model model;
   bool empty() const { return frames.empty(); }

@@ -46,7 +46,7 @@ std::vector<std::string> waits_of(const Plan& plan, const Replays& replays) {
         std::find(before[step].begin(), before[step].end(), turn) == before[step].end())
       add(step, fmt::format("behind #{}", turn));
   }
-  for (const algorithms::Message& message : replays.steps.messages)
+  for (const algorithms::ReplayMessage& message : replays.steps.messages)
     if (message.to == plan.shape.rank) add(message.recv, fmt::format("rank {}'s #{}", message.from, message.send));
   for (std::string& wait : waits)
     if (wait.empty()) wait = "-";

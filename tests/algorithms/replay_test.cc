@@ -70,7 +70,7 @@ void check_last_frame(const Entry& entry, int ranks, int root, int pipeline) {
   const std::string what = std::string(name_of(entry.collective)) + " " + std::string(entry.name) + " ranks " +
                            std::to_string(ranks) + " root " + std::to_string(root);
   REQUIRE_MESSAGE(done.problems.empty(), what);
-  const std::vector<Frame> all = frames(done);
+  const std::vector<ReplayFrame> all = frames(done);
   REQUIRE_MESSAGE(all.back().at == done.end, what);
   for (int rank = 0; rank < ranks; ++rank)
     for (int block = 0; block < done.blocks; ++block) {
@@ -102,7 +102,7 @@ TEST_CASE("the first frame holds what each rank brings") {
 
 TEST_CASE("one frame per step, in the ring the parts as they travel") {
   const Replay ring = run(all_reduce, "ring", 4);
-  const std::vector<Frame> all = frames(ring);
+  const std::vector<ReplayFrame> all = frames(ring);
   REQUIRE(all.size() == 7);
   for (std::size_t step = 0; step < all.size(); ++step) {
     CHECK(all[step].at == static_cast<Ticks>(step));
@@ -115,7 +115,7 @@ TEST_CASE("one frame per step, in the ring the parts as they travel") {
 
 TEST_CASE("a message carries the blocks that its sender got, under whatever name") {
   const Replay bruck = run(all_to_all, "bruck", 5);
-  for (const Message& message : bruck.messages)
+  for (const ReplayMessage& message : bruck.messages)
     for (const int block : message.blocks) CHECK(block != message.from);
   CHECK(run(all_gather, "bruck", 4).messages.back().blocks.size() == 2);
   CHECK(run(barrier, "tree", 4).messages.back().blocks.empty());
@@ -125,16 +125,17 @@ TEST_CASE("no rank sends two messages at once, or receives two") {
   for (const Entry& entry : catalogue()) {
     const Replay done = run(entry, 7, 2, 1, {3, 2, 1});
     std::map<int, Ticks> out;
-    for (const Message& message : done.messages) {
+    for (const ReplayMessage& message : done.messages) {
       CHECK(message.begin >= out[message.from]);
       CHECK(message.end == message.begin + 3 + 2 * message.sent.count);
       CHECK(message.done >= message.end);
       out[message.from] = message.end;
     }
-    std::vector<Message> arriving = done.messages;
-    std::sort(arriving.begin(), arriving.end(), [](const Message& a, const Message& b) { return a.end < b.end; });
+    std::vector<ReplayMessage> arriving = done.messages;
+    std::sort(arriving.begin(), arriving.end(),
+              [](const ReplayMessage& a, const ReplayMessage& b) { return a.end < b.end; });
     std::map<int, Ticks> in;
-    for (const Message& message : arriving) {
+    for (const ReplayMessage& message : arriving) {
       CHECK(message.begin >= in[message.to]);
       in[message.to] = message.end;
     }
@@ -174,7 +175,7 @@ TEST_CASE("nothing takes fewer steps or moves less than the bounds say") {
       const Bounds bounds = lower_bounds(entry.collective, ranks);
       CHECK(done.end >= bounds.steps);
       std::vector<int> sent(static_cast<std::size_t>(ranks)), received(static_cast<std::size_t>(ranks));
-      for (const Message& message : done.messages) {
+      for (const ReplayMessage& message : done.messages) {
         sent[static_cast<std::size_t>(message.from)] += message.sent.count;
         received[static_cast<std::size_t>(message.to)] += message.sent.count;
       }
@@ -196,7 +197,7 @@ TEST_CASE("contributions that lie beside each other are told from those that are
   });
   const Replay done = replay(reduce, plans, {}, {});
   REQUIRE(done.problems.empty());
-  const std::vector<Frame> all = frames(done);
+  const std::vector<ReplayFrame> all = frames(done);
   REQUIRE(all.size() == 3);
   CHECK(done.sets[all[1].held[0].all] == std::vector<int>{0, 1});
   CHECK(done.sets[all[1].held[0].largest].size() == 1);

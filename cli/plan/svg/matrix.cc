@@ -111,7 +111,7 @@ Svg draw_matrix(const View& view, const Replays& replays, std::size_t step, cons
   Svg svg;
   Cells cells;
   draw_grid(replays, size, svg);
-  const algorithms::Frame& frame = replays.frames[step];
+  const algorithms::ReplayFrame& frame = replays.frames[step];
   draw_labels(view, replays, step, size, svg);
   for (int rank = 0; rank < replays.steps.ranks; ++rank)
     for (std::size_t i = 0; i < replays.columns.size(); ++i) {

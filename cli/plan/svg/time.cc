@@ -12,7 +12,7 @@
 namespace tutti::cli {
 namespace {
 
-using algorithms::Message;
+using algorithms::ReplayMessage;
 using algorithms::Ticks;
 
 constexpr double left = 54;   // of time 0
@@ -60,7 +60,7 @@ void draw_axis(const Replays& replays, const Scale& scale, double bottom, Ticks 
 /// At least half of every line must stay visible.
 bool has_room_for_labels(const Replays& replays, const Scale& scale) {
   if (replays.time.messages.size() > most_labels) return false;
-  return std::all_of(replays.time.messages.begin(), replays.time.messages.end(), [&](const Message& message) {
+  return std::all_of(replays.time.messages.begin(), replays.time.messages.end(), [&](const ReplayMessage& message) {
     const double width = static_cast<double>(message.end - message.begin) * scale.per_tick;
     return 12 * static_cast<double>(compress(message.blocks).size()) < width;
   });
@@ -89,7 +89,7 @@ Panel draw_space_time(const View& view, const Replays& replays) {
   const bool labelled = has_room_for_labels(replays, scale);
   Boxes boxes;
   Svg labels;
-  for (const Message& message : replays.time.messages) {
+  for (const ReplayMessage& message : replays.time.messages) {
     const Point from = scale.at(message.from, message.begin);
     const Point to = scale.at(message.to, message.end);
     panel.svg.line(from, to, labelled ? "message" : "thin");

@@ -15,7 +15,7 @@
 namespace tutti::cli {
 namespace {
 
-using algorithms::Message;
+using algorithms::ReplayMessage;
 
 constexpr double radius = 13;  // of a rank
 constexpr double leaf_width = 46;
@@ -106,13 +106,13 @@ std::vector<Layout> layouts_of(const View& view) {
   return layouts;
 }
 
-bool belongs(const Message& message, const Layout& layout) {
+bool belongs(const ReplayMessage& message, const Layout& layout) {
   return layout.blocks.empty() || message.blocks.empty() ||
          std::find(layout.blocks.begin(), layout.blocks.end(), message.blocks[0]) != layout.blocks.end();
 }
 
 /// From rim to rim.
-std::pair<Point, Point> ends_of(const Layout& layout, const Message& message) {
+std::pair<Point, Point> ends_of(const Layout& layout, const ReplayMessage& message) {
   const Point from = layout.at[index(message.from)];
   const Point to = layout.at[index(message.to)];
   const double length = std::hypot(to.x - from.x, to.y - from.y);
@@ -142,7 +142,7 @@ void write_label(const std::string& words, Point from, Point to, double bend, Bo
 
 void draw_layout(const Replays& replays, std::size_t step, const Layout& layout, Svg& svg) {
   std::set<std::pair<int, int>> links;
-  for (const Message& message : replays.steps.messages)
+  for (const ReplayMessage& message : replays.steps.messages)
     if (belongs(message, layout)) links.insert(std::minmax(message.from, message.to));
   for (const auto& [a, b] : links) svg.line(layout.at[index(a)], layout.at[index(b)], "link");
   Boxes boxes;
@@ -152,7 +152,7 @@ void draw_layout(const Replays& replays, std::size_t step, const Layout& layout,
     arrows.emplace(replays.steps.messages[i].from, replays.steps.messages[i].to);
   Svg labels;
   for (const std::size_t i : replays.frames[step].messages) {
-    const Message& message = replays.steps.messages[i];
+    const ReplayMessage& message = replays.steps.messages[i];
     if (!belongs(message, layout)) continue;
     const auto [from, to] = ends_of(layout, message);
     const double bend = arrows.count({message.to, message.from}) > 0 ? std::max(layout.bend, 0.1) : layout.bend;
