@@ -72,19 +72,19 @@ inline constexpr char answer_stop_waiting = 0;
 inline constexpr char answer_wait_canceled = 1;
 
 /// Builds a request or an answer.
-class Message {
+class StoreMessage {
  public:
-  Message() = default;
-  explicit Message(StoreOp op) { byte(static_cast<char>(op)); }
+  StoreMessage() = default;
+  explicit StoreMessage(StoreOp op) { byte(static_cast<char>(op)); }
 
-  Message& byte(char value) {
+  StoreMessage& byte(char value) {
     bytes_.push_back(value);
     return *this;
   }
-  Message& u32(std::uint32_t value) { return raw(&value, sizeof value); }
-  Message& u64(std::uint64_t value) { return raw(&value, sizeof value); }
-  Message& i64(std::int64_t value) { return raw(&value, sizeof value); }
-  Message& text(std::string_view value) {
+  StoreMessage& u32(std::uint32_t value) { return raw(&value, sizeof value); }
+  StoreMessage& u64(std::uint64_t value) { return raw(&value, sizeof value); }
+  StoreMessage& i64(std::int64_t value) { return raw(&value, sizeof value); }
+  StoreMessage& text(std::string_view value) {
     u64(value.size());
     bytes_ += value;
     return *this;
@@ -92,7 +92,7 @@ class Message {
   const std::string& bytes() const { return bytes_; }
 
  private:
-  Message& raw(const void* data, std::size_t size) {
+  StoreMessage& raw(const void* data, std::size_t size) {
     bytes_.append(static_cast<const char*>(data), size);
     return *this;
   }

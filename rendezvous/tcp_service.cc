@@ -12,7 +12,7 @@ StoreService::Outcome StoreService::serve(Client& client, Request request, std::
   // One request at a time: during a wait a client may only cancel it.
   if (is_waiting(client) && request.op != StoreOp::cancel_wait) return Outcome::refused;
 
-  Message reply;
+  StoreMessage reply;
   Outcome outcome = Outcome::answered;
   switch (request.op) {
     case StoreOp::validate:
@@ -64,7 +64,7 @@ StoreService::Outcome StoreService::serve(Client& client, Request request, std::
   return outcome;
 }
 
-StoreService::Outcome StoreService::serve_change(const Request& request, Message& answer) {
+StoreService::Outcome StoreService::serve_change(const Request& request, StoreMessage& answer) {
   const std::vector<std::string>& fields = request.fields;
   bool fine = true;
   switch (request.op) {
@@ -101,7 +101,7 @@ StoreService::Outcome StoreService::serve_change(const Request& request, Message
   return fine ? Outcome::answered : Outcome::refused;
 }
 
-StoreService::Outcome StoreService::serve_queue(const Request& request, Message& answer) {
+StoreService::Outcome StoreService::serve_queue(const Request& request, StoreMessage& answer) {
   const std::string& name = request.fields[0];
   const auto length = static_cast<std::int64_t>(queues_.size(name));
   if (request.op == StoreOp::queue_push) {
@@ -116,7 +116,7 @@ StoreService::Outcome StoreService::serve_queue(const Request& request, Message&
   return Outcome::answered;
 }
 
-StoreService::Outcome StoreService::serve_barrier(Client& client, const Request& request, Message& answer) {
+StoreService::Outcome StoreService::serve_barrier(Client& client, const Request& request, StoreMessage& answer) {
   const std::string& key = request.fields[0];
   const auto count = table_.sum(key, 1);
   if (!count || !set(key, std::to_string(*count))) return Outcome::refused;
@@ -127,7 +127,7 @@ StoreService::Outcome StoreService::serve_barrier(Client& client, const Request&
   return Outcome::answered;
 }
 
-StoreService::Outcome StoreService::serve_wait(Client& client, std::vector<std::string> keys, Message& answer) {
+StoreService::Outcome StoreService::serve_wait(Client& client, std::vector<std::string> keys, StoreMessage& answer) {
   Wait wait{std::move(keys)};
   if (!advance(wait)) return await(client, std::move(wait));
   answer.byte(answer_stop_waiting);
@@ -149,7 +149,7 @@ bool StoreService::advance(Wait& wait) const {
   return wait.next == wait.keys.size();
 }
 
-StoreService::Outcome StoreService::serve_multi_get(const Request& request, Message& answer) {
+StoreService::Outcome StoreService::serve_multi_get(const Request& request, StoreMessage& answer) {
   std::size_t bytes = 0;
   for (const std::string& key : request.fields) {
     const std::string* value = table_.find(key);
@@ -163,7 +163,7 @@ StoreService::Outcome StoreService::serve_multi_get(const Request& request, Mess
   return Outcome::answered;
 }
 
-StoreService::Outcome StoreService::serve_list(Message& answer) const {
+StoreService::Outcome StoreService::serve_list(StoreMessage& answer) const {
   std::size_t bytes = 0;
   table_.for_each([&](const std::string& key) { bytes += sizeof(std::uint64_t) + key.size(); });
   if (bytes > max_answer_bytes_) return Outcome::refused;

@@ -82,20 +82,20 @@ class StoreService {
     std::size_t held = 0;
   };
 
-  Outcome serve_change(const Request& request, Message& answer);
+  Outcome serve_change(const Request& request, StoreMessage& answer);
   Outcome keep_will(Client& client, const std::string& key, std::string text);
   void carry_out(const std::string& key, Kept& kept);
   void end_wait(Client& client);
-  Outcome serve_queue(const Request& request, Message& answer);
-  Outcome serve_barrier(Client& client, const Request& request, Message& answer);
-  Outcome serve_wait(Client& client, std::vector<std::string> keys, Message& answer);
+  Outcome serve_queue(const Request& request, StoreMessage& answer);
+  Outcome serve_barrier(Client& client, const Request& request, StoreMessage& answer);
+  Outcome serve_wait(Client& client, std::vector<std::string> keys, StoreMessage& answer);
   Outcome await(Client& client, Wait wait);
   std::set<Client*>& line_of(const Wait& wait) { return (wait.barrier ? barriers_ : lines_)[wait.keys[wait.next]]; }
   /// As a key, or as a queue that is not empty.
   bool exists(std::string_view name) const { return table_.find(name) != nullptr || queues_.size(name) > 0; }
   bool advance(Wait& wait) const;
-  Outcome serve_multi_get(const Request& request, Message& answer);
-  Outcome serve_list(Message& answer) const;
+  Outcome serve_multi_get(const Request& request, StoreMessage& answer);
+  Outcome serve_list(StoreMessage& answer) const;
   bool make_room(std::size_t bytes);
   bool set(std::string_view key, std::string_view value);
   bool append(std::string_view key, std::string_view value);

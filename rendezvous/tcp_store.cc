@@ -42,7 +42,7 @@ class TcpStore final : public Store {
     Store::set_timeout(timeout);
     socket_ = connect_to(endpoint, end);
     if (has_secret()) greet(endpoint, store_key(secret), end);
-    send(Message{StoreOp::validate}.u32(store_magic), "auth", deadline());
+    send(StoreMessage{StoreOp::validate}.u32(store_magic), "auth", deadline());
   }
 
   /// A store without a secret asks the kernel who made this connection, which the kernel knows only while it is open.
@@ -107,7 +107,7 @@ class TcpStore final : public Store {
   }
 
   std::int64_t key_count() override {
-    send(Message{StoreOp::key_count}, "key_count", deadline());
+    send(StoreMessage{StoreOp::key_count}, "key_count", deadline());
     return recv_number("key_count");
   }
 
@@ -130,7 +130,7 @@ class TcpStore final : public Store {
   void multi_set(std::span<const KeyValue> pairs) override {
     for (const auto& [key, value] : pairs) check_value(key, value);
     for_batches(pairs, [&](std::span<const KeyValue> batch) {
-      Message message{StoreOp::multi_set};
+      StoreMessage message{StoreOp::multi_set};
       message.u64(batch.size());
       for (const auto& [key, value] : batch) message.text("/" + key).text(value);
       send(message, "multi_set", deadline());
@@ -172,15 +172,15 @@ class TcpStore final : public Store {
 
   Deadline deadline() const { return Clock::now() + timeout(); }
 
-  static Message with_key(StoreOp op, std::string_view key) {
+  static StoreMessage with_key(StoreOp op, std::string_view key) {
     check_key(key);
-    Message message{op};
+    StoreMessage message{op};
     message.text("/" + std::string{key});
     return message;
   }
 
-  static Message with_keys(StoreOp op, std::span<const std::string> keys) {
-    Message message{op};
+  static StoreMessage with_keys(StoreOp op, std::span<const std::string> keys) {
+    StoreMessage message{op};
     message.u64(keys.size());
     for (const std::string& key : keys) {
       check_key(key);
@@ -202,7 +202,7 @@ class TcpStore final : public Store {
     char answer = 0;
     if (try_recv({&answer, 1}, "wait", end)) return expect(answer, answer_stop_waiting);
     const auto last = Clock::now() + grace;
-    send(Message{StoreOp::cancel_wait}, "cancel_wait", last);
+    send(StoreMessage{StoreOp::cancel_wait}, "cancel_wait", last);
     answer = recv_byte("cancel_wait", last);
     if (answer == answer_wait_canceled) return false;
     expect(answer, answer_stop_waiting);
@@ -214,7 +214,7 @@ class TcpStore final : public Store {
     return true;
   }
 
-  void send(const Message& message, const char* during, Deadline end) {
+  void send(const StoreMessage& message, const char* during, Deadline end) {
     if (!lost_.empty()) throw Error{ErrorCode::rendezvous, lost_};
     switch (send_all(socket_, message.bytes(), end)) {
       case Transfer::done:

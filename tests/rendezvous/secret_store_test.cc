@@ -16,8 +16,8 @@ namespace tutti::testing {
 namespace {
 
 using rendezvous::connect_tcp_store;
-using rendezvous::Message;
 using rendezvous::ServerLimits;
+using rendezvous::StoreMessage;
 using rendezvous::StoreOp;
 using rendezvous::TcpStoreServer;
 
@@ -75,7 +75,7 @@ struct Dialogue {
   Handshake handshake;
 };
 
-std::string greeting() { return Message{StoreOp::validate}.u32(rendezvous::store_magic).bytes(); }
+std::string greeting() { return StoreMessage{StoreOp::validate}.u32(rendezvous::store_magic).bytes(); }
 
 }  // namespace
 
@@ -106,7 +106,7 @@ TEST_CASE("without the secret, or with another, a client is refused and told wha
 TEST_CASE("PyTorch's client is refused before any of its requests is looked at") {
   const TcpStoreServer server = serve();
   RawClient torch{server.endpoint()};
-  torch.send(greeting() + Message{StoreOp::set}.text("k").text("v").bytes());
+  torch.send(greeting() + StoreMessage{StoreOp::set}.text("k").text("v").bytes());
   CHECK(torch.is_closed());
   const auto member = connect_tcp_store(server.endpoint(), patience, secret);
   CHECK(member->key_count() == 0);
@@ -127,7 +127,7 @@ TEST_CASE("what strangers say is neither answered nor kept") {
            "\x80" + greeting() + std::string(60, 'x'),
            hello.substr(0, 7) + "\1" + hello.substr(8),  // another purpose: a link's handshake
            "\x81" + hello.substr(1),
-           Message{StoreOp::set}.u64(~std::uint64_t{0}).bytes(),
+           StoreMessage{StoreOp::set}.u64(~std::uint64_t{0}).bytes(),
        }) {
     CAPTURE(hex(words.substr(0, 12)));
     RawClient stranger{server.endpoint()};
@@ -151,7 +151,7 @@ TEST_CASE("a recorded proof opens nothing when it is played again") {
   first.send(proof);
   CHECK(first.recv(1) == "W");
   RawClient second{server.endpoint()};
-  second.send(hello + proof + greeting() + Message{StoreOp::key_count}.bytes());
+  second.send(hello + proof + greeting() + StoreMessage{StoreOp::key_count}.bytes());
   CHECK(second.recv(1000).size() == Handshake::answer_size);
 }
 
@@ -161,9 +161,9 @@ TEST_CASE("a proof that comes byte by byte, with requests right behind it, is un
   RawClient client{server.endpoint()};
   for (const char byte : member.hello()) client.send({&byte, 1});
   for (const char byte :
-       member.proof(client.recv(Handshake::answer_size)) + greeting() + Message{StoreOp::key_count}.bytes())
+       member.proof(client.recv(Handshake::answer_size)) + greeting() + StoreMessage{StoreOp::key_count}.bytes())
     client.send({&byte, 1});
-  CHECK(client.recv(9) == "W" + Message{}.u64(0).bytes());
+  CHECK(client.recv(9) == "W" + StoreMessage{}.u64(0).bytes());
 }
 
 TEST_CASE("a stranger that writes one byte now and then does not keep its place") {

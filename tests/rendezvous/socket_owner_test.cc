@@ -20,7 +20,7 @@ namespace tutti::testing {
 namespace {
 
 using rendezvous::Endpoint;
-using rendezvous::Message;
+using rendezvous::StoreMessage;
 using rendezvous::StoreOp;
 using rendezvous::TcpStoreServer;
 
@@ -32,7 +32,8 @@ bool is_served(uid_t user, const TcpStoreServer& server) {
   if (child == 0) {
     if (::setresuid(user, user, user) != 0) ::_exit(2);
     RawClient client{server.endpoint()};
-    client.send(Message{StoreOp::validate}.u32(rendezvous::store_magic).bytes() + Message{StoreOp::key_count}.bytes());
+    client.send(StoreMessage{StoreOp::validate}.u32(rendezvous::store_magic).bytes() +
+                StoreMessage{StoreOp::key_count}.bytes());
     ::_exit(client.recv(8).size() == 8 ? 0 : 1);
   }
   int status = 0;

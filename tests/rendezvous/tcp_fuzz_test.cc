@@ -12,7 +12,7 @@
 namespace tutti::testing {
 namespace {
 
-using rendezvous::Message;
+using rendezvous::StoreMessage;
 using rendezvous::StoreOp;
 using rendezvous::TcpStoreServer;
 
@@ -33,7 +33,7 @@ std::string random_request(Random& random) {
   const auto key = [&] { return "/" + std::to_string(below(random, 5)); };
   const auto value = [&] { return random_bytes(random, below(random, 3000)); };
   const auto op = static_cast<StoreOp>(below(random, rendezvous::store_op_count));
-  Message message{op};
+  StoreMessage message{op};
   const std::size_t count = below(random, 4);
   switch (op) {
     case StoreOp::validate:
@@ -96,7 +96,7 @@ std::string random_stream(Random& random) {
         stream.resize(at);
         break;
       case 3:
-        stream.replace(at, 8, Message{}.u64(random() >> below(random, 64)).bytes());
+        stream.replace(at, 8, StoreMessage{}.u64(random() >> below(random, 64)).bytes());
         break;
     }
   }
@@ -128,7 +128,7 @@ TEST_CASE("random bytes, changed lengths and requests cut short do not disturb a
   for (int i = 0; i < 5; ++i) {
     honest->erase(std::to_string(i));
     for (std::int64_t left = 1; left > 0;) {
-      heir.send(Message{StoreOp::queue_pop}.text("/" + std::to_string(i)).bytes());
+      heir.send(StoreMessage{StoreOp::queue_pop}.text("/" + std::to_string(i)).bytes());
       std::memcpy(&left, heir.recv(sizeof left).data(), sizeof left);
       std::uint64_t length = 0;
       if (left > 0) std::memcpy(&length, heir.recv(sizeof length).data(), sizeof length);

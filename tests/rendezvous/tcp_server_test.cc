@@ -19,15 +19,15 @@ namespace tutti::testing {
 namespace {
 
 using rendezvous::Endpoint;
-using rendezvous::Message;
 using rendezvous::ServerLimits;
+using rendezvous::StoreMessage;
 using rendezvous::StoreOp;
 using rendezvous::TcpStoreServer;
 using Keys = std::vector<std::string>;
 
 const Endpoint any_port{"127.0.0.1", 0};
 
-std::string greeting() { return Message{StoreOp::validate}.u32(rendezvous::store_magic).bytes(); }
+std::string greeting() { return StoreMessage{StoreOp::validate}.u32(rendezvous::store_magic).bytes(); }
 
 std::shared_ptr<Store> connect(const TcpStoreServer& server) {
   return tcp_store(server.endpoint().host, server.endpoint().port, patience);
@@ -53,23 +53,23 @@ TEST_CASE("lengths are refused from one past the limit, before any of the bytes 
   for (const std::uint64_t length :
        {std::uint64_t{8193}, std::uint64_t{1} << 31, std::uint64_t{1} << 63, ~std::uint64_t{0}}) {
     CAPTURE(length);
-    CHECK(refused(Message{StoreOp::get}.u64(length).bytes()));
-    CHECK(refused(Message{StoreOp::wait}.u64(1).u64(length).bytes()));
+    CHECK(refused(StoreMessage{StoreOp::get}.u64(length).bytes()));
+    CHECK(refused(StoreMessage{StoreOp::wait}.u64(1).u64(length).bytes()));
   }
   for (const std::uint64_t length : {(std::uint64_t{8} << 20) + 1, std::uint64_t{1} << 31, ~std::uint64_t{0}}) {
     CAPTURE(length);
-    CHECK(refused(Message{StoreOp::set}.text("k").u64(length).bytes()));
-    CHECK(refused(Message{StoreOp::compare_set}.text("k").text("").u64(length).bytes()));
-    CHECK(refused(Message{StoreOp::multi_set}.u64(1).text("k").u64(length).bytes()));
+    CHECK(refused(StoreMessage{StoreOp::set}.text("k").u64(length).bytes()));
+    CHECK(refused(StoreMessage{StoreOp::compare_set}.text("k").text("").u64(length).bytes()));
+    CHECK(refused(StoreMessage{StoreOp::multi_set}.u64(1).text("k").u64(length).bytes()));
   }
   for (const StoreOp op : {StoreOp::check, StoreOp::wait, StoreOp::multi_get, StoreOp::multi_set})
     for (const std::uint64_t count : {std::uint64_t{131'073}, std::uint64_t{1} << 61, ~std::uint64_t{0}})
-      CHECK(refused(Message{op}.u64(count).bytes()));
+      CHECK(refused(StoreMessage{op}.u64(count).bytes()));
 
   RawClient largest{server.endpoint()};
-  largest.send(greeting() + Message{StoreOp::set}.text(std::string(8192, 'k')).text("v").bytes());
-  largest.send(Message{StoreOp::key_count}.bytes());
-  CHECK(largest.recv(8) == Message{}.u64(1).bytes());
+  largest.send(greeting() + StoreMessage{StoreOp::set}.text(std::string(8192, 'k')).text("v").bytes());
+  largest.send(StoreMessage{StoreOp::key_count}.bytes());
+  CHECK(largest.recv(8) == StoreMessage{}.u64(1).bytes());
 }
 
 TEST_CASE("memory is taken for bytes that came, not for bytes that were announced, and given back at the end") {
@@ -79,9 +79,10 @@ TEST_CASE("memory is taken for bytes that came, not for bytes that were announce
     std::vector<RawClient> clients;
     for (int i = 0; i < 20; ++i) {
       clients.emplace_back(server.endpoint());
-      clients.back().send(greeting() + Message{StoreOp::set}.text("k").u64(8 << 20).bytes() + std::string(1000, 'x'));
+      clients.back().send(greeting() + StoreMessage{StoreOp::set}.text("k").u64(8 << 20).bytes() +
+                          std::string(1000, 'x'));
       clients.emplace_back(server.endpoint());
-      clients.back().send(greeting() + Message{StoreOp::wait}.u64(131'072).u64(8192).bytes());
+      clients.back().send(greeting() + StoreMessage{StoreOp::wait}.u64(131'072).u64(8192).bytes());
     }
     CHECK(eventually([&] { return server.figures().memory_bytes >= before + 20 * 1000; }));
     CHECK(server.figures().memory_bytes < before + 20 * 3000);
@@ -128,7 +129,7 @@ TEST_CASE("waits count against the memory too, and end with their connection") {
   const TcpStoreServer server{any_port, {.total_bytes = 1'000'000}};
   Keys keys;
   for (int i = 0; i < 1000; ++i) keys.push_back(std::string(250, 'k') + std::to_string(i));
-  Message wait{StoreOp::wait};
+  StoreMessage wait{StoreOp::wait};
   wait.u64(keys.size());
   for (const std::string& key : keys) wait.text(key);
   const std::size_t before = server.figures().memory_bytes;
@@ -156,7 +157,7 @@ TEST_CASE("who does not read his answers blocks nobody, holds no more than one a
   constexpr std::size_t one = (8 << 20) + 10'000;  // value, and a little for what is around it
   RawClient lazy{server.endpoint()};
   std::string requests = greeting();
-  for (int i = 0; i < 50; ++i) requests += Message{StoreOp::get}.text("/big").bytes();
+  for (int i = 0; i < 50; ++i) requests += StoreMessage{StoreOp::get}.text("/big").bytes();
   lazy.send(requests);
   CHECK(eventually([&] { return server.figures().memory_bytes > one; }));
   check_serves(server);
@@ -176,13 +177,13 @@ TEST_CASE("a client that reads slowly gets all its answers in order") {
   RawClient client{server.endpoint()};
   std::string requests = greeting();
   for (int i = 0; i < 5; ++i)
-    requests +=
-        Message{StoreOp::get}.text("/big").bytes() + Message{StoreOp::ping}.u32(static_cast<std::uint32_t>(i)).bytes();
+    requests += StoreMessage{StoreOp::get}.text("/big").bytes() +
+                StoreMessage{StoreOp::ping}.u32(static_cast<std::uint32_t>(i)).bytes();
   client.send(requests);
   for (std::uint32_t i = 0; i < 5; ++i) {
-    CHECK(client.recv(8) == Message{}.u64(3'000'001).bytes());
+    CHECK(client.recv(8) == StoreMessage{}.u64(3'000'001).bytes());
     CHECK(client.recv(3'000'001) == std::string(3'000'001, 'x'));
-    CHECK(client.recv(4) == Message{}.u32(i).bytes());
+    CHECK(client.recv(4) == StoreMessage{}.u32(i).bytes());
   }
 }
 
@@ -264,7 +265,7 @@ TEST_CASE("where all places are taken, the client that has been idle longest giv
     client->send(greeting() + bytes("07"));
     CHECK(client->recv(8).size() == 8);
   }
-  waiting.send(greeting() + Message{StoreOp::wait}.u64(1).text("never").bytes());
+  waiting.send(greeting() + StoreMessage{StoreOp::wait}.u64(1).text("never").bytes());
   CHECK(eventually([&] { return server.figures().requests == 3; }));
   first.send(bytes("07"));
   CHECK(first.recv(8).size() == 8);
@@ -365,7 +366,7 @@ TEST_CASE("hundreds of clients wait at once and all are woken") {
   std::vector<RawClient> clients;
   for (int i = 0; i < 300; ++i) {
     clients.emplace_back(server.endpoint());
-    clients.back().send(greeting() + Message{StoreOp::wait}.u64(2).text("/a").text("/b").bytes());
+    clients.back().send(greeting() + StoreMessage{StoreOp::wait}.u64(2).text("/a").text("/b").bytes());
   }
   CHECK(eventually([&] { return server.figures().requests == 300; }));
   connect(server)->multi_set(std::vector<Store::KeyValue>{{"a", "1"}, {"b", "1"}});
