@@ -30,24 +30,25 @@ class Lowerer {
   bool add_result(int rank, int unit);
   bool add_contributions();
   void post_own_of_folds();
-  Contribution contribution_of(const std::vector<Place>& places) const;
-  void locate(BoardProgram::Source& source, const std::vector<Place>& places, const std::vector<Blocks>& ranges) const;
-  bool compare(BoardProgram::Round& round, const std::vector<std::vector<Place>>& contributed);
-  Blocks blocks(const Place& place) const { return run_.cuts().blocks(place.buffer, place.unit); }
+  Contribution contribution_of(const std::vector<UnitPlace>& places) const;
+  void locate(BoardProgram::Source& source, const std::vector<UnitPlace>& places,
+              const std::vector<Blocks>& ranges) const;
+  bool compare(BoardProgram::Round& round, const std::vector<std::vector<UnitPlace>>& contributed);
+  Blocks blocks(const UnitPlace& place) const { return run_.cuts().blocks(place.buffer, place.unit); }
   int unit_of(const Blocks& blocks) const { return run_.cuts().units(blocks).first; }
 
   int pipeline_;
   SourceRun run_;
   std::vector<BoardProgram> programs_;
-  std::vector<std::vector<std::vector<Place>>> contributed_;  // by round and rank
+  std::vector<std::vector<std::vector<UnitPlace>>> contributed_;  // by round and rank
   bool rank_order_ = true;
   bool posts_own_ = false;
 };
 
 bool Lowerer::add_results() {
   int rounds = 1;
-  run_.for_each_message([&](int, const Place&, int round) { rounds = std::max(rounds, round + 1); });
-  contributed_.assign(at(rounds), std::vector<std::vector<Place>>(at(run_.ranks())));
+  run_.for_each_message([&](int, const UnitPlace&, int round) { rounds = std::max(rounds, round + 1); });
+  contributed_.assign(at(rounds), std::vector<std::vector<UnitPlace>>(at(run_.ranks())));
   programs_.resize(at(run_.ranks()));
   for (int rank = 0; rank < run_.ranks(); ++rank) {
     programs_[at(rank)].rank = rank;
@@ -60,7 +61,7 @@ bool Lowerer::add_results() {
 
 bool Lowerer::add_result(int rank, int unit) {
   const std::vector<Term> terms = run_.sources(rank, unit);
-  const bool is_there = terms.size() == 1 && terms[0].from == Place{rank, Buffer::output, unit};  // at a root
+  const bool is_there = terms.size() == 1 && terms[0].from == UnitPlace{rank, Buffer::output, unit};  // at a root
   if (terms.empty() || is_there) return true;
   const bool folds = terms.size() > 1;
   if (folds && terms.size() != at(run_.ranks())) return run_.refuse("does not sum all ranks' at once");
@@ -80,7 +81,7 @@ bool Lowerer::add_result(int rank, int unit) {
 }
 
 bool Lowerer::add_contributions() {
-  run_.for_each_message([&](int reader, const Place& from, int k) {
+  run_.for_each_message([&](int reader, const UnitPlace& from, int k) {
     contributed_[at(k)][at(from.rank)].push_back(from);
     programs_[at(from.rank)].rounds[at(k)].readings.push_back({reader, blocks(from)});
     auto& awaited = programs_[at(reader)].rounds[at(k)].awaited;
@@ -90,7 +91,7 @@ bool Lowerer::add_contributions() {
   if (posts_own_) post_own_of_folds();
   for (std::size_t k = 0; k < contributed_.size(); ++k) {
     std::vector<Contribution> all;
-    for (std::vector<Place>& places : contributed_[k]) {
+    for (std::vector<UnitPlace>& places : contributed_[k]) {
       std::sort(places.begin(), places.end());
       places.erase(std::unique(places.begin(), places.end()), places.end());
       all.push_back(contribution_of(places));
@@ -119,10 +120,10 @@ void Lowerer::post_own_of_folds() {
       }
 }
 
-Contribution Lowerer::contribution_of(const std::vector<Place>& places) const {
+Contribution Lowerer::contribution_of(const std::vector<UnitPlace>& places) const {
   Contribution made;
   made.units = static_cast<int>(places.size());
-  for (const Place& place : places) {
+  for (const UnitPlace& place : places) {
     const Blocks unit = blocks(place);
     Blocks* const last = made.ranges.empty() ? nullptr : &made.ranges.back();
     if (last && last->buffer == unit.buffer && last->first + last->count == unit.first)
@@ -133,9 +134,9 @@ Contribution Lowerer::contribution_of(const std::vector<Place>& places) const {
   return made;
 }
 
-void Lowerer::locate(BoardProgram::Source& source, const std::vector<Place>& places,
+void Lowerer::locate(BoardProgram::Source& source, const std::vector<UnitPlace>& places,
                      const std::vector<Blocks>& ranges) const {
-  const Place place{source.rank, source.blocks.buffer, unit_of(source.blocks)};
+  const UnitPlace place{source.rank, source.blocks.buffer, unit_of(source.blocks)};
   const auto found = std::lower_bound(places.begin(), places.end(), place);
   if (found == places.end() || *found != place) return;  // the rank's own, which no other rank reads
   source.unit = static_cast<int>(found - places.begin());
@@ -147,7 +148,7 @@ void Lowerer::locate(BoardProgram::Source& source, const std::vector<Place>& pla
 }
 
 /// Finds what contributions have in common, so that their sizes need not be computed one by one.
-bool Lowerer::compare(BoardProgram::Round& round, const std::vector<std::vector<Place>>& contributed) {
+bool Lowerer::compare(BoardProgram::Round& round, const std::vector<std::vector<UnitPlace>>& contributed) {
   const Contribution* first = nullptr;
   round.same_blocks = round.same_parts = true;
   for (std::size_t rank = 0; rank < contributed.size(); ++rank) {
@@ -158,7 +159,7 @@ bool Lowerer::compare(BoardProgram::Round& round, const std::vector<std::vector<
       round.first_contributor = static_cast<int>(rank);
       round.unit_blocks = run_.cuts().size(contributed[rank].front().unit);
     }
-    for (const Place& place : contributed[rank])
+    for (const UnitPlace& place : contributed[rank])
       if (run_.cuts().size(place.unit) != round.unit_blocks || place.buffer != contributed[rank].front().buffer)
         return run_.refuse("posts what cannot be cut into equal pieces");
     round.most_units = std::max(round.most_units, one.units);

@@ -48,20 +48,20 @@ bool SourceRun::refuse(std::string why) {
   return false;
 }
 
-Value& SourceRun::value(const Place& place) {
+Value& SourceRun::value(const UnitPlace& place) {
   Memory& memory = memory_[at(place.rank)];
   if (place.buffer == Buffer::scratch) return memory.scratch[at(place.unit)];
   return (place.buffer == Buffer::input ? memory.input : memory.output)[at(place.unit)];
 }
 
 /// A value that was never written is there from the start: input, or the output of a broadcast's root.
-Value SourceRun::read(const Place& place) {
+Value SourceRun::read(const UnitPlace& place) {
   Value& held = value(place);
   if (held.term == nothing) held.term = add_term(nothing, place, nothing);
   return held;
 }
 
-int SourceRun::add_term(int before, const Place& from, int round) {
+int SourceRun::add_term(int before, const UnitPlace& from, int round) {
   terms_.push_back({before, from, round});
   return static_cast<int>(terms_.size()) - 1;
 }
@@ -131,12 +131,12 @@ bool SourceRun::send(int rank, const Step& step) {
   const Units from = units(rank, step.left);
   std::vector<Value> message;
   for (int unit = from.first; unit < from.end; ++unit) {
-    const Place place{rank, step.left.buffer, unit};
+    const UnitPlace place{rank, step.left.buffer, unit};
     const Value sent = read(place);
     const Term last = terms_[at(sent.term)];
     const bool from_the_beginning = last.before == nothing && last.round == nothing;
     if (!from_the_beginning) sent_.emplace_back(place, sent);
-    const Place posted = from_the_beginning ? last.from : place;
+    const UnitPlace posted = from_the_beginning ? last.from : place;
     if (posted.buffer == Buffer::scratch) return refuse("sends what it keeps in scratch");
     if (sent.ready >= most_board_rounds) return refuse("takes more than two rounds");
     message.push_back({add_term(nothing, posted, sent.ready), sent.ready + 1});

@@ -42,18 +42,18 @@ class Cuts {
 };
 
 /// A unit in the memory of a rank.
-struct Place {
+struct UnitPlace {
   int rank = 0;
   Buffer buffer{};
   int unit = 0;
   // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 takes the comparison with 0 for one with a pointer
-  friend auto operator<=>(const Place&, const Place&) = default;
+  friend auto operator<=>(const UnitPlace&, const UnitPlace&) = default;
 };
 
 /// One source of a value, combined after those of `before`.
 struct Term {
   int before = nothing;
-  Place from{};
+  UnitPlace from{};
   int round = nothing;  ///< round in which it is posted; nothing: this rank's own, taken from its place
 };
 
@@ -105,9 +105,9 @@ class SourceRun {
     return buffer == Buffer::scratch ? scratch_cuts_[at(rank)] : cuts_;
   }
   Units units(int rank, const Blocks& blocks) const { return cuts(rank, blocks.buffer).units(blocks); }
-  Value& value(const Place& place);
-  Value read(const Place& place);
-  int add_term(int before, const Place& from, int round);
+  Value& value(const UnitPlace& place);
+  Value read(const UnitPlace& place);
+  int add_term(int before, const UnitPlace& from, int round);
   Lane& lane(int from, int to) { return lanes_[at(from) * at(ranks_) + at(to)]; }
   bool can_run(int rank, const Step& step);
   bool execute(int rank, const Step& step);
@@ -124,7 +124,7 @@ class SourceRun {
   std::vector<Memory> memory_;
   std::vector<Lane> lanes_;
   std::vector<Term> terms_;
-  std::vector<std::pair<Place, Value>> sent_;  // those that were not there from the start
+  std::vector<std::pair<UnitPlace, Value>> sent_;  // those that were not there from the start
 };
 
 }  // namespace tutti::algorithms::lowering
