@@ -19,7 +19,7 @@ constexpr std::size_t sizes[] = {8,       1 << 10, 16 << 10, 128 << 10,
 constexpr std::size_t summed = 1 << 20;
 constexpr const char* foretold[] = {"ring", "tree:2", "double_binary_tree"};
 
-Figures measure(const Place& place) {
+Figures measure(const Placement& place) {
   CallTimer timer{place, 2, 2 * sizes[std::size(sizes) - 1]};
   Figures figures;
   for (const std::size_t bytes : sizes)
@@ -32,7 +32,7 @@ Figures measure(const Place& place) {
 }
 
 /// Prints a comment for each call while it is measured, and adds its error to `errors`.
-void try_out(const Place& place, const Network& network, int ranks, const std::vector<std::size_t>& all_bytes,
+void try_out(const Placement& place, const Network& network, int ranks, const std::vector<std::size_t>& all_bytes,
              std::vector<double>& errors) {
   CallTimer timer{place, ranks, *std::max_element(all_bytes.begin(), all_bytes.end())};
   for (const char* name : foretold)
@@ -50,7 +50,7 @@ void try_out(const Place& place, const Network& network, int ranks, const std::v
 
 }  // namespace
 
-void calibrate(const Place& place, const Trials& trials) {
+void calibrate(const Placement& place, const Trials& trials) {
   const bool apart = !place.namespaces.empty();
   const std::string text =
       fmt::format("# Measured by tutti simulate --calibrate: two ranks, {}.\n{}",

@@ -31,6 +31,6 @@ struct Trials {
 };
 
 /// Measures with two ranks, and prints the file with a comment for each trial.
-void calibrate(const Place& place, const Trials& trials);
+void calibrate(const Placement& place, const Trials& trials);
 
 }  // namespace tutti::cli::simulate

@@ -17,7 +17,7 @@ tune::Order order_of(measure::Call call, std::size_t bytes) {
   return order;
 }
 
-tune::WorkerOptions options_of(const Place& place, int ranks, std::size_t most_bytes) {
+tune::WorkerOptions options_of(const Placement& place, int ranks, std::size_t most_bytes) {
   tune::WorkerOptions options{place.transport, ranks, most_bytes, "", true};
   if (!place.namespaces.empty()) options.namespaces.assign(place.namespaces.begin(), place.namespaces.begin() + ranks);
   return options;
@@ -25,7 +25,7 @@ tune::WorkerOptions options_of(const Place& place, int ranks, std::size_t most_b
 
 }  // namespace
 
-CallTimer::CallTimer(const Place& place, int ranks, std::size_t most_bytes)
+CallTimer::CallTimer(const Placement& place, int ranks, std::size_t most_bytes)
     : apart_(!place.namespaces.empty()), workers_(options_of(place, ranks, most_bytes)) {}
 
 double CallTimer::time(measure::Call call, const std::string& algorithm, std::size_t bytes) {

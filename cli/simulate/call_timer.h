@@ -9,7 +9,7 @@
 namespace tutti::cli::simulate {
 
 /// Where ranks are measured: on this host over `transport`, or each in its own network namespace (`ip netns`).
-struct Place {
+struct Placement {
   std::string transport;
   std::vector<std::string> namespaces = {};
 };
@@ -18,7 +18,7 @@ struct Place {
 /// other threads. Throws what Workers throws.
 class CallTimer {
  public:
-  CallTimer(const Place& place, int ranks, std::size_t most_bytes);
+  CallTimer(const Placement& place, int ranks, std::size_t most_bytes);
 
   /// The median of single calls in microseconds, and of three such the least. Between namespaces, where calls are slow
   /// and ranks may outnumber the cores, all ranks sleep between the calls.

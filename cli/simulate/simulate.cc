@@ -252,7 +252,7 @@ int print_network(const std::string& name) {
 int calibrate(Options options, bool ranks_given, bool sizes_given) {
   if (options.transport != "tcp" && options.transport != "shm")
     wrong(fmt::format("--transport takes tcp or shm, not \"{}\"", options.transport));
-  const simulate::Place place{options.transport, split(options.namespaces)};
+  const simulate::Placement place{options.transport, split(options.namespaces)};
   const bool apart = !place.namespaces.empty();
   if (apart && options.transport != "tcp") wrong("only tcp connects the --namespaces");
   if (!ranks_given) options.ranks = apart ? fmt::format("2-{}", place.namespaces.size()) : "2";
