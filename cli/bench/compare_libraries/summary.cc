@@ -70,17 +70,17 @@ std::vector<Scored> score(std::span<const Row> rows, bool in_allocated, const Ra
   return scored;
 }
 
-Verdict worst(std::string what, double wanted, const std::vector<Scored>& scored) {
-  Verdict verdict{std::move(what), wanted, 0, static_cast<int>(scored.size()), ""};
-  if (scored.empty()) return verdict;
+Requirement worst(std::string what, double wanted, const std::vector<Scored>& scored) {
+  Requirement requirement{std::move(what), wanted, 0, static_cast<int>(scored.size()), ""};
+  if (scored.empty()) return requirement;
   const auto least = std::min_element(scored.begin(), scored.end(),
                                       [](const Scored& a, const Scored& b) { return a.ratio < b.ratio; });
-  verdict.reached = least->ratio;
-  verdict.where = describe(least->comparison.point);
-  return verdict;
+  requirement.reached = least->ratio;
+  requirement.where = describe(least->comparison.point);
+  return requirement;
 }
 
-Verdict mean(std::string what, double wanted, const std::vector<Scored>& scored) {
+Requirement mean(std::string what, double wanted, const std::vector<Scored>& scored) {
   std::vector<double> ratios;
   for (const Scored& one : scored) ratios.push_back(one.ratio);
   return {std::move(what), wanted, geometric_mean(ratios), static_cast<int>(scored.size()), ""};
@@ -95,13 +95,13 @@ std::optional<double> gloo_ratio(const Comparison& comparison) {
   return gloo->median / mine->median;
 }
 
-void judge_transport(std::vector<Verdict>& verdicts, std::span<const Row> rows, const std::string& transport,
+void judge_transport(std::vector<Requirement>& requirements, std::span<const Row> rows, const std::string& transport,
                      double wanted_mean) {
   constexpr double wanted_worst = 0.9;
   const auto is_over = [&](const Point& point) { return point.transport == transport; };
   const std::vector<Scored> whole = score(rows, false, best_ratio, is_over);
-  verdicts.push_back(mean(transport + ", whole grid, geometric mean", wanted_mean, whole));
-  verdicts.push_back(worst(transport + ", whole grid, worst point", wanted_worst, whole));
+  requirements.push_back(mean(transport + ", whole grid, geometric mean", wanted_mean, whole));
+  requirements.push_back(worst(transport + ", whole grid, worst point", wanted_worst, whole));
   for (const Bar& bar : bars) {
     if (bar.transport != transport) continue;
     const auto fits = [&](const Point& point) {
@@ -113,32 +113,32 @@ void judge_transport(std::vector<Verdict>& verdicts, std::span<const Row> rows, 
     const std::string ranks = bar.least_ranks == bar.most_ranks
                                   ? std::to_string(bar.least_ranks)
                                   : fmt::format("{} to {}", bar.least_ranks, bar.most_ranks);
-    verdicts.push_back(worst(fmt::format("{}, all_reduce, {} ranks, {}{}", transport, ranks, sizes,
-                                         bar.in_allocated ? ", allocated memory" : ""),
-                             bar.least, score(rows, bar.in_allocated, best_ratio, fits)));
+    requirements.push_back(worst(fmt::format("{}, all_reduce, {} ranks, {}{}", transport, ranks, sizes,
+                                             bar.in_allocated ? ", allocated memory" : ""),
+                                 bar.least, score(rows, bar.in_allocated, best_ratio, fits)));
   }
 }
 
 }  // namespace
 
-std::vector<Verdict> judge(std::span<const Row> rows) {
+std::vector<Requirement> judge(std::span<const Row> rows) {
   constexpr double wanted_shm = 1.7;
   constexpr double wanted_tcp = 1.35;
   constexpr double wanted_gloo = 4;
-  std::vector<Verdict> verdicts;
-  judge_transport(verdicts, rows, "shm", wanted_shm);
-  judge_transport(verdicts, rows, "tcp", wanted_tcp);
+  std::vector<Requirement> requirements;
+  judge_transport(requirements, rows, "shm", wanted_shm);
+  judge_transport(requirements, rows, "tcp", wanted_tcp);
   const auto over_tcp = [](const Point& point) { return point.transport == "tcp"; };
-  verdicts.push_back(
+  requirements.push_back(
       mean("tcp, whole grid against gloo, geometric mean", wanted_gloo, score(rows, false, gloo_ratio, over_tcp)));
-  return verdicts;
+  return requirements;
 }
 
 std::string summary_text(std::span<const Row> rows, int repetitions) {
   const std::string_view usual = name_of(usual_state(rows));
   std::string text = fmt::format("# ratio: best library's time / tutti's, medians of {} rows\n", usual);
   text += fmt::format("# {:<60} {:>8} {:>8} {:>7}\n", "what", "bar", "reached", "points");
-  for (const Verdict& one : judge(rows)) {
+  for (const Requirement& one : judge(rows)) {
     if (one.points == 0) {
       text += fmt::format("# {:<60} {:>8.2f} {:>8} {:>7}  not measured\n", one.what, one.wanted, "-", 0);
     } else {

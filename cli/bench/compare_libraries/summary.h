@@ -9,7 +9,7 @@
 namespace tutti::cli::versus {
 
 /// One requirement on the grid.
-struct Verdict {
+struct Requirement {
   std::string what;
   double wanted = 0;
   double reached = 0;
@@ -19,9 +19,10 @@ struct Verdict {
 };
 
 /// Uses near rows only (all rows on a machine with one core).
-std::vector<Verdict> judge(std::span<const Row> rows);
+std::vector<Requirement> judge(std::span<const Row> rows);
 
-/// The verdicts as lines, and the number of points with fewer than `repetitions` rows of tutti or of the best rival.
+/// The requirements as lines, and the number of points with fewer than `repetitions` rows of tutti or of the best
+/// rival.
 std::string summary_text(std::span<const Row> rows, int repetitions);
 
 }  // namespace tutti::cli::versus
