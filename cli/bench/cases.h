@@ -20,7 +20,7 @@ enum class Placement { out_of_place, in_place };
 
 /// One row of the table on this rank, without its buffers.
 struct Row {
-  Call what = Collective::all_reduce;
+  MeasuredCall what = Collective::all_reduce;
   NamedType type;
   NamedOp op;
   int root = 0;

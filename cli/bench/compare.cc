@@ -94,7 +94,7 @@ Ratio ratio_of_medians(const std::vector<double>& times, const std::vector<doubl
   return {median(times) / median(base), ratios[resamples / 40], ratios[resamples - 1 - resamples / 40]};
 }
 
-void Comparison::settle(Call what, int ranks) {
+void Comparison::settle(MeasuredCall what, int ranks) {
   for (Contender& one : contenders) {
     one.median = one.times.empty() ? 0 : median(one.times);
     one.bandwidth = bandwidth(what, bytes, one.median, ranks);

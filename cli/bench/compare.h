@@ -43,7 +43,7 @@ struct Comparison {
   std::string chosen = {};  ///< the library's choice for this size; empty: unknown
 
   /// Sets medians, bandwidths, best and ratios from the times.
-  void settle(Call what, int ranks);
+  void settle(MeasuredCall what, int ranks);
   /// The best one, and those that show no difference from it.
   std::vector<std::size_t> winners() const;
 };

@@ -37,33 +37,33 @@ constexpr std::size_t ops_there = 6;
 
 }  // namespace
 
-std::vector<Call> measured_calls() {
-  std::vector<Call> calls{measure::all_calls.begin(), measure::all_calls.end()};
+std::vector<MeasuredCall> measured_calls() {
+  std::vector<MeasuredCall> calls{measure::all_calls.begin(), measure::all_calls.end()};
   std::erase(calls, measure::all_reduce_in_place);  // rows have both placements
   return calls;
 }
 
-Call find_measured(std::string_view name) {
+MeasuredCall find_measured(std::string_view name) {
   std::string_view stem = name.substr(name.rfind('/') + 1);
   if (stem.ends_with("_mpi")) stem.remove_suffix(4);
   if (stem.ends_with("_perf")) stem.remove_suffix(5);
   if (stem == "hypercube")
     throw Error{ErrorCode::unsupported, "bench: hypercube is not a collective of tutti; see all_gather --algo bruck"};
-  const std::optional<Call> what = measure::find_call(stem);
+  const std::optional<MeasuredCall> what = measure::find_call(stem);
   if (what && what != measure::all_reduce_in_place) return *what;
   std::vector<std::string_view> known;
-  for (const Call call : measured_calls()) known.push_back(name_of(call));
+  for (const MeasuredCall call : measured_calls()) known.push_back(name_of(call));
   unknown("collective", stem, known);
 }
 
-std::string program_name(Call what) { return fmt::format("{}_perf", name_of(what)); }
+std::string program_name(MeasuredCall what) { return fmt::format("{}_perf", name_of(what)); }
 
-bool has_op(Call what) { return what.is_collective() && what.traits().reduces(); }
+bool has_op(MeasuredCall what) { return what.is_collective() && what.traits().reduces(); }
 
-bool has_root(Call what) { return what.is_collective() && what.traits().is_rooted(); }
+bool has_root(MeasuredCall what) { return what.is_collective() && what.traits().is_rooted(); }
 
-bool has_in_place(Call what) {
-  return what.form == Call::Form::usual && what.traits().input.extent != detail::Extent::nothing;
+bool has_in_place(MeasuredCall what) {
+  return what.form == MeasuredCall::Form::usual && what.traits().input.extent != detail::Extent::nothing;
 }
 
 std::vector<NamedType> find_types(std::string_view name) {

@@ -10,21 +10,21 @@
 
 namespace tutti::cli::bench {
 
-using measure::Call;
+using measure::MeasuredCall;
 
 /// Accepts "all_reduce" as well as "all_reduce_perf", "all_reduce_perf_mpi" and a path before them; "alltoall" and
 /// "all_to_all". Throws Error{invalid_argument} that offers the nearest name, and {unsupported} for programs of
 /// nccl-tests that tutti does not have.
-Call find_measured(std::string_view name);
+MeasuredCall find_measured(std::string_view name);
 /// All that it finds: collectives, all_to_all_v and send_recv.
-std::vector<Call> measured_calls();
+std::vector<MeasuredCall> measured_calls();
 /// Name of the program in nccl-tests: "alltoall_perf".
-std::string program_name(Call what);
+std::string program_name(MeasuredCall what);
 
-bool has_op(Call what);
-bool has_root(Call what);
+bool has_op(MeasuredCall what);
+bool has_root(MeasuredCall what);
 /// False if the API has no form with one buffer.
-bool has_in_place(Call what);
+bool has_in_place(MeasuredCall what);
 
 struct NamedType {
   std::string_view name;  ///< nccl-tests' name, or ours in its style

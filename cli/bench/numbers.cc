@@ -45,7 +45,7 @@ double percentile(const std::vector<double>& sorted, int percent) {
 
 }  // namespace
 
-Shape shape_of(Call what, std::size_t bytes, std::size_t element, int rank, int ranks) {
+Shape shape_of(MeasuredCall what, std::size_t bytes, std::size_t element, int rank, int ranks) {
   const std::size_t whole = bytes / element;
   const std::size_t n = static_cast<std::size_t>(ranks);
   const std::size_t unit = std::max<std::size_t>(1, 16 / element);
@@ -74,11 +74,11 @@ std::vector<std::size_t> sizes_of(const Options& options) {
   return sizes;
 }
 
-double bus_factor(Call what, int ranks) {
+double bus_factor(MeasuredCall what, int ranks) {
   return what == measure::send_recv ? 1 : algorithms::bus_factor(what.collective, ranks);
 }
 
-Bandwidth bandwidth(Call what, std::size_t bytes, double microseconds, int ranks) {
+Bandwidth bandwidth(MeasuredCall what, std::size_t bytes, double microseconds, int ranks) {
   if (microseconds <= 0) return {};
   const double algorithm = static_cast<double>(bytes) / 1e3 / microseconds;
   return {algorithm, algorithm * bus_factor(what, ranks)};

@@ -21,19 +21,19 @@ struct Shape {
 };
 
 /// The row that nccl-tests runs for `bytes`. With one part per rank the part is a multiple of 16 bytes, rounded down.
-Shape shape_of(Call what, std::size_t bytes, std::size_t element, int rank, int ranks);
+Shape shape_of(MeasuredCall what, std::size_t bytes, std::size_t element, int rank, int ranks);
 
 /// Sizes of the table, in the order of its rows.
 std::vector<std::size_t> sizes_of(const Options& options);
 
 /// Bus bandwidth divided by algorithm bandwidth: bytes on the busiest link per byte of the size column.
-double bus_factor(Call what, int ranks);
+double bus_factor(MeasuredCall what, int ranks);
 
 struct Bandwidth {
   double algorithm = 0;  ///< GB/s (1e9)
   double bus = 0;
 };
-Bandwidth bandwidth(Call what, std::size_t bytes, double microseconds, int ranks);
+Bandwidth bandwidth(MeasuredCall what, std::size_t bytes, double microseconds, int ranks);
 
 /// Statistics of the times of single iterations.
 struct Statistics {

@@ -299,7 +299,7 @@ std::size_t parse_size(const std::string& option, const std::string& text) {
 
 std::string help_text() {
   std::vector<std::string_view> names;
-  for (const Call call : measured_calls()) names.push_back(name_of(call));
+  for (const MeasuredCall call : measured_calls()) names.push_back(name_of(call));
   return "Measures a collective between the ranks that a launcher started, or between -g ranks on this host.\n"
          "Usage: tutti bench COLLECTIVE [OPTIONS]       (or all_reduce_perf [OPTIONS] and so on)\n\n" +
          wrapped(fmt::format("COLLECTIVE: {}; or startup, waiting, memory: other costs of ranks (tutti bench startup "

@@ -29,7 +29,7 @@ constexpr double usual_warmup_seconds = 20e-3;
 /// The command line. Letters, names and defaults of the first part are those of nccl-tests; the rest is ours and has no
 /// letters.
 struct Options {
-  Call what = Collective::all_reduce;
+  MeasuredCall what = Collective::all_reduce;
   bool help = false;
 
   int threads = 1;  ///< -t, and

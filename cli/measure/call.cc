@@ -14,25 +14,25 @@ std::string without_underscores(std::string_view name) {
 
 }  // namespace
 
-std::string_view name_of(Call call) {
+std::string_view name_of(MeasuredCall call) {
   switch (call.form) {
-    case Call::Form::in_place:
+    case MeasuredCall::Form::in_place:
       return "all_reduce_inplace";
-    case Call::Form::variable:
+    case MeasuredCall::Form::variable:
       return "alltoallv";
-    case Call::Form::messages:
+    case MeasuredCall::Form::messages:
       return "sendrecv";
-    case Call::Form::usual:
+    case MeasuredCall::Form::usual:
       break;
   }
   return call.collective == Collective::all_to_all ? "alltoall" : call.traits().name;
 }
 
-std::optional<Call> find_call(std::string_view name) {
+std::optional<MeasuredCall> find_call(std::string_view name) {
   if (name == "bcast") return Collective::broadcast;  // MPI's names
   if (name == "exscan") return Collective::exclusive_scan;
   const auto* const found = std::ranges::find_if(
-      all_calls, [&](Call call) { return without_underscores(name_of(call)) == without_underscores(name); });
+      all_calls, [&](MeasuredCall call) { return without_underscores(name_of(call)) == without_underscores(name); });
   if (found == all_calls.end()) return {};
   return *found;
 }

@@ -12,7 +12,7 @@
 namespace tutti::cli::measure {
 
 /// A call that can be measured: a collective, or what only the tools tell apart from it.
-struct Call {
+struct MeasuredCall {
   enum class Form : std::uint8_t {
     usual,
     in_place,  ///< of all_reduce only, which is compared with other libraries in both ways
@@ -22,31 +22,31 @@ struct Call {
   Collective collective = Collective::barrier;
   Form form = Form::usual;
 
-  constexpr Call() = default;
-  constexpr Call(Collective which, Form how = Form::usual) : collective(which), form(how) {}
-  constexpr auto operator<=>(const Call&) const = default;
+  constexpr MeasuredCall() = default;
+  constexpr MeasuredCall(Collective which, Form how = Form::usual) : collective(which), form(how) {}
+  constexpr auto operator<=>(const MeasuredCall&) const = default;
 
   constexpr bool is_collective() const { return form != Form::messages; }
   constexpr const detail::CollectiveTraits& traits() const { return detail::traits_of(collective); }
 };
 
-inline constexpr Call all_reduce_in_place{Collective::all_reduce, Call::Form::in_place};
-inline constexpr Call all_to_all_v{Collective::all_to_all, Call::Form::variable};
-inline constexpr Call send_recv{Collective::barrier, Call::Form::messages};
+inline constexpr MeasuredCall all_reduce_in_place{Collective::all_reduce, MeasuredCall::Form::in_place};
+inline constexpr MeasuredCall all_to_all_v{Collective::all_to_all, MeasuredCall::Form::variable};
+inline constexpr MeasuredCall send_recv{Collective::barrier, MeasuredCall::Form::messages};
 
 /// All of them, the collectives first.
 inline constexpr auto all_calls = [] {
-  constexpr Call others[] = {all_reduce_in_place, all_to_all_v, send_recv};
-  std::array<Call, std::size(detail::collective_traits) + std::size(others)> calls;
+  constexpr MeasuredCall others[] = {all_reduce_in_place, all_to_all_v, send_recv};
+  std::array<MeasuredCall, std::size(detail::collective_traits) + std::size(others)> calls;
   auto next = calls.begin();
   for (const detail::CollectiveTraits& traits : detail::collective_traits) *next++ = traits.collective;
-  for (const Call& call : others) *next++ = call;
+  for (const MeasuredCall& call : others) *next++ = call;
   return calls;
 }();
 
 /// As nccl-tests spells them: "alltoall", "sendrecv"; and "all_reduce_inplace".
-std::string_view name_of(Call call);
+std::string_view name_of(MeasuredCall call);
 /// By that name, or another usual one: "allreduce", "all_to_all", "bcast".
-std::optional<Call> find_call(std::string_view name);
+std::optional<MeasuredCall> find_call(std::string_view name);
 
 }  // namespace tutti::cli::measure

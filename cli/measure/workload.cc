@@ -41,7 +41,7 @@ std::uint64_t differing(const float* elements, std::size_t count, const Values& 
 
 }  // namespace
 
-Task task_of(Call call, int rank, int ranks, std::size_t bytes) {
+Task task_of(MeasuredCall call, int rank, int ranks, std::size_t bytes) {
   Task task{call, rank, ranks, 0, 0, 0, 0};
   if (call == Collective::barrier) return task;
   const std::size_t elements = std::max<std::size_t>(1, (bytes + sizeof(float) - 1) / sizeof(float));

@@ -11,7 +11,7 @@ namespace tutti::cli::measure {
 
 /// Counts are in elements, except `bytes`.
 struct Task {
-  Call call;
+  MeasuredCall call;
   int rank = 0;
   int ranks = 1;
   std::size_t bytes = 0;   ///< of the larger buffer, as nccl-tests counts; the requested size rounded up to whole parts
@@ -20,7 +20,7 @@ struct Task {
   std::size_t part = 0;    ///< per rank, if there are parts; else all
 };
 /// Not for all_to_all_v.
-Task task_of(Call call, int rank, int ranks, std::size_t bytes);
+Task task_of(MeasuredCall call, int rank, int ranks, std::size_t bytes);
 
 /// Small integers, so that sums of up to 64 ranks are exact, different for every rank and nearly every place. Memory
 /// that the call must write is poisoned. If the call works in place, or this rank sends (broadcast's root), the output

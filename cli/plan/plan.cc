@@ -148,8 +148,9 @@ std::size_t size_of_text(const std::string& text, const char* option = "--bytes"
 
 /// Also accepts the names that `tutti bench` accepts: allreduce, bcast, alltoall.
 Collective find_collective(const std::string& name) {
-  const std::optional<measure::Call> call = measure::find_call(name);
-  if (call && (call->form == measure::Call::Form::usual || call == measure::all_to_all_v)) return call->collective;
+  const std::optional<measure::MeasuredCall> call = measure::find_call(name);
+  if (call && (call->form == measure::MeasuredCall::Form::usual || call == measure::all_to_all_v))
+    return call->collective;
   return algorithms::find_collective(name);
 }
 

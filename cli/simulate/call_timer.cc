@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t large = 1 << 20;
 
-tune::Order order_of(measure::Call call, std::size_t bytes) {
+tune::Order order_of(measure::MeasuredCall call, std::size_t bytes) {
   tune::Order order;
   order.call = call;
   order.bytes = bytes;
@@ -28,7 +28,7 @@ tune::WorkerOptions options_of(const Placement& place, int ranks, std::size_t mo
 CallTimer::CallTimer(const Placement& place, int ranks, std::size_t most_bytes)
     : apart_(!place.namespaces.empty()), workers_(options_of(place, ranks, most_bytes)) {}
 
-double CallTimer::time(measure::Call call, const std::string& algorithm, std::size_t bytes) {
+double CallTimer::time(measure::MeasuredCall call, const std::string& algorithm, std::size_t bytes) {
   if (apart_) return time_apart(call, algorithm, bytes);
   tune::Order order = order_of(call, bytes);
   order.add(algorithm, bytes <= large ? 5 : 1, bytes <= large ? 21 : 5);
@@ -37,7 +37,7 @@ double CallTimer::time(measure::Call call, const std::string& algorithm, std::si
   return least;
 }
 
-double CallTimer::time_apart(measure::Call call, const std::string& algorithm, std::size_t bytes) {
+double CallTimer::time_apart(measure::MeasuredCall call, const std::string& algorithm, std::size_t bytes) {
   constexpr std::size_t most_calls = 21;
   constexpr double enough = 500e3;  // microseconds
   tune::Order order = order_of(call, bytes);
@@ -51,7 +51,7 @@ double CallTimer::time_apart(measure::Call call, const std::string& algorithm, s
   return measure::median(times);
 }
 
-double CallTimer::time_in_a_row(measure::Call call, const std::string& algorithm, std::size_t bytes) {
+double CallTimer::time_in_a_row(measure::MeasuredCall call, const std::string& algorithm, std::size_t bytes) {
   tune::Order order = order_of(call, bytes);
   order.loop = true;
   order.add(algorithm, 5, 200);

@@ -22,12 +22,12 @@ class CallTimer {
 
   /// The median of single calls in microseconds, and of three such the least. Between namespaces, where calls are slow
   /// and ranks may outnumber the cores, all ranks sleep between the calls.
-  double time(measure::Call call, const std::string& algorithm, std::size_t bytes);
+  double time(measure::MeasuredCall call, const std::string& algorithm, std::size_t bytes);
   /// Time per call of many in a row.
-  double time_in_a_row(measure::Call call, const std::string& algorithm, std::size_t bytes);
+  double time_in_a_row(measure::MeasuredCall call, const std::string& algorithm, std::size_t bytes);
 
  private:
-  double time_apart(measure::Call call, const std::string& algorithm, std::size_t bytes);
+  double time_apart(measure::MeasuredCall call, const std::string& algorithm, std::size_t bytes);
 
   bool apart_;
   tune::Workers workers_;

@@ -75,29 +75,29 @@ std::vector<std::string> list(const std::string& text) {
   return words;
 }
 
-bool is_tuned(measure::Call call) { return call.form == measure::Call::Form::usual; }
+bool is_tuned(measure::MeasuredCall call) { return call.form == measure::MeasuredCall::Form::usual; }
 
-std::vector<measure::Call> tuned_calls() {
-  std::vector<measure::Call> calls;
+std::vector<measure::MeasuredCall> tuned_calls() {
+  std::vector<measure::MeasuredCall> calls;
   std::ranges::copy_if(measure::all_calls, std::back_inserter(calls), is_tuned);
   return calls;
 }
 
 /// Also accepts the names that `tutti bench` accepts: allreduce, bcast, alltoall.
-measure::Call call_of(const std::string& name) {
-  const std::optional<measure::Call> known = measure::find_call(name);
+measure::MeasuredCall call_of(const std::string& name) {
+  const std::optional<measure::MeasuredCall> known = measure::find_call(name);
   if (known && is_tuned(*known)) return *known;
   if (known == measure::all_to_all_v) wrong("a _v call follows its collective; give alltoall");
   if (known == measure::send_recv) wrong(fmt::format("{} has no algorithms to choose from", name));
   std::vector<std::string_view> names;
-  for (const measure::Call call : tuned_calls()) names.push_back(measure::name_of(call));
+  for (const measure::MeasuredCall call : tuned_calls()) names.push_back(measure::name_of(call));
   wrong(fmt::format("no collective \"{}\".{} Known are {}", name, did_you_mean(name, names), fmt::join(names, ", ")));
 }
 
-std::vector<measure::Call> calls_of(const std::vector<std::string>& names) {
-  std::vector<measure::Call> calls;
+std::vector<measure::MeasuredCall> calls_of(const std::vector<std::string>& names) {
+  std::vector<measure::MeasuredCall> calls;
   for (const std::string& name : names)
-    if (const measure::Call call = call_of(name); std::find(calls.begin(), calls.end(), call) == calls.end())
+    if (const measure::MeasuredCall call = call_of(name); std::find(calls.begin(), calls.end(), call) == calls.end())
       calls.push_back(call);
   return names.empty() ? tuned_calls() : calls;
 }

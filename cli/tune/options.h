@@ -11,7 +11,7 @@ namespace tutti::cli::tune {
 struct Options {
   bool help = false;
   bool check = false;  ///< judge the table instead of writing one
-  std::vector<measure::Call> calls;
+  std::vector<measure::MeasuredCall> calls;
   std::vector<int> ranks{2, 4, 8};
   std::vector<std::string> transports{"shm", "tcp"};
   std::vector<std::size_t> sizes;

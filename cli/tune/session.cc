@@ -57,7 +57,7 @@ struct Share {
 
 class Runner {
  public:
-  Runner(Workers& workers, Place place, measure::Call call, std::size_t bytes)
+  Runner(Workers& workers, Place place, measure::MeasuredCall call, std::size_t bytes)
       : workers_(workers), place_(std::move(place)), call_(call), bytes_(bytes) {}
 
   Race run(const std::vector<std::string>& names, const std::string& kept, const Candidates& candidates, Share share) {
@@ -123,7 +123,7 @@ class Runner {
 
   Workers& workers_;
   Place place_;
-  measure::Call call_;
+  measure::MeasuredCall call_;
   std::size_t bytes_;
   std::map<std::string, double> times_;
 };
@@ -131,7 +131,7 @@ class Runner {
 /// The sizes of one collective with one transport and number of ranks.
 struct Line {
   Place place;
-  measure::Call call{};
+  measure::MeasuredCall call{};
   Candidates candidates;
   std::vector<std::size_t> sizes;
 };
@@ -143,7 +143,7 @@ class Schedule {
     const int cores = available_cores();
     for (const std::string& transport : options.transports)
       for (const int ranks : options.ranks)
-        for (const measure::Call call : options.calls) {
+        for (const measure::MeasuredCall call : options.calls) {
           const bool barrier = call == Collective::barrier;
           lines_.push_back({{transport, ranks, ranks > cores},
                             call,

@@ -12,7 +12,7 @@ namespace tutti::cli::tune {
 
 /// One point that was measured.
 struct Point {
-  measure::Call call{};
+  measure::MeasuredCall call{};
   std::string transport;
   int ranks = 2;
   bool oversubscribed = false;

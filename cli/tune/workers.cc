@@ -222,7 +222,7 @@ std::vector<double> Workers::measure(const Order& order) {
   return medians;
 }
 
-std::string Workers::choice(measure::Call call, std::size_t bytes) {
+std::string Workers::choice(measure::MeasuredCall call, std::size_t bytes) {
   Order order;
   order.kind = Order::Kind::ask_choice;
   order.call = call;

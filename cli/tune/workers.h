@@ -26,7 +26,7 @@ inline constexpr int most_turns = 64;
 struct Order {
   enum class Kind : std::uint8_t { measure, ask_choice, leave };
   Kind kind = Kind::measure;
-  measure::Call call;
+  measure::MeasuredCall call;
   std::size_t bytes = 0;
   bool loop = false;  ///< the calls of a turn are timed together
   int count = 0;
@@ -71,7 +71,7 @@ class Workers {
   /// call.
   std::vector<double> measure(const Order& order);
   /// The algorithm that the ranks' table chooses.
-  std::string choice(measure::Call call, std::size_t bytes);
+  std::string choice(measure::MeasuredCall call, std::size_t bytes);
 
  private:
   void do_order(const Order& order);

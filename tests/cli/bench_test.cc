@@ -129,7 +129,7 @@ TEST_CASE("the help names every option once, with its letter") {
 // ---- Numbers
 
 TEST_CASE("with one part per rank the part is a multiple of 16 bytes, rounded down") {
-  const auto parts = [](Call what, std::size_t bytes, std::size_t element, int ranks) {
+  const auto parts = [](MeasuredCall what, std::size_t bytes, std::size_t element, int ranks) {
     const Shape shape = shape_of(what, bytes, element, 0, ranks);
     return std::vector<std::size_t>{shape.count, shape.send_count, shape.recv_count, shape.largest};
   };

@@ -14,7 +14,7 @@
 #include "cli/measure/workload.h"
 
 using namespace tutti::cli;
-using measure::Call;
+using measure::MeasuredCall;
 using measure::Task;
 using tutti::Collective;
 
@@ -27,7 +27,7 @@ struct World {
   Buffers inputs;
   Buffers outputs;
 
-  World(Call call, int ranks, std::size_t bytes) {
+  World(MeasuredCall call, int ranks, std::size_t bytes) {
     for (int rank = 0; rank < ranks; ++rank) {
       tasks.push_back(measure::task_of(call, rank, ranks, bytes));
       inputs.emplace_back(tasks.back().input + 1);
@@ -82,7 +82,7 @@ versus::Row row_of(const std::string& side, const std::string& setting, double t
 }  // namespace
 
 TEST_CASE("what a call must give passes, and one element that differs is one wrong element") {
-  for (const Call call : measure::all_calls) {
+  for (const MeasuredCall call : measure::all_calls) {
     if (call == measure::all_to_all_v) continue;
     for (const std::size_t bytes : {std::size_t{4}, std::size_t{1000}}) {
       CAPTURE(std::string{measure::name_of(call)});

@@ -10,7 +10,7 @@
 namespace tutti::cli::versus {
 namespace {
 
-using Call = measure::Call;
+using MeasuredCall = measure::MeasuredCall;
 
 constexpr std::size_t grid_sizes[] = {4, 1 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20};
 constexpr int grid_ranks[] = {2, 4, 8, 16};
@@ -46,10 +46,10 @@ std::vector<std::string> transports(const bench::Options& options) {
 }
 
 /// Without a name those that all libraries have.
-std::vector<Call> calls(const bench::Options& options) {
+std::vector<MeasuredCall> calls(const bench::Options& options) {
   if (!options.has_collective) {
-    std::vector<Call> all{measure::all_calls.begin(), measure::all_calls.end()};
-    std::erase_if(all, [](Call call) { return call.traits().is_scan() || call == measure::all_to_all_v; });
+    std::vector<MeasuredCall> all{measure::all_calls.begin(), measure::all_calls.end()};
+    std::erase_if(all, [](MeasuredCall call) { return call.traits().is_scan() || call == measure::all_to_all_v; });
     return all;
   }
   if (options.what == measure::all_to_all_v)
@@ -60,7 +60,7 @@ std::vector<Call> calls(const bench::Options& options) {
 }
 
 /// The sizes of the grid between -b and -e, or the requested steps.
-std::vector<std::size_t> sizes(const bench::Options& options, Call call, int ranks) {
+std::vector<std::size_t> sizes(const bench::Options& options, MeasuredCall call, int ranks) {
   if (call == Collective::barrier) return {0};
   const bool one = options.min_bytes == options.max_bytes;
   if (one || was_given(options, "stepfactor") || was_given(options, "stepbytes")) {
@@ -93,7 +93,7 @@ std::vector<Line> lines_of(const bench::Options& options) {
   refuse_others(options);
   std::vector<Line> lines;
   for (const std::string& transport : transports(options))
-    for (const Call call : calls(options))
+    for (const MeasuredCall call : calls(options))
       for (const int count : ranks(options)) {
         Line line{transport, call, count, sizes(options, call, count)};
         if (!line.sizes.empty()) lines.push_back(std::move(line));

@@ -19,7 +19,7 @@
 namespace tutti::cli::versus {
 namespace {
 
-using Call = measure::Call;
+using MeasuredCall = measure::MeasuredCall;
 using Words = std::vector<std::string>;
 
 struct Known {
@@ -90,7 +90,7 @@ Words joined(Words first, const Words& second) {
   return first;
 }
 
-bool is_all_reduce(Call call) { return call == Collective::all_reduce || call == measure::all_reduce_in_place; }
+bool is_all_reduce(MeasuredCall call) { return call == Collective::all_reduce || call == measure::all_reduce_in_place; }
 
 std::vector<Setting> of_openmpi(const Line& line) {
   const Words environment = joined(keep_memory(), {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1"});

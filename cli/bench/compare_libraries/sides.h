@@ -21,7 +21,7 @@ struct Setting {
 
 struct Line {
   std::string transport;
-  measure::Call call;
+  measure::MeasuredCall call;
   int ranks = 2;
   std::vector<std::size_t> sizes;
   Point point(std::size_t size) const { return {transport, call, ranks, size}; }

@@ -125,7 +125,7 @@ std::string draw(const Chart& chart, Axes axes, const std::vector<std::string>& 
 }  // namespace
 
 std::string svg_document(std::span<const Comparison> comparisons, const std::vector<std::string>& sides) {
-  std::map<std::tuple<std::string, measure::Call, int>, Chart> found;
+  std::map<std::tuple<std::string, measure::MeasuredCall, int>, Chart> found;
   for (const Comparison& one : comparisons)
     if (one.point.size > 0 && !one.sides.empty())
       found[{one.point.transport, one.point.call, one.point.ranks}].push_back(&one);

@@ -12,7 +12,7 @@
 namespace tutti::cli::measure {
 
 struct Arguments {
-  Call call;
+  MeasuredCall call;
   std::vector<std::size_t> sizes;
   std::string setting;
   std::string folder;

@@ -34,7 +34,7 @@ class Rates {
   std::map<std::array<int, 3>, double> known_;
 };
 
-bool everybody_waits_for_all(Call call) {
+bool everybody_waits_for_all(MeasuredCall call) {
   return call.is_collective() &&
          (call == Collective::barrier || call.collective == Collective::all_reduce || call == Collective::all_gather);
 }

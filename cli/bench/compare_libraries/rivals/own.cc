@@ -38,7 +38,7 @@ class Own : public Backend {
   void leave() override { comm_.barrier(); }
 
  private:
-  std::function<void()> call(Call what, std::span<float> in, std::span<float> out) {
+  std::function<void()> call(MeasuredCall what, std::span<float> in, std::span<float> out) {
     Communicator& comm = comm_;
     if (what == send_recv)
       return [=, &comm, next = (rank() + 1) % ranks(), before = (rank() + ranks() - 1) % ranks()] {
