@@ -58,7 +58,7 @@ void Handle::wait() {
   if (unwaited_) unwaited_ = false;  // of a Work never: several threads may wait for one
   if (!pending_) return;
   wait_until_over(*pending_);
-  pending_->depart_if_deserted();
+  pending_->depart_if_abandoned();
   if (const Error* failure = pending_->error()) throw Error{*failure};
 }
 
@@ -69,7 +69,7 @@ bool Handle::wait_for(std::chrono::nanoseconds limit) {
   }
   if (unwaited_) unwaited_ = false;
   if (!pending_) return true;
-  pending_->depart_if_deserted();
+  pending_->depart_if_abandoned();
   if (const Error* failure = pending_->error()) throw Error{*failure};
   return true;
 }
@@ -132,7 +132,7 @@ std::size_t tutti::detail::wait_any(std::span<Handle* const> handles) {
   engine.require_own_process();
   engine.wait_any(pending);
   const auto over = std::ranges::find_if(pending, [](const Pending* one) { return one->over(); });
-  (*over)->depart_if_deserted();
+  (*over)->depart_if_abandoned();
   return static_cast<std::size_t>(over - pending.begin());
 }
 

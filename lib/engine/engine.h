@@ -108,7 +108,7 @@ class Engine final {
   /// Calls pending.expire() at that time, unless it has finished before.
   void look_at(Pending& pending, Clock::time_point then) noexcept { deadlines_.set(pending, then); }
   void finished(Pending& pending, const Error* error = nullptr) noexcept;
-  /// Wakes the threads that wait for an operation, since it was deserted.
+  /// Wakes the threads that wait for an operation, since it was abandoned.
   void left() noexcept { finished_any_ = true; }
   /// Cuts all connections, for fault injection: see Transport::cut().
   void cut() noexcept {

@@ -35,9 +35,9 @@ void Pending::finish(const Error* error) noexcept {
   if (has_continuations_.load()) run_continuations();
 }
 
-void Pending::desert(std::function<void()> departure) noexcept {
+void Pending::abandon(std::function<void()> departure) noexcept {
   departure_ = std::move(departure);
-  state_.store(State::deserted, std::memory_order_release);
+  state_.store(State::abandoned, std::memory_order_release);
   engine_->left();
 }
 

@@ -47,7 +47,7 @@ class Pending {
   void release() noexcept;
 
   bool done() const noexcept { return state_.load(std::memory_order_acquire) == State::done; }
-  /// Whether it is done, or was deserted.
+  /// Whether it is done, or was abandoned.
   bool over() const noexcept { return state_.load(std::memory_order_acquire) != State::running; }
   const Error* error() const noexcept { return done() && error_ ? &*error_ : nullptr; }
   void then(std::function<void(const Error*)> next);
@@ -63,9 +63,9 @@ class Pending {
   virtual void abort(std::string_view reason) noexcept = 0;
 
   /// For injected faults: the operation stays as it is, and a thread that waits for it leaves by calling `departure`.
-  void desert(std::function<void()> departure) noexcept;
-  /// For a thread that waited until over(): calls the departure if the operation was deserted.
-  void depart_if_deserted() const {
+  void abandon(std::function<void()> departure) noexcept;
+  /// For a thread that waited until over(): calls the departure if the operation was abandoned.
+  void depart_if_abandoned() const {
     if (!done()) departure_();
   }
 
@@ -96,7 +96,7 @@ class Pending {
   void run_continuations() noexcept;
 
   std::atomic<int> references_{1};
-  enum class State : std::uint8_t { running, done, deserted };
+  enum class State : std::uint8_t { running, done, abandoned };
   std::atomic<State> state_{State::running};
   std::function<void()> departure_;
   std::function<void()> completion_;

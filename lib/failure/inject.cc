@@ -1,7 +1,7 @@
 // Plays faults. Everything here runs only if a fault aims at the operation, except for_operation().
 //
 // Faults end a process in two ways. A signal acts at once, from inside the engine, as in real life. exit() and
-// exceptions come from a user's code, so from outside the engine: the operation is marked as deserted, and the thread
+// exceptions come from a user's code, so from outside the engine: the operation is marked as abandoned, and the thread
 // that waits for it leaves the engine first.
 
 #include "lib/failure/inject.h"
@@ -92,11 +92,11 @@ bool Injector::allows(Pending& pending, const Target& target, StepId step, const
         send_signal(SIGSTOP);
         break;
       case Fault::Kind::exit:
-        pending.desert([] { std::exit(0); });  // NOLINT: concurrency is exactly what is played here
+        pending.abandon([] { std::exit(0); });  // NOLINT: concurrency is exactly what is played here
         allowed = false;
         break;
       case Fault::Kind::exception:
-        pending.desert([text = fault.text] { throw std::runtime_error{"injected by TUTTI_INJECT=" + text}; });
+        pending.abandon([text = fault.text] { throw std::runtime_error{"injected by TUTTI_INJECT=" + text}; });
         allowed = false;
         break;
       case Fault::Kind::drop:
