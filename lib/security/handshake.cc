@@ -18,7 +18,7 @@ Digest proof_of(std::string_view who, std::span<const std::byte> key, std::span<
 constexpr std::array<std::byte, Handshake::welcome_size> welcome{std::byte{'W'}};
 constexpr std::string_view acceptor_label = "tutti 3 acceptor";
 constexpr std::string_view initiator_label = "tutti 3 initiator";
-constexpr std::string_view tunnel_label = "tutti 3 tunnel";
+constexpr std::string_view encryption_label = "tutti 3 tunnel";
 
 }  // namespace
 
@@ -51,7 +51,7 @@ Handshake Handshake::accept(const Secret& key, Purposes purposes, std::int32_t r
   return made;
 }
 
-Digest Handshake::tunnel_key() const noexcept { return proof_of(tunnel_label, key_, transcript_); }
+Digest Handshake::encryption_key() const noexcept { return proof_of(encryption_label, key_, transcript_); }
 
 void Handshake::say(std::span<const std::byte> bytes) {
   std::copy(bytes.begin(), bytes.end(), outgoing_.begin());

@@ -42,7 +42,7 @@ struct Hello {
   std::int32_t to = 0;
   std::uint64_t channel = 0;
   Purpose purpose = Purpose::link;
-  bool encrypted = false;  ///< a tunnel follows (lib/security/tls_proxy.h); both sides must want the same
+  bool encrypted = false;  ///< an encrypted stream follows (lib/security/tls_proxy.h); both sides must want the same
 
   friend bool operator==(const Hello&, const Hello&) = default;
 };
@@ -79,7 +79,7 @@ class Handshake {
   State state() const { return state_; }
   bool is_initiator() const { return initiator_; }
   /// After `done`: a key that only these two processes have, and only for this connection.
-  Digest tunnel_key() const noexcept;
+  Digest encryption_key() const noexcept;
   /// For an acceptor that has received the hello; it is proved only after `done`.
   const Hello& hello() const { return hello_; }
 

@@ -72,9 +72,9 @@ class TlsProxies::Impl {
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends.data()) != 0) return {};
     Descriptor users{ends[0]};
     Descriptor ours{ends[1]};
-    const auto tunnel = make_tunnel(context_, *tls_, std::move(connection), std::move(ours), side, key);
+    const auto stream = make_encrypted_stream(context_, *tls_, std::move(connection), std::move(ours), side, key);
     ++count_;
-    asio::post(context_, [this, tunnel] { add(tunnel); });
+    asio::post(context_, [this, stream] { add(stream); });
     return users;
   }
 
@@ -90,16 +90,16 @@ class TlsProxies::Impl {
     }
   }
 
-  void add(const std::shared_ptr<Tunnel>& tunnel) {
+  void add(const std::shared_ptr<EncryptedStream>& stream) {
     try {
-      tls_proxies_.insert(tunnel);
-      tunnel->start([this, key = std::weak_ptr{tunnel}] {
+      tls_proxies_.insert(stream);
+      stream->start([this, key = std::weak_ptr{stream}] {
         tls_proxies_.erase(key.lock());
         --count_;
       });
-      if (stopped_.load()) tunnel->end();
+      if (stopped_.load()) stream->end();
     } catch (const std::exception&) {
-      tunnel->close();
+      stream->close();
     }
   }
 
@@ -108,7 +108,7 @@ class TlsProxies::Impl {
     if (stopped_.exchange(true)) return;
     try {
       asio::post(context_, [this] {
-        for (const auto& tunnel : tls_proxies_) tunnel->end();
+        for (const auto& stream : tls_proxies_) stream->end();
         work_.reset();  // the thread ends when nothing is in progress any more
       });
       if (over_.get_future().wait_for(drain_time) != std::future_status::ready) context_.stop();
@@ -119,13 +119,13 @@ class TlsProxies::Impl {
   }
 
   /// Waits until all data that users have written have been sent. It asks twice, since data that had just been read at
-  /// the first answer are still on the way to their tunnel.
+  /// the first answer are still on the way to their stream.
   void flush(Clock::time_point deadline) {
     for (int idle = 0; idle < 2 && !stopped_.load() && Clock::now() < deadline;) {
       const auto answer = std::make_shared<std::promise<bool>>();
       auto heard = answer->get_future();
       asio::post(context_, [this, answer] {
-        answer->set_value(std::ranges::all_of(tls_proxies_, [](const auto& tunnel) { return tunnel->is_idle(); }));
+        answer->set_value(std::ranges::all_of(tls_proxies_, [](const auto& stream) { return stream->is_idle(); }));
       });
       if (heard.wait_until(deadline) != std::future_status::ready) return;
       idle = heard.get() ? idle + 1 : 0;
@@ -184,7 +184,7 @@ class TlsProxies::Impl {
   std::promise<void> over_;
   asio::io_context context_{1};
   asio::executor_work_guard<asio::io_context::executor_type> work_{context_.get_executor()};
-  std::set<std::shared_ptr<Tunnel>> tls_proxies_;
+  std::set<std::shared_ptr<EncryptedStream>> tls_proxies_;
   std::thread thread_;
 };
 
@@ -208,7 +208,7 @@ Descriptor TlsProxies::encrypt(Descriptor connection, Side side, const Digest& k
 }
 
 Descriptor TlsProxies::encrypt(Descriptor connection, const Handshake& handshake) noexcept {
-  Digest key = handshake.tunnel_key();
+  Digest key = handshake.encryption_key();
   Descriptor end = encrypt(std::move(connection), handshake.is_initiator() ? Side::client : Side::server, key);
   OPENSSL_cleanse(key.data(), key.size());
   return end;

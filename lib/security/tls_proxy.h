@@ -42,7 +42,7 @@ class TlsProxies {
   /// The same after a completed handshake.
   Descriptor encrypt(Descriptor connection, const Handshake& handshake) noexcept;
 
-  /// Whether the tunnel behind `end` is established; reads the one byte that says so. 0: it is. EAGAIN: not yet; the
+  /// Whether the stream behind `end` is established; reads the one byte that says so. 0: it is. EAGAIN: not yet; the
   /// end becomes readable. ECONNRESET: it never will be, since the other side has gone or has another key. There is no
   /// time limit: a user that gives up closes its end.
   static int is_ready(int end) noexcept;

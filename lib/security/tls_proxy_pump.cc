@@ -1,4 +1,4 @@
-// A tunnel is two pumps, one per direction, each with one operation in progress:
+// An encrypted stream is two pumps, one per direction, each with one operation in progress:
 //
 //   collect: read from the user --> write to TLS --> again      end of the user's stream: send close_notify
 //   deliver: read from TLS --> write to the user --> again      end of the peer's stream: tell the user, close_notify
@@ -88,11 +88,11 @@ Socket adopt(asio::io_context& context, Descriptor descriptor) {
   return socket;
 }
 
-// ---- The tunnel --------------------------------------------------------------------------------------------------
+// ---- The stream --------------------------------------------------------------------------------------------------
 
 /// Handlers in flight share it.
-class TlsTunnel final : public Tunnel, public std::enable_shared_from_this<TlsTunnel> {
-  /// Continues with `body` unless the tunnel has been closed. Exceptions concern this connection only.
+class TlsStream final : public EncryptedStream, public std::enable_shared_from_this<TlsStream> {
+  /// Continues with `body` unless the stream has been closed. Exceptions concern this connection only.
   template <class Body>
   auto then(Body body) {
     return [self = shared_from_this(), body](const asio::error_code& failed, std::size_t bytes = 0) {
@@ -106,7 +106,7 @@ class TlsTunnel final : public Tunnel, public std::enable_shared_from_this<TlsTu
   }
 
  public:
-  TlsTunnel(asio::io_context& context, asio::ssl::context& tls, Descriptor connection, Descriptor user,
+  TlsStream(asio::io_context& context, asio::ssl::context& tls, Descriptor connection, Descriptor user,
             TlsProxies::Side side, const Digest& key)
       : stream_(adopt(context, std::move(connection)), tls),
         user_(adopt(context, std::move(user))),
@@ -117,7 +117,7 @@ class TlsTunnel final : public Tunnel, public std::enable_shared_from_this<TlsTu
     if (side == TlsProxies::Side::client) stream_.set_verify_mode(asio::ssl::verify_peer);
     if (::SSL_set_ex_data(stream_.native_handle(), key_index(), &key_) != 1) throw std::bad_alloc{};
   }
-  ~TlsTunnel() override { forget_key(); }
+  ~TlsStream() override { forget_key(); }
 
   void start(std::function<void()> closed) override {
     on_close_ = std::move(closed);
@@ -276,9 +276,10 @@ std::shared_ptr<asio::ssl::context> make_tls_context() {
   return context;
 }
 
-std::shared_ptr<Tunnel> make_tunnel(asio::io_context& context, asio::ssl::context& tls, Descriptor connection,
-                                    Descriptor user, TlsProxies::Side side, const Digest& key) {
-  return std::make_shared<TlsTunnel>(context, tls, std::move(connection), std::move(user), side, key);
+std::shared_ptr<EncryptedStream> make_encrypted_stream(asio::io_context& context, asio::ssl::context& tls,
+                                                       Descriptor connection, Descriptor user, TlsProxies::Side side,
+                                                       const Digest& key) {
+  return std::make_shared<TlsStream>(context, tls, std::move(connection), std::move(user), side, key);
 }
 
 }  // namespace tutti

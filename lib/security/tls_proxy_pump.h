@@ -17,9 +17,9 @@ class context;
 namespace tutti {
 
 /// One connection of TlsProxies. Threading: created by any thread; otherwise used on the service's thread.
-class Tunnel {
+class EncryptedStream {
  public:
-  virtual ~Tunnel() = default;
+  virtual ~EncryptedStream() = default;
 
   /// `closed` is called once, when the connection is completely closed.
   virtual void start(std::function<void()> closed) = 0;
@@ -36,7 +36,8 @@ class Tunnel {
 std::shared_ptr<asio::ssl::context> make_tls_context();
 
 /// Between `connection` and `user`, which is one end of a pair. Throws.
-std::shared_ptr<Tunnel> make_tunnel(asio::io_context& context, asio::ssl::context& tls, Descriptor connection,
-                                    Descriptor user, TlsProxies::Side side, const Digest& key);
+std::shared_ptr<EncryptedStream> make_encrypted_stream(asio::io_context& context, asio::ssl::context& tls,
+                                                       Descriptor connection, Descriptor user, TlsProxies::Side side,
+                                                       const Digest& key);
 
 }  // namespace tutti

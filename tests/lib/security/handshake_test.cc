@@ -121,7 +121,7 @@ TEST_CASE("a rank that wants encryption is let in only where that is done, and t
     }
 }
 
-TEST_CASE("the key of the tunnel is the same on both sides, as docs/wire.md says, and another one each time") {
+TEST_CASE("the key of the encryption is the same on both sides, as docs/wire.md says, and another one each time") {
   std::optional<Digest> last;
   for (int i = 0; i < 2; ++i) {
     Handshake first = Handshake::initiate(key, hello);
@@ -133,10 +133,10 @@ TEST_CASE("the key of the tunnel is the same on both sides, as docs/wire.md says
     const std::string transcript = transcript_begin + answer.substr(0, 32);
     const auto expected = hmac_sha256(key.bytes(), {std::as_bytes(std::span{std::string_view{"tutti 3 tunnel"}}),
                                                     std::as_bytes(std::span{transcript})});
-    CHECK(first.tunnel_key() == expected);
-    CHECK(second.tunnel_key() == expected);
-    CHECK(first.tunnel_key() != last);
-    last = first.tunnel_key();
+    CHECK(first.encryption_key() == expected);
+    CHECK(second.encryption_key() == expected);
+    CHECK(first.encryption_key() != last);
+    last = first.encryption_key();
   }
 }
 

@@ -98,7 +98,7 @@ TEST_CASE("a side that does not read holds up the one that writes, and nothing i
   REQUIRE(pair.ready());
   const std::string sent = text(16 * mebibyte);
   std::size_t written = 0;
-  // Nothing to wait for but that nothing happens: a tunnel without bounds takes all of it.
+  // Nothing to wait for but that nothing happens: a stream without bounds takes all of it.
   for (auto last = Clock::now(); written < sent.size() && Clock::now() - last < 300ms;) {
     const ssize_t now = ::send(pair.first.get(), sent.data() + written, sent.size() - written, MSG_NOSIGNAL);
     if (now > 0) {
@@ -157,7 +157,7 @@ TEST_CASE("what was written before an end arrives although the other side does n
   CHECK(await([&] { return pair.one->count() == 0 && pair.other->count() == 0; }));
 }
 
-TEST_CASE("a connection that breaks ends the user's, before and after the tunnel is there") {
+TEST_CASE("a connection that breaks ends the user's, before and after the stream is there") {
   for (const bool early : {true, false}) {
     auto wire = connected_sockets();
     const Descriptor spare{::dup(wire.second.get())};
@@ -178,7 +178,7 @@ TEST_CASE("a connection that breaks ends the user's, before and after the tunnel
   }
 }
 
-TEST_CASE("sides with different keys get no tunnel") {
+TEST_CASE("sides with different keys get no encrypted stream") {
   Pair pair{key_of(2)};
   CHECK(wait_until_ready(pair.second) == ECONNRESET);
   CHECK(wait_until_ready(pair.first) == ECONNRESET);
@@ -199,7 +199,7 @@ TEST_CASE("who changes a byte on the path ends the connection, and his bytes arr
   CHECK(has_ended(pair.first));
 }
 
-TEST_CASE("a client that speaks no TLS, or says nothing, gets no tunnel, and the user can leave") {
+TEST_CASE("a client that speaks no TLS, or says nothing, gets no encrypted stream, and the user can leave") {
   TlsProxies tls_proxies;
   for (const Side side : {Side::client, Side::server}) {
     auto [wire, stranger] = connected_sockets();
