@@ -15,7 +15,7 @@ Digest proof_of(std::string_view who, std::span<const std::byte> key, std::span<
   return hmac_sha256(key, {std::as_bytes(std::span{who}), transcript});
 }
 
-constexpr std::array<std::byte, Handshake::welcome_size> welcome{std::byte{'W'}};
+constexpr std::array<std::byte, Handshake::accept_size> accept_byte{std::byte{'W'}};
 constexpr std::string_view acceptor_label = "tutti 3 acceptor";
 constexpr std::string_view initiator_label = "tutti 3 initiator";
 constexpr std::string_view encryption_label = "tutti 3 tunnel";
@@ -85,7 +85,7 @@ void Handshake::received(std::size_t bytes) {
     case proof_size:
       return hear_proof();
     default:
-      if (incoming_[0] != welcome[0]) return refuse();
+      if (incoming_[0] != accept_byte[0]) return refuse();
       state_ = State::done;
   }
 }
@@ -117,7 +117,7 @@ void Handshake::hear_answer() {
   const Digest expected = proof_of(acceptor_label, key_, transcript_);
   if (!equal_in_constant_time(expected, std::span(incoming_).subspan(digest_size))) return refuse();
   say(proof_of(initiator_label, key_, transcript_));
-  await(welcome_size);
+  await(accept_size);
 }
 
 void Handshake::hear_proof() {
@@ -125,7 +125,7 @@ void Handshake::hear_proof() {
   if (!equal_in_constant_time(expected, std::span(incoming_).first(proof_size))) return refuse();
   trusts_peer_ = true;
   await(0);
-  say(welcome);
+  say(accept_byte);
 }
 
 }  // namespace tutti

@@ -53,11 +53,12 @@ struct Hello {
 ///     | ---- hello: who, what for, fresh nonce -----------> |  56 bytes
 ///     | <--- fresh nonce, HMAC(key, "acceptor", all) ------ |  64 bytes
 ///     | ---- HMAC(key, "initiator", all) -----------------> |  32 bytes
-///     | <--- welcome ------------------------------------- |  1 byte
+///     | <--- accept --------------------------------------- |  1 byte
 ///
 /// "All" is the hello and the acceptor's nonce, so that no message fits into another connection, another pair of ranks,
-/// another purpose or the other direction. The welcome says that the acceptor has kept the connection although places
-/// may be scarce, so nothing that is sent after it can be lost in the handshake. docs/wire.md is the specification.
+/// another purpose or the other direction. The accept byte says that the acceptor has kept the connection although
+/// places may be scarce, so nothing that is sent after it can be lost in the handshake. docs/wire.md is the
+/// specification.
 ///
 /// It moves no bytes itself: its user sends outgoing() and fills incoming() until the state is no longer `under_way`.
 /// It allocates nothing and never throws; a failure on this side is a refusal, too.
@@ -68,7 +69,7 @@ class Handshake {
   static constexpr std::size_t hello_size = 56;
   static constexpr std::size_t answer_size = 64;
   static constexpr std::size_t proof_size = 32;
-  static constexpr std::size_t welcome_size = 1;
+  static constexpr std::size_t accept_size = 1;
 
   /// For the side that opens the connection. `key` must outlive this object.
   static Handshake initiate(const Secret& key, const Hello& hello);

@@ -49,7 +49,7 @@ bool tell(Handshake& side, std::string_view bytes) {
   return true;
 }
 
-/// All that is said, in order: hello, answer, proof, welcome.
+/// All that is said, in order: hello, answer, proof, accept byte.
 struct Record {
   std::vector<std::string> messages;
   State initiator = State::under_way;
@@ -87,7 +87,7 @@ TEST_CASE("two that know the key trust each other, and the acceptor learns who c
   CHECK(second.hello() == hello);
   CHECK(second.state() == State::under_way);
   tell(first, said_by(second));
-  CHECK(first.state() == State::under_way);  // until it is welcome
+  CHECK(first.state() == State::under_way);  // until it is accepted
   tell(second, said_by(first));
   CHECK(second.state() == State::under_way);  // until it has said so
   tell(first, said_by(second));
