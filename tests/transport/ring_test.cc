@@ -282,7 +282,7 @@ TEST_CASE("a garbled abort is a loss, and a long reason is cut") {
   leave(wordy.ring.memory->from_sender, Error(ErrorCode::timeout, std::string(100'000, 'x'), 5, 6));
   wordy.leave_peer();
   REQUIRE(wordy.recorder.failures.size() == 1);
-  CHECK(wordy.recorder.failures[0].text == std::string(farewell_bytes, 'x'));
+  CHECK(wordy.recorder.failures[0].text == std::string(abort_text_bytes, 'x'));
 }
 
 TEST_CASE("a goodbye in the middle of a message is a loss") {

@@ -143,7 +143,7 @@ void leave(CloseRecord& close_record) noexcept {
 }
 
 void leave(CloseRecord& close_record, const Error& reason) noexcept {
-  const std::string_view text = reason_text(reason).substr(0, farewell_bytes);
+  const std::string_view text = reason_text(reason).substr(0, abort_text_bytes);
   Frame frame = abort_frame(reason);
   frame.length = text.size();
   close_record.frame = words_of(frame);
@@ -156,7 +156,7 @@ void leave(CloseRecord& close_record, const Error& reason) noexcept {
 std::optional<Error> abort_reason(const CloseRecord& close_record) {
   const FrameWords words = close_record.frame;
   const std::optional<Frame> frame = decode(words);
-  if (!frame || frame->kind != FrameKind::abort || frame->length > farewell_bytes) return std::nullopt;
+  if (!frame || frame->kind != FrameKind::abort || frame->length > abort_text_bytes) return std::nullopt;
   return told_by(*frame, std::span(close_record.text).first(frame->length));
 }
 

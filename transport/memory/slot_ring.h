@@ -38,7 +38,7 @@ constexpr std::size_t areas_for(std::uint64_t length, std::size_t areas) {
 }
 /// Messages of up to this size lie beside their flag and frame, in neighbouring cache lines of one page.
 inline constexpr std::size_t short_bytes = 208;
-inline constexpr std::size_t farewell_bytes = 2760;
+inline constexpr std::size_t abort_text_bytes = 2760;
 
 /// What one side of a ring has written before it left. `none` means that the process died; `silent` makes fault
 /// injection look the same.
@@ -60,7 +60,7 @@ struct CloseRecord {
   std::atomic<Departure> departure{Departure::none};
   std::uint32_t unused;
   FrameWords frame;  ///< an abort is a message whose payload is `text`
-  std::array<std::byte, farewell_bytes> text;
+  std::array<std::byte, abort_text_bytes> text;
 };
 
 /// A value and its address in the sender's memory, with which a receiver tests whether it can read there.
