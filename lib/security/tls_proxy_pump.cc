@@ -37,7 +37,7 @@ namespace {
 using Socket = asio::generic::stream_protocol::socket;
 using asio::ssl::stream_base;
 
-constexpr std::chrono::seconds farewell_time{1};
+constexpr std::chrono::seconds close_time{1};
 constexpr std::size_t record_size = 16'384;  // of TLS: a record is never larger
 /// The key changes after that many: far below the 2^24.5 records that AES-GCM allows (RFC 8446, 5.5), and hardly a
 /// cost.
@@ -209,7 +209,7 @@ class TlsStream final : public EncryptedStream, public std::enable_shared_from_t
 
   void say_goodbye() {
     if (std::exchange(saying_goodbye_, true)) return;
-    timer_.expires_after(farewell_time);
+    timer_.expires_after(close_time);
     timer_.async_wait(then([this](bool failed, std::size_t) {
       if (failed) return;
       if (user_left_) return close();
