@@ -275,10 +275,10 @@ void InLink::drain() noexcept {
   }
 }
 
-void InLink::dismiss(std::span<const std::byte> last_words) noexcept {
+void InLink::dismiss(std::span<const std::byte> closing_message) noexcept {
   phase_ = Phase::over;
   if (!socket_ || writer_) return;
-  net::write_some(socket_, last_words);
+  net::write_some(socket_, closing_message);
   disconnect();
 }
 

@@ -67,9 +67,9 @@ class InLink final : public Link {
   void follow(const Error& reason) noexcept;
   /// Simulates a broken network.
   void cut() noexcept { net::shut_down(socket_); }
-  /// Stops reading. Without a writer, sends `last_words` (a whole bye or abort) to the sender and closes the
+  /// Stops reading. Without a writer, sends `closing_message` (a whole bye or abort) to the sender and closes the
   /// connection.
-  void dismiss(std::span<const std::byte> last_words) noexcept;
+  void dismiss(std::span<const std::byte> closing_message) noexcept;
 
  private:
   enum class Phase {

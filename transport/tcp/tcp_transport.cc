@@ -77,8 +77,8 @@ class TcpTransport::Arrivals {
   void push(const Hello& hello, net::Socket socket) {
     const std::lock_guard lock{mutex_};
     if (shut_) return;
-    if (const auto* const last_words = closed_.find(hello.channel)) {
-      net::write_some(socket, std::span<const std::byte>{*last_words});
+    if (const auto* const closing_message = closed_.find(hello.channel)) {
+      net::write_some(socket, std::span<const std::byte>{*closing_message});
       return;
     }
     waiting_.push_back({hello, std::move(socket)});
@@ -95,11 +95,11 @@ class TcpTransport::Arrivals {
     const std::lock_guard lock{mutex_};
     closed_.reopen(channel);
   }
-  /// Closes the channel, and returns the answer to connections for it: `last_words`, or the earlier answer if it is
-  /// closed already. The answer is valid until the next call.
-  std::span<const std::byte> close(Channel channel, std::vector<std::byte>&& last_words) {
+  /// Closes the channel, and returns the answer to connections for it: `closing_message`, or the earlier answer if it
+  /// is closed already. The answer is valid until the next call.
+  std::span<const std::byte> close(Channel channel, std::vector<std::byte>&& closing_message) {
     const std::lock_guard lock{mutex_};
-    return closed_.close(channel, std::move(last_words));
+    return closed_.close(channel, std::move(closing_message));
   }
 
   /// Closes connections that come from now on.
@@ -191,9 +191,9 @@ void TcpTransport::let_in() noexcept {
 }
 
 /// Tells the senders, backwards on their connections, and closes this rank's ends, except those on which it sends, too.
-void TcpTransport::dismiss_senders(Channel channel, std::span<const std::byte> last_words) noexcept {
+void TcpTransport::dismiss_senders(Channel channel, std::span<const std::byte> closing_message) noexcept {
   for (const auto& link : context_->in_links)
-    if (link->channel() == channel) link->dismiss(last_words);
+    if (link->channel() == channel) link->dismiss(closing_message);
   std::erase_if(context_->in_links,
                 [channel](const auto& link) { return link->channel() == channel && !link->has_writer(); });
 }
@@ -201,9 +201,9 @@ void TcpTransport::dismiss_senders(Channel channel, std::span<const std::byte> l
 /// Peers that send to this rank, now or later, are dismissed first. Otherwise two ranks would wait for each other if
 /// both close while each has more for the other than the network holds.
 void TcpTransport::close_channel(Channel channel, Clock::time_point deadline) noexcept {
-  const auto last_words = arrivals_->close(channel, bye_message());
+  const auto closing_message = arrivals_->close(channel, bye_message());
   let_in();  // connections that came before
-  dismiss_senders(channel, last_words);
+  dismiss_senders(channel, closing_message);
   const auto begin = out_links_.lower_bound({channel, -1, false});
   auto end = begin;
   for (; end != out_links_.end() && end->first.channel == channel; ++end) end->second->say_bye();
@@ -226,16 +226,16 @@ void TcpTransport::forget(Channel channel) noexcept {
 
 /// A peer may be told twice: backwards on a connection to this rank, which it may not read, and by a courier.
 void TcpTransport::abort_channel(Channel channel, const Error& reason) noexcept {
-  const auto last_words = arrivals_->close(channel, abort_message(reason));
+  const auto closing_message = arrivals_->close(channel, abort_message(reason));
   let_in();  // connections that came before
-  dismiss_senders(channel, last_words);
+  dismiss_senders(channel, closing_message);
 
   const auto until = Clock::now() + courier_time;
   const auto begin = out_links_.lower_bound({channel, -1, false});
   auto end = begin;
   for (; end != out_links_.end() && end->first.channel == channel; ++end) {
     if (end->second->ended()) continue;
-    Courier courier{{last_words.begin(), last_words.end()}, {}, end->second->release(), until};
+    Courier courier{{closing_message.begin(), closing_message.end()}, {}, end->second->release(), until};
     if (!end->first.aside) {
       courier.link = std::make_unique<tcp::OutLink>(*context_, end->first.peer, channel, tcp::OutLink::Manner::quiet);
       courier.link->send(abort_frame(reason), std::span(courier.message).subspan(frame_size), 0);

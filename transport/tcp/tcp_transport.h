@@ -107,7 +107,7 @@ class TcpTransport final : public Transport {
   bool report_losses_if(Due due) noexcept;
   void forget(Channel channel) noexcept;
   void end_others_like(const Link& failed, const Error& reason) noexcept;
-  void dismiss_senders(Channel channel, std::span<const std::byte> last_words) noexcept;
+  void dismiss_senders(Channel channel, std::span<const std::byte> closing_message) noexcept;
 
   std::unique_ptr<Chunk> chunk_;
   std::unique_ptr<tcp::TcpContext> context_;
