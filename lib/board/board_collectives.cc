@@ -214,7 +214,7 @@ bool BoardCollectives::heed_other_call(int rank, const Entry& entry) noexcept {
 }
 
 bool BoardCollectives::heed_last_words(int rank) noexcept {
-  const auto words = board_->last_words(rank);
+  const auto words = board_->abort_reason(rank);
   if (words) group_.fail(*words);
   return words.has_value();
 }

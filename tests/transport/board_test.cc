@@ -141,7 +141,7 @@ TEST_CASE("a rank that is cut off is not there any more, but its earlier posts a
   CHECK(!other.is_here(0));
   CHECK(!other.call(0, 2));
   other.say_abort(Error{ErrorCode::aborted, "enough", 1, 7});
-  CHECK(!lost.last_words(1));
+  CHECK(!lost.abort_reason(1));
 }
 
 TEST_CASE("a sleeper is woken by exactly one of those who see its alarm") {
@@ -169,9 +169,9 @@ TEST_CASE("an abort is read by a rank that waits") {
   const Memory memory{2};
   Board one = memory.seen_by(0);
   Board other = memory.seen_by(1);
-  CHECK(!one.last_words(1));
+  CHECK(!one.abort_reason(1));
   other.say_abort(Error{ErrorCode::aborted, "enough", 1, 7});
-  const auto words = one.last_words(1);
+  const auto words = one.abort_reason(1);
   REQUIRE(words);
   CHECK(words->code() == ErrorCode::aborted);
   CHECK(std::string{words->what()} == "enough");

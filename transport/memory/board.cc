@@ -163,7 +163,7 @@ std::optional<std::uint32_t> Board::oldest_running(int rank, std::uint64_t round
   return find(rank, round, [](const Post& post) { return post.oldest_running.load(std::memory_order_relaxed); });
 }
 
-std::optional<Error> Board::last_words(int rank) const noexcept {
+std::optional<Error> Board::abort_reason(int rank) const noexcept {
   const CloseRecord& close_record = note(rank).close_record;
   if (is_cut_ || close_record.departure.load(std::memory_order_acquire) != Departure::aborted) return std::nullopt;
   return transport::abort_reason(close_record);

@@ -118,7 +118,7 @@ class Board {
   void cut() noexcept { is_cut_ = true; }
   void say_abort(const Error& reason) noexcept { leave(note(rank_).close_record, reason); }
   /// The reason for which `rank` has aborted; nothing if it has not.
-  std::optional<Error> last_words(int rank) const noexcept;
+  std::optional<Error> abort_reason(int rank) const noexcept;
 
  private:
   /// They may be read while their owner writes the next call; `round` shows that to the reader.
