@@ -109,7 +109,7 @@ class Running {
     if (!status_) return fmt::format("killed after {} s", seconds);
     const std::string how = WIFSIGNALED(*status_) ? fmt::format("ended by signal {}", WTERMSIG(*status_))
                                                   : fmt::format("exit code {}", WEXITSTATUS(*status_));
-    return how + (last_words().empty() ? "" : ": " + last_words());
+    return how + (last_lines().empty() ? "" : ": " + last_lines());
   }
 
  private:
@@ -132,7 +132,7 @@ class Running {
   }
 
   /// The first line on stderr; later lines are mostly the launcher's.
-  std::string last_words() const {
+  std::string last_lines() const {
     std::istringstream lines{err_};
     std::string line;
     while (std::getline(lines, line) && line.find_first_not_of(" -=\t") == std::string::npos) {
