@@ -35,16 +35,16 @@ struct Visitor {
 }
 
 Descriptor listen_here(int& port) {
-  Descriptor door{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
+  Descriptor listener{::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   auto* const any = reinterpret_cast<sockaddr*>(&address);
   socklen_t length = sizeof address;
-  if (!door || ::bind(door.get(), any, length) != 0 || ::listen(door.get(), 16) != 0) failed("listen");
-  if (::getsockname(door.get(), any, &length) != 0) failed("find the port");
+  if (!listener || ::bind(listener.get(), any, length) != 0 || ::listen(listener.get(), 16) != 0) failed("listen");
+  if (::getsockname(listener.get(), any, &length) != 0) failed("find the port");
   port = ntohs(address.sin_port);
-  return door;
+  return listener;
 }
 
 std::string answer(const std::vector<Page>& pages, std::string_view request) {
@@ -73,8 +73,8 @@ void send_all(int socket, std::string_view bytes) {
   ::shutdown(socket, SHUT_WR);
 }
 
-void welcome(int door, std::vector<Visitor>& visitors) {
-  Descriptor socket{::accept4(door, nullptr, nullptr, SOCK_CLOEXEC)};
+void accept_visitors(int listener, std::vector<Visitor>& visitors) {
+  Descriptor socket{::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC)};
   if (!socket) return;
   const timeval patience{.tv_sec = 2, .tv_usec = 0};
   ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
@@ -97,18 +97,18 @@ bool serve(const std::vector<Page>& pages, Visitor& visitor) {
 
 int serve_pages(const std::vector<Page>& pages) {
   int port = 0;
-  const Descriptor door = listen_here(port);
+  const Descriptor listener = listen_here(port);
   fmt::print("{} pages, until Ctrl-C:\n  http://127.0.0.1:{}/\n", pages.size(), port);
   flush_output();
   std::vector<Visitor> visitors;
   for (;;) {
-    std::vector<pollfd> waiting{{door.get(), POLLIN, 0}};
+    std::vector<pollfd> waiting{{listener.get(), POLLIN, 0}};
     for (const Visitor& visitor : visitors) waiting.push_back({visitor.socket.get(), POLLIN, 0});
     if (::poll(waiting.data(), waiting.size(), -1) < 0 && errno != EINTR) failed("wait");
     for (std::size_t i = visitors.size(); i > 0; --i)
       if (waiting[i].revents != 0 && serve(pages, visitors[i - 1]))
         visitors.erase(visitors.begin() + static_cast<std::ptrdiff_t>(i) - 1);
-    if (waiting[0].revents != 0) welcome(door.get(), visitors);
+    if (waiting[0].revents != 0) accept_visitors(listener.get(), visitors);
   }
 }
 
