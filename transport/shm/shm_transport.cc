@@ -32,7 +32,7 @@ constexpr seconds guest_patience{5};
 constexpr seconds probe_patience{10};
 constexpr milliseconds retry_interval{1};
 constexpr milliseconds listening_pause{100};
-constexpr int welcomes_at_once = 16;
+constexpr int accepts_at_once = 16;
 /// For memory that serves several channels. Used by no communicator.
 constexpr Channel pool_channel = ~Channel{1};
 
@@ -240,7 +240,7 @@ void ShmTransport::unreadable(int error) noexcept {
 }
 
 void ShmTransport::accept_all() {
-  for (int i = 0; i < welcomes_at_once; ++i) {
+  for (int i = 0; i < accepts_at_once; ++i) {
     Descriptor socket = net::accept_next(listener_);
     if (!socket && is_exhaustion(errno)) {
       warn_exhausted("accept links", errno);
