@@ -188,9 +188,9 @@ class TcpStoreServer::Impl final : public ConnectionHost {
     if (!asks_for_user_) return true;
     const std::optional<SocketOwner> owner = owner_of_peer(socket);
     if (!owner) return true;
-    const bool welcome = owner->open && (owner->user == 0 || owner->user == ::geteuid());
-    if (owner->open && !welcome) ++strangers_;
-    return welcome;
+    const bool admitted = owner->open && (owner->user == 0 || owner->user == ::geteuid());
+    if (owner->open && !admitted) ++strangers_;
+    return admitted;
   }
 
   /// Connections that come meanwhile wait in the kernel's queue.
