@@ -121,7 +121,7 @@ void BoardCall::contribute_instead(const std::byte* data) {
 }
 
 std::size_t BoardCall::put(std::byte* room, const std::byte* contribution, int round,
-                           transport::StorePath& path) const noexcept {
+                           transport::StoreChoice& path) const noexcept {
   if (is_in_window()) return window_.put(room, round);
   const Phase& phase = phase_of(round);
   if (phase.own_size == 0) return 0;

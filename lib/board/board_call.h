@@ -58,7 +58,8 @@ class BoardCall {
   std::size_t size_of_round(int round) const { return rounds_ == 1 ? phases_[0].own_size : size_of_later_round(round); }
   /// Writes this rank's contribution to `room` and returns its bytes. `contribution` is contribution(), or a copy of
   /// it.
-  std::size_t put(std::byte* room, const std::byte* contribution, int round, transport::StorePath& path) const noexcept;
+  std::size_t put(std::byte* room, const std::byte* contribution, int round,
+                  transport::StoreChoice& path) const noexcept;
   /// Computes the results of a round that all awaited ranks have begun. Returns how many bytes were read from other
   /// ranks. Call it in a compute::FloatEnvironment.
   std::size_t take(const transport::Board& board, int round) const noexcept;

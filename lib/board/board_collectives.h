@@ -110,7 +110,7 @@ class BoardCollectives final : public Pollable {
   trace::Recorder* const recorder_;  ///< null: no trace is recorded
   std::size_t limit_;
   std::size_t capacity_;               ///< of the board
-  transport::StorePath path_;          ///< how contributions are copied to the board
+  transport::StoreChoice path_;        ///< how contributions are copied to the board
   transport::Board* board_ = nullptr;  ///< owned by the transport; null until it is there
   Fifo<Entry> queue_;
   int round_ = 0;                            ///< of the first call in the queue, from 0

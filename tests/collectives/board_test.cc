@@ -110,7 +110,7 @@ TEST_CASE("boards and links give the same bits, whatever stores fill them") {
         CAPTURE(options.copy_policy.always);
         streamed = 0;
         const auto others = results_of(options, count);
-        const bool is_long = count * sizeof(float) >= transport::StorePath::least_bytes;
+        const bool is_long = count * sizeof(float) >= transport::StoreChoice::least_bytes;
         CHECK((streamed > 0) == (options.copy_policy.always && is_long));
         for (std::size_t rank = 0; rank < on_boards.size(); ++rank) {
           CAPTURE(rank);

@@ -14,7 +14,7 @@ namespace tutti::transport::testing {
 namespace {
 
 using std::chrono::microseconds;
-using Way = StorePath::Way;
+using Way = StoreChoice::Way;
 
 constexpr std::size_t slot = 32 * 1024;
 constexpr microseconds quick{1}, slow{13};
@@ -22,7 +22,7 @@ constexpr microseconds quick{1}, slow{13};
 void streaming_copy(void* to, const void* from, std::size_t bytes) { std::memcpy(to, from, bytes); }
 
 /// The number of copies until one is timed, that one included.
-int copies_until_timed(StorePath& path, Way others) {
+int copies_until_timed(StoreChoice& path, Way others) {
   for (int copies = 1;; ++copies) {
     const Way way = path.next();
     if (way == Way::timed) return copies;
@@ -32,43 +32,43 @@ int copies_until_timed(StorePath& path, Way others) {
 }
 
 /// One whose first timed copy is next.
-StorePath begun_path() {
-  StorePath path{{.streaming = streaming_copy}};
-  for (int i = 1; i < StorePath::first_timed; ++i) REQUIRE(path.next() == Way::plain);
+StoreChoice begun_path() {
+  StoreChoice path{{.streaming = streaming_copy}};
+  for (int i = 1; i < StoreChoice::first_timed; ++i) REQUIRE(path.next() == Way::plain);
   return path;
 }
 
 TEST_CASE("copies are plain while the timed ones are quick, and none is timed where no copy has been before") {
-  CHECK(StorePath::first_timed > static_cast<int>(most_areas));
-  StorePath path = begun_path();
+  CHECK(StoreChoice::first_timed > static_cast<int>(most_areas));
+  StoreChoice path = begun_path();
   CHECK(path.next() == Way::timed);
   path.took(quick, slot);
   for (int i = 0; i < 10; ++i) {
-    CHECK(copies_until_timed(path, Way::plain) == StorePath::timed_every);
+    CHECK(copies_until_timed(path, Way::plain) == StoreChoice::timed_every);
     path.took(quick, slot);
   }
 }
 
 TEST_CASE("two slow copies in a row make the next ones go past the caches, and one quick copy ends it") {
-  StorePath path = begun_path();
+  StoreChoice path = begun_path();
   for (int i = 0; i < 3; ++i) {
-    CHECK(copies_until_timed(path, Way::plain) == (i == 0 ? 1 : StorePath::timed_every));
+    CHECK(copies_until_timed(path, Way::plain) == (i == 0 ? 1 : StoreChoice::timed_every));
     path.took(slow, slot);
     CHECK(path.next() == Way::timed);
     path.took(slow, slot);
     for (int again = 0; again < 3; ++again) {
-      CHECK(copies_until_timed(path, Way::streaming) == StorePath::tried_every);
+      CHECK(copies_until_timed(path, Way::streaming) == StoreChoice::tried_every);
       path.took(slow, slot);
     }
-    CHECK(copies_until_timed(path, Way::streaming) == StorePath::tried_every);
+    CHECK(copies_until_timed(path, Way::streaming) == StoreChoice::tried_every);
     path.took(quick, slot);
   }
 }
 
 TEST_CASE("one slow copy between quick ones changes nothing") {
-  StorePath path = begun_path();
+  StoreChoice path = begun_path();
   for (int i = 0; i < 10; ++i) {
-    CHECK(copies_until_timed(path, Way::plain) == (i == 0 ? 1 : StorePath::timed_every));
+    CHECK(copies_until_timed(path, Way::plain) == (i == 0 ? 1 : StoreChoice::timed_every));
     path.took(slow, slot);
     CHECK(path.next() == Way::timed);
     path.took(quick, slot);
@@ -76,10 +76,10 @@ TEST_CASE("one slow copy between quick ones changes nothing") {
 }
 
 TEST_CASE("what is slow goes by the number of bytes") {
-  for (const std::size_t bytes : {StorePath::least_bytes, slot, std::size_t{1} << 20}) {
-    const auto limit = StorePath::slow_per_kib * static_cast<std::chrono::nanoseconds::rep>(bytes / 1024);
+  for (const std::size_t bytes : {StoreChoice::least_bytes, slot, std::size_t{1} << 20}) {
+    const auto limit = StoreChoice::slow_per_kib * static_cast<std::chrono::nanoseconds::rep>(bytes / 1024);
     for (const bool over : {false, true}) {
-      StorePath path{{.streaming = streaming_copy}};
+      StoreChoice path{{.streaming = streaming_copy}};
       for (int i = 0; i < 2; ++i) path.took(limit + std::chrono::nanoseconds{over ? 1 : 0}, bytes);
       CHECK((path.next() == Way::streaming) == over);
     }
@@ -98,8 +98,8 @@ std::vector<int> streamed_of_sizes(const CopyPolicy& copy_policy) {
   const std::vector<std::byte> from(slot, std::byte{7});
   std::vector<int> counts;
   for (const std::size_t bytes :
-       {std::size_t{0}, std::size_t{1}, StorePath::least_bytes - 1, StorePath::least_bytes, slot}) {
-    StorePath path{copy_policy};
+       {std::size_t{0}, std::size_t{1}, StoreChoice::least_bytes - 1, StoreChoice::least_bytes, slot}) {
+    StoreChoice path{copy_policy};
     streamed = 0;
     for (int i = 0; i < 200; ++i) {
       std::vector<std::byte> to(slot);

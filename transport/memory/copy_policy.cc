@@ -2,7 +2,7 @@
 
 namespace tutti::transport {
 
-void StorePath::copy_long(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
+void StoreChoice::copy_long(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
   using Clock = std::chrono::steady_clock;
   const Way way = next();
   if (way == Way::streaming) return copy_policy_.streaming(to, from, bytes);
@@ -11,13 +11,13 @@ void StorePath::copy_long(std::byte* to, const std::byte* from, std::size_t byte
   if (way == Way::timed) took(Clock::now() - begin, bytes);
 }
 
-StorePath::Way StorePath::next() noexcept {
+StoreChoice::Way StoreChoice::next() noexcept {
   if (copy_policy_.always) return Way::streaming;
   if (--until_timed_ <= 0) return Way::timed;
   return streams_ ? Way::streaming : Way::plain;
 }
 
-void StorePath::took(std::chrono::nanoseconds time, std::size_t bytes) noexcept {
+void StoreChoice::took(std::chrono::nanoseconds time, std::size_t bytes) noexcept {
   const bool slow = time * 1024 > slow_per_kib * static_cast<std::chrono::nanoseconds::rep>(bytes);
   streams_ = slow && (streams_ || suspects_);
   suspects_ = slow && !streams_;

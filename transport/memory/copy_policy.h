@@ -26,9 +26,9 @@ struct CopyPolicy {
 /// reader then fetches from memory. So some copies are timed.
 ///
 /// Threading: one thread at a time.
-class StorePath {
+class StoreChoice {
  public:
-  explicit StorePath(const CopyPolicy& copy_policy = {}) : copy_policy_(copy_policy) {}
+  explicit StoreChoice(const CopyPolicy& copy_policy = {}) : copy_policy_(copy_policy) {}
 
   void copy(std::byte* to, const std::byte* from, std::size_t bytes) noexcept {
     if (copy_policy_.streaming && bytes >= least_bytes) return copy_long(to, from, bytes);

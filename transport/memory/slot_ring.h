@@ -124,7 +124,7 @@ constexpr std::uint32_t flag(std::uint64_t filling) { return static_cast<std::ui
 /// The sender's end. Does not own the memory.
 class RingWriter {
  public:
-  /// `areas`: the number of areas of the ring, the same at both ends. `stores`: see StorePath.
+  /// `areas`: the number of areas of the ring, the same at both ends. `stores`: see StoreChoice.
   explicit RingWriter(RingMemory& memory, std::size_t areas = slot_count, const CopyPolicy& copy_policy = {})
       : memory_(&memory), areas_(areas), path_(copy_policy) {}
 
@@ -159,7 +159,7 @@ class RingWriter {
   RingMemory* memory_;
   std::size_t areas_;
   std::size_t areas_in_use_ = slot_count;  // by the current message
-  StorePath path_;
+  StoreChoice path_;
   std::uint64_t filled_ = 0;
   std::uint64_t freed_ = 0;  // last value seen
 };
