@@ -61,7 +61,7 @@ class TcpStoreServer::Impl final : public ConnectionHost {
       socket.release();
     }
     for (Listener& listener : listeners_) accept_later(listener);
-    thread_ = start_quiet_thread([this] { run(); });
+    thread_ = start_thread_without_signals([this] { run(); });
   }
 
   ~Impl() {

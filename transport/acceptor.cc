@@ -99,7 +99,7 @@ class Acceptor::Impl {
         is_unix_(address.is_unix()),
         listener_waiter_(context_, listener_.get()) {
     accept_later();
-    thread_ = start_quiet_thread([this] { run(); });
+    thread_ = start_thread_without_signals([this] { run(); });
   }
 
   ~Impl() { close(); }

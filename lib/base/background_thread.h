@@ -10,7 +10,7 @@ namespace tutti {
 
 /// A thread that handles no signals: those belong to the user, whose handlers run on the user's threads.
 template <class Body>
-std::thread start_quiet_thread(Body body) {
+std::thread start_thread_without_signals(Body body) {
   sigset_t all;
   sigset_t before;
   ::sigfillset(&all);

@@ -35,7 +35,7 @@ void FailureDetector::begin(std::vector<Watched> ranks, const WatchSettings& set
   const auto parsed = net::parse_address(first_address);
   const bool is_port = !parsed || !parsed->is_unix();
   member_->begin(std::move(ranks), settings, user);
-  thread_ = start_quiet_thread([this] { member_->run(); });
+  thread_ = start_thread_without_signals([this] { member_->run(); });
   if (readiness_.wait(deadline)) return;
   const auto failure = readiness_.hopeless();
   stop();

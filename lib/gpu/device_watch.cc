@@ -21,7 +21,7 @@ void DeviceWatch::look_at(const cuda::OwnEvent& event) noexcept {
   try {
     const std::lock_guard lock{mutex_};
     wanted_ = &event;
-    if (!thread_.joinable()) thread_ = start_quiet_thread([this] { run(); });
+    if (!thread_.joinable()) thread_ = start_thread_without_signals([this] { run(); });
     changed_.notify_one();
   } catch (const std::exception&) {  // there is no thread, and the deadline has to do
   }

@@ -44,7 +44,7 @@ class TlsProxies::Impl {
     const std::lock_guard lock{roll().mutex};
     const auto place = roll().alive.insert(this).first;
     try {
-      thread_ = start_quiet_thread([this] { run(); });
+      thread_ = start_thread_without_signals([this] { run(); });
     } catch (...) {
       roll().alive.erase(place);
       throw;
