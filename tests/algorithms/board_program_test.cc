@@ -258,7 +258,7 @@ TEST_CASE("the proof finds ranks that write what others touch in shared buffers"
   CHECK(problems(verdict).find("which rank 1 writes (in place)") != std::string::npos);
 }
 
-TEST_CASE("whoever reads a trace learns by name who reads of whom") {
+TEST_CASE("a trace's reader learns by an algorithm's name which rank reads of which") {
   BoardReaders readers;
   CHECK(readers(gather, "direct", 3, 1, 1, 0));
   CHECK_FALSE(readers(gather, "direct", 3, 1, 0, 1));

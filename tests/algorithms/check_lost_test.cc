@@ -48,7 +48,7 @@ void spoil_each(const Entry& entry, int ranks, Count& count) {
     }
 }
 
-TEST_CASE("whatever reduction becomes a receive, its rank is named, and nearly always its step") {
+TEST_CASE("a reduction turned into a receive is found: its rank is named, and nearly always its step") {
   Count count;
   for (const Collective collective : {all_reduce, reduce, reduce_scatter})
     for (const Entry& entry : catalogue(collective))
@@ -178,7 +178,7 @@ TEST_CASE("of large runs a few contributions are followed, of small ones all tha
   CHECK(large.problems[3].ends_with("rank 0: ends with output[3] lacking rank 1"));
 }
 
-TEST_CASE("what is missing in many results of a large run is followed once for all") {
+TEST_CASE("a contribution missing in many results of a large run is followed once") {
   constexpr int ranks = 10, pipeline = 15'000;
   const Blocks all = out(0, ranks * pipeline), from = in(0, ranks * pipeline);
   std::vector<Plan> plans;

@@ -305,7 +305,7 @@ TEST_CASE("every contribution must arrive, and only once") {
   }
 }
 
-TEST_CASE("what arrives must be what belongs there") {
+TEST_CASE("a wrong message at a block is a problem") {
   SUBCASE("the wrong block, by way of scratch of the right size") {
     check_says(all_to_all,
                plans_of(

@@ -111,7 +111,7 @@ TEST_CASE("each of the two trees spans all ranks, no deeper than the logarithm, 
     }
 }
 
-TEST_CASE("who has children in one of the two trees is a leaf of the other") {
+TEST_CASE("a rank with children in one of the two trees is a leaf of the other") {
   for (int ranks = 2; ranks < 700; ++ranks)
     for (int rank = 0; rank < ranks; ++rank) {
       const auto children = [](const Branch& branch) { return int{branch.left >= 0} + int{branch.right >= 0}; };

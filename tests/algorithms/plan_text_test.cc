@@ -83,7 +83,7 @@ TEST_CASE("every algorithm is read as it was written") {
     }
 }
 
-TEST_CASE("what is wrong in a file of plans is named with its line") {
+TEST_CASE("an error in a file of plans is named with its line") {
   CHECK(refusal(exchange_text) == "was taken");
   check_refused("", "own.plan:0: a file of plans begins with \"tutti-plans 1\"");
   check_refused(spoilt("plans 1", "plans 2"), "own.plan:1: a file of plans begins");
@@ -139,7 +139,7 @@ TEST_CASE("waits that a file adds to derived ones are kept") {
   check_refused(more, "own.plan:6: it copies blocks onto themselves");
 }
 
-TEST_CASE("what is read says whether links must have room for whole messages") {
+TEST_CASE("a plan that was read says whether links need room for whole messages") {
   CHECK_FALSE(read_plans(exchange_text, "own.plan").needs_room);
   std::string both_wait = spoilt("recv 1 o1", "recv 1 o1 after 0");
   both_wait.replace(both_wait.find("recv 0 o0"), 9, "recv 0 o0 after 0");

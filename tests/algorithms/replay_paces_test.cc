@@ -55,7 +55,7 @@ TEST_CASE("paces are what replays take") {
   }
 }
 
-TEST_CASE("who cuts each rank's part gains nothing where adding up is free") {
+TEST_CASE("cutting each rank's part gains nothing where adding up is free") {
   for (const Entry& entry : catalogue()) {
     if (!entry.has_pipeline || entry.has_slices) continue;
     for (const int ranks : {2, 5, 8})

@@ -81,7 +81,7 @@ TEST_CASE("a line whose algorithm does not serve the call is passed over") {
   CHECK(chosen(table, {.collective = Collective::all_gather, .ranks = 4, .rank_order = true}) == "bruck");
 }
 
-TEST_CASE("what a table has no line for the built-in one decides") {
+TEST_CASE("the built-in table decides where a table has no line") {
   const TuningTable table = TuningTable::parse("all_reduce tcp 4 * doubling", "mine.table");
   for (const std::size_t bytes : {std::size_t{8}, std::size_t{1} << 16, std::size_t{1} << 26}) {
     const Situation situation = all_reduce_of(bytes, 5, "tcp");

@@ -68,7 +68,7 @@ TEST_CASE("a row of the table has nccl-tests' widths and thirteen fields") {
   CHECK(fields(row).size() == 13);
 }
 
-TEST_CASE("what was not checked or has no such form is N/A, still thirteen fields") {
+TEST_CASE("a row has thirteen fields, with N/A for a form that was not checked or does not exist") {
   RowResult row = all_reduce_row();
   row.out_of_place.wrong = -1;
   row.in_place.reset();
@@ -185,7 +185,7 @@ TEST_CASE("the closing sentence follows from the rows") {
   CHECK(sentence({}) == "");
 }
 
-TEST_CASE("what the library takes by itself is said by sizes, and only where it is known") {
+TEST_CASE("the library's own choice is given by sizes, and only where it is known") {
   std::vector<Comparison> rows{compared(1024, {slow, quick}), compared(2048, {slow, quick}), compared(4096, {slow})};
   CHECK(sentence_of_choice(rows) == "");
   for (Comparison& row : rows) row.chosen = "direct";

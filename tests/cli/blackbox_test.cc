@@ -163,7 +163,7 @@ TEST_CASE("messages that nobody has sent or taken are listed") {
   CHECK(only(now(boxes)) == "rank 0 is in recv of 1000 x f32 from rank 1 (tag 5) since 40.0 s");
 }
 
-TEST_CASE("what a rank was in when it died, and where the others were") {
+TEST_CASE("the call in which a rank died is told, and where the others were") {
   auto boxes = three_at_rest();
   CHECK(last_call(boxes[1], boxes) == "");
   call(boxes[0], 3, State::failed);
@@ -208,7 +208,7 @@ TEST_CASE("of several calls that a dead rank had begun the oldest is where it wa
   CHECK(last_call(boxes[1], boxes).find("rank 1 was in all_reduce #3 ") == 0);
 }
 
-TEST_CASE("whom a failure blames is found in the communicator's own numbers") {
+TEST_CASE("the rank that a failure blames is found in the communicator's own numbers") {
   auto boxes = three_at_rest();
   for (const std::size_t one : {1U, 2U}) boxes[one].groups.push_back({7, 2, static_cast<int>(one) - 1});
   CHECK(blamed_by(boxes[1], boxes) == -1);

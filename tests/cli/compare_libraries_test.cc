@@ -81,7 +81,7 @@ versus::Row row_of(const std::string& side, const std::string& setting, double t
 
 }  // namespace
 
-TEST_CASE("what a call must give passes, and one element that differs is one wrong element") {
+TEST_CASE("the right result of a call passes, and one element that differs is one wrong element") {
   for (const MeasuredCall call : measure::all_calls) {
     if (call == measure::all_to_all_v) continue;
     for (const std::size_t bytes : {std::size_t{4}, std::size_t{1000}}) {

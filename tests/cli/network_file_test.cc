@@ -70,7 +70,7 @@ TEST_CASE("an algorithm has what its section says, and the rest from above") {
   CHECK(file.for_algorithm("chain").cost(Distance::far, 8).latency == 1e9);
 }
 
-TEST_CASE("what is wrong is named with file and line") {
+TEST_CASE("an error is named with file and line") {
   const auto says = [](const std::string& text, const char* what) {
     CAPTURE(text);
     CHECK_MESSAGE(problem(text).find(what) != std::string::npos, problem(text));

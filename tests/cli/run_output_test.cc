@@ -210,7 +210,7 @@ TEST_CASE("a bar that ends with a carriage return is closed with the rank") {
   CHECK(screen.text() == "[0] 10%\r\n");
 }
 
-TEST_CASE("what a terminal's echo has ended is not ended again") {
+TEST_CASE("a line that a terminal's echo has ended is not ended again") {
   Screen screen;
   Rank zero{"[0] ", screen}, one{"[1] ", screen};
   zero.write("n? ");

@@ -116,7 +116,7 @@ Plan behind_a_queue(const Shape& shape) {
   return std::move(plan).build();
 }
 
-TEST_CASE("what waits for its port takes nothing yet of the link behind it") {
+TEST_CASE("a message that waits for its port takes nothing yet of the link behind it") {
   const Made made{behind_a_queue, 4};
   CHECK(run_events(made.simulated, hosts_of_two(""))->seconds == doctest::Approx(10001e-6));
   CHECK(run_events(made.simulated, hosts_of_two("shared host 2GB/s\n"))->seconds == doctest::Approx(10001e-6));
@@ -145,7 +145,7 @@ Plan before_a_queue(const Shape& shape) {
   return std::move(plan).build();
 }
 
-TEST_CASE("what waits for its receiver's port takes nothing more of the link before it") {
+TEST_CASE("a message that waits for its receiver's port takes nothing more of the link before it") {
   const Made made{before_a_queue, 8};
   const auto seconds = run_events(made.simulated, hosts_of_two("copy 500MB/s\nshared host 4GB/s\n"))->seconds;
   CHECK(seconds == doctest::Approx(2000e-6 + 5 * 1000e-6 + 2e-6));  // the copy, five messages, two latencies
@@ -160,7 +160,7 @@ Plan two_ahead(const Shape& shape) {
   return std::move(plan).build();
 }
 
-TEST_CASE("what meets at a shared link is not swept") {
+TEST_CASE("messages that meet at a shared link are not swept") {
   const Made made{two_ahead, 8};
   const auto swept = run_sweep(made.simulated, hosts_of_two(""));
   REQUIRE(swept);

@@ -238,12 +238,12 @@ link far 1us 0ns 1GB/s
   CHECK(microseconds(*run_events(ring, shared)) == doctest::Approx(microseconds(*run_events(ring, apart))));
 }
 
-TEST_CASE("what is too large for every method is refused, not begun") {
+TEST_CASE("a job that is too large for every method is refused before it begins") {
   const SimulatedCall all = simulated(Collective::all_to_all, "direct", 20000, 20000 * 8);
   CHECK_THROWS_WITH_AS(simulate(all, uniform()), doctest::Contains("20000 ranks"), Error);
 }
 
-TEST_CASE("what is passed over for its least time is never the fastest") {
+TEST_CASE("an algorithm passed over for its least time is never the fastest") {
   const NetworkFile file = NetworkFile::open("100g");
   const auto table = algorithms::TuningTable::parse(
       "all_reduce * * * direct\nall_gather * * * direct\nbroadcast * * * direct\n", "test");

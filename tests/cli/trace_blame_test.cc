@@ -30,7 +30,7 @@ TracedCall call_of(const char* name, std::map<int, Span> ranks, const TracedMess
   return call;
 }
 
-TEST_CASE("who comes late because a call before held it up is not to blame, who comes late from elsewhere is") {
+TEST_CASE("a rank that an earlier call held up is not to blame, and one that comes late from elsewhere is") {
   // Rank 2 works for 100 ms before it sends to rank 0, which so is late for the barrier in which rank 1 waits.
   const TracedCall held_up =
       call_of("all_reduce #1", {{0, {0, 100 * ms}}, {1, {0, ms}}, {2, {0, 100 * ms}}}, message(2, 0, 0, 100 * ms));

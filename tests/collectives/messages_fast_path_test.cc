@@ -154,7 +154,7 @@ TEST_CASE("messages that do not come as expected are received all the same") {
   });
 }
 
-TEST_CASE("what is taken at once is credited to its sender, who could not send as much unasked") {
+TEST_CASE("bytes taken at once are credited to their sender, which could not send as many unasked") {
   run_ranks({.ranks = 2, .kind = Kind::shm}, [](Communicator& comm) {
     warm_up(comm);
     constexpr int messages = 8192;  // each counts 260 bytes of the credit, which is a MiB

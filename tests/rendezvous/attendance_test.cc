@@ -130,7 +130,7 @@ TEST_CASE("a restart under another prefix does not see the keys of the run befor
   }
 }
 
-TEST_CASE("who is killed while others still gather is followed by the next process with its rank") {
+TEST_CASE("a rank killed while others still gather is followed by the next process with its number") {
   for (const int victim : {0, 1}) {
     CAPTURE(victim);
     const TcpStoreServer server{{"127.0.0.1", 0}};
@@ -204,7 +204,7 @@ TEST_CASE("when one is killed that others have met, all hear of it, and all meet
   }
 }
 
-TEST_CASE("who comes after the others met the process before it waits for them in the next attempt") {
+TEST_CASE("a process that comes after the others met its predecessor waits for them in the next attempt") {
   const TcpStoreServer server{{"127.0.0.1", 0}};
   std::vector<Rank> ranks;
   for (const int rank : {0, 1}) ranks.emplace_back(server, rank, 2);

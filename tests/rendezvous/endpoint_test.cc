@@ -30,7 +30,7 @@ TEST_CASE("an endpoint is a host and a port, and can be written again") {
   CHECK(to_string(Endpoint{"::1", 80}) == "[::1]:80");
 }
 
-TEST_CASE("what is no endpoint is refused with what is wrong about it") {
+TEST_CASE("a text that is no endpoint is refused with the reason") {
   CHECK(refusal_of("node1").find("the port is missing") != std::string::npos);
   CHECK(refusal_of("node1:").find("the port is missing") != std::string::npos);
   CHECK(refusal_of(":80").find("the host is missing") != std::string::npos);

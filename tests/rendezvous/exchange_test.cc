@@ -66,7 +66,7 @@ TEST_CASE("rank 0 returns only when everybody has read, so the server may end wi
   }
 }
 
-TEST_CASE("who did not come is named, the first of them as the culprit") {
+TEST_CASE("ranks that did not come are named, the first of them as the culprit") {
   const auto store = memory_store();
   for (const char* there : {"rank_info/0", "rank_info/2", "rank_info/4"})
     store->set(there, "x");  // none can be too late
@@ -88,7 +88,7 @@ TEST_CASE("rank 0 is named when the others are there, but it does not pass their
   CHECK(contains(error.what(), "waited"));
 }
 
-TEST_CASE("who has more patience than rank 0 hears from it who did not come, before the server ends with it") {
+TEST_CASE("a rank with more patience than rank 0 hears from it which ranks did not come, before the server ends") {
   auto server = std::make_unique<TcpStoreServer>(rendezvous::Endpoint{"127.0.0.1", 0});
   const rendezvous::Endpoint endpoint = server->endpoint();
   std::atomic<int> ready{0};

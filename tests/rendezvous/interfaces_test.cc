@@ -154,7 +154,7 @@ TEST_CASE("a name of this host that leads to loopback does not make loopback the
   CHECK(choose_interface("tcp://" + to_string(here)).loopback == !others);
 }
 
-TEST_CASE("what is written as loopback hides nothing") {
+TEST_CASE("an address written as loopback hides nothing") {
   for (const char* numeric : {"127.0.0.1", "127.0.1.1", "::1", "localhost"}) {
     CHECK(rendezvous::is_written_loopback(numeric));
     CHECK(rendezvous::hidden_loopback({numeric, 1}, Clock::now() + patience).empty());

@@ -18,7 +18,7 @@ const std::string greeting = bytes("00 ce f7 85 3c");
 
 }  // namespace
 
-TEST_CASE("what is pushed ends one wait, so that who waited finds it; a wait for more goes on") {
+TEST_CASE("a pushed value ends one wait, whose client finds it, and a wait for more goes on") {
   const TcpStoreServer server{{"127.0.0.1", 0}};
   std::vector<std::unique_ptr<RawClient>> waiters;
   for (std::size_t i = 0; i < 3; ++i) {

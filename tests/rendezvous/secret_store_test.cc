@@ -113,7 +113,7 @@ TEST_CASE("PyTorch's client is refused before any of its requests is looked at")
   CHECK(server.figures().requests == 1);
 }
 
-TEST_CASE("what strangers say is neither answered nor kept") {
+TEST_CASE("strangers' messages are neither answered nor kept") {
   const TcpStoreServer server = serve();
   const std::size_t before = server.figures().memory_bytes;
   Dialogue member;

@@ -30,7 +30,7 @@ TEST_CASE("Slurm's short lists of hosts expand as scontrol show hostnames does")
   CHECK(joined("n[5]") == "n5");
 }
 
-TEST_CASE("what is no list of hosts is refused, and so is one without end") {
+TEST_CASE("a text that is no list of hosts is refused, and so is a list without end") {
   for (const char* list : {"", "n[", "n[]", "n]", "n[1-", "n[1-2", "n[2-1]", "n[a-b]", "n[1-x]", "n[-1]", "n[1,,2]",
                            ",n1", "n[0-99999]", "n[0-999]x[0-999]"}) {
     CAPTURE(list);

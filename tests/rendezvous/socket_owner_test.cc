@@ -59,7 +59,7 @@ TEST_CASE("without a secret the store on loopback serves its user and root, and 
   CHECK(is_served(65'534, insecure));
 }
 
-TEST_CASE("what a client says and then leaves behind is not taken for root's") {
+TEST_CASE("bytes that a client leaves behind are not taken for root's") {
   // A socket that nobody holds any more is said to belong to root.
   const Descriptor listener = std::move(rendezvous::listen_on(any_port, Clock::now() + patience).front());
   std::optional<RawClient> client{rendezvous::endpoint_of(net::local_address(listener))};

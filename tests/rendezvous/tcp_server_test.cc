@@ -149,7 +149,8 @@ TEST_CASE("waits count against the memory too, and end with their connection") {
   CHECK(eventually([&] { return server.figures().connections == 0 && server.figures().memory_bytes == before; }));
 }
 
-TEST_CASE("who does not read his answers blocks nobody, holds no more than one answer, and is dropped in the end") {
+TEST_CASE(
+    "a client that does not read its answers blocks nobody, holds one answer at most, and is dropped in the end") {
   const TcpStoreServer server{any_port, {.stall = 2s}};  // enough for the honest one on a slow machine
   const auto honest = connect(server);
   honest->set("big", std::string(8 << 20, 'x'));

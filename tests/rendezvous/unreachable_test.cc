@@ -42,7 +42,7 @@ TEST_CASE("a host without addresses of the family that is wanted is told which t
   CHECK(contains(why({"10.0.0.7"}, {lo4, lo6, eth6}).problem, "Name an address of IPv6"));
 }
 
-TEST_CASE("what may still succeed is no lasting trouble") {
+TEST_CASE("an attempt that may still succeed is no lasting trouble") {
   CHECK(why({}, {}).problem.empty());
   CHECK(why({"127.0.0.1"}, {lo4}).problem.empty());
   CHECK(why({"10.0.0.7"}, {lo4, eth4}).problem.empty());

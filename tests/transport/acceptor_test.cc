@@ -16,8 +16,8 @@ constexpr std::size_t mebibyte = std::size_t{1} << 20;
 
 }  // namespace
 
-TEST_CASE_TEMPLATE("what a rank sends is what docs/wire.md says, and nothing before the other side has proved itself",
-                   Kind, OverTcp, OverUnix) {
+TEST_CASE_TEMPLATE("a rank sends the bytes of docs/wire.md, and nothing before the other side has proved itself", Kind,
+                   OverTcp, OverUnix) {
   RawListener listener(Kind::anywhere());
   const auto node = make_node(0, {}, Kind::anywhere());
   node->transport->set_peers({node->transport->address(), listener.address()});

@@ -43,7 +43,7 @@ bool is_filled(const std::byte* bytes, std::size_t size, int value) {
   return std::all_of(bytes, bytes + size, [value](std::byte byte) { return byte == static_cast<std::byte>(value); });
 }
 
-TEST_CASE("what one member of a group writes the others read, under the group's name only") {
+TEST_CASE("the members of a group read each other's bytes, under the group's name only") {
   Chunk chunk;
   CHECK(chunk.other->enter(2) == nullptr);
   const auto mine = chunk.own->give(2, page, page, 2);

@@ -75,7 +75,7 @@ TEST_CASE("one slow copy between quick ones changes nothing") {
   }
 }
 
-TEST_CASE("what is slow goes by the number of bytes") {
+TEST_CASE("the limit of a slow copy grows with its bytes") {
   for (const std::size_t bytes : {StoreChoice::least_bytes, slot, std::size_t{1} << 20}) {
     const auto limit = StoreChoice::slow_per_kib * static_cast<std::chrono::nanoseconds::rep>(bytes / 1024);
     for (const bool over : {false, true}) {

@@ -1,4 +1,4 @@
-// What every transport must do when a link ends: goodbyes, aborts and deaths.
+// What every transport must do when a link ends: byes, aborts and deaths.
 
 #include <doctest/doctest.h>
 
@@ -132,7 +132,7 @@ TEST_CASE("a sleeping rank is woken by the death of a peer") {
   });
 }
 
-TEST_CASE("a goodbye is no failure, until more is sent to who has gone") {
+TEST_CASE("a bye is no failure, until more is sent to a rank that has left") {
   for_each_kind([](const Kind& kind) {
     Mesh mesh(kind, 2);
     for (const int rank : {0, 1}) mesh[rank].send(1 - rank, 1, 10'000, 1);
@@ -173,7 +173,7 @@ TEST_CASE("closing a channel leaves the others alone, and it may be opened again
   });
 }
 
-TEST_CASE("what arrives for a closed channel is dropped") {
+TEST_CASE("a message for a closed channel is dropped") {
   for_each_kind([](const Kind& kind) {
     Mesh mesh(kind, 2);
     mesh[1].transport->close_channel(1, soon());
@@ -205,7 +205,7 @@ TEST_CASE("closing a channel first brings what was sent on its way") {
   });
 }
 
-TEST_CASE("what is said aside comes, and ends with the channel") {
+TEST_CASE("control frames arrive, and end with the channel") {
   for_each_kind([](const Kind& kind) {
     Mesh mesh(kind, 2);
     mesh[0].send(1, 1, 100, 1);

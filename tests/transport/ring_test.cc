@@ -285,7 +285,7 @@ TEST_CASE("a garbled abort is a loss, and a long reason is cut") {
   CHECK(wordy.recorder.failures[0].text == std::string(abort_text_bytes, 'x'));
 }
 
-TEST_CASE("a goodbye in the middle of a message is a loss") {
+TEST_CASE("a bye in the middle of a message is a loss") {
   Receiving side;
   CHECK_FALSE(side.ring.writer.begin(frame_of(2 * slot_bytes), pattern(slot_bytes, 1)));
   leave(side.ring.memory->from_sender);
@@ -329,7 +329,7 @@ struct LooseHost final : SlotHost {
   int alerts = 0;
 };
 
-TEST_CASE("a sender says goodbye only if all it sent is in the ring") {
+TEST_CASE("a sender says bye only if all that it sent is in the ring") {
   for (const std::size_t messages : {slot_count, slot_count + 1}) {
     CAPTURE(messages);
     LooseHost host;

@@ -279,7 +279,7 @@ TEST_CASE("many silent strangers do not keep the ranks from connecting") {
   CHECK(open_descriptors() - before <= 200 + 128 + 2);
 }
 
-TEST_CASE("what cannot be shared is an error of this rank, not a crash") {
+TEST_CASE("memory that cannot be shared is an error of this rank, not a crash") {
   Mesh mesh(shm_kind(), 2);
   std::vector<Descriptor> hoard;
   const auto take_all = [&] {

@@ -228,7 +228,7 @@ TEST_CASE("more messages are lent at a time than there are slots") {
     CHECK(lending.receiver.messages[i].bytes == pattern(64 * kibibyte + i, i));
 }
 
-TEST_CASE("what comes unasked is never lent: its sender goes on though nobody wants it yet") {
+TEST_CASE("an unasked message is no single copy: its sender goes on though nobody wants it yet") {
   Lending lending;
   lending.receiver.decide = [](Link&, const Frame&) { return Accept::park; };
   CHECK(lending.mesh[0].send(lending.link, CopyChoice::least_bytes, 1, 0, FrameKind::eager));

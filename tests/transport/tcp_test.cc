@@ -297,7 +297,7 @@ TEST_CASE("on loopback no receive buffer grows until the kernel has no memory le
   }
 }
 
-TEST_CASE("what cannot be read from the sender's memory ends the link at once, and says why") {
+TEST_CASE("a sender's memory that cannot be read ends the link at once, with the reason") {
   void* const nothing = ::mmap(nullptr, mebibyte, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   REQUIRE(nothing != MAP_FAILED);
   for (const Channel channel : {Channel{1}, Channel{2}}) {

@@ -49,7 +49,7 @@ TEST_CASE("an answer comes back on the connection of the question") {
   CHECK(read_from(peer, *lonely.node, 200) == payload(200, 2));
 }
 
-TEST_CASE("what comes back on a connection of one's own is read") {
+TEST_CASE("bytes that come back on a rank's own connection are read") {
   RawListener listener;
   const auto node = make_node(0);
   node->transport->set_peers({node->transport->address(), listener.address()});
@@ -130,7 +130,7 @@ TEST_CASE("a peer that said bye behind a message is not said to have died when m
   CHECK(pair.sender->recorder.failures[0].text.find("closed its communicator") != std::string::npos);
 }
 
-TEST_CASE("what is said aside to who has left cannot harm what that one said before, and is not reported") {
+TEST_CASE("a control frame to a rank that has left harms none of its earlier frames, and is not reported") {
   Pair pair;
   pair.sender->send(1, channel, 10, 1);
   REQUIRE(pair.run_until([&] { return !pair.receiver->recorder.messages.empty(); }));
@@ -146,7 +146,7 @@ TEST_CASE("what is said aside to who has left cannot harm what that one said bef
   CHECK(pair.sender->recorder.failures.empty());
 }
 
-TEST_CASE("what is said aside arrives beside what is said on the link, in the midst of it") {
+TEST_CASE("a control frame arrives in the midst of a link's messages") {
   Pair pair;
   pair.receiver->recorder.decide = [](Link&, const Frame& frame) {
     return frame.length > mebibyte ? Acceptance::Kind::park : Acceptance::Kind::memory;

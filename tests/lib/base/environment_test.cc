@@ -57,7 +57,7 @@ TEST_CASE("an unknown variable is an error that offers the nearest known one") {
   CHECK(complaint({"TUTTI_"}) != "");
 }
 
-TEST_CASE("what Kubernetes sets for services called tutti... passes; what only looks like it does not") {
+TEST_CASE("variables that Kubernetes sets for services called tutti pass, and others that look like them do not") {
   for (const std::string service : {"TUTTI", "TUTTI_STORE", "TUTTI_SERVICE", "TUTTI_PORT_1"}) {
     CAPTURE(service);
     for (const char* rest :

@@ -27,7 +27,7 @@ TEST_CASE("an exception becomes a result, and its words are kept") {
   CHECK(std::string{tutti_last_error()} == "f: x is odd");
 }
 
-TEST_CASE("what tutti does not throw itself is caught, too") {
+TEST_CASE("an exception that tutti did not throw is caught, too") {
   CHECK(guarded("f", [] { throw std::bad_alloc{}; }) == TUTTI_SYSTEM);
   CHECK(std::string{tutti_last_error()} == "f: out of memory");
   CHECK(guarded("f", [] { throw std::logic_error{"strange"}; }) == TUTTI_INTERNAL);

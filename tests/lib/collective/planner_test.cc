@@ -43,7 +43,7 @@ TEST_CASE("a default algorithm holds for every collective that has it, one per c
   CHECK(chosen(two, Collective::broadcast) == "chain");
 }
 
-TEST_CASE("what the caller asks for wins over the default") {
+TEST_CASE("a call's own algorithm wins over the default") {
   CHECK(chosen(planner("ring"), Collective::all_reduce, "circulant") == "circulant");
 }
 

@@ -49,7 +49,7 @@ TEST_CASE("an error file reads as torch's agent wants it") {
         "{\"timestamp\": \"1700000000\", \"code\": \"peer_lost\", \"rank\": 2, \"operation\": 17}}}\n");
 }
 
-TEST_CASE("whatever the text of an error, its file is JSON in UTF-8") {
+TEST_CASE("the file of an error is JSON in UTF-8, for any text") {
   const auto written = [](const std::string& message) { return error_file_text(Error{ErrorCode::system, message}, 0); };
   CHECK(contains(written("a \"b\" \\ c\n\t\x7f"), "a \\\"b\\\" \\\\ c\\u000a\\u0009\\u007f\""));
   CHECK(contains(written("K\xc3\xb6ln \xe2\x82\xac \xf0\x9f\x98\x80"), "K\xc3\xb6ln \xe2\x82\xac \xf0\x9f\x98\x80\""));

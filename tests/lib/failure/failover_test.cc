@@ -166,7 +166,7 @@ TEST_CASE_TEMPLATE("a rank that gave up waiting for the last proof comes again, 
   }
 }
 
-TEST_CASE_TEMPLATE("what is said to a rank before it knows that it is the coordinator is heard once it does", Kind,
+TEST_CASE_TEMPLATE("a message to a rank that does not yet know that it is the coordinator is heard once it does", Kind,
                    OverTcp, OverUnix) {
   const Secret key = Secret::random();
   const auto deadline = FailureDetector::Clock::now() + 20s;

@@ -52,7 +52,7 @@ TEST_CASE("a fault says what, who and where, and has defaults for the rest") {
   CHECK(parse_faults("", 4).empty());
 }
 
-TEST_CASE("what is wrong with a fault is said with the nearest right word") {
+TEST_CASE("an error in a fault names the nearest right word") {
   const auto says = [](std::string_view text, const std::string& word) {
     const std::string what = complaint(text);
     CHECK_MESSAGE(what.find(word) != std::string::npos, what);

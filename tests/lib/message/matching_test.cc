@@ -53,7 +53,7 @@ TEST_CASE("a receive gets the earliest message that fits, also from the middle o
   CHECK(matching.message_for(any_source, any_tag) == std::nullopt);
 }
 
-TEST_CASE("what was forgotten matches nothing") {
+TEST_CASE("a forgotten message matches nothing") {
   Matching<char, int> matching;
   matching.post(1, 1, 'a');
   matching.keep(2, 2, 10);

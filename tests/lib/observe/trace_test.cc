@@ -128,7 +128,7 @@ TEST_CASE("an arrow begins when its message was given to the link, though the on
   for (std::size_t i = 0; i < 3; ++i) CHECK(begins[i] <= arrows[i]);
 }
 
-TEST_CASE("what is flushed is not written again, and what comes later is added") {
+TEST_CASE("flushed records are not written again, and later ones are added") {
   const Traced traced;
   auto recorder = traced.open();
   recorder->add(call_number(1));
@@ -141,7 +141,7 @@ TEST_CASE("what is flushed is not written again, and what comes later is added")
                         [&](const TraceEvent& event) { return event.text("name") == name; }) == 1);
 }
 
-TEST_CASE("what a writer left half written goes, and all before it stays") {
+TEST_CASE("a record left half written goes, and all before it stays") {
   const Traced traced;
   auto recorder = traced.open();
   recorder->add(call_number(1));
@@ -195,7 +195,7 @@ void record_and_die(const Traced& traced, const Descriptor& memory, int calls) {
   REQUIRE(WIFSIGNALED(status));
 }
 
-TEST_CASE("whoever holds the memory of a killed rank can tell what it did, and was in the middle of") {
+TEST_CASE("the memory of a killed rank tells its finished calls and the unfinished one") {
   const Traced traced;
   const Descriptor memory = trace::make_memory(16);
   record_and_die(traced, memory, 3);

@@ -236,7 +236,7 @@ TEST_CASE("a bit changed anywhere on the way is noticed by at least one side, an
     }
 }
 
-TEST_CASE("what was recorded opens nothing when it is played again, to either side") {
+TEST_CASE("a recorded handshake opens nothing when it is played again, to either side") {
   const Record record = talk(Handshake::initiate(key, hello), acceptor());
   Handshake second = acceptor();
   tell(second, record.messages[0]);
@@ -247,7 +247,7 @@ TEST_CASE("what was recorded opens nothing when it is played again, to either si
   CHECK(first.state() == State::refused);
 }
 
-TEST_CASE("what a side says is worth nothing when it is thrown back at it") {
+TEST_CASE("a side's own bytes prove nothing when they are sent back to it") {
   Handshake first = Handshake::initiate(key, hello);
   const std::string said = said_by(first);
   tell(first, said + said.substr(0, 8));

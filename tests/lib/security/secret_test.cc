@@ -212,7 +212,7 @@ TEST_CASE("root's file is a secret for who reads it through a group of his, as c
   CHECK(link.complaint_about() == "");
 }
 
-TEST_CASE("what is no file of ours, or no secret, is refused by name") {
+TEST_CASE("a file that is another user's, or no secret, is refused by name") {
   const File small{"short\n"}, large{std::string(4097, 'x')}, empty{""};
   for (const File* file : {&small, &large, &empty}) {
     CHECK(has(file->complaint_about(), file->path));

@@ -112,7 +112,7 @@ TEST_CASE("a side that does not read holds up the one that writes, and nothing i
   writer.join();
 }
 
-TEST_CASE("what was written before an end arrives before it, whichever side ends") {
+TEST_CASE("bytes written before an end arrive before it, whichever side ends") {
   for (const bool client_ends : {true, false}) {
     Pair pair;
     REQUIRE(pair.ready());
@@ -130,7 +130,7 @@ TEST_CASE("what was written before an end arrives before it, whichever side ends
   }
 }
 
-TEST_CASE("what was written before an end arrives although the other side does not stop talking") {
+TEST_CASE("bytes written before an end arrive although the other side does not stop sending") {
   auto wire = connected_tcp_sockets();
   Pair pair{key_of(1), std::move(wire)};
   REQUIRE(pair.ready());
@@ -184,7 +184,7 @@ TEST_CASE("sides with different keys get no encrypted stream") {
   CHECK(wait_until_ready(pair.first) == ECONNRESET);
 }
 
-TEST_CASE("who changes a byte on the path ends the connection, and his bytes arrive nowhere") {
+TEST_CASE("a byte changed on the path ends the connection, and arrives nowhere") {
   std::atomic<bool> change{false};
   Path path{[&](std::string& bytes, bool from_client) {
     if (change && from_client) bytes[bytes.size() / 2] ^= 1;

@@ -36,7 +36,7 @@ std::pair<int, std::string> complaint(const std::vector<Rank>& ranks) {
 
 }  // namespace
 
-TEST_CASE("what a rank publishes of itself comes back as it was") {
+TEST_CASE("the information that a rank publishes comes back as it was") {
   RankInfo sent = rank_info("h", "46");
   sent.traces = true;
   sent.board_limit = ~std::size_t{0};
