@@ -19,7 +19,23 @@ def rules(text):
     return [rule for _, rule in found(text)]
 
 
+def message_rules(text):
+    return [(line, rule) for line, rule, _ in prose.check_messages(text)]
+
+
 class Prose(unittest.TestCase):
+    def test_messages_in_sources_are_read(self):
+        self.assertEqual(message_rules('f("a rank waits", x);\n'
+                                       'throw Error{"the doors of "\n'
+                                       '            "{} are closed"};\n'), [(2, "word")])
+        self.assertEqual(message_rules('f("it waits for "\n  "ever");'), [(1, "idiom")])
+        self.assertEqual(message_rules("f('\"', \"for ever\"); g(1'000, \"be it\");"), [(1, "idiom"), (1, "idiom")])
+        self.assertEqual(message_rules("f(\"of who \\\"waits\\\"\");"), [(1, "who")])
+        for silent in ('f("door");', '#include "a door.h"', '// says "for ever" of it', 'f(R"(for ever)");',
+                       'f("bench: cannot open the file: {}");', 'constexpr auto label = "tutti 3 tunnel";',
+                       'f("a{b:1} the doors");'):
+            self.assertEqual(message_rules(silent), [], silent)
+
     def test_plain_english_is_left_alone(self):
         for text in ("A rank that waits asks the others; one that works sends nothing.",
                      "What is a plan? Who sends first?",

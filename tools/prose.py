@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Finds habits that make English hard to read, in documentation and in comments.
+"""Finds habits that make English hard to read, in documentation, in comments, and in what programs print.
 
-    tools/prose.py                checks the documents of this checkout and the comments of its sources
+    tools/prose.py                checks the documents of this checkout, the comments of its sources, and messages: string
+                                  literals with a space, where a user can meet them
     tools/prose.py FILE ...       checks these files
 
 It exits 1 if it finds something.
@@ -21,6 +22,7 @@ SENTENCE_WORDS = 48
 
 DOCUMENTS = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/*.md", "docs/decisions/*.md", "docs/learn/*.md",
              "docs/performance/notes.md")
+SPEAKING = ("lib/", "transport/", "rendezvous/", "cli/")  # whose C++ sources have messages for users
 SOURCES = (".h", ".c", ".cc", ".inl", ".inc", ".js", ".py")
 
 # rule: (what it looks for, what to write instead)
@@ -49,6 +51,11 @@ WORDS = {
     r"lent|lends|lending": "single copy",
     r"goodbye": "bye (of a link), leave (of the failure detector)",
     r"doors?": "acceptor",
+    r"tunnels?": "encrypted stream",
+    r"desert(?:s|ed)?": "abandon",
+    r"farewells?|last words": "closing message",
+    r"welcomes?": "accept",
+    r"speakers?": "connection",
     r"inquest": "diagnosis",
     r"signs? of life": "heartbeat",
     r"name spaces?": "namespace",
@@ -171,11 +178,45 @@ def check_source(text, mark):
             yield line, rule, what
 
 
+# A character or a raw string is not a message; a comment ends the search in its line.
+LITERAL = re.compile(r'''(?P<other>R"\((?:.|\n)*?\)"|'(?:\\.|[^'\\\n])+'(?![\w'])|//[^\n]*)|"(?P<text>(?:\\.|[^"\\\n])*)"''')
+
+
+def messages(text):
+    """(line, message) for the string literals of C++ that have a space, neighbours joined."""
+    joined, first, end = "", 0, 0
+    for match in [*LITERAL.finditer(text), None]:
+        if match and match["text"] is None:
+            continue
+        continued = match and joined and not text[end:match.start()].strip()
+        if joined and not continued:
+            if " " in joined.strip() and not re.search(
+                r"\{[a-z-]+:[a-z0-9]|^tutti \d ", joined):  # style sheets, labels of the wire protocol
+                yield text.count("\n", 0, first) + 1, joined
+            joined = ""
+        if match and not text[:match.start()].rsplit("\n", 1)[-1].lstrip().startswith("#"):
+            first = first if joined else match.start()
+            joined, end = joined + match["text"].replace("\\n", "\n").replace('\\"', '"'), match.end()
+
+
+def check_messages(text):
+    for line, message in messages(text):
+        for _, paragraph in paragraphs(re.sub(r"(?m)^ .*$", "", message).split("\n")):  # lines that are indented are tables
+            for _, sentence in sentences(paragraph):
+                for rule, what in findings_in(sentence, is_cell=True):
+                    if rule != "colons":  # program and subcommand come first, the system's reason last
+                        yield line, rule, what
+
+
 def check_file(path):
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".md":
         return sorted(check_markdown(text))
-    return sorted(check_source(text, "#" if path.suffix == ".py" else "//"))
+    found = list(check_source(text, "#" if path.suffix == ".py" else "//"))
+    path = path.resolve()
+    if path.suffix in (".h", ".cc") and ROOT in path.parents and str(path.relative_to(ROOT)).startswith(SPEAKING):
+        found += check_messages(text)
+    return sorted(found)
 
 
 def tracked(root):

@@ -102,7 +102,7 @@ Finding segments() {
           .what = "shared memory",
           .found = failure.empty() ? "works (memfd, passed to another process over an abstract Unix socket)" : failure,
           .remedy =
-              "ranks of one host must share a network name space and may not be forbidden memfd_create or "
+              "ranks of one host must share a network namespace and may not be forbidden memfd_create or "
               "SCM_RIGHTS by a sandbox; until then they use TCP"};
 }
 

@@ -1,6 +1,6 @@
 """tools/hosts: several hosts on one, with links that are as slow as asked for.
 
-Exit code 77 and a reason where this process may not make network name spaces.
+Exit code 77 and a reason where this process may not make network namespaces.
 """
 
 import os
@@ -60,6 +60,6 @@ class Hosts(Case):
 if __name__ == "__main__":
     harness.PROGRAM = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else harness.PROGRAM
     if run(HOSTS, "1", harness.PROGRAM, "--version").code == 3:
-        print("this process may not make network name spaces")
+        print("this process may not make network namespaces")
         sys.exit(77)
     harness.main()

@@ -195,7 +195,7 @@ class Calibrate(Case):
 
     def test_calls_between_hosts_are_measured_beside_what_is_foretold(self):
         if run(HOSTS, "1", "--once", "true").code == 3:
-            self.skipTest("this process may not make network name spaces")
+            self.skipTest("this process may not make network namespaces")
         done = run(HOSTS, "3", "--rate", "1gbit", "--once", harness.PROGRAM, "simulate", "--calibrate", "--namespaces",
                    "host0,host1,host2", "-n", "2,3", "--size", "1K,4M", limit=60)
         self.assertEqual(done.code, 0, done)

@@ -1,8 +1,8 @@
-"""Two hosts for the price of one: network name spaces that only a pair of virtual cables joins.
+"""Two hosts for the price of one: network namespaces that only a pair of virtual cables joins.
 
-Ranks of one name space talk through shared memory, ranks of different ones only through TCP, and the cable can be cut.
+Ranks of one namespace talk through shared memory, ranks of different ones only through TCP, and the cable can be cut.
 
-    netns_test.py TUTTI JOIN        exit code 77 and a reason when this process may not make network name spaces
+    netns_test.py TUTTI JOIN        exit code 77 and a reason when this process may not make network namespaces
 """
 
 import json
@@ -250,7 +250,7 @@ def missing():
     try:
         make_hosts()
     except RuntimeError as error:
-        return f"cannot make network name spaces ({error})"
+        return f"cannot make network namespaces ({error})"
     finally:
         remove_hosts()
     return ""

@@ -23,21 +23,21 @@ def may_unshare():
 
 
 class Network(Case):
-    """In a network name space of their own, as sandboxes and some containers have it."""
+    """In a network namespace of their own, as sandboxes and some containers have it."""
 
     def within(self, loopback, *words, **variables):
         up = "ip link set lo up && " if loopback else ""
         return run("unshare", "-rn", "sh", "-c", up + 'exec "$@"', "sh", *words,
                    env={"PATH": os.environ["PATH"] + ":/usr/sbin:/sbin", "TUTTI_TIMEOUT": "60"} | variables)
 
-    @unittest.skipUnless(may_unshare(), "cannot make a network name space")
+    @unittest.skipUnless(may_unshare(), "cannot make a network namespace")
     def test_loopback_that_is_down_is_an_error_at_once_that_says_how_to_bring_it_up(self):
         for transport in (None, "shm"):
             done = self.within(False, harness.PROGRAM, "run", "-n", "2", harness.JOIN, TUTTI_TRANSPORT=transport)
             self.assertNotEqual(done.code, 0, done)
             self.assertSays(done.err, r"cannot reach the store at .*loopback interface of this host is down.*ip link set lo up")
 
-    @unittest.skipUnless(may_unshare(), "cannot make a network name space")
+    @unittest.skipUnless(may_unshare(), "cannot make a network namespace")
     def test_variables_that_other_libraries_read_do_not_stop_a_job_of_one_host(self):
         for transport, variable, names in ((None, "NCCL_SOCKET_IFNAME", "^lo,docker"), ("shm", "GLOO_SOCKET_IFNAME", "eth7"),
                                            ("tcp", "NCCL_SOCKET_IFNAME", "eth7")):

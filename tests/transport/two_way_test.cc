@@ -176,7 +176,7 @@ TEST_CASE("a rank that closes while it is being let in aside says bye, and does 
   node->send(node->transport->open_aside(1, channel), 10, 1);
   RawPeer peer = meanwhile(*node, [&] { return listener.accept(); });
   REQUIRE(peer.shake_hands(Handshake::accept(key, Purpose::link, 1), [&] { node->step(); }));
-  node->transport->close_channel(channel, Clock::now() + 10s);  // which is the first to see that it is welcome
+  node->transport->close_channel(channel, Clock::now() + 10s);  // which is the first to see that it was accepted
   CHECK(peer.read(frame_size + 10).size() == frame_size + 10);
   CHECK(peer.read(frame_size) == text_of(encode(Frame{.kind = FrameKind::bye})));
 }
