@@ -1,0 +1,32 @@
+#include "lib/failure/suspicions.h"
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <vector>
+
+namespace tutti::detail {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST_CASE("a suspicion waits for the coordinator's answer, and is taken once") {
+  Suspicions suspicions;
+  CHECK(suspicions.next() == Suspicions::Clock::time_point::max());
+  const auto before = Suspicions::Clock::now();
+  suspicions.add({.culprit = 1, .text = "first"});
+  suspicions.add({.culprit = 2, .text = "second"});
+  const auto next = suspicions.next();
+  CHECK(next >= before + 400ms);
+  CHECK(suspicions.take_overdue(next - 1ns).empty());
+  CHECK(suspicions.next() == next);
+  const std::vector<Failure> overdue = suspicions.take_overdue(next + 1h);
+  REQUIRE(overdue.size() == 2);
+  CHECK(overdue[0].culprit == 1);
+  CHECK(overdue[1].culprit == 2);
+  CHECK(suspicions.take_overdue(next + 2h).empty());
+  CHECK(suspicions.next() == Suspicions::Clock::time_point::max());
+}
+
+}  // namespace
+}  // namespace tutti::detail
