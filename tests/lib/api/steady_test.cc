@@ -1,5 +1,4 @@
-// Once warm, a call allocates nothing. A queue may still grow, a few times in all, when a rank runs further ahead than
-// ever before; an allocation per call would show as 500.
+// Once warm, a call allocates nothing.
 
 #include <doctest/doctest.h>
 #include <sys/syscall.h>
@@ -24,26 +23,38 @@ namespace {
 
 using transport::testing::allocations;
 
-constexpr std::size_t few = 50;
-
+/// The least of some batches of calls: in one of them a queue may still grow, when a rank runs further ahead than ever
+/// before, and the ranks are threads of this process, so that what another one does beside its calls counts, too.
 template <class Body>
 std::size_t allocations_of(Body&& body) {
   for (int warm_up = 0; warm_up < 50; ++warm_up) body();
-  const std::size_t before = allocations();
-  for (int round = 0; round < 500; ++round) body();
-  return allocations() - before;
+  std::size_t fewest = ~std::size_t{0};
+  for (int batch = 0; batch < 20; ++batch) {
+    const std::size_t before = allocations();
+    for (int round = 0; round < 25; ++round) body();
+    fewest = std::min(fewest, allocations() - before);
+  }
+  return fewest;
 }
 
 TEST_CASE("blocking collectives allocate nothing once warm") {
-  for (const Kind kind : {Kind::inproc, Kind::shm}) {
+  for (const Kind kind : {Kind::inproc, Kind::shm, Kind::tcp}) {
+    CAPTURE(static_cast<int>(kind));
     run_ranks({.ranks = 3, .kind = kind}, [](Communicator& comm) {
-      std::vector<float> data(1000, 1.0F);
-      std::vector<float> all(3000);
-      CHECK(allocations_of([&] { comm.all_reduce(data, max); }) <= few);
-      CHECK(allocations_of([&] { comm.all_reduce(data, max, {.algorithm = "ring"}); }) <= few);
-      CHECK(allocations_of([&] { comm.broadcast(data, 1); }) <= few);
-      CHECK(allocations_of([&] { comm.all_gather(data, all); }) <= few);
-      CHECK(allocations_of([&] { comm.barrier(); }) <= few);
+      std::vector<float> data(1000, 1.0F), other(1000);
+      std::vector<float> all(3000), others(3000);
+      CHECK(allocations_of([&] { comm.all_reduce(data, max); }) == 0);
+      CHECK(allocations_of([&] { comm.all_reduce(data, max, {.algorithm = "ring"}); }) == 0);
+      CHECK(allocations_of([&] { comm.reduce(data, max, 1); }) == 0);
+      CHECK(allocations_of([&] { comm.broadcast(data, 1); }) == 0);
+      CHECK(allocations_of([&] { comm.all_gather(data, all); }) == 0);
+      CHECK(allocations_of([&] { comm.reduce_scatter(all, data, max); }) == 0);
+      CHECK(allocations_of([&] { comm.scatter(all, data, 1); }) == 0);
+      CHECK(allocations_of([&] { comm.gather(data, all, 1); }) == 0);
+      CHECK(allocations_of([&] { comm.all_to_all(all, others); }) == 0);
+      CHECK(allocations_of([&] { comm.scan(data, other, max); }) == 0);
+      CHECK(allocations_of([&] { comm.exclusive_scan(data, other, max); }) == 0);
+      CHECK(allocations_of([&] { comm.barrier(); }) == 0);
     });
   }
 }
