@@ -22,7 +22,7 @@ struct Entry {
   bool has_slices = false;      ///< the pipeline cuts the whole vector, not each rank's part of it
   bool equal_parts = false;     ///< needs parts of equal size: not for _v calls
   bool rank_order = false;      ///< reduces every block at one rank as the left fold in rank order
-  bool mesh = false;            ///< all ranks exchange messages themselves, at once: it may run on a board
+  bool mesh = false;            ///< all ranks exchange messages themselves, at once, so that it runs on a board
   bool shared_buffers = false;  ///< is used if ranks can read and write each other's buffers
   std::string_view idea = {};   ///< one line for people
 };

@@ -60,8 +60,7 @@ std::size_t draw_count(std::mt19937& random, std::size_t parts) {
 bool goes_on_board(const algorithms::Entry& entry, std::size_t bytes, int ranks) {
   if (ranks == 1 || !entry.mesh) return false;
   const bool two_rounds =
-      entry.name == "direct_two_shot" || (entry.name == "all_pairs" && entry.collective != reduce_scatter);
-  if (entry.name == "all_pairs" && entry.collective == reduce) return false;  // keeps sums in scratch
+      entry.name == "direct_two_shot" || (entry.name == "all_pairs" && entry.collective == all_reduce);
   if ((entry.collective == scatter || entry.collective == gather) && bytes >= 65'536 * static_cast<std::size_t>(ranks))
     return false;
   if ((entry.collective == scatter || entry.collective == gather) && bytes > 262'144) return false;
