@@ -2,6 +2,7 @@
 
 #include "lib/c/handles.h"
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 
@@ -14,6 +15,13 @@
 using namespace tutti::c_api;
 
 namespace {
+
+/// As many nanoseconds as there are in centuries at most.
+std::chrono::nanoseconds limit_of(std::int64_t limit_ms) {
+  constexpr std::chrono::nanoseconds longest = std::chrono::nanoseconds::max();
+  constexpr std::int64_t most_ms = longest / std::chrono::milliseconds{1};
+  return std::chrono::milliseconds{std::clamp<std::int64_t>(limit_ms, 0, most_ms)};
+}
 
 /// What has failed is over, too.
 template <class Wait>
@@ -56,10 +64,10 @@ tutti_result tutti_work_wait(tutti_work* work) {
   return guarded(__func__, [&] { given(work, "work").work.wait(); });
 }
 
-tutti_result tutti_work_wait_for(tutti_work* work, int64_t limit_ns, int32_t* done) {
+tutti_result tutti_work_wait_for(tutti_work* work, int64_t limit_ms, int32_t* done) {
   return guarded(__func__, [&] {
     tutti::Work& own = given(work, "work").work;
-    tell_whether_done(done, [&] { return own.wait_for(std::chrono::nanoseconds{limit_ns}); });
+    tell_whether_done(done, [&] { return own.wait_for(limit_of(limit_ms)); });
   });
 }
 
@@ -102,10 +110,10 @@ tutti_result tutti_persistent_wait(tutti_persistent* persistent) {
   return guarded(__func__, [&] { given(persistent, "persistent").call.wait(); });
 }
 
-tutti_result tutti_persistent_wait_for(tutti_persistent* persistent, int64_t limit_ns, int32_t* done) {
+tutti_result tutti_persistent_wait_for(tutti_persistent* persistent, int64_t limit_ms, int32_t* done) {
   return guarded(__func__, [&] {
     tutti::Persistent& own = given(persistent, "persistent").call;
-    tell_whether_done(done, [&] { return own.wait_for(std::chrono::nanoseconds{limit_ns}); });
+    tell_whether_done(done, [&] { return own.wait_for(limit_of(limit_ms)); });
   });
 }
 

@@ -7,8 +7,6 @@ from ._core import ffi, lib
 from ._library import Callback, Seconds, callbacks, check, fail, milliseconds, refuse_in_callback, soon
 from .errors import InvalidArgument
 
-_NANOSECONDS = 1_000_000  # in a millisecond
-
 
 class Status(NamedTuple):
     """A message: who sent it, with which tag, and how many elements it has."""
@@ -70,7 +68,7 @@ class Work:
             result = lib.tutti_work_wait(self._handle)
         else:
             done = ffi.new("int32_t*")
-            result = lib.tutti_work_wait_for(self._handle, milliseconds(timeout) * _NANOSECONDS, done)
+            result = lib.tutti_work_wait_for(self._handle, milliseconds(timeout), done)
             if not result and not done[0]:
                 raise TimeoutError(
                     f"the operation is not done after {timeout} s; it goes on, and can be waited for again"
@@ -195,7 +193,7 @@ class Prepared:
             self._call(lib.tutti_persistent_wait)
             return self._ended()
         done = ffi.new("int32_t*")
-        self._call(lib.tutti_persistent_wait_for, milliseconds(timeout) * _NANOSECONDS, done)
+        self._call(lib.tutti_persistent_wait_for, milliseconds(timeout), done)
         if not done[0]:
             raise TimeoutError(f"the call is not done after {timeout} s; it goes on, and can be waited for again")
         self._started = False

@@ -42,8 +42,7 @@ static int gives_up(int rank, int ranks) {
   if (way == by_collective)
     CHECK_FAILS(TUTTI_ABORTED, "interrupted", tutti_all_reduce(comm, &value, &value, 1, TUTTI_I32, TUTTI_SUM, NULL));
   if (way == by_work) CHECK_FAILS(TUTTI_ABORTED, "interrupted", tutti_work_wait(work));
-  if (way == by_limited_wait)
-    CHECK_FAILS(TUTTI_ABORTED, "interrupted", tutti_work_wait_for(work, (int64_t)60 * 1000000000, &done));
+  if (way == by_limited_wait) CHECK_FAILS(TUTTI_ABORTED, "interrupted", tutti_work_wait_for(work, 60000, &done));
   if (way == by_message)
     CHECK_FAILS(TUTTI_ABORTED, "interrupted", tutti_recv(comm, &value, 1, TUTTI_I32, 0, 5, NULL, NULL));
   CHECK(seconds() - begin > 0.2 && seconds() - begin < 20);
@@ -67,7 +66,7 @@ static int goes_on(int rank, int ranks) {
     CHECK(tutti_all_reduce(comm, &value, &value, 1, TUTTI_I32, TUTTI_SUM, NULL) == TUTTI_OK);
   } else {
     CHECK(tutti_all_reduce(comm, &value, &value, 1, TUTTI_I32, TUTTI_SUM, &started) == TUTTI_OK);
-    CHECK(tutti_work_wait_for(work, 500000000, &done) == TUTTI_OK && done == 0);
+    CHECK(tutti_work_wait_for(work, 500, &done) == TUTTI_OK && done == 0);
     CHECK(atomic_load(&asked) >= 2);  // ten times a second, of a process that may not have a core
     int32_t one = 1;
     CHECK(tutti_send(comm, &one, 1, TUTTI_I32, 0, 0, NULL) == TUTTI_OK);

@@ -366,10 +366,10 @@ TUTTI_C_API tutti_result tutti_iprobe(tutti_comm* comm, int32_t from, int32_t ta
 
 // ---- Handles -----------------------------------------------------------------------------------------------------
 
-/// Return what the operation failed with, each time. wait_for gives up after `limit_ns` nanoseconds, and test at once:
+/// Return what the operation failed with, each time. wait_for gives up after `limit_ms` milliseconds, and test at once:
 /// *done is 0 while the operation is running, else 1. It goes on by itself.
 TUTTI_C_API tutti_result tutti_work_wait(tutti_work* work);
-TUTTI_C_API tutti_result tutti_work_wait_for(tutti_work* work, int64_t limit_ns, int32_t* done);
+TUTTI_C_API tutti_result tutti_work_wait_for(tutti_work* work, int64_t limit_ms, int32_t* done);
 TUTTI_C_API tutti_result tutti_work_test(tutti_work* work, int32_t* done);
 /// For calls on device memory: what is enqueued in `stream` from now on comes after what is in the call's stream now.
 TUTTI_C_API tutti_result tutti_work_wait_on(tutti_work* work, void* stream);
@@ -387,7 +387,7 @@ TUTTI_C_API tutti_result tutti_work_free(tutti_work* work);
 /// must be waited for before the next one. run is start and wait.
 TUTTI_C_API tutti_result tutti_persistent_start(tutti_persistent* persistent);
 TUTTI_C_API tutti_result tutti_persistent_wait(tutti_persistent* persistent);
-TUTTI_C_API tutti_result tutti_persistent_wait_for(tutti_persistent* persistent, int64_t limit_ns, int32_t* done);
+TUTTI_C_API tutti_result tutti_persistent_wait_for(tutti_persistent* persistent, int64_t limit_ms, int32_t* done);
 TUTTI_C_API tutti_result tutti_persistent_run(tutti_persistent* persistent);
 TUTTI_C_API tutti_result tutti_persistent_free(tutti_persistent* persistent);
 

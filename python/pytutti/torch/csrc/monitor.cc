@@ -44,7 +44,7 @@ class Note {
   }
   /// False: it is not done by then. Throws if it has failed.
   bool done_by(Clock::time_point until) const {
-    const auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(until - Clock::now()).count();
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
     std::int32_t done = 0;
     check(tutti_work_wait_for(started_.works().front(), std::max<std::int64_t>(left, 0), &done));
     return done != 0;

@@ -47,7 +47,7 @@ bool Started::wait_for(std::chrono::milliseconds limit) const {
   const auto until = Clock::now() + limit;
   for (tutti_work* const work : works_) {
     std::int32_t done = 0;
-    const auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(until - Clock::now()).count();
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now()).count();
     if (tutti_work_wait_for(work, std::max<std::int64_t>(left, 0), &done) == TUTTI_OK && done == 0) return false;
   }
   return true;
