@@ -3,7 +3,7 @@
 //   <attempt>/...    everything below, and the rounds of exchange()
 //     place/<rank>   the process that has that place: compare_set admits one process and tells a second one who it was;
 //                    "left ..." when that process has gone
-//     .will/<rank>   changes to make when it goes (last_will.h):
+//     .will/<rank>   changes to make when it goes (leave_actions.h):
 //       rank_info/<rank> is erased: rank 0 waits on, until another process with that rank comes;
 //       access/<rank> and fallback/<rank> say that it is gone, for ranks that have met it already, and so that rank 0
 //       does not wait for it;
@@ -95,7 +95,7 @@ Attendance::Attendance(std::shared_ptr<Store> store, int rank, int size, Deadlin
 Attendance::~Attendance() {
   if (!present_ || complete_) return;
   try {
-    will().execute(*view_, std::to_string(rank_));
+    leave_actions().execute(*view_, std::to_string(rank_));
   } catch (const std::exception&) {
     // The store is gone, or will notice that this process is.
   }
@@ -103,7 +103,7 @@ Attendance::~Attendance() {
 
 /// False: this attempt is spent.
 bool Attendance::take_place() {
-  will().deposit(*view_, std::to_string(rank_));  // valid from the moment at which the place is this rank's
+  leave_actions().deposit(*view_, std::to_string(rank_));  // valid from the moment at which the place is this rank's
   for (int left_to_try = tries;; std::this_thread::sleep_for(between_tries)) {
     std::string holder = view_->compare_set(place_of(rank_), "", me_);
     if (holder.starts_with(left)) {
@@ -132,19 +132,19 @@ bool Attendance::clear_after_predecessor() {
   return true;
 }
 
-LastWill Attendance::will() const {
-  LastWill will{place_of(rank_), me_};
+LeaveActions Attendance::leave_actions() const {
+  LeaveActions actions{place_of(rank_), me_};
   if (!complete_) {
-    will.erase(fmt::format("{}/{}", first_round, rank_));
-    will.set(fmt::format("{}/read/{}", first_round, rank_), "");
+    actions.erase(fmt::format("{}/{}", first_round, rank_));
+    actions.set(fmt::format("{}/read/{}", first_round, rank_), "");
     for (const std::string_view round : {second_round, third_round}) {
-      will.set(fmt::format("{}/{}", round, rank_), gone + me_);
-      if (rank_ == 0) will.set(fmt::format("{}/all", round), "");  // so that the others look for themselves
-      will.set(fmt::format("{}/read/{}", round, rank_), "");
+      actions.set(fmt::format("{}/{}", round, rank_), gone + me_);
+      if (rank_ == 0) actions.set(fmt::format("{}/all", round), "");  // so that the others look for themselves
+      actions.set(fmt::format("{}/read/{}", round, rank_), "");
     }
   }
-  will.set(place_of(rank_), std::string{left} + me_);
-  return will;
+  actions.set(place_of(rank_), std::string{left} + me_);
+  return actions;
 }
 
 void Attendance::call_next_attempt() {
@@ -205,7 +205,7 @@ Error Attendance::went_too_early(int rank, std::string_view value) {
 void Attendance::complete() {
   complete_ = true;
   try {
-    will().deposit(*view_, std::to_string(rank_));
+    leave_actions().deposit(*view_, std::to_string(rank_));
   } catch (const Error&) {
     // Rank 0 and its server may have ended already. Then no process wants the place.
   }

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "rendezvous/last_will.h"
+#include "rendezvous/leave_actions.h"
 #include "tutti/error.h"
 #include "tutti/store.h"
 
@@ -54,7 +54,7 @@ class Attendance {
 
   bool take_place();
   bool clear_after_predecessor();
-  LastWill will() const;
+  LeaveActions leave_actions() const;
   void call_next_attempt();
   std::vector<std::string> exchange(std::string_view round, std::string_view mine);
   std::string departed(int rank);

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "rendezvous/last_will.h"
+#include "rendezvous/leave_actions.h"
 #include "rendezvous/limits.h"
 
 namespace tutti::rendezvous {
@@ -56,7 +56,7 @@ StoreService::Outcome StoreService::serve(Client& client, Request request, std::
       outcome = serve_barrier(client, request, reply);
       break;
     default:
-      outcome = request.op == StoreOp::set && LastWill::prefix_of(request.fields[0])
+      outcome = request.op == StoreOp::set && LeaveActions::prefix_of(request.fields[0])
                     ? keep_will(client, request.fields[0], std::move(request.fields[1]))
                     : serve_change(request, reply);
   }
@@ -188,7 +188,7 @@ StoreService::Outcome StoreService::keep_will(Client& client, const std::string&
     if (auto node = wills_[&client].extract(key)) carry_out(key, node.mapped());
     return Outcome::answered;
   }
-  if (!LastWill::decode(text)) return Outcome::refused;
+  if (!LeaveActions::decode(text)) return Outcome::refused;
   Kept& kept = wills_[&client][key];
   if (!budget_.change(kept.held, Table::bytes_of(key, text))) return Outcome::refused;
   kept.text = std::move(text);
@@ -199,18 +199,18 @@ void StoreService::leave(Client& client) {
   end_wait(client);
   const auto found = wills_.find(&client);
   if (found == wills_.end()) return;
-  auto wills = std::move(found->second);
+  auto actions = std::move(found->second);
   wills_.erase(found);
-  for (auto& [key, kept] : wills) carry_out(key, kept);
+  for (auto& [key, kept] : actions) carry_out(key, kept);
 }
 
 void StoreService::carry_out(const std::string& key, Kept& kept) {
   budget_.change(kept.held, 0);
-  const auto will = LastWill::decode(kept.text);
-  const std::string prefix = LastWill::prefix_of(key).value_or("");
-  const std::string* holder = table_.find(prefix + will->place());
-  if (holder == nullptr || *holder != will->holder()) return;
-  for (const auto& [name, value] : will->changes()) {
+  const auto actions = LeaveActions::decode(kept.text);
+  const std::string prefix = LeaveActions::prefix_of(key).value_or("");
+  const std::string* holder = table_.find(prefix + actions->place());
+  if (holder == nullptr || *holder != actions->holder()) return;
+  for (const auto& [name, value] : actions->changes()) {
     if (value) {
       set(prefix + name, *value);
     } else {

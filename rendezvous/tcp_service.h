@@ -57,9 +57,9 @@ class StoreService {
   StoreService(Budget& budget, std::size_t max_answer_bytes) : budget_(budget), max_answer_bytes_(max_answer_bytes) {}
 
   Outcome serve(Client& client, Request request, std::string& answer);
-  /// Forgets the client, and carries out its last wills. That may end the waits of others.
+  /// Forgets the client, and carries out its leave actions. That may end the waits of others.
   void leave(Client& client);
-  /// From now on wills are not carried out.
+  /// From now on leave actions are not carried out.
   void drop_wills() { wills_.clear(); }
   bool is_waiting(const Client& client) const { return waits_.contains(&client); }
 
@@ -76,7 +76,7 @@ class StoreService {
     bool barrier = false;  // waits for others to come to the barrier keys[0], not for keys
   };
 
-  /// A last will, and its share of the budget.
+  /// Leave actions, and their share of the budget.
   struct Kept {
     std::string text;
     std::size_t held = 0;

@@ -9,7 +9,7 @@
 #include <memory>
 #include <utility>
 
-#include "rendezvous/last_will.h"
+#include "rendezvous/leave_actions.h"
 #include "rendezvous/tcp_server.h"
 #include "tests/rendezvous/harness.h"
 
@@ -17,7 +17,7 @@ namespace tutti::testing {
 namespace {
 
 using rendezvous::Attendance;
-using rendezvous::LastWill;
+using rendezvous::LeaveActions;
 using rendezvous::TcpStoreServer;
 
 Clock::time_point late() { return Clock::now() + patience; }
@@ -255,18 +255,19 @@ TEST_CASE("a store that outlives a job serves the next one under the same name, 
   }
 }
 
-TEST_CASE("a last will is told from other keys by the end of its name, and comes back as it was") {
-  CHECK(LastWill::prefix_of("/tutti/0/.will/3") == "/tutti/0/");
-  CHECK(LastWill::prefix_of("/.will/x") == "/");
+TEST_CASE("leave actions are told from other keys by the end of their name, and come back as they were") {
+  CHECK(LeaveActions::prefix_of("/tutti/0/.will/3") == "/tutti/0/");
+  CHECK(LeaveActions::prefix_of("/.will/x") == "/");
   for (const char* other : {"/tutti/0/will/3", "/a/.will", "/a/.will/job/0/rank_info/1", ".will/3", ""})
-    CHECK_FALSE(LastWill::prefix_of(other));
-  const LastWill will = LastWill{"place", "me"}.set("a", "").erase("b").set("c", std::string("\0x", 2));
-  CHECK(LastWill::decode(will.encode())->encode() == will.encode());
-  for (const std::string& text : {std::string{}, std::string{"no will"}, will.encode() + "x", will.encode().substr(1)})
-    CHECK_FALSE(LastWill::decode(text));
+    CHECK_FALSE(LeaveActions::prefix_of(other));
+  const LeaveActions actions = LeaveActions{"place", "me"}.set("a", "").erase("b").set("c", std::string("\0x", 2));
+  CHECK(LeaveActions::decode(actions.encode())->encode() == actions.encode());
+  for (const std::string& text :
+       {std::string{}, std::string{"no will"}, actions.encode() + "x", actions.encode().substr(1)})
+    CHECK_FALSE(LeaveActions::decode(text));
 }
 
-TEST_CASE("a last will that is none, or exceeds the server's memory, costs its client the connection") {
+TEST_CASE("a value that has no leave actions, or exceeds the server's memory, costs its client the connection") {
   rendezvous::ServerLimits limits;
   limits.total_bytes = 100'000;
   const TcpStoreServer server{{"127.0.0.1", 0}, limits};
@@ -275,9 +276,9 @@ TEST_CASE("a last will that is none, or exceeds the server's memory, costs its c
   talker->set("job/.will/0", "no will");
   CHECK_THROWS_AS(talker->key_count(), Error);
   const auto writer = connect();
-  LastWill{"place", "me"}.set("k", std::string(80'000, 'x')).deposit(*writer, "0");
+  LeaveActions{"place", "me"}.set("k", std::string(80'000, 'x')).deposit(*writer, "0");
   CHECK(writer->key_count() == 0);
-  LastWill{"place", "me"}.set("k", std::string(80'000, 'x')).deposit(*writer, "1");
+  LeaveActions{"place", "me"}.set("k", std::string(80'000, 'x')).deposit(*writer, "1");
   CHECK_THROWS_AS(writer->key_count(), Error);
   CHECK(eventually([&] { return server.figures().memory_bytes < 1000; }));
 }
