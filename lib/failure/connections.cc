@@ -22,33 +22,33 @@ void Connections::send_to_all(const ControlMessage& message) {
   for (auto& [rank, connection] : connections_) connection.send(message);
 }
 
-void Connections::welcome(int rank, Descriptor socket) {
-  callers_.emplace_back(rank, ControlConnection{std::move(socket)});
-  called_[rank] = Clock::now();
+void Connections::accept(int rank, Descriptor socket) {
+  accepted_.emplace_back(rank, ControlConnection{std::move(socket)});
+  accepted_at_[rank] = Clock::now();
 }
 
-bool Connections::has_caller(int rank) const {
-  return std::ranges::count(callers_, rank, [](const auto& caller) { return caller.first; }) > 0;
+bool Connections::has_accepted(int rank) const {
+  return std::ranges::count(accepted_, rank, [](const auto& accepted) { return accepted.first; }) > 0;
 }
 
-std::optional<Connections::Clock::time_point> Connections::last_call(int rank) const {
-  const auto found = called_.find(rank);
-  if (found == called_.end()) return std::nullopt;
+std::optional<Connections::Clock::time_point> Connections::last_accepted(int rank) const {
+  const auto found = accepted_at_.find(rank);
+  if (found == accepted_at_.end()) return std::nullopt;
   return found->second;
 }
 
-std::optional<Connections::Caller> Connections::next_speaker() {
-  for (std::size_t i = 0; i < callers_.size();) {
-    auto& [rank, connection] = callers_[i];
+std::optional<Connections::Accepted> Connections::next_with_message() {
+  for (std::size_t i = 0; i < accepted_.size();) {
+    auto& [rank, connection] = accepted_[i];
     std::vector<ControlMessage> messages;
     connection.read(messages);
     if (!messages.empty()) {
-      Caller speaker{rank, std::move(connection), std::move(messages)};
-      std::erase_if(callers_, [&speaker](const auto& caller) { return caller.first == speaker.rank; });
-      return speaker;
+      Accepted accepted{rank, std::move(connection), std::move(messages)};
+      std::erase_if(accepted_, [&accepted](const auto& one) { return one.first == accepted.rank; });
+      return accepted;
     }
     if (connection.ended()) {
-      callers_.erase(callers_.begin() + static_cast<std::ptrdiff_t>(i));
+      accepted_.erase(accepted_.begin() + static_cast<std::ptrdiff_t>(i));
     } else {
       ++i;
     }
@@ -63,7 +63,7 @@ Connections::News Connections::wait(int bell, Clock::time_point until) {
     queries.push_back({connection.fd(), static_cast<short>(connection.has_unsent() ? POLLIN | POLLOUT : POLLIN), 0});
     ranks.push_back(rank);
   }
-  for (const auto& [rank, connection] : callers_) queries.push_back({connection.fd(), POLLIN, 0});
+  for (const auto& [rank, connection] : accepted_) queries.push_back({connection.fd(), POLLIN, 0});
   const std::size_t first_attempt = queries.size();
   attempts_.add_queries(queries);
   until = std::min(until, attempts_.next());
@@ -87,13 +87,13 @@ void Connections::forgive(Clock::time_point now) {
 
 void Connections::cut() {
   for (auto& [rank, connection] : connections_) connection.cut();
-  callers_.clear();
+  accepted_.clear();
   attempts_.clear();
 }
 
 void Connections::close(const ControlMessage& last, Clock::time_point deadline) {
-  for (auto& [rank, connection] : callers_) connections_.emplace(rank, std::move(connection));
-  callers_.clear();
+  for (auto& [rank, connection] : accepted_) connections_.emplace(rank, std::move(connection));
+  accepted_.clear();
   send_to_all(last);
   for (auto& [rank, connection] : connections_) connection.flush(deadline);
   connections_.clear();

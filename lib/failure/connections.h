@@ -45,17 +45,17 @@ class Connections {
   // ---- Accepted, without a message so far
   /// A rank may give up connecting before the last proof has reached it, and connect again. So the connection that
   /// counts is the one on which it sends a message.
-  struct Caller {
+  struct Accepted {
     int rank;
     ControlConnection connection;
     std::vector<ControlMessage> messages;
   };
-  void welcome(int rank, Descriptor socket);
-  bool has_caller(int rank) const;
+  void accept(int rank, Descriptor socket);
+  bool has_accepted(int rank) const;
   /// When `rank` last connected, if it did.
-  std::optional<Clock::time_point> last_call(int rank) const;
+  std::optional<Clock::time_point> last_accepted(int rank) const;
   /// The next accepted connection with a message. It and the other accepted connections of its rank are removed.
-  std::optional<Caller> next_speaker();
+  std::optional<Accepted> next_with_message();
 
   /// Attempts to make new ones.
   Calls& attempts() { return attempts_; }
@@ -77,8 +77,8 @@ class Connections {
 
  private:
   std::map<int, ControlConnection> connections_;
-  std::vector<std::pair<int, ControlConnection>> callers_;
-  std::map<int, Clock::time_point> called_;
+  std::vector<std::pair<int, ControlConnection>> accepted_;
+  std::map<int, Clock::time_point> accepted_at_;
   Calls attempts_;
 };
 

@@ -16,8 +16,8 @@ FailureDetector::FailureDetector(int rank, std::shared_ptr<transport::Acceptor> 
       member_(std::make_unique<Member>(rank, acceptor_, key, std::move(tls_proxies),
                                        Member::Shared{tasks_, readiness_, reunions_})) {
   acceptor_->serve(Purpose::failure_detector, [this](const Hello& hello, net::Socket socket) {
-    const auto guest = std::make_shared<Descriptor>(std::move(socket));
-    tasks_.post([this, guest, from = hello.from] { member_->welcome(from, std::move(*guest)); });
+    const auto connection = std::make_shared<Descriptor>(std::move(socket));
+    tasks_.post([this, connection, from = hello.from] { member_->accept(from, std::move(*connection)); });
   });
 }
 

@@ -130,7 +130,7 @@ void Member::coordinator_is_gone() {
 /// `rank` never connected to this coordinator. If the previous coordinator died, `rank` has died, too. If that left on
 /// purpose, nobody knows whether `rank` did; then ranks that wait for it fail, and no others.
 void Member::absentee_is_gone(int rank) {
-  const bool comes = connections_.contains(rank) || connections_.has_caller(rank);
+  const bool comes = connections_.contains(rank) || connections_.has_accepted(rank);
   if (!job_.is_alive(rank) || comes) return;
   if (succession_.predecessor_died() || !shared_.readiness.is_ready())
     return lose(rank, "its process does not exist any more");

@@ -77,7 +77,7 @@ void Member::wait_for_news() {
   Connections::News news = connections_.wait(shared_.tasks.fd(), until);
   for (const auto& [rank, messages] : news.messages)
     if (connections_.contains(rank)) heed(rank, messages);  // a message of another rank may have ended its connection
-  while (auto speaker = connections_.next_speaker()) admit(std::move(*speaker));
+  while (auto accepted = connections_.next_with_message()) admit(std::move(*accepted));
   hear_calls(std::move(news.outcomes));
 }
 
@@ -110,7 +110,7 @@ Member::Clock::time_point Member::heard(int rank) const {
   if (const ControlConnection* const connection = connections_.find(rank)) return connection->heard();
   // Other ranks may have heard of the previous coordinator a little longer.
   const auto since = is_coordinator() ? succession_.led_until() + settings_.beat / 2 : succession_.led_until();
-  return std::max(since, connections_.last_call(rank).value_or(since));
+  return std::max(since, connections_.last_accepted(rank).value_or(since));
 }
 
 void Member::listen_for(int rank, Clock::time_point now) {

@@ -53,7 +53,7 @@ class Member {
   const std::string& name(int rank) const { return job_.name(rank); }
 
   /// Takes the connection that another rank has made.
-  void welcome(int rank, Descriptor socket);
+  void accept(int rank, Descriptor socket);
   void send_to_coordinator(const ControlMessage& message);
   void suspect(const Failure& failure);
   void cut();
@@ -75,7 +75,7 @@ class Member {
   void say_goodbye();
 
   // member_messages.cc: what others say
-  void admit(Connections::Caller caller);
+  void admit(Connections::Accepted accepted);
   void heed(int rank, const std::vector<ControlMessage>& messages);
   void handle(int from, const ControlMessage& message);
   void handle_as_member(const ControlMessage& message);

@@ -15,23 +15,23 @@ constexpr std::size_t most_early = 256;
 
 }  // namespace
 
-void Member::welcome(int rank, Descriptor socket) {
+void Member::accept(int rank, Descriptor socket) {
   if (!job_.exists(rank) || rank == rank_ || !job_.is_alive(rank) || connections_.contains(rank)) return;
   if (cut_) return;
-  connections_.welcome(rank, std::move(socket));
+  connections_.accept(rank, std::move(socket));
 }
 
 /// Takes into use the first connection on which a rank has sent a message.
-void Member::admit(Connections::Caller caller) {
-  const int rank = caller.rank;
+void Member::admit(Connections::Accepted accepted) {
+  const int rank = accepted.rank;
   if (!job_.is_alive(rank) || connections_.contains(rank)) return;
-  ControlConnection& kept = connections_.add(rank, std::move(caller.connection));
+  ControlConnection& kept = connections_.add(rank, std::move(accepted.connection));
   connections_.attempts().forget(rank);
   if (coordinator_ && !kept.ended()) {
     coordinator_->brief(rank, kept);
     if (!shared_.readiness.is_ready() && std::cmp_equal(connections_.size(), job_.size() - 1)) set_ready();
   }
-  heed(rank, caller.messages);
+  heed(rank, accepted.messages);
 }
 
 void Member::set_ready() {
