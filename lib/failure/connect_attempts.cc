@@ -19,27 +19,31 @@ constexpr milliseconds longest_pause{800};
 
 }  // namespace
 
-void Calls::connect(int rank, const std::string& address, Clock::time_point at) { add(rank, address, at, false); }
-
-void Calls::probe(int rank, const std::string& address, Clock::time_point at) { add(rank, address, at, true); }
-
-void Calls::add(int rank, const std::string& address, Clock::time_point at, bool probe) {
-  if (const auto where = net::parse_address(address))
-    calls_.insert_or_assign(rank, Call{*where, probe, at, first_patience, first_pause});
+void ConnectAttempts::connect(int rank, const std::string& address, Clock::time_point at) {
+  add(rank, address, at, false);
 }
 
-Calls::Clock::time_point Calls::next() const {
+void ConnectAttempts::probe(int rank, const std::string& address, Clock::time_point at) {
+  add(rank, address, at, true);
+}
+
+void ConnectAttempts::add(int rank, const std::string& address, Clock::time_point at, bool probe) {
+  if (const auto where = net::parse_address(address))
+    attempts_.insert_or_assign(rank, Attempt{*where, probe, at, first_patience, first_pause});
+}
+
+ConnectAttempts::Clock::time_point ConnectAttempts::next() const {
   auto next = Clock::time_point::max();
-  for (const auto& [rank, call] : calls_) next = std::min(next, call.at);
+  for (const auto& [rank, call] : attempts_) next = std::min(next, call.at);
   return next;
 }
 
-void Calls::add_queries(std::vector<pollfd>& queries) const {
-  for (const auto& [rank, call] : calls_)
+void ConnectAttempts::add_queries(std::vector<pollfd>& queries) const {
+  for (const auto& [rank, call] : attempts_)
     if (call.connector) queries.push_back({call.connector->fd(), call.connector->events(), 0});
 }
 
-void Calls::begin(int rank, Call& call, Clock::time_point now) const {
+void ConnectAttempts::begin(int rank, Attempt& call, Clock::time_point now) const {
   if (call.probe) {
     call.connector.emplace(call.address);
   } else {
@@ -49,15 +53,15 @@ void Calls::begin(int rank, Call& call, Clock::time_point now) const {
   call.at = now + call.patience;
 }
 
-void Calls::put_off(Call& call, Clock::time_point now) {
+void ConnectAttempts::put_off(Attempt& call, Clock::time_point now) {
   call.connector.reset();
   call.at = now + call.pause;
   if (call.probe) call.pause = std::min(2 * call.pause, longest_pause);
 }
 
-std::vector<Calls::Outcome> Calls::advance(std::span<const pollfd> answers, Clock::time_point now) {
+std::vector<ConnectAttempts::Outcome> ConnectAttempts::advance(std::span<const pollfd> answers, Clock::time_point now) {
   std::vector<Outcome> outcomes;
-  for (auto it = calls_.begin(); it != calls_.end();) {
+  for (auto it = attempts_.begin(); it != attempts_.end();) {
     auto& [rank, call] = *it;
     bool ready = false;
     if (call.connector && !answers.empty()) {
@@ -70,7 +74,7 @@ std::vector<Calls::Outcome> Calls::advance(std::span<const pollfd> answers, Cloc
     const int error = ready ? call.connector->advance() : EAGAIN;
     if (error == 0 && !call.probe) {
       outcomes.push_back({rank, 0, call.connector->take()});
-      it = calls_.erase(it);
+      it = attempts_.erase(it);
       continue;
     }
     if (error == ECONNREFUSED || net::is_our_own(error)) outcomes.push_back({rank, error});

@@ -18,7 +18,7 @@
 namespace tutti::detail {
 
 /// Connections that this rank tries to make to the failure detectors of other ranks, side by side. None of them blocks.
-class Calls {
+class ConnectAttempts {
  public:
   using Clock = std::chrono::steady_clock;
   using milliseconds = std::chrono::milliseconds;
@@ -30,16 +30,16 @@ class Calls {
   };
 
   /// `key` must outlive this.
-  Calls(int self, const Secret& key, std::shared_ptr<TlsProxies> tls_proxies)
+  ConnectAttempts(int self, const Secret& key, std::shared_ptr<TlsProxies> tls_proxies)
       : self_(self), key_(key), tls_proxies_(std::move(tls_proxies)) {}
 
   /// Tries to connect from time `at` on, with more patience each time, until that succeeds or forget() is called.
   void connect(int rank, const std::string& address, Clock::time_point at);
   /// Probes from time `at` on, less often each time, whether anybody still listens there, until forget() is called.
   void probe(int rank, const std::string& address, Clock::time_point at);
-  bool contains(int rank) const { return calls_.contains(rank); }
-  void forget(int rank) { calls_.erase(rank); }
-  void clear() { calls_.clear(); }
+  bool contains(int rank) const { return attempts_.contains(rank); }
+  void forget(int rank) { attempts_.erase(rank); }
+  void clear() { attempts_.clear(); }
 
   /// When advance() must be called at the latest.
   Clock::time_point next() const;
@@ -50,7 +50,7 @@ class Calls {
   std::vector<Outcome> advance(std::span<const pollfd> answers, Clock::time_point now);
 
  private:
-  struct Call {
+  struct Attempt {
     net::Address address;
     bool probe;
     Clock::time_point at;  // end of the attempt; if none is running, beginning of the next
@@ -60,13 +60,13 @@ class Calls {
   };
 
   void add(int rank, const std::string& address, Clock::time_point at, bool probe);
-  void begin(int rank, Call& call, Clock::time_point now) const;
-  static void put_off(Call& call, Clock::time_point now);
+  void begin(int rank, Attempt& call, Clock::time_point now) const;
+  static void put_off(Attempt& call, Clock::time_point now);
 
   const int self_;
   const Secret& key_;
   const std::shared_ptr<TlsProxies> tls_proxies_;
-  std::map<int, Call> calls_;
+  std::map<int, Attempt> attempts_;
 };
 
 }  // namespace tutti::detail

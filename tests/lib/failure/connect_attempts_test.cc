@@ -28,19 +28,19 @@ TEST_CASE_TEMPLATE("a rank whose queue is full is not taken for gone, and nothin
   REQUIRE(net::wait_until_ready(first, POLLOUT, Clock::now() + 20s));  // the queue has room for one
   const Secret key = Secret::random();
   for (const bool probe : {false, true}) {
-    Calls calls{1, key, nullptr};
+    ConnectAttempts attempts{1, key, nullptr};
     const auto now = Clock::now();
     if (probe) {
-      calls.probe(0, address.text(), now);
+      attempts.probe(0, address.text(), now);
     } else {
-      calls.connect(0, address.text(), now);
+      attempts.connect(0, address.text(), now);
     }
-    CHECK(calls.advance({}, now).empty());
+    CHECK(attempts.advance({}, now).empty());
     std::vector<pollfd> queries;
-    calls.add_queries(queries);
+    attempts.add_queries(queries);
     CHECK(::poll(queries.data(), queries.size(), 0) == 0);
-    CHECK(calls.next() >= now + 100ms);
-    CHECK(calls.contains(0));
+    CHECK(attempts.next() >= now + 100ms);
+    CHECK(attempts.contains(0));
   }
 }
 
