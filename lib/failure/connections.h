@@ -58,13 +58,13 @@ class Connections {
   std::optional<Accepted> next_with_message();
 
   /// Attempts to make new ones.
-  Calls& attempts() { return attempts_; }
-  const Calls& attempts() const { return attempts_; }
+  ConnectAttempts& attempts() { return attempts_; }
+  const ConnectAttempts& attempts() const { return attempts_; }
 
   /// What wait() has found: messages on the connections in use, and attempts that have ended.
   struct News {
     std::vector<std::pair<int, std::vector<ControlMessage>>> messages;  // by rank; none: its connection has ended
-    std::vector<Calls::Outcome> outcomes;
+    std::vector<ConnectAttempts::Outcome> outcomes;
   };
   /// Waits until there is news, `bell` is readable, or time `until` has come.
   News wait(int bell, Clock::time_point until);
@@ -79,7 +79,7 @@ class Connections {
   std::map<int, ControlConnection> connections_;
   std::vector<std::pair<int, ControlConnection>> accepted_;
   std::map<int, Clock::time_point> accepted_at_;
-  Calls attempts_;
+  ConnectAttempts attempts_;
 };
 
 }  // namespace tutti::detail

@@ -87,10 +87,11 @@ void Member::take_office() {
       connections_.attempts().probe(rank, job_.address(rank), at);
 }
 
-// ---- Calls to others -----------------------------------------------------------------------------------------------
+// ---- ConnectAttempts to others
+// -----------------------------------------------------------------------------------------------
 
-void Member::hear_calls(std::vector<Calls::Outcome> outcomes) {
-  for (Calls::Outcome& outcome : outcomes) {
+void Member::hear_calls(std::vector<ConnectAttempts::Outcome> outcomes) {
+  for (ConnectAttempts::Outcome& outcome : outcomes) {
     if (outcome.error == 0) {
       reached(outcome.rank, std::move(outcome.connection));
     } else if (outcome.error == ECONNREFUSED) {
