@@ -87,9 +87,9 @@ class Runner {
   void on_verdict();
   void on_time();
   void notice_ends();
-  Verdict failure_of(const Rank& rank);
+  JobOutcome failure_of(const Rank& rank);
   void settle();
-  void end_all(int signal, const Verdict& verdict);
+  void end_all(int signal, const JobOutcome& verdict);
   void kill_all();
   std::optional<Clock::time_point> next_deadline();
   void notice_losses();
@@ -116,7 +116,7 @@ class Runner {
   bool lost_ = false;      // something for a log or the trace could not be written
   bool told_log_ = false;  // a failure of a log was reported
   bool traced_ = false;    // the trace of these ranks has been written
-  std::optional<Verdict> verdict_;
+  std::optional<JobOutcome> verdict_;
   int restarts_ = 0;
   int exit_code_ = 0;
   std::optional<Clock::time_point> report_at_;  // when to report the culprit, which may not be the first
@@ -290,7 +290,7 @@ void Runner::notice_ends() {
 }
 
 /// Says how the rank ended.
-Verdict Runner::failure_of(const Rank& rank) {
+JobOutcome Runner::failure_of(const Rank& rank) {
   const std::string text =
       fmt::format("rank {} (host {}, pid {}) {}", rank.number(), host_name(), rank.pid(), rank.how_it_ended());
   const std::string& last_line = rank.transcript().last_line;
@@ -330,7 +330,7 @@ void Runner::collect_trace() {
 }
 
 /// Tells the other nodes, unless `verdict` came from them or an earlier one has precedence.
-void Runner::end_all(int signal, const Verdict& verdict) {
+void Runner::end_all(int signal, const JobOutcome& verdict) {
   if (!ending_) kill_at_ = Clock::now() + job_.kill_grace;
   if (!ending_ || (!final_ && !verdict.restarts)) {
     exit_code_ = verdict.exit_code;

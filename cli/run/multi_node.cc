@@ -32,13 +32,13 @@ constexpr auto beat_interval = 1s;
 constexpr auto silence_limit = 15s;
 constexpr auto answer_limit = 5s;
 
-std::string encode(const Verdict& verdict) {
+std::string encode(const JobOutcome& verdict) {
   return fmt::format("{} {} {} {}", verdict.exit_code, verdict.node, verdict.restarts ? 1 : 0, verdict.text);
 }
 
-Verdict decode(const std::string& value) {
+JobOutcome decode(const std::string& value) {
   std::istringstream in{value};
-  Verdict verdict;
+  JobOutcome verdict;
   in >> verdict.exit_code >> verdict.node >> verdict.restarts;
   in.get();
   std::getline(in, verdict.text);
@@ -47,8 +47,8 @@ Verdict decode(const std::string& value) {
 
 std::string verdict_key(int attempt) { return fmt::format("verdict/{}", attempt); }
 
-void set_verdict(Store& store, int attempt, const Verdict& verdict) {
-  const Verdict first = decode(store.compare_set(verdict_key(attempt), "", encode(verdict)));
+void set_verdict(Store& store, int attempt, const JobOutcome& verdict) {
+  const JobOutcome first = decode(store.compare_set(verdict_key(attempt), "", encode(verdict)));
   if (first.restarts && !verdict.restarts) store.compare_set(verdict_key(attempt + 1), "", encode(verdict));
 }
 
@@ -56,8 +56,8 @@ std::string this_process() { return fmt::format("host {}, pid {}", host_name(), 
 
 }  // namespace
 
-Verdict Verdict::beyond(int max_lost) const {
-  Verdict last = *this;
+JobOutcome JobOutcome::beyond(int max_lost) const {
+  JobOutcome last = *this;
   last.text += fmt::format(", one more than the {} that may be lost", max_lost);
   return last;
 }
@@ -131,8 +131,8 @@ void Agreement::start_word(const std::function<void()>& word) {
   word_ = std::jthread{word};
 }
 
-bool Agreement::claim(Store& store, int attempt, int max_lost, const std::vector<Verdict>& lost) {
-  for (const Verdict& one : lost) {
+bool Agreement::claim(Store& store, int attempt, int max_lost, const std::vector<JobOutcome>& lost) {
+  for (const JobOutcome& one : lost) {
     bool entered = false;
     for (int place = 0; place < max_lost && !entered; ++place)
       entered = store.compare_set(fmt::format("lost/{}/{}", attempt, place), "", encode(one)) == encode(one);
@@ -143,7 +143,7 @@ bool Agreement::claim(Store& store, int attempt, int max_lost, const std::vector
   return true;
 }
 
-void Agreement::lost(const Verdict& verdict) {
+void Agreement::lost(const JobOutcome& verdict) {
   lost_here_.push_back(verdict);
   start_word([this, attempt = attempt_, lost = lost_here_] {
     lost_ = !insist([&](Store& store) { claim(store, attempt, max_lost_, lost); });
@@ -164,8 +164,8 @@ void Agreement::all_well_here() {
   });
 }
 
-void Agreement::failed(const Verdict& verdict) {
-  start_word([this, verdict = Verdict{verdict}, attempt = attempt_]() mutable {
+void Agreement::failed(const JobOutcome& verdict) {
+  start_word([this, verdict = JobOutcome{verdict}, attempt = attempt_]() mutable {
     lost_ = !insist([&](Store& store) { set_verdict(store, attempt, verdict); });
     verdict.restarts = false;
     if (lost_) conclude(attempt, verdict);  // the others notice that the store, or this runner's heartbeat, is missing
@@ -184,7 +184,7 @@ void Agreement::begin_attempt() {
   next_attempt_.notify_all();
 }
 
-std::optional<Verdict> Agreement::verdict() {
+std::optional<JobOutcome> Agreement::verdict() {
   const std::lock_guard lock{mutex_};
   return verdict_;
 }
@@ -267,7 +267,7 @@ bool Agreement::may_return(const Error& why, int attempt) {
   return true;
 }
 
-void Agreement::give_up(const Verdict& verdict, int attempt) {
+void Agreement::give_up(const JobOutcome& verdict, int attempt) {
   {
     const std::lock_guard lock{mutex_};
     gone_ = verdict;
@@ -289,7 +289,7 @@ int Agreement::silent_node() {
   return -1;
 }
 
-void Agreement::conclude(int attempt, const Verdict& verdict) {
+void Agreement::conclude(int attempt, const JobOutcome& verdict) {
   const std::lock_guard lock{mutex_};
   if (attempt != attempt_ || verdict_) return;
   verdict_ = verdict;

@@ -21,14 +21,14 @@
 namespace tutti::cli {
 
 /// How an attempt at a job ended, as agreed by the runners of all nodes.
-struct Verdict {
+struct JobOutcome {
   int exit_code = 0;
   std::string text;       ///< empty on success
   int node = -1;          ///< node of the runner that set it
   bool restarts = false;  ///< all ranks are to be started again
 
   /// The verdict if more than `max_lost` ranks have failed.
-  Verdict beyond(int max_lost) const;
+  JobOutcome beyond(int max_lost) const;
 };
 
 /// How to reach the store of a job.
@@ -54,14 +54,14 @@ class Agreement {
   /// This node's ranks have succeeded; when all nodes have said so, that is the verdict.
   void all_well_here();
   /// A rank failed. If more than Job::max_lost ranks have, on all nodes together, that is the verdict.
-  void lost(const Verdict& verdict);
+  void lost(const JobOutcome& verdict);
   /// The first call on any node decides the verdict. If the verdict leads to another attempt but this failure allows
   /// none, this failure becomes the verdict on that attempt.
-  void failed(const Verdict& verdict);
+  void failed(const JobOutcome& verdict);
   /// Call it after a verdict: the next attempt begins, without a verdict.
   void begin_attempt();
   int fd() const { return ready_.get(); }
-  std::optional<Verdict> verdict();
+  std::optional<JobOutcome> verdict();
   /// Signs off, within seconds. Node 0 waits (bounded) for all others, because the store ends with it.
   void leave();
 
@@ -73,7 +73,7 @@ class Agreement {
   /// runner leaves. False if it could not be sent.
   bool insist(const std::function<void(Store&)>& tell);
   /// Adds a lost rank of this node to the job's list. False if the list is too long; the verdict then says so.
-  static bool claim(Store& store, int attempt, int max_lost, const std::vector<Verdict>& lost);
+  static bool claim(Store& store, int attempt, int max_lost, const std::vector<JobOutcome>& lost);
   void watch(const std::stop_token& stop);
   /// Waits a little for the verdict on `attempt`, unless it is known.
   void await_verdict(const std::stop_token& stop, int attempt);
@@ -83,8 +83,8 @@ class Agreement {
   bool may_return(const Error& why, int attempt);
   /// The first node whose heartbeat is overdue, or -1.
   int silent_node();
-  void give_up(const Verdict& verdict, int attempt);
-  void conclude(int attempt, const Verdict& verdict);
+  void give_up(const JobOutcome& verdict, int attempt);
+  void conclude(int attempt, const JobOutcome& verdict);
 
   int nodes_;
   int node_;
@@ -101,14 +101,14 @@ class Agreement {
   };
   std::vector<Sign> signs_;
   int max_lost_;
-  std::vector<Verdict> lost_here_;  // in this attempt
-  std::atomic<int> silent_ = -1;    // the node that was given up
+  std::vector<JobOutcome> lost_here_;  // in this attempt
+  std::atomic<int> silent_ = -1;       // the node that was given up
 
   Descriptor ready_;
   std::mutex mutex_;
   int attempt_ = 0;
-  std::optional<Verdict> verdict_;  // on this attempt
-  std::optional<Verdict> gone_;     // on every attempt from now on: node 0 is given up
+  std::optional<JobOutcome> verdict_;  // on this attempt
+  std::optional<JobOutcome> gone_;     // on every attempt from now on: node 0 is given up
   std::condition_variable_any next_attempt_;
   std::atomic<bool> lost_ = false;  // the store did not answer in time
   std::atomic<bool> leaving_ = false;

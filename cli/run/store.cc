@@ -89,7 +89,7 @@ struct JobStore::Parts {
   RendezvousUrl rdzv;
   std::unique_ptr<Agreement> agreement;  // several nodes only
   Descriptor verdict_ready;              // one node only
-  std::optional<Verdict> verdict;
+  std::optional<JobOutcome> verdict;
 };
 
 void JobStore::await(const Job& job) {
@@ -139,12 +139,12 @@ void JobStore::all_well_here() {
     failed({});
 }
 
-void JobStore::lost(const Verdict& verdict) {
+void JobStore::lost(const JobOutcome& verdict) {
   if (parts_->agreement) return parts_->agreement->lost(verdict);
   if (++parts_->lost > parts_->max_lost) failed(verdict.beyond(parts_->max_lost));
 }
 
-void JobStore::failed(const Verdict& verdict) {
+void JobStore::failed(const JobOutcome& verdict) {
   if (parts_->agreement) return parts_->agreement->failed(verdict);
   if (parts_->verdict) return;
   parts_->verdict = verdict;
@@ -153,7 +153,7 @@ void JobStore::failed(const Verdict& verdict) {
 
 int JobStore::verdict_fd() const { return parts_->agreement ? parts_->agreement->fd() : parts_->verdict_ready.get(); }
 
-std::optional<Verdict> JobStore::verdict() {
+std::optional<JobOutcome> JobStore::verdict() {
   return parts_->agreement ? parts_->agreement->verdict() : parts_->verdict;
 }
 

@@ -25,10 +25,10 @@ class JobStore {
 
   // See Agreement. On one node, this node's result is the verdict, and each attempt has a store of its own.
   void all_well_here();
-  void lost(const Verdict& verdict);
-  void failed(const Verdict& verdict);
+  void lost(const JobOutcome& verdict);
+  void failed(const JobOutcome& verdict);
   int verdict_fd() const;
-  std::optional<Verdict> verdict();
+  std::optional<JobOutcome> verdict();
   void begin_attempt();
   void leave();
 
