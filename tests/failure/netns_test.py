@@ -19,7 +19,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
 
 import harness
 from harness import Case, Finished, start
-from sockets import tcp_doors, unix_doors
+from sockets import tcp_listeners, unix_listeners
 
 NAMES = [f"tutti-test-{os.getpid()}-{side}" for side in "ab"]
 CABLES = [f"tt{os.getpid() % 1000000}{side}" for side in "ab"]
@@ -119,8 +119,8 @@ class TwoHosts(Case):
                  if b"TUTTI_RANK=" in pathlib.Path(f"/proc/{pid}/environ").read_bytes()]
         self.assertEqual(len(ranks), 4)
         for pid in ranks:
-            self.assertRegex(tcp_doors(pid)[0], r"^10\.213\.77\.[12]:")
-            self.assertEqual((len(tcp_doors(pid)), len(unix_doors(pid))), (1, 1))
+            self.assertRegex(tcp_listeners(pid)[0], r"^10\.213\.77\.[12]:")
+            self.assertEqual((len(tcp_listeners(pid)), len(unix_listeners(pid))), (1, 1))
         for node in nodes:
             node.terminate()
         self.finish(nodes)

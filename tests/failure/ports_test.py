@@ -55,14 +55,14 @@ class Ports(Case):
     def assertNoTcp(self, ranks):
         """But the connection to the store."""
         for rank, pid in ranks.items():
-            self.assertEqual(sockets.tcp_doors(pid), [], rank)
+            self.assertEqual(sockets.tcp_listeners(pid), [], rank)
             store = environment_of(pid)["TUTTI_RDZV"].removeprefix("store://")
             self.assertEqual([other for _, other in sockets.tcp_sockets(pid, sockets.CONNECTED)], [store], rank)
-            self.assertEqual(len(sockets.unix_doors(pid)), 2, rank)  # of shared memory, and the acceptor's
+            self.assertEqual(len(sockets.unix_listeners(pid)), 2, rank)  # of shared memory, and the acceptor's
 
     def assertTcp(self, ranks):
         for rank, pid in ranks.items():
-            self.assertEqual(len(sockets.tcp_doors(pid)), 1, rank)
+            self.assertEqual(len(sockets.tcp_listeners(pid)), 1, rank)
         # Each connects at least to the coordinator.
         self.assertGreaterEqual(len(sockets.tcp_sockets(ranks[0], sockets.CONNECTED)), RANKS)
 
@@ -80,7 +80,7 @@ class Ports(Case):
             with self.subTest(options=options, variables=variables):
                 job, ranks = self.run_job(*options, **variables)
                 self.assertTcp(ranks)
-                self.assertEqual(sockets.unix_doors(ranks[2]), [])
+                self.assertEqual(sockets.unix_listeners(ranks[2]), [])
                 job.terminate()
                 job.communicate(timeout=20)
 

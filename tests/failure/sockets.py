@@ -41,12 +41,12 @@ def tcp_sockets(pid, state):
     return found
 
 
-def tcp_doors(pid):
+def tcp_listeners(pid):
     """Where it listens."""
     return [own for own, _ in tcp_sockets(pid, LISTENS)]
 
 
-def unix_doors(pid):
+def unix_listeners(pid):
     """Names in the abstract namespace at which it listens, each with an @ before it."""
     mine = sockets_of(pid)
     lines = [line.split() for line in pathlib.Path(f"/proc/{pid}/net/unix").read_text().splitlines()[1:]]

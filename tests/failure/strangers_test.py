@@ -1,4 +1,4 @@
-"""Strangers at every door of a job: they get nothing, and the job does not notice.
+"""Strangers at every listener of a job: they get nothing, and the job does not notice.
 
     strangers_test.py TUTTI ROUNDS
 
@@ -23,7 +23,7 @@ import harness
 import members
 import watched_job
 from harness import Case, Finished, is_sanitized, start
-from sockets import tcp_doors, unix_doors
+from sockets import tcp_listeners, unix_listeners
 from watched_job import RANKS, SECRET, Job
 
 CROWD = 2000
@@ -101,27 +101,27 @@ class Strangers(Case):
         self.assertIn(len(heard), (0, members.ANSWER), what)
         connection.close()
 
-    def assertTurnedAway(self, door, greeting, keys):
+    def assertTurnedAway(self, listener, greeting, keys):
         for what, key in keys.items():
-            with members.dial(door) as connection:
+            with members.dial(listener) as connection:
                 connection.sendall(greeting)
                 answer = members.read(connection, members.ANSWER)
                 self.assertFalse(members.is_acceptors(key, greeting, answer), what)
                 connection.sendall(members.proof(key, greeting, answer))
                 self.assertEqual(members.read(connection, 1), b"", what)
 
-    def say_all(self, doors, job):
-        """Every word at every door, all at once; the job goes on meanwhile, and all are shown out."""
+    def say_all(self, listeners, job):
+        """Every word at every listener, all at once; the job goes on meanwhile, and all are shown out."""
         open_ones = []
-        for door in doors:
+        for listener in listeners:
             for what, words in WORDS.items():
-                connection = members.dial(door)
+                connection = members.dial(listener)
                 with contextlib.suppress(ConnectionError):
                     connection.sendall(words)
                 if what == "nothing":
                     connection.close()
                 else:
-                    open_ones.append((f"{what} at {door}", connection))
+                    open_ones.append((f"{what} at {listener}", connection))
         if job.ranks:
             job.go_on()
         for what, connection in open_ones:
@@ -133,11 +133,11 @@ class Strangers(Case):
             if not is_sanitized():  # a sanitizer keeps what was freed
                 self.assertLess(resident(pid) - bytes_before, 32 * MEBIBYTE)
 
-    def crowd(self, doors, words=b""):
+    def crowd(self, listeners, words=b""):
         """CROWD connections that say so much and then nothing."""
         connections = []
         for i in range(CROWD):
-            connection = members.dial(doors[i % len(doors)])
+            connection = members.dial(listeners[i % len(listeners)])
             connection.sendall(words)
             connections.append(connection)
         return connections
@@ -150,9 +150,9 @@ class Strangers(Case):
         job = self.job()
         self.say_all([job.place], job)
         job.begin()
-        doors = job.doors()
+        listeners = job.listeners()
         before = {pid: resident(pid) for pid in job.pids()}
-        self.say_all([job.place, *doors], job)
+        self.say_all([job.place, *listeners], job)
         self.assertLittleGrowth(before)
         job.finish()
 
@@ -162,18 +162,18 @@ class Strangers(Case):
             job.begin()
             for rank in job.ranks:  # the caller's, the acceptor's and the failure detector's; sanitizers add theirs
                 threads = 3 if is_sanitized() else len(os.listdir(f"/proc/{rank.pid}/task"))
-                self.assertEqual((len(tcp_doors(rank.pid)), threads), (ports, 3), transport)
+                self.assertEqual((len(tcp_listeners(rank.pid)), threads), (ports, 3), transport)
             job.finish()
 
     def test_strangers_at_the_unix_sockets_are_shown_out(self):
         job = self.job("shm")
         job.begin()
         for rank in job.ranks:
-            doors = unix_doors(rank.pid)
-            self.assertEqual(len(doors), 2)  # of shared memory, and the acceptor's
-            for door in doors:
+            listeners = unix_listeners(rank.pid)
+            self.assertEqual(len(listeners), 2)  # of shared memory, and the acceptor's
+            for listener in listeners:
                 for what, words in WORDS.items():
-                    with members.dial(door) as connection:
+                    with members.dial(listener) as connection:
                         with contextlib.suppress(ConnectionError):
                             connection.sendall(words)
                         connection.shutdown(socket.SHUT_WR)
@@ -185,7 +185,7 @@ class Strangers(Case):
             crowd.append(socket.socket(socket.AF_UNIX))
             crowd[-1].setblocking(False)
             with contextlib.suppress(BlockingIOError):
-                crowd[-1].connect("\0" + doors[i % 2][1:])
+                crowd[-1].connect("\0" + listeners[i % 2][1:])
         job.go_on()
         for connection in crowd:
             connection.close()
@@ -194,13 +194,13 @@ class Strangers(Case):
     def acceptor_of(self, rank, greeting):
         """The Unix socket that answers a member's greeting."""
         answers = {}
-        for door in unix_doors(rank.pid):
-            with members.dial(door) as connection:
+        for listener in unix_listeners(rank.pid):
+            with members.dial(listener) as connection:
                 connection.sendall(greeting)
                 connection.shutdown(socket.SHUT_WR)
-                answers[door] = members.read(connection, members.ANSWER)
+                answers[listener] = members.read(connection, members.ANSWER)
         self.assertEqual(sorted(map(len, answers.values())), [0, members.ANSWER])
-        return max(answers, key=lambda door: len(answers[door]))
+        return max(answers, key=lambda listener: len(answers[listener]))
 
     def test_the_failure_detectors_unix_socket_demands_the_same_proof_as_a_port(self):
         job = self.job("shm")
@@ -210,20 +210,20 @@ class Strangers(Case):
         wrong = {"another secret": members.job_key(SECRET + b"!", b"?" * 16), "the secret itself": SECRET}
         for number, rank in enumerate(job.ranks):
             greeting = members.hello(members.WATCH, (number + 1) % RANKS, number)
-            door = self.acceptor_of(rank, greeting)
-            with members.dial(door) as connection:
+            listener = self.acceptor_of(rank, greeting)
+            with members.dial(listener) as connection:
                 connection.sendall(greeting)
                 self.assertTrue(members.is_acceptors(key, greeting, members.read(connection, members.ANSWER)))
-            self.assertTurnedAway(door, greeting, wrong)
-            self.assertShownOut("a hello of a link", self.said(door, members.hello(members.LINK, 1, number, 7)))
-            slow = self.said(door, greeting[:20])  # and no more
+            self.assertTurnedAway(listener, greeting, wrong)
+            self.assertShownOut("a hello of a link", self.said(listener, members.hello(members.LINK, 1, number, 7)))
+            slow = self.said(listener, greeting[:20])  # and no more
             self.assertShownOut("half a hello", slow)
         job.go_on()
         member.close()
         job.finish()
 
-    def said(self, door, words):
-        connection = members.dial(door)
+    def said(self, listener, words):
+        connection = members.dial(listener)
         connection.sendall(words)
         return connection
 
@@ -233,12 +233,12 @@ class Strangers(Case):
         job.begin()
         for number, rank in enumerate(job.ranks):
             greeting = members.hello(members.WATCH, (number + 1) % RANKS, number)
-            door = self.acceptor_of(rank, greeting)
+            listener = self.acceptor_of(rank, greeting)
             child = os.fork()
             if child == 0:
                 try:
                     os.setuid(65534)
-                    connection = members.dial(door)
+                    connection = members.dial(listener)
                     with contextlib.suppress(ConnectionError):
                         connection.sendall(greeting)
                     os._exit(len(members.read(connection, members.ANSWER)))
@@ -265,19 +265,19 @@ class Strangers(Case):
             "the key of the store": members.store_key(SECRET),
         }
         for number, rank in enumerate(job.ranks):
-            for door in tcp_doors(rank.pid):
+            for listener in tcp_listeners(rank.pid):
                 for purpose in (members.LINK, members.WATCH):
                     greeting = members.hello(purpose, (number + 1) % RANKS, number, 99)
-                    with members.dial(door) as connection:
+                    with members.dial(listener) as connection:
                         connection.sendall(greeting)
                         answer = members.read(connection, members.ANSWER)
                     self.assertTrue(members.is_acceptors(key, greeting, answer))
-                    self.assertTurnedAway(door, greeting, wrong)
+                    self.assertTurnedAway(listener, greeting, wrong)
                     if purpose == members.LINK:  # if heartbeats ended, that rank would count as lost
-                        with members.dial(door) as connection:
+                        with members.dial(listener) as connection:
                             recorded = members.enter(connection, key, greeting)
                             self.assertIsNotNone(recorded)
-                        replay = members.dial(door)
+                        replay = members.dial(listener)
                         replay.sendall(recorded)
                         self.assertShownOut("a replayed handshake", replay)
         replay = members.dial(job.place)
@@ -299,7 +299,7 @@ class Strangers(Case):
     def test_who_writes_a_byte_per_second_is_shown_out_after_seconds(self):
         job = self.job()
         job.begin()
-        slow = [(door, members.dial(door), said) for door in [job.place, *job.doors()]
+        slow = [(listener, members.dial(listener), said) for listener in [job.place, *job.listeners()]
                 for said in (b"\x80" + members.hello(members.STORE), members.hello(members.LINK, 1, 0, 7))]
         over = threading.Event()
 
@@ -315,8 +315,8 @@ class Strangers(Case):
         writer.start()
         try:
             begin = time.monotonic()
-            for door, connection, _ in slow:
-                self.assertShownOut(f"a slow writer at {door}", connection)
+            for listener, connection, _ in slow:
+                self.assertShownOut(f"a slow writer at {listener}", connection)
             self.assertLess(time.monotonic() - begin, 20)
         finally:
             over.set()
@@ -334,7 +334,7 @@ class Strangers(Case):
         before = {pid: resident(pid) for pid in job.pids()}
         speeds = [job.speed(1.5)]
         for words in (b"", b"TUTI"):
-            crowd = self.crowd([job.place, *job.doors()], words)
+            crowd = self.crowd([job.place, *job.listeners()], words)
             speeds.append(job.speed(1.5))
             self.disperse(crowd)
             speeds.append(job.speed(1.5))

@@ -5,7 +5,7 @@ import time
 
 import harness
 from harness import Finished, start
-from sockets import tcp_doors
+from sockets import tcp_listeners
 
 SECRET = b"what the members of this job know"
 RANKS = 4
@@ -58,8 +58,8 @@ class Job:
             count, end = self.rounds()
         return (count - first) / (end - begin)
 
-    def doors(self):
-        return [door for rank in self.ranks for door in tcp_doors(rank.pid)]
+    def listeners(self):
+        return [listener for rank in self.ranks for listener in tcp_listeners(rank.pid)]
 
     def finish(self):
         self.ranks[0].stdin.close()

@@ -35,22 +35,22 @@ struct House {
   explicit House(const net::Address& at, AcceptorOptions options = {}) : acceptor(at, {key, 7}, std::move(options)) {
     acceptor.serve(Purpose::failure_detector, [this](const Hello& who, net::Socket socket) {
       const std::lock_guard lock{mutex};
-      guests.emplace_back(who, std::move(socket));
+      accepted.emplace_back(who, std::move(socket));
       came.notify_all();
     });
   }
 
   std::pair<Hello, net::Socket> next() {
     std::unique_lock lock{mutex};
-    REQUIRE(came.wait_for(lock, 30s, [this] { return !guests.empty(); }));
-    auto guest = std::move(guests.front());
-    guests.erase(guests.begin());
-    return guest;
+    REQUIRE(came.wait_for(lock, 30s, [this] { return !accepted.empty(); }));
+    auto peer = std::move(accepted.front());
+    accepted.erase(accepted.begin());
+    return peer;
   }
 
   std::mutex mutex;
   std::condition_variable came;
-  std::vector<std::pair<Hello, net::Socket>> guests;
+  std::vector<std::pair<Hello, net::Socket>> accepted;
   Acceptor acceptor;
 };
 
@@ -108,13 +108,13 @@ TEST_CASE_TEMPLATE("a rank that dials with the key gets through, and both ends a
     CHECK((::fcntl(socket.get(), F_GETFL) & O_NONBLOCK) != 0);
     CHECK((::fcntl(socket.get(), F_GETFD) & FD_CLOEXEC) != 0);
     ::fcntl(socket.get(), F_SETFL, 0);
-    RawPeer guest(std::move(socket));
-    guest.write("hello, caller");
+    RawPeer peer(std::move(socket));
+    peer.write("hello, caller");
     CHECK_FALSE(caller.closed_by_peer());
     while (caller.heard().size() < 13) caller.closed_by_peer();
     CHECK(caller.heard() == "hello, caller");
-    caller.write("hello, guest");
-    CHECK(guest.read(12) == "hello, guest");
+    caller.write("hello, peer");
+    CHECK(peer.read(11) == "hello, peer");
   }
   CHECK(house.acceptor.unproved() == 0);
 }
@@ -135,7 +135,7 @@ TEST_CASE_TEMPLATE("a rank that dials for another rank or purpose is turned away
   other_purpose.purpose = Purpose::link;
   for (const Hello& wrong : {other_rank, other_purpose})
     CHECK_THROWS_AS(connect_authenticated(house.acceptor.address(), key, wrong, Clock::now() + 50ms), Error);
-  CHECK(house.guests.empty());
+  CHECK(house.accepted.empty());
 }
 
 TEST_CASE_TEMPLATE("nobody there, nobody who answers, and nonsense end in time with the reason", Kind, OverTcp,
@@ -226,17 +226,17 @@ TEST_CASE_TEMPLATE("a look hears everybody who had come", Kind, OverTcp, OverUni
   }
   std::mutex mutex;
   std::condition_variable done;
-  std::size_t guests = 0;
+  std::size_t accepted = 0;
   bool looked = false;
   house.acceptor.look(Purpose::failure_detector, [&] {
     const std::scoped_lock lock{mutex, house.mutex};
-    guests = house.guests.size();
+    accepted = house.accepted.size();
     looked = true;
     done.notify_all();
   });
   std::unique_lock lock{mutex};
   REQUIRE(done.wait_for(lock, 30s, [&] { return looked; }));
-  CHECK(guests == 20);
+  CHECK(accepted == 20);
 }
 
 TEST_CASE_TEMPLATE("one acceptor serves several purposes, each as long as it is served", Kind, OverTcp, OverUnix) {
@@ -295,7 +295,7 @@ TEST_CASE_TEMPLATE("whether anybody listens is known without a word to whoever d
   const std::string address = house.acceptor.address();
   Connector there{*net::parse_address(address)};
   CHECK(outcome_of(there) == 0);
-  CHECK(house.guests.empty());
+  CHECK(house.accepted.empty());
   if (!net::parse_address(address)->is_unix()) CHECK(house.acceptor.unproved() == 0);  // the kernel holds it back
 
   const RawListener bound(RawListener::Start::later, Kind::anywhere());
