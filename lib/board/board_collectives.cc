@@ -201,7 +201,7 @@ bool BoardCollectives::may_begin(const Entry& entry) noexcept {
   const bool has_room = find_board(entry.call->uses_rooms());
   if (has_room && board_->may_begin(entry.call->size_of_round(round_))) return true;
   for (int rank = 0; rank < group_.size(); ++rank)
-    if (!heed_last_words(rank) && !has_room && heed_other_call(rank, entry)) break;
+    if (!heed_abort(rank) && !has_room && heed_other_call(rank, entry)) break;
   return false;
 }
 
@@ -213,7 +213,7 @@ bool BoardCollectives::heed_other_call(int rank, const Entry& entry) noexcept {
   return true;
 }
 
-bool BoardCollectives::heed_last_words(int rank) noexcept {
+bool BoardCollectives::heed_abort(int rank) noexcept {
   const auto words = board_->abort_reason(rank);
   if (words) group_.fail(*words);
   return words.has_value();
@@ -224,7 +224,7 @@ bool BoardCollectives::all_are_here(const Entry& entry) noexcept {
   for (; checked_ < awaited.size(); ++checked_) {
     const int rank = awaited[checked_];
     if (!board_->is_here(rank)) {
-      heed_last_words(rank);
+      heed_abort(rank);
       return false;
     }
     if (board_->history(rank) == entry.history) continue;
@@ -353,7 +353,7 @@ bool BoardCollectives::prepare_sleep() noexcept {
   if (stuck_) return true;
   if (begun_) {
     const int awaited = queue_[0].call->awaited(round_)[checked_];
-    return !board_->is_here(awaited) && !heed_last_words(awaited);
+    return !board_->is_here(awaited) && !heed_abort(awaited);
   }
   return !may_begin(queue_.front()) && !group_.failing();
 }

@@ -93,7 +93,7 @@ class BoardCollectives final : public Pollable {
   bool wait_a_little(const Entry& entry) noexcept;
   bool wait_a_little_for_room(std::size_t size) noexcept;
   bool may_begin(const Entry& entry) noexcept;
-  bool heed_last_words(int rank) noexcept;
+  bool heed_abort(int rank) noexcept;
   bool heed_other_call(int rank, const Entry& entry) noexcept;
   bool all_are_here(const Entry& entry) noexcept;
   void end_round() noexcept;

@@ -303,7 +303,8 @@ TEST_CASE_TEMPLATE("whether anybody listens is known without a word to whoever d
   CHECK(outcome_of(nobody) == ECONNREFUSED);
 }
 
-TEST_CASE_TEMPLATE("whoever finds a full queue is neither refused nor waits in vain", Kind, OverTcp, OverUnix) {
+TEST_CASE_TEMPLATE("a connection that finds a full queue is not refused, and does not wait for nothing", Kind, OverTcp,
+                   OverUnix) {
   RawListener listener(Kind::anywhere());
   listener.shorten_queue();
   std::optional<RawPeer> first(std::in_place, listener.address(), "");
