@@ -7,7 +7,6 @@
 #include <concepts>
 #include <cstddef>
 #include <optional>
-#include <ranges>
 #include <string_view>
 #include <system_error>
 #include <type_traits>
@@ -107,6 +106,14 @@ Published decode(const std::string& text, int rank) {
       rank};
 }
 
+/// The first rank for which `holds` is true; if there is none, `ranks`.
+template <class Holds>
+std::size_t first_rank(std::size_t ranks, const Holds& holds) {
+  std::size_t rank = 0;
+  while (rank < ranks && !holds(rank)) ++rank;
+  return rank;
+}
+
 }  // namespace
 
 std::string RankInfo::encode() const { return detail::encode(*this); }
@@ -126,18 +133,17 @@ void check_families(const std::vector<RankInfo>& rank_infos, const std::vector<R
       const std::string& families = rank_infos[rank].families;
       return !families.empty() && families.find(v6 ? '6' : '4') == std::string::npos;
     };
-    const auto ranks = std::views::iota(std::size_t{0}, rank_infos.size());
-    const auto publisher = std::ranges::find_if(ranks, publishes);
-    const auto lacking = std::ranges::find_if(ranks, lacks);
-    if (publisher == ranks.end() || lacking == ranks.end()) continue;
+    const std::size_t publisher = first_rank(rank_infos.size(), publishes);
+    const std::size_t lacking = first_rank(rank_infos.size(), lacks);
+    if (publisher == rank_infos.size() || lacking == rank_infos.size()) continue;
     throw Error{
         ErrorCode::rendezvous,
         fmt::format("rank {0} (host {1}) cannot reach rank {2} (host {3}): rank {2} publishes {4}, an address of "
                     "IPv{5}, and host {1} has addresses of IPv{6} only. Set TUTTI_SOCKET_FAMILY={7} for all "
                     "ranks, or name the interface with TUTTI_SOCKET_IFNAME",
-                    *lacking, rank_infos[*lacking].host, *publisher, rank_infos[*publisher].host,
-                    accesses[*publisher].acceptor, v6 ? 6 : 4, v6 ? 4 : 6, v6 ? "AF_INET" : "AF_INET6"),
-        static_cast<int>(*lacking)};
+                    lacking, rank_infos[lacking].host, publisher, rank_infos[publisher].host,
+                    accesses[publisher].acceptor, v6 ? 6 : 4, v6 ? 4 : 6, v6 ? "AF_INET" : "AF_INET6"),
+        static_cast<int>(lacking)};
   }
 }
 
