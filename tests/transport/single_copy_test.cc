@@ -178,6 +178,82 @@ TEST_CASE("a lent message takes one slot, whatever its length, and tells where i
   CHECK(reader.ready());  // where a message for single copy was before
 }
 
+// ---- What is compared ------------------------------------------------------------------------------------------
+
+void spin(microseconds time) {
+  for (const auto end = Clock::now() + time; Clock::now() < end;) continue;
+}
+
+/// The receiver's end of a ring in this process, where single copy takes 300 us.
+struct SlowToRead final : RingEndpoint {
+  explicit SlowToRead(RingMemory& memory) : memory_(&memory) {}
+  RingMemory& ring() noexcept override { return *memory_; }
+  void wake_peer() noexcept override {}
+  bool peer_left() const noexcept override { return false; }
+  void cut() noexcept override {}
+  bool read_peer(std::span<std::byte> to, std::uint64_t address) noexcept override {
+    std::memcpy(to.data(), reinterpret_cast<const void*>(address), to.size());
+    spin(microseconds{300});
+    return true;
+  }
+
+ private:
+  RingMemory* memory_;
+};
+
+/// Takes every message, and copies it from slots with `copy`.
+struct Taker final : Sink {
+  Acceptance arrived(Link&, const Frame& frame) noexcept override {
+    memory.resize(frame.length);
+    return {.kind = Accept::memory, .memory = memory, .copy = copy};
+  }
+  void view(Link&, std::span<const std::byte>) noexcept override {}
+  void received(Link&) noexcept override { ++messages; }
+  void sent(Link&, Token) noexcept override {}
+  void failed(Link&, const Error&) noexcept override {}
+
+  void (*copy)(void* to, const void* from, std::size_t bytes) = nullptr;
+  std::vector<std::byte> memory;
+  int messages = 0;
+};
+
+void copy_slowly(void* to, const void* from, std::size_t bytes) {
+  std::memcpy(to, from, bytes);
+  spin(microseconds{50});
+}
+
+TEST_CASE("where cores are shared, what counts is copying, not waiting for the sender") {
+  for (const bool slots_are_slow : {false, true}) {
+    const auto memory = std::make_shared<RingWithAreas<slot_count>>();
+    RingWriter writer{memory->ring};
+    const std::uint64_t sample = 7;
+    memory->ring.sample = {reinterpret_cast<std::uintptr_t>(&sample), sample};
+    InboundSlotLink link{0, 2, std::make_unique<SlowToRead>(memory->ring), CopyPolicy{.cores_are_shared = true}};
+    Taker taker;
+    if (slots_are_slow) taker.copy = copy_slowly;
+    const std::vector<std::byte> bytes = pattern(16 * slot_bytes, 1);
+    const Frame frame{.length = bytes.size()};
+    for (int sent = 0; sent < usual.first + 2 * usual.tries; ++sent) {
+      if (writer.wants_single_copy(bytes.size())) {
+        REQUIRE_FALSE(writer.begin_single_copy(frame, bytes));
+        link.pull(taker);
+      } else {
+        for (std::size_t at = 0; at < bytes.size(); at += slot_bytes) {
+          const auto piece = std::span{bytes}.subspan(at, slot_bytes);
+          const bool sleeps = at == 0 ? writer.begin(frame, piece) : writer.proceed(piece);
+          REQUIRE_FALSE(sleeps);
+          link.pull(taker);
+          spin(microseconds{50});
+        }
+      }
+      REQUIRE(taker.messages == sent + 1);
+      CHECK(std::ranges::equal(taker.memory, bytes));
+    }
+    const bool wants_single_copy = writer.wants_single_copy(bytes.size());
+    CHECK(wants_single_copy == slots_are_slow);
+  }
+}
+
 // ---- The link --------------------------------------------------------------------------------------------------
 
 const Kind& lent_kind() {

@@ -21,6 +21,13 @@ CopyChoice::CopyChoice(SingleCopy mode, bool cores_are_shared)
   choose();
 }
 
+bool CopyChoice::is_trying(std::uint64_t bytes) const noexcept {
+  const std::size_t index = class_of(bytes);
+  const Class& one = classes_[index];
+  const int tries = trial_of(index).tries;
+  return one.come >= 0 && (one.single < tries || one.copied < tries);
+}
+
 void CopyChoice::took(std::uint64_t bytes, bool single, std::chrono::nanoseconds time) noexcept {
   const Trial trial = trial_of(class_of(bytes));
   Class& one = classes_[class_of(bytes)];

@@ -19,7 +19,9 @@ enum class SingleCopy : std::uint8_t { measured, never, always };
 /// beat one copy by the kernel. If moving a cache line is expensive, or if both sides send and so have two copies each
 /// to do, single copy wins (sendrecv of 1 MiB between 2 ranks: on a Zen 5 62 us through slots and 107 by single copy,
 /// on a Xeon 201 and 66). So some messages of each size are tried both ways now and then, and the total times are
-/// compared without the slowest few, which waited for something else. Messages that are reduced on arrival never use
+/// compared without the slowest few, which waited for something else. Where ranks share cores, a message waits for
+/// other ranks most of the time, so only the time of the copies themselves is compared. Messages that are reduced on
+/// arrival never use
 /// single copy: read piece by piece from slots, the data are still in a cache (with single copy a reduce took 1.3 to 2
 /// times as long on the Xeon).
 ///
@@ -27,7 +29,7 @@ enum class SingleCopy : std::uint8_t { measured, never, always };
 class CopyChoice {
  public:
   /// `cores_are_shared`: link ends share cores with others, so the work of both ends counts, not the time that they
-  /// take side by side.
+  /// take side by side. The sender's copy into slots counts as much as the receiver's out of them.
   explicit CopyChoice(SingleCopy mode, bool cores_are_shared = false);
 
   /// For shorter messages a system call is not worthwhile.
@@ -41,7 +43,10 @@ class CopyChoice {
 
   /// The size classes for which single copy is wanted, one bit each.
   std::uint32_t wishes() const { return wishes_; }
-  /// A message has arrived, and took `time`, including the sender's work before that.
+  /// Whether took() will use the time of a message of that size that now begins to arrive.
+  bool is_trying(std::uint64_t bytes) const noexcept;
+  /// A message has arrived, and took `time`, including the sender's work before that. If cores are shared: the receiver
+  /// has spent `time` on copying it.
   void took(std::uint64_t bytes, bool single, std::chrono::nanoseconds time) noexcept;
   /// A message has arrived that was reduced on arrival.
   void summed(std::uint64_t bytes) noexcept;

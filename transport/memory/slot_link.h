@@ -182,6 +182,8 @@ class InboundSlotLink final : public Link {
   std::size_t take_single_copy(Sink& sink) noexcept;
   void finish(Sink& sink) noexcept;
   void note_how_it_came() noexcept;
+  template <class Copy>
+  void spend_on(Copy&& copy) noexcept;
   void stop_reading(Sink& sink, int error) noexcept;
   void try_to_read() noexcept;
   void release() noexcept;
@@ -199,9 +201,12 @@ class InboundSlotLink final : public Link {
   void (*copy_)(void* to, const void* from, std::size_t bytes) = nullptr;  // Acceptance::copy
   bool inside_ = false;                                                    // a message was accepted and is not complete
   CopyChoice choice_;
-  bool can_read_ = false;         // the sender's memory was read in a test
-  Clock::time_point began_{};     // when a message that may use single copy began
-  std::size_t slots_before_ = 0;  // slots of it that were filled by then
+  bool can_read_ = false;  // the sender's memory was read in a test
+  bool shares_cores_ = false;
+  bool is_timed_ = false;               // the copies of this message are timed, since cores are shared
+  Clock::time_point began_{};           // when a message that may use single copy began
+  std::chrono::nanoseconds copying_{};  // spent on its copies
+  std::size_t slots_before_ = 0;        // slots of it that were filled when it began
   bool parked_ = false;
   bool resumed_ = false;   // during the sink's decision
   bool departed_ = false;  // the peer has left; no more will be written to the ring

@@ -29,7 +29,8 @@ InboundSlotLink::InboundSlotLink(int peer, Channel channel, std::unique_ptr<Ring
     : Link(peer, channel),
       endpoint_(std::move(endpoint)),
       reader_(endpoint_->ring(), endpoint_->areas()),
-      choice_(copy_policy.single_copy, copy_policy.cores_are_shared) {}
+      choice_(copy_policy.single_copy, copy_policy.cores_are_shared),
+      shares_cores_(copy_policy.cores_are_shared) {}
 
 bool InboundSlotLink::send(const Frame&, std::span<const std::byte>, Token) noexcept {
   assert(false && "an incoming link cannot send");
@@ -97,6 +98,7 @@ bool InboundSlotLink::begin(Sink& sink) noexcept {
   inside_ = true;
   address_ = reader_.single_copy_address(frame_.length);
   is_single_copy_ = address_ != 0;
+  is_timed_ = false;
   if (is_single_copy_ && !can_read_) {
     fail(sink,
          Error(ErrorCode::mismatch,
@@ -110,8 +112,17 @@ bool InboundSlotLink::begin(Sink& sink) noexcept {
   if (!allows_single_copy(frame_) || !choice_.may_lend()) return true;
   if (!can_read_) try_to_read();
   slots_before_ = is_single_copy_ ? 0 : reader_.ready_slots();
+  is_timed_ = shares_cores_ && choice_.is_trying(frame_.length);
+  copying_ = {};
   began_ = Clock::now();
   return true;
+}
+
+template <class Copy>
+void InboundSlotLink::spend_on(Copy&& copy) noexcept {
+  const auto begin = is_timed_ ? Clock::now() : Clock::time_point{};
+  copy();
+  if (is_timed_) copying_ += Clock::now() - begin;
 }
 
 /// Senders offer single copy only after this test has succeeded.
@@ -131,11 +142,13 @@ void InboundSlotLink::take_slot(Sink& sink) noexcept {
   const auto piece = reader_.piece(frame_.length, rest_);
   if (!piece.empty()) {
     if (destination_) {
-      if (copy_) {
-        copy_(destination_, piece.data(), piece.size());
-      } else {
-        std::memcpy(destination_, piece.data(), piece.size());
-      }
+      spend_on([&] {
+        if (copy_) {
+          copy_(destination_, piece.data(), piece.size());
+        } else {
+          std::memcpy(destination_, piece.data(), piece.size());
+        }
+      });
       destination_ += piece.size();
     } else {
       sink.view(*this, piece);
@@ -151,7 +164,8 @@ std::size_t InboundSlotLink::take_single_copy(Sink& sink) noexcept {
   const auto size =
       static_cast<std::size_t>(std::min<std::uint64_t>(rest_, destination_ ? single_copy_piece : slot_bytes));
   const auto piece = destination_ ? std::span{destination_, size} : reader_.scratch(frame_.length).first(size);
-  const int error = endpoint_->read_peer(piece, address_) ? 0 : errno;
+  int error = 0;
+  spend_on([&] { error = endpoint_->read_peer(piece, address_) ? 0 : errno; });
   // A sender that aborts has its memory back at once, and may have overwritten or freed it.
   std::atomic_thread_fence(std::memory_order_acquire);
   if (error != 0 || departure() != Departure::none) {
@@ -181,7 +195,8 @@ void InboundSlotLink::note_how_it_came() noexcept {
   const auto slots = (frame_.length + slot_bytes - 1) / slot_bytes;
   const auto before = std::min<std::uint64_t>(slots_before_, slots);
   if (destination_) {
-    choice_.took(frame_.length, is_single_copy_, (Clock::now() - began_) * (slots + before) / slots);
+    const std::chrono::nanoseconds elapsed = (Clock::now() - began_) * (slots + before) / slots;
+    choice_.took(frame_.length, is_single_copy_, shares_cores_ ? copying_ : elapsed);
   } else {
     choice_.summed(frame_.length);
   }
