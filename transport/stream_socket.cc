@@ -12,17 +12,20 @@
 namespace tutti::transport {
 namespace {
 
-/// Chooses the congestion control. bbr paces what it sends, which halves the speed of loopback; the classic algorithms
-/// do not.
-void choose_congestion(const net::Socket& socket, bool loopback, const std::string& wanted) {
+/// Stands for cubic, or reno where that is not allowed.
+constexpr const char* classic = "classic";
+
+/// Chooses the congestion control. bbr paces what it sends, which halves the speed of connections within a host; the
+/// classic algorithms do not.
+void choose_congestion(const net::Socket& socket, const std::string& wanted) {
   const auto use = [&](const std::string& name) {
     return ::setsockopt(socket.get(), IPPROTO_TCP, TCP_CONGESTION, name.data(), static_cast<socklen_t>(name.size())) ==
            0;
   };
-  if (!wanted.empty()) {
+  if (wanted == classic) {
+    if (!use("cubic")) use("reno");
+  } else if (!wanted.empty()) {
     use(wanted);
-  } else if (loopback && !use("cubic")) {
-    use("reno");
   }
 }
 
@@ -53,7 +56,7 @@ void prepare(const net::Socket& socket, const net::Address& peer, const std::str
   if (peer.is_unix()) return;
   const bool loopback = peer.is_loopback();
   net::send_without_delay(socket);
-  choose_congestion(socket, loopback, congestion);
+  choose_congestion(socket, loopback && congestion.empty() ? classic : congestion);
   if (loopback) keep_in_caches(socket);
 }
 
@@ -75,6 +78,12 @@ net::Socket connect_to(const net::Address& address, const std::string& congestio
   error = net::begin_connect(socket, address);
   return socket;
 }
+
+void stays_within_host(const net::Socket& socket, const std::string& congestion) {
+  choose_congestion(socket, within_host(congestion));
+}
+
+std::string within_host(const std::string& congestion) { return congestion.empty() ? classic : congestion; }
 
 bool worth_retrying(int error) {
   return error == ECONNREFUSED || error == ECONNRESET || error == EPIPE || error == net::end_of_stream ||

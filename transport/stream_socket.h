@@ -13,8 +13,15 @@ net::Socket accept_from(const net::Socket& listener, const std::string& congesti
 
 /// Starts to connect. `error` is 0 if connected, EINPROGRESS while connecting (net::connected() tells more), and
 /// otherwise the reason. `congestion`: the algorithm to use if the system allows it; empty: that of the system, but no
-/// slow one on loopback.
+/// slow one on loopback; see also within_host().
 net::Socket connect_to(const net::Address& address, const std::string& congestion, int& error);
+
+/// The `congestion` for connect_to() if the connection never leaves this host, although its address does not say so:
+/// chosen as on loopback. It must be known before the connection is made, since the kernel goes on pacing what bbr has
+/// begun.
+std::string within_host(const std::string& congestion);
+/// The same for a connection that was accepted, which is paced if the system's algorithm does so, but faster.
+void stays_within_host(const net::Socket& socket, const std::string& congestion);
 
 /// Whether to try again: the peer may not listen yet, be busy, or have hung up before this rank had given its proof.
 bool worth_retrying(int error);

@@ -156,6 +156,13 @@ RankInfo rank_info_of(const Context& context, const JoinOptions& options, const 
           .families = options.families};
 }
 
+std::vector<bool> under_same_kernel(const std::vector<RankInfo>& rank_infos, int rank) {
+  std::vector<bool> ranks;
+  for (const RankInfo& rank_info : rank_infos)
+    ranks.push_back(transport::same_kernel(rank_info.shm, rank_infos[static_cast<std::size_t>(rank)].shm));
+  return ranks;
+}
+
 /// Decides per peer: shared memory within this host if it works, else TCP.
 void choose_transports(Context& context, const Introduced& job, ShmTransport* shm, const Access& access) {
   std::vector<std::string> shm_addresses(job.rank_infos.size());
@@ -185,6 +192,7 @@ void choose_transports(Context& context, const Introduced& job, ShmTransport* sh
   }
   if (shm) shm->set_peers(shm_addresses);
   if (access.tcp) access.tcp->set_peers(tcp_addresses);
+  if (access.tcp) access.tcp->set_within_host(under_same_kernel(job.rank_infos, context.rank));
 }
 
 void check_secrets(const std::vector<RankInfo>& rank_infos, int rank) {

@@ -1,14 +1,20 @@
 // A small client for the tests of bad input: joins, calls one all_reduce, and prints the sum or the error's message.
 //
-//   join [--count N] [--input-span N] [--output-span N] [--overlap N] [--algorithm NAME] [--transports] [--repeat]
-//        [--shrink]
+//   join [--count N] [--input-span N] [--output-span N] [--overlap N] [--algorithm NAME] [--transports]
+//        [--congestion] [--repeat] [--shrink]
 //
+// --congestion prints the congestion control of the TCP connections that have carried a megabyte.
 // --repeat goes on with the all_reduce until it fails; --shrink does, too, and then calls one with the survivors.
 
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <tutti/tutti.h>
 
+#include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -23,6 +29,7 @@ struct Wishes {
   long overlap = -1;  // the output begins this many elements into the input
   std::string algorithm;
   bool transports = false;
+  bool congestion = false;
   bool repeat = false;
   bool shrink = false;
 };
@@ -32,9 +39,10 @@ Wishes parse(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
     const char* const value = i + 1 < argc ? argv[i + 1] : "";
-    if (word == "--transports" || word == "--repeat" || word == "--shrink") {
+    if (word == "--transports" || word == "--congestion" || word == "--repeat" || word == "--shrink") {
       wishes.transports |= word == "--transports";
-      wishes.repeat |= word != "--transports";
+      wishes.congestion |= word == "--congestion";
+      wishes.repeat |= word == "--repeat" || word == "--shrink";
       wishes.shrink |= word == "--shrink";
       continue;
     }
@@ -65,6 +73,23 @@ void reduce(tutti::Communicator& comm, const Wishes& wishes) {
   std::printf("sum %g\n", wishes.count > 0 ? static_cast<double>(memory[out_at]) : 0.0);
 }
 
+void print_congestion() {
+  std::set<std::string> algorithms;
+  for (int descriptor = 0; descriptor < 1024; ++descriptor) {
+    tcp_info state{};
+    socklen_t size = sizeof state;
+    if (::getsockopt(descriptor, IPPROTO_TCP, TCP_INFO, &state, &size) != 0) continue;
+    std::array<char, 16> name{};
+    socklen_t length = name.size();
+    if (state.tcpi_bytes_acked + state.tcpi_bytes_received >= 1'000'000 &&
+        ::getsockopt(descriptor, IPPROTO_TCP, TCP_CONGESTION, name.data(), &length) == 0)
+      algorithms.insert(name.data());
+  }
+  std::printf("congestion");
+  for (const std::string& name : algorithms) std::printf(" %s", name.c_str());
+  std::printf("\n");
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -77,6 +102,7 @@ int main(int argc, char** argv) {
       for (int peer = 0; peer < comm.size(); ++peer) std::printf(" %s", comm.transport_to(peer).c_str());
       std::printf("\n");
     }
+    if (wishes.congestion) print_congestion();
     std::fflush(stdout);
     std::vector<float> data(wishes.count, 1.0F);
     try {

@@ -129,6 +129,20 @@ class TwoHosts(Case):
         done = self.finish([self.start_node(n, "--transports", TUTTI_TRANSPORT="tcp") for n in range(2)])
         self.assertIn("[3] transports tcp tcp tcp self", done[1].lines, done)
 
+    def test_connections_that_stay_on_this_machine_are_not_paced(self):
+        available = pathlib.Path("/proc/sys/net/ipv4/tcp_available_congestion_control").read_text().split()
+        if "cubic" not in available or "reno" not in available:
+            self.skipTest("this kernel has no two congestion controls to choose from")
+        for name in NAMES:
+            subprocess.run(["ip", "netns", "exec", name, "sysctl", "-qw", "net.ipv4.tcp_congestion_control=reno"],
+                           check=True)
+        for wish, found in ({}, "cubic"), ({"TUTTI_CONGESTION": "reno"}, "reno"):
+            with self.subTest(wish=wish):
+                done = self.finish([self.start_node(n, "--algorithm", "ring", "--count", "1000003", "--congestion",
+                                                    TUTTI_TRANSPORT="tcp", **wish) for n in range(2)])
+                for rank in range(4):
+                    self.assertIn(f"[{rank}] congestion {found}", done[rank // 2].lines, done)
+
     def test_ranks_that_may_only_share_memory_are_told_that_they_cannot_reach_each_other(self):
         done = self.finish([self.start_node(n, TUTTI_TRANSPORT="shm", TUTTI_TIMEOUT="5") for n in range(2)])
         for one in done:

@@ -77,10 +77,13 @@ TEST_CASE("ranks are on the same host if kernel and network namespace are") {
   CHECK(same_host(host_identity(), other.encode()));
   other.network += 1;
   CHECK_FALSE(same_host(host_identity(), other.encode()));
+  CHECK(same_kernel(host_identity(), other.encode()));
   other = ShmAddress::here();
   other.boot += "x";
   CHECK_FALSE(same_host(host_identity(), other.encode()));
+  CHECK_FALSE(same_kernel(host_identity(), other.encode()));
   CHECK_FALSE(same_host("", ""));
+  CHECK_FALSE(same_kernel("", ""));
 }
 
 // ---- The probe -------------------------------------------------------------------------------------------------

@@ -89,6 +89,12 @@ bool offers_shm(std::string_view address) {
   return parsed && !parsed->socket.empty();
 }
 
+bool same_kernel(std::string_view one, std::string_view other) {
+  const auto a = ShmAddress::parse(one);
+  const auto b = ShmAddress::parse(other);
+  return a && b && a->boot == b->boot;
+}
+
 bool same_host(std::string_view one, std::string_view other) {
   const auto a = ShmAddress::parse(one);
   const auto b = ShmAddress::parse(other);

@@ -27,6 +27,9 @@ struct ShmAddress {
 std::string host_identity();
 /// It is the address of a rank that can be reached through shared memory, not only a host's identity.
 bool offers_shm(std::string_view address);
+/// Both texts, addresses or identities, come from processes of one running kernel, if perhaps of different network
+/// namespaces. False for anything else.
+bool same_kernel(std::string_view one, std::string_view other);
 /// Both texts, addresses or identities, come from processes that see the same Unix sockets. False for anything else.
 bool same_host(std::string_view one, std::string_view other);
 

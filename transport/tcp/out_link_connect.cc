@@ -75,7 +75,8 @@ void OutLink::connect() noexcept {
   if (!address_) return lose(Certainty::sure, no_address_of(context_, peer()));
   if (context_.cut) return connect_failed(ENETUNREACH);
   const Hello hello{.from = context_.rank, .to = peer(), .channel = channel(), .purpose = Purpose::link};
-  connector_.emplace(*address_, context_.key, hello, context_.tls_proxies, context_.congestion);
+  connector_.emplace(*address_, context_.key, hello, context_.tls_proxies,
+                     context_.is_within_host(peer()) ? within_host(context_.congestion) : context_.congestion);
   net::keep_alive(connector_->socket(), context_.lost_after);
   state_ = State::connecting;
 }

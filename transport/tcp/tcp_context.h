@@ -41,6 +41,7 @@ struct TcpContext {
   bool cut = false;                      ///< an injected fault: no more connections can be made
   Sink* sink = nullptr;
   std::vector<std::string> addresses{};
+  std::vector<bool> within_host{};  ///< by rank: TcpTransport::set_within_host()
 
   std::span<std::byte> chunk{};     ///< where views are read to; used within one call only
   std::vector<OutLink*> busy{};     ///< links that have something to send or read, or are connecting
@@ -58,6 +59,7 @@ struct TcpContext {
   std::string name_of(int peer) const;
   /// Empty if the rank cannot be reached.
   const std::string& address_of(int peer) const;
+  bool is_within_host(int peer) const;
 };
 
 }  // namespace tutti::transport::tcp

@@ -13,6 +13,7 @@
 #include "transport/acceptor.h"
 #include "transport/closed_channels.h"
 #include "transport/hello.h"
+#include "transport/stream_socket.h"
 #include "transport/tcp/in_link.h"
 #include "transport/tcp/out_link.h"
 #include "transport/tcp/tcp_context.h"
@@ -63,6 +64,10 @@ std::string tcp::TcpContext::name_of(int peer) const {
 const std::string& tcp::TcpContext::address_of(int peer) const {
   static const std::string none;
   return std::cmp_less(peer, addresses.size()) ? addresses[static_cast<std::size_t>(peer)] : none;
+}
+
+bool tcp::TcpContext::is_within_host(int peer) const {
+  return std::cmp_less(peer, within_host.size()) && within_host[static_cast<std::size_t>(peer)];
 }
 
 /// Connections that the acceptor's thread hands over to the owner of the engine. A connection for a closed channel is
@@ -165,6 +170,7 @@ TcpTransport::~TcpTransport() {
 
 std::string TcpTransport::address() const { return acceptor_->address(); }
 void TcpTransport::set_peers(std::vector<std::string> addresses) { context_->addresses = std::move(addresses); }
+void TcpTransport::set_within_host(std::vector<bool> ranks) { context_->within_host = std::move(ranks); }
 void TcpTransport::set_sink(Sink& sink) { context_->sink = &sink; }
 std::size_t TcpTransport::unproved() const { return acceptor_->unproved(); }
 
@@ -184,10 +190,13 @@ Link& TcpTransport::open_aside(int peer, Channel channel) {
 }
 
 void TcpTransport::let_in() noexcept {
-  for (auto& [hello, socket] : arrivals_->take())
-    if (hello.from >= 0 && std::cmp_less(hello.from, context_->addresses.size()))
-      context_->in_links.push_back(
-          std::make_unique<tcp::InLink>(*context_, hello.from, hello.channel, std::move(socket)));
+  for (auto& [hello, socket] : arrivals_->take()) {
+    if (hello.from < 0 || !std::cmp_less(hello.from, context_->addresses.size())) continue;
+    // If it is encrypted, this socket is not TCP's, which keeps the system's algorithm.
+    if (context_->is_within_host(hello.from)) stays_within_host(socket, context_->congestion);
+    context_->in_links.push_back(
+        std::make_unique<tcp::InLink>(*context_, hello.from, hello.channel, std::move(socket)));
+  }
 }
 
 /// Tells the senders, backwards on their connections, and closes this rank's ends, except those on which it sends, too.

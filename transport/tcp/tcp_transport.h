@@ -67,6 +67,9 @@ class TcpTransport final : public Transport {
   const char* name() const override { return "tcp"; }
   std::string address() const override;
   void set_peers(std::vector<std::string> addresses) override;
+  /// Which ranks run under the same kernel as this one, though perhaps in another network namespace. Connections to
+  /// them never leave this host. Before there are links.
+  void set_within_host(std::vector<bool> ranks);
   void set_sink(Sink& sink) override;
 
   Link& open(int peer, Channel channel) override;
