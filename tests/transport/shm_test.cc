@@ -78,12 +78,10 @@ TEST_CASE("ranks are on the same host if kernel and network namespace are") {
   other.network += 1;
   CHECK_FALSE(same_host(host_identity(), other.encode()));
   CHECK(same_kernel(host_identity(), other.encode()));
-  other = ShmAddress::here();
+  other.network -= 1;
   other.boot += "x";
-  CHECK_FALSE(same_host(host_identity(), other.encode()));
-  CHECK_FALSE(same_kernel(host_identity(), other.encode()));
-  CHECK_FALSE(same_host("", ""));
-  CHECK_FALSE(same_kernel("", ""));
+  CHECK_FALSE((same_host(host_identity(), other.encode()) || same_kernel(host_identity(), other.encode())));
+  CHECK_FALSE((same_host("", "") || same_kernel("", "")));
 }
 
 // ---- The probe -------------------------------------------------------------------------------------------------
