@@ -72,8 +72,7 @@ TEST_CASE("an address survives its text, and other texts are none") {
 TEST_CASE("ranks are on the same host if kernel and network namespace are") {
   ShmAddress other = ShmAddress::here();
   CHECK(same_host(host_identity(), other.encode()));
-  other.rank = 5;
-  other.socket = "abc";
+  other.rank = 5, other.socket = "abc";
   CHECK(same_host(host_identity(), other.encode()));
   other.network += 1;
   CHECK_FALSE(same_host(host_identity(), other.encode()));
