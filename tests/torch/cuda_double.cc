@@ -12,9 +12,8 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/extension.h>
 
-#include <array>
+#include <atomic>
 #include <list>
-#include <map>
 #include <mutex>
 #include <set>
 #include <utility>
@@ -118,6 +117,10 @@ class Memory final : public c10::Allocator {
   }
   c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
   void copy_data(void*, const void*, std::size_t) const override { TORCH_CHECK(false, "not needed"); }
+  void record(Block* block, StreamId user) {
+    const std::lock_guard lock{mutex_};
+    block->users.insert(user);
+  }
   static Memory& memory() {
     static auto& memory = *new Memory;
     return memory;
@@ -151,7 +154,7 @@ class Memory final : public c10::Allocator {
 };
 
 void Guard::recordDataPtrOnStream(const c10::DataPtr& memory, const Stream& stream) const {
-  if (memory.get_context()) static_cast<Block*>(memory.get_context())->users.insert(stream.id());
+  if (memory.get_context()) Memory::memory().record(static_cast<Block*>(memory.get_context()), stream.id());
 }
 
 C10_REGISTER_GUARD_IMPL(CUDA, Guard)

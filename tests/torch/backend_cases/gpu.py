@@ -146,6 +146,19 @@ def gpu_wait_does_not_block(rank, size):
     work.wait()
     same(off_gpu(tensor), torch.full((4,), float(sum(range(size)))))
     until(work.is_completed, "an operation for which a stream waits")
+    # It is for its own call: the next one needs what this rank does after it.
+    works = [dist.all_reduce(filled(torch.ones(4)), async_op=True)]
+    if rank == 0:
+        works.append(dist.all_reduce(tensor, async_op=True))
+    works[0].wait()
+    off_gpu(filled(torch.ones(1)))
+    if rank == 0:
+        store.set("rank 0 goes on again", "")
+    else:
+        store.wait(["rank 0 goes on again"])
+        works.append(dist.all_reduce(tensor, async_op=True))
+    works[1].wait()
+    off_gpu(tensor)
 
 
 @case
@@ -195,6 +208,24 @@ def gpu_messages(rank, size):
     dist.send(filled(torch.full((2,), float(rank))), right, tag=1)
     waiting.wait()
     same(off_gpu(late), torch.full((2,), float(left)))
+    # wait() is for its own call: the next receive gets what is sent after it.
+    first, second = filled(torch.zeros(4)), filled(torch.zeros(4))
+    works = [dist.irecv(first, left, tag=3), dist.irecv(second, left, tag=3)]
+    sent = [dist.isend(filled(torch.full((4,), float(rank))), right, tag=3)]
+    works[0].wait()
+    sent.append(dist.isend(first, right, tag=3))
+    works[1].wait()
+    same(off_gpu(second), torch.full((4,), float((rank - 2) % size)))
+    # More receives than there are streams.
+    many = [filled(torch.zeros(1)) for _ in range(40)]
+    works = [dist.irecv(tensor, left, tag=10 + k) for k, tensor in enumerate(many)]
+    dist.all_reduce(soon, async_op=True).wait()
+    off_gpu(soon)
+    for k in reversed(range(40)):
+        dist.isend(filled(torch.full((1,), float(k))), right, tag=10 + k)
+    for k, work in enumerate(works):
+        work.wait()
+        same(off_gpu(many[k]), torch.full((1,), float(k)))
     if rank == 0:
         tensor = filled(torch.zeros(1))
         seen = {dist.recv(tensor) for _ in range(size - 1)}
@@ -207,8 +238,9 @@ def gpu_messages(rank, size):
 def gpu_barrier(rank, size):
     """It comes after the caller's work on the GPU, and what was started there."""
     tensor = filled(torch.full((4,), float(rank)))
-    dist.all_reduce(tensor, async_op=True)
+    work = dist.all_reduce(tensor, async_op=True)
     dist.barrier()
+    same(off_gpu(work.result()[0]), torch.full((4,), float(sum(range(size)))))
     double.set_stream(5)  # which has no order with the others
     same(off_gpu(tensor), torch.full((4,), float(sum(range(size)))))
     double.set_stream(0)

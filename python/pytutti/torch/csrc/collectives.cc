@@ -201,7 +201,7 @@ WorkPtr TuttiBackend::alltoall_base(at::Tensor& output, at::Tensor& input, std::
 }
 
 WorkPtr TuttiBackend::barrier(const c10d::BarrierOptions& options) {
-  streams_.synchronize();
+  streams_.synchronize(options.device_ids);
   Launch launch{*this, c10d::OpType::BARRIER, "tutti:barrier", options, {}};
   launch.call([&](const tutti_call_options* how) { return tutti_barrier(launch.comm(), how); });
   return launch.finish(Tensors{});

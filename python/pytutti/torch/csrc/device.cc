@@ -1,6 +1,12 @@
 #include "device.h"
 
+#include <algorithm>
+#include <chrono>
 #include <concepts>
+#include <thread>
+#include <utility>
+
+#include "interrupts.h"
 
 namespace tutti_torch {
 namespace {
@@ -18,38 +24,96 @@ void* handle(const Stream& stream) {
     TORCH_CHECK(false, "tutti: this PyTorch does not give away its streams; tensors of GPUs need 2.13 or later");
 }
 
+/// Streams of the pool that lanes of this process have.
+class Taken {
+ public:
+  static Taken& all() {
+    static auto& all = *new Taken;  // backends may outlive static objects
+    return all;
+  }
+
+  /// One that is free, if the pool has one among those that it gives next.
+  c10::Stream take(c10::Device device) {
+    constexpr int most_tries = 64;  // the pool has 32 of a priority, and gives them in turn
+    const c10::impl::VirtualGuardImpl guard{device.type()};
+    const std::lock_guard lock{mutex_};
+    c10::Stream stream = guard.getStreamFromGlobalPool(device, true);
+    for (int tries = 1; tries < most_tries && streams_.contains(key_of(stream)); ++tries)
+      stream = guard.getStreamFromGlobalPool(device, true);
+    streams_.insert(key_of(stream));
+    return stream;
+  }
+  void give_back(const c10::Stream& stream) {
+    const std::lock_guard lock{mutex_};
+    streams_.erase(streams_.find(key_of(stream)));
+  }
+
+ private:
+  using Key = std::pair<c10::DeviceIndex, c10::StreamId>;
+  static Key key_of(const c10::Stream& stream) { return {stream.device_index(), stream.id()}; }
+
+  std::mutex mutex_;
+  std::multiset<Key> streams_;
+};
+
+/// On the host, which handles signals meanwhile.
+void wait_for(const c10::Event& event) {
+  using namespace std::chrono_literals;
+  for (std::chrono::microseconds pause = 10us; !event.query();
+       pause = std::min(2 * pause, std::chrono::microseconds{1ms})) {
+    std::this_thread::sleep_for(pause);
+    if (pause >= 1ms) handle_signals();
+  }
+}
+
 }  // namespace
 
 void* handle_of(const c10::Stream& stream) { return handle(stream); }
 
-void order(const c10::Stream& earlier, const c10::Stream& later) {
-  c10::Event event{earlier.device_type()};
-  event.record(earlier);
-  event.block(later);
+c10::Event place_in(const c10::Stream& stream) {
+  c10::Event event{stream.device_type()};
+  event.record(stream);
+  return event;
+}
+
+bool passed(const c10::Event& event) noexcept {
+  try {
+    return event.query();
+  } catch (const std::exception&) {
+    return true;
+  }
 }
 
 void used_on(const c10::Stream& stream, const at::Tensor& tensor) {
   c10::impl::VirtualGuardImpl{stream.device_type()}.recordDataPtrOnStream(tensor.storage().data_ptr(), stream);
 }
 
+DeviceStreams::~DeviceStreams() {
+  for (const auto& [key, stream] : streams_) Taken::all().give_back(stream);
+}
+
 c10::Stream DeviceStreams::of(c10::Device device, const Lane& lane) {
   const std::lock_guard lock{mutex_};
   const auto key = std::tuple{device.index(), lane};
   if (const auto found = streams_.find(key); found != streams_.end()) return found->second;
-  const c10::Stream made = c10::impl::VirtualGuardImpl{device.type()}.getStreamFromGlobalPool(device, true);
-  return streams_.emplace(key, made).first->second;
+  return streams_.emplace(key, Taken::all().take(device)).first->second;
 }
 
-void DeviceStreams::synchronize() {
+void DeviceStreams::use(c10::Device device) {
+  const std::lock_guard lock{mutex_};
+  devices_.insert(device.index());
+}
+
+void DeviceStreams::synchronize(const std::vector<std::int64_t>& more) {
   std::vector<c10::Stream> awaited;
   {
     const std::lock_guard lock{mutex_};
-    for (const auto& [key, stream] : streams_) {
+    for (const std::int64_t index : more) devices_.insert(static_cast<c10::DeviceIndex>(index));
+    for (const c10::DeviceIndex index : devices_) awaited.push_back(current_stream({c10::DeviceType::CUDA, index}));
+    for (const auto& [key, stream] : streams_)
       if (std::get<Lane>(key).kind == Lane::Kind::collectives) awaited.push_back(stream);
-      awaited.push_back(current_stream(stream.device()));
-    }
   }
-  for (const c10::Stream& stream : awaited) stream.synchronize();
+  for (const c10::Stream& stream : awaited) wait_for(place_in(stream));
 }
 
 }  // namespace tutti_torch

@@ -5,15 +5,16 @@
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
+#include <cstdint>
 #include <map>
 #include <mutex>
+#include <set>
 #include <tuple>
 #include <vector>
 
 /// Tensors of GPUs, by what PyTorch knows of any device: the extension is the same with and without CUDA.
 namespace tutti_torch {
 
-/// What the caller's work on the device is in order of.
 inline c10::Stream current_stream(c10::Device device) {
   return c10::impl::VirtualGuardImpl{device.type()}.getStream(device);
 }
@@ -21,31 +22,43 @@ inline c10::Stream current_stream(c10::Device device) {
 /// The CUstream.
 void* handle_of(const c10::Stream& stream);
 
-/// From now on `later` does what follows after all that is in `earlier` now.
-void order(const c10::Stream& earlier, const c10::Stream& later);
+/// The place that the stream has come to when it has done what is in it now.
+c10::Event place_in(const c10::Stream& stream);
+/// Whether the device is there. An event that fails counts, since nothing comes after it.
+bool passed(const c10::Event& event) noexcept;
 
 /// Memory of the tensor is not to be used anew before the stream has done what is in it when the tensor goes.
 void used_on(const c10::Stream& stream, const at::Tensor& tensor);
 
-/// The calls of a backend that share a stream: collectives, or the messages with one tag to one rank, or from one. So a
-/// receive for which there is no message holds back those alone that have to come after it.
+/// The calls of a backend that share a stream: collectives, messages with one tag to one rank, or the copies of
+/// messages that have arrived. A call holds back those alone that have to come after it.
 struct Lane {
-  enum class Kind { collectives, sends, receives };
+  enum class Kind { collectives, sends, arrivals };
   Kind kind = Kind::collectives;
   int peer = -1;
   int tag = 0;
   auto operator<=>(const Lane&) const = default;
 };
 
-/// The streams, from PyTorch's pool, on which calls run that their callers do not wait for. Thread-safe.
+/// The streams, from PyTorch's pool, on which calls run that their callers do not wait for. No two lanes of a process
+/// share one while the pool has others. Thread-safe.
 class DeviceStreams {
  public:
+  DeviceStreams() = default;
+  DeviceStreams(const DeviceStreams&) = delete;
+  DeviceStreams& operator=(const DeviceStreams&) = delete;
+  ~DeviceStreams();
+
   c10::Stream of(c10::Device device, const Lane& lane);
-  /// Waits until the collectives are done that have been started, and what the caller has in its current streams.
-  void synchronize();
+  /// The backend has a call on that device.
+  void use(c10::Device device);
+  /// Waits for the collectives that have been started, and for the caller's current streams, on all devices that were
+  /// used and on those with the numbers `more`.
+  void synchronize(const std::vector<std::int64_t>& more);
 
  private:
   std::mutex mutex_;
+  std::set<c10::DeviceIndex> devices_;
   std::map<std::tuple<c10::DeviceIndex, Lane>, c10::Stream> streams_;
 };
 

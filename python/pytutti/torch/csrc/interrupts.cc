@@ -31,6 +31,10 @@ std::int32_t ask(void* /*context*/) {
 
 void ask_python() { check(tutti_set_wait_hook(ask, nullptr)); }
 
+void handle_signals() {
+  if (ask(nullptr) != 0) rethrow_interrupt();
+}
+
 void rethrow_interrupt() {
   if (!interrupt) [[likely]]
     return;

@@ -37,7 +37,8 @@ Launch::Launch(TuttiBackend& backend, c10d::OpType type, const char* title, std:
 }
 
 Launch::~Launch() {
-  if (!started_.empty()) abandon(std::move(started_));  // a later call of several has failed
+  if (stream_ && asynchronous_) started_.leave_to(*stream_);  // a call has failed, and the stream may still be in it
+  if (!started_.empty()) abandon(std::move(started_));        // a later call of several has failed
 }
 
 void Launch::use(const at::Tensor& tensor) {
@@ -46,6 +47,7 @@ void Launch::use(const at::Tensor& tensor) {
   if (device_) return;
   device_ = tensor.device();
   if (device_->is_cpu()) return;
+  backend_.streams().use(*device_);
   stream_ = asynchronous_ ? backend_.streams().of(*device_, lane_) : current_stream(*device_);
 }
 
@@ -93,6 +95,16 @@ void* Launch::update(const at::Tensor& tensor) {
   return data;
 }
 
+void* Launch::write_by_host(const at::Tensor& tensor) {
+  if (tensor.is_cpu()) return write(tensor);
+  backend_.streams().use(tensor.device());
+  at::Tensor host = at::empty(tensor.sizes(), tensor.options().device(at::kCPU));
+  void* const data = host.mutable_data_ptr();
+  started_.copy_later(tensor, std::move(host));
+  started_.copy_on(backend_.streams().of(tensor.device(), {Lane::Kind::arrivals}));
+  return data;
+}
+
 const void* Launch::read_row(const std::vector<at::Tensor>& tensors) {
   use(tensors);
   at::Tensor memory = filled_row(tensors).memory;
@@ -132,8 +144,9 @@ c10::intrusive_ptr<c10d::Work> Launch::finish(const std::vector<std::vector<at::
 
 c10::intrusive_ptr<c10d::Work> Launch::finish_work(TuttiWork::Lists results) {
   if (asynchronous_) {
-    if (stream_) started_.finish_on(*stream_);
-    work_->begin(std::exchange(started_, {}), std::move(results), sequence_number_, stream_);
+    std::optional<c10::Event> done;
+    if (stream_) done = started_.finish_on(*stream_);
+    work_->begin(std::exchange(started_, {}), std::move(results), sequence_number_, std::move(done));
     backend_.coalesced().add(work_);
   } else {
     started_.copy();

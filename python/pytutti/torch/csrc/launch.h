@@ -67,6 +67,9 @@ class Launch {
   const void* read(const at::Tensor& tensor);
   void* write(const at::Tensor& tensor);
   void* update(const at::Tensor& tensor);
+  /// Memory of the host for what a call writes, also where the tensor is a device's: it is copied there when it has
+  /// come. So a message that does not come holds up no stream, and the caller waits for one by wait().
+  void* write_by_host(const at::Tensor& tensor);
   /// The same of several tensors, as one piece.
   const void* read_row(const std::vector<at::Tensor>& tensors);
   void* write_row(const std::vector<at::Tensor>& tensors);
@@ -84,7 +87,7 @@ class Launch {
   void start(const Function& function, const tutti_op* op = nullptr) {
     tutti_work* work = nullptr;
     const tutti_call_options options = options_with(op, &work);
-    if (stream_) order(current_stream(stream_->device()), *stream_);
+    if (stream_) place_in(current_stream(stream_->device())).block(*stream_);
     check(function(&options));
     started_.add(work);
   }

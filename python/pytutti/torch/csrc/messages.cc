@@ -27,8 +27,8 @@ WorkPtr TuttiBackend::recvAnysource(Tensors& tensors, int tag) {
 WorkPtr TuttiBackend::receive(Tensors& tensors, int from, int tag, c10d::OpType type, const char* title) {
   const at::Tensor& tensor = only(tensors, "recv");
   const Element element = element_of(tensor);
-  Launch launch{*this, type, title, MessageOptions{{Lane::Kind::receives, from, tag}}, tensors};
-  void* const data = launch.write(tensor);
+  Launch launch{*this, type, title, MessageOptions{}, tensors};
+  void* const data = launch.write_by_host(tensor);
   launch.start([&](const tutti_call_options* how) {
     return tutti_recv(launch.comm(), data, count_of(tensor, element), element.type, from, tag, how, nullptr);
   });

@@ -25,6 +25,8 @@ Started& Started::operator=(Started&& other) noexcept {
   works_.swap(other.works_);
   memory_.swap(other.memory_);
   copies_.swap(other.copies_);
+  copying_.swap(other.copying_);
+  copies_after_.swap(other.copies_after_);
   return *this;
 }
 
@@ -36,6 +38,13 @@ bool Started::done() const {
   return std::all_of(works_.begin(), works_.end(), [](tutti_work* work) {
     std::int32_t done = 0;
     return tutti_work_test(work, &done) != TUTTI_OK || done != 0;
+  });
+}
+
+bool Started::failed() const {
+  return std::any_of(works_.begin(), works_.end(), [](tutti_work* work) {
+    std::int32_t done = 0;
+    return tutti_work_test(work, &done) != TUTTI_OK;
   });
 }
 
@@ -70,17 +79,34 @@ std::exception_ptr Started::end() {
 void Started::copy() {
   if (copies_.empty()) return;
   const at::AutoDispatchBelowADInplaceOrView no_gradients;
+  const c10::OptionalStreamGuard guard{copying_};
+  if (copying_) copies_after_->block(*copying_);
   for (auto& [to, from] : copies_) to.copy_(from);
 }
 
-void Started::finish_on(const c10::Stream& stream) {
-  // After a failure the stream may still use memory of which the caller hears that the operation is done.
-  for (const at::Tensor& tensor : memory_) used_on(stream, tensor);
-  for (const auto& [to, from] : copies_) used_on(stream, to), used_on(stream, from);
-  const c10::StreamGuard guard{stream};
-  copy();
+void Started::copy_on(const c10::Stream& stream) {
+  copying_ = stream;
+  copies_after_ = place_in(current_stream(stream.device()));
+}
+
+c10::Event Started::finish_on(const c10::Stream& stream) {
+  {
+    const c10::StreamGuard guard{stream};
+    copy();
+  }
+  leave_to(stream);
+  return place_in(stream);
+}
+
+/// Those that stay are held, too, until the operations are done.
+void Started::leave_to(const c10::Stream& stream) noexcept {
   for (auto& [to, from] : copies_) keep(std::move(to)), keep(std::move(from));
   copies_.clear();
+  for (const at::Tensor& tensor : memory_) try {
+      used_on(stream, tensor);
+    } catch (const std::exception&) {
+      // The device has failed: nothing uses memory any more.
+    }
 }
 
 int Started::source() const {
@@ -100,12 +126,11 @@ TuttiWork::~TuttiWork() {
   if (state_ == State::running && !started_.empty()) abandon(std::move(started_));
 }
 
-void TuttiWork::begin(Started started, Lists results, std::uint64_t sequence_number,
-                      std::optional<c10::Stream> stream) {
+void TuttiWork::begin(Started started, Lists results, std::uint64_t sequence_number, std::optional<c10::Event> done) {
   started_ = std::move(started);
   results_ = std::move(results);
   sequence_number_ = sequence_number;
-  stream_ = stream;
+  done_ = std::move(done);
   if (recordFunctionEndCallback_) end_by_itself();
 }
 
@@ -116,14 +141,17 @@ void TuttiWork::begin_done(Lists results, std::uint64_t sequence_number) {
 }
 
 bool TuttiWork::isCompleted() {
-  if (state_.load(std::memory_order_acquire) == State::running && started_.done()) end();
+  const auto is_through = [this] {
+    return started_.done() && (!done_ || started_.failed() || passed(*done_));  // else it copies
+  };
+  if (state_.load(std::memory_order_acquire) == State::running && is_through()) end();
   return state_.load(std::memory_order_acquire) == State::done;
 }
 
 bool TuttiWork::wait(std::chrono::milliseconds timeout) {
-  if (stream_) {
-    order(*stream_, current_stream(stream_->device()));
-    if (timeout <= kNoTimeout && !isCompleted()) return true;
+  if (done_ && timeout <= kNoTimeout) {
+    done_->block(current_stream(done_->device()));
+    if (!isCompleted()) return true;
   }
   if (state_.load(std::memory_order_acquire) == State::running) {
     if (timeout <= kNoTimeout) {
@@ -154,6 +182,7 @@ int TuttiWork::sourceRank() const {
 }
 
 std::vector<at::Tensor> TuttiWork::result() {
+  if (done_) started_.wait(), end();  // wait() has not, for that
   TORCH_CHECK(isCompleted(), "tutti: result() of an operation that is not done: call wait() first");
   TORCH_CHECK(results_.size() <= 1, "tutti: this operation has lists of results: use get_future()");
   return results_.empty() ? std::vector<at::Tensor>{} : results_.front();
@@ -165,9 +194,8 @@ c10::intrusive_ptr<c10::ivalue::Future> TuttiWork::getFuture() {
     const std::lock_guard lock{mutex_};
     if (future_) return future_;
     const c10::TypePtr list = c10::ListType::create(c10::TensorType::get());
-    const auto devices = stream_ ? std::vector{stream_->device()} : std::vector<c10::Device>{};
-    future_ =
-        c10::make_intrusive<c10::ivalue::Future>(results_.size() > 1 ? c10::ListType::create(list) : list, devices);
+    // Without devices: what it holds is there, on the device too, when it is completed.
+    future_ = c10::make_intrusive<c10::ivalue::Future>(results_.size() > 1 ? c10::ListType::create(list) : list);
     completed = completed_;
     if (!completed) unfinished_ = future_;
   }
@@ -194,7 +222,13 @@ void TuttiWork::end_by_itself() {
 void TuttiWork::end() {
   State running = State::running;
   if (!state_.compare_exchange_strong(running, State::ending)) return;
-  finish(started_.end());
+  std::exception_ptr failure = started_.end();
+  try {
+    if (done_ && !failure) done_->synchronize();  // what is copied after the operations
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  finish(failure);
   c10::intrusive_ptr<c10::ivalue::Future> future;
   {
     const std::lock_guard lock{mutex_};
@@ -205,7 +239,6 @@ void TuttiWork::end() {
 }
 
 void TuttiWork::complete(c10::ivalue::Future& future) const {
-  const c10::OptionalStreamGuard guard{stream_};  // callbacks of the future come after what is in it
   if (exception_) {
     future.setError(exception_);
   } else if (results_.size() > 1) {

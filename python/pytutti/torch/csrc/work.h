@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ATen/ATen.h>
+#include <c10/core/Event.h>
 #include <c10/core/Stream.h>
 #include <tutti/c.h>
 
@@ -31,14 +32,20 @@ class Started {
   bool empty() const { return works_.empty(); }
   const std::vector<tutti_work*>& works() const { return works_; }
   bool done() const;
+  bool failed() const;
   void wait() const;
   /// False: not all are done by then.
   bool wait_for(std::chrono::milliseconds limit) const;
   /// For those who know that all is done: copies, lets go of the memory, and returns the first failure.
   std::exception_ptr end();
   void copy();
-  /// With memory of a device: lets the stream of the operations copy after them.
-  void finish_on(const c10::Stream& stream);
+  /// With memory of a device: lets the stream of the operations copy after them. Returns where all is done.
+  c10::Event finish_on(const c10::Stream& stream);
+  /// With memory of a device, after a failure: nothing is copied, and the memory stays until the stream has done what
+  /// it was given.
+  void leave_to(const c10::Stream& stream) noexcept;
+  /// Copies are made on that stream, after what the current one has now.
+  void copy_on(const c10::Stream& stream);
   /// Its source, after a receive.
   int source() const;
 
@@ -46,6 +53,8 @@ class Started {
   std::vector<tutti_work*> works_;
   std::vector<at::Tensor> memory_;
   std::vector<std::pair<at::Tensor, at::Tensor>> copies_;
+  std::optional<c10::Stream> copying_;
+  std::optional<c10::Event> copies_after_;
 };
 
 /// Lets them end though nobody has them.
@@ -62,9 +71,9 @@ class TuttiWork final : public c10d::Work {
       : Work(rank, type, title, inputs) {}
   ~TuttiWork() override;
 
-  /// Before anybody else has it: what it stands for, and what its future is to hold. `stream`: in whose order the
-  /// operations are; then wait() lets the current stream wait, and not the caller.
-  void begin(Started started, Lists results, std::uint64_t sequence_number, std::optional<c10::Stream> stream);
+  /// Before anybody else has it: what it stands for, and what its future is to hold. `done`: where the operations are
+  /// done in their stream. Then wait() lets the current stream wait, and not the caller.
+  void begin(Started started, Lists results, std::uint64_t sequence_number, std::optional<c10::Event> done);
   /// The same for what is done already.
   void begin_done(Lists results, std::uint64_t sequence_number);
 
@@ -89,7 +98,7 @@ class TuttiWork final : public c10d::Work {
   Started started_;
   Lists results_;
   std::uint64_t sequence_number_ = 0;
-  std::optional<c10::Stream> stream_;
+  std::optional<c10::Event> done_;
   std::atomic<State> state_{State::running};
   bool ends_by_itself_ = false;                         // under mutex_
   c10::intrusive_ptr<c10::ivalue::Future> future_;      // the same
