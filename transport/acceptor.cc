@@ -39,6 +39,10 @@ using Clock = std::chrono::steady_clock;
 using asio::posix::stream_descriptor;
 
 constexpr std::chrono::milliseconds pause_without_descriptors{100};
+/// Connections to accept before candidates get their turn: somebody may connect faster than this thread accepts.
+constexpr int accepts_at_once = 16;
+/// After so many turns everything has been accepted that waited in the listener's queue before the first of them.
+constexpr int turns_of_a_queue = net::longest_queue / accepts_at_once + 1;
 
 /// Waits for a descriptor that it does not own, and forgets it in the end without closing it.
 struct Waiter : stream_descriptor {
@@ -156,9 +160,10 @@ class Acceptor::Impl {
     std::function<void()> done;
   };
 
-  /// Serves the looks that were asked for up to number `asked`.
-  void serve_looks(std::uint64_t asked) {
-    accept_all();
+  /// Serves the looks that were asked for up to number `asked`, after the connections that had come before.
+  void serve_looks(std::uint64_t asked, int turns = turns_of_a_queue) {
+    if (!accept_some() && turns > 1)
+      return asio::post(context_, [this, asked, turns] { serve_looks(asked, turns - 1); });
     for (auto next = candidates_.begin(); next != candidates_.end();) proceed(*next++);
     const std::lock_guard lock{mutex_};
     for (const Look& look : looks_)
@@ -174,7 +179,7 @@ class Acceptor::Impl {
   void run() {
     for (bool again = false; !context_.stopped();) {
       try {
-        if (std::exchange(again, false)) accept_all();
+        if (std::exchange(again, false)) accept_some();
         context_.run_one();
       } catch (const std::exception&) {
         // Out of memory: gives up what was being started, but goes on accepting.
@@ -190,17 +195,23 @@ class Acceptor::Impl {
     if (accepting_) return;
     listener_waiter_.async_wait(stream_descriptor::wait_read, [this](const asio::error_code& failed) {
       accepting_ = false;
-      if (!failed) accept_all();
+      if (!failed) accept_some();
     });
     accepting_ = true;
   }
 
-  void accept_all() {
+  /// Returns false if more connections may wait, which are accepted after a turn of the candidates.
+  bool accept_some() {
     int error = 0;
-    for (;;) {
+    for (int accepted = 0;; ++accepted) {
+      if (accepted == accepts_at_once) {
+        accept_later();
+        return false;
+      }
       if (candidates_.size() >= options_.candidates && is_connection_waiting() && !make_room()) {
         full_ = true;
-        return wake_at(candidates_.front()->since + options_.least_patience);
+        wake_at(candidates_.front()->since + options_.least_patience);
+        return true;
       }
       net::Socket socket = accept_from(listener_, options_.congestion);
       if (socket && is_unix_ && net::user_of_peer(socket) != user_) continue;
@@ -218,10 +229,12 @@ class Acceptor::Impl {
       if (!std::exchange(starved_, true))
         log_.warn(
             fmt::format("rank {} cannot accept connections of other ranks: {}", credentials_.rank, refusal(error)));
-      return wake_at(Clock::now() + pause_without_descriptors);
+      wake_at(Clock::now() + pause_without_descriptors);
+      return true;
     }
     accept_later();
     if (!candidates_.empty()) wake_at(candidates_.front()->since + options_.patience);
+    return true;
   }
 
   bool is_connection_waiting() const {
@@ -249,7 +262,7 @@ class Acceptor::Impl {
       timer_set_ = false;
       const auto now = Clock::now();
       while (!candidates_.empty() && now - candidates_.front()->since >= options_.patience) drop(candidates_.front());
-      accept_all();
+      accept_some();
     });
     timer_set_ = true;
   }
@@ -288,7 +301,7 @@ class Acceptor::Impl {
     candidate->waiter.part();
     std::erase(candidates_, candidate);
     --count_;
-    if (std::exchange(full_, false)) asio::post(context_, [this] { accept_all(); });
+    if (std::exchange(full_, false)) asio::post(context_, [this] { accept_some(); });
   }
 
   void drop(const CandidatePointer candidate) {  // NOLINT(performance-unnecessary-value-param)

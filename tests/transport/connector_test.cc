@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -301,6 +302,50 @@ TEST_CASE_TEMPLATE("whether anybody listens is known without a word to whoever d
   const RawListener bound(RawListener::Start::later, Kind::anywhere());
   Connector nobody{*net::parse_address(bound.address())};
   CHECK(outcome_of(nobody) == ECONNREFUSED);
+}
+
+TEST_CASE("connections of another user do not keep the acceptor from those that wait for it") {
+  if (::geteuid() != 0) return;  // only root can become another user
+  House house(net::any_unix_address());
+  const std::string address = house.acceptor.address();
+  std::vector<RawPeer> strangers;
+  std::size_t shown_out = 0;
+  std::atomic<bool> busy = false, resume = false, served = false;
+  house.acceptor.serve(Purpose::link, [&](const Hello&, const net::Socket&) {  // keeps the acceptor's thread
+    busy = true;
+    for (const auto end = Clock::now() + 30s; !resume && Clock::now() < end;) std::this_thread::yield();
+  });
+  house.acceptor.serve(Purpose::failure_detector, [&](const Hello&, const net::Socket&) {
+    for (RawPeer& stranger : strangers)
+      if (stranger.closed_by_peer()) ++shown_out;
+    served = true;
+  });
+  Connector waiting(*net::parse_address(address), key, hello, nullptr);
+  REQUIRE(waiting.advance() == EAGAIN);
+  REQUIRE(net::wait_until_ready(waiting.socket(), POLLIN, Clock::now() + 30s));
+  const auto first = connect_authenticated(address, key, {.from = 4, .to = 7, .channel = 9, .purpose = Purpose::link},
+                                           Clock::now() + 30s);
+  while (!busy) std::this_thread::yield();
+  std::thread([&] {
+    ::syscall(SYS_setresuid, -1, 65534, -1);  // of this thread alone
+    for (int i = 0; i < 200; ++i) strangers.emplace_back(address, "");
+  }).join();
+  CHECK(waiting.advance() == EAGAIN);  // the proof, which comes behind the strangers
+  resume = true;
+  for (const auto end = Clock::now() + 30s; !served && Clock::now() < end;) std::this_thread::yield();
+  REQUIRE(served);
+  CHECK(outcome_of(waiting) == 0);
+  CHECK(shown_out > 0);
+  CHECK(shown_out < strangers.size());
+  bool looked = false;
+  std::atomic<bool> ended = false;
+  house.acceptor.look(Purpose::failure_detector, [&] {
+    looked = true;
+    for (RawPeer& stranger : strangers) looked = looked && stranger.closed_by_peer();
+    ended = true;
+  });
+  for (const auto end = Clock::now() + 30s; !ended && Clock::now() < end;) std::this_thread::yield();
+  CHECK(looked);
 }
 
 TEST_CASE_TEMPLATE("a connection that finds a full queue is not refused, and does not wait for nothing", Kind, OverTcp,

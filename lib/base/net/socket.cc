@@ -18,8 +18,6 @@
 namespace tutti::net {
 namespace {
 
-constexpr int longest_queue = 4096;  // connections that are not accepted yet; the kernel cuts it to somaxconn
-
 Moved outcome(ssize_t result, int nothing) {
   if (result > 0) return {static_cast<std::size_t>(result), 0};
   if (result == 0) return {0, nothing};
