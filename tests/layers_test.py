@@ -110,6 +110,17 @@ class Layers(unittest.TestCase):
                          ["lib/api/a.h:2: A has 582 lines, this class has at most 400"])
         self.assertEqual(findings(lib__api__a_h=header, lib__api__a_cc=source, lib__group__a_cc=source), [])
 
+    def test_long_classes_are_found_whatever_stands_beside_their_names(self):
+        for opening, name in (("class A::Impl", "A::Impl"), ("class [[nodiscard]] Work", "Work"),
+                              ("class [[nodiscard]] TUTTI_API Work : public Handle", "Work"), ("struct alignas(64) A", "A")):
+            with self.subTest(opening=opening):
+                # Its functions are elsewhere: one of itself, and one of a class inside it.
+                text = opening + " {\n" + "  int a;\n" * 350 + "};\n"
+                more = "".join(f"void {name}::{function}() {{\n" + "  work();\n" * 23 + "}\n" for function in ("f", "B::g"))
+                self.assertEqual(findings(lib__api__a_cc=text, lib__api__a_more_cc=more),
+                                 [f"lib/api/a.cc:1: {name} has 402 lines, this class has at most 400"])
+                self.assertEqual(findings(lib__api__a_cc=text, lib__api__a_more_cc=more.replace("work();\n", "", 2)), [])
+
 
 class Functions(unittest.TestCase):
     def test_two_classes_of_one_name_in_one_namespace(self):

@@ -157,12 +157,16 @@ def check_classes(texts):
         for first, last, name in classes(text):
             lines[folder, name] = lines.get((folder, name), 0) + last - first + 1
             declared[folder, name] = path, first
+    for path, text in texts.items():
+        folder = path.rpartition("/")[0]
         for first, last, title in functions(text):
-            if "::" in title:
-                key = folder, title.split("::")[0]
-                lines[key] = lines.get(key, 0) + last - first + 1
+            owner = title.rpartition("::")[0]
+            while owner and (folder, owner) not in declared:  # a class inside another one counts as part of that
+                owner = owner.rpartition("::")[0]
+            if owner:
+                lines[folder, owner] += last - first + 1
     for key, count in sorted(lines.items()):
-        if count > CLASS_LINES and key in declared:
+        if count > CLASS_LINES:
             yield "error", *declared[key], f"{key[1]} has {count} lines, this class has at most {CLASS_LINES}"
 
 
@@ -181,7 +185,7 @@ TRAILER = re.compile(r"(?:\)|\b(?:const|noexcept|override|final|mutable|try|requ
 
 
 NAMESPACE = re.compile(r"(?:inline )?namespace ?([\w:]*) \{")
-OPENS_CLASS = re.compile(r"(?:class|struct)(?: alignas\(\w+\))?(?: [A-Z_]+)? (\w+)(?: final)?(?: :[^;]*)? \{")
+OPENS_CLASS = re.compile(r"(?:class|struct)(?: \[\[\w+\]\])?(?: alignas\(\w+\))?(?: [A-Z_]+)? (\w+)(?: final)?(?: :[^;]*)? \{")
 
 
 def check_names(texts):
@@ -298,7 +302,8 @@ def functions(text):
         at += 1
 
 
-CLASS = re.compile(r"^(?:class|struct)\s+(?:TUTTI_API\s+)?(\w+)(?:\s+final)?\s*(?::[^;{()]*)?\{", re.M)
+CLASS = re.compile(r"^(?:class|struct)\s+(?:\[\[\w+\]\]\s+)?(?:alignas\([^)]*\)\s+)?(?:TUTTI_[A-Z_]+\s+)?"
+                   r"(\w+(?:::\w+)*)(?:\s+final)?\s*(?::[^;{()]*)?\{", re.M)
 
 
 def classes(text):
