@@ -28,59 +28,61 @@ void ConnectAttempts::probe(int rank, const std::string& address, Clock::time_po
 }
 
 void ConnectAttempts::add(int rank, const std::string& address, Clock::time_point at, bool probe) {
-  if (const auto where = net::parse_address(address))
-    attempts_.insert_or_assign(rank, Attempt{*where, probe, at, first_patience, first_pause});
+  attempts_.insert_or_assign(rank, Attempt{net::parse_address(address), probe, at, first_patience, first_pause});
 }
 
 ConnectAttempts::Clock::time_point ConnectAttempts::next() const {
   auto next = Clock::time_point::max();
-  for (const auto& [rank, call] : attempts_) next = std::min(next, call.at);
+  for (const auto& [rank, attempt] : attempts_) next = std::min(next, attempt.at);
   return next;
 }
 
 void ConnectAttempts::add_queries(std::vector<pollfd>& queries) const {
-  for (const auto& [rank, call] : attempts_)
-    if (call.connector) queries.push_back({call.connector->fd(), call.connector->events(), 0});
+  for (const auto& [rank, attempt] : attempts_)
+    if (attempt.connector) queries.push_back({attempt.connector->fd(), attempt.connector->events(), 0});
 }
 
-void ConnectAttempts::begin(int rank, Attempt& call, Clock::time_point now) const {
-  if (call.probe) {
-    call.connector.emplace(call.address);
+void ConnectAttempts::begin(int rank, Attempt& attempt, Clock::time_point now) const {
+  if (attempt.probe) {
+    attempt.connector.emplace(*attempt.address);
   } else {
     const Hello hello{.from = self_, .to = rank, .channel = 0, .purpose = Purpose::failure_detector};
-    call.connector.emplace(call.address, key_, hello, tls_proxies_);
+    attempt.connector.emplace(*attempt.address, key_, hello, tls_proxies_);
   }
-  call.at = now + call.patience;
+  attempt.at = now + attempt.patience;
 }
 
-void ConnectAttempts::put_off(Attempt& call, Clock::time_point now) {
-  call.connector.reset();
-  call.at = now + call.pause;
-  if (call.probe) call.pause = std::min(2 * call.pause, longest_pause);
+void ConnectAttempts::put_off(Attempt& attempt, Clock::time_point now) {
+  attempt.connector.reset();
+  attempt.at = now + attempt.pause;
+  if (attempt.probe) attempt.pause = std::min(2 * attempt.pause, longest_pause);
 }
 
 std::vector<ConnectAttempts::Outcome> ConnectAttempts::advance(std::span<const pollfd> answers, Clock::time_point now) {
   std::vector<Outcome> outcomes;
   for (auto it = attempts_.begin(); it != attempts_.end();) {
-    auto& [rank, call] = *it;
+    auto& [rank, attempt] = *it;
     bool ready = false;
-    if (call.connector && !answers.empty()) {
+    if (attempt.connector && !answers.empty()) {
       ready = answers.front().revents != 0;
       answers = answers.subspan(1);
-    } else if (!call.connector && call.at <= now) {
-      begin(rank, call, now);
+    } else if (attempt.at <= now && !attempt.address) {
+      outcomes.push_back({rank, EINVAL});
+      put_off(attempt, now);
+    } else if (!attempt.connector && attempt.at <= now) {
+      begin(rank, attempt, now);
       ready = true;
     }
-    const int error = ready ? call.connector->advance() : EAGAIN;
-    if (error == 0 && !call.probe) {
-      outcomes.push_back({rank, 0, call.connector->take()});
+    const int error = ready ? attempt.connector->advance() : EAGAIN;
+    if (error == 0 && !attempt.probe) {
+      outcomes.push_back({rank, 0, attempt.connector->take()});
       it = attempts_.erase(it);
       continue;
     }
     if (error == ECONNREFUSED || net::is_our_own(error)) outcomes.push_back({rank, error});
-    if (error == EAGAIN && call.connector && call.at <= now)
-      call.patience = std::min(2 * call.patience, longest_patience);
-    if (error != EAGAIN || (call.connector && call.at <= now)) put_off(call, now);
+    if (error == EAGAIN && attempt.connector && attempt.at <= now)
+      attempt.patience = std::min(2 * attempt.patience, longest_patience);
+    if (error != EAGAIN || (attempt.connector && attempt.at <= now)) put_off(attempt, now);
     ++it;
   }
   return outcomes;

@@ -25,7 +25,9 @@ class ConnectAttempts {
 
   struct Outcome {
     int rank = -1;
-    int error = 0;  ///< 0: connected; ECONNREFUSED: nobody listens there; else why this host cannot connect
+    /// 0: connected; ECONNREFUSED: nobody listens there; EINVAL: the text is no address; else why this host cannot
+    /// connect. All but the first may come again.
+    int error = 0;
     Descriptor connection = {};  ///< authenticated
   };
 
@@ -51,7 +53,7 @@ class ConnectAttempts {
 
  private:
   struct Attempt {
-    net::Address address;
+    std::optional<net::Address> address;  // none: the text was no address
     bool probe;
     Clock::time_point at;  // end of the attempt; if none is running, beginning of the next
     milliseconds patience;
@@ -60,8 +62,8 @@ class ConnectAttempts {
   };
 
   void add(int rank, const std::string& address, Clock::time_point at, bool probe);
-  void begin(int rank, Attempt& call, Clock::time_point now) const;
-  static void put_off(Attempt& call, Clock::time_point now);
+  void begin(int rank, Attempt& attempt, Clock::time_point now) const;
+  static void put_off(Attempt& attempt, Clock::time_point now);
 
   const int self_;
   const Secret& key_;

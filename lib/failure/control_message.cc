@@ -181,7 +181,7 @@ void get(Reader& from, Status& status) {
   from.list(status.other_members);
 }
 
-/// ConnectAttempts `field` for every field that messages of this kind have.
+/// Calls `field` for every field that messages of this kind have.
 template <class SomeMessage, class Field>
 void for_each_field(SomeMessage& message, Field&& field) {
   switch (message.kind) {

@@ -28,6 +28,12 @@ constexpr milliseconds look_pause{100};
 constexpr milliseconds first_look_pause{1000};
 constexpr std::size_t most_unposted = 256;
 
+/// Why an attempt to connect to `address` has failed.
+std::string reason_of(const ConnectAttempts::Outcome& outcome, const std::string& address) {
+  if (outcome.error != EINVAL) return net::text_of(outcome.error);
+  return fmt::format("it published \"{}\", which is no address; do all ranks run the same version of tutti?", address);
+}
+
 }  // namespace
 
 void Member::line_ended(int rank) {
@@ -87,19 +93,19 @@ void Member::take_office() {
       connections_.attempts().probe(rank, job_.address(rank), at);
 }
 
-// ---- ConnectAttempts to others
-// -----------------------------------------------------------------------------------------------
+// ---- Attempts to connect to others -----------------------------------------------------------------------------
 
-void Member::hear_calls(std::vector<ConnectAttempts::Outcome> outcomes) {
+void Member::hear_outcomes(std::vector<ConnectAttempts::Outcome> outcomes) {
   for (ConnectAttempts::Outcome& outcome : outcomes) {
     if (outcome.error == 0) {
       reached(outcome.rank, std::move(outcome.connection));
     } else if (outcome.error == ECONNREFUSED) {
       refused(outcome.rank);
     } else {
-      shared_.readiness.give_up({0, ErrorCode::system, rank_, 0,
-                                 fmt::format("{} cannot connect to {}: {}", job_.name(rank_), job_.name(outcome.rank),
-                                             net::text_of(outcome.error))});
+      const std::string reason = reason_of(outcome, job_.address(outcome.rank));
+      shared_.readiness.give_up(
+          {0, ErrorCode::system, rank_, 0,
+           fmt::format("{} cannot connect to {}: {}", job_.name(rank_), job_.name(outcome.rank), reason)});
     }
   }
 }

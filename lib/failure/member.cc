@@ -78,7 +78,7 @@ void Member::wait_for_news() {
   for (const auto& [rank, messages] : news.messages)
     if (connections_.contains(rank)) heed(rank, messages);  // a message of another rank may have ended its connection
   while (auto accepted = connections_.next_with_message()) admit(std::move(*accepted));
-  hear_calls(std::move(news.outcomes));
+  hear_outcomes(std::move(news.outcomes));
 }
 
 void Member::tick(Clock::time_point now) {

@@ -88,7 +88,7 @@ class Member {
   void lose(int rank, const std::string& how);
   void elect();
   void take_office();
-  void hear_calls(std::vector<ConnectAttempts::Outcome> outcomes);
+  void hear_outcomes(std::vector<ConnectAttempts::Outcome> outcomes);
   void reached(int rank, Descriptor socket);
   void refused(int rank);
   void coordinator_is_gone();

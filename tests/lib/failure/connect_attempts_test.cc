@@ -44,5 +44,21 @@ TEST_CASE_TEMPLATE("a rank whose queue is full is not taken for gone, and nothin
   }
 }
 
+TEST_CASE("a rank whose address is none is reported, and asked for again later") {
+  const Secret key = Secret::random();
+  ConnectAttempts attempts{1, key, nullptr};
+  const auto now = Clock::now();
+  attempts.connect(0, "nowhere:", now);
+  attempts.probe(2, "unix:no name", now);
+  const auto outcomes = attempts.advance({}, now);
+  REQUIRE(outcomes.size() == 2);
+  CHECK((outcomes[0].rank == 0 && outcomes[0].error == EINVAL));
+  CHECK((outcomes[1].rank == 2 && outcomes[1].error == EINVAL));
+  CHECK(attempts.contains(0));
+  CHECK(attempts.next() >= now + 100ms);
+  CHECK(attempts.advance({}, now + 1ms).empty());
+  CHECK(attempts.advance({}, attempts.next()).size() == 2);
+}
+
 }  // namespace
 }  // namespace tutti::detail
