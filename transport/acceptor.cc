@@ -203,11 +203,8 @@ class Acceptor::Impl {
   /// Returns false if more connections may wait, which are accepted after a turn of the candidates.
   bool accept_some() {
     int error = 0;
-    for (int accepted = 0;; ++accepted) {
-      if (accepted == accepts_at_once) {
-        accept_later();
-        return false;
-      }
+    int accepted = 0;
+    for (; accepted < accepts_at_once; ++accepted) {
       if (candidates_.size() >= options_.candidates && is_connection_waiting() && !make_room()) {
         full_ = true;
         wake_at(candidates_.front()->since + options_.least_patience);
@@ -219,13 +216,14 @@ class Acceptor::Impl {
       error = socket ? 0 : errno;
       if (net::is_our_own(error) && !is_connection_waiting())
         error = EAGAIN;  // the kernel looks for a free descriptor first
-      if (net::is_our_own(error) && !candidates_.empty() && make_room()) continue;
+      if (net::is_our_own(error) && !candidates_.empty() && make_room()) error = 0;
       if (error != 0) break;
+      if (!socket) continue;  // there is room for it now
       candidates_.push_back(std::make_shared<Candidate>(context_, std::move(socket), credentials_, purposes()));
       ++count_;
       proceed(candidates_.back());  // a peer has usually sent its hello by now
     }
-    if (error != EAGAIN && error != EWOULDBLOCK) {
+    if (error != 0 && error != EAGAIN && error != EWOULDBLOCK) {
       if (!std::exchange(starved_, true))
         log_.warn(
             fmt::format("rank {} cannot accept connections of other ranks: {}", credentials_.rank, refusal(error)));
@@ -234,7 +232,7 @@ class Acceptor::Impl {
     }
     accept_later();
     if (!candidates_.empty()) wake_at(candidates_.front()->since + options_.patience);
-    return true;
+    return accepted < accepts_at_once;
   }
 
   bool is_connection_waiting() const {
