@@ -81,6 +81,9 @@ class Documents(unittest.TestCase):
         visited = list(paths_in(walk, ROOT))
         for folder in set(folders) - {"tools/", "tests/"}:  # which take no part in a call
             self.assertTrue(any(path.startswith(folder) for path in visited), f"the walk does not visit {folder}")
+            within = [number for number, step in enumerate(steps) if any(path.startswith(folder) for path in paths_in(step, ROOT))]
+            self.assertEqual(within, list(range(min(within, default=0), min(within, default=0) + len(within))),
+                             f"the walk leaves {folder} and comes back")
 
     def test_every_decision_is_in_the_index_under_its_title(self):
         folder = ROOT / "docs/decisions"

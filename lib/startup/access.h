@@ -39,8 +39,8 @@ net::Address tcp_address(const JoinOptions& options);
 /// other ranks. Every rank calls. `shm_trouble`: why this rank has no `shm` although it is wanted.
 ///
 /// If all ranks are on one host and share memory, only their failure detectors connect, and acceptors listen on Unix
-/// sockets. Otherwise they listen on TCP ports. Ranks that all share a host can tell which it is only when they know
-/// what has become of the tests; if one has failed, they open other acceptors and tell each other once more.
+/// sockets. Otherwise they listen on TCP ports. Ranks that all share a host know the outcome only after the first
+/// exchange; if a test has failed, they open other acceptors and tell each other once more.
 Access agree_on_access(const Context& context, const JoinOptions& options, transport::ShmTransport* shm,
                        const std::string& shm_trouble, const Introduced& job, rendezvous::Attendance& attendance);
 

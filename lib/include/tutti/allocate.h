@@ -74,8 +74,8 @@ class [[nodiscard]] SharedArray {
 ///            Calls that name another algorithm (also by TUTTI_ALGO), _v calls, scans, user-defined ops, premul_sum,
 ///            and all_to_all in place run as with ordinary memory. The result has the same bits as with `direct`.
 /// Agreement: all ranks of `comm` call it, with the same count (Error{mismatch}), in the same order as their other
-///            collectives. The buffers of a call must lie in the same allocation on all ranks, each in its own part,
-///            or on none of them in an allocation of `comm` (Error{mismatch}).
+///            collectives. In a call, either every rank passes its own part of one allocation, or no rank passes
+///            memory of an allocation of `comm` (Error{mismatch}).
 /// Memory:    all parts lie in one memfd, made by rank 0, to which the resource limits of containers apply. It is
 ///            ordinary memory if the ranks share no memory, if there are more than 128 of them, if boards are off
 ///            (TUTTI_BOARD_BYTES=0), or if the system refuses it (with a warning).

@@ -234,13 +234,16 @@ TUTTI_C_API tutti_result tutti_store_get(tutti_store* store, const char* const* 
 TUTTI_C_API tutti_result tutti_store_compare_set(tutti_store* store, const char* key, const void* expected,
                                                  uint64_t expected_bytes, const void* desired, uint64_t desired_bytes,
                                                  tutti_value_function take, void* context);
-/// Adds to a decimal number, at first 0. wait is for all keys to exist; a timeout of 0 is that of the store.
+/// Adds `delta` to the decimal number that is stored, or to 0; *sum is the result.
 TUTTI_C_API tutti_result tutti_store_add(tutti_store* store, const char* key, int64_t delta, int64_t* sum);
+/// Waits until all keys exist. A `timeout_ms` of 0 is the timeout of the store.
 TUTTI_C_API tutti_result tutti_store_wait(tutti_store* store, const char* const* keys, uint64_t count,
                                           int64_t timeout_ms);
-/// *all is 1 if all keys exist now, else 0; *existed is 1 if the key did; *keys are those of all jobs at the server.
+/// *all is 1 if all keys exist now, else 0.
 TUTTI_C_API tutti_result tutti_store_check(tutti_store* store, const char* const* keys, uint64_t count, int32_t* all);
+/// *existed is 1 if the key did, else 0.
 TUTTI_C_API tutti_result tutti_store_erase(tutti_store* store, const char* key, int32_t* existed);
+/// *keys is the number of keys of all jobs at the server.
 TUTTI_C_API tutti_result tutti_store_key_count(tutti_store* store, int64_t* keys);
 
 // ---- Ops ---------------------------------------------------------------------------------------------------------
@@ -350,8 +353,8 @@ typedef struct tutti_status {
 TUTTI_C_API tutti_result tutti_send(tutti_comm* comm, const void* data, uint64_t count, tutti_type type, int32_t to,
                                     int32_t tag, const tutti_call_options* options);
 /// Receives one message of at most `count` elements from a rank or TUTTI_ANY_SOURCE, with the tag or TUTTI_ANY_TAG. A
-/// longer one, or one of another type, is dropped: TUTTI_TRUNCATED. `status` may be NULL. It has to be if the receive is
-/// only started: tutti_work_status() tells later.
+/// longer one, or one of another type, is dropped: TUTTI_TRUNCATED. `status` may be NULL. It has to be if the receive
+/// is only started: tutti_work_status() tells later.
 TUTTI_C_API tutti_result tutti_recv(tutti_comm* comm, void* data, uint64_t count, tutti_type type, int32_t from,
                                     int32_t tag, const tutti_call_options* options, tutti_status* status);
 /// Both at the same time, with one tag, so that ranks may do it in a circle. It waits for its result.

@@ -52,8 +52,8 @@ class CallsReturning : public CollectiveCalls<CallsReturning<Result>, Result> {
 ///            it inherited; the parent goes on undisturbed. While the child lives and has not called exec, the
 ///            parent's death is noticed late (TUTTI_LOST_AFTER), since the child shares the connections.
 /// Failure:   Error{invalid_argument} and {unsupported} are thrown at once, and nothing is sent. (An object that was
-///            moved from throws the former.) All other errors come from waiting. After them the output and the
-///            communicator are unusable; only after {truncated} they are not, see recv().
+///            moved from throws the former.) All other errors come from waiting. After {truncated}, see recv(), the
+///            communicator can be used further; after any other of them it cannot, nor can the output.
 class TUTTI_API Communicator : public CollectiveCalls<Communicator, void> {
  public:
   Communicator(Communicator&&) noexcept;

@@ -13,7 +13,8 @@ namespace tutti {
 inline namespace TUTTI_ABI {
 
 /// A collective that is prepared once and started any number of times: its arguments are checked, its algorithm is
-/// chosen and its memory bound in advance. Made by Communicator::prepare(). As a Handle it represents its last start.
+/// chosen and its memory bound in advance. Made by Communicator::prepare(). wait(), done() and error() refer to the
+/// latest start().
 ///
 ///     auto op = comm.prepare().all_reduce(in, out, tutti::sum);
 ///     for (...) { fill(in); op.start(); overlap(); op.wait(); use(out); }
@@ -27,9 +28,9 @@ inline namespace TUTTI_ABI {
 ///            reallocate), and stay untouched between start() and the end of wait(). This object keeps its
 ///            communicator's connections open until it is destroyed. If it is destroyed while started, the call goes
 ///            on, and its buffers must live until all ranks have completed it.
-/// Failure:   start() before a wait() or wait_for() has seen the end of the previous start is Error{invalid_argument},
-///            and nothing is sent; so is start() in a child of fork(), and of an object that was moved from. Any other
-///            Error comes from waiting, as from the ordinary call.
+/// Failure:   wait for the end of each start() before the next one; otherwise start() throws Error{invalid_argument}
+///            and sends nothing, as it does in a child of fork() and on an object that was moved from. Any other Error
+///            comes from waiting, as from the ordinary call.
 class [[nodiscard]] TUTTI_API Persistent : public Handle {
  public:
   Persistent(Persistent&&) noexcept;

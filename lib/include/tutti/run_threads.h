@@ -19,9 +19,10 @@ inline namespace TUTTI_ABI {
 ///
 /// The same algorithms run as between processes, through the memory of this one; transport_to() says "inproc".
 /// Environment variables apply as to connect(), and so do `options`, but rank, size, rendezvous and store are given,
-/// and `transport` has no effect. Threads:   they run `body` concurrently, so `body` must protect the data that they
-/// share. Failure:   an exception on one rank ends the calls of the others with Error{aborted}. When all have returned,
-/// the
+/// and `transport` has no effect.
+///
+/// Threads:   they run `body` concurrently, so `body` must protect the data that they share.
+/// Failure:   an exception on one rank ends the calls of the others with Error{aborted}. When all have returned, the
 ///            first cause is thrown here, as it was thrown there. shrink() is Error{unsupported}.
 TUTTI_API void run_threads(int ranks, const std::function<void(Communicator&)>& body,
                            const ConnectOptions& options = {});
