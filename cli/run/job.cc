@@ -3,9 +3,9 @@
 // One thread polls for everything that can happen:
 //
 //   signals (a child has ended, a request to stop)   output of the ranks   room on stdout / stderr
-//   keyboard for rank 0   the verdict of the other nodes   the next deadline
+//   keyboard for rank 0   the outcome of the other nodes   the next deadline
 //
-//   running --first failure, signal, timeout, verdict--> ending (SIGTERM sent) --grace over--> killed (SIGKILL sent)
+//   running --first failure, signal, timeout, outcome--> ending (SIGTERM sent) --grace over--> killed (SIGKILL sent)
 
 #include <fcntl.h>
 #include <fmt/core.h>
@@ -84,12 +84,12 @@ class Runner {
   void turn();
   void on_signals();
   void stop();
-  void on_verdict();
+  void on_outcome();
   void on_time();
   void notice_ends();
   JobOutcome failure_of(const Rank& rank);
   void settle();
-  void end_all(int signal, const JobOutcome& verdict);
+  void end_all(int signal, const JobOutcome& outcome);
   void kill_all();
   std::optional<Clock::time_point> next_deadline();
   void notice_losses();
@@ -116,7 +116,7 @@ class Runner {
   bool lost_ = false;      // something for a log or the trace could not be written
   bool told_log_ = false;  // a failure of a log was reported
   bool traced_ = false;    // the trace of these ranks has been written
-  std::optional<JobOutcome> verdict_;
+  std::optional<JobOutcome> outcome_;
   int restarts_ = 0;
   int exit_code_ = 0;
   std::optional<Clock::time_point> report_at_;  // when to report the culprit, which may not be the first
@@ -157,23 +157,23 @@ void Runner::cannot_start(int exit_code, const std::string& why) {
 bool Runner::over() const {
   const bool all_gone = std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.gone(); });
   const bool all_written = streams_.empty() || (told_to_stop_ && killed_);
-  return all_gone && all_written && (verdict_ || final_);
+  return all_gone && all_written && (outcome_ || final_);
 }
 
 /// Begins another attempt, if any is left, after one that failed.
 bool Runner::begin_again() {
-  if (final_ || !verdict_->restarts) return false;
+  if (final_ || !outcome_->restarts) return false;
   std::vector<pid_t> others = inherited_;
   others.push_back(guardian_->pid());
   end_orphans(Clock::now() + job_.kill_grace, others);
   ++restarts_;
-  say(fmt::format("starting all ranks again after {}: restart {} of {}, {} left", verdict_->text, restarts_,
+  say(fmt::format("starting all ranks again after {}: restart {} of {}, {} left", outcome_->text, restarts_,
                   job_.max_restarts, job_.max_restarts - restarts_));
   store_.begin_attempt();
   ranks_.clear();
   culprit_ = nullptr;
   ending_ = killed_ = said_done_ = traced_ = false;
-  verdict_.reset();
+  outcome_.reset();
   exit_code_ = 0;
   kill_at_.reset();
   clear_at_.reset();
@@ -184,7 +184,7 @@ bool Runner::begin_again() {
 void Runner::turn() {
   const auto [out, err] = streams_.waits();
   std::vector<pollfd> waits{
-      {signals_.fd(), POLLIN, 0}, {verdict_ ? -1 : store_.verdict_fd(), POLLIN, 0}, out, err, keyboard_.wait()};
+      {signals_.fd(), POLLIN, 0}, {outcome_ ? -1 : store_.outcome_fd(), POLLIN, 0}, out, err, keyboard_.wait()};
   const std::size_t first_output = waits.size();
   for (Rank& rank : ranks_) {
     for (RankOutput& output : rank.outputs()) {
@@ -204,7 +204,7 @@ void Runner::turn() {
   if (waits[4].revents != 0 && keyboard_.forward() && ::isatty(STDOUT_FILENO) != 0) streams_.out().line_was_ended();
   streams_.flush(waits[2], waits[3]);
   if (waits[0].revents != 0) on_signals();
-  if (waits[1].revents != 0) on_verdict();
+  if (waits[1].revents != 0) on_outcome();
   notice_losses();
   notice_ends();
   settle();
@@ -257,16 +257,16 @@ void Runner::stop() {
   if (timeout_at_) *timeout_at_ += Clock::now() - begin;
 }
 
-void Runner::on_verdict() {
-  verdict_ = store_.verdict();
-  if (!verdict_ || verdict_->exit_code == 0) return;
+void Runner::on_outcome() {
+  outcome_ = store_.outcome();
+  if (!outcome_ || outcome_->exit_code == 0) return;
   if (ending_) {
-    final_ = final_ || !verdict_->restarts;  // another node has decided otherwise
+    final_ = final_ || !outcome_->restarts;  // another node has decided otherwise
     return;
   }
-  const std::string where = job_.nodes > 1 ? fmt::format("on node {} ", verdict_->node) : "";
-  say(fmt::format("ending the ranks on {}: {}{}", host_name(), where, verdict_->text));
-  end_all(SIGTERM, *verdict_);
+  const std::string where = job_.nodes > 1 ? fmt::format("on node {} ", outcome_->node) : "";
+  say(fmt::format("ending the ranks on {}: {}{}", host_name(), where, outcome_->text));
+  end_all(SIGTERM, *outcome_);
 }
 
 void Runner::notice_ends() {
@@ -329,15 +329,15 @@ void Runner::collect_trace() {
   lost_ = lost_ || lost;
 }
 
-/// Tells the other nodes, unless `verdict` came from them or an earlier one has precedence.
-void Runner::end_all(int signal, const JobOutcome& verdict) {
+/// Tells the other nodes, unless `outcome` came from them or an earlier one has precedence.
+void Runner::end_all(int signal, const JobOutcome& outcome) {
   if (!ending_) kill_at_ = Clock::now() + job_.kill_grace;
-  if (!ending_ || (!final_ && !verdict.restarts)) {
-    exit_code_ = verdict.exit_code;
-    if (verdict.node == job_.node) store_.failed(verdict);
+  if (!ending_ || (!final_ && !outcome.restarts)) {
+    exit_code_ = outcome.exit_code;
+    if (outcome.node == job_.node) store_.failed(outcome);
   }
   ending_ = true;
-  final_ = final_ || !verdict.restarts;
+  final_ = final_ || !outcome.restarts;
   if (final_) timeout_at_.reset();
   report_at_.reset();
   // All stop before the first one ends. Otherwise ranks that run on for a moment take its end for a failure, and say so

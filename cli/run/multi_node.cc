@@ -4,8 +4,8 @@
 //   node/K      host and process of the runner of node K
 //   beat/K      a counter that this runner increments while it lives
 //   well/A/K    all ranks of node K have succeeded in attempt A
-//   verdict/A   "CODE NODE RESTARTS TEXT", set once: by the first failure, or by the last node that succeeded
-//   lost/A/N    the Nth rank that failed in attempt A without ending it, as in verdict/A
+//   outcome/A   "CODE NODE RESTARTS TEXT", set once: by the first failure, or by the last node that succeeded
+//   lost/A/N    the Nth rank that failed in attempt A without ending it, as in outcome/A
 //   left/K      the runner of node K is done with the store
 //
 // A request may be sent twice, over a second connection if the first was lost: only heartbeats are counters.
@@ -32,24 +32,24 @@ constexpr auto beat_interval = 1s;
 constexpr auto silence_limit = 15s;
 constexpr auto answer_limit = 5s;
 
-std::string encode(const JobOutcome& verdict) {
-  return fmt::format("{} {} {} {}", verdict.exit_code, verdict.node, verdict.restarts ? 1 : 0, verdict.text);
+std::string encode(const JobOutcome& outcome) {
+  return fmt::format("{} {} {} {}", outcome.exit_code, outcome.node, outcome.restarts ? 1 : 0, outcome.text);
 }
 
 JobOutcome decode(const std::string& value) {
   std::istringstream in{value};
-  JobOutcome verdict;
-  in >> verdict.exit_code >> verdict.node >> verdict.restarts;
+  JobOutcome outcome;
+  in >> outcome.exit_code >> outcome.node >> outcome.restarts;
   in.get();
-  std::getline(in, verdict.text);
-  return verdict;
+  std::getline(in, outcome.text);
+  return outcome;
 }
 
-std::string verdict_key(int attempt) { return fmt::format("verdict/{}", attempt); }
+std::string outcome_key(int attempt) { return fmt::format("outcome/{}", attempt); }
 
-void set_verdict(Store& store, int attempt, const JobOutcome& verdict) {
-  const JobOutcome first = decode(store.compare_set(verdict_key(attempt), "", encode(verdict)));
-  if (first.restarts && !verdict.restarts) store.compare_set(verdict_key(attempt + 1), "", encode(verdict));
+void set_outcome(Store& store, int attempt, const JobOutcome& outcome) {
+  const JobOutcome first = decode(store.compare_set(outcome_key(attempt), "", encode(outcome)));
+  if (first.restarts && !outcome.restarts) store.compare_set(outcome_key(attempt + 1), "", encode(outcome));
 }
 
 std::string this_process() { return fmt::format("host {}, pid {}", host_name(), ::getpid()); }
@@ -94,7 +94,7 @@ void Agreement::say_hello(const Job& job) {
   const std::string expected = store_->get("shape");
   if (expected != mine) {
     const std::string text = fmt::format("this node was told {}, node 0 {}", mine, expected);
-    set_verdict(*store_, 0, {exit_usage, text, node_});  // the job cannot become complete
+    set_outcome(*store_, 0, {exit_usage, text, node_});  // the job cannot become complete
     throw Error(ErrorCode::invalid_argument,
                 fmt::format("run: {}; give the same --nnodes, -n, --max-lost and --max-restarts everywhere", text));
   }
@@ -137,14 +137,14 @@ bool Agreement::claim(Store& store, int attempt, int max_lost, const std::vector
     for (int place = 0; place < max_lost && !entered; ++place)
       entered = store.compare_set(fmt::format("lost/{}/{}", attempt, place), "", encode(one)) == encode(one);
     if (entered) continue;
-    set_verdict(store, attempt, one.beyond(max_lost));
+    set_outcome(store, attempt, one.beyond(max_lost));
     return false;
   }
   return true;
 }
 
-void Agreement::lost(const JobOutcome& verdict) {
-  lost_here_.push_back(verdict);
+void Agreement::lost(const JobOutcome& outcome) {
+  lost_here_.push_back(outcome);
   start_word([this, attempt = attempt_, lost = lost_here_] {
     lost_ = !insist([&](Store& store) { claim(store, attempt, max_lost_, lost); });
     if (lost_) conclude(attempt, {1, "the store of the job does not answer", 0});
@@ -158,17 +158,17 @@ void Agreement::all_well_here() {
       store.set(fmt::format("well/{}/{}", attempt, node_), "");
       std::vector<std::string> all;
       for (int node = 0; node < nodes_; ++node) all.push_back(fmt::format("well/{}/{}", attempt, node));
-      if (store.check(all)) set_verdict(store, attempt, {});
+      if (store.check(all)) set_outcome(store, attempt, {});
     });
     if (lost_) conclude(attempt, {1, "the store of the job does not answer", 0});
   });
 }
 
-void Agreement::failed(const JobOutcome& verdict) {
-  start_word([this, verdict = JobOutcome{verdict}, attempt = attempt_]() mutable {
-    lost_ = !insist([&](Store& store) { set_verdict(store, attempt, verdict); });
-    verdict.restarts = false;
-    if (lost_) conclude(attempt, verdict);  // the others notice that the store, or this runner's heartbeat, is missing
+void Agreement::failed(const JobOutcome& outcome) {
+  start_word([this, outcome = JobOutcome{outcome}, attempt = attempt_]() mutable {
+    lost_ = !insist([&](Store& store) { set_outcome(store, attempt, outcome); });
+    outcome.restarts = false;
+    if (lost_) conclude(attempt, outcome);  // the others notice that the store, or this runner's heartbeat, is missing
   });
 }
 
@@ -176,17 +176,17 @@ void Agreement::begin_attempt() {
   lost_here_.clear();
   const std::lock_guard lock{mutex_};
   ++attempt_;
-  verdict_ = gone_;
-  if (!verdict_) {
+  outcome_ = gone_;
+  if (!outcome_) {
     eventfd_t count = 0;
     ::eventfd_read(ready_.get(), &count);
   }
   next_attempt_.notify_all();
 }
 
-std::optional<JobOutcome> Agreement::verdict() {
+std::optional<JobOutcome> Agreement::outcome() {
   const std::lock_guard lock{mutex_};
-  return verdict_;
+  return outcome_;
 }
 
 void Agreement::leave() {
@@ -213,22 +213,22 @@ void Agreement::watch(const std::stop_token& stop) {
     std::unique_lock lock{mutex_};
     const int attempt = attempt_;
     lock.unlock();
-    await_verdict(stop, attempt);
+    await_outcome(stop, attempt);
     goes_on = show_life(attempt);
   }
 }
 
-void Agreement::await_verdict(const std::stop_token& stop, int attempt) {
+void Agreement::await_outcome(const std::stop_token& stop, int attempt) {
   {
     std::unique_lock lock{mutex_};
     if (attempt_ != attempt) return;
-    if (verdict_) {
+    if (outcome_) {
       next_attempt_.wait_for(lock, stop, beat_interval, [&] { return attempt_ != attempt; });
       return;
     }
   }
   try {
-    const std::string key = verdict_key(attempt);
+    const std::string key = outcome_key(attempt);
     watched_->wait({&key, 1});
     conclude(attempt, decode(watched_->get(key)));
   } catch (const Error&) {
@@ -242,7 +242,7 @@ bool Agreement::show_life(int attempt) {
     heard_ = std::chrono::steady_clock::now();
     silent_ = silent_node();
     if (silent_ >= 0)
-      set_verdict(*watched_, attempt,
+      set_outcome(*watched_, attempt,
                   {1, fmt::format("the runner has not been heard of for {} s", silence_limit.count()), silent_});
     return true;
   } catch (const Error& error) {
@@ -267,12 +267,12 @@ bool Agreement::may_return(const Error& why, int attempt) {
   return true;
 }
 
-void Agreement::give_up(const JobOutcome& verdict, int attempt) {
+void Agreement::give_up(const JobOutcome& outcome, int attempt) {
   {
     const std::lock_guard lock{mutex_};
-    gone_ = verdict;
+    gone_ = outcome;
   }
-  conclude(attempt, verdict);
+  conclude(attempt, outcome);
 }
 
 int Agreement::silent_node() {
@@ -289,10 +289,10 @@ int Agreement::silent_node() {
   return -1;
 }
 
-void Agreement::conclude(int attempt, const JobOutcome& verdict) {
+void Agreement::conclude(int attempt, const JobOutcome& outcome) {
   const std::lock_guard lock{mutex_};
-  if (attempt != attempt_ || verdict_) return;
-  verdict_ = verdict;
+  if (attempt != attempt_ || outcome_) return;
+  outcome_ = outcome;
   ::eventfd_write(ready_.get(), 1);
 }
 

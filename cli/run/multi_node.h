@@ -27,7 +27,7 @@ struct JobOutcome {
   int node = -1;          ///< node of the runner that set it
   bool restarts = false;  ///< all ranks are to be started again
 
-  /// The verdict if more than `max_lost` ranks have failed.
+  /// The outcome if more than `max_lost` ranks have failed.
   JobOutcome beyond(int max_lost) const;
 };
 
@@ -39,29 +39,29 @@ struct StoreAccess {
   std::function<bool()> is_over;
 };
 
-/// The runners of a job on several nodes agree on its end through its store. Each attempt has a verdict; if that says
+/// The runners of a job on several nodes agree on its end through its store. Each attempt has an outcome; if that says
 /// so, all begin the next one.
 ///
 /// Threading: used by one thread. That thread has to look after processes, so it never waits for the network, except in
 /// the constructor and in leave(). Another thread, with a connection of its own, waits for the other runners and
-/// notices their deaths. It makes fd() readable when there is a verdict.
+/// notices their deaths. It makes fd() readable when there is an outcome.
 class Agreement {
  public:
   /// Throws Error if another runner has this node's number, or if the nodes disagree on their number or on their ranks.
   Agreement(const Job& job, const std::string& id, StoreAccess access);
   ~Agreement();
 
-  /// This node's ranks have succeeded; when all nodes have said so, that is the verdict.
+  /// This node's ranks have succeeded; when all nodes have said so, that is the outcome.
   void all_well_here();
-  /// A rank failed. If more than Job::max_lost ranks have, on all nodes together, that is the verdict.
-  void lost(const JobOutcome& verdict);
-  /// The first call on any node decides the verdict. If the verdict leads to another attempt but this failure allows
-  /// none, this failure becomes the verdict on that attempt.
-  void failed(const JobOutcome& verdict);
-  /// Call it after a verdict: the next attempt begins, without a verdict.
+  /// A rank failed. If more than Job::max_lost ranks have, on all nodes together, that is the outcome.
+  void lost(const JobOutcome& outcome);
+  /// The first call on any node decides the outcome. If the outcome leads to another attempt but this failure allows
+  /// none, this failure becomes the outcome on that attempt.
+  void failed(const JobOutcome& outcome);
+  /// Call it after an outcome: the next attempt begins, without an outcome.
   void begin_attempt();
   int fd() const { return ready_.get(); }
-  std::optional<JobOutcome> verdict();
+  std::optional<JobOutcome> outcome();
   /// Signs off, within seconds. Node 0 waits (bounded) for all others, because the store ends with it.
   void leave();
 
@@ -72,19 +72,19 @@ class Agreement {
   /// Sends a request to the store, over new connections if necessary, until node 0 has been silent for too long or this
   /// runner leaves. False if it could not be sent.
   bool insist(const std::function<void(Store&)>& tell);
-  /// Adds a lost rank of this node to the job's list. False if the list is too long; the verdict then says so.
+  /// Adds a lost rank of this node to the job's list. False if the list is too long; the outcome then says so.
   static bool claim(Store& store, int attempt, int max_lost, const std::vector<JobOutcome>& lost);
   void watch(const std::stop_token& stop);
-  /// Waits a little for the verdict on `attempt`, unless it is known.
-  void await_verdict(const std::stop_token& stop, int attempt);
+  /// Waits a little for the outcome on `attempt`, unless it is known.
+  void await_outcome(const std::stop_token& stop, int attempt);
   /// Sends a heartbeat, and checks those of the others. False if node 0 is given up.
   bool show_life(int attempt);
   /// The store did not answer the watcher. True if node 0 may come back.
   bool may_return(const Error& why, int attempt);
   /// The first node whose heartbeat is overdue, or -1.
   int silent_node();
-  void give_up(const JobOutcome& verdict, int attempt);
-  void conclude(int attempt, const JobOutcome& verdict);
+  void give_up(const JobOutcome& outcome, int attempt);
+  void conclude(int attempt, const JobOutcome& outcome);
 
   int nodes_;
   int node_;
@@ -107,7 +107,7 @@ class Agreement {
   Descriptor ready_;
   std::mutex mutex_;
   int attempt_ = 0;
-  std::optional<JobOutcome> verdict_;  // on this attempt
+  std::optional<JobOutcome> outcome_;  // on this attempt
   std::optional<JobOutcome> gone_;     // on every attempt from now on: node 0 is given up
   std::condition_variable_any next_attempt_;
   std::atomic<bool> lost_ = false;  // the store did not answer in time

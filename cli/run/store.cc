@@ -88,8 +88,8 @@ struct JobStore::Parts {
   std::unique_ptr<rendezvous::TcpStoreServer> plain;
   RendezvousUrl rdzv;
   std::unique_ptr<Agreement> agreement;  // several nodes only
-  Descriptor verdict_ready;              // one node only
-  std::optional<JobOutcome> verdict;
+  Descriptor outcome_ready;              // one node only
+  std::optional<JobOutcome> outcome;
 };
 
 void JobStore::await(const Job& job) {
@@ -124,7 +124,7 @@ JobStore::JobStore(const Job& job) : parts_(std::make_unique<Parts>()) {
         .is_over = [reached] { return rendezvous::nobody_listens(reached, std::chrono::seconds{1}); }};
     parts_->agreement = std::make_unique<Agreement>(job, id, access);
   } else {
-    parts_->verdict_ready = Descriptor{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+    parts_->outcome_ready = Descriptor{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
   }
 }
 
@@ -139,31 +139,31 @@ void JobStore::all_well_here() {
     failed({});
 }
 
-void JobStore::lost(const JobOutcome& verdict) {
-  if (parts_->agreement) return parts_->agreement->lost(verdict);
-  if (++parts_->lost > parts_->max_lost) failed(verdict.beyond(parts_->max_lost));
+void JobStore::lost(const JobOutcome& outcome) {
+  if (parts_->agreement) return parts_->agreement->lost(outcome);
+  if (++parts_->lost > parts_->max_lost) failed(outcome.beyond(parts_->max_lost));
 }
 
-void JobStore::failed(const JobOutcome& verdict) {
-  if (parts_->agreement) return parts_->agreement->failed(verdict);
-  if (parts_->verdict) return;
-  parts_->verdict = verdict;
-  ::eventfd_write(parts_->verdict_ready.get(), 1);
+void JobStore::failed(const JobOutcome& outcome) {
+  if (parts_->agreement) return parts_->agreement->failed(outcome);
+  if (parts_->outcome) return;
+  parts_->outcome = outcome;
+  ::eventfd_write(parts_->outcome_ready.get(), 1);
 }
 
-int JobStore::verdict_fd() const { return parts_->agreement ? parts_->agreement->fd() : parts_->verdict_ready.get(); }
+int JobStore::outcome_fd() const { return parts_->agreement ? parts_->agreement->fd() : parts_->outcome_ready.get(); }
 
-std::optional<JobOutcome> JobStore::verdict() {
-  return parts_->agreement ? parts_->agreement->verdict() : parts_->verdict;
+std::optional<JobOutcome> JobStore::outcome() {
+  return parts_->agreement ? parts_->agreement->outcome() : parts_->outcome;
 }
 
 void JobStore::begin_attempt() {
   ++parts_->rdzv.restart;
   parts_->lost = 0;
   if (parts_->agreement) return parts_->agreement->begin_attempt();
-  parts_->verdict.reset();
+  parts_->outcome.reset();
   eventfd_t count = 0;
-  ::eventfd_read(parts_->verdict_ready.get(), &count);
+  ::eventfd_read(parts_->outcome_ready.get(), &count);
   serve();  // the old store, and with it the keys of the previous attempt, is dropped
 }
 

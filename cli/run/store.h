@@ -23,12 +23,12 @@ class JobStore {
 
   const RendezvousUrl& rdzv() const;
 
-  // See Agreement. On one node, this node's result is the verdict, and each attempt has a store of its own.
+  // See Agreement. On one node, this node's result is the outcome, and each attempt has a store of its own.
   void all_well_here();
-  void lost(const JobOutcome& verdict);
-  void failed(const JobOutcome& verdict);
-  int verdict_fd() const;
-  std::optional<JobOutcome> verdict();
+  void lost(const JobOutcome& outcome);
+  void failed(const JobOutcome& outcome);
+  int outcome_fd() const;
+  std::optional<JobOutcome> outcome();
   void begin_attempt();
   void leave();
 
