@@ -265,7 +265,9 @@ class Output(Case):
         process.stderr.close()
 
     def test_output_of_a_grandchild_that_outlives_its_rank_is_kept(self):
-        done = tutti("run", "-n", "2", *script("(sleep 0.2; echo late) & echo early"))
+        # The rank alone holds the end of the pipe that writes, so that the grandchild reads its end when the rank is gone.
+        late = f"end={self.folder}/$RANK; mkfifo $end; exec 3<>$end 4<$end; (exec 3>&-; read end <&4; echo late) & echo early"
+        done = tutti("run", "-n", "2", *script(late))
         self.assertEqual(sorted(done.lines), ["[0] early", "[0] late", "[1] early", "[1] late"])
 
 
