@@ -41,7 +41,7 @@ using asio::posix::stream_descriptor;
 constexpr std::chrono::milliseconds pause_without_descriptors{100};
 /// Connections to accept before candidates get their turn: somebody may connect faster than this thread accepts.
 constexpr int accepts_at_once = 16;
-/// After so many turns everything has been accepted that waited in the listener's queue before the first of them.
+/// After that many turns every connection is accepted that waited in the listener's queue before the first of them.
 constexpr int turns_of_a_queue = net::longest_queue / accepts_at_once + 1;
 
 /// Waits for a descriptor that it does not own, and forgets it in the end without closing it.

@@ -35,7 +35,7 @@ inline constexpr int stream = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;  ///< 
 inline constexpr int end_of_stream = -1;
 /// A Unix socket cannot connect now, since the listener's queue is full. (Over TCP such an attempt just takes longer.)
 inline constexpr int queue_full = -2;
-/// Of connections that listen_at() lets wait to be accepted; the kernel cuts it to somaxconn.
+/// listen_at() lets that many connections wait until they are accepted; the kernel cuts the number to somaxconn.
 inline constexpr int longest_queue = 4096;
 
 void set_option(SocketView socket, int level, int name, int value) noexcept;
