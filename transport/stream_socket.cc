@@ -56,7 +56,7 @@ void prepare(const net::Socket& socket, const net::Address& peer, const std::str
   if (peer.is_unix()) return;
   const bool loopback = peer.is_loopback();
   net::send_without_delay(socket);
-  choose_congestion(socket, loopback && congestion.empty() ? classic : congestion);
+  choose_congestion(socket, loopback ? within_host(congestion) : congestion);
   if (loopback) keep_in_caches(socket);
 }
 
