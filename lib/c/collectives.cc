@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <concepts>
 #include <limits>
-#include <memory>
 #include <span>
 #include <string>
 
@@ -97,9 +96,7 @@ class Call {
   template <class... On>
   void perform_by(On... on) {
     if (options_.work) {
-      auto handle = std::make_unique<tutti_work>();  // first: what has started must not get lost
-      handle->work = detail::Internals::start(comm_, request_, on...);
-      *options_.work = handle.release();
+      give_handle(*options_.work, [&] { return detail::Internals::start(comm_, request_, on...); });
     } else if (options_.persistent) {
       *options_.persistent = new tutti_persistent{detail::Internals::prepare(comm_, request_, on...)};
     } else {

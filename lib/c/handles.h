@@ -19,6 +19,18 @@ struct tutti_work {
   tutti::Work work;
 };
 
+namespace tutti::c_api {
+
+/// Gives the program the handle of what `start` starts.
+template <class Start>
+void give_handle(tutti_work*& handle, const Start& start) {
+  auto made = std::make_unique<tutti_work>();  // first: what has started must not get lost
+  made->work = start();
+  handle = made.release();
+}
+
+}  // namespace tutti::c_api
+
 struct tutti_persistent {
   tutti::Persistent call;
 };

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <limits>
-#include <memory>
 #include <optional>
 
 #include "lib/base/internals.h"
@@ -47,12 +46,9 @@ class MessageManner {
   detail::Memory memory() const { return given_.on_device ? detail::Memory::device : detail::Memory::host; }
 
   bool starts() const { return given_.work != nullptr; }
-  /// Gives the program the handle of what `start` starts.
   template <class Start>
   void keep(const Start& start) const {
-    auto handle = std::make_unique<tutti_work>();  // first: what has started must not get lost
-    handle->work = start();
-    *given_.work = handle.release();
+    give_handle(*given_.work, start);
   }
 
  private:

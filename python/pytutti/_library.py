@@ -17,6 +17,11 @@ def version() -> str:
     return str(ffi.string(lib.tutti_version()).decode())
 
 
+def call_options(timeout: Seconds) -> Any:
+    """A tutti_call_options that asks for nothing but the timeout."""
+    return ffi.new("tutti_call_options*", {"size": ffi.sizeof("tutti_call_options"), "timeout_ms": milliseconds(timeout)})
+
+
 # ---- Signals. A thread that sleeps in a call comes back to Python ten times a second, where handlers run.
 
 _thread = threading.local()  # .raised: by a handler, in a call of this thread

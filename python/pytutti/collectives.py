@@ -3,7 +3,7 @@
 from typing import Any, Generic, Optional, Sequence, Tuple, TypeVar
 
 from ._core import ffi, lib
-from ._library import Seconds, integer, milliseconds
+from ._library import Seconds, call_options, integer
 from .buffers import EMPTY, View, empty, reading, require, shape_of, writing
 from .errors import InvalidArgument
 from .ops import KINDS, AnyOp, Op, kind_of
@@ -303,15 +303,14 @@ def _divided(shape: Tuple[int, ...], ranks: int, name: str) -> Tuple[int, ...]:
 
 def options_of(extras: Any, comm: Any) -> Tuple[Any, Any]:
     """tutti_call_options, and what has to live as long: its text and op."""
-    options = ffi.new("tutti_call_options*", {"size": ffi.sizeof("tutti_call_options")})
     if extras is None:
-        return options, (None, None)
+        return call_options(None), (None, None)
     algorithm, timeout, op = extras
     if algorithm is not None and not isinstance(algorithm, str):
         raise InvalidArgument(f'algorithm is {algorithm!r}: give a text such as "ring", or None')
     text = NULL if algorithm is None else ffi.new("char[]", algorithm.encode())
+    options = call_options(timeout)
     options.algorithm = text
-    options.timeout_ms = milliseconds(timeout)
     if op is not None:
         if isinstance(op, Op):
             op = op.of_call(comm)

@@ -3,7 +3,7 @@
 from typing import Any, Optional
 
 from ._core import ffi, lib
-from ._library import Seconds, integer, milliseconds
+from ._library import Seconds, call_options, integer, milliseconds
 from .buffers import reading, writing
 from .work import Status, Work, status_of
 
@@ -26,7 +26,7 @@ class Messages:
         data = reading(x, "x")
         self._call(
             lib.tutti_send, data.address, data.count, data.type,
-            integer("to", to), integer("tag", tag), options_of(timeout),
+            integer("to", to), integer("tag", tag), call_options(timeout),
         )
 
     def recv(self, out: Any, source: int, tag: int = 0, *, timeout: Seconds = None) -> Status:
@@ -34,31 +34,19 @@ class Messages:
         status = ffi.new("tutti_status*")
         self._call(
             lib.tutti_recv, data.address, data.count, data.type,
-            integer("source", source), integer("tag", tag), options_of(timeout), status,
+            integer("source", source), integer("tag", tag), call_options(timeout), status,
         )
         return status_of(status)
 
     def isend(self, x: Any, to: int, tag: int = 0, *, timeout: Seconds = None) -> Work:
         """send(), started. Keep `x` as it is until the Work is done."""
         data = reading(x, "x")
-        options, made = options_of(timeout), ffi.new("tutti_work**")
-        options.work = made
-        self._call(
-            lib.tutti_send, data.address, data.count, data.type,
-            integer("to", to), integer("tag", tag), options,
-        )
-        return Work(made[0], x, (x, data))
+        return self._started(lib.tutti_send, x, data, integer("to", to), tag, timeout)
 
     def irecv(self, out: Any, source: int, tag: int = 0, *, timeout: Seconds = None) -> Work:
         """recv(), started. The Work has the `status`."""
         data = writing(out, "out")
-        options, made = options_of(timeout), ffi.new("tutti_work**")
-        options.work = made
-        self._call(
-            lib.tutti_recv, data.address, data.count, data.type,
-            integer("source", source), integer("tag", tag), options, NULL,
-        )
-        return Work(made[0], out, (out, data))
+        return self._started(lib.tutti_recv, out, data, integer("source", source), tag, timeout, NULL)
 
     def sendrecv(self, x: Any, to: int, out: Any, source: int, tag: int = 0, *, timeout: Seconds = None) -> Status:
         """Both at the same time, so that ranks may do it in a circle."""
@@ -67,7 +55,7 @@ class Messages:
         self._call(
             lib.tutti_sendrecv, sent.address, sent.count, sent.type, integer("to", to),
             got.address, got.count, got.type, integer("source", source),
-            integer("tag", tag), options_of(timeout), status,
+            integer("tag", tag), call_options(timeout), status,
         )
         return status_of(status)
 
@@ -83,6 +71,10 @@ class Messages:
         self._call(lib.tutti_iprobe, integer("source", source), integer("tag", tag), found, status)
         return status_of(status) if found[0] else None
 
-
-def options_of(timeout: Seconds) -> Any:
-    return ffi.new("tutti_call_options*", {"size": ffi.sizeof("tutti_call_options"), "timeout_ms": milliseconds(timeout)})
+    def _started(
+        self, function: Any, array: Any, data: Any, peer: int, tag: int, timeout: Seconds, *more: Any
+    ) -> Work:
+        options, made = call_options(timeout), ffi.new("tutti_work**")
+        options.work = made
+        self._call(function, data.address, data.count, data.type, peer, integer("tag", tag), options, *more)
+        return Work(made[0], array, (array, data))
