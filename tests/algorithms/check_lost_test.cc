@@ -11,6 +11,7 @@
 #include "algorithms/check.h"
 #include "algorithms/describe.h"
 #include "tests/algorithms/hand_made.h"
+#include "tests/support/sample.h"
 
 namespace tutti::algorithms::testing {
 namespace {
@@ -179,7 +180,8 @@ TEST_CASE("of large runs a few contributions are followed, of small ones all tha
 }
 
 TEST_CASE("a contribution missing in many results of a large run is followed once") {
-  constexpr int ranks = 10, pipeline = 15'000;
+  constexpr int ranks = 10;
+  const int pipeline = tutti::testing::only_a_sanitized_sample() ? 5000 : 15'000;
   const Blocks all = out(0, ranks * pipeline), from = in(0, ranks * pipeline);
   std::vector<Plan> plans;
   for (int rank = 0; rank < ranks; ++rank) {  // up a chain to rank 0 and down again

@@ -64,6 +64,7 @@ int log_up(int n) {
 
 TEST_CASE("a ring takes 2(n-1) hops of its part, and adds it up in half of them") {
   for (const int n : {2, 3, 8, 96, 512}) {
+    if (n > 100 && tutti::testing::only_a_sanitized_sample()) continue;
     CAPTURE(n);
     const std::size_t part = 64 * 1024;
     const double hop = 3 + 65.536, reduction = 65.536 / 2;
@@ -101,6 +102,7 @@ TEST_CASE("every message is told, with its step, and when it went and was there"
 TEST_CASE("a ring over unequal hops goes at their mean") {
   const Network summit = NetworkFile::open("summit").for_algorithm("ring");
   for (const int n : {96, 768, 3072}) {
+    if (n > 1000 && tutti::testing::only_a_sanitized_sample()) continue;
     const auto found = run_sweep(simulated(Collective::all_reduce, "ring", n, 8), summit);
     REQUIRE(found);
     CHECK(microseconds(*found) == doctest::Approx(11.1 + 2 * (n - 1) * 0.877).epsilon(0.01));

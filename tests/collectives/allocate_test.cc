@@ -83,7 +83,7 @@ Vector results(Communicator& comm, std::size_t count, std::span<float> in, std::
 }  // namespace
 
 TEST_CASE("calls in allocated memory give the same bits as others") {
-  Lot lot{1, 6};
+  Lot lot{1, 12};
   for (const Kind kind : {Kind::inproc, Kind::shm, Kind::mixed}) {
     for (const int ranks : {2, 3, 5}) {
       for (const std::size_t count : {std::size_t{1}, std::size_t{4095}, std::size_t{4096}, std::size_t{50'001}}) {

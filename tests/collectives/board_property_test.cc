@@ -214,7 +214,7 @@ Results results_of(const WorldOptions& options, const std::vector<Trial>& trials
 TEST_CASE("random calls give the same bits on boards as over links, and run where they should") {
   const int tries = only_a_sanitized_sample() ? 2 : 8;
   std::size_t compared = 0;
-  Lot lot{1, 4};
+  Lot lot{1, 6};
   for (int ranks = 1; ranks <= 16; ++ranks) {
     if (ranks > 3 && !lot.draws()) continue;
     std::mt19937 random(sample_seed(static_cast<unsigned>(ranks)));

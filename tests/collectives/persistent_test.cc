@@ -99,7 +99,7 @@ void check_all(Communicator& comm, std::size_t count) {
 }  // namespace
 
 TEST_CASE("persistent calls do what ordinary ones do, at every start") {
-  Lot lot{1, 3};
+  Lot lot{1, 6};
   for (const Kind kind : {Kind::inproc, Kind::shm, Kind::tcp}) {
     for (const std::size_t count : {std::size_t{0}, std::size_t{1}, std::size_t{257}, std::size_t{40'000}}) {
       if (!lot.draws()) continue;
