@@ -47,7 +47,7 @@ struct Traffic {
 };
 
 constexpr int turn = CopyChoice::tried_every;
-constexpr CopyChoice::Trial usual = CopyChoice::trial_of(CopyChoice::class_of(mebibyte));
+constexpr CopyChoice::Trial usual = CopyChoice::trial_of(CopyChoice::class_of(mebibyte), false);
 
 TEST_CASE("the first messages come through slots, then both ways are tried, and the quicker one is kept") {
   for (const bool lent_is_quicker : {true, false}) {
@@ -70,6 +70,12 @@ TEST_CASE("the choice for very long messages is made after a few") {
   CHECK(traffic.come(3) == 3);
   CHECK(traffic.come(3) == 0);
   CHECK(traffic.come(100) == 100);
+  // Where cores are shared, long begins earlier.
+  Traffic sharing;
+  sharing.choice = CopyChoice{SingleCopy::measured, true};
+  CHECK(sharing.come(1) == 0);
+  CHECK(sharing.come(3) == 3);
+  CHECK(sharing.come(3) == 0);
 }
 
 TEST_CASE("the way that is ahead stays so until the other is clearly quicker") {

@@ -15,8 +15,7 @@ std::chrono::nanoseconds most_of(Times times, const CopyChoice::Trial& trial) {
 
 }  // namespace
 
-CopyChoice::CopyChoice(SingleCopy mode, bool cores_are_shared)
-    : mode_(mode), copying_counts_(cores_are_shared ? 2 : 1) {
+CopyChoice::CopyChoice(SingleCopy mode, bool cores_are_shared) : mode_(mode), cores_are_shared_(cores_are_shared) {
   for (std::size_t i = 0; i < classes; ++i) classes_[i].come = -trial_of(i).first;
   choose();
 }
@@ -51,7 +50,8 @@ void CopyChoice::summed(std::uint64_t bytes) noexcept {
 
 /// The faster way stays chosen until the other one is 5 % faster. At first neither is chosen.
 void CopyChoice::decide(Class& one, const Trial& trial) noexcept {
-  const auto single = most_of(one.single_took, trial), copied = copying_counts_ * most_of(one.copied_took, trial);
+  const auto single = most_of(one.single_took, trial),
+             copied = (cores_are_shared_ ? 2 : 1) * most_of(one.copied_took, trial);
   if (!one.is_decided) {
     one.single_is_faster = single < copied;
   } else {

@@ -61,9 +61,11 @@ class CopyChoice {
     int ignored;  ///< the slowest tries of each way
   };
   static constexpr int most_tries = 8;
-  /// Messages from 4 MiB on are few, and each of them uses all slots.
-  static constexpr Trial trial_of(std::size_t index) {
-    return index < class_of(std::size_t{4} << 20) ? Trial{8, most_tries, 2} : Trial{1, 3, 1};
+  /// Long messages are few, and each of them uses all slots. Times of copies alone differ little, so that fewer of them
+  /// tell the faster way, and all ranks that share cores pay for trying the slower one.
+  static constexpr Trial trial_of(std::size_t index, bool cores_are_shared) {
+    const std::size_t is_long = std::size_t{cores_are_shared ? 1U : 4U} << 20;
+    return index < class_of(is_long) ? Trial{8, most_tries, 2} : Trial{1, 3, 1};
   }
   static constexpr int tried_every = 512;
   /// Messages that use slots after one that was reduced.
@@ -80,9 +82,10 @@ class CopyChoice {
 
   void decide(Class& one, const Trial& trial) noexcept;
   void choose() noexcept;
+  Trial trial_of(std::size_t index) const noexcept { return trial_of(index, cores_are_shared_); }
 
   SingleCopy mode_;
-  int copying_counts_;  ///< factor for the time through slots: 2 if cores are shared, else 1
+  bool cores_are_shared_;
   std::uint32_t wishes_ = 0;
   std::array<Class, classes> classes_{};
 };
