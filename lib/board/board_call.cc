@@ -36,7 +36,7 @@ BoardCall BoardCall::of(const Request& request, const Prepared& prepared, const 
   call.part_bytes_ = part_count(request, at(ground.ranks)) * call.arithmetic_.element_size();
   call.copy_streaming_ = ground.kernels->copy_streaming;
   call.streams_ =
-      !call.arithmetic_.averages() && detail::streams(request.output.count * call.arithmetic_.element_size());
+      !call.arithmetic_.averages() && compute::streams(request.output.count * call.arithmetic_.element_size());
   if (location.given()) {
     call.window_ = WindowCall{*prepared.window, location, ground.rank, pipeline};
     call.phases_[0].awaited = prepared.window->others;

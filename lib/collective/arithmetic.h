@@ -9,10 +9,6 @@
 
 namespace tutti::detail {
 
-/// A result of this size would leave the caches before it could be read again. It is written past them, with two thirds
-/// of the traffic, since a line that is overwritten as a whole need not be read first.
-constexpr bool streams(std::size_t result_bytes) { return result_bytes >= std::size_t{16} << 20; }
-
 /// What an op means for elements of one type: kernels, or a user's function. Computing needs a
 /// compute::FloatEnvironment of the usual modes; a user's function runs in the modes of the thread that made the call.
 ///

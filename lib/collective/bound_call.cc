@@ -34,7 +34,8 @@ void BoundCall::bind(const Request& request, const Planned& planned, const Board
   const Op& op = collective_ == Collective::barrier ? bor : request.op ? *request.op : sum;
   arithmetic_ = Arithmetic{*ground.kernels, type_of(request), op, ground.ranks};
   const bool in_place = traits_of(collective_).in_place != InPlace::always && request.input.data == request.output.data;
-  streams_ = !in_place && !arithmetic_.averages() && streams(request.output.count * arithmetic_.element_size());
+  streams_ =
+      !in_place && !arithmetic_.averages() && compute::streams(request.output.count * arithmetic_.element_size());
   board_.reset();
   if (ground.capacity > 0) {
     bind_to_board(request, planned);

@@ -49,4 +49,8 @@ inline Fold fold(const Table& table, DataType type, OpKind kind) {
   return kernels(table, type).fold[static_cast<int>(kind)];
 }
 
+/// A result of this size would leave the caches before it could be read again. It is written past them, with two thirds
+/// of the traffic, since a line that is overwritten as a whole need not be read first.
+constexpr bool streams(std::size_t result_bytes) { return result_bytes >= std::size_t{16} << 20; }
+
 }  // namespace tutti::compute

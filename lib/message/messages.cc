@@ -6,6 +6,7 @@
 #include <cstring>
 #include <utility>
 
+#include "lib/compute/kernels.h"
 #include "lib/failure/control_message.h"
 #include "lib/group/context.h"
 #include "lib/group/group.h"
@@ -163,7 +164,10 @@ Acceptance Messages::arrived(Link& from, const Frame& frame) noexcept {
       incoming.message = large_.receive_of(source, frame);
       if (!incoming.message) return broken("a payload without a grant");
       incoming.memory = incoming.message->bytes.subspan(incoming.message->head, static_cast<std::size_t>(frame.length));
-      return {.kind = Acceptance::Kind::memory, .memory = incoming.memory};
+      return {.kind = Acceptance::Kind::memory,
+              .memory = incoming.memory,
+              .copy = compute::streams(incoming.message->bytes.size()) ? group_.context().kernels->copy_streaming
+                                                                       : nullptr};
     default:
       return broken("a frame that is not for messages");
   }
