@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""python/core.py C.H C-FILE: writes the C of the extension module pytutti._core, which calls what <tutti/c.h> declares.
+"""python/core.py C-FILE C.H...: writes the C of the extension module pytutti._core, which calls what these headers of
+tutti declare.
 
-What it declares to cffi is the header itself, without what only a preprocessor understands. So it cannot differ from
+What it declares to cffi is the headers themselves, without what only a preprocessor understands. So it cannot differ from
 the library, and a function that is added there can be called here.
 """
 
@@ -47,10 +48,10 @@ def declarations(header):
     return re.sub(r"\bTUTTI_C_API\b", "", text)
 
 
-def main(header, output):
+def main(output, *headers):
     ffi = cffi.FFI()
-    ffi.cdef(declarations(header) + TENSOR + READER + CALLBACKS)
-    ffi.set_source("pytutti._core", "#include <tutti/c.h>\n" + TENSOR + SOURCE.read_text())
+    ffi.cdef("".join(map(declarations, headers)) + TENSOR + READER + CALLBACKS)
+    ffi.set_source("pytutti._core", "".join(f"#include <tutti/{pathlib.Path(header).name}>\n" for header in headers) + TENSOR + SOURCE.read_text())
     ffi.emit_c_code(output)
 
 

@@ -8,7 +8,7 @@
 
 namespace tutti::rendezvous {
 
-enum class RecordKind : std::uint8_t { set = 1, append, erase, join, leave };
+enum class RecordKind : std::uint8_t { set = 1, append, erase, join, leave, push, pop };
 
 struct Record {
   RecordKind kind = RecordKind::set;

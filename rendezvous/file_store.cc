@@ -21,14 +21,13 @@
 #include <cstring>
 #include <map>
 #include <optional>
-#include <thread>
 #include <type_traits>
 
-#include "lib/base/wait_hook.h"
 #include "lib/security/job_secret.h"
 #include "rendezvous/file_log.h"
 #include "rendezvous/kv_table.h"
 #include "rendezvous/limits.h"
+#include "rendezvous/patience.h"
 #include "rendezvous/process.h"
 #include "rendezvous/store_errors.h"
 
@@ -38,26 +37,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using LockKind = FileLog::Lock::Kind;
-
-/// Sleeps a little longer each time, up to 20 ms, but not past the deadline; the program may interrupt it.
-class Patience {
- public:
-  explicit Patience(Clock::time_point deadline) : deadline_(deadline) {}
-  bool is_over() const { return Clock::now() >= deadline_; }
-  void pause() {
-    std::this_thread::sleep_until(std::min(Clock::now() + pause_, deadline_));
-    if (const auto now = Clock::now(); now >= question_) {
-      end_if_program_interrupts();
-      question_ = next_question(deadline_);
-    }
-    pause_ = std::min<Clock::duration>(pause_ * 2, std::chrono::milliseconds{20});
-  }
-
- private:
-  Clock::time_point deadline_;
-  Clock::time_point question_ = next_question(deadline_);
-  Clock::duration pause_ = std::chrono::microseconds{500};
-};
 
 /// The users that have signed in, by order of arrival, and not signed out.
 struct Visitors {
@@ -115,13 +94,12 @@ class FileStore final : public Store {
   void wait(std::span<const std::string> keys) override { wait_for(keys, timeout()); }
 
   void wait_for(std::span<const std::string> keys, Milliseconds timeout) override {
-    for (Patience patience{Clock::now() + timeout}; !check(keys); patience.pause())
-      if (patience.is_over()) throw waited_in_vain(where(), keys, timeout);
+    await(keys, timeout, &Table::all_exist);
   }
 
   bool check(std::span<const std::string> keys) override {
     refresh();
-    return table_.has_all(keys);
+    return table_.all_exist(keys);
   }
 
   bool erase(std::string_view key) override {
@@ -143,7 +121,7 @@ class FileStore final : public Store {
   }
 
   std::vector<std::string> multi_get(std::span<const std::string> keys) override {
-    wait_for(keys, timeout());
+    await(keys, timeout(), &Table::has_all);
     std::vector<std::string> values;
     for (const std::string& key : keys) values.push_back(*table_.find(key));
     return values;
@@ -156,6 +134,30 @@ class FileStore final : public Store {
     });
   }
 
+  void queue_push(std::string_view name, std::string_view value) override {
+    check_value(name, value);
+    change([&] { write(RecordKind::push, name, value); });
+  }
+
+  std::optional<std::string> queue_try_pop(std::string_view name) override {
+    check_key(name);
+    return change([&]() -> std::optional<std::string> {
+      if (table_.queue_length(name) == 0) return std::nullopt;
+      log_->append({RecordKind::pop, std::string{name}, {}});
+      return table_.pop(name);
+    });
+  }
+
+  std::int64_t queue_length(std::string_view name) override {
+    refresh();
+    return static_cast<std::int64_t>(table_.queue_length(name));
+  }
+
+  std::vector<std::string> list_keys() override {
+    refresh();
+    return table_.keys();
+  }
+
  private:
   std::string where() const { return "rendezvous file " + path_; }
   FileLog::Deadline deadline() const { return Clock::now() + timeout(); }
@@ -163,6 +165,16 @@ class FileStore final : public Store {
   void refresh() {
     const FileLog::Lock lock{*log_, LockKind::shared, deadline()};
     replay();
+  }
+
+  using Are = bool (Table::*)(std::span<const std::string>) const;
+
+  void await(std::span<const std::string> keys, Milliseconds timeout, Are are_there) {
+    for (Patience patience{Clock::now() + timeout};; patience.pause()) {
+      refresh();
+      if ((table_.*are_there)(keys)) return;
+      if (patience.is_over()) throw waited_in_vain(where(), keys, timeout);
+    }
   }
 
   template <class Body>
@@ -190,6 +202,10 @@ class FileStore final : public Store {
         return table_.append(record.key, record.value);
       case RecordKind::erase:
         return static_cast<void>(table_.erase(record.key));
+      case RecordKind::push:
+        return table_.push(record.key, record.value);
+      case RecordKind::pop:
+        return static_cast<void>(table_.pop(record.key));
       case RecordKind::join:
         visitors_.present[visitors_.arrived++] = decode_process(record.value).value_or(Process{});
         expected_users_ = std::atoi(record.key.c_str());

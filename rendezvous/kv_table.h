@@ -2,28 +2,30 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tutti::rendezvous {
 
-/// The keys and values of a store, and the effect of each operation on them, for memory, file and server alike. An
-/// ordered map, because keys come from strangers and a tree has no bad inputs.
+/// The keys, values and queues of a store, and the effect of each operation on them, for memory, file and server alike.
+/// Ordered maps, because keys come from strangers and a tree has no bad inputs.
 class Table {
  public:
   const std::string* find(std::string_view key) const;
   bool has_all(std::span<const std::string> keys) const;
-  /// Calls `body` for all entries in order.
-  template <class Body>
-  void for_each(Body body) const {
-    for (const auto& [key, value] : values_) body(key);
-  }
+  /// True if it is the name of a key or of a queue, for which clients wait in the same way.
+  bool exists(std::string_view name) const { return find(name) != nullptr || queue_length(name) > 0; }
+  bool all_exist(std::span<const std::string> names) const;
+  /// All keys in order.
+  std::vector<std::string> keys() const;
   std::size_t size() const { return values_.size(); }
-  /// Approximate memory of an entry; the sum over all entries is bytes().
+  /// Approximate memory of a value under its key, or in a queue; the sum over all of them is bytes().
   static std::size_t bytes_of(std::string_view key, std::string_view value) { return key.size() + value.size() + 128; }
   std::size_t bytes() const { return bytes_; }
 
@@ -37,8 +39,15 @@ class Table {
   /// The answer of compare_set() if nothing was stored.
   std::string current_or(std::string_view key, std::string_view expected) const;
 
+  /// A queue exists while it has values: first in, first out.
+  std::size_t queue_length(std::string_view name) const;
+  void push(std::string_view name, std::string_view value);
+  /// Empty if there is no such queue.
+  std::optional<std::string> pop(std::string_view name);
+
  private:
   std::map<std::string, std::string, std::less<>> values_;
+  std::map<std::string, std::deque<std::string>, std::less<>> queues_;
   std::size_t bytes_ = 0;
 };
 

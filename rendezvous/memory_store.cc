@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <type_traits>
 
 #include "rendezvous/kv_table.h"
@@ -24,7 +25,7 @@ class MemoryStore final : public Store, public std::enable_shared_from_this<Memo
   std::string get(std::string_view key) override {
     const std::string name{key};
     std::unique_lock lock{mutex_};
-    wait_locked(lock, {&name, 1}, timeout());
+    wait_locked(lock, {&name, 1}, timeout(), &Table::has_all);
     return *table_.find(name);
   }
 
@@ -49,12 +50,12 @@ class MemoryStore final : public Store, public std::enable_shared_from_this<Memo
 
   void wait_for(std::span<const std::string> keys, Milliseconds timeout) override {
     std::unique_lock lock{mutex_};
-    wait_locked(lock, keys, timeout);
+    wait_locked(lock, keys, timeout, &Table::all_exist);
   }
 
   bool check(std::span<const std::string> keys) override {
     const std::lock_guard lock{mutex_};
-    return table_.has_all(keys);
+    return table_.all_exist(keys);
   }
 
   bool erase(std::string_view key) override {
@@ -72,7 +73,7 @@ class MemoryStore final : public Store, public std::enable_shared_from_this<Memo
 
   std::vector<std::string> multi_get(std::span<const std::string> keys) override {
     std::unique_lock lock{mutex_};
-    wait_locked(lock, keys, timeout());
+    wait_locked(lock, keys, timeout(), &Table::has_all);
     std::vector<std::string> values;
     for (const std::string& key : keys) values.push_back(*table_.find(key));
     return values;
@@ -82,6 +83,25 @@ class MemoryStore final : public Store, public std::enable_shared_from_this<Memo
     change([&] {
       for (const auto& [key, value] : pairs) table_.set(key, value);
     });
+  }
+
+  void queue_push(std::string_view name, std::string_view value) override {
+    change([&] { table_.push(name, value); });
+  }
+
+  std::optional<std::string> queue_try_pop(std::string_view name) override {
+    const std::lock_guard lock{mutex_};
+    return table_.pop(name);
+  }
+
+  std::int64_t queue_length(std::string_view name) override {
+    const std::lock_guard lock{mutex_};
+    return static_cast<std::int64_t>(table_.queue_length(name));
+  }
+
+  std::vector<std::string> list_keys() override {
+    const std::lock_guard lock{mutex_};
+    return table_.keys();
   }
 
   /// All threads share the object.
@@ -100,9 +120,12 @@ class MemoryStore final : public Store, public std::enable_shared_from_this<Memo
     return body();
   }
 
-  void wait_locked(std::unique_lock<std::mutex>& lock, std::span<const std::string> keys, Milliseconds timeout) {
+  using Are = bool (Table::*)(std::span<const std::string>) const;
+
+  void wait_locked(std::unique_lock<std::mutex>& lock, std::span<const std::string> keys, Milliseconds timeout,
+                   Are are_there) {
     const auto deadline = std::chrono::steady_clock::now() + timeout;
-    if (!changed_.wait_until(lock, deadline, [&] { return table_.has_all(keys); }))
+    if (!changed_.wait_until(lock, deadline, [&] { return (table_.*are_there)(keys); }))
       throw rendezvous::waited_in_vain("memory store", keys, timeout);
   }
 

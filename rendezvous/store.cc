@@ -2,11 +2,22 @@
 
 #include "tutti/store.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
 #include <utility>
 
+#include "rendezvous/patience.h"
+#include "rendezvous/store_errors.h"
 #include "tutti/error.h"
 
 namespace tutti {
+namespace {
+
+Error without_queues() { return {ErrorCode::unsupported, "a store of this kind has no queues"}; }
+
+}  // namespace
 
 Store::~Store() = default;
 
@@ -22,6 +33,34 @@ void Store::wait_for(std::span<const std::string> keys, Milliseconds timeout) {
   } restore{*this, timeout_};
   set_timeout(timeout);
   wait(keys);
+}
+
+void Store::queue_push(std::string_view, std::string_view) { throw without_queues(); }
+
+std::optional<std::string> Store::queue_try_pop(std::string_view) { throw without_queues(); }
+
+std::int64_t Store::queue_length(std::string_view) { throw without_queues(); }
+
+std::vector<std::string> Store::list_keys() {
+  throw Error{ErrorCode::unsupported, "a store of this kind cannot list its keys"};
+}
+
+/// Another client may take the value for which this one was woken, and a key of the queue's name ends every wait at
+/// once, so that this has to pause.
+std::string Store::queue_pop(std::string_view name) {
+  using Clock = std::chrono::steady_clock;
+  const std::string key{name};
+  const auto end = Clock::now() + timeout_;
+  for (rendezvous::Patience patience{end};; patience.pause()) {
+    if (auto value = queue_try_pop(name)) return *std::move(value);
+    if (patience.is_over()) break;
+    wait_for({&key, 1}, std::max(Milliseconds{1}, std::chrono::ceil<Milliseconds>(end - Clock::now())));
+    if (auto value = queue_try_pop(name)) return *std::move(value);
+  }
+  throw Error{ErrorCode::rendezvous,
+              fmt::format("waited {} for a value of queue \"{}\": other clients took all that was pushed, or there is "
+                          "a key of this name.",
+                          rendezvous::in_seconds(timeout_), name)};
 }
 
 namespace {
@@ -74,6 +113,20 @@ class PrefixStore final : public Store {
     std::vector<KeyValue> named{pairs.begin(), pairs.end()};
     for (KeyValue& pair : named) pair.first.insert(0, prefix_);
     store_->multi_set(named);
+  }
+
+  void queue_push(std::string_view name, std::string_view value) override { store_->queue_push(full(name), value); }
+
+  std::optional<std::string> queue_try_pop(std::string_view name) override { return store_->queue_try_pop(full(name)); }
+
+  std::int64_t queue_length(std::string_view name) override { return store_->queue_length(full(name)); }
+
+  /// Those of this view, as it names them.
+  std::vector<std::string> list_keys() override {
+    std::vector<std::string> names;
+    for (const std::string& key : store_->list_keys())
+      if (key.starts_with(prefix_)) names.push_back(key.substr(prefix_.size()));
+    return names;
   }
 
   std::shared_ptr<Store> clone() override {

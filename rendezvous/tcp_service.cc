@@ -24,9 +24,7 @@ StoreService::Outcome StoreService::serve(Client& client, Request request, std::
       break;
     }
     case StoreOp::check:
-      reply.byte(std::ranges::all_of(request.fields, [this](const std::string& key) { return exists(key); })
-                     ? answer_ready
-                     : answer_not_ready);
+      reply.byte(table_.all_exist(request.fields) ? answer_ready : answer_not_ready);
       break;
     case StoreOp::wait:
       outcome = serve_wait(client, std::move(request.fields), reply);
@@ -103,14 +101,14 @@ StoreService::Outcome StoreService::serve_change(const Request& request, StoreMe
 
 StoreService::Outcome StoreService::serve_queue(const Request& request, StoreMessage& answer) {
   const std::string& name = request.fields[0];
-  const auto length = static_cast<std::int64_t>(queues_.size(name));
+  const auto length = static_cast<std::int64_t>(table_.queue_length(name));
   if (request.op == StoreOp::queue_push) {
     if (!make_room(Table::bytes_of(name, request.fields[1]))) return Outcome::refused;
-    queues_.push(name, request.fields[1]);
+    table_.push(name, request.fields[1]);
     announce(name, 1);
   } else {
     answer.i64(length);
-    if (request.op == StoreOp::queue_pop && length > 0) answer.text(queues_.pop(name));
+    if (request.op == StoreOp::queue_pop && length > 0) answer.text(table_.pop(name).value());
   }
   make_room(0);
   return Outcome::answered;
@@ -145,7 +143,7 @@ StoreService::Outcome StoreService::await(Client& client, Wait wait) {
 
 /// True when no key is missing.
 bool StoreService::advance(Wait& wait) const {
-  while (wait.next < wait.keys.size() && exists(wait.keys[wait.next])) ++wait.next;
+  while (wait.next < wait.keys.size() && table_.exists(wait.keys[wait.next])) ++wait.next;
   return wait.next == wait.keys.size();
 }
 
@@ -164,11 +162,12 @@ StoreService::Outcome StoreService::serve_multi_get(const Request& request, Stor
 }
 
 StoreService::Outcome StoreService::serve_list(StoreMessage& answer) const {
+  const std::vector<std::string> keys = table_.keys();
   std::size_t bytes = 0;
-  table_.for_each([&](const std::string& key) { bytes += sizeof(std::uint64_t) + key.size(); });
+  for (const std::string& key : keys) bytes += sizeof(std::uint64_t) + key.size();
   if (bytes > max_answer_bytes_) return Outcome::refused;
-  answer.i64(static_cast<std::int64_t>(table_.size()));
-  table_.for_each([&](const std::string& key) { answer.text(key); });
+  answer.i64(static_cast<std::int64_t>(keys.size()));
+  for (const std::string& key : keys) answer.text(key);
   return Outcome::answered;
 }
 

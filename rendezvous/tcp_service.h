@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "rendezvous/kv_table.h"
-#include "rendezvous/queues.h"
 #include "rendezvous/tcp_protocol.h"
 
 namespace tutti::rendezvous {
@@ -64,7 +63,7 @@ class StoreService {
   bool is_waiting(const Client& client) const { return waits_.contains(&client); }
 
   /// Bytes of the budget that keys and queues use.
-  std::size_t stored_bytes() const { return table_.bytes() + queues_.bytes(); }
+  std::size_t stored_bytes() const { return table_.bytes(); }
 
  private:
   /// A wait checks its keys one after the other and is queued at the first missing one. A thousand ranks that wait for
@@ -91,8 +90,6 @@ class StoreService {
   Outcome serve_wait(Client& client, std::vector<std::string> keys, StoreMessage& answer);
   Outcome await(Client& client, Wait wait);
   std::set<Client*>& line_of(const Wait& wait) { return (wait.barrier ? barriers_ : lines_)[wait.keys[wait.next]]; }
-  /// As a key, or as a queue that is not empty.
-  bool exists(std::string_view name) const { return table_.find(name) != nullptr || queues_.size(name) > 0; }
   bool advance(Wait& wait) const;
   Outcome serve_multi_get(const Request& request, StoreMessage& answer);
   Outcome serve_list(StoreMessage& answer) const;
@@ -105,7 +102,6 @@ class StoreService {
   Budget& budget_;
   std::size_t max_answer_bytes_;
   Table table_;
-  Queues queues_;
   std::size_t table_held_ = 0;
   std::map<Client*, Wait, std::less<>> waits_;
   std::map<Client*, std::map<std::string, Kept>> wills_;            // by key

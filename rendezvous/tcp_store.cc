@@ -1,5 +1,5 @@
 // The client of a TCP store: ours or PyTorch's. One request at a time on one connection, plain blocking calls with
-// deadlines. It uses only what a server of PyTorch 2.4 has: no ping, no extension.
+// deadlines. To meet it needs only what a server of PyTorch 2.4 has: no ping, no queue, no extension.
 //
 // Keys are sent with a "/" in front, as PyTorch's client sends them, so that programs in both languages see the same
 // keys.
@@ -137,6 +137,33 @@ class TcpStore final : public Store {
     });
   }
 
+  /// A push is not answered, so a server that has no queues is found out before the first.
+  void queue_push(std::string_view name, std::string_view value) override {
+    check_value(name, value);
+    if (!has_queues_) queue_length(name);
+    send(with_key(StoreOp::queue_push, name).text(value), "queue_push", deadline());
+  }
+
+  std::optional<std::string> queue_try_pop(std::string_view name) override {
+    if (ask_queue(StoreOp::queue_pop, name) == 0) return std::nullopt;
+    return recv_text("queue_pop", deadline());
+  }
+
+  std::int64_t queue_length(std::string_view name) override { return ask_queue(StoreOp::queue_len, name); }
+
+  std::vector<std::string> list_keys() override {
+    constexpr const char* during = "list_keys (which PyTorch's servers have since 2.10, and not for very many keys)";
+    const auto end = deadline();
+    send(StoreMessage{StoreOp::list_keys}, during, end);
+    const std::int64_t count = recv_count(during);
+    std::vector<std::string> keys;
+    for (std::int64_t i = 0; i < count; ++i) {
+      std::string key = recv_text(during, end);
+      if (key.starts_with('/')) keys.push_back(key.substr(1));  // those without it are PyTorch's own
+    }
+    return keys;
+  }
+
   std::shared_ptr<Store> clone() override {
     return std::make_shared<TcpStore>(endpoint_, timeout(), secret_, tls_proxies_);
   }
@@ -194,6 +221,15 @@ class TcpStore final : public Store {
   static void for_batches(std::span<const T> all, Body body) {
     for (std::size_t first = 0; first < all.size(); first += max_keys_per_request)
       body(all.subspan(first, std::min(max_keys_per_request, all.size() - first)));
+  }
+
+  /// The number of values before the request.
+  std::int64_t ask_queue(StoreOp op, std::string_view name) {
+    constexpr const char* during = "queues (which PyTorch's servers have since 2.8, and only with libuv)";
+    send(with_key(op, name), during, deadline());
+    const std::int64_t count = recv_count(during);
+    has_queues_ = true;
+    return count;
   }
 
   /// True if all keys came. At the deadline the wait is cancelled. If the keys come at that moment, the server has sent
@@ -262,6 +298,12 @@ class TcpStore final : public Store {
     return number;
   }
 
+  std::int64_t recv_count(const char* during) {
+    const std::int64_t count = recv_number(during);
+    if (count < 0) lose(during, fmt::format("counts to {}; does it speak this protocol?", count));
+    return count;
+  }
+
   std::string recv_text(const char* during, Deadline end) {
     std::array<char, sizeof(std::uint64_t)> head{};
     recv(head, during, end);
@@ -295,7 +337,8 @@ class TcpStore final : public Store {
   const Endpoint endpoint_;
   const Secret secret_;
   const std::string where_ = "store " + to_string(endpoint_);
-  bool answered_ = false;  // the server has served this client
+  bool answered_ = false;    // the server has served this client
+  bool has_queues_ = false;  // the server is known to have them
   const pid_t owner_pid_ = ::getpid();
   std::shared_ptr<TlsProxies> tls_proxies_;
   Descriptor socket_;

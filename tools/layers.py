@@ -52,6 +52,7 @@ RULES = {
     **layered(),
     "lib/include/": (("tutti/",), ("std",)),
     "lib/include/tutti/c.h": (("tutti/",), SYSTEM),  # of C
+    "lib/include/tutti/c_store.h": (("tutti/",), SYSTEM),
     # Pure: plans know neither bytes nor the system.
     "algorithms/": (("tutti/", "lib/base/", "algorithms/"), ("std", "fmt")),
     "cli/": ((*LIBRARY, "cli/"), SYSTEM + ("fmt", "asio", "CLI", "nlohmann", "pugixml")),
@@ -62,7 +63,7 @@ RULES = {
         ("tutti/", "lib/base/collective_traits.h", "cli/measure/", "cli/bench/compare_libraries/rivals/"), SYSTEM),
     "cli/simulate/simgrid/": (("tutti/", "lib/base/", "algorithms/", "cli/simulate/"), SYSTEM + ("fmt", "simgrid", "xbt")),
     "examples/": (("tutti/",), ("std",)),
-    # Is compiled where the Python package was installed, which has this folder and <tutti/c.h> only.
+    # Is compiled where the Python package was installed, which has this folder and C's headers only.
     "python/pytutti/torch/csrc/": (("",), SYSTEM),
     "tests/algorithms/": (("tutti/", "lib/base/", "algorithms/", "tests/"), ("std", "fmt", "doctest")),
     "tests/consumer/": (("tutti/",), ("std", "fmt", "asio")),

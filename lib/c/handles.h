@@ -2,7 +2,7 @@
 
 #include <memory>
 
-#include "tutti/c.h"
+#include "tutti/c_store.h"
 #include "tutti/communicator.h"
 #include "tutti/persistent.h"
 #include "tutti/store.h"

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -137,6 +138,31 @@ tutti_result tutti_store_check(tutti_store* store, const char* const* keys, uint
 
 tutti_result tutti_store_erase(tutti_store* store, const char* key, int32_t* existed) {
   return guarded(__func__, [&] { given(existed, "existed") = opened(store).erase(&given(key, "key")) ? 1 : 0; });
+}
+
+tutti_result tutti_store_queue_push(tutti_store* store, const char* name, const void* value, uint64_t bytes) {
+  return guarded(__func__, [&] { opened(store).queue_push(&given(name, "name"), value_of(value, bytes, "value")); });
+}
+
+tutti_result tutti_store_queue_pop(tutti_store* store, const char* name, int32_t wait, tutti_value_function take,
+                                   void* context) {
+  return guarded(__func__, [&] {
+    if (!take) refuse_null("take");
+    Store& own = opened(store);
+    const auto value = wait ? own.queue_pop(&given(name, "name")) : own.queue_try_pop(&given(name, "name"));
+    if (value) take(value->data(), value->size(), context);
+  });
+}
+
+tutti_result tutti_store_queue_length(tutti_store* store, const char* name, int64_t* values) {
+  return guarded(__func__, [&] { given(values, "values") = opened(store).queue_length(&given(name, "name")); });
+}
+
+tutti_result tutti_store_list_keys(tutti_store* store, tutti_value_function take, void* context) {
+  return guarded(__func__, [&] {
+    if (!take) refuse_null("take");
+    for (const std::string& key : opened(store).list_keys()) take(key.data(), key.size(), context);
+  });
 }
 
 tutti_result tutti_store_key_count(tutti_store* store, int64_t* keys) {

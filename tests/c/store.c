@@ -1,6 +1,7 @@
 // Stores: what one rank sets the others see, over TCP with a secret, alone, and in a file.
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <tutti/c_store.h>
 
 #include "check.h"
 
@@ -52,6 +53,21 @@ static tutti_store* use_clone(tutti_store* store) {
   return clone;
 }
 
+/// The last rank pushes a value for each, which waits for it.
+static void use_queue(tutti_store* store, int rank, int ranks) {
+  struct values values = {0};
+  int64_t length = 7;
+  CHECK(tutti_store_queue_pop(store, "none", 0, take, &values) == TUTTI_OK && values.count == 0);
+  for (int k = 0; rank == ranks - 1 && k < ranks; ++k)
+    CHECK(tutti_store_queue_push(store, "queue", "\0value", 6) == TUTTI_OK);
+  CHECK(tutti_store_queue_pop(store, "queue", 1, take, &values) == TUTTI_OK);
+  CHECK(values.count == 1 && values.bytes[0] == 6 && memcmp(values.text[0], "\0value", 6) == 0);
+  CHECK(tutti_store_queue_length(store, "none", &length) == TUTTI_OK && length == 0);
+  CHECK(tutti_store_set_timeout(store, 50) == TUTTI_OK);
+  CHECK_FAILS(TUTTI_RENDEZVOUS, "none", tutti_store_queue_pop(store, "none", 1, take, &values));
+  CHECK(tutti_store_set_timeout(store, 30000) == TUTTI_OK);
+}
+
 static int every_call(int rank, int ranks) {
   const tutti_connect_options options = options_of(rank, ranks);
   tutti_store* store = NULL;
@@ -85,6 +101,7 @@ static int every_call(int rank, int ranks) {
     CHECK(tutti_store_set_timeout(store, 30000) == TUTTI_OK);
     store = use_clone(store);
   }
+  use_queue(store, rank, ranks);
   say_goodbye(store, rank, ranks);
   CHECK(tutti_store_free(store) == TUTTI_OK);
   return failures;
@@ -95,9 +112,12 @@ static int beside_communicators(int rank, int ranks) {
   const tutti_connect_options options = options_of(rank, ranks);
   tutti_store *store = NULL, *next = NULL;
   tutti_comm* comm = NULL;
+  struct values keys = {0};
   int32_t there = 7;
   CHECK(tutti_store_open(&options, &store) == TUTTI_OK);
   CHECK(tutti_store_set(store, "key", "", 0) == TUTTI_OK);
+  CHECK(tutti_store_list_keys(store, take, &keys) == TUTTI_OK);
+  CHECK(keys.count == 1 && keys.bytes[0] == 3 && memcmp(keys.text[0], "key", 3) == 0);
   CHECK(tutti_connect(&options, &comm) == TUTTI_OK);
   CHECK(tutti_store_open(&options, &next) == TUTTI_OK);
   CHECK(tutti_store_check(store, (const char*[]){"key"}, 1, &there) == TUTTI_OK && there == 1);
@@ -139,6 +159,10 @@ static int refused(int rank, int ranks) {
   CHECK_FAILS(TUTTI_INVALID_ARGUMENT, "keys is NULL", tutti_store_get(store, NULL, 1, take, &values));
   CHECK_FAILS(TUTTI_INVALID_ARGUMENT, "take is NULL", tutti_store_get(store, NULL, 0, NULL, NULL));
   CHECK_FAILS(TUTTI_INVALID_ARGUMENT, "sum is NULL", tutti_store_add(store, "key", 1, NULL));
+  CHECK_FAILS(TUTTI_INVALID_ARGUMENT, "name is NULL", tutti_store_queue_push(store, NULL, "", 0));
+  CHECK_FAILS(TUTTI_INVALID_ARGUMENT, "take is NULL", tutti_store_queue_pop(store, "queue", 0, NULL, NULL));
+  CHECK_FAILS(TUTTI_INVALID_ARGUMENT, "values is NULL", tutti_store_queue_length(store, "queue", NULL));
+  CHECK_FAILS(TUTTI_INVALID_ARGUMENT, "take is NULL", tutti_store_list_keys(store, NULL, NULL));
   CHECK_FAILS(TUTTI_INVALID_ARGUMENT, "not above 0", tutti_store_set_timeout(store, 0));
   CHECK_FAILS(TUTTI_INVALID_ARGUMENT, "negative", tutti_store_wait(store, NULL, 0, -1));
   CHECK_FAILS(TUTTI_INVALID_ARGUMENT, "store is NULL", tutti_store_set(NULL, "key", "", 0));

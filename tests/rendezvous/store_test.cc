@@ -3,64 +3,14 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
-#include <cstdlib>
 #include <memory>
-#include <optional>
 
-#include "rendezvous/file_store.h"
-#include "rendezvous/tcp_server.h"
-#include "tests/rendezvous/harness.h"
+#include "tests/rendezvous/store_bench.h"
 
 namespace tutti::testing {
 namespace {
 
-using rendezvous::TcpStoreServer;
 using Keys = std::vector<std::string>;
-
-/// One store, and ways to open it again.
-struct Bench {
-  std::string name;
-  std::function<std::shared_ptr<Store>()> open;
-};
-
-/// A server that somebody else wrote and started, with keys of others in it: see torch_store.py.
-std::optional<rendezvous::Endpoint> foreign_server() {
-  const char* text = std::getenv("FOREIGN_STORE");
-  if (text == nullptr) return std::nullopt;
-  return rendezvous::parse_endpoint(text, "FOREIGN_STORE");
-}
-
-/// Calls body for a store of each kind; each is new and empty.
-void for_each_store(const std::function<void(const Bench&)>& body) {
-  if (const auto server = foreign_server()) {
-    static int count = 0;
-    const std::string prefix = "test " + std::to_string(++count);
-    return body({"foreign", [&] { return prefix_store(prefix, tcp_store(server->host, server->port, patience)); }});
-  }
-  {
-    const auto memory = memory_store();
-    body({"memory", [&] { return memory; }});
-  }
-  {
-    const TempFolder folder;
-    body({"file", [&] { return file_store(folder.file("store"), 0); }});
-  }
-  {
-    const TcpStoreServer server{{"127.0.0.1", 0}};
-    body({"tcp", [&] { return tcp_store(server.endpoint().host, server.endpoint().port, patience); }});
-  }
-  {
-    const auto memory = memory_store();
-    body({"prefix of memory", [&] { return prefix_store("job 7", memory); }});
-  }
-  {
-    const TcpStoreServer server{{"127.0.0.1", 0}};
-    body({"prefix of prefix of tcp", [&] {
-            const auto tcp = tcp_store(server.endpoint().host, server.endpoint().port, patience);
-            return prefix_store("a", prefix_store("b", tcp));
-          }});
-  }
-}
 
 }  // namespace
 
@@ -300,6 +250,11 @@ TEST_CASE("keys and values that are too large are refused before anything is sen
     const auto store = bench.open();
     CHECK(error_of([&] { store->set(std::string(9000, 'k'), ""); }).code() == ErrorCode::invalid_argument);
     CHECK(error_of([&] { store->set("k", std::string((8 << 20) + 1, 'v')); }).code() == ErrorCode::invalid_argument);
+    for (const auto& call :
+         std::vector<std::function<void()>>{[&] { store->queue_push(std::string(9000, 'k'), ""); },
+                                            [&] { store->queue_push("k", std::string((8 << 20) + 1, 'v')); },
+                                            [&] { store->queue_try_pop(std::string(9000, 'k')); }})
+      CHECK(error_of(call).code() == ErrorCode::invalid_argument);
     const std::string largest(8 << 20, 'v');
     store->set("k", largest);
     CHECK(store->get("k") == largest);
@@ -351,6 +306,17 @@ class ForeignStore final : public Store {
 };
 
 }  // namespace
+
+TEST_CASE("a store of one's own without queues says so") {
+  ForeignStore store;
+  for (const auto& call :
+       std::vector<std::function<void()>>{[&] { store.queue_push("q", "v"); }, [&] { store.queue_pop("q"); },
+                                          [&] { store.queue_length("q"); }, [&] { store.list_keys(); }}) {
+    const Error error = error_of(call);
+    CHECK(error.code() == ErrorCode::unsupported);
+    CHECK(contains(error.what(), "a store of this kind"));
+  }
+}
 
 TEST_CASE("a store of one's own that knows only wait() gets the deadline through its timeout, and the old one back") {
   ForeignStore store;

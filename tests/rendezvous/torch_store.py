@@ -114,10 +114,13 @@ def our_client_at_torch_server(tutti, rendezvous_test, use_libuv):
     expect(f"{kind}: our wait", run(tutti, "store", "wait", "n", "from us", *at), ("", 0))
     expect(f"{kind}: our wait in vain", run(tutti, "store", "wait", "never", "--timeout", "0.1", *at)[1], 1)
     expect(f"{kind}: our delete", run(tutti, "store", "delete", "n", *at), ("", 0))
-    words = [rendezvous_test, "--source-file=*/store_test.cc"]
+    words = [rendezvous_test, "--source-file=*/store_test.cc,*/store_queue_test.cc"]
     if not use_libuv:
         words.append("--test-case-exclude=wait ends when the last*")  # its compare_set wakes nobody
-    done = subprocess.run(words, env=dict(os.environ, FOREIGN_STORE=place), timeout=300, capture_output=True, text=True)
+    environment = dict(os.environ, FOREIGN_STORE=place)
+    if use_libuv and hasattr(store, "list_keys"):
+        environment["FOREIGN_STORE_HAS_QUEUES"] = "1"
+    done = subprocess.run(words, env=environment, timeout=300, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"FAILED: {kind}: the tests of all stores\n{done.stdout}")
     print(f"good: {kind}: the tests of all stores ({done.stdout.strip().splitlines()[-3]})")

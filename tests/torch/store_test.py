@@ -162,6 +162,79 @@ class Stores(harness.Case):
             self.assertGreaterEqual(stores[0].num_keys(), len({"key", "odd", "b", "log", "n", "fresh"}))
             self.assertIsInstance(stores[0], dist.Store)
 
+    def pairs(self):
+        """Two objects on the keys of one store, by name of its kind."""
+        port, url, secret = harness.free_port(), self.url(), self.secret()
+        alone, served, hash_store = pytutti.torch.Store(), tcp(port, 0, None), dist.HashStore()
+        both = [ours(url, secret, rank, 2) for rank in range(2)]
+        reader, writer = (dist.PrefixStore("x", store) for store in both)
+        return {
+            "PyTorch's HashStore": (hash_store, hash_store),
+            "PyTorch's TCPStore": (served, tcp(port, 1, None)),
+            "ours, alone": (alone, alone),
+            "ours, with a secret": both,
+            "PyTorch's prefix of ours": (reader, writer),
+        }
+
+    def test_queues_are_pytorchs(self):
+        empty = getattr(dist, "QueueEmptyError", dist.DistStoreError)
+        for name, (store, other) in self.pairs().items():
+            if not hasattr(store, "queue_push"):
+                continue  # an older PyTorch's
+            with self.subTest(name):
+                store.queue_push("queue", "first")
+                store.queue_push("queue", b"\0second")
+                self.assertEqual([other.queue_len("queue"), store.queue_len("none")], [2, 0])
+                self.assertTrue(other.check(["queue"]))
+                other.wait(["queue"], LIMIT)
+                self.assertNotIn("queue", store.list_keys() if hasattr(store, "list_keys") else [])
+                self.assertEqual([other.queue_pop("queue"), store.queue_pop("queue", block=False)],
+                                 [b"first", b"\0second"])
+                self.assertFalse(other.check(["queue"]))
+                with self.assertRaises(empty):
+                    store.queue_pop("queue", False)
+                other.set_timeout(SHORT)
+                with self.assertRaises(dist.DistStoreError) as caught:
+                    other.queue_pop("queue")
+                self.assertNotIsInstance(caught.exception, getattr(dist, "QueueEmptyError", ()))
+                other.set_timeout(LIMIT)
+                store.queue_push("queue", "after a pop in vain")
+                self.assertEqual(other.queue_pop("queue"), b"after a pop in vain")
+
+    def test_a_push_ends_the_pop_of_another_client(self):
+        for name, (store, other) in self.pairs().items():
+            if not hasattr(store, "queue_push") or "alone" in name:  # one object, of which threads take turns
+                continue
+            with self.subTest(name):
+                found = []
+                popping = threading.Thread(target=lambda: found.append(other.queue_pop("queue")))
+                popping.start()
+                store.queue_push("queue", "value")
+                popping.join(30)
+                self.assertEqual(found, [b"value"])
+
+    def test_keys_are_listed_as_the_store_names_them(self):
+        for name, (store, other) in self.pairs().items():
+            if not hasattr(store, "list_keys"):
+                continue  # an older PyTorch's
+            with self.subTest(name):
+                store.set("a", "")
+                dist.PrefixStore("deep", store).set("b", "")
+                self.assertEqual(store.num_keys() >= 2, True)  # and a set is not answered
+                self.assertEqual(sorted(other.list_keys()), ["a", "deep/b"])
+                self.assertEqual(dist.PrefixStore("deep", other).list_keys(), ["b"])
+
+    def test_pytorchs_server_without_queues_is_named(self):
+        if "use_libuv" not in dist.TCPStore.__init__.__doc__:
+            self.skipTest("an older PyTorch")
+        served = dist.TCPStore("127.0.0.1", 0, None, is_master=True, timeout=LIMIT, wait_for_workers=False,
+                               use_libuv=False)
+        for call in (lambda store: store.queue_push("q", "x"), lambda store: store.queue_pop("q"),
+                     lambda store: store.queue_len("q")):
+            store = ours(f"store://127.0.0.1:{served.port}", None, 1, 2)
+            with self.assertRaisesRegex(dist.DistStoreError, "queues .*since 2.8, and only with libuv"):
+                call(store)
+
     def test_what_does_not_come_is_named(self):
         store = pytutti.torch.Store(0, 2, rendezvous=self.url(), timeout=LIMIT)
         with self.assertRaisesRegex(dist.DistStoreError, "nothing"):
@@ -196,9 +269,6 @@ class Stores(harness.Case):
                             ("not a rendezvous URL|rendezvous", lambda: ours("http://x", None, 0, 2))):
             with self.subTest(words), self.assertRaisesRegex(ValueError, words):
                 call()
-        if hasattr(store, "queue_push"):
-            with self.assertRaises(NotImplementedError):
-                store.queue_push("queue", "value")
 
     def test_a_client_without_the_secret_is_kept_out(self):
         url = self.url()

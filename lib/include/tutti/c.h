@@ -1,6 +1,7 @@
 #pragma once
 
-/// tutti for C11, and for every language that can call C: ranks that exchange and combine data.
+/// tutti for C11, and for every language that can call C: ranks that exchange and combine data. <tutti/c_store.h> has
+/// their stores of keys and values.
 ///
 ///     tutti_comm* comm = NULL;
 ///     if (tutti_connect(NULL, &comm)) return puts(tutti_last_error());     // NULL: as the launcher's environment says
@@ -108,7 +109,6 @@ typedef struct tutti_comm tutti_comm;              ///< a fixed group of ranks
 typedef struct tutti_work tutti_work;              ///< an operation that was started
 typedef struct tutti_persistent tutti_persistent;  ///< a collective that can be started any number of times
 typedef struct tutti_op tutti_op;                  ///< an op with a factor, or of your own
-typedef struct tutti_store tutti_store;            ///< keys and values that all ranks see
 
 // ---- Version and errors ------------------------------------------------------------------------------------------
 
@@ -212,39 +212,6 @@ TUTTI_C_API tutti_result tutti_comm_abort(tutti_comm* comm, const char* reason);
 TUTTI_C_API tutti_result tutti_chosen_algorithm(const tutti_comm* comm, tutti_collective collective, uint64_t bytes,
                                                 char* text, size_t size);
 TUTTI_C_API tutti_result tutti_transport_to(const tutti_comm* comm, int32_t peer, char* text, size_t size);
-
-// ---- Stores ------------------------------------------------------------------------------------------------------
-
-/// Opens the store at which tutti_connect() would meet with these options, of which it takes no `id` or `all_gather`.
-/// Its keys are its own: all ranks open stores and connect in the same order. Rank 0 serves at "tcp://host:port" while
-/// it has a handle. Waits longer than `setup_timeout_ms` fail. One thread at a time uses a handle.
-TUTTI_C_API tutti_result tutti_store_open(const tutti_connect_options* options, tutti_store** store);
-/// Another connection to the same keys, for another thread. A store in a file has none: TUTTI_UNSUPPORTED.
-TUTTI_C_API tutti_result tutti_store_clone(tutti_store* store, tutti_store** made);
-TUTTI_C_API tutti_result tutti_store_free(tutti_store* store);
-TUTTI_C_API tutti_result tutti_store_set_timeout(tutti_store* store, int64_t timeout_ms);
-TUTTI_C_API tutti_result tutti_store_set(tutti_store* store, const char* key, const void* value, uint64_t bytes);
-TUTTI_C_API tutti_result tutti_store_append(tutti_store* store, const char* key, const void* value, uint64_t bytes);
-/// Waits until all keys exist. `take` gets each value in order, valid until it returns. It must not call tutti.
-typedef void (*tutti_value_function)(const void* value, uint64_t bytes, void* context);
-TUTTI_C_API tutti_result tutti_store_get(tutti_store* store, const char* const* keys, uint64_t count,
-                                         tutti_value_function take, void* context);
-/// Sets `desired` if the value is `expected`; an empty one is that of a key that is not there, too. `take` gets the
-/// value that is stored now, or `expected` where the key is not there and nothing was stored.
-TUTTI_C_API tutti_result tutti_store_compare_set(tutti_store* store, const char* key, const void* expected,
-                                                 uint64_t expected_bytes, const void* desired, uint64_t desired_bytes,
-                                                 tutti_value_function take, void* context);
-/// Adds `delta` to the decimal number that is stored, or to 0; *sum is the result.
-TUTTI_C_API tutti_result tutti_store_add(tutti_store* store, const char* key, int64_t delta, int64_t* sum);
-/// Waits until all keys exist. A `timeout_ms` of 0 is the timeout of the store.
-TUTTI_C_API tutti_result tutti_store_wait(tutti_store* store, const char* const* keys, uint64_t count,
-                                          int64_t timeout_ms);
-/// *all is 1 if all keys exist now, else 0.
-TUTTI_C_API tutti_result tutti_store_check(tutti_store* store, const char* const* keys, uint64_t count, int32_t* all);
-/// *existed is 1 if the key did, else 0.
-TUTTI_C_API tutti_result tutti_store_erase(tutti_store* store, const char* key, int32_t* existed);
-/// *keys is the number of keys of all jobs at the server.
-TUTTI_C_API tutti_result tutti_store_key_count(tutti_store* store, int64_t* keys);
 
 // ---- Ops ---------------------------------------------------------------------------------------------------------
 

@@ -48,6 +48,18 @@ class TUTTI_API Store {
   /// Waits until all keys exist, then returns their values in order.
   virtual std::vector<std::string> multi_get(std::span<const std::string> keys) = 0;
   virtual void multi_set(std::span<const KeyValue> pairs) = 0;
+
+  /// Queues: first in, first out. A queue exists while it has values, and wait() and check() take its name like that of
+  /// a key. A store of your own need not have them, nor list_keys(): the defaults throw Error{unsupported}.
+  virtual void queue_push(std::string_view name, std::string_view value);
+  /// Takes the oldest value; empty if there is none.
+  virtual std::optional<std::string> queue_try_pop(std::string_view name);
+  /// The same, but waits until there is one. Each value goes to one of those that wait.
+  virtual std::string queue_pop(std::string_view name);
+  virtual std::int64_t queue_length(std::string_view name);
+  /// In any order, without names of queues.
+  virtual std::vector<std::string> list_keys();
+
   /// Another object on the same keys, for another thread. The default throws Error{unsupported}: a file counts those
   /// that have opened it.
   virtual std::shared_ptr<Store> clone();

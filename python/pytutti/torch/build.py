@@ -96,7 +96,7 @@ def _sources() -> list[pathlib.Path]:
 def _fingerprint() -> str:
     """Of all that the result depends on."""
     digest = hashlib.sha256()
-    for path in [*_sources(), _include() / "tutti" / "c.h"]:
+    for path in [*_sources(), *(_include() / "tutti" / name for name in ("c.h", "c_store.h"))]:
         digest.update(path.read_bytes())
     tools = (torch.__version__, torch.__file__, str(_library()), sys.version, os.environ.get("CXX"))
     digest.update(repr(tools).encode())

@@ -15,9 +15,7 @@
 #include "device.h"
 #include "meeting.h"
 #include "monitor.h"
-
-#define TUTTI_TORCH_IS(major, minor) \
-  (TORCH_VERSION_MAJOR > (major) || (TORCH_VERSION_MAJOR == (major) && TORCH_VERSION_MINOR >= (minor)))
+#include "torch_version.h"
 
 namespace tutti_torch {
 

@@ -12,6 +12,7 @@
 #include "completions.h"
 #include "interrupts.h"
 #include "store.h"
+#include "torch_version.h"
 
 namespace tutti_torch {
 namespace {
@@ -62,6 +63,26 @@ void register_store(py::module_& module) {
             py::call_guard<py::gil_scoped_release>());
 #if !TUTTI_TORCH_IS(2, 8)
   store.def("clone", &TuttiStore::clone, py::call_guard<py::gil_scoped_release>());
+  store.def(
+      "queue_push",
+      [](TuttiStore& self, const std::string& name, const std::string& value) {
+        self.queuePush(name, TuttiStore::Bytes(value.begin(), value.end()));
+      },
+      py::arg("key"), py::arg("value"), py::call_guard<py::gil_scoped_release>());
+  store.def(
+      "queue_pop",
+      [](TuttiStore& self, const std::string& name, bool block) {
+        const TuttiStore::Bytes value = [&] {
+          const py::gil_scoped_release others_run;
+          return self.queuePop(name, block);
+        }();
+        return py::bytes(reinterpret_cast<const char*>(value.data()), value.size());
+      },
+      py::arg("key"), py::arg("block") = true);
+  store.def("queue_len", &TuttiStore::queueLen, py::arg("key"), py::call_guard<py::gil_scoped_release>());
+#endif
+#if !TUTTI_TORCH_IS(2, 10)
+  store.def("list_keys", &TuttiStore::listKeys, py::call_guard<py::gil_scoped_release>());
 #endif
 }
 

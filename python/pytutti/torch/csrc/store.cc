@@ -4,6 +4,7 @@
 
 #include "errors.h"
 #include "interrupts.h"
+#include "torch_version.h"
 
 namespace tutti_torch {
 namespace {
@@ -120,6 +121,35 @@ void TuttiStore::multiSet(const Keys& keys, const std::vector<Bytes>& values) {
   TORCH_CHECK_VALUE(keys.size() == values.size(), "tutti: multi_set of ", keys.size(), " keys has ", values.size(),
                     " values");
   for (std::size_t i = 0; i < keys.size(); ++i) set(keys[i], values[i]);  // of which the server confirms none
+}
+
+void TuttiStore::queuePush(const std::string& name, const Bytes& value) {
+  call(tutti_store_queue_push, c_text(name), value.data(), value.size());
+}
+
+Bytes TuttiStore::queuePop(const std::string& name, bool block) {
+  std::vector<Bytes> values;
+  call(tutti_store_queue_pop, c_text(name), block ? 1 : 0, take, &values);
+  if (!values.empty()) return values.front();
+#if TUTTI_TORCH_IS(2, 8)
+  C10_THROW_ERROR(DistQueueEmptyError, "tutti: the queue " + name + " is empty");
+#else
+  C10_THROW_ERROR(DistStoreError, "tutti: the queue " + name + " is empty");
+#endif
+}
+
+std::int64_t TuttiStore::queueLen(const std::string& name) {
+  std::int64_t values = 0;
+  call(tutti_store_queue_length, c_text(name), &values);
+  return values;
+}
+
+TuttiStore::Keys TuttiStore::listKeys() {
+  std::vector<Bytes> names;
+  call(tutti_store_list_keys, take, &names);
+  Keys keys;
+  for (const Bytes& name : names) keys.emplace_back(name.begin(), name.end());
+  return keys;
 }
 
 c10::intrusive_ptr<TuttiStore> open_store(tutti_connect_options options, milliseconds timeout) {

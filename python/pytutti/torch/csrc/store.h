@@ -1,6 +1,6 @@
 #pragma once
 
-#include <tutti/c.h>
+#include <tutti/c_store.h>
 
 #include <chrono>
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace tutti_torch {
 
-/// tutti's store as one of PyTorch's. Queues and the list of all keys, which PyTorch's own server has, are not there.
+/// tutti's store as one of PyTorch's.
 ///
 /// Threading: calls of several threads take turns, so what must not wait for another thread's wait() needs a clone.
 class TuttiStore final : public c10d::Store {
@@ -43,6 +43,12 @@ class TuttiStore final : public c10d::Store {
   std::vector<Bytes> multiGet(const Keys& keys) override;
   void multiSet(const Keys& keys, const std::vector<Bytes>& values) override;
   bool hasExtendedApi() const override { return true; }
+  /// Virtual since PyTorch 2.8.
+  void queuePush(const std::string& name, const Bytes& value);
+  Bytes queuePop(const std::string& name, bool block);
+  std::int64_t queueLen(const std::string& name);
+  /// Virtual since PyTorch 2.10.
+  Keys listKeys();
 
  private:
   template <class... Parameters, class... Arguments>

@@ -1,0 +1,61 @@
+#pragma once
+
+/// Stores of keys and values for C11. All ranks see the same, before there is a communicator and beside one. Errors,
+/// ownership and structs are as in <tutti/c.h>.
+
+#include <stdint.h>
+
+#include "tutti/c.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct tutti_store tutti_store;
+
+/// Opens the store at which tutti_connect() would meet with these options, of which it takes no `id` or `all_gather`.
+/// Its keys are its own: all ranks open stores and connect in the same order. Rank 0 serves at "tcp://host:port" while
+/// it has a handle. Waits longer than `setup_timeout_ms` fail. One thread at a time uses a handle.
+TUTTI_C_API tutti_result tutti_store_open(const tutti_connect_options* options, tutti_store** store);
+/// Another connection to the same keys, for another thread. A store in a file has none: TUTTI_UNSUPPORTED.
+TUTTI_C_API tutti_result tutti_store_clone(tutti_store* store, tutti_store** made);
+TUTTI_C_API tutti_result tutti_store_free(tutti_store* store);
+TUTTI_C_API tutti_result tutti_store_set_timeout(tutti_store* store, int64_t timeout_ms);
+TUTTI_C_API tutti_result tutti_store_set(tutti_store* store, const char* key, const void* value, uint64_t bytes);
+TUTTI_C_API tutti_result tutti_store_append(tutti_store* store, const char* key, const void* value, uint64_t bytes);
+/// Waits until all keys exist. `take` gets each value in order, valid until it returns. It must not call tutti.
+typedef void (*tutti_value_function)(const void* value, uint64_t bytes, void* context);
+TUTTI_C_API tutti_result tutti_store_get(tutti_store* store, const char* const* keys, uint64_t count,
+                                         tutti_value_function take, void* context);
+/// Sets `desired` if the value is `expected`; an empty one is that of a key that is not there, too. `take` gets the
+/// value that is stored now, or `expected` where the key is not there and nothing was stored.
+TUTTI_C_API tutti_result tutti_store_compare_set(tutti_store* store, const char* key, const void* expected,
+                                                 uint64_t expected_bytes, const void* desired, uint64_t desired_bytes,
+                                                 tutti_value_function take, void* context);
+/// Adds `delta` to the decimal number that is stored, or to 0; *sum is the result.
+TUTTI_C_API tutti_result tutti_store_add(tutti_store* store, const char* key, int64_t delta, int64_t* sum);
+/// Waits until all keys exist. A `timeout_ms` of 0 is the timeout of the store.
+TUTTI_C_API tutti_result tutti_store_wait(tutti_store* store, const char* const* keys, uint64_t count,
+                                          int64_t timeout_ms);
+/// *all is 1 if all keys exist now, else 0.
+TUTTI_C_API tutti_result tutti_store_check(tutti_store* store, const char* const* keys, uint64_t count, int32_t* all);
+/// *existed is 1 if the key did, else 0.
+TUTTI_C_API tutti_result tutti_store_erase(tutti_store* store, const char* key, int32_t* existed);
+/// *keys is the number of keys of all jobs at the server.
+TUTTI_C_API tutti_result tutti_store_key_count(tutti_store* store, int64_t* keys);
+
+/// Queues: first in, first out. A queue exists while it has values, and wait and check take its name like that of a
+/// key. PyTorch's servers have queues since 2.8, with libuv only.
+TUTTI_C_API tutti_result tutti_store_queue_push(tutti_store* store, const char* name, const void* value,
+                                                uint64_t bytes);
+/// Takes the oldest value, which `take` gets. If there is none it waits, or with `wait` 0 does not call `take`.
+TUTTI_C_API tutti_result tutti_store_queue_pop(tutti_store* store, const char* name, int32_t wait,
+                                               tutti_value_function take, void* context);
+TUTTI_C_API tutti_result tutti_store_queue_length(tutti_store* store, const char* name, int64_t* values);
+/// `take` gets the name of each key of this store, in any order and without a zero at its end. Queues are not listed.
+/// PyTorch's servers have this since 2.10.
+TUTTI_C_API tutti_result tutti_store_list_keys(tutti_store* store, tutti_value_function take, void* context);
+
+#ifdef __cplusplus
+}
+#endif
