@@ -42,7 +42,7 @@ constexpr Subcommand subcommands[] = {
     {"bench", bench_main, "measure and check a collective, or compare its algorithms"},
     {"plan", plan_main, "show, prove and explain what each rank does"},
     {"simulate", simulate_main, "time plans on modelled networks, up to tens of thousands of ranks"},
-    {"learn", learn_main, "ten short lessons: collectives drawn from the plans, and measured here"},
+    {"learn", learn_main, "eleven short lessons: collectives drawn from the plans, and measured here"},
     {"tune", tune_main, "find out which algorithms are fastest here, and write a table of them"},
     {"blackbox", blackbox_main, "print what ranks did last and which is behind, even if they hang or were killed"},
     {"trace", trace_main, "summarise a run's trace: predicted beside measured times, and which rank or link was slow"},

@@ -79,7 +79,7 @@ int learn_main(int argc, char** argv) {
   std::string lesson;
   std::string folder;
   bool serve = false;
-  CLI::App app{"Ten short lessons: what collectives do, drawn from the plans and measured here.", "tutti learn"};
+  CLI::App app{"Eleven short lessons: what collectives do, drawn from the plans and measured here.", "tutti learn"};
   app.set_help_flag("-h,--help", "Show this help");
   app.add_option("LESSON", lesson, "Print the lesson of this number");
   CLI::Option* const pages = app.add_option("--html", folder, "Write all lessons as pages into this folder");

@@ -67,7 +67,7 @@ class Print(Case):
     def test_lessons_are_listed_in_order(self):
         done = tutti("learn")
         self.assertEqual(done.code, 0, done)
-        self.assertEqual(len(LESSONS), 10)
+        self.assertEqual(len(LESSONS), 11)
         self.assertEqual(re.findall(r"^ +(\d+)  (.*)$", done.out, re.M),
                          [(str(i + 1), title) for i, title in enumerate(titles())])
 
@@ -92,10 +92,10 @@ class Print(Case):
         self.assertSays(tutti("learn", 3).out, r"\n1\. The first time round", r"\n2\. The second time round it spreads")
 
     def test_there_are_no_others(self):
-        for word in ("0", "11", "-3", "ring", "3x", "99999999999999999999"):
+        for word in ("0", "12", "-3", "ring", "3x", "99999999999999999999"):
             done = tutti("learn", "--", word)
             self.assertEqual((done.code, done.out), (6, ""), done)
-            self.assertSays(done.err, f'no lesson "{word}"; there are 1 to 10')
+            self.assertSays(done.err, f'no lesson "{word}"; there are 1 to 11')
         self.assertEqual(tutti("learn", "3", "--serve").code, 6)
         self.assertEqual(tutti("learn", "1", "2").code, 6)
 
@@ -109,7 +109,7 @@ class Pages(Case):
     def pages(self):
         done = tutti("learn", "--html", self.folder / "lessons")
         self.assertEqual(done.code, 0, done)
-        self.assertSays(done.out, rf"11 pages.*\n +file://{self.folder}/lessons/index.html\n")
+        self.assertSays(done.out, rf"12 pages.*\n +file://{self.folder}/lessons/index.html\n")
         return {file.name: file.read_text() for file in (self.folder / "lessons").iterdir()}
 
     def test_they_hold_their_pictures_and_lead_to_each_other(self):
@@ -137,7 +137,7 @@ class Pages(Case):
         self.pages()
         (self.folder / "lessons/mine.txt").write_text("mine")
         (self.folder / "lessons/index.html").write_text("old")
-        self.assertIn("10 lessons", self.pages()["index.html"])
+        self.assertIn("11 lessons", self.pages()["index.html"])
         self.assertEqual((self.folder / "lessons/mine.txt").read_text(), "mine")
 
     def test_a_folder_that_cannot_be_made_is_named(self):
@@ -228,6 +228,14 @@ class Text(Case):
         figures = tutti("plan", "all_reduce", "--algo", "ring", "-n", "8").out
         for line in re.search(r"```\n( +this plan.*?)```", LESSONS[3].read_text(), re.S).group(1).splitlines():
             self.assertIn(line, figures)
+
+    def test_commands_of_a_stream_are_those_that_are_printed(self):
+        (command, printed), = measurements(LESSONS[10])
+        done = run(harness.PROGRAM, *command.split()[1:])
+        self.assertIn("\n".join(printed[1:]), done.out)
+        self.assertIn("as on one stream of a GPU", tutti("plan", "all_reduce", "--algo", "ring", "-n", "4", "--check").out)
+        per_rank = [float(number) for number in re.search(r"reads ([\d.]+)\s+MiB, writes ([\d.]+) MiB", done.out).groups()]
+        self.assertEqual(4 * sum(per_rank), 9 * (4 - 1))  # S is 1 MiB
 
     def test_plans_that_are_named_in_passing_exist(self):
         named = [words for lesson in LESSONS for words in re.findall(r"`(?:build/)?tutti (plan [^`]*)`", lesson.read_text())]

@@ -17,7 +17,7 @@ def kinds(printed):
 
 class Lessons(Case):
     def test_each_prints_what_it_says(self):
-        self.assertEqual(len(LESSONS), 10)
+        self.assertEqual(len(LESSONS), 11)
         for lesson in LESSONS:
             with self.subTest(lesson=lesson.name):
                 ((program, printed),) = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", lesson.read_text(), re.S)
