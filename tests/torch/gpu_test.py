@@ -49,8 +49,8 @@ class Gpu(World):
             for schedule in ("lazy", "random:1"):
                 with self.subTest(mode=mode, schedule=schedule):
                     self.on_gpu("gpu_collectives", "gpu_views", "gpu_memory_is_kept", "gpu_wait_does_not_block",
-                                "gpu_streams", "gpu_futures", "gpu_messages", "gpu_barrier", "gpu_wrong_calls",
-                                mode=mode, schedule=schedule)
+                                "gpu_streams", "gpu_sharded", "gpu_scaled", "gpu_futures", "gpu_messages",
+                                "gpu_barrier", "gpu_wrong_calls", mode=mode, schedule=schedule)
 
     def test_two(self):
         self.on_gpu("gpu_collectives", "gpu_messages", "gpu_barrier", size=2)

@@ -178,6 +178,42 @@ def gpu_streams(rank, size):
 
 
 @case
+def gpu_sharded(rank, size):
+    """As FSDP calls: gathers and reductions on streams of their own, of memory that nobody holds when they run."""
+    inputs = everyone(size, 8 * size, torch.float32)
+    average = fold(dist.ReduceOp.SUM, inputs).div(size)[8 * rank:8 * rank + 8]
+    for _ in range(5):
+        pending = []
+        for stream in (1, 2):
+            before = double.set_stream(stream)
+            whole, part = filled(torch.zeros(8 * size)), filled(torch.zeros(8))
+            pending += [(dist.all_gather_into_tensor(whole, filled(inputs[rank][:8]), async_op=True), whole,
+                         torch.cat([x[:8] for x in inputs])),
+                        (dist.reduce_scatter_tensor(part, filled(inputs[rank]), dist.ReduceOp.AVG, async_op=True), part,
+                         average)]
+            filled(torch.full((8,), 99.0))
+            off_gpu(filled(torch.full((8 * size,), 99.0)))  # the double gives memory of one stream to another at once
+            double.set_stream(before)
+        for work, found, wanted in pending:
+            work.wait()
+            same(off_gpu(found), wanted)
+
+
+@case
+def gpu_scaled(rank, size):
+    """As DDP averages gradients, and its hooks divide before they add."""
+    for dtype in (torch.float32, torch.float64):
+        inputs = everyone(size, 21, dtype)
+        total, none = fold(dist.ReduceOp.SUM, inputs), torch.zeros(7, dtype=dtype)
+        both(lambda x, later: dist.all_reduce(x, dist.ReduceOp.AVG, async_op=later), [total / size], inputs[rank])
+        scaled = dist._make_nccl_premul_sum(0.25)
+        both(lambda x, later: dist.all_reduce(x, scaled, async_op=later), [total / 4], inputs[rank])
+        mine = inputs[rank][:7].repeat(size)
+        both(lambda y, x, later: dist.reduce_scatter_tensor(y, x, scaled, async_op=later), [total[:7] / 4, mine],
+             none, mine)
+
+
+@case
 def gpu_futures(rank, size):
     total = torch.full((100,), float(sum(range(size))))
     works = [dist.all_reduce(filled(torch.full((100,), float(rank))), async_op=True) for _ in range(8)]
