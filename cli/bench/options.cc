@@ -174,7 +174,8 @@ constexpr Option options_ours[] = {
 };
 
 constexpr Option options_comparing[] = {
-    {0, "against", "A,B,...", "compare with openmpi, mpich, gloo (all: those installed), each at its best",
+    {0, "against", "A,B,...",
+     "compare with openmpi, mpich, gloo, impi, openmpi5, mpich5, torch-gloo (all: those there), each at its best",
      [](O& o, Text, Text v) { o.rivals = list(v); }},
     {0, "repetitions", "N", "rows of each side at each point, in turn (5)",
      [](O& o, Text n, Text v) { o.repetitions = whole(n, v, 1, 1000); }},
@@ -190,6 +191,8 @@ constexpr Option options_comparing[] = {
      [](O& o, Text, Text) { o.summary = o.grid = true; }},
     {0, "rivals-dir", "DIR", "where the programs tutti-rival-* are (beside this one)",
      [](O& o, Text, Text v) { o.rivals_dir = v; }},
+    {0, "peers-dir", "DIR", "where tools/peers/install put libraries (../build-peers, seen from this program)",
+     [](O& o, Text, Text v) { o.peers_dir = v; }},
 };
 
 std::string unified(std::string_view name) {
@@ -316,6 +319,7 @@ std::string help_text() {
          "  tutti bench all_reduce -g 4 -b 8 -e 64M -f 4\n"
          "  tutti bench all_reduce -g 4 -b 8 -e 1M -f 8 --compare ring,tree,double_binary_tree\n"
          "  tutti bench all_reduce -g 2 --transport tcp --against openmpi,mpich,gloo\n"
+         "  tutti bench --grid -g 2 --transport shm --against impi,openmpi5,mpich5 --csv rows.csv\n"
          "  tutti run -n 4 tutti bench broadcast -b 1M -e 1M --format wide\n"
          "  tutti bench kernels --help                 the kernels of reductions, on one core\n\n"
          "Exit codes: 0 good, 1 internal, 3 library, 4 timeout, 5 not supported, 6 wrong usage, 7 wrong data or an\n"

@@ -80,6 +80,7 @@ struct Options {
   std::string csv;      ///< file of the rows
   std::string svg;
   std::string rivals_dir;
+  std::string peers_dir;
 
   bool is_comparison() const { return !rivals.empty() || grid || summary; }
   int ranks() const { return threads * gpus; }

@@ -3,15 +3,22 @@
 #include <doctest/doctest.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "cli/bench/compare_libraries/figures.h"
+#include "cli/bench/compare_libraries/settings.h"
+#include "cli/bench/compare_libraries/standings.h"
 #include "cli/measure/measure.h"
 #include "cli/measure/workload.h"
+#include "tutti/error.h"
 
 using namespace tutti::cli;
 using measure::MeasuredCall;
@@ -192,4 +199,125 @@ TEST_CASE("where cores are usually far, a comparison is of far rows, and more ar
   CHECK(comparison.of("tutti")->rows == 2);
   CHECK_FALSE(versus::needs_more(ledger, point, {"tutti", "a", {}, {}}, 2, true));
   CHECK(versus::needs_more(ledger, point, {"tutti", "a", {}, {}}, 3, true));
+}
+
+TEST_CASE("every setting names its ranks, differs from the others, and is kept to the transport") {
+  const versus::Places places{"/bin/tutti", "/peers"};
+  for (const std::string side : {"tutti", "openmpi", "mpich", "gloo", "impi", "openmpi5", "mpich5", "torch-gloo"})
+    for (const std::string transport : {"shm", "tcp"})
+      for (const MeasuredCall call : {MeasuredCall{Collective::all_reduce}, measure::send_recv})
+        for (const int ranks : {2, 4}) {
+          CAPTURE(side);
+          CAPTURE(transport);
+          CAPTURE(ranks);
+          std::set<std::string> names;
+          for (const versus::Setting& setting :
+               versus::settings_of(side, {transport, call, ranks, {4}}, /*cores=*/2, places)) {
+            CAPTURE(setting.name);
+            CHECK(setting.side == side);
+            CHECK(names.insert(setting.name).second);
+            const auto number = std::find(setting.launcher.begin(), setting.launcher.end(), "-n");
+            REQUIRE(number < setting.launcher.end() - 1);
+            CHECK(number[1] == std::to_string(ranks));
+            std::string all;
+            for (const auto& words : {setting.launcher, setting.environment})
+              for (const std::string& word : words) all += word + "\n";
+            const bool says_tcp = all.find("tcp") != std::string::npos;
+            if (side != "gloo" && side != "torch-gloo") CHECK(says_tcp == (transport == "tcp"));
+          }
+          CHECK(names.contains(std::string{versus::as_shipped}) ==
+                (side.ends_with("5") || side == "impi" || side == "torch-gloo" ||
+                 (side == "openmpi" && transport == "shm")));
+        }
+}
+
+TEST_CASE("as shipped a library is told the number of ranks, and nothing about its memory or its algorithms") {
+  const versus::Places places{"/bin/tutti", "/peers"};
+  for (const std::string side : {"impi", "openmpi5", "mpich5"}) {
+    CAPTURE(side);
+    const auto settings = versus::settings_of(side, {"shm", Collective::broadcast, 4, {4}}, /*cores=*/2, places);
+    const auto shipped = std::find_if(settings.begin(), settings.end(),
+                                      [](const auto& setting) { return setting.name == versus::as_shipped; });
+    REQUIRE(shipped != settings.end());
+    CHECK(shipped->launcher.front().starts_with("/peers/" + side + "/bin/"));
+    CHECK(shipped->launcher.size() <= 4);
+    for (const std::string& variable : shipped->environment) {
+      CAPTURE(variable);
+      CHECK(
+          (variable.find("ALLOW_RUN_AS_ROOT") != std::string::npos || variable.find("=/peers/") != std::string::npos));
+    }
+    for (const versus::Setting& other : settings)
+      if (other.name != versus::as_shipped)
+        CHECK(std::count(other.environment.begin(), other.environment.end(), "MALLOC_MMAP_THRESHOLD_=4294967296") == 1);
+  }
+}
+
+TEST_CASE("each library has its mean, its worst point and its points below 1, at its best and as shipped") {
+  std::vector<versus::Row> rows;
+  const auto add = [&](const char* side, const char* setting, double time, std::size_t size) {
+    rows.push_back(row_of(side, setting, time, 100));
+    rows.back().point.size = size;
+  };
+  for (const std::size_t size : {std::size_t{4}, std::size_t{64}}) add("tutti", "bound", 2, size);
+  add("impi", "shm", 1, 4);
+  add("impi", "as-shipped", 8, 4);
+  add("impi", "shm", 4, 64);
+  add("openmpi5", "copy", 4, 4);
+  add("openmpi5", "as-shipped", 6, 4);
+  versus::tell_states(rows);
+  const std::vector<versus::Point> points = versus::points_of(rows);
+  const auto all = versus::standings(rows, points);
+  REQUIRE(all.size() == 3);
+  CHECK(all[0].side == "impi");
+  CHECK(all[0].best.points == 2);
+  CHECK(all[0].best.mean == doctest::Approx(1));  // of 0.5 and 2
+  CHECK(all[0].best.worst == 0.5);
+  CHECK(all[0].best.where.size == 4);
+  CHECK(all[0].best.below_1 == 1);
+  CHECK(all[0].shipped.points == 1);
+  CHECK(all[0].shipped.mean == doctest::Approx(4));
+  CHECK(all[0].shipped.below_1 == 0);
+  CHECK(all[1].side == "openmpi5");
+  CHECK(all[1].best.mean == doctest::Approx(2));
+  CHECK(all[2].side == versus::best_of_all);
+  CHECK(all[2].best.points == 2);
+  CHECK(all[2].best.mean == doctest::Approx(1));     // impi is the best twice
+  CHECK(all[2].shipped.mean == doctest::Approx(3));  // openmpi5
+  CHECK(versus::standings(rows, std::vector{points[1]}).size() == 1);
+}
+
+TEST_CASE("torch.distributed over Gloo is compared with torch.distributed over tutti, which is no other library") {
+  std::vector<versus::Row> rows{row_of("tutti", "bound", 1, 100), row_of("torch-gloo", "as-shipped", 90, 100)};
+  versus::tell_states(rows);
+  const auto ratio = [&] { return versus::compare(rows, rows.front().point).ratio(); };
+  CHECK(*ratio() == 90);
+  rows.push_back(row_of("torch-tutti", "tutti", 10, 100));
+  versus::tell_states(rows);
+  CHECK(*ratio() == 9);
+  CHECK(versus::compare(rows, rows.front().point).best_peer() == "torch-gloo");
+}
+
+TEST_CASE("a file of rows knows the versions, and takes no rows of another one") {
+  char folder[] = "/tmp/tutti-ledger-XXXXXX";
+  REQUIRE(::mkdtemp(folder) != nullptr);
+  const std::string path = std::string{folder} + "/rows.csv";
+  const versus::Row row = row_of("impi", "shm", 3, 100);
+  {
+    versus::Ledger ledger{path};
+    ledger.set_version("impi", "Intel MPI 2021.19 is it");
+    ledger.set_version("impi", "Intel MPI 2021.19 is it");
+    ledger.add(row);
+  }
+  versus::Ledger again{path};
+  CHECK(again.versions() == std::map<std::string, std::string>{{"impi", "Intel MPI 2021.19 is it"}});
+  CHECK(again.of(row.point, "impi", "shm").size() == 1);
+  again.set_version("mpich5", "MPICH 5");
+  CHECK_THROWS_WITH_AS(again.set_version("impi", "Intel MPI 2022"), doctest::Contains("give --csv another file"),
+                       tutti::Error);
+  std::ifstream file{path};
+  std::string text;
+  int lines = 0;
+  while (std::getline(file, text)) ++lines;
+  CHECK(lines == 4);  // the header, two versions, one row
+  std::filesystem::remove_all(folder);
 }

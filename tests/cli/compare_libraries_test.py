@@ -5,7 +5,6 @@ import io
 import json
 import math
 import os
-import pathlib
 import shutil
 import signal
 import unittest
@@ -13,72 +12,13 @@ import xml.etree.ElementTree
 
 import harness
 from harness import Case, tutti
+from rival_stage import CALLS, Measuring, Stage, lines_of_rows, rivals_here
 
 HEADER = ("transport,collective,ranks,size,bytes,side,setting,repetition,cores,time_us,min_us,p95_us,loop_us,skew_us,"
           "iterations,wrong,probe_before_ns,probe_after_ns,trouble")
 
-# A side: rank 0 notes that it was started, and says what this test wants to hear. TIME may depend on $setting.
-SIDE = """#!/bin/sh
-[ "${RANK:-0}" = 0 ] || exit 0
-while [ $# -gt 0 ]; do
-  case $1 in --sizes) sizes=$2 ;; --setting) setting=$2 ;; esac
-  shift 2
-done
-echo "NAME $setting $sizes" >>FOLDER/started
-for size in $(echo "$sizes" | tr , ' '); do
-  case $setting in SLOW) time=9.0 ;; *) time=TIME ;; esac
-  BEFORE
-  echo "row $size $size $time 0.5 9.5 $time 0.1 50 WRONG PROBES"
-done
-echo end
-AFTER
-"""
-
-# What takes words of its own before the program.
-LAUNCHER = """#!/bin/sh
-while [ "${1##*/tutti-rival-}" = "$1" ]; do shift; done
-exec "$@"
-"""
-
-
-def script(path, text):
-    path.write_text(text)
-    path.chmod(0o755)
-
-
-def read_rows(path):
-    return list(csv.DictReader(io.StringIO(path.read_text())))
-
-
-class Invented(Case):
-    """Each side is a script."""
-
-    def setUp(self):
-        super().setUp()
-        self.launchers = self.folder / "bin"
-        self.launchers.mkdir()
-        for name in ("mpirun.openmpi", "mpirun.mpich"):
-            script(self.launchers / name, LAUNCHER)
-        self.side("self", time="2.0")
-        self.side("limit", time="1.0")
-        self.side("openmpi", time="3.0", slow="copy")
-
-    def side(self, name, time="1.0", slow="none", before="", after="", wrong="0", probes="100 110"):
-        text = SIDE
-        for mark, value in (("NAME", name), ("FOLDER", str(self.folder)), ("SLOW", slow), ("TIME", time),
-                            ("BEFORE", before), ("AFTER", after), ("WRONG", wrong), ("PROBES", probes)):
-            text = text.replace(mark, value)
-        script(self.folder / f"tutti-rival-{name}", text)
-
-    def bench(self, *words, rivals="openmpi", **options):
-        path = f"{self.launchers}:{os.environ['PATH']}"
-        return tutti("bench", *words, "--against", rivals, "--rivals-dir", self.folder, env={"PATH": path}, **options)
-
-    def started(self):
-        return (self.folder / "started").read_text().splitlines()
-
-    def rows(self):
-        return read_rows(self.folder / "rows.csv")
+class Invented(Stage):
+    """Libraries of the system."""
 
     def test_the_best_setting_counts_and_is_named_and_what_is_far_behind_is_not_repeated(self):
         done = self.bench("broadcast", "-b", "64", "-e", "1K", "-f", "16", "--repetitions", "4", "--csv",
@@ -172,7 +112,7 @@ class Invented(Case):
         self.assertSays(done.out, r"512 B +single +2.00 +x +x .*; mpich: exit code 9: no more of it, sorry; "
                         f"gloo: killed after {patience} s")
         self.assertSays(done.out, r"64 B +single +2.00 +1.00 +1.00 ", r"4 KiB +single +2.00 +1.00 +1.00 ")
-        self.assertEqual(len({len(line.split(",")) for line in (self.folder / "rows.csv").read_text().splitlines()}), 1)
+        self.assertEqual(len({len(line.split(",")) for line in lines_of_rows(self.folder / "rows.csv")}), 1)
 
     def test_who_does_not_end_after_its_figures_has_them_all_the_same(self):
         self.side("openmpi", time="3.0", after="sleep 600")
@@ -209,7 +149,7 @@ class Invented(Case):
 
     def test_wrong_wishes_are_told_before_anything_starts(self):
         for code, words, rivals, says in (
-                (6, [], "opnempi", "no library .opnempi.. Did you mean .openmpi.*mpich and gloo"),
+                (6, [], "opnempi", "no library .opnempi.. Did you mean .openmpi.*mpich5 and torch-gloo"),
                 (5, [], "openmpi,gloo", "gloo is not installed.*libgloo-dev"),
                 (6, ["--transport", "shmm"], "openmpi", "shm or tcp"),
                 (6, ["-g", "1"], "openmpi", "1 ranks"),
@@ -221,7 +161,7 @@ class Invented(Case):
         self.side("gloo")
         done = self.bench("all_reduce", rivals="gloo")
         self.assertEqual(done.code, 6, done)
-        self.assertSays(done.err, "--transport tcp")
+        self.assertSays(done.err, "gloo has no shared memory.*Give another --transport")
         (self.launchers / "mpirun.openmpi").unlink()
         if not shutil.which("mpirun.openmpi"):
             done = self.bench("all_reduce")
@@ -288,32 +228,17 @@ class Summary(Case):
                         r"whole grid, geometric mean +1.70 +2.00 +1 ")
 
 
-def rivals_here():
-    folder = pathlib.Path(harness.PROGRAM).resolve().parent / "cli/bench/compare_libraries/rivals"
-    launchers = {"openmpi": "mpirun.openmpi", "mpich": "mpirun.mpich"}
-    return [rival for rival in ("openmpi", "mpich", "gloo") if (folder / f"tutti-rival-{rival}").exists()
-            and (rival not in launchers or shutil.which(launchers[rival]))]
+OF_DEBIAN = {"openmpi": "mpirun.openmpi", "mpich": "mpirun.mpich", "gloo": ""}
 
 
-class Real(Case):
-    """The libraries that are here, for a moment: what they give is right, how fast they are is not the matter."""
+class Real(Measuring):
+    """Those of the system."""
 
     def setUp(self):
         super().setUp()
-        self.rivals = rivals_here()
+        self.rivals = rivals_here(OF_DEBIAN)
         if not self.rivals:
             self.skipTest("no other library is here (libopenmpi-dev, libmpich-dev, libgloo-dev)")
-
-    def compare(self, *words, limit=60):
-        done = tutti("bench", *words, "--against", "all", "--repetitions", "1", "--min-time", "0.002", "--max-time",
-                     "0.02", "--csv", self.folder / "rows.csv", limit=limit)
-        self.assertEqual(done.code, 0, done)
-        rows = read_rows(self.folder / "rows.csv")
-        for row in rows:
-            self.assertEqual((row["wrong"], row["trouble"]), ("0", ""), row)
-            self.assertGreater(float(row["time_us"]), 0, row)
-            self.assertGreater(float(row["loop_us"]), 0, row)
-        return rows
 
     def test_all_sides_give_right_results(self):
         rows = self.compare("all_reduce", "-g", "2", "-b", "4", "-e", "20K", "-f", "64", "--transport", "tcp")
@@ -337,10 +262,8 @@ class Real(Case):
     @unittest.skipUnless(os.environ.get("TEST_RIVALS") == "all", "takes a minute: TEST_RIVALS=all")
     def test_every_call_of_every_library(self):
         rows = self.compare("--grid", "-g", "4", "-b", "4", "-e", "64K", limit=280)
-        calls = {"all_reduce", "all_reduce_inplace", "broadcast", "all_gather", "reduce_scatter", "alltoall", "reduce",
-                 "gather", "scatter", "barrier", "sendrecv"}
         for side in ["tutti", "limit", *self.rivals]:
-            self.assertEqual({row["collective"] for row in rows if row["side"] == side}, calls, side)
+            self.assertEqual({row["collective"] for row in rows if row["side"] == side}, CALLS, side)
 
 
 if __name__ == "__main__":

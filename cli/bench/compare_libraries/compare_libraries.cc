@@ -2,7 +2,7 @@
 
 #include "cli/bench/compare_libraries/compare_libraries.h"
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -52,14 +52,18 @@ class Session {
       names_ = rivals_seen();
       return;
     }
-    sides_.emplace(options.rivals_dir, options.rivals.empty() ? std::vector<std::string>{"all"} : options.rivals);
+    sides_.emplace(Folders{options.rivals_dir, options.peers_dir},
+                   options.rivals.empty() ? std::vector<std::string>{"all"} : options.rivals);
     names_ = sides_->rivals();
     remark();
+    take_versions();
   }
 
   int run() {
     columns_ = names_;
-    columns_.insert(columns_.begin(), "tutti");
+    for (const std::string_view side : {own_in_torch, std::string_view{"tutti"}})
+      if (side == "tutti" || ledger_.versions().contains(std::string{side}))
+        columns_.insert(columns_.begin(), std::string{side});
     columns_.emplace_back("limit");
     if (!options_.summary) {
       listen_for_stop();
@@ -85,7 +89,7 @@ class Session {
   std::vector<std::string> rivals_seen() const {
     std::set<std::string> seen;
     for (const Row& row : ledger_.rows())
-      if (row.side != "tutti" && row.side != "limit") seen.insert(row.side);
+      if (is_peer(row.side)) seen.insert(row.side);
     return {seen.begin(), seen.end()};
   }
 
@@ -97,11 +101,33 @@ class Session {
       for (const std::string& rival : names_) {
         const std::string text = sides_->remark(rival, line, cores_);
         if (!text.empty() && told.insert(text).second) note(text);
-        any = any || Sides::has(rival, line);
+        any = any || sides_->has(rival, line);
       }
     if (!any)
-      throw Error{ErrorCode::invalid_argument,
-                  "bench: gloo has no shared memory and no scans to compare; give --transport tcp, or another library"};
+      throw Error{
+          ErrorCode::invalid_argument,
+          fmt::format("bench: nothing can be compared: {}. Give another --transport (shm, tcp), or another library",
+                      fmt::join(told, "; "))};
+  }
+
+  /// Asks the libraries, and says what they answer. One that does not is broken and left out.
+  void take_versions() {
+    std::erase_if(names_, [this](const std::string& rival) { return !take_version(rival); });
+    if (names_.empty()) throw Error{ErrorCode::unsupported, "bench: no library is left to compare with"};
+    const bool has_torch = std::find(names_.begin(), names_.end(), "torch-gloo") != names_.end();
+    const std::string side{own_in_torch};
+    sides_->compare_only(names_, has_torch && take_version(side));
+  }
+
+  bool take_version(const std::string& side) {
+    const auto version = ask_version(*sides_, side);
+    if (version.text.empty()) {
+      note(fmt::format("{} is left out: {}", side, version.trouble));
+      return false;
+    }
+    ledger_.set_version(side, version.text);
+    note(fmt::format("{} is {}", side, version.text));
+    return true;
   }
 
   /// One side after the other, in reverse order the next time.
@@ -146,12 +172,21 @@ class Session {
 
   void conclude() {
     if (is_table()) say(table_footer(), false);
+    const Report report{columns_, comparisons_, standings(ledger_.rows(), points()), ledger_.versions(), notes_};
     if (options_.grid || options_.summary) say(summary_text(ledger_.rows(), options_.repetitions), !is_json());
+    if (is_table()) say(standings_text(report.standings, report.versions), true);
     const bool wants_json = is_json() || !options_.output_file.empty();
-    const std::string json = wants_json ? json_document(comparisons_, columns_, notes_, arguments_) : "";
+    const std::string json = wants_json ? json_document(report, arguments_) : "";
     if (is_json()) say(json, true);
     if (!options_.output_file.empty()) write(options_.output_file, json);
-    if (!options_.svg.empty()) write(options_.svg, svg_document(comparisons_, columns_));
+    if (!options_.svg.empty()) write(options_.svg, svg_document(report));
+  }
+
+  std::vector<Point> points() const {
+    std::vector<Point> all;
+    for (const Line& line : lines_)
+      for (const std::size_t size : line.sizes) all.push_back(line.point(size));
+    return all;
   }
 
   bool is_json() const { return options_.format == bench::Format::json; }

@@ -10,8 +10,6 @@ namespace {
 constexpr std::string_view own = "tutti";
 constexpr std::string_view limit = "limit";
 
-bool is_peer(const std::string& side) { return side != own && side != limit; }
-
 std::vector<double> times_in(State state, const std::vector<const Row*>& rows) {
   std::vector<double> times;
   for (const Row* row : rows)
@@ -34,6 +32,8 @@ bool is_hopeless(const Ledger& ledger, const Point& point, const Setting& settin
 
 }  // namespace
 
+bool is_peer(std::string_view side) { return side != own && side != limit && side != own_in_torch; }
+
 double geometric_mean(const std::vector<double>& values) {
   double sum = 0;
   for (const double value : values) sum += std::log(value);
@@ -52,11 +52,12 @@ std::string Comparison::best_peer() const {
   return best;
 }
 
-std::optional<double> Comparison::ratio() const {
-  const std::string best = best_peer();
-  const auto mine = of(std::string{own});
-  if (best.empty() || !mine) return {};
-  return sides.at(best).median / mine->median;
+std::optional<double> Comparison::ratio_of(const std::string& side) const {
+  const auto theirs = of(side);
+  auto mine = of(std::string{own});
+  if (side == "torch-gloo" && of(std::string{own_in_torch})) mine = of(std::string{own_in_torch});
+  if (!theirs || !mine) return {};
+  return theirs->median / mine->median;
 }
 
 std::optional<double> Comparison::to_limit() const {

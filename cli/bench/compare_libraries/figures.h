@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cli/bench/compare_libraries/rows.h"
-#include "cli/bench/compare_libraries/sides.h"
+#include "cli/bench/compare_libraries/settings.h"
 
 // The arithmetic of the comparison; nothing here measures.
 
@@ -33,14 +33,23 @@ struct Comparison {
   std::optional<Figure> of(const std::string& side) const;
   /// Name of the fastest rival; empty if there is none.
   std::string best_peer() const;
-  /// Its time over tutti's: above 1 tutti is faster. Nothing if one of them has no figure.
-  std::optional<double> ratio() const;
+  /// The time of `side` over tutti's: above 1 tutti is faster. That of torch.distributed over Gloo is compared with
+  /// that of torch.distributed over tutti, if that was measured. Nothing if one of them has no figure.
+  std::optional<double> ratio_of(const std::string& side) const;
+  /// That of the best peer.
+  std::optional<double> ratio() const { return ratio_of(best_peer()); }
   /// Tutti's time over the limit of the machine.
   std::optional<double> to_limit() const;
 };
 
 /// tutti in memory that the library allocated is a case of its own, and does not count as a setting of tutti.
 inline constexpr std::string_view allocated = "allocated";
+
+/// torch.distributed over tutti, which is no other library and does not count as a setting of tutti.
+inline constexpr std::string_view own_in_torch = "torch-tutti";
+
+/// A side that is another library.
+bool is_peer(std::string_view side);
 
 /// The rows of one state; tutti's either with the setting `allocated` only, or with all others.
 Comparison compare_in(State state, std::span<const Row> rows, const Point& point, bool in_allocated = false);

@@ -26,14 +26,36 @@ Json of_side(const Comparison& comparison, const std::string& side) {
   return cell;
 }
 
+Json of_score(const Score& score) {
+  if (score.points == 0) return nullptr;
+  const Point& where = score.where;
+  return {{"points", score.points},
+          {"geometric_mean", score.mean},
+          {"worst", score.worst},
+          {"worst_at", {{"collective", measure::name_of(where.call)}, {"ranks", where.ranks}, {"size", where.size}}},
+          {"below_1", score.below_1}};
+}
+
+Json of_standings(const Report& report) {
+  Json all = Json::array();
+  for (const Standing& one : report.standings) {
+    const auto version = report.versions.find(one.side);
+    all.push_back({{"transport", one.transport},
+                   {"library", one.side},
+                   {"version", version == report.versions.end() ? Json(nullptr) : Json(version->second)},
+                   {"best", of_score(one.best)},
+                   {"as_shipped", of_score(one.shipped)}});
+  }
+  return all;
+}
+
 }  // namespace
 
-std::string json_document(std::span<const Comparison> comparisons, const std::vector<std::string>& sides,
-                          const std::vector<std::string>& notes, const std::vector<std::string>& arguments) {
+std::string json_document(const Report& report, const std::vector<std::string>& arguments) {
   Json points = Json::array();
-  for (const Comparison& one : comparisons) {
+  for (const Comparison& one : report.comparisons) {
     Json cells = Json::object();
-    for (const std::string& side : sides) cells[side] = of_side(one, side);
+    for (const std::string& side : report.sides) cells[side] = of_side(one, side);
     points.push_back({{"collective", measure::name_of(one.point.call)},
                       {"transport", one.point.transport},
                       {"ranks", one.point.ranks},
@@ -46,8 +68,9 @@ std::string json_document(std::span<const Comparison> comparisons, const std::ve
   }
   const Json document{{"version", 1},
                       {"args", arguments},
-                      {"tutti", {{"version", TUTTI_VERSION}, {"notes", notes}}},
+                      {"tutti", {{"version", TUTTI_VERSION}, {"notes", report.notes}}},
                       {"end_time", bench::local_time()},
+                      {"libraries", of_standings(report)},
                       {"points", points}};
   return document.dump(1) + "\n";
 }

@@ -106,11 +106,12 @@ class Running {
 
   std::string why(int seconds) {
     if (told_to_stop) return "stopped";
-    if (!status_) return fmt::format("killed after {} s", seconds);
+    if (!status_) return fmt::format("killed after {} s", seconds) + quoted("; its last output: ", last_line());
     const std::string how = WIFSIGNALED(*status_) ? fmt::format("ended by signal {}", WTERMSIG(*status_))
                                                   : fmt::format("exit code {}", WEXITSTATUS(*status_));
-    return how + (last_lines().empty() ? "" : ": " + last_lines());
+    return how + quoted(": ", first_error().empty() ? last_line() : first_error());
   }
+  bool succeeded() const { return status_ && WIFEXITED(*status_) && WEXITSTATUS(*status_) == 0; }
 
  private:
   void wait_and_read() {
@@ -131,14 +132,30 @@ class Running {
     }
   }
 
-  /// The first line on stderr; later lines are mostly the launcher's.
-  std::string last_lines() const {
-    std::istringstream lines{err_};
-    std::string line;
-    while (std::getline(lines, line) && line.find_first_not_of(" -=\t") == std::string::npos) {
-    }
+  static std::string quoted(const std::string& before, const std::string& line) {
     constexpr std::size_t enough = 120;
-    return line.substr(0, enough);
+    return line.empty() ? "" : before + line.substr(0, enough);
+  }
+
+  static bool says_something(const std::string& line) { return line.find_first_not_of(" -=\t\r") != std::string::npos; }
+
+  /// On stderr; later lines are mostly the launcher's.
+  std::string first_error() const {
+    std::istringstream lines{err_};
+    for (std::string line; std::getline(lines, line);)
+      if (says_something(line)) return line;
+    return "";
+  }
+
+  /// It shows how far a process had come that was silent at the end.
+  std::string last_line() const {
+    std::string last;
+    for (const std::string& text : {out_, err_}) {
+      std::istringstream lines{text};
+      for (std::string line; std::getline(lines, line);)
+        if (says_something(line)) last = line;
+    }
+    return last;
   }
 
   Descriptor nothing_;
@@ -185,6 +202,19 @@ Row failure(const std::vector<Row>& rows, const std::vector<std::size_t>& sizes,
 }
 
 }  // namespace
+
+Version ask_version(const Sides& sides, const std::string& side) {
+  constexpr int seconds = 60;  // PyTorch from a cold disk takes half of it
+  try {
+    Running running{sides.ask_version(side), {}};
+    running.read_until(measure::microseconds_now() + seconds * 1e6);
+    const std::string line = running.out().substr(0, running.out().find('\n'));
+    if (running.succeeded() && !line.empty()) return {line, ""};
+    return {"", "it does not tell its version: " + running.why(seconds)};
+  } catch (const StartError& error) {
+    return {"", error.message};
+  }
+}
 
 std::vector<Row> launch(const Sides& sides, const Setting& setting, const Line& line,
                         const std::vector<std::size_t>& sizes, const Limits& limits, int cores) {

@@ -18,10 +18,10 @@ constexpr int many_ranks = 16;
 constexpr std::size_t most_with_many = 64 << 10;
 
 /// All other options would have no effect, so they are refused.
-constexpr std::string_view taken[] = {"nthreads",    "ngpus",       "minbytes", "maxbytes", "stepbytes", "stepfactor",
-                                      "timeout",     "output-file", "format",   "progress", "transport", "min-time",
-                                      "max-time",    "against",     "grid",     "summary",  "csv",       "svg",
-                                      "repetitions", "rivals-dir",  "compute"};
+constexpr std::string_view taken[] = {"nthreads",    "ngpus",       "minbytes",  "maxbytes", "stepbytes", "stepfactor",
+                                      "timeout",     "output-file", "format",    "progress", "transport", "min-time",
+                                      "max-time",    "against",     "grid",      "summary",  "csv",       "svg",
+                                      "repetitions", "rivals-dir",  "peers-dir", "compute"};
 
 void refuse_others(const bench::Options& options) {
   for (const std::string& name : options.given)

@@ -14,6 +14,9 @@ std::string microseconds(double value) {
   return fmt::format("{:.0f}", value);
 }
 
+/// A name longer than a column would put the columns behind it out of line.
+std::size_t width_of(const std::string& side) { return std::max<std::size_t>(9, side.size()); }
+
 std::string quotient(const std::optional<double>& value) { return value ? fmt::format("{:.2f}", *value) : "-"; }
 
 }  // namespace
@@ -33,7 +36,7 @@ std::string describe(const Point& point) {
 
 std::string table_header(const std::vector<std::string>& sides) {
   std::string text = fmt::format("#{:<17} {:>5} {:>5} {:>8} {:>6}", "collective", "trans", "ranks", "size", "time");
-  for (const std::string& side : sides) text += fmt::format(" {:>9}", side);
+  for (const std::string& side : sides) text += fmt::format(" {:>{}}", side, width_of(side));
   return text + fmt::format(" {:>7} {:>7} {:>5} {:>4}  settings\n", "ratio", "/limit", "state", "rows");
 }
 
@@ -48,7 +51,7 @@ std::string table_row(const Comparison& comparison, const std::vector<std::strin
     const auto figure = comparison.of(side);
     const auto trouble = comparison.troubles.find(side);
     const std::string cell = figure ? microseconds(figure->median) : trouble == comparison.troubles.end() ? "-" : "x";
-    text += fmt::format(" {:>9}", cell);
+    text += fmt::format(" {:>{}}", cell, width_of(side));
     if (trouble != comparison.troubles.end()) troubles += fmt::format("; {}: {}", side, trouble->second);
     if (!figure || side == "limit") continue;
     settings += fmt::format("{}{}:{}", settings.empty() ? "" : " ", side, figure->setting);

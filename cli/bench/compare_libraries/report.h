@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "cli/bench/compare_libraries/figures.h"
+#include "cli/bench/compare_libraries/standings.h"
 
 // The printed output. All functions return text.
 
@@ -25,11 +26,20 @@ std::string table_footer();
 std::string comparison_csv_header();
 std::string comparison_csv_rows(const Comparison& comparison, const std::vector<std::string>& sides);
 
-/// The same as one JSON document.
-std::string json_document(std::span<const Comparison> comparisons, const std::vector<std::string>& sides,
-                          const std::vector<std::string>& notes, const std::vector<std::string>& arguments);
+/// What the documents contain.
+struct Report {
+  std::vector<std::string> sides;  ///< the columns
+  std::vector<Comparison> comparisons;
+  std::vector<Standing> standings;
+  Versions versions;
+  std::vector<std::string> notes;
+};
 
-/// Charts, one for each call, transport and number of ranks: time over size, with logarithmic axes.
-std::string svg_document(std::span<const Comparison> comparisons, const std::vector<std::string>& sides);
+/// The same as one JSON document.
+std::string json_document(const Report& report, const std::vector<std::string>& arguments);
+
+/// Charts, one for each call, transport and number of ranks: time over size, with logarithmic axes; and the standings
+/// below them.
+std::string svg_document(const Report& report);
 
 }  // namespace tutti::cli::versus

@@ -23,6 +23,10 @@ std::vector<std::string> split(const std::string& line) {
   return words;
 }
 
+// Versions are comments, so that programs that read tables skip them.
+constexpr std::string_view mark = "# ";
+constexpr std::string_view is = " is ";
+
 /// Throws std::exception if a word is not a number.
 Row parse(const std::vector<std::string>& words) {
   Row row;
@@ -66,8 +70,7 @@ Ledger::Ledger(std::string path) : path_(std::move(path)) {
   std::ifstream file{path_};
   std::string line;
   if (!std::getline(file, line)) {
-    std::ofstream fresh{path_};
-    if (!(fresh << csv_header() << std::endl)) throw OutputError{"bench", path_, errno};
+    write(csv_header());
     return;
   }
   const auto refuse = [&](int number) {
@@ -77,6 +80,11 @@ Ledger::Ledger(std::string path) : path_(std::move(path)) {
   };
   if (line != csv_header()) refuse(1);
   for (int number = 2; std::getline(file, line); ++number) {
+    const std::size_t place = line.find(is);
+    if (line.starts_with(mark) && place != std::string::npos) {
+      versions_[line.substr(mark.size(), place - mark.size())] = line.substr(place + is.size());
+      continue;
+    }
     try {
       rows_.push_back(parse(split(line)));
     } catch (const std::exception&) {
@@ -87,12 +95,24 @@ Ledger::Ledger(std::string path) : path_(std::move(path)) {
 }
 
 void Ledger::add(Row row) {
-  if (!path_.empty()) {
-    std::ofstream file{path_, std::ios::app};
-    if (!(file << csv_line(row) << std::endl)) throw OutputError{"bench", path_, errno};
-  }
+  write(csv_line(row));
   rows_.push_back(std::move(row));
   tell_states(rows_);
+}
+
+void Ledger::set_version(const std::string& side, const std::string& version) {
+  const auto [place, is_new] = versions_.try_emplace(side, version);
+  if (place->second != version)
+    throw Error{ErrorCode::invalid_argument,
+                fmt::format("bench: {} has rows of {} that is {}, but the one here is {}; give --csv another file",
+                            path_, side, place->second, version)};
+  if (is_new) write(fmt::format("{}{}{}{}", mark, side, is, version));
+}
+
+void Ledger::write(const std::string& line) const {
+  if (path_.empty()) return;
+  std::ofstream file{path_, std::ios::app};
+  if (!(file << line << std::endl)) throw OutputError{"bench", path_, errno};
 }
 
 std::vector<const Row*> Ledger::of(const Point& point, std::string_view side, std::string_view setting) const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -31,7 +32,7 @@ struct Point {
 /// One measurement of one side. If there are no figures, `trouble` has the reason.
 struct Row {
   Point point;
-  std::string side;  ///< "tutti", "openmpi", "mpich", "gloo", "limit"
+  std::string side;  ///< "tutti", the name of another library, "limit"
   std::string setting;
   int repetition = 1;
   int cores = 1;
@@ -59,13 +60,20 @@ class Ledger {
 
   /// Writes the row before it returns.
   void add(Row row);
+  /// Rows of `side` that follow are of this version. Throws Error{invalid_argument} if those before are of another.
+  void set_version(const std::string& side, const std::string& version);
+  /// By side, of those that tell theirs.
+  const std::map<std::string, std::string>& versions() const { return versions_; }
   std::span<const Row> rows() const { return rows_; }
   /// The rows of one setting at one point.
   std::vector<const Row*> of(const Point& point, std::string_view side, std::string_view setting) const;
 
  private:
+  void write(const std::string& line) const;
+
   std::string path_;
   std::vector<Row> rows_;
+  std::map<std::string, std::string> versions_;
 };
 
 std::string csv_header();

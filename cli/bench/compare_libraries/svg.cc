@@ -1,5 +1,7 @@
 // Charts without a plotting library, since they need only lines and text.
 
+#include "cli/base/svg.h"
+
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -27,6 +29,11 @@ std::string_view colour_of(const std::string& side) {
   if (side == "openmpi") return "#0071bc";
   if (side == "mpich") return "#2e8b57";
   if (side == "gloo") return "#8e44ad";
+  if (side == "impi") return "#d98c00";
+  if (side == "openmpi5") return "#00a0b0";
+  if (side == "mpich5") return "#7a9a01";
+  if (side == "torch-gloo") return "#c060c0";
+  if (side == "torch-tutti") return "#e07070";
   return "#888888";
 }
 
@@ -124,9 +131,9 @@ std::string draw(const Chart& chart, Axes axes, const std::vector<std::string>& 
 
 }  // namespace
 
-std::string svg_document(std::span<const Comparison> comparisons, const std::vector<std::string>& sides) {
+std::string svg_document(const Report& report) {
   std::map<std::tuple<std::string, measure::MeasuredCall, int>, Chart> found;
-  for (const Comparison& one : comparisons)
+  for (const Comparison& one : report.comparisons)
     if (one.point.size > 0 && !one.sides.empty())
       found[{one.point.transport, one.point.call, one.point.ranks}].push_back(&one);
   std::vector<Chart> charts;
@@ -141,10 +148,17 @@ std::string svg_document(std::span<const Comparison> comparisons, const std::vec
     const auto first = static_cast<std::size_t>(i - i % columns);
     const std::span row = std::span{charts}.subspan(first, std::min<std::size_t>(columns, charts.size() - first));
     body += fmt::format("<g transform=\"translate({} {})\">\n{}</g>\n", i % columns * width, i / columns * height,
-                        draw(charts[static_cast<std::size_t>(i)], axes_of(row), sides));
+                        draw(charts[static_cast<std::size_t>(i)], axes_of(row), report.sides));
   }
+  int high = (number + columns - 1) / columns * height;
+  constexpr int line_height = 15;
+  const std::vector<std::string> captions = standings_captions(report.standings, report.versions);
+  Svg text;  // which takes any characters that a version may have
+  for (const std::string& line : captions)
+    text.text({left, static_cast<double>(high += line_height)}, Anchor::start, line);
+  body += text.body();
+  if (!captions.empty()) high += line_height;
   const int wide = std::max(1, std::min(number, columns)) * width;
-  const int high = (number + columns - 1) / columns * height;
   return fmt::format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {0} {1}\" width=\"{0}\" height=\"{1}\" "
       "font-family=\"sans-serif\" font-size=\"11\">\n"

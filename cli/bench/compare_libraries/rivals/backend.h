@@ -37,5 +37,7 @@ struct Joining {
   std::string folder;   ///< where ranks of one job may leave files for each other
 };
 std::unique_ptr<Backend> join(const Joining& how);
+/// The library's name and version in one line, as it tells them itself. Works before join().
+std::string version();
 
 }  // namespace tutti::cli::measure

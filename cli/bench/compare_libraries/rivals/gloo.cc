@@ -11,6 +11,7 @@
 #include <gloo/alltoall.h>
 #include <gloo/barrier.h>
 #include <gloo/broadcast.h>
+#include <gloo/config.h>
 #include <gloo/gather.h>
 #include <gloo/math.h>
 #include <gloo/reduce.h>
@@ -219,5 +220,10 @@ class Gloo : public Backend {
 }  // namespace
 
 std::unique_ptr<Backend> join(const Joining& how) { return std::make_unique<Gloo>(how); }
+
+std::string version() {
+  return "Gloo " + std::to_string(GLOO_VERSION_MAJOR) + "." + std::to_string(GLOO_VERSION_MINOR) + "." +
+         std::to_string(GLOO_VERSION_PATCH);
+}
 
 }  // namespace tutti::cli::measure

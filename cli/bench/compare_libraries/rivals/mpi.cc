@@ -1,9 +1,10 @@
-// Open MPI and MPICH: one source, compiled against each.
+// Every MPI: one source, compiled against each by its own headers.
 
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
 #include <mpi.h>
 
+#include <sstream>
 #include <stdexcept>
 
 #include "cli/bench/compare_libraries/rivals/backend.h"
@@ -79,5 +80,16 @@ class Mpi : public Backend {
 }  // namespace
 
 std::unique_ptr<Backend> join(const Joining&) { return std::make_unique<Mpi>(); }
+
+/// The words before the first comma or the end of the line; what follows is how the library was built.
+std::string version() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
+  int length = 0;
+  MPI_Get_library_version(text, &length);
+  std::istringstream first{std::string{text}.substr(0, std::string{text}.find_first_of(",\n"))};
+  std::string all;
+  for (std::string word; first >> word;) all += (all.empty() ? "" : " ") + word;
+  return all;
+}
 
 }  // namespace tutti::cli::measure

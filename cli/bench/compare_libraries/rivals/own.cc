@@ -7,6 +7,7 @@
 #include "cli/bench/compare_libraries/rivals/backend.h"
 #include "tutti/allocate.h"
 #include "tutti/communicator.h"
+#include "tutti/version.h"
 
 namespace tutti::cli::measure {
 namespace {
@@ -81,5 +82,7 @@ class Own : public Backend {
 }  // namespace
 
 std::unique_ptr<Backend> join(const Joining& how) { return std::make_unique<Own>(how.setting == "allocated"); }
+
+std::string version() { return std::string{"tutti "} + TUTTI_VERSION; }
 
 }  // namespace tutti::cli::measure

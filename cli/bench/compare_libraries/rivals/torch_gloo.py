@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""One rank of torch.distributed, over Gloo or over tutti, for `tutti bench --against torch-gloo`.
+
+    tutti-rival-torch-gloo --version [tutti]     what is measured
+    tutti-rival-torch-gloo --setting NAME ...    as `tutti bench` starts it; NAME begins with tutti: over tutti
+
+What a call costs is measured by the code that measures all libraries, which is the shared library beside this script.
+"""
+
+import ctypes
+import os
+import pathlib
+import sys
+import traceback
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+PREPARE = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_uint64)
+FUNCTION = ctypes.CFUNCTYPE(None)
+
+
+class Rival(ctypes.Structure):
+    """As in python.cc."""
+
+    _fields_ = [("rank", ctypes.c_int), ("ranks", ctypes.c_int), ("threads", ctypes.c_int), ("prepare", PREPARE),
+                ("call", FUNCTION), ("after_fill", FUNCTION), ("leave", FUNCTION)]
+
+
+def or_die(function):
+    """An exception cannot pass through C, so it ends the process."""
+    def guarded(*arguments):
+        try:
+            function(*arguments)
+        except BaseException:
+            traceback.print_exc()
+            sys.stderr.flush()
+            os._exit(1)
+    return guarded
+
+
+def tensor_at(address, count):
+    if count == 0:
+        return torch.empty(0)
+    return torch.frombuffer((ctypes.c_float * count).from_address(address), dtype=torch.float32)
+
+
+def call_of(name, given, result, rank, ranks):
+    """The call, and whether it works in place on `result`."""
+    after, before = (rank + 1) % ranks, (rank - 1) % ranks
+    gather = getattr(dist, "all_gather_single", dist.all_gather_into_tensor)  # the name from 2.13 on
+    scatter = getattr(dist, "reduce_scatter_single", dist.reduce_scatter_tensor)
+
+    def exchange():
+        receiving = dist.irecv(result, before)
+        dist.isend(given, after).wait()
+        receiving.wait()
+
+    if name in ("all_reduce", "all_reduce_inplace"):
+        return lambda: dist.all_reduce(result), True
+    if name == "reduce":
+        return lambda: dist.reduce(result, 0), True
+    if name == "gather":
+        parts = list(result.chunk(ranks)) if rank == 0 else None
+        return lambda: dist.gather(given, parts, 0), False
+    if name == "scatter":
+        parts = list(given.chunk(ranks)) if rank == 0 else None
+        return lambda: dist.scatter(result, parts, 0), False
+    return {"broadcast": lambda: dist.broadcast(result, 0), "all_gather": lambda: gather(result, given),
+            "reduce_scatter": lambda: scatter(result, given), "alltoall": lambda: dist.all_to_all_single(result, given),
+            "barrier": dist.barrier, "sendrecv": exchange}[name], False
+
+
+class Calls:
+    """The functions of a Rival."""
+
+    def __init__(self, rank, ranks):
+        self.rank, self.ranks = rank, ranks
+        self.prepared = lambda: None
+        self.fill = lambda: None
+
+    def prepare(self, name, given_at, given_count, result_at, result_count):
+        given, result = tensor_at(given_at, given_count), tensor_at(result_at, result_count)
+        name = name.decode()
+        self.prepared, in_place = call_of(name, given, result, self.rank, self.ranks)
+        # The copy is not timed, which favours a call that torch.distributed has in place only.
+        copies = in_place and name != "all_reduce_inplace"
+        self.fill = (lambda: result.copy_(given)) if copies else (lambda: None)
+
+    def call(self):
+        self.prepared()
+
+    def after_fill(self):
+        self.fill()
+
+    def leave(self):
+        """Closing connections is not measured, and ranks that end first cause errors on others."""
+        os._exit(0)
+
+
+def value_of(option):
+    return sys.argv[sys.argv.index(option) + 1]
+
+
+def version(over_tutti):
+    text = f"PyTorch {torch.__version__}"
+    if not over_tutti:
+        return f"{text} with Gloo"
+    import pytutti
+    import pytutti.torch
+    return f"{text} with pytutti {pytutti.__version__}"
+
+
+def main():
+    over_tutti = (sys.argv[2:] == ["tutti"]) if "--version" in sys.argv else value_of("--setting").startswith("tutti")
+    if "--version" in sys.argv:
+        try:
+            print(version(over_tutti))
+        except ImportError as error:
+            sys.exit(f"{error}; tools/peers/install pytutti installs it")
+        return
+    if over_tutti:
+        import pytutti.torch  # noqa: F401  registers the backend
+    rank, ranks = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    dist.init_process_group("tutti" if over_tutti else "gloo", init_method=f"file://{value_of('--folder')}/store",
+                            rank=rank, world_size=ranks, timeout=timedelta(seconds=60))
+    calls = Calls(rank, ranks)
+    # Gloo has a thread that waits for the network, and one that runs the calls.
+    rival = Rival(rank, ranks, 1 if over_tutti else 2, PREPARE(or_die(calls.prepare)), FUNCTION(or_die(calls.call)),
+                  FUNCTION(or_die(calls.after_fill)), FUNCTION(or_die(calls.leave)))
+    library = ctypes.CDLL(str(pathlib.Path(__file__).resolve().parent / "libtutti-rival-python.so"))
+    words = [os.fsencode(word) for word in sys.argv]
+    sys.exit(library.tutti_rival_run(len(words), (ctypes.c_char_p * len(words))(*words), ctypes.byref(rival)))
+
+
+if __name__ == "__main__":
+    main()
