@@ -29,8 +29,8 @@ struct Standing {
   Score shipped;     ///< with the setting `as_shipped`; no points: there is none
 };
 
-/// Of `points`, in the usual state of the cores: one for each transport and library that has a ratio, and the best of
-/// all behind several libraries of a transport.
+/// One for each transport and library that has a ratio at one of `points` in the usual state of the cores, and the best
+/// of all behind several libraries of a transport.
 std::vector<Standing> standings(std::span<const Row> rows, std::span<const Point> points);
 
 using Versions = std::map<std::string, std::string>;
