@@ -46,21 +46,30 @@ std::vector<std::string> Store::list_keys() {
 }
 
 /// Another client may take the value for which this one was woken, and a key of the queue's name ends every wait at
-/// once, so that this has to pause.
+/// once, so that this has to pause. A server may wake a client that does not take the value, and no other one, so a
+/// wait is short, and the queue is asked after each.
 std::string Store::queue_pop(std::string_view name) {
   using Clock = std::chrono::steady_clock;
+  constexpr Milliseconds longest_wait{1000};
   const std::string key{name};
   const auto end = Clock::now() + timeout_;
   for (rendezvous::Patience patience{end};; patience.pause()) {
     if (auto value = queue_try_pop(name)) return *std::move(value);
     if (patience.is_over()) break;
-    wait_for({&key, 1}, std::max(Milliseconds{1}, std::chrono::ceil<Milliseconds>(end - Clock::now())));
+    const auto rest = std::chrono::ceil<Milliseconds>(end - Clock::now());
+    try {
+      wait_for({&key, 1}, std::clamp(rest, Milliseconds{1}, longest_wait));
+    } catch (const Error& error) {
+      if (error.code() != ErrorCode::rendezvous) throw;  // if the store is lost, asking for the value says so
+    }
     if (auto value = queue_try_pop(name)) return *std::move(value);
   }
-  throw Error{ErrorCode::rendezvous,
-              fmt::format("waited {} for a value of queue \"{}\": other clients took all that was pushed, or there is "
-                          "a key of this name.",
-                          rendezvous::in_seconds(timeout_), name)};
+  throw Error{
+      ErrorCode::rendezvous,
+      fmt::format("waited {} for a value of queue \"{}\": nothing was pushed, or other clients took it, or there "
+                  "is a key of this name. The process that pushes may not have started, may have failed, or uses "
+                  "another store or job name.",
+                  rendezvous::in_seconds(timeout_), name)};
 }
 
 namespace {

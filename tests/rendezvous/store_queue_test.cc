@@ -49,13 +49,31 @@ TEST_CASE("values that are pushed wake those that pop, and each gets one") {
     std::atomic<int> sum{0};
     run_threads(poppers + 1, [&](int thread) {
       const auto store = bench.open();
-      store->set_timeout(patience);
       for (int i = 0; thread < poppers && i < each; ++i) sum += std::stoi(store->queue_pop("queue"));
       for (int i = 0; thread == poppers && i < poppers * each; ++i) store->queue_push("queue", std::to_string(i));
       if (thread == poppers) store->key_count();
     });
     CHECK(sum == poppers * each * (poppers * each - 1) / 2);
     CHECK(bench.open()->queue_length("queue") == 0);
+  });
+}
+
+TEST_CASE("a pop gets its value though others wait for the same name and take nothing") {
+  for_each_store([](const Bench& bench) {
+    if (!bench_has_queues()) return;
+    CAPTURE(bench.name);
+    constexpr int waiters = 3;
+    run_threads(waiters + 2, [&](int thread) {
+      const auto store = bench.open();
+      const std::string name = "queue";
+      if (thread < waiters) return store->wait(Keys{name, "end"});
+      if (thread == waiters + 1) return store->queue_push(name, "1"), void(store->key_count());
+      CHECK(store->queue_pop(name) == "1");
+      store->set("end", "");
+      store->queue_push(name, "2");
+      store->key_count();
+    });
+    CHECK(bench.open()->queue_pop("queue") == "2");
   });
 }
 

@@ -45,7 +45,8 @@ TUTTI_C_API tutti_result tutti_store_erase(tutti_store* store, const char* key, 
 TUTTI_C_API tutti_result tutti_store_key_count(tutti_store* store, int64_t* keys);
 
 /// Queues: first in, first out. A queue exists while it has values, and wait and check take its name like that of a
-/// key. PyTorch's servers have queues since 2.8, with libuv only.
+/// key, so that one name is not for both: get of a queue's name may give an empty value. PyTorch's servers have queues
+/// since 2.8, with libuv only.
 TUTTI_C_API tutti_result tutti_store_queue_push(tutti_store* store, const char* name, const void* value,
                                                 uint64_t bytes);
 /// Takes the oldest value, which `take` gets. If there is none it waits, or with `wait` 0 does not call `take`.

@@ -50,7 +50,8 @@ class TUTTI_API Store {
   virtual void multi_set(std::span<const KeyValue> pairs) = 0;
 
   /// Queues: first in, first out. A queue exists while it has values, and wait() and check() take its name like that of
-  /// a key. A store of your own need not have them, nor list_keys(): the defaults throw Error{unsupported}.
+  /// a key, so that one name is not for both: get() of a queue's name may give an empty value. A store of your own need
+  /// not have them, nor list_keys(): the defaults throw Error{unsupported}.
   virtual void queue_push(std::string_view name, std::string_view value);
   /// Takes the oldest value; empty if there is none.
   virtual std::optional<std::string> queue_try_pop(std::string_view name);
