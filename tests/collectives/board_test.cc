@@ -9,11 +9,14 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <future>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -165,6 +168,28 @@ TEST_CASE("results that are written past the caches are the same bits") {
         CHECK(std::equal(theirs.begin(), theirs.end(), all.begin() + rank * whole));
         CHECK(std::equal(parts.begin() + rank * half, parts.begin() + (rank + 1) * half,
                          theirs.begin() + comm.rank() * half));
+      }
+    });
+  }
+}
+
+TEST_CASE("a message that leaves the caches arrives as it was sent, at any address, and nothing around it changes") {
+  constexpr std::size_t size = (std::size_t{16} << 20) + 5, before = 3;
+  const auto at = [](std::size_t i) { return static_cast<std::uint8_t>(i * 31 + (i >> 8)); };
+  for (const Kind kind : {Kind::inproc, Kind::shm}) {
+    run_ranks({.ranks = 2, .kind = kind}, [&](Communicator& comm) {
+      std::vector<std::uint8_t> data(before + size + 1, std::uint8_t{7});
+      const auto message = std::span{data}.subspan(before, size);
+      if (comm.rank() == 0) {
+        for (std::size_t i = 0; i < size; ++i) message[i] = at(i);
+        comm.send(message, 1);
+      } else {
+        CHECK(comm.recv(message, 0).count == size);
+        std::size_t wrong = 0;
+        for (std::size_t i = 0; i < size; ++i) wrong += message[i] != at(i) ? 1U : 0U;
+        CHECK(wrong == 0);
+        CHECK(std::count(data.begin(), data.begin() + before, 7) == before);
+        CHECK(data.back() == 7);
       }
     });
   }
