@@ -15,6 +15,7 @@ import tempfile
 import unittest
 
 import harness
+
 LESSONS = pathlib.Path(__file__).resolve().parent.parent.parent / "docs/learn"
 
 SUBCOMMANDS = ["run", "bench", "plan", "simulate", "learn", "tune", "blackbox", "trace", "store", "doctor"]
