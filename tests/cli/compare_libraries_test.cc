@@ -201,6 +201,19 @@ TEST_CASE("where cores are usually far, a comparison is of far rows, and more ar
   CHECK(versus::needs_more(ledger, point, {"tutti", "a", {}, {}}, 3, true));
 }
 
+TEST_CASE("a setting that cannot become the best gets no more rows, but what a library does as shipped does") {
+  versus::Ledger ledger{""};
+  for (int row = 0; row < 2; ++row) {
+    ledger.add(row_of("openmpi", "quick", 10, 100));
+    ledger.add(row_of("openmpi", "slow", 100, 100));
+    ledger.add(row_of("openmpi", std::string{versus::as_shipped}, 100, 100));
+  }
+  const versus::Point point = ledger.rows().front().point;
+  CHECK(versus::needs_more(ledger, point, {"openmpi", "quick", {}, {}}, 5, true));
+  CHECK_FALSE(versus::needs_more(ledger, point, {"openmpi", "slow", {}, {}}, 5, true));
+  CHECK(versus::needs_more(ledger, point, {"openmpi", std::string{versus::as_shipped}, {}, {}}, 5, true));
+}
+
 TEST_CASE("every setting names its ranks, differs from the others, and is kept to the transport") {
   const versus::Places places{"/bin/tutti", "/peers"};
   for (const std::string side : {"tutti", "openmpi", "mpich", "gloo", "impi", "openmpi5", "mpich5", "torch-gloo"})
