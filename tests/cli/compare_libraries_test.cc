@@ -325,6 +325,10 @@ TEST_CASE("a file of rows knows the versions, and takes no rows of another one")
   CHECK(again.versions() == std::map<std::string, std::string>{{"impi", "Intel MPI 2021.19 is it"}});
   CHECK(again.of(row.point, "impi", "shm").size() == 1);
   again.set_version("mpich5", "MPICH 5");
+  versus::Ledger unsaid{""};
+  unsaid.add(row);
+  CHECK_THROWS_WITH_AS(unsaid.set_version("impi", "Intel MPI 2022"), doctest::Contains("do not say which version"),
+                       tutti::Error);
   CHECK_THROWS_WITH_AS(again.set_version("impi", "Intel MPI 2022"), doctest::Contains("give --csv another file"),
                        tutti::Error);
   std::ifstream file{path};

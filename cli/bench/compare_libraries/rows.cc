@@ -102,6 +102,11 @@ void Ledger::add(Row row) {
 
 void Ledger::set_version(const std::string& side, const std::string& version) {
   const auto [place, is_new] = versions_.try_emplace(side, version);
+  const auto is_of_side = [&](const Row& row) { return row.side == side; };
+  if (is_new && std::any_of(rows_.begin(), rows_.end(), is_of_side))
+    throw Error{
+        ErrorCode::invalid_argument,
+        fmt::format("bench: {} has rows of {} that do not say which version; give --csv another file", path_, side)};
   if (place->second != version)
     throw Error{ErrorCode::invalid_argument,
                 fmt::format("bench: {} has rows of {} that is {}, but the one here is {}; give --csv another file",
