@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -70,8 +71,7 @@ TEST_CASE("the choice for very long messages is made after a few") {
   CHECK(traffic.come(3) == 3);
   CHECK(traffic.come(3) == 0);
   CHECK(traffic.come(100) == 100);
-  // Where cores are shared, long begins earlier.
-  Traffic sharing;
+  Traffic sharing;  // where cores are shared, long begins earlier
   sharing.choice = CopyChoice{SingleCopy::measured, true};
   CHECK(sharing.come(1) == 0);
   CHECK(sharing.come(3) == 3);
@@ -186,11 +186,17 @@ TEST_CASE("a lent message takes one slot, whatever its length, and tells where i
 
 // ---- What is compared ------------------------------------------------------------------------------------------
 
+/// Takes so much time of the processor, however many others want it.
 void spin(microseconds time) {
-  for (const auto end = Clock::now() + time; Clock::now() < end;) continue;
+  const auto spent = [] {
+    timespec now{};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return std::chrono::seconds{now.tv_sec} + std::chrono::nanoseconds{now.tv_nsec};
+  };
+  for (const auto end = spent() + time; spent() < end;) continue;
 }
 
-/// The receiver's end of a ring in this process, where single copy takes 300 us.
+/// The receiver's end of a ring in this process, where single copy takes 2 ms.
 struct SlowToRead final : RingEndpoint {
   explicit SlowToRead(RingMemory& memory) : memory_(&memory) {}
   RingMemory& ring() noexcept override { return *memory_; }
@@ -199,7 +205,7 @@ struct SlowToRead final : RingEndpoint {
   void cut() noexcept override {}
   bool read_peer(std::span<std::byte> to, std::uint64_t address) noexcept override {
     std::memcpy(to.data(), reinterpret_cast<const void*>(address), to.size());
-    spin(microseconds{300});
+    spin(microseconds{2000});
     return true;
   }
 
@@ -225,7 +231,7 @@ struct Taker final : Sink {
 
 void copy_slowly(void* to, const void* from, std::size_t bytes) {
   std::memcpy(to, from, bytes);
-  spin(microseconds{50});
+  spin(microseconds{200});
 }
 
 TEST_CASE("where cores are shared, what counts is copying, not waiting for the sender") {
@@ -249,7 +255,7 @@ TEST_CASE("where cores are shared, what counts is copying, not waiting for the s
           const bool sleeps = at == 0 ? writer.begin(frame, piece) : writer.proceed(piece);
           REQUIRE_FALSE(sleeps);
           link.pull(taker);
-          spin(microseconds{50});
+          spin(microseconds{200});
         }
       }
       REQUIRE(taker.messages == sent + 1);

@@ -46,7 +46,7 @@ class CopyChoice {
   /// Whether took() will use the time of a message of that size that now begins to arrive.
   bool is_trying(std::uint64_t bytes) const noexcept;
   /// A message has arrived, and took `time`, including the sender's work before that. If cores are shared: the receiver
-  /// has spent `time` on copying it.
+  /// has spent `time` of its processor on copying it.
   void took(std::uint64_t bytes, bool single, std::chrono::nanoseconds time) noexcept;
   /// A message has arrived that was reduced on arrival.
   void summed(std::uint64_t bytes) noexcept;

@@ -205,7 +205,7 @@ class InboundSlotLink final : public Link {
   bool shares_cores_ = false;
   bool is_timed_ = false;               // the copies of this message are timed, since cores are shared
   Clock::time_point began_{};           // when a message that may use single copy began
-  std::chrono::nanoseconds copying_{};  // spent on its copies
+  std::chrono::nanoseconds copying_{};  // processor time of its copies
   std::size_t slots_before_ = 0;        // slots of it that were filled when it began
   bool parked_ = false;
   bool resumed_ = false;   // during the sink's decision
