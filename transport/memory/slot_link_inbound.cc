@@ -23,7 +23,8 @@ namespace {
 /// with 2 MiB).
 constexpr std::size_t single_copy_piece = std::size_t{1} << 20;
 
-/// Of this thread. Where ranks share cores, one of them may be put aside in the middle of a copy.
+/// The time that this thread has had of a processor. Where ranks share cores, the wall clock would also count the time
+/// for which another one has the core in the middle of a copy.
 std::chrono::nanoseconds processor_time() noexcept {
   timespec time{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);

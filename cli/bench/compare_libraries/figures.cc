@@ -20,7 +20,7 @@ std::vector<double> times_in(State state, const std::vector<const Row*>& rows) {
 }
 
 /// There are two rows or more, and even the fastest is far behind another rival's median: the setting cannot become the
-/// best. What a library does as shipped is asked for by itself.
+/// best. The setting `as_shipped` is a column of its own, so it is never left out.
 bool is_hopeless(const Ledger& ledger, const Point& point, const Setting& setting, State state) {
   constexpr double far_behind = 1.5;
   if (setting.name == as_shipped) return false;
