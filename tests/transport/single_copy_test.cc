@@ -4,7 +4,6 @@
 
 #include <doctest/doctest.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -13,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "lib/base/processor_time.h"
 #include "lib/base/system_calls.h"
 #include "tests/transport/mesh.h"
 #include "transport/memory/slot_link.h"
@@ -188,12 +188,7 @@ TEST_CASE("a lent message takes one slot, whatever its length, and tells where i
 
 /// Takes so much time of the processor, however many others want it.
 void spin(microseconds time) {
-  const auto spent = [] {
-    timespec now{};
-    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return std::chrono::seconds{now.tv_sec} + std::chrono::nanoseconds{now.tv_nsec};
-  };
-  for (const auto end = spent() + time; spent() < end;) continue;
+  for (const auto end = processor_time() + time; processor_time() < end;) continue;
 }
 
 /// The receiver's end of a ring in this process, where single copy takes 2 ms.

@@ -1,0 +1,16 @@
+#pragma once
+
+#include <time.h>
+
+#include <chrono>
+
+namespace tutti {
+
+/// The time that this thread has had of a processor, without the time for which others had it.
+inline std::chrono::nanoseconds processor_time() noexcept {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::chrono::seconds{time.tv_sec} + std::chrono::nanoseconds{time.tv_nsec};
+}
+
+}  // namespace tutti
