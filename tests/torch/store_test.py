@@ -32,6 +32,16 @@ SERVED = []  # what lives as long as the process
 SHORT = datetime.timedelta(milliseconds=100)
 
 
+def found_by(wait, then):
+    """What wait() returns in another thread, after then(); nothing if it does not end."""
+    found = []
+    waiting = threading.Thread(target=lambda: found.append(wait()))
+    waiting.start()
+    then()
+    waiting.join(30)
+    return found
+
+
 def seen_by(store, other):
     """What all calls return that stores have in common. `other` is a second object on the keys of `store`."""
     store.set("key", "value")
@@ -206,11 +216,7 @@ class Stores(harness.Case):
             if not hasattr(store, "queue_push") or "alone" in name:  # one object, of which threads take turns
                 continue
             with self.subTest(name):
-                found = []
-                popping = threading.Thread(target=lambda: found.append(other.queue_pop("queue")))
-                popping.start()
-                store.queue_push("queue", "value")
-                popping.join(30)
+                found = found_by(lambda: other.queue_pop("queue"), lambda: store.queue_push("queue", "value"))
                 self.assertEqual(found, [b"value"])
 
     def test_keys_are_listed_as_the_store_names_them(self):
@@ -251,12 +257,7 @@ class Stores(harness.Case):
     def test_a_clone_sets_what_another_thread_waits_for(self):
         store = ours(self.url(), self.secret(), 0, 2)
         clone = store.clone()
-        found = []
-        waiting = threading.Thread(target=lambda: found.append(store.get("key")))
-        waiting.start()
-        clone.set("key", "value")
-        waiting.join(30)
-        self.assertEqual(found, [b"value"])
+        self.assertEqual(found_by(lambda: store.get("key"), lambda: clone.set("key", "value")), [b"value"])
         del store
         self.assertEqual(clone.get("key"), b"value")  # the server lives with it
 
