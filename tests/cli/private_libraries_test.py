@@ -109,7 +109,7 @@ class Install(Case):
     """tools/peers/install, as far as it goes without a network."""
 
     def test_it_says_what_it_would_do_and_what_it_does_not_know(self):
-        for words, says in (([], "which library"), (["impl"], 'no library "impl"; there are impi, '),
+        for words, says in (([], "which library"), (["impl"], 'no library "impl"; there are impi '),
                             (["--build"], "--build needs a folder"), (["--dry"], 'no option "--dry"')):
             done = run(INSTALL, *words)
             self.assertEqual(done.code, 2, done)
