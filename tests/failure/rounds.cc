@@ -1,6 +1,7 @@
 // A rank that works until it is told to stop, and checks everything it gets: what strangers try to disturb.
 //
-//   rounds ELEMENTS      rank 0 reads from standard input: "count" prints how many rounds are done, the end stops all
+//   rounds ELEMENTS MILLISECONDS    rank 0 reads from standard input: "count" prints how many rounds are done, the end
+//                                   stops all; it waits so long for a word after each round
 
 #include <poll.h>
 #include <tutti/tutti.h>
@@ -17,9 +18,9 @@ namespace {
 /// What the test wants of rank 0 now; an empty line where it has nothing to say.
 enum class Wish { nothing, count, stop };
 
-Wish wish_of_test() {
+Wish wish_of_test(int milliseconds) {
   pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
-  if (::poll(&input, 1, 0) <= 0) return Wish::nothing;
+  if (::poll(&input, 1, milliseconds) <= 0) return Wish::nothing;
   char line[64];
   return ::read(STDIN_FILENO, line, sizeof line) > 0 ? Wish::count : Wish::stop;
 }
@@ -36,7 +37,7 @@ bool reduce(tutti::Communicator& comm, std::vector<long>& data, long round) {
   return true;
 }
 
-int work(std::size_t elements) {
+int work(std::size_t elements, int milliseconds) {
   auto comm = tutti::connect();
   std::vector<long> data(elements);
   std::vector<int> stop(1);
@@ -45,7 +46,7 @@ int work(std::size_t elements) {
   for (; stop[0] == 0; ++round) {
     wrong += reduce(comm, data, round) ? 0 : 1;
     if (comm.rank() == 0) {
-      const Wish wish = wish_of_test();
+      const Wish wish = wish_of_test(milliseconds);
       stop[0] = wish == Wish::stop ? 1 : 0;
       if (wish == Wish::count || round == 0) {
         std::printf("%ld %.6f\n", round, now());
@@ -62,7 +63,8 @@ int work(std::size_t elements) {
 
 int main(int argc, char** argv) {
   try {
-    return work(argc > 1 ? std::strtoul(argv[1], nullptr, 10) : 1000);
+    if (argc != 3) return 2;
+    return work(std::strtoul(argv[1], nullptr, 10), std::atoi(argv[2]));
   } catch (const tutti::Error& error) {
     std::fprintf(stderr, "%s: %s\n", tutti::name_of(error.code()), error.what());
     return 1;

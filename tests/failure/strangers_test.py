@@ -91,8 +91,8 @@ class Strangers(Case):
             job.end()
         super().tearDown()
 
-    def job(self, transport="tcp", elements=1000):
-        self.jobs.append(Job(self, transport, elements))
+    def job(self, transport="tcp", **options):
+        self.jobs.append(Job(self, transport, **options))
         return self.jobs[-1]
 
     def assertShownOut(self, what, connection):
@@ -290,7 +290,7 @@ class Strangers(Case):
     def test_a_second_process_with_the_same_rank_is_refused_and_the_first_works_on(self):
         job = self.job()
         job.begin()
-        done = Finished(start(watched_job.ROUNDS, "1", env=job.environment | {"TUTTI_RANK": "1"}), 60)
+        done = Finished(start(watched_job.ROUNDS, "1", "0", env=job.environment | {"TUTTI_RANK": "1"}), 60)
         self.assertEqual(done.code, 1, done)
         self.assertSays(done.err, r"rank 1 is already taken by process \d+")
         job.go_on()
@@ -325,7 +325,7 @@ class Strangers(Case):
         job.finish()
 
     def test_a_job_starts_and_works_among_two_thousand_who_say_nothing_or_half_of_something(self):
-        job = self.job()
+        job = self.job(pause_ms=0)
         crowd = self.crowd([job.place]) + self.crowd([job.place], b"\x80TUTI")
         before = {job.store.pid: resident(job.store.pid)}
         job.begin()

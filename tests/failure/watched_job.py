@@ -13,9 +13,10 @@ ROUNDS = ""  # the program that its ranks run
 
 
 class Job:
-    """A store of its own and RANKS ranks that work until they are told to stop."""
+    """A store of its own and RANKS ranks that work until they are told to stop, with a pause after each round, in which
+    others have the processors."""
 
-    def __init__(self, case, transport, elements=1000):
+    def __init__(self, case, transport, elements=1000, pause_ms=5):
         self.case = case
         case.secret.write_bytes(SECRET)
         case.secret.chmod(0o600)
@@ -25,12 +26,13 @@ class Job:
                             "TUTTI_SECRET_FILE": str(case.secret), "TUTTI_TRANSPORT": transport,
                             "TUTTI_TIMEOUT": "60"}
         self.elements = elements
+        self.pause_ms = pause_ms
         self.ranks = []
 
     def begin(self):
         for rank in range(RANKS):
             more = {"stdin": -1} if rank == 0 else {}  # a pipe
-            self.ranks.append(start(ROUNDS, self.elements, env=self.environment | {"TUTTI_RANK": str(rank)}, **more))
+            self.ranks.append(start(ROUNDS, self.elements, self.pause_ms, env=self.environment | {"TUTTI_RANK": str(rank)}, **more))
         self.case.assertTrue(self.ranks[0].stdout.readline().startswith("0 "), self.ranks[0])
 
     def rounds(self):
