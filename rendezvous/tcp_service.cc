@@ -165,7 +165,10 @@ StoreService::Outcome StoreService::serve_list(StoreMessage& answer) const {
   const std::vector<std::string> keys = table_.keys();
   std::size_t bytes = 0;
   for (const std::string& key : keys) bytes += sizeof(std::uint64_t) + key.size();
-  if (bytes > max_answer_bytes_) return Outcome::refused;
+  if (bytes > max_answer_bytes_) {
+    answer.i64(TooLong{bytes, max_answer_bytes_}.packed());
+    return Outcome::answered;
+  }
   answer.i64(static_cast<std::int64_t>(keys.size()));
   for (const std::string& key : keys) answer.text(key);
   return Outcome::answered;

@@ -100,6 +100,17 @@ TEST_CASE("the client's queues are those of PyTorch's server, which it asks for 
   CHECK(store->list_keys() == Keys{"k", ""});  // "init/" is PyTorch's own
 }
 
+TEST_CASE("a list of keys that the server does not send is refused in words, and the connection goes on") {
+  // -(70,000,000 * 2^31 + 67,108,864)
+  ScriptedServer server{{{greeting, ""}, {"11", "000000fc3ff1e9fd"}, {"07", "0200000000000000"}}};
+  const auto store = server.connect();
+  const Error error = error_of([&] { store->list_keys(); });
+  CHECK(error.code() == ErrorCode::rendezvous);
+  CHECK(contains(error.what(), "list_keys: the names of all keys take 70000000 bytes, and the server sends 67108864"));
+  CHECK(contains(error.what(), "Erase the keys that nobody needs any more"));
+  CHECK(store->key_count() == 2);
+}
+
 TEST_CASE("a value that another client takes first is waited for again") {
   const std::string pop = "0f 0200000000000000 2f71", none = "0000000000000000";
   const std::string wait = "06 0100000000000000 0200000000000000 2f71";

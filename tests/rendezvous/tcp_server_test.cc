@@ -103,6 +103,23 @@ TEST_CASE("a request and an answer beyond the limit of one message end the conne
   check_serves(server);
 }
 
+TEST_CASE("keys whose list is beyond the limit of an answer are not listed until some are erased") {
+  constexpr std::size_t limit = 1000;
+  const TcpStoreServer server{any_port, {.message_bytes = limit}};
+  const auto store = connect(server);
+  constexpr std::size_t each = sizeof(std::uint64_t) + 100;
+  for (int i = 10; i < 19; ++i) store->set(std::to_string(i) + std::string(97, 'k'), "");
+  CHECK(store->list_keys().size() == 9);
+  store->set("limit" + std::string(limit - 9 * each - sizeof(std::uint64_t) - 6, 'k'), "");
+  CHECK(store->list_keys().size() == 10);
+  store->append("x", "");
+  const Error error = error_of([&] { store->list_keys(); });
+  CHECK(error.code() == ErrorCode::rendezvous);
+  CHECK(contains(error.what(), "the names of all keys take 1010 bytes, and the server sends 1000 in an answer"));
+  CHECK(store->erase("x"));
+  CHECK(store->list_keys().size() == 10);
+}
+
 TEST_CASE("values beyond the memory of all together are refused; what is there stays, and erasing makes room") {
   const TcpStoreServer server{any_port, {.total_bytes = 1'000'000}};
   const auto honest = connect(server);

@@ -58,7 +58,8 @@ class TUTTI_API Store {
   /// The same, but waits until there is one. Each value goes to one of those that wait.
   virtual std::string queue_pop(std::string_view name);
   virtual std::int64_t queue_length(std::string_view name);
-  /// In any order, without names of queues.
+  /// In any order, without names of queues. Throws Error{rendezvous} where a server's answer would be too long; the
+  /// store goes on.
   virtual std::vector<std::string> list_keys();
 
   /// Another object on the same keys, for another thread. The default throws Error{unsupported}: a file counts those
