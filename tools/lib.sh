@@ -140,16 +140,19 @@ missing_to_test() {
 
 has_numpy() { "$1" -c 'import numpy' 2>/dev/null; }
 
+# The packages that making a virtual environment needs.
+missing_to_make_venv() { python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv; }
+
 # The packages that looking at the page of `tutti plan --html` needs on top. Ubuntu's package of that name is none.
 missing_to_browse() {
   is_system debian || return 0
   have chromium || echo chromium
-  python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
+  missing_to_make_venv
 }
 
 # The packages that building the wheel of pytutti needs on top.
 missing_to_build_python() {
-  python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
+  missing_to_make_venv
   python3 -c 'import os, sysconfig; os.stat(os.path.join(sysconfig.get_path("include"), "Python.h"))' 2>/dev/null ||
     echo python3-dev
 }
@@ -159,7 +162,7 @@ missing_to_build_python() {
 has_nvcc() { have nvcc || [ -x /usr/local/cuda/bin/nvcc ] || [ -x build-cuda/lib/nvidia/cu13/bin/nvcc ]; }
 
 # The packages that installing nvcc from PyPI needs.
-missing_to_install_nvcc() { has_nvcc || python3 -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv; }
+missing_to_install_nvcc() { has_nvcc || missing_to_make_venv; }
 
 # nvcc and what it includes from PyPI in build-cuda/, 300 MB, where lib/compute/gpu/meson.build looks.
 install_nvcc() {

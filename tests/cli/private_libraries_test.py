@@ -105,6 +105,18 @@ class Private(Stage):
         self.assertSays(done.out, "torch-tutti is left out: .*No module pytutti", r"64 B +single +2.00 +80.0 +1.00 +40.00 ")
 
 
+    def test_a_library_that_takes_no_part_is_not_asked_for_its_version(self):
+        (self.folder / "peers/torch-gloo/bin/python").unlink()
+        script(self.folder / "peers/torch-gloo/bin/python", '#!/bin/sh\nexec "$@"\n')
+        self.side("torch-gloo", version=f"touch {self.folder}/asked; echo torch")
+        for transport, asked in (("shm", False), ("tcp", True)):
+            done = self.bench("broadcast", "--transport", transport, "-b", "64", "-e", "64", "--repetitions", "1",
+                              rivals="openmpi5,torch-gloo")
+            self.assertEqual(done.code, 0, done)
+            self.assertEqual(((self.folder / "asked").exists(), "torch-gloo is torch" in done.out), (asked, asked), done)
+            self.assertEqual("torch-gloo has no shared memory" in done.out, not asked, done)
+
+
 class Install(Case):
     """tools/peers/install, as far as it goes without a network."""
 
@@ -117,6 +129,28 @@ class Install(Case):
         done = run(INSTALL, "--dry-run", "--no-install", "--build", self.folder, "mpich5")
         self.assertEqual(done.code, 0, done)
         self.assertSays(done.out, f"{self.folder}/ is not configured .*tools/peers/install --no-install --build")
+
+    def test_it_asks_only_for_what_the_named_libraries_need(self):
+        script(self.folder / "python3", '#!/bin/sh\ncase $* in *Python.h*) exit 1 ;; esac\n')
+        for name, asks in (("impi", False), ("mpich5", False), ("torch-gloo", False), ("pytutti", True), ("all", True)):
+            done = self.install("--dry-run", name)
+            self.assertEqual("missing: python3-dev" in done.out, asks, done)
+        script(self.folder / "python3", "#!/bin/sh\nexit 1\n")
+        self.assertSays(self.install("--dry-run", "mpich5").out, "missing: python3-venv\n")
+
+    def test_a_build_without_the_comparison_is_named_with_the_remedy(self):
+        (self.folder / "build.ninja").write_text("")
+        script(self.folder / "meson", "#!/bin/sh\n")
+        for has_target in (True, False):
+            script(self.folder / "ninja", f'#!/bin/sh\ncase $* in *"-t query"*) {"true" if has_target else "false"} ;; esac\n')
+            done = self.install("--no-install", "-j", "2", "mpich5")
+            self.assertEqual(done.code, 0 if has_target else 3, done)
+            self.assertEqual(f"+ ninja -C {self.folder} -j 2 tutti rivals" in done.out, has_target, done)
+            self.assertEqual(f"meson configure {self.folder} -Drivals=auto" in done.out, not has_target, done)
+
+    def install(self, *words):
+        """With the programs of this test's folder first."""
+        return run(INSTALL, "--build", self.folder, *words, env={"PATH": f"{self.folder}:{os.environ['PATH']}"})
 
 
 @unittest.skipUnless(os.environ.get("TEST_RIVALS") == "all", "takes minutes: TEST_RIVALS=all")
