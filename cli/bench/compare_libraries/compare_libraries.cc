@@ -110,8 +110,12 @@ class Session {
                       fmt::join(told, "; "))};
   }
 
-  /// Asks the libraries, and says what they answer. One that does not is broken and left out.
+  /// Asks the libraries that have one of the lines, and says what they answer. One that does not is broken and left
+  /// out.
   void take_versions() {
+    std::erase_if(names_, [this](const std::string& rival) {
+      return std::none_of(lines_.begin(), lines_.end(), [&](const Line& line) { return sides_->has(rival, line); });
+    });
     std::erase_if(names_, [this](const std::string& rival) { return !take_version(rival); });
     if (names_.empty()) throw Error{ErrorCode::unsupported, "bench: no library is left to compare with"};
     const bool has_torch = std::find(names_.begin(), names_.end(), "torch-gloo") != names_.end();
