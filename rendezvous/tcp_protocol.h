@@ -73,7 +73,7 @@ inline constexpr char answer_stop_waiting = 0;
 inline constexpr char answer_wait_canceled = 1;
 
 /// What our server answers to list_keys where the keys exceed its limit of an answer: both numbers in one negative i64
-/// in place of the count. PyTorch's client then throws, since it cannot make room for so many, and goes on as well.
+/// in place of the count. PyTorch's client then throws, since it cannot make room for that many, and goes on as well.
 struct TooLong {
   std::uint64_t bytes;  ///< of the answer
   std::uint64_t limit;
