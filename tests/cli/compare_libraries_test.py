@@ -220,6 +220,22 @@ class Summary(Case):
                         r"tcp, all_reduce, 4 to 8 ranks, 64 KiB +1.30 +2.00",
                         r"tcp, whole grid against gloo, geometric mean +4.00 +4.00 +2  met")
 
+    def test_libraries_of_today_have_bars_of_their_own(self):
+        out = self.summary(
+            *[("shm", call, ranks, size, side, time, time) for side, time in (("tutti", 2), ("impi", 3), ("mpich", 4))
+              for call, ranks, size in (("all_gather", 2, 16384), ("sendrecv", 2, 262144), ("alltoall", 4, 1 << 16))],
+            ("shm", "sendrecv", 2, 1 << 14, "tutti", 2, 2), ("shm", "sendrecv", 2, 1 << 14, "impi", 2.1, 2))
+        mean = math.prod((1.5, 1.5, 1.05)) ** (1 / 3)
+        self.assertSays(out, rf"shm, 2 ranks, geometric mean +1.50 +{mean:.2f} +3  MISSED",
+                        r"shm, 4 ranks, geometric mean +1.70 +1.50 +1  MISSED",
+                        r"shm, 8 ranks, geometric mean +1.70 +- +0  not measured",
+                        r"shm, whole grid, worst point +0.95 +1.05 +4  met; worst: sendrecv, 2 ranks, 16 KiB, shm",
+                        r"shm, sendrecv, 2 ranks, 16 KiB to 256 KiB +1.10 +1.05 +2  MISSED; worst: ",
+                        r"shm, all_gather, 2 ranks, 16 KiB to 256 KiB +1.10 +1.50 +1  met",
+                        r"shm, alltoall, 2 ranks, 16 KiB to 256 KiB +1.10 +- +0  not measured",
+                        r"tcp, whole grid, geometric mean +1.35 +- +0  not measured", "4 points compared")
+        self.assertNotIn("all_reduce", out)
+
     def test_memory_of_the_library_is_a_case_of_its_own(self):
         row = ("shm", "all_reduce", 2, 65536)
         out = self.summary((*row, "openmpi", 8, 9), (*row, "tutti", 4, 9, "bound"), (*row, "tutti", 2, 9, "allocated"))

@@ -18,7 +18,8 @@ struct Requirement {
   bool met() const { return points > 0 && reached >= wanted; }
 };
 
-/// Uses near rows only (all rows on a machine with one core).
+/// With the bars that were set for the libraries in the rows: those of Debian 12, or those of today. Uses near rows
+/// only (all rows on a machine with one core).
 std::vector<Requirement> judge(std::span<const Row> rows);
 
 /// The requirements as lines, and the number of points with fewer than `repetitions` rows of tutti or of the best
