@@ -68,7 +68,7 @@ std::string Store::queue_pop(std::string_view name) {
       ErrorCode::rendezvous,
       fmt::format("waited {} for a value of queue \"{}\": nothing was pushed, or other clients took it, or there "
                   "is a key of this name. The process that pushes may not have started, may have failed, or uses "
-                  "another store or job name.",
+                  "another store or job name. If it only is late, wait longer (set_timeout()).",
                   rendezvous::in_seconds(timeout_), name)};
 }
 

@@ -90,6 +90,7 @@ TEST_CASE("a pop in vain ends at its deadline and names the queue, also where a 
       CHECK(Clock::now() - begin < patience / 2);
       CHECK(error.code() == ErrorCode::rendezvous);
       CHECK(contains(error.what(), name + "\""));
+      CHECK(contains(error.what(), "wait longer (set_timeout())"));
     }
     store->set_timeout(patience);
     store->queue_push("key", "2");

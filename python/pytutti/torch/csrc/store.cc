@@ -131,10 +131,12 @@ Bytes TuttiStore::queuePop(const std::string& name, bool block) {
   std::vector<Bytes> values;
   call(tutti_store_queue_pop, c_text(name), block ? 1 : 0, take, &values);
   if (!values.empty()) return values.front();
+  const std::string text = "tutti: the queue \"" + name + "\" is empty: nothing was pushed, or others took it. " +
+                           "queue_pop() without block=False waits for a value, as long as set_timeout() says.";
 #if TUTTI_TORCH_IS(2, 8)
-  C10_THROW_ERROR(DistQueueEmptyError, "tutti: the queue " + name + " is empty");
+  C10_THROW_ERROR(DistQueueEmptyError, text);
 #else
-  C10_THROW_ERROR(DistStoreError, "tutti: the queue " + name + " is empty");
+  C10_THROW_ERROR(DistStoreError, text);
 #endif
 }
 
