@@ -31,6 +31,27 @@ LIMIT = datetime.timedelta(seconds=30)
 SERVED = []  # what lives as long as the process
 SHORT = datetime.timedelta(milliseconds=100)
 
+# Passes on what a client and the server at the port of its argument say, prints its own port, and when the client has
+# sent the operation `wait` for a queue.
+RELAY = r'''
+import select, socket, sys
+listener = socket.create_server(("127.0.0.1", 0))
+print(listener.getsockname()[1], flush=True)
+other = {}
+while ready := select.select([listener, *other], [], [], 30)[0]:
+    for one in ready:
+        if one is listener:
+            client, server = listener.accept()[0], socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+            other |= {client: server, server: client}
+            clients = {client} | (clients if len(other) > 2 else set())
+        elif one in other and (said := one.recv(1 << 16)):
+            other[one].sendall(said)
+            if one in clients and said[:1] == b"\6" and b"queue" in said:
+                print("a wait for the queue", flush=True)
+        elif one in other:
+            sys.exit()
+'''
+
 
 def found_by(wait, then):
     """What wait() returns in another thread, after then(); nothing if it does not end."""
@@ -174,16 +195,22 @@ class Stores(harness.Case):
 
     def pairs(self):
         """Two objects on the keys of one store, by name of its kind."""
-        port, url, secret = harness.free_port(), self.url(), self.secret()
-        alone, served, hash_store = pytutti.torch.Store(), tcp(port, 0, None), dist.HashStore()
-        both = [ours(url, secret, rank, 2) for rank in range(2)]
-        reader, writer = (dist.PrefixStore("x", store) for store in both)
+        alone, hash_store = pytutti.torch.Store(), dist.HashStore()
         return {
             "PyTorch's HashStore": (hash_store, hash_store),
-            "PyTorch's TCPStore": (served, tcp(port, 1, None)),
             "ours, alone": (alone, alone),
+            **self.served_pairs(lambda port: port),
+        }
+
+    def served_pairs(self, port_of):
+        """Those with a server at one port; the second object reaches it at port_of() that."""
+        port, our_port, secret = harness.free_port(), harness.free_port(), self.secret()
+        served, first = tcp(port, 0, None), ours(f"tcp://127.0.0.1:{our_port}", secret, 0, 2)
+        both = first, ours(f"tcp://127.0.0.1:{port_of(our_port)}", secret, 1, 2)
+        return {
+            "PyTorch's TCPStore": (served, tcp(port_of(port), 1, None)),
             "ours, with a secret": both,
-            "PyTorch's prefix of ours": (reader, writer),
+            "PyTorch's prefix of ours": tuple(dist.PrefixStore("x", store) for store in both),
         }
 
     def test_queues_are_pytorchs(self):
@@ -201,8 +228,10 @@ class Stores(harness.Case):
                 self.assertEqual([other.queue_pop("queue"), store.queue_pop("queue", block=False)],
                                  [b"first", b"\0second"])
                 self.assertFalse(other.check(["queue"]))
-                with self.assertRaises(empty):
+                with self.assertRaises(empty) as caught:
                     store.queue_pop("queue", False)
+                if "ours" in name:
+                    self.assertIn("queue_pop() without block=False waits", str(caught.exception))
                 other.set_timeout(SHORT)
                 with self.assertRaises(dist.DistStoreError) as caught:
                     other.queue_pop("queue")
@@ -212,12 +241,28 @@ class Stores(harness.Case):
                 self.assertEqual(other.queue_pop("queue"), b"after a pop in vain")
 
     def test_a_push_ends_the_pop_of_another_client(self):
-        for name, (store, other) in self.pairs().items():
-            if not hasattr(store, "queue_push") or "alone" in name:  # one object, of which threads take turns
-                continue
+        if not hasattr(dist.Store, "queue_push"):
+            self.skipTest("an older PyTorch")
+        relays = []
+
+        def relayed(port):
+            relays.append(harness.start(sys.executable, "-c", RELAY, port))
+            self.addCleanup(relays[-1].communicate)
+            self.addCleanup(relays[-1].kill)
+            return int(relays[-1].stdout.readline())
+
+        for name, (store, other) in self.served_pairs(relayed).items():
+            relay = relays[1 if "TCPStore" in name else 0]
+
+            def push(store=store, relay=relay):
+                # The server had the wait before this was asked, and by the second answer it has served it.
+                self.assertEqual(relay.stdout.readline(), "a wait for the queue\n")
+                store.num_keys()
+                store.num_keys()
+                store.queue_push("queue", "value")
+
             with self.subTest(name):
-                found = found_by(lambda: other.queue_pop("queue"), lambda: store.queue_push("queue", "value"))
-                self.assertEqual(found, [b"value"])
+                self.assertEqual(found_by(lambda: other.queue_pop("queue"), push), [b"value"])
 
     def test_keys_are_listed_as_the_store_names_them(self):
         for name, (store, other) in self.pairs().items():
