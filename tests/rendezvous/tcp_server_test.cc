@@ -19,7 +19,6 @@ namespace tutti::testing {
 namespace {
 
 using rendezvous::Endpoint;
-using rendezvous::ServerLimits;
 using rendezvous::StoreMessage;
 using rendezvous::StoreOp;
 using rendezvous::TcpStoreServer;
