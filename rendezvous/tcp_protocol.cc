@@ -33,18 +33,6 @@ constexpr std::array<Layout, store_op_count> layouts{{
 
 }  // namespace
 
-std::int64_t TooLong::packed() const {
-  constexpr std::uint64_t most_bytes = (std::uint64_t{1} << 32) - 1, most_limit = (std::uint64_t{1} << 31) - 1;
-  return -static_cast<std::int64_t>((std::min(bytes, most_bytes) << 31) + std::min(limit, most_limit));
-}
-
-std::optional<TooLong> TooLong::of(std::int64_t count) {
-  if (count >= 0) return {};
-  const std::uint64_t packed = -static_cast<std::uint64_t>(count);
-  const TooLong said{packed >> 31, packed & ((std::uint64_t{1} << 31) - 1)};
-  return said.bytes > said.limit ? std::optional{said} : std::nullopt;
-}
-
 const char* name_of(StoreOp op) { return layouts[static_cast<std::size_t>(op)].name; }
 
 RequestParser::Status RequestParser::feed(std::string_view& bytes) {

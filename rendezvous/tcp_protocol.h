@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,7 +29,7 @@ namespace tutti::rendezvous {
 //   queue_push   key, value                    -
 //   queue_pop    key                           i64, value  how many there were; a value only if there was one
 //   queue_len    key                           i64
-//   list_keys                                  i64, that many keys, or TooLong
+//   list_keys                                  i64, that many keys; or -n, since they take n bytes, too many
 //   barrier      key, i64                      u8 0         once that many have come; each adds 1 to the key
 //
 // For a wait and a check, a queue that is not empty counts as a key that exists. A push ends the wait of one client
@@ -71,17 +70,6 @@ inline constexpr char answer_ready = 0;
 inline constexpr char answer_not_ready = 1;
 inline constexpr char answer_stop_waiting = 0;
 inline constexpr char answer_wait_canceled = 1;
-
-/// What our server answers to list_keys where the keys exceed its limit of an answer: both numbers in one negative i64
-/// in place of the count. PyTorch's client then throws, since it cannot make room for that many, and goes on as well.
-struct TooLong {
-  std::uint64_t bytes;  ///< of the answer
-  std::uint64_t limit;
-
-  std::int64_t packed() const;
-  /// Empty if `count` is none of these.
-  static std::optional<TooLong> of(std::int64_t count);
-};
 
 /// Builds a request or an answer.
 class StoreMessage {

@@ -156,8 +156,7 @@ class TcpStore final : public Store {
     const auto end = deadline();
     send(StoreMessage{StoreOp::list_keys}, during, end);
     const std::int64_t count = recv_number(during);
-    if (const auto too_long = TooLong::of(count)) throw unlisted(*too_long);
-    check_count(count, during);
+    if (count < 0) throw unlisted(-count);
     std::vector<std::string> keys;
     for (std::int64_t i = 0; i < count; ++i) {
       std::string key = recv_text(during, end);
@@ -199,12 +198,12 @@ class TcpStore final : public Store {
              tls_proxies_ ? "on" : "off"));
   }
 
-  Error unlisted(const TooLong& answer) const {
+  Error unlisted(std::int64_t bytes) const {
     return {ErrorCode::rendezvous,
-            fmt::format("{}, list_keys: the names of all keys take {} bytes, and the server sends {} in an answer at "
-                        "most. Erase the keys that nobody needs any more, or keep the names that you look for in the "
-                        "value of one key.",
-                        where_, answer.bytes, answer.limit)};
+            fmt::format("{}, list_keys: the names of all keys take {} bytes, more than the server sends in an answer. "
+                        "Erase the keys that nobody needs any more, or keep the names that you look for in the value "
+                        "of one key.",
+                        where_, bytes)};
   }
 
   Deadline deadline() const { return Clock::now() + timeout(); }
@@ -237,8 +236,7 @@ class TcpStore final : public Store {
   std::int64_t ask_queue(StoreOp op, std::string_view name) {
     constexpr const char* during = "queues (which PyTorch's servers have since 2.8, and only with libuv)";
     send(with_key(op, name), during, deadline());
-    const std::int64_t count = recv_number(during);
-    check_count(count, during);
+    const std::int64_t count = recv_count(during);
     has_queues_ = true;
     return count;
   }
@@ -309,8 +307,10 @@ class TcpStore final : public Store {
     return number;
   }
 
-  void check_count(std::int64_t count, const char* during) {
+  std::int64_t recv_count(const char* during) {
+    const std::int64_t count = recv_number(during);
     if (count < 0) lose(during, fmt::format("counts to {}; does it speak this protocol?", count));
+    return count;
   }
 
   std::string recv_text(const char* during, Deadline end) {
