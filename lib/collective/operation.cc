@@ -89,6 +89,7 @@ void Operation::start() noexcept {
   note_start(now);
   if (!collectives_->start(*this)) return;  // it has failed, and may already serve another call
   started_ = true;
+  if (stream_part_) stream_part_->begins(frame_);
   if (board()) return collectives_->start_on_board(*this);
   if (awaits_input_) return;
   if (remaining_ == 0) return succeed();

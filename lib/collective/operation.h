@@ -26,6 +26,8 @@ class StreamPart {
   StreamPart() = default;
   StreamPart(const StreamPart&) = delete;
   virtual ~StreamPart() = default;
+  /// The call has its place in the order of calls, and this frame.
+  virtual void begins(const transport::Frame& frame) const noexcept = 0;
   /// Its waits and signals.
   struct Steps {
     std::uint32_t done = 0;

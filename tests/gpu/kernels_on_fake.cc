@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -23,11 +24,15 @@ void* (*reach)(const void*) = nullptr;
 template <std::size_t index>
 void run_block(const void* argument, unsigned block, unsigned blocks, unsigned threads) {
   static const HostKernel& kernel = *host_kernel(compute::gpu::kernels()[index].name);
-  const auto& arguments = *static_cast<const FoldArguments*>(argument);
-  const auto first = reinterpret_cast<const std::byte*>(arguments.inputs[0]);
-  const std::ptrdiff_t alias = static_cast<const std::byte*>(reach(first)) - first;
+  FoldArguments arguments = *static_cast<const FoldArguments*>(argument);
+  // Some may be in pinned memory of the host.
+  const auto reached = [](std::uint64_t address) {
+    return reinterpret_cast<std::uint64_t>(reach(reinterpret_cast<const void*>(address)));
+  };
+  std::ranges::transform(arguments.inputs, arguments.inputs, reached);
+  std::ranges::transform(arguments.outputs, arguments.outputs, reached);
   for (std::uint64_t thread = 0; thread < threads; ++thread)
-    kernel.run(arguments, std::uint64_t{block} * threads + thread, std::uint64_t{blocks} * threads, alias);
+    kernel.run(arguments, std::uint64_t{block} * threads + thread, std::uint64_t{blocks} * threads, 0);
 }
 
 /// The table is a constant of another file, so its size is stated, and checked.

@@ -57,11 +57,13 @@ bool says(const Error& error, const std::string& words) {
 
 /// A stream that has come as far as the test says.
 struct Stream final : StreamPart {
+  void begins(const transport::Frame& frame) const noexcept override { begun_as = frame; }
   Steps steps() const noexcept override { return {2, 5}; }
   void look_at_device() const noexcept override {}
   bool awaits(int peer) const noexcept override { return peer == awaited; }
   std::string how_far() const override { return "2 of 5 messages had arrived here"; }
   int awaited = 0;
+  mutable transport::Frame begun_as{};
 };
 
 TEST_CASE("operations get their numbers in the order in which they start") {
@@ -166,8 +168,11 @@ TEST_CASE("an operation whose input never comes blames this rank's GPU at its de
 
 TEST_CASE("an operation that stands for a call is over once its stream has passed, and not before") {
   Rank rank;
-  Operation& operation = rank.state.collectives.make_stand_in(rank.request(), "ring", {}, std::make_shared<Stream>());
+  const auto stream = std::make_shared<Stream>();
+  Operation& operation = rank.state.collectives.make_stand_in(rank.request(), "ring", {}, stream);
+  CHECK(stream->begun_as.count == 0);
   const Work work = rank.submit(operation);
+  CHECK(stream->begun_as == operation.frame());
   CHECK(operation.call_text() == "all_reduce #1 (3 x f32, sum) with ring");
   CHECK(operation.frame().count == 3);
   CHECK(operation.stream_part() != nullptr);
