@@ -16,7 +16,7 @@ namespace tutti::algorithms {
 namespace {
 
 constexpr std::size_t no_end = std::numeric_limits<std::size_t>::max();
-constexpr std::array<std::string_view, 4> transports{"shm", "tcp", "inproc", "*"};
+constexpr std::array<std::string_view, 6> transports{"shm", "tcp", "inproc", "cuda_ipc", "cuda_hosts", "*"};
 constexpr std::string_view builtin_text =
 #include "algorithms/tuning_table.inc"
     ;
@@ -132,7 +132,7 @@ TuningTable::Row TuningTable::parse_row(const std::vector<std::string_view>& wor
   const Collective collective = find_collective(words[0]);
   if (std::find(transports.begin(), transports.end(), words[1]) == transports.end())
     refuse("there is no transport " + quoted(words[1]) + "." + did_you_mean(words[1], transports) +
-           " There are: shm, tcp, inproc, and * for all.");
+           " There are: shm, tcp, inproc, cuda_ipc, cuda_hosts, and * for all.");
   const Range ranks = range_in(words[2], "ranks"), bytes = range_in(words[3], "bytes");
   return {.collective = collective,
           .transport = std::string{words[1]},
@@ -141,6 +141,7 @@ TuningTable::Row TuningTable::parse_row(const std::vector<std::string_view>& wor
           .bytes_from = bytes.from,
           .bytes_to = bytes.to,
           .choice = find(collective, words[4]),
+          .gives_radix = words[4].find(':') != std::string_view::npos,
           .crowd = words.size() == 6 ? crowd_in(words[5]) : Crowd::any,
           .text = joined(words),
           .line = line};
@@ -171,10 +172,13 @@ TuningTable TuningTable::parse(std::string_view text, std::string_view file_name
 Choice TuningTable::select(const Situation& situation, std::string* why) const {
   for (const Row& row : rows_)
     if (row.covers(situation) && fits(*row.choice.entry, situation)) {
+      Choice choice = row.choice;
+      if (situation.ranks_on_each_host > 1 && choice.entry->has_radix && !row.gives_radix)
+        choice.radix = situation.ranks_on_each_host;
       if (why != nullptr)
-        *why = told(situation) + ": " + to_string(row.choice) + ", by " + file_name_ + ":" + std::to_string(row.line) +
+        *why = told(situation) + ": " + to_string(choice) + ", by " + file_name_ + ":" + std::to_string(row.line) +
                ": " + row.text;
-      return row.choice;
+      return choice;
     }
   if (this != &builtin()) {
     const Choice choice = builtin().select(situation, why);

@@ -15,17 +15,19 @@ struct Situation {
   Collective collective{};
   int ranks = 1;
   std::size_t bytes = 0;         ///< of the larger of one rank's input and output
-  std::string_view transport{};  ///< "shm", "tcp" (also for a mixture), "inproc"
+  std::string_view transport{};  ///< "shm", "tcp" (also for a mixture), "inproc", "cuda_ipc", "cuda_hosts"
   bool oversubscribed = false;   ///< more ranks than cores on some host
   bool equal_parts = true;       ///< not a _v call
   bool rank_order = false;       ///< option `deterministic`
   bool boards = true;            ///< boards may be used besides links
+  int ranks_on_each_host = 0;    ///< neighbouring ranks, where plans should look at hosts; else 0
 };
 
 /// A tuning table: lines of `collective transport ranks bytes algorithm`, first match wins, `#` starts a comment.
 /// `transport` is a name or `*`; `ranks` and `bytes` are `lo-hi` (both included), `lo-`, a number or `*`, with K, M and
 /// G. A sixth word restricts the line to jobs in which some host has more ranks than cores (`oversubscribed`), or to
-/// jobs without such a host (`core-per-rank`).
+/// jobs without such a host (`core-per-rank`). Where plans should look at hosts, an algorithm that has a radix, which
+/// the line does not give, gets the number of ranks on each.
 class TuningTable {
  public:
   /// The built-in table (see tuning_table.inc).
@@ -47,6 +49,7 @@ class TuningTable {
     std::size_t ranks_from, ranks_to;
     std::size_t bytes_from, bytes_to;
     Choice choice;
+    bool gives_radix;
     Crowd crowd;
     std::string text;
     int line;

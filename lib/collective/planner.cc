@@ -214,7 +214,8 @@ Choice Planner::choose(const Wish& wish) const {
                                   .oversubscribed = settings_.oversubscribed,
                                   .equal_parts = wish.equal_parts,
                                   .rank_order = settings_.deterministic && is_reduction(wish.collective),
-                                  .boards = settings_.boards});
+                                  .boards = settings_.boards,
+                                  .ranks_on_each_host = settings_.ranks_on_each_host});
 }
 
 void Planner::tell(const Wish& wish, const Prepared& prepared, bool is_new) const {

@@ -42,7 +42,8 @@ class Planner {
   struct Settings {
     int rank = 0;
     int ranks = 1;
-    std::string transport;  ///< as in algorithms::Situation
+    std::string transport;       ///< as in algorithms::Situation
+    int ranks_on_each_host = 0;  ///< the same
     bool oversubscribed = false;
     bool boards = true;
     bool deterministic = false;

@@ -51,6 +51,27 @@ TEST_CASE("a line for oversubscribed hosts holds only there") {
   CHECK(chosen(table, situation) == "direct");
 }
 
+TEST_CASE("where plans look at hosts, the number of ranks on each is the radix that a line does not give") {
+  const TuningTable table = TuningTable::parse(
+      "all_reduce cuda_hosts * 0-1K hierarchical\nall_reduce cuda_hosts * 0-2K hierarchical:2\nall_reduce * * * ring",
+      "t");
+  Situation situation = all_reduce_of(1024, 12, "cuda_hosts");
+  situation.ranks_on_each_host = 4;
+  std::string why;
+  CHECK(to_string(table.select(situation, &why)) == "hierarchical:4");
+  CHECK(contains(why, "hierarchical:4, by t:1"));
+  situation.bytes = 2048;
+  CHECK(chosen(table, situation) == "hierarchical:2");
+  situation.bytes = 2049;
+  CHECK(chosen(table, situation) == "ring");
+  // Two hosts exchange one vector, where a ring would send two; among many the ring sends less.
+  CHECK(chosen(TuningTable::builtin(), situation) == "hierarchical:4");
+  situation.bytes = std::size_t{64} << 20;
+  CHECK(chosen(TuningTable::builtin(), situation) == "hierarchical:4");
+  situation.ranks = 64;
+  CHECK(chosen(TuningTable::builtin(), situation) == "ring");
+}
+
 TEST_CASE("a barrier among many ranks that share cores is direct, but not over links") {
   Situation situation{.collective = Collective::barrier, .ranks = 128, .transport = "shm", .oversubscribed = true};
   CHECK(chosen(TuningTable::builtin(), situation) == "direct");
