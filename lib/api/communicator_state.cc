@@ -47,7 +47,10 @@ CommunicatorState::CommunicatorState(std::shared_ptr<Context> context, std::uint
   group.join(collectives, messages);
 }
 
-CommunicatorState::~CommunicatorState() { group.leave(); }
+CommunicatorState::~CommunicatorState() {
+  if (streams_) streams_->leave();
+  group.leave();
+}
 
 StreamCalls* CommunicatorState::streams(Communicator& comm, const DeviceStream& stream) {
   const std::lock_guard lock{streams_mutex_};

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "algorithms/check.h"
@@ -13,6 +14,7 @@
 #include "lib/base/wire_counts.h"
 #include "lib/collective/call_buffers.h"
 #include "lib/collective/stream_binding.h"
+#include "lib/engine/driven_by_helper.h"
 #include "lib/failure/diagnosis.h"
 #include "lib/gpu/device_kernels.h"
 #include "lib/gpu/device_parts.h"
@@ -24,9 +26,12 @@ namespace {
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
-Planner planner_for_streams(const Planner& planner) {
+/// Where all hosts have as many neighbouring ranks, plans keep to the host what they can. Elsewhere the network
+/// decides.
+Planner planner_for_streams(const Planner& planner, bool is_within_host, int ranks_on_each_host) {
   Planner::Settings settings = planner.settings();
-  settings.transport = "cuda_ipc";
+  settings.transport = is_within_host ? "cuda_ipc" : ranks_on_each_host > 1 ? "cuda_hosts" : "tcp";
+  settings.ranks_on_each_host = ranks_on_each_host;
   settings.oversubscribed = settings.boards = false;
   return Planner{std::move(settings)};
 }
@@ -52,7 +57,7 @@ struct StreamCalls::Bound {
 };
 
 StreamCalls::StreamCalls(Group& group, Collectives& collectives, std::unique_ptr<transport::StreamLinks> links,
-                         const DeviceKernels* kernels, cuda::Context context)
+                         const Hosts& hosts, const DeviceKernels* kernels, cuda::Context context)
     : group_(group),
       collectives_(collectives),
       kernels_(kernels),
@@ -60,8 +65,9 @@ StreamCalls::StreamCalls(Group& group, Collectives& collectives, std::unique_ptr
       device_(cuda::device_of(context)),
       multiprocessors_(cuda::facts_of(device_).multiprocessors),
       links_(std::move(links)),
+      staged_(links_->has_staged() ? StagedLinks::open(group, collectives, *links_, hosts.channel) : nullptr),
       flight_(std::make_shared<StreamFlight>(*links_)),
-      planner_(planner_for_streams(collectives.planner())),
+      planner_(planner_for_streams(collectives.planner(), !links_->has_staged(), hosts.ranks_on_each)),
       counters_(group.size()),
       watch_([this](const std::string& why) { fail_with_device(why); }) {
   enter(context);
@@ -69,7 +75,9 @@ StreamCalls::StreamCalls(Group& group, Collectives& collectives, std::unique_ptr
 
 /// The engine's work for this communicator has ended.
 StreamCalls::~StreamCalls() {
-  if (flight_->drain()) {
+  const bool is_drained = flight_->drain();
+  if (staged_) staged_->close();
+  if (is_drained) {
     flight_->forget_links();
     return;
   }
@@ -163,7 +171,8 @@ Work StreamCalls::start(const Request& request, const Prepared& prepared, const 
   Lowered lowered = lower(bound, prepared);
   Operation& operation = collectives_.make_stand_in(
       bound.request, prepared.name + std::string{on_streams}, std::move(lowered.offsets),
-      std::make_shared<const StreamProgress>(*links_, lowered.commands, watch_, passed_.at(stream.context())));
+      std::make_shared<const StreamProgress>(*links_, StreamProgress::Staged{staged_.get(), lowered.staged},
+                                             lowered.commands, watch_, passed_.at(stream.context())));
   operation.asynchronous = asynchronous;
   operation.on_device = {stream.context(), stream.stream()};
   Work work = Internals::make<Work>(&operation);
@@ -206,6 +215,7 @@ StreamCalls::Lowered StreamCalls::lower(const Bound& bound, const Prepared& prep
   const Arithmetic arithmetic{*group_.context().kernels, type_of(request), op, group_.size()};
   Lowered made{.offsets = {},
                .commands = {},
+               .staged = {},
                .after = counters_,
                .areas = {},
                .arithmetic = {kernels_, type_of(request), op.kind(), arithmetic.element_size(), arithmetic.sum_size(),
@@ -222,6 +232,10 @@ StreamCalls::Lowered StreamCalls::lower(const Bound& bound, const Prepared& prep
                                           slots_of(arithmetic.sum_size())};
   for (std::size_t round = 0; round < program.rounds(); ++round) program.add_round(round, made.after, made.commands);
   const cuda::Current current{context_};
+  if (staged_) {
+    made.staged = std::make_shared<StagedLinks::Call>(staged_->messages_of(made.commands, arithmetic.sum_size()));
+    staged_->get_memory(made.staged->messages);
+  }
   made.areas = {cuda::address_of(buffers.input.origin), cuda::address_of(buffers.output.origin),
                 scratch_.get(device_, program.scratch() * arithmetic.sum_size())};
   return made;
@@ -233,8 +247,10 @@ StreamCalls::Lowered StreamCalls::lower(const Bound& bound, const Prepared& prep
 template <class Enqueue>
 void StreamCalls::submit(Operation& operation, const Enqueue& enqueue) {
   const std::shared_ptr<Engine>& engine = group_.context().engine;
-  operation.then([flight = flight_, engine](const Error* error) {
-    if (error) flight->release(engine);
+  operation.then([flight = flight_, staged = staged_, engine](const Error* error) {
+    if (!error) return;
+    if (staged) staged->stop();
+    flight->release(engine);
   });
   flight_->call_begins();
   engine->submit(operation);
@@ -250,9 +266,12 @@ void StreamCalls::submit(Operation& operation, const Enqueue& enqueue) {
 void StreamCalls::enqueue(const Bound& bound, const Lowered& lowered, const DeviceStream& stream,
                           Operation& operation) {
   cuda::Commands to{stream.context(), stream.stream()};
+  // The driver may keep this thread until the stream has run a part of a long call.
+  std::optional<DrivenByHelper> driven;
+  if (lowered.staged && !lowered.staged->messages.empty()) driven.emplace(group_.context().engine);
   try {
     add(bound, lowered, stream, to);
-    notice_passing(to, operation);
+    notice_passing(to, lowered, operation);
   } catch (const Error&) {
     // What is in the stream still uses memory and links.
     try {
@@ -274,22 +293,19 @@ void StreamCalls::add(const Bound& bound, const Lowered& lowered, const DeviceSt
   to.record(last_passed_);
 }
 
-void StreamCalls::notice_passing(cuda::Commands& to, Operation& operation) {
-  Pending& pending = operation;
-  pending.retain();
-  try {
-    to.call([flight = flight_, engine = group_.context().engine, &operation, &pending] {
-      flight->call_ends();
-      engine->post([flight, &operation, &pending] {
+void StreamCalls::notice_passing(cuda::Commands& to, const Lowered& lowered, Operation& operation) {
+  static_cast<Pending&>(operation).retain();
+  const std::shared_ptr<Operation> kept{&operation, [](Operation* old) { static_cast<Pending*>(old)->release(); }};
+  to.call([flight = flight_, engine = group_.context().engine, staged = staged_, call = lowered.staged, kept] {
+    flight->call_ends();
+    engine->post([flight, staged, call, kept] {
+      const auto passed = [flight, kept] {
         // A rank that has failed sends what it has not got. This one will be told of the failure.
-        if (!operation.over() && !flight->is_worthless()) operation.stream_has_passed();
-        pending.release();
-      });
+        if (!kept->over() && !flight->is_worthless()) kept->stream_has_passed();
+      };
+      staged ? staged->when_sent(*call, passed) : passed();
     });
-  } catch (...) {
-    pending.release();
-    throw;
-  }
+  });
 }
 
 }  // namespace tutti::detail

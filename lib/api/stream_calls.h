@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "algorithms/stream_program.h"
+#include "lib/api/staged_links.h"
 #include "lib/api/stream_flight.h"
 #include "lib/collective/collectives.h"
 #include "lib/gpu/device_stream.h"
@@ -20,7 +21,8 @@
 namespace tutti::detail {
 
 /// The collectives of one communicator that run on the streams of GPUs: the steps of a plan become commands on the
-/// stream of the call, and messages go from one GPU's memory to another's without the host.
+/// stream of the call, and messages go from one GPU's memory to another's without the host. Those to other hosts go by
+/// way of pinned memory (StagedLinks).
 ///
 /// An operation stands for each call in the engine. It compares the call with those of the other ranks, and is over
 /// when they are the same and the stream has passed the call. If it fails, all waits of this rank end, so that no
@@ -30,9 +32,14 @@ namespace tutti::detail {
 /// Threading: any thread.
 class StreamCalls {
  public:
+  /// What all ranks know of the hosts.
+  struct Hosts {
+    transport::Channel channel = 0;  ///< of messages between them
+    int ranks_on_each = 0;           ///< neighbouring ranks; 0: hosts differ, or their ranks are not neighbours
+  };
   /// `links`: of this communicator, on the GPU of `context`. `kernels`: null where a rank has none, and calls that
   /// combine are not served.
-  StreamCalls(Group& group, Collectives& collectives, std::unique_ptr<transport::StreamLinks> links,
+  StreamCalls(Group& group, Collectives& collectives, std::unique_ptr<transport::StreamLinks> links, const Hosts& hosts,
               const DeviceKernels* kernels, cuda::Context context);
   StreamCalls(const StreamCalls&) = delete;
   ~StreamCalls();
@@ -41,9 +48,13 @@ class StreamCalls {
   const Prepared* plan(const Request& request);
   /// Enqueues the call. `stream`: for this rank's memory, if it has any in the call.
   Work start(const Request& request, const Prepared& prepared, const DeviceStream& stream, bool asynchronous);
-  /// Moves some bytes over all links, and looks at them. False: they came as something else. Throws if they do not come
-  /// within `limit`, or if the driver fails.
+  /// Moves some bytes over all links between ranks that share memory, and looks at them. False: they came as something
+  /// else. Throws if they do not come within `limit`, or if the driver fails.
   bool try_links(std::chrono::milliseconds limit);
+  /// The group is about to say bye.
+  void leave() noexcept {
+    if (staged_) staged_->leave();
+  }
 
  private:
   struct Bound;
@@ -51,6 +62,7 @@ class StreamCalls {
   struct Lowered {
     PartOffsets offsets;  ///< of a _v call
     algorithms::StreamCommands commands;
+    std::shared_ptr<StagedLinks::Call> staged;  // null: all ranks share memory
     algorithms::StreamCounters after;
     DeviceAreas areas;
     DeviceArithmetic arithmetic;
@@ -75,7 +87,7 @@ class StreamCalls {
   void submit(Operation& operation, const Enqueue& enqueue);
   void enqueue(const Bound& bound, const Lowered& lowered, const DeviceStream& stream, Operation& operation);
   void add(const Bound& bound, const Lowered& lowered, const DeviceStream& stream, cuda::Commands& to);
-  void notice_passing(cuda::Commands& to, Operation& operation);
+  void notice_passing(cuda::Commands& to, const Lowered& lowered, Operation& operation);
 
   Group& group_;
   Collectives& collectives_;
@@ -84,6 +96,7 @@ class StreamCalls {
   const cuda::Device device_;
   const int multiprocessors_;
   std::unique_ptr<transport::StreamLinks> links_;
+  const std::shared_ptr<StagedLinks> staged_;  // null: all ranks share memory
   const std::shared_ptr<StreamFlight> flight_;
   std::mutex mutex_;  // of all that follows
   Planner planner_;

@@ -80,9 +80,10 @@ void StreamFlight::forget_links() noexcept {
   links_ = nullptr;
 }
 
-StreamProgress::StreamProgress(const transport::StreamLinks& links, const algorithms::StreamCommands& commands,
-                               DeviceWatch& watch, const cuda::OwnEvent& passed)
-    : links_(links), watch_(watch), passed_(passed) {
+StreamProgress::StreamProgress(const transport::StreamLinks& links, Staged staged,
+                               const algorithms::StreamCommands& commands, DeviceWatch& watch,
+                               const cuda::OwnEvent& passed)
+    : links_(links), staged_(std::move(staged)), watch_(watch), passed_(passed) {
   std::ranges::copy_if(commands.all, std::back_inserter(commands_), [](const algorithms::StreamCommand& command) {
     return is_wait(command) || command.kind == Kind::signal_arrival || command.kind == Kind::signal_credit;
   });
@@ -109,7 +110,8 @@ std::vector<algorithms::StreamCommand>::const_iterator StreamProgress::next() co
 
 bool StreamProgress::awaits(int peer) const noexcept {
   const auto at = next();
-  return at != commands_.end() && is_wait(*at) && at->peer == peer;
+  if (at == commands_.end()) return staged_.links && staged_.links->has_unsent(peer);
+  return is_wait(*at) && at->peer == peer;
 }
 
 StreamPart::Steps StreamProgress::steps() const noexcept {

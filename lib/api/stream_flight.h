@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "algorithms/stream_program.h"
+#include "lib/api/staged_links.h"
 #include "lib/collective/operation.h"
 #include "lib/engine/engine.h"
 #include "lib/gpu/device_watch.h"
@@ -59,10 +60,18 @@ class StreamFlight : public std::enable_shared_from_this<StreamFlight> {
 /// the words show which of them it can have run.
 class StreamProgress final : public StreamPart {
  public:
-  /// `links`, `watch` and `passed`, an event on the GPU of the call, exist as long as calls of the communicator run.
-  StreamProgress(const transport::StreamLinks& links, const algorithms::StreamCommands& commands, DeviceWatch& watch,
-                 const cuda::OwnEvent& passed);
+  /// What goes over staged links. Null: all ranks share memory.
+  struct Staged {
+    StagedLinks* links = nullptr;
+    std::shared_ptr<StagedLinks::Call> call{};
+  };
+  /// All but `commands` exist as long as calls of the communicator run. `passed`: an event on the GPU of the call.
+  StreamProgress(const transport::StreamLinks& links, Staged staged, const algorithms::StreamCommands& commands,
+                 DeviceWatch& watch, const cuda::OwnEvent& passed);
 
+  void begins(const transport::Frame& frame) const noexcept override {
+    if (staged_.links) staged_.links->begin(staged_.call, frame);
+  }
   bool awaits(int peer) const noexcept override;
   Steps steps() const noexcept override;
   void look_at_device() const noexcept override { watch_.look_at(passed_); }
@@ -74,6 +83,7 @@ class StreamProgress final : public StreamPart {
   std::vector<algorithms::StreamCommand>::const_iterator next() const noexcept;
 
   const transport::StreamLinks& links_;
+  const Staged staged_;
   std::vector<algorithms::StreamCommand> commands_;
   DeviceWatch& watch_;
   const cuda::OwnEvent& passed_;

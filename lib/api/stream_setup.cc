@@ -1,11 +1,13 @@
 #include "lib/api/stream_setup.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstring>
 #include <exception>
 #include <map>
+#include <new>
 #include <span>
 #include <string>
 #include <utility>
@@ -41,6 +43,7 @@ struct Facts {
   bool has_kernels = false;  // that combine
   bool shares_by_descriptors = false;
   bool names_gpu = true;
+  std::int32_t host = 0;  // the first rank that shares memory with this one
   std::uint64_t slot_bytes = 0;
   char why_not[160] = {};  // empty: this rank's GPU can use links
 };
@@ -56,7 +59,8 @@ enum class Sharing : std::uint8_t { addresses, descriptors, handles };
 
 class SetUp {
  public:
-  SetUp(Communicator& comm, CommunicatorState& state) : comm_(comm), group_(state.group), state_(state) {}
+  SetUp(Communicator& comm, CommunicatorState& state)
+      : comm_(comm), group_(state.group), state_(state), memory_(group_.shared_memory_of_host()) {}
 
   std::optional<std::unique_ptr<StreamCalls>> run(const DeviceStream& stream) {
     look_at_own(stream);
@@ -75,7 +79,8 @@ class SetUp {
     const std::string why_not = why_staged(all);
     if (!why_not.empty()) return staged(why_not);
     reduces_ = std::ranges::all_of(all, &Facts::has_kernels);
-    form_ = {comm_.size(), all.front().slot_bytes, slots};
+    form_ = {comm_.size(), all.front().slot_bytes, slots, ranks_of_host(all, own_.host)};
+    hosts_.ranks_on_each = ranks_on_each_host(all);
     const bool by_descriptors = std::ranges::all_of(all, &Facts::shares_by_descriptors);
     for (const Sharing sharing : {Sharing::addresses, Sharing::descriptors, Sharing::handles}) {
       if ((sharing == Sharing::addresses) != group_.context().threads) continue;
@@ -90,6 +95,7 @@ class SetUp {
     own_.slot_bytes = wanted_slot_bytes();
     own_.has_kernels = !compute::gpu::image().empty();
     own_.names_gpu = stream.is_named();
+    own_.host = memory_.members.front();
     std::string why_not;
     try {
       context_ = stream.context();
@@ -105,6 +111,21 @@ class SetUp {
     std::memcpy(own_.why_not, why_not.data(), std::min(why_not.size(), sizeof own_.why_not - 1));
   }
 
+  static std::vector<int> ranks_of_host(const std::vector<Facts>& all, int host) {
+    std::vector<int> ranks;
+    for (int rank = 0; std::cmp_less(rank, all.size()); ++rank)
+      if (all[at(rank)].host == host) ranks.push_back(rank);
+    return ranks;
+  }
+
+  /// 0: not the same, or not neighbours.
+  static int ranks_on_each_host(const std::vector<Facts>& all) {
+    const auto ranks = static_cast<int>(ranks_of_host(all, 0).size());
+    for (int rank = 0; std::cmp_less(rank, all.size()); ++rank)
+      if (all[at(rank)].host != rank / ranks * ranks) return 0;
+    return all.size() % at(ranks) == 0 ? ranks : 0;
+  }
+
   /// From what all ranks know.
   std::string why_staged(const std::vector<Facts>& all) const {
     for (int rank = 0; rank < comm_.size(); ++rank)
@@ -117,7 +138,9 @@ class SetUp {
       for (int other = 0; other < rank; ++other)
         if (all[at(rank)].uuid == all[at(other)].uuid)
           return fmt::format("ranks {} and {} share a GPU, which would alternate between them", other, rank);
-    return {};
+    for (int rank = 0; rank < comm_.size(); ++rank)
+      if (all[at(rank)].host != rank) return {};
+    return "no two ranks share memory, so that all bytes go through the host anyway";
   }
 
   std::unique_ptr<StreamCalls> staged(const std::string& why) const {
@@ -145,8 +168,8 @@ class SetUp {
           if (!made->try_links(longest_trial)) trouble_ = "a trial of the links between GPUs moved wrong bytes";
         });
         if (agreed()) {
-          say(fmt::format("calls on device memory run on streams, over {} slots of {} bytes per link", slots,
-                          form_.slot_bytes));
+          say(fmt::format("calls on device memory run on streams, over {} slots of {} bytes per link{}", slots,
+                          form_.slot_bytes, links_in_words()));
           return made;
         }
       }
@@ -156,6 +179,14 @@ class SetUp {
       say(fmt::format("memory of GPUs cannot be shared by {}: {}", ways[static_cast<int>(sharing)], trouble_));
     return nullptr;
   }
+  std::string links_in_words() const {
+    if (!is_across_hosts()) return {};
+    return fmt::format(
+        "; links to the ranks {} are in memory of GPUs, all others staged, {}", fmt::join(form_.sharing, " "),
+        hosts_.ranks_on_each > 1 ? fmt::format("and plans expect {} ranks per host", hosts_.ranks_on_each)
+                                 : "and plans do not look at hosts");
+  }
+  bool is_across_hosts() const { return form_.sharing.size() < at(comm_.size()); }
   void say(const std::string& text) const { group_.context().log.info(Log::Subsystem::shm, text); }
 
   template <class Part>
@@ -180,6 +211,7 @@ class SetUp {
     return counts_hash(parts) << 1;
   }
   static constexpr int sender_of_words = 1 << 30;
+  static constexpr int channel_between_hosts = sender_of_words + 1;
 
   /// Among ranks that are threads.
   bool share_by_addresses() {
@@ -205,9 +237,8 @@ class SetUp {
       own = cuda::SharedMemory::create(device_, form_.slots_bytes());
       const Descriptor exported = own.export_descriptor();
       in_engine([&] {
-        for (int peer = 0; peer < comm_.size(); ++peer)
-          if (peer != comm_.rank())
-            group_.shared_memory()->give(group_.global_rank(peer), name_of(comm_.rank()), exported);
+        for (const int peer : form_.sharing)
+          if (peer != comm_.rank()) memory_.transport->give(group_.global_rank(peer), name_of(comm_.rank()), exported);
       });
     });
     if (!fetch_all()) return false;
@@ -235,7 +266,7 @@ class SetUp {
     comm_.all_gather(std::span{&handle, 1}, all);
     attempt([&] {
       const cuda::Current current{context_};
-      for (int peer = 0; peer < comm_.size(); ++peer)
+      for (const int peer : form_.sharing)
         if (peer != comm_.rank()) slots_[at(peer)] = slots_in(cuda::OpenedMemory{all[at(peer)]});
     });
     return agreed();
@@ -266,9 +297,9 @@ class SetUp {
     if (fetch_together(comm_, [this] { return fetch(); })) return true;
     // Drops what may still arrive, or was still to be handed over.
     in_engine([&] {
-      group_.shared_memory()->close_channel(name_of(sender_of_words), Clock::now());
-      for (int rank = 0; rank < comm_.size(); ++rank)
-        group_.shared_memory()->close_channel(name_of(rank), Clock::now());
+      if (!memory_.transport) return;
+      memory_.transport->close_channel(name_of(sender_of_words), Clock::now());
+      for (const int rank : form_.sharing) memory_.transport->close_channel(name_of(rank), Clock::now());
     });
     return false;
   }
@@ -282,30 +313,44 @@ class SetUp {
   }
 
   bool look() {
-    transport::Transport& transport = *group_.shared_memory();
-    if (!words_) words_ = transport.shared_memory(name_of(sender_of_words), group_.members(), form_.words_bytes());
+    if (!words_) words_ = get_words();
     if (sharing_ != Sharing::descriptors) return words_ != nullptr;
-    for (int peer = 0; peer < comm_.size(); ++peer) {
+    for (const int peer : form_.sharing) {
       if (peer == comm_.rank() || arrived_.contains(peer)) continue;
-      if (Descriptor given = transport.take(group_.global_rank(peer), name_of(peer))) arrived_[peer] = std::move(given);
+      if (Descriptor given = memory_.transport->take(group_.global_rank(peer), name_of(peer)))
+        arrived_[peer] = std::move(given);
     }
-    return words_ && arrived_.size() + 1 == at(comm_.size());
+    return words_ && arrived_.size() + 1 == form_.sharing.size();
+  }
+
+  std::shared_ptr<std::byte> get_words() {
+    if (!memory_.transport) {  // alone on its host
+      constexpr std::align_val_t page{4096};
+      auto* const memory = new (page) std::byte[form_.words_bytes()]();
+      return {memory, [page](std::byte* old) { ::operator delete[](old, page); }};
+    }
+    std::vector<int> members;
+    for (const int rank : form_.sharing) members.push_back(group_.global_rank(rank));
+    return memory_.transport->shared_memory(name_of(sender_of_words), members, form_.words_bytes());
   }
 
   std::unique_ptr<StreamCalls> make_calls() {
     const cuda::Current current{context_};
+    hosts_.channel = name_of(channel_between_hosts);
     return std::make_unique<StreamCalls>(
         group_, state_.collectives,
-        std::make_unique<StreamLinks>(comm_.rank(), form_, std::move(words_), std::move(slots_)),
+        std::make_unique<StreamLinks>(comm_.rank(), form_, std::move(words_), std::move(slots_)), hosts_,
         reduces_ ? &DeviceKernels::get() : nullptr, context_);
   }
 
   Communicator& comm_;
   Group& group_;
   CommunicatorState& state_;
+  const Group::OfHost memory_;
   Facts own_;
   bool reduces_ = false;
   StreamLinks::Form form_;
+  StreamCalls::Hosts hosts_;
   cuda::Context context_ = nullptr;
   cuda::Device device_ = -1;
   std::string trouble_;  // of this rank
@@ -322,7 +367,7 @@ std::optional<std::unique_ptr<StreamCalls>> set_up_streams(Communicator& comm, C
                                                            const DeviceStream& stream) {
   const Group& group = state.group;
   // All ranks know this. While a rank that is a thread frees memory, the driver keeps all of them out.
-  if (group.size() == 1 || !group.shared_memory() || (group.context().threads && wanted_mode() != Mode::streams))
+  if (group.size() == 1 || (group.context().threads && wanted_mode() != Mode::streams))
     return std::unique_ptr<StreamCalls>{};
   const Within within{state.group, "its first call on device memory"};
   return SetUp{comm, state}.run(stream);

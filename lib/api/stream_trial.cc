@@ -1,11 +1,15 @@
-// The trial of the links between GPUs: each rank sends some elements to each other one, and looks at what it gets.
+// The trial of the links between GPUs: each rank sends some elements to each other one that shares memory with it, and
+// looks at what it gets. Staged links need no more than what was tried before: waits that the host ends, and a
+// transport.
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <memory>
 #include <thread>
 #include <utility>
 
+#include "algorithms/catalogue.h"
 #include "lib/api/stream_calls.h"
 #include "lib/collective/binding.h"
 #include "lib/collective/stream_binding.h"
@@ -34,21 +38,36 @@ bool has_passed(cuda::Stream stream) {
 
 }  // namespace
 
+/// A plan of the ranks that share memory, in whose commands they have their numbers in the group.
 StreamCalls::Lowered StreamCalls::lower_trial(cuda::Address memory) {
-  const std::size_t bytes = count * at(group_.size()) * sizeof(Element);
-  const Prepared& prepared =
-      planner_.prepare({.collective = Collective::all_to_all, .algorithm = "pairwise", .bytes = bytes});
-  const auto cuts = Partition::of(Collective::all_to_all, count, group_.size(), 1, sizeof(Element));
-  const algorithms::StreamSizes sizes = stream_sizes(cuts, cuts, prepared.plan.shape, sizeof(Element));
-  const algorithms::StreamProgram program{
-      Collective::all_to_all,   prepared.plan, units_of(Collective::all_to_all, prepared).units, sizes, {},
-      slots_of(sizeof(Element))};
+  const std::vector<int>& ranks = links_->form().sharing;
+  const auto n = static_cast<int>(ranks.size());
+  const auto own = static_cast<int>(std::ranges::find(ranks, group_.rank()) - ranks.begin());
+  const std::size_t bytes = count * ranks.size() * sizeof(Element);
+  const algorithms::Choice pairwise = algorithms::find(Collective::all_to_all, "pairwise");
+  const algorithms::Shape shape{.rank = own, .ranks = n};
+  const std::vector<algorithms::Plan> plans = algorithms::plans_of_all(pairwise, shape);
+  const auto cuts = Partition::of(Collective::all_to_all, count, n, 1, sizeof(Element));
+  const algorithms::StreamSizes sizes = stream_sizes(cuts, cuts, shape, sizeof(Element));
+  const auto units = algorithms::StreamUnits::of(Collective::all_to_all, plans);
+  const algorithms::StreamProgram program{Collective::all_to_all,   plans[at(own)], units, sizes, {},
+                                          slots_of(sizeof(Element))};
   Lowered made{.offsets = {},
                .commands = {},
+               .staged = {},
                .after = counters_,
                .areas = {memory, memory + bytes, scratch_.get(device_, program.scratch() * sizeof(Element))},
                .arithmetic = {nullptr, DataType::u32, OpKind::sum, sizeof(Element), sizeof(Element)}};
-  for (std::size_t round = 0; round < program.rounds(); ++round) program.add_round(round, made.after, made.commands);
+  algorithms::StreamCounters counters{n};
+  for (std::size_t round = 0; round < program.rounds(); ++round) program.add_round(round, counters, made.commands);
+  for (algorithms::StreamCommand& command : made.commands.all)
+    if (command.peer >= 0) command.peer = ranks[at(command.peer)];
+  for (algorithms::StreamPlace& place : made.commands.places)
+    if (place.peer >= 0) place.peer = ranks[at(place.peer)];
+  for (int i = 0; i < n; ++i) {
+    made.after.sent[at(ranks[at(i)])] = counters.sent[at(i)];
+    made.after.received[at(ranks[at(i)])] = counters.received[at(i)];
+  }
   return made;
 }
 
@@ -64,11 +83,12 @@ bool StreamCalls::drain(cuda::Stream stream) {
 bool StreamCalls::try_links(std::chrono::milliseconds limit) {
   const std::lock_guard lock{mutex_};
   const cuda::Current current{context_};
-  const std::size_t bytes = count * at(group_.size()) * sizeof(Element);
+  const std::vector<int>& ranks = links_->form().sharing;
+  const std::size_t bytes = count * ranks.size() * sizeof(Element);
   auto host = std::make_unique<PinnedMemory>(PinnedMemory::take(bytes));
   auto* const elements = reinterpret_cast<Element*>(host->data());
-  for (int to = 0; to < group_.size(); ++to)
-    for (std::size_t i = 0; i < count; ++i) elements[at(to) * count + i] = element(group_.rank(), to, i);
+  for (std::size_t to = 0; to < ranks.size(); ++to)
+    for (std::size_t i = 0; i < count; ++i) elements[to * count + i] = element(group_.rank(), ranks[to], i);
 
   const Lowered lowered = lower_trial(packed_input_.get(device_, 2 * bytes));
   counters_ = lowered.after;
@@ -90,9 +110,9 @@ bool StreamCalls::try_links(std::chrono::milliseconds limit) {
     }
     throw;
   }
-  for (int from = 0; from < group_.size(); ++from)
+  for (std::size_t from = 0; from < ranks.size(); ++from)
     for (std::size_t i = 0; i < count; ++i)
-      if (elements[at(from) * count + i] != element(from, group_.rank(), i)) return false;
+      if (elements[from * count + i] != element(ranks[from], group_.rank(), i)) return false;
   return true;
 }
 

@@ -105,6 +105,17 @@ transport::Transport* Group::shared_memory() const {
   return shared;
 }
 
+Group::OfHost Group::shared_memory_of_host() const {
+  OfHost host;
+  for (int rank = 0; rank < size(); ++rank) {
+    transport::Transport* const transport = context_->peers[static_cast<std::size_t>(global_rank(rank))].transport;
+    const bool shares = rank != rank_ && transport->has_boards();
+    if (shares) host.transport = transport;
+    if (shares || rank == rank_) host.members.push_back(rank);
+  }
+  return host;
+}
+
 transport::Transport* Group::boards() const {
   return context_->board_limit > 0 && size() <= transport::Board::most_ranks ? shared_memory() : nullptr;
 }

@@ -65,7 +65,14 @@ class Group final : public Failable {
 
   /// The transport through which all members share memory, if they do.
   transport::Transport* shared_memory() const;
-  /// The same, if collectives may use a board.
+  /// The members that share memory with this one, itself among them, in order; and the transport through which they do,
+  /// null if there is no other.
+  struct OfHost {
+    std::vector<int> members;  // ranks of the group
+    transport::Transport* transport = nullptr;
+  };
+  OfHost shared_memory_of_host() const;
+  /// The transport through which all members share memory, if collectives may use a board.
   transport::Transport* boards() const;
   /// Opens the link to a member on one of this group's channels.
   transport::Link& open(int rank, transport::Channel channel);

@@ -11,10 +11,8 @@ namespace tutti::transport {
 namespace {
 
 constexpr std::size_t page = 4096;
-constexpr std::size_t line = 64;  // of a cache: a word each
-constexpr std::size_t words_about_peer = 2;
-
-constexpr std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
+constexpr std::size_t line = 64;             // of a cache: a word each
+constexpr std::size_t words_about_peer = 4;  // two of either end, of which only a staged link uses the second two
 
 std::atomic_ref<std::uint64_t> word_at(std::byte* memory) {
   return std::atomic_ref<std::uint64_t>{*reinterpret_cast<std::uint64_t*>(memory)};
@@ -39,34 +37,37 @@ std::shared_ptr<const cuda::RegisteredMemory> registered(std::byte* data, std::s
 }  // namespace
 
 std::size_t StreamLinks::Form::words_bytes() const {
-  return ((at(ranks) * at(ranks) * words_about_peer + at(ranks)) * line + page - 1) / page * page;
+  return (sharing.size() * (at(ranks) * words_about_peer + 1) * line + page - 1) / page * page;
 }
 
-std::size_t StreamLinks::Form::slots_bytes() const { return at(ranks) * slots * slot_bytes; }
+std::size_t StreamLinks::Form::slots_bytes() const { return sharing.size() * slots * slot_bytes; }
 
 StreamLinks::StreamLinks(int rank, const Form& form, std::shared_ptr<std::byte> words, std::vector<Slots> slots)
     : rank_(rank),
       form_(form),
+      index_(at(form_.ranks), -1),
       words_(std::move(words)),
       registered_(registered(words_.get(), form_.words_bytes())),
-      slots_(std::move(slots)) {}
+      slots_(std::move(slots)),
+      incoming_(at(form_.ranks)),
+      outgoing_(at(form_.ranks)) {
+  for (std::size_t i = 0; i < form_.sharing.size(); ++i) index_[at(form_.sharing[i])] = static_cast<int>(i);
+  const std::size_t of_link = form_.slots * form_.slot_bytes;
+  for (const int peer : form_.sharing) {
+    incoming_[at(peer)] = slots_[at(rank_)].address + at(index_[at(peer)]) * of_link;
+    outgoing_[at(peer)] = slots_[at(peer)].address + at(index_[at(rank_)]) * of_link;
+  }
+}
 
+/// The words of a rank elsewhere lie beside those about it.
 std::size_t StreamLinks::offset_of(int owner, int about, Word word) const {
-  return ((at(owner) * at(form_.ranks) + at(about)) * words_about_peer + static_cast<std::size_t>(word)) * line;
+  const bool is_here = !is_staged(owner);
+  const std::size_t pair = at(index_[at(is_here ? owner : about)]) * at(form_.ranks) + at(is_here ? about : owner);
+  return (pair * words_about_peer + (is_here ? 0 : 2) + static_cast<std::size_t>(word)) * line;
 }
 
-std::size_t StreamLinks::offset_of_end(int rank) const { return offset_of(form_.ranks, 0, Word{}) + at(rank) * line; }
-
-std::size_t StreamLinks::offset_in_slots(int sender, std::uint32_t slot) const {
-  return (at(sender) * form_.slots + slot) * form_.slot_bytes;
-}
-
-cuda::Address StreamLinks::incoming(int peer, std::uint32_t slot) const {
-  return slots_[at(rank_)].address + offset_in_slots(peer, slot);
-}
-
-cuda::Address StreamLinks::outgoing(int peer, std::uint32_t slot) const {
-  return slots_[at(peer)].address + offset_in_slots(rank_, slot);
+std::size_t StreamLinks::offset_of_end(int rank) const {
+  return (form_.sharing.size() * at(form_.ranks) * words_about_peer + at(index_[at(rank)])) * line;
 }
 
 std::uint64_t StreamLinks::value(Word word, int peer) const noexcept {
@@ -77,16 +78,19 @@ std::uint64_t StreamLinks::value_at_peer(Word word, int peer) const noexcept {
   return word_at(words_.get() + offset_of(peer, rank_, word)).load(std::memory_order_acquire);
 }
 
+void StreamLinks::set(Word word, int peer, std::uint64_t value) noexcept {
+  word_at(words_.get() + offset_of(rank_, peer, word)).store(value, std::memory_order_release);
+}
+
 void StreamLinks::end_waits() noexcept {
   constexpr std::uint64_t beyond_all = std::numeric_limits<std::int64_t>::max();
   word_at(words_.get() + offset_of_end(rank_)).store(1, std::memory_order_release);  // before a wait ends
   for (int peer = 0; peer < form_.ranks; ++peer)
-    for (const Word word : {Word::arrived, Word::freed})
-      word_at(words_.get() + offset_of(rank_, peer, word)).store(beyond_all, std::memory_order_release);
+    for (const Word word : {Word::arrived, Word::freed}) set(word, peer, beyond_all);
 }
 
 bool StreamLinks::is_worthless() const noexcept {
-  for (int rank = 0; rank < form_.ranks; ++rank)
+  for (const int rank : form_.sharing)
     if (word_at(words_.get() + offset_of_end(rank)).load(std::memory_order_acquire) != 0) return true;
   return false;
 }

@@ -2,7 +2,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "lib/base/gpu/commands.h"
@@ -10,27 +12,31 @@
 
 namespace tutti::transport {
 
-/// The links between the GPUs of a group whose ranks are on one host, used by commands on streams: a link from each
-/// rank to each other one. Its slots lie in the memory of the receiver's GPU. They are filled and freed in order, and
-/// message m uses slot m mod `slots`.
+/// The links between the GPUs of a group, used by commands on streams: a link from each rank to each other one. Slots
+/// are filled and freed in order, and message m uses slot m mod `slots`.
 ///
 /// Each link has two words, which count messages for as long as the links exist. `arrived` is the receiver's, `freed`
 /// the sender's, so that a stream waits for words of its own rank, and writes to those of peers. The words lie in
-/// memory of the host that all ranks map: there a store of the host ends a wait, and the host sees how far each link
-/// is.
+/// memory of the host that all its ranks map: there a store of the host ends a wait, and the host sees how far each
+/// link is.
+///
+/// Between ranks that share memory, the slots lie in the memory of the receiver's GPU. All other links are staged: each
+/// end has slots of its own in pinned memory, and words of its own, also those that its stream writes. Somebody has to
+/// move the messages, and to set the words that streams wait for.
 ///
 /// Threading: any thread.
 class StreamLinks {
  public:
-  /// The same on all ranks.
+  /// The same on all ranks that share memory.
   struct Form {
     int ranks = 1;
     std::size_t slot_bytes = 0;  ///< a multiple of 256
     std::uint32_t slots = 1;     ///< of each link
+    std::vector<int> sharing;    ///< the ranks that share memory with this one, itself among them, in order
 
-    /// Of the words of all links.
+    /// Of the words of all links of the ranks that share memory.
     std::size_t words_bytes() const;
-    /// Of the slots of one rank.
+    /// Of the slots of one rank in its GPU.
     std::size_t slots_bytes() const;
   };
   enum class Word : std::uint8_t { arrived, freed };
@@ -40,14 +46,25 @@ class StreamLinks {
     std::shared_ptr<const void> owner{};
   };
 
-  /// `words`: of all ranks, zero at first. `slots`: by rank, this one's own among them. Needs a current context.
+  /// `words`: of the ranks that share memory, zero at first. `slots`: by rank, this one's own among them. Needs a
+  /// current context.
   StreamLinks(int rank, const Form& form, std::shared_ptr<std::byte> words, std::vector<Slots> slots);
 
   const Form& form() const { return form_; }
   /// The slot for messages of `peer`.
-  cuda::Address incoming(int peer, std::uint32_t slot) const;
+  cuda::Address incoming(int peer, std::uint32_t slot) const { return incoming_[at(peer)] + slot * form_.slot_bytes; }
   /// The slot for messages to `peer`.
-  cuda::Address outgoing(int peer, std::uint32_t slot) const;
+  cuda::Address outgoing(int peer, std::uint32_t slot) const { return outgoing_[at(peer)] + slot * form_.slot_bytes; }
+
+  bool is_staged(int peer) const { return index_[at(peer)] < 0; }
+  bool has_staged() const { return form_.sharing.size() < at(form_.ranks); }
+  /// Where the slots of a staged link lie, before a call uses it.
+  void place_incoming(int peer, cuda::Address slots) { incoming_[at(peer)] = slots; }
+  void place_outgoing(int peer, cuda::Address slots) { outgoing_[at(peer)] = slots; }
+  /// `task` runs on a thread of the driver's when a stream has written a word of a staged link.
+  void notice_signals(std::function<void()> task) { notice_ = std::move(task); }
+  /// Sets this rank's word about the peer of a staged link.
+  void set(Word word, int peer, std::uint64_t value) noexcept;
 
   /// Lets a stream wait until this rank's word about `peer` has reached `value`.
   void wait(cuda::Commands& commands, Word word, int peer, std::uint64_t value) const {
@@ -56,6 +73,7 @@ class StreamLinks {
   /// Sets the word about this rank at `peer`, once all before it in the stream has run.
   void signal(cuda::Commands& commands, Word word, int peer, std::uint64_t value) const {
     commands.write(address_of(peer, rank_, word), value);
+    if (is_staged(peer)) commands.call(notice_);
   }
 
   /// This rank's word about `peer`, as the host sees it.
@@ -70,19 +88,22 @@ class StreamLinks {
   bool is_worthless() const noexcept;
 
  private:
+  static constexpr std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
   std::size_t offset_of(int owner, int about, Word word) const;
   /// Of the word that says whether `rank` has ended its waits.
   std::size_t offset_of_end(int rank) const;
   cuda::Address address_of(int owner, int about, Word word) const {
     return registered_->address() + offset_of(owner, about, word);
   }
-  std::size_t offset_in_slots(int sender, std::uint32_t slot) const;
 
   const int rank_;
   const Form form_;
+  std::vector<int> index_;  // by rank: its place among those that share memory, or -1
   std::shared_ptr<std::byte> words_;
   std::shared_ptr<const cuda::RegisteredMemory> registered_;  // the same, for GPUs
-  std::vector<Slots> slots_;
+  std::vector<Slots> slots_;                                  // by rank
+  std::vector<cuda::Address> incoming_, outgoing_;            // by peer: the first slot
+  std::function<void()> notice_;
 };
 
 }  // namespace tutti::transport
