@@ -3,7 +3,10 @@
 driver fails, or that does something else: all others name it in time, no stream waits for ever, and whoever wants to go
 on can. Runs on the fake driver.
 
-    stream_faults_test.py RANK-PROGRAM FOLDER-OF-THE-FAKE [CASES-THAT-CONTAIN-THIS]
+    stream_faults_test.py [--hosts] RANK-PROGRAM FOLDER-OF-THE-FAKE [CASES-THAT-CONTAIN-THIS]
+
+--hosts: two ranks are on each of two hosts (tools/hosts), so that half of the links are staged; 77 where that is not
+possible.
 """
 
 import concurrent.futures
@@ -19,10 +22,18 @@ import sys
 import tempfile
 import time
 
-PROGRAM, FAKE = sys.argv[1:3]
+PLAYED = "FAULTS_ON_HOSTS"  # set where this program runs again, among the hosts
+if sys.argv[1] == "--hosts" and PLAYED not in os.environ:
+    hosts = pathlib.Path(__file__).resolve().parent.parent.parent / "tools/hosts"
+    command = [hosts, "2", "--rate", "10gbit", "--burst", "1m", "--once", sys.executable, *sys.argv]
+    status = subprocess.run(command, env={**os.environ, PLAYED: "1"}).returncode
+    sys.exit(77 if status == 3 else status)
+ON_HOSTS = sys.argv[1] == "--hosts"
+PROGRAM, FAKE, *ONLY = sys.argv[2 if ON_HOSTS else 1:]
 RANKS, CULPRIT = 4, 1
 LIMIT = 40  # seconds that a case may take; the processes that are left then are killed
 PARTS = 16  # places of a run at which a rank is killed or stopped
+LAST_CALL = PARTS // 2 if ON_HOSTS else PARTS * 2 // 3  # may have begun in this part, so that some ranks have all they need
 SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP, "pause": signal.SIGSTOP}
 SAID = re.compile(r"rank (\d): error of rank (-?\d), code (\d+), after ([\d.]+) s, stream empty after ([\d.]+) s: (.*)")
 MISMATCH, TIMEOUT, PEER_LOST, ABORTED = 2, 3, 4, 5
@@ -58,13 +69,14 @@ class Outcome:
 def start(case, rank, folder, schedule, signal_at):
     env = dict(os.environ, LD_LIBRARY_PATH=FAKE, FAKE_CUDA_SCHEDULE=schedule, TUTTI_GPU_MODE="streams", TUTTI_LOST_AFTER="1",
                TUTTI_TIMEOUT=str(case.timeout), TUTTI_RANK=str(rank), TUTTI_SIZE=str(RANKS),
-               TUTTI_RDZV=f"file://{folder}/meeting", TUTTI_DEBUG="INFO", TUTTI_DEBUG_SUBSYS="SHM")
+               TUTTI_RDZV=f"file://{folder}/meeting", TUTTI_SECRET="two hosts of one test", TUTTI_DEBUG="INFO", TUTTI_DEBUG_SUBSYS="SHM")
     if rank == CULPRIT and signal_at:
         env["FAKE_CUDA_SIGNAL"] = f"{int(SIGNALS[case.signal])}@{signal_at}"
     if rank == CULPRIT and case.fault:
         env["FAKE_CUDA_FAIL"] = case.fault
     with open(folder / f"out{rank}", "w") as out, open(folder / f"err{rank}", "w") as err:
-        command = [PROGRAM, case.what, case.algorithm, case.form, "shrink" if case.shrinks else ""]
+        place = ["nsenter", f"--net=/run/netns/host{rank // 2}"] if ON_HOSTS else []
+        command = [*place, PROGRAM, case.what, case.algorithm, case.form, "shrink" if case.shrinks else ""]
         return subprocess.Popen(command, env=env, stdout=out, stderr=err)
 
 
@@ -175,12 +187,11 @@ def signals():
         for form in ("wait", "pending"):
             for kind in ("kill", "stop"):
                 for part in range(PARTS):
-                    # Of the last call a rank may have done all that others wait for.
                     yield Case(f"{kind} at part {part} of {algorithm}, {form}", algorithm, form, signal=kind, part=part,
-                               shrinks=part % 3 == 1, codes=(PEER_LOST,), may_succeed=part >= PARTS * 2 // 3)
+                               shrinks=part % 3 == 1, codes=(PEER_LOST,), may_succeed=part >= LAST_CALL)
         for part in range(2, PARTS, 4):
             yield Case(f"pause at part {part} of {algorithm}, start", algorithm, "start", signal="pause", part=part,
-                       codes=(PEER_LOST,), may_succeed=part >= PARTS * 2 // 3)
+                       codes=(PEER_LOST,), may_succeed=part >= LAST_CALL)
 
 
 def driver_errors():
@@ -227,8 +238,8 @@ def others():
 def main():
     chosen = all_cases = [*signals(), *driver_errors(), *set_up(), *others()]
     seed = os.environ.get("TEST_SAMPLE", "0")
-    if len(sys.argv) > 3:
-        chosen = [case for case in all_cases if re.search(sys.argv[3], case.name)]
+    if ONLY:
+        chosen = [case for case in all_cases if re.search(ONLY[0], case.name)]
     elif seed != "all":
         chosen = random.Random(seed).sample(all_cases, 14)
     bad = 0
