@@ -197,50 +197,56 @@ void Plans::add(std::span<const WindowProgram> programs) {
   });
 }
 
-/// Whether a block that one rank's tasks write is used by another rank's tasks.
+/// Whether a block that one task writes is used by another task, of the same rank or of another one.
 class SharedBlocks {
  public:
   SharedBlocks(std::size_t ranks, std::size_t blocks, bool in_place)
-      : blocks_(blocks), in_place_(in_place), writer_(2 * ranks * blocks, none) {}
+      : blocks_(blocks), in_place_(in_place), writer_(2 * ranks * blocks) {}
 
   std::vector<std::string> problems(std::span<const WindowProgram> programs) && {
     for (const bool writes : {true, false})
       for (std::size_t rank = 0; rank < programs.size(); ++rank)
-        for (const WindowProgram::Task& task : programs[rank].tasks)
-          look_at(programs[rank], task, static_cast<int>(rank), writes);
+        for (std::size_t task = 0; task < programs[rank].tasks.size(); ++task)
+          look_at(programs[rank], programs[rank].tasks[task], {static_cast<int>(rank), static_cast<int>(task)}, writes);
     return std::move(problems_);
   }
 
  private:
   static constexpr int none = -1;
+  /// A task.
+  struct User {
+    int rank = none;
+    int task = none;
+    bool operator==(const User&) const = default;
+  };
 
-  void look_at(const WindowProgram& program, const WindowProgram::Task& task, int rank, bool writes) {
+  void look_at(const WindowProgram& program, const WindowProgram::Task& task, const User& user, bool writes) {
     const WindowProgram::Part& first = program.sources[at(task.source)];
     for (int i = 0; writes && i < task.to_count; ++i) {
       const int to = program.destinations[at(task.to + i)];
       const bool stays =
           in_place_ && task.source_count == 1 && first.rank == to && first.blocks.first == task.dst.first;
-      if (!stays) touch(to, task.dst, rank, true);
+      if (!stays) touch(to, task.dst, user, true);
     }
     for (int i = 0; !writes && i < task.source_count; ++i)
-      touch(program.sources[at(task.source + i)].rank, program.sources[at(task.source + i)].blocks, rank, false);
+      touch(program.sources[at(task.source + i)].rank, program.sources[at(task.source + i)].blocks, user, false);
   }
 
-  void touch(int owner, const Blocks& blocks, int by, bool writes) {
+  void touch(int owner, const Blocks& blocks, const User& by, bool writes) {
     const std::size_t buffer = !in_place_ && blocks.buffer == Buffer::output ? 1 : 0;
     for (int i = 0; i < blocks.count && problems_.empty(); ++i) {
-      int& writer = writer_[(2 * at(owner) + buffer) * blocks_ + at(blocks.first + i)];
-      if (writer != none && writer != by)
-        problems_.push_back("rank " + std::to_string(by) + " touches block " + std::to_string(blocks.first + i) +
-                            " of rank " + std::to_string(owner) + ", which rank " + std::to_string(writer) + " writes" +
-                            (in_place_ ? " (in place)" : ""));
+      User& writer = writer_[(2 * at(owner) + buffer) * blocks_ + at(blocks.first + i)];
+      if (writer.rank != none && writer != by)
+        problems_.push_back("rank " + std::to_string(by.rank) + " touches block " + std::to_string(blocks.first + i) +
+                            " of rank " + std::to_string(owner) + ", which rank " + std::to_string(writer.rank) +
+                            " writes" + (in_place_ ? " (in place)" : ""));
       if (writes) writer = by;
     }
   }
 
   std::size_t blocks_;
   bool in_place_;
-  std::vector<int> writer_;
+  std::vector<User> writer_;
   std::vector<std::string> problems_;
 };
 
@@ -255,11 +261,11 @@ Verdict check_board(Collective collective, const Shape& shape, std::span<const B
   return check(collective, std::move(plans).build(), claims);
 }
 
-Verdict check_windows(Collective collective, const Shape& shape, std::span<const WindowProgram> programs,
-                      Claims claims) {
+Verdict check_windows(Collective collective, const Shape& shape, std::span<const WindowProgram> programs, Claims claims,
+                      bool also_in_place) {
   Verdict verdict;
   for (const bool in_place : {false, true}) {
-    if (in_place && collective == Collective::all_to_all) continue;
+    if (in_place && (!also_in_place || collective == Collective::all_to_all)) continue;
     verdict.problems = SharedBlocks{programs.size(), at(shape.ranks * shape.pipeline), in_place}.problems(programs);
     if (!verdict.ok()) return verdict;
   }

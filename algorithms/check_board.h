@@ -12,8 +12,9 @@ namespace tutti::algorithms {
 /// takes part in every round, so that posts may be reused; the values are right, in place and out of place.
 Verdict check_board(Collective collective, const Shape& shape, std::span<const BoardProgram> programs,
                     Claims claims = {});
-/// The same for programs that use each other's buffers: no rank uses what another one writes, and the values are right.
+/// The same for programs that use each other's buffers: no task uses what another one writes, and the values are right.
+/// `also_in_place`: with input and output of each rank in one memory, too.
 Verdict check_windows(Collective collective, const Shape& shape, std::span<const WindowProgram> programs,
-                      Claims claims = {});
+                      Claims claims = {}, bool also_in_place = true);
 
 }  // namespace tutti::algorithms

@@ -250,18 +250,19 @@ void StreamProgram::add_round(std::size_t round, StreamCounters& counters, Strea
 // ---- For people ----------------------------------------------------------------------------------------------------
 
 const char* name_of(Kind kind) {
-  constexpr const char* names[] = {"wait_arrival", "wait_credit", "signal_arrival", "signal_credit",
-                                   "copy",         "fold",        "scale",          "divide"};
+  constexpr const char* names[] = {"wait_arrival", "wait_credit", "signal_arrival", "signal_credit", "copy",
+                                   "fold",         "scale",       "divide",         "whole"};
   return names[static_cast<std::size_t>(kind)];
 }
 
 std::string to_string(const StreamCommands& commands, const StreamCommand& command) {
   const auto text = [&](const StreamPlace& place) {
-    constexpr const char* names[] = {"input", "output", "scratch"};
+    constexpr const char* names[] = {"input", "output", "scratch", "", "", "input", "output", "staging"};
     const std::string range = fmt::format("[{}..{}]", place.offset, place.offset + command.elements - 1);
     if (place.area == Area::incoming) return fmt::format("slot {} from {} {}", place.slot, place.peer, range);
     if (place.area == Area::outgoing) return fmt::format("slot {} to {} {}", place.slot, place.peer, range);
-    return names[static_cast<std::size_t>(place.area)] + range;
+    const std::string of_rank = place.peer < 0 ? "" : fmt::format(" of {} ", place.peer);
+    return names[static_cast<std::size_t>(place.area)] + of_rank + range;
   };
   const auto list = [&](std::span<const StreamPlace> places) {
     std::string all;

@@ -21,6 +21,10 @@ struct StreamPlace {
     scratch,
     incoming,  ///< a slot of the link from `peer`, in this rank's memory
     outgoing,  ///< a slot of the link to `peer`, in that rank's memory
+    // They belong to `peer`, which may be this rank, and hold elements, never sums.
+    peer_input,
+    peer_output,
+    staging,  ///< where that rank has copies of its buffers for the others
   };
   Area area = Area::scratch;
   int peer = -1;
@@ -41,6 +45,7 @@ struct StreamCommand {
     fold,            ///< each output = the left fold of the sources, which may be any of them
     scale,           ///< output = contribution of the source's elements
     divide,          ///< output = average of the source, a sum
+    whole,           ///< each output = the result for the elements of the sources, all three of the above in one
   };
   Kind kind = Kind::copy;
   std::uint8_t sources = 0;

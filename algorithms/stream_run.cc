@@ -18,6 +18,7 @@ constexpr std::size_t most_operands = 32;
 
 constexpr std::size_t at(int i) { return static_cast<std::size_t>(i); }
 constexpr bool is_slot(Area area) { return area == Area::incoming || area == Area::outgoing; }
+constexpr bool is_of_peer(Area area) { return area == Area::peer_input || area == Area::peer_output; }
 
 }  // namespace
 
@@ -28,11 +29,26 @@ void StreamCounts::add(const StreamCommands& of, const StreamCommand& command) {
   elements_read += command.sources * command.elements;
   elements_written += command.outputs * command.elements;
   for (const StreamPlace& output : of.outputs(command))
-    if (output.area == Area::outgoing) elements_sent += command.elements;
+    if (output.area == Area::outgoing || is_of_peer(output.area)) elements_sent += command.elements;
 }
 
 StreamMachine::StreamMachine(int ranks, const StreamSlots& slots, StreamArithmetic arithmetic)
-    : slots_(slots), arithmetic_(std::move(arithmetic)), streams_(at(ranks)), links_(at(ranks) * at(ranks)) {}
+    : slots_(slots),
+      arithmetic_(std::move(arithmetic)),
+      streams_(at(ranks)),
+      links_(at(ranks) * at(ranks)),
+      races_(ranks),
+      element_size_(arithmetic_.sum_size) {}
+
+void StreamMachine::share(std::size_t elements, std::size_t element_size) {
+  element_size_ = element_size;
+  staging_.assign(streams_.size(), std::vector<std::byte>(elements * element_size, std::byte{garbage}));
+}
+
+/// The number of the word that counts arrivals, or credits, of a link.
+std::size_t StreamMachine::word(int from, int to, bool is_credit) const {
+  return (at(from) * streams_.size() + at(to)) * 2 + (is_credit ? 1 : 0);
+}
 
 void StreamMachine::enqueue(int rank, const StreamCommands& commands, const StreamMemory& memory) {
   streams_[at(rank)].segments.push_back({&commands, &memory});
@@ -43,9 +59,15 @@ std::string StreamMachine::run(const StreamOrder& order) {
   last_ = -1;
   while (const std::optional<int> rank = choose(order)) {
     const StreamCommand command = *next(*rank);
-    if (std::string trouble = execute(*rank, command); !trouble.empty()) return where(*rank, command) + trouble;
-    counts_.add(*streams_[at(*rank)].segments[streams_[at(*rank)].segment].commands, command);
-    ++streams_[at(*rank)].command;
+    Stream& stream = streams_[at(*rank)];
+    const StreamCommands& commands = *stream.segments[stream.segment].commands;
+    std::string trouble = stream.command == 0 ? program_writes(*rank) : "";
+    if (trouble.empty()) trouble = execute(*rank, command);
+    if (!trouble.empty()) return where(*rank, command) + trouble;
+    counts_.add(commands, command);
+    ++stream.command;
+    if (stream.command == commands.all.size())
+      if (trouble = program_writes(*rank); !trouble.empty()) return where(*rank, command) + "after it, " + trouble;
     last_ = *rank;
   }
   std::string trouble = deadlock();
@@ -86,15 +108,18 @@ std::optional<int> StreamMachine::choose(const StreamOrder& order) {
 }
 
 std::string StreamMachine::execute(int rank, const StreamCommand& command) {
+  races_.step(rank);
   switch (command.kind) {
     case Kind::wait_arrival: {
       Link& from = link(command.peer, rank);
       from.awaited = std::max(from.awaited, command.value);
+      races_.wait(rank, word(command.peer, rank, false), command.value);
       return {};
     }
     case Kind::wait_credit: {
       Link& to = link(rank, command.peer);
       to.allowed = std::max(to.allowed, command.value);
+      races_.wait(rank, word(rank, command.peer, true), command.value);
       return {};
     }
     case Kind::signal_arrival:
@@ -114,25 +139,61 @@ std::string StreamMachine::signal(int rank, const StreamCommand& command) {
     return fmt::format("there is credit for {} messages only", used.allowed + slots_.count);
   if (!arrives && command.value > used.awaited) return "it frees the slot of a message for which it has not waited";
   ++counter;
+  races_.signal(rank, arrives ? word(rank, command.peer, false) : word(command.peer, rank, true));
   if (!arrives && !used.slots.empty())
     std::memset(used.slots.data() + (command.value - 1) % slots_.count * slot_bytes(), garbage, slot_bytes());
   return {};
+}
+
+/// Bytes of the elements that a command moves.
+std::size_t StreamMachine::width(const StreamCommands& commands, const StreamCommand& command) const {
+  const auto holds_elements = [](const StreamPlace& place) {
+    return is_of_peer(place.area) || place.area == Area::staging;
+  };
+  const bool elements = command.kind == Kind::whole || std::ranges::any_of(commands.sources(command), holds_elements) ||
+                        std::ranges::any_of(commands.outputs(command), holds_elements);
+  return elements ? element_size_ : arithmetic_.sum_size;
+}
+
+std::string StreamMachine::look_at(int rank, const StreamPlace& place, const std::byte* data, std::size_t elements,
+                                   bool writes) {
+  if (is_slot(place.area) || place.area == Area::scratch) return {};
+  return writes ? races_.write(rank, data, elements, element_size_) : races_.read(rank, data, elements, element_size_);
+}
+
+/// What is in the stream before a call, and after it.
+std::string StreamMachine::program_writes(int rank) {
+  if (staging_.empty()) return {};
+  races_.step(rank);
+  const StreamMemory& memory = *streams_[at(rank)].segments[streams_[at(rank)].segment].memory;
+  std::string race = races_.write(rank, memory.input.data, memory.input.elements, element_size_);
+  return race.empty() ? races_.write(rank, memory.output.data, memory.output.elements, element_size_) : race;
 }
 
 std::string StreamMachine::compute(int rank, const StreamCommand& command) {
   const StreamCommands& commands = *streams_[at(rank)].segments[streams_[at(rank)].segment].commands;
   std::array<const std::byte*, most_operands> sources{};
   const std::span<const StreamPlace> from = commands.sources(command), to = commands.outputs(command);
+  const std::size_t bytes_moved = command.elements * width(commands, command);
   for (std::size_t i = 0; i < from.size(); ++i) {
     std::byte* bytes = nullptr;
     if (std::string trouble = find(rank, from[i], command.elements, bytes); !trouble.empty()) return trouble;
+    if (std::string race = look_at(rank, from[i], bytes, command.elements, false); !race.empty()) return race;
     sources[i] = bytes;
   }
+  std::vector<std::byte> result;  // of `whole`, which may overwrite what it reads
   for (const StreamPlace& place : to) {
     std::byte* bytes = nullptr;
     if (std::string trouble = find(rank, place, command.elements, bytes); !trouble.empty()) return trouble;
-    if (command.kind == Kind::copy || &place != to.data())
-      std::memmove(bytes, sources[0], command.elements * arithmetic_.sum_size);
+    if (command.kind == Kind::copy && bytes == sources[0]) continue;  // it lies where it belongs
+    if (std::string race = look_at(rank, place, bytes, command.elements, true); !race.empty()) return race;
+    if (command.kind == Kind::whole && result.empty()) {
+      result.resize(bytes_moved);
+      arithmetic_.whole(result.data(), std::span{sources}.first(from.size()), command.elements);
+      sources[0] = result.data();
+    }
+    if (command.kind == Kind::copy || command.kind == Kind::whole || &place != to.data())
+      std::memmove(bytes, sources[0], bytes_moved);
     else if (command.kind == Kind::fold)
       arithmetic_.fold(bytes, std::span{sources}.first(from.size()), command.elements);
     else
@@ -142,12 +203,30 @@ std::string StreamMachine::compute(int rank, const StreamCommand& command) {
   return {};
 }
 
+/// A peer's memory may be used between the wait for its arrival and the signal of its credit.
+std::string StreamMachine::find_at_peer(int rank, const StreamPlace& place, const StreamMemory*& memory) {
+  const Link& used = link(place.peer, rank);
+  if (place.peer != rank && used.freed >= used.awaited)
+    return fmt::format("it uses memory of rank {}, which has not opened it", place.peer);
+  const std::vector<Segment>& segments = streams_[at(place.peer)].segments;
+  const std::size_t call = streams_[at(rank)].segment;
+  if (call >= segments.size()) return fmt::format("rank {} makes no such call", place.peer);
+  memory = segments[call].memory;
+  return {};
+}
+
 std::string StreamMachine::find(int rank, const StreamPlace& place, std::size_t elements, std::byte*& bytes) {
   if (is_slot(place.area)) return find_in_slot(rank, place, elements, bytes);
-  const StreamMemory& memory = *streams_[at(rank)].segments[streams_[at(rank)].segment].memory;
-  const StreamMemory::Part& part = place.area == Area::input    ? memory.input
-                                   : place.area == Area::output ? memory.output
-                                                                : memory.scratch;
+  const StreamMemory* memory = streams_[at(rank)].segments[streams_[at(rank)].segment].memory;
+  if (place.peer >= 0)
+    if (std::string trouble = find_at_peer(rank, place, memory); !trouble.empty()) return trouble;
+  StreamMemory::Part part = memory->scratch;
+  if (place.area == Area::input || place.area == Area::peer_input) part = memory->input;
+  if (place.area == Area::output || place.area == Area::peer_output) part = memory->output;
+  if (place.area == Area::staging) {
+    std::vector<std::byte>& area = staging_[at(place.peer)];
+    part = {area.data(), 0, area.size() / element_size_, element_size_};
+  }
   if (place.offset < part.first || place.offset + elements > part.first + part.elements)
     return fmt::format("elements {} to {} are outside of {} to {}", place.offset, place.offset + elements, part.first,
                        part.first + part.elements);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "algorithms/stream_program.h"
+#include "algorithms/stream_races.h"
 
 namespace tutti::algorithms {
 
@@ -32,6 +33,7 @@ struct StreamArithmetic {
   std::function<void(std::byte* to, std::span<const std::byte* const> sources, std::size_t elements)> fold;
   std::function<void(std::byte* to, const std::byte* from, std::size_t elements)> scale;
   std::function<void(std::byte* to, const std::byte* from, std::size_t elements)> divide;
+  std::function<void(std::byte* to, std::span<const std::byte* const> sources, std::size_t elements)> whole;
 };
 
 struct StreamCounts {
@@ -40,7 +42,7 @@ struct StreamCounts {
   std::size_t signals = 0;
   std::size_t elements_read = 0;
   std::size_t elements_written = 0;
-  std::size_t elements_sent = 0;  ///< written into slots of peers
+  std::size_t elements_sent = 0;  ///< written into memory of peers
 
   void add(const StreamCommands& commands, const StreamCommand& command);
 };
@@ -59,10 +61,15 @@ struct StreamOrder {
 
 /// Runs the streams of all ranks on real bytes, command by command, in any order that waits and signals allow. It
 /// trusts nothing that only happens to be so: what a rank reads must be ordered by a wait of that rank, and what it
-/// overwrites, too. A slot that is freed is filled with garbage.
+/// overwrites, too. A slot that is freed is filled with garbage. All accesses to buffers and staging areas are looked
+/// at for races.
 class StreamMachine {
  public:
   StreamMachine(int ranks, const StreamSlots& slots, StreamArithmetic arithmetic);
+
+  /// Gives each rank a staging area. `element_size`: of buffers. In call k ranks use the memory of others that these
+  /// have in call k, which their programs write before the call and after it.
+  void share(std::size_t elements, std::size_t element_size);
 
   /// Puts commands at the end of a rank's stream. Both must live until run() returns.
   void enqueue(int rank, const StreamCommands& commands, const StreamMemory& memory);
@@ -99,7 +106,12 @@ class StreamMachine {
   std::string execute(int rank, const StreamCommand& command);
   std::string signal(int rank, const StreamCommand& command);
   std::string compute(int rank, const StreamCommand& command);
+  std::size_t word(int from, int to, bool is_credit) const;
+  std::size_t width(const StreamCommands& commands, const StreamCommand& command) const;
+  std::string look_at(int rank, const StreamPlace& place, const std::byte* data, std::size_t elements, bool writes);
+  std::string program_writes(int rank);
   std::string find(int rank, const StreamPlace& place, std::size_t elements, std::byte*& bytes);
+  std::string find_at_peer(int rank, const StreamPlace& place, const StreamMemory*& memory);
   std::string find_in_slot(int rank, const StreamPlace& place, std::size_t elements, std::byte*& bytes);
   std::string where(int rank, const StreamCommand& command) const;
   std::string deadlock();
@@ -109,6 +121,9 @@ class StreamMachine {
   const StreamArithmetic arithmetic_;
   std::vector<Stream> streams_;
   std::vector<Link> links_;
+  StreamRaces races_;
+  std::vector<std::vector<std::byte>> staging_;  // by rank
+  std::size_t element_size_;
   StreamCounts counts_;
   std::mt19937 random_;
   int last_ = -1;

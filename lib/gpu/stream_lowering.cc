@@ -45,12 +45,14 @@ void StreamLowering::add(const StreamCommands& commands, const StreamCommand& co
       return compute(compute::gpu::Step::begin, commands, command);
     case Kind::divide:
       return compute(compute::gpu::Step::finish, commands, command);
+    case Kind::whole:
+      return compute(compute::gpu::Step::whole, commands, command);
   }
 }
 
 std::size_t StreamLowering::size_of_element_in(const StreamPlace& place) const {
-  const bool is_of_caller = place.area == Area::input || place.area == Area::output;
-  return is_of_caller ? arithmetic_.element_size : arithmetic_.sum_size;
+  const bool holds_sums = place.area == Area::scratch || place.area == Area::incoming || place.area == Area::outgoing;
+  return holds_sums ? arithmetic_.sum_size : arithmetic_.element_size;
 }
 
 cuda::Address StreamLowering::address_of(const StreamPlace& place) const {
@@ -66,6 +68,12 @@ cuda::Address StreamLowering::address_of(const StreamPlace& place) const {
       return links_.incoming(place.peer, place.slot) + offset;
     case Area::outgoing:
       return links_.outgoing(place.peer, place.slot) + offset;
+    case Area::peer_input:
+      return areas_.peer_input[static_cast<std::size_t>(place.peer)] + offset;
+    case Area::peer_output:
+      return areas_.peer_output[static_cast<std::size_t>(place.peer)] + offset;
+    case Area::staging:
+      return links_.staging(place.peer) + offset;
   }
   return 0;
 }

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <span>
+#include <vector>
 
 #include "algorithms/stream_program.h"
 #include "lib/base/gpu/commands.h"
@@ -36,6 +37,8 @@ struct DeviceAreas {
   cuda::Address input = 0;   ///< of block 0, also at a rank that holds only its own part
   cuda::Address output = 0;  ///< the same
   cuda::Address scratch = 0;
+  /// Where the buffers of all ranks are, by rank; the same block 0. Empty: in no shared memory.
+  std::vector<cuda::Address> peer_input{}, peer_output{};
 };
 
 /// Puts the commands of a program (algorithms/stream_program.h) into a stream of a GPU: waits and signals become

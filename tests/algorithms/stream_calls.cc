@@ -28,7 +28,7 @@ Sum load(const std::byte* from, std::size_t size) {
 }
 void store(std::byte* to, Sum value, std::size_t size) { std::memcpy(to, &value, size); }
 
-StreamArithmetic arithmetic(std::size_t element_size) {
+StreamArithmetic arithmetic(std::size_t element_size, const StreamStages& stages) {
   StreamArithmetic made;
   made.sum_size = sizeof(Sum);
   made.fold = [](std::byte* to, std::span<const std::byte* const> sources, std::size_t elements) {
@@ -46,6 +46,17 @@ StreamArithmetic arithmetic(std::size_t element_size) {
   made.divide = [element_size](std::byte* to, const std::byte* from, std::size_t elements) {
     for (std::size_t i = 0; i < elements; ++i)
       store(to + i * element_size, divided(load(from + i * sizeof(Sum), sizeof(Sum))), element_size);
+  };
+  made.whole = [element_size, stages](std::byte* to, std::span<const std::byte* const> sources, std::size_t elements) {
+    const auto contribution = [&](const std::byte* source, std::size_t i) {
+      const Sum element = load(source + i * element_size, element_size);
+      return stages.input == StreamStages::Input::scaled ? scaled(element) : element;
+    };
+    for (std::size_t i = 0; i < elements; ++i) {
+      Sum sum = contribution(sources[0], i);
+      for (const std::byte* source : sources.subspan(1)) sum = combine(sum, contribution(source, i));
+      store(to + i * element_size, stages.divides ? divided(sum) : sum, element_size);
+    }
   };
   return made;
 }
@@ -95,6 +106,17 @@ StreamCalls::StreamCalls(StreamSetup setup, std::vector<CallSizes> calls)
 }
 
 StreamCommands StreamCalls::commands_of(std::size_t call, int rank, StreamCounters& counters) const {
+  if (setup_.tasks && call % 3 != 2) {
+    const StreamTasks tasks{rank,
+                            setup_.tasks->programs,
+                            calls_[call][at(rank)],
+                            setup_.tasks->stages,
+                            setup_.tasks->staging,
+                            setup_.slots.count};
+    StreamCommands made;
+    for (std::size_t round = 0; round < tasks.rounds(); ++round) tasks.add_round(round, counters, made);
+    return made;
+  }
   const StreamProgram program{setup_.collective,      setup_.plans[at(rank)], units_,
                               calls_[call][at(rank)], setup_.stages,          setup_.slots};
   StreamCommands made;
@@ -104,7 +126,8 @@ StreamCommands StreamCalls::commands_of(std::size_t call, int rank, StreamCounte
 
 std::string StreamCalls::run(const StreamOrder& order) {
   const int ranks = static_cast<int>(setup_.plans.size());
-  StreamMachine machine{ranks, setup_.slots, arithmetic(setup_.element_size)};
+  StreamMachine machine{ranks, setup_.slots, arithmetic(setup_.element_size, setup_.stages)};
+  machine.share(setup_.tasks ? setup_.tasks->staging : 0, setup_.element_size);
   std::vector<Memory> memories;
   for (std::size_t call = 0; call < calls_.size(); ++call) memories.push_back(fresh(call));
   std::vector<Memory> expected = memories;

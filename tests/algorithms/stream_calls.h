@@ -4,12 +4,15 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "algorithms/plan.h"
 #include "algorithms/stream_program.h"
 #include "algorithms/stream_run.h"
+#include "algorithms/stream_tasks.h"
+#include "algorithms/window_program.h"
 #include "tutti/types.h"
 
 namespace tutti::algorithms::testing {
@@ -24,6 +27,13 @@ CallSizes equal_sizes(Collective collective, const Shape& shape, std::size_t cou
 /// Parts of counts[from][to] elements for an all_to_all, else of counts[0][rank].
 CallSizes part_sizes(Collective collective, const Shape& shape, const std::vector<std::vector<std::size_t>>& counts);
 
+/// Two of three calls, the first ones, are by tasks.
+struct TaskSetup {
+  std::vector<WindowProgram> programs;
+  TaskStages stages;
+  std::size_t staging = 0;  ///< elements
+};
+
 /// `element_size` is 8 or 4; sums have 8 bytes.
 struct StreamSetup {
   Collective collective{};
@@ -31,6 +41,7 @@ struct StreamSetup {
   StreamSlots slots;
   StreamStages stages;
   std::size_t element_size = 8;
+  std::optional<TaskSetup> tasks{};
 };
 
 class StreamCalls {

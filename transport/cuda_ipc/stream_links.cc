@@ -40,7 +40,7 @@ std::size_t StreamLinks::Form::words_bytes() const {
   return (sharing.size() * (at(ranks) * words_about_peer + 1) * line + page - 1) / page * page;
 }
 
-std::size_t StreamLinks::Form::slots_bytes() const { return sharing.size() * slots * slot_bytes; }
+std::size_t StreamLinks::Form::slots_bytes() const { return sharing.size() * slots * slot_bytes + staging_bytes; }
 
 StreamLinks::StreamLinks(int rank, const Form& form, std::shared_ptr<std::byte> words, std::vector<Slots> slots)
     : rank_(rank),

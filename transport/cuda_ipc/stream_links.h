@@ -30,13 +30,14 @@ class StreamLinks {
   /// The same on all ranks that share memory.
   struct Form {
     int ranks = 1;
-    std::size_t slot_bytes = 0;  ///< a multiple of 256
-    std::uint32_t slots = 1;     ///< of each link
-    std::vector<int> sharing;    ///< the ranks that share memory with this one, itself among them, in order
+    std::size_t slot_bytes = 0;     ///< a multiple of 256
+    std::uint32_t slots = 1;        ///< of each link
+    std::vector<int> sharing;       ///< the ranks that share memory with this one, itself among them, in order
+    std::size_t staging_bytes = 0;  ///< where a rank has copies of its buffers for the others
 
     /// Of the words of all links of the ranks that share memory.
     std::size_t words_bytes() const;
-    /// Of the slots of one rank in its GPU.
+    /// Of the slots of one rank in its GPU, and its staging area.
     std::size_t slots_bytes() const;
   };
   enum class Word : std::uint8_t { arrived, freed };
@@ -55,6 +56,8 @@ class StreamLinks {
   cuda::Address incoming(int peer, std::uint32_t slot) const { return incoming_[at(peer)] + slot * form_.slot_bytes; }
   /// The slot for messages to `peer`.
   cuda::Address outgoing(int peer, std::uint32_t slot) const { return outgoing_[at(peer)] + slot * form_.slot_bytes; }
+  /// The staging area of a rank, in the memory of its GPU, behind its slots. All ranks share memory.
+  cuda::Address staging(int rank) const { return slots_[at(rank)].address + form_.slots_bytes() - form_.staging_bytes; }
 
   bool is_staged(int peer) const { return index_[at(peer)] < 0; }
   bool has_staged() const { return form_.sharing.size() < at(form_.ranks); }

@@ -1,0 +1,213 @@
+// Plans whose ranks use each other's memory: every algorithm of the catalogue that can run so is proved, with any rank
+// running the tasks of others. Its commands on streams have the bits of the plan in every order that waits and
+// signals allow, without races, between calls that use slots.
+
+#include "algorithms/stream_tasks.h"
+
+#include <doctest/doctest.h>
+
+#include <cstdio>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "algorithms/catalogue.h"
+#include "algorithms/check_board.h"
+#include "lib/base/collective_traits.h"
+#include "tests/algorithms/hand_made.h"
+#include "tests/algorithms/stream_calls.h"
+#include "tests/support/sample.h"
+#include "tutti/error.h"
+
+namespace tutti::algorithms::testing {
+namespace {
+
+using Kind = StreamCommand::Kind;
+using Area = StreamPlace::Area;
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+/// Ranks that share a GPU: rank r is on GPU r * gpus / ranks, whose first rank leads.
+std::vector<int> leaders(int ranks, int gpus) {
+  std::vector<int> all;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const int gpu = rank * gpus / ranks;
+    all.push_back(!all.empty() && (rank - 1) * gpus / ranks == gpu ? all.back() : rank);
+  }
+  return all;
+}
+
+std::vector<WindowProgram> windows_of(const std::vector<Plan>& plans, int root) {
+  const Lowering made = lower_to_board(plans);
+  REQUIRE_MESSAGE(!made.programs.empty(), made.why_not);
+  return lower_to_windows(made.programs, root);
+}
+
+bool is_of_peer(const Entry& entry) { return entry.mesh && entry.collective != Collective::barrier; }
+
+TEST_CASE("tasks: every algorithm that can run so is right, whoever runs the tasks, for 2 to 16 ranks") {
+  std::size_t proved = 0, in_place = 0;
+  tutti::testing::Lot lot{2, 6};
+  for (const Entry& entry : catalogue()) {
+    if (!is_of_peer(entry)) continue;
+    for (int ranks = 2; ranks <= 16; ++ranks)
+      for (const int root : std::set<int>{0, ranks - 1})
+        for (const int gpus : std::set<int>{1, 2, ranks}) {
+          if ((root != 0 && !detail::is_rooted(entry.collective)) || (ranks > 5 && !lot.draws())) continue;
+          CAPTURE(std::string{name_of(entry.collective)});
+          CAPTURE(std::string{entry.name});
+          CAPTURE(ranks);
+          CAPTURE(root);
+          CAPTURE(gpus);
+          const Shape shape{0, ranks, root};
+          const auto windows = windows_of(plans_of_all({&entry}, shape), root);
+          if (windows.empty()) continue;
+          const auto programs = run_by(windows, leaders(ranks, gpus));
+          const bool collide = collide_in_place(programs, at(ranks));
+          const Verdict verdict = check_windows(entry.collective, shape, programs, {true, entry.rank_order}, !collide);
+          CHECK_MESSAGE(verdict.ok(), problems(verdict));
+          // What is copied must be.
+          if (collide && entry.collective != Collective::all_to_all)
+            CHECK_FALSE(check_windows(entry.collective, shape, programs).ok());
+          ++proved;
+          in_place += collide ? 0 : 1;
+        }
+  }
+  std::printf("%zu shapes proved by tasks, %zu of them in place without a copy\n", proved, in_place);
+  CHECK(proved > 100);
+  CHECK(in_place > 50);
+}
+
+TEST_CASE("tasks: the leader of all ranks makes one result of all inputs, for all outputs") {
+  const auto direct = windows_of(plans_of_all({find(Collective::all_reduce, "direct").entry}, {0, 4}), 0);
+  const auto led = run_by(direct, leaders(4, 1));
+  REQUIRE(led[0].tasks.size() == 1);
+  CHECK(led[0].sources.size() == 4);
+  CHECK(led[0].destinations == std::vector<int>{0, 1, 2, 3});
+  CHECK(led[1].tasks.empty());
+  CHECK_FALSE(collide_in_place(led, 4));
+  CHECK(collide_in_place(direct, 4));  // each overwrites what others still read
+  const auto two = run_by(direct, leaders(4, 2));
+  CHECK(two[0].destinations == std::vector<int>{0, 1});
+  CHECK(two[2].destinations == std::vector<int>{2, 3});
+  CHECK(two[2].sources.size() == 4);
+}
+
+struct Draws {
+  std::mt19937 random;
+  std::size_t calls = 0, commands = 0;
+
+  int draw(int from, int to) { return std::uniform_int_distribution{from, to}(random); }
+
+  StreamSetup setup_of(const Entry& entry, int ranks, int gpus, bool in_place) {
+    const Shape shape{0, ranks, draw(0, 1) * (ranks - 1)};
+    StreamSetup setup{
+        entry.collective, plans_of_all({&entry}, shape), {0, static_cast<std::uint32_t>(draw(1, 2))}, {}, 8};
+    setup.slots.elements = StreamUnits::of(entry.collective, setup.plans).most_in_message() * 64;
+    const detail::CollectiveTraits& traits = detail::traits_of(entry.collective);
+    setup.stages.in_place = in_place && traits.in_place != detail::InPlace::always;
+    if (traits.reduces() && draw(0, 1) == 1) {
+      setup.stages.input = StreamStages::Input::scaled;
+      setup.stages.divides = draw(0, 1) == 1;
+      setup.stages.sums_apart = setup.stages.divides && draw(0, 1) == 1;
+      if (setup.stages.sums_apart) setup.element_size = 4;
+    } else if (setup.stages.in_place && traits.in_place == detail::InPlace::never) {
+      setup.stages.input = StreamStages::Input::copied;
+    }
+    TaskSetup tasks{run_by(windows_of(setup.plans, shape.root), leaders(ranks, gpus)),
+                    {traits.reduces(), draw(0, 1) == 1, draw(0, 1) == 1, false},
+                    64 * 2 * at(ranks) * at(draw(1, 3)) + at(draw(0, 70))};
+    if (setup.stages.in_place && collide_in_place(tasks.programs, at(ranks)))
+      tasks.stages.copies_input = tasks.stages.all_by_copies = true;
+    setup.tasks = std::move(tasks);
+    return setup;
+  }
+
+  void try_one(const Entry& entry, int ranks, int gpus, bool in_place) {
+    const StreamSetup setup = setup_of(entry, ranks, gpus, in_place);
+    const TaskStages& stages = setup.tasks->stages;
+    std::vector<CallSizes> sizes;
+    for (int call = 0; call < 4; ++call)
+      sizes.push_back(
+          equal_sizes(entry.collective, setup.plans[0].shape, at(draw(0, 2) == 0 ? draw(0, 9) : draw(0, 300))));
+    StreamCalls run{setup, sizes};
+    INFO(name_of(entry.collective), " ", std::string(entry.name), " with ", ranks, " ranks on ", gpus, " GPUs, root ",
+         setup.plans[0].shape.root, std::string{stages.copies_input ? ", input copied" : ""},
+         std::string{stages.copies_output ? ", output copied" : ""}, std::string{in_place ? ", in place" : ""});
+    using enum StreamOrder::Kind;
+    for (const StreamOrder& order : {StreamOrder{in_turn, 0}, StreamOrder{backwards, 0},
+                                     StreamOrder{one_first, static_cast<unsigned>(draw(0, ranks - 1))},
+                                     StreamOrder{StreamOrder::Kind::random, static_cast<unsigned>(draw(0, 999))}})
+      CHECK(run.run(order) == "");
+    calls += 4;
+    commands += run.ran();
+  }
+};
+
+TEST_CASE("tasks: calls have the bits of the plan, without races, in every order, among calls that use slots") {
+  Draws draws{std::mt19937{tutti::testing::sample_seed(3)}};
+  tutti::testing::Lot lot{4, 24};
+  for (const Entry& entry : catalogue())
+    if (is_of_peer(entry) && !entry.has_pipeline)
+      for (int ranks = 1; ranks <= 16; ++ranks)
+        for (const int gpus : std::set<int>{1, (ranks + 1) / 2, ranks})
+          for (const bool in_place : {false, true})
+            if (ranks <= 3 || lot.draws()) draws.try_one(entry, ranks, gpus, in_place);
+  std::printf("%zu calls, two of three by tasks, %zu commands\n", draws.calls, draws.commands);
+  CHECK(draws.calls > 300);
+}
+
+TEST_CASE("tasks: every mistake in waits, signals and places is found") {
+  Draws draws{std::mt19937{5}};
+  std::size_t mutants = 0;
+  for (const auto& [collective, name] : {std::pair{Collective::all_reduce, "direct"},
+                                         {Collective::all_reduce, "direct_two_shot"},
+                                         {Collective::all_to_all, "direct"}})
+    for (const int gpus : {1, 3})
+      for (const bool copies : {false, true}) {
+        StreamSetup setup = draws.setup_of(*find(collective, name).entry, 3, gpus, false);
+        setup.tasks->stages.copies_input = setup.tasks->stages.copies_output = copies;
+        StreamCalls run{setup, std::vector<CallSizes>(3, equal_sizes(collective, setup.plans[0].shape, 300))};
+        REQUIRE(run.run({}) == "");
+        for (const std::size_t call : {0U})  // the next one is of the same kind
+          for (StreamCommands& commands : run.commands[call])
+            for (std::size_t i = 0; i < commands.all.size(); ++i) {
+              const StreamCommands original = commands;
+              const StreamCommand& command = original.all[i];
+              // Without it a counter may be ahead of the slots, which only calls by slots have to care for.
+              if (command.kind == Kind::wait_credit && i + 1 < original.all.size() &&
+                  original.all[i + 1].kind == Kind::signal_arrival)
+                continue;
+              commands.all.erase(commands.all.begin() + static_cast<std::ptrdiff_t>(i));
+              ++mutants;
+              INFO(std::string{name}, " on ", gpus, " GPUs", std::string{copies ? " by copies" : ""}, ", call ", call,
+                   " without ", to_string(original, command));
+              std::string said;
+              using enum StreamOrder::Kind;
+              for (const StreamOrder& order : {StreamOrder{in_turn, 0}, StreamOrder{backwards, 0},
+                                               StreamOrder{one_first, 0}, StreamOrder{StreamOrder::Kind::random, 1}})
+                said += run.run(order);
+              CHECK(said != "");
+              commands = original;
+            }
+      }
+  CHECK(mutants > 100);
+}
+
+TEST_CASE("tasks: an area that is too small is refused") {
+  const auto programs = windows_of(plans_of_all({find(Collective::all_reduce, "direct").entry}, {0, 2}), 0);
+  const StreamSizes sizes = equal_sizes(Collective::all_reduce, {0, 2}, 10)[0];
+  try {
+    const StreamTasks program{0, programs, sizes, {true, true, true, false}, 63, 1};
+    FAIL_CHECK("not refused");
+  } catch (const Error& error) {
+    CHECK(std::string(error.what()) ==
+          "a staging area of 63 elements is too small: it takes 64 or more, 64 for each range");
+  }
+  // In one piece where nothing is copied.
+  CHECK(StreamTasks{0, programs, sizes, {true, false, false, false}, 0, 1}.rounds() == 1);
+}
+
+}  // namespace
+}  // namespace tutti::algorithms::testing
