@@ -52,6 +52,11 @@ CommunicatorState::~CommunicatorState() {
   group.leave();
 }
 
+StreamCalls* CommunicatorState::streams_if_any() {
+  const std::lock_guard lock{streams_mutex_};
+  return streams_.get();
+}
+
 StreamCalls* CommunicatorState::streams(Communicator& comm, const DeviceStream& stream) {
   const std::lock_guard lock{streams_mutex_};
   if (!streams_decided_)

@@ -37,6 +37,8 @@ class CommunicatorState {
   /// The calls on device memory that run on streams; null: they are staged. The first call with device memory in
   /// which all ranks name their GPUs decides; they make it at the same place.
   StreamCalls* streams(Communicator& comm, const DeviceStream& stream);
+  /// Those, if that has been decided already.
+  StreamCalls* streams_if_any();
 
   std::atomic<std::uint32_t> windows_made{0};  ///< by calls that all ranks make in the same order
   std::atomic<std::uint32_t> splits_made{0};   ///< the same

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -135,8 +136,8 @@ Work call_on_device(Communicator& comm, const std::shared_ptr<CommunicatorState>
   group.context().engine->get_helper();
   const DeviceStream stream = stream_of(request, group, on);
   if (StreamCalls* const streams = state->streams(comm, stream))
-    if (const Prepared* const prepared = streams->plan(request))
-      return streams->start(request, *prepared, stream, asynchronous);
+    if (const std::optional<StreamCalls::Planned> planned = streams->plan(request))
+      return streams->start(request, *planned, stream, asynchronous);
   if (!uses_memory(request, group.rank())) {
     if (asynchronous) return Internals::start(comm, request);
     Internals::perform(comm, request);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "algorithms/check.h"
@@ -17,12 +18,13 @@
 #include "lib/engine/driven_by_helper.h"
 #include "lib/failure/diagnosis.h"
 #include "lib/gpu/device_kernels.h"
-#include "lib/gpu/device_parts.h"
 #include "lib/group/context.h"
 
 namespace tutti::detail {
 
 namespace {
+
+constexpr std::chrono::milliseconds pause{1};
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
@@ -46,18 +48,39 @@ std::vector<algorithms::Plan> plans_of(Collective collective, const Prepared& pr
   return algorithms::plans_of_all(choice, prepared.plan.shape);
 }
 
+/// Kernels load whole elements, of complex numbers each of the two.
+void require_alignment(const std::string& name, const Request& request, int rank) {
+  if (request.op == nullptr) return;
+  const DataType type = type_of(request);
+  const std::size_t element = size_of(type) / (type == DataType::c64 || type == DataType::c128 ? 2 : 1);
+  const auto require = [&](const char* buffer, const void* data) {
+    const cuda::Address address = cuda::address_of(data);
+    if (address % element != 0)
+      throw Error{ErrorCode::invalid_argument,
+                  fmt::format("{}: {} begins at {:#x}, which is no multiple of {}: align its elements", name, buffer,
+                              address, element)};
+  };
+  if (uses_input(request, rank)) require("in", request.input.data);
+  if (uses_output(request, rank)) require("out", request.output.data);
+}
+
+DeviceArithmetic arithmetic_of(const Request& request, const Arithmetic& arithmetic, const DeviceKernels* kernels,
+                               int multiprocessors) {
+  const OpKind op = request.op ? request.op->kind() : OpKind::sum;
+  return {kernels,
+          type_of(request),
+          op,
+          arithmetic.element_size(),
+          arithmetic.sum_size(),
+          arithmetic.factor(),
+          arithmetic.divisor(),
+          multiprocessors};
+}
+
 }  // namespace
 
-/// A call on this rank's memory. Its buffers are those of the caller, or, where those have gaps, copies.
-struct StreamCalls::Bound {
-  Request request;  // refers to the counts
-  std::vector<std::size_t> counts, recv_counts;
-  DeviceParts collected, spread;  // what goes to a copy before, and comes from one afterwards
-  cuda::Address copy_of_input = 0, copy_of_output = 0;
-};
-
 StreamCalls::StreamCalls(Group& group, Collectives& collectives, std::unique_ptr<transport::StreamLinks> links,
-                         const Hosts& hosts, const DeviceKernels* kernels, cuda::Context context)
+                         Runners runners, const Hosts& hosts, const DeviceKernels* kernels, cuda::Context context)
     : group_(group),
       collectives_(collectives),
       kernels_(kernels),
@@ -68,6 +91,7 @@ StreamCalls::StreamCalls(Group& group, Collectives& collectives, std::unique_ptr
       staged_(links_->has_staged() ? StagedLinks::open(group, collectives, *links_, hosts.channel) : nullptr),
       flight_(std::make_shared<StreamFlight>(*links_)),
       planner_(planner_for_streams(collectives.planner(), !links_->has_staged(), hosts.ranks_on_each)),
+      tasks_(group, planner_, std::move(runners)),
       counters_(group.size()),
       watch_([this](const std::string& why) { fail_with_device(why); }) {
   enter(context);
@@ -79,10 +103,12 @@ StreamCalls::~StreamCalls() {
   if (staged_) staged_->close();
   if (is_drained) {
     flight_->forget_links();
+    if (windows()) windows()->close();
     return;
   }
   // A stream may still use all of it.
   (void)links_.release();
+  if (windows()) windows()->keep_for_ever();
   for (GrowingMemory* const memory : {&scratch_, &packed_input_, &packed_output_}) memory->keep_for_ever();
 }
 
@@ -90,16 +116,19 @@ algorithms::StreamSlots StreamCalls::slots_of(std::size_t element_size) const {
   return {links_->form().slot_bytes / element_size, links_->form().slots};
 }
 
-const Prepared* StreamCalls::plan(const Request& request) {
+std::optional<StreamCalls::Planned> StreamCalls::plan(const Request& request) {
   const CollectiveTraits& traits = traits_of(request.collective);
-  if (request.collective == Collective::barrier) return nullptr;
+  if (request.collective == Collective::barrier) return std::nullopt;
   // Each pair of ranks has a count of its own, which only a message shows to the other.
-  if (request.variable && traits.exchanges()) return nullptr;
+  if (request.variable && traits.exchanges()) return std::nullopt;
   if (traits.reduces() && (!kernels_ || !DeviceArithmetic::serves(type_of(request), request.op->kind())))
-    return nullptr;
+    return std::nullopt;
   const std::lock_guard lock{mutex_};
+  if (std::optional<Planned> by_tasks = tasks_.plan(request)) return by_tasks;
+  if (tasks_.runners().alone) return std::nullopt;
   const Prepared& prepared = planner_.prepare(Collectives::wish_of(request, group_.size()));
-  return units_of(request.collective, prepared).in_order ? &prepared : nullptr;
+  if (!units_of(request.collective, prepared).in_order) return std::nullopt;
+  return Planned{&prepared};
 }
 
 const StreamCalls::Units& StreamCalls::units_of(Collective collective, const Prepared& prepared) {
@@ -124,22 +153,6 @@ void StreamCalls::require_same_device(const std::string& name, const DeviceStrea
                             name, stream.device(), device_)};
 }
 
-/// Kernels load whole elements, of complex numbers each of the two.
-void StreamCalls::require_alignment(const std::string& name, const Request& request) const {
-  if (request.op == nullptr) return;
-  const DataType type = type_of(request);
-  const std::size_t element = size_of(type) / (type == DataType::c64 || type == DataType::c128 ? 2 : 1);
-  const auto require = [&](const char* buffer, const void* data) {
-    const cuda::Address address = cuda::address_of(data);
-    if (address % element != 0)
-      throw Error{ErrorCode::invalid_argument,
-                  fmt::format("{}: {} begins at {:#x}, which is no multiple of {}: align its elements", name, buffer,
-                              address, element)};
-  };
-  if (uses_input(request, group_.rank())) require("in", request.input.data);
-  if (uses_output(request, group_.rank())) require("out", request.output.data);
-}
-
 /// For the first call in a context: what later would have to wait for the streams.
 void StreamCalls::enter(cuda::Context context) {
   if (passed_.contains(context)) return;
@@ -157,22 +170,24 @@ void StreamCalls::fail_with_device(const std::string& why) {
   });
 }
 
-Work StreamCalls::start(const Request& request, const Prepared& prepared, const DeviceStream& given,
-                        bool asynchronous) {
+Work StreamCalls::start(const Request& request, const Planned& planned, const DeviceStream& given, bool asynchronous) {
   const std::string name = name_on_rank(request, group_);
   if (uses_memory(request, group_.rank())) require_same_device(name, given);
-  require_alignment(name, request);
+  require_alignment(name, request, group_.rank());
   const DeviceStream stream = given.device() == device_ ? given : DeviceStream{name, context_, nullptr};
 
   const std::lock_guard lock{mutex_};
   enter(stream.context());
+  if (windows() && !flight_->has_calls()) windows()->drop_removed();
   Bound bound;
   bind(request, bound);
-  Lowered lowered = lower(bound, prepared);
+  Lowered lowered = lower(bound, planned);
   Operation& operation = collectives_.make_stand_in(
-      bound.request, prepared.name + std::string{on_streams}, std::move(lowered.offsets),
+      bound.request, planned.prepared->name + std::string{planned.tasks ? as_tasks : ""} + std::string{on_streams},
+      std::move(lowered.offsets),
       std::make_shared<const StreamProgress>(*links_, StreamProgress::Staged{staged_.get(), lowered.staged},
-                                             lowered.commands, watch_, passed_.at(stream.context())));
+                                             lowered.commands, watch_, passed_.at(stream.context())),
+      planned.location.hash());
   operation.asynchronous = asynchronous;
   operation.on_device = {stream.context(), stream.stream()};
   Work work = Internals::make<Work>(&operation);
@@ -208,7 +223,8 @@ void StreamCalls::bind(const Request& request, Bound& bound) {
   }
 }
 
-StreamCalls::Lowered StreamCalls::lower(const Bound& bound, const Prepared& prepared) {
+StreamCalls::Lowered StreamCalls::lower(const Bound& bound, const Planned& planned) {
+  const Prepared& prepared = *planned.prepared;
   const Request& request = bound.request;
   const algorithms::Shape& shape = prepared.plan.shape;
   const Op& op = request.op ? *request.op : sum;
@@ -218,9 +234,15 @@ StreamCalls::Lowered StreamCalls::lower(const Bound& bound, const Prepared& prep
                .staged = {},
                .after = counters_,
                .areas = {},
-               .arithmetic = {kernels_, type_of(request), op.kind(), arithmetic.element_size(), arithmetic.sum_size(),
-                              arithmetic.factor(), arithmetic.divisor(), multiprocessors_}};
+               .arithmetic = arithmetic_of(request, arithmetic, kernels_, multiprocessors_)};
   const CallBuffers buffers = buffers_of(request, group_.rank(), group_.size(), shape.pipeline, made.offsets);
+  made.areas.input = cuda::address_of(buffers.input.origin);
+  made.areas.output = cuda::address_of(buffers.output.origin);
+  if (planned.tasks) {
+    tasks_.lower(planned, {request, buffers, arithmetic.element_size(), links_->form()}, made.after, made.commands,
+                 made.areas);
+    return made;
+  }
   const algorithms::StreamSizes sizes =
       stream_sizes(buffers.input.partition, buffers.output.partition, shape, arithmetic.element_size());
   const bool in_place = request.input.data == request.output.data;
@@ -236,9 +258,15 @@ StreamCalls::Lowered StreamCalls::lower(const Bound& bound, const Prepared& prep
     made.staged = std::make_shared<StagedLinks::Call>(staged_->messages_of(made.commands, arithmetic.sum_size()));
     staged_->get_memory(made.staged->messages);
   }
-  made.areas = {cuda::address_of(buffers.input.origin), cuda::address_of(buffers.output.origin),
-                scratch_.get(device_, program.scratch() * arithmetic.sum_size())};
+  made.areas.scratch = scratch_.get(device_, program.scratch() * arithmetic.sum_size());
   return made;
+}
+
+bool StreamCalls::drop_removed_windows(std::chrono::milliseconds limit) {
+  for (const auto end = Clock::now() + limit; flight_->has_calls(); std::this_thread::sleep_for(pause))
+    if (Clock::now() >= end) return false;
+  windows()->drop_removed();
+  return true;
 }
 
 /// Hands the operation to the engine, and lets `enqueue` put the call into its stream, unless the communicator has

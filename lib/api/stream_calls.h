@@ -5,13 +5,16 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "algorithms/stream_program.h"
 #include "lib/api/staged_links.h"
 #include "lib/api/stream_flight.h"
+#include "lib/api/task_plans.h"
 #include "lib/collective/collectives.h"
+#include "lib/gpu/device_parts.h"
 #include "lib/gpu/device_stream.h"
 #include "lib/gpu/growing_memory.h"
 #include "lib/gpu/stream_lowering.h"
@@ -39,15 +42,22 @@ class StreamCalls {
   };
   /// `links`: of this communicator, on the GPU of `context`. `kernels`: null where a rank has none, and calls that
   /// combine are not served.
-  StreamCalls(Group& group, Collectives& collectives, std::unique_ptr<transport::StreamLinks> links, const Hosts& hosts,
-              const DeviceKernels* kernels, cuda::Context context);
+  StreamCalls(Group& group, Collectives& collectives, std::unique_ptr<transport::StreamLinks> links, Runners runners,
+              const Hosts& hosts, const DeviceKernels* kernels, cuda::Context context);
   StreamCalls(const StreamCalls&) = delete;
   ~StreamCalls();
 
-  /// The plan of a checked call, the same on all ranks. Null: such a call does not run on streams.
-  const Prepared* plan(const Request& request);
+  using Planned = TaskPlans::Planned;
+  /// The plan of a checked call, the same on all ranks. Nothing: such a call does not run on streams.
+  std::optional<Planned> plan(const Request& request);
   /// Enqueues the call. `stream`: for this rank's memory, if it has any in the call.
-  Work start(const Request& request, const Prepared& prepared, const DeviceStream& stream, bool asynchronous);
+  Work start(const Request& request, const Planned& planned, const DeviceStream& stream, bool asynchronous);
+
+  const std::shared_ptr<DeviceWindows>& windows() const { return tasks_.windows(); }
+  cuda::Context context() const { return context_; }
+  cuda::Device device() const { return device_; }
+  /// Waits until streams have passed all calls, or `limit` is over. Then nothing uses the windows that were removed.
+  bool drop_removed_windows(std::chrono::milliseconds limit);
   /// Moves some bytes over all links between ranks that share memory, and looks at them. False: they came as something
   /// else. Throws if they do not come within `limit`, or if the driver fails.
   bool try_links(std::chrono::milliseconds limit);
@@ -57,7 +67,13 @@ class StreamCalls {
   }
 
  private:
-  struct Bound;
+  /// A call on this rank's memory. Its buffers are those of the caller, or, where those have gaps, copies.
+  struct Bound {
+    Request request;  // refers to the counts
+    std::vector<std::size_t> counts, recv_counts;
+    DeviceParts collected, spread;  // what goes to a copy before, and comes from one afterwards
+    cuda::Address copy_of_input = 0, copy_of_output = 0;
+  };
   /// A call as commands.
   struct Lowered {
     PartOffsets offsets;  ///< of a _v call
@@ -75,12 +91,11 @@ class StreamCalls {
 
   const Units& units_of(Collective collective, const Prepared& prepared);
   void require_same_device(const std::string& name, const DeviceStream& stream) const;
-  void require_alignment(const std::string& name, const Request& request) const;
   void enter(cuda::Context context);
   void fail_with_device(const std::string& why);
   algorithms::StreamSlots slots_of(std::size_t element_size) const;
   void bind(const Request& request, Bound& bound);
-  Lowered lower(const Bound& bound, const Prepared& prepared);
+  Lowered lower(const Bound& bound, const Planned& planned);
   Lowered lower_trial(cuda::Address memory);
   bool drain(cuda::Stream stream);
   template <class Enqueue>
@@ -100,6 +115,7 @@ class StreamCalls {
   const std::shared_ptr<StreamFlight> flight_;
   std::mutex mutex_;  // of all that follows
   Planner planner_;
+  TaskPlans tasks_;
   std::map<const Prepared*, Units> units_;
   algorithms::StreamCounters counters_;
   GrowingMemory scratch_;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <iterator>
 #include <map>
 #include <new>
 #include <span>
@@ -29,12 +30,12 @@ using namespace std::chrono_literals;
 using transport::StreamLinks;
 
 constexpr std::size_t usual_slot_bytes = std::size_t{1} << 20;
-constexpr std::uint32_t slots = 2;  // so that a rank may be a message ahead
+constexpr std::uint32_t slots = 2;        // so that a rank may be a message ahead
+constexpr std::size_t staging_slots = 8;  // of which a staging area has the size
 constexpr auto longest_fetch = 10s;
 constexpr auto longest_trial = 5s;
 
-// In the order of the words of TUTTI_GPU_MODE.
-enum class Mode : std::uint8_t { automatic, staged, streams };
+using Mode = GpuMode;
 
 /// What ranks tell each other about their GPUs.
 struct Facts {
@@ -76,10 +77,15 @@ class SetUp {
   static std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
 
   std::unique_ptr<StreamCalls> decide(const std::vector<Facts>& all) {
-    const std::string why_not = why_staged(all);
-    if (!why_not.empty()) return staged(why_not);
+    std::vector<Mode> modes;
+    std::ranges::transform(all, std::back_inserter(modes), &Facts::mode);
+    const Mode mode = agreed_mode(modes);
+    const std::string why_not = why_staged(all, mode);
+    if (!why_not.empty()) return staged(why_not, mode);
+    if (are_on_one_host(all)) runners_ = runners_for(mode, gpus_of(all));
     reduces_ = std::ranges::all_of(all, &Facts::has_kernels);
-    form_ = {comm_.size(), all.front().slot_bytes, slots, ranks_of_host(all, own_.host)};
+    form_ = {comm_.size(), all.front().slot_bytes, slots, ranks_of_host(all, own_.host),
+             runners_.by_rank.empty() ? 0 : staging_slots * all.front().slot_bytes};
     hosts_.ranks_on_each = ranks_on_each_host(all);
     const bool by_descriptors = std::ranges::all_of(all, &Facts::shares_by_descriptors);
     for (const Sharing sharing : {Sharing::addresses, Sharing::descriptors, Sharing::handles}) {
@@ -87,7 +93,18 @@ class SetUp {
       if (sharing == Sharing::descriptors && !by_descriptors) continue;
       if (auto made = connect(sharing)) return made;
     }
-    return staged(trouble_.empty() ? "another rank could not; it says why" : trouble_);
+    return staged(trouble_.empty() ? "another rank could not; it says why" : trouble_, mode);
+  }
+
+  static bool are_on_one_host(const std::vector<Facts>& all) {
+    return std::ranges::all_of(all, [&](const Facts& one) { return one.host == all.front().host; });
+  }
+
+  static std::vector<int> gpus_of(const std::vector<Facts>& all) {
+    std::vector<int> first;
+    for (const Facts& one : all)
+      first.push_back(static_cast<int>(std::ranges::find(all, one.uuid, &Facts::uuid) - all.begin()));
+    return first;
   }
 
   void look_at_own(const DeviceStream& stream) {
@@ -127,23 +144,28 @@ class SetUp {
   }
 
   /// From what all ranks know.
-  std::string why_staged(const std::vector<Facts>& all) const {
+  std::string why_staged(const std::vector<Facts>& all, Mode mode) const {
     for (int rank = 0; rank < comm_.size(); ++rank)
       if (all[at(rank)].mode == Mode::staged) return fmt::format("TUTTI_GPU_MODE of rank {} says so", rank);
     for (int rank = 0; rank < comm_.size(); ++rank)
       if (all[at(rank)].why_not[0] != 0) return fmt::format("rank {}: {}", rank, all[at(rank)].why_not);
-    const bool is_wanted = std::ranges::any_of(all, [](const Facts& one) { return one.mode == Mode::streams; });
-    if (is_wanted) return {};
+    if (shares_memory(mode) && comm_.size() > most_sharing)
+      return fmt::format("{} ranks are more than a kernel has inputs ({})", comm_.size(), most_sharing);
+    if (shares_memory(mode) && !are_on_one_host(all)) return "its ranks do not all share memory";
+    if (mode != Mode::automatic || (are_on_one_host(all) && comm_.size() <= most_sharing)) return {};
+    const std::vector<int> gpus = gpus_of(all);
     for (int rank = 0; rank < comm_.size(); ++rank)
-      for (int other = 0; other < rank; ++other)
-        if (all[at(rank)].uuid == all[at(other)].uuid)
-          return fmt::format("ranks {} and {} share a GPU, which would alternate between them", other, rank);
+      if (gpus[at(rank)] != rank)
+        return fmt::format("ranks {} and {} share a GPU, which would alternate between them", gpus[at(rank)], rank);
     for (int rank = 0; rank < comm_.size(); ++rank)
       if (all[at(rank)].host != rank) return {};
     return "no two ranks share memory, so that all bytes go through the host anyway";
   }
 
-  std::unique_ptr<StreamCalls> staged(const std::string& why) const {
+  std::unique_ptr<StreamCalls> staged(const std::string& why, Mode mode) const {
+    if (shares_memory(mode))
+      throw Error{ErrorCode::unsupported, fmt::format("rank {}: TUTTI_GPU_MODE={} is not possible here: {}",
+                                                      comm_.rank(), detail::name_of(mode), why)};
     say(fmt::format("calls on device memory are staged through the host: {}", why));
     return nullptr;
   }
@@ -169,7 +191,7 @@ class SetUp {
         });
         if (agreed()) {
           say(fmt::format("calls on device memory run on streams, over {} slots of {} bytes per link{}", slots,
-                          form_.slot_bytes, links_in_words()));
+                          form_.slot_bytes, links_in_words() + to_string(runners_)));
           return made;
         }
       }
@@ -339,7 +361,7 @@ class SetUp {
     hosts_.channel = name_of(channel_between_hosts);
     return std::make_unique<StreamCalls>(
         group_, state_.collectives,
-        std::make_unique<StreamLinks>(comm_.rank(), form_, std::move(words_), std::move(slots_)), hosts_,
+        std::make_unique<StreamLinks>(comm_.rank(), form_, std::move(words_), std::move(slots_)), runners_, hosts_,
         reduces_ ? &DeviceKernels::get() : nullptr, context_);
   }
 
@@ -349,6 +371,7 @@ class SetUp {
   const Group::OfHost memory_;
   Facts own_;
   bool reduces_ = false;
+  Runners runners_;
   StreamLinks::Form form_;
   StreamCalls::Hosts hosts_;
   cuda::Context context_ = nullptr;
@@ -367,7 +390,7 @@ std::optional<std::unique_ptr<StreamCalls>> set_up_streams(Communicator& comm, C
                                                            const DeviceStream& stream) {
   const Group& group = state.group;
   // All ranks know this. While a rank that is a thread frees memory, the driver keeps all of them out.
-  if (group.size() == 1 || (group.context().threads && wanted_mode() != Mode::streams))
+  if (group.size() == 1 || (group.context().threads && wanted_mode() < Mode::streams))
     return std::unique_ptr<StreamCalls>{};
   const Within within{state.group, "its first call on device memory"};
   return SetUp{comm, state}.run(stream);

@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 
+#include "lib/api/runners.h"
 #include "lib/api/stream_calls.h"
 #include "tutti/communicator.h"
 

@@ -20,6 +20,10 @@ class Internals {
   static void set_details(Error& error, FailureDetails details) {
     error.details_ = std::make_shared<const FailureDetails>(std::move(details));
   }
+  template <class Comm>
+  static const auto& state(const Comm& comm) {
+    return comm.state_;
+  }
   static Pending* pending(const Handle& handle) { return handle.pending_; }
   static bool& unwaited(Handle& handle) { return handle.unwaited_; }
 

@@ -88,7 +88,7 @@ Operation& Collectives::make(const Request& request, const Planned& planned,
 }
 
 Operation& Collectives::make_stand_in(const Request& request, const std::string& name, PartOffsets counts,
-                                      std::shared_ptr<const StreamPart> stream) {
+                                      std::shared_ptr<const StreamPart> stream, std::uint32_t window) {
   const Request barrier{.collective = Collective::barrier, .input = {}, .output = {}, .timeout = request.timeout};
   const Planned planned = [&] {
     const std::lock_guard lock{planning_};
@@ -96,7 +96,8 @@ Operation& Collectives::make_stand_in(const Request& request, const std::string&
     return Planned{prepared, board_ && board_->serves(prepared, Collective::barrier, 0, 0), {}};
   }();
   Operation& operation = make(barrier, planned, pool_);
-  operation.stand_for(call_of(request, group_.size(), planned.prepared.hash, 0), std::move(counts), std::move(stream));
+  operation.stand_for(call_of(request, group_.size(), planned.prepared.hash ^ window, 0), std::move(counts),
+                      std::move(stream));
   return operation;
 }
 

@@ -45,9 +45,10 @@ class Collectives final : public GroupUser {
   /// Makes an operation of a checked call, bound to memory and ready for Engine::submit().
   Operation& make(const Request& request) { return make(request, plan(request), pool_); }
   Operation& make(const PreparedCall& call) { return make(call.request, call.planned, call.pool); }
-  /// Makes an operation that stands for a call whose bytes a stream moves, by the algorithm `name`.
+  /// Makes an operation that stands for a call whose bytes a stream moves, by the algorithm `name`. `window`: a hash of
+  /// where its buffers lie in shared memory; 0: nowhere. It may go over links, whose frames have no word for it.
   Operation& make_stand_in(const Request& request, const std::string& name, PartOffsets counts,
-                           std::shared_ptr<const StreamPart> stream);
+                           std::shared_ptr<const StreamPart> stream, std::uint32_t window = 0);
   /// What a checked call asks of the planner.
   static Planner::Wish wish_of(const Request& request, int ranks);
   const std::shared_ptr<Pool<Operation>>& pool() const { return pool_; }

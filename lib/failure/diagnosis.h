@@ -27,6 +27,8 @@ struct RankView {
 
 /// Ends the name of an algorithm that runs on the streams of GPUs.
 inline constexpr std::string_view on_streams = " on streams";
+/// Before that, if ranks use each other's memory.
+inline constexpr std::string_view as_tasks = " as tasks";
 /// Follows the two calls of ranks of which one gave device memory and the other did not.
 inline constexpr std::string_view other_memory =
     ": one is on device memory and the other on host memory, and all ranks must give the same kind";

@@ -100,14 +100,11 @@ TEST_CASE("thousands of calls on three streams and two communicators, among work
 
 /// No memory is freed while a call is on its way: the driver would keep all ranks of the process out. For
 /// ThreadSanitizer, which sees the order of all streams here.
-TEST_CASE("plans on the streams of ranks that are threads") {
-  if (!has_gpu() || std::getenv("TUTTI_RANK")) return;
-  ::setenv("TUTTI_GPU_MODE", "streams", 1);
+void run_threads_on_streams(const char* mode, const std::vector<const char*>& algorithms) {
+  ::setenv("TUTTI_GPU_MODE", mode, 1);
   ::setenv("TUTTI_GPU_SLOT_BYTES", "4096", 1);  // rounds
   constexpr std::size_t count = 5000;
   constexpr std::size_t ranks = 3;
-  const std::array algorithms{"ring",     "tree",     "double_binary_tree", "direct", "direct_two_shot",
-                              "doubling", "circulant"};
   // One after the other, so that no two of them share a hardware queue, in which one that waits would hold up the
   // other.
   std::vector<cuda::OwnStream> all_streams;
@@ -143,6 +140,14 @@ TEST_CASE("plans on the streams of ranks that are threads") {
   });
   ::unsetenv("TUTTI_GPU_MODE");
   ::unsetenv("TUTTI_GPU_SLOT_BYTES");
+}
+
+TEST_CASE("plans on the streams of ranks that are threads") {
+  if (!has_gpu() || std::getenv("TUTTI_RANK")) return;
+  run_threads_on_streams("streams",
+                         {"ring", "tree", "double_binary_tree", "direct", "direct_two_shot", "doubling", "circulant"});
+  for (const char* mode : {"leader", "one-shot", "two-shot"})
+    run_threads_on_streams(mode, {"direct", "direct_two_shot", "direct"});
 }
 
 }  // namespace

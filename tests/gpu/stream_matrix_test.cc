@@ -53,7 +53,7 @@ class GroupCells {
     const char* const set = std::getenv("GPU_MATRIX_PART");
     const auto part = static_cast<unsigned>(set ? std::atoi(set) : 0);
     const auto n = static_cast<unsigned>(comm.size());
-    constexpr unsigned variants = 6;  // of the environment, which share the cells: see meson.build
+    constexpr unsigned variants = 10;  // of the environment, which share the cells: see meson.build
     choices_.seed(sample_seed(n * variants + part) * 16 + share);
     if (only_a_sample())
       one_in_ = (sanitized ? 8 : 1) * 150 * n;  // many ranks take longer

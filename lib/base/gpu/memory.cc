@@ -192,6 +192,17 @@ Descriptor SharedMemory::export_descriptor() const {
   return Descriptor{descriptor};
 }
 
+Descriptor export_descriptor_of(Address memory) {
+  AllocationHandle handle = 0;
+  driver().cuMemRetainAllocationHandle(&handle, reinterpret_cast<void*>(memory));
+  int descriptor = -1;
+  const Result result =
+      driver().cuMemExportToShareableHandle.result(&descriptor, handle, HandleType::posix_file_descriptor, 0);
+  (void)driver().cuMemRelease.result(handle);
+  if (result != Result::success) fail("cuMemExportToShareableHandle", result);
+  return Descriptor{descriptor};
+}
+
 IpcMemoryHandle legacy_handle(Address memory) {
   IpcMemoryHandle handle{};
   driver().cuIpcGetMemHandle(&handle, memory);

@@ -125,6 +125,10 @@ class SharedMemory {
   bool mapped_ = false;
 };
 
+/// A descriptor of an allocation of cuMemCreate() that anybody has mapped at `memory`, for SharedMemory::import(). Only
+/// for memory that can be shared so (PointerFacts::descriptor).
+Descriptor export_descriptor_of(Address memory);
+
 /// The handle of the allocation in which `memory` lies: its base, so that the other process adds the offset. Only for
 /// memory of cudaMalloc()'s kind (PointerFacts::legacy_ipc).
 IpcMemoryHandle legacy_handle(Address memory);

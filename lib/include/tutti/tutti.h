@@ -6,6 +6,7 @@
 #include "tutti/counts.h"
 #include "tutti/error.h"
 #include "tutti/gpu.h"
+#include "tutti/gpu_memory.h"
 #include "tutti/options.h"
 #include "tutti/persistent.h"
 #include "tutti/run_threads.h"

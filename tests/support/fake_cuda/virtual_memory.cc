@@ -49,6 +49,14 @@ Result cuMemRelease(AllocationHandle handle) {
   return handles.erase(handle) == 1 ? Result::success : Result::invalid_value;
 }
 
+Result cuMemRetainAllocationHandle(AllocationHandle* handle, void* address) {
+  const Lock lock{big};
+  const Range* const range = range_of(reinterpret_cast<Address>(address));
+  if (range == nullptr || range->kind != Range::Kind::reserved || range->physical == nullptr)
+    return Result::invalid_value;
+  return add_handle(range->physical, handle);
+}
+
 Result cuMemExportToShareableHandle(void* descriptor, AllocationHandle handle, HandleType type,
                                     unsigned long long flags) {
   const Lock lock{big};

@@ -1,0 +1,228 @@
+#include "lib/api/device_sharing.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <tuple>
+#include <utility>
+
+#include "lib/api/fetch_together.h"
+#include "lib/base/gpu/context.h"
+#include "lib/collective/call.h"
+#include "lib/engine/engine.h"
+#include "lib/group/context.h"
+#include "transport/transport.h"
+
+namespace tutti::detail {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto longest_fetch = 10s;
+
+std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
+
+/// An allocation of another process, as far as it can be told from others: a handle may come again for memory at the
+/// same address.
+struct Key {
+  int rank;  // of the job
+  std::uint32_t process;
+  std::uint64_t buffer;
+  cuda::Context context;
+  bool operator<(const Key& other) const {
+    return std::tie(rank, process, buffer, context) < std::tie(other.rank, other.process, other.buffer, other.context);
+  }
+};
+
+/// An allocation of another process, in this one.
+struct Import {
+  cuda::Address base = 0;
+  std::shared_ptr<const void> memory;
+};
+
+/// What this process has imported and still uses.
+class Imports {
+ public:
+  template <class Make>
+  std::shared_ptr<const Import> get(const Key& key, const Make& make) {
+    const std::lock_guard lock{mutex_};
+    std::erase_if(all_, [](const auto& one) { return one.second.expired(); });
+    if (auto there = all_[key].lock()) return there;
+    auto made = std::make_shared<const Import>(make());
+    all_[key] = made;
+    return made;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<Key, std::weak_ptr<const Import>> all_;
+};
+
+Imports& imports() {
+  static Imports& all = *new Imports;
+  return all;
+}
+
+template <class Memory>
+Import import_of(Memory memory) {
+  auto owner = std::make_shared<const Memory>(std::move(memory));
+  return {owner->address(), owner};
+}
+
+}  // namespace
+
+DeviceSharing::DeviceSharing(Communicator& comm, Group& group, cuda::Context context, cuda::Device device,
+                             std::uint32_t number)
+    : comm_(comm), group_(group), context_(context), device_(device), number_(number) {}
+
+std::optional<std::vector<DeviceWindow::Part>> DeviceSharing::share(const Piece& own, std::string trouble) {
+  trouble_ = std::move(trouble);
+  arrived_.clear();
+  return group_.context().threads ? share_addresses(own) : share_imports(own);
+}
+
+template <class Part>
+void DeviceSharing::attempt(const Part& part) {
+  try {
+    if (trouble_.empty()) part();
+  } catch (const std::exception& error) {
+    trouble_ = error.what();
+  }
+}
+
+/// Exceptions of `task` come out here.
+template <class Task>
+void DeviceSharing::in_engine(const Task& task) {
+  std::exception_ptr thrown;
+  group_.context().engine->exclusively([&] {
+    try {
+      task();
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+  });
+  if (thrown) std::rethrow_exception(thrown);
+}
+
+/// Whether no rank has trouble.
+bool DeviceSharing::agreed() {
+  int all_well = trouble_.empty() ? 1 : 0;
+  comm_.all_reduce(std::span{&all_well, 1}, min);
+  return all_well == 1;
+}
+
+std::uint64_t DeviceSharing::name_of(int sender) const {
+  const std::size_t parts[] = {static_cast<std::size_t>(group_.id()), number_, at(sender), 0x64657669};  // "devi"
+  return counts_hash(parts) << 1;
+}
+
+/// Among ranks that are threads.
+std::optional<std::vector<DeviceWindow::Part>> DeviceSharing::share_addresses(const Piece& own) {
+  if (!agreed()) return std::nullopt;
+  const Piece* const piece = &own;
+  const auto address = reinterpret_cast<std::uintptr_t>(piece);
+  std::vector<std::uintptr_t> all(at(comm_.size()));
+  comm_.all_gather(std::span{&address, 1}, all);
+  std::vector<DeviceWindow::Part> parts;
+  for (const std::uintptr_t one : all) {
+    const Piece& theirs = *reinterpret_cast<const Piece*>(one);
+    parts.push_back({theirs.address, theirs.owner});
+  }
+  agreed();  // all have copied them
+  return parts;
+}
+
+DeviceSharing::Offer DeviceSharing::offer_of(const Piece& own) {
+  const cuda::PointerFacts facts = cuda::facts_of(own.address);
+  Offer offer{.process = static_cast<std::uint32_t>(::getpid()),
+              .offset = own.address - facts.base,
+              .size = facts.size,
+              .buffer = facts.buffer};
+  if (facts.legacy_ipc) {
+    offer.handle = cuda::legacy_handle(own.address);
+    offer.way = Way::handle;
+  } else if (facts.descriptor) {
+    hand_over(own);
+    offer.way = Way::descriptor;
+  } else {
+    trouble_ = fmt::format(
+        "the memory at {:#x} is of a kind that processes cannot share: take that of cudaMalloc(), "
+        "or of cuMemCreate() with a file descriptor as its handle",
+        own.address);
+  }
+  return offer;
+}
+
+void DeviceSharing::hand_over(const Piece& own) {
+  const Descriptor exported = cuda::export_descriptor_of(own.address);
+  in_engine([&] {
+    for (int peer = 0; peer < comm_.size(); ++peer)
+      if (peer != comm_.rank()) group_.shared_memory()->give(group_.global_rank(peer), name_of(comm_.rank()), exported);
+  });
+}
+
+std::optional<std::vector<DeviceWindow::Part>> DeviceSharing::share_imports(const Piece& own) {
+  Offer offer;
+  attempt([&] {
+    const cuda::Current current{context_};
+    offer = offer_of(own);
+  });
+  std::vector<Offer> offers(at(comm_.size()));
+  comm_.all_gather(std::span{reinterpret_cast<const std::uint8_t*>(&offer), sizeof offer},
+                   std::span{reinterpret_cast<std::uint8_t*>(offers.data()), offers.size() * sizeof offer});
+  const bool have_all = fetch(offers);
+  std::vector<DeviceWindow::Part> parts(at(comm_.size()));
+  if (have_all)
+    attempt([&] {
+      const cuda::Current current{context_};
+      for (int peer = 0; peer < comm_.size(); ++peer)
+        parts[at(peer)] =
+            peer == comm_.rank() ? DeviceWindow::Part{own.address, own.owner} : import(peer, offers[at(peer)]);
+    });
+  if (!have_all || !agreed()) return std::nullopt;
+  return parts;
+}
+
+/// Waits for the descriptors of other ranks. False: some rank does not get all.
+bool DeviceSharing::fetch(const std::vector<Offer>& offers) {
+  const auto until = Clock::now() + longest_fetch;
+  const auto wants = [&](int peer) {
+    return peer != comm_.rank() && offers[at(peer)].way == Way::descriptor && !arrived_.contains(peer);
+  };
+  const auto look = [&] {
+    attempt([&] {
+      in_engine([&] {
+        for (int peer = 0; peer < comm_.size(); ++peer)
+          if (wants(peer))
+            if (Descriptor given = group_.shared_memory()->take(group_.global_rank(peer), name_of(peer)))
+              arrived_[peer] = std::move(given);
+      });
+    });
+    bool waits = false;
+    for (int peer = 0; peer < comm_.size(); ++peer) waits = waits || wants(peer);
+    if (waits && trouble_.empty() && Clock::now() >= until) trouble_ = "memory of other ranks has not arrived";
+    if (!trouble_.empty()) return Fetched::refused;
+    return waits ? Fetched::wait : Fetched::have;
+  };
+  if (fetch_together(comm_, look)) return true;
+  // Drops what may still arrive, or was still to be handed over.
+  in_engine([&] {
+    for (int rank = 0; rank < comm_.size(); ++rank) group_.shared_memory()->close_channel(name_of(rank), Clock::now());
+  });
+  return false;
+}
+
+DeviceWindow::Part DeviceSharing::import(int peer, const Offer& offer) {
+  const Key key{group_.global_rank(peer), offer.process, offer.buffer, context_};
+  const auto imported = imports().get(key, [&] {
+    if (offer.way == Way::handle) return import_of(cuda::OpenedMemory{offer.handle});
+    return import_of(cuda::SharedMemory::import(device_, arrived_.at(peer), offer.size));
+  });
+  return {imported->base + offer.offset, imported};
+}
+
+}  // namespace tutti::detail

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/base/descriptor.h"
+#include "lib/base/gpu/memory.h"
+#include "lib/gpu/device_windows.h"
+#include "lib/group/group.h"
+#include "tutti/communicator.h"
+
+namespace tutti::detail {
+
+/// Lets all ranks of a communicator, which share memory, use a piece of memory of each other's GPUs. What this process
+/// has imported already is used again: pieces of one allocation are opened once.
+///
+/// All ranks make the same calls at the same place. Threading: one thread.
+class DeviceSharing {
+ public:
+  /// This rank's piece.
+  struct Piece {
+    cuda::Address address = 0;
+    std::shared_ptr<const void> owner{};  ///< null: the program's
+  };
+  /// `number`: the same on all ranks, and for this object only. `context`: of this rank's GPU.
+  DeviceSharing(Communicator& comm, Group& group, cuda::Context context, cuda::Device device, std::uint32_t number);
+
+  /// All pieces, by rank, or nothing on all ranks. `trouble`: why this rank has no piece; empty: it has.
+  std::optional<std::vector<DeviceWindow::Part>> share(const Piece& own, std::string trouble = {});
+  /// Why the other ranks' memory cannot be used here; empty: it is another rank that has trouble.
+  const std::string& trouble() const { return trouble_; }
+
+ private:
+  enum class Way : std::uint32_t { none, handle, descriptor };
+  /// What a rank tells the others.
+  struct Offer {
+    Way way = Way::none;
+    std::uint32_t process = 0;
+    std::uint64_t offset = 0;  // in the allocation
+    std::uint64_t size = 0;    // of the allocation
+    std::uint64_t buffer = 0;  // the driver's number of it
+    cuda::IpcMemoryHandle handle{};
+  };
+
+  template <class Part>
+  void attempt(const Part& part);
+  template <class Task>
+  void in_engine(const Task& task);
+  bool agreed();
+  std::uint64_t name_of(int sender) const;
+  Offer offer_of(const Piece& own);
+  void hand_over(const Piece& own);
+  bool fetch(const std::vector<Offer>& offers);
+  std::optional<std::vector<DeviceWindow::Part>> share_addresses(const Piece& own);
+  std::optional<std::vector<DeviceWindow::Part>> share_imports(const Piece& own);
+  DeviceWindow::Part import(int peer, const Offer& offer);
+
+  Communicator& comm_;
+  Group& group_;
+  const cuda::Context context_;
+  const cuda::Device device_;
+  const std::uint32_t number_;
+  std::string trouble_;
+  std::map<int, Descriptor> arrived_;
+};
+
+}  // namespace tutti::detail

@@ -1,0 +1,118 @@
+#include "lib/gpu/device_windows.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "lib/base/hash.h"
+#include "tutti/error.h"
+
+namespace tutti::detail {
+namespace {
+
+std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
+
+bool overlap(cuda::Address one, std::size_t one_bytes, cuda::Address other, std::size_t other_bytes) {
+  return one < other + other_bytes && other < one + one_bytes;
+}
+
+}  // namespace
+
+bool DeviceLocation::is_apart() const noexcept {
+  if (!input || !output) return input || output;
+  return input->number != output->number || !overlap(input_offset, input_bytes, output_offset, output_bytes);
+}
+
+std::uint32_t DeviceLocation::hash() const noexcept {
+  if (!input && !output) return 0;
+  const std::size_t parts[] = {input ? input->number : 0, input_offset, output ? output->number : 0, output_offset};
+  const std::uint64_t digest = fnv1a({reinterpret_cast<const char*>(parts), sizeof parts});
+  return static_cast<std::uint32_t>(digest ^ digest >> 32) | 1;
+}
+
+void DeviceWindows::require_free(const std::string& call, cuda::Address data, std::size_t bytes) const {
+  const std::lock_guard lock{mutex_};
+  for (const auto& window : all_) {
+    const cuda::Address there = window->parts[at(rank_)].address;
+    if (overlap(data, bytes, there, window->bytes))
+      throw Error{ErrorCode::invalid_argument,
+                  fmt::format("{}: {} bytes at {:#x} overlap {} bytes at {:#x}, which are registered or allocated for "
+                              "this communicator: register memory once",
+                              call, bytes, data, window->bytes, there)};
+  }
+}
+
+void DeviceWindows::add(std::shared_ptr<const DeviceWindow> window, int rank) {
+  const std::lock_guard lock{mutex_};
+  rank_ = rank;
+  all_.push_back(std::move(window));
+}
+
+void DeviceWindows::remove(const DeviceWindow& window) noexcept {
+  std::vector<std::shared_ptr<const DeviceWindow>> dropped;
+  const std::lock_guard lock{mutex_};
+  const auto gone = std::ranges::find(all_, &window, [](const auto& one) { return one.get(); });
+  if (gone == all_.end()) return;
+  (is_closed_ ? dropped : removed_).push_back(std::move(*gone));
+  all_.erase(gone);
+}
+
+void DeviceWindows::drop_removed() noexcept {
+  std::vector<std::shared_ptr<const DeviceWindow>> dropped;
+  {
+    const std::lock_guard lock{mutex_};
+    dropped.swap(removed_);
+  }
+}
+
+void DeviceWindows::keep_for_ever() noexcept {
+  const std::lock_guard lock{mutex_};
+  for (auto* const list : {&all_, &removed_})
+    for (auto& window : *list) new std::shared_ptr<const DeviceWindow>{window};
+}
+
+void DeviceWindows::close() noexcept {
+  drop_removed();
+  const std::lock_guard lock{mutex_};
+  is_closed_ = true;
+}
+
+bool DeviceWindows::empty() const noexcept {
+  const std::lock_guard lock{mutex_};
+  return all_.empty();
+}
+
+std::shared_ptr<const DeviceWindow> DeviceWindows::find(const std::string& call, const void* data, std::size_t bytes,
+                                                        int rank) const {
+  const cuda::Address begin = cuda::address_of(data);
+  for (const auto& window : all_) {
+    const cuda::Address own = window->parts[at(rank)].address;
+    if (begin < own || begin - own > window->bytes || bytes > window->bytes - (begin - own)) continue;
+    if (window->buffer != 0 && cuda::facts_of(own).buffer != window->buffer)
+      throw Error{ErrorCode::invalid_argument,
+                  fmt::format("{}: the memory at {:#x} was registered, and has been freed since: deregister memory "
+                              "before it is freed, and register what is there now",
+                              call, own)};
+    return window;
+  }
+  return nullptr;
+}
+
+DeviceLocation DeviceWindows::locate(const std::string& call, const Request& request, bool shares_input,
+                                     bool shares_output, int rank) const {
+  const std::lock_guard lock{mutex_};
+  DeviceLocation location;
+  if (all_.empty()) return location;
+  location.input_bytes = request.input.count * size_of(request.input.type);
+  location.output_bytes = request.output.count * size_of(request.output.type);
+  if (shares_input) location.input = find(call, request.input.data, location.input_bytes, rank);
+  if (shares_output) location.output = find(call, request.output.data, location.output_bytes, rank);
+  const auto offset = [&](const auto& window, const void* data) {
+    return window ? cuda::address_of(data) - window->parts[at(rank)].address : 0;
+  };
+  location.input_offset = offset(location.input, request.input.data);
+  location.output_offset = offset(location.output, request.output.data);
+  return location;
+}
+
+}  // namespace tutti::detail
