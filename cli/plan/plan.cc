@@ -82,6 +82,7 @@ struct Options {
   int root = 0;
   int pipeline = 0;  // 0: not given
   int radix = 0;
+  int gpus = 0;
   int slots = 4;  // per link
   bool check = false;
   bool explain = false;
@@ -134,6 +135,7 @@ void declare(CLI::App& app, Options& options) {
                  "For --trace: the call of the plan with this number; without it the longest");
   app.add_option("--on", options.on, "gpu: show the commands of each rank on a stream of its GPU")
       ->excludes("--step", "--explain", "--svg", "--html", "--msccl", "--goal", "--save");
+  app.add_option("--gpus", options.gpus, "For --on gpu: how many GPUs the ranks share, using each other's memory");
   app.add_option("--slots", options.slots, "For --on gpu: messages that a link can hold")->capture_default_str();
   app.add_option("--slot", options.slot, "For --on gpu: size of such a message")->capture_default_str();
   app.add_flag("--json", options.json, "Print JSON");
@@ -167,6 +169,7 @@ void check_options(const Options& options) {
   if (!(options.bandwidth >= 1e-3 && options.bandwidth <= 1e6))
     wrong(fmt::format("--bandwidth takes 0.001 to 1000000 GB/s, not {}", options.bandwidth));
   if (!options.on.empty() && options.on != "gpu") wrong(fmt::format("--on takes gpu, not \"{}\"", options.on));
+  if (options.gpus < 0) wrong(fmt::format("--gpus takes 1 or more, not {}", options.gpus));
   if (options.slots < 1 || options.slots > most_slots)
     wrong(fmt::format("--slots takes 1 to {}, not {}", most_slots, options.slots));
   if (options.step && *options.step < 0)
@@ -330,8 +333,8 @@ int show_page(const Options& options, const CLI::App& app) {
 }
 
 int show_streams(const Options& options, const View& view, std::size_t bytes) {
-  const GpuStreams streams =
-      make_streams(view, {bytes, size_of_text(options.slot, "--slot"), options.slots, ranks_to_show(options)});
+  const GpuStreams streams = make_streams(
+      view, {bytes, size_of_text(options.slot, "--slot"), options.slots, ranks_to_show(options), options.gpus});
   if (options.json) {
     print_text(streams_as_json(view, streams));
   } else {

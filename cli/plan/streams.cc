@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "algorithms/stream_tasks.h"
 #include "cli/base/text.h"
 #include "lib/base/collective_traits.h"
 #include "lib/collective/binding.h"
@@ -43,7 +44,8 @@ void require_no_deadlock(const View& view, int slots) {
 }
 
 const char* name_of_area(StreamPlace::Area area) {
-  constexpr const char* names[] = {"input", "output", "scratch", "incoming", "outgoing"};
+  constexpr const char* names[] = {"input",    "output",     "scratch",     "incoming",
+                                   "outgoing", "peer_input", "peer_output", "staging"};
   return names[static_cast<std::size_t>(area)];
 }
 
@@ -52,7 +54,8 @@ Json json_of(std::span<const StreamPlace> places) {
   for (const StreamPlace& place : places) {
     Json one{{"area", name_of_area(place.area)}};
     if (place.peer >= 0) one["peer"] = place.peer;
-    if (place.peer >= 0) one["slot"] = place.slot;
+    if (place.area == StreamPlace::Area::incoming || place.area == StreamPlace::Area::outgoing)
+      one["slot"] = place.slot;
     one["offset"] = place.offset;
     json.push_back(one);
   }
@@ -84,7 +87,8 @@ std::string lines(const GpuStreams::Rank& stream, std::size_t at_most) {
       if (number == at_most)
         return text + fmt::format("  ... {} more (all of them with --rank {})\n", stream.counts.commands - number,
                                   stream.rank);
-      text += fmt::format("{:>6} {:>6} {:>6}  {}\n", round, number++, command.step,
+      text += fmt::format("{:>6} {:>6} {:>6}  {}\n", round, number++,
+                          command.step == algorithms::no_step ? "" : std::to_string(command.step),
                           to_string(stream.rounds[round], command));
     }
   return text;
@@ -92,9 +96,48 @@ std::string lines(const GpuStreams::Rank& stream, std::size_t at_most) {
 
 }  // namespace
 
+/// The streams of ranks that use each other's memory. The ranks of a GPU are neighbours, and the first one leads.
+GpuStreams make_task_streams(const View& view, const StreamWish& wish) {
+  const auto refuse = [&](const std::string& why) {
+    throw Error{ErrorCode::unsupported,
+                fmt::format("plan: {} by {} cannot run on {} whose ranks use each other's memory: "
+                            "{}",
+                            name_of(view.collective), to_string(view.choice), plural(index(wish.gpus), "GPU"), why)};
+  };
+  const int ranks = view.shape.ranks;
+  if (wish.gpus > ranks) refuse(fmt::format("there are {}", plural(index(ranks), "rank")));
+  const algorithms::Lowering on_board = algorithms::lower_to_board(view.plans);
+  if (on_board.programs.empty()) refuse("it " + on_board.why_not);
+  const auto windows = algorithms::lower_to_windows(on_board.programs, view.shape.root);
+  if (windows.empty()) refuse("its results pass through more than one rank");
+  std::vector<int> runners;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const int gpu = rank * wish.gpus / ranks;
+    runners.push_back(rank > 0 && (rank - 1) * wish.gpus / ranks == gpu ? runners.back() : rank);
+  }
+  const auto programs = algorithms::run_by(windows, runners);
+  GpuStreams streams{
+      {wish.slot_bytes / element_size, static_cast<std::uint32_t>(wish.slots)}, wish.bytes, 0, wish.gpus, {}};
+  const algorithms::StreamSizes sizes = sizes_of(view, wish.bytes);
+  const algorithms::TaskStages stages{.reduces = detail::traits_of(view.collective).reduces()};
+  for (const int rank : wish.ranks) {
+    const algorithms::StreamTasks program{rank, programs, sizes, stages, 0, streams.slots.count};
+    algorithms::StreamCounters counters{ranks};
+    GpuStreams::Rank& made = streams.ranks.emplace_back();
+    made.rank = rank;
+    made.rounds.resize(program.rounds());
+    for (std::size_t round = 0; round < program.rounds(); ++round) {
+      program.add_round(round, counters, made.rounds[round]);
+      for (const StreamCommand& command : made.rounds[round].all) made.counts.add(made.rounds[round], command);
+    }
+  }
+  return streams;
+}
+
 GpuStreams make_streams(const View& view, const StreamWish& wish) {
+  if (wish.gpus > 0) return make_task_streams(view, wish);
   require_no_deadlock(view, wish.slots);
-  GpuStreams streams{{wish.slot_bytes / element_size, static_cast<std::uint32_t>(wish.slots)}, wish.bytes, 0, {}};
+  GpuStreams streams{{wish.slot_bytes / element_size, static_cast<std::uint32_t>(wish.slots)}, wish.bytes, 0, 0, {}};
   const algorithms::StreamSizes sizes = sizes_of(view, wish.bytes);
   const auto units = algorithms::StreamUnits::of(view.collective, view.plans);
   for (const int rank : wish.ranks) {
@@ -117,13 +160,19 @@ std::string streams_as_text(const View& view, const GpuStreams& streams, std::si
   std::string text = wrapped(
       fmt::format("S has {}, and each link {} of {}. The streams of all ranks come to their ends with {} or more.\n",
                   size_text(static_cast<double>(streams.bytes)), plural(streams.slots.count, "slot"),
-                  bytes_text(streams.slots.elements), plural(index(*view.verdict.in_order), "slot")),
+                  bytes_text(streams.slots.elements), plural(index(view.verdict.in_order.value_or(0)), "slot")),
       0);
+  if (streams.gpus > 0)
+    text = wrapped(
+        fmt::format("S has {}. The ranks share {}, and use each other's memory; the first rank of each runs the "
+                    "kernels of all.\n",
+                    size_text(static_cast<double>(streams.bytes)), plural(index(streams.gpus), "GPU")),
+        0);
   for (const GpuStreams::Rank& stream : streams.ranks) {
     const algorithms::StreamCounts& counts = stream.counts;
     text += wrapped(
         fmt::format("\nRank {} of {}: {} in {}, of which {} and {}; reads {}, writes {}, {} of it into "
-                    "slots of other ranks; {} of scratch\n",
+                    "memory of other ranks; {} of scratch\n",
                     stream.rank, view.shape.ranks, plural(counts.commands, "command"),
                     plural(stream.rounds.size(), "round"), plural(counts.waits, "wait"),
                     plural(counts.signals, "signal"), bytes_text(counts.elements_read),
@@ -146,7 +195,8 @@ std::string streams_as_json(const View& view, const GpuStreams& streams) {
             {"slots", streams.slots.count},
             {"slot_elements", streams.slots.elements},
             {"piece_elements", streams.piece},
-            {"in_order", *view.verdict.in_order},
+            {"in_order", view.verdict.in_order.value_or(0)},
+            {"gpus", streams.gpus},
             {"streams", Json::array()}};
   for (const GpuStreams::Rank& stream : streams.ranks) {
     Json commands = Json::array();

@@ -22,6 +22,7 @@ struct GpuStreams {
   algorithms::StreamSlots slots;
   std::size_t bytes = 0;  ///< of the vector
   std::size_t piece = 0;  ///< elements
+  int gpus = 0;           ///< as in StreamWish
   std::vector<Rank> ranks;
 };
 
@@ -30,6 +31,7 @@ struct StreamWish {
   std::size_t slot_bytes = 0;
   int slots = 0;
   std::vector<int> ranks;  ///< to be shown
+  int gpus = 0;            ///< of ranks that use each other's memory; 0: messages go over links
 };
 
 /// The streams of one call, with links that were not used before. Throws Error{unsupported} if they would deadlock.

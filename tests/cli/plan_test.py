@@ -111,6 +111,21 @@ class OnGpu(Case):
         slots = [place["slot"] for command in done["streams"][0]["commands"] for place in command.get("outputs", [])]
         self.assertEqual(set(slots), {0, 1})
 
+    def test_ranks_that_use_each_others_memory(self):
+        words = ("all_reduce", "--algo", "direct", "-n", "4", "--bytes", "4K", "--on", "gpu", "--rank", "all")
+        done = plan(*words, "--gpus", "1")
+        outputs = ", ".join(["output[0..1023]", *(f"output of {rank} [0..1023]" for rank in (1, 2, 3))])
+        inputs = outputs.replace("output", "input")
+        self.assertIn(f"  whole {outputs} = {inputs}\n", done.out)
+        self.assertEqual(len(re.findall("  whole ", done.out)), 1, done)
+        two = json.loads(plan(*words, "--gpus", "2", "--json").out)
+        schema.validate(two, self.SCHEMA)
+        self.assertEqual([stream["elements_read"] for stream in two["streams"]], [4096, 0, 4096, 0])
+        self.assertEqual([stream["elements_written"] for stream in two["streams"]], [2048, 0, 2048, 0])
+        refused = plan("all_reduce", "--algo", "ring", "-n", "4", "--on", "gpu", "--gpus", "2")
+        self.assertSays(refused.err, "by ring cannot run on 2 GPUs whose ranks use each other's memory: it takes more than")
+        self.assertSays(plan(*words, "--gpus", "5").err, "on 5 GPUs whose ranks use each other's memory: there are 4 ranks")
+
     def test_a_plan_that_would_deadlock_is_refused(self):
         file = self.folder / "stuck.plan"
         ranks = [f"rank {rank}\nrecv {1 - rank} o{1 - rank}\nsend {1 - rank} i{rank}\ncopy o{rank} i{rank} after 1\n" for rank in (0, 1)]
@@ -123,6 +138,7 @@ class OnGpu(Case):
 
     def test_wrong_words(self):
         for words, says in (("--on tpu", '--on takes gpu, not "tpu"'), ("--on gpu --slots 0", "--slots takes 1 to 1024, not 0"),
+                            ("--on gpu --gpus -1", "--gpus takes 1 or more, not -1"),
                             ("--on gpu --slot many", '--slot takes a size .* not "many"'),
                             ("--on gpu --slot 0", "a slot of 0 elements is too small: a message takes 1 or more"),
                             ("--on gpu --step 1", "--step excludes --on"),
