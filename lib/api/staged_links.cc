@@ -43,6 +43,7 @@ std::shared_ptr<StagedLinks> StagedLinks::open(Group& group, Collectives& collec
 
 void StagedLinks::close() noexcept {
   static constexpr auto flush = 2s;
+  links_.notice_signals({});
   engine_->exclusively([this] {
     stop();
     engine_->forget(*this);
@@ -51,13 +52,15 @@ void StagedLinks::close() noexcept {
   });
 }
 
+/// A failed call lets go its stream, which then writes to slots that the transport is still reading. So the transport
+/// is to forget them first: whoever has got a part of such a message gets the cause of the failure instead of its rest.
 void StagedLinks::stop() noexcept {
-  is_stopped_ = true;
-  for (ToPeer& to : to_)
-    for (std::deque<Waiting>* const queue : {&to.waiting, &to.given}) {
-      for (const Waiting& waiting : *queue) waiting.call->then = nullptr;
-      queue->clear();
-    }
+  if (std::exchange(is_stopped_, true)) return;
+  if (const std::optional<Error>& failure = group_.failure()) engine_->abort_channel(channel_, *failure);
+  for (ToPeer& to : to_) {
+    to.waiting.clear();
+    to.given.clear();
+  }
 }
 
 void StagedLinks::leave() noexcept {
@@ -92,10 +95,11 @@ std::vector<StagedLinks::Message> StagedLinks::messages_of(const algorithms::Str
 void StagedLinks::get_memory(const std::vector<Message>& messages) {
   for (const Message& message : messages) {
     Pinned& slots = message.is_sent ? to_[at(message.peer)].slots : from_[at(message.peer)].slots;
-    if (std::exchange(slots.is_there, true)) continue;
+    if (slots.is_there) continue;
     slots.memory = PinnedMemory::take(links_.form().slots * links_.form().slot_bytes);
     const cuda::Address address = cuda::address_of(slots.memory.data());
     message.is_sent ? links_.place_outgoing(message.peer, address) : links_.place_incoming(message.peer, address);
+    slots.is_there = true;
   }
 }
 
@@ -170,7 +174,9 @@ void StagedLinks::sent(Link& to, transport::Token) noexcept {
 
 void StagedLinks::sent(const Waiting& sent) noexcept {
   links_.set(Word::freed, sent.message.peer, sent.message.number);
-  if (--sent.call->unsent == 0 && sent.call->then) sent.call->then();
+  if (--sent.call->unsent > 0) return;
+  // It keeps the operation, which keeps the call.
+  if (const std::function<void()> then = std::exchange(sent.call->then, nullptr)) then();
 }
 
 // ---- Messages of peers -----------------------------------------------------------------------------------------

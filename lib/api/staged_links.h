@@ -57,9 +57,12 @@ class StagedLinks final : public ChannelUser, public Pollable, public std::enabl
   void get_memory(const std::vector<Message>& messages);
   /// In the order of the calls.
   void begin(const std::shared_ptr<Call>& call, const transport::Frame& frame);
-  /// Calls `then`, now or later, when all messages of the call are sent; drops it if they never will be.
+  /// Calls `then`, now or later, when all messages of the call are sent, unless forget() comes before.
   void when_sent(Call& call, std::function<void()> then);
-  /// The group has failed: no message moves any more.
+  /// The call has failed.
+  static void forget(Call& call) noexcept { call.then = nullptr; }
+  /// The group has failed: no message moves any more, and the transports do not use the slots any more. Not to be
+  /// called by a transport.
   void stop() noexcept;
   /// Any thread: the group is about to say bye, so that a link which breaks is no failure from here on.
   void leave() noexcept;

@@ -108,6 +108,7 @@ StreamCalls::~StreamCalls() {
   }
   // A stream may still use all of it.
   (void)links_.release();
+  if (staged_) (void)new std::shared_ptr{staged_};  // its slots
   if (windows()) windows()->keep_for_ever();
   for (GrowingMemory* const memory : {&scratch_, &packed_input_, &packed_output_}) memory->keep_for_ever();
 }
@@ -191,7 +192,7 @@ Work StreamCalls::start(const Request& request, const Planned& planned, const De
   operation.asynchronous = asynchronous;
   operation.on_device = {stream.context(), stream.stream()};
   Work work = Internals::make<Work>(&operation);
-  submit(operation, [&] {
+  submit(operation, lowered.staged, [&] {
     counters_ = lowered.after;
     enqueue(bound, lowered, stream, operation);
   });
@@ -273,11 +274,14 @@ bool StreamCalls::drop_removed_windows(std::chrono::milliseconds limit) {
 /// failed; then the operation fails as well. It is submitted before the first command that waits: from there on the
 /// driver may keep this thread, for another one that frees memory.
 template <class Enqueue>
-void StreamCalls::submit(Operation& operation, const Enqueue& enqueue) {
+void StreamCalls::submit(Operation& operation, const std::shared_ptr<StagedLinks::Call>& call, const Enqueue& enqueue) {
   const std::shared_ptr<Engine>& engine = group_.context().engine;
-  operation.then([flight = flight_, staged = staged_, engine](const Error* error) {
+  operation.then([flight = flight_, staged = staged_, call, engine](const Error* error) {
     if (!error) return;
-    if (staged) staged->stop();
+    if (staged) {
+      staged->stop();
+      StagedLinks::forget(*call);
+    }
     flight->release(engine);
   });
   flight_->call_begins();
@@ -294,9 +298,11 @@ void StreamCalls::submit(Operation& operation, const Enqueue& enqueue) {
 void StreamCalls::enqueue(const Bound& bound, const Lowered& lowered, const DeviceStream& stream,
                           Operation& operation) {
   cuda::Commands to{stream.context(), stream.stream()};
-  // The driver may keep this thread until the stream has run a part of a long call.
+  // The driver keeps this thread as long as the stream's queue is full, whether by a call of many commands or by what
+  // was there before. The stream may need the engine to go on: staged messages move by it, and after a failure it ends
+  // the waits. So the engine is always driven meanwhile. An operation for which no caller waits sees to that by itself.
   std::optional<DrivenByHelper> driven;
-  if (lowered.staged && !lowered.staged->messages.empty()) driven.emplace(group_.context().engine);
+  if (!operation.asynchronous) driven.emplace(group_.context().engine);
   try {
     add(bound, lowered, stream, to);
     notice_passing(to, lowered, operation);

@@ -99,7 +99,7 @@ class StreamCalls {
   Lowered lower_trial(cuda::Address memory);
   bool drain(cuda::Stream stream);
   template <class Enqueue>
-  void submit(Operation& operation, const Enqueue& enqueue);
+  void submit(Operation& operation, const std::shared_ptr<StagedLinks::Call>& call, const Enqueue& enqueue);
   void enqueue(const Bound& bound, const Lowered& lowered, const DeviceStream& stream, Operation& operation);
   void add(const Bound& bound, const Lowered& lowered, const DeviceStream& stream, cuda::Commands& to);
   void notice_passing(cuda::Commands& to, const Lowered& lowered, Operation& operation);

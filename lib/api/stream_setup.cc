@@ -164,7 +164,8 @@ class SetUp {
 
   std::unique_ptr<StreamCalls> staged(const std::string& why, Mode mode) const {
     if (shares_memory(mode))
-      throw Error{ErrorCode::unsupported, fmt::format("rank {}: TUTTI_GPU_MODE={} is not possible here: {}",
+      throw Error{ErrorCode::unsupported, fmt::format("rank {}: TUTTI_GPU_MODE={} is not possible here: {}; set "
+                                                      "TUTTI_GPU_MODE=auto, which finds out what is",
                                                       comm_.rank(), detail::name_of(mode), why)};
     say(fmt::format("calls on device memory are staged through the host: {}", why));
     return nullptr;
