@@ -2,7 +2,7 @@
 // stream run empty, and exits with 0. TUTTI_INJECT, FAKE_CUDA_FAIL, FAKE_CUDA_SIGNAL or the first argument says where
 // it fails.
 //
-//     device_faults [WHAT [ALGORITHM [wait | start | pending [shrink]]]]
+//     device_faults [WHAT [ALGORITHM [wait | start | pending [shrink | - [ELEMENTS]]]]]
 //
 // With `wait` calls wait, with `start` they are waited for one by one, with `pending` all are started before the first
 // wait, in two streams. With `shrink` the ranks that are left go on.
@@ -34,7 +34,6 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t count = 3000;
 constexpr int turns = 3;
 constexpr int culprit = 1;
 
@@ -42,8 +41,8 @@ double seconds_since(Clock::time_point begun) { return std::chrono::duration<dou
 
 class Rank {
  public:
-  Rank(tutti::Communicator comm, std::string algorithm, std::string form)
-      : comm_(std::move(comm)), algorithm_(std::move(algorithm)), form_(std::move(form)) {}
+  Rank(tutti::Communicator comm, std::string algorithm, std::string form, std::size_t count)
+      : comm_(std::move(comm)), algorithm_(std::move(algorithm)), form_(std::move(form)), count_(count) {}
 
   int number() const { return number_; }
   /// Until the streams have run empty, or failed.
@@ -55,35 +54,78 @@ class Rank {
   /// All calls of a test. In the second turn the culprit does `what`.
   void make_calls(const std::string& what) {
     number_ = comm_->rank();
+    size_ = comm_->size();
     const std::string act = number_ == culprit ? what : "";
     for (int turn = 0; turn < turns; ++turn) {
       if (turn == 1 && !act.empty()) do_something_else(act);
       if (!comm_) return;
       const cuda::Stream stream = streams_[form_ == "pending" && turn == 1 ? 1 : 0].get();
-      const auto data = vector(count, own(number_, turn), stream);
+      const auto data = vector(count_, own(number_, turn), stream);
       const tutti::CallOptions options{.algorithm = algorithm_, .stream = stream};
-      if (form_ == "wait") {
+      Call& call = calls_.emplace_back(turn, vectors_.back().get());
+      if (form_ == "wait")
         comm_->all_reduce(data, tutti::sum, options);
-      } else {
-        works_.push_back(comm_->async().all_reduce(data, tutti::sum, options));
-        if (form_ == "start") works_.back().wait();
-      }
+      else
+        call.work = comm_->async().all_reduce(data, tutti::sum, options);
+      if (form_ == "start") call.work->wait();
+      call.is_waited_for = form_ != "pending";
       if (form_ != "pending") comm_->barrier();
     }
     if (act == "destroy") return comm_.reset();
-    for (tutti::Work& work : works_) work.wait();
+    for (Call& call : calls_) {
+      if (call.work) call.work->wait();
+      call.is_waited_for = true;
+    }
     compare();
+  }
+  /// What calls that did not fail have left, also where others did.
+  void compare() const {
+    const cuda::Stream stream = streams_[0].get();
+    for (const Call& call : calls_) {
+      if (!call.is_waited_for) continue;
+      int sum = 0;
+      for (int rank = 0; rank < size_; ++rank) sum += own(rank, call.turn);
+      std::vector<std::int32_t> found(count_);
+      cuda::Commands{primary_.get(), stream}.copy(cuda::address_of(found.data()), call.data->address(),
+                                                  count_ * sizeof(std::int32_t));
+      cuda::driver().cuStreamSynchronize(stream);
+      if (std::ranges::count(found, sum * 0x01010101) != static_cast<std::ptrdiff_t>(count_))
+        std::printf("rank %d: wrong result in turn %d\n", number_, call.turn);
+    }
+  }
+  /// The same, once a call has failed.
+  void compare_the_rest() {
+    for (Call& call : calls_) {
+      if (call.is_waited_for || !call.work) continue;
+      try {
+        call.work->wait();
+        call.is_waited_for = true;
+      } catch (const tutti::Error&) {
+      }
+    }
+    try {
+      compare();
+    } catch (const tutti::Error&) {  // its GPU has failed
+    }
   }
 
   /// Goes on with the ranks that are left.
   void shrink() {
+    calls_.clear();
     vectors_.clear();
-    works_.clear();
     comm_ = comm_->shrink();
     make_calls("");
   }
 
  private:
+  struct Call {
+    Call(int of, const cuda::DeviceMemory* memory) : turn(of), data(memory) {}
+    int turn;
+    const cuda::DeviceMemory* data;
+    std::optional<tutti::Work> work{};  // of a call that goes on
+    bool is_waited_for = false;         // and has not failed
+  };
+
   static std::uint8_t own(int rank, int turn) { return static_cast<std::uint8_t>(rank + turn + 1); }
 
   /// `size` elements whose bytes are all alike.
@@ -94,12 +136,12 @@ class Rank {
   }
 
   void do_something_else(const std::string& what) {
-    std::vector<std::int32_t> on_host(count, 1);
+    std::vector<std::int32_t> on_host(count_, 1);
     const cuda::Stream stream = streams_[0].get();
     const tutti::CallOptions options{.algorithm = algorithm_, .stream = stream};
     if (what == "abort") comm_->abort("rank 1 does not like it");
     if (what == "leave") comm_.reset();
-    if (what == "count") comm_->all_reduce(vector(count + 1, 1, stream), tutti::sum, options);
+    if (what == "count") comm_->all_reduce(vector(count_ + 1, 1, stream), tutti::sum, options);
     if (what == "host") comm_->all_reduce(on_host, tutti::sum, {.algorithm = algorithm_});
     if (what == "none") comm_->recv(on_host, 0, {.timeout = 15s});  // which nobody sends
     if (what != "stuck") return;
@@ -108,29 +150,16 @@ class Rank {
     gate.flush();
   }
 
-  void compare() const {
-    const cuda::Stream stream = streams_[0].get();
-    for (std::size_t turn = 0; turn < vectors_.size(); ++turn) {
-      int sum = 0;
-      for (int rank = 0; rank < comm_->size(); ++rank) sum += own(rank, static_cast<int>(turn));
-      std::vector<std::int32_t> found(count);
-      cuda::Commands{primary_.get(), stream}.copy(cuda::address_of(found.data()), vectors_[turn]->address(),
-                                                  count * sizeof(std::int32_t));
-      cuda::driver().cuStreamSynchronize(stream);
-      if (std::ranges::count(found, sum * 0x01010101) != static_cast<std::ptrdiff_t>(count))
-        std::printf("rank %d: wrong result in turn %zu\n", number_, turn);
-    }
-  }
-
   const cuda::PrimaryContext primary_{0};
   const cuda::Current current_{primary_.get()};
   const std::array<cuda::OwnStream, 2> streams_{cuda::OwnStream{primary_.get()}, cuda::OwnStream{primary_.get()}};
   const cuda::HostMemory gate_{sizeof(std::uint64_t)};  // keeps a stream that is stuck
   std::vector<std::unique_ptr<cuda::DeviceMemory>> vectors_;
-  std::vector<tutti::Work> works_;
+  std::vector<Call> calls_;
   std::optional<tutti::Communicator> comm_;
   const std::string algorithm_, form_;
-  int number_ = -1;
+  const std::size_t count_;  // of elements
+  int number_ = -1, size_ = 0;
 };
 
 void print_commands_run(int rank) {
@@ -145,7 +174,8 @@ int main(int argc, char** argv) {
   const auto argument = [&](int i, const char* otherwise) { return std::string{i < argc ? argv[i] : otherwise}; };
   const std::string what = argument(1, "");
   const bool shrinks = argument(4, "") == "shrink";
-  Rank rank{tutti::connect(), argument(2, ""), argument(3, "wait")};
+  Rank rank{tutti::connect(), argument(2, ""), argument(3, "wait"),
+            static_cast<std::size_t>(std::stoul(argument(5, "3000")))};
   const auto begun = Clock::now();
   bool failed = false;
   try {
@@ -159,6 +189,7 @@ int main(int argc, char** argv) {
     rank.drain();
     std::printf("rank %d: error of rank %d, code %d, after %.3f s, stream empty after %.3f s: %s\n", rank.number(),
                 error.rank(), static_cast<int>(error.code()), until_error, seconds_since(caught), error.what());
+    rank.compare_the_rest();
   }
   std::fflush(stdout);
   if (!failed || !shrinks) return 0;

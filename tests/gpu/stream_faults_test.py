@@ -33,6 +33,8 @@ PROGRAM, FAKE, *ONLY = sys.argv[2 if ON_HOSTS else 1:]
 RANKS, CULPRIT = 4, 1
 LIMIT = 40  # seconds that a case may take; the processes that are left then are killed
 PARTS = 16  # places of a run at which a rank is killed or stopped
+SHORT, LONG = 3000, 2_000_000  # elements of a call, so that a message has 3 KB, or fills a slot several times
+CROWDED = {"elements": 40_000, "slot_bytes": 4096, "queue": 64}  # more commands than the driver takes at once
 LAST_CALL = PARTS // 2 if ON_HOSTS else PARTS * 2 // 3  # may have begun in this part, so that some ranks have all they need
 SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP, "pause": signal.SIGSTOP}
 SAID = re.compile(r"rank (\d): error of rank (-?\d), code (\d+), after ([\d.]+) s, stream empty after ([\d.]+) s: (.*)")
@@ -50,6 +52,9 @@ class Case:
     part: int = 0  # of PARTS
     fault: str = ""  # for FAKE_CUDA_FAIL
     timeout: int = 20
+    elements: int = SHORT
+    slot_bytes: int = 1 << 20
+    queue: int = 1024  # commands that the driver takes before it keeps the caller
     codes: tuple = ()  # one of which each survivor's error has
     text: str = ""  # in the survivors' errors
     staged: bool = False  # no error, and all ranks agree in how calls run
@@ -67,7 +72,8 @@ class Outcome:
 
 
 def start(case, rank, folder, schedule, signal_at):
-    env = dict(os.environ, LD_LIBRARY_PATH=FAKE, FAKE_CUDA_SCHEDULE=schedule, TUTTI_GPU_MODE="streams", TUTTI_LOST_AFTER="1",
+    env = dict(os.environ, LD_LIBRARY_PATH=FAKE, FAKE_CUDA_SCHEDULE=schedule, FAKE_CUDA_QUEUE=str(case.queue),
+               TUTTI_GPU_SLOT_BYTES=str(case.slot_bytes), TUTTI_GPU_MODE="streams", TUTTI_LOST_AFTER="1",
                TUTTI_TIMEOUT=str(case.timeout), TUTTI_RANK=str(rank), TUTTI_SIZE=str(RANKS),
                TUTTI_RDZV=f"file://{folder}/meeting", TUTTI_SECRET="two hosts of one test", TUTTI_DEBUG="INFO", TUTTI_DEBUG_SUBSYS="SHM")
     if rank == CULPRIT and signal_at:
@@ -76,7 +82,7 @@ def start(case, rank, folder, schedule, signal_at):
         env["FAKE_CUDA_FAIL"] = case.fault
     with open(folder / f"out{rank}", "w") as out, open(folder / f"err{rank}", "w") as err:
         place = ["nsenter", f"--net=/run/netns/host{rank // 2}"] if ON_HOSTS else []
-        command = [*place, PROGRAM, case.what, case.algorithm, case.form, "shrink" if case.shrinks else ""]
+        command = [*place, PROGRAM, case.what, case.algorithm, case.form, "shrink" if case.shrinks else "-", str(case.elements)]
         return subprocess.Popen(command, env=env, stdout=out, stderr=err)
 
 
@@ -95,7 +101,7 @@ def wait(process, until):
 def run(case):
     signal_at = 0
     if case.signal:
-        all_commands = commands_of(case.algorithm, case.form)
+        all_commands = commands_of(case.algorithm, case.form, case.elements, case.slot_bytes)
         signal_at = max(1, (2 * case.part + 1) * all_commands // (2 * PARTS))
     schedule = random.Random(case.name).choice(["eager", "lazy", "reverse", "random:3"])
     begun = time.monotonic()
@@ -127,9 +133,9 @@ def run(case):
 
 
 @functools.cache
-def commands_of(algorithm, form):
+def commands_of(algorithm, form, elements, slot_bytes):
     """How many commands the culprit's streams run where nothing fails."""
-    outcome = run(Case("dry", algorithm, form))
+    outcome = run(Case("dry", algorithm, form, elements=elements, slot_bytes=slot_bytes))
     found = re.search(r"(\d+) commands", outcome.out[CULPRIT])
     if not found:
         raise RuntimeError(f"a run without faults failed: {outcome}")
@@ -235,8 +241,26 @@ def others():
                 yield Case(f"{what} in {algorithm}, {form}", algorithm, form, what=what, **judged)
 
 
+def long_and_crowded():
+    """Messages that are on their way when their sender fails, and callers whom the driver keeps when a rank fails."""
+    for algorithm in ("ring", "tree", "direct"):
+        for form in ("wait", "pending"):
+            for part in range(0, PARTS, 2):
+                kind = ("kill", "stop")[part // 2 % 2]
+                yield Case(f"{kind} at part {part} of long {algorithm}, {form}", algorithm, form, signal=kind, part=part,
+                           elements=LONG, codes=(PEER_LOST,), may_succeed=part >= LAST_CALL)
+                yield Case(f"{kind} at part {part} of {algorithm}, {form}, few at once", algorithm, form, signal=kind,
+                           part=part, **CROWDED, codes=(PEER_LOST,), may_succeed=part >= LAST_CALL)
+            yield Case(f"abort in long {algorithm}, {form}", algorithm, form, what="abort", elements=LONG,
+                       codes=(ABORTED,), shrinks=True, text="rank 1 does not like it")
+            yield Case(f"none in {algorithm}, {form}, few at once", algorithm, form, what="none", **CROWDED,
+                       codes=(TIMEOUT,), timeout=3, text="waits in recv")
+            yield Case(f"leave in {algorithm}, {form}, few at once", algorithm, form, what="leave", **CROWDED,
+                       codes=(PEER_LOST, ABORTED), shrinks=True)
+
+
 def main():
-    chosen = all_cases = [*signals(), *driver_errors(), *set_up(), *others()]
+    chosen = all_cases = [*signals(), *driver_errors(), *set_up(), *others(), *long_and_crowded()]
     seed = os.environ.get("TEST_SAMPLE", "0")
     if ONLY:
         chosen = [case for case in all_cases if re.search(ONLY[0], case.name)]

@@ -32,6 +32,7 @@
 //   FAKE_CUDA_PENDING=abort       ends the program if a call has to wait while a stream waits for a word (wait)
 //   FAKE_CUDA_CPU_WAKES=0         stores of the host do not wake a stream that waits (1)
 //   FAKE_CUDA_REUSE_HANDLES=1     a new allocation at an old address has the old one's handle for other processes
+//   FAKE_CUDA_QUEUE=16            commands that a hardware queue holds (1024); then enqueueing waits
 //   FAKE_CUDA_LEAKS=1             ends the process with status 66 if something is left when it exits
 //   CUDA_DEVICE_MAX_CONNECTIONS=8, CUDA_VISIBLE_DEVICES        as for the real one
 
@@ -50,6 +51,7 @@ struct Settings {
   bool cpu_wakes = true;
   bool reuse_handles = false;
   int queues = 8;
+  std::size_t queue_length = 1024;
   std::string missing;
 };
 const Settings& settings();

@@ -41,6 +41,7 @@ Settings read_settings() {
   found.cpu_wakes = number("FAKE_CUDA_CPU_WAKES", 1) != 0;
   found.reuse_handles = number("FAKE_CUDA_REUSE_HANDLES", 0) != 0;
   found.queues = std::max(1, number("CUDA_DEVICE_MAX_CONNECTIONS", 8));
+  found.queue_length = static_cast<std::size_t>(std::max(1, number("FAKE_CUDA_QUEUE", 1024)));
   if (const char* const missing = std::getenv("FAKE_CUDA_MISSING")) found.missing = missing;
   return found;
 }

@@ -11,8 +11,6 @@ std::atomic<std::uint64_t> kicks{0};
 
 namespace {
 
-constexpr std::size_t queue_length = 1024;  // of commands; then enqueueing waits
-
 double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
 bool all_done(const Command& command) {
@@ -127,6 +125,7 @@ void start_worker(StreamState* stream) {
 }
 
 void enqueue(Lock& lock, StreamState& stream, std::shared_ptr<Command> command) {
+  const std::size_t queue_length = settings().queue_length;
   if (pending_in_queue(stream) >= queue_length) {
     const Hold hold{*stream.context};
     changed.wait(lock, [&] { return pending_in_queue(stream) < queue_length; });
