@@ -142,8 +142,8 @@ struct TwoHosts {
   }
   /// False: it has not come in time.
   template <class Condition>
-  bool drive_until(const Condition& condition) {
-    for (const auto end = Clock::now() + 20s; !condition(); std::this_thread::yield()) {
+  bool drive_until(const Condition& condition, std::chrono::milliseconds limit = 20s) {
+    for (const auto end = Clock::now() + limit; !condition(); std::this_thread::yield()) {
       if (Clock::now() >= end) return false;
       sender.pass();
       receiver.pass();
@@ -189,6 +189,15 @@ TEST_CASE("staged links: of a message whose sender fails no other bytes arrive")
   CHECK(receiver.group().failure()->code() == ErrorCode::aborted);
   CHECK(receiver.group().failure()->rank() == 0);
   CHECK(std::string{receiver.group().failure()->what()}.find("a test") != std::string::npos);
+}
+
+TEST_CASE("staged links: what a stream sends whose waits have ended does not leave the host") {
+  if (!has_gpu() || !is_thread()) return;
+  TwoHosts hosts{1024};
+  const auto sent = hosts.sender.call(true, 1000), received = hosts.receiver.call(false, 1000);
+  hosts.sender.links().end_waits();
+  signal(hosts.sender);
+  CHECK(!hosts.drive_until([&] { return hosts.has_arrived() || hosts.sender.staged().has_unsent(1); }, 200ms));
 }
 
 TEST_CASE("staged links: nothing is left of a call that is over, nor of links that are closed") {
