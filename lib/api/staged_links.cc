@@ -41,8 +41,9 @@ std::shared_ptr<StagedLinks> StagedLinks::open(Group& group, Collectives& collec
   return made;
 }
 
-void StagedLinks::close() noexcept {
+void StagedLinks::close(bool is_drained) noexcept {
   static constexpr auto flush = 2s;
+  if (!is_drained) kept_ = shared_from_this();
   links_.notice_signals({});
   engine_->exclusively([this] {
     stop();
@@ -52,8 +53,14 @@ void StagedLinks::close() noexcept {
   });
 }
 
+void StagedLinks::fail(Call& call) noexcept {
+  stop();
+  call.then = nullptr;
+}
+
 /// A failed call lets go its stream, which then writes to slots that the transport is still reading. So the transport
-/// is to forget them first: whoever has got a part of such a message gets the cause of the failure instead of its rest.
+/// is to forget them first: a rank that has got a part of such a message gets the cause of the failure instead of the
+/// rest.
 void StagedLinks::stop() noexcept {
   if (std::exchange(is_stopped_, true)) return;
   if (const std::optional<Error>& failure = group_.failure()) engine_->abort_channel(channel_, *failure);

@@ -48,8 +48,8 @@ class StagedLinks final : public ChannelUser, public Pollable, public std::enabl
   /// Any thread. All ranks use the same `channel`, which is even. Group, collectives and links exist until close().
   static std::shared_ptr<StagedLinks> open(Group& group, Collectives& collectives, transport::StreamLinks& links,
                                            transport::Channel channel);
-  /// Any thread: ends everything, when no stream uses the links any more.
-  void close() noexcept;
+  /// Any thread: ends everything. `is_drained`: no stream uses the links any more. Else their memory stays.
+  void close(bool is_drained) noexcept;
 
   /// Any thread: those of a call's messages that go over staged links. `element`: size of what lies in slots.
   std::vector<Message> messages_of(const algorithms::StreamCommands& commands, std::size_t element) const;
@@ -57,13 +57,11 @@ class StagedLinks final : public ChannelUser, public Pollable, public std::enabl
   void get_memory(const std::vector<Message>& messages);
   /// In the order of the calls.
   void begin(const std::shared_ptr<Call>& call, const transport::Frame& frame);
-  /// Calls `then`, now or later, when all messages of the call are sent, unless forget() comes before.
+  /// Calls `then`, now or later, when all messages of the call are sent, unless it fails before.
   void when_sent(Call& call, std::function<void()> then);
-  /// The call has failed.
-  static void forget(Call& call) noexcept { call.then = nullptr; }
-  /// The group has failed: no message moves any more, and the transports do not use the slots any more. Not to be
-  /// called by a transport.
-  void stop() noexcept;
+  /// The call has failed, since the group has: no message moves any more, and no transport uses the slots any more. Not
+  /// to be called by a transport.
+  void fail(Call& call) noexcept;
   /// Any thread: the group is about to say bye, so that a link which breaks is no failure from here on.
   void leave() noexcept;
   /// Whether a message waits until `peer` or the way to it takes it.
@@ -95,6 +93,7 @@ class StagedLinks final : public ChannelUser, public Pollable, public std::enabl
   StagedLinks(Group& group, Collectives& collectives, transport::StreamLinks& links, transport::Channel channel);
   static constexpr std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
 
+  void stop() noexcept;
   std::span<std::byte> bytes_of(const Message& message);
   bool send_next(int peer) noexcept;
   void sent(const Waiting& sent) noexcept;
@@ -123,6 +122,7 @@ class StagedLinks final : public ChannelUser, public Pollable, public std::enabl
   std::vector<int> sending_, receiving_;  // peers with messages that wait for the stream
   bool is_stopped_ = false;
   bool has_left_ = false;
+  std::shared_ptr<StagedLinks> kept_;  // itself, so that it stays
 };
 
 }  // namespace tutti::detail

@@ -100,7 +100,7 @@ StreamCalls::StreamCalls(Group& group, Collectives& collectives, std::unique_ptr
 /// The engine's work for this communicator has ended.
 StreamCalls::~StreamCalls() {
   const bool is_drained = flight_->drain();
-  if (staged_) staged_->close();
+  if (staged_) staged_->close(is_drained);
   if (is_drained) {
     flight_->forget_links();
     if (windows()) windows()->close();
@@ -108,7 +108,6 @@ StreamCalls::~StreamCalls() {
   }
   // A stream may still use all of it.
   (void)links_.release();
-  if (staged_) (void)new std::shared_ptr{staged_};  // its slots
   if (windows()) windows()->keep_for_ever();
   for (GrowingMemory* const memory : {&scratch_, &packed_input_, &packed_output_}) memory->keep_for_ever();
 }
@@ -278,10 +277,7 @@ void StreamCalls::submit(Operation& operation, const std::shared_ptr<StagedLinks
   const std::shared_ptr<Engine>& engine = group_.context().engine;
   operation.then([flight = flight_, staged = staged_, call, engine](const Error* error) {
     if (!error) return;
-    if (staged) {
-      staged->stop();
-      StagedLinks::forget(*call);
-    }
+    if (staged) staged->fail(*call);
     flight->release(engine);
   });
   flight_->call_begins();
@@ -298,9 +294,7 @@ void StreamCalls::submit(Operation& operation, const std::shared_ptr<StagedLinks
 void StreamCalls::enqueue(const Bound& bound, const Lowered& lowered, const DeviceStream& stream,
                           Operation& operation) {
   cuda::Commands to{stream.context(), stream.stream()};
-  // The driver keeps this thread as long as the stream's queue is full, whether by a call of many commands or by what
-  // was there before. The stream may need the engine to go on: staged messages move by it, and after a failure it ends
-  // the waits. So the engine is always driven meanwhile. An operation for which no caller waits sees to that by itself.
+  // Until the stream's queue has room for all. An operation for which no caller waits sees to that by itself.
   std::optional<DrivenByHelper> driven;
   if (!operation.asynchronous) driven.emplace(group_.context().engine);
   try {

@@ -97,7 +97,7 @@ class Host {
   /// Ends all but the links.
   void leave() {
     if (!staged_) return;
-    staged_->close();
+    staged_->close(true);
     staged_.reset();
     state_.reset();
     context_.reset();
@@ -182,7 +182,7 @@ TEST_CASE("staged links: of a message whose sender fails no other bytes arrive")
 
   // As StreamCalls does. The stream then goes on, and what it writes to the slot is not what it would have been.
   sender.group().abort("a test");
-  sender.exclusively([&] { sender.staged().stop(); });
+  sender.exclusively([&] { sender.staged().fail(*sent); });
   std::memset(from.data(), 2, bytes);
   CHECK(hosts.drive_until([&] { return receiver.group().failing() || hosts.has_arrived(); }));
   CHECK(!hosts.has_arrived());
