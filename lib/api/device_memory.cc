@@ -79,14 +79,14 @@ class Sharing {
   std::shared_ptr<Holder> share(StreamCalls& calls, const DeviceSharing::Piece& own, std::size_t bytes,
                                 std::string trouble) {
     const std::uint32_t number = ++state_->windows_made;
-    DeviceSharing sharing{comm_, state_->group, calls.context(), calls.device(), number};
+    Group& group = state_->group;
+    DeviceSharing sharing{comm_, group, group.shared_memory_of_host(), {calls.context(), calls.device()}, number};
     auto parts = sharing.share(own, std::move(trouble));
     if (!parts) {
-      state_->group.context().log.info(
-          Log::Subsystem::shm,
-          fmt::format(
-              "{}: {} bytes are not shared: {}", name_, bytes,
-              sharing.trouble().empty() ? std::string{"another rank could not; it says why"} : sharing.trouble()));
+      group.context().log.info(Log::Subsystem::shm, fmt::format("{}: {} bytes are not shared: {}", name_, bytes,
+                                                                sharing.trouble().empty()
+                                                                    ? std::string{"another rank could not; it says why"}
+                                                                    : sharing.trouble()));
       return nullptr;
     }
     const std::uint64_t buffer = own.owner ? 0 : cuda::facts_of(own.address).buffer;

@@ -75,9 +75,8 @@ Import import_of(Memory memory) {
 
 }  // namespace
 
-DeviceSharing::DeviceSharing(Communicator& comm, Group& group, cuda::Context context, cuda::Device device,
-                             std::uint32_t number)
-    : comm_(comm), group_(group), context_(context), device_(device), number_(number) {}
+DeviceSharing::DeviceSharing(Communicator& comm, Group& group, Group::OfHost among, Gpu gpu, std::uint32_t number)
+    : comm_(comm), group_(group), among_(std::move(among)), gpu_(gpu), number_(number) {}
 
 std::optional<std::vector<DeviceWindow::Part>> DeviceSharing::share(const Piece& own, std::string trouble) {
   trouble_ = std::move(trouble);
@@ -92,20 +91,6 @@ void DeviceSharing::attempt(const Part& part) {
   } catch (const std::exception& error) {
     trouble_ = error.what();
   }
-}
-
-/// Exceptions of `task` come out here.
-template <class Task>
-void DeviceSharing::in_engine(const Task& task) {
-  std::exception_ptr thrown;
-  group_.context().engine->exclusively([&] {
-    try {
-      task();
-    } catch (...) {
-      thrown = std::current_exception();
-    }
-  });
-  if (thrown) std::rethrow_exception(thrown);
 }
 
 /// Whether no rank has trouble.
@@ -159,16 +144,16 @@ DeviceSharing::Offer DeviceSharing::offer_of(const Piece& own) {
 
 void DeviceSharing::hand_over(const Piece& own) {
   const Descriptor exported = cuda::export_descriptor_of(own.address);
-  in_engine([&] {
-    for (int peer = 0; peer < comm_.size(); ++peer)
-      if (peer != comm_.rank()) group_.shared_memory()->give(group_.global_rank(peer), name_of(comm_.rank()), exported);
+  in_engine(group_, [&] {
+    for (const int peer : among_.members)
+      if (peer != comm_.rank()) among_.transport->give(group_.global_rank(peer), name_of(comm_.rank()), exported);
   });
 }
 
 std::optional<std::vector<DeviceWindow::Part>> DeviceSharing::share_imports(const Piece& own) {
   Offer offer;
   attempt([&] {
-    const cuda::Current current{context_};
+    const cuda::Current current{gpu_.context};
     offer = offer_of(own);
   });
   std::vector<Offer> offers(at(comm_.size()));
@@ -178,8 +163,8 @@ std::optional<std::vector<DeviceWindow::Part>> DeviceSharing::share_imports(cons
   std::vector<DeviceWindow::Part> parts(at(comm_.size()));
   if (have_all)
     attempt([&] {
-      const cuda::Current current{context_};
-      for (int peer = 0; peer < comm_.size(); ++peer)
+      const cuda::Current current{gpu_.context};
+      for (const int peer : among_.members)
         parts[at(peer)] =
             peer == comm_.rank() ? DeviceWindow::Part{own.address, own.owner} : import(peer, offers[at(peer)]);
     });
@@ -195,32 +180,32 @@ bool DeviceSharing::fetch(const std::vector<Offer>& offers) {
   };
   const auto look = [&] {
     attempt([&] {
-      in_engine([&] {
-        for (int peer = 0; peer < comm_.size(); ++peer)
+      in_engine(group_, [&] {
+        for (const int peer : among_.members)
           if (wants(peer))
-            if (Descriptor given = group_.shared_memory()->take(group_.global_rank(peer), name_of(peer)))
+            if (Descriptor given = among_.transport->take(group_.global_rank(peer), name_of(peer)))
               arrived_[peer] = std::move(given);
       });
     });
-    bool waits = false;
-    for (int peer = 0; peer < comm_.size(); ++peer) waits = waits || wants(peer);
+    const bool waits = std::ranges::any_of(among_.members, wants);
     if (waits && trouble_.empty() && Clock::now() >= until) trouble_ = "memory of other ranks has not arrived";
     if (!trouble_.empty()) return Fetched::refused;
     return waits ? Fetched::wait : Fetched::have;
   };
   if (fetch_together(comm_, look)) return true;
   // Drops what may still arrive, or was still to be handed over.
-  in_engine([&] {
-    for (int rank = 0; rank < comm_.size(); ++rank) group_.shared_memory()->close_channel(name_of(rank), Clock::now());
+  in_engine(group_, [&] {
+    if (!among_.transport) return;
+    for (const int rank : among_.members) among_.transport->close_channel(name_of(rank), Clock::now());
   });
   return false;
 }
 
 DeviceWindow::Part DeviceSharing::import(int peer, const Offer& offer) {
-  const Key key{group_.global_rank(peer), offer.process, offer.buffer, context_};
+  const Key key{group_.global_rank(peer), offer.process, offer.buffer, gpu_.context};
   const auto imported = imports().get(key, [&] {
     if (offer.way == Way::handle) return import_of(cuda::OpenedMemory{offer.handle});
-    return import_of(cuda::SharedMemory::import(device_, arrived_.at(peer), offer.size));
+    return import_of(cuda::SharedMemory::import(gpu_.device, arrived_.at(peer), offer.size));
   });
   return {imported->base + offer.offset, imported};
 }

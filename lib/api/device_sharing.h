@@ -1,7 +1,7 @@
 #pragma once
 
-#include <chrono>
 #include <cstdint>
+#include <exception>
 #include <map>
 #include <memory>
 #include <optional>
@@ -10,14 +10,30 @@
 
 #include "lib/base/descriptor.h"
 #include "lib/base/gpu/memory.h"
+#include "lib/engine/engine.h"
 #include "lib/gpu/device_windows.h"
+#include "lib/group/context.h"
 #include "lib/group/group.h"
 #include "tutti/communicator.h"
 
 namespace tutti::detail {
 
-/// Lets all ranks of a communicator, which share memory, use a piece of memory of each other's GPUs. What this process
-/// has imported already is used again: pieces of one allocation are opened once.
+/// Runs `task` as the owner of the group's engine. Exceptions of it come out here.
+template <class Task>
+void in_engine(Group& group, const Task& task) {
+  std::exception_ptr thrown;
+  group.context().engine->exclusively([&] {
+    try {
+      task();
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+  });
+  if (thrown) std::rethrow_exception(thrown);
+}
+
+/// Lets ranks that share memory use a piece of memory of each other's GPUs, of whatever kind it is: slots of links, and
+/// windows. What this process has imported already is used again: pieces of one allocation are opened once.
 ///
 /// All ranks make the same calls at the same place. Threading: one thread.
 class DeviceSharing {
@@ -27,10 +43,16 @@ class DeviceSharing {
     cuda::Address address = 0;
     std::shared_ptr<const void> owner{};  ///< null: the program's
   };
-  /// `number`: the same on all ranks, and for this object only. `context`: of this rank's GPU.
-  DeviceSharing(Communicator& comm, Group& group, cuda::Context context, cuda::Device device, std::uint32_t number);
+  /// This rank's.
+  struct Gpu {
+    cuda::Context context = nullptr;
+    cuda::Device device = -1;
+  };
+  /// `among`: the ranks that share memory with this one. `number`: the same on all ranks, and for this object only.
+  DeviceSharing(Communicator& comm, Group& group, Group::OfHost among, Gpu gpu, std::uint32_t number);
 
-  /// All pieces, by rank, or nothing on all ranks. `trouble`: why this rank has no piece; empty: it has.
+  /// The pieces of the ranks that share memory with this one, by rank, or nothing on all ranks of the communicator.
+  /// `trouble`: why this rank has no piece; empty: it has.
   std::optional<std::vector<DeviceWindow::Part>> share(const Piece& own, std::string trouble = {});
   /// Why the other ranks' memory cannot be used here; empty: it is another rank that has trouble.
   const std::string& trouble() const { return trouble_; }
@@ -49,8 +71,6 @@ class DeviceSharing {
 
   template <class Part>
   void attempt(const Part& part);
-  template <class Task>
-  void in_engine(const Task& task);
   bool agreed();
   std::uint64_t name_of(int sender) const;
   Offer offer_of(const Piece& own);
@@ -62,8 +82,8 @@ class DeviceSharing {
 
   Communicator& comm_;
   Group& group_;
-  const cuda::Context context_;
-  const cuda::Device device_;
+  const Group::OfHost among_;
+  const Gpu gpu_;
   const std::uint32_t number_;
   std::string trouble_;
   std::map<int, Descriptor> arrived_;

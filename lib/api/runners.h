@@ -27,8 +27,10 @@ struct Runners {
   bool alone = false;          ///< ranks share GPUs, and all calls without tasks are staged by the host
   GpuMode mode = GpuMode::streams;
 
-  /// The algorithm for calls that name none. Empty: such calls have no tasks. `bytes`: as in the tuning table.
-  std::string_view algorithm(Collective collective, std::size_t bytes) const;
+  /// What the tuning table calls this.
+  std::string_view transport() const;
+  /// What TUTTI_GPU_MODE names for calls that name no algorithm. Empty: the tuning table decides.
+  std::string_view algorithm(Collective collective) const;
   /// Whether a call is worth copies by each rank, since its buffers are in no windows.
   bool copies(std::size_t bytes) const;
 };

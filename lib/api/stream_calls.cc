@@ -30,9 +30,10 @@ std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
 /// Where all hosts have as many neighbouring ranks, plans keep to the host what they can. Elsewhere the network
 /// decides.
-Planner planner_for_streams(const Planner& planner, bool is_within_host, int ranks_on_each_host) {
+Planner planner_for_streams(const Planner& planner, bool is_within_host, int ranks_on_each_host,
+                            const Runners& runners) {
   Planner::Settings settings = planner.settings();
-  settings.transport = is_within_host ? "cuda_ipc" : ranks_on_each_host > 1 ? "cuda_hosts" : "tcp";
+  settings.transport = is_within_host ? runners.transport() : ranks_on_each_host > 1 ? "cuda_hosts" : "tcp";
   settings.ranks_on_each_host = ranks_on_each_host;
   settings.oversubscribed = settings.boards = false;
   return Planner{std::move(settings)};
@@ -90,7 +91,7 @@ StreamCalls::StreamCalls(Group& group, Collectives& collectives, std::unique_ptr
       links_(std::move(links)),
       staged_(links_->has_staged() ? StagedLinks::open(group, collectives, *links_, hosts.channel) : nullptr),
       flight_(std::make_shared<StreamFlight>(*links_)),
-      planner_(planner_for_streams(collectives.planner(), !links_->has_staged(), hosts.ranks_on_each)),
+      planner_(planner_for_streams(collectives.planner(), !links_->has_staged(), hosts.ranks_on_each, runners)),
       tasks_(group, planner_, std::move(runners)),
       counters_(group.size()),
       watch_([this](const std::string& why) { fail_with_device(why); }) {

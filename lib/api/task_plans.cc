@@ -20,10 +20,9 @@
 namespace tutti::detail {
 namespace {
 
-/// Up to that size each rank sums whole vectors by itself, which takes one kernel, and no second half.
-constexpr std::size_t most_in_one_shot = std::size_t{256} << 10;
-/// From that size on copies by each rank of a shared GPU, which has to be given to one after the other, are faster than
-/// the way through the host: see the measurements of kernels that take turns.
+/// From that size on copies by each rank of a shared GPU, which has to be given to one after the other, should be
+/// faster than the way through the host. Not measured as calls, but concluded from docs/gpu-measurements.md: kernels of
+/// 4 ranks that take turns took 0.6 ms, and an all_reduce of 4 MiB through the host 1.7 ms, of 256 KiB 0.2 ms.
 constexpr std::size_t least_by_copies = std::size_t{4} << 20;
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
@@ -62,12 +61,14 @@ Runners runners_for(GpuMode mode, const std::vector<int>& gpus) {
   return made;
 }
 
-std::string_view Runners::algorithm(Collective collective, std::size_t bytes) const {
-  if (traits_of(collective).is_scan()) return {};
-  const bool is_led = alone && mode != GpuMode::one_shot && mode != GpuMode::two_shot;
-  const bool in_parts =
-      mode == GpuMode::two_shot || (mode == GpuMode::automatic && !is_led && bytes > most_in_one_shot);
-  return collective == Collective::all_reduce && in_parts ? "direct_two_shot" : "direct";
+std::string_view Runners::transport() const {
+  if (by_rank.empty()) return "cuda_ipc";
+  return alone ? "cuda_leader" : "cuda_peers";
+}
+
+std::string_view Runners::algorithm(Collective collective) const {
+  if (traits_of(collective).is_scan() || (mode != GpuMode::one_shot && mode != GpuMode::two_shot)) return {};
+  return collective == Collective::all_reduce && mode == GpuMode::two_shot ? "direct_two_shot" : "direct";
 }
 
 bool Runners::copies(std::size_t bytes) const {
@@ -115,8 +116,7 @@ std::optional<TaskPlans::Planned> TaskPlans::plan(const Request& request) {
   if (!windows_ || request.variable) return std::nullopt;
   Planner::Wish wish = Collectives::wish_of(request, group_.size());
   if (wish.bytes == 0) return std::nullopt;
-  if (wish.algorithm.empty() && !planner_.has_default(wish))
-    wish.algorithm = runners_.algorithm(request.collective, wish.bytes);
+  if (wish.algorithm.empty() && !planner_.has_default(wish)) wish.algorithm = runners_.algorithm(request.collective);
   const Prepared& prepared = planner_.prepare(wish);
   const Tasks& tasks = tasks_of(request.collective, prepared);
   if (tasks.programs.empty()) return std::nullopt;

@@ -1,0 +1,105 @@
+// Which plans run on GPUs: those of the tuning table for the kind of GPUs that ranks have, unless somebody names one.
+// Runs as processes (ranks.py), which have a GPU each, or share one.
+
+#include <doctest/doctest.h>
+#include <tutti/gpu.h>
+#include <tutti/tutti.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <vector>
+
+#include "lib/compute/gpu/image.h"
+#include "tests/gpu/device_ranks.h"
+#include "tests/gpu/on_device.h"
+#include "tests/support/scratch.h"
+
+namespace {
+
+using tutti::Communicator;
+using tutti::testing::Folder;
+using tutti::testing::has_gpu;
+using tutti::testing::OnDevice;
+using tutti::testing::Setting;
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+/// The elements of 1 on each of `comm`'s ranks, summed.
+void sum_ones(Communicator& comm, std::size_t count, const char* algorithm = "") {
+  const OnDevice<float> data{std::vector<float>(count, 1)};
+  comm.all_reduce(data.span(), tutti::sum, {.algorithm = algorithm});
+  CHECK(data.read() == std::vector<float>(count, static_cast<float>(comm.size())));
+}
+
+void pass_on(Communicator& comm) {
+  const OnDevice<float> data{std::vector<float>(256, comm.rank() == 0 ? 7.0f : 0.0f)};
+  comm.broadcast(data.span(), 0);
+  CHECK(data.read() == std::vector<float>(256, 7));
+}
+
+void gather(Communicator& comm) {
+  const auto n = static_cast<std::size_t>(comm.size());
+  const OnDevice<float> data{std::vector<float>(1 << 20, 3)}, all{std::vector<float>(n << 20)};
+  comm.all_gather(data.span(), all.span());
+  CHECK(all.read() == std::vector<float>(n << 20, 3));
+}
+
+void reduce(Communicator& comm) {
+  const OnDevice<float> data{std::vector<float>(1 << 20, 1)}, sum{std::vector<float>(1 << 20)};
+  comm.reduce(data.span(), sum.span(), tutti::sum, 0);
+  if (comm.rank() == 0) CHECK(sum.read() == std::vector<float>(1 << 20, static_cast<float>(comm.size())));
+}
+
+TEST_CASE("choice: the tuning table has lines for each kind of GPUs, and what is named wins") {
+  if (!has_gpu() || !std::getenv("TUTTI_RANK") || tutti::compute::gpu::image().empty()) return;
+  int devices = 0;
+  tutti::cuda::driver().cuDeviceGetCount(&devices);
+  const bool own_gpus = devices > 1;
+  const std::string kind = own_gpus ? "cuda_peers" : "cuda_leader";
+  const Folder folder;
+  std::ofstream{folder.name + "/table"} << "reduce cuda_peers * * tree:3\nreduce cuda_leader * * tree:3\n";
+  {
+    const Setting level{"TUTTI_DEBUG", "INFO"}, what{"TUTTI_DEBUG_SUBSYS", "TUNE"},
+        file{"TUTTI_DEBUG_FILE", folder.name + "/log"}, table{"TUTTI_TUNING_FILE", folder.name + "/table"},
+        algorithm{"TUTTI_ALGO", "all_gather:ring"};
+    Communicator comm = tutti::connect();
+    REQUIRE(comm.size() == 5);
+    sum_ones(comm, 256);
+    sum_ones(comm, 2 << 20);
+    sum_ones(comm, 3 << 20, "ring");
+    reduce(comm);
+    gather(comm);
+    for (const char* mode : {"one-shot", "two-shot"}) {
+      const Setting way{"TUTTI_GPU_MODE", mode};
+      Communicator other = comm.split(0);
+      sum_ones(other, std::string{mode} == "one-shot" ? 5 << 20 : 128);
+      gather(other);
+    }
+    const Setting way{"TUTTI_GPU_MODE", "streams"};
+    Communicator other = comm.split(0);
+    pass_on(other);
+  }
+  std::ifstream log{folder.name + "/log"};
+  const std::string said{std::istreambuf_iterator<char>{log}, {}};
+  INFO(said);
+  const std::string among = " among 5 ranks: ", by_kind = " over " + kind + among;
+  if (own_gpus) {
+    CHECK(has(said, "all_reduce of 1024 bytes" + by_kind + "direct\n"));
+    CHECK(has(said, "all_reduce of 8388608 bytes" + by_kind + "direct_two_shot\n"));
+  } else {
+    CHECK(has(said, "all_reduce of 8388608 bytes" + by_kind + "direct\n"));
+  }
+  CHECK(has(said, "reduce of 4194304 bytes" + by_kind + "tree:3\n"));
+  CHECK(has(said, "all_reduce of 12582912 bytes" + by_kind + "ring, as the call says\n"));
+  CHECK(has(said, "all_reduce of 20971520 bytes" + by_kind + "direct, as the call says\n"));
+  CHECK(has(said, "all_reduce of 512 bytes" + by_kind + "direct_two_shot, as the call says\n"));
+  // TUTTI_ALGO.
+  CHECK(has(said, "all_gather of 20971520 bytes" + by_kind + "ring\n"));
+  CHECK_FALSE(has(said, "all_gather of 20971520 bytes" + by_kind + "direct"));
+  // As over any other links, however many ranks are on the host.
+  CHECK(has(said, "broadcast of 1024 bytes over cuda_ipc" + among + "tree:2\n"));
+}
+
+}  // namespace
