@@ -2,11 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
+#include <optional>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "lib/api/communicator_state.h"
 #include "lib/api/device_sharing.h"
+#include "lib/api/fetch_together.h"
 #include "lib/api/stream_calls.h"
 #include "lib/base/gpu/context.h"
 #include "lib/base/internals.h"
@@ -15,18 +20,31 @@
 namespace tutti::detail {
 namespace {
 
-/// A window, and the list it is in.
+/// This rank's part of a window, for as long as the program has it. All other parts are the communicator's, which lets
+/// go of them where no stream uses them.
 struct Holder {
-  Holder(std::shared_ptr<DeviceWindows> of, std::shared_ptr<const DeviceWindow> made, int rank)
-      : list(std::move(of)), window(std::move(made)) {
+  Holder(std::shared_ptr<DeviceWindows> of, const std::shared_ptr<const DeviceWindow>& window, int rank)
+      : list(std::move(of)), number(window->number), own(window->parts[static_cast<std::size_t>(rank)].owner) {
     list->add(window, rank);
   }
-  ~Holder() { list->remove(*window); }
+  ~Holder() { list->remove(number); }
   Holder(const Holder&) = delete;
 
   const std::shared_ptr<DeviceWindows> list;
-  const std::shared_ptr<const DeviceWindow> window;
+  const std::uint32_t number;
+  const std::shared_ptr<const void> own;
 };
+
+}  // namespace
+
+/// Memory that the program has registered.
+struct DeviceRegistration {
+  std::weak_ptr<CommunicatorState> of;
+  std::uint32_t number = 0;        // the same on all ranks
+  std::shared_ptr<Holder> holder;  // null: it is not shared
+};
+
+namespace {
 
 std::byte* pointer_to(cuda::Address address) { return reinterpret_cast<std::byte*>(address); }
 
@@ -68,11 +86,75 @@ class Sharing {
     return own[0];
   }
 
+  /// Throws on all ranks if one has an error: it gets its own. `what`: this rank cannot do then.
+  void require_no_error(const std::optional<Error>& own, const char* what) {
+    const int has_error = own ? 1 : 0;
+    std::vector<int> all(static_cast<std::size_t>(comm_.size()));
+    comm_.all_gather(std::span{&has_error, 1}, all);
+    if (own) throw Error{*own};
+    const auto wrong = std::ranges::find(all, 1);
+    if (wrong == all.end()) return;
+    const auto rank = static_cast<int>(wrong - all.begin());
+    throw Error{ErrorCode::mismatch, fmt::format("{}: rank {} cannot {}; it says why", name_, rank, what), rank};
+  }
+
   /// The calls of the communicator, if their ranks can use each other's memory.
   StreamCalls* calls(const DeviceStream& stream) {
     if (comm_.size() == 1) return nullptr;
     StreamCalls* const calls = state_->streams(comm_, stream);
-    return calls && calls->windows() ? calls : nullptr;
+    if (!calls || !calls->windows()) return nullptr;
+    calls->drop_removed_windows();
+    return calls;
+  }
+
+  /// Throws on all ranks unless all give the same registration, which is of this communicator.
+  void require_same(const DeviceRegistration* own) {
+    std::optional<Error> error;
+    if (!own)
+      error.emplace(ErrorCode::invalid_argument,
+                    fmt::format("{}: the registration is empty: it was moved from, or deregistered before", name_));
+    else if (own->of.lock() != state_)
+      error.emplace(ErrorCode::invalid_argument,
+                    fmt::format("{}: the registration belongs to another communicator: give that one", name_));
+    require_no_error(error, "deregister what it gave");
+    std::vector<std::uint32_t> all(static_cast<std::size_t>(comm_.size()));
+    comm_.all_gather(std::span{&own->number, 1}, all);
+    const auto other = std::ranges::find_if(all, [&](std::uint32_t theirs) { return theirs != own->number; });
+    if (other == all.end()) return;
+    const auto rank = static_cast<int>(other - all.begin());
+    throw Error{ErrorCode::mismatch,
+                fmt::format("{}: registration {} here, {} on rank {}: let all ranks deregister what they registered "
+                            "together",
+                            name_, own->number, *other, rank),
+                rank};
+  }
+
+  /// Until the streams of no rank have a call. Throws {timeout} on all ranks if that takes too long.
+  void wait_for_calls(StreamCalls& calls) {
+    const auto limit = state_->group.context().timeout;
+    const auto until = Clock::now() + limit;
+    std::optional<Error> error;
+    const auto look = [&] {
+      if (!calls.has_calls()) return Fetched::have;
+      if (Clock::now() < until) return Fetched::wait;
+      error.emplace(
+          ErrorCode::timeout,
+          fmt::format("{}: calls of this communicator on device memory were still on their way after {:.1f} s: wait "
+                      "for them, and try again",
+                      name_, std::chrono::duration<double>(limit).count()),
+          comm_.rank());
+      return Fetched::refused;
+    };
+    if (fetch_together(comm_, look)) return;
+    if (error) throw Error{*error};
+    throw Error{ErrorCode::timeout, fmt::format("{}: calls of another rank are still on their way: wait for them, and "
+                                                "try again",
+                                                name_)};
+  }
+
+  std::shared_ptr<DeviceRegistration> registration_of(std::shared_ptr<Holder> holder) {
+    const std::uint32_t number = ++state_->windows_made;
+    return std::make_shared<DeviceRegistration>(DeviceRegistration{state_, number, std::move(holder)});
   }
 
   /// Nothing, on all ranks: their memory cannot be shared.
@@ -131,8 +213,8 @@ Allocated DeviceAllocator::allocate(Communicator& comm, std::size_t count, std::
   return {{holder, pointer_to(own.address)}, true};
 }
 
-Allocated DeviceAllocator::register_memory(Communicator& comm, void* data, std::size_t count,
-                                           std::size_t element_size) {
+Registered DeviceAllocator::register_memory(Communicator& comm, void* data, std::size_t count,
+                                            std::size_t element_size) {
   Sharing sharing{comm, "gpu::register_memory"};
   if (count == 0)
     throw Error{ErrorCode::invalid_argument, fmt::format("{}: no elements: give those of a buffer", sharing.name())};
@@ -140,9 +222,9 @@ Allocated DeviceAllocator::register_memory(Communicator& comm, void* data, std::
   const DeviceStream stream{sharing.name(), {&buffer, 1}, nullptr};
   const std::size_t bytes = sharing.agree(count, element_size, true);
   StreamCalls* const calls = sharing.calls(stream);
-  if (!calls) return {{std::make_shared<int>(), pointer_to(cuda::address_of(data))}, false};
+  if (!calls) return {sharing.registration_of(nullptr), false};
   const cuda::Address address = cuda::address_of(data);
-  std::string trouble;
+  std::optional<Error> error;
   try {
     calls->windows()->require_free(sharing.name(), address, bytes);
     const cuda::PointerFacts facts = cuda::facts_of(address);
@@ -154,31 +236,25 @@ Allocated DeviceAllocator::register_memory(Communicator& comm, void* data, std::
       throw Error{ErrorCode::invalid_argument,
                   fmt::format("{}: {} bytes from {:#x} on reach beyond their allocation of {} bytes at {:#x}",
                               sharing.name(), bytes, address, facts.size, facts.base)};
-  } catch (const Error& error) {
-    trouble = error.what();
-    sharing.share(*calls, {address, {}}, bytes, trouble);  // tells the others
-    throw;
+  } catch (const Error& wrong) {
+    error.emplace(wrong);
   }
-  const std::shared_ptr<Holder> holder = sharing.share(*calls, {address, {}}, bytes, {});
-  if (!holder) return {{std::make_shared<int>(), pointer_to(address)}, false};
-  return {{holder, pointer_to(address)}, true};
+  sharing.require_no_error(error, "register its memory");
+  std::shared_ptr<Holder> holder = sharing.share(*calls, {address, {}}, bytes, {});
+  const bool is_shared = holder != nullptr;
+  return {sharing.registration_of(std::move(holder)), is_shared};
 }
 
-void DeviceAllocator::deregister_memory(Communicator& comm, Allocated registered) {
+/// Nothing has changed on any rank until all have said that nothing is wrong.
+void DeviceAllocator::deregister_memory(Communicator& comm, Registered& registered) {
   Sharing sharing{comm, "gpu::deregister_memory"};
-  const std::shared_ptr<CommunicatorState> state = Internals::state(comm);
+  sharing.require_same(registered.registration.get());
+  StreamCalls* const calls = Internals::state(comm)->streams_if_any();
+  if (registered.shared) sharing.wait_for_calls(*calls);
   const bool is_shared = registered.shared;
   registered = {};
-  if (is_shared) {
-    const auto limit = state->group.context().timeout;
-    StreamCalls* const calls = state->streams_if_any();
-    if (calls && !calls->drop_removed_windows(limit))
-      throw Error{ErrorCode::timeout,
-                  fmt::format("{}: calls of this communicator on device memory were still on their way after {:.1f} s",
-                              sharing.name(), std::chrono::duration<double>(limit).count()),
-                  comm.rank()};
-  }
-  comm.barrier();
+  if (is_shared) calls->drop_removed_windows();
+  comm.barrier();  // all have closed it
 }
 
 }  // namespace tutti::detail

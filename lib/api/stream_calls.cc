@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "algorithms/check.h"
@@ -23,8 +22,6 @@
 namespace tutti::detail {
 
 namespace {
-
-constexpr std::chrono::milliseconds pause{1};
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
@@ -179,7 +176,6 @@ Work StreamCalls::start(const Request& request, const Planned& planned, const De
 
   const std::lock_guard lock{mutex_};
   enter(stream.context());
-  if (windows() && !flight_->has_calls()) windows()->drop_removed();
   Bound bound;
   bind(request, bound);
   Lowered lowered = lower(bound, planned);
@@ -263,11 +259,8 @@ StreamCalls::Lowered StreamCalls::lower(const Bound& bound, const Planned& plann
   return made;
 }
 
-bool StreamCalls::drop_removed_windows(std::chrono::milliseconds limit) {
-  for (const auto end = Clock::now() + limit; flight_->has_calls(); std::this_thread::sleep_for(pause))
-    if (Clock::now() >= end) return false;
-  windows()->drop_removed();
-  return true;
+void StreamCalls::drop_removed_windows() {
+  if (!flight_->has_calls()) windows()->drop_removed();
 }
 
 /// Hands the operation to the engine, and lets `enqueue` put the call into its stream, unless the communicator has

@@ -56,8 +56,10 @@ class StreamCalls {
   const std::shared_ptr<DeviceWindows>& windows() const { return tasks_.windows(); }
   cuda::Context context() const { return context_; }
   cuda::Device device() const { return device_; }
-  /// Waits until streams have passed all calls, or `limit` is over. Then nothing uses the windows that were removed.
-  bool drop_removed_windows(std::chrono::milliseconds limit);
+  /// Whether streams have not passed all calls.
+  bool has_calls() const { return flight_->has_calls(); }
+  /// Lets go of windows that were removed, unless calls may use them. The driver may wait for all streams meanwhile.
+  void drop_removed_windows();
   /// Moves some bytes over all links between ranks that share memory, and looks at them. False: they came as something
   /// else. Throws if they do not come within `limit`, or if the driver fails.
   bool try_links(std::chrono::milliseconds limit);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "lib/base/hash.h"
 #include "tutti/error.h"
@@ -11,6 +12,15 @@ namespace tutti::detail {
 namespace {
 
 std::size_t at(int rank) { return static_cast<std::size_t>(rank); }
+
+/// Throws if the program has freed this rank's part of a window.
+void require_unfreed(const std::string& call, const DeviceWindow& window, cuda::Address own) {
+  if (window.buffer != 0 && cuda::facts_of(own).buffer != window.buffer)
+    throw Error{ErrorCode::invalid_argument,
+                fmt::format("{}: the memory at {:#x} was registered, and has been freed since: deregister memory "
+                            "before it is freed, and register what is there now",
+                            call, own)};
+}
 
 bool overlap(cuda::Address one, std::size_t one_bytes, cuda::Address other, std::size_t other_bytes) {
   return one < other + other_bytes && other < one + one_bytes;
@@ -34,11 +44,12 @@ void DeviceWindows::require_free(const std::string& call, cuda::Address data, st
   const std::lock_guard lock{mutex_};
   for (const auto& window : all_) {
     const cuda::Address there = window->parts[at(rank_)].address;
-    if (overlap(data, bytes, there, window->bytes))
-      throw Error{ErrorCode::invalid_argument,
-                  fmt::format("{}: {} bytes at {:#x} overlap {} bytes at {:#x}, which are registered or allocated for "
-                              "this communicator: register memory once",
-                              call, bytes, data, window->bytes, there)};
+    if (!overlap(data, bytes, there, window->bytes)) continue;
+    require_unfreed(call, *window, there);
+    throw Error{ErrorCode::invalid_argument,
+                fmt::format("{}: {} bytes at {:#x} overlap {} bytes at {:#x}, which are registered or allocated for "
+                            "this communicator: register memory once",
+                            call, bytes, data, window->bytes, there)};
   }
 }
 
@@ -48,12 +59,11 @@ void DeviceWindows::add(std::shared_ptr<const DeviceWindow> window, int rank) {
   all_.push_back(std::move(window));
 }
 
-void DeviceWindows::remove(const DeviceWindow& window) noexcept {
-  std::vector<std::shared_ptr<const DeviceWindow>> dropped;
+void DeviceWindows::remove(std::uint32_t number) noexcept {
   const std::lock_guard lock{mutex_};
-  const auto gone = std::ranges::find(all_, &window, [](const auto& one) { return one.get(); });
+  const auto gone = std::ranges::find(all_, number, [](const auto& one) { return one->number; });
   if (gone == all_.end()) return;
-  (is_closed_ ? dropped : removed_).push_back(std::move(*gone));
+  removed_.push_back(std::move(*gone));
   all_.erase(gone);
 }
 
@@ -72,9 +82,12 @@ void DeviceWindows::keep_for_ever() noexcept {
 }
 
 void DeviceWindows::close() noexcept {
+  {
+    const std::lock_guard lock{mutex_};
+    std::ranges::move(all_, std::back_inserter(removed_));
+    all_.clear();
+  }
   drop_removed();
-  const std::lock_guard lock{mutex_};
-  is_closed_ = true;
 }
 
 bool DeviceWindows::empty() const noexcept {
@@ -88,11 +101,7 @@ std::shared_ptr<const DeviceWindow> DeviceWindows::find(const std::string& call,
   for (const auto& window : all_) {
     const cuda::Address own = window->parts[at(rank)].address;
     if (begin < own || begin - own > window->bytes || bytes > window->bytes - (begin - own)) continue;
-    if (window->buffer != 0 && cuda::facts_of(own).buffer != window->buffer)
-      throw Error{ErrorCode::invalid_argument,
-                  fmt::format("{}: the memory at {:#x} was registered, and has been freed since: deregister memory "
-                              "before it is freed, and register what is there now",
-                              call, own)};
+    require_unfreed(call, *window, own);
     return window;
   }
   return nullptr;

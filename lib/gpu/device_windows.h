@@ -39,19 +39,21 @@ struct DeviceLocation {
   std::uint32_t hash() const noexcept;
 };
 
-/// The windows of a communicator. What was removed is kept until drop_removed(), since streams may still use it.
-/// Threading: any thread.
+/// The windows of a communicator, and what this process has open of other ranks for them. What was removed is kept
+/// until drop_removed(), since streams may still use it, and since the driver may wait for all streams when it is
+/// closed. Threading: any thread.
 class DeviceWindows {
  public:
   /// Throws Error{invalid_argument}, which begins with `call`, if this rank's part overlaps one that is there.
   void require_free(const std::string& call, cuda::Address data, std::size_t bytes) const;
   void add(std::shared_ptr<const DeviceWindow> window, int rank);
-  void remove(const DeviceWindow& window) noexcept;
+  /// That of this number, if it is still there.
+  void remove(std::uint32_t number) noexcept;
   /// Lets go of what was removed. No stream uses it any more.
   void drop_removed() noexcept;
   /// Never lets go of anything.
   void keep_for_ever() noexcept;
-  /// From here on removed windows are dropped at once.
+  /// Lets go of all. No stream uses them any more, and there are no more calls.
   void close() noexcept;
 
   bool empty() const noexcept;
@@ -67,7 +69,6 @@ class DeviceWindows {
   mutable std::mutex mutex_;
   std::vector<std::shared_ptr<const DeviceWindow>> all_;
   std::vector<std::shared_ptr<const DeviceWindow>> removed_;
-  bool is_closed_ = false;
   int rank_ = 0;
 };
 

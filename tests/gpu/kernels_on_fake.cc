@@ -20,11 +20,22 @@ namespace {
 using compute::gpu::FoldArguments;
 
 void* (*reach)(const void*) = nullptr;
+decltype(&fake_cuda_note_use) note_use = nullptr;
+
+/// All elements of each input and output, once per launch.
+void note(const FoldArguments& arguments, std::size_t element) {
+  const auto one = [&](std::uint64_t address, int is_write) {
+    note_use(reinterpret_cast<const void*>(address), arguments.count * element, is_write);
+  };
+  for (std::int32_t i = 0; i < arguments.input_count; ++i) one(arguments.inputs[i], 0);
+  for (std::int32_t i = 0; i < arguments.output_count; ++i) one(arguments.outputs[i], 1);
+}
 
 template <std::size_t index>
 void run_block(const void* argument, unsigned block, unsigned blocks, unsigned threads) {
   static const HostKernel& kernel = *host_kernel(compute::gpu::kernels()[index].name);
   FoldArguments arguments = *static_cast<const FoldArguments*>(argument);
+  if (block == 0) note(arguments, std::size_t{16} / static_cast<unsigned>(compute::gpu::kernels()[index].lanes));
   // Some may be in pinned memory of the host.
   const auto reached = [](std::uint64_t address) {
     return reinterpret_cast<std::uint64_t>(reach(reinterpret_cast<const void*>(address)));
@@ -51,6 +62,7 @@ const bool registered = [] {
       reinterpret_cast<decltype(&fake_cuda_register_kernel)>(::dlsym(library, "fake_cuda_register_kernel"));
   if (!add) return false;
   reach = reinterpret_cast<decltype(&fake_cuda_reach)>(::dlsym(library, "fake_cuda_reach"));
+  note_use = reinterpret_cast<decltype(note_use)>(::dlsym(library, "fake_cuda_note_use"));
   if (compute::gpu::kernels().size() != kernel_count) std::abort();
   constexpr auto all = bodies(std::make_index_sequence<kernel_count>{});
   for (std::size_t i = 0; i < kernel_count; ++i) add(compute::gpu::kernels()[i].name, sizeof(FoldArguments), all[i]);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <utility>
 
 #include "tutti/allocate.h"
@@ -10,13 +11,23 @@
 #include "tutti/types.h"
 
 namespace tutti::detail {
+
+struct DeviceRegistration;
+
 inline namespace TUTTI_ABI {
+
+/// What the library knows of registered memory, and whether other ranks see it.
+struct Registered {
+  std::shared_ptr<DeviceRegistration> registration;
+  bool shared = false;
+};
 
 class TUTTI_API DeviceAllocator {
  public:
   static Allocated allocate(Communicator& comm, std::size_t count, std::size_t element_size);
-  static Allocated register_memory(Communicator& comm, void* data, std::size_t count, std::size_t element_size);
-  static void deregister_memory(Communicator& comm, Allocated registered);
+  static Registered register_memory(Communicator& comm, void* data, std::size_t count, std::size_t element_size);
+  /// Empties `registered`, unless it throws before anything has changed.
+  static void deregister_memory(Communicator& comm, Registered& registered);
 };
 
 }  // namespace TUTTI_ABI
@@ -27,8 +38,11 @@ inline namespace TUTTI_ABI {
 
 /// This rank's elements in memory of its GPU that the kernels of all ranks can use: see allocate().
 ///
-/// Ownership: movable, not copyable; one that was moved from is empty. It may be destroyed while calls with it are on
-///            their way, and may outlive the communicator. The memory exists until all ranks have let go of it.
+/// Ownership: movable, not copyable; one that was moved from is empty. It may be destroyed at any time by any thread,
+///            also while calls with it are on their way, and may outlive the communicator. Destroying it is local. The
+///            driver gets the memory back at the next allocate(), register_memory() or deregister_memory() of the
+///            communicator in which none of its calls is on its way, or when the communicator ends, and never while
+///            another rank has it open.
 template <Element T>
 class [[nodiscard]] Array {
  public:
@@ -69,13 +83,20 @@ class [[nodiscard]] Array {
 ///            offset in it, or is part of none on all ranks (Error{mismatch}).
 /// Memory:    whole pages of the driver, of 2 MiB. It is ordinary memory where ranks cannot use each other's: the log
 ///            (TUTTI_DEBUG=INFO) says why.
+/// Threading: as any collective: one thread of a rank at a time, for one communicator.
 /// Failure:   as any collective. After a call has failed, peers may go on writing to its buffers for a moment.
 template <Element T>
 Array<T> allocate(Communicator& comm, std::size_t count) {
   return {detail::DeviceAllocator::allocate(comm, count, sizeof(T)), count};
 }
 
-/// What register_memory() has done. Movable, not copyable.
+/// What register_memory() has done.
+///
+/// Ownership: movable, not copyable; one that was moved from, or deregistered, is empty. It does not own the memory.
+///            Destroying it, or moving another one to it, is local: later calls of this rank do not count the memory as
+///            registered, so that all ranks do so before the next call with it (else Error{mismatch}). Other ranks keep
+///            it open until they have ended the communicator, so it may only be freed then.
+///            One that outlives its communicator has nothing left to do, and may be destroyed at any time.
 class [[nodiscard]] Registration {
  public:
   Registration(Registration&& other) noexcept : registered_(std::exchange(other.registered_, {})) {}
@@ -89,30 +110,41 @@ class [[nodiscard]] Registration {
  private:
   template <Element T>
   friend Registration register_memory(Communicator& comm, Span<T> memory);
-  friend void deregister_memory(Communicator& comm, Registration registration);
-  explicit Registration(detail::Allocated registered) : registered_(std::move(registered)) {}
+  friend void deregister_memory(Communicator& comm, Registration&& registration);
+  explicit Registration(detail::Registered registered) : registered_(std::move(registered)) {}
 
-  detail::Allocated registered_;
+  detail::Registered registered_;
 };
 
-/// Lets the other ranks use memory of the program's own, as if it came from allocate(). The same holds for calls.
+/// Lets the other ranks use memory of the program's own, as if it came from allocate(). The same holds for calls, whose
+/// buffers may be any parts of it. A buffer that lies in it in part only is like any other.
 ///
 /// Memory:    in one allocation of cudaMalloc() or cuMemAlloc(), or of cuMemCreate() with a file descriptor as its
 ///            handle; what a framework hands out lies in such ones. No part of it is registered already.
 /// Agreement: as for allocate(). Ranks register equally many elements (Error{mismatch}), where they like.
-/// Ownership: the memory stays the program's, and exists until deregister_memory() has returned. Where it was freed too
-///            early, the next call with it is Error{invalid_argument}, whatever is at its address by then. Destroying
-///            the object ends the use in later calls of this rank, but other ranks may keep the memory open.
+/// Ownership: the memory stays the program's, and exists until deregister_memory() has returned, or all ranks have
+///            ended the communicator. Where it was freed too early, the next call with it is Error{invalid_argument} on
+///            that rank, whatever is at its address by then.
+/// Threading, failure: as allocate().
 template <Element T>
 Registration register_memory(Communicator& comm, Span<T> memory) {
   return Registration{detail::DeviceAllocator::register_memory(
       comm, const_cast<void*>(static_cast<const void*>(memory.data())), memory.size(), sizeof(T))};
 }
 
-/// All ranks call it. When it returns, no rank uses the memory any more, and it may be freed. Waits for all calls of
-/// `comm` on device memory that are on their way, for no longer than its timeout (Error{timeout}).
-inline void deregister_memory(Communicator& comm, Registration registration) {
-  detail::DeviceAllocator::deregister_memory(comm, std::move(registration.registered_));
+/// Ends a registration. When it returns, no rank uses the memory any more, or has it open, and it may be freed.
+///
+/// Agreement: all ranks call it, for what they registered together, in the same order as their other collectives.
+/// Effect:    waits for all calls of `comm` on device memory that are on their way. Results are there afterwards.
+/// Errors:    Error{invalid_argument} if `registration` is empty (moved from, or deregistered already) or belongs to
+///            another communicator; Error{mismatch} on all others then, and on all if ranks give different ones;
+///            Error{timeout} if calls have not come to an end within the timeout of `comm`. After any of these, the
+///            same on all ranks, all is as before, `registration` too, and the ranks may go on, and try again.
+/// Failure:   else as any collective. `registration` may be empty then, and the memory exist until all ranks have ended
+///            the communicator.
+/// Threading: as allocate(). No other thread begins a call with the memory.
+inline void deregister_memory(Communicator& comm, Registration&& registration) {
+  detail::DeviceAllocator::deregister_memory(comm, registration.registered_);
 }
 
 }  // namespace TUTTI_ABI

@@ -184,6 +184,8 @@ Result cuMemcpyAsync(Address to, Address from, std::size_t bytes, Stream handle)
   std::byte* const source = own_source ? reinterpret_cast<std::byte*>(from) : reach(from, bytes);
   std::byte* const target = own_target ? reinterpret_cast<std::byte*>(to) : reach(to, bytes);
   if (source == nullptr || target == nullptr) return Result::invalid_value;
+  note_use(from, bytes, false);
+  note_use(to, bytes, true);
   auto command = std::make_shared<Command>();
   if (own_source) {
     auto staged = std::make_shared<std::vector<std::byte>>(source, source + bytes);

@@ -29,6 +29,14 @@ std::uint64_t fake_cuda_calls();
 std::uint64_t fake_cuda_commands_run();
 std::uint64_t fake_cuda_bytes_copied();
 std::uint64_t fake_cuda_kernels_run();
+
+/// Called by a kernel: it reads, or writes, these bytes.
+void fake_cuda_note_use(const void* address, std::size_t bytes, int is_write);
+/// What copies and kernels have read, or written, in memory of devices: all of it, or only what was imported.
+std::uint64_t fake_cuda_bytes_used(int is_write, int only_imported);
+/// The times that memory of other processes was imported or opened, and what of it is mapped now.
+std::uint64_t fake_cuda_imports();
+std::uint64_t fake_cuda_imports_mapped();
 }
 
 namespace fake_cuda {

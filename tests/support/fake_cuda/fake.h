@@ -165,6 +165,7 @@ struct Physical {
   Header* header = nullptr;
   std::size_t size = 0;  // a multiple of the page's
   Device device = 0;
+  bool imported = false;
 
   ~Physical();
 };
@@ -172,6 +173,8 @@ struct Physical {
 std::shared_ptr<Physical> make_physical(std::size_t size, Device device);
 /// Null if the descriptor, of which this makes a duplicate, is none of the fake's.
 std::shared_ptr<Physical> open_physical(int descriptor);
+/// A process has imported or opened memory of another one.
+void note_import(Physical& physical);
 
 struct Range {
   enum class Kind { allocated, opened, reserved, host_allocated, host_registered };
@@ -199,6 +202,8 @@ bool map_at(Address address, const Range& range, std::size_t offset);
 void unmap_at(Address address, std::size_t size);
 /// Where commands find the bytes; null if they may not use them.
 std::byte* reach(Address address, std::size_t bytes);
+/// Counts bytes that a command uses, if they are a device's.
+void note_use(Address address, std::size_t bytes, bool is_write);
 std::uint64_t next_id();
 
 }  // namespace fake_cuda

@@ -73,6 +73,7 @@ Result cuIpcOpenMemHandle(Address* address, IpcMemoryHandle handle, unsigned fla
   if (range.physical == nullptr || range.physical->header->freed ||
       (named.id != 0 && range.physical->header->id != named.id))
     return Result::invalid_value;
+  note_import(*range.physical);
   range.size = named.size;
   range.spread = (named.size + granularity - 1) / granularity * granularity + granularity;
   range.base = find_addresses(named.size);

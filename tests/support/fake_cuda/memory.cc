@@ -126,6 +126,24 @@ std::byte* reach(Address address, std::size_t bytes) {
   return host ? reinterpret_cast<std::byte*>(address) : alias_of(address);
 }
 
+namespace {
+
+std::atomic<std::uint64_t> imports{0};
+std::atomic<std::uint64_t> used[2][2];  // by is_write, and whether it was imported
+
+}  // namespace
+
+void note_import(Physical& physical) {
+  physical.imported = true;
+  ++imports;
+}
+
+void note_use(Address address, std::size_t bytes, bool is_write) {
+  const Range* const range = range_of(address, bytes);
+  if (range != nullptr && range->physical != nullptr)
+    used[is_write ? 1 : 0][range->physical->imported ? 1 : 0] += bytes;
+}
+
 Result cuMemAlloc(Address* address, std::size_t size) {
   Lock lock{big};
   Result error;
@@ -300,4 +318,28 @@ extern "C" __attribute__((visibility("default"))) void* fake_cuda_reach(const vo
   const auto at = reinterpret_cast<fake_cuda::Address>(address);
   const bool device = at - fake_cuda::first_address() < fake_cuda::half;
   return device ? static_cast<void*>(fake_cuda::alias_of(at)) : const_cast<void*>(address);
+}
+
+extern "C" {
+
+__attribute__((visibility("default"))) void fake_cuda_note_use(const void* address, std::size_t bytes, int is_write) {
+  const fake_cuda::Hidden hidden;
+  const fake_cuda::Lock lock{fake_cuda::big};
+  fake_cuda::note_use(reinterpret_cast<fake_cuda::Address>(address), bytes, is_write != 0);
+}
+
+__attribute__((visibility("default"))) std::uint64_t fake_cuda_bytes_used(int is_write, int only_imported) {
+  const auto& bytes = fake_cuda::used[is_write != 0 ? 1 : 0];
+  return bytes[1] + (only_imported != 0 ? 0 : bytes[0].load());
+}
+
+__attribute__((visibility("default"))) std::uint64_t fake_cuda_imports() { return fake_cuda::imports; }
+
+__attribute__((visibility("default"))) std::uint64_t fake_cuda_imports_mapped() {
+  const fake_cuda::Lock lock{fake_cuda::big};
+  std::uint64_t mapped = 0;
+  for (const auto& [base, range] : fake_cuda::ranges)
+    if (range.physical != nullptr && range.physical->imported) ++mapped;
+  return mapped;
+}
 }

@@ -74,6 +74,7 @@ Result cuMemImportFromShareableHandle(AllocationHandle* handle, void* descriptor
   const Lock lock{big};
   auto physical = open_physical(static_cast<int>(reinterpret_cast<std::intptr_t>(descriptor)));
   if (physical == nullptr) return Result::invalid_value;
+  note_import(*physical);
   return add_handle(std::move(physical), handle);
 }
 
