@@ -180,9 +180,9 @@ class SetUp {
   std::shared_ptr<std::byte> get_words() {
     if (words_) return words_;
     if (!memory_.transport) {  // alone on its host
-      constexpr std::align_val_t page{4096};
+      static constexpr std::align_val_t page{4096};
       auto* const memory = new (page) std::byte[form_.words_bytes()]();
-      return {memory, [page](std::byte* old) { ::operator delete[](old, page); }};
+      return {memory, [](std::byte* old) { ::operator delete[](old, page); }};
     }
     std::vector<int> members;
     for (const int rank : form_.sharing) members.push_back(group_.global_rank(rank));

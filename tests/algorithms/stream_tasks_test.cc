@@ -7,9 +7,11 @@
 #include <doctest/doctest.h>
 
 #include <cstdio>
+#include <map>
 #include <random>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "algorithms/catalogue.h"
@@ -158,9 +160,29 @@ TEST_CASE("tasks: calls have the bits of the plan, without races, in every order
   CHECK(draws.calls > 300);
 }
 
+/// What a mistake may make of command `i`.
+std::vector<std::pair<const char*, StreamCommands>> mistakes(const StreamCommands& right, std::size_t i) {
+  std::vector<std::pair<const char*, StreamCommands>> made;
+  const StreamCommand& command = right.all[i];
+  const auto change = [&](const char* what, const auto& how) { how(made.emplace_back(what, right).second); };
+  change("without", [i](StreamCommands& to) { to.all.erase(to.all.begin() + static_cast<std::ptrdiff_t>(i)); });
+  if (command.kind == Kind::wait_arrival || command.kind == Kind::wait_credit)
+    change("too early in", [i](StreamCommands& to) { --to.all[i].value; });
+  if (command.elements == 0) return made;
+  change("without the last element of", [i](StreamCommands& to) { --to.all[i].elements; });
+  if (command.sources > 1)
+    change("twice with the second input in",
+           [&](StreamCommands& to) { to.places[command.first] = to.places[command.first + 1]; });
+  if (command.outputs > 1)
+    change("twice with the second output in", [&](StreamCommands& to) {
+      to.places[command.first + command.sources] = to.places[command.first + command.sources + 1];
+    });
+  return made;
+}
+
 TEST_CASE("tasks: every mistake in waits, signals and places is found") {
   Draws draws{std::mt19937{5}};
-  std::size_t mutants = 0;
+  std::map<std::string, std::size_t> mutants;
   for (const auto& [collective, name] : {std::pair{Collective::all_reduce, "direct"},
                                          {Collective::all_reduce, "direct_two_shot"},
                                          {Collective::all_to_all, "direct"}})
@@ -170,19 +192,19 @@ TEST_CASE("tasks: every mistake in waits, signals and places is found") {
         setup.tasks->stages.copies_input = setup.tasks->stages.copies_output = copies;
         StreamCalls run{setup, std::vector<CallSizes>(3, equal_sizes(collective, setup.plans[0].shape, 300))};
         REQUIRE(run.run({}) == "");
-        for (const std::size_t call : {0U})  // the next one is of the same kind
-          for (StreamCommands& commands : run.commands[call])
-            for (std::size_t i = 0; i < commands.all.size(); ++i) {
-              const StreamCommands original = commands;
-              const StreamCommand& command = original.all[i];
-              // Without it a counter may be ahead of the slots, which only calls by slots have to care for.
-              if (command.kind == Kind::wait_credit && i + 1 < original.all.size() &&
-                  original.all[i + 1].kind == Kind::signal_arrival)
-                continue;
-              commands.all.erase(commands.all.begin() + static_cast<std::ptrdiff_t>(i));
-              ++mutants;
-              INFO(std::string{name}, " on ", gpus, " GPUs", std::string{copies ? " by copies" : ""}, ", call ", call,
-                   " without ", to_string(original, command));
+        for (StreamCommands& commands : run.commands[0])  // other calls by tasks are of the same kind
+          for (std::size_t i = 0; i < commands.all.size(); ++i) {
+            const StreamCommands original = commands;
+            const StreamCommand& command = original.all[i];
+            // Without it a counter may be ahead of the slots, which only calls by slots have to care for.
+            if (command.kind == Kind::wait_credit && i + 1 < original.all.size() &&
+                original.all[i + 1].kind == Kind::signal_arrival)
+              continue;
+            for (auto& [what, mistaken] : mistakes(original, i)) {
+              commands = std::move(mistaken);
+              ++mutants[what];
+              INFO(std::string{name}, " on ", gpus, " GPUs", std::string{copies ? " by copies" : ""}, ": ",
+                   std::string{what}, " ", to_string(original, command));
               std::string said;
               using enum StreamOrder::Kind;
               for (const StreamOrder& order : {StreamOrder{in_turn, 0}, StreamOrder{backwards, 0},
@@ -191,8 +213,13 @@ TEST_CASE("tasks: every mistake in waits, signals and places is found") {
               CHECK(said != "");
               commands = original;
             }
+          }
       }
-  CHECK(mutants > 100);
+  CHECK(mutants.size() == 5);
+  for (const auto& [what, count] : mutants) {
+    std::printf("%zu mistakes were found: %s a command\n", count, what.c_str());
+    CHECK(count > 5);
+  }
 }
 
 TEST_CASE("tasks: an area that is too small is refused") {
