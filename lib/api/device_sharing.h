@@ -33,7 +33,7 @@ void in_engine(Group& group, const Task& task) {
 }
 
 /// Lets ranks that share memory use a piece of memory of each other's GPUs, of whatever kind it is: slots of links, and
-/// windows. What this process has imported already is used again: pieces of one allocation are opened once.
+/// windows. A process opens each allocation of another one once, however many pieces of it are shared.
 ///
 /// All ranks make the same calls at the same place. Threading: one thread.
 class DeviceSharing {

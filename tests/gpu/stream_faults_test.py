@@ -60,6 +60,7 @@ class Case:
     staged: bool = False  # no error, and all ranks agree in how calls run
     may_succeed: bool = False
     may_differ: bool = False  # some ranks fail, and others do not
+    mode: str = "streams"  # for TUTTI_GPU_MODE
 
 
 @dataclasses.dataclass
@@ -73,7 +74,7 @@ class Outcome:
 
 def start(case, rank, folder, schedule, signal_at):
     env = dict(os.environ, LD_LIBRARY_PATH=FAKE, FAKE_CUDA_SCHEDULE=schedule, FAKE_CUDA_QUEUE=str(case.queue),
-               TUTTI_GPU_SLOT_BYTES=str(case.slot_bytes), TUTTI_GPU_MODE="streams", TUTTI_LOST_AFTER="1",
+               TUTTI_GPU_SLOT_BYTES=str(case.slot_bytes), TUTTI_GPU_MODE=case.mode, TUTTI_LOST_AFTER="1",
                TUTTI_TIMEOUT=str(case.timeout), TUTTI_RANK=str(rank), TUTTI_SIZE=str(RANKS),
                TUTTI_RDZV=f"file://{folder}/meeting", TUTTI_SECRET="two hosts of one test", TUTTI_DEBUG="INFO", TUTTI_DEBUG_SUBSYS="SHM")
     if rank == CULPRIT and signal_at:
@@ -101,7 +102,7 @@ def wait(process, until):
 def run(case):
     signal_at = 0
     if case.signal:
-        all_commands = commands_of(case.algorithm, case.form, case.elements, case.slot_bytes)
+        all_commands = commands_of(case.algorithm, case.form, case.mode, case.elements, case.slot_bytes)
         signal_at = max(1, (2 * case.part + 1) * all_commands // (2 * PARTS))
     schedule = random.Random(case.name).choice(["eager", "lazy", "reverse", "random:3"])
     begun = time.monotonic()
@@ -133,9 +134,9 @@ def run(case):
 
 
 @functools.cache
-def commands_of(algorithm, form, elements, slot_bytes):
+def commands_of(algorithm, form, mode, elements, slot_bytes):
     """How many commands the culprit's streams run where nothing fails."""
-    outcome = run(Case("dry", algorithm, form, elements=elements, slot_bytes=slot_bytes))
+    outcome = run(Case("dry", algorithm, form, mode=mode, elements=elements, slot_bytes=slot_bytes))
     found = re.search(r"(\d+) commands", outcome.out[CULPRIT])
     if not found:
         raise RuntimeError(f"a run without faults failed: {outcome}")
@@ -188,8 +189,8 @@ def judge(case, outcome):
     return wrong
 
 
-def signals():
-    for algorithm in ("ring", "tree", "direct"):
+def signals(algorithms=("ring", "tree", "direct")):
+    for algorithm in algorithms:
         for form in ("wait", "pending"):
             for kind in ("kill", "stop"):
                 for part in range(PARTS):
@@ -228,8 +229,8 @@ def set_up():
             yield Case(f"{fault} in set-up", "tree", "wait", fault=fault, staged=True)
 
 
-def others():
-    for algorithm in ("ring", "tree", "direct"):
+def others(algorithms=("ring", "tree", "direct")):
+    for algorithm in algorithms:
         for form in ("wait", "start", "pending"):
             for what, judged in {"abort": {"codes": (ABORTED,), "shrinks": True, "text": "rank 1 does not like it"},
                                  "leave": {"codes": (PEER_LOST, ABORTED), "shrinks": True},
@@ -259,8 +260,18 @@ def long_and_crowded():
                        codes=(PEER_LOST, ABORTED), shrinks=True)
 
 
+def in_each_others_memory():
+    """The same where kernels of one rank use the memory of others, in as few commands."""
+    if ON_HOSTS:
+        return
+    for mode, algorithm in (("leader", "direct"), ("one-shot", "direct"), ("two-shot", "direct_two_shot")):
+        for case in (*signals(("direct",)), *driver_errors(), *others(("direct",))):
+            if case.form != "start":
+                yield dataclasses.replace(case, name=f"{case.name}, {mode}", algorithm=algorithm, mode=mode)
+
+
 def main():
-    chosen = all_cases = [*signals(), *driver_errors(), *set_up(), *others(), *long_and_crowded()]
+    chosen = all_cases = [*signals(), *driver_errors(), *set_up(), *others(), *long_and_crowded(), *in_each_others_memory()]
     seed = os.environ.get("TEST_SAMPLE", "0")
     if ONLY:
         chosen = [case for case in all_cases if re.search(ONLY[0], case.name)]

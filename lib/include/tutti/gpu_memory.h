@@ -83,7 +83,7 @@ class [[nodiscard]] Array {
 ///            offset in it, or is part of none on all ranks (Error{mismatch}).
 /// Memory:    whole pages of the driver, of 2 MiB. It is ordinary memory where ranks cannot use each other's: the log
 ///            (TUTTI_DEBUG=INFO) says why.
-/// Threading: as any collective: one thread of a rank at a time, for one communicator.
+/// Threading: one thread of a rank at a time calls it for a communicator, as for any collective.
 /// Failure:   as any collective. After a call has failed, peers may go on writing to its buffers for a moment.
 template <Element T>
 Array<T> allocate(Communicator& comm, std::size_t count) {
