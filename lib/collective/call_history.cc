@@ -29,8 +29,14 @@ std::string name_of_algorithm(Collective collective, std::uint32_t hash) {
 
 /// Whether `other` is the hash of the same algorithm on the other kind of memory.
 bool differ_in_memory(std::string_view own, std::uint32_t other) {
-  if (own.ends_with(on_streams)) return other == algorithm_hash(own.substr(0, own.size() - on_streams.size()));
-  return other == algorithm_hash(std::string{own} + std::string{on_streams});
+  if (!own.ends_with(on_streams)) {
+    const std::string name{own};
+    return other == algorithm_hash(name + std::string{on_streams}) ||
+           other == algorithm_hash(name + std::string{as_tasks} + std::string{on_streams});
+  }
+  own.remove_suffix(on_streams.size());
+  if (own.ends_with(as_tasks)) own.remove_suffix(as_tasks.size());
+  return other == algorithm_hash(own);
 }
 
 }  // namespace
