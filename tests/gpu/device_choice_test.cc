@@ -41,15 +41,15 @@ void pass_on(Communicator& comm) {
 
 void gather(Communicator& comm) {
   const auto n = static_cast<std::size_t>(comm.size());
-  const OnDevice<float> data{std::vector<float>(1 << 20, 3)}, all{std::vector<float>(n << 20)};
+  const OnDevice<float> data{std::vector<float>(1024, 3)}, all{std::vector<float>(n * 1024)};
   comm.all_gather(data.span(), all.span());
-  CHECK(all.read() == std::vector<float>(n << 20, 3));
+  CHECK(all.read() == std::vector<float>(n * 1024, 3));
 }
 
 void reduce(Communicator& comm) {
-  const OnDevice<float> data{std::vector<float>(1 << 20, 1)}, sum{std::vector<float>(1 << 20)};
+  const OnDevice<float> data{std::vector<float>(1 << 16, 1)}, sum{std::vector<float>(1 << 16)};
   comm.reduce(data.span(), sum.span(), tutti::sum, 0);
-  if (comm.rank() == 0) CHECK(sum.read() == std::vector<float>(1 << 20, static_cast<float>(comm.size())));
+  if (comm.rank() == 0) CHECK(sum.read() == std::vector<float>(1 << 16, static_cast<float>(comm.size())));
 }
 
 TEST_CASE("choice: the tuning table has lines for each kind of GPUs, and what is named wins") {
@@ -68,13 +68,13 @@ TEST_CASE("choice: the tuning table has lines for each kind of GPUs, and what is
     REQUIRE(comm.size() == 5);
     sum_ones(comm, 256);
     sum_ones(comm, 2 << 20);
-    sum_ones(comm, 3 << 20, "ring");
+    sum_ones(comm, 3 << 16, "ring");
     reduce(comm);
     gather(comm);
     for (const char* mode : {"one-shot", "two-shot"}) {
       const Setting way{"TUTTI_GPU_MODE", mode};
       Communicator other = comm.split(0);
-      sum_ones(other, std::string{mode} == "one-shot" ? 5 << 20 : 128);
+      sum_ones(other, std::string{mode} == "one-shot" ? 5 << 16 : 128);
       gather(other);
     }
     const Setting way{"TUTTI_GPU_MODE", "streams"};
@@ -91,13 +91,13 @@ TEST_CASE("choice: the tuning table has lines for each kind of GPUs, and what is
   } else {
     CHECK(has(said, "all_reduce of 8388608 bytes" + by_kind + "direct\n"));
   }
-  CHECK(has(said, "reduce of 4194304 bytes" + by_kind + "tree:3\n"));
-  CHECK(has(said, "all_reduce of 12582912 bytes" + by_kind + "ring, as the call says\n"));
-  CHECK(has(said, "all_reduce of 20971520 bytes" + by_kind + "direct, as the call says\n"));
+  CHECK(has(said, "reduce of 262144 bytes" + by_kind + "tree:3\n"));
+  CHECK(has(said, "all_reduce of 786432 bytes" + by_kind + "ring, as the call says\n"));
+  CHECK(has(said, "all_reduce of 1310720 bytes" + by_kind + "direct, as the call says\n"));
   CHECK(has(said, "all_reduce of 512 bytes" + by_kind + "direct_two_shot, as the call says\n"));
   // TUTTI_ALGO.
-  CHECK(has(said, "all_gather of 20971520 bytes" + by_kind + "ring\n"));
-  CHECK_FALSE(has(said, "all_gather of 20971520 bytes" + by_kind + "direct"));
+  CHECK(has(said, "all_gather of 20480 bytes" + by_kind + "ring\n"));
+  CHECK_FALSE(has(said, "all_gather of 20480 bytes" + by_kind + "direct"));
   // As over any other links, however many ranks are on the host.
   CHECK(has(said, "broadcast of 1024 bytes over cuda_ipc" + among + "tree:2\n"));
 }
