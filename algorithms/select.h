@@ -14,16 +14,16 @@ namespace tutti::algorithms {
 struct Situation {
   Collective collective{};
   int ranks = 1;
-  std::size_t bytes = 0;         ///< of the larger of one rank's input and output
+  std::size_t bytes = 0;  ///< of the larger of one rank's input and output
   /// "shm", "tcp" (also for a mixture), "inproc"; and of GPUs: "cuda_ipc", slots in memory of GPUs on one host;
   /// "cuda_peers", where each rank has a GPU of its own and kernels use the memory of others; "cuda_leader", the same
   /// where ranks share GPUs; "cuda_hosts", several hosts.
   std::string_view transport{};
-  bool oversubscribed = false;   ///< more ranks than cores on some host
-  bool equal_parts = true;       ///< not a _v call
-  bool rank_order = false;       ///< option `deterministic`
-  bool boards = true;            ///< boards may be used besides links
-  int ranks_on_each_host = 0;    ///< neighbouring ranks, where plans should look at hosts; else 0
+  bool oversubscribed = false;  ///< more ranks than cores on some host
+  bool equal_parts = true;      ///< not a _v call
+  bool rank_order = false;      ///< option `deterministic`
+  bool boards = true;           ///< boards may be used besides links
+  int ranks_on_each_host = 0;   ///< neighbouring ranks, where plans should look at hosts; else 0
 };
 
 /// A tuning table: lines of `collective transport ranks bytes algorithm`, first match wins, `#` starts a comment.

@@ -209,7 +209,7 @@ TEST_CASE("tasks: every mistake in waits, signals and places is found") {
               using enum StreamOrder::Kind;
               for (const StreamOrder& order : {StreamOrder{in_turn, 0}, StreamOrder{backwards, 0},
                                                StreamOrder{one_first, 0}, StreamOrder{StreamOrder::Kind::random, 1}})
-                said += run.run(order);
+                if (said.empty()) said = run.run(order);
               CHECK(said != "");
               commands = original;
             }
