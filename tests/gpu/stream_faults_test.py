@@ -255,7 +255,7 @@ def long_and_crowded():
             yield Case(f"abort in long {algorithm}, {form}", algorithm, form, what="abort", elements=LONG,
                        codes=(ABORTED,), shrinks=True, text="rank 1 does not like it")
             yield Case(f"none in {algorithm}, {form}, few at once", algorithm, form, what="none", **CROWDED,
-                       codes=(TIMEOUT,), timeout=3, text="waits in recv")
+                       codes=(TIMEOUT,), timeout=6, text="waits in recv")
             yield Case(f"leave in {algorithm}, {form}, few at once", algorithm, form, what="leave", **CROWDED,
                        codes=(PEER_LOST, ABORTED), shrinks=True)
 
