@@ -83,6 +83,10 @@ class Link {
   /// Single copy is possible for a requested message of `length` bytes: the receiver reads it from this process's
   /// memory, as a whole. The answer is always the same for a length.
   virtual bool may_lend(std::uint64_t /*length*/) const noexcept { return false; }
+  /// The sender of a message of `length` bytes should ask the receiver first, even if the receiver could keep the
+  /// message until it is wanted.
+  virtual bool asks_first(std::uint64_t length) const noexcept { return length > longest_unasked; }
+  static constexpr std::uint64_t longest_unasked = 64 * 1024;
   /// Incoming links. A message is wanted now: offer the parked one again at the next progress(); if none is parked,
   /// look for the next.
   virtual void resume() noexcept = 0;
@@ -90,11 +94,12 @@ class Link {
   virtual bool is_pulled() const noexcept { return false; }
   /// Delivers the next piece of what has arrived; true if anything happened.
   virtual bool pull_piece(Sink&) noexcept { return false; }
-  /// Takes the next message without asking the sink, if it has arrived as a whole and its frame is `frame`, whatever
-  /// the number of the operation. `to` has Frame::length bytes. After `nothing_there` the caller may ask again.
-  /// `something_else` is for the sink: another message, one that is parked or incomplete, or the link's end. Like
-  /// pull_piece(), called only by a thread that may call progress().
-  enum class Taken : std::uint8_t { taken, nothing_there, something_else };
+  /// Takes the next message without asking the sink, if it has arrived and its frame is `frame`, whatever the number of
+  /// the operation. `to` has Frame::length bytes. After `nothing_there` the caller may ask again. `begun`: the rest of
+  /// the message is late; it will go to `to`, and the sink learns of the message when it is complete. `something_else`
+  /// is for the sink: another message, one that is parked or incomplete, or the link's end. Like pull_piece(), called
+  /// only by a thread that may call progress().
+  enum class Taken : std::uint8_t { taken, nothing_there, something_else, begun };
   virtual Taken take(const FrameWords& /*frame*/, std::span<std::byte> /*to*/) noexcept {
     return Taken::something_else;
   }

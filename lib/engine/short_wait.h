@@ -4,16 +4,9 @@
 
 #include <atomic>
 
-namespace tutti::detail {
+#include "lib/base/pause.h"
 
-/// For loops that wait for another core: tells this one that it spins.
-inline void pause_briefly() noexcept {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
+namespace tutti::detail {
 
 /// A wait for something that probably comes in a moment, for a caller that owns the engine but does not drive it.
 /// Driving waits better, but costs more.

@@ -12,7 +12,7 @@ namespace tutti::detail {
 class EagerCredit {
  public:
   /// A longer message is never sent eagerly.
-  static constexpr std::size_t longest = 64 * 1024;
+  static constexpr std::size_t longest = 256 * 1024;
   /// Outstanding bytes of one sender at one receiver.
   static constexpr std::size_t limit = 1024 * 1024;
   /// Counted for each message, besides its bytes.

@@ -13,6 +13,9 @@
 #include "tutti/options.h"
 
 namespace tutti::detail {
+
+using transport::Link;
+
 namespace {
 
 /// Longer messages go to the engine, which serves other links meanwhile and keeps deadlines.
@@ -89,7 +92,8 @@ std::optional<MessageStatus> MessageFastPath::receive(const MessageCall& call,
   ShortWait wait = group_.context().short_wait();
   const std::int64_t now = messages_.coarse_now();
   black_box::Flight flight = note_begin(call, now);
-  if (take_expected(call, wait)) {
+  const Link::Taken taken = take_expected(call, wait);
+  if (taken == Link::Taken::taken) {
     flight.land_inline(0, call.bytes.size(), wait.has_yielded() ? messages_.coarse_now() : now);
     engine.disown();
     return MessageStatus{call.peer, call.tag, call.count / call.unit};
@@ -98,7 +102,11 @@ std::optional<MessageStatus> MessageFastPath::receive(const MessageCall& call,
   receive.prepare(messages_, call, pool);
   receive.begin_inline(flight);
   active_.add(receive);
-  messages_.start_receive(receive);
+  if (taken == Link::Taken::begun) {
+    messages_.receive_begun(receive);
+  } else {
+    messages_.start_receive(receive);
+  }
   wait_a_little(receive, wait);
   if (receive.over() && !receive.error()) {
     const MessageStatus status = receive.status;
@@ -117,28 +125,28 @@ std::optional<MessageStatus> MessageFastPath::receive(const MessageCall& call,
 }
 
 bool MessageFastPath::may_receive(int peer, Pool<Message>& pool) noexcept {
-  const transport::Link* const in = links_[peer].in;
+  const Link* const in = links_[peer].in;
   if (group_.failing() || !in || !in->is_pulled()) return false;
   if (!spare_) spare_ = pool.take();
   return spare_ != nullptr;
 }
 
-/// True: the next message was the expected one, and was taken; no other receive or message was before it.
-bool MessageFastPath::take_expected(const MessageCall& call, ShortWait& wait) noexcept {
-  if (!waiting_.empty() || group_.context().recorder) return false;
+/// Takes the next message if it is the expected one, and if no other receive or message is before it.
+Link::Taken MessageFastPath::take_expected(const MessageCall& call, ShortWait& wait) noexcept {
+  if (!waiting_.empty() || group_.context().recorder) return Link::Taken::something_else;
   MessageLinks::Peer& peer = links_[call.peer];
   const transport::FrameWords frame =
       transport::words_of(message_frame(transport::FrameKind::eager, call, call.bytes.size()));
-  transport::Link::Taken taken = peer.in->take(frame, call.bytes);
-  while (taken == transport::Link::Taken::nothing_there && wait.again()) taken = peer.in->take(frame, call.bytes);
-  if (taken != transport::Link::Taken::taken) return false;
+  Link::Taken taken = peer.in->take(frame, call.bytes);
+  while (taken == Link::Taken::nothing_there && wait.again()) taken = peer.in->take(frame, call.bytes);
+  if (taken != Link::Taken::taken) return taken;
   ++peer.messages_come;
   links_.consumed(call.peer, call.bytes.size());
-  return true;
+  return taken;
 }
 
 void MessageFastPath::wait_a_little(const Message& receive, ShortWait& wait) noexcept {
-  transport::Link& in = *links_[receive.peer].in;
+  Link& in = *links_[receive.peer].in;
   for (int pieces = 0; pieces < most_pieces && !receive.over() && !group_.failing();) {
     if (in.pull_piece(group_.context().engine->sink()))
       ++pieces;

@@ -32,7 +32,7 @@ class MessageFastPath {
   bool may_try(int peer) const noexcept;
   bool may_receive(int peer, Pool<Message>& pool) noexcept;
   bool send_owned(const MessageCall& call) noexcept;
-  bool take_expected(const MessageCall& call, ShortWait& wait) noexcept;
+  transport::Link::Taken take_expected(const MessageCall& call, ShortWait& wait) noexcept;
   void wait_a_little(const Message& receive, ShortWait& wait) noexcept;
   void trace_send(const MessageCall& call, std::int64_t begun, std::uint64_t order) noexcept;
   black_box::Flight note_begin(const MessageCall& call, std::int64_t now) noexcept;

@@ -86,6 +86,14 @@ void Messages::start_receive(Message& receive) noexcept {
   links_.expect_from(receive.peer);
 }
 
+void Messages::receive_begun(Message& receive) noexcept {
+  MessageLinks::Peer& peer = links_[receive.peer];
+  active_.assign(receive, {receive.peer, receive.tag, receive.type, receive.bytes.size(), ++peer.messages_come});
+  Incoming& incoming =
+      incoming_from(receive.peer) = {.message = &receive, .kind = transport::FrameKind::eager, .memory = receive.bytes};
+  incoming.arriving.begin(0);
+}
+
 void Messages::start_probe(Message& probe) noexcept {
   if (const Envelope* const waiting = waiting_.look_for(probe.peer, probe.tag)) {
     active_.assign(probe, *waiting);

@@ -43,6 +43,8 @@ class Messages final : public GroupUser {
   // ---- Owner of the engine ----
   void start(Message& message) noexcept;
   void start_receive(Message& receive) noexcept;
+  /// The message for `receive` has begun to arrive in its memory: Link::Taken::begun.
+  void receive_begun(Message& receive) noexcept;
   /// Handles a message that takes long: asks the other ranks about it, or gives up.
   void ask(Message& message, bool overdue) noexcept;
   void give_up(Message& message) noexcept;

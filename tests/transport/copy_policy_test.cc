@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/transport/loose_ring.h"
 #include "transport/memory/slot_ring.h"
 
 namespace tutti::transport::testing {
@@ -121,13 +122,12 @@ TEST_CASE("short payloads, and all where there are no other copy_policy, are pla
 
 TEST_CASE("a ring writes long payloads as it is told") {
   for (const auto& [bytes, copies] : {std::pair<std::size_t, int>{4096, 0}, {slot, 1}}) {
-    const auto memory = std::make_shared<RingWithAreas<slot_count>>();
-    RingWriter writer{memory->ring, slot_count, {.streaming = counted_copy, .always = true}};
+    LooseRing ring{{.streaming = counted_copy, .always = true}};
     const std::vector<std::byte> payload(bytes, std::byte{3});
     streamed = 0;
-    CHECK_FALSE(writer.begin({.length = bytes}, payload));
+    CHECK_FALSE(ring.put(payload));
     CHECK(streamed == copies);
-    CHECK(std::memcmp(memory->ring.area(0), payload.data(), bytes) == 0);
+    CHECK(std::memcmp(ring.memory->area(0), payload.data(), bytes) == 0);
   }
 }
 

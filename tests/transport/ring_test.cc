@@ -3,9 +3,12 @@
 
 #include <doctest/doctest.h>
 
+#include <memory>
 #include <set>
+#include <vector>
 
 #include "tests/support/allocations.h"
+#include "tests/transport/loose_ring.h"
 #include "tests/transport/mesh.h"
 #include "transport/memory/slot_link.h"
 
@@ -16,24 +19,8 @@ using Accept = Acceptance::Kind;
 
 Frame frame_of(std::size_t length, std::uint32_t number = 0) { return {.length = length, .operation = number}; }
 
-template <std::size_t areas>
-std::shared_ptr<RingMemory> private_ring() {
-  auto made = std::make_shared<RingWithAreas<areas>>();
-  return {made, &made->ring};
-}
-
-struct Ring {
-  std::shared_ptr<RingMemory> memory = private_ring<slot_count>();
-  RingWriter writer{*memory};
-  RingReader reader{*memory};
-
-  bool put(std::span<const std::byte> bytes, std::uint32_t number = 0) {
-    return writer.begin(frame_of(bytes.size(), number), bytes);
-  }
-};
-
 TEST_CASE("a ring holds as many messages as it has slots, and reuses each when it is released") {
-  Ring ring;
+  LooseRing ring;
   std::uint32_t sent = 0;
   std::uint32_t got = 0;
   for (int round = 0; round < 5; ++round) {
@@ -57,7 +44,7 @@ TEST_CASE("a ring holds as many messages as it has slots, and reuses each when i
 }
 
 TEST_CASE("a short message lies in the page of its flag, a longer one in a slot of its own") {
-  Ring ring;
+  LooseRing ring;
   const auto offset = [&](std::size_t size) {
     CHECK_FALSE(ring.put(pattern(size, 1)));
     const auto* where = ring.reader.piece(size, size).data();
@@ -73,7 +60,7 @@ TEST_CASE("a short message lies in the page of its flag, a longer one in a slot 
 }
 
 TEST_CASE("only who raised its alarm is woken, and once") {
-  Ring ring;
+  LooseRing ring;
   CHECK_FALSE(ring.put(pattern(1, 1)));
   CHECK_FALSE(ring.reader.release());
   CHECK(ring.reader.arm());
@@ -85,7 +72,7 @@ TEST_CASE("only who raised its alarm is woken, and once") {
 }
 
 TEST_CASE("a sender that waits for room is woken when it has as much as it asked for") {
-  Ring ring;
+  LooseRing ring;
   for (std::size_t asked = 1; asked <= slot_count; ++asked) {
     while (!ring.writer.full()) CHECK_FALSE(ring.put(pattern(1, 1)));
     CHECK(ring.writer.arm(asked));
@@ -98,7 +85,7 @@ TEST_CASE("a sender that waits for room is woken when it has as much as it asked
 }
 
 TEST_CASE("a receiver that counts nonsense gets no slot to overflow") {
-  Ring ring;
+  LooseRing ring;
   while (!ring.writer.full()) CHECK_FALSE(ring.put(pattern(1, 1)));
   for (const std::uint64_t nonsense : {~std::uint64_t{0}, std::uint64_t{1} << 40, std::uint64_t{slot_count + 1}}) {
     ring.memory->freed.store(nonsense);
@@ -106,91 +93,27 @@ TEST_CASE("a receiver that counts nonsense gets no slot to overflow") {
   }
 }
 
-/// A message, and in how many places its pieces lay. The ring is kept as full as it can be.
-std::size_t places_of(RingWriter& writer, RingReader& reader, std::size_t length) {
-  const auto bytes = pattern(length, 1);
-  std::set<const std::byte*> places;
-  std::size_t put = 0, taken = 0;
-  while (taken < length) {
-    for (; put < length && !writer.full(); put += piece_bytes(length - put)) {
-      const auto piece = std::span{bytes}.subspan(put, piece_bytes(length - put));
-      const bool sleeps = put == 0 ? writer.begin(frame_of(length), piece) : writer.proceed(piece);
-      REQUIRE_FALSE(sleeps);
-    }
-    REQUIRE(reader.ready());
-    const auto piece = reader.piece(length, length - taken);
-    CHECK(std::ranges::equal(piece, std::span{bytes}.subspan(taken, piece.size())));
-    places.insert(piece.data());
-    taken += piece.size();
-    REQUIRE_FALSE(reader.release());
-  }
-  return places.size();
-}
-
-TEST_CASE("payloads go round all areas of a ring of two, and of a larger one only if they are long") {
-  constexpr std::size_t lengthy = 4 * most_areas * slot_bytes;
-  for (const std::size_t areas : {slot_count, 2 * slot_count, most_areas}) {
-    CAPTURE(areas);
-    const auto memory = private_ring<most_areas>();
-    RingWriter writer{*memory, areas};
-    RingReader reader{*memory, areas};
-    CHECK(places_of(writer, reader, lengthy) == areas);
-    CHECK(places_of(writer, reader, 2 * slot_count * slot_bytes - 1) ==
-          (areas == most_areas ? 2 * slot_count : slot_count));
-  }
-}
-
-TEST_CASE("messages in a ring do not overlap, whatever lengths follow each other") {
-  constexpr std::size_t areas = areas_among(4);
-  const auto memory = private_ring<areas>();
-  RingWriter writer{*memory, areas};
-  RingReader reader{*memory, areas};
-  for (const std::size_t begin : {std::size_t{0}, std::size_t{5}, slot_count, std::size_t{13}}) {
-    for (std::size_t i = 0; i < begin; ++i) {
-      REQUIRE_FALSE(writer.begin(frame_of(slot_bytes), pattern(slot_bytes, i)));
-      REQUIRE_FALSE(reader.release());
-    }
-    // The end of a long message, then short ones: each in the ring together.
-    constexpr std::size_t length = 2 * slot_count * slot_bytes;
-    const auto bytes = pattern(length, 7);
-    REQUIRE_FALSE(writer.begin(frame_of(length), std::span{bytes}.first(slot_bytes)));
-    for (std::size_t i = 1; i < length / slot_bytes; ++i) {
-      if (writer.full()) REQUIRE_FALSE(reader.release());
-      REQUIRE_FALSE(writer.proceed(std::span{bytes}.subspan(i * slot_bytes, slot_bytes)));
-    }
-    for (std::size_t i = 0; i < slot_count / 2; ++i) REQUIRE_FALSE(reader.release());
-    for (std::uint32_t i = 0; i < slot_count / 2; ++i)
-      REQUIRE_FALSE(writer.begin(frame_of(slot_bytes), pattern(slot_bytes, 20 + i)));
-    for (std::size_t rest = slot_count / 2 * slot_bytes; rest > 0; rest -= slot_bytes) {
-      CHECK(std::ranges::equal(reader.piece(length, rest), std::span{bytes}.subspan(length - rest, slot_bytes)));
-      REQUIRE_FALSE(reader.release());
-    }
-    for (std::uint32_t i = 0; i < slot_count / 2; ++i) {
-      CHECK(std::ranges::equal(reader.piece(slot_bytes, slot_bytes), pattern(slot_bytes, 20 + i)));
-      REQUIRE_FALSE(reader.release());
-    }
-  }
-}
-
 // ---- Links -----------------------------------------------------------------------------------------------------
 
 /// An endpoint to nobody.
 struct LooseEndpoint final : RingEndpoint {
-  explicit LooseEndpoint(RingMemory& ring_memory) : memory(ring_memory) {}
-  RingMemory& ring() noexcept override { return memory; }
+  explicit LooseEndpoint(std::shared_ptr<RingMemory> ring_memory) : memory(std::move(ring_memory)) {}
+  RingMemory& ring() noexcept override { return *memory; }
+  std::shared_ptr<RingMemory> share_ring() noexcept override { return memory; }
   void wake_peer() noexcept override { ++wakes; }
   bool peer_left() const noexcept override { return left; }
   void cut() noexcept override { left = true; }
 
-  RingMemory& memory;
+  std::shared_ptr<RingMemory> memory;
   bool left = false;
   int wakes = 0;
 };
 
 struct Receiving {
-  Ring ring;
-  LooseEndpoint* endpoint = new LooseEndpoint(*ring.memory);
-  InboundSlotLink link{3, 1, std::unique_ptr<RingEndpoint>(endpoint), {.single_copy = SingleCopy::never}};
+  LooseRing ring;
+  LooseEndpoint* endpoint = new LooseEndpoint(ring.memory);
+  InboundSlotLink link{
+      3, 1, std::unique_ptr<RingEndpoint>(endpoint), std::make_shared<Areas>(), {.single_copy = SingleCopy::never}};
   Recorder recorder;
 
   bool pull() { return link.pull(recorder); }
@@ -227,6 +150,17 @@ TEST_CASE("an absurd length is refused before anybody asks for memory") {
   CHECK(side.recorder.failures[0].code == ErrorCode::mismatch);
 }
 
+/// Is told only of messages that it was not asked about.
+struct Told final : Sink {
+  Acceptance arrived(Link&, const Frame&) noexcept override { return {}; }
+  void view(Link&, std::span<const std::byte>) noexcept override {}
+  void received(Link&) noexcept override { ++messages; }
+  void sent(Link&, Token) noexcept override {}
+  void failed(Link&, const Error&) noexcept override {}
+
+  int messages = 0;
+};
+
 TEST_CASE("a message is taken without the sink if it is the next, whole, and just as expected") {
   using Taken = Link::Taken;
   constexpr Frame frame{.kind = FrameKind::eager, .data_type = 5, .length = 8, .tag = 3, .elements = 2};
@@ -241,16 +175,27 @@ TEST_CASE("a message is taken without the sink if it is the next, whole, and jus
   CHECK(side.link.take(words_of(frame), to) == Taken::taken);
   CHECK(to == pattern(8, 1));
 
-  Frame longer = frame;  // than a slot
-  longer.length = 2 * slot_bytes;
+  Told told;
+  Frame longer = frame;  // than a piece
+  constexpr std::size_t piece = full_piece(slot_bytes);
+  longer.length = slot_bytes;
   to.resize(longer.length);
-  REQUIRE_FALSE(side.ring.writer.begin(longer, pattern(slot_bytes, 1)));
-  CHECK(side.link.take(words_of(longer), to) == Taken::something_else);
-  CHECK(side.pull());
+  const auto bytes = pattern(slot_bytes, 2);
+  const auto first = std::span{bytes}.first(piece), second = std::span{bytes}.subspan(piece);
+  REQUIRE_FALSE(side.ring.writer.begin(longer, first));
+  REQUIRE_FALSE(side.ring.writer.proceed(second));
+  CHECK(side.link.take(words_of(longer), to) == Taken::taken);
+  CHECK(to == bytes);
+
+  std::ranges::fill(to, std::byte{});
+  REQUIRE_FALSE(side.ring.writer.begin(longer, first));
+  CHECK(side.link.take(words_of(longer), to) == Taken::begun);
   CHECK(side.link.take(words_of(longer), to) == Taken::something_else);  // in the middle of it
-  REQUIRE_FALSE(side.ring.writer.proceed(pattern(slot_bytes, 2)));
-  CHECK(side.pull());
-  CHECK(side.recorder.messages.size() == 1);
+  CHECK(told.messages == 0);
+  REQUIRE_FALSE(side.ring.writer.proceed(second));
+  CHECK(side.link.pull(told));
+  CHECK(told.messages == 1);
+  CHECK(to == bytes);
 }
 
 TEST_CASE("an abort overtakes a parked message, a death does not") {
@@ -318,8 +263,9 @@ TEST_CASE("a receiver does not ask to be woken for a parked message, but for the
 struct LooseHost final : SlotHost {
   std::unique_ptr<RingEndpoint> reach(int peer, Channel) override {
     if (!memory) throw Error(ErrorCode::system, "no memory", peer);
-    return std::make_unique<LooseEndpoint>(*memory);
+    return std::make_unique<LooseEndpoint>(memory);
   }
+  std::shared_ptr<Areas> areas(int, Channel) override { return std::make_shared<Areas>(); }
   const CopyPolicy& copy_policy() const noexcept override { return plain; }
   void backlog(OutboundSlotLink&) noexcept override {}
   void attention() noexcept override { ++alerts; }
@@ -342,7 +288,8 @@ TEST_CASE("a sender says bye only if all that it sent is in the ring") {
 }
 
 TEST_CASE("a sender that sleeps is woken by as few slots as complete its next message, or by half a ring") {
-  for (const std::size_t size : {std::size_t{0}, std::size_t{1}, slot_bytes, slot_bytes + 1, 100 * slot_bytes}) {
+  for (const std::size_t size :
+       {std::size_t{0}, std::size_t{1}, slot_bytes / 2, slot_bytes / 2 + 1, 100 * slot_bytes}) {
     CAPTURE(size);
     LooseHost host;
     OutboundSlotLink link(host, 3, 1);
@@ -350,10 +297,11 @@ TEST_CASE("a sender that sleeps is woken by as few slots as complete its next me
     const auto bytes = pattern(size, 1);
     REQUIRE_FALSE(link.send(frame_of(size), bytes, 0));
     CHECK(link.arm());
-    RingReader reader(*host.memory);
+    Areas areas;
+    RingReader reader(*host.memory, areas);
     std::size_t freed = 1;
     while (!reader.release()) ++freed;
-    CHECK(freed == (size <= slot_bytes ? 1 : size <= 2 * slot_bytes ? 2 : slot_count / 2));
+    CHECK(freed == std::min(slots_for(size, size), slot_count / 2));
   }
 }
 

@@ -14,6 +14,7 @@
 
 #include "lib/base/processor_time.h"
 #include "lib/base/system_calls.h"
+#include "tests/transport/loose_ring.h"
 #include "tests/transport/mesh.h"
 #include "transport/memory/slot_link.h"
 
@@ -160,9 +161,9 @@ TEST_CASE("it can be decided for good") {
 // ---- The ring --------------------------------------------------------------------------------------------------
 
 TEST_CASE("a lent message takes one slot, whatever its length, and tells where it lies") {
-  const auto memory = std::make_shared<RingWithAreas<slot_count>>();
-  RingWriter writer{memory->ring};
-  RingReader reader{memory->ring};
+  LooseRing ring;
+  RingWriter& writer = ring.writer;
+  RingReader& reader = ring.reader;
   const std::vector<std::byte> bytes(mebibyte);
   CHECK_FALSE(writer.wants_single_copy(bytes.size()));
   reader.wish(1U << CopyChoice::class_of(bytes.size()));
@@ -193,8 +194,9 @@ void spin(microseconds time) {
 
 /// The receiver's end of a ring in this process, where single copy takes 2 ms.
 struct SlowToRead final : RingEndpoint {
-  explicit SlowToRead(RingMemory& memory) : memory_(&memory) {}
+  explicit SlowToRead(std::shared_ptr<RingMemory> memory) : memory_(std::move(memory)) {}
   RingMemory& ring() noexcept override { return *memory_; }
+  std::shared_ptr<RingMemory> share_ring() noexcept override { return memory_; }
   void wake_peer() noexcept override {}
   bool peer_left() const noexcept override { return false; }
   void cut() noexcept override {}
@@ -205,7 +207,7 @@ struct SlowToRead final : RingEndpoint {
   }
 
  private:
-  RingMemory* memory_;
+  std::shared_ptr<RingMemory> memory_;
 };
 
 /// Takes every message, and copies it from slots with `copy`.
@@ -231,11 +233,12 @@ void copy_slowly(void* to, const void* from, std::size_t bytes) {
 
 TEST_CASE("where cores are shared, what counts is copying, not waiting for the sender") {
   for (const bool slots_are_slow : {false, true}) {
-    const auto memory = std::make_shared<RingWithAreas<slot_count>>();
-    RingWriter writer{memory->ring};
+    LooseRing ring;
+    RingWriter& writer = ring.writer;
     const std::uint64_t sample = 7;
-    memory->ring.sample = {reinterpret_cast<std::uintptr_t>(&sample), sample};
-    InboundSlotLink link{0, 2, std::make_unique<SlowToRead>(memory->ring), CopyPolicy{.cores_are_shared = true}};
+    ring.memory->sample = {reinterpret_cast<std::uintptr_t>(&sample), sample};
+    InboundSlotLink link{0, 2, std::make_unique<SlowToRead>(ring.memory), std::make_shared<Areas>(),
+                         CopyPolicy{.cores_are_shared = true}};
     Taker taker;
     if (slots_are_slow) taker.copy = copy_slowly;
     const std::vector<std::byte> bytes = pattern(16 * slot_bytes, 1);

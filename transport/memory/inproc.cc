@@ -72,6 +72,7 @@ class InprocEndpoint final : public RingEndpoint {
   ~InprocEndpoint() override { tell_peer(); }
 
   RingMemory& ring() noexcept override { return ring_->memory.ring; }
+  std::shared_ptr<RingMemory> share_ring() noexcept override { return {ring_, &ring_->memory.ring}; }
   void wake_peer() noexcept override { seat_.ring(); }
   bool peer_left() const noexcept override {
     if (cut_) return true;

@@ -54,9 +54,9 @@ bool RingEndpoint::read_peer(std::span<std::byte>, std::uint64_t) noexcept {
   return false;
 }
 
-bool allows_single_copy(const Frame& frame) {
-  return frame.length >= CopyChoice::least_bytes && frame.kind != FrameKind::eager;
-}
+bool allows_single_copy(const Frame& frame) { return is_long(frame) && frame.kind != FrameKind::eager; }
+
+bool is_long(const Frame& frame) { return frame.length >= CopyChoice::least_bytes; }
 
 Error lost(int peer, const std::string& how_far) {
   return Error(ErrorCode::peer_lost,
@@ -93,7 +93,7 @@ bool OutboundSlotLink::send(const Frame& frame, std::span<const std::byte> paylo
 }
 
 bool OutboundSlotLink::try_send(const Frame& frame, std::span<const std::byte> payload) noexcept {
-  const std::size_t slots = std::max<std::size_t>(1, (payload.size() + slot_bytes - 1) / slot_bytes);
+  const std::size_t slots = slots_for(payload.size(), payload.size());
   if (state_ != State::open || !queue_.all_handed_over() || allows_single_copy(frame)) return false;
   if (slots > slot_count || !writer_->has_room(slots)) return false;
   SendQueue::Message message{frame, payload, Token{}};
@@ -102,6 +102,10 @@ bool OutboundSlotLink::try_send(const Frame& frame, std::span<const std::byte> p
 
 bool OutboundSlotLink::may_lend(std::uint64_t length) const noexcept {
   return length >= CopyChoice::least_bytes && host_->copy_policy().single_copy != SingleCopy::never;
+}
+
+bool OutboundSlotLink::asks_first(std::uint64_t length) const noexcept {
+  return writer_ && writer_->wants_single_copy(length);
 }
 
 void OutboundSlotLink::wake() noexcept {
@@ -120,7 +124,9 @@ void OutboundSlotLink::connect() noexcept {
     endpoint_ = host_->reach(peer(), channel());
     sample_ = static_cast<std::uint64_t>(Clock::now().time_since_epoch().count());
     endpoint_->ring().sample = {reinterpret_cast<std::uintptr_t>(&sample_), sample_};
-    writer_.emplace(endpoint_->ring(), endpoint_->areas(), host_->copy_policy());
+    areas_ = host_->areas(peer(), channel());
+    areas_->add_own(endpoint_->share_ring(), endpoint_->areas());
+    writer_.emplace(endpoint_->ring(), *areas_, host_->copy_policy());
     state_ = State::open;
   } catch (const Error& error) {
     fail(error);
@@ -138,9 +144,11 @@ bool OutboundSlotLink::push(SendQueue::Message& message) noexcept {
     return true;
   }
   for (std::size_t slots = 0; slots < slot_count && !writer_->full(); ++slots) {
-    const auto piece = message.rest.first(piece_bytes(message.rest.size()));
+    const auto piece = message.rest.first(piece_bytes(message.frame.length, message.rest.size()));
     message.rest = message.rest.subspan(piece.size());
-    const bool sleeps = message.begun ? writer_->proceed(piece) : writer_->begin(message.frame, piece);
+    const bool goes_on = !message.rest.empty() && slots + 1 < slot_count && writer_->has_room(2);
+    const Then then = goes_on ? Then::go_on : Then::stop;
+    const bool sleeps = message.begun ? writer_->proceed(piece, then) : writer_->begin(message.frame, piece, then);
     message.begun = true;
     if (sleeps) endpoint_->wake_peer();
     if (message.rest.empty()) return true;
@@ -197,6 +205,7 @@ void OutboundSlotLink::notice_departure() noexcept {
   state_ = State::closed_by_peer;
   writer_.reset();
   endpoint_.reset();
+  areas_.reset();
 }
 
 void OutboundSlotLink::fail(const Error& reason) noexcept {
@@ -205,6 +214,7 @@ void OutboundSlotLink::fail(const Error& reason) noexcept {
   queue_.clear();
   writer_.reset();
   endpoint_.reset();
+  areas_.reset();
   host_->attention();
 }
 
@@ -215,8 +225,8 @@ bool OutboundSlotLink::arm() noexcept {
   if (queue_.all_handed_over()) return writer_->arm(0, held_until);
   // Half a ring is worth a wake-up. So is room that completes the next message, however small: the sender may need that
   // completion before it can do anything else.
-  const std::size_t slots = (queue_.waiting().rest.size() + slot_bytes - 1) / slot_bytes;
-  return writer_->arm(std::clamp(slots, std::size_t{1}, slot_count / 2), held_until);
+  const std::size_t slots = slots_for(queue_.waiting().frame.length, queue_.waiting().rest.size());
+  return writer_->arm(std::min(slots, slot_count / 2), held_until);
 }
 
 void OutboundSlotLink::disarm() noexcept {

@@ -21,7 +21,9 @@ class RingEndpoint {
  public:
   virtual ~RingEndpoint();
   virtual RingMemory& ring() noexcept = 0;
-  /// Areas for payloads that the ring has.
+  /// The same, to keep it mapped.
+  virtual std::shared_ptr<RingMemory> share_ring() noexcept = 0;
+  /// Areas for payloads that the ring brings along.
   virtual std::size_t areas() const noexcept { return slot_count; }
   virtual void wake_peer() noexcept = 0;
   /// The other end has left; all that it wrote into the ring before that is visible.
@@ -41,6 +43,8 @@ class RingEndpoint {
 /// Single copy is possible for messages that are long enough and that the receiver expects; an unexpected message may
 /// have to wait long.
 bool allows_single_copy(const Frame& frame);
+/// A message whose time tells whether single copy is faster.
+bool is_long(const Frame& frame);
 /// The peer has gone without a close record.
 Error lost(int peer, const std::string& how_far);
 
@@ -49,6 +53,8 @@ class SlotHost {
  public:
   /// A new ring to `peer`, which may be filled at once. Throws Error.
   virtual std::unique_ptr<RingEndpoint> reach(int peer, Channel channel) = 0;
+  /// The areas between this rank and `peer`.
+  virtual std::shared_ptr<Areas> areas(int peer, Channel channel) = 0;
   /// `link` has messages that did not fit, or that wait to be read by single copy.
   virtual void backlog(OutboundSlotLink& link) noexcept = 0;
   virtual const CopyPolicy& copy_policy() const noexcept = 0;
@@ -105,6 +111,8 @@ class OutboundSlotLink final : public Link {
   bool send(const Frame& frame, std::span<const std::byte> payload, Token token) noexcept override;
   bool try_send(const Frame& frame, std::span<const std::byte> payload) noexcept override;
   bool may_lend(std::uint64_t length) const noexcept override;
+  /// Between cores that share a cache the question takes longer than the copy of a message that nobody waits for.
+  bool asks_first(std::uint64_t length) const noexcept override;
   /// Outgoing messages are never parked.
   void resume() noexcept override {}
   /// Wakes the peer.
@@ -140,6 +148,7 @@ class OutboundSlotLink final : public Link {
 
   SlotHost* host_;
   std::unique_ptr<RingEndpoint> endpoint_;
+  std::shared_ptr<Areas> areas_;
   std::optional<RingWriter> writer_;
   std::uint64_t sample_ = 0;  // also in the ring, so that a receiver can test whether it can read this process
   SendQueue queue_;
@@ -150,7 +159,8 @@ class OutboundSlotLink final : public Link {
 /// The receiver's side of a link.
 class InboundSlotLink final : public Link {
  public:
-  InboundSlotLink(int peer, Channel channel, std::unique_ptr<RingEndpoint> endpoint, const CopyPolicy& copy_policy);
+  InboundSlotLink(int peer, Channel channel, std::unique_ptr<RingEndpoint> endpoint, std::shared_ptr<Areas> areas,
+                  const CopyPolicy& copy_policy);
 
   /// Never called: this end only receives.
   bool send(const Frame& frame, std::span<const std::byte> payload, Token token) noexcept override;
@@ -177,7 +187,11 @@ class InboundSlotLink final : public Link {
 
  private:
   bool pull(Sink& sink, std::size_t most_slots) noexcept;
+  using CopyFunction = void(void* to, const void* from, std::size_t bytes);
+  Taken take_pieces(std::span<std::byte> to) noexcept;
   bool begin(Sink& sink) noexcept;
+  void begin(const Frame& frame, std::byte* destination, CopyFunction* how) noexcept;
+  void copy(std::span<const std::byte> piece) noexcept;
   void take_slot(Sink& sink) noexcept;
   std::size_t take_single_copy(Sink& sink) noexcept;
   void finish(Sink& sink) noexcept;
@@ -192,14 +206,15 @@ class InboundSlotLink final : public Link {
   Departure departure() const noexcept;
 
   std::unique_ptr<RingEndpoint> endpoint_;
+  std::shared_ptr<Areas> areas_;
   RingReader reader_;
   Frame frame_{};                     // of the current message
   std::uint64_t rest_ = 0;            // bytes of it still to come
   bool is_single_copy_ = false;       // it is read from the sender's memory
   std::uint64_t address_ = 0;         // where the rest lies there
   std::byte* destination_ = nullptr;  // where the rest goes, if it was accepted to memory
-  void (*copy_)(void* to, const void* from, std::size_t bytes) = nullptr;  // Acceptance::copy
-  bool inside_ = false;                                                    // a message was accepted and is not complete
+  CopyFunction* copy_ = nullptr;      // Acceptance::copy
+  bool inside_ = false;               // a message was accepted and is not complete
   CopyChoice choice_;
   bool can_read_ = false;  // the sender's memory was read in a test
   bool shares_cores_ = false;

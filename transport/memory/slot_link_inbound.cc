@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "lib/base/pause.h"
 #include "lib/base/processor_time.h"
 #include "lib/base/system_error_text.h"
 #include "transport/memory/slot_link.h"
@@ -22,16 +23,21 @@ namespace {
 /// looks up pages in the kernel (sendrecv of 16 MiB between 2 ranks: 2,200 us with 256 KiB, 2,000 with 1 MiB, 1,930
 /// with 2 MiB).
 constexpr std::size_t single_copy_piece = std::size_t{1} << 20;
+/// Looks at the next slot in the middle of a message, which its sender is filling unless it has lost its core.
+constexpr int most_tries = 1000;
 
 }  // namespace
 
 InboundSlotLink::InboundSlotLink(int peer, Channel channel, std::unique_ptr<RingEndpoint> endpoint,
-                                 const CopyPolicy& copy_policy)
+                                 std::shared_ptr<Areas> areas, const CopyPolicy& copy_policy)
     : Link(peer, channel),
       endpoint_(std::move(endpoint)),
-      reader_(endpoint_->ring(), endpoint_->areas()),
+      areas_(std::move(areas)),
+      reader_(endpoint_->ring(), *areas_),
       choice_(copy_policy.single_copy, copy_policy.cores_are_shared),
-      shares_cores_(copy_policy.cores_are_shared) {}
+      shares_cores_(copy_policy.cores_are_shared) {
+  areas_->add_theirs(endpoint_->share_ring(), endpoint_->areas());
+}
 
 bool InboundSlotLink::send(const Frame&, std::span<const std::byte>, Token) noexcept {
   assert(false && "an incoming link cannot send");
@@ -67,10 +73,49 @@ bool InboundSlotLink::pull(Sink& sink, std::size_t most_slots) noexcept {
 Link::Taken InboundSlotLink::take(const FrameWords& frame, std::span<std::byte> to) noexcept {
   if (over_ || parked_ || inside_) return Taken::something_else;
   if (!reader_.ready()) return departed_ ? Taken::something_else : Taken::nothing_there;
-  if (to.size() > slot_bytes || !reader_.begins_with(frame)) return Taken::something_else;
+  if (!reader_.begins_with(frame)) return Taken::something_else;
+  if (to.size() > full_piece(to.size())) return take_pieces(to);
   if (!to.empty()) std::memcpy(to.data(), reader_.piece(to.size(), to.size()).data(), to.size());
   release();
   return Taken::taken;
+}
+
+/// The sender is probably filling the next slots just now.
+Link::Taken InboundSlotLink::take_pieces(std::span<std::byte> to) noexcept {
+  begin({.length = to.size()}, to.data(), nullptr);
+  for (int tries = 0;;) {
+    copy(reader_.piece(frame_.length, rest_));
+    if (rest_ == 0) break;
+    if (reader_.release(Then::go_on)) endpoint_->wake_peer();
+    while (!reader_.ready()) {
+      if (++tries < most_tries) {
+        pause_briefly();
+        continue;
+      }
+      if (reader_.sender_sleeps()) endpoint_->wake_peer();
+      return Taken::begun;
+    }
+  }
+  release();
+  inside_ = false;
+  note_how_it_came();
+  return Taken::taken;
+}
+
+/// All that is known of a message before its payload is read.
+void InboundSlotLink::begin(const Frame& frame, std::byte* destination, CopyFunction* how) noexcept {
+  frame_ = frame;
+  destination_ = destination;
+  copy_ = how;
+  rest_ = frame.length;
+  inside_ = true;
+  is_single_copy_ = is_timed_ = false;
+  if (!is_long(frame) || !choice_.may_lend()) return;
+  if (!can_read_) try_to_read();
+  slots_before_ = reader_.ready_slots();
+  is_timed_ = shares_cores_ && choice_.is_trying(frame.length);
+  copying_ = {};
+  began_ = Clock::now();
 }
 
 /// Offers the message in the next slot to the sink. False: the message was parked, or is invalid.
@@ -93,13 +138,10 @@ bool InboundSlotLink::begin(Sink& sink) noexcept {
     return false;
   }
   assert(acceptance.kind != Acceptance::Kind::memory || acceptance.memory.size() == frame_.length);
-  destination_ = acceptance.kind == Acceptance::Kind::memory ? acceptance.memory.data() : nullptr;
-  copy_ = acceptance.copy;
-  rest_ = frame_.length;
-  inside_ = true;
+  begin(*frame, acceptance.kind == Acceptance::Kind::memory ? acceptance.memory.data() : nullptr, acceptance.copy);
   address_ = reader_.single_copy_address(frame_.length);
   is_single_copy_ = address_ != 0;
-  is_timed_ = false;
+  if (is_single_copy_) slots_before_ = 0;
   if (is_single_copy_ && !can_read_) {
     fail(sink,
          Error(ErrorCode::mismatch,
@@ -110,12 +152,6 @@ bool InboundSlotLink::begin(Sink& sink) noexcept {
                peer()));
     return false;
   }
-  if (!allows_single_copy(frame_) || !choice_.may_lend()) return true;
-  if (!can_read_) try_to_read();
-  slots_before_ = is_single_copy_ ? 0 : reader_.ready_slots();
-  is_timed_ = shares_cores_ && choice_.is_trying(frame_.length);
-  copying_ = {};
-  began_ = Clock::now();
   return true;
 }
 
@@ -144,28 +180,33 @@ void InboundSlotLink::take_slot(Sink& sink) noexcept {
   const auto piece = reader_.piece(frame_.length, rest_);
   if (!piece.empty()) {
     if (destination_) {
-      spend_on([&] {
-        if (copy_) {
-          copy_(destination_, piece.data(), piece.size());
-        } else {
-          std::memcpy(destination_, piece.data(), piece.size());
-        }
-      });
-      destination_ += piece.size();
+      copy(piece);
     } else {
       sink.view(*this, piece);
+      rest_ -= piece.size();
     }
-    rest_ -= piece.size();
   }
   if (rest_ == 0) return finish(sink);
   release();
+}
+
+void InboundSlotLink::copy(std::span<const std::byte> piece) noexcept {
+  spend_on([&] {
+    if (copy_) {
+      copy_(destination_, piece.data(), piece.size());
+    } else {
+      std::memcpy(destination_, piece.data(), piece.size());
+    }
+  });
+  destination_ += piece.size();
+  rest_ -= piece.size();
 }
 
 /// Reads the next piece of a message from the sender's memory and returns its length. 0: the link has failed.
 std::size_t InboundSlotLink::take_single_copy(Sink& sink) noexcept {
   const auto size =
       static_cast<std::size_t>(std::min<std::uint64_t>(rest_, destination_ ? single_copy_piece : slot_bytes));
-  const auto piece = destination_ ? std::span{destination_, size} : reader_.scratch(frame_.length).first(size);
+  const auto piece = destination_ ? std::span{destination_, size} : reader_.scratch().first(size);
   int error = 0;
   spend_on([&] { error = endpoint_->read_peer(piece, address_) ? 0 : errno; });
   // A sender that aborts has its memory back at once, and may have overwritten or freed it.
@@ -189,12 +230,13 @@ std::size_t InboundSlotLink::take_single_copy(Sink& sink) noexcept {
 void InboundSlotLink::finish(Sink& sink) noexcept {
   release();
   inside_ = false;
-  if (can_read_ && allows_single_copy(frame_)) note_how_it_came();
+  note_how_it_came();
   sink.received(*this);
 }
 
 void InboundSlotLink::note_how_it_came() noexcept {
-  const auto slots = (frame_.length + slot_bytes - 1) / slot_bytes;
+  if (!can_read_ || !is_long(frame_)) return;
+  const std::uint64_t slots = slots_for(frame_.length, frame_.length);
   const auto before = std::min<std::uint64_t>(slots_before_, slots);
   if (destination_) {
     const std::chrono::nanoseconds elapsed = (Clock::now() - began_) * (slots + before) / slots;
@@ -240,11 +282,13 @@ void InboundSlotLink::conclude(Sink& sink) noexcept {
   }
   over_ = true;
   endpoint_.reset();
+  areas_.reset();
 }
 
 void InboundSlotLink::fail(Sink& sink, const Error& reason) noexcept {
   over_ = true;
   endpoint_.reset();
+  areas_.reset();
   sink.failed(*this, reason);
 }
 
@@ -269,6 +313,7 @@ bool InboundSlotLink::discard() noexcept {
   if (departed_ && !moved) {
     over_ = true;
     endpoint_.reset();
+    areas_.reset();
   }
   return moved;
 }

@@ -17,6 +17,7 @@
 
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 #include "transport/hello.h"
 
@@ -26,9 +27,20 @@ namespace tutti::transport {
 
 bool RingWriter::has_room(std::size_t slots) noexcept {
   if (filled_ - freed_ <= slot_count - slots) return true;
-  freed_ = memory_->freed.load(std::memory_order_acquire);
+  look_at_freed();
   // A peer that writes nonsense can only keep the ring full, since slots are always taken modulo slot_count.
   return filled_ - freed_ <= slot_count - slots;
+}
+
+void RingWriter::look_at_freed() noexcept {
+  const std::uint64_t before = std::exchange(freed_, memory_->freed.load(std::memory_order_acquire));
+  if (filled_ - freed_ > slot_count) return;
+  for (std::uint64_t filling = before; filling != freed_; ++filling) {
+    const std::size_t slot = filling % slot_count;
+    if (areas_filled_[slot] != AreaName::none)
+      areas_->put_back(seen_from_other(memory_->returned[slot]), areas_filled_[slot]);
+  }
+  if (freed_ > 0) areas_->peer_has_own();
 }
 
 /// Writes the frame of a message. In a long message the payload's place beside it holds the address of the data.
@@ -39,20 +51,25 @@ void RingWriter::describe(const Frame& frame, std::uint64_t single_copy_address)
   const auto [kinds, number, algorithm, count, length, history] = words_of(frame);
   head.words = {kinds, number, algorithm, count, length};
   head.history = static_cast<std::uint32_t>(history);
-  areas_in_use_ = areas_for(frame.length, areas_);
   if (frame.length > short_bytes) std::memcpy(head.payload.data(), &single_copy_address, sizeof single_copy_address);
 }
 
-bool RingWriter::begin(const Frame& frame, std::span<const std::byte> piece) noexcept {
+/// The frame is written just before the flag: a receiver that waits looks at their cache line all the time, so it would
+/// have to be fetched once more.
+bool RingWriter::begin(const Frame& frame, std::span<const std::byte> piece, Then then) noexcept {
+  AreaName area = AreaName::none;
+  if (frame.length > short_bytes) {
+    area = fill_area(piece);
+  } else if (!piece.empty()) {
+    std::memcpy(next().payload.data(), piece.data(), piece.size());
+  }
   describe(frame, 0);
-  if (frame.length > short_bytes) return proceed(piece);
-  if (!piece.empty()) std::memcpy(next().payload.data(), piece.data(), piece.size());
-  return publish();
+  return publish(area, then);
 }
 
 bool RingWriter::begin_single_copy(const Frame& frame, std::span<const std::byte> payload) noexcept {
   describe(frame, reinterpret_cast<std::uintptr_t>(payload.data()));
-  return publish();
+  return publish(areas_->take(), Then::stop);
 }
 
 bool RingWriter::wants_single_copy(std::uint64_t length) const noexcept {
@@ -61,19 +78,30 @@ bool RingWriter::wants_single_copy(std::uint64_t length) const noexcept {
 }
 
 bool RingWriter::has_freed(std::uint64_t fillings) noexcept {
-  if (freed_ < fillings) freed_ = memory_->freed.load(std::memory_order_acquire);
+  if (freed_ < fillings) look_at_freed();
   return freed_ >= fillings;
 }
 
-bool RingWriter::proceed(std::span<const std::byte> piece) noexcept {
-  path_.copy(memory_->area(filled_ % areas_in_use_), piece.data(), piece.size());
-  return publish();
+bool RingWriter::proceed(std::span<const std::byte> piece, Then then) noexcept {
+  return publish(fill_area(piece), then);
 }
 
-bool RingWriter::publish() noexcept {
+AreaName RingWriter::fill_area(std::span<const std::byte> piece) noexcept {
+  const AreaName area = areas_->take();
+  path_.copy(areas_->at(area), piece.data(), piece.size());
+  return area;
+}
+
+bool RingWriter::publish(AreaName area, Then then) noexcept {
   SlotHead& head = next();
-  head.filling.store(flag(++filled_), std::memory_order_seq_cst);
+  areas_filled_[filled_ % slot_count] = area;
+  const std::uint32_t flag = flag_of(++filled_, area);
   auto& alarm = memory_->receiver_alarm;
+  if (then == Then::go_on) {
+    head.filling.store(flag, std::memory_order_release);
+    return alarm.load(std::memory_order_relaxed) != 0 && alarm.exchange(0) != 0;
+  }
+  head.filling.store(flag, std::memory_order_seq_cst);
   return alarm.load(std::memory_order_seq_cst) != 0 && alarm.exchange(0) != 0;
 }
 
@@ -101,9 +129,8 @@ bool RingReader::begins_with(const FrameWords& frame) const noexcept {
 }
 
 std::span<const std::byte> RingReader::piece(std::uint64_t length, std::uint64_t rest) const noexcept {
-  const std::byte* where =
-      length <= short_bytes ? head().payload.data() : memory_->area(taken_ % areas_for(length, areas_));
-  return {where, piece_bytes(rest)};
+  const std::byte* where = length <= short_bytes ? head().payload.data() : areas_->at(area());
+  return {where, piece_bytes(length, rest)};
 }
 
 std::uint64_t RingReader::single_copy_address(std::uint64_t length) const noexcept {
@@ -112,20 +139,28 @@ std::uint64_t RingReader::single_copy_address(std::uint64_t length) const noexce
   return address;
 }
 
-std::span<std::byte> RingReader::scratch(std::uint64_t length) const noexcept {
-  return {memory_->area(taken_ % areas_for(length, areas_)), slot_bytes};
-}
+std::span<std::byte> RingReader::scratch() const noexcept { return {areas_->at(area()), slot_bytes}; }
 
 std::size_t RingReader::ready_slots() const noexcept {
   std::size_t ready = 0;
-  while (ready < slot_count && memory_->heads[(taken_ + ready) % slot_count].filling.load(std::memory_order_relaxed) ==
-                                   flag(taken_ + ready + 1))
-    ++ready;
+  const auto is_filled = [&](std::uint64_t slot) {
+    return is_flag_of(memory_->heads[slot % slot_count].filling.load(std::memory_order_relaxed), slot + 1);
+  };
+  while (ready < slot_count && is_filled(taken_ + ready)) ++ready;
   return ready;
 }
 
-bool RingReader::release() noexcept {
-  memory_->freed.store(++taken_, std::memory_order_seq_cst);
+bool RingReader::release(Then then) noexcept {
+  if (const AreaName read = area(); read != AreaName::none)
+    memory_->returned[taken_ % slot_count] = areas_->exchange(read);
+  ++taken_;
+  if (then == Then::stop) return sender_sleeps();
+  memory_->freed.store(taken_, std::memory_order_release);
+  return false;
+}
+
+bool RingReader::sender_sleeps() noexcept {
+  memory_->freed.store(taken_, std::memory_order_seq_cst);
   auto& alarm = memory_->sender_alarm;
   const std::uint64_t target = alarm.load(std::memory_order_seq_cst);
   return target != 0 && taken_ >= target && alarm.exchange(0) != 0;
@@ -133,7 +168,7 @@ bool RingReader::release() noexcept {
 
 bool RingReader::arm() noexcept {
   memory_->receiver_alarm.store(1, std::memory_order_seq_cst);
-  return head().filling.load(std::memory_order_seq_cst) != flag(taken_ + 1);
+  return !is_flag_of(head().filling.load(std::memory_order_seq_cst), taken_ + 1);
 }
 
 // ---- Last words ------------------------------------------------------------------------------------------------

@@ -36,6 +36,13 @@ OutboundSlotLink& SlotTransport::link_to(int peer, Channel channel) {
   return *link;
 }
 
+std::shared_ptr<Areas> SlotTransport::areas(int peer, Channel channel) {
+  auto& known = areas_[{channel, peer}];
+  auto areas = known.lock();
+  if (!areas) known = areas = std::make_shared<Areas>();
+  return areas;
+}
+
 Board* SlotTransport::board(Channel channel, std::span<const int> members, bool with_areas) {
   const int ranks = static_cast<int>(members.size());
   auto known = boards_.find(channel);
@@ -59,7 +66,9 @@ Board* SlotTransport::board(Channel channel, std::span<const int> members, bool 
 
 void SlotTransport::adopt(int peer, Channel channel, std::unique_ptr<RingEndpoint> endpoint) {
   if (cut_) return;
-  auto link = std::make_unique<InboundSlotLink>(peer, channel, std::move(endpoint), copy_policy_);
+  auto between = was_closed(channel) ? std::make_shared<Areas>() : areas(peer, channel);
+  if (between->has_theirs()) between = std::make_shared<Areas>();  // some of the first ring may be in use
+  auto link = std::make_unique<InboundSlotLink>(peer, channel, std::move(endpoint), std::move(between), copy_policy_);
   if (const std::optional<Error>* const reason = closed_.find(channel))
     return *reason ? link->say_abort(**reason) : link->say_bye();
   inbound_.push_back(std::move(link));
@@ -185,6 +194,7 @@ void SlotTransport::destroy(Channel channel, const Error* reason) noexcept {
   std::erase_if(backlog_, [=](const OutboundSlotLink* link) { return link->channel() == channel; });
   std::erase_if(outbound_, [=](const auto& entry) { return entry.first.first == channel; });
   std::erase_if(inbound_, [=](const auto& link) { return link->channel() == channel; });
+  std::erase_if(areas_, [=](const auto& entry) { return entry.first.first == channel; });
   boards_.erase(channel);
   closed(channel, reason != nullptr);
   closed_.close(channel, reason ? std::optional<Error>(*reason) : std::nullopt);
@@ -194,6 +204,7 @@ void SlotTransport::drop_links() noexcept {
   backlog_.clear();
   outbound_.clear();
   inbound_.clear();
+  areas_.clear();
 }
 
 }  // namespace tutti::transport

@@ -78,6 +78,7 @@ class SlotTransport : public Transport, protected SlotHost {
 
  private:
   OutboundSlotLink& link_to(int peer, Channel channel);
+  std::shared_ptr<Areas> areas(int peer, Channel channel) override;
   void backlog(OutboundSlotLink& link) noexcept override;
   bool push_backlog() noexcept;
   bool attend() noexcept;
@@ -93,6 +94,7 @@ class SlotTransport : public Transport, protected SlotHost {
   std::vector<std::string> addresses_;
   std::map<std::pair<Channel, int>, std::unique_ptr<OutboundSlotLink>> outbound_;
   std::vector<std::unique_ptr<InboundSlotLink>> inbound_;
+  std::map<std::pair<Channel, int>, std::weak_ptr<Areas>> areas_;  // of their links
   struct Shared {
     Board board;
     std::vector<int> members;

@@ -50,6 +50,7 @@ class ShmEndpoint final : public RingEndpoint {
   ~ShmEndpoint() override;
 
   RingMemory& ring() noexcept override { return *ring_.memory; }
+  std::shared_ptr<RingMemory> share_ring() noexcept override { return ring_.memory; }
   std::size_t areas() const noexcept override { return ring_.areas; }
   void wake_peer() noexcept override;
   bool peer_left() const noexcept override { return left_; }

@@ -1,0 +1,165 @@
+// The areas that two ranks exchange by their rings.
+
+#include "transport/memory/areas.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "tests/transport/loose_ring.h"
+#include "tests/transport/mesh.h"
+
+namespace tutti::transport::testing {
+namespace {
+
+Frame frame_of(std::size_t length) { return {.length = length}; }
+
+/// One of two ranks that have a ring to each other.
+struct Side {
+  Areas areas;
+  std::shared_ptr<RingMemory> memory = private_ring<most_areas>();
+  RingWriter writer{*memory, areas};
+  std::optional<RingReader> reader;
+  std::size_t sent = 0, got = 0;
+
+  explicit Side(std::size_t count) { areas.add_own(memory, count); }
+  void meet(Side& other, std::size_t count) {
+    areas.add_theirs(other.memory, count);
+    reader.emplace(*other.memory, areas);
+  }
+  void send(std::size_t length) {
+    REQUIRE_FALSE(writer.full());
+    REQUIRE_FALSE(writer.begin(frame_of(length), pattern(length, sent)));
+    ++sent;
+  }
+  /// Where the message lay.
+  const std::byte* receive(std::size_t length) {
+    REQUIRE(reader->ready());
+    const auto piece = reader->piece(length, length);
+    CHECK(std::ranges::equal(piece, pattern(length, got)));
+    ++got;
+    REQUIRE_FALSE(reader->release());
+    return piece.data();
+  }
+};
+
+struct Sides {
+  explicit Sides(std::size_t count = 2 * slot_count) : a(count), b(count) {
+    a.meet(b, count);
+    b.meet(a, count);
+  }
+  Side a, b;
+};
+
+constexpr std::size_t payload = 1000;
+
+TEST_CASE("messages that are answered move to and fro in one area") {
+  Sides sides;
+  const auto trip = [&] {
+    sides.a.send(payload);
+    const auto* const there = sides.b.receive(payload);
+    sides.b.send(payload);
+    CHECK(sides.a.receive(payload) == there);
+    return there;
+  };
+  // A rank keeps no area before it knows that the peer has its own ring.
+  for (std::size_t i = 0; i < 2 * slot_count; ++i) {
+    sides.a.send(payload);
+    sides.b.receive(payload);
+    sides.b.send(payload);
+    sides.a.receive(payload);
+  }
+  const auto* const first = trip();
+  for (std::size_t i = 0; i < 5 * most_areas; ++i) CHECK(trip() == first);
+}
+
+TEST_CASE("messages in one direction go round all areas: the sender's, and the receiver's if it has some") {
+  for (const bool answers_first : {false, true}) {
+    CAPTURE(answers_first);
+    Sides sides;
+    for (std::size_t i = 0; answers_first && i < 2 * slot_count; ++i) {
+      sides.b.send(payload);
+      sides.a.receive(payload);
+      sides.a.send(payload);
+      sides.b.receive(payload);
+    }
+    std::set<const std::byte*> places;
+    for (std::size_t i = 0; i < 8 * slot_count; ++i) {
+      if (sides.a.writer.full()) sides.b.receive(payload);
+      sides.a.send(payload);
+    }
+    for (std::size_t i = 0; i < slot_count; ++i) sides.b.receive(payload);
+    for (std::size_t i = 0; i < 8 * slot_count; ++i) {
+      sides.a.send(payload);
+      places.insert(sides.b.receive(payload));
+    }
+    // The receiver still holds back those of its own that it has not heard of again.
+    if (answers_first) CHECK(places.size() > 2 * slot_count);
+    if (!answers_first) CHECK(places.size() == 2 * slot_count);
+  }
+}
+
+TEST_CASE("a receiver that has no ring of its own returns what it has read") {
+  LooseRing ring;
+  std::set<const std::byte*> places;
+  for (std::size_t i = 0; i < 3 * slot_count; ++i) {
+    REQUIRE_FALSE(ring.writer.full());
+    REQUIRE_FALSE(ring.put(pattern(payload, i)));
+    places.insert(ring.reader.piece(payload, payload).data());
+    REQUIRE_FALSE(ring.reader.release());
+  }
+  CHECK(places.size() == slot_count);
+}
+
+TEST_CASE("messages in flight never share an area, whatever both ranks send") {
+  for (const std::size_t count : {slot_count, 2 * slot_count, most_areas}) {
+    CAPTURE(count);
+    Sides sides(count);
+    std::uint32_t state = 7;
+    const auto draw = [&](std::uint32_t below) { return (state = state * 1664525U + 1013904223U) / 65536 % below; };
+    std::array<std::vector<std::size_t>, 2> in_flight;
+    for (int i = 0; i < 20'000; ++i) {
+      const bool from_a = draw(2) == 0;
+      Side& sender = from_a ? sides.a : sides.b;
+      Side& receiver = from_a ? sides.b : sides.a;
+      auto& lengths = in_flight[from_a ? 0 : 1];
+      if (draw(2) == 0 && !sender.writer.full()) {
+        lengths.push_back(draw(3) == 0 ? 8 : short_bytes + 1 + draw(300));
+        sender.send(lengths.back());
+      } else if (!lengths.empty()) {
+        receiver.receive(lengths.front());
+        lengths.erase(lengths.begin());
+      }
+    }
+    CHECK(sides.a.sent + sides.b.sent > 5000);
+  }
+}
+
+TEST_CASE("a peer that makes up names of areas gets some area, and the sender keeps as many as it had") {
+  Sides sides;
+  Side& honest = sides.a;
+  for (unsigned name = 0; name < 256; ++name) {
+    const auto made_up = static_cast<AreaName>(name);
+    const std::byte* const where = honest.areas.at(made_up);
+    const auto lies_in = [&](Side& side) {
+      return where >= side.memory->area(0) && where < side.memory->area(2 * slot_count);
+    };
+    CHECK((lies_in(sides.a) || lies_in(sides.b)));
+  }
+  for (std::size_t i = 0; i < 64 * slot_count; ++i) {
+    if (honest.writer.full()) {
+      honest.memory->returned.fill(static_cast<AreaName>(i % 256));
+      honest.memory->freed.store(honest.writer.filled());
+    }
+    REQUIRE_FALSE(honest.writer.full());
+    honest.send(payload);
+  }
+}
+
+}  // namespace
+}  // namespace tutti::transport::testing

@@ -1,0 +1,48 @@
+#include "transport/memory/areas.h"
+
+#include <cassert>
+#include <utility>
+
+namespace tutti::transport {
+
+void Areas::add_own(std::shared_ptr<RingMemory> ring, std::size_t areas) noexcept {
+  own_ = {std::move(ring), areas};
+  for (std::size_t i = 0; i < areas; ++i) free_[(first_ + count_++) % free_.size()] = own_area(i);
+}
+
+void Areas::add_theirs(std::shared_ptr<RingMemory> ring, std::size_t areas) noexcept {
+  theirs_ = {std::move(ring), areas};
+}
+
+AreaName Areas::take() noexcept {
+  assert(count_ > 0);
+  const AreaName area = free_[first_];
+  first_ = (first_ + 1) % free_.size();
+  --count_;
+  return area;
+}
+
+void Areas::put_back(AreaName returned, AreaName filled) noexcept {
+  free_[(first_ + count_++) % free_.size()] = is_known(returned) ? returned : filled;
+}
+
+AreaName Areas::exchange(AreaName read) noexcept {
+  if (!is_known(read) || (own_.ring && !peer_has_own_)) return read;
+  if (count_ == 0) return read;
+  first_ = (first_ + free_.size() - 1) % free_.size();
+  free_[first_] = read;
+  return free_[(first_ + count_) % free_.size()];
+}
+
+bool Areas::is_known(AreaName area) const noexcept {
+  const auto name = static_cast<std::size_t>(area);
+  return name % 0x80 < (name < 0x80 ? own_ : theirs_).areas;
+}
+
+std::byte* Areas::at(AreaName area) const noexcept {
+  const auto name = static_cast<std::size_t>(area);
+  const Ring& where = name < 0x80 && own_.ring ? own_ : theirs_.ring ? theirs_ : own_;
+  return where.ring->area(name % 0x80 % where.areas);
+}
+
+}  // namespace tutti::transport

@@ -1,0 +1,53 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+
+#include "transport/memory/ring_memory.h"
+
+namespace tutti::transport {
+
+/// The areas of the two rings between this rank and one peer, and those of them that this rank may fill next.
+///
+/// A core that reads what another core has written gets the cache lines for itself: it can write them at once, while
+/// the other one would first have to get them back. So the receiver keeps the area that it has read, fills it with its
+/// next message to the peer, and returns another one for it, the one that it has not touched for longest. Each rank
+/// then always has as many areas as its own ring brought along, and messages that are answered, or that both ranks send
+/// each other, move to and fro in few areas (half a ping-pong of 8 KiB between 2 ranks on different cores of a Zen 5:
+/// 1.20 us if each rank has areas of its own, 0.86 so). Messages in one direction go round all areas of both rings, so
+/// that a sender does not write where its receiver has just read.
+///
+/// Threading: one thread at a time.
+class Areas {
+ public:
+  /// The ring that this rank fills, and the one that the peer fills; each at most once. Both stay mapped.
+  void add_own(std::shared_ptr<RingMemory> ring, std::size_t areas) noexcept;
+  void add_theirs(std::shared_ptr<RingMemory> ring, std::size_t areas) noexcept;
+  bool has_theirs() const noexcept { return theirs_.ring != nullptr; }
+  /// The peer has mapped this rank's ring, so it may be given areas of it.
+  void peer_has_own() noexcept { peer_has_own_ = true; }
+
+  /// The next area to fill. There is one whenever a slot is free.
+  AreaName take() noexcept;
+  /// The peer has returned an area in exchange for `filled`.
+  void put_back(AreaName returned, AreaName filled) noexcept;
+  /// This rank has read what the peer filled, and keeps it if it has another one to give. Returns what the peer gets.
+  AreaName exchange(AreaName read) noexcept;
+  /// Where the area lies. A name that a peer made up is some area, too.
+  std::byte* at(AreaName area) const noexcept;
+
+ private:
+  struct Ring {
+    std::shared_ptr<RingMemory> ring;
+    std::size_t areas = 0;
+  };
+  bool is_known(AreaName area) const noexcept;
+
+  Ring own_, theirs_;
+  bool peer_has_own_ = false;
+  std::array<AreaName, std::size_t{2} * most_areas> free_{};  // a circle, the one to be filled next first
+  std::size_t first_ = 0, count_ = 0;
+};
+
+}  // namespace tutti::transport

@@ -1,0 +1,134 @@
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <tuple>
+
+#include "transport/frame.h"
+
+namespace tutti::transport {
+
+/// Slots of a ring: messages that can be in flight before the sender waits for the receiver.
+inline constexpr std::size_t slot_count = 8;
+/// Most payload of one slot. A longer message continues in the following slots.
+inline constexpr std::size_t slot_bytes = 32 * 1024;
+/// Areas for such payloads that a ring brings along; see Areas.
+inline constexpr std::size_t most_areas = 32;
+/// Areas of each ring among `ranks` ranks of a host. With many ranks there are many rings, so each gets fewer.
+constexpr std::size_t areas_among(std::size_t ranks) {
+  return ranks <= 2 ? most_areas : ranks <= 4 ? most_areas / 2 : slot_count;
+}
+/// Messages of up to this size lie beside their flag and frame, in neighbouring cache lines of one page.
+inline constexpr std::size_t short_bytes = 208;
+inline constexpr std::size_t abort_text_bytes = 2760;
+
+/// The name of an area between two ranks: its number in the ring of the rank that uses the name, or in the other one's.
+enum class AreaName : std::uint8_t { of_other = 0x80, none = 0xff };
+constexpr AreaName own_area(std::size_t number) { return static_cast<AreaName>(number); }
+/// The same area as the other rank names it.
+constexpr AreaName seen_from_other(AreaName area) {
+  return area == AreaName::none ? area : static_cast<AreaName>(static_cast<unsigned>(area) ^ 0x80U);
+}
+
+/// What one side of a ring has written before it left. `none` means that the process died; `silent` makes fault
+/// injection look the same.
+enum class Departure : std::uint32_t { none, closed, aborted, silent };
+
+/// One slot's flag, the frame of the message that begins in it, and the payload if it is short. 16 bytes of payload
+/// share the cache line of the flag, since the frame's last word, half of which is used, stands before the others.
+struct alignas(256) SlotHead {
+  /// Number and area of the filling that the slot holds: flag_of(); written last.
+  std::atomic<std::uint32_t> filling{0};
+  std::uint32_t history;
+  std::array<std::uint64_t, std::tuple_size_v<FrameWords> - 1>
+      words;  ///< in the host's byte order, as both ends are on one host
+  std::array<std::byte, short_bytes> payload;
+};
+
+/// Written once by its side. The other side reads it after that side has left, or to check whether it has.
+struct CloseRecord {
+  std::atomic<Departure> departure{Departure::none};
+  std::uint32_t unused;
+  FrameWords frame;  ///< an abort is a message whose payload is `text`
+  std::array<std::byte, abort_text_bytes> text;
+};
+
+/// A value and its address in the sender's memory, with which a receiver tests whether it can read there.
+struct Sample {
+  std::uint64_t address;
+  std::uint64_t value;
+};
+
+/// A directed link in memory that both ends map: one writer, one reader, no locks.
+///
+/// Every word has one writer, and words of different writers lie two cache lines apart (processors fetch lines in
+/// pairs). The only exceptions are the two alarms, which their owner sets and the other side clears.
+///
+/// The areas for payloads follow it. Their pages are touched when they are first used.
+struct alignas(4096) RingMemory {
+  static constexpr std::size_t bytes_with(std::size_t areas);
+  std::byte* area(std::size_t index) noexcept;
+
+  alignas(128) std::atomic<std::uint64_t> freed{0};           ///< fillings the receiver is done with
+  std::array<AreaName, slot_count> returned{};                ///< for each of the last ones: the area in exchange
+  std::atomic<std::uint32_t> wishes{0};                       ///< the receiver's: CopyChoice::wishes()
+  alignas(128) std::atomic<std::uint32_t> receiver_alarm{0};  ///< 1: the receiver sleeps, wake it for any filling
+  alignas(128) std::atomic<std::uint64_t> sender_alarm{0};    ///< not 0: the sender sleeps until `freed` is this
+  Sample sample{};                                            ///< written once, before the first filling
+  std::array<SlotHead, slot_count> heads;
+  CloseRecord from_sender;
+  CloseRecord from_receiver;
+};
+
+static_assert(areas_among(2) == most_areas && areas_among(4) % slot_count == 0 && areas_among(5) == slot_count);
+
+/// Ring and areas together, for memory of one process.
+template <std::size_t areas>
+struct RingWithAreas {
+  RingWithAreas() noexcept {}  // NOLINT: not = default, which would clear the payload and so touch all of it
+
+  RingMemory ring;
+  std::array<std::byte, areas * slot_bytes> payload;
+};
+
+static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free,
+              "a lock would live in one process only");
+static_assert(sizeof(SlotHead) == 256 && offsetof(SlotHead, payload) % 16 == 0, "views begin on 16-byte boundaries");
+static_assert(slot_bytes % 64 == 0, "views but the last are multiples of 64");
+static_assert(offsetof(RingMemory, from_sender) < 4096 && sizeof(RingMemory) == 8192,
+              "all that a short message needs lies in one page");
+
+constexpr std::size_t RingMemory::bytes_with(std::size_t areas) { return sizeof(RingMemory) + areas * slot_bytes; }
+inline std::byte* RingMemory::area(std::size_t index) noexcept {
+  return reinterpret_cast<std::byte*>(this) + bytes_with(index);
+}
+
+/// Bytes of a full slot of a message: if the message has few slots, half of what fits, so that the receiver begins
+/// earlier (half a ping-pong of 32 KiB: 0.80 us in one piece, 0.73 in two; of 128 KiB 2.6 both in 4 and in 8 pieces).
+constexpr std::size_t full_piece(std::uint64_t length) {
+  return length <= 2 * slot_bytes ? slot_bytes / 2 : slot_bytes;
+}
+/// Bytes of the slot that comes next in a message of `length` bytes with `rest` bytes missing. Both sides follow this
+/// rule, so the frame's length is the only one that the receiver relies on.
+constexpr std::size_t piece_bytes(std::uint64_t length, std::uint64_t rest) {
+  return static_cast<std::size_t>(std::min<std::uint64_t>(rest, full_piece(length)));
+}
+/// Slots for `rest` bytes of such a message.
+constexpr std::size_t slots_for(std::uint64_t length, std::uint64_t rest) {
+  const std::uint64_t full = full_piece(length);
+  return static_cast<std::size_t>(std::max<std::uint64_t>(1, (rest + full - 1) / full));
+}
+
+/// The value of a slot's flag: the number of the filling, from 1, modulo 2^24, and the area that has its payload.
+constexpr std::uint32_t flag_of(std::uint64_t filling, AreaName area) {
+  return static_cast<std::uint32_t>(area) << 24 | static_cast<std::uint32_t>(filling & 0xffffff);
+}
+constexpr bool is_flag_of(std::uint32_t flag, std::uint64_t filling) {
+  return (flag & 0xffffff) == (filling & 0xffffff);
+}
+constexpr AreaName area_in(std::uint32_t flag) { return static_cast<AreaName>(flag >> 24); }
+
+}  // namespace tutti::transport
