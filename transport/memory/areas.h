@@ -13,7 +13,7 @@ namespace tutti::transport {
 /// A core that reads what another core has written gets the cache lines for itself: it can write them at once, while
 /// the other one would first have to get them back. So the receiver keeps the area that it has read, fills it with its
 /// next message to the peer, and returns another one for it, the one that it has not touched for longest. Each rank
-/// then always has as many areas as its own ring brought along, and messages that are answered, or that both ranks send
+/// then always has as many areas as its own ring brought along. Messages that are answered, or that both ranks send
 /// each other, move to and fro in few areas (half a ping-pong of 8 KiB between 2 ranks on different cores of a Zen 5:
 /// 1.20 us if each rank has areas of its own, 0.86 so). Messages in one direction go round all areas of both rings, so
 /// that a sender does not write where its receiver has just read.
