@@ -245,10 +245,12 @@ TEST_CASE("where cores are shared, what counts is copying, not waiting for the s
     const Frame frame{.length = bytes.size()};
     for (int sent = 0; sent < usual.first + 2 * usual.tries; ++sent) {
       if (writer.wants_single_copy(bytes.size())) {
+        REQUIRE_FALSE(writer.full());
         REQUIRE_FALSE(writer.begin_single_copy(frame, bytes));
         link.pull(taker);
       } else {
         for (std::size_t at = 0; at < bytes.size(); at += slot_bytes) {
+          REQUIRE_FALSE(writer.full());
           const auto piece = std::span{bytes}.subspan(at, slot_bytes);
           const bool sleeps = at == 0 ? writer.begin(frame, piece) : writer.proceed(piece);
           REQUIRE_FALSE(sleeps);
