@@ -11,7 +11,6 @@
 #include "lib/api/device_calls.h"
 #include "lib/base/gpu/context.h"
 #include "lib/base/internals.h"
-#include "lib/base/wire_counts.h"
 #include "lib/collective/call_buffers.h"
 #include "lib/collective/stream_binding.h"
 #include "lib/engine/driven_by_helper.h"
@@ -107,7 +106,7 @@ StreamCalls::~StreamCalls() {
   // A stream may still use all of it.
   (void)links_.release();
   if (windows()) windows()->keep_for_ever();
-  for (GrowingMemory* const memory : {&scratch_, &packed_input_, &packed_output_}) memory->keep_for_ever();
+  for (GrowingMemory* const memory : {&scratch_, &packed_.input, &packed_.output}) memory->keep_for_ever();
 }
 
 algorithms::StreamSlots StreamCalls::slots_of(std::size_t element_size) const {
@@ -176,8 +175,8 @@ Work StreamCalls::start(const Request& request, const Planned& planned, const De
 
   const std::lock_guard lock{mutex_};
   enter(stream.context());
-  Bound bound;
-  bind(request, bound);
+  StreamBound bound;
+  bind_on_device(request, group_.rank(), context_, device_, packed_, bound);
   Lowered lowered = lower(bound, planned);
   Operation& operation = collectives_.make_stand_in(
       bound.request, planned.prepared->name + std::string{planned.tasks ? as_tasks : ""} + std::string{on_streams},
@@ -195,32 +194,7 @@ Work StreamCalls::start(const Request& request, const Planned& planned, const De
   return work;
 }
 
-/// Lets parts lie one after the other.
-void StreamCalls::bind(const Request& request, Bound& bound) {
-  const CollectiveTraits& traits = traits_of(request.collective);
-  const std::size_t element = size_of(type_of(request));
-  bound.request = request;
-  bound.request.counts = bound.counts = in_wire_elements(request.counts, request.input.unit);
-  bound.request.recv_counts = bound.recv_counts = in_wire_elements(request.recv_counts, request.input.unit);
-  bound.request.displacements = bound.request.recv_displacements = {};
-  if (request.displacements.empty()) return;
-  const cuda::Current current{context_};
-  const std::size_t caller_element = request.input.unit * element;
-  if (traits.input.extent == Extent::parts && uses_input(request, group_.rank())) {
-    bound.collected = {request.input.data, element, bound.counts, caller_element, request.displacements};
-    bound.copy_of_input = packed_input_.get(device_, bound.collected.bytes());
-    bound.request.input.data = reinterpret_cast<const void*>(bound.copy_of_input);
-    bound.request.input.count = bound.collected.bytes() / element;
-  }
-  if (traits.output.extent == Extent::parts && uses_output(request, group_.rank())) {
-    bound.spread = {request.output.data, element, bound.counts, caller_element, request.displacements};
-    bound.copy_of_output = packed_output_.get(device_, bound.spread.bytes());
-    bound.request.output.data = reinterpret_cast<void*>(bound.copy_of_output);
-    bound.request.output.count = bound.spread.bytes() / element;
-  }
-}
-
-StreamCalls::Lowered StreamCalls::lower(const Bound& bound, const Planned& planned) {
+StreamCalls::Lowered StreamCalls::lower(const StreamBound& bound, const Planned& planned) {
   const Prepared& prepared = *planned.prepared;
   const Request& request = bound.request;
   const algorithms::Shape& shape = prepared.plan.shape;
@@ -285,7 +259,7 @@ void StreamCalls::submit(Operation& operation, const std::shared_ptr<StagedLinks
   }
 }
 
-void StreamCalls::enqueue(const Bound& bound, const Lowered& lowered, const DeviceStream& stream,
+void StreamCalls::enqueue(const StreamBound& bound, const Lowered& lowered, const DeviceStream& stream,
                           Operation& operation) {
   cuda::Commands to{stream.context(), stream.stream()};
   // Until the stream's queue has room for all. An operation for which no caller waits sees to that by itself.
@@ -305,7 +279,8 @@ void StreamCalls::enqueue(const Bound& bound, const Lowered& lowered, const Devi
   }
 }
 
-void StreamCalls::add(const Bound& bound, const Lowered& lowered, const DeviceStream& stream, cuda::Commands& to) {
+void StreamCalls::add(const StreamBound& bound, const Lowered& lowered, const DeviceStream& stream,
+                      cuda::Commands& to) {
   if (last_passed_ && last_stream_ != stream.stream()) to.wait(last_passed_);
   if (bound.copy_of_input) bound.collected.collect(to, bound.copy_of_input);
   StreamLowering{*links_, lowered.areas, lowered.arithmetic, to}.add(lowered.commands);

@@ -11,10 +11,10 @@
 
 #include "algorithms/stream_program.h"
 #include "lib/api/staged_links.h"
+#include "lib/api/stream_bound.h"
 #include "lib/api/stream_flight.h"
 #include "lib/api/task_plans.h"
 #include "lib/collective/collectives.h"
-#include "lib/gpu/device_parts.h"
 #include "lib/gpu/device_stream.h"
 #include "lib/gpu/growing_memory.h"
 #include "lib/gpu/stream_lowering.h"
@@ -69,13 +69,6 @@ class StreamCalls {
   }
 
  private:
-  /// A call on this rank's memory. Its buffers are those of the caller, or, where those have gaps, copies.
-  struct Bound {
-    Request request;  // refers to the counts
-    std::vector<std::size_t> counts, recv_counts;
-    DeviceParts collected, spread;  // what goes to a copy before, and comes from one afterwards
-    cuda::Address copy_of_input = 0, copy_of_output = 0;
-  };
   /// A call as commands.
   struct Lowered {
     PartOffsets offsets;  ///< of a _v call
@@ -96,14 +89,13 @@ class StreamCalls {
   void enter(cuda::Context context);
   void fail_with_device(const std::string& why);
   algorithms::StreamSlots slots_of(std::size_t element_size) const;
-  void bind(const Request& request, Bound& bound);
-  Lowered lower(const Bound& bound, const Planned& planned);
+  Lowered lower(const StreamBound& bound, const Planned& planned);
   Lowered lower_trial(cuda::Address memory);
   bool drain(cuda::Stream stream);
   template <class Enqueue>
   void submit(Operation& operation, const std::shared_ptr<StagedLinks::Call>& call, const Enqueue& enqueue);
-  void enqueue(const Bound& bound, const Lowered& lowered, const DeviceStream& stream, Operation& operation);
-  void add(const Bound& bound, const Lowered& lowered, const DeviceStream& stream, cuda::Commands& to);
+  void enqueue(const StreamBound& bound, const Lowered& lowered, const DeviceStream& stream, Operation& operation);
+  void add(const StreamBound& bound, const Lowered& lowered, const DeviceStream& stream, cuda::Commands& to);
   void notice_passing(cuda::Commands& to, const Lowered& lowered, Operation& operation);
 
   Group& group_;
@@ -121,8 +113,7 @@ class StreamCalls {
   std::map<const Prepared*, Units> units_;
   algorithms::StreamCounters counters_;
   GrowingMemory scratch_;
-  GrowingMemory packed_input_;
-  GrowingMemory packed_output_;
+  PackedMemory packed_;
   std::map<cuda::Context, cuda::OwnEvent> passed_;  // the latest call, by the context of its stream
   cuda::Stream last_stream_ = nullptr;
   cuda::Event last_passed_ = nullptr;  // null: no call so far

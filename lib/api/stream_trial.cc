@@ -90,7 +90,7 @@ bool StreamCalls::try_links(std::chrono::milliseconds limit) {
   for (std::size_t to = 0; to < ranks.size(); ++to)
     for (std::size_t i = 0; i < count; ++i) elements[to * count + i] = element(group_.rank(), ranks[to], i);
 
-  const Lowered lowered = lower_trial(packed_input_.get(device_, 2 * bytes));
+  const Lowered lowered = lower_trial(packed_.input.get(device_, 2 * bytes));
   counters_ = lowered.after;
   const cuda::OwnStream stream{context_};
   try {

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "lib/base/gpu/memory.h"
+#include "lib/gpu/device_parts.h"
+#include "lib/gpu/growing_memory.h"
+#include "tutti/request.h"
+
+namespace tutti::detail {
+
+/// A call on this rank's memory. Its buffers are those of the caller, or, where those have gaps, copies.
+struct StreamBound {
+  Request request;  ///< refers to the counts
+  std::vector<std::size_t> counts, recv_counts;
+  DeviceParts collected, spread;  ///< what goes to a copy before, and comes from one afterwards
+  cuda::Address copy_of_input = 0, copy_of_output = 0;
+};
+
+/// Where those copies are, for one call after the other.
+struct PackedMemory {
+  GrowingMemory input, output;
+};
+
+/// Lets parts lie one after the other. `context`: of `device`.
+void bind_on_device(const Request& request, int rank, cuda::Context context, cuda::Device device, PackedMemory& memory,
+                    StreamBound& bound);
+
+}  // namespace tutti::detail
