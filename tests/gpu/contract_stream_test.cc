@@ -1,5 +1,7 @@
 // Rules of the driver: order in streams and between them, events, kernels.
 
+#include <cmath>
+
 #include "tests/gpu/contract.h"
 
 namespace tutti::testing {
@@ -202,6 +204,53 @@ TEST_CASE("event: two of them measure time") {
   CHECK(milliseconds < 5000.0f);
   driver().cuEventDestroy(first);
   driver().cuEventDestroy(second);
+}
+
+TEST_CASE("event: the time between two is that at which their streams passed them") {
+  const Bench bench;
+  const OwnStream waiting = bench.stream(), other = bench.stream();
+  const OwnEvent first{bench.context(), OwnEvent::Kind::timed}, second{bench.context(), OwnEvent::Kind::timed},
+      third{bench.context(), OwnEvent::Kind::timed};
+  bench.on(waiting, [&](Commands& to) { to.record(first.get()); });
+  bench.synchronize(waiting);
+  bench.block(waiting, 0);
+  bench.on(waiting, [&](Commands& to) { to.record(second.get()); });
+  CHECK(not_soon([&] { return second.done(); }));  // 30 ms
+  bench.on(other, [&](Commands& to) { to.record(third.get()); });
+  CHECK(bench.drains(other));
+  bench.word(0) = 1;
+  CHECK(bench.drains(waiting));
+  const auto whole = cuda::milliseconds_between(first.get(), second.get());
+  const auto begin = cuda::milliseconds_between(first.get(), third.get());
+  const auto rest = cuda::milliseconds_between(third.get(), second.get());
+  REQUIRE((whole && begin && rest));
+  CHECK(*begin >= 29.0);
+  CHECK(*rest >= 0.0);
+  CHECK(std::abs(*whole - *begin - *rest) < 0.01);
+}
+
+TEST_CASE("event: the time between two is not known before both have happened, nor of one that is not timed") {
+  const Bench bench;
+  const OwnStream stream = bench.stream();
+  const OwnEvent first{bench.context(), OwnEvent::Kind::timed}, second{bench.context(), OwnEvent::Kind::timed},
+      plain = bench.event();
+  float milliseconds = 0;
+  const auto between = [&](const OwnEvent& one, const OwnEvent& other) {
+    return driver().cuEventElapsedTime.result(&milliseconds, one.get(), other.get());
+  };
+  bench.on(stream, [&](Commands& to) {
+    to.record(first.get());
+    to.record(plain.get());
+  });
+  CHECK(bench.drains(stream));
+  CHECK(between(first, second) == Result::invalid_handle);  // never recorded
+  CHECK(between(first, plain) == Result::invalid_handle);
+  bench.block(stream, 0);
+  bench.on(stream, [&](Commands& to) { to.record(second.get()); });
+  CHECK(between(first, second) == Result::not_ready);
+  bench.word(0) = 1;
+  CHECK(bench.drains(stream));
+  CHECK(between(first, second) == Result::success);
 }
 
 TEST_CASE("kernel: an unknown name, and data that is no image, are refused") {

@@ -19,9 +19,9 @@ OwnStream::~OwnStream() {
   if (stream_ != nullptr && available()) (void)driver().cuStreamDestroy.result(stream_);
 }
 
-OwnEvent::OwnEvent(Context context) : context_(context) {
+OwnEvent::OwnEvent(Context context, Kind kind) : context_(context) {
   const Current current{context};
-  driver().cuEventCreate(&event_, event_disable_timing);
+  driver().cuEventCreate(&event_, kind == Kind::timed ? 0 : event_disable_timing);
 }
 
 OwnEvent& OwnEvent::operator=(OwnEvent&& other) noexcept {
@@ -39,6 +39,12 @@ bool OwnEvent::done() const {
   if (result == Result::not_ready) return false;
   if (result != Result::success) fail("cuEventQuery", result);
   return true;
+}
+
+std::optional<double> milliseconds_between(Event earlier, Event later) {
+  float milliseconds = 0;
+  if (driver().cuEventElapsedTime.result(&milliseconds, earlier, later) != Result::success) return std::nullopt;
+  return milliseconds;
 }
 
 void Commands::copy(Address to, Address from, std::size_t bytes) {

@@ -10,6 +10,7 @@ namespace {
 
 std::set<EventState*>& events = *new std::set<EventState*>;
 std::atomic<std::uint64_t> bytes_copied{0};
+std::atomic<std::uint64_t> timed_events{0};
 
 /// The stream for a call that works in whatever context is current.
 StreamState* stream_in_any(Lock& lock, Stream handle, Result& error) {
@@ -98,6 +99,7 @@ Result cuEventCreate(Event* handle, unsigned flags) {
   ContextState* const context = current(lock, error);
   if (context == nullptr) return error;
   auto* const made = new EventState{context, (flags & event_disable_timing) == 0, nullptr};
+  timed_events += made->timing ? 1 : 0;
   events.insert(made);
   *handle = made;
   return Result::success;
@@ -293,4 +295,8 @@ Result cuStreamWriteValue64(Stream stream, Address word, std::uint64_t value, un
 
 extern "C" __attribute__((visibility("default"))) std::uint64_t fake_cuda_bytes_copied() {
   return fake_cuda::bytes_copied;
+}
+
+extern "C" __attribute__((visibility("default"))) std::uint64_t fake_cuda_timed_events() {
+  return fake_cuda::timed_events;
 }

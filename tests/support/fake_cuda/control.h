@@ -24,11 +24,13 @@ int fake_cuda_can_reach(const void* address, std::size_t bytes);
 /// Called by a kernel: it failed, say with 700 for an illegal address, and with it its context.
 void fake_cuda_fail_kernel(int result);
 
-/// The calls that were made, the commands that streams ran, the bytes that were copied, the kernels that ran.
+/// The calls that were made, the commands that streams ran, the bytes that were copied, the kernels that ran, the
+/// events made that tell their time.
 std::uint64_t fake_cuda_calls();
 std::uint64_t fake_cuda_commands_run();
 std::uint64_t fake_cuda_bytes_copied();
 std::uint64_t fake_cuda_kernels_run();
+std::uint64_t fake_cuda_timed_events();
 
 /// Called by a kernel: it reads, or writes, these bytes.
 void fake_cuda_note_use(const void* address, std::size_t bytes, int is_write);

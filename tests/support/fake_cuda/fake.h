@@ -16,8 +16,8 @@
 #include "tests/support/fake_cuda/tsan.h"
 
 // A driver without a GPU: this folder builds a libcuda.so.1 that tests find by LD_LIBRARY_PATH. It has the order, the
-// bytes and the sharing of CUDA's; it has no weak memory, no warps and no times. tests/gpu/contract_test.cc states each
-// rule, and runs on a real driver where there is one.
+// bytes and the sharing of CUDA's; it has no weak memory and no warps, and its times are those of the host.
+// tests/gpu/contract_*_test.cc state each rule, and run on a real driver where there is one.
 //
 //   FAKE_CUDA_DEVICES=2           so many GPUs (1); 0 is a driver that finds none
 //   FAKE_CUDA_VERSION=12020       the CUDA that it belongs to (13000)
