@@ -88,6 +88,8 @@ class Judge {
  private:
   std::int64_t free_before(int rank, std::int64_t moment) const;
   void blame_sender(const TracedCall& call, const TracedMessage& message, const std::vector<Span>& held_up);
+  void blame_receiver(const TracedCall& call, const TracedMessage& message);
+  void blame_rank(const TracedCall& call, int rank, const Span& wait, std::int64_t more);
 
   Verdicts found_;
   Transits transits_;
@@ -106,15 +108,24 @@ std::int64_t Judge::free_before(int rank, std::int64_t moment) const {
 }
 
 void Judge::blame_sender(const TracedCall& call, const TracedMessage& message, const std::vector<Span>& held_up) {
-  const Span wait{message.expected, std::min(message.received, message.given)};
-  const auto sender = call.ranks.find(message.from);
-  const std::int64_t came = sender == call.ranks.end() ? wait.begin : sender->second.begin;
-  std::int64_t& late = late_[message.from];
-  late = std::max(late, Span{std::max(wait.begin, free_before(message.from, came)), std::min(wait.end, came)}.length());
   const Span transit = transit_of(message);
-  std::int64_t& slow = slow_[message.from];
-  slow = std::max(slow, outside({std::max(wait.begin, came), wait.end}, waits_[message.from]) + transit.length() -
-                            outside(transit, held_up));
+  blame_rank(call, message.from, {message.expected, std::min(message.received, message.given)},
+             transit.length() - outside(transit, held_up));
+}
+
+/// A sender that waits for a slot waits for the receiver.
+void Judge::blame_receiver(const TracedCall& call, const TracedMessage& message) {
+  if (message.blocked.length() > 0) blame_rank(call, message.to, message.blocked, 0);
+}
+
+/// Another rank waited for this one, and `more` because it was held up.
+void Judge::blame_rank(const TracedCall& call, int rank, const Span& wait, std::int64_t more) {
+  const auto part = call.ranks.find(rank);
+  const std::int64_t came = part == call.ranks.end() ? wait.begin : part->second.begin;
+  std::int64_t& late = late_[rank];
+  late = std::max(late, Span{std::max(wait.begin, free_before(rank, came)), std::min(wait.end, came)}.length());
+  std::int64_t& slow = slow_[rank];
+  slow = std::max(slow, outside({std::max(wait.begin, came), wait.end}, waits_[rank]) + more);
 }
 
 void Judge::hear(const TracedCall& call) {
@@ -122,8 +133,10 @@ void Judge::hear(const TracedCall& call) {
   waits_.clear();
   late_.clear();
   slow_.clear();
-  for (const TracedMessage& message : call.messages)
+  for (const TracedMessage& message : call.messages) {
     add_rest({message.expected, message.received}, other_work(call, message), waits_[message.to]);
+    if (message.blocked.length() > 0) waits_[message.from].push_back(message.blocked);
+  }
   for (const auto& [rank, waits] : waits_) {
     const auto own = call.ranks.find(rank);
     if (own != call.ranks.end()) found_.ranks[rank].waited += own->second.length() - outside(own->second, waits);
@@ -132,6 +145,7 @@ void Judge::hear(const TracedCall& call) {
     // The sender was away before the link had taken the rest of the message.
     std::vector<Span> excused = within(spans_of(call.away, message.from), message.given, message.sent);
     blame_sender(call, message, excused);
+    blame_receiver(call, message);
     for (const Span& span : other_work(call, message)) excused.push_back(span);
     transits_[{call.algorithm, size_class(message.bytes)}].push_back(
         {{message.from, message.to}, outside(transit_of(message), std::move(excused)), &call});

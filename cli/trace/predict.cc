@@ -3,14 +3,19 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <string>
+#include <string_view>
 #include <utility>
 
 #include "cli/simulate/events.h"
 #include "lib/base/collective_traits.h"
+#include "lib/failure/diagnosis.h"
 #include "tutti/error.h"
 
 namespace tutti::cli {
 namespace {
+
+using detail::on_streams;
 
 constexpr double picoseconds = 1000;
 
@@ -52,7 +57,9 @@ std::optional<simulate::SimulatedCall> simulated_call_of(const TracedCall& call)
   simulated.root = std::max(call.root, 0);
   simulated.bytes = call.bytes * (detail::traits_of(call.collective).has_parts() ? static_cast<std::size_t>(ranks) : 1);
   try {
-    simulated.choice = settled(algorithms::find(call.collective, call.algorithm), ranks, simulated.bytes);
+    std::string_view algorithm = call.algorithm;
+    if (algorithm.ends_with(on_streams)) algorithm.remove_suffix(on_streams.size());
+    simulated.choice = settled(algorithms::find(call.collective, std::string{algorithm}), ranks, simulated.bytes);
   } catch (const Error&) {
     return std::nullopt;  // an algorithm of another version, or one read from a file
   }

@@ -96,7 +96,8 @@ class Reader {
   TraceFile finish();
 
  private:
-  using CallKey = std::pair<std::string, std::uint64_t>;  // group and number
+  using CallKey = std::pair<std::string, std::uint64_t>;   // group and number
+  enum class Way : std::uint8_t { link, stream, credit };  // each has numbers of its own
   struct Ends {
     CallKey call;
     std::optional<TracedMessage> send, receive;
@@ -109,7 +110,7 @@ class Reader {
 
   TraceFile file_;
   std::map<CallKey, TracedCall> calls_;
-  std::map<std::tuple<std::string, int, int, std::uint64_t>, Ends> messages_;
+  std::map<std::tuple<std::string, Way, int, int, std::uint64_t>, Ends> messages_;
   std::map<std::pair<CallKey, int>, std::map<int, Round>> rounds_;
   std::map<int, std::vector<Span>> away_;  // by rank
   algorithms::BoardReaders board_readers_;
@@ -131,6 +132,7 @@ void Reader::read(const Json& event) {
   const auto category = get<std::string>(event, "cat");
   if (category == "call") return read_call(event, args, key);
   if (category == "message") return read_message(event, args, key);
+  if (category == "left out") calls_[key].is_complete = false;
   if (name == "post" || name == "wait" || name == "take" || name == "post and wait")
     return read_board(event, args, key);
   if (category == "step" || category == "copy" || category == "reduction")
@@ -157,13 +159,18 @@ void Reader::read_message(const Json& event, const Json& args, const CallKey& ke
   const int rank = get<int>(event, "pid");
   const int from = sends ? rank : get<int>(args, "from");
   const int to = sends ? get<int>(args, "to") : rank;
-  Ends& ends = messages_[{key.first, from, to, get<std::uint64_t>(args, "number")}];
+  const Way way = args.contains("credit") ? Way::credit : args.contains("on_stream") ? Way::stream : Way::link;
+  Ends& ends = messages_[{key.first, way, from, to, get<std::uint64_t>(args, "number")}];
   ends.call = key;
-  TracedMessage message{
-      .from = from, .to = to, .bytes = get<std::uint64_t>(args, "bytes"), .step = get<std::uint32_t>(args, "step")};
+  const bool has_step = way == Way::link || args.contains("step");
+  TracedMessage message{.from = from,
+                        .to = to,
+                        .bytes = get<std::uint64_t>(args, "bytes"),
+                        .step = has_step ? get<std::uint32_t>(args, "step") : 0};
   if (sends) {
     message.given = span.begin + get_nanoseconds(args, "given_ns");
     message.sent = span.end;
+    if (way == Way::stream) message.blocked = {span.begin, message.given};
     ends.send = message;
   } else {
     message.expected = span.begin;
@@ -236,6 +243,7 @@ TraceFile Reader::finish() {
     TracedMessage message = *ends.receive;
     message.given = ends.send->given;
     message.sent = ends.send->sent;
+    message.blocked = ends.send->blocked;
     message.step = ends.send->step;
     calls_[ends.call].messages.push_back(message);
   }

@@ -33,6 +33,7 @@ struct TracedMessage {
   std::int64_t expected = 0;  ///< the receiver began to look for it
   std::int64_t arrived = 0;   ///< the receiver saw it
   std::int64_t received = 0;  ///< the receiver had it in its place
+  Span blocked{};             ///< the sender waited until the receiver had freed a slot; on streams
 };
 
 /// One collective, with the data of all its ranks.
@@ -51,6 +52,7 @@ struct TracedCall {
   std::vector<TracedMessage> readings;
   std::map<int, std::vector<Span>> busy;  ///< by rank: its thread worked on it
   std::map<int, std::vector<Span>> away;  ///< by rank: its thread did not look at its links; disjoint, in time order
+  bool is_complete = true;                ///< no step of a rank was left out of the trace
 
   std::int64_t begin() const {
     std::int64_t first = ranks.begin()->second.begin;

@@ -45,5 +45,17 @@ TEST_CASE("a rank that an earlier call held up is not to blame, and one that com
   }
 }
 
+TEST_CASE("a rank that waits for a slot is not to blame, but the one that does not free it") {
+  // Rank 1 comes after 60 ms. Rank 0 has no slot at it until then, and so is late with what rank 2 waits for.
+  TracedMessage stuck = message(0, 1, 60 * ms, 60 * ms);
+  stuck.blocked = {ms, 60 * ms};
+  TracedCall call = call_of("broadcast #1", {{0, {0, 61 * ms}}, {1, {60 * ms, 61 * ms}}, {2, {0, 61 * ms}}}, stuck);
+  call.messages.push_back(message(0, 2, 0, 61 * ms));
+  const Verdicts verdicts = judge({call});
+  CHECK(verdicts.ranks.at(0).slow.time == 2 * ms);
+  CHECK(verdicts.ranks.at(0).waited == 59 * ms);
+  CHECK(verdicts.ranks.at(1).late.time == 59 * ms);
+}
+
 }  // namespace
 }  // namespace tutti::cli

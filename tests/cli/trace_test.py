@@ -296,7 +296,7 @@ class Trace(harness.Case):
             changed(args=call): 'event 1 of its 1 has no "collective"',
             changed(args={**call, "collective": "all_redoubt"}): 'event 1 of its 1 cannot have all_redoubt as its "collective"',
             '{"otherData": {"writer": "tutti", "format": 1}, "traceEvents": []}':
-                "it is a trace in format 1, and this tutti reads format 2; let this tutti write one$",
+                "it is a trace in format 1, and this tutti reads format 3; let this tutti write one$",
             '{"traceEvents": [{"ts": 1e400}]}': "a number in it is too large for anything; another program changed it$",
             changed(ts=1e30, args={**call, "collective": "barrier"}): 'cannot have 1e.30 as its "ts": that is more than nine years',
             changed(dur=-1e30, args={**call, "collective": "barrier"}): 'cannot have -1e.30 as its "dur": that is more than nine',

@@ -91,10 +91,15 @@ std::optional<TracedMessage> over_board(const std::vector<TracedMessage>& rounds
 }
 
 /// The messages of a call in the order in which its plans send them, rank by rank. Nothing if it does not use those
-/// plans, or if a message is missing.
+/// plans, or if a message is missing. On streams a message may go in rounds; it lasts until the last one has ended.
 std::optional<std::vector<TracedMessage>> messages_of(const TracedCall& call, const std::vector<Plan>& plans) {
+  if (!call.is_complete) return std::nullopt;
   std::map<std::pair<int, StepId>, TracedMessage> by_step;
-  for (const TracedMessage& message : call.messages) by_step[{message.from, message.step}] = message;
+  for (const TracedMessage& message : call.messages) {
+    TracedMessage& whole = by_step.try_emplace({message.from, message.step}, message).first->second;
+    whole.given = std::min(whole.given, message.given);
+    whole.received = std::max(whole.received, message.received);
+  }
   std::map<Ends, std::vector<TracedMessage>> rounds;
   for (const TracedMessage& reading : call.readings) rounds[{reading.from, reading.to}].push_back(reading);
   const std::vector<int> members = members_of(call);
@@ -253,7 +258,7 @@ std::string add_calls(Run& run, const Carried& carried, const Source& source) {
   if (calls.empty())
     return fmt::format(
         "{} has {} of {}, but of none is every message of that plan there: it failed, records were lost "
-        "(TUTTI_TRACE_RECORDS), or the plan was another",
+        "(TUTTI_TRACE_RECORDS), steps of it were left out, or the plan was another",
         wish.file, plural(carried.calls.size(), "call"), name_of_plan(carried.simulated));
   calls = by_interest(std::move(calls), source);
   if (wish.operation && calls.front()->operation != *wish.operation)

@@ -18,7 +18,7 @@ namespace {
 using Track = ChromeTraceBuilder::Track;
 
 /// The carrier of a message, on which messages are numbered.
-enum class Way : std::uint8_t { link, board, point_to_point };
+enum class Way : std::uint8_t { link, board, point_to_point, stream, credit };
 
 /// A number that is the same at both ends, and unique. Programs read it as a double: 53 bits.
 std::uint64_t arrow_number(std::uint64_t group, Way way, int from, int to, std::uint64_t number) {
@@ -69,6 +69,10 @@ class Writer {
   void board_message(const Record& record);
   void message(const Record& record);
   void take(const Record& record);
+  void stream(const Record& record);
+  void stream_step(const Record& record);
+  void stream_message(const Record& record);
+  void within_stream(const Record& record);
   void work(const Record& record, std::string_view category, const char* name);
 
   std::int64_t time(std::int64_t ticks) const { return snapshot_.time(ticks); }
@@ -76,10 +80,17 @@ class Writer {
     return record.group < snapshot_.groups.size() ? snapshot_.groups[record.group].id : 0;
   }
   std::string group_text(const Record& record) const { return fmt::format(R"("group":"{:x}")", id_of(record)); }
+  std::string part_text(const Record& record) const {
+    return fmt::format(R"("call":"{} #{}",{},"operation":{}{})", collective_text(record), record.operation,
+                       group_text(record), record.operation, (record.flags & Flags::failed) ? R"(,"failed":true)" : "");
+  }
   std::string step_text(const Record& record) const {
-    return fmt::format(R"("call":"{} #{}",{},"operation":{},"step":{},"bytes":{}{})", collective_text(record),
-                       record.operation, group_text(record), record.operation, record.step, record.bytes,
-                       (record.flags & Flags::failed) ? R"(,"failed":true)" : "");
+    return fmt::format(R"({},"step":{},"bytes":{})", part_text(record), record.step, record.bytes);
+  }
+  /// Messages of streams are numbered apart from others. What is no step of the plan has no number of one.
+  std::string stream_text(const Record& record) const {
+    return fmt::format(R"({},"on_stream":true{},"bytes":{})", part_text(record),
+                       record.step == no_step ? "" : fmt::format(R"(,"step":{})", record.step), record.bytes);
   }
   void arrow(std::size_t slice, const Record& record, Way way, bool begins, std::int64_t at, std::uint64_t number) {
     const int from = begins ? snapshot_.rank : record.peer;
@@ -93,6 +104,8 @@ class Writer {
   std::map<std::pair<std::uint16_t, std::uint32_t>, Record> begun_;
   std::map<std::tuple<std::uint16_t, int, bool>, std::int64_t> link_free_;  // by group, peer and whether it sends
   std::optional<std::size_t> board_slice_;
+  std::optional<std::size_t> stream_slice_;  // of the call `stream_`
+  Record stream_;
   std::int64_t latest_ = 0;
 };
 
@@ -118,6 +131,7 @@ void Writer::introduce(const std::function<void(std::string_view)>& put) const {
 
 void Writer::add(const Record& record) {
   latest_ = std::max({latest_, time(record.begin), record.end ? time(record.end) : 0});
+  if (record.flags & Flags::on_stream) return stream_step(record);
   switch (record.kind) {
     case Kind::begun:
       begun_[{record.group, record.operation}] = record;
@@ -133,6 +147,9 @@ void Writer::add(const Record& record) {
       return receive(record);
     case Kind::copy:
       return work(record, "copy", "copy");
+    case Kind::stream:
+    case Kind::left_out:
+      return stream(record);
     case Kind::reduce:
       return work(record, "reduction", "reduce");
     case Kind::post:
@@ -261,6 +278,58 @@ void Writer::message(const Record& record) {
   if (!sends && record.middle && time(record.middle) > begin)
     builder_.inner(time(record.middle), fmt::format("wait for rank {}", record.peer));
   if (record.count) arrow(slice, record, Way::point_to_point, sends, sends ? begin : end, record.count);
+}
+
+void Writer::stream(const Record& record) {
+  const bool is_call = record.kind == Kind::stream;
+  const std::string what = is_call
+                               ? fmt::format(R"("uncertainty_ns":{},"calls_left_out":{})", record.bytes, record.step)
+                               : fmt::format(R"("steps":{})", record.count);
+  const std::size_t slice =
+      builder_.slice(Track::stream, 0, time(record.begin), time(record.end), is_call ? "stream" : "left out",
+                     is_call ? fmt::format("{} #{}", collective_text(record), record.operation)
+                             : fmt::format("{} steps left out", record.count),
+                     fmt::format("{},{}", part_text(record), what));
+  if (!is_call) return within_stream(record);
+  stream_slice_ = slice;
+  stream_ = record;
+}
+
+/// Puts the slice added last into that of its call.
+void Writer::within_stream(const Record& record) {
+  if (stream_slice_ && stream_.group == record.group && stream_.operation == record.operation)
+    builder_.within(*stream_slice_);
+}
+
+void Writer::stream_step(const Record& record) {
+  if (record.kind == Kind::send || record.kind == Kind::receive) return stream_message(record);
+  const bool copies = record.kind == Kind::copy;
+  builder_.slice(Track::stream, 0, time(record.begin), time(record.end), copies ? "copy" : "reduction",
+                 copies ? "copy" : "reduce", stream_text(record));
+  within_stream(record);
+}
+
+/// A send waits for a slot before its message is given to the link.
+void Writer::stream_message(const Record& record) {
+  const bool sends = record.kind == Kind::send;
+  const bool is_credit = record.flags & Flags::credit;
+  const std::int64_t begin = time(record.begin);
+  const std::int64_t waited = record.middle ? std::max<std::int64_t>(0, time(record.middle) - begin) : 0;
+  const char* const name = is_credit                         ? (sends ? "send credit" : "receive credit")
+                           : sends                           ? "send"
+                           : (record.flags & Flags::reduces) ? "receive and reduce"
+                                                             : "receive";
+  const std::size_t slice = builder_.slice(
+      Track::stream, 0, begin, time(record.end), "message", name,
+      fmt::format(R"({},"{}":{},"number":{},"{}":{}{})", stream_text(record), sends ? "to" : "from", record.peer,
+                  record.count, sends ? "given_ns" : "waited_ns", waited, is_credit ? R"(,"credit":true)" : ""));
+  if (waited > 0)
+    builder_.inner(begin + waited,
+                   fmt::format(fmt::runtime(sends ? "wait for a slot at rank {}" : "wait for rank {}"), record.peer));
+  within_stream(record);
+  if (!(record.flags & Flags::failed))
+    arrow(slice, record, is_credit ? Way::credit : Way::stream, sends, sends ? begin + waited : time(record.end),
+          record.count);
 }
 
 void Writer::work(const Record& record, std::string_view category, const char* name) {

@@ -13,11 +13,11 @@ namespace {
 
 constexpr std::uint64_t lanes_per_track = 100;
 constexpr std::array track_names{
-    "calls", "board", "work", "to rank {}", "from rank {}", "message to rank {}", "message from rank {}"};
+    "calls", "board", "work", "stream", "to rank {}", "from rank {}", "message to rank {}", "message from rank {}"};
 
 std::uint64_t number_of(ChromeTraceBuilder::Track track, int peer) {
   const auto kind = static_cast<std::uint64_t>(track);
-  return kind <= static_cast<std::uint64_t>(ChromeTraceBuilder::Track::work)
+  return kind <= static_cast<std::uint64_t>(ChromeTraceBuilder::Track::stream)
              ? kind
              : 8 * (static_cast<std::uint64_t>(std::max(peer, 0)) + 1) + kind;
 }
@@ -61,6 +61,13 @@ void ChromeTraceBuilder::inner(std::int64_t end, std::string name) {
   slice.inner_name = std::move(name);
 }
 
+void ChromeTraceBuilder::within(std::size_t outer) {
+  Slice& slice = slices_.back();
+  slice.outer = outer;
+  slice.end = std::min(slice.end, slices_[outer].end);
+  slice.begin = std::min(slice.begin, slice.end - 1);
+}
+
 void ChromeTraceBuilder::arrow(std::size_t slice, const Arrow& arrow) { arrows_.push_back({slice, arrow}); }
 
 /// The first thread of its track that is free, for each slice.
@@ -74,6 +81,7 @@ void ChromeTraceBuilder::place() {
   std::uint64_t track = ~std::uint64_t{0};
   for (const std::size_t index : order) {
     Slice& slice = slices_[index];
+    if (slice.outer) continue;
     if (slice.track != track) free_from.clear();
     track = slice.track;
     auto lane =
@@ -83,6 +91,8 @@ void ChromeTraceBuilder::place() {
     slice.thread = thread_of_calls + track * lanes_per_track +
                    static_cast<std::uint64_t>(lane - free_from.begin()) % lanes_per_track;
   }
+  for (Slice& slice : slices_)
+    if (slice.outer) slice.thread = slices_[*slice.outer].thread;
 }
 
 void ChromeTraceBuilder::write(const std::function<void(std::string_view)>& put) {

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,7 +14,7 @@ namespace tutti::trace {
 class ChromeTraceBuilder {
  public:
   /// The kind of a track, with a peer or without.
-  enum class Track : std::uint8_t { calls, board, work, to, from, message_to, message_from };
+  enum class Track : std::uint8_t { calls, board, work, stream, to, from, message_to, message_from };
 
   static constexpr int thread_of_calls = 1;
 
@@ -25,6 +26,8 @@ class ChromeTraceBuilder {
                     std::string name, std::string args);
   /// A slice within the slice added last, from its beginning.
   void inner(std::int64_t end, std::string name);
+  /// The slice added last lies within `outer`, and is shown on the same thread.
+  void within(std::size_t outer);
   struct Arrow {
     std::uint64_t id = 0;
     bool begins = false;
@@ -47,6 +50,7 @@ class ChromeTraceBuilder {
     std::string args;
     std::int64_t inner_end = 0;
     std::string inner_name;
+    std::optional<std::size_t> outer{};
     std::uint64_t thread = 0;
   };
   struct Placed {

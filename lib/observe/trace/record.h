@@ -14,7 +14,7 @@
 namespace tutti::trace {
 
 inline constexpr std::uint64_t magic = 0x4543415254545554;  // "TUTTRACE"
-inline constexpr std::uint32_t layout_version = 1;
+inline constexpr std::uint32_t layout_version = 2;
 inline constexpr std::size_t default_records = 65536;
 inline constexpr std::size_t most_records = std::size_t{1} << 26;
 /// Bytes that are moved or combined in less time than two readings of the clock take.
@@ -40,26 +40,33 @@ enum class Kind : std::uint8_t {
   message_receive,  ///< point to point; middle: the message began to arrive
   sleep,            ///< the thread that drives the engine
   away,             ///< that thread looked at no link meanwhile: stopped, without a core, or held up in a step
+  stream,           ///< a call, from its first command on a stream of a GPU to the last; its steps follow
+  left_out,         ///< of such a call: further steps, of which nothing is known
 };
-inline constexpr int kind_count = 15;
+inline constexpr int kind_count = 17;
 
 struct Flags {
   static constexpr std::uint8_t failed = 1;    ///< it never ended well
   static constexpr std::uint8_t at_once = 2;   ///< of a send: the link took it at once
   static constexpr std::uint8_t variable = 4;  ///< a _v call
   static constexpr std::uint8_t reduces = 8;   ///< of a receive: what comes is combined with what is there
+  /// A step that a stream of a GPU does. Middle: it need not wait any more, for a message or for a slot.
+  static constexpr std::uint8_t on_stream = 16;
+  static constexpr std::uint8_t credit = 32;  ///< of such a message: the receiver's memory is no longer used
 };
 
 inline constexpr std::uint16_t no_group = 0xffff;
 inline constexpr std::uint8_t no_name = 0xff;
+inline constexpr std::uint32_t no_step = 0xffffffff;  ///< of the plan
 
 /// Times are ticks(); 0: it did not happen.
 struct Record {
   std::int64_t begin = 0;
   std::int64_t middle = 0;
   std::int64_t end = 0;
-  std::uint64_t bytes = 0;
-  std::uint64_t count = 0;      ///< of a call: elements; of a message: its number on its way from one rank to another
+  std::uint64_t bytes = 0;      ///< of a call on a stream: uncertainty of its times in nanoseconds
+  std::uint64_t count = 0;      ///< of a call: elements; of a message: its number on its way from one rank to another;
+                                ///< of what is left out: steps
   std::uint32_t operation = 0;  ///< number of the call on its communicator
   std::uint32_t step = 0;       ///< place in the plan; of a board: the round; point to point: the tag
   std::int32_t peer = -1;       ///< in the world; of a call: its root in the group
@@ -106,7 +113,7 @@ struct Memory {
   std::atomic<std::uint32_t> names;
   std::atomic<std::uint32_t> groups;
   std::uint32_t members_used;
-  std::array<std::array<char, 24>, most_names> name;
+  std::array<std::array<char, 48>, most_names> name;
   std::array<Group, most_groups> group;
   std::array<std::int32_t, most_members> members;
 };

@@ -46,6 +46,9 @@ class Recorder {
   /// `uncertainty`.
   void set_clock(int reference, std::int64_t offset, std::int64_t uncertainty) noexcept;
 
+  /// A moment at which it began to record.
+  Moment opened() const noexcept { return mapping_.memory().opened; }
+
   /// Adds all records that are not there yet to the file, unless the launcher does so.
   void flush() noexcept;
 

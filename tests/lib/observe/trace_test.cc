@@ -222,17 +222,18 @@ TEST_CASE("nothing that stands in a rank's memory can harm its reader") {
   header.capacity = 1ULL << 40;
   for (int i = 0; i < 16; ++i) {
     Record& record = mapping.records()[i];
-    record = call_number(1, static_cast<Kind>(i + (i > 13 ? 100 : 0)));
+    record = call_number(1, static_cast<Kind>(i < 13 ? i : i == 15 ? 115 : i + 2));
     record.collective = record.type = record.op = record.name = 200;
     record.middle = -1;
     record.bytes = ~0ULL;
     record.peer = -77;
     record.group = static_cast<std::uint16_t>(i % 3);
+    record.flags = static_cast<std::uint8_t>(i % 2 == 0 ? 0 : 255);
   }
   trace::append(traced.path, mapping, algorithms::BoardReaders{});
   CHECK(content(traced.path).ends_with("]}\n"));
   CHECK(find(traced.read(), "tutti_rank").number("lost") == 21 - 15);
-  header.layout = 2;
+  header.layout = trace::layout_version + 1;
   CHECK(error_of([&] {
           trace::append(traced.path, mapping, algorithms::BoardReaders{});
         }).find("no rank of this version") != std::string::npos);
