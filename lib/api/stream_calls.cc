@@ -91,6 +91,9 @@ StreamCalls::StreamCalls(Group& group, Collectives& collectives, std::unique_ptr
       tasks_(group, planner_, std::move(runners)),
       counters_(group.size()),
       watch_([this](const std::string& why) { fail_with_device(why); }) {
+  if (trace::Recorder* const recorder = group.context().recorder.get())
+    trace_ = std::make_unique<StreamTrace>(
+        StreamTrace::Owner{group.context().engine, recorder, group.trace_index(), group.members()});
   enter(context);
 }
 
@@ -99,6 +102,7 @@ StreamCalls::~StreamCalls() {
   const bool is_drained = flight_->drain();
   if (staged_) staged_->close(is_drained);
   if (is_drained) {
+    if (trace_) trace_->collect();
     flight_->forget_links();
     if (windows()) windows()->close();
     return;
@@ -155,6 +159,7 @@ void StreamCalls::enter(cuda::Context context) {
   if (passed_.contains(context)) return;
   const cuda::Current current{context};
   if (kernels_) kernels_->load();
+  if (trace_) trace_->enter(context, !flight_->has_calls());
   passed_.emplace(context, cuda::OwnEvent{context});
 }
 
@@ -178,11 +183,15 @@ Work StreamCalls::start(const Request& request, const Planned& planned, const De
   StreamBound bound;
   bind_on_device(request, group_.rank(), context_, device_, packed_, bound);
   Lowered lowered = lower(bound, planned);
+  if (trace_) {
+    trace_->collect();
+    lowered.traced = trace_->add(stream.context(), lowered.commands, lowered.arithmetic);
+  }
   Operation& operation = collectives_.make_stand_in(
       bound.request, planned.prepared->name + std::string{planned.tasks ? as_tasks : ""} + std::string{on_streams},
       std::move(lowered.offsets),
       std::make_shared<const StreamProgress>(*links_, StreamProgress::Staged{staged_.get(), lowered.staged},
-                                             lowered.commands, watch_, passed_.at(stream.context())),
+                                             lowered.commands, watch_, passed_.at(stream.context()), lowered.traced),
       planned.location.hash());
   operation.asynchronous = asynchronous;
   operation.on_device = {stream.context(), stream.stream()};
@@ -283,7 +292,9 @@ void StreamCalls::add(const StreamBound& bound, const Lowered& lowered, const De
                       cuda::Commands& to) {
   if (last_passed_ && last_stream_ != stream.stream()) to.wait(last_passed_);
   if (bound.copy_of_input) bound.collected.collect(to, bound.copy_of_input);
-  StreamLowering{*links_, lowered.areas, lowered.arithmetic, to}.add(lowered.commands);
+  const StreamLowering lowering{*links_, lowered.areas, lowered.arithmetic, to};
+  if (lowered.traced) lowered.traced->enters();
+  lowering.add(lowered.commands, lowered.traced ? lowered.traced->marks() : std::span<const StreamMark>{});
   if (bound.copy_of_output) bound.spread.spread(to, bound.copy_of_output);
   last_stream_ = stream.stream();
   last_passed_ = passed_.at(stream.context()).get();
@@ -293,7 +304,9 @@ void StreamCalls::add(const StreamBound& bound, const Lowered& lowered, const De
 void StreamCalls::notice_passing(cuda::Commands& to, const Lowered& lowered, Operation& operation) {
   static_cast<Pending&>(operation).retain();
   const std::shared_ptr<Operation> kept{&operation, [](Operation* old) { static_cast<Pending*>(old)->release(); }};
-  to.call([flight = flight_, engine = group_.context().engine, staged = staged_, call = lowered.staged, kept] {
+  to.call([flight = flight_, engine = group_.context().engine, staged = staged_, call = lowered.staged,
+           traced = lowered.traced, kept] {
+    if (traced) traced->leaves(flight->is_released() || flight->is_worthless());
     flight->call_ends();
     engine->post([flight, staged, call, kept] {
       const auto passed = [flight, kept] {

@@ -18,6 +18,7 @@
 #include "lib/gpu/device_stream.h"
 #include "lib/gpu/growing_memory.h"
 #include "lib/gpu/stream_lowering.h"
+#include "lib/gpu/stream_trace.h"
 #include "transport/cuda_ipc/stream_links.h"
 #include "tutti/work.h"
 
@@ -77,6 +78,7 @@ class StreamCalls {
     algorithms::StreamCounters after;
     DeviceAreas areas;
     DeviceArithmetic arithmetic;
+    std::shared_ptr<StreamTrace::Call> traced{};  // null: it is not
   };
   /// The plans of all ranks, in so far as a stream needs them.
   struct Units {
@@ -116,8 +118,9 @@ class StreamCalls {
   PackedMemory packed_;
   std::map<cuda::Context, cuda::OwnEvent> passed_;  // the latest call, by the context of its stream
   cuda::Stream last_stream_ = nullptr;
-  cuda::Event last_passed_ = nullptr;  // null: no call so far
-  DeviceWatch watch_;                  // of passed_
+  cuda::Event last_passed_ = nullptr;   // null: no call so far
+  DeviceWatch watch_;                   // of passed_
+  std::unique_ptr<StreamTrace> trace_;  // null: no trace is recorded
 };
 
 }  // namespace tutti::detail

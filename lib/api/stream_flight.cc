@@ -82,8 +82,8 @@ void StreamFlight::forget_links() noexcept {
 
 StreamProgress::StreamProgress(const transport::StreamLinks& links, Staged staged,
                                const algorithms::StreamCommands& commands, DeviceWatch& watch,
-                               const cuda::OwnEvent& passed)
-    : links_(links), staged_(std::move(staged)), watch_(watch), passed_(passed) {
+                               const cuda::OwnEvent& passed, std::shared_ptr<StreamTrace::Call> traced)
+    : links_(links), staged_(std::move(staged)), watch_(watch), passed_(passed), traced_(std::move(traced)) {
   std::ranges::copy_if(commands.all, std::back_inserter(commands_), [](const algorithms::StreamCommand& command) {
     return is_wait(command) || command.kind == Kind::signal_arrival || command.kind == Kind::signal_credit;
   });

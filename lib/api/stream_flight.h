@@ -12,6 +12,7 @@
 #include "lib/collective/operation.h"
 #include "lib/engine/engine.h"
 #include "lib/gpu/device_watch.h"
+#include "lib/gpu/stream_trace.h"
 #include "transport/cuda_ipc/stream_links.h"
 
 namespace tutti::detail {
@@ -66,11 +67,13 @@ class StreamProgress final : public StreamPart {
     std::shared_ptr<StagedLinks::Call> call{};
   };
   /// All but `commands` exist as long as calls of the communicator run. `passed`: an event on the GPU of the call.
+  /// `traced`: null if no trace is recorded.
   StreamProgress(const transport::StreamLinks& links, Staged staged, const algorithms::StreamCommands& commands,
-                 DeviceWatch& watch, const cuda::OwnEvent& passed);
+                 DeviceWatch& watch, const cuda::OwnEvent& passed, std::shared_ptr<StreamTrace::Call> traced);
 
   void begins(const transport::Frame& frame) const noexcept override {
     if (staged_.links) staged_.links->begin(staged_.call, frame);
+    if (traced_) traced_->begins(frame);
   }
   bool awaits(int peer) const noexcept override;
   Steps steps() const noexcept override;
@@ -87,6 +90,7 @@ class StreamProgress final : public StreamPart {
   std::vector<algorithms::StreamCommand> commands_;
   DeviceWatch& watch_;
   const cuda::OwnEvent& passed_;
+  const std::shared_ptr<StreamTrace::Call> traced_;
 };
 
 }  // namespace tutti::detail

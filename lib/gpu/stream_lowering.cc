@@ -20,8 +20,12 @@ bool DeviceArithmetic::serves(DataType type, OpKind op) {
   return compute::gpu::choose(type, op, Step::whole).kernel != nullptr;
 }
 
-void StreamLowering::add(const StreamCommands& commands) const {
-  for (const StreamCommand& command : commands.all) add(commands, command);
+void StreamLowering::add(const StreamCommands& commands, std::span<const StreamMark> marks) const {
+  auto mark = marks.begin();
+  for (std::size_t i = 0; i <= commands.all.size(); ++i) {
+    for (; mark != marks.end() && mark->before == i; ++mark) stream_.record(mark->event);
+    if (i < commands.all.size()) add(commands, commands.all[i]);
+  }
 }
 
 void StreamLowering::add(const StreamCommands& commands, const StreamCommand& command) const {
@@ -50,13 +54,12 @@ void StreamLowering::add(const StreamCommands& commands, const StreamCommand& co
   }
 }
 
-std::size_t StreamLowering::size_of_element_in(const StreamPlace& place) const {
-  const bool holds_sums = place.area == Area::scratch || place.area == Area::incoming || place.area == Area::outgoing;
-  return holds_sums ? arithmetic_.sum_size : arithmetic_.element_size;
+std::size_t DeviceArithmetic::size_of_element_in(Area area) const {
+  return area == Area::scratch || area == Area::incoming || area == Area::outgoing ? sum_size : element_size;
 }
 
 cuda::Address StreamLowering::address_of(const StreamPlace& place) const {
-  const std::size_t offset = place.offset * size_of_element_in(place);
+  const std::size_t offset = place.offset * arithmetic_.size_of_element_in(place.area);
   switch (place.area) {
     case Area::input:
       return areas_.input + offset;
@@ -81,7 +84,7 @@ cuda::Address StreamLowering::address_of(const StreamPlace& place) const {
 /// In place a block may lie where it belongs.
 void StreamLowering::copy(const StreamPlace& to, const StreamPlace& from, std::size_t elements) const {
   if (address_of(to) != address_of(from))
-    stream_.copy(address_of(to), address_of(from), elements * size_of_element_in(from));
+    stream_.copy(address_of(to), address_of(from), elements * arithmetic_.size_of_element_in(from.area));
 }
 
 /// Where a step has no kernel, contributions are elements, or sums the result.

@@ -28,6 +28,7 @@ struct DeviceArithmetic {
   double divisor = 1;        ///< of the sum
   int multiprocessors = 1;
 
+  std::size_t size_of_element_in(algorithms::StreamPlace::Area area) const;
   /// Whether there are kernels for this type and op.
   static bool serves(DataType type, OpKind op);
 };
@@ -41,6 +42,12 @@ struct DeviceAreas {
   std::vector<cuda::Address> peer_input{}, peer_output{};
 };
 
+/// An event that is recorded before a command of a call, or behind the last one.
+struct StreamMark {
+  std::size_t before = 0;  ///< in StreamCommands::all
+  cuda::Event event = nullptr;
+};
+
 /// Puts the commands of a program (algorithms/stream_program.h) into a stream of a GPU: waits and signals become
 /// operations on the words of links, everything else copies and kernels.
 class StreamLowering {
@@ -49,12 +56,12 @@ class StreamLowering {
                  cuda::Commands& stream)
       : links_(links), areas_(areas), arithmetic_(arithmetic), stream_(stream) {}
 
-  void add(const algorithms::StreamCommands& commands) const;
+  /// `marks`: in their order.
+  void add(const algorithms::StreamCommands& commands, std::span<const StreamMark> marks = {}) const;
 
  private:
   void add(const algorithms::StreamCommands& commands, const algorithms::StreamCommand& command) const;
   cuda::Address address_of(const algorithms::StreamPlace& place) const;
-  std::size_t size_of_element_in(const algorithms::StreamPlace& place) const;
   void copy(const algorithms::StreamPlace& to, const algorithms::StreamPlace& from, std::size_t elements) const;
   void compute(compute::gpu::Step step, const algorithms::StreamCommands& commands,
                const algorithms::StreamCommand& command) const;
