@@ -6,6 +6,8 @@
 
 #include "lib/api/stream_calls.h"
 #include "lib/api/stream_setup.h"
+#include "lib/gpu/device_stream.h"
+#include "lib/gpu/staging.h"
 #include "lib/group/context.h"
 
 namespace tutti::detail {
@@ -49,7 +51,20 @@ CommunicatorState::CommunicatorState(std::shared_ptr<Context> context, std::uint
 
 CommunicatorState::~CommunicatorState() {
   if (streams_) streams_->leave();
+  if (staged_trace_) staged_trace_->collect();
   group.leave();
+}
+
+std::shared_ptr<StreamTrace::Call> CommunicatorState::traced(const DeviceStream& stream, const Staging& staging) {
+  const Context& context = group.context();
+  if (!context.recorder) return nullptr;
+  const std::lock_guard lock{staged_trace_mutex_};
+  if (!staged_trace_)
+    staged_trace_ = std::make_unique<StreamTrace>(
+        StreamTrace::Owner{context.engine, context.recorder.get(), group.trace_index(), group.members()});
+  staged_trace_->collect();
+  staged_trace_->enter(stream.context(), true);
+  return staged_trace_->add_staged(stream.context(), staging.input_bytes(), staging.output_bytes());
 }
 
 StreamCalls* CommunicatorState::streams_if_any() {

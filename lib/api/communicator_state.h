@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lib/collective/collectives.h"
+#include "lib/gpu/stream_trace.h"
 #include "lib/group/context.h"
 #include "lib/group/group.h"
 #include "lib/message/messages.h"
@@ -22,6 +23,7 @@ class InprocHub;
 namespace tutti::detail {
 
 class DeviceStream;
+class Staging;
 class StreamCalls;
 
 /// The state of a Communicator.
@@ -40,6 +42,9 @@ class CommunicatorState {
   /// Those, if that has been decided already.
   StreamCalls* streams_if_any();
 
+  /// A call on device memory that is staged, for the trace; null: it is not recorded.
+  std::shared_ptr<StreamTrace::Call> traced(const DeviceStream& stream, const Staging& staging);
+
   std::atomic<std::uint32_t> windows_made{0};  ///< by calls that all ranks make in the same order
   std::atomic<std::uint32_t> splits_made{0};   ///< the same
   std::mutex mutex;                            ///< of what follows
@@ -51,6 +56,8 @@ class CommunicatorState {
   std::mutex streams_mutex_;
   bool streams_decided_ = false;
   std::unique_ptr<StreamCalls> streams_;
+  std::mutex staged_trace_mutex_;
+  std::unique_ptr<StreamTrace> staged_trace_;  // null: no staged call was recorded
 };
 
 /// The communicator of all ranks of a context that join_ranks() has filled.

@@ -115,6 +115,10 @@ Work start_on_device(CommunicatorState& state, const DeviceCopies& copies, std::
                                [&operation] { operation.input_is_there(); },
                                timeout.count() > 0 ? timeout : group.context().timeout,
                                operation.describe()};
+  if (const auto traced = state.traced(copies.stream(), *copies.staging())) {
+    operation.then([traced, &operation](const Error*) { traced->begins(operation.frame()); });
+    call.trace_as(traced);
+  }
   call.on_device = copies.place();
   Work work = Internals::make<Work>(&call);
   copies.on_device([&](cuda::Commands& commands) {

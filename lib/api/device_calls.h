@@ -33,6 +33,7 @@ class DeviceCopies {
   /// in the meantime, which waits for the streams of the others, and keeps all of them from the driver.
   bool may_wait_on_device() const;
   const std::shared_ptr<const Staging>& staging() const { return staging_; }
+  const DeviceStream& stream() const { return stream_; }
   Pending::OnDevice place() const { return {stream_.context(), stream_.stream()}; }
   /// Runs `work`, which calls the driver.
   template <class Work>

@@ -41,8 +41,14 @@ void DeviceCall::call_in_engine(cuda::Commands& commands, void (DeviceCall::*ste
 }
 
 void DeviceCall::enqueue(cuda::Commands& commands, const std::function<void()>& submit) {
+  const auto mark = [&](std::size_t i) {
+    if (traced_) commands.record(traced_->marks()[i].event);
+  };
+  if (traced_) traced_->enters();
   try {
+    mark(0);
     staging_->copy_input(commands);
+    mark(1);
     call_in_engine(commands, &DeviceCall::input_is_there);
   } catch (...) {
     dropped_ = true;
@@ -56,7 +62,9 @@ void DeviceCall::enqueue(cuda::Commands& commands, const std::function<void()>& 
   submit();
   commands.wait(cuda::address_of(&staging_->word()), 1);
   commands.flush();
+  mark(2);
   staging_->copy_output(commands);
+  mark(3);
   call_in_engine(commands, &DeviceCall::output_is_there);
 }
 
@@ -72,6 +80,7 @@ void DeviceCall::operation_ended(const Error* error) {
 }
 
 void DeviceCall::output_is_there() {
+  if (traced_) traced_->leaves(operation_.error() != nullptr);
   if (over()) return;
   status = operation_.status;
   engine_->finished(*this);

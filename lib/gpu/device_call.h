@@ -5,10 +5,12 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "lib/base/gpu/commands.h"
 #include "lib/engine/pending.h"
 #include "lib/gpu/staging.h"
+#include "lib/gpu/stream_trace.h"
 
 namespace tutti::detail {
 
@@ -24,6 +26,8 @@ class DeviceCall final : public Pending {
   DeviceCall(std::shared_ptr<Engine> engine, std::shared_ptr<const Staging> staging, Pending& operation,
              std::function<void()> begin, std::chrono::milliseconds timeout, std::string name);
   ~DeviceCall() override;
+  /// Before enqueue(): what to record for the trace. Null: nothing.
+  void trace_as(std::shared_ptr<StreamTrace::Call> traced) { traced_ = std::move(traced); }
 
   /// Puts the call into its stream. `submit` hands this call and the operation to the engine, before the first command
   /// that waits: from there on the driver may keep this thread, for another one that frees memory and waits for all
@@ -51,6 +55,7 @@ class DeviceCall final : public Pending {
   const std::function<void()> begin_;
   const std::chrono::milliseconds timeout_;
   const std::string name_;
+  std::shared_ptr<StreamTrace::Call> traced_;
   std::atomic<bool> dropped_{false};  // it was not enqueued whole
 };
 

@@ -1,6 +1,7 @@
 #include "lib/gpu/device_clock.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace tutti::detail {
 namespace {
@@ -13,7 +14,7 @@ constexpr double resolution = 1000;
 }  // namespace
 
 void DeviceClock::learn(const Seen& seen) {
-  const double doubt = resolution + drift * (seen.end - at_);
+  const double doubt = resolution + drift * std::abs(seen.end - at_);
   const double own_doubt = resolution + drift * (seen.end - seen.begin);
   const double own_low = seen.before - seen.begin - own_doubt;
   const double own_high = seen.after - seen.end + resolution;

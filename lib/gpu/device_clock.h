@@ -17,7 +17,7 @@ class DeviceClock {
     double before = 0;  ///< by the host's clock: it had not begun,
     double after = 0;   ///< and it had ended
   };
-  /// In the order of their ends.
+  /// More or less in the order of their ends.
   void learn(const Seen& seen);
 
   /// The host's time for one of the GPU's clock, close to what was learned last.

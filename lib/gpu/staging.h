@@ -32,6 +32,8 @@ class Staging {
   void copy_input(cuda::Commands& commands) const;
   void copy_output(cuda::Commands& commands) const;
   void copy_output(cuda::Commands& commands, std::size_t bytes) const;
+  std::size_t input_bytes() const { return input_.parts.bytes(); }
+  std::size_t output_bytes() const { return output_.parts.bytes(); }
   /// A stream may wait for it between the two.
   std::atomic<std::uint64_t>& word() const { return memory_.word(); }
 

@@ -62,6 +62,7 @@ void StreamTrace::Call::leaves(bool is_worthless) noexcept {
 }
 
 void StreamTrace::enter(cuda::Context context, bool is_idle) {
+  if (places_.contains(context)) return;
   Place& place = places_[context];
   const cuda::Current current{context};
   for (std::size_t i = 0; i < most_events; ++i) {
@@ -92,18 +93,38 @@ void StreamTrace::compare_clocks(cuda::Context context, Place& place) {
 
 std::shared_ptr<StreamTrace::Call> StreamTrace::add(cuda::Context context, const algorithms::StreamCommands& commands,
                                                     const DeviceArithmetic& arithmetic) {
-  Place& place = places_.at(context);
-  if (place.unused.size() < 2) {
+  const std::shared_ptr<Call> call = begin(context, 2);
+  if (!call) return nullptr;
+  const std::vector<StreamStep> steps = algorithms::steps_of(commands);
+  choose(steps, *call, places_.at(context));
+  for (std::size_t i = 0; i < call->steps_.size(); ++i)
+    call->steps_[i].record = record_of(steps[i], commands, arithmetic);
+  return call;
+}
+
+std::shared_ptr<StreamTrace::Call> StreamTrace::add_staged(cuda::Context context, std::size_t input,
+                                                           std::size_t output) {
+  const std::shared_ptr<Call> call = begin(context, 4);
+  if (!call) return nullptr;
+  for (std::size_t i = 0; i < 4; ++i) call->marks_.push_back({i, take_last(places_.at(context).unused)});
+  const auto copy = [&](std::size_t begin, std::size_t bytes, trace::Kind kind) {
+    if (bytes > 0)
+      call->steps_.push_back(
+          {.begin = begin, .end = begin + 1, .record = {.bytes = bytes, .step = trace::no_step, .kind = kind}});
+  };
+  copy(0, input, trace::Kind::to_host);
+  copy(2, output, trace::Kind::to_device);
+  return call;
+}
+
+std::shared_ptr<StreamTrace::Call> StreamTrace::begin(cuda::Context context, std::size_t least_events) {
+  if (places_.at(context).unused.size() < least_events) {
     ++missed_;
     return nullptr;
   }
   const auto call = std::make_shared<Call>();
   call->context_ = context;
   call->missed_ = std::exchange(missed_, 0U);
-  const std::vector<StreamStep> steps = algorithms::steps_of(commands);
-  choose(steps, *call, place);
-  for (std::size_t i = 0; i < call->steps_.size(); ++i)
-    call->steps_[i].record = record_of(steps[i], commands, arithmetic);
   calls_.push_back(call);
   return call;
 }

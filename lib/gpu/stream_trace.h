@@ -76,12 +76,15 @@ class StreamTrace {
   };
   explicit StreamTrace(Owner owner) : owner_(std::move(owner)) {}
 
-  /// For the first call in a context. `is_idle`: no call of the communicator is on its way, so that the clocks can be
-  /// compared; else the calls themselves do that.
+  /// Before a call in a context; does something before the first. `is_idle`: no call of the communicator is on its way,
+  /// so that the clocks can be compared; else the calls themselves do that.
   void enter(cuda::Context context, bool is_idle);
   /// A call with these commands. Null: there is no event left for it.
   std::shared_ptr<Call> add(cuda::Context context, const algorithms::StreamCommands& commands,
                             const DeviceArithmetic& arithmetic);
+  /// A call that a stream stages, which copies `input` bytes to the host and `output` back. It has four marks:
+  /// before and after both copies.
+  std::shared_ptr<Call> add_staged(cuda::Context context, std::size_t input, std::size_t output);
   /// Records the calls that streams have passed.
   void collect();
 
@@ -94,6 +97,7 @@ class StreamTrace {
     double anchored = 0;           // that time
     DeviceClock clock{};
   };
+  std::shared_ptr<Call> begin(cuda::Context context, std::size_t least_events);
   void compare_clocks(cuda::Context context, Place& place);
   void choose(const std::vector<algorithms::StreamStep>& steps, Call& call, Place& place) const;
   trace::Record record_of(const algorithms::StreamStep& step, const algorithms::StreamCommands& commands,

@@ -150,6 +150,26 @@ class TraceOfStreams(unittest.TestCase):
                 sizes = {s["args"]["bytes"] for s in lane.steps if s["name"] in ("copy", "reduce")}
                 self.assertEqual(sizes, {4 * elements})
 
+    def test_a_staged_call(self):
+        """Its stream copies, and the engine does the call in between, on host memory."""
+        ranks, elements = 2, 1000
+        events, _, _, traced = run("staged", ranks, "ring", elements)
+        for call in lanes(events, ranks):
+            for lane in call:
+                self.assertEqual(lane.names(), ["to the host", "to the device"])
+                self.assertEqual({step["args"]["bytes"] for step in lane.steps}, {4 * elements})
+                down, up = map(trace_test.nanoseconds, lane.steps)
+                sends = [e for e in trace_test.of(events, "X", cat="message", name="send", pid=lane.call["pid"])
+                         if e["args"]["operation"] == lane.call["args"]["operation"]]
+                self.assertEqual(len(sends), 2)
+                for begin, end in map(trace_test.nanoseconds, sends):
+                    self.assertLess(down[1] - lane.doubt, end)
+                    self.assertLess(begin, up[0] + lane.doubt)
+        _, _, _, plain = run("staged", ranks, "ring", elements, traced=False)
+        for (commands, events_made), (commands_traced, _) in zip(plain, traced):
+            self.assertEqual(events_made, 0)
+            self.assertEqual(commands_traced - commands, CALLS * 4)
+
     def test_who_enqueues_late_is_named(self):
         for mode, algorithm in (("streams", "ring"), ("leader", "direct")):
             events, _, _, _ = run(mode, 3, algorithm, 1000, late=["2"])

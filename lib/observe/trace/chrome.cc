@@ -147,6 +147,9 @@ void Writer::add(const Record& record) {
       return receive(record);
     case Kind::copy:
       return work(record, "copy", "copy");
+    case Kind::to_host:
+    case Kind::to_device:
+      return stream_step(record);
     case Kind::stream:
     case Kind::left_out:
       return stream(record);
@@ -303,9 +306,13 @@ void Writer::within_stream(const Record& record) {
 
 void Writer::stream_step(const Record& record) {
   if (record.kind == Kind::send || record.kind == Kind::receive) return stream_message(record);
-  const bool copies = record.kind == Kind::copy;
-  builder_.slice(Track::stream, 0, time(record.begin), time(record.end), copies ? "copy" : "reduction",
-                 copies ? "copy" : "reduce", stream_text(record));
+  const bool combines = record.kind == Kind::reduce;
+  const char* const name = combines                         ? "reduce"
+                           : record.kind == Kind::to_host   ? "to the host"
+                           : record.kind == Kind::to_device ? "to the device"
+                                                            : "copy";
+  builder_.slice(Track::stream, 0, time(record.begin), time(record.end), combines ? "reduction" : "copy", name,
+                 stream_text(record));
   within_stream(record);
 }
 

@@ -42,8 +42,10 @@ enum class Kind : std::uint8_t {
   away,             ///< that thread looked at no link meanwhile: stopped, without a core, or held up in a step
   stream,           ///< a call, from its first command on a stream of a GPU to the last; its steps follow
   left_out,         ///< of such a call: further steps, of which nothing is known
+  to_host,          ///< of a staged call: a stream copies its input to the host,
+  to_device,        ///< and its result back
 };
-inline constexpr int kind_count = 17;
+inline constexpr int kind_count = 19;
 
 struct Flags {
   static constexpr std::uint8_t failed = 1;    ///< it never ended well
