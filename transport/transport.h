@@ -83,10 +83,9 @@ class Link {
   /// Single copy is possible for a requested message of `length` bytes: the receiver reads it from this process's
   /// memory, as a whole. The answer is always the same for a length.
   virtual bool may_lend(std::uint64_t /*length*/) const noexcept { return false; }
-  /// The sender of a message of `length` bytes should ask the receiver first, even if the receiver could keep the
-  /// message until it is wanted.
-  virtual bool asks_first(std::uint64_t length) const noexcept { return length > longest_unasked; }
-  static constexpr std::uint64_t longest_unasked = 64 * 1024;
+  /// The sender of a longer message should ask the receiver first, even if the receiver could keep the message until it
+  /// is wanted.
+  virtual std::uint64_t longest_unasked() const noexcept { return std::uint64_t{64} * 1024; }
   /// Incoming links. A message is wanted now: offer the parked one again at the next progress(); if none is parked,
   /// look for the next.
   virtual void resume() noexcept = 0;

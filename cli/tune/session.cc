@@ -100,7 +100,7 @@ class Runner {
     constexpr double slow = 3000;
     constexpr double batch = 300;  // microseconds for each turn of fast calls
     constexpr double most = 20'000;
-    constexpr double places = 16;  // that a board writes in turn and that must be touched first; links have fewer
+    constexpr double places = 32;  // that a board writes in turn and that must be touched first; links have fewer
     Order order;
     order.call = call_;
     order.bytes = bytes_;

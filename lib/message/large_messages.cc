@@ -8,7 +8,7 @@ using transport::FrameKind;
 namespace {
 
 std::size_t head_of(const MessageLinks::Peer& peer, std::size_t length) {
-  const bool has_head = length > transport::Link::longest_unasked && !peer.out->may_lend(length);
+  const bool has_head = length > peer.out->longest_unasked() && !peer.out->may_lend(length);
   return has_head && peer.credit.allows(LargeMessages::longest_head) ? LargeMessages::longest_head : 0;
 }
 

@@ -203,8 +203,9 @@ TEST_CASE("tasks: every mistake in waits, signals and places is found") {
             for (auto& [what, mistaken] : mistakes(original, i)) {
               commands = std::move(mistaken);
               ++mutants[what];
-              INFO(std::string{name}, " on ", gpus, " GPUs", std::string{copies ? " by copies" : ""}, ": ",
-                   std::string{what}, " ", to_string(original, command));
+              const std::string mistake = std::string{name} + " on " + std::to_string(gpus) + " GPUs" +
+                                          (copies ? " by copies: " : ": ") + what + " " + to_string(original, command);
+              INFO(mistake);
               std::string said;
               using enum StreamOrder::Kind;
               for (const StreamOrder& order : {StreamOrder{in_turn, 0}, StreamOrder{backwards, 0},

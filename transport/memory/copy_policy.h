@@ -45,7 +45,7 @@ class StoreChoice {
   static constexpr std::size_t least_bytes = 8 * 1024;
   /// Number of the first copy that is timed. By then all areas have been touched, which can take longer than the copy
   /// itself.
-  static constexpr int first_timed = 40;
+  static constexpr int first_timed = 72;
   /// One plain copy in `timed_every` is timed; one streaming copy in `tried_every` is done plainly and timed.
   static constexpr int timed_every = 8;
   static constexpr int tried_every = 128;

@@ -54,9 +54,9 @@ bool RingEndpoint::read_peer(std::span<std::byte>, std::uint64_t) noexcept {
   return false;
 }
 
-bool allows_single_copy(const Frame& frame) { return is_long(frame) && frame.kind != FrameKind::eager; }
-
-bool is_long(const Frame& frame) { return frame.length >= CopyChoice::least_bytes; }
+bool allows_single_copy(const Frame& frame) {
+  return frame.length >= CopyChoice::least_bytes && frame.kind != FrameKind::eager;
+}
 
 Error lost(int peer, const std::string& how_far) {
   return Error(ErrorCode::peer_lost,
@@ -102,10 +102,6 @@ bool OutboundSlotLink::try_send(const Frame& frame, std::span<const std::byte> p
 
 bool OutboundSlotLink::may_lend(std::uint64_t length) const noexcept {
   return length >= CopyChoice::least_bytes && host_->copy_policy().single_copy != SingleCopy::never;
-}
-
-bool OutboundSlotLink::asks_first(std::uint64_t length) const noexcept {
-  return writer_ && writer_->wants_single_copy(length);
 }
 
 void OutboundSlotLink::wake() noexcept {

@@ -43,8 +43,6 @@ class RingEndpoint {
 /// Single copy is possible for messages that are long enough and that the receiver expects; an unexpected message may
 /// have to wait long.
 bool allows_single_copy(const Frame& frame);
-/// A message whose time tells whether single copy is faster.
-bool is_long(const Frame& frame);
 /// The peer has gone without a close record.
 Error lost(int peer, const std::string& how_far);
 
@@ -111,8 +109,9 @@ class OutboundSlotLink final : public Link {
   bool send(const Frame& frame, std::span<const std::byte> payload, Token token) noexcept override;
   bool try_send(const Frame& frame, std::span<const std::byte> payload) noexcept override;
   bool may_lend(std::uint64_t length) const noexcept override;
-  /// Between cores that share a cache the question takes longer than the copy of a message that nobody waits for.
-  bool asks_first(std::uint64_t length) const noexcept override;
+  /// The question takes longer than the copy of such a message (half a ping-pong of 256 KiB between 2 ranks: 14.5 us
+  /// with it, 9.8 without).
+  std::uint64_t longest_unasked() const noexcept override { return std::uint64_t{256} * 1024; }
   /// Outgoing messages are never parked.
   void resume() noexcept override {}
   /// Wakes the peer.

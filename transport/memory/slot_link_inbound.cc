@@ -24,7 +24,7 @@ namespace {
 /// with 2 MiB).
 constexpr std::size_t single_copy_piece = std::size_t{1} << 20;
 /// Looks at the next slot in the middle of a message, which its sender is filling unless it has lost its core.
-constexpr int most_tries = 1000;
+constexpr int most_tries = 100;
 
 }  // namespace
 
@@ -80,25 +80,23 @@ Link::Taken InboundSlotLink::take(const FrameWords& frame, std::span<std::byte> 
   return Taken::taken;
 }
 
-/// The sender is probably filling the next slots just now.
+/// The sender is probably filling the next slots just now, unless it needs this core to do so.
 Link::Taken InboundSlotLink::take_pieces(std::span<std::byte> to) noexcept {
-  begin({.length = to.size()}, to.data(), nullptr);
+  begin({.kind = FrameKind::eager, .length = to.size()}, to.data(), nullptr);
   for (int tries = 0;;) {
     copy(reader_.piece(frame_.length, rest_));
     if (rest_ == 0) break;
-    if (reader_.release(Then::go_on)) endpoint_->wake_peer();
-    while (!reader_.ready()) {
-      if (++tries < most_tries) {
-        pause_briefly();
-        continue;
+    reader_.go_on();
+    for (; !reader_.ready(); ++tries) {
+      if (tries == most_tries || shares_cores_) {
+        if (reader_.sender_sleeps()) endpoint_->wake_peer();
+        return Taken::begun;
       }
-      if (reader_.sender_sleeps()) endpoint_->wake_peer();
-      return Taken::begun;
+      pause_briefly();
     }
   }
   release();
   inside_ = false;
-  note_how_it_came();
   return Taken::taken;
 }
 
@@ -110,7 +108,7 @@ void InboundSlotLink::begin(const Frame& frame, std::byte* destination, CopyFunc
   rest_ = frame.length;
   inside_ = true;
   is_single_copy_ = is_timed_ = false;
-  if (!is_long(frame) || !choice_.may_lend()) return;
+  if (!allows_single_copy(frame) || !choice_.may_lend()) return;
   if (!can_read_) try_to_read();
   slots_before_ = reader_.ready_slots();
   is_timed_ = shares_cores_ && choice_.is_trying(frame.length);
@@ -138,11 +136,8 @@ bool InboundSlotLink::begin(Sink& sink) noexcept {
     return false;
   }
   assert(acceptance.kind != Acceptance::Kind::memory || acceptance.memory.size() == frame_.length);
-  begin(*frame, acceptance.kind == Acceptance::Kind::memory ? acceptance.memory.data() : nullptr, acceptance.copy);
   address_ = reader_.single_copy_address(frame_.length);
-  is_single_copy_ = address_ != 0;
-  if (is_single_copy_) slots_before_ = 0;
-  if (is_single_copy_ && !can_read_) {
+  if (address_ != 0 && !can_read_) {
     fail(sink,
          Error(ErrorCode::mismatch,
                fmt::format(
@@ -152,6 +147,9 @@ bool InboundSlotLink::begin(Sink& sink) noexcept {
                peer()));
     return false;
   }
+  begin(*frame, acceptance.kind == Acceptance::Kind::memory ? acceptance.memory.data() : nullptr, acceptance.copy);
+  is_single_copy_ = address_ != 0;
+  if (is_single_copy_) slots_before_ = 0;
   return true;
 }
 
@@ -230,12 +228,11 @@ std::size_t InboundSlotLink::take_single_copy(Sink& sink) noexcept {
 void InboundSlotLink::finish(Sink& sink) noexcept {
   release();
   inside_ = false;
-  note_how_it_came();
+  if (can_read_ && allows_single_copy(frame_)) note_how_it_came();
   sink.received(*this);
 }
 
 void InboundSlotLink::note_how_it_came() noexcept {
-  if (!can_read_ || !is_long(frame_)) return;
   const std::uint64_t slots = slots_for(frame_.length, frame_.length);
   const auto before = std::min<std::uint64_t>(slots_before_, slots);
   if (destination_) {

@@ -12,6 +12,9 @@
 // Sleeping: a side that wants to sleep raises its alarm and then looks at the ring once more; a side that changes the
 // ring then looks at the alarm. All four accesses are sequentially consistent, so at least one side sees what the other
 // did, and no wake-up is lost. If several could wake the sleeper, the one that clears the alarm does.
+//
+// A side that fills or frees several slots in a row does so for the last of them only. The stores for the others are
+// ordered before that one, and no processor lets the load of the alarm pass any of them.
 
 #include "transport/memory/slot_ring.h"
 
@@ -28,15 +31,15 @@ namespace tutti::transport {
 bool RingWriter::has_room(std::size_t slots) noexcept {
   if (filled_ - freed_ <= slot_count - slots) return true;
   look_at_freed();
-  // A peer that writes nonsense can only keep the ring full, since slots are always taken modulo slot_count.
   return filled_ - freed_ <= slot_count - slots;
 }
 
 void RingWriter::look_at_freed() noexcept {
-  const std::uint64_t before = std::exchange(freed_, memory_->freed.load(std::memory_order_acquire));
-  if (filled_ - freed_ > slot_count) return;
-  for (std::uint64_t filling = before; filling != freed_; ++filling) {
-    const std::size_t slot = filling % slot_count;
+  const std::uint64_t freed = memory_->freed.load(std::memory_order_acquire);
+  // A peer that writes nonsense can only keep the ring full.
+  if (freed - freed_ > filled_ - freed_) return;
+  for (; freed_ != freed; ++freed_) {
+    const std::size_t slot = freed_ % slot_count;
     if (areas_filled_[slot] != AreaName::none)
       areas_->put_back(seen_from_other(memory_->returned[slot]), areas_filled_[slot]);
   }
@@ -150,13 +153,20 @@ std::size_t RingReader::ready_slots() const noexcept {
   return ready;
 }
 
-bool RingReader::release(Then then) noexcept {
+void RingReader::give_back() noexcept {
   if (const AreaName read = area(); read != AreaName::none)
     memory_->returned[taken_ % slot_count] = areas_->exchange(read);
   ++taken_;
-  if (then == Then::stop) return sender_sleeps();
+}
+
+bool RingReader::release() noexcept {
+  give_back();
+  return sender_sleeps();
+}
+
+void RingReader::go_on() noexcept {
+  give_back();
   memory_->freed.store(taken_, std::memory_order_release);
-  return false;
 }
 
 bool RingReader::sender_sleeps() noexcept {

@@ -14,9 +14,8 @@
 
 namespace tutti::transport {
 
-/// What a side does after it has filled or freed a slot. If it goes on with the next slot at once, it does not wait
-/// until the other side can see this one. Another side that is just going to sleep may then be noticed only after the
-/// next.
+/// What a sender does after it has filled a slot. If it goes on with the next slot at once, it does not wait until the
+/// receiver can see this one. A receiver that is just going to sleep may then be noticed only after the next.
 enum class Then : std::uint8_t { stop, go_on };
 
 /// The sender's end. Does not own the memory.
@@ -86,8 +85,9 @@ class RingReader {
   std::size_t ready_slots() const noexcept;
   void wish(std::uint32_t wishes) noexcept { memory_->wishes.store(wishes, std::memory_order_relaxed); }
   /// Frees the slot. True: the sender sleeps and must be woken.
-  [[nodiscard]] bool release(Then then = Then::stop) noexcept;
-  /// The same question for one who cannot go on after all.
+  [[nodiscard]] bool release() noexcept;
+  /// Frees it, and goes on with the next one at once. One who cannot do so after all asks sender_sleeps().
+  void go_on() noexcept;
   [[nodiscard]] bool sender_sleeps() noexcept;
 
   /// Asks to be woken by the next filling; false: it has come already. Call disarm() in any case.
@@ -95,6 +95,7 @@ class RingReader {
   void disarm() noexcept { memory_->receiver_alarm.store(0, std::memory_order_relaxed); }
 
  private:
+  void give_back() noexcept;
   const SlotHead& head() const noexcept { return memory_->heads[taken_ % slot_count]; }
 
   /// The area of the next slot.
