@@ -124,7 +124,7 @@ TEST_CASE("steps of streams: ranks that open their memory to a leader, which tel
       CHECK(step.step == no_step);
       if (rank > 0) ends.add(rank, step, commands);
     }
-    using enum Kind;
+    using enum StreamStep::Kind;
     if (rank == 0)
       CHECK(kinds == std::vector{receive, receive, reduce, send_credit, send_credit});
     else

@@ -79,9 +79,9 @@ class Host {
     context_->engine->add(std::move(tcp));
 
     const StreamLinks::Form form{.ranks = 2, .slot_bytes = slot_bytes, .slots = 1, .sharing = {rank}};
-    constexpr std::align_val_t page{4096};
+    static constexpr std::align_val_t page{4096};
     const std::shared_ptr<std::byte> words{new (page) std::byte[form.words_bytes()](),
-                                           [page](std::byte* old) { ::operator delete[](old, page); }};
+                                           [](std::byte* old) { ::operator delete[](old, page); }};
     links_.emplace(rank, form, words, std::vector<StreamLinks::Slots>(2));
   }
   ~Host() { leave(); }
