@@ -173,10 +173,7 @@ Tally run_layout(Communicator& world, const std::vector<int>& sizes) {
 }
 
 TEST_CASE("calls on device memory have the bits of those on host memory, cell by cell") {
-  if (!gpu::available()) {
-    MESSAGE("skipped: " << gpu::why_not());
-    return;
-  }
+  REQUIRE_MESSAGE(gpu::available(), gpu::why_not());
   const char* const wanted = std::getenv("GPU_MATRIX");
   const bool on_streams = std::string{wanted ? wanted : "streams"} == "streams";
   const Folder folder;
