@@ -155,10 +155,11 @@ std::size_t StreamMachine::width(const StreamCommands& commands, const StreamCom
   return elements ? element_size_ : arithmetic_.sum_size;
 }
 
-std::string StreamMachine::look_at(int rank, const StreamPlace& place, const std::byte* data, std::size_t elements,
+std::string StreamMachine::look_at(int rank, const StreamPlace& place, const Operand& operand, std::size_t elements,
                                    bool writes) {
   if (is_slot(place.area) || place.area == Area::scratch) return {};
-  return writes ? races_.write(rank, data, elements, element_size_) : races_.read(rank, data, elements, element_size_);
+  return writes ? races_.write(rank, operand.bytes, elements, operand.element_size)
+                : races_.read(rank, operand.bytes, elements, operand.element_size);
 }
 
 /// What is in the stream before a call, and after it.
@@ -166,8 +167,10 @@ std::string StreamMachine::program_writes(int rank) {
   if (staging_.empty()) return {};
   races_.step(rank);
   const StreamMemory& memory = *streams_[at(rank)].segments[streams_[at(rank)].segment].memory;
-  std::string race = races_.write(rank, memory.input.data, memory.input.elements, element_size_);
-  return race.empty() ? races_.write(rank, memory.output.data, memory.output.elements, element_size_) : race;
+  for (const StreamMemory::Part* part : {&memory.input, &memory.output})
+    if (std::string race = races_.write(rank, part->data, part->elements, part->element_size); !race.empty())
+      return race;
+  return {};
 }
 
 std::string StreamMachine::compute(int rank, const StreamCommand& command) {
@@ -176,17 +179,18 @@ std::string StreamMachine::compute(int rank, const StreamCommand& command) {
   const std::span<const StreamPlace> from = commands.sources(command), to = commands.outputs(command);
   const std::size_t bytes_moved = command.elements * width(commands, command);
   for (std::size_t i = 0; i < from.size(); ++i) {
-    std::byte* bytes = nullptr;
-    if (std::string trouble = find(rank, from[i], command.elements, bytes); !trouble.empty()) return trouble;
-    if (std::string race = look_at(rank, from[i], bytes, command.elements, false); !race.empty()) return race;
-    sources[i] = bytes;
+    Operand source;
+    if (std::string trouble = find(rank, from[i], command.elements, source); !trouble.empty()) return trouble;
+    if (std::string race = look_at(rank, from[i], source, command.elements, false); !race.empty()) return race;
+    sources[i] = source.bytes;
   }
   std::vector<std::byte> result;  // of `whole`, which may overwrite what it reads
   for (const StreamPlace& place : to) {
-    std::byte* bytes = nullptr;
-    if (std::string trouble = find(rank, place, command.elements, bytes); !trouble.empty()) return trouble;
+    Operand output;
+    if (std::string trouble = find(rank, place, command.elements, output); !trouble.empty()) return trouble;
+    std::byte* const bytes = output.bytes;
     if (command.kind == Kind::copy && bytes == sources[0]) continue;  // it lies where it belongs
-    if (std::string race = look_at(rank, place, bytes, command.elements, true); !race.empty()) return race;
+    if (std::string race = look_at(rank, place, output, command.elements, true); !race.empty()) return race;
     if (command.kind == Kind::whole && result.empty()) {
       result.resize(bytes_moved);
       arithmetic_.whole(result.data(), std::span{sources}.first(from.size()), command.elements);
@@ -215,8 +219,8 @@ std::string StreamMachine::find_at_peer(int rank, const StreamPlace& place, cons
   return {};
 }
 
-std::string StreamMachine::find(int rank, const StreamPlace& place, std::size_t elements, std::byte*& bytes) {
-  if (is_slot(place.area)) return find_in_slot(rank, place, elements, bytes);
+std::string StreamMachine::find(int rank, const StreamPlace& place, std::size_t elements, Operand& operand) {
+  if (is_slot(place.area)) return find_in_slot(rank, place, elements, operand);
   const StreamMemory* memory = streams_[at(rank)].segments[streams_[at(rank)].segment].memory;
   if (place.peer >= 0)
     if (std::string trouble = find_at_peer(rank, place, memory); !trouble.empty()) return trouble;
@@ -230,13 +234,13 @@ std::string StreamMachine::find(int rank, const StreamPlace& place, std::size_t 
   if (place.offset < part.first || place.offset + elements > part.first + part.elements)
     return fmt::format("elements {} to {} are outside of {} to {}", place.offset, place.offset + elements, part.first,
                        part.first + part.elements);
-  bytes = part.data + (place.offset - part.first) * part.element_size;
+  operand = {part.data + (place.offset - part.first) * part.element_size, part.element_size};
   return {};
 }
 
 /// A slot may be read between the wait for its message and the signal that frees it, and written between the wait for
 /// its credit and the signal of its arrival.
-std::string StreamMachine::find_in_slot(int rank, const StreamPlace& place, std::size_t elements, std::byte*& bytes) {
+std::string StreamMachine::find_in_slot(int rank, const StreamPlace& place, std::size_t elements, Operand& operand) {
   const bool reads = place.area == Area::incoming;
   Link& used = reads ? link(place.peer, rank) : link(rank, place.peer);
   const std::uint64_t message = reads ? used.freed : used.arrived;  // the next one, counted from 0
@@ -248,7 +252,8 @@ std::string StreamMachine::find_in_slot(int rank, const StreamPlace& place, std:
     return fmt::format("elements {} to {} are outside of a slot of {}", place.offset, place.offset + elements,
                        slots_.elements);
   if (used.slots.empty()) used.slots.assign(slots_.count * slot_bytes(), std::byte{garbage});
-  bytes = used.slots.data() + place.slot * slot_bytes() + place.offset * arithmetic_.sum_size;
+  const std::size_t offset = place.slot * slot_bytes() + place.offset * arithmetic_.sum_size;
+  operand = {used.slots.data() + offset, arithmetic_.sum_size};
   return {};
 }
 

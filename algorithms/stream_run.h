@@ -87,6 +87,11 @@ class StreamMachine {
     std::size_t segment = 0;
     std::size_t command = 0;
   };
+  /// What a command reads or writes. Sums may be wider than the elements of buffers.
+  struct Operand {
+    std::byte* bytes = nullptr;
+    std::size_t element_size = 0;
+  };
   /// The link from one rank to another. All four count messages.
   struct Link {
     std::vector<std::byte> slots;
@@ -108,11 +113,11 @@ class StreamMachine {
   std::string compute(int rank, const StreamCommand& command);
   std::size_t word(int from, int to, bool is_credit) const;
   std::size_t width(const StreamCommands& commands, const StreamCommand& command) const;
-  std::string look_at(int rank, const StreamPlace& place, const std::byte* data, std::size_t elements, bool writes);
+  std::string look_at(int rank, const StreamPlace& place, const Operand& operand, std::size_t elements, bool writes);
   std::string program_writes(int rank);
-  std::string find(int rank, const StreamPlace& place, std::size_t elements, std::byte*& bytes);
+  std::string find(int rank, const StreamPlace& place, std::size_t elements, Operand& operand);
   std::string find_at_peer(int rank, const StreamPlace& place, const StreamMemory*& memory);
-  std::string find_in_slot(int rank, const StreamPlace& place, std::size_t elements, std::byte*& bytes);
+  std::string find_in_slot(int rank, const StreamPlace& place, std::size_t elements, Operand& operand);
   std::string where(int rank, const StreamCommand& command) const;
   std::string deadlock();
   std::string left_over();

@@ -5,6 +5,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdio>
 #include <random>
 #include <string>
@@ -176,6 +178,32 @@ TEST_CASE("streams: blocks that ranks exchange are units, since neighbours at on
   CHECK(StreamUnits::of(Collective::all_to_all, plans).most_in_message() == 3);
   StreamCalls calls{{Collective::all_to_all, plans, {30, 1}, {}, 8}, {equal_sizes(Collective::all_to_all, {0, 4}, 50)}};
   CHECK(calls.run({}) == "");
+}
+
+TEST_CASE("streams: what two ranks write side by side is no race, and what they write in the same place is one") {
+  constexpr std::size_t count = 16;  // elements of 2 bytes, of sums of 8
+  StreamCommands divide;
+  divide.all.push_back({.kind = StreamCommand::Kind::divide, .sources = 1, .outputs = 1, .elements = count});
+  divide.places = {{StreamPlace::Area::scratch}, {StreamPlace::Area::output}};
+  StreamArithmetic arithmetic;
+  arithmetic.sum_size = 8;
+  arithmetic.divide = [](std::byte* to, const std::byte*, std::size_t n) { std::fill_n(to, 2 * n, std::byte{1}); };
+  const auto run = [&](std::size_t distance) {
+    std::vector<std::byte> outputs(4 * count), scratch(8 * count);
+    std::vector<StreamMemory> memory(2);
+    for (std::size_t rank = 0; rank < 2; ++rank) {
+      memory[rank].output = {outputs.data() + rank * distance, 0, count, 2};
+      memory[rank].scratch = {scratch.data(), 0, count, 8};
+    }
+    StreamMachine machine{2, {64, 1}, arithmetic};
+    machine.enqueue(0, divide, memory[0]);
+    machine.enqueue(1, divide, memory[1]);
+    return machine.run({});
+  };
+  CHECK(run(2 * count) == "");
+  CHECK(run(2 * count - 2) ==
+        "rank 1 call 0 command 0 (divide output[0..15] = scratch[0..15]): it writes what rank 0 writes, and nothing "
+        "orders the two");
 }
 
 TEST_CASE("streams: slots that are too small are refused") {
