@@ -95,6 +95,15 @@ class Layers(unittest.TestCase):
         self.assertEqual(len(findings(algorithms__ring_cc="\n" * 151)), 1)
         self.assertEqual(findings(algorithms__check_order_cc="\n" * 151), [])
 
+    def test_tests_that_are_not_built_are_found(self):
+        built = {"tests__lib__a_test_cc": "int a;\n", "tests__lib__meson_build": "executable('a', 'a_test.cc', 'kernels/b_test.cc')\n",
+                 "tests__lib__kernels__b_test_cc": "int b;\n", "tests__lib__helper_cc": "int c;\n"}
+        self.assertEqual(findings(**built), [])
+        says = ":1: no meson.build names this test, so it never runs"
+        self.assertEqual(findings(**{**built, "tests__lib__other_a_test_cc": "int d;\n"}), ["tests/lib/other_a_test.cc" + says])
+        # That of another folder has another test of this name.
+        self.assertEqual(findings(**built, tests__gpu__a_test_cc="int d;\n"), ["tests/gpu/a_test.cc" + says])
+
     def test_long_functions_are_found(self):
         self.assertEqual(findings(lib__api__x_cc="void f() {\n" + LONG_BODY + "}\n"), [])
         self.assertEqual(findings(lib__api__x_cc="\nvoid f() {\n  a();\n" + LONG_BODY + "}\n"),

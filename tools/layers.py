@@ -2,7 +2,7 @@
 """Who may include whom, and how long things may get: the shape of the repository, checked.
 
     tools/layers.py          checks every tracked .h, .cc, .inl and .inc file of this checkout, how long .js, .css, .html
-                             and .py files are, and how long classes
+                             and .py files are, how long classes, and whether tests are built
     tools/layers.py DIR      checks the files below DIR (the self-test does)
 
 Prints `file:line: what and why` per finding; exits 1 if there is an error, 0 otherwise (warnings are for information).
@@ -169,6 +169,18 @@ def check_classes(texts):
     for key, count in sorted(lines.items()):
         if count > CLASS_LINES:
             yield "error", *declared[key], f"{key[1]} has {count} lines, this class has at most {CLASS_LINES}"
+
+
+def check_built(root, paths):
+    """A test that no meson.build names runs nowhere, and nothing else would say so."""
+    for path in paths:
+        if not (path.startswith("tests/") and path.endswith("_test.cc")):
+            continue
+        file = root / path
+        builds = [(folder, folder / "meson.build") for folder in file.parents if folder.is_relative_to(root)]
+        if not any(f"'{file.relative_to(folder).as_posix()}'" in build.read_text(encoding="utf-8")
+                   for folder, build in builds if build.exists()):
+            yield "error", path, 1, "no meson.build names this test, so it never runs"
 
 
 # ---- Finding functions: enough of C++ for code formatted by clang-format.
@@ -346,11 +358,10 @@ def tracked(root):
 
 def check(root):
     """All findings below `root` as (severity, path, line, text)."""
-    findings, texts = [], {}
-    for path in tracked(root):
+    paths = [path for path in tracked(root) if (root / path).exists()]
+    findings, texts = list(check_built(root, paths)), {}
+    for path in paths:
         file = root / path
-        if not file.exists():
-            continue
         text = file.read_text(encoding="utf-8")
         if not path.endswith((".inc", *LENGTH_ONLY)):
             findings += [(s, path, n, t) for s, n, t in check_includes(path, text)]
