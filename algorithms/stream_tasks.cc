@@ -46,6 +46,13 @@ WindowProgram program_of(const std::vector<Draft>& drafts, int rank) {
 
 }  // namespace
 
+std::vector<int> first_on_gpus(int ranks, int gpus) {
+  std::vector<int> made;
+  for (int rank = 0; rank < ranks; ++rank)
+    made.push_back(rank > 0 && (rank - 1) * gpus / ranks == rank * gpus / ranks ? made.back() : rank);
+  return made;
+}
+
 std::vector<WindowProgram> run_by(std::span<const WindowProgram> programs, std::span<const int> runners) {
   std::vector<std::vector<Draft>> drafts(programs.size());
   for (std::size_t rank = 0; rank < programs.size(); ++rank)

@@ -10,6 +10,9 @@
 
 namespace tutti::algorithms {
 
+/// By rank, the first rank on the same GPU, which leads, if neighbours share GPUs: rank r of n is on GPU r * gpus / n.
+std::vector<int> first_on_gpus(int ranks, int gpus);
+
 /// The programs in which `runners[rank]` does the tasks of each rank. Tasks that make the same result of the same parts
 /// become one, which writes it to all of their ranks. Several ranks on one GPU have a leader, which so reads each input
 /// once, in one kernel.

@@ -82,7 +82,7 @@ struct Options {
   int root = 0;
   int pipeline = 0;  // 0: not given
   int radix = 0;
-  int gpus = 0;
+  std::optional<int> gpus;
   int slots = 4;  // per link
   bool check = false;
   bool explain = false;
@@ -169,7 +169,8 @@ void check_options(const Options& options) {
   if (!(options.bandwidth >= 1e-3 && options.bandwidth <= 1e6))
     wrong(fmt::format("--bandwidth takes 0.001 to 1000000 GB/s, not {}", options.bandwidth));
   if (!options.on.empty() && options.on != "gpu") wrong(fmt::format("--on takes gpu, not \"{}\"", options.on));
-  if (options.gpus < 0) wrong(fmt::format("--gpus takes 1 or more, not {}", options.gpus));
+  if (options.gpus && options.on.empty()) wrong("--gpus belongs to --on gpu");
+  if (options.gpus && *options.gpus < 1) wrong(fmt::format("--gpus takes 1 or more, not {}", *options.gpus));
   if (options.slots < 1 || options.slots > most_slots)
     wrong(fmt::format("--slots takes 1 to {}, not {}", most_slots, options.slots));
   if (options.step && *options.step < 0)
@@ -333,8 +334,8 @@ int show_page(const Options& options, const CLI::App& app) {
 }
 
 int show_streams(const Options& options, const View& view, std::size_t bytes) {
-  const GpuStreams streams = make_streams(
-      view, {bytes, size_of_text(options.slot, "--slot"), options.slots, ranks_to_show(options), options.gpus});
+  const GpuStreams streams = make_streams(view, {bytes, size_of_text(options.slot, "--slot"), options.slots,
+                                                 ranks_to_show(options), options.gpus.value_or(0)});
   if (options.json) {
     print_text(streams_as_json(view, streams));
   } else {

@@ -6,6 +6,7 @@
 
 #include "algorithms/stream_tasks.h"
 #include "cli/base/text.h"
+#include "lib/api/runners.h"
 #include "lib/base/collective_traits.h"
 #include "lib/collective/binding.h"
 #include "lib/collective/stream_binding.h"
@@ -96,7 +97,7 @@ std::string lines(const GpuStreams::Rank& stream, std::size_t at_most) {
 
 }  // namespace
 
-/// The streams of ranks that use each other's memory. The ranks of a GPU are neighbours, and the first one leads.
+/// The streams of ranks that use each other's memory.
 GpuStreams make_task_streams(const View& view, const StreamWish& wish) {
   const auto refuse = [&](const std::string& why) {
     throw Error{ErrorCode::unsupported,
@@ -105,17 +106,15 @@ GpuStreams make_task_streams(const View& view, const StreamWish& wish) {
                             name_of(view.collective), to_string(view.choice), plural(index(wish.gpus), "GPU"), why)};
   };
   const int ranks = view.shape.ranks;
+  if (ranks > detail::most_sharing)
+    refuse(fmt::format("{} ranks are more than a kernel has inputs ({}); take fewer ranks, or leave out --gpus", ranks,
+                       detail::most_sharing));
   if (wish.gpus > ranks) refuse(fmt::format("there are {}", plural(index(ranks), "rank")));
   const algorithms::Lowering on_board = algorithms::lower_to_board(view.plans);
   if (on_board.programs.empty()) refuse("it " + on_board.why_not);
   const auto windows = algorithms::lower_to_windows(on_board.programs, view.shape.root);
   if (windows.empty()) refuse("its results pass through more than one rank");
-  std::vector<int> runners;
-  for (int rank = 0; rank < ranks; ++rank) {
-    const int gpu = rank * wish.gpus / ranks;
-    runners.push_back(rank > 0 && (rank - 1) * wish.gpus / ranks == gpu ? runners.back() : rank);
-  }
-  const auto programs = algorithms::run_by(windows, runners);
+  const auto programs = algorithms::run_by(windows, algorithms::first_on_gpus(ranks, wish.gpus));
   GpuStreams streams{
       {wish.slot_bytes / element_size, static_cast<std::uint32_t>(wish.slots)}, wish.bytes, 0, wish.gpus, {}};
   const algorithms::StreamSizes sizes = sizes_of(view, wish.bytes);

@@ -30,16 +30,6 @@ using Area = StreamPlace::Area;
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
-/// Ranks that share a GPU: rank r is on GPU r * gpus / ranks, whose first rank leads.
-std::vector<int> leaders(int ranks, int gpus) {
-  std::vector<int> all;
-  for (int rank = 0; rank < ranks; ++rank) {
-    const int gpu = rank * gpus / ranks;
-    all.push_back(!all.empty() && (rank - 1) * gpus / ranks == gpu ? all.back() : rank);
-  }
-  return all;
-}
-
 std::vector<WindowProgram> windows_of(const std::vector<Plan>& plans, int root) {
   const Lowering made = lower_to_board(plans);
   REQUIRE_MESSAGE(!made.programs.empty(), made.why_not);
@@ -47,6 +37,12 @@ std::vector<WindowProgram> windows_of(const std::vector<Plan>& plans, int root) 
 }
 
 bool is_of_peer(const Entry& entry) { return entry.mesh && entry.collective != Collective::barrier; }
+
+TEST_CASE("tasks: neighbours share GPUs, and the first of each leads") {
+  CHECK(first_on_gpus(4, 1) == std::vector<int>{0, 0, 0, 0});
+  CHECK(first_on_gpus(5, 2) == std::vector<int>{0, 0, 0, 3, 3});
+  CHECK(first_on_gpus(3, 3) == std::vector<int>{0, 1, 2});
+}
 
 TEST_CASE("tasks: every algorithm that can run so is right, whoever runs the tasks, for 2 to 16 ranks") {
   std::size_t proved = 0, in_place = 0;
@@ -65,7 +61,7 @@ TEST_CASE("tasks: every algorithm that can run so is right, whoever runs the tas
           const Shape shape{0, ranks, root};
           const auto windows = windows_of(plans_of_all({&entry}, shape), root);
           if (windows.empty()) continue;
-          const auto programs = run_by(windows, leaders(ranks, gpus));
+          const auto programs = run_by(windows, first_on_gpus(ranks, gpus));
           const bool collide = collide_in_place(programs, at(ranks));
           const Verdict verdict = check_windows(entry.collective, shape, programs, {true, entry.rank_order}, !collide);
           CHECK_MESSAGE(verdict.ok(), problems(verdict));
@@ -83,14 +79,14 @@ TEST_CASE("tasks: every algorithm that can run so is right, whoever runs the tas
 
 TEST_CASE("tasks: the leader of all ranks makes one result of all inputs, for all outputs") {
   const auto direct = windows_of(plans_of_all({find(Collective::all_reduce, "direct").entry}, {0, 4}), 0);
-  const auto led = run_by(direct, leaders(4, 1));
+  const auto led = run_by(direct, first_on_gpus(4, 1));
   REQUIRE(led[0].tasks.size() == 1);
   CHECK(led[0].sources.size() == 4);
   CHECK(led[0].destinations == std::vector<int>{0, 1, 2, 3});
   CHECK(led[1].tasks.empty());
   CHECK_FALSE(collide_in_place(led, 4));
   CHECK(collide_in_place(direct, 4));  // each overwrites what others still read
-  const auto two = run_by(direct, leaders(4, 2));
+  const auto two = run_by(direct, first_on_gpus(4, 2));
   CHECK(two[0].destinations == std::vector<int>{0, 1});
   CHECK(two[2].destinations == std::vector<int>{2, 3});
   CHECK(two[2].sources.size() == 4);
@@ -117,7 +113,7 @@ struct Draws {
     } else if (setup.stages.in_place && traits.in_place == detail::InPlace::never) {
       setup.stages.input = StreamStages::Input::copied;
     }
-    TaskSetup tasks{run_by(windows_of(setup.plans, shape.root), leaders(ranks, gpus)),
+    TaskSetup tasks{run_by(windows_of(setup.plans, shape.root), first_on_gpus(ranks, gpus)),
                     {traits.reduces(), draw(0, 1) == 1, draw(0, 1) == 1, false},
                     64 * 2 * at(ranks) * at(draw(1, 3)) + at(draw(0, 70))};
     if (setup.stages.in_place && collide_in_place(tasks.programs, at(ranks)))

@@ -124,6 +124,11 @@ class OnGpu(Case):
         self.assertEqual([stream["elements_written"] for stream in two["streams"]], [2048, 0, 2048, 0])
         refused = plan("all_reduce", "--algo", "ring", "-n", "4", "--on", "gpu", "--gpus", "2")
         self.assertSays(refused.err, "by ring cannot run on 2 GPUs whose ranks use each other's memory: it takes more than")
+        many = ("all_reduce", "--algo", "direct", "--bytes", "4K", "--on", "gpu", "--gpus", "1", "-n")
+        self.assertIn("input of 15 [0..1023]\n", plan(*many, "16").out)
+        for ranks in ("17", "256"):
+            self.assertSays(plan(*many, ranks).err, f"by direct cannot run on 1 GPU whose ranks use each other's memory: {ranks} "
+                            r"ranks are more than a kernel has inputs \(16\); take fewer ranks, or leave out --gpus")
         self.assertSays(plan(*words, "--gpus", "5").err, "on 5 GPUs whose ranks use each other's memory: there are 4 ranks")
 
     def test_a_plan_that_would_deadlock_is_refused(self):
@@ -139,6 +144,7 @@ class OnGpu(Case):
     def test_wrong_words(self):
         for words, says in (("--on tpu", '--on takes gpu, not "tpu"'), ("--on gpu --slots 0", "--slots takes 1 to 1024, not 0"),
                             ("--on gpu --gpus -1", "--gpus takes 1 or more, not -1"),
+                            ("--on gpu --gpus 0", "--gpus takes 1 or more, not 0"), ("--gpus 1", "--gpus belongs to --on gpu"),
                             ("--on gpu --slot many", '--slot takes a size .* not "many"'),
                             ("--on gpu --slot 0", "a slot of 0 elements is too small: a message takes 1 or more"),
                             ("--on gpu --step 1", "--step excludes --on"),
