@@ -111,9 +111,10 @@ const TaskPlans::Tasks& TaskPlans::tasks_of(Collective collective, const Prepare
   return made;
 }
 
-/// A buffer that only the root gives is always copied, since the others do not know whether it is in a window.
+/// A buffer that only the root gives is always copied, since the others do not know whether it is in a window. Each
+/// rank has a factor of its own for premul_sum, which the others do not know either.
 std::optional<TaskPlans::Planned> TaskPlans::plan(const Request& request) {
-  if (!windows_ || request.variable) return std::nullopt;
+  if (!windows_ || request.variable || (request.op && request.op->kind() == OpKind::premul_sum)) return std::nullopt;
   Planner::Wish wish = Collectives::wish_of(request, group_.size());
   if (wish.bytes == 0) return std::nullopt;
   if (wish.algorithm.empty() && !planner_.has_default(wish)) wish.algorithm = runners_.algorithm(request.collective);

@@ -122,6 +122,31 @@ TEST_CASE("windows: collectives with memory that was allocated, registered, or i
   }
 }
 
+TEST_CASE("windows: each rank's factor of premul_sum holds for its own input") {
+  if (!may_have_windows()) return;
+  for (const char* mode : modes) {
+    const Setting setting{"TUTTI_GPU_MODE", mode};
+    on_ranks(3, [&](Communicator& comm) {
+      const Current current;
+      const std::vector<float> own = data_of(comm.rank(), 1000);
+      const tutti::Op op = tutti::premul_sum(0.5 * (comm.rank() + 1));
+      auto in = gpu::allocate<float>(comm, 1000), out = gpu::allocate<float>(comm, 1000);
+      const OnDevice<float> copied{own};
+      INFO("mode ", std::string{mode});
+      for (const char* algorithm : {"direct", "direct_two_shot", "ring"}) {
+        std::vector<float> expected(1000);
+        comm.all_reduce(own, expected, op, {.algorithm = algorithm});
+        put(in.span(), own);
+        comm.all_reduce(in.span(), out.span(), op, {.algorithm = algorithm});
+        CHECK(same_bits(get(out.span()), expected));
+        comm.all_reduce(copied.span(), out.span(), op, {.algorithm = algorithm});
+        CHECK(same_bits(get(out.span()), expected));
+      }
+      comm.barrier();
+    });
+  }
+}
+
 TEST_CASE("windows: a leader runs one kernel, and nobody copies") {
   if (!may_have_windows()) return;
   const Setting setting{"TUTTI_GPU_MODE", "leader"};
