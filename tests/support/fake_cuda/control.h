@@ -24,6 +24,9 @@ int fake_cuda_can_reach(const void* address, std::size_t bytes);
 /// Called by a kernel: it failed, say with 700 for an illegal address, and with it its context.
 void fake_cuda_fail_kernel(int result);
 
+/// The next call of this function of the driver fails with `result`. Answers how many faults there are by now.
+std::uint64_t fake_cuda_fail_next(const char* function, int result);
+
 /// The calls that were made, the commands that streams ran, the bytes that were copied, the kernels that ran, the
 /// events made that tell their time.
 std::uint64_t fake_cuda_calls();

@@ -70,6 +70,16 @@ std::vector<Fault> read_faults() {
   return found;
 }
 
+struct Faults {
+  std::mutex mutex;
+  std::vector<Fault> all = read_faults();
+};
+
+Faults& all_faults() {
+  static Faults& all = *new Faults;
+  return all;
+}
+
 struct Signal {
   int number = 0;
   std::uint64_t nth = 0;  // 0: none
@@ -99,12 +109,10 @@ const Settings& settings() {
 }
 
 Result injected(const char* function) {
-  static std::vector<Fault>& faults = *new std::vector<Fault>(read_faults());
-  if (faults.empty()) return Result::success;
-  static std::mutex& mutex = *new std::mutex;
-  const std::lock_guard lock{mutex};
+  Faults& faults = all_faults();
+  const std::lock_guard lock{faults.mutex};
   Result result = Result::success;
-  for (Fault& fault : faults) {
+  for (Fault& fault : faults.all) {
     if (fault.function != function && fault.function != "*") continue;
     ++fault.calls;
     if (fault.nth == 0 || fault.nth == fault.calls) result = fault.result;
@@ -120,6 +128,13 @@ void misuse(const std::string& what) {
 }
 
 }  // namespace fake_cuda
+
+extern "C" __attribute__((visibility("default"))) std::uint64_t fake_cuda_fail_next(const char* function, int result) {
+  fake_cuda::Faults& faults = fake_cuda::all_faults();
+  const std::lock_guard lock{faults.mutex};
+  faults.all.push_back({.function = function, .nth = 1, .result = static_cast<fake_cuda::Result>(result)});
+  return faults.all.size();
+}
 
 extern "C" __attribute__((visibility("default"))) std::uint64_t fake_cuda_commands_run() {
   return fake_cuda::commands_run;
