@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <exception>
 #include <limits>
 #include <optional>
 #include <span>
@@ -60,12 +61,35 @@ class Sharing {
 
   const std::string& name() const { return name_; }
 
-  /// Bytes of `count` elements, the same on all ranks. `names_gpu`: this rank knows which GPU is meant.
-  std::size_t agree(std::size_t count, std::size_t element_size, bool names_gpu) {
+  /// Runs `task`. If it throws on one rank, all throw, and that one its own error. `what`: it cannot do then.
+  template <class Task>
+  void together(const char* what, const Task& task) {
+    std::exception_ptr own;
+    try {
+      task();
+    } catch (...) {
+      own = std::current_exception();
+    }
+    const int has_error = own ? 1 : 0;
+    std::vector<int> all(static_cast<std::size_t>(comm_.size()));
+    comm_.all_gather(std::span{&has_error, 1}, all);
+    if (own) std::rethrow_exception(own);
+    const auto wrong = std::ranges::find(all, 1);
+    if (wrong == all.end()) return;
+    const auto rank = static_cast<int>(wrong - all.begin());
+    throw Error{ErrorCode::mismatch, fmt::format("{}: rank {} cannot {}; it says why", name_, rank, what), rank};
+  }
+
+  std::size_t bytes_of(std::size_t count, std::size_t element_size) const {
     if (count > std::numeric_limits<std::size_t>::max() / element_size / 4)
       throw Error{ErrorCode::invalid_argument, fmt::format("{}: {} elements of {} bytes are more than any memory holds",
                                                            name_, count, element_size)};
-    const std::uint64_t own[] = {count * element_size, names_gpu ? 1U : 0U};
+    return count * element_size;
+  }
+
+  /// Throws on all ranks unless `bytes` are the same on all, and all know which GPU is meant.
+  void agree(std::size_t bytes, bool names_gpu) {
+    const std::uint64_t own[] = {bytes, names_gpu ? 1U : 0U};
     std::vector<std::uint64_t> all(2 * static_cast<std::size_t>(comm_.size()));
     comm_.all_gather(own, all);
     for (int rank = 0; rank < comm_.size(); ++rank) {
@@ -83,19 +107,6 @@ class Sharing {
                                 "cudaSetDevice() and a first call of CUDA's do",
                                 name_, rank),
                     rank};
-    return own[0];
-  }
-
-  /// Throws on all ranks if one has an error: it gets its own. `what`: this rank cannot do then.
-  void require_no_error(const std::optional<Error>& own, const char* what) {
-    const int has_error = own ? 1 : 0;
-    std::vector<int> all(static_cast<std::size_t>(comm_.size()));
-    comm_.all_gather(std::span{&has_error, 1}, all);
-    if (own) throw Error{*own};
-    const auto wrong = std::ranges::find(all, 1);
-    if (wrong == all.end()) return;
-    const auto rank = static_cast<int>(wrong - all.begin());
-    throw Error{ErrorCode::mismatch, fmt::format("{}: rank {} cannot {}; it says why", name_, rank, what), rank};
   }
 
   /// The calls of the communicator, if their ranks can use each other's memory.
@@ -109,14 +120,14 @@ class Sharing {
 
   /// Throws on all ranks unless all give the same registration, which is of this communicator.
   void require_same(const DeviceRegistration* own) {
-    std::optional<Error> error;
-    if (!own)
-      error.emplace(ErrorCode::invalid_argument,
-                    fmt::format("{}: the registration is empty: it was moved from, or deregistered before", name_));
-    else if (own->of.lock() != state_)
-      error.emplace(ErrorCode::invalid_argument,
-                    fmt::format("{}: the registration belongs to another communicator: give that one", name_));
-    require_no_error(error, "deregister what it gave");
+    together("deregister what it gave", [&] {
+      if (!own)
+        throw Error{ErrorCode::invalid_argument,
+                    fmt::format("{}: the registration is empty: it was moved from, or deregistered before", name_)};
+      if (own->of.lock() != state_)
+        throw Error{ErrorCode::invalid_argument,
+                    fmt::format("{}: the registration belongs to another communicator: give that one", name_)};
+    });
     std::vector<std::uint32_t> all(static_cast<std::size_t>(comm_.size()));
     comm_.all_gather(std::span{&own->number, 1}, all);
     const auto other = std::ranges::find_if(all, [&](std::uint32_t theirs) { return theirs != own->number; });
@@ -132,7 +143,7 @@ class Sharing {
   /// Until the streams of no rank have a call. Throws {timeout} on all ranks if that takes too long.
   void wait_for_calls(StreamCalls& calls) {
     const auto limit = state_->group.context().timeout;
-    const auto until = Clock::now() + limit;
+    const auto until = deadline_after(limit);
     std::optional<Error> error;
     const auto look = [&] {
       if (!calls.has_calls()) return Fetched::have;
@@ -194,38 +205,53 @@ Allocated ordinary(cuda::Context context, std::size_t bytes) {
 
 Allocated DeviceAllocator::allocate(Communicator& comm, std::size_t count, std::size_t element_size) {
   Sharing sharing{comm, "gpu::allocate"};
-  const DeviceStream stream{sharing.name(), nullptr, nullptr};
-  const std::size_t bytes = sharing.agree(count, element_size, stream.is_named());
+  std::size_t bytes = 0;
+  std::optional<DeviceStream> stream;
+  sharing.together("allocate memory", [&] {
+    bytes = sharing.bytes_of(count, element_size);
+    stream.emplace(sharing.name(), nullptr, nullptr);
+  });
+  sharing.agree(bytes, stream->is_named());
   if (bytes == 0) return {};
-  StreamCalls* const calls = sharing.calls(stream);
-  if (!calls) return ordinary(stream.context(), bytes);
+  Allocated made;
+  const auto make_ordinary = [&](cuda::Context context) {
+    sharing.together("allocate memory", [&] { made = ordinary(context, bytes); });
+    return std::move(made);
+  };
+  StreamCalls* const calls = sharing.calls(*stream);
+  if (!calls) return make_ordinary(stream->context());
   DeviceSharing::Piece own;
   std::string trouble;
   try {
     const cuda::Current current{calls->context()};
-    auto made = std::make_shared<const cuda::SharedMemory>(cuda::SharedMemory::create(calls->device(), bytes));
-    own = {made->address(), made};
+    auto shared = std::make_shared<const cuda::SharedMemory>(cuda::SharedMemory::create(calls->device(), bytes));
+    own = {shared->address(), shared};
   } catch (const Error& error) {
     trouble = error.what();
   }
   const std::shared_ptr<Holder> holder = sharing.share(*calls, own, bytes, std::move(trouble));
-  if (!holder) return ordinary(calls->context(), bytes);
+  if (!holder) return make_ordinary(calls->context());
   return {{holder, pointer_to(own.address)}, true};
 }
 
 Registered DeviceAllocator::register_memory(Communicator& comm, void* data, std::size_t count,
                                             std::size_t element_size) {
   Sharing sharing{comm, "gpu::register_memory"};
-  if (count == 0)
-    throw Error{ErrorCode::invalid_argument, fmt::format("{}: no elements: give those of a buffer", sharing.name())};
-  const DeviceStream::Buffer buffer{"memory", data};
-  const DeviceStream stream{sharing.name(), {&buffer, 1}, nullptr};
-  const std::size_t bytes = sharing.agree(count, element_size, true);
-  StreamCalls* const calls = sharing.calls(stream);
+  constexpr const char* what = "register its memory";
+  std::size_t bytes = 0;
+  std::optional<DeviceStream> stream;
+  sharing.together(what, [&] {
+    if (count == 0)
+      throw Error{ErrorCode::invalid_argument, fmt::format("{}: no elements: give those of a buffer", sharing.name())};
+    bytes = sharing.bytes_of(count, element_size);
+    const DeviceStream::Buffer buffer{"memory", data};
+    stream.emplace(sharing.name(), std::span{&buffer, 1}, nullptr);
+  });
+  sharing.agree(bytes, true);
+  StreamCalls* const calls = sharing.calls(*stream);
   if (!calls) return {sharing.registration_of(nullptr), false};
   const cuda::Address address = cuda::address_of(data);
-  std::optional<Error> error;
-  try {
+  sharing.together(what, [&] {
     calls->windows()->require_free(sharing.name(), address, bytes);
     const cuda::PointerFacts facts = cuda::facts_of(address);
     if (facts.device != calls->device())
@@ -236,10 +262,7 @@ Registered DeviceAllocator::register_memory(Communicator& comm, void* data, std:
       throw Error{ErrorCode::invalid_argument,
                   fmt::format("{}: {} bytes from {:#x} on reach beyond their allocation of {} bytes at {:#x}",
                               sharing.name(), bytes, address, facts.size, facts.base)};
-  } catch (const Error& wrong) {
-    error.emplace(wrong);
-  }
-  sharing.require_no_error(error, "register its memory");
+  });
   std::shared_ptr<Holder> holder = sharing.share(*calls, {address, {}}, bytes, {});
   const bool is_shared = holder != nullptr;
   return {sharing.registration_of(std::move(holder)), is_shared};

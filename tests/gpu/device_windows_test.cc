@@ -25,12 +25,16 @@ namespace {
 namespace cuda = tutti::cuda;
 namespace gpu = tutti::gpu;
 using tutti::Communicator;
+using tutti::ErrorCode;
 using tutti::testing::at;
+using tutti::testing::code_of;
 using tutti::testing::context;
+using tutti::testing::counted;
 using tutti::testing::Current;
 using tutti::testing::data_of;
 using tutti::testing::device_count;
 using tutti::testing::DeviceWork;
+using tutti::testing::fail_next;
 using tutti::testing::get;
 using tutti::testing::has_kernels;
 using tutti::testing::may_have_windows;
@@ -240,6 +244,44 @@ TEST_CASE("windows: memory that is let go while calls are on their way") {
     comm.barrier();
   });
   if (outlives) CHECK(get(outlives->span()).size() == 100);
+}
+
+TEST_CASE("windows: what one rank registers or allocates in vain is an error on all of them, at once") {
+  if (!may_have_windows()) return;
+  const Setting setting{"TUTTI_GPU_MODE", "two-shot"};
+  on_ranks(3, [&](Communicator& comm) {
+    const Current current;
+    const OnDevice<float> data{std::vector<float>(100)};
+    std::vector<float> on_host(100);
+    const bool wrong = comm.rank() == 1;
+    std::string text;
+    const auto check = [&](ErrorCode own, const char* why, const char* of_others, const auto& call) {
+      CHECK(code_of(call, text) == (wrong ? own : ErrorCode::mismatch));
+      INFO(text);
+      CHECK(text.find(wrong ? why : of_others) != text.npos);
+    };
+    const auto refused = [&](gpu::Span<float> given, const char* why) {
+      check(ErrorCode::invalid_argument, why, "rank 1 cannot register its memory; it says why",
+            [&] { (void)gpu::register_memory(comm, wrong ? given : data.span()); });
+    };
+    refused({}, "no elements: give those of a buffer");
+    refused({on_host.data(), on_host.size()}, "memory is memory of the host");
+    refused({nullptr, 100}, "memory is memory of the host");
+    refused({data.span().data(), std::size_t{1} << 60}, "more than any memory holds");
+    check(ErrorCode::invalid_argument, "more than any memory holds", "rank 1 cannot allocate memory; it says why",
+          [&] { (void)gpu::allocate<float>(comm, wrong ? std::size_t{1} << 60 : 100); });
+    CHECK(gpu::allocate<float>(comm, 100).is_shared());
+    // Nothing is shared where links are all there is.
+    const Setting links{"TUTTI_GPU_MODE", "streams"};
+    Communicator other = comm.split(0);
+    CHECK_FALSE(gpu::allocate<float>(other, 100).is_shared());
+    if (counted("fake_cuda_calls") == 0) return;  // a real driver does not fail when asked to
+    if (wrong) fail_next("cuMemAlloc", cuda::Result::out_of_memory);
+    check(ErrorCode::system, "cuMemAlloc", "rank 1 cannot allocate memory; it says why",
+          [&] { (void)gpu::allocate<float>(other, 100); });
+    CHECK(gpu::allocate<float>(other, 100).size() == 100);
+    comm.barrier();
+  });
 }
 
 }  // namespace

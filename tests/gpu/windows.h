@@ -61,6 +61,11 @@ std::uint64_t counted(const char* name, Arguments... arguments) {
   return function ? function(arguments...) : 0;
 }
 
+/// Lets the next call of a function of the fake driver fail.
+inline void fail_next(const char* function, cuda::Result result) {
+  counted("fake_cuda_fail_next", function, static_cast<int>(result));
+}
+
 /// What the fake driver of this process has run, copied, and used; 0 on a real one.
 struct DeviceWork {
   std::uint64_t commands = 0, kernels = 0, copied = 0, read = 0, written = 0, read_of_others = 0, written_of_others = 0;
