@@ -85,7 +85,6 @@ StreamCalls::StreamCalls(Group& group, Collectives& collectives, std::unique_ptr
       device_(cuda::device_of(context)),
       multiprocessors_(cuda::facts_of(device_).multiprocessors),
       links_(std::move(links)),
-      staged_(links_->has_staged() ? StagedLinks::open(group, collectives, *links_, hosts.channel) : nullptr),
       flight_(std::make_shared<StreamFlight>(*links_)),
       planner_(planner_for_streams(collectives.planner(), !links_->has_staged(), hosts.ranks_on_each, runners)),
       tasks_(group, planner_, std::move(runners)),
@@ -95,6 +94,8 @@ StreamCalls::StreamCalls(Group& group, Collectives& collectives, std::unique_ptr
     trace_ = std::make_unique<StreamTrace>(
         StreamTrace::Owner{group.context().engine, recorder, group.trace_index(), group.members()});
   enter(context);
+  // The last step, since the engine knows them until the destructor runs.
+  if (links_->has_staged()) staged_ = StagedLinks::open(group, collectives, *links_, hosts.channel);
 }
 
 /// The engine's work for this communicator has ended.
@@ -172,6 +173,12 @@ void StreamCalls::fail_with_device(const std::string& why) {
   });
 }
 
+/// For a call that this rank cannot make, of which others wait for its part.
+void StreamCalls::abort(const std::string& call, const Error& error) {
+  group_.context().engine->exclusively([&] { group_.abort(error.what()); });
+  throw Error{error.code(), fmt::format("{}: {}", call, error.what()), group_.rank()};
+}
+
 Work StreamCalls::start(const Request& request, const Planned& planned, const DeviceStream& given, bool asynchronous) {
   const std::string name = name_on_rank(request, group_);
   if (uses_memory(request, group_.rank())) require_same_device(name, given);
@@ -179,14 +186,14 @@ Work StreamCalls::start(const Request& request, const Planned& planned, const De
   const DeviceStream stream = given.device() == device_ ? given : DeviceStream{name, context_, nullptr};
 
   const std::lock_guard lock{mutex_};
-  enter(stream.context());
   StreamBound bound;
-  bind_on_device(request, group_.rank(), context_, device_, packed_, bound);
-  Lowered lowered = lower(bound, planned);
-  if (trace_) {
-    trace_->collect();
-    lowered.traced = trace_->add(stream.context(), lowered.commands, lowered.arithmetic);
-  }
+  Lowered lowered = [&] {
+    try {
+      return get_ready(request, planned, stream.context(), bound);
+    } catch (const Error& error) {
+      abort(name, error);
+    }
+  }();
   Operation& operation = collectives_.make_stand_in(
       bound.request, planned.prepared->name + std::string{planned.tasks ? as_tasks : ""} + std::string{on_streams},
       std::move(lowered.offsets),
@@ -201,6 +208,19 @@ Work StreamCalls::start(const Request& request, const Planned& planned, const De
     enqueue(bound, lowered, stream, operation);
   });
   return work;
+}
+
+/// All of a call that takes memory.
+StreamCalls::Lowered StreamCalls::get_ready(const Request& request, const Planned& planned, cuda::Context context,
+                                            StreamBound& bound) {
+  enter(context);
+  bind_on_device(request, group_.rank(), context_, device_, packed_, bound);
+  Lowered lowered = lower(bound, planned);
+  if (trace_) {
+    trace_->collect();
+    lowered.traced = trace_->add(context, lowered.commands, lowered.arithmetic);
+  }
+  return lowered;
 }
 
 StreamCalls::Lowered StreamCalls::lower(const StreamBound& bound, const Planned& planned) {
@@ -263,8 +283,7 @@ void StreamCalls::submit(Operation& operation, const std::shared_ptr<StagedLinks
   try {
     enqueue();
   } catch (const Error& error) {
-    engine->exclusively([&] { group_.abort(error.what()); });
-    throw Error{error.code(), fmt::format("{}: {}", operation.describe(), error.what()), group_.rank()};
+    abort(operation.describe(), error);
   }
 }
 

@@ -90,7 +90,9 @@ class StreamCalls {
   void require_same_device(const std::string& name, const DeviceStream& stream) const;
   void enter(cuda::Context context);
   void fail_with_device(const std::string& why);
+  [[noreturn]] void abort(const std::string& call, const Error& error);
   algorithms::StreamSlots slots_of(std::size_t element_size) const;
+  Lowered get_ready(const Request& request, const Planned& planned, cuda::Context context, StreamBound& bound);
   Lowered lower(const StreamBound& bound, const Planned& planned);
   Lowered lower_trial(cuda::Address memory);
   bool drain(cuda::Stream stream);
@@ -107,7 +109,7 @@ class StreamCalls {
   const cuda::Device device_;
   const int multiprocessors_;
   std::unique_ptr<transport::StreamLinks> links_;
-  const std::shared_ptr<StagedLinks> staged_;  // null: all ranks share memory
+  std::shared_ptr<StagedLinks> staged_;  // null: all ranks share memory
   const std::shared_ptr<StreamFlight> flight_;
   std::mutex mutex_;  // of all that follows
   Planner planner_;

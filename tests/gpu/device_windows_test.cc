@@ -6,6 +6,7 @@
 #include <tutti/gpu_memory.h>
 #include <tutti/tutti.h>
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -280,6 +281,31 @@ TEST_CASE("windows: what one rank registers or allocates in vain is an error on 
     check(ErrorCode::system, "cuMemAlloc", "rank 1 cannot allocate memory; it says why",
           [&] { (void)gpu::allocate<float>(other, 100); });
     CHECK(gpu::allocate<float>(other, 100).size() == 100);
+    comm.barrier();
+  });
+}
+
+TEST_CASE("windows: a rank without memory for a call on streams tells the others at once") {
+  if (!may_have_windows() || counted("fake_cuda_calls") == 0) return;  // a real driver does not fail when asked to
+  const Setting setting{"TUTTI_GPU_MODE", "streams"};
+  on_ranks(3, [&](Communicator& comm) {
+    const Current current;
+    constexpr std::size_t count = 1'000'000;  // more than the memory that the trial of links has left
+    const std::vector<std::size_t> counts(3, count), displacements{0, count + 1, 2 * (count + 1)};
+    const OnDevice<float> in{std::vector<float>(count)}, out{std::vector<float>(3 * (count + 1))};
+    Communicator other = comm.split(0);
+    const OnDevice<float> any{std::vector<float>(8, 1)};
+    other.all_reduce(any.span(), tutti::sum);  // sets up
+    const bool fails = comm.rank() == 1;
+    if (fails) fail_next("cuMemCreate", cuda::Result::out_of_memory);
+    std::string text;
+    const auto call = [&] {
+      other.all_gather_v(in.span(), out.span(), {counts, displacements}, {.timeout = std::chrono::seconds{10}});
+    };
+    CHECK(code_of(call, text) == (fails ? ErrorCode::system : ErrorCode::aborted));
+    INFO(text);
+    CHECK(text.find(fails ? "all_gather_v on rank 1 of 3: " : "rank 1") != text.npos);
+    CHECK(text.find("cuMemCreate") != text.npos);
     comm.barrier();
   });
 }
