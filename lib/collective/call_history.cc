@@ -95,8 +95,7 @@ std::string CallHistory::difference(const Frame& theirs, const Frame& ours) cons
     const std::string their_name = name_of_algorithm(static_cast<Collective>(theirs.collective), theirs.algorithm);
     if (own_name.find(as_tasks) != own_name.npos)
       return ", with another algorithm, or with buffers elsewhere in allocated or registered memory: give all ranks "
-             "the "
-             "same options, and parts of the same memory at the same offset";
+             "the same options, and parts of the same memory at the same offset";
     if (their_name.empty()) return ", with another algorithm: give all ranks the same tuning table and options";
     return fmt::format(", there with {} and here with {}: give all ranks the same tuning table and options", their_name,
                        own_name);

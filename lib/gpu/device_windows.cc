@@ -90,11 +90,6 @@ void DeviceWindows::close() noexcept {
   drop_removed();
 }
 
-bool DeviceWindows::empty() const noexcept {
-  const std::lock_guard lock{mutex_};
-  return all_.empty();
-}
-
 std::shared_ptr<const DeviceWindow> DeviceWindows::find(const std::string& call, const void* data, std::size_t bytes,
                                                         int rank) const {
   const cuda::Address begin = cuda::address_of(data);

@@ -56,7 +56,6 @@ class DeviceWindows {
   /// Lets go of all. No stream uses them any more, and there are no more calls.
   void close() noexcept;
 
-  bool empty() const noexcept;
   /// Where those buffers of a checked call are that other ranks use. Throws Error{invalid_argument}, which begins with
   /// `call`, if the program has freed the memory of one.
   DeviceLocation locate(const std::string& call, const Request& request, bool shares_input, bool shares_output,

@@ -253,7 +253,7 @@ TEST_CASE("shared memory: another process has the same bytes, also when the firs
   Child child{"child: imports memory"};
   auto memory = cuda::SharedMemory::create(0, 100);
   fill(bench, memory.address(), 21, 64);
-  tell(child.socket(), memory.size(), memory.export_descriptor().get());
+  tell(child.socket(), memory.size(), cuda::export_descriptor_of(memory.address()).get());
   CHECK(hear<int>(child.socket()) == 1);
   CHECK(bytes_at(bench, memory.address() + 4096, 64) == std::vector<unsigned char>(64, 22));
   memory = cuda::SharedMemory{};

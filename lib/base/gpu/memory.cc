@@ -186,12 +186,6 @@ SharedMemory::~SharedMemory() {
   });
 }
 
-Descriptor SharedMemory::export_descriptor() const {
-  int descriptor = -1;
-  driver().cuMemExportToShareableHandle(&descriptor, handle_, HandleType::posix_file_descriptor, 0);
-  return Descriptor{descriptor};
-}
-
 Descriptor export_descriptor_of(Address memory) {
   AllocationHandle handle = 0;
   driver().cuMemRetainAllocationHandle(&handle, reinterpret_cast<void*>(memory));

@@ -109,8 +109,6 @@ class SharedMemory {
   SharedMemory& operator=(SharedMemory&& other) noexcept;
   ~SharedMemory();
 
-  /// For another process.
-  Descriptor export_descriptor() const;
   Address address() const { return address_; }
   /// A multiple of the device's granularity, which is usually 2 MiB.
   std::size_t size() const { return size_; }
