@@ -14,6 +14,7 @@
 #include "lib/api/device_sharing.h"
 #include "lib/api/fetch_together.h"
 #include "lib/api/stream_calls.h"
+#include "lib/api/trouble.h"
 #include "lib/base/gpu/context.h"
 #include "lib/base/internals.h"
 #include "tutti/gpu_memory.h"
@@ -170,16 +171,17 @@ class Sharing {
 
   /// Nothing, on all ranks: their memory cannot be shared.
   std::shared_ptr<Holder> share(StreamCalls& calls, const DeviceSharing::Piece& own, std::size_t bytes,
-                                std::string trouble) {
+                                Trouble& trouble) {
     const std::uint32_t number = ++state_->windows_made;
     Group& group = state_->group;
-    DeviceSharing sharing{comm_, group, group.shared_memory_of_host(), {calls.context(), calls.device()}, number};
-    auto parts = sharing.share(own, std::move(trouble));
+    DeviceSharing sharing{comm_,  group,  group.shared_memory_of_host(), {calls.context(), calls.device()},
+                          number, trouble};
+    auto parts = sharing.share(own);
     if (!parts) {
-      group.context().log.info(Log::Subsystem::shm, fmt::format("{}: {} bytes are not shared: {}", name_, bytes,
-                                                                sharing.trouble().empty()
-                                                                    ? std::string{"another rank could not; it says why"}
-                                                                    : sharing.trouble()));
+      group.context().log.info(
+          Log::Subsystem::shm,
+          fmt::format("{}: {} bytes are not shared: {}", name_, bytes,
+                      trouble.is_there() ? trouble.text() : "another rank could not; it says why"));
       return nullptr;
     }
     const std::uint64_t buffer = own.owner ? 0 : cuda::facts_of(own.address).buffer;
@@ -221,15 +223,13 @@ Allocated DeviceAllocator::allocate(Communicator& comm, std::size_t count, std::
   StreamCalls* const calls = sharing.calls(*stream);
   if (!calls) return make_ordinary(stream->context());
   DeviceSharing::Piece own;
-  std::string trouble;
-  try {
+  Trouble trouble{comm};
+  trouble.attempt([&] {
     const cuda::Current current{calls->context()};
     auto shared = std::make_shared<const cuda::SharedMemory>(cuda::SharedMemory::create(calls->device(), bytes));
     own = {shared->address(), shared};
-  } catch (const Error& error) {
-    trouble = error.what();
-  }
-  const std::shared_ptr<Holder> holder = sharing.share(*calls, own, bytes, std::move(trouble));
+  });
+  const std::shared_ptr<Holder> holder = sharing.share(*calls, own, bytes, trouble);
   if (!holder) return make_ordinary(calls->context());
   return {{holder, pointer_to(own.address)}, true};
 }
@@ -263,7 +263,8 @@ Registered DeviceAllocator::register_memory(Communicator& comm, void* data, std:
                   fmt::format("{}: {} bytes from {:#x} on reach beyond their allocation of {} bytes at {:#x}",
                               sharing.name(), bytes, address, facts.size, facts.base)};
   });
-  std::shared_ptr<Holder> holder = sharing.share(*calls, {address, {}}, bytes, {});
+  Trouble trouble{comm};
+  std::shared_ptr<Holder> holder = sharing.share(*calls, {address, {}}, bytes, trouble);
   const bool is_shared = holder != nullptr;
   return {sharing.registration_of(std::move(holder)), is_shared};
 }

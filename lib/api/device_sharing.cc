@@ -75,29 +75,13 @@ Import import_of(Memory memory) {
 
 }  // namespace
 
-DeviceSharing::DeviceSharing(Communicator& comm, Group& group, Group::OfHost among, Gpu gpu, std::uint32_t number)
-    : comm_(comm), group_(group), among_(std::move(among)), gpu_(gpu), number_(number) {}
+DeviceSharing::DeviceSharing(Communicator& comm, Group& group, Group::OfHost among, Gpu gpu, std::uint32_t number,
+                             Trouble& trouble)
+    : comm_(comm), group_(group), among_(std::move(among)), gpu_(gpu), number_(number), trouble_(trouble) {}
 
-std::optional<std::vector<DeviceWindow::Part>> DeviceSharing::share(const Piece& own, std::string trouble) {
-  trouble_ = std::move(trouble);
+std::optional<std::vector<DeviceWindow::Part>> DeviceSharing::share(const Piece& own) {
   arrived_.clear();
   return group_.context().threads ? share_addresses(own) : share_imports(own);
-}
-
-template <class Part>
-void DeviceSharing::attempt(const Part& part) {
-  try {
-    if (trouble_.empty()) part();
-  } catch (const std::exception& error) {
-    trouble_ = error.what();
-  }
-}
-
-/// Whether no rank has trouble.
-bool DeviceSharing::agreed() {
-  int all_well = trouble_.empty() ? 1 : 0;
-  comm_.all_reduce(std::span{&all_well, 1}, min);
-  return all_well == 1;
 }
 
 std::uint64_t DeviceSharing::name_of(int sender) const {
@@ -107,7 +91,7 @@ std::uint64_t DeviceSharing::name_of(int sender) const {
 
 /// Among ranks that are threads.
 std::optional<std::vector<DeviceWindow::Part>> DeviceSharing::share_addresses(const Piece& own) {
-  if (!agreed()) return std::nullopt;
+  if (!trouble_.agreed()) return std::nullopt;
   const Piece* const piece = &own;
   const auto address = reinterpret_cast<std::uintptr_t>(piece);
   std::vector<std::uintptr_t> all(at(comm_.size()));
@@ -117,7 +101,7 @@ std::optional<std::vector<DeviceWindow::Part>> DeviceSharing::share_addresses(co
     const Piece& theirs = *reinterpret_cast<const Piece*>(one);
     parts.push_back({theirs.address, theirs.owner});
   }
-  agreed();  // all have copied them
+  trouble_.agreed();  // all have copied them
   return parts;
 }
 
@@ -134,10 +118,10 @@ DeviceSharing::Offer DeviceSharing::offer_of(const Piece& own) {
     hand_over(own);
     offer.way = Way::descriptor;
   } else {
-    trouble_ = fmt::format(
-        "the memory at {:#x} is of a kind that processes cannot share: take that of cudaMalloc(), "
-        "or of cuMemCreate() with a file descriptor as its handle",
-        own.address);
+    trouble_.set(
+        fmt::format("the memory at {:#x} is of a kind that processes cannot share: take that of cudaMalloc(), "
+                    "or of cuMemCreate() with a file descriptor as its handle",
+                    own.address));
   }
   return offer;
 }
@@ -152,7 +136,7 @@ void DeviceSharing::hand_over(const Piece& own) {
 
 std::optional<std::vector<DeviceWindow::Part>> DeviceSharing::share_imports(const Piece& own) {
   Offer offer;
-  attempt([&] {
+  trouble_.attempt([&] {
     const cuda::Current current{gpu_.context};
     offer = offer_of(own);
   });
@@ -162,13 +146,13 @@ std::optional<std::vector<DeviceWindow::Part>> DeviceSharing::share_imports(cons
   const bool have_all = fetch(offers);
   std::vector<DeviceWindow::Part> parts(at(comm_.size()));
   if (have_all)
-    attempt([&] {
+    trouble_.attempt([&] {
       const cuda::Current current{gpu_.context};
       for (const int peer : among_.members)
         parts[at(peer)] =
             peer == comm_.rank() ? DeviceWindow::Part{own.address, own.owner} : import(peer, offers[at(peer)]);
     });
-  if (!have_all || !agreed()) return std::nullopt;
+  if (!have_all || !trouble_.agreed()) return std::nullopt;
   return parts;
 }
 
@@ -179,7 +163,7 @@ bool DeviceSharing::fetch(const std::vector<Offer>& offers) {
     return peer != comm_.rank() && offers[at(peer)].way == Way::descriptor && !arrived_.contains(peer);
   };
   const auto look = [&] {
-    attempt([&] {
+    trouble_.attempt([&] {
       in_engine(group_, [&] {
         for (const int peer : among_.members)
           if (wants(peer))
@@ -188,8 +172,8 @@ bool DeviceSharing::fetch(const std::vector<Offer>& offers) {
       });
     });
     const bool waits = std::ranges::any_of(among_.members, wants);
-    if (waits && trouble_.empty() && Clock::now() >= until) trouble_ = "memory of other ranks has not arrived";
-    if (!trouble_.empty()) return Fetched::refused;
+    if (waits && !trouble_.is_there() && Clock::now() >= until) trouble_.set("memory of other ranks has not arrived");
+    if (trouble_.is_there()) return Fetched::refused;
     return waits ? Fetched::wait : Fetched::have;
   };
   if (fetch_together(comm_, look)) return true;

@@ -5,9 +5,9 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
+#include "lib/api/trouble.h"
 #include "lib/base/descriptor.h"
 #include "lib/base/gpu/memory.h"
 #include "lib/engine/engine.h"
@@ -49,13 +49,12 @@ class DeviceSharing {
     cuda::Device device = -1;
   };
   /// `among`: the ranks that share memory with this one. `number`: the same on all ranks, and for this object only.
-  DeviceSharing(Communicator& comm, Group& group, Group::OfHost among, Gpu gpu, std::uint32_t number);
+  /// `trouble`: outlives this object.
+  DeviceSharing(Communicator& comm, Group& group, Group::OfHost among, Gpu gpu, std::uint32_t number, Trouble& trouble);
 
   /// The pieces of the ranks that share memory with this one, by rank, or nothing on all ranks of the communicator.
-  /// `trouble`: why this rank has no piece; empty: it has.
-  std::optional<std::vector<DeviceWindow::Part>> share(const Piece& own, std::string trouble = {});
-  /// Why the other ranks' memory cannot be used here; empty: it is another rank that has trouble.
-  const std::string& trouble() const { return trouble_; }
+  /// A rank that has no piece has trouble, and so has one afterwards that cannot use those of the others.
+  std::optional<std::vector<DeviceWindow::Part>> share(const Piece& own);
 
  private:
   enum class Way : std::uint32_t { none, handle, descriptor };
@@ -69,9 +68,6 @@ class DeviceSharing {
     cuda::IpcMemoryHandle handle{};
   };
 
-  template <class Part>
-  void attempt(const Part& part);
-  bool agreed();
   std::uint64_t name_of(int sender) const;
   Offer offer_of(const Piece& own);
   void hand_over(const Piece& own);
@@ -85,7 +81,7 @@ class DeviceSharing {
   const Group::OfHost among_;
   const Gpu gpu_;
   const std::uint32_t number_;
-  std::string trouble_;
+  Trouble& trouble_;
   std::map<int, Descriptor> arrived_;
 };
 

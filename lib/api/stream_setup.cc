@@ -14,6 +14,7 @@
 #include "lib/api/device_sharing.h"
 #include "lib/api/fetch_together.h"
 #include "lib/api/gpu_facts.h"
+#include "lib/api/trouble.h"
 #include "lib/base/gpu/context.h"
 #include "lib/collective/call.h"
 #include "lib/gpu/device_kernels.h"
@@ -36,7 +37,7 @@ enum class SlotMemory : std::uint8_t { by_address, by_descriptor, by_handle };
 class SetUp {
  public:
   SetUp(Communicator& comm, CommunicatorState& state)
-      : comm_(comm), group_(state.group), state_(state), memory_(group_.shared_memory_of_host()) {}
+      : comm_(comm), group_(state.group), state_(state), memory_(group_.shared_memory_of_host()), trouble_(comm) {}
 
   std::optional<std::unique_ptr<StreamCalls>> run(const DeviceStream& stream) {
     const GpuFacts own = facts_of_own(stream, memory_.members.front());
@@ -76,7 +77,7 @@ class SetUp {
     }
     for (const SlotMemory way : ways)
       if (auto made = connect(way)) return made;
-    return staged(trouble_.empty() ? "another rank could not; it says why" : trouble_, mode);
+    return staged(trouble_.is_there() ? trouble_.text() : "another rank could not; it says why", mode);
   }
 
   /// Null, on all ranks: it does not work here.
@@ -86,12 +87,12 @@ class SetUp {
     words_.reset();
     std::unique_ptr<StreamCalls> made;
     if (std::optional<std::vector<StreamLinks::Slots>> all = share_slots(way)) {
-      attempt([&] { made = make_calls(std::move(*all)); });
-      if (agreed()) {
-        attempt([&] {
-          if (!made->try_links(longest_trial)) trouble_ = "a trial of the links between GPUs moved wrong bytes";
+      trouble_.attempt([&] { made = make_calls(std::move(*all)); });
+      if (trouble_.agreed()) {
+        trouble_.attempt([&] {
+          if (!made->try_links(longest_trial)) trouble_.set("a trial of the links between GPUs moved wrong bytes");
         });
-        if (agreed()) {
+        if (trouble_.agreed()) {
           say(fmt::format("calls on device memory run on streams, over {} slots of {} bytes per link{}", slots,
                           form_.slot_bytes, links_in_words() + to_string(runners_)));
           return made;
@@ -99,8 +100,8 @@ class SetUp {
       }
     }
     constexpr const char* ways[] = {"addresses", "descriptors", "IPC handles"};
-    if (!trouble_.empty())
-      say(fmt::format("memory of GPUs cannot be shared by {}: {}", ways[static_cast<int>(way)], trouble_));
+    if (trouble_.is_there())
+      say(fmt::format("memory of GPUs cannot be shared by {}: {}", ways[static_cast<int>(way)], trouble_.text()));
     return nullptr;
   }
 
@@ -112,21 +113,6 @@ class SetUp {
                                  : "and plans do not look at hosts");
   }
   void say(const std::string& text) const { group_.context().log.info(Log::Subsystem::shm, text); }
-
-  template <class Part>
-  void attempt(const Part& part) {
-    try {
-      if (trouble_.empty()) part();
-    } catch (const std::exception& error) {
-      trouble_ = error.what();
-    }
-  }
-  /// Whether no rank has trouble.
-  bool agreed() {
-    int all_well = trouble_.empty() ? 1 : 0;
-    comm_.all_reduce(std::span{&all_well, 1}, min);
-    return all_well == 1;
-  }
 
   // ---- The slots, which all ranks of the host map
 
@@ -141,11 +127,10 @@ class SetUp {
 
   std::optional<std::vector<StreamLinks::Slots>> share_slots(SlotMemory way) {
     DeviceSharing::Piece own;
-    attempt([&] { own = own_slots(way); });
+    trouble_.attempt([&] { own = own_slots(way); });
     if (!fetch_words()) return std::nullopt;
-    DeviceSharing sharing{comm_, group_, memory_, {context_, device_}, number_};
-    const auto parts = sharing.share(own, trouble_);
-    trouble_ = sharing.trouble();
+    DeviceSharing sharing{comm_, group_, memory_, {context_, device_}, number_, trouble_};
+    const auto parts = sharing.share(own);
     if (!parts) return std::nullopt;
     std::vector<StreamLinks::Slots> all;
     for (const DeviceWindow::Part& part : *parts) all.push_back({part.address, part.owner});
@@ -165,10 +150,10 @@ class SetUp {
   bool fetch_words() {
     const auto until = Clock::now() + longest_fetch;
     const auto look = [&] {
-      attempt([&] { in_engine(group_, [&] { words_ = get_words(); }); });
-      if (trouble_.empty() && words_) return Fetched::have;
-      if (trouble_.empty() && Clock::now() >= until) trouble_ = "the words of links have not arrived";
-      return trouble_.empty() ? Fetched::wait : Fetched::refused;
+      trouble_.attempt([&] { in_engine(group_, [&] { words_ = get_words(); }); });
+      if (!trouble_.is_there() && words_) return Fetched::have;
+      if (!trouble_.is_there() && Clock::now() >= until) trouble_.set("the words of links have not arrived");
+      return trouble_.is_there() ? Fetched::refused : Fetched::wait;
     };
     if (fetch_together(comm_, look)) return true;
     in_engine(group_, [&] {
@@ -209,7 +194,7 @@ class SetUp {
   cuda::Context context_ = nullptr;
   cuda::Device device_ = -1;
   std::uint32_t number_ = 0;  // of the attempt
-  std::string trouble_;       // of this rank
+  Trouble trouble_;
   std::shared_ptr<std::byte> words_;
 };
 
