@@ -92,8 +92,9 @@ std::uint64_t DeviceSharing::name_of(int sender) const {
 /// Among ranks that are threads.
 std::optional<std::vector<DeviceWindow::Part>> DeviceSharing::share_addresses(const Piece& own) {
   if (!trouble_.agreed()) return std::nullopt;
-  const Piece* const piece = &own;
-  const auto address = reinterpret_cast<std::uintptr_t>(piece);
+  // Others may read it until all have said that they have. Where that fails it stays.
+  const auto* const published = new Piece{own};
+  const auto address = reinterpret_cast<std::uintptr_t>(published);
   std::vector<std::uintptr_t> all(at(comm_.size()));
   comm_.all_gather(std::span{&address, 1}, all);
   std::vector<DeviceWindow::Part> parts;
@@ -101,7 +102,8 @@ std::optional<std::vector<DeviceWindow::Part>> DeviceSharing::share_addresses(co
     const Piece& theirs = *reinterpret_cast<const Piece*>(one);
     parts.push_back({theirs.address, theirs.owner});
   }
-  trouble_.agreed();  // all have copied them
+  comm_.barrier();
+  delete published;
   return parts;
 }
 
