@@ -188,7 +188,8 @@ constexpr std::array table{
              .fallback = "1048576",
              .meaning =
                  "Size of a slot of the links between GPUs; longer messages go in rounds. Each rank has two slots "
-                 "per rank of a communicator. Rank 0's value holds for all.",
+                 "per rank of a communicator, and where ranks use each other's memory eight more for copies of "
+                 "buffers. Rank 0's value holds for all.",
              .least = 4096,
              .most = std::uint64_t{1} << 30},
     Variable{.name = "TUTTI_INJECT",

@@ -42,7 +42,8 @@ inline namespace TUTTI_ABI {
 ///            also while calls with it are on their way, and may outlive the communicator. Destroying it is local. The
 ///            driver gets the memory back at the next allocate(), register_memory() or deregister_memory() of the
 ///            communicator in which none of its calls is on its way, or when the communicator ends, and never while
-///            another rank has it open.
+///            another rank has it open. Memory that is not shared goes back at once, by cuMemFree(), which waits for
+///            all streams of the GPU.
 template <Element T>
 class [[nodiscard]] Array {
  public:
@@ -77,7 +78,11 @@ class [[nodiscard]] Array {
 ///
 /// GPU:       that of the communicator's calls on device memory; else that of the thread's current context, or the only
 ///            one of the machine.
-/// Effect:    in all collectives but scans and _v calls. The result has the same bits as without.
+/// Effect:    in collectives with `direct` or `direct_two_shot`, which run where ranks use each other's memory unless
+///            the call, TUTTI_ALGO or a tuning table names another algorithm. _v calls, scans, user-defined ops and
+///            premul_sum run as with ordinary memory. A buffer that only the root gives (the output of reduce and
+///            gather, the input of scatter) is copied if other ranks use it. The result has the same bits as with
+///            `direct`.
 /// Agreement: all ranks of `comm` call it, with the same count (Error{mismatch}), in the same order as their other
 ///            collectives. In a call, a buffer is part of the same allocation on all ranks, and begins at the same
 ///            offset in it, or is part of none on all ranks (Error{mismatch}).
