@@ -130,6 +130,8 @@ class [[nodiscard]] Registration {
 /// Ownership: the memory stays the program's, and exists until deregister_memory() has returned, or all ranks have
 ///            ended the communicator. Where it was freed too early, the next call with it is Error{invalid_argument} on
 ///            that rank, whatever is at its address by then.
+/// Errors:    a rank whose memory cannot be registered, since it is empty, of the host, or registered in part, gets
+///            Error{invalid_argument}, and all others Error{mismatch}. Nothing has changed then, and ranks may go on.
 /// Threading, failure: as allocate().
 template <Element T>
 Registration register_memory(Communicator& comm, Span<T> memory) {
