@@ -5,16 +5,12 @@
 #include <array>
 #include <chrono>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 
-#include "lib/api/communicator_state.h"
 #include "lib/base/internals.h"
 #include "lib/message/messages.h"
-#include "lib/startup/join.h"
-#include "transport/transport.h"
+#include "tests/lib/message/two_ranks.h"
 
 namespace tutti::detail {
 namespace {
@@ -23,31 +19,13 @@ using namespace std::chrono_literals;
 using transport::Frame;
 using transport::FrameKind;
 
-constexpr std::uint64_t group_id = 4242;
-constexpr transport::Channel message_channel = group_id | 1;
-
-/// One rank of two that are threads.
-std::shared_ptr<CommunicatorState> join(const std::shared_ptr<transport::InprocHub>& hub, int rank,
-                                        std::shared_ptr<Store> store) {
-  auto context = std::make_shared<Context>();
-  context->tuning = {&algorithms::TuningTable::builtin(), [](const auto*) {}};
-  context->kernels = &compute::choose_table("");
-  join_ranks(*context,
-             {.rank = rank, .size = 2, .store = std::move(store), .inproc = hub, .deadline = Clock::now() + 20s});
-  return std::make_shared<CommunicatorState>(context, group_id, std::vector<int>{0, 1});
-}
-
 /// What rank 0 fails with after rank 1 has done `mischief`; it has a receive waiting for tag 5 meanwhile.
 std::optional<Error> failure_after(const std::function<void(Group&)>& mischief) {
-  const auto hub = std::make_shared<transport::InprocHub>(2);
-  const std::shared_ptr<Store> store = memory_store();
-  std::shared_ptr<CommunicatorState> other;
-  std::jthread thread{[&] { other = join(hub, 1, store); }};
-  const auto state = join(hub, 0, store);
-  thread.join();
-  other->group.context().engine->exclusively([&] { mischief(other->group); });
+  const TwoRanks ranks;
+  Group& other = ranks.second->group;
+  other.context().engine->exclusively([&] { mischief(other); });
   std::array<std::byte, 8> bytes{};
-  auto communicator = Internals::make<Communicator>(state);
+  auto communicator = Internals::make<Communicator>(ranks.first);
   try {
     communicator.recv(bytes, 1, {.tag = 5, .timeout = 10s});
   } catch (const Error& error) {
@@ -83,7 +61,7 @@ TEST_CASE("a frame of a message that says what cannot be fails the communicator 
     const auto failure = failure_after([&](Group& group) {
       Frame frame = forged.frame;
       frame.length = forged.payload;
-      group.open(0, message_channel).send(frame, std::span{zeros}.first(forged.payload), ~transport::Token{0});
+      group.open(0, TwoRanks::message_channel).send(frame, std::span{zeros}.first(forged.payload), ~transport::Token{0});
     });
     REQUIRE(failure);
     CHECK(failure->code() == ErrorCode::mismatch);
@@ -96,8 +74,8 @@ TEST_CASE("an abort that blames a rank that does not exist blames nobody") {
   for (const int number : {2, 1 << 30, -2, -(1 << 30)}) {
     CAPTURE(number);
     const auto failure = failure_after([=](Group& group) {
-      group.open(0, message_channel);
-      group.context().engine->abort_channel(message_channel, Error{ErrorCode::peer_lost, "why", number, 7});
+      group.open(0, TwoRanks::message_channel);
+      group.context().engine->abort_channel(TwoRanks::message_channel, Error{ErrorCode::peer_lost, "why", number, 7});
     });
     REQUIRE(failure);
     CHECK(failure->code() == ErrorCode::peer_lost);
