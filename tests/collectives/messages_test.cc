@@ -189,6 +189,30 @@ TEST_CASE(
   }
 }
 
+TEST_CASE(
+    "both ranks may send before they receive, whatever they have done before, if links are memory or it is short") {
+  for (const Kind kind : all_kinds) {
+    CAPTURE(std::string{name_of(kind)});
+    const bool is_memory = kind == Kind::inproc || kind == Kind::shm;
+    for (const auto mode : {transport::SingleCopy::measured, transport::SingleCopy::always}) {
+      run_ranks({.ranks = 2, .kind = kind, .copy_policy = {.single_copy = mode}, .timeout = std::chrono::seconds(10)},
+                [is_memory](Communicator& comm) {
+                  for (const std::size_t size : {eager, 200 * std::size_t{1024}, 4 * eager}) {
+                    if (size > eager && !is_memory) continue;
+                    std::vector<std::uint8_t> out(size), in(size);
+                    for (int round = 0; round < 20; ++round) {
+                      std::iota(out.begin(), out.end(), static_cast<std::uint8_t>(7 * round + comm.rank()));
+                      comm.send(out, 1 - comm.rank());
+                      comm.recv(in, 1 - comm.rank());
+                      REQUIRE(in[size - 1] == static_cast<std::uint8_t>(size - 1 + 7U * static_cast<unsigned>(round) +
+                                                                        1U - static_cast<unsigned>(comm.rank())));
+                    }
+                  }
+                });
+    }
+  }
+}
+
 TEST_CASE("a sender waits for the receive of a message that is too long for the links of its transport") {
   for (const Kind kind : {Kind::shm, Kind::tcp}) {
     run_ranks({.ranks = 2, .kind = kind}, [kind](Communicator& comm) {

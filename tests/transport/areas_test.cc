@@ -151,13 +151,16 @@ TEST_CASE("a peer that makes up names of areas gets some area, and the sender ke
     };
     CHECK((lies_in(sides.a) || lies_in(sides.b)));
   }
-  for (std::size_t i = 0; i < 64 * slot_count; ++i) {
-    if (honest.writer.full()) {
-      honest.memory->returned.fill(static_cast<AreaName>(i % 256));
-      honest.memory->freed.store(honest.writer.filled());
+  // Each name comes in each slot, after honest messages and after made-up ones.
+  for (unsigned name = 0; name < 256; ++name) {
+    for (std::size_t i = 0; i < 3 * slot_count; ++i) {
+      if (honest.writer.full()) {
+        honest.memory->returned.fill(static_cast<AreaName>(name));
+        honest.memory->freed.store(honest.writer.filled());
+      }
+      REQUIRE_FALSE(honest.writer.full());
+      honest.send(payload);
     }
-    REQUIRE_FALSE(honest.writer.full());
-    honest.send(payload);
   }
 }
 

@@ -93,6 +93,39 @@ TEST_CASE("a receiver that counts nonsense gets no slot to overflow") {
   }
 }
 
+TEST_CASE("a sender ignores a count of freed slots that goes back or too far, and never has an area in flight twice") {
+  LooseRing ring;
+  const auto fill = [&] {
+    while (!ring.writer.full()) CHECK_FALSE(ring.put(pattern(short_bytes + 1, 1)));
+    std::set<AreaName> in_flight;
+    for (const SlotHead& head : ring.memory->heads) in_flight.insert(area_in(head.filling.load()));
+    CHECK(in_flight.size() == slot_count);
+  };
+  const auto free_slots = [&] {
+    std::size_t free = 0;
+    while (free < slot_count && ring.writer.has_room(free + 1)) ++free;
+    return free;
+  };
+  fill();
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t before = ring.writer.filled() - slot_count;
+    const auto frees_after = [&](std::uint64_t count) {
+      ring.memory->freed.store(count);
+      return free_slots();
+    };
+    CHECK(frees_after(before + 5) == 5);
+    CHECK(frees_after(before + 3) == 5);
+    CHECK(frees_after(before + slot_count + 1) == 5);
+    CHECK(frees_after(before + slot_count) == slot_count);
+    fill();
+    CHECK(frees_after(std::uint64_t{1} << 40) == 0);
+    CHECK(frees_after(before) == 0);
+    CHECK(frees_after(before + slot_count) == 0);
+    CHECK(frees_after(before + 2 * slot_count) == slot_count);
+    fill();
+  }
+}
+
 // ---- Links -----------------------------------------------------------------------------------------------------
 
 /// An endpoint to nobody.
@@ -196,6 +229,48 @@ TEST_CASE("a message is taken without the sink if it is the next, whole, and jus
   CHECK(side.link.pull(told));
   CHECK(told.messages == 1);
   CHECK(to == bytes);
+}
+
+TEST_CASE(
+    "a sender that sleeps until there is room is woken by a receiver that takes pieces, even if more are missing") {
+  using Taken = Link::Taken;
+  constexpr std::size_t pieces = slot_count + 3;
+  const Frame frame{.kind = FrameKind::eager, .length = pieces * slot_bytes};
+  Receiving side;
+  const auto bytes = pattern(pieces * slot_bytes, 1);
+  const auto piece = [&](std::size_t i) { return std::span{bytes}.subspan(i * slot_bytes, slot_bytes); };
+  REQUIRE_FALSE(side.ring.writer.begin(frame, piece(0)));
+  for (std::size_t i = 1; i < slot_count; ++i) REQUIRE_FALSE(side.ring.writer.proceed(piece(i)));
+  CHECK(side.ring.writer.arm(slot_count / 2));
+  std::vector<std::byte> to(bytes.size());
+  CHECK(side.link.take(words_of(frame), to) == Taken::begun);
+  CHECK(side.endpoint->wakes == 1);
+
+  REQUIRE(side.ring.writer.has_room(pieces - slot_count));
+  for (std::size_t i = slot_count; i < pieces; ++i) REQUIRE_FALSE(side.ring.writer.proceed(piece(i)));
+  Told told;
+  CHECK(side.link.pull(told));
+  CHECK(told.messages == 1);
+  CHECK(to == bytes);
+  CHECK(side.endpoint->wakes == 1);  // it asked once
+}
+
+TEST_CASE("a sender that leaves while its message is taken fails the link, which says how much had come") {
+  for (const bool aborts : {true, false}) {
+    CAPTURE(aborts);
+    const Frame frame{.kind = FrameKind::eager, .length = slot_bytes};
+    Receiving side;
+    REQUIRE_FALSE(side.ring.writer.begin(frame, pattern(full_piece(slot_bytes), 1)));
+    std::vector<std::byte> to(slot_bytes);
+    CHECK(side.link.take(words_of(frame), to) == Link::Taken::begun);
+    if (aborts) leave(side.ring.memory->from_sender, Error(ErrorCode::timeout, "too late", 5, 6));
+    side.leave_peer();
+    REQUIRE(side.recorder.failures.size() == 1);
+    CHECK(side.recorder.failures[0].peer == 3);
+    CHECK(side.recorder.failures[0].rank == (aborts ? 5 : 3));
+    if (!aborts) CHECK(side.recorder.failures[0].text.find("16384 of 32768 bytes") != std::string::npos);
+    CHECK(side.recorder.messages.empty());
+  }
 }
 
 TEST_CASE("an abort overtakes a parked message, a death does not") {

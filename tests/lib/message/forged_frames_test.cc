@@ -61,7 +61,8 @@ TEST_CASE("a frame of a message that says what cannot be fails the communicator 
     const auto failure = failure_after([&](Group& group) {
       Frame frame = forged.frame;
       frame.length = forged.payload;
-      group.open(0, TwoRanks::message_channel).send(frame, std::span{zeros}.first(forged.payload), ~transport::Token{0});
+      group.open(0, TwoRanks::message_channel)
+          .send(frame, std::span{zeros}.first(forged.payload), ~transport::Token{0});
     });
     REQUIRE(failure);
     CHECK(failure->code() == ErrorCode::mismatch);
