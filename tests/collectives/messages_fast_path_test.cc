@@ -251,5 +251,31 @@ TEST_CASE("a receive from a rank that has left ends with an error") {
   });
 }
 
+TEST_CASE("both ranks may send before they receive if links are memory or the message is short, at any time") {
+  for (const Kind kind : all_kinds) {
+    CAPTURE(std::string{name_of(kind)});
+    const bool is_memory = kind == Kind::inproc || kind == Kind::shm;
+    const int rounds = is_memory ? 20 : 15;  // over TCP as many as the credit allows: returning it takes a connection
+    for (const auto mode : {transport::SingleCopy::measured, transport::SingleCopy::always}) {
+      const WorldOptions options{
+          .ranks = 2, .kind = kind, .copy_policy = {.single_copy = mode}, .timeout = std::chrono::seconds(20)};
+      run_ranks(options, [is_memory, rounds](Communicator& comm) {
+        for (const std::size_t size : {64 * 1024UL, 200 * 1024UL, 256 * 1024UL}) {
+          if (size > 64 * 1024 && !is_memory) continue;
+          std::vector<std::uint8_t> in(size);
+          for (int round = 0; round < rounds; ++round) {
+            const auto content = [&](int rank) {
+              return std::vector<std::uint8_t>(size, static_cast<std::uint8_t>(2 * round + rank));
+            };
+            comm.send(content(comm.rank()), 1 - comm.rank());
+            comm.recv(in, 1 - comm.rank());
+            REQUIRE(in == content(1 - comm.rank()));
+          }
+        }
+      });
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tutti::testing

@@ -189,32 +189,6 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("both ranks may send before they receive if links are memory or the message is short, at any time") {
-  for (const Kind kind : all_kinds) {
-    CAPTURE(std::string{name_of(kind)});
-    const bool is_memory = kind == Kind::inproc || kind == Kind::shm;
-    const int rounds = is_memory ? 20 : 15;  // over TCP as many as the credit allows: returning it takes a connection
-    for (const auto mode : {transport::SingleCopy::measured, transport::SingleCopy::always}) {
-      const WorldOptions options{
-          .ranks = 2, .kind = kind, .copy_policy = {.single_copy = mode}, .timeout = std::chrono::seconds(20)};
-      run_ranks(options, [is_memory, rounds](Communicator& comm) {
-        for (const std::size_t size : {eager, 200 * std::size_t{1024}, 4 * eager}) {
-          if (size > eager && !is_memory) continue;
-          std::vector<std::uint8_t> in(size);
-          for (int round = 0; round < rounds; ++round) {
-            const auto content = [&](int rank) {
-              return std::vector<std::uint8_t>(size, static_cast<std::uint8_t>(2 * round + rank));
-            };
-            comm.send(content(comm.rank()), 1 - comm.rank());
-            comm.recv(in, 1 - comm.rank());
-            REQUIRE(in == content(1 - comm.rank()));
-          }
-        }
-      });
-    }
-  }
-}
-
 TEST_CASE("a sender waits for the receive of a message that is too long for the links of its transport") {
   for (const Kind kind : {Kind::shm, Kind::tcp}) {
     run_ranks({.ranks = 2, .kind = kind}, [kind](Communicator& comm) {

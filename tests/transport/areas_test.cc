@@ -164,5 +164,38 @@ TEST_CASE("a peer that makes up names of areas gets some area, and the sender ke
   }
 }
 
+TEST_CASE("a sender ignores a count of freed slots that goes back or too far, and never has an area in flight twice") {
+  LooseRing ring;
+  const auto fill = [&] {
+    while (!ring.writer.full()) CHECK_FALSE(ring.put(pattern(short_bytes + 1, 1)));
+    std::set<AreaName> in_flight;
+    for (const SlotHead& head : ring.memory->heads) in_flight.insert(area_in(head.filling.load()));
+    CHECK(in_flight.size() == slot_count);
+  };
+  const auto free_slots = [&] {
+    std::size_t free = 0;
+    while (free < slot_count && ring.writer.has_room(free + 1)) ++free;
+    return free;
+  };
+  fill();
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t before = ring.writer.filled() - slot_count;
+    const auto frees_after = [&](std::uint64_t count) {
+      ring.memory->freed.store(count);
+      return free_slots();
+    };
+    CHECK(frees_after(before + 5) == 5);
+    CHECK(frees_after(before + 3) == 5);
+    CHECK(frees_after(before + slot_count + 1) == 5);
+    CHECK(frees_after(before + slot_count) == slot_count);
+    fill();
+    CHECK(frees_after(std::uint64_t{1} << 40) == 0);
+    CHECK(frees_after(before) == 0);
+    CHECK(frees_after(before + slot_count) == 0);
+    CHECK(frees_after(before + 2 * slot_count) == slot_count);
+    fill();
+  }
+}
+
 }  // namespace
 }  // namespace tutti::transport::testing
