@@ -38,6 +38,8 @@ CROWDED = {"elements": 40_000, "slot_bytes": 4096, "queue": 64}  # more commands
 LAST_CALL = PARTS // 2 if ON_HOSTS else PARTS * 2 // 3  # may have begun in this part, so that some ranks have all they need
 SIGNALS = {"kill": signal.SIGKILL, "stop": signal.SIGSTOP, "pause": signal.SIGSTOP}
 SAID = re.compile(r"rank (\d): error of rank (-?\d), code (\d+), after ([\d.]+) s, stream empty after ([\d.]+) s: (.*)")
+# Of the driver, in calls: the first ones in many of them.
+FUNCTIONS = ("cuStreamBatchMemOp", "cuMemcpyAsync", "cuLaunchKernel", "cuEventRecord", "cuStreamWaitEvent", "cuLaunchHostFunc")
 MISMATCH, TIMEOUT, PEER_LOST, ABORTED = 2, 3, 4, 5
 
 
@@ -51,6 +53,10 @@ class Case:
     signal: str = ""  # a name of SIGNALS
     part: int = 0  # of PARTS
     fault: str = ""  # for FAKE_CUDA_FAIL
+    function: str = ""  # of the driver, which fails with `result` in the culprit's call number `nth`, or after that share
+    nth: float = 0
+    result: int = 0
+    culprit: int = CULPRIT
     timeout: int = 20
     elements: int = SHORT
     slot_bytes: int = 1 << 20
@@ -69,18 +75,19 @@ class Outcome:
     err: list
     status: list  # None: had to be killed
     hit: bool  # the signal found the process
+    faults: str  # what became of those that were planned
     took: float
 
 
-def start(case, rank, folder, schedule, signal_at):
+def start(case, rank, folder, schedule, signal_at, fault):
     env = dict(os.environ, LD_LIBRARY_PATH=FAKE, FAKE_CUDA_SCHEDULE=schedule, FAKE_CUDA_QUEUE=str(case.queue),
                TUTTI_GPU_SLOT_BYTES=str(case.slot_bytes), TUTTI_GPU_MODE=case.mode, TUTTI_LOST_AFTER="1",
                TUTTI_TIMEOUT=str(case.timeout), TUTTI_RANK=str(rank), TUTTI_SIZE=str(RANKS),
                TUTTI_RDZV=f"file://{folder}/meeting", TUTTI_SECRET="two hosts of one test", TUTTI_DEBUG="INFO", TUTTI_DEBUG_SUBSYS="SHM")
-    if rank == CULPRIT and signal_at:
+    if rank == case.culprit and signal_at:
         env["FAKE_CUDA_SIGNAL"] = f"{int(SIGNALS[case.signal])}@{signal_at}"
-    if rank == CULPRIT and case.fault:
-        env["FAKE_CUDA_FAIL"] = case.fault
+    if rank == case.culprit and fault:
+        env.update(FAKE_CUDA_FAIL=fault, FAKE_CUDA_FAULTS=str(folder / "faults"))
     with open(folder / f"out{rank}", "w") as out, open(folder / f"err{rank}", "w") as err:
         place = ["nsenter", f"--net=/run/netns/host{rank // 2}"] if ON_HOSTS else []
         command = [*place, PROGRAM, case.what, case.algorithm, case.form, "shrink" if case.shrinks else "-", str(case.elements)]
@@ -100,47 +107,54 @@ def wait(process, until):
 
 
 def run(case):
-    signal_at = 0
+    signal_at, fault = 0, case.fault
     if case.signal:
-        all_commands = commands_of(case.algorithm, case.form, case.mode, case.elements, case.slot_bytes)
+        all_commands, _ = without_faults(case.algorithm, case.form, case.mode, case.elements, case.slot_bytes)
         signal_at = max(1, (2 * case.part + 1) * all_commands // (2 * PARTS))
+    if case.function:
+        _, calls = without_faults(case.algorithm, case.form, case.mode, case.elements, case.slot_bytes, case.culprit)
+        nth = case.nth if case.nth >= 1 else int(case.nth * calls[case.function]) + 1
+        fault = f"{case.function}@{nth}={case.result}"
     schedule = random.Random(case.name).choice(["eager", "lazy", "reverse", "random:3"])
     begun = time.monotonic()
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        started = [start(case, rank, folder, schedule, signal_at) for rank in range(RANKS)]
+        started = [start(case, rank, folder, schedule, signal_at, fault) for rank in range(RANKS)]
         status = [None] * RANKS
         hit = not case.signal
         try:
             stops = SIGNALS.get(case.signal) == signal.SIGSTOP
             for rank, process in enumerate(started):
-                if rank != CULPRIT or not stops:
+                if rank != case.culprit or not stops:
                     status[rank] = wait(process, begun + LIMIT)
             took = time.monotonic() - begun
-            process = started[CULPRIT]
+            process = started[case.culprit]
             if stops:
                 hit = process.poll() is None and is_stopped(process)
                 process.send_signal(signal.SIGCONT if case.signal == "pause" else signal.SIGKILL)
-                status[CULPRIT] = wait(process, time.monotonic() + LIMIT)
+                status[case.culprit] = wait(process, time.monotonic() + LIMIT)
             elif case.signal:
-                hit = status[CULPRIT] == -signal.SIGKILL
+                hit = status[case.culprit] == -signal.SIGKILL
         finally:
             for process in started:
                 if process.poll() is None:
                     process.kill()
                 process.wait()
         read = [[(folder / f"{kind}{rank}").read_text() for rank in range(RANKS)] for kind in ("out", "err")]
-    return Outcome(*read, status, hit, took)
+        faults = (folder / "faults").read_text() if (folder / "faults").exists() else ""
+    return Outcome(*read, status, hit, faults, took)
 
 
 @functools.cache
-def commands_of(algorithm, form, mode, elements, slot_bytes):
-    """How many commands the culprit's streams run where nothing fails."""
-    outcome = run(Case("dry", algorithm, form, mode=mode, elements=elements, slot_bytes=slot_bytes))
-    found = re.search(r"(\d+) commands", outcome.out[CULPRIT])
-    if not found:
+def without_faults(algorithm, form, mode, elements, slot_bytes, culprit=CULPRIT):
+    """How many commands the culprit's streams run where nothing fails, and its calls of each of FUNCTIONS."""
+    never = ";".join(f"{function}@1000000=2" for function in FUNCTIONS)
+    outcome = run(Case("dry", algorithm, form, mode=mode, elements=elements, slot_bytes=slot_bytes, culprit=culprit, fault=never))
+    found = re.search(r"(\d+) commands", outcome.out[culprit])
+    calls = dict(re.findall(r"^(\w+)@.* did not come in (\d+) calls$", outcome.faults, re.M))
+    if not found or set(calls) != set(FUNCTIONS):
         raise RuntimeError(f"a run without faults failed: {outcome}")
-    return int(found[1])
+    return int(found[1]), {function: int(number) for function, number in calls.items()}
 
 
 def wrong_in_survivor(case, rank, outcome):
@@ -155,12 +169,12 @@ def wrong_in_survivor(case, rank, outcome):
     if case.staged:
         return "fails"
     blamed, code, after, drained, text = int(found[2]), int(found[3]), float(found[4]), float(found[5]), found[6]
-    if rank == CULPRIT and case.fault:
+    if rank == case.culprit and (case.fault or case.function):
         return None if "CUDA_ERROR" in text else f"does not name its driver's error: {text}"
     # Each of two ranks that differ may name the other.
-    if case.codes == (MISMATCH,) and f"rank {CULPRIT}" in text:
-        blamed = CULPRIT
-    if blamed != CULPRIT and not (blamed == -1 and f"rank {CULPRIT}" in text):
+    if case.codes == (MISMATCH,) and f"rank {case.culprit}" in text:
+        blamed = case.culprit
+    if blamed != case.culprit and not (blamed == -1 and f"rank {case.culprit}" in text):
         return f"blames rank {blamed}: {text}"
     if case.codes and code not in case.codes:
         return f"has an error of code {code}: {text}"
@@ -175,16 +189,19 @@ def wrong_in_survivor(case, rank, outcome):
 
 def judge(case, outcome):
     ends = not case.signal and case.what != "leave" and case.what != "destroy"
-    ranks = [rank for rank in range(RANKS) if rank != CULPRIT or ends]
+    ranks = [rank for rank in range(RANKS) if rank != case.culprit or ends]
     wrong = [f"rank {rank} {what}" for rank in ranks if (what := wrong_in_survivor(case, rank, outcome))]
     if not outcome.hit:
         wrong.append("the signal came too late")
-    if not ends and outcome.status[CULPRIT] not in (0, -signal.SIGKILL):
-        wrong.append(f"the culprit ended with {outcome.status[CULPRIT]}")
+    if case.fault or case.function:
+        if "did not come" in outcome.faults or outcome.faults.count(" came\n") != case.fault.count(";") + 1:
+            wrong.append(f"not all faults came: {outcome.faults or 'none'}")
+    if not ends and outcome.status[case.culprit] not in (0, -signal.SIGKILL):
+        wrong.append(f"the culprit ended with {outcome.status[case.culprit]}")
     if case.staged and len({"staged through the host" in err for err in outcome.err}) > 1:
         wrong.append("ranks do not agree in how calls run")
     said = {"no error" in outcome.out[rank] for rank in ranks}
-    if case.fault and not case.may_differ and len(said) > 1:
+    if (case.fault or case.function) and not case.may_differ and len(said) > 1:
         wrong.append("only some ranks fail")
     return wrong
 
@@ -202,23 +219,25 @@ def signals(algorithms=("ring", "tree", "direct")):
 
 
 def driver_errors():
-    functions = ("cuStreamBatchMemOp", "cuMemcpyAsync", "cuLaunchKernel", "cuEventRecord", "cuStreamWaitEvent", "cuLaunchHostFunc")
     number = 0
-    for function in functions:
+    for function in FUNCTIONS:
         for code in (700, 719, 2):
-            for nth in (1, 2, 3, 7, 12, 30) if function in functions[:3] else (1, 2, 3):
+            for nth in (1, 2, 3, 0.25, 0.5, 0.7) if function in FUNCTIONS[:2] else (1, 2, 3):
                 for form in ("wait", "pending"):
                     algorithm = ("ring", "tree", "direct")[number % 3]
                     number += 1
-                    # In the trial it leads to staging, a call may not come at all, and of the last calls the others may have
-                    # all that they need.
-                    yield Case(f"{function}@{nth}={code} in {algorithm}, {form}", algorithm, form, fault=f"{function}@{nth}={code}",
-                               may_succeed=True, may_differ=function in functions[3:] and nth == 3)
+                    if function == "cuStreamWaitEvent" and (form == "wait" or nth > 2):
+                        continue  # one stream waits for no other, and two streams change places twice
+                    # In the trial it leads to staging, and of the last calls the others may have all that they need. A
+                    # rank in the middle of a tree may combine nothing.
+                    yield Case(f"{function}@{nth}={code} in {algorithm}, {form}", algorithm, form, function=function, nth=nth,
+                               result=code, may_succeed=True, may_differ=function in FUNCTIONS[3:] and nth == 3,
+                               culprit=0 if function == "cuLaunchKernel" and algorithm == "tree" else CULPRIT)
 
 
 def set_up():
     for function, most in (("cuMemCreate", 1), ("cuMemExportToShareableHandle", 1), ("cuMemImportFromShareableHandle", 3),
-                           ("cuMemAddressReserve", 4), ("cuMemMap", 4), ("cuMemSetAccess", 4), ("cuMemHostRegister", 1)):
+                           ("cuMemRetainAllocationHandle", 1), ("cuMemAddressReserve", 4), ("cuMemMap", 4), ("cuMemSetAccess", 4), ("cuMemHostRegister", 1)):
         for nth in range(1, most + 1):
             for code in (2, 999):
                 for form in ("wait", "pending"):
@@ -267,7 +286,9 @@ def in_each_others_memory():
     for mode, algorithm in (("leader", "direct"), ("one-shot", "direct"), ("two-shot", "direct_two_shot")):
         for case in (*signals(("direct",)), *driver_errors(), *others(("direct",))):
             if case.form != "start":
-                yield dataclasses.replace(case, name=f"{case.name}, {mode}", algorithm=algorithm, mode=mode)
+                leads = mode == "leader" and case.function == "cuLaunchKernel"
+                yield dataclasses.replace(case, name=f"{case.name}, {mode}", algorithm=algorithm, mode=mode,
+                                          culprit=0 if leads else case.culprit)
 
 
 def main():

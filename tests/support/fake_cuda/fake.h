@@ -27,6 +27,7 @@
 //   FAKE_CUDA_FAIL=cuMemCreate@2=2;cuLaunchKernel@*=700    which calls fail, counted from 1, with which result
 //                                 (*@*=34: all calls of all functions). A kernel that fails with 700 or more fails on
 //                                 the device: all later calls do as well
+//   FAKE_CUDA_FAULTS=FILE         where those that came are written, and when the program ends those that did not
 //   FAKE_CUDA_SIGNAL=9@40         the process gets signal 9 when its streams run their 40th command
 //   FAKE_CUDA_SCHEDULE=eager | lazy | random:7 | reverse   when streams run
 //   FAKE_CUDA_PENDING=abort       ends the program if a call has to wait while a stream waits for a word (wait)

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "tests/support/fake_cuda/fake.h"
 
@@ -47,10 +48,12 @@ Settings read_settings() {
 }
 
 struct Fault {
+  std::string text;
   std::string function;
   long nth = 0;  // 0: every call
   Result result = Result::success;
   long calls = 0;
+  bool came = false;
 };
 
 /// "cuMemCreate@2=2;cuLaunchKernel@*=700"
@@ -64,8 +67,8 @@ std::vector<Fault> read_faults() {
     const std::size_t at = one.find('@');
     const std::size_t is = one.find('=');
     if (at == std::string::npos || is == std::string::npos) misuse("FAKE_CUDA_FAIL has a fault without @ or =: " + one);
-    found.push_back(
-        {one.substr(0, at), std::atol(one.c_str() + at + 1), static_cast<Result>(std::atoi(one.c_str() + is + 1))});
+    found.push_back({one, one.substr(0, at), std::atol(one.c_str() + at + 1),
+                     static_cast<Result>(std::atoi(one.c_str() + is + 1))});
   }
   return found;
 }
@@ -78,6 +81,23 @@ struct Faults {
 Faults& all_faults() {
   static Faults& all = *new Faults;
   return all;
+}
+
+/// A line for the test that has planned the fault. It is there also if the process is killed right afterwards.
+void tell(const Fault& fault, const std::string& what) {
+  const char* const path = std::getenv("FAKE_CUDA_FAULTS");
+  if (path == nullptr) return;
+  std::FILE* const file = std::fopen(path, "a");
+  if (file == nullptr) misuse(std::string{"FAKE_CUDA_FAULTS cannot be written: "} + path);
+  std::fprintf(file, "%s %s\n", fault.text.c_str(), what.c_str());
+  std::fclose(file);
+}
+
+void tell_at_exit() {
+  Faults& faults = all_faults();
+  const std::lock_guard lock{faults.mutex};
+  for (const Fault& fault : faults.all)
+    if (!fault.came) tell(fault, "did not come in " + std::to_string(fault.calls) + " calls");
 }
 
 struct Signal {
@@ -111,11 +131,16 @@ const Settings& settings() {
 Result injected(const char* function) {
   Faults& faults = all_faults();
   const std::lock_guard lock{faults.mutex};
+  if (faults.all.empty()) return Result::success;
+  static const bool tells_at_exit = std::atexit(tell_at_exit) == 0;
+  if (!tells_at_exit) misuse("std::atexit() refuses");
   Result result = Result::success;
   for (Fault& fault : faults.all) {
     if (fault.function != function && fault.function != "*") continue;
     ++fault.calls;
-    if (fault.nth == 0 || fault.nth == fault.calls) result = fault.result;
+    if (fault.nth != 0 && fault.nth != fault.calls) continue;
+    result = fault.result;
+    if (!std::exchange(fault.came, true)) tell(fault, "came");
   }
   return result;
 }
