@@ -236,13 +236,15 @@ def driver_errors():
 
 
 def set_up():
-    for function, most in (("cuMemCreate", 1), ("cuMemExportToShareableHandle", 1), ("cuMemImportFromShareableHandle", 3),
-                           ("cuMemRetainAllocationHandle", 1), ("cuMemAddressReserve", 4), ("cuMemMap", 4), ("cuMemSetAccess", 4), ("cuMemHostRegister", 1)):
+    peers = 1 if ON_HOSTS else RANKS - 1  # whose slots it opens
+    for function, most in (("cuMemCreate", 1), ("cuMemExportToShareableHandle", 1), ("cuMemImportFromShareableHandle", peers),
+                           ("cuMemRetainAllocationHandle", 1), ("cuMemAddressReserve", peers + 1),
+                           ("cuMemMap", peers + 1), ("cuMemSetAccess", peers + 1), ("cuMemHostRegister", 1)):
         for nth in range(1, most + 1):
             for code in (2, 999):
                 for form in ("wait", "pending"):
                     yield Case(f"{function}@{nth}={code} in set-up, {form}", "ring", form, fault=f"{function}@{nth}={code}", staged=True)
-    for function, most in (("cuIpcGetMemHandle", 1), ("cuIpcOpenMemHandle", 3), ("cuMemHostRegister", 1)):
+    for function, most in (("cuIpcGetMemHandle", 1), ("cuIpcOpenMemHandle", peers), ("cuMemHostRegister", 1)):
         for nth in range(1, most + 1):
             fault = f"cuMemImportFromShareableHandle@*=999;{function}@{nth}=999"
             yield Case(f"{fault} in set-up", "tree", "wait", fault=fault, staged=True)
