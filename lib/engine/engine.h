@@ -87,6 +87,11 @@ class Engine final {
     progress();
     if (++passes_since_look_ >= passes_per_look) look();
   }
+  /// The same, and it looks at quiet descriptors, too.
+  void pass_and_look() noexcept {
+    look();
+    progress();
+  }
   /// For a caller that takes messages from a link itself.
   transport::Sink& sink() noexcept { return channels_; }
   void attach(transport::Channel channel, ChannelUser& user) { channels_.attach(channel, user); }
