@@ -170,7 +170,8 @@ constexpr std::array table{
              .kind = Kind::word,
              .fallback = "auto",
              .meaning =
-                 "Whether messages from 64 KiB on are read directly from the sender's memory; auto: if that is faster.",
+                 "Whether messages of collectives from 64 KiB on, and of send and receive above 256 KiB, are read "
+                 "directly from the sender's memory; auto: if that is faster.",
              .words = single_copies},
     Variable{
         .name = "TUTTI_GPU_MODE",

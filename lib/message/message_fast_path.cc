@@ -1,7 +1,7 @@
 // A send is done when its link has taken all of it. A receive takes the next message from its peer's link if that is
-// exactly the expected one (whole, and of that length, type and tag) and if no other receive or message waits.
-// Otherwise it joins the waiting receives, and its caller looks at the link for a moment more. If nothing comes, the
-// engine takes the receive over.
+// exactly the expected one (of that length, type and tag) and if no other receive or message waits. If the rest of that
+// message is late, the engine receives it. Otherwise it joins the waiting receives, and its caller looks at the link
+// for a moment more. If nothing comes, the engine takes the receive over.
 
 #include "lib/message/message_fast_path.h"
 
@@ -54,7 +54,7 @@ bool MessageFastPath::send(const MessageCall& call) noexcept {
 bool MessageFastPath::send_owned(const MessageCall& call) noexcept {
   MessageLinks::Peer& peer = links_[call.peer];
   const std::size_t length = call.bytes.size();
-  if (group_.failing() || peer.lost || !peer.out) return false;
+  if (group_.failing() || peer.lost || !peer.out || length > peer.out->longest_unasked()) return false;
   // Credit may have come that nobody has looked for, since inline calls look at no other link.
   if (!links_.may_send_eagerly(peer, length)) group_.context().engine->pass_and_look();
   if (group_.failing() || peer.lost || !links_.may_send_eagerly(peer, length)) return false;

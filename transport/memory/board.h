@@ -31,9 +31,9 @@ inline constexpr std::size_t post_bytes = 96;
 ///   reuse     a post, and the area that belongs to it, may be written again once all ranks have begun a later round:
 ///             a rank that has begun round m has read all that it needs of earlier rounds
 ///
-/// Every word has one writer, with two exceptions: alarms, which their owner sets and other ranks clear, and the number
-/// of sleepers. Nothing that is read is trusted: a wrong flag only keeps its reader waiting, and lengths are the
-/// reader's own.
+/// Every word of posts has one writer, with two exceptions: alarms, which their owner sets and other ranks clear, and
+/// the number of sleepers. Two ranks exchange their areas each time round, when both have begun a later round. Nothing
+/// that is read is trusted: a wrong flag only keeps its reader waiting, and lengths are the reader's own.
 ///
 /// Ownership: keeps the memory alive. Threading: one thread at a time on each rank.
 class Board {
@@ -45,12 +45,12 @@ class Board {
   /// Bytes of a small area. Contributions of up to that size may be as many rounds ahead as posts; 0: there are no
   /// small areas. With more than two ranks some may share a core, and the further a root runs ahead of its readers, the
   /// less often it is switched out (8 ranks on 2 cores, broadcast of 1 KiB: 4.5 us with 4 rounds, 1.9 with 64). Two
-  /// ranks gain nothing, and would write lines that the reader's caches still hold (all_reduce of 1 KiB: 0.31 us with
-  /// 16, 0.37 with 64).
+  /// ranks gained nothing (all_reduce of 1 KiB, each with areas of its own: 0.31 us with 16, 0.37 with 64).
   static std::size_t small_area_bytes(int ranks);
   /// Rounds that may be in progress at once if a contribution does not fit into a small area: the large areas of all
-  /// ranks take 4 MiB. With few ranks, each large area is large. It is then rewritten only after the readers' caches
-  /// have evicted it; writing a line that they still hold costs a transfer from their core.
+  /// ranks take 4 MiB. With few ranks, each large area is large. With more than two, it is then rewritten only after
+  /// the readers' caches have evicted it; writing a line that they still hold costs a transfer from their core. Two
+  /// ranks exchange their areas each time round, so that each writes what its own caches hold.
   static std::uint64_t large_area_depth(int ranks);
   /// Without areas.
   static std::size_t bytes_for(int ranks);

@@ -1,7 +1,8 @@
 // A ring of slots between one sender and one receiver, in memory that both map.
 //
-//   sender    fills slot n % slot_count, then stores n + 1 in its flag
-//   receiver  sees the flag it waits for, takes the payload, then stores n + 1 in `freed`
+//   sender    fills slot n % slot_count, then stores n + 1 and the area's name in its flag
+//   receiver  sees the flag it waits for, takes the payload, names the area that it returns, then
+//             stores n + 1 in `freed`
 //   sender    may fill slot n + slot_count once `freed` is above n
 //
 // A short message costs one transfer of a few neighbouring cache lines: flag, frame and payload are side by side.
