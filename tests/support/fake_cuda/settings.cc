@@ -157,7 +157,8 @@ void misuse(const std::string& what) {
 extern "C" __attribute__((visibility("default"))) std::uint64_t fake_cuda_fail_next(const char* function, int result) {
   fake_cuda::Faults& faults = fake_cuda::all_faults();
   const std::lock_guard lock{faults.mutex};
-  faults.all.push_back({.function = function, .nth = 1, .result = static_cast<fake_cuda::Result>(result)});
+  faults.all.push_back(
+      {.text = function, .function = function, .nth = 1, .result = static_cast<fake_cuda::Result>(result)});
   return faults.all.size();
 }
 
