@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <new>
 
 #include "lib/base/hash.h"
 #include "tutti/error.h"
@@ -78,7 +79,7 @@ void DeviceWindows::drop_removed() noexcept {
 void DeviceWindows::keep_for_ever() noexcept {
   const std::lock_guard lock{mutex_};
   for (auto* const list : {&all_, &removed_})
-    for (auto& window : *list) new std::shared_ptr<const DeviceWindow>{window};
+    for (auto& window : *list) new (std::nothrow) std::shared_ptr<const DeviceWindow>{window};
 }
 
 void DeviceWindows::close() noexcept {
