@@ -53,8 +53,12 @@ class PlanTrace(harness.Case):
         if harness.is_sanitized():
             self.skipTest("14,000 messages take sanitizers a minute, and no path of their own")
         large = r"by double_binary_tree\*256 over 8 ranks"
-        self.bench(8, "all_reduce", "--compare", "double_binary_tree*256,ring", "-b", "1M", "-e", "1M")
-        said = self.write()  # though the trees took longer
+        for _ in range(5):  # The trees take longer, unless a rank of the ring loses its core.
+            self.bench(8, "all_reduce", "--compare", "double_binary_tree*256,ring", "-b", "1M", "-e", "1M")
+            said = self.write()
+            if "has no room" in said:
+                break
+            self.page.unlink()
         self.assertSays(said, r"It replays all_reduce #\d+ by ring over 8 ranks", rf"(?m)^A page has no room for the messages of all_reduce {large}$")
         self.page.unlink()
         said = self.refused("--algo", "double_binary_tree*256")
