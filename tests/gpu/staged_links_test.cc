@@ -12,7 +12,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -28,6 +27,7 @@
 #include "lib/group/context.h"
 #include "tests/gpu/device_ranks.h"
 #include "tests/gpu/on_device.h"
+#include "tests/gpu/windows.h"
 #include "tests/support/sample.h"
 #include "tests/support/scratch.h"
 #include "transport/tcp/tcp_transport.h"
@@ -43,23 +43,17 @@ using detail::StagedLinks;
 using transport::StreamLinks;
 using tutti::Communicator;
 using tutti::ErrorCode;
+using tutti::testing::at;
 using tutti::testing::has_gpu;
+using tutti::testing::is_thread;
 using tutti::testing::on_ranks;
 using tutti::testing::OnDevice;
 using tutti::testing::same_bits;
 using tutti::testing::Setting;
+using tutti::testing::share_no_memory;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
-bool is_thread() { return !std::getenv("TUTTI_RANK"); }
-bool share_no_memory() {
-  const char* const transport = std::getenv("TUTTI_TRANSPORT");
-  return !is_thread() && transport && std::string{transport} == "tcp";
-}
-
-// ---- Two hosts with a rank each, in this thread: links over TCP, and no failure detector
-// ------------------------------
+// ---- Two hosts with a rank each, in this thread, with links over TCP and no failure detector ------------------
 
 class Host {
  public:

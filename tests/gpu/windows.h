@@ -25,11 +25,14 @@ inline std::size_t at(int i) { return static_cast<std::size_t>(i); }
 inline bool is_thread() { return !std::getenv("TUTTI_RANK"); }
 inline bool has_kernels() { return !compute::gpu::image().empty(); }
 
-/// Whether ranks are processes that can use each other's memory by kernels.
-inline bool may_have_windows() {
+/// Whether ranks are processes that talk by TCP only.
+inline bool share_no_memory() {
   const char* const transport = std::getenv("TUTTI_TRANSPORT");
-  return has_gpu() && !is_thread() && has_kernels() && (!transport || std::string{transport} != "tcp");
+  return !is_thread() && transport && std::string{transport} == "tcp";
 }
+
+/// Whether ranks are processes that can use each other's memory by kernels.
+inline bool may_have_windows() { return has_gpu() && !is_thread() && has_kernels() && !share_no_memory(); }
 
 inline std::vector<float> data_of(int rank, std::size_t count) {
   std::vector<float> data(count);
