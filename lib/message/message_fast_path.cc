@@ -54,10 +54,13 @@ bool MessageFastPath::send(const MessageCall& call) noexcept {
 bool MessageFastPath::send_owned(const MessageCall& call) noexcept {
   MessageLinks::Peer& peer = links_[call.peer];
   const std::size_t length = call.bytes.size();
-  if (group_.failing() || peer.lost || !peer.out || length > peer.out->longest_unasked()) return false;
-  // Credit may have come that nobody has looked for, since inline calls look at no other link.
-  if (!links_.may_send_eagerly(peer, length)) group_.context().engine->pass_and_look();
-  if (group_.failing() || peer.lost || !links_.may_send_eagerly(peer, length)) return false;
+  if (group_.failing() || peer.lost || !peer.out) return false;
+  if (!links_.may_send_eagerly(peer, length)) {
+    if (length > peer.out->longest_unasked()) return false;
+    // Credit may have come that nobody has looked for, since inline calls look at no other link.
+    group_.context().engine->pass_and_look();
+    if (group_.failing() || peer.lost || !links_.may_send_eagerly(peer, length)) return false;
+  }
   const std::int64_t begun = group_.context().recorder ? trace::ticks() : 0;
   if (!peer.out->try_send(message_frame(transport::FrameKind::eager, call, length), call.bytes)) return false;
   ++peer.messages_sent;
