@@ -137,6 +137,15 @@ def wait_until(condition, limit=30):
     return True
 
 
+def stop_process(pid):
+    """Returns once every thread of `pid` has stopped: the signal takes effect when its first thread next runs."""
+    os.kill(pid, signal.SIGSTOP)
+    states = lambda: {pathlib.Path(f"/proc/{pid}/task/{task}/stat").read_text().rpartition(")")[2].split()[0]
+                      for task in os.listdir(f"/proc/{pid}/task")}
+    if not wait_until(lambda: states() == {"T"}):
+        raise AssertionError(f"process {pid} does not stop")
+
+
 def processes_with(mark):
     """Living processes that have `mark` in their environment."""
     found = []

@@ -8,7 +8,7 @@ import socket
 import subprocess
 
 import harness
-from harness import Case, is_gone, script, start, tutti, wait_until
+from harness import Case, is_gone, script, start, stop_process, tutti, wait_until
 
 
 def may_clean_up(test, waiting):
@@ -48,7 +48,7 @@ class Ends(Case):
         process = start(harness.PROGRAM, "run", "-n", "3", "--no-label", *script(
             f'echo $RANK $$; while [ ! -e {go} ]; do sleep 0.01; done; exit 1'))
         pids = dict(process.stdout.readline().split() for _ in range(3))
-        os.kill(process.pid, signal.SIGSTOP)  # so that it sees all ends at once
+        stop_process(process.pid)  # so that it sees all ends at once
         os.kill(int(pids["2"]), signal.SIGKILL)
         go.touch()
         self.assertTrue(wait_until(lambda: all(is_gone(pid) for pid in pids.values())))

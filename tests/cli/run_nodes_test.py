@@ -7,7 +7,7 @@ import signal
 import socket
 
 import harness
-from harness import Case, free_port, script, start, wait_until
+from harness import Case, free_port, script, start, stop_process, wait_until
 
 
 class SeveralNodes(Case):
@@ -96,7 +96,7 @@ class SeveralNodes(Case):
         first, second = (self.start_node(node, *program, ranks=1) for node in range(2))
         self.assertTrue(wait_until(lambda: all((self.folder / f"ready{rank}").exists() for rank in range(2))))
         before = self.connections_of(second)
-        first.send_signal(signal.SIGSTOP)
+        stop_process(first.pid)
         # Its answer to the heartbeat missed, the runner has given up its connection and made another.
         self.assertTrue(wait_until(lambda: self.connections_of(second) - before, 12))
         first.send_signal(signal.SIGCONT)
@@ -109,7 +109,7 @@ class SeveralNodes(Case):
         first = self.start_node(0, "sleep", "100")
         second = self.start_node(1, *script(f"touch {ready}; exec sleep 100"))
         self.assertTrue(wait_until(ready.exists))
-        first.send_signal(signal.SIGSTOP)
+        stop_process(first.pid)
         return first, second
 
     def end_node_0(self, first):
