@@ -131,7 +131,7 @@ is_system() {
 missing_to_test() {
   have ip || echo iproute2
   have groff || echo groff-base
-  for name in mandoc fish zsh; do
+  for name in mandoc fish zsh spin; do
     have "$name" || echo "$name"
   done
   has_numpy python3 || has_numpy /usr/bin/python3 || echo python3-numpy

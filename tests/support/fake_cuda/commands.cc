@@ -29,6 +29,11 @@ EventState* event_of(Event handle) {
 
 bool is_pageable(Address address) { return range_of(address) == nullptr; }
 
+bool is_of_device(Address address) {
+  const Range::Kind kind = range_of(address)->kind;
+  return kind != Range::Kind::host_allocated && kind != Range::Kind::host_registered;
+}
+
 }  // namespace
 
 Result cuStreamCreateWithPriority(Stream* handle, unsigned flags, int) {
@@ -197,6 +202,7 @@ Result cuMemcpyAsync(Address to, Address from, std::size_t bytes, Stream handle)
       return Result::success;
     };
   } else {
+    if (!own_target && is_of_device(from) && is_of_device(to)) command->kind = "copy";
     command->run = [=] {
       bytes_copied.fetch_add(bytes, std::memory_order_relaxed);
       std::memmove(target, source, bytes);
@@ -264,9 +270,13 @@ Result cuStreamBatchMemOp(Stream handle, unsigned count, MemoryOperation* operat
     auto* const word = reinterpret_cast<std::atomic<std::uint64_t>*>(reach(operations[i].address, 8));
     const std::uint64_t value = operations[i].value;
     auto command = std::make_shared<Command>();
-    if (operations[i].kind == MemoryOperation::Kind::wait_64) {
+    command->value = value;
+    const Range& range = *range_of(operations[i].address);
+    const bool is_wait = operations[i].kind == MemoryOperation::Kind::wait_64;
+    if (range.kind == Range::Kind::host_registered) command->kind = is_wait ? "wait" : "write";
+    command->value_at = operations[i].address - range.base;
+    if (is_wait) {
       command->word = word;
-      command->value = value;
     } else {
       command->run = [=] {
         word->store(value, std::memory_order_release);

@@ -28,6 +28,7 @@
 //                                 (*@*=34: all calls of all functions). A kernel that fails with 700 or more fails on
 //                                 the device: all later calls do as well
 //   FAKE_CUDA_FAULTS=FILE         where those that came are written, and when the program ends those that did not
+//   FAKE_CUDA_LOG=FILE            where commands are written that streams run (log.cc)
 //   FAKE_CUDA_SIGNAL=9@40         the process gets signal 9 when its streams run their 40th command
 //   FAKE_CUDA_SCHEDULE=eager | lazy | random:7 | reverse   when streams run
 //   FAKE_CUDA_PENDING=abort       ends the program if a call has to wait while a stream waits for a word (wait)
@@ -75,10 +76,14 @@ struct Point {
   Edge edge;
 };
 
+inline constexpr std::uint64_t nowhere = ~std::uint64_t{0};
+
 struct Command {
   std::function<Result()> run;                 // on the stream's thread; empty: nothing to do
   std::atomic<std::uint64_t>* word = nullptr;  // nothing runs before this reached `value`
   std::uint64_t value = 0;
+  const char* kind = nullptr;        // for the log; null: it has none of it
+  std::uint64_t value_at = nowhere;  // for the log: where the word of the value lies in its range
   std::vector<std::shared_ptr<Point>> after;
   std::shared_ptr<Point> point = std::make_shared<Point>();
   std::uint64_t order = 0;  // among all commands of the process
@@ -136,6 +141,14 @@ void delay(Lock& lock, StreamState& stream, bool& draining);
 std::vector<unsigned> order_of_blocks(unsigned blocks);
 /// Wakes waits for words if stores of the host do not.
 extern std::atomic<std::uint64_t> kicks;
+
+// ---- The log (log.cc)
+
+/// A line of FAKE_CUDA_LOG, if there is one: "4711 wait 128 3" with the process, the place of a word in the memory that
+/// was registered, and its value; or "4711 kernel begins".
+/// What sets something free is written before it does, and what waits for it afterwards. So each line comes after those
+/// that let it happen, also if they are other processes'.
+void log(const Command& command, const char* when);
 
 // ---- Contexts (context.cc)
 

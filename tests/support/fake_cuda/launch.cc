@@ -115,6 +115,7 @@ Result cuLaunchKernel(Kernel handle, unsigned blocks, unsigned y, unsigned z, un
   load(lock, *stream->context, handle);
   const auto* const first = static_cast<const std::byte*>(parameters[0]);
   auto command = std::make_shared<Command>();
+  command->kind = "kernel";
   command->run = [=, fault = std::exchange(next_fault, Result::success), body = kernel->body,
                   argument = std::vector<std::byte>(first, first + kernel->argument_size)] {
     if (fault != Result::success) return fault;

@@ -54,7 +54,10 @@ Result run(Command& command) {
   for (const auto& point : command.after) point->edge.acquire();
   const Visible visible;
   if (command.word != nullptr) (void)command.word->load(std::memory_order_acquire);
-  return command.run ? command.run() : Result::success;
+  log(command, "begins");
+  const Result result = command.run ? command.run() : Result::success;
+  if (command.value_at == nowhere) log(command, "ends");
+  return result;
 }
 
 void work(StreamState* stream) {
