@@ -59,8 +59,16 @@ struct StreamCommand {
 };
 
 struct StreamCommands {
+  /// Some commands that follow each other: signals and waits, one for data, and again signals and waits.
+  struct Part {
+    std::size_t begin = 0;
+    std::size_t end = 0;
+    friend bool operator==(const Part&, const Part&) = default;
+  };
   std::vector<StreamCommand> all;
   std::vector<StreamPlace> places;
+  /// Parts that one kernel may run, which signals and waits itself, in this order. Other ranks see no difference.
+  std::vector<Part> in_kernels{};
 
   std::span<const StreamPlace> sources(const StreamCommand& command) const {
     return std::span{places}.subspan(command.first, command.sources);
@@ -71,6 +79,7 @@ struct StreamCommands {
   void clear() {
     all.clear();
     places.clear();
+    in_kernels.clear();
   }
 };
 

@@ -181,6 +181,7 @@ class StreamTasks::Round {
     const Copies& copies = program_.copies_[at(program_.rank_)];
     for (const Blocks& range : copies.read)
       add_data(Kind::copy, {own(range)}, {copy_of(program_.rank_, range, false)}, elements_of(range));
+    const std::size_t begin = to_.all.size();
     each_peer([&](int peer) {
       if (!program_.uses(peer, program_.rank_)) return;
       std::uint64_t& sent = counters_.sent[at(peer)];
@@ -191,11 +192,20 @@ class StreamTasks::Round {
     each_peer([&](int peer) {
       if (program_.uses(peer, program_.rank_)) add_command(Kind::wait_credit, peer, counters_.sent[at(peer)]);
     });
+    if (program_.stages_.in_kernels) note_kernel(begin);
     for (const Blocks& range : copies.written)
       add_data(Kind::copy, {copy_of(program_.rank_, range, true)}, {own(range)}, elements_of(range));
   }
 
  private:
+  /// Of the commands from `begin` on, if one of them is a kernel, and all others signals and waits.
+  void note_kernel(std::size_t begin) {
+    const std::span<const StreamCommand> commands = std::span{to_.all}.subspan(begin);
+    const auto kernels = std::ranges::count(commands, Kind::whole, &StreamCommand::kind);
+    const auto copies = std::ranges::count(commands, Kind::copy, &StreamCommand::kind);
+    if (kernels == 1 && copies == 0 && commands.size() > 1) to_.in_kernels.push_back({begin, to_.all.size()});
+  }
+
   void add_tasks() {
     const WindowProgram& program = program_.programs_[at(program_.rank_)];
     const auto each_owner = [&](const auto& use) {

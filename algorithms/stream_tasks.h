@@ -28,6 +28,7 @@ struct TaskStages {
   bool copies_input = false;   ///< what others read of the input goes to the staging area before,
   bool copies_output = false;  ///< and what they write to the output comes from it afterwards
   bool all_by_copies = false;  ///< this rank reads the copy of its input, too: see collide_in_place()
+  bool in_kernels = false;     ///< a kernel that makes a result signals and waits itself: no two ranks share a GPU
 };
 
 /// One call as commands on this rank's stream, if ranks can read and write each other's memory. A rank opens

@@ -134,6 +134,7 @@ missing_to_test() {
   for name in mandoc fish zsh spin; do
     have "$name" || echo "$name"
   done
+  [ -e /usr/include/relacy/relacy.hpp ] || echo relacy-dev
   has_numpy python3 || has_numpy /usr/bin/python3 || echo python3-numpy
   if is_system debian ubuntu && ! pkg-config --exists simgrid 2>/dev/null; then echo libsimgrid-dev; fi
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "algorithms/stream_tasks.h"
@@ -63,8 +64,15 @@ Json json_of(std::span<const StreamPlace> places) {
   return json;
 }
 
+/// Whether a kernel does it, which signals and waits itself.
+bool is_in_kernel(const StreamCommands& commands, const StreamCommand& command) {
+  const auto at = static_cast<std::size_t>(&command - commands.all.data());
+  return std::ranges::any_of(commands.in_kernels, [at](const auto& part) { return part.begin <= at && at < part.end; });
+}
+
 Json json_of(const StreamCommands& commands, const StreamCommand& command, std::size_t round) {
   Json json{{"kind", name_of(command.kind)}, {"round", round}};
+  if (is_in_kernel(commands, command)) json["in_kernel"] = true;
   if (command.step != algorithms::no_step) json["step"] = command.step;
   if (command.peer >= 0) {
     json["peer"] = command.peer;
@@ -88,8 +96,9 @@ std::string lines(const GpuStreams::Rank& stream, std::size_t at_most) {
       if (number == at_most)
         return text + fmt::format("  ... {} more (all of them with --rank {})\n", stream.counts.commands - number,
                                   stream.rank);
-      text += fmt::format("{:>6} {:>6} {:>6}  {}\n", round, number++,
+      text += fmt::format("{:>6} {:>6} {:>6}  {}{}\n", round, number++,
                           command.step == algorithms::no_step ? "" : std::to_string(command.step),
+                          is_in_kernel(stream.rounds[round], command) ? "| " : "",
                           to_string(stream.rounds[round], command));
     }
   return text;
@@ -118,7 +127,9 @@ GpuStreams make_task_streams(const View& view, const StreamWish& wish) {
   GpuStreams streams{
       {wish.slot_bytes / element_size, static_cast<std::uint32_t>(wish.slots)}, wish.bytes, 0, wish.gpus, {}};
   const algorithms::StreamSizes sizes = sizes_of(view, wish.bytes);
-  const algorithms::TaskStages stages{.reduces = detail::traits_of(view.collective).reduces()};
+  const detail::Runners runners{.mode = detail::GpuMode::automatic, .own_gpus = wish.gpus == ranks};
+  const algorithms::TaskStages stages{.reduces = detail::traits_of(view.collective).reduces(),
+                                      .in_kernels = runners.meet_in_kernels(wish.bytes)};
   for (const int rank : wish.ranks) {
     const algorithms::StreamTasks program{rank, programs, sizes, stages, 0, streams.slots.count};
     algorithms::StreamCounters counters{ranks};
@@ -179,6 +190,10 @@ std::string streams_as_text(const View& view, const GpuStreams& streams, std::si
         2);
     text += lines(stream, at_most);
   }
+  const bool has_kernels = std::ranges::any_of(streams.ranks, [](const GpuStreams::Rank& rank) {
+    return std::ranges::any_of(rank.rounds, [](const auto& round) { return !round.in_kernels.empty(); });
+  });
+  if (has_kernels) text += "\nCommands with a | are one kernel, which signals and waits itself.\n";
   return text +
          "\n\"step\" is that of the rank's plan. Ranges count elements of 4 bytes. Waits look at the\n"
          "rank's own memory, and signals write the number of a message to the peer's.\n";

@@ -66,11 +66,13 @@ std::string GpusOfRanks::why_staged() const {
   if (shares_memory(agreed) && ranks() > most_sharing)
     return fmt::format("{} ranks are more than a kernel has inputs ({})", ranks(), most_sharing);
   if (shares_memory(agreed) && !are_on_one_host()) return "its ranks do not all share memory";
+  if (agreed == GpuMode::kernel)
+    if (const auto [rank, other] = two_on_a_gpu(); rank >= 0)
+      return fmt::format("ranks {} and {} share a GPU, where a kernel that waits keeps out the one it waits for", other,
+                         rank);
   if (agreed != GpuMode::automatic || (are_on_one_host() && ranks() <= most_sharing)) return {};
-  const std::vector<int> first = first_on_gpu();
-  for (int rank = 0; rank < ranks(); ++rank)
-    if (const int other = first[static_cast<std::size_t>(rank)]; other != rank)
-      return fmt::format("ranks {} and {} share a GPU, which would alternate between them", other, rank);
+  if (const auto [rank, other] = two_on_a_gpu(); rank >= 0)
+    return fmt::format("ranks {} and {} share a GPU, which would alternate between them", other, rank);
   for (int rank = 0; rank < ranks(); ++rank)
     if (of(rank).host != rank) return {};
   return "no two ranks share memory, so that all bytes go through the host anyway";
@@ -83,6 +85,13 @@ bool GpusOfRanks::are_on_one_host() const {
 bool GpusOfRanks::have_kernels() const { return std::ranges::all_of(all_, &GpuFacts::has_kernels); }
 
 bool GpusOfRanks::share_by_descriptors() const { return std::ranges::all_of(all_, &GpuFacts::shares_by_descriptors); }
+
+std::pair<int, int> GpusOfRanks::two_on_a_gpu() const {
+  const std::vector<int> first = first_on_gpu();
+  for (int rank = 0; rank < ranks(); ++rank)
+    if (const int other = first[static_cast<std::size_t>(rank)]; other != rank) return {rank, other};
+  return {-1, -1};
+}
 
 std::vector<int> GpusOfRanks::first_on_gpu() const {
   std::vector<int> first;

@@ -52,6 +52,8 @@ class GpusOfRanks {
   int ranks_on_each_host() const;
 
  private:
+  /// Two ranks with one GPU, the later first; -1 if there are none.
+  std::pair<int, int> two_on_a_gpu() const;
   const GpuFacts& of(int rank) const { return all_[static_cast<std::size_t>(rank)]; }
   int ranks() const { return static_cast<int>(all_.size()); }
 

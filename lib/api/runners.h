@@ -11,7 +11,7 @@
 namespace tutti::detail {
 
 /// In the order of the words of TUTTI_GPU_MODE.
-enum class GpuMode : std::uint8_t { automatic, staged, streams, leader, one_shot, two_shot };
+enum class GpuMode : std::uint8_t { automatic, staged, streams, leader, one_shot, two_shot, kernel };
 const char* name_of(GpuMode mode);
 /// The wish of all ranks, from that of each. Throws Error{mismatch} where two name ways that exclude each other.
 GpuMode agreed_mode(const std::vector<GpuMode>& all);
@@ -26,17 +26,20 @@ struct Runners {
   std::vector<int> by_rank{};  ///< the rank that does its tasks; empty: ranks do not use each other's memory
   bool alone = false;          ///< ranks share GPUs, and all calls without tasks are staged by the host
   GpuMode mode = GpuMode::streams;
+  bool own_gpus = false;  ///< each rank has a GPU that no other rank of the job needs
 
   /// What the tuning table calls this.
   std::string_view transport() const;
   /// What TUTTI_GPU_MODE names for calls that name no algorithm. Empty: the tuning table decides.
   std::string_view algorithm(Collective collective) const;
+  /// Whether the kernels of such a call signal and wait themselves.
+  bool meet_in_kernels(std::size_t bytes) const;
   /// Whether a call is worth copies by each rank, since its buffers are in no windows.
   bool copies(std::size_t bytes) const;
 };
 
-/// `gpus`: by rank, the first rank on its GPU.
-Runners runners_for(GpuMode mode, const std::vector<int>& gpus);
+/// `gpus`: by rank, the first rank on its GPU. `are_all`: these are all ranks of the job on their host.
+Runners runners_for(GpuMode mode, const std::vector<int>& gpus, bool are_all);
 /// For the log, behind what is said of links.
 std::string to_string(const Runners& runners);
 

@@ -95,6 +95,7 @@ bool StreamCalls::try_links(std::chrono::milliseconds limit) {
   const cuda::OwnStream stream{context_};
   try {
     cuda::Commands to{context_, stream.get()};
+    to.fill(links_->tickets(), 0, transport::StreamLinks::Form::tickets_bytes);
     to.copy(lowered.areas.input, cuda::address_of(elements), bytes);
     StreamLowering{*links_, lowered.areas, lowered.arithmetic, to}.add(lowered.commands);
     to.copy(cuda::address_of(elements), lowered.areas.output, bytes);

@@ -36,6 +36,7 @@ class TaskPlans {
     const Tasks* tasks = nullptr;  ///< null: messages go over links
     DeviceLocation location{};     ///< of the buffers
     bool copies_first = false;     ///< the inputs, which a rank might overwrite while others read them
+    bool in_kernels = false;       ///< these signal and wait themselves, where they can
   };
   /// The same on all ranks. Nothing: the call cannot run so, or should not.
   std::optional<Planned> plan(const Request& request);

@@ -23,7 +23,8 @@ constexpr std::array<std::string_view, 2> families{"AF_INET", "AF_INET6"};
 constexpr std::array<std::string_view, 4> instruction_sets{"generic", "avx2", "avx512", "avx512fp16"};
 constexpr std::array<std::string_view, 3> store_kinds{"auto", "plain", "streaming"};
 constexpr std::array<std::string_view, 3> single_copies{"auto", "off", "on"};
-constexpr std::array<std::string_view, 6> gpu_modes{"auto", "staged", "streams", "leader", "one-shot", "two-shot"};
+constexpr std::array<std::string_view, 7> gpu_modes{"auto",     "staged",   "streams", "leader",
+                                                    "one-shot", "two-shot", "kernel"};
 constexpr std::array<std::string_view, 4> log_levels{"VERSION", "WARN", "INFO", "TRACE"};
 
 constexpr std::uint64_t most_int = std::numeric_limits<int>::max();
@@ -181,7 +182,8 @@ constexpr std::array table{
             "How collectives on device memory run: staged by pinned memory of the host; on the GPUs' streams, over "
             "links of device memory; or in the memory of other ranks. There one rank's kernels serve all that share "
             "its GPU (leader), or each rank has its own (one-shot; in two-shot each sums a part of an all_reduce). "
-            "auto chooses by GPUs, sizes and where the buffers lie.",
+            "In kernel these kernels also wait for each other, which takes a GPU for each rank. auto chooses by GPUs, "
+            "sizes and where the buffers lie.",
         .words = gpu_modes},
     Variable{.name = "TUTTI_GPU_SLOT_BYTES",
              .kind = Kind::number,

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "lib/compute/gpu/arguments.h"
 #include "lib/gpu/device_kernels.h"
 #include "transport/cuda_ipc/stream_links.h"
 
@@ -15,12 +14,30 @@ using Area = StreamPlace::Area;
 using Kind = StreamCommand::Kind;
 using Word = transport::StreamLinks::Word;
 
+namespace {
+
+/// While they wait, the program's kernels have the rest of the GPU. Enough for 256 KiB at once.
+constexpr unsigned most_blocks_that_wait = 32;
+
+}  // namespace
+
 bool DeviceArithmetic::serves(DataType type, OpKind op) {
   using compute::gpu::Step;
   return compute::gpu::choose(type, op, Step::whole).kernel != nullptr;
 }
 
+/// A kernel has no place for marks between its commands, so where there are some, the stream itself signals and waits.
 void StreamLowering::add(const StreamCommands& commands, std::span<const StreamMark> marks) const {
+  if (marks.empty() && !commands.in_kernels.empty()) {
+    std::size_t next = 0;
+    for (const StreamCommands::Part part : commands.in_kernels) {
+      for (; next < part.begin; ++next) add(commands, commands.all[next]);
+      add_kernel(commands, part);
+      next = part.end;
+    }
+    for (; next < commands.all.size(); ++next) add(commands, commands.all[next]);
+    return;
+  }
   auto mark = marks.begin();
   for (std::size_t i = 0; i <= commands.all.size(); ++i) {
     for (; mark != marks.end() && mark->before == i; ++mark) stream_.record(mark->event);
@@ -52,6 +69,28 @@ void StreamLowering::add(const StreamCommands& commands, const StreamCommand& co
     case Kind::whole:
       return compute(compute::gpu::Step::whole, commands, command);
   }
+}
+
+void StreamLowering::add_kernel(const StreamCommands& commands, StreamCommands::Part part) const {
+  using compute::gpu::Meeting;
+  static_assert(Meeting::to_credit == transport::StreamLinks::to_freed);
+  Meeting meeting{.peers = {}, .tickets = links_.tickets(), .slots = links_.form().slots, .count = 0};
+  const auto with = [&](int peer) -> Meeting::Peer& {
+    const cuda::Address own = links_.own_word(peer);
+    const auto known = std::span{meeting.peers, static_cast<std::size_t>(meeting.count)};
+    const auto found = std::ranges::find(known, own, &Meeting::Peer::own);
+    if (found != known.end()) return *found;
+    Meeting::Peer& made = meeting.peers[meeting.count++];
+    made = {.own = own, .at_peer = links_.word_at_peer(peer), .sent = 0, .received = 0};
+    return made;
+  };
+  const StreamCommand* data = nullptr;
+  for (const StreamCommand& command : std::span{commands.all}.subspan(part.begin, part.end - part.begin)) {
+    if (command.kind == Kind::signal_arrival) with(command.peer).sent = command.value;
+    if (command.kind == Kind::wait_arrival) with(command.peer).received = command.value;
+    if (command.kind == Kind::whole) data = &command;
+  }
+  compute(compute::gpu::Step::whole, commands, *data, meeting);
 }
 
 std::size_t DeviceArithmetic::size_of_element_in(Area area) const {
@@ -88,8 +127,8 @@ void StreamLowering::copy(const StreamPlace& to, const StreamPlace& from, std::s
 }
 
 /// Where a step has no kernel, contributions are elements, or sums the result.
-void StreamLowering::compute(compute::gpu::Step step, const StreamCommands& commands,
-                             const StreamCommand& command) const {
+void StreamLowering::compute(compute::gpu::Step step, const StreamCommands& commands, const StreamCommand& command,
+                             const compute::gpu::Meeting& meeting) const {
   const auto [kernel, parts] = compute::gpu::choose(arithmetic_.type, arithmetic_.op, step);
   const bool is_done = step == compute::gpu::Step::finish && arithmetic_.divisor == 1 &&
                        arithmetic_.sum_size == arithmetic_.element_size;
@@ -107,7 +146,9 @@ void StreamLowering::compute(compute::gpu::Step step, const StreamCommands& comm
   arguments.count = command.elements * parts;
   arguments.factor = arithmetic_.factor;
   arguments.divisor = arithmetic_.divisor;
-  const compute::gpu::Blocks blocks = compute::gpu::blocks_for(*kernel, arguments.count, arithmetic_.multiprocessors);
+  arguments.meeting = meeting;
+  compute::gpu::Blocks blocks = compute::gpu::blocks_for(*kernel, arguments.count, arithmetic_.multiprocessors);
+  if (meeting.count > 0) blocks.blocks = std::min(blocks.blocks, most_blocks_that_wait);
   stream_.launch((*arithmetic_.kernels)[*kernel], {blocks.blocks, blocks.threads}, arguments);
 }
 

@@ -6,6 +6,7 @@
 
 #include "algorithms/stream_program.h"
 #include "lib/base/gpu/commands.h"
+#include "lib/compute/gpu/arguments.h"
 #include "lib/compute/gpu/table.h"
 #include "tutti/types.h"
 
@@ -64,7 +65,8 @@ class StreamLowering {
   cuda::Address address_of(const algorithms::StreamPlace& place) const;
   void copy(const algorithms::StreamPlace& to, const algorithms::StreamPlace& from, std::size_t elements) const;
   void compute(compute::gpu::Step step, const algorithms::StreamCommands& commands,
-               const algorithms::StreamCommand& command) const;
+               const algorithms::StreamCommand& command, const compute::gpu::Meeting& meeting = {}) const;
+  void add_kernel(const algorithms::StreamCommands& commands, algorithms::StreamCommands::Part part) const;
 
   const transport::StreamLinks& links_;
   const DeviceAreas areas_;

@@ -6,10 +6,12 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <random>
 #include <set>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -231,6 +233,46 @@ TEST_CASE("tasks: an area that is too small is refused") {
   }
   // In one piece where nothing is copied.
   CHECK(StreamTasks{0, programs, sizes, {true, false, false, false}, 0, 1}.rounds() == 1);
+}
+
+/// The commands of rank 0 in all rounds.
+StreamCommands commands_of(Collective collective, const char* algorithm, int root, const TaskStages& stages) {
+  const int ranks = 3;
+  const Shape shape{0, ranks, root};
+  const auto programs = windows_of(plans_of_all({find(collective, algorithm).entry}, shape), root);
+  const StreamSizes sizes = equal_sizes(collective, shape, 1000)[0];
+  const StreamTasks program{0, programs, sizes, stages, 4096, 2};
+  StreamCounters counters{ranks};
+  StreamCommands made;
+  for (std::size_t round = 0; round < program.rounds(); ++round) program.add_round(round, counters, made);
+  return made;
+}
+
+TEST_CASE("tasks: one kernel can do a reduction with its signals and waits, and nothing else changes") {
+  for (const bool copies : {false, true})
+    for (const char* algorithm : {"direct", "direct_two_shot"}) {
+      const bool is_two_shot = std::string{algorithm} == "direct_two_shot";
+      TaskStages stages{true, copies, copies && is_two_shot, false};
+      const StreamCommands apart = commands_of(Collective::all_reduce, algorithm, 0, stages);
+      stages.in_kernels = true;
+      const StreamCommands made = commands_of(Collective::all_reduce, algorithm, 0, stages);
+      CHECK(made.all == apart.all);
+      CHECK(apart.in_kernels.empty());
+      REQUIRE(!made.in_kernels.empty());
+      std::size_t left = made.all.size();
+      for (const StreamCommands::Part part : made.in_kernels) {
+        const std::span<const StreamCommand> commands = std::span{made.all}.subspan(part.begin, part.end - part.begin);
+        CHECK(std::ranges::count(commands, Kind::copy, &StreamCommand::kind) == 0);
+        CHECK(std::ranges::count(commands, Kind::whole, &StreamCommand::kind) == 1);
+        CHECK(commands.back().kind == Kind::wait_credit);
+        left -= commands.size();
+      }
+      CHECK(left == static_cast<std::size_t>(std::ranges::count(made.all, Kind::copy, &StreamCommand::kind)));
+    }
+  // Copies are none, and a rank without a task has nothing to launch.
+  CHECK(commands_of(Collective::all_gather, "direct", 0, {.in_kernels = true}).in_kernels.empty());
+  CHECK(commands_of(Collective::reduce, "direct", 0, {.reduces = true, .in_kernels = true}).in_kernels.size() == 1);
+  CHECK(commands_of(Collective::reduce, "direct", 1, {.reduces = true, .in_kernels = true}).in_kernels.empty());
 }
 
 }  // namespace

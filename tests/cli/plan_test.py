@@ -122,6 +122,13 @@ class OnGpu(Case):
         schema.validate(two, self.SCHEMA)
         self.assertEqual([stream["elements_read"] for stream in two["streams"]], [4096, 0, 4096, 0])
         self.assertEqual([stream["elements_written"] for stream in two["streams"]], [2048, 0, 2048, 0])
+        each = json.loads(plan(*words, "--gpus", "4", "--json").out)
+        schema.validate(each, self.SCHEMA)
+        for stream in each["streams"]:
+            self.assertEqual([command["kind"] for command in stream["commands"] if command.get("in_kernel")],
+                             ["signal_arrival"] * 3 + ["wait_arrival"] * 3 + ["whole"] + ["signal_credit"] * 3 + ["wait_credit"] * 3)
+        self.assertIn("\n     0      0         | signal_arrival 1 to 1\n", plan(*words, "--gpus", "4").out)
+        self.assertNotIn("|", plan(*[word.replace("4K", "1M") for word in words], "--gpus", "4").out)
         refused = plan("all_reduce", "--algo", "ring", "-n", "4", "--on", "gpu", "--gpus", "2")
         self.assertSays(refused.err, "by ring cannot run on 2 GPUs whose ranks use each other's memory: it takes more than")
         many = ("all_reduce", "--algo", "direct", "--bytes", "4K", "--on", "gpu", "--gpus", "1", "-n")

@@ -1,6 +1,7 @@
 // Which plans run on GPUs: those of the tuning table for the kind of GPUs that ranks have, unless somebody names one.
 // Runs as processes (ranks.py), which have a GPU each, or share one.
 
+#include <dlfcn.h>
 #include <doctest/doctest.h>
 #include <tutti/gpu.h>
 #include <tutti/tutti.h>
@@ -14,6 +15,7 @@
 #include "lib/compute/gpu/image.h"
 #include "tests/gpu/device_ranks.h"
 #include "tests/gpu/on_device.h"
+#include "tests/support/fake_cuda/control.h"
 #include "tests/support/scratch.h"
 
 namespace {
@@ -100,6 +102,44 @@ TEST_CASE("choice: the tuning table has lines for each kind of GPUs, and what is
   CHECK_FALSE(has(said, "all_gather of 20480 bytes" + by_kind + "direct"));
   // As over any other links, however many ranks are on the host.
   CHECK(has(said, "broadcast of 1024 bytes over cuda_ipc" + among + "tree:2\n"));
+}
+
+std::uint64_t commands_run() {
+  void* const driver = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  const auto count =
+      driver ? reinterpret_cast<decltype(&fake_cuda_commands_run)>(::dlsym(driver, "fake_cuda_commands_run")) : nullptr;
+  return count ? count() : 0;
+}
+
+TEST_CASE("choice: kernels wait for each other in small calls, if no two ranks share a GPU") {
+  if (!has_gpu() || !std::getenv("TUTTI_RANK") || tutti::compute::gpu::image().empty()) return;
+  int devices = 0;
+  tutti::cuda::driver().cuDeviceGetCount(&devices);
+  Communicator comm = tutti::connect();
+  if (devices < comm.size()) {
+    const Setting kernel{"TUTTI_GPU_MODE", "kernel"};
+    Communicator other = comm.split(0);
+    CHECK_THROWS_WITH(sum_ones(other, 256), doctest::Contains("share a GPU, where a kernel that waits"));
+    return;
+  }
+  const OnDevice<float> data{std::vector<float>(1 << 17, 1)};
+  const auto commands_of = [&](Communicator& among, std::size_t count) {
+    among.all_reduce(data.part(0, count), tutti::sum);
+    const std::uint64_t before = commands_run();
+    among.all_reduce(data.part(0, count), tutti::sum);
+    return commands_run() - before;
+  };
+  if (commands_run() == 0) return;  // a real driver
+  const auto others = static_cast<std::uint64_t>(comm.size()) - 1;
+  // A copy of the input, the kernel, the event behind the call, and the function of the host that notices its end.
+  CHECK(commands_of(comm, 1 << 16) == 4);
+  CHECK(commands_of(comm, 1 << 17) > 5 * others);
+  // In a part of the job only a program that says so knows that.
+  Communicator some = comm.split(comm.rank() == 0 ? 0 : 1);
+  if (some.size() > 1) CHECK(commands_of(some, 1 << 16) > 5 * (others - 1));
+  const Setting kernel{"TUTTI_GPU_MODE", "kernel"};
+  Communicator sure = comm.split(comm.rank() == 0 ? 0 : 1);
+  if (sure.size() > 1) CHECK(commands_of(sure, 1 << 16) == 4);
 }
 
 }  // namespace

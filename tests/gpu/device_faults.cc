@@ -26,6 +26,7 @@
 
 #include "lib/base/gpu/commands.h"
 #include "lib/base/gpu/memory.h"
+#include "tests/gpu/on_device.h"
 
 namespace cuda = tutti::cuda;
 
@@ -150,7 +151,7 @@ class Rank {
     gate.flush();
   }
 
-  const cuda::PrimaryContext primary_{0};
+  const cuda::PrimaryContext primary_{tutti::testing::own_device()};
   const cuda::Current current_{primary_.get()};
   const std::array<cuda::OwnStream, 2> streams_{cuda::OwnStream{primary_.get()}, cuda::OwnStream{primary_.get()}};
   const cuda::HostMemory gate_{sizeof(std::uint64_t)};  // keeps a stream that is stuck

@@ -100,7 +100,8 @@ TEST_CASE("thousands of calls on three streams and two communicators, among work
 
 /// No memory is freed while a call is on its way: the driver would keep all ranks of the process out. For
 /// ThreadSanitizer, which sees the order of all streams here.
-void run_threads_on_streams(const char* mode, const std::vector<const char*>& algorithms) {
+void run_threads_on_streams(const char* mode, const std::vector<const char*>& algorithms,
+                            std::span<const cuda::PrimaryContext> gpus = {}) {
   ::setenv("TUTTI_GPU_MODE", mode, 1);
   ::setenv("TUTTI_GPU_SLOT_BYTES", "4096", 1);  // rounds
   constexpr std::size_t count = 5000;
@@ -108,8 +109,9 @@ void run_threads_on_streams(const char* mode, const std::vector<const char*>& al
   // One after the other, so that no two of them share a hardware queue, in which one that waits would hold up the
   // other.
   std::vector<cuda::OwnStream> all_streams;
-  for (std::size_t i = 0; i < 2 * ranks; ++i) all_streams.emplace_back(context());
+  for (std::size_t i = 0; i < 2 * ranks; ++i) all_streams.emplace_back(gpus.empty() ? context() : gpus[i / 2].get());
   tutti::run_threads(static_cast<int>(ranks), [&](Communicator& comm) {
+    if (!gpus.empty()) tutti::testing::context_of_thread() = gpus[static_cast<std::size_t>(comm.rank())].get();
     const std::span streams = std::span{all_streams}.subspan(2 * static_cast<std::size_t>(comm.rank()), 2);
     const std::vector<float> own(count, static_cast<float>(comm.rank() + 1));
     const OnDevice<float> in{own};
@@ -148,6 +150,17 @@ TEST_CASE("plans on the streams of ranks that are threads") {
                          {"ring", "tree", "double_binary_tree", "direct", "direct_two_shot", "doubling", "circulant"});
   for (const char* mode : {"leader", "one-shot", "two-shot"})
     run_threads_on_streams(mode, {"direct", "direct_two_shot", "direct"});
+}
+
+TEST_CASE("plans on the streams of ranks that are threads, with a GPU each") {
+  if (!has_gpu() || std::getenv("TUTTI_RANK")) return;
+  int count = 0;
+  cuda::driver().cuDeviceGetCount(&count);
+  if (count < 3) return;
+  std::vector<cuda::PrimaryContext> gpus;
+  for (int device = 0; device < 3; ++device) gpus.emplace_back(device);
+  for (const char* mode : {"streams", "kernel"})
+    run_threads_on_streams(mode, {"direct", "direct_two_shot", "direct"}, gpus);
 }
 
 }  // namespace

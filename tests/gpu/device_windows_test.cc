@@ -95,12 +95,17 @@ void check_all(Communicator& comm, gpu::Span<float> in, gpu::Span<float> out, st
   CHECK(same_bits(get(part(in, 0, all)), expected));
 }
 
-constexpr const char* modes[] = {"leader", "one-shot", "two-shot"};
+/// `kernel` takes a GPU for each of three ranks.
+std::vector<const char*> modes() {
+  std::vector<const char*> all{"leader", "one-shot", "two-shot"};
+  if (device_count() >= 3) all.push_back("kernel");
+  return all;
+}
 
 TEST_CASE("windows: collectives with memory that was allocated, registered, or is copied") {
   if (!may_have_windows()) return;
   constexpr std::size_t count = 3001;
-  for (const char* mode : modes) {
+  for (const char* mode : modes()) {
     const Setting setting{"TUTTI_GPU_MODE", mode};
     on_ranks(3, [&](Communicator& comm) {
       const Current current;
@@ -129,7 +134,7 @@ TEST_CASE("windows: collectives with memory that was allocated, registered, or i
 
 TEST_CASE("windows: each rank's factor of premul_sum holds for its own input") {
   if (!may_have_windows()) return;
-  for (const char* mode : modes) {
+  for (const char* mode : modes()) {
     const Setting setting{"TUTTI_GPU_MODE", mode};
     on_ranks(3, [&](Communicator& comm) {
       const Current current;
@@ -216,6 +221,14 @@ TEST_CASE("windows: bytes that move in a call, and its commands, are those that 
     CHECK(all[rank].read + all[rank].written == 2 * size);
     CHECK(all[rank].commands == 5 * (n - 1) + 1 + around);
   });
+  if (device_count() >= static_cast<int>(n))  // nothing but one kernel
+    for (const char* algorithm : {"direct", "direct_two_shot"})
+      run("kernel", algorithm, [&](std::span<const DeviceWork> all, std::size_t rank) {
+        const bool is_one_shot = std::string{algorithm} == "direct";
+        CHECK(all[rank].read == (is_one_shot ? n * size : size));
+        CHECK(all[rank].written == size);
+        CHECK(all[rank].commands == 1 + around);
+      });
   run("streams", "ring", [&](std::span<const DeviceWork> all, std::size_t rank) {
     CHECK(all[rank].written_of_others == 2 * (n - 1) * size / n);
     CHECK(all[rank].read_of_others == 0);

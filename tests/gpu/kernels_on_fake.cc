@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <span>
 #include <utility>
 
 #include "lib/compute/gpu/table.h"
@@ -42,8 +43,16 @@ void run_block(const void* argument, unsigned block, unsigned blocks, unsigned t
   };
   std::ranges::transform(arguments.inputs, arguments.inputs, reached);
   std::ranges::transform(arguments.outputs, arguments.outputs, reached);
+  compute::gpu::Meeting& meeting = arguments.meeting;
+  if (meeting.count > 0) {
+    meeting.tickets = reached(meeting.tickets);
+    for (compute::gpu::Meeting::Peer& peer : std::span{meeting.peers, static_cast<std::size_t>(meeting.count)})
+      peer.own = reached(peer.own), peer.at_peer = reached(peer.at_peer);
+    enter_block(meeting, blocks);
+  }
   for (std::uint64_t thread = 0; thread < threads; ++thread)
     kernel.run(arguments, std::uint64_t{block} * threads + thread, std::uint64_t{blocks} * threads, 0);
+  if (meeting.count > 0) leave_block(meeting, blocks);
 }
 
 /// The table is a constant of another file, so its size is stated, and checked.

@@ -11,14 +11,24 @@
 
 namespace tutti::testing {
 
-/// The GPU of these tests, for the whole program. Ranks that are processes use the GPUs in turn.
+/// Lets this thread use another GPU than the rest of the program; null: no more.
+inline cuda::Context& context_of_thread() {
+  static thread_local cuda::Context context = nullptr;
+  return context;
+}
+
+/// Ranks that are processes use the GPUs in turn.
+inline cuda::Device own_device() {
+  const char* const rank = std::getenv("TUTTI_RANK");
+  int count = 1;
+  cuda::driver().cuDeviceGetCount(&count);
+  return rank ? std::atoi(rank) % count : 0;
+}
+
+/// The GPU of these tests, for the whole program.
 inline cuda::Context context() {
-  static const auto& primary = *new cuda::PrimaryContext{[] {
-    const char* const rank = std::getenv("TUTTI_RANK");
-    int count = 1;
-    cuda::driver().cuDeviceGetCount(&count);
-    return rank ? std::atoi(rank) % count : 0;
-  }()};
+  if (context_of_thread() != nullptr) return context_of_thread();
+  static const auto& primary = *new cuda::PrimaryContext{own_device()};
   return primary.get();
 }
 

@@ -84,6 +84,8 @@ def start(case, rank, folder, schedule, signal_at, fault):
                TUTTI_GPU_SLOT_BYTES=str(case.slot_bytes), TUTTI_GPU_MODE=case.mode, TUTTI_LOST_AFTER="1",
                TUTTI_TIMEOUT=str(case.timeout), TUTTI_RANK=str(rank), TUTTI_SIZE=str(RANKS),
                TUTTI_RDZV=f"file://{folder}/meeting", TUTTI_SECRET="two hosts of one test", TUTTI_DEBUG="INFO", TUTTI_DEBUG_SUBSYS="SHM")
+    if case.mode == "kernel":
+        env["FAKE_CUDA_DEVICES"] = str(RANKS)
     if rank == case.culprit and signal_at:
         env["FAKE_CUDA_SIGNAL"] = f"{int(SIGNALS[case.signal])}@{signal_at}"
     if rank == case.culprit and fault:
@@ -285,9 +287,11 @@ def in_each_others_memory():
     """The same where kernels of one rank use the memory of others, in as few commands."""
     if ON_HOSTS:
         return
-    for mode, algorithm in (("leader", "direct"), ("one-shot", "direct"), ("two-shot", "direct_two_shot")):
+    for mode, algorithm in (("leader", "direct"), ("one-shot", "direct"), ("two-shot", "direct_two_shot"), ("kernel", "direct"),
+                            ("kernel", "direct_two_shot")):
         for case in (*signals(("direct",)), *driver_errors(), *others(("direct",))):
-            if case.form != "start":
+            # A kernel that waits itself has no commands for that.
+            if case.form != "start" and not (mode == "kernel" and case.function == "cuStreamBatchMemOp"):
                 leads = mode == "leader" and case.function == "cuLaunchKernel"
                 yield dataclasses.replace(case, name=f"{case.name}, {mode}", algorithm=algorithm, mode=mode,
                                           culprit=0 if leads else case.culprit)

@@ -11,7 +11,8 @@ namespace tutti::transport {
 namespace {
 
 constexpr std::size_t page = 4096;
-constexpr std::size_t line = 64;             // of a cache: a word each
+constexpr std::size_t line = 64;  // of a cache: a word each
+static_assert(line == StreamLinks::to_freed);
 constexpr std::size_t words_about_peer = 4;  // two of either end, of which only a staged link uses the second two
 
 std::atomic_ref<std::uint64_t> word_at(std::byte* memory) {
@@ -40,7 +41,9 @@ std::size_t StreamLinks::Form::words_bytes() const {
   return (sharing.size() * (at(ranks) * words_about_peer + 1) * line + page - 1) / page * page;
 }
 
-std::size_t StreamLinks::Form::slots_bytes() const { return sharing.size() * slots * slot_bytes + staging_bytes; }
+std::size_t StreamLinks::Form::slots_bytes() const {
+  return sharing.size() * slots * slot_bytes + staging_bytes + tickets_bytes;
+}
 
 StreamLinks::StreamLinks(int rank, const Form& form, std::shared_ptr<std::byte> words, std::vector<Slots> slots)
     : rank_(rank),

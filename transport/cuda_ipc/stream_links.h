@@ -37,8 +37,9 @@ class StreamLinks {
 
     /// Of the words of all links of the ranks that share memory.
     std::size_t words_bytes() const;
-    /// Of the slots of one rank in its GPU, and its staging area.
+    /// Of the slots of one rank in its GPU, its staging area, and the counters of its kernels.
     std::size_t slots_bytes() const;
+    static constexpr std::size_t tickets_bytes = 256;
   };
   enum class Word : std::uint8_t { arrived, freed };
   /// The slots of a rank, as this process sees them, and the object that lets it.
@@ -57,7 +58,10 @@ class StreamLinks {
   /// The slot for messages to `peer`.
   cuda::Address outgoing(int peer, std::uint32_t slot) const { return outgoing_[at(peer)] + slot * form_.slot_bytes; }
   /// The staging area of a rank, in the memory of its GPU, behind its slots. All ranks share memory.
-  cuda::Address staging(int rank) const { return slots_[at(rank)].address + form_.slots_bytes() - form_.staging_bytes; }
+  cuda::Address staging(int rank) const { return tickets_of(rank) - form_.staging_bytes; }
+  /// Two counters of 32 bits that belong to the kernels of this rank, in the memory of its GPU; somebody has to clear
+  /// them at first.
+  cuda::Address tickets() const { return tickets_of(rank_); }
 
   bool is_staged(int peer) const { return index_[at(peer)] < 0; }
   bool has_staged() const { return form_.sharing.size() < at(form_.ranks); }
@@ -79,6 +83,12 @@ class StreamLinks {
     if (is_staged(peer)) commands.call(notice_);
   }
 
+  /// Where a kernel finds the word `arrived` of this rank about `peer`, and the one about this rank at `peer`. `freed`
+  /// lies `to_freed` bytes behind it. Both ranks share memory.
+  cuda::Address own_word(int peer) const { return address_of(rank_, peer, Word::arrived); }
+  cuda::Address word_at_peer(int peer) const { return address_of(peer, rank_, Word::arrived); }
+  static constexpr std::size_t to_freed = 64;
+
   /// This rank's word about `peer`, as the host sees it.
   std::uint64_t value(Word word, int peer) const noexcept;
   /// The word about this rank at `peer`.
@@ -95,6 +105,9 @@ class StreamLinks {
   std::size_t offset_of(int owner, int about, Word word) const;
   /// Of the word that says whether `rank` has ended its waits.
   std::size_t offset_of_end(int rank) const;
+  cuda::Address tickets_of(int rank) const {
+    return slots_[at(rank)].address + form_.slots_bytes() - Form::tickets_bytes;
+  }
   cuda::Address address_of(int owner, int about, Word word) const {
     return registered_->address() + offset_of(owner, about, word);
   }

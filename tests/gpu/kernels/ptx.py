@@ -20,6 +20,9 @@ ARITHMETIC = {"add": numpy.add, "sub": numpy.subtract, "mul": numpy.multiply, "a
               "or": numpy.bitwise_or, "xor": numpy.bitwise_xor, "min": numpy.minimum, "max": numpy.maximum}
 
 
+MOST_PAUSES = 100
+
+
 class Fault(Exception):
     """What would fail on a GPU, or what this interpreter does not know."""
 
@@ -88,6 +91,7 @@ class Run:
         self.carry = numpy.zeros(self.lanes, bool)
         self.next = numpy.zeros(self.lanes, numpy.int64)
         self.executed = set()
+        self.pauses = 0
         end = len(kernel.code)
         with numpy.errstate(all="ignore"):
             while (at := int(self.next.min())) < end:
@@ -168,7 +172,35 @@ class Run:
         stored = numpy.ascontiguousarray(stored).view("u1")
         space[index[:, None] + numpy.arange(stored.shape[1])] = stored
 
+    def do_atom(self, instruction, who):
+        """One lane after the other."""
+        if "add" not in instruction.modifiers:
+            raise Fault(f"unknown instruction: {instruction.line}")
+        space, index = self.indices(instruction, instruction.operands[1], who, 1)
+        size = instruction.type.itemsize
+        before = numpy.zeros(len(who), instruction.type)
+        for lane, (at, added) in enumerate(zip(index, self.get(instruction.operands[2], instruction.type, who))):
+            word = space[at:at + size].view(instruction.type)
+            before[lane] = word[0]
+            word[0] += added
+        self.put(instruction.operands[0], before, who)
+
     # ---- Control
+
+    def do_bar(self, instruction, who):
+        """Those that are furthest behind run first, so all threads of a block come here together, or some never do."""
+        block = self.special["%ctaid.x"]
+        running = numpy.bincount(block[self.next < len(self.kernel.code)])
+        if (running[block[who]] != numpy.bincount(block[who])[block[who]]).any():
+            raise Fault(f"a barrier that not all threads of a block reach: {instruction.line}")
+
+    do_barrier = do_bar
+
+    def do_nanosleep(self, instruction, who):
+        """In a loop that waits. Nobody else writes to the memory."""
+        self.pauses += 1
+        if self.pauses > MOST_PAUSES:
+            raise Fault(f"waits indefinitely: {instruction.line}")
 
     def do_ret(self, instruction, who):
         self.next[who] = len(self.kernel.code)

@@ -146,8 +146,8 @@ extern std::atomic<std::uint64_t> kicks;
 
 /// A line of FAKE_CUDA_LOG, if there is one: "4711 wait 128 3" with the process, the place of a word in the memory that
 /// was registered, and its value; or "4711 kernel begins".
-/// What sets something free is written before it does, and what waits for it afterwards. So each line comes after those
-/// that let it happen, also if they are other processes'.
+/// A command that sets others free is written before it runs, and one that waits afterwards. So each line comes after
+/// those that let it happen, also if they are other processes'.
 void log(const Command& command, const char* when);
 
 // ---- Contexts (context.cc)

@@ -1,11 +1,15 @@
 #include "tests/support/gpu_kernels/host_kernels.h"
 
+#include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #define TUTTI_GPU_FUNCTION
 #include "lib/compute/gpu/kernels.inl"
+#include "lib/compute/gpu/meeting.inl"
 
 namespace tutti::testing {
 namespace {
@@ -57,7 +61,53 @@ constexpr HostKernel all[] = {
 #undef TUTTI_KERNEL
 };
 
+/// The threads of a block, one after the other.
+struct HostBlock {
+  unsigned of_grid;
+  unsigned blocks() const { return of_grid; }
+  template <class Run>
+  void first(const Run& run) const {
+    run();
+  }
+  template <class Run>
+  void each(int count, const Run& run) const {
+    for (int i = 0; i < count; ++i) run(i);
+  }
+  void sync() const {}
+};
+
+struct HostWords {
+  template <class T>
+  static std::atomic_ref<T> at(std::uint64_t address) {
+    return std::atomic_ref<T>{*reinterpret_cast<T*>(address)};
+  }
+  static std::uint64_t load(std::uint64_t address) {
+    return at<std::uint64_t>(address).load(std::memory_order_acquire);
+  }
+  static void store(std::uint64_t address, std::uint64_t value) {
+    at<std::uint64_t>(address).store(value, std::memory_order_release);
+  }
+  /// The rank that it waits for may need the core.
+  void pause() {
+    if (++pauses < 100) return std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+  static std::uint32_t ticket(std::uint64_t counter) {
+    return at<std::uint32_t>(counter).fetch_add(1, std::memory_order_acq_rel);
+  }
+  static void reset(std::uint64_t counter) { at<std::uint32_t>(counter).store(0, std::memory_order_relaxed); }
+  int pauses = 0;
+};
+
 }  // namespace
+
+void enter_block(const compute::gpu::Meeting& meeting, unsigned blocks) {
+  compute::gpu::enter(meeting, HostBlock{blocks}, HostWords{});
+}
+
+void leave_block(const compute::gpu::Meeting& meeting, unsigned blocks) {
+  compute::gpu::leave(meeting, HostBlock{blocks}, HostWords{});
+}
 
 const HostKernel* host_kernel(std::string_view name) {
   for (const HostKernel& kernel : all)

@@ -17,6 +17,11 @@ struct HostKernel {
               std::ptrdiff_t alias);
 };
 
+/// How a block of any kernel begins, and ends, if it meets other ranks (lib/compute/gpu/meeting.inl). Addresses are
+/// those of the host.
+void enter_block(const compute::gpu::Meeting& meeting, unsigned blocks);
+void leave_block(const compute::gpu::Meeting& meeting, unsigned blocks);
+
 /// Null if there is none of that name.
 const HostKernel* host_kernel(std::string_view name);
 
