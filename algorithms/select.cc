@@ -111,6 +111,10 @@ bool TuningTable::Row::covers(const Situation& situation) const {
          (crowd == Crowd::any || (crowd == Crowd::oversubscribed) == situation.oversubscribed);
 }
 
+bool TuningTable::Row::serves(const Situation& situation) const {
+  return covers(situation) && !staged && fits(*choice.entry, situation);
+}
+
 const TuningTable& TuningTable::builtin() {
   static const TuningTable table = parse(builtin_text, "tuning_table.inc");
   return table;
@@ -135,14 +139,19 @@ TuningTable::Row TuningTable::parse_row(const std::vector<std::string_view>& wor
     refuse("there is no transport " + quoted(words[1]) + "." + did_you_mean(words[1], transports) +
            " There are: shm, tcp, inproc, cuda_ipc, cuda_peers, cuda_leader, cuda_hosts, and * for all.");
   const Range ranks = range_in(words[2], "ranks"), bytes = range_in(words[3], "bytes");
+  const bool staged = words[4] == staged_word;
+  if (staged && (!words[1].starts_with("cuda_") || words[1] == "cuda_hosts"))
+    refuse("\"staged\" is for the GPUs of one host (cuda_leader, cuda_peers, cuda_ipc), not for " + quoted(words[1]) +
+           ": name an algorithm.");
   return {.collective = collective,
           .transport = std::string{words[1]},
           .ranks_from = ranks.from,
           .ranks_to = ranks.to,
           .bytes_from = bytes.from,
           .bytes_to = bytes.to,
-          .choice = find(collective, words[4]),
+          .choice = staged ? Choice{} : find(collective, words[4]),
           .gives_radix = words[4].find(':') != std::string_view::npos,
+          .staged = staged,
           .crowd = words.size() == 6 ? crowd_in(words[5]) : Crowd::any,
           .text = joined(words),
           .line = line};
@@ -172,7 +181,7 @@ TuningTable TuningTable::parse(std::string_view text, std::string_view file_name
 
 Choice TuningTable::select(const Situation& situation, std::string* why) const {
   for (const Row& row : rows_)
-    if (row.covers(situation) && fits(*row.choice.entry, situation)) {
+    if (row.serves(situation)) {
       Choice choice = row.choice;
       if (situation.ranks_on_each_host > 1 && choice.entry->has_radix && !row.gives_radix)
         choice.radix = situation.ranks_on_each_host;
@@ -193,6 +202,12 @@ Choice TuningTable::select(const Situation& situation, std::string* why) const {
     *why = told(situation) + ": " + to_string(choice) + ", the first in the catalogue that fits; no line of " +
            file_name_ + " does.";
   return choice;
+}
+
+bool TuningTable::stages(const Situation& situation) const {
+  for (const Row& row : rows_)
+    if ((row.staged && row.covers(situation)) || row.serves(situation)) return row.staged;
+  return this != &builtin() && builtin().stages(situation);
 }
 
 }  // namespace tutti::algorithms

@@ -10,6 +10,9 @@
 
 namespace tutti::algorithms {
 
+/// What stands in a table's line for calls of GPUs that go through the host.
+inline constexpr std::string_view staged_word = "staged";
+
 /// The inputs of the choice.
 struct Situation {
   Collective collective{};
@@ -30,7 +33,8 @@ struct Situation {
 /// `transport` is a name or `*`; `ranks` and `bytes` are `lo-hi` (both included), `lo-`, a number or `*`, with K, M and
 /// G. A sixth word restricts the line to jobs in which some host has more ranks than cores (`oversubscribed`), or to
 /// jobs without such a host (`core-per-rank`). Where plans should look at hosts, an algorithm that has a radix, which
-/// the line does not give, gets the number of ranks on each.
+/// the line does not give, gets the number of ranks on each. For kinds of GPUs the word `staged` may stand in place of
+/// an algorithm: such calls go through the host, where a line for the host's transport decides.
 class TuningTable {
  public:
   /// The built-in table (see tuning_table.inc).
@@ -41,6 +45,8 @@ class TuningTable {
   /// Never fails: if no line of this table matches, the built-in table decides, and its fallback is the first catalogue
   /// entry that fits. `why`, if given, gets a sentence.
   Choice select(const Situation& situation, std::string* why = nullptr) const;
+  /// Whether the first line that matches says `staged`. select() passes over such lines.
+  bool stages(const Situation& situation) const;
 
  private:
   /// Jobs to which a line applies.
@@ -53,11 +59,14 @@ class TuningTable {
     std::size_t bytes_from, bytes_to;
     Choice choice;
     bool gives_radix;
+    bool staged;  ///< it has no choice
     Crowd crowd;
     std::string text;
     int line;
 
     bool covers(const Situation& situation) const;
+    /// It covers the situation, and its algorithm serves it.
+    bool serves(const Situation& situation) const;
   };
   static Row parse_row(const std::vector<std::string_view>& words, int line);
   static Crowd crowd_in(std::string_view word);

@@ -126,6 +126,7 @@ std::optional<StreamCalls::Planned> StreamCalls::plan(const Request& request) {
   if (traits.reduces() && (!kernels_ || !DeviceArithmetic::serves(type_of(request), request.op->kind())))
     return std::nullopt;
   const std::lock_guard lock{mutex_};
+  if (tasks_.stages(request)) return std::nullopt;
   if (std::optional<Planned> by_tasks = tasks_.plan(request)) return by_tasks;
   if (tasks_.runners().alone) return std::nullopt;
   const Prepared& prepared = planner_.prepare(Collectives::wish_of(request, group_.size()));

@@ -10,6 +10,7 @@
 #include "algorithms/window_program.h"
 #include "lib/api/runners.h"
 #include "lib/collective/call_buffers.h"
+#include "lib/collective/collectives.h"
 #include "lib/collective/planner.h"
 #include "lib/gpu/device_windows.h"
 #include "lib/gpu/stream_lowering.h"
@@ -51,6 +52,11 @@ class TaskPlans {
   /// Adds the commands of a planned call.
   void lower(const Planned& planned, const Call& call, algorithms::StreamCounters& counters,
              algorithms::StreamCommands& commands, DeviceAreas& areas) const;
+
+  /// Whether the tuning table wants the call to go through the host. A mode that is asked for outranks it.
+  bool stages(const Request& request) const {
+    return runners_.mode == GpuMode::automatic && planner_.stages(Collectives::wish_of(request, group_.size()));
+  }
 
   const Runners& runners() const { return runners_; }
   /// Memory that ranks can use of each other. Null: they do not.

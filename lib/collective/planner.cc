@@ -207,15 +207,23 @@ Choice Planner::choose(const Wish& wish) const {
       if (!optional) throw;
     }
   }
-  return settings_.table->select({.collective = wish.collective,
-                                  .ranks = settings_.ranks,
-                                  .bytes = wish.bytes,
-                                  .transport = settings_.transport,
-                                  .oversubscribed = settings_.oversubscribed,
-                                  .equal_parts = wish.equal_parts,
-                                  .rank_order = settings_.deterministic && is_reduction(wish.collective),
-                                  .boards = settings_.boards,
-                                  .ranks_on_each_host = settings_.ranks_on_each_host});
+  return settings_.table->select(situation_of(wish));
+}
+
+algorithms::Situation Planner::situation_of(const Wish& wish) const {
+  return {.collective = wish.collective,
+          .ranks = settings_.ranks,
+          .bytes = wish.bytes,
+          .transport = settings_.transport,
+          .oversubscribed = settings_.oversubscribed,
+          .equal_parts = wish.equal_parts,
+          .rank_order = settings_.deterministic && is_reduction(wish.collective),
+          .boards = settings_.boards,
+          .ranks_on_each_host = settings_.ranks_on_each_host};
+}
+
+bool Planner::stages(const Wish& wish) const {
+  return wish.algorithm.empty() && !has_default(wish) && settings_.table->stages(situation_of(wish));
 }
 
 void Planner::tell(const Wish& wish, const Prepared& prepared, bool is_new) const {

@@ -72,6 +72,8 @@ class Planner {
   /// Whether the user has named an algorithm for calls that name none (default_algorithms), or given a plan that
   /// serves.
   bool has_default(const Wish& wish) const;
+  /// Whether the table wants such a call on GPUs to go through the host, and nobody has named an algorithm for it.
+  bool stages(const Wish& wish) const;
   const Settings& settings() const { return settings_; }
 
  private:
@@ -80,6 +82,7 @@ class Planner {
     std::string algorithm;
     const Prepared* prepared;
   };
+  algorithms::Situation situation_of(const Wish& wish) const;
   bool wants_given(const Wish& wish) const;
   std::string why_not_given(const Wish& wish) const;
   std::unique_ptr<const Prepared> build(const algorithms::Choice& choice, int root) const;

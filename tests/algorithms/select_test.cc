@@ -72,6 +72,26 @@ TEST_CASE("where plans look at hosts, the number of ranks on each is the radix t
   CHECK(chosen(TuningTable::builtin(), situation) == "ring");
 }
 
+TEST_CASE("calls of GPUs may be staged, and other lines then decide what runs on the host") {
+  const TuningTable table = TuningTable::parse(
+      "all_to_all cuda_leader 2-4 * bruck\nall_reduce cuda_leader 2-4 0-64K staged\nall_reduce * * * ring", "t");
+  CHECK(table.stages(all_reduce_of(4, 4, "cuda_leader")));
+  CHECK(chosen(table, all_reduce_of(4, 4, "cuda_leader")) == "ring");
+  CHECK_FALSE(table.stages(all_reduce_of((64 << 10) + 1, 4, "cuda_leader")));
+  CHECK_FALSE(table.stages(all_reduce_of(4, 5, "cuda_leader")));
+  CHECK_FALSE(table.stages(all_reduce_of(4, 4, "cuda_peers")));
+  CHECK_FALSE(table.stages({.collective = Collective::broadcast, .ranks = 4, .transport = "cuda_leader"}));
+  // A line before it that does not serve the call is passed over, and one that does decides.
+  const TuningTable uneven = TuningTable::parse(
+      "all_to_all cuda_ipc * * bruck\nall_to_all cuda_ipc * * staged\nall_to_all cuda_ipc * * direct", "t");
+  Situation situation{.collective = Collective::all_to_all, .ranks = 4, .transport = "cuda_ipc"};
+  CHECK_FALSE(uneven.stages(situation));
+  situation.equal_parts = false;
+  CHECK(uneven.stages(situation));
+  for (const char* line : {"all_reduce shm 2 * staged", "all_reduce * * * staged", "all_reduce cuda_hosts 2 * staged"})
+    CHECK_THROWS_WITH(TuningTable::parse(line, "t"), doctest::Contains("t:1: \"staged\" is for the GPUs of one host"));
+}
+
 TEST_CASE("a barrier among many ranks that share cores is direct, but not over links") {
   Situation situation{.collective = Collective::barrier, .ranks = 128, .transport = "shm", .oversubscribed = true};
   CHECK(chosen(TuningTable::builtin(), situation) == "direct");

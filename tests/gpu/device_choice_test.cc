@@ -4,6 +4,7 @@
 #include <dlfcn.h>
 #include <doctest/doctest.h>
 #include <tutti/gpu.h>
+#include <tutti/gpu_memory.h>
 #include <tutti/tutti.h>
 
 #include <cstdlib>
@@ -54,6 +55,15 @@ void reduce(Communicator& comm) {
   if (comm.rank() == 0) CHECK(sum.read() == std::vector<float>(1 << 16, static_cast<float>(comm.size())));
 }
 
+/// In memory that others use, of which a table of ours says that it is staged.
+void exchange(Communicator& comm) {
+  const auto n = static_cast<std::size_t>(comm.size());
+  const tutti::cuda::Current current{tutti::testing::context()};
+  const auto all = tutti::gpu::allocate<float>(comm, 2 * n * 1024);
+  CHECK(all.is_shared());
+  comm.all_to_all(tutti::gpu::span(all.data(), n * 1024), tutti::gpu::span(all.data() + n * 1024, n * 1024));
+}
+
 TEST_CASE("choice: the tuning table has lines for each kind of GPUs, and what is named wins") {
   if (!has_gpu() || !std::getenv("TUTTI_RANK") || tutti::compute::gpu::image().empty()) return;
   int devices = 0;
@@ -61,7 +71,8 @@ TEST_CASE("choice: the tuning table has lines for each kind of GPUs, and what is
   const bool own_gpus = devices > 1;
   const std::string kind = own_gpus ? "cuda_peers" : "cuda_leader";
   const Folder folder;
-  std::ofstream{folder.name + "/table"} << "reduce cuda_peers * * tree:3\nreduce cuda_leader * * tree:3\n";
+  std::ofstream{folder.name + "/table"} << "reduce cuda_peers * * tree:3\nreduce cuda_leader * * tree:3\n"
+                                           "all_to_all cuda_peers * * staged\nall_to_all cuda_leader * * staged\n";
   {
     const Setting level{"TUTTI_DEBUG", "INFO"}, what{"TUTTI_DEBUG_SUBSYS", "TUNE"},
         file{"TUTTI_DEBUG_FILE", folder.name + "/log"}, table{"TUTTI_TUNING_FILE", folder.name + "/table"},
@@ -73,11 +84,13 @@ TEST_CASE("choice: the tuning table has lines for each kind of GPUs, and what is
     sum_ones(comm, 3 << 16, "ring");
     reduce(comm);
     gather(comm);
+    exchange(comm);
     for (const char* mode : {"one-shot", "two-shot"}) {
       const Setting way{"TUTTI_GPU_MODE", mode};
       Communicator other = comm.split(0);
       sum_ones(other, std::string{mode} == "one-shot" ? 5 << 16 : 128);
       gather(other);
+      exchange(other);
     }
     const Setting way{"TUTTI_GPU_MODE", "streams"};
     Communicator other = comm.split(0);
@@ -97,6 +110,9 @@ TEST_CASE("choice: the tuning table has lines for each kind of GPUs, and what is
   CHECK(has(said, "all_reduce of 786432 bytes" + by_kind + "ring, as the call says\n"));
   CHECK(has(said, "all_reduce of 1310720 bytes" + by_kind + "direct, as the call says\n"));
   CHECK(has(said, "all_reduce of 512 bytes" + by_kind + "direct_two_shot, as the call says\n"));
+  CHECK(has(said, "all_to_all of 20480 bytes over shm" + among));
+  CHECK(has(said, "all_to_all of 20480 bytes" + by_kind + "direct, as the call says\n"));
+  CHECK_FALSE(has(said, "all_to_all of 20480 bytes" + by_kind + "direct\n"));
   // TUTTI_ALGO.
   CHECK(has(said, "all_gather of 20480 bytes" + by_kind + "ring\n"));
   CHECK_FALSE(has(said, "all_gather of 20480 bytes" + by_kind + "direct"));
