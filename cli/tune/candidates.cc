@@ -4,7 +4,11 @@
 
 #include <algorithm>
 
+#include "algorithms/board_program.h"
 #include "algorithms/catalogue.h"
+#include "algorithms/select.h"
+#include "algorithms/window_program.h"
+#include "cli/tune/gpus.h"
 
 namespace tutti::cli::tune {
 namespace {
@@ -52,15 +56,28 @@ std::vector<std::vector<Plan>> looks_of(Choice choice, int ranks) {
 
 }  // namespace
 
-Candidates::Candidates(Collective collective, int ranks) : collective_(collective), ranks_(ranks) {
+bool runs_in_peers_memory(const Choice& choice, int ranks) {
+  if (!choice.entry->mesh) return false;
+  const algorithms::Lowering on_board = algorithms::lower_to_board(plans_of(choice, ranks));
+  return !algorithms::lower_to_windows(on_board.programs, 0).empty();
+}
+
+Candidates::Candidates(Collective collective, int ranks, std::string_view transport)
+    : collective_(collective), ranks_(ranks) {
+  add_those_with_plans(transport);
+  if (transport == leader_kind || transport == peers_kind) names_.emplace_back(algorithms::staged_word);
+}
+
+void Candidates::add_those_with_plans(std::string_view transport) {
   std::vector<std::vector<Plan>> seen;
-  for (const Entry& entry : algorithms::catalogue(collective))
+  for (const Entry& entry : algorithms::catalogue(collective_))
     for (const int radix : radices) {
-      if (radix != 2 && (!entry.has_radix || radix >= ranks)) continue;
+      if (radix != 2 && (!entry.has_radix || radix >= ranks_)) continue;
       Choice choice{.entry = &entry, .radix = radix};
+      if (transport == leader_kind && !runs_in_peers_memory(choice, ranks_)) continue;
       const bool special = entry.mesh;
       bool is_new = special;
-      for (std::vector<Plan>& plans : looks_of(choice, ranks)) {
+      for (std::vector<Plan>& plans : looks_of(choice, ranks_)) {
         is_new = is_new || std::none_of(seen.begin(), seen.end(),
                                         [&](const std::vector<Plan>& other) { return same(plans, other); });
         if (!special) seen.push_back(std::move(plans));
@@ -81,11 +98,13 @@ bool Candidates::makes_sense(const Choice& choice, std::size_t bytes) const {
 std::vector<std::string> Candidates::at(std::size_t bytes) const {
   std::vector<std::string> fitting;
   for (const std::string& name : names_)
-    if (makes_sense(algorithms::find(collective_, name), bytes)) fitting.push_back(name);
+    if (name == algorithms::staged_word || makes_sense(algorithms::find(collective_, name), bytes))
+      fitting.push_back(name);
   return fitting;
 }
 
 std::vector<std::string> Candidates::neighbours(const std::string& name, std::size_t bytes) const {
+  if (name == algorithms::staged_word) return {};
   Choice choice = algorithms::find(collective_, name);
   std::vector<std::string> found;
   const std::size_t message = choice.message;

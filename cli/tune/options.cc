@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <charconv>
 #include <iterator>
+#include <span>
 #include <sstream>
 #include <string_view>
 
@@ -16,6 +17,7 @@
 #include "cli/base/sizes.h"
 #include "cli/measure/call.h"
 #include "cli/measure/rank_sync.h"
+#include "cli/tune/gpus.h"
 #include "lib/base/environment.h"
 #include "lib/base/suggest.h"
 #include "tutti/error.h"
@@ -33,6 +35,7 @@ constexpr const char* examples =
     "  tutti tune                                       everything, in under a minute, into tutti.tuning\n"
     "  export TUTTI_TUNING_FILE=$PWD/tutti.tuning       the table that programs use from then on\n"
     "  tutti tune all_reduce -g 4 --transport shm --time 10 -o four.tuning\n"
+    "  tutti tune --on gpu -g 2,4 -o gpu.tuning         calls on memory of this machine's GPUs\n"
     "  tutti tune --check --table tutti.tuning          how much its choices lose against the best\n";
 
 [[noreturn]] void wrong(const std::string& message) {
@@ -43,7 +46,8 @@ constexpr const char* examples =
 struct Words {
   std::vector<std::string> collectives;
   std::string ranks = "2,4,8";
-  std::string transports = "shm,tcp";
+  std::string transports;
+  std::string on = "host";
   std::string least = "0";
   std::string most;
   std::string seconds;
@@ -54,7 +58,10 @@ void declare(CLI::App& app, Options& options, Words& words) {
   app.set_help_flag("-h,--help", "Show this help");
   app.add_option("COLLECTIVE", words.collectives, "Collectives to measure: all_reduce, broadcast, ... (all)");
   app.add_option("-g,--ranks", words.ranks, "Numbers of ranks")->capture_default_str();
-  app.add_option("--transport", words.transports, "shm, tcp or both")->capture_default_str();
+  app.add_option("--on", words.on, "Memory of the host, or of a gpu: ranks share the GPUs of this machine")
+      ->capture_default_str();
+  app.add_option("--transport", words.transports,
+                 "shm, tcp or both (shm,tcp); on gpu cuda_leader, cuda_peers or cuda_ipc (what the ranks have)");
   app.add_option("-b,--minbytes", words.least, "Smallest size")->capture_default_str();
   app.add_option("-e,--maxbytes", words.most, "Largest size (16M; with --check 64M)");
   app.add_option("--time", words.seconds, "Total seconds (55; with --check 240)");
@@ -102,6 +109,14 @@ std::vector<measure::MeasuredCall> calls_of(const std::vector<std::string>& name
   return names.empty() ? tuned_calls() : calls;
 }
 
+/// A barrier has no memory, so that it is one of the host.
+void leave_out_host_calls(Options& options, const Words& words) {
+  const auto is_barrier = [](measure::MeasuredCall call) { return call == Collective::barrier; };
+  if (!words.collectives.empty() && std::ranges::any_of(options.calls, is_barrier))
+    wrong("a barrier has no memory that could be on a GPU; leave out --on gpu");
+  std::erase_if(options.calls, is_barrier);
+}
+
 std::vector<int> ranks_of(const std::string& text) {
   std::vector<int> ranks;
   for (const std::string& word : list(text)) {
@@ -118,13 +133,18 @@ std::vector<int> ranks_of(const std::string& text) {
   return ranks;
 }
 
-std::vector<std::string> transports_of(const std::string& text) {
-  constexpr std::string_view known[] = {"shm", "tcp"};
+/// `given`: the option was, so that it is not empty.
+std::vector<std::string> transports_of(const std::string& text, bool given, bool on_gpu) {
+  constexpr std::string_view of_host[] = {"shm", "tcp"};
+  using Known = std::span<const std::string_view>;
+  const Known known = on_gpu ? Known{gpu_kinds} : Known{of_host};
+  if (!given && !on_gpu) return {std::begin(of_host), std::end(of_host)};
   std::vector<std::string> transports = list(text);
   for (const std::string& word : transports)
-    if (std::find(std::begin(known), std::end(known), word) == std::end(known))
-      wrong(fmt::format("no transport \"{}\" on one host.{} There are shm and tcp.", word, did_you_mean(word, known)));
-  if (transports.empty()) wrong("--transport takes shm, tcp or both");
+    if (std::find(known.begin(), known.end(), word) == known.end())
+      wrong(fmt::format("no transport \"{}\" {}.{} There are {}.", word, on_gpu ? "of GPUs" : "on one host",
+                        did_you_mean(word, known), fmt::join(known, ", ")));
+  if (given && transports.empty()) wrong(fmt::format("--transport takes some of {}", fmt::join(known, ", ")));
   return transports;
 }
 
@@ -166,9 +186,12 @@ Options parse_options(int argc, char** argv) {
   declare(app, options, words);
   options.help = !parse_command_line(app, argc, argv, "tune");
   if (options.help) return options;
+  if (words.on != "host" && words.on != "gpu") wrong(fmt::format("--on takes host or gpu, not \"{}\"", words.on));
+  options.on_gpu = words.on == "gpu";
   options.calls = calls_of(words.collectives);
+  if (options.on_gpu) leave_out_host_calls(options, words);
   options.ranks = ranks_of(words.ranks);
-  options.transports = transports_of(words.transports);
+  options.transports = transports_of(words.transports, app.count("--transport") > 0, options.on_gpu);
   options.sizes = sizes_of(options, words);
   options.seconds = seconds_of(words.seconds, options.check ? check_seconds : options.seconds);
   if (words.bind_to != "core" && words.bind_to != "none")

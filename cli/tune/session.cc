@@ -12,9 +12,12 @@
 #include <span>
 
 #include "algorithms/proofs.h"
+#include "algorithms/select.h"
+#include "cli/base/input_file.h"
 #include "cli/measure/measure.h"
 #include "cli/tune/candidates.h"
 #include "cli/tune/fit.h"
+#include "cli/tune/gpus.h"
 #include "cli/tune/table.h"
 #include "lib/base/host.h"
 
@@ -31,12 +34,14 @@ struct Place {
   std::string transport;
   int ranks = 2;
   bool oversubscribed = false;
+  bool on_gpu = false;
 
   bool by_loop(std::size_t bytes) const { return oversubscribed && bytes <= most_by_loop; }
 };
 
 /// Estimated microseconds of a call; only the shares of time depend on it.
 double expected(const Place& place, std::size_t bytes) {
+  if (place.on_gpu) return 50.0 * place.ranks + static_cast<double>(bytes) * place.ranks / 20'000;
   const bool tcp = place.transport == "tcp";
   const double latency = (tcp ? 15 : 2) * place.ranks;
   const double bytes_per_us = tcp ? 1500 : 4000;
@@ -140,16 +145,14 @@ class Schedule {
  public:
   Schedule(const Options& options, const std::function<void(const std::string&)>& progress)
       : options_(options), progress_(progress), begin_(measure::microseconds_now()) {
-    const int cores = available_cores();
-    for (const std::string& transport : options.transports)
-      for (const int ranks : options.ranks)
-        for (const measure::MeasuredCall call : options.calls) {
-          const bool barrier = call == Collective::barrier;
-          lines_.push_back({{transport, ranks, ranks > cores},
-                            call,
-                            Candidates{call.collective, ranks},
-                            barrier ? std::vector<std::size_t>{0} : options.sizes});
-        }
+    for (const Place& place : places(options))
+      for (const measure::MeasuredCall call : options.calls) {
+        const bool barrier = call == Collective::barrier;
+        Candidates candidates{call.collective, place.ranks, place.transport};
+        lines_.push_back({place, call, std::move(candidates), barrier ? std::vector<std::size_t>{0} : options.sizes});
+      }
+    if (options.on_gpu && options.check && !options.table.empty())
+      table_ = algorithms::TuningTable::parse(read_input("tune", options.table), options.table);
     for (const Line& line : lines_)
       for (const std::size_t bytes : line.sizes) {
         for (const std::string& name : line.candidates.at(bytes)) prove(line, bytes, name);
@@ -169,9 +172,13 @@ class Schedule {
         if (place == nullptr || place->transport != line.place.transport || place->ranks != line.place.ranks) {
           place = &line.place;
           workers.reset();
-          workers =
-              std::make_unique<Workers>(WorkerOptions{place->transport, place->ranks, options_.sizes.back(),
-                                                      options_.check ? options_.table : "", options_.bind_to_core});
+          workers = std::make_unique<Workers>(WorkerOptions{place->transport,
+                                                            place->ranks,
+                                                            options_.sizes.back(),
+                                                            options_.check ? options_.table : "",
+                                                            options_.bind_to_core,
+                                                            {},
+                                                            options_.gpus.count});
         }
         measure(*workers, line, std::span{points_}.subspan(point, line.sizes.size()));
         point += line.sizes.size();
@@ -182,8 +189,39 @@ class Schedule {
   }
 
  private:
+  /// By transport and number of ranks.
+  static std::vector<Place> places(const Options& options) {
+    std::vector<Place> places;
+    if (options.on_gpu) {
+      for (const int ranks : options.ranks)
+        for (const std::string& kind : kinds_of(options.transports, ranks, options.gpus))
+          places.push_back({kind, ranks, false, true});
+      return places;
+    }
+    const int cores = available_cores();
+    for (const std::string& transport : options.transports)
+      for (const int ranks : options.ranks) places.push_back({transport, ranks, ranks > cores});
+    return places;
+  }
+
+  /// What the ranks' table chooses.
+  std::string chosen(Workers& workers, const Line& line, std::size_t bytes) const {
+    if (!line.place.on_gpu) return workers.choice(line.call, bytes);
+    const algorithms::Situation situation{.collective = line.call.collective,
+                                          .ranks = line.place.ranks,
+                                          .bytes = bytes,
+                                          .transport = line.place.transport,
+                                          .boards = false};
+    const algorithms::Choice choice = table_.select(situation);
+    // TUTTI_GPU_MODE=streams outranks a line that says staged.
+    const bool is_staged = (line.place.transport != links_kind && table_.stages(situation)) ||
+                           (line.place.transport == leader_kind && !runs_in_peers_memory(choice, line.place.ranks));
+    return is_staged ? std::string{algorithms::staged_word} : to_string(choice);
+  }
+
   /// Called before anything is measured, since a wrong plan would hang until the deadline and waste the time spent.
   void prove(const Line& line, std::size_t bytes, const std::string& name) {
+    if (name == algorithms::staged_word) return;
     const algorithms::Choice choice = algorithms::find(line.call.collective, name);
     proofs_.require(algorithms::settled(choice, line.place.ranks, bytes), line.place.ranks);
   }
@@ -209,7 +247,7 @@ class Schedule {
       const double part = point.races.empty() ? 1 : later_pass;
       const Share share = next_share(part * wanted(line, point.bytes));
       if (time_left() <= 0) continue;
-      point.chosen = workers.choice(line.call, point.bytes);
+      point.chosen = chosen(workers, line, point.bytes);
       std::vector<std::string> names = point.races.empty() ? line.candidates.at(point.bytes) : close_ones(point);
       std::erase_if(names, [&](const std::string& name) { return !is_worth_a_try(ratios[name]); });
       names.insert(names.begin(), point.chosen);
@@ -248,6 +286,7 @@ class Schedule {
   double begin_;
   double wants_ = 0;
   algorithms::Proofs proofs_;
+  algorithms::TuningTable table_ = algorithms::TuningTable::builtin();  ///< for calls on GPUs
   std::vector<Line> lines_;
   std::vector<Point> points_;
 };

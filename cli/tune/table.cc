@@ -96,9 +96,12 @@ std::string table_text(std::span<const Curve> curves, const std::vector<std::str
     last = &curve;
     for (const Segment& segment : fit(curve.points)) {
       const bool open = segment.to == std::numeric_limits<std::size_t>::max();
-      text += fmt::format("{:<15} {:<10} {:<7} {:<10} {:<21} {}\n", name_of(curve.collective), curve.transport,
+      const std::string_view crowd = curve.transport.starts_with("cuda_") ? ""  // cores do not matter there
+                                     : curve.oversubscribed               ? " oversubscribed"
+                                                                          : " core-per-rank";
+      text += fmt::format("{:<15} {:<10} {:<7} {:<10} {:<{}}{}\n", name_of(curve.collective), curve.transport,
                           range(counts_of(curve, curves)), open ? "*" : "0-" + exact_bytes(segment.to),
-                          segment.algorithm, curve.oversubscribed ? "oversubscribed" : "core-per-rank");
+                          segment.algorithm, crowd.empty() ? 0 : 21, crowd);
     }
   }
   return text;

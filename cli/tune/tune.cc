@@ -59,10 +59,15 @@ std::vector<Curve> curves_of(const std::vector<Point>& points) {
   return curves;
 }
 
-std::vector<std::string> comments() {
+std::vector<std::string> comments(const Options& options) {
+  const std::string gpus =
+      options.on_gpu ? fmt::format(" and {} ({}), driver: {}",
+                                   options.gpus.count == 1 ? "1 GPU" : fmt::format("{} GPUs", options.gpus.count),
+                                   options.gpus.name, options.gpus.driver)
+                     : "";
   return {
-      fmt::format("Measured by tutti {} tune on {} with {} cores; for connect()'s tuning_file or TUTTI_TUNING_FILE.",
-                  TUTTI_VERSION, host_name(), available_cores()),
+      fmt::format("Measured by tutti {} tune on {} with {} cores{}; for connect()'s tuning_file or TUTTI_TUNING_FILE.",
+                  TUTTI_VERSION, host_name(), available_cores(), gpus),
       "The first line that matches wins; calls without a line are decided by the built-in table.",
       "Give all ranks of a job the same table.", ""};
 }
@@ -71,7 +76,7 @@ int write_new_table(const Options& options) {
   refuse_existing(options.output, options.force);
   require_folder("tune", options.output);
   const std::vector<Curve> curves = curves_of(measured(options));
-  write_table(options.output, table_text(curves, comments()), options.force);
+  write_table(options.output, table_text(curves, comments(options)), options.force);
   fmt::print("{}", changes_text(curves));
   fmt::print("# written: {}; export TUTTI_TUNING_FILE={}\n", options.output,
              std::filesystem::absolute(options.output).lexically_normal().string());
@@ -105,13 +110,14 @@ int check_table(const Options& options) {
 }  // namespace
 
 int tune_main(int argc, char** argv) {
-  const Options options = parse_options(argc, argv);
+  Options options = parse_options(argc, argv);
   if (options.help) return exit_success;
   const rendezvous::Launch launch = rendezvous::find_launch({}, variable);
   if (launch.size > 1)
     throw Error{ErrorCode::unsupported,
                 fmt::format("tune: it starts ranks itself; run it without a launcher ({})", launch.source)};
   require_output("tune");
+  if (options.on_gpu) options.gpus = look_at_gpus();
   listen_for_stop();
   try {
     return options.check ? check_table(options) : write_new_table(options);

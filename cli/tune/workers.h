@@ -48,12 +48,13 @@ struct WorkerMemory {
 };
 
 struct WorkerOptions {
-  std::string transport;
+  std::string transport;  ///< of calls on GPUs their kind
   int ranks = 2;
   std::size_t most_bytes = 0;
   std::string tuning_file;  ///< tuning table of the ranks; empty: the built-in table
   bool bind_to_core = true;
   std::vector<std::string> namespaces = {};  ///< of the network (ip netns), one per rank; empty: all ranks stay here
+  int gpus = 0;                              ///< that ranks share; 0: calls are on memory of the host
 };
 
 /// Ranks of one job on this host, forked from this process, which execute orders. This process must have no other

@@ -66,6 +66,30 @@ std::vector<Curve> three_curves() {
           {Collective::barrier, "tcp", 8, true, {point(0, {{"dissemination", 1}}, "dissemination")}}};
 }
 
+TEST_CASE("tune: lines for GPUs hold for any number of cores, and may say staged") {
+  const std::vector<Curve> curves{
+      {Collective::all_reduce,
+       "cuda_leader",
+       2,
+       false,
+       {point(4, {{"staged", 1}, {"direct", 2}}, "direct"), point(1 << 20, {{"staged", 2}, {"direct", 1}}, "direct")}}};
+  const std::string text = table_text(curves, {});
+  CHECK(text.find("staged\n") != std::string::npos);
+  CHECK(text.find("core") == std::string::npos);
+  const algorithms::TuningTable table = algorithms::TuningTable::parse(text, "t");
+  for (const bool oversubscribed : {false, true}) {
+    algorithms::Situation situation{.collective = Collective::all_reduce,
+                                    .ranks = 2,
+                                    .bytes = 4,
+                                    .transport = "cuda_leader",
+                                    .oversubscribed = oversubscribed};
+    CHECK(table.stages(situation));
+    situation.bytes = 1 << 20;
+    CHECK_FALSE(table.stages(situation));
+    CHECK(to_string(table.select(situation)) == "direct");
+  }
+}
+
 TEST_CASE("tune: the table that is written is read back equal") {
   const std::vector<Curve> curves = three_curves();
   const algorithms::TuningTable table = algorithms::TuningTable::parse(table_text(curves, {"a comment"}), "t");

@@ -12,6 +12,7 @@
 
 #include "cli/tune/candidates.h"
 #include "cli/tune/fit.h"
+#include "cli/tune/gpus.h"
 #include "cli/tune/table.h"
 #include "cli/tune/tournament.h"
 
@@ -157,6 +158,39 @@ TEST_CASE("tune: candidates are the catalogue's, with message sizes where there 
   CHECK(four.neighbours("ring/8K", 1 << 20) == Names{"ring/16K"});
   CHECK(four.neighbours("ring", 1 << 20).empty());
   CHECK(four.neighbours("circulant", 1 << 20).empty());
+}
+
+TEST_CASE("tune: on GPUs calls may be staged, and ranks that share one have nothing else beside a leader") {
+  const Names led = Candidates{Collective::all_reduce, 4, "cuda_leader"}.at(1 << 20);
+  for (const char* name : {"direct", "direct_two_shot", "all_pairs", "staged"}) CHECK(has(led, name));
+  for (const char* name : {"ring", "doubling", "tree:2"}) CHECK_FALSE(has(led, name));
+  CHECK(Candidates{Collective::all_gather, 4, "cuda_leader"}.at(4) == Names{"direct", "staged"});
+  CHECK(Candidates{Collective::scan, 4, "cuda_leader"}.at(4) == Names{"staged"});
+  const Candidates peers{Collective::all_reduce, 4, "cuda_peers"};
+  for (const char* name : {"ring/64K", "direct", "direct_two_shot", "staged"}) CHECK(has(peers.at(1 << 20), name));
+  CHECK(peers.neighbours("staged", 1 << 20).empty());
+  const Names links = Candidates{Collective::all_reduce, 4, "cuda_ipc"}.at(1 << 20);
+  CHECK(has(links, "direct"));
+  CHECK_FALSE(has(links, "staged"));
+  CHECK_FALSE(has(Candidates{Collective::all_reduce, 4}.at(1 << 20), "staged"));
+}
+
+TEST_CASE("tune: which kinds of GPUs so many ranks have") {
+  using Words = std::vector<std::string>;
+  const Gpus two{.count = 2, .name = "", .driver = ""};
+  CHECK(kinds_of({}, 2, two) == Words{"cuda_peers"});
+  CHECK(kinds_of({}, 3, two) == Words{"cuda_leader"});
+  CHECK(kinds_of({}, 17, two) == Words{"cuda_ipc"});
+  CHECK(kinds_of(Words{"cuda_ipc", "cuda_leader"}, 2, two) == Words{"cuda_ipc", "cuda_leader"});
+  CHECK_THROWS_WITH(
+      kinds_of(Words{"cuda_peers"}, 3, two),
+      doctest::Contains("cuda_peers needs a GPU for each of 3 ranks, and there are 2: give fewer ranks (-g)"));
+  CHECK_THROWS_WITH(kinds_of(Words{"cuda_leader"}, 17, two),
+                    doctest::Contains("cuda_leader is for up to 16 ranks, not 17"));
+  // Ranks that each could have a GPU share the first one.
+  CHECK(gpu_of_rank("cuda_leader", 1, 2, 2) == 0);
+  CHECK(gpu_of_rank("cuda_leader", 1, 3, 2) == 1);
+  CHECK(gpu_of_rank("cuda_peers", 1, 2, 2) == 1);
 }
 
 TEST_CASE("tune: of equal plans one is tried, but for what has a faster way by its name") {
