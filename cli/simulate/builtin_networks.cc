@@ -18,6 +18,10 @@ const std::vector<BuiltinNetwork>& builtin_networks() {
           "100g",
 #include "cli/simulate/100g.inc"
       },
+      {
+          "h200",
+#include "cli/simulate/h200.inc"
+      },
   };
   return networks;
 }

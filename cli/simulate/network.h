@@ -3,6 +3,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,6 +34,16 @@ struct Network {
     double per_byte = 0;
   };
 
+  /// A GPU that all ranks share, instead of links.
+  struct Gpu {
+    double per_byte = 0;  ///< read or written by a kernel
+    double kernel = 0;    ///< beside its bytes
+    double wait = 0;      ///< for a word that is there already
+    double signal = 0;    ///< a write of a word
+    double latency = 0;   ///< until a wait sees it
+    double change = 0;    ///< from one rank's kernels to another's
+  };
+
   std::string name;
   int socket = 1;  ///< ranks per socket
   int host = 1;    ///< ranks per host, a multiple
@@ -43,6 +54,7 @@ struct Network {
   double shared_host = 0;  ///< picoseconds per byte of the one link, each way, that all ranks of a host share; 0: none
   double shared_leaf = 0;  ///< the same for the link out of a leaf switch
   std::array<std::vector<Tier>, distances> links;  ///< by distance; ascending, the first from 0
+  std::optional<Gpu> gpu;                          ///< then there are no links
 
   Distance distance(int a, int b) const;
   MessageCost cost(Distance distance, std::size_t bytes) const;
@@ -61,6 +73,7 @@ class NetworkFile {
   /// The network in which the lines below `for ALGORITHM` replace the general ones.
   Network for_algorithm(std::string_view algorithm) const;
   const std::string& name() const { return general_.name; }
+  bool is_gpu() const { return general_.gpu.has_value(); }
 
  private:
   friend class NetworkParser;
@@ -76,7 +89,7 @@ struct BuiltinNetwork {
   std::string_view name;
   std::string_view text;
 };
-/// summit, summit-physical, 100g.
+/// summit, summit-physical, 100g, h200.
 const std::vector<BuiltinNetwork>& builtin_networks();
 
 }  // namespace tutti::cli::simulate

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 #include "algorithms/catalogue.h"
 #include "cli/base/sizes.h"
@@ -21,8 +22,8 @@ using Words = std::vector<std::string>;
 
 [[noreturn]] void refuse(const std::string& message) { throw Error(ErrorCode::invalid_argument, message); }
 
-constexpr std::string_view keywords[] = {"name",   "socket", "host",   "leaf", "start",
-                                         "reduce", "copy",   "shared", "link", "for"};
+constexpr std::string_view keywords[] = {"name", "socket", "host", "leaf", "start", "reduce",
+                                         "copy", "shared", "link", "gpu",  "for"};
 
 Words words_of(const std::string& line) {
   std::istringstream stream{line.substr(0, line.find('#'))};
@@ -134,6 +135,7 @@ class NetworkParser {
     if (key == "for") return begin_section(words);
     if (key == "link") return read_link(words);
     if (key == "shared") return read_shared(words);
+    if (key == "gpu") return read_gpu(words);
     note(key);
     const bool places = key == "socket" || key == "host" || key == "leaf";
     if (!file_.sections_.empty() && (places || key == "name"))
@@ -179,6 +181,41 @@ class NetworkParser {
       refuse(fmt::format("only \"host\" or \"leaf\" can be shared, not \"{}\"", words[1]));
   }
 
+  /// A GPU is that of the whole file, and no algorithm has one of its own.
+  void read_gpu(const Words& words) {
+    want(words, 3, 3, "gpu memory BANDWIDTH, or gpu kernel|wait|signal|latency|change TIME");
+    if (!file_.sections_.empty()) refuse("\"gpu\" is for the whole network and must come before the first \"for\"");
+    Network::Gpu& gpu = network().gpu ? *network().gpu : network().gpu.emplace();
+    const std::pair<std::string_view, double*> times[] = {{"kernel", &gpu.kernel},
+                                                          {"wait", &gpu.wait},
+                                                          {"signal", &gpu.signal},
+                                                          {"latency", &gpu.latency},
+                                                          {"change", &gpu.change}};
+    note("gpu " + words[1]);
+    if (words[1] == "memory") {
+      gpu.per_byte = per_byte(words[2], "the bandwidth");
+      return;
+    }
+    const auto time =
+        std::ranges::find(times, std::string_view{words[1]}, &std::pair<std::string_view, double*>::first);
+    if (time == std::end(times))
+      refuse(fmt::format("a gpu has memory, kernel, wait, signal, latency and change, not \"{}\"", words[1]));
+    *time->second = duration(words[2], "the time");
+  }
+
+  /// Each of its lines is required.
+  void check_gpu() const {
+    for (const char* const what : {"memory", "kernel", "wait", "signal", "latency", "change"})
+      if (std::ranges::find(seen_, std::string{"gpu "} + what) == seen_.end())
+        refuse(fmt::format("a line \"gpu {} {}\" is missing", what, *what == 'm' ? "BANDWIDTH" : "TIME"));
+    const auto is_of_links = [](const std::string& word) {
+      return word.starts_with("link") || word.starts_with("shared") || word == "reduce" || word == "copy" ||
+             word == "socket" || word == "host" || word == "leaf";
+    };
+    if (const auto line = std::ranges::find_if(seen_, is_of_links); line != seen_.end())
+      refuse(fmt::format("\"{}\" has no meaning where ranks share a GPU", *line));
+  }
+
   void read_link(const Words& words) {
     constexpr const char* form = "link DISTANCE [from BYTES] LATENCY GAP BANDWIDTH";
     const bool has_from = words.size() > 2 && words[2] == "from";
@@ -204,6 +241,7 @@ class NetworkParser {
   void check_general() const {
     const Network& network = file_.general_;
     if (network.name.empty()) refuse("a line \"name WORDS\" is missing");
+    if (network.gpu) return check_gpu();
     for (std::size_t i = 0; i < distances; ++i)
       if (network.links[i].empty())
         refuse(fmt::format("a line \"link {} LATENCY GAP BANDWIDTH\" is missing",

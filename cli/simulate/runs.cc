@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "algorithms/bounds.h"
+#include "cli/simulate/commands.h"
 #include "cli/simulate/events.h"
 #include "cli/simulate/sweep.h"
 #include "tutti/error.h"
@@ -28,6 +29,7 @@ constexpr unsigned most_threads = 4;  // each may hold a gigabyte
 
 Timed simulate(const SimulatedCall& simulated, const Network& network) {
   const auto begin = std::chrono::steady_clock::now();
+  if (network.gpu) return {simulated, run_commands(simulated, network), seconds_since(begin)};
   std::optional<Result> result = run_sweep(simulated, network);
   if (!result) result = run_events(simulated, network);
   if (!result)

@@ -17,7 +17,8 @@ struct Timed {
   double effort = 0;  ///< seconds
 };
 
-/// By sweep if possible, else event by event. Throws Error{unsupported} if the plans are too large for either.
+/// By commands on a GPU; else by sweep if possible, else event by event. Throws Error{unsupported} if the plans are too
+/// large for either.
 Timed simulate(const SimulatedCall& simulated, const Network& network);
 
 struct Job {

@@ -43,6 +43,7 @@ constexpr const char* examples = R"(Examples:
   tutti simulate all_reduce -n 16-1024 --size 8,1M --net 100g --regret
   tutti simulate --import own.plan --algo ring,tree --size 8-1M --net 100g
   tutti simulate all_reduce -n 2-16 --size 8,1M --net 100g --simgrid
+  tutti simulate all_reduce --algo direct,ring -n 2-8 --size 1K-256M --net h200    ranks that share one GPU
   tutti simulate --calibrate > here.net                    measure this machine
   tutti simulate --print-net 100g > mine.net               a network file to begin with (docs/simulate.md))";
 
@@ -77,7 +78,7 @@ void declare(CLI::App& app, Options& options) {
                  "NAME[,NAME...], each name:RADIX*PIPELINE or name/MESSAGE; without it all of the collective");
   app.add_option("-n,--ranks", options.ranks, "64, 96,768,24576 or 16-1024 (doubling)")->capture_default_str();
   app.add_option("--size,--bytes", options.sizes, "8, 8,64K,16M or 8-64M (in steps of four)")->capture_default_str();
-  app.add_option("--net", options.network, "summit, summit-physical, 100g or a file")->capture_default_str();
+  app.add_option("--net", options.network, "summit, summit-physical, 100g, h200 or a file")->capture_default_str();
   app.add_option("--root", options.root, "Rank that has the input or gets the result")->capture_default_str();
   app.add_option("--csv", options.csv, "Write the results to this file as CSV");
   app.add_option("--svg", options.svg, "Draw the curves to this SVG file");
@@ -181,6 +182,7 @@ int show_regret(const Options& options, Collective collective) {
     table = algorithms::TuningTable::parse(text.str(), options.table);
   }
   const NetworkFile file = NetworkFile::open(options.network);
+  if (file.is_gpu()) wrong("--regret is about networks, and ranks share a GPU in this file; leave it out");
   fmt::print("{} on: {}\n\n", name_of(collective), file.name());
   flush_output();
   const auto found = with_progress([&](const simulate::Told& tell) {
@@ -201,6 +203,8 @@ int show_beside_simgrid(const Options& options, Collective collective, const std
 /// `foreign` has the imported plan, if any.
 int show(const Options& options, Collective collective, const interchange::Foreign& foreign) {
   const NetworkFile file = NetworkFile::open(options.network);
+  if (options.simgrid && file.is_gpu())
+    wrong("--simgrid is about networks, and ranks share a GPU in this file; leave it out");
   auto sizes = numbers(options.sizes, "--size", 4);
   if (collective == Collective::barrier) sizes = {0};
   std::vector<simulate::Job> jobs;
