@@ -60,7 +60,8 @@ RULES = {
     # Also in programs without tutti: nothing that would have to be linked.
     "cli/measure/": (("tutti/types.h", "lib/base/collective_traits.h", "cli/measure/"), SYSTEM),
     "cli/bench/compare_libraries/rivals/": (
-        ("tutti/", "lib/base/collective_traits.h", "cli/measure/", "cli/bench/compare_libraries/rivals/"), SYSTEM),
+        ("tutti/", "lib/base/collective_traits.h", "lib/base/gpu/", "cli/measure/", "cli/bench/compare_libraries/rivals/"),
+        SYSTEM),
     "cli/simulate/simgrid/": (("tutti/", "lib/base/", "algorithms/", "cli/simulate/"), SYSTEM + ("fmt", "simgrid", "xbt")),
     "examples/": (("tutti/",), ("std",)),
     # Is compiled where the Python package was installed, which has this folder and C's headers only.

@@ -175,7 +175,8 @@ constexpr Option options_ours[] = {
 
 constexpr Option options_comparing[] = {
     {0, "against", "A,B,...",
-     "compare with openmpi, mpich, gloo, impi, openmpi5, mpich5, torch-gloo (all: those there), each at its best",
+     "compare with openmpi, mpich, gloo, impi, openmpi5, mpich5, torch-gloo, and with --on gpu torch-gloo, nccl, "
+     "torch-symm (all: those there), each at its best",
      [](O& o, Text, Text v) { o.rivals = list(v); }},
     {0, "repetitions", "N", "rows of each side at each point, in turn (5)",
      [](O& o, Text n, Text v) { o.repetitions = whole(n, v, 1, 1000); }},

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <sstream>
 
+#include "cli/base/gpu_driver.h"
 #include "lib/api/runners.h"
 #include "lib/base/descriptor.h"
 #include "lib/base/gpu/driver.h"
@@ -17,9 +18,6 @@
 
 namespace tutti::cli::tune {
 namespace {
-
-/// The name that tests/support/fake_cuda/ gives its devices.
-constexpr std::string_view fake_device = "fake GPU";
 
 /// A line with why calls cannot be measured, empty if they can; then lines of Gpus.
 std::string told_by_driver() {
@@ -30,10 +28,7 @@ std::string told_by_driver() {
         "{} lacks what calls on its streams need, so that all calls are staged and there is nothing to "
         "choose; tutti doctor says what\n",
         facts.name);
-  const int version = cuda::driver().version;
-  const std::string driver =
-      facts.name == fake_device ? "fake" : fmt::format("CUDA {}.{}", version / 1000, version % 1000 / 10);
-  return fmt::format("\n{}\n{}\n{}\n", cuda::driver().devices, facts.name, driver);
+  return fmt::format("\n{}\n{}\n", cuda::driver().devices, gpus_text());
 }
 
 /// What a child by fork() said.
@@ -74,8 +69,7 @@ Gpus look_at_gpus() {
   Gpus gpus;
   std::string why_not, count;
   std::getline(lines, why_not);
-  if (std::getline(lines, count) && std::getline(lines, gpus.name) && std::getline(lines, gpus.driver))
-    gpus.count = std::stoi(count);
+  if (std::getline(lines, count) && std::getline(lines, gpus.text)) gpus.count = std::stoi(count);
   if (gpus.count > 0 && compute::gpu::image().empty())
     throw Error{ErrorCode::unsupported,
                 "tune: --on gpu needs the kernels that combine on GPUs, and this program was built without them; "

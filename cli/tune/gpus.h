@@ -16,8 +16,7 @@ inline constexpr std::string_view gpu_kinds[] = {leader_kind, peers_kind, links_
 
 struct Gpus {
   int count = 0;
-  std::string name;    ///< of the first
-  std::string driver;  ///< "CUDA 13.0"; "fake" if it is this project's model of one, whose times mean nothing
+  std::string text{};  ///< which, and their driver: gpus_text()
 };
 
 /// Asks the driver, in a process of its own: ranks that are forked later could not use one that this process had

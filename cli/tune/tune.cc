@@ -60,11 +60,7 @@ std::vector<Curve> curves_of(const std::vector<Point>& points) {
 }
 
 std::vector<std::string> comments(const Options& options) {
-  const std::string gpus =
-      options.on_gpu ? fmt::format(" and {} ({}), driver: {}",
-                                   options.gpus.count == 1 ? "1 GPU" : fmt::format("{} GPUs", options.gpus.count),
-                                   options.gpus.name, options.gpus.driver)
-                     : "";
+  const std::string gpus = options.on_gpu ? fmt::format(" and {}", options.gpus.text) : "";
   return {
       fmt::format("Measured by tutti {} tune on {} with {} cores{}; for connect()'s tuning_file or TUTTI_TUNING_FILE.",
                   TUTTI_VERSION, host_name(), available_cores(), gpus),

@@ -86,6 +86,31 @@ versus::Row row_of(const std::string& side, const std::string& setting, double t
   return row;
 }
 
+TEST_CASE("settings: on GPUs ranks may share one with each library that allows it, and is told to") {
+  const versus::Line line{"gpu", Collective::all_reduce, 2, {1024}};
+  const auto has_word = [](const std::vector<std::string>& words, const std::string& word) {
+    return std::find(words.begin(), words.end(), word) != words.end();
+  };
+  const versus::Places places{"/bin/tutti", "/peers"};
+  for (const versus::Setting& setting : versus::settings_of("nccl", line, 2, places))
+    CHECK(has_word(setting.environment, "NCCL_MULTI_RANK_GPU_ENABLE=1"));
+  const auto symmetric = versus::settings_of("torch-symm", line, 2, places);
+  REQUIRE(symmetric.size() == 2);
+  for (const versus::Setting& setting : symmetric) {
+    CHECK(has_word(setting.environment, "TORCH_SYMM_MEM_ALLOW_OVERLAPPING_DEVICES=1"));
+    CHECK(has_word(setting.launcher, "/peers/torch-gloo/bin/python"));
+  }
+  CHECK(symmetric[0].name == "one-shot");
+  CHECK(symmetric[1].name == "two-shot");
+  const auto own = versus::settings_of("tutti", line, 2, places);
+  REQUIRE(own.size() == 2);
+  CHECK(own[0].name == "plain");
+  CHECK(own[1].name == "windows");  // and not "allocated", which would not count
+  for (const versus::Setting& setting : own) CHECK(has_word(setting.environment, "TUTTI_TRANSPORT=shm"));
+  for (const versus::Setting& setting : versus::settings_of(versus::own_in_torch, line, 2, places))
+    CHECK(has_word(setting.environment, "TUTTI_TRANSPORT=shm"));
+}
+
 }  // namespace
 
 TEST_CASE("the right result of a call passes, and one element that differs is one wrong element") {

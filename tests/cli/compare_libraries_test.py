@@ -149,7 +149,7 @@ class Invented(Stage):
 
     def test_wrong_wishes_are_told_before_anything_starts(self):
         for code, words, rivals, says in (
-                (6, [], "opnempi", "no library .opnempi.. Did you mean .openmpi.*mpich5 and torch-gloo"),
+                (6, [], "opnempi", "no library .opnempi.. Did you mean .openmpi.*torch-gloo, nccl and torch-symm"),
                 (5, [], "openmpi,gloo", "gloo is not installed.*libgloo-dev"),
                 (6, ["--transport", "shmm"], "openmpi", "shm or tcp"),
                 (6, ["-g", "1"], "openmpi", "1 ranks"),

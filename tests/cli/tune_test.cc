@@ -177,7 +177,7 @@ TEST_CASE("tune: on GPUs calls may be staged, and ranks that share one have noth
 
 TEST_CASE("tune: which kinds of GPUs so many ranks have") {
   using Words = std::vector<std::string>;
-  const Gpus two{.count = 2, .name = "", .driver = ""};
+  const Gpus two{.count = 2};
   CHECK(kinds_of({}, 2, two) == Words{"cuda_peers"});
   CHECK(kinds_of({}, 3, two) == Words{"cuda_leader"});
   CHECK(kinds_of({}, 17, two) == Words{"cuda_ipc"});

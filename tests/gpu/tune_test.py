@@ -38,7 +38,7 @@ class Tuning(Case):
     def test_ranks_that_share_a_gpu(self):
         done = self.tune("all_reduce", "all_gather", "-g", "2,3", "-e", "4K")
         self.assertSays(done.out, r"of \d+ points", f"export TUTTI_TUNING_FILE={self.table}")
-        self.assertRegex(self.table.read_text().splitlines()[0], r"^# Measured by .* and 1 GPU \(fake GPU\), driver: fake;")
+        self.assertRegex(self.table.read_text().splitlines()[0], r"^# Measured by .* and fake GPU \(1 GPU\), driver: fake;")
         for collective, kind, _, _, algorithm in self.lines():
             self.assertIn(collective, ("all_reduce", "all_gather"))
             self.assertEqual(kind, "cuda_leader")
@@ -48,7 +48,7 @@ class Tuning(Case):
     def test_ranks_with_a_gpu_each_and_links(self):
         self.tune("broadcast", "-g", "2", "-e", "4K", "--transport", "cuda_peers,cuda_ipc", devices=2)
         self.assertEqual({line[1] for line in self.lines()}, {"cuda_peers", "cuda_ipc"})
-        self.assertIn("and 2 GPUs (fake GPU), driver: fake;", self.table.read_text())
+        self.assertIn("and fake GPU (2 GPUs), driver: fake;", self.table.read_text())
 
     def choice(self, **settings):
         """Where an all_reduce of 4 MiB ran, which without a table a leader makes."""

@@ -12,6 +12,7 @@
 #include <set>
 
 #include "cli/base/exit_codes.h"
+#include "cli/base/gpu_driver.h"
 #include "cli/base/new_file.h"
 #include "cli/base/output.h"
 #include "cli/base/progress.h"
@@ -22,6 +23,7 @@
 #include "cli/bench/compare_libraries/network.h"
 #include "cli/bench/compare_libraries/report.h"
 #include "cli/bench/compare_libraries/summary.h"
+#include "lib/base/gpu/driver.h"
 #include "lib/base/host.h"
 #include "tutti/error.h"
 
@@ -52,9 +54,15 @@ class Session {
       names_ = rivals_seen();
       return;
     }
+    if (options.on_gpu && !cuda::available())
+      throw Error{ErrorCode::unsupported, fmt::format("bench: --on gpu needs a GPU: {}", cuda::why_not())};
     sides_.emplace(Folders{options.rivals_dir, options.peers_dir},
                    options.rivals.empty() ? std::vector<std::string>{"all"} : options.rivals);
     names_ = sides_->rivals();
+    if (options.on_gpu) {
+      ledger_.set_version("the GPU", gpus_text());  // rows of another one are refused
+      note("the GPU is " + gpus_text());
+    }
     remark();
     take_versions();
   }

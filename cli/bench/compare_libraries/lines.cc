@@ -21,7 +21,7 @@ constexpr std::size_t most_with_many = 64 << 10;
 constexpr std::string_view taken[] = {"nthreads",    "ngpus",       "minbytes",  "maxbytes", "stepbytes", "stepfactor",
                                       "timeout",     "output-file", "format",    "progress", "transport", "min-time",
                                       "max-time",    "against",     "grid",      "summary",  "csv",       "svg",
-                                      "repetitions", "rivals-dir",  "peers-dir", "compute"};
+                                      "repetitions", "rivals-dir",  "peers-dir", "compute",  "on"};
 
 void refuse_others(const bench::Options& options) {
   for (const std::string& name : options.given)
@@ -37,6 +37,10 @@ bool was_given(const bench::Options& options, std::string_view name) {
 }
 
 std::vector<std::string> transports(const bench::Options& options) {
+  if (options.on_gpu && !options.transport.empty())
+    throw Error{ErrorCode::invalid_argument,
+                "bench: --transport has no meaning with --against and --on gpu, where each library finds its way"};
+  if (options.on_gpu) return {"gpu"};
   if (options.transport.empty() && options.grid) return {"shm", "tcp"};
   if (options.transport.empty()) return {"shm"};
   if (options.transport != "shm" && options.transport != "tcp")
@@ -49,9 +53,14 @@ std::vector<std::string> transports(const bench::Options& options) {
 std::vector<MeasuredCall> calls(const bench::Options& options) {
   if (!options.has_collective) {
     std::vector<MeasuredCall> all{measure::all_calls.begin(), measure::all_calls.end()};
-    std::erase_if(all, [](MeasuredCall call) { return call.traits().is_scan() || call == measure::all_to_all_v; });
+    std::erase_if(all, [&](MeasuredCall call) {
+      const bool without_memory = call == Collective::barrier && options.on_gpu;
+      return call.traits().is_scan() || call == measure::all_to_all_v || without_memory;
+    });
     return all;
   }
+  if (options.what == Collective::barrier && options.on_gpu)
+    throw Error{ErrorCode::invalid_argument, "bench: a barrier has no memory that could be on a GPU; leave out --on"};
   if (options.what == measure::all_to_all_v)
     throw Error{ErrorCode::unsupported,
                 fmt::format("bench: {} is not compared with other libraries", name_of(options.what))};

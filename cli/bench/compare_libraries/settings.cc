@@ -203,8 +203,17 @@ std::vector<Setting> of_gloo(const Line& line, int cores, const Places& places) 
 std::vector<Setting> of_torch(std::string_view side, const Line& line, const Places& places) {
   const std::string python = bin(places, "torch-gloo", "python");
   const Words one_thread{"OMP_NUM_THREADS=1"};
+  if (side == "torch-symm") {
+    // It spins in kernels, and refuses ranks that share a GPU unless it is told to allow them.
+    Settings settings{std::string{side},
+                      joined(tutti_run(line, "none", places), {python}),
+                      {"GLOO_SOCKET_IFNAME=lo", "TORCH_SYMM_MEM_ALLOW_OVERLAPPING_DEVICES=1"}};
+    for (const char* name : {"one-shot", "two-shot"}) settings.add(name, {}, {});
+    return settings.take();
+  }
   if (side == own_in_torch) {
-    Settings settings{std::string{side}, {}, {"TUTTI_TRANSPORT=" + line.transport, "TUTTI_SOCKET_IFNAME=lo"}};
+    const std::string transport = line.transport == "gpu" ? "shm" : line.transport;
+    Settings settings{std::string{side}, {}, {"TUTTI_TRANSPORT=" + transport, "TUTTI_SOCKET_IFNAME=lo"}};
     settings.add("tutti", joined(tutti_run(line, "core", places), {python}), one_thread);
     settings.add("tutti-free", joined(tutti_run(line, "none", places), {python}), one_thread);
     return settings.take();
@@ -217,7 +226,21 @@ std::vector<Setting> of_torch(std::string_view side, const Line& line, const Pla
   return settings.take();
 }
 
+/// NCCL lets ranks share a GPU from 2.30.3 on, if it is told to; few blocks leave room for the others' kernels.
+std::vector<Setting> of_nccl(const Line& line, const Places& places) {
+  Settings settings{"nccl", tutti_run(line, "none", places), {"NCCL_SOCKET_IFNAME=lo", "NCCL_MULTI_RANK_GPU_ENABLE=1"}};
+  settings.add("few-blocks", {}, {"NCCL_MAX_CTAS=4"});
+  settings.add(as_shipped, {}, {});
+  return settings.take();
+}
+
 std::vector<Setting> of_tutti(const Line& line, int cores, const Places& places) {
+  if (line.transport == "gpu") {
+    Settings settings{"tutti", tutti_run(line, "core", places), {"TUTTI_TRANSPORT=shm"}};
+    settings.add("plain", {}, {});
+    settings.add("windows", {}, {});
+    return settings.take();
+  }
   Settings settings{"tutti", {}, {"TUTTI_TRANSPORT=" + line.transport}};
   settings.add("bound", tutti_run(line, "core", places), {});
   settings.add("free", tutti_run(line, "none", places), {});
@@ -236,7 +259,8 @@ std::vector<Setting> settings_of(std::string_view side, const Line& line, int co
   if (side == "mpich5") return of_mpich5(line, cores, places);
   if (side == "impi") return of_impi(line, cores, places);
   if (side == "gloo") return of_gloo(line, cores, places);
-  if (side == "torch-gloo" || side == own_in_torch) return of_torch(side, line, places);
+  if (side == "nccl") return of_nccl(line, places);
+  if (side == "torch-gloo" || side == "torch-symm" || side == own_in_torch) return of_torch(side, line, places);
   if (side == "limit") return {{"limit", "model", {}, {}}};
   throw std::logic_error(fmt::format("no side \"{}\"", side));
 }

@@ -29,14 +29,20 @@ constexpr Known known_rivals[] = {
     {"openmpi5", "mpirun", ""},
     {"mpich5", "mpiexec", ""},
     {"torch-gloo", "python", ""},
+    {"nccl", "python", ""},
+    {"torch-symm", "python", ""},
 };
+
+/// The private installation in which a library is.
+std::string_view home_of(std::string_view side) { return side == "torch-symm" ? "torch-gloo" : side; }
 
 bool is_there(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
 bool can_run(const std::string& path) { return ::access(path.c_str(), X_OK) == 0; }
 
 bool has_launcher(const Known& rival, const Places& places) {
   if (rival.launcher.empty()) return true;
-  if (rival.is_private()) return can_run(fmt::format("{}/{}/bin/{}", places.peers, rival.name, rival.launcher));
+  if (rival.is_private())
+    return can_run(fmt::format("{}/{}/bin/{}", places.peers, home_of(rival.name), rival.launcher));
   try {
     tutti::cli::find_program(std::string{rival.launcher});
     return true;
@@ -77,10 +83,11 @@ std::string remedy(std::string_view packages) {
 
 std::string private_remedy(const Known& rival, bool built, const Places& places) {
   const std::string what =
-      built ? fmt::format("there is no {}/{}/bin/{}", places.peers, rival.name, rival.launcher) : "it was not built";
+      built ? fmt::format("there is no {}/{}/bin/{}", places.peers, home_of(rival.name), rival.launcher)
+            : "it was not built";
   const std::string folder = build_folder();
   return fmt::format("{}. In the checkout run: tools/peers/install{} {}; --peers-dir tells where it is otherwise", what,
-                     folder.empty() ? "" : " --build " + folder, rival.name);
+                     folder.empty() ? "" : " --build " + folder, home_of(rival.name));
 }
 
 const Known& find_peer(const std::string& name) {
@@ -98,6 +105,12 @@ const Known& find_peer(const std::string& name) {
 }
 
 bool is_gloo(const std::string& side) { return side == "gloo" || side == "torch-gloo"; }
+bool is_of_gpus(const std::string& side) { return side == "nccl" || side == "torch-symm"; }
+bool takes_gpus(const std::string& side) { return is_of_gpus(side) || side == "torch-gloo"; }
+
+bool is_all_reduce(measure::MeasuredCall call) {
+  return call == Collective::all_reduce || call == measure::all_reduce_in_place;
+}
 
 }  // namespace
 
@@ -133,14 +146,16 @@ Sides::Sides(const Folders& folders, const std::vector<std::string>& names)
 }
 
 std::string Sides::program(const std::string& side) const {
-  const std::string name = side == "tutti" ? "self" : side == own_in_torch ? "torch-gloo" : side;
+  const bool is_torch = side == own_in_torch || side == "torch-symm";
+  const std::string name = side == "tutti" ? "self" : is_torch ? "torch-gloo" : side;
   return folder_ + "/tutti-rival-" + name;
 }
 
 std::vector<std::string> Sides::ask_version(const std::string& side) const {
-  if (side != "torch-gloo" && side != own_in_torch) return {program(side), "--version"};
+  if (side != "torch-gloo" && side != "torch-symm" && side != own_in_torch) return {program(side), "--version"};
   std::vector<std::string> words{places_.peers + "/torch-gloo/bin/python", program(side), "--version"};
   if (side == own_in_torch) words.emplace_back("tutti");
+  if (side == "torch-symm") words.emplace_back("symmetric");
   return words;
 }
 
@@ -164,6 +179,11 @@ std::vector<Setting> Sides::settings(const Line& line, int cores) const {
 }
 
 bool Sides::has(const std::string& side, const Line& line) const {
+  if (line.transport == "gpu") {
+    if (side == "torch-symm") return is_all_reduce(line.call);
+    return takes_gpus(side) && !line.call.traits().is_scan();
+  }
+  if (is_of_gpus(side)) return false;
   if (side == "impi" && line.transport == "tcp") return is_there(places_.peers + "/impi/lib/libfabric");
   return !is_gloo(side) || (line.transport == "tcp" && !line.call.traits().is_scan());
 }
@@ -178,7 +198,11 @@ std::vector<std::size_t> Sides::sizes(const std::string& side, const Line& line,
 }
 
 std::string Sides::remark(const std::string& side, const Line& line, int cores) const {
-  if (is_gloo(side) && line.transport != "tcp")
+  if (line.transport == "gpu" && !takes_gpus(side))
+    return fmt::format("{} is left out: it is compared on memory of the host only", side);
+  if (line.transport != "gpu" && is_of_gpus(side))
+    return fmt::format("{} is left out: it is compared on memory of GPUs only (--on gpu)", side);
+  if (is_gloo(side) && line.transport != "tcp" && line.transport != "gpu")
     return fmt::format("{} has no shared memory and is compared over tcp only", side);
   if (side == "impi" && !has(side, line))
     return "impi is left out over tcp: its package libfabric, which does that, is not installed";

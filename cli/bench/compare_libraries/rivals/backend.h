@@ -35,6 +35,7 @@ class Backend {
 struct Joining {
   std::string setting;  ///< how the library is to be used, by its name in the comparison
   std::string folder;   ///< where ranks of one job may leave files for each other
+  bool on_gpu = false;  ///< calls are on memory of GPUs; those of prepare() are of the host, and copied
 };
 std::unique_ptr<Backend> join(const Joining& how);
 /// The library's name and version in one line, as it tells them itself. Works before join().

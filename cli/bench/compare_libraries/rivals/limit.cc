@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "cli/bench/compare_libraries/rivals/arguments.h"
+#include "cli/bench/compare_libraries/rivals/device.h"
 
 namespace tutti::cli::measure {
 namespace {
@@ -114,9 +115,42 @@ double sent(const Task& task) {
   return 0;
 }
 
+/// The least bytes, read and written, of a call whose ranks share a GPU: each of them reads what it needs once, and
+/// writes its result once.
+double moved_on_gpu(const Task& task) {
+  const double bytes = static_cast<double>(task.bytes);
+  const double ranks = task.ranks;
+  if (task.call == send_recv) return 2 * ranks * bytes;
+  switch (task.call.collective) {
+    case Collective::all_reduce:
+    case Collective::all_to_all:
+    case Collective::scan:
+    case Collective::exclusive_scan:
+      return 2 * ranks * bytes;
+    case Collective::broadcast:
+      return ranks * bytes;
+    case Collective::reduce:
+    case Collective::all_gather:
+    case Collective::reduce_scatter:
+      return (ranks + 1) * bytes;
+    case Collective::gather:
+    case Collective::scatter:
+      return 2 * bytes;
+    case Collective::barrier:
+      break;
+  }
+  return 0;
+}
+
 class Model {
  public:
   Model(const Arguments& arguments) : arguments_(arguments), both_(std::min(arguments.ranks, 2)) {
+    if (arguments.transport == "gpu") {
+      if (cuda::driver().devices > 1)
+        throw std::runtime_error("there is no limit for ranks on several GPUs: CUDA_VISIBLE_DEVICES=0 leaves them one");
+      gpu_rate_ = gpu_copy_rate();
+      return;
+    }
     const int cores = static_cast<int>(first_two_cores().size());
     both_ = std::min(both_, cores);
     if (arguments.transport == "tcp") {
@@ -131,6 +165,10 @@ class Model {
   }
 
   Times times(const Task& task) {
+    if (gpu_rate_ > 0) {
+      const double floor = moved_on_gpu(task) / gpu_rate_ * 1e-3;
+      return {.single = floor, .least = floor, .p95 = floor, .loop = floor, .iterations = 1};
+    }
     const Level level = level_of(static_cast<std::size_t>(footprint(task)));
     const double bytes = static_cast<double>(task.bytes);
     double moving = 0;
@@ -166,6 +204,7 @@ class Model {
   double round_trip_ = 0;
   double one_way_ = 1;
   double both_ways_ = 1;
+  double gpu_rate_ = 0;  ///< GB/s; 0: calls are on memory of the host
 };
 
 void run(int argc, char** argv) {

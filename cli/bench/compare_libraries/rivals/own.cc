@@ -2,11 +2,15 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <span>
+#include <utility>
 
 #include "cli/bench/compare_libraries/rivals/backend.h"
+#include "cli/bench/compare_libraries/rivals/device.h"
 #include "tutti/allocate.h"
 #include "tutti/communicator.h"
+#include "tutti/gpu_memory.h"
 #include "tutti/version.h"
 
 namespace tutti::cli::measure {
@@ -14,15 +18,17 @@ namespace {
 
 class Own : public Backend {
  public:
-  /// "allocated": the calls work in memory that all ranks see.
-  explicit Own(bool in_allocated) : in_allocated_(in_allocated) {}
+  explicit Own(Joining how) : how_(std::move(how)) {
+    if (how_.on_gpu) device_.emplace(comm_.rank());
+  }
 
   int rank() const override { return comm_.rank(); }
   int ranks() const override { return comm_.size(); }
 
   Prepared prepare(const Task& task, float* input, float* output) override {
     const std::span in{input, task.input}, out{output, task.output};
-    if (!in_allocated_) return {call(task.call, in, out)};
+    if (device_) return prepare_on_gpu(task, input, output);
+    if (how_.setting != "allocated") return {call(task.call, in, out)};
     // All ranks must allocate the same amount, and a root needs more than the others.
     const std::size_t most = std::max({task.part * static_cast<std::size_t>(task.ranks), in.size(), out.size()});
     const auto shared = std::make_shared<SharedArray<float>>(allocate<float>(comm_, 2 * most));
@@ -39,7 +45,32 @@ class Own : public Backend {
   void leave() override { comm_.barrier(); }
 
  private:
-  std::function<void()> call(MeasuredCall what, std::span<float> in, std::span<float> out) {
+  /// "windows": in memory that all ranks can use, and else in ordinary memory of the GPU.
+  Prepared prepare_on_gpu(const Task& task, float* input, float* output) {
+    const std::size_t most = std::max({task.part * static_cast<std::size_t>(task.ranks), task.input, task.output});
+    std::shared_ptr<const void> memory;
+    float* begin = nullptr;
+    if (how_.setting == "windows") {
+      const auto shared = std::make_shared<gpu::Array<float>>(gpu::allocate<float>(comm_, 2 * most));
+      if (!shared->is_shared()) throw Error{ErrorCode::unsupported, "the GPUs of these ranks share no memory"};
+      begin = shared->data();
+      memory = shared;
+    } else {
+      const auto ordinary = std::make_shared<DeviceElements>(2 * most);
+      begin = ordinary->data();
+      memory = ordinary;
+    }
+    float* const out = begin + most;
+    return {call(task.call, gpu::span(begin, task.input), gpu::span(out, task.output)),
+            [=, this] {
+              device_->copy(begin, input, task.input);
+              device_->copy(out, output, task.output);
+            },
+            [=, this, kept = memory] { device_->copy(output, out, task.output); }};
+  }
+
+  template <class Span>
+  std::function<void()> call(MeasuredCall what, Span in, Span out) {
     Communicator& comm = comm_;
     if (what == send_recv)
       return [=, &comm, next = (rank() + 1) % ranks(), before = (rank() + ranks() - 1) % ranks()] {
@@ -75,13 +106,14 @@ class Own : public Backend {
     throw Error{ErrorCode::invalid_argument, "no such call"};
   }
 
+  const Joining how_;
+  std::optional<Device> device_;  ///< none: on memory of the host
   Communicator comm_ = connect();
-  bool in_allocated_;
 };
 
 }  // namespace
 
-std::unique_ptr<Backend> join(const Joining& how) { return std::make_unique<Own>(how.setting == "allocated"); }
+std::unique_ptr<Backend> join(const Joining& how) { return std::make_unique<Own>(how); }
 
 std::string version() { return std::string{"tutti "} + TUTTI_VERSION; }
 

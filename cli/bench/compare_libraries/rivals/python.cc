@@ -17,6 +17,7 @@ struct TuttiRival {
   void (*prepare)(const char* call, float* input, std::uint64_t inputs, float* output, std::uint64_t outputs);
   void (*call)();
   void (*after_fill)();
+  void (*before_check)();
   void (*leave)();
 };
 
@@ -38,7 +39,7 @@ class Python : public Backend {
 
   Prepared prepare(const Task& task, float* input, float* output) override {
     library_.prepare(std::string{name_of(task.call)}.c_str(), input, task.input, output, task.output);
-    return {library_.call, library_.after_fill};
+    return {library_.call, library_.after_fill, library_.before_check};
   }
 
   void leave() override { library_.leave(); }

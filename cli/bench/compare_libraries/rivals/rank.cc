@@ -66,7 +66,7 @@ void run(int argc, char** argv) {
   const Arguments arguments = parse_arguments(argc, argv);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // ranks end with the launcher that started them
   ::alarm(static_cast<unsigned>(arguments.seconds));
-  const std::unique_ptr<Backend> library = join({arguments.setting, arguments.folder});
+  const std::unique_ptr<Backend> library = join({arguments.setting, arguments.folder, arguments.transport == "gpu"});
   if (library->ranks() > most_ranks) throw std::invalid_argument("at most 64 ranks can be compared");
   const std::string shared_file = arguments.folder + "/sync";
   Shared* const shared = map_shared(shared_file);
