@@ -185,7 +185,8 @@ class NetworkParser {
   void read_gpu(const Words& words) {
     want(words, 3, 3, "gpu memory BANDWIDTH, or gpu kernel|wait|signal|latency|change TIME");
     if (!file_.sections_.empty()) refuse("\"gpu\" is for the whole network and must come before the first \"for\"");
-    Network::Gpu& gpu = network().gpu ? *network().gpu : network().gpu.emplace();
+    if (!network().gpu) network().gpu = Network::Gpu{};
+    Network::Gpu& gpu = *network().gpu;
     const std::pair<std::string_view, double*> times[] = {{"kernel", &gpu.kernel},
                                                           {"wait", &gpu.wait},
                                                           {"signal", &gpu.signal},
