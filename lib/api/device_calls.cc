@@ -55,28 +55,35 @@ std::shared_ptr<const Staging> staging_of(const DeviceStream& stream, const Requ
 
 bool uses_memory(const Request& request, int rank) { return uses_input(request, rank) || uses_output(request, rank); }
 
-DeviceCopies::DeviceCopies(const Request& request, Group& group, const DeviceStream& stream)
-    : group_(group),
-      name_(name_on_rank(request, group)),
-      stream_(stream),
-      staging_(staging_of(stream_, request, group.rank())) {}
-
-DeviceCopies::DeviceCopies(MessageCall& call, Group& group, OnStream on)
-    : group_(group),
-      name_(fmt::format("{} on rank {} of {}", call.name(), group.rank(), group.size())),
-      stream_(name_, std::array{DeviceStream::Buffer{"data", call.bytes.data()}}, on.stream),
-      staging_(staging_of(stream_, call)) {}
-
-template <class Work>
-void DeviceCopies::on_device(const Work& work) const {
+template <class Part>
+auto DeviceCopies::or_abort(const Part& part) const {
   try {
-    cuda::Commands commands{stream_.context(), stream_.stream()};
-    work(commands);
+    return part();
   } catch (const Error& error) {
     group_.context().engine->exclusively([&] { group_.abort(error.what()); });
     throw Error{error.code(), fmt::format("{}: {}", name_, error.what()), group_.rank()};
   }
 }
+
+template <class Work>
+void DeviceCopies::on_device(const Work& work) const {
+  or_abort([&] {
+    cuda::Commands commands{stream_.context(), stream_.stream()};
+    work(commands);
+  });
+}
+
+DeviceCopies::DeviceCopies(const Request& request, Group& group, const DeviceStream& stream)
+    : group_(group),
+      name_(name_on_rank(request, group)),
+      stream_(stream),
+      staging_(or_abort([&] { return staging_of(stream_, request, group.rank()); })) {}
+
+DeviceCopies::DeviceCopies(MessageCall& call, Group& group, OnStream on)
+    : group_(group),
+      name_(fmt::format("{} on rank {} of {}", call.name(), group.rank(), group.size())),
+      stream_(name_, std::array{DeviceStream::Buffer{"data", call.bytes.data()}}, on.stream),
+      staging_(or_abort([&] { return staging_of(stream_, call); })) {}
 
 bool DeviceCopies::may_wait_on_device() const { return !group_.context().threads && stream_.can_wait_for_host(); }
 

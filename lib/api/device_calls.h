@@ -40,6 +40,10 @@ class DeviceCopies {
   void on_device(const Work& work) const;
 
  private:
+  /// What `part` returns; its error ends the communicator.
+  template <class Part>
+  auto or_abort(const Part& part) const;
+
   Group& group_;
   const std::string name_;  // for errors: "all_reduce on rank 1 of 4"
   DeviceStream stream_;

@@ -17,13 +17,13 @@ LIMIT = 30
 SAID = re.compile(r"rank (\d): error of rank (-?\d), code (\d+), after [\d.]+ s, stream empty after ([\d.]+) s: (.*)")
 
 
-def run(what, algorithm, form, transport, inject=None, fail=None):
+def run(what, algorithm, form, transport, inject=None, fail=None, mode="auto", elements=3000):
     env = dict(os.environ, LD_LIBRARY_PATH=FAKE, FAKE_CUDA_SCHEDULE=random.choice(["eager", "lazy", "reverse", "random:3"]),
-               TUTTI_TRANSPORT=transport, TUTTI_TIMEOUT="20")
+               TUTTI_TRANSPORT=transport, TUTTI_GPU_MODE=mode, TUTTI_TIMEOUT="20")
     command = [TUTTI, "run", "-n", str(RANKS), "--no-label", "--max-lost", "1"]
     if inject:
         command += ["--inject", inject]
-    rank = [PROGRAM, what, algorithm, form]
+    rank = [PROGRAM, what, algorithm, form, "-", str(elements)]
     if fail:  # on rank 1 only
         rank = ["sh", "-c", f'[ "$TUTTI_RANK" != 1 ] || export FAKE_CUDA_FAIL="{fail}"; exec "$@"', "rank", *rank]
     begun = time.monotonic()
@@ -61,6 +61,9 @@ def cases():
                 for function in ("cuMemcpy2DAsync@3=700", "cuMemcpy2DAsync@4=719"):
                     yield (f"{function} in {algorithm}, {form}, {transport}", [0, 1, 2],
                            ("", algorithm, form, transport, None, function), {"text": "cuMemcpy2DAsync"})
+                yield (f"no pinned memory for {algorithm}, {form}, {transport}", [0, 1, 2],
+                       ("", algorithm, form, transport, None, "cuMemHostAlloc@3=2", "staged", 30_000),
+                       {"text": "cuMemHostAlloc"})
 
 
 def main():
