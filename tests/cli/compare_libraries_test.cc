@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "cli/bench/compare_libraries/figures.h"
+#include "cli/bench/compare_libraries/hosts.h"
 #include "cli/bench/compare_libraries/settings.h"
 #include "cli/bench/compare_libraries/standings.h"
 #include "cli/measure/measure.h"
@@ -240,7 +241,7 @@ TEST_CASE("a setting that cannot become the best gets no more rows, but what a l
 }
 
 TEST_CASE("every setting names its ranks, differs from the others, and is kept to the transport") {
-  const versus::Places places{"/bin/tutti", "/peers"};
+  const versus::Places places{"/bin/tutti", "/peers", "/on-hosts"};
   for (const std::string side : {"tutti", "openmpi", "mpich", "gloo", "impi", "openmpi5", "mpich5", "torch-gloo"})
     for (const std::string transport : {"shm", "tcp"})
       for (const MeasuredCall call : {MeasuredCall{Collective::all_reduce}, measure::send_recv})
@@ -269,8 +270,39 @@ TEST_CASE("every setting names its ranks, differs from the others, and is kept t
         }
 }
 
+TEST_CASE("on several hosts each library starts as many ranks on each, and from the first") {
+  const versus::Places places{"/bin/tutti", "/peers", "/on-hosts"};
+  const versus::Line line{"hosts:3", Collective::all_reduce, 6, {4}};
+  for (const std::string side : {"tutti", "gloo"}) {
+    CAPTURE(side);
+    const auto settings = versus::settings_of(side, line, /*cores=*/2, places);
+    REQUIRE_FALSE(settings.empty());
+    for (const versus::Setting& setting : settings) {
+      const std::vector<std::string> begin{"/on-hosts", "run", "3", "2", "/bin/tutti"};
+      REQUIRE(setting.launcher.size() > begin.size());
+      CHECK(std::equal(begin.begin(), begin.end(), setting.launcher.begin()));
+      for (const std::string& variable : setting.environment) CHECK_FALSE(variable.starts_with("TUTTI_TRANSPORT="));
+    }
+  }
+  const auto settings = versus::settings_of("openmpi5", line, /*cores=*/2, places);
+  CHECK(settings.size() == 3);
+  for (const versus::Setting& setting : settings) {
+    const std::vector<std::string> begin{"nsenter", "--net=/run/netns/host0", "/peers/openmpi5/bin/mpirun", "--host",
+                                         "10.77.0.1:2,10.77.0.2:2,10.77.0.3:2"};
+    REQUIRE(setting.launcher.size() > begin.size());
+    CHECK(std::equal(begin.begin(), begin.end(), setting.launcher.begin()));
+  }
+}
+
+TEST_CASE("a transport of hosts has their number") {
+  CHECK(versus::hosts_of("hosts:2") == 2);
+  CHECK(versus::hosts_of("hosts:64") == 64);
+  for (const char* const other : {"shm", "tcp", "hosts", "hosts:", "hosts:1", "hosts:65", "hosts:-2", "hosts:2x"})
+    CHECK(versus::hosts_of(other) == 0);
+}
+
 TEST_CASE("as shipped a library is told the number of ranks, and nothing about its memory or its algorithms") {
-  const versus::Places places{"/bin/tutti", "/peers"};
+  const versus::Places places{"/bin/tutti", "/peers", "/on-hosts"};
   for (const std::string side : {"impi", "openmpi5", "mpich5"}) {
     CAPTURE(side);
     const auto settings = versus::settings_of(side, {"shm", Collective::broadcast, 4, {4}}, /*cores=*/2, places);

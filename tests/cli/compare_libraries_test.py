@@ -151,7 +151,10 @@ class Invented(Stage):
         for code, words, rivals, says in (
                 (6, [], "opnempi", "no library .opnempi.. Did you mean .openmpi.*torch-gloo, nccl and torch-symm"),
                 (5, [], "openmpi,gloo", "gloo is not installed.*libgloo-dev"),
-                (6, ["--transport", "shmm"], "openmpi", "shm or tcp"),
+                (6, ["--transport", "shmm"], "openmpi", "shm, tcp or hosts:2 to hosts:64"),
+                (6, ["--transport", "hosts:1"], "openmpi", "shm, tcp or hosts:2 to hosts:64"),
+                (6, ["--transport", "hosts:2", "-g", "3"], "openmpi", "3 ranks are not as many on each of 2 hosts"),
+                (6, ["--transport", "hosts:2"], "openmpi", "openmpi is not started on several hosts.*openmpi5 and gloo are"),
                 (6, ["-g", "1"], "openmpi", "1 ranks"),
                 (5, ["-o", "max"], "openmpi", "--op has no effect")):
             done = self.bench("all_reduce", *words, rivals=rivals)
@@ -162,6 +165,9 @@ class Invented(Stage):
         done = self.bench("all_reduce", rivals="gloo")
         self.assertEqual(done.code, 6, done)
         self.assertSays(done.err, "gloo has no shared memory.*Give another --transport")
+        done = self.bench("all_reduce", "--transport", "hosts:2", rivals="gloo")
+        self.assertEqual(done.code, 6, done)
+        self.assertSays(done.err, "no /run/netns/host0, the network of host 0. In the checkout run: tools/hosts 2 --once")
         (self.launchers / "mpirun.openmpi").unlink()
         if not shutil.which("mpirun.openmpi"):
             done = self.bench("all_reduce")

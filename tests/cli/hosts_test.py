@@ -5,12 +5,15 @@ Exit code 77 and a reason where this process may not make network namespaces.
 
 import os
 import pathlib
+import shutil
 import sys
 
 import harness
 from harness import Case, run
+from rival_stage import Stage
 
-HOSTS = pathlib.Path(__file__).resolve().parent.parent.parent / "tools/hosts"
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+HOSTS = ROOT / "tools/hosts"
 
 
 def hosts(*words, **options):
@@ -55,6 +58,23 @@ class Hosts(Case):
             self.assertSays(done.err, "^tools/hosts: .*" + says + r".* \(tools/hosts --help\)\n$")
         self.assertEqual(hosts("--help").code, 0)
         self.assertNotEqual(hosts(1, "--rate", "nonsense", harness.PROGRAM, "--version").code, 0)
+
+
+class Compared(Stage):
+    def test_libraries_are_compared_across_hosts(self):
+        shutil.copy(ROOT / "cli/bench/compare_libraries/rivals/on_hosts", self.folder / "tutti-on-hosts")
+        where = f"echo $WORLD_SIZE $LOCAL_WORLD_SIZE $(ip -o -4 address show dev wire) >>{self.folder}/NAME-seen"
+        for name in ("self", "gloo"):
+            self.side(name, before=where.replace("NAME", name))
+        done = hosts(2, "--once", harness.PROGRAM, "bench", "all_reduce", "--transport", "hosts:2", "-g", "4", "-b", "64",
+                     "-e", "64", "--against", "gloo", "--rivals-dir", self.folder, "--repetitions", "1", "--csv",
+                     self.folder / "rows.csv")
+        self.assertEqual(done.code, 0, done)
+        self.assertSays(done.out, r"\n all_reduce +hosts:2 +4 +64 B ", "hosts:2, gloo .* 1 +1.00")
+        self.assertEqual({row["side"] for row in self.rows()}, {"tutti", "gloo"})
+        for name in ("self", "gloo"):
+            for line in (self.folder / f"{name}-seen").read_text().splitlines():
+                self.assertSays(line, r"^4 2 .* inet 10.77.0.1/24 ")
 
 
 if __name__ == "__main__":

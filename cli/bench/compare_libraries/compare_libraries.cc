@@ -18,6 +18,7 @@
 #include "cli/base/progress.h"
 #include "cli/base/stop_request.h"
 #include "cli/bench/compare_libraries/figures.h"
+#include "cli/bench/compare_libraries/hosts.h"
 #include "cli/bench/compare_libraries/launch.h"
 #include "cli/bench/compare_libraries/lines.h"
 #include "cli/bench/compare_libraries/network.h"
@@ -75,7 +76,7 @@ class Session {
     columns_.emplace_back("limit");
     if (!options_.summary) {
       listen_for_stop();
-      note(enter_own_network());
+      note(network());
       if (options_.compute > 0)
         note(fmt::format("each rank computes {:g} us before each call; times are of both, back to back",
                          options_.compute));
@@ -92,6 +93,14 @@ class Session {
   }
 
  private:
+  /// Where traffic goes, in one sentence.
+  std::string network() const {
+    const int hosts = hosts_of(lines_.front().transport);
+    if (hosts == 0) return enter_own_network();
+    require_hosts(hosts);
+    return fmt::format("{} hosts, which are network namespaces of this machine", hosts);
+  }
+
   bool is_table() const { return options_.format == bench::Format::table || options_.format == bench::Format::wide; }
 
   std::vector<std::string> rivals_seen() const {
@@ -114,8 +123,9 @@ class Session {
     if (!any)
       throw Error{
           ErrorCode::invalid_argument,
-          fmt::format("bench: nothing can be compared: {}. Give another --transport (shm, tcp), or another library",
-                      fmt::join(told, "; "))};
+          fmt::format(
+              "bench: nothing can be compared: {}. Give another --transport (shm, tcp, hosts:N), or another library",
+              fmt::join(told, "; "))};
   }
 
   /// Asks the libraries that have one of the lines, and says what they answer. One that does not is broken and left

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cli/bench/compare_libraries/hosts.h"
 #include "cli/bench/numbers.h"
 #include "tutti/error.h"
 
@@ -43,9 +44,10 @@ std::vector<std::string> transports(const bench::Options& options) {
   if (options.on_gpu) return {"gpu"};
   if (options.transport.empty() && options.grid) return {"shm", "tcp"};
   if (options.transport.empty()) return {"shm"};
-  if (options.transport != "shm" && options.transport != "tcp")
+  if (options.transport != "shm" && options.transport != "tcp" && hosts_of(options.transport) == 0)
     throw Error{ErrorCode::invalid_argument,
-                fmt::format("bench: with --against --transport is shm or tcp, not \"{}\"", options.transport)};
+                fmt::format("bench: with --against --transport is shm, tcp or hosts:2 to hosts:{}, not \"{}\"",
+                            most_hosts, options.transport)};
   return {options.transport};
 }
 
@@ -96,6 +98,13 @@ std::vector<int> ranks(const bench::Options& options) {
   return {count};
 }
 
+void check_hosts(const std::string& transport, int ranks) {
+  const int hosts = hosts_of(transport);
+  if (hosts > 0 && ranks % hosts != 0)
+    throw Error{ErrorCode::invalid_argument,
+                fmt::format("bench: {} ranks are not as many on each of {} hosts (-g)", ranks, hosts)};
+}
+
 }  // namespace
 
 std::vector<Line> lines_of(const bench::Options& options) {
@@ -104,6 +113,7 @@ std::vector<Line> lines_of(const bench::Options& options) {
   for (const std::string& transport : transports(options))
     for (const MeasuredCall call : calls(options))
       for (const int count : ranks(options)) {
+        check_hosts(transport, count);
         Line line{transport, call, count, sizes(options, call, count)};
         if (!line.sizes.empty()) lines.push_back(std::move(line));
       }

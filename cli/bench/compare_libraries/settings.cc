@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #include "cli/bench/compare_libraries/figures.h"
+#include "cli/bench/compare_libraries/hosts.h"
 
 namespace tutti::cli::versus {
 namespace {
@@ -81,6 +82,20 @@ OpenMpi openmpi_5(const Places& places) {
           {"--mca", "smsc", "^cma"},
           {"OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", "PRTE_ALLOW_RUN_AS_ROOT=1",
            "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1", fmt::format("OPAL_PREFIX={}/openmpi5", places.peers)}};
+}
+
+/// Its best over links: fragments as long as with TCP, ranks that yield, and collectives of two levels where it has
+/// them.
+std::vector<Setting> of_openmpi5_on_hosts(const OpenMpi& which, const Line& line, const Places& places) {
+  Settings settings{which.side, mpirun_on_hosts(line, which.launcher, places),
+                    joined(which.environment, {"OMPI_MCA_mpi_yield_when_idle=1"})};
+  const Words usual{
+      "--mca", "pml",   "ob1",  "--mca", "btl",       "tcp,sm,self",          "--mca", "btl_tcp_if_include",
+      wire,    "--mca", "smsc", "^cma",  "--bind-to", "core:overload-allowed"};
+  settings.add("tuned", usual, keep_memory());
+  settings.add("han", joined(usual, {"--mca", "coll_han_priority", "100"}), keep_memory());
+  settings.add(as_shipped, {"--mca", "btl_tcp_if_include", wire}, {});
+  return settings.take();
 }
 
 std::vector<Setting> of_openmpi(const OpenMpi& which, const Line& line, int cores) {
@@ -183,6 +198,7 @@ std::vector<Setting> of_impi(const Line& line, int cores, const Places& places) 
 }
 
 Words tutti_run(const Line& line, const std::string& binding, const Places& places) {
+  if (hosts_of(line.transport) > 0) return run_on_hosts(line, {"--bind-to", binding}, places);
   return {places.tutti, "run", "-n", std::to_string(line.ranks), "--no-label", "--bind-to", binding};
 }
 
@@ -194,7 +210,9 @@ std::vector<Setting> of_gloo(const Line& line, int cores, const Places& places) 
     if (line.ranks > 8) names = {"ring", "bcube", names[0]};
   }
   // Its threads wake each other, so they must not be bound to one core.
-  Settings settings{"gloo", tutti_run(line, "none", places), {}};
+  const bool on_hosts = hosts_of(line.transport) > 0;
+  Settings settings{"gloo", tutti_run(line, "none", places),
+                    on_hosts ? Words{fmt::format("GLOO_SOCKET_IFNAME={}", wire)} : Words{}};
   for (const std::string& name : names) settings.add(name, {}, {});
   return settings.take();
 }
@@ -241,10 +259,12 @@ std::vector<Setting> of_tutti(const Line& line, int cores, const Places& places)
     settings.add("windows", {}, {});
     return settings.take();
   }
-  Settings settings{"tutti", {}, {"TUTTI_TRANSPORT=" + line.transport}};
+  const bool on_hosts = hosts_of(line.transport) > 0;
+  Settings settings{"tutti", {}, on_hosts ? Words{} : Words{"TUTTI_TRANSPORT=" + line.transport}};
   settings.add("bound", tutti_run(line, "core", places), {});
   settings.add("free", tutti_run(line, "none", places), {});
-  if (line.ranks > cores) settings.add("cyclic", joined(tutti_run(line, "core", places), {"--map-by", "cyclic"}), {});
+  if (line.ranks > cores && !on_hosts)
+    settings.add("cyclic", joined(tutti_run(line, "core", places), {"--map-by", "cyclic"}), {});
   if (line.transport == "shm" && is_all_reduce(line.call)) settings.add(allocated, tutti_run(line, "core", places), {});
   return settings.take();
 }
@@ -254,6 +274,7 @@ std::vector<Setting> of_tutti(const Line& line, int cores, const Places& places)
 std::vector<Setting> settings_of(std::string_view side, const Line& line, int cores, const Places& places) {
   if (side == "tutti") return of_tutti(line, cores, places);
   if (side == "openmpi") return of_openmpi(openmpi_4(), line, cores);
+  if (side == "openmpi5" && hosts_of(line.transport) > 0) return of_openmpi5_on_hosts(openmpi_5(places), line, places);
   if (side == "openmpi5") return of_openmpi(openmpi_5(places), line, cores);
   if (side == "mpich") return of_mpich(line, cores);
   if (side == "mpich5") return of_mpich5(line, cores, places);

@@ -31,8 +31,9 @@ struct Line {
 inline constexpr std::string_view as_shipped = "as-shipped";
 
 struct Places {
-  std::string tutti;  ///< the program tutti, which starts the ranks of libraries that have no launcher
-  std::string peers;  ///< the folder of private installations, each with a bin, a lib and an include
+  std::string tutti;     ///< the program tutti, which starts the ranks of libraries that have no launcher
+  std::string peers;     ///< the folder of private installations, each with a bin, a lib and an include
+  std::string on_hosts;  ///< the script that starts ranks on several hosts
 };
 
 /// Every way to start `side` for `line` on a machine with `cores` cores.

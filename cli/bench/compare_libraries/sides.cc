@@ -7,6 +7,7 @@
 
 #include "cli/base/own_path.h"
 #include "cli/bench/compare_libraries/figures.h"
+#include "cli/bench/compare_libraries/hosts.h"
 #include "cli/run/process.h"
 #include "lib/base/collective_traits.h"
 #include "lib/base/suggest.h"
@@ -116,7 +117,7 @@ bool is_all_reduce(measure::MeasuredCall call) {
 
 Sides::Sides(const Folders& folders, const std::vector<std::string>& names)
     : folder_(folders.rivals.empty() ? usual_folder() : folders.rivals),
-      places_{own_path(), folders.peers.empty() ? usual_peers() : folders.peers} {
+      places_{own_path(), folders.peers.empty() ? usual_peers() : folders.peers, folder_ + "/tutti-on-hosts"} {
   const bool all = std::find(names.begin(), names.end(), "all") != names.end();
   for (const std::string& name : names)
     if (name != "all") find_peer(name);
@@ -171,7 +172,7 @@ std::vector<Setting> Sides::settings(const Line& line, int cores) const {
     if (rival == "torch-gloo" && has_own_in_torch_) sides.emplace_back(own_in_torch);
     sides.push_back(rival);
   }
-  sides.emplace_back("limit");
+  if (hosts_of(line.transport) == 0) sides.emplace_back("limit");
   std::vector<Setting> all;
   for (const std::string& side : sides)
     for (Setting& setting : settings_of(side, line, cores, places_)) all.push_back(std::move(setting));
@@ -184,8 +185,9 @@ bool Sides::has(const std::string& side, const Line& line) const {
     return takes_gpus(side) && !line.call.traits().is_scan();
   }
   if (is_of_gpus(side)) return false;
+  if (hosts_of(line.transport) > 0 && side != "gloo" && side != "openmpi5") return false;
   if (side == "impi" && line.transport == "tcp") return is_there(places_.peers + "/impi/lib/libfabric");
-  return !is_gloo(side) || (line.transport == "tcp" && !line.call.traits().is_scan());
+  return !is_gloo(side) || (line.transport != "shm" && !line.call.traits().is_scan());
 }
 
 std::vector<std::size_t> Sides::sizes(const std::string& side, const Line& line, int cores) const {
@@ -202,7 +204,9 @@ std::string Sides::remark(const std::string& side, const Line& line, int cores) 
     return fmt::format("{} is left out: it is compared on memory of the host only", side);
   if (line.transport != "gpu" && is_of_gpus(side))
     return fmt::format("{} is left out: it is compared on memory of GPUs only (--on gpu)", side);
-  if (is_gloo(side) && line.transport != "tcp" && line.transport != "gpu")
+  if (hosts_of(line.transport) > 0 && side != "gloo" && side != "openmpi5")
+    return fmt::format("{} is not started on several hosts and is left out there; openmpi5 and gloo are", side);
+  if (is_gloo(side) && line.transport == "shm")
     return fmt::format("{} has no shared memory and is compared over tcp only", side);
   if (side == "impi" && !has(side, line))
     return "impi is left out over tcp: its package libfabric, which does that, is not installed";

@@ -81,7 +81,11 @@ std::vector<Standing> standings(std::span<const Row> rows, std::span<const Point
                     scorer.score(side, transport, points, shipped)};
   };
   std::vector<Standing> all;
-  for (const std::string transport : {"shm", "tcp"}) {
+  std::vector<std::string> transports;
+  for (const Point& point : points)
+    if (std::find(transports.begin(), transports.end(), point.transport) == transports.end())
+      transports.push_back(point.transport);
+  for (const std::string& transport : transports) {
     const std::size_t before = all.size();
     for (const std::string& side : scorer.libraries())
       if (Standing one = standing(transport, side); one.best.points > 0) all.push_back(std::move(one));

@@ -52,7 +52,8 @@ class Gloo : public Backend {
     ::mkdir(folder.c_str(), 0700);
     gloo::rendezvous::FileStore store{folder};
     gloo::transport::tcp::attr attributes;
-    attributes.iface = "lo";
+    const char* const interface = std::getenv("GLOO_SOCKET_IFNAME");
+    attributes.iface = interface != nullptr ? interface : "lo";
     auto device = gloo::transport::tcp::CreateDevice(attributes);
     auto context = std::make_shared<gloo::rendezvous::Context>(rank_, ranks_);
     context->setTimeout(std::chrono::seconds{60});
