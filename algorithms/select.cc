@@ -16,7 +16,7 @@ namespace tutti::algorithms {
 namespace {
 
 constexpr std::size_t no_end = std::numeric_limits<std::size_t>::max();
-constexpr std::array<std::string_view, 8> transports{"shm",        "tcp",         "inproc",     "cuda_ipc",
+constexpr std::array<std::string_view, 9> transports{"shm",        "tcp",         "inproc",     "hosts", "cuda_ipc",
                                                      "cuda_peers", "cuda_leader", "cuda_hosts", "*"};
 constexpr std::string_view builtin_text =
 #include "algorithms/tuning_table.inc"
@@ -137,7 +137,7 @@ TuningTable::Row TuningTable::parse_row(const std::vector<std::string_view>& wor
   const Collective collective = find_collective(words[0]);
   if (std::find(transports.begin(), transports.end(), words[1]) == transports.end())
     refuse("there is no transport " + quoted(words[1]) + "." + did_you_mean(words[1], transports) +
-           " There are: shm, tcp, inproc, cuda_ipc, cuda_peers, cuda_leader, cuda_hosts, and * for all.");
+           " There are: shm, tcp, inproc, hosts, cuda_ipc, cuda_peers, cuda_leader, cuda_hosts, and * for all.");
   const Range ranks = range_in(words[2], "ranks"), bytes = range_in(words[3], "bytes");
   const bool staged = words[4] == staged_word;
   if (staged && (!words[1].starts_with("cuda_") || words[1] == "cuda_hosts"))

@@ -18,9 +18,10 @@ struct Situation {
   Collective collective{};
   int ranks = 1;
   std::size_t bytes = 0;  ///< of the larger of one rank's input and output
-  /// "shm", "tcp" (also for a mixture), "inproc"; and of GPUs: "cuda_ipc", slots in memory of GPUs on one host;
-  /// "cuda_peers", where each rank has a GPU of its own and kernels use the memory of others; "cuda_leader", the same
-  /// where ranks share GPUs; "cuda_hosts", several hosts.
+  /// "shm", "tcp", "inproc". "hosts": several hosts with as many neighbouring ranks on each, and more than one; other
+  /// ranks of several hosts have "tcp". Of GPUs: "cuda_ipc", slots in memory of GPUs on one host; "cuda_peers", where each rank has a
+  /// GPU of its own and kernels use the memory of others; "cuda_leader", the same where ranks share GPUs; "cuda_hosts",
+  /// several hosts.
   std::string_view transport{};
   bool oversubscribed = false;  ///< more ranks than cores on some host
   bool equal_parts = true;      ///< not a _v call

@@ -82,6 +82,7 @@ struct Options {
   int root = 0;
   int pipeline = 0;  // 0: not given
   int radix = 0;
+  std::optional<int> hosts;
   std::optional<int> gpus;
   int slots = 4;  // per link
   bool check = false;
@@ -135,6 +136,9 @@ void declare(CLI::App& app, Options& options) {
                  "For --trace: the call of the plan with this number; without it the longest");
   app.add_option("--on", options.on, "gpu: show the commands of each rank on a stream of its GPU")
       ->excludes("--step", "--explain", "--svg", "--html", "--msccl", "--goal", "--save");
+  app.add_option("--hosts", options.hosts,
+                 "Hosts of the ranks, as many on each: the table then chooses as it does there")
+      ->excludes("--transport");
   app.add_option("--gpus", options.gpus, "For --on gpu: how many GPUs the ranks share, using each other's memory");
   app.add_option("--slots", options.slots, "For --on gpu: messages that a link can hold")->capture_default_str();
   app.add_option("--slot", options.slot, "For --on gpu: size of such a message")->capture_default_str();
@@ -171,6 +175,9 @@ void check_options(const Options& options) {
   if (!options.on.empty() && options.on != "gpu") wrong(fmt::format("--on takes gpu, not \"{}\"", options.on));
   if (options.gpus && options.on.empty()) wrong("--gpus belongs to --on gpu");
   if (options.gpus && *options.gpus < 1) wrong(fmt::format("--gpus takes 1 or more, not {}", *options.gpus));
+  if (options.hosts && (*options.hosts < 1 || options.ranks % *options.hosts != 0))
+    wrong(fmt::format("--hosts takes a number that divides the number of ranks (-n {}), not {}", options.ranks,
+                      *options.hosts));
   if (options.slots < 1 || options.slots > most_slots)
     wrong(fmt::format("--slots takes 1 to {}, not {}", most_slots, options.slots));
   if (options.step && *options.step < 0)
@@ -194,11 +201,14 @@ Choice ask_table(const algorithms::Situation& situation, std::string& why) {
 /// --radix and --pipeline are other ways to write name:RADIX*PIPELINE, and the same rules apply.
 Choice choose(const Options& options, Collective collective, std::string& why) {
   Choice chosen;
+  const int hosts = options.hosts.value_or(1);
+  const int on_each = hosts > 1 ? options.ranks / hosts : 0;
   if (options.algorithm.empty())
     chosen = ask_table({.collective = collective,
                         .ranks = options.ranks,
                         .bytes = size_of_text(options.bytes),
-                        .transport = options.transport},
+                        .transport = on_each > 1 ? "hosts" : options.transport,
+                        .ranks_on_each_host = on_each},
                        why);
   else
     chosen = algorithms::find(collective, options.algorithm);

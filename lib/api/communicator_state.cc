@@ -13,7 +13,7 @@
 namespace tutti::detail {
 namespace {
 
-/// What the whole group talks over, in the tuning table's words: TCP as soon as one pair of the job needs it.
+/// What the whole group talks over, in the tuning table's words: TCP as soon as one pair of the group needs it.
 std::string slowest_transport(const Group& group) {
   std::string slowest = "shm";
   for (const int member : group.members()) {
@@ -25,11 +25,14 @@ std::string slowest_transport(const Group& group) {
   return slowest;
 }
 
+/// Where all hosts have as many neighbouring ranks, plans keep to the host what they can.
 Planner planner_for(const Group& group) {
   const Context& context = group.context();
+  const int on_each = group.ranks_on_each_host();
   return Planner{{.rank = group.rank(),
                   .ranks = group.size(),
-                  .transport = slowest_transport(group),
+                  .transport = on_each > 1 ? "hosts" : slowest_transport(group),
+                  .ranks_on_each_host = on_each,
                   .oversubscribed = context.oversubscribed,
                   .boards = group.boards() != nullptr,
                   .deterministic = context.deterministic,

@@ -28,6 +28,7 @@ struct Peer {
   std::string host;
   std::string process;  ///< "pid 1234"
   bool same_host = false;
+  int first_on_host = 0;                      ///< the lowest rank of the job on its host
   bool traces = false;                        ///< it records a trace
   transport::Transport* transport = nullptr;  ///< null for this rank
 };

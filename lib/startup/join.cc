@@ -171,6 +171,7 @@ void choose_transports(Context& context, const Introduced& job, ShmTransport* sh
     const int rank = static_cast<int>(i);
     Peer& peer = context.peers[i];
     peer.same_host = std::ranges::find(job.local, rank) != job.local.end();
+    peer.first_on_host = host_of(job.hosts, rank).front();
     if (rank == context.rank) continue;
     if (shm && peer.same_host && access.shm_trouble.empty()) {
       shm_addresses[i] = job.rank_infos[i].shm;

@@ -55,7 +55,7 @@ TEST_CASE("a reduction turned into a receive is found: its rank is named, and ne
     for (const Entry& entry : catalogue(collective))
       for (const int ranks : {2, 3, 4, 5, 8}) spoil_each(entry, ranks, count);
   CHECK(count.spoilt > 1000);
-  CHECK(count.named > count.spoilt * 95 / 100);  // others receive into scratch, and a copy of that is named
+  CHECK(count.named > count.spoilt * 94 / 100);  // others receive into scratch, and a copy of that is named
 }
 
 /// Up a chain from the last rank to rank 0 and down again, in block 0; what `spoil` says is done instead.

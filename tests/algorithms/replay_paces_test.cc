@@ -45,10 +45,12 @@ TEST_CASE("paces are what replays take") {
         const std::vector<Pace> found = paces(entry.collective, plans, claims_of(entry));
         REQUIRE(!found.empty());
         CHECK(found.front().from == -most_octaves * ratio_steps);
+        // On uneven hosts messages of two rails meet at a rank at the same time, and chance decides which comes first.
+        const double most = entry.name == "rails" && ranks % 2 != 0 ? 0.02 : 1e-3;
         for (double octaves = -9.75; octaves <= 9.75; octaves += 0.75) {
           const Cost cost = cost_at(octaves);
           const auto end = static_cast<double>(replay(entry.collective, plans, claims_of(entry), cost).end);
-          CHECK_MESSAGE(std::abs(time_at(found, octaves, cost) / end - 1) < 1e-3, name_of(entry.collective), ' ',
+          CHECK_MESSAGE(std::abs(time_at(found, octaves, cost) / end - 1) < most, name_of(entry.collective), ' ',
                         std::string(entry.name), " ranks ", ranks, " pipeline ", pipeline, " at 2^", octaves);
         }
       }

@@ -92,6 +92,26 @@ TEST_CASE("calls of GPUs may be staged, and other lines then decide what runs on
     CHECK_THROWS_WITH(TuningTable::parse(line, "t"), doctest::Contains("t:1: \"staged\" is for the GPUs of one host"));
 }
 
+TEST_CASE("between hosts with several ranks each, what crosses counts") {
+  Situation situation = all_reduce_of(64, 8, "hosts");
+  situation.ranks_on_each_host = 4;
+  CHECK(chosen(TuningTable::builtin(), situation) == "hierarchical:4");
+  situation.bytes = 1 << 20;
+  CHECK(chosen(TuningTable::builtin(), situation) == "rails:4/1M");
+  situation.collective = Collective::all_gather;
+  CHECK(chosen(TuningTable::builtin(), situation) == "rails:4");
+  situation.collective = Collective::broadcast;
+  CHECK(chosen(TuningTable::builtin(), situation) == "chain/64K");
+  situation.bytes = 64;
+  CHECK(chosen(TuningTable::builtin(), situation) == "tree:4");
+  // Sums in rank order, and more ranks than rails are for: as everywhere.
+  situation = all_reduce_of(1 << 20, 8, "hosts");
+  situation.rank_order = true;
+  CHECK(chosen(TuningTable::builtin(), situation) == "direct_two_shot");
+  CHECK(chosen(TuningTable::builtin(), all_reduce_of(1 << 20, 128, "hosts")) ==
+        chosen(TuningTable::builtin(), all_reduce_of(1 << 20, 128, "tcp")));
+}
+
 TEST_CASE("a barrier among many ranks that share cores is direct, but not over links") {
   Situation situation{.collective = Collective::barrier, .ranks = 128, .transport = "shm", .oversubscribed = true};
   CHECK(chosen(TuningTable::builtin(), situation) == "direct");

@@ -92,7 +92,7 @@ TEST_CASE("settings: on GPUs ranks may share one with each library that allows i
   const auto has_word = [](const std::vector<std::string>& words, const std::string& word) {
     return std::find(words.begin(), words.end(), word) != words.end();
   };
-  const versus::Places places{"/bin/tutti", "/peers"};
+  const versus::Places places{"/bin/tutti", "/peers", "/on-hosts"};
   for (const versus::Setting& setting : versus::settings_of("nccl", line, 2, places))
     CHECK(has_word(setting.environment, "NCCL_MULTI_RANK_GPU_ENABLE=1"));
   const auto symmetric = versus::settings_of("torch-symm", line, 2, places);

@@ -51,6 +51,16 @@ class Show(Case):
         done = plan("all_reduce", "-n", "8", env={"TUTTI_TUNING_FILE": str(table)})
         self.assertSays(done.out, r"^all_reduce by chain\*3 over 8 ranks")
 
+    def test_the_table_is_asked_for_several_hosts(self):
+        done = plan("all_reduce", "-n", "8", "--hosts", "2", "--bytes", "1M", "--explain")
+        self.assertSays(done.out, r"Chosen for all_reduce of 1048576 bytes over 8 ranks by hosts: rails:4/1M")
+        self.assertEqual(plan("all_reduce", "-n", "8", "--hosts", "1").out, plan("all_reduce", "-n", "8").out)
+        self.assertEqual(plan("all_reduce", "-n", "8", "--hosts", "8").out, plan("all_reduce", "-n", "8").out)
+        for words in (["--hosts", "3"], ["--hosts", "0"]):
+            done = plan("all_reduce", "-n", "8", *words)
+            self.assertEqual(done.code, 6, done)
+            self.assertSays(done.err, r"--hosts takes a number that divides the number of ranks \(-n 8\), not [03]")
+
     def test_names_and_sizes_are_those_of_bench(self):
         for alias, name in (("allreduce", "all_reduce"), ("bcast", "broadcast"), ("alltoall", "all_to_all")):
             self.assertSays(plan(alias, "-n", "2").out, rf"^{name} by ")

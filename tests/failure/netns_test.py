@@ -104,11 +104,20 @@ class TwoHosts(Case):
         listed = harness.tutti("plan", "--list", "all_reduce").out
         self.assertIn("ring", listed)
         for algorithm in ("ring", "tree", "double_binary_tree", "circulant", "doubling", "direct", "direct_two_shot",
-                          "chain", "hierarchical", "tree_of_chains", "all_pairs"):
+                          "chain", "hierarchical", "rails", "tree_of_chains", "all_pairs"):
             with self.subTest(algorithm=algorithm):
                 done = self.finish([self.start_node(n, "--count", "70001", "--algorithm", algorithm) for n in range(2)])
                 self.assertEqual([line for one in done for line in sorted(one.lines)],
                                  [f"[{rank}] sum 10" for rank in range(4)], done)
+
+    def test_what_crosses_between_hosts_decides(self):
+        # Four ranks on two hosts exchange one vector between them; in a ring it would be one and a half.
+        for transport in ("", "tcp"):
+            tell = {"TUTTI_DEBUG": "INFO", "TUTTI_DEBUG_SUBSYS": "TUNE"}
+            nodes = [self.start_node(n, "--count", "1000003", TUTTI_TRANSPORT=transport, **tell) for n in range(2)]
+            for one in self.finish(nodes):
+                self.assertEqual(one.code, 0, one)
+                self.assertSays(one.err, r"all_reduce of 4000012 bytes over hosts among 4 ranks: rails:2\*4\n")
 
     def test_ranks_of_two_hosts_listen_on_a_port_each(self):
         nodes = [self.start_node(n, "--repeat") for n in range(2)]

@@ -18,7 +18,7 @@ namespace tutti::cli::versus {
 
 /// A point of the comparison: one call of one size between `ranks` ranks.
 struct Point {
-  std::string transport;  ///< "shm", "tcp", or "hosts:2" for so many hosts
+  std::string transport;  ///< "shm", "tcp", or "hosts:2": on two hosts
   measure::MeasuredCall call;
   int ranks = 2;
   std::size_t size = 0;  ///< requested bytes

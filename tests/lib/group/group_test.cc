@@ -4,6 +4,8 @@
 
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "lib/api/communicator_state.h"
 #include "lib/base/rank_name.h"
@@ -34,6 +36,24 @@ TEST_CASE("a culprit that does not exist is nobody, whatever number another rank
     CHECK(heard.group.failure()->code() == ErrorCode::timeout);
     CHECK(heard.group.failure()->rank() == -1);
   }
+}
+
+TEST_CASE("hosts have as many ranks each where their members are neighbours, and equally many") {
+  const auto context = alone();
+  context->size = 6;
+  context->peers.resize(6);
+  const auto on_each = [&](std::vector<int> hosts, std::vector<int> members) {
+    for (std::size_t rank = 0; rank < hosts.size(); ++rank) context->peers[rank].first_on_host = hosts[rank];
+    return CommunicatorState{context, 4242, std::move(members)}.group.ranks_on_each_host();
+  };
+  CHECK(on_each({0, 0, 2, 2, 4, 4}, {0, 1, 2, 3, 4, 5}) == 2);
+  CHECK(on_each({0, 0, 0, 3, 3, 3}, {0, 1, 2, 3, 4, 5}) == 3);
+  CHECK(on_each({0, 0, 0, 3, 3, 3}, {0, 2, 3, 4}) == 2);        // a part of each
+  CHECK(on_each({0, 1, 2, 3, 4, 5}, {0, 1, 2, 3, 4, 5}) == 1);  // alone on their hosts
+  CHECK(on_each({0, 0, 0, 0, 0, 0}, {0, 1, 2, 3, 4, 5}) == 0);  // one host
+  CHECK(on_each({0, 0, 0, 0, 4, 4}, {0, 1, 2, 3, 4, 5}) == 0);  // not equally many
+  CHECK(on_each({0, 1, 0, 1, 0, 1}, {0, 1, 2, 3, 4, 5}) == 0);  // no neighbours
+  CHECK(on_each({0, 0, 2, 2, 0, 0}, {0, 1, 2, 3, 4, 5}) == 0);
 }
 
 TEST_CASE("a rank is called by its number in the group, and by that in the job where it is another") {
