@@ -9,6 +9,11 @@ namespace tutti::detail {
 
 /// How much one rank may send another eagerly, and how much of it is outstanding. It bounds the memory that unexpected
 /// messages take at a receiver.
+///
+/// Credit comes late: in portions, perhaps over a connection of its own. A sender without credit asks, as for a long
+/// message, and its receiver grants what has room there although there is no receive for it. So a send waits for its
+/// receive only if others of its sender fill the receiver's memory, whenever credit comes. At most twice the limit
+/// waits at a receiver: once sent eagerly, once granted.
 class EagerCredit {
  public:
   /// A longer message is never sent eagerly.
@@ -33,10 +38,16 @@ class EagerCredit {
   bool owes_lump() const { return consumed_ >= lump; }
   /// The credit to return to the sender now.
   std::uint64_t settle() { return std::exchange(consumed_, 0); }
+  /// A message waits at this rank, and waits no more.
+  void hold(std::size_t bytes) { held_ += bytes + overhead; }
+  void release(std::size_t bytes) { held_ -= bytes + overhead; }
+  /// Whether one more may wait for which the sender has no credit.
+  bool has_room(std::size_t bytes) const { return held_ + bytes + overhead <= limit; }
 
  private:
   std::size_t outstanding_ = 0;  // sent, and credit not returned yet
   std::size_t consumed_ = 0;     // received, and credit not returned yet
+  std::size_t held_ = 0;         // waiting for receives
 };
 
 }  // namespace tutti::detail

@@ -7,6 +7,9 @@ using transport::FrameKind;
 
 namespace {
 
+/// The receiver's number of a message without a receive is that of the send, and this.
+constexpr std::uint32_t early = std::uint32_t{1} << 31;
+
 std::size_t head_of(const MessageLinks::Peer& peer, std::size_t length) {
   const bool has_head = length > peer.out->longest_unasked() && !peer.out->may_lend(length);
   return has_head && peer.credit.allows(LargeMessages::longest_head) ? LargeMessages::longest_head : 0;
@@ -38,6 +41,16 @@ void LargeMessages::grant(Message& receive, const Envelope& envelope, std::uint3
   receive.head = head;
   grant.receiver_slot = receive.slot;
   links_.send(envelope.source, grant, {}, MessageLinks::no_token);
+}
+
+void LargeMessages::grant_early(int source, std::uint32_t sender_slot) noexcept {
+  const Frame grant{.kind = FrameKind::grant, .sender_slot = sender_slot, .receiver_slot = sender_slot | early};
+  links_.send(source, grant, {}, MessageLinks::no_token);
+}
+
+std::optional<std::uint32_t> LargeMessages::granted_early(const Frame& bulk) noexcept {
+  if ((bulk.receiver_slot & early) == 0) return std::nullopt;
+  return bulk.receiver_slot & ~early;
 }
 
 bool LargeMessages::granted(int source, const Frame& grant) noexcept {

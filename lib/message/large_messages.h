@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "lib/message/active_messages.h"
 #include "lib/message/envelope.h"
@@ -29,10 +30,14 @@ class LargeMessages {
   void request(Message& send) noexcept;
   /// Answers a request for `receive`. The sender has it in `sender_slot`, and `head` bytes came with it.
   void grant(Message& receive, const Envelope& envelope, std::uint32_t sender_slot, std::size_t head) noexcept;
+  /// Answers a request for a message that is kept until there is a receive.
+  void grant_early(int source, std::uint32_t sender_slot) noexcept;
   /// Handles a grant: sends the rest. False: no send has asked for it.
   bool granted(int source, const transport::Frame& grant) noexcept;
   /// The receive for which this payload was granted; null: there is none.
   Message* receive_of(int source, const transport::Frame& bulk) const noexcept;
+  /// The number of the send to which grant_early() answered with this payload.
+  static std::optional<std::uint32_t> granted_early(const transport::Frame& bulk) noexcept;
 
  private:
   MessageLinks& links_;

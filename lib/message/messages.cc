@@ -121,8 +121,9 @@ void Messages::take(Message& receive, Kept from) noexcept {
   const std::span<const std::byte> data = message.local ? message.local->bytes : std::span(message.data);
   if (envelope.fits(receive) && !data.empty()) std::memcpy(receive.bytes.data(), data.data(), data.size());
   if (message.local) active_.end(*message.local);
+  if (envelope.source != group_.rank()) links_[envelope.source].credit.release(data.size());
   if (message.request) return large_.grant(receive, envelope, message.sender_slot, data.size());
-  if (envelope.source != group_.rank()) links_.consumed(envelope.source, data.size());
+  if (envelope.source != group_.rank() && !message.granted) links_.consumed(envelope.source, data.size());
   active_.end_received(receive, envelope);
 }
 
@@ -170,7 +171,10 @@ Acceptance Messages::arrived(Link& from, const Frame& frame) noexcept {
       return large_.granted(source, frame) ? nothing : broken("a grant without a request");
     case FrameKind::bulk:
       incoming.message = large_.receive_of(source, frame);
-      if (!incoming.message) return broken("a payload without a grant");
+      if (!incoming.message) {
+        if (!keep_granted(source, frame)) return broken("a payload without a grant");
+        return {.kind = Acceptance::Kind::memory, .memory = incoming.memory};
+      }
       incoming.memory = incoming.message->bytes.subspan(incoming.message->head, static_cast<std::size_t>(frame.length));
       return {.kind = Acceptance::Kind::memory,
               .memory = incoming.memory,
@@ -196,7 +200,9 @@ Acceptance Messages::arrived_first(const Envelope& envelope, const Frame& frame)
       active_.assign(*receive, envelope);
     return {.kind = Acceptance::Kind::memory, .memory = incoming.memory};
   }
+  if (request && !receive && length == 0 && may_grant_early(envelope)) return grant_early(envelope, frame.sender_slot);
   // If the message does not fit its receive, the receive fails when all of it is here.
+  links_[envelope.source].credit.hold(length);
   const Kept kept = waiting_.keep({.envelope = envelope,
                                    .data = std::vector<std::byte>(length),
                                    .sender_slot = frame.sender_slot,
@@ -206,6 +212,35 @@ Acceptance Messages::arrived_first(const Envelope& envelope, const Frame& frame)
   incoming.unexpected = kept;
   incoming.memory = kept->data;
   return {.kind = Acceptance::Kind::memory, .memory = incoming.memory};
+}
+
+/// Whether the message would have come eagerly if its sender had had credit, and may wait here for its receive.
+bool Messages::may_grant_early(const Envelope& envelope) noexcept {
+  return !links_[envelope.source].lost && links_.reach(envelope.source) &&
+         envelope.length <= links_[envelope.source].out->longest_unasked() && envelope.length <= EagerCredit::longest &&
+         links_[envelope.source].credit.has_room(envelope.length);
+}
+
+/// Handles a request that comes alone, since a message of that length has no head.
+Acceptance Messages::grant_early(const Envelope& envelope, std::uint32_t sender_slot) noexcept {
+  links_[envelope.source].credit.hold(envelope.length);
+  waiting_.await_receive(waiting_.keep({.envelope = envelope,
+                                        .data = std::vector<std::byte>(envelope.length),
+                                        .sender_slot = sender_slot,
+                                        .granted = true}));
+  large_.grant_early(envelope.source, sender_slot);
+  return {.kind = Acceptance::Kind::memory};
+}
+
+/// Handles the payload of a message that was granted early. False: it is none.
+bool Messages::keep_granted(int source, const Frame& bulk) noexcept {
+  const auto sender_slot = LargeMessages::granted_early(bulk);
+  const auto kept = sender_slot ? waiting_.granted_to(source, *sender_slot) : std::nullopt;
+  if (!kept || bulk.length != (*kept)->data.size()) return false;
+  Incoming& incoming = incoming_from(source);
+  incoming.unexpected = kept;
+  incoming.memory = (*kept)->data;
+  return true;
 }
 
 void Messages::received(Link& from) noexcept {

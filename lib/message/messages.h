@@ -80,6 +80,9 @@ class Messages final : public GroupUser {
   void start_probe(Message& probe) noexcept;
   void take(Message& receive, Kept from) noexcept;
   transport::Acceptance arrived_first(const Envelope& envelope, const transport::Frame& frame) noexcept;
+  bool may_grant_early(const Envelope& envelope) noexcept;
+  transport::Acceptance grant_early(const Envelope& envelope, std::uint32_t sender_slot) noexcept;
+  bool keep_granted(int source, const transport::Frame& bulk) noexcept;
   Incoming& incoming_from(int rank) { return incoming_[static_cast<std::size_t>(rank)]; }
 
   Group& group_;

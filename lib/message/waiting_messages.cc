@@ -27,6 +27,16 @@ void WaitingMessages::await_receive(Kept kept) noexcept {
   });
 }
 
+/// It is among the last ones.
+std::optional<WaitingMessages::Kept> WaitingMessages::granted_to(int source, std::uint32_t sender_slot) noexcept {
+  for (Kept kept = unexpected_.end(); kept != unexpected_.begin();) {
+    --kept;
+    if (kept->granted && !kept->complete && kept->envelope.source == source && kept->sender_slot == sender_slot)
+      return kept;
+  }
+  return std::nullopt;
+}
+
 Unexpected WaitingMessages::remove(Kept kept) {
   Unexpected message = std::move(*kept);
   unexpected_.erase(kept);

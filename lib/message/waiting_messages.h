@@ -22,7 +22,8 @@ struct Unexpected {
   std::uint32_t sender_slot = 0;  ///< of a request
   Message* local = nullptr;       ///< a large message to oneself: the send itself
   Message* taker = nullptr;       ///< matched while `data` was still arriving
-  bool request = false;
+  bool request = false;           ///< its sender waits for a grant
+  bool granted = false;           ///< its sender had no credit, and got a grant although there was no receive
 };
 
 /// Receives that wait for a message, messages that wait for a receive, and probes that wait for a message to come.
@@ -49,6 +50,8 @@ class WaitingMessages {
   /// The message that message_for() would take out; null: there is none.
   const Envelope* look_for(int peer, int tag) const;
   Kept keep(Unexpected&& message) { return unexpected_.insert(unexpected_.end(), std::move(message)); }
+  /// The kept message that was granted to `source` for its send `sender_slot`, and has not come yet.
+  std::optional<Kept> granted_to(int source, std::uint32_t sender_slot) noexcept;
   /// From now on a kept message waits for its receive. Probes for it end.
   void await_receive(Kept kept) noexcept;
   Unexpected remove(Kept kept);

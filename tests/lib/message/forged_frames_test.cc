@@ -4,6 +4,7 @@
 
 #include <array>
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -51,6 +52,7 @@ TEST_CASE("a frame of a message that says what cannot be fails the communicator 
       {"a request with more than the head of its message", {.kind = FrameKind::request, .tag = 5, .elements = 8}, 16},
       {"a grant without a request", {.kind = FrameKind::grant, .sender_slot = 3}},
       {"a payload without a grant", {.kind = FrameKind::bulk, .receiver_slot = 3}, 8},
+      {"a payload without a grant", {.kind = FrameKind::bulk, .receiver_slot = 3 | std::uint32_t{1} << 31}, 8},
       {"a credit with a payload", {.kind = FrameKind::credit, .credit = 8}, 8},
       {"a frame that is not for messages", {.kind = FrameKind::data, .operation = 3}, 8},
   };

@@ -1,0 +1,98 @@
+// Programs in which ranks send before they receive. No send of an eager message may wait for its receive as long as
+// less than a mebibyte of its sender's messages waits at the receiver, whenever credit for earlier ones comes.
+
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "tests/support/world.h"
+
+namespace tutti::testing {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t eager = 64 * 1024;
+constexpr int allowed = 15;  // messages of that length, besides what is counted for each: less than a mebibyte
+
+TEST_CASE("two ranks that both send before they receive never wait for each other") {
+  constexpr int groups = 30;  // each has new connections, whose first credit is the latest
+  constexpr int rounds = 3 * allowed;
+  for (const Kind kind : all_kinds) {
+    CAPTURE(std::string{name_of(kind)});
+    run_ranks({.ranks = 2, .kind = kind, .timeout = 10s}, [](Communicator& world) {
+      std::vector<std::uint8_t> out(eager), in(eager);
+      for (int group = 0; group < groups; ++group) {
+        Communicator comm = world.split(0);
+        for (int round = 0; round < rounds; ++round) {
+          std::iota(out.begin(), out.end(), static_cast<std::uint8_t>(round + comm.rank()));
+          comm.send(out, 1 - comm.rank());
+          comm.recv(in, 1 - comm.rank());
+          REQUIRE(in.front() == static_cast<std::uint8_t>(round + 1 - comm.rank()));
+          REQUIRE(in.back() == static_cast<std::uint8_t>(in.front() + eager - 1));
+        }
+      }
+    });
+  }
+}
+
+TEST_CASE("a send does not wait for credit that its receiver has not returned yet") {
+  constexpr int first = 3;  // messages that are received: too few for credit
+  for (const Kind kind : all_kinds) {
+    CAPTURE(std::string{name_of(kind)});
+    run_ranks({.ranks = 2, .kind = kind, .timeout = 10s}, [](Communicator& comm) {
+      std::vector<int> data(eager / sizeof(int)), token(1);
+      if (comm.rank() == 0) {
+        for (int i = 0; i < first + allowed; ++i) {
+          std::iota(data.begin(), data.end(), i);
+          comm.send(data, 1, {.tag = i < first ? 1 : 2 + i % 2});
+          if (i == first - 1) comm.recv(token, 1, {.tag = 4});
+        }
+        comm.send(token, 1, {.tag = 5});
+        return;
+      }
+      const auto receive = [&](int i, int tag) {
+        const MessageStatus status = comm.recv(data, 0, {.tag = tag});
+        CHECK(status.count == data.size());
+        CHECK(status.tag == (i < first ? 1 : 2 + i % 2));
+        CHECK(data.front() == i);
+        CHECK(data.back() == i + static_cast<int>(data.size()) - 1);
+      };
+      for (int i = 0; i < first; ++i) receive(i, 1);
+      comm.send(token, 0, {.tag = 4});
+      comm.recv(token, 0, {.tag = 5});  // behind which all others have come
+      CHECK(comm.probe(0, {.tag = any_tag}).tag == 2 + first % 2);
+      for (int i = first; i < first + allowed; ++i) receive(i, any_tag);
+    });
+  }
+}
+
+TEST_CASE("a sender waits while a mebibyte of its messages waits at the receiver") {
+  for (const Kind kind : all_kinds) {
+    CAPTURE(std::string{name_of(kind)});
+    run_ranks({.ranks = 2, .kind = kind}, [](Communicator& comm) {
+      std::vector<std::byte> data(eager), token(1);
+      if (comm.rank() == 0) {
+        for (int i = 0; i < allowed; ++i) comm.send(data, 1, {.tag = 1});
+        Work one_more = comm.isend(data, 1, {.tag = 1});
+        comm.send(token, 1, {.tag = 2});  // has no credit either, but room at the receiver
+        comm.recv(token, 1, {.tag = 3});  // whose sender has seen all of that
+        CHECK_FALSE(one_more.done());
+        comm.send(token, 1, {.tag = 4});
+        one_more.wait();
+      } else {
+        comm.recv(token, 0, {.tag = 2});
+        comm.send(token, 0, {.tag = 3});
+        comm.recv(token, 0, {.tag = 4});
+        for (int i = 0; i <= allowed; ++i) comm.recv(data, 0, {.tag = 1});
+      }
+    });
+  }
+}
+
+}  // namespace
+}  // namespace tutti::testing
