@@ -65,6 +65,13 @@ class NameFilter {
     return listed != exclude_;
   }
   bool excludes() const { return exclude_; }
+  /// Which of the listed names accepts it.
+  std::size_t place_of(const std::string& interface) const {
+    const auto accepts = [&](const std::string& name) {
+      return exact_ ? interface == name : interface.starts_with(name);
+    };
+    return static_cast<std::size_t>(std::ranges::find_if(names_, accepts) - names_.begin());
+  }
   /// The variable is meant for another library.
   bool is_foreign() const { return !said_by_.starts_with("TUTTI_"); }
   std::string describe() const { return fmt::format("{}={}", said_by_, text_); }
@@ -194,6 +201,21 @@ std::optional<Interface> best_of(std::span<const Interface> all, const std::stri
                            [](const Interface& a, const Interface& b) { return reluctance(a) < reluctance(b); });
 }
 
+/// One address of each interface that the filter names besides `best`, of which peers may use all.
+std::vector<Interface> named_besides(const Interface& best, std::span<const Interface> all,
+                                     const std::optional<NameFilter>& filter) {
+  std::vector<Interface> named;
+  if (!filter || filter->excludes()) return named;
+  for (const Interface& interface : all) {
+    const bool fits = interface.up && !is_link_local(interface) && is_v6(interface) == is_v6(best) &&
+                      interface.loopback == best.loopback && filter->accepts(interface.name);
+    const bool is_new = interface.name != best.name && !std::ranges::count(named, interface.name, &Interface::name);
+    if (fits && is_new) named.push_back(interface);
+  }
+  std::ranges::stable_sort(named, {}, [&](const Interface& one) { return filter->place_of(one.name); });
+  return named;
+}
+
 std::string families(std::span<const Interface> all) {
   std::string found;
   for (const bool v6 : {false, true})
@@ -209,7 +231,7 @@ std::string families(std::span<const Interface> all) {
 Choice choose_among(std::span<const Interface> all, const std::string& route, const Wish& wish) {
   const auto filter = name_filter(wish.environment);
   const auto v6 = want_v6(wish.environment);
-  if (auto best = best_of(all, route, filter, v6)) return {*std::move(best), "", families(all)};
+  if (auto best = best_of(all, route, filter, v6)) return {*best, "", families(all), named_besides(*best, all, filter)};
   if (filter && filter->is_foreign() && wish.one_host)
     if (auto best = best_of(all, route, std::nullopt, v6))
       return {*std::move(best),

@@ -90,6 +90,29 @@ struct Candidate {
 
 using CandidatePointer = std::shared_ptr<Candidate>;
 
+/// All addresses of this host of that family.
+net::Address anywhere(const net::Address& like) {
+  return *net::parse_address(like.family() == AF_INET6 ? "::" : "0.0.0.0", like.port());
+}
+
+std::vector<std::string> hosts_of(const net::Address& first, const std::vector<net::Address>& others) {
+  std::vector<std::string> hosts;
+  if (others.empty()) return hosts;
+  hosts.push_back(first.host());
+  for (const net::Address& other : others) hosts.push_back(other.host());
+  return hosts;
+}
+
+/// Where `listener` is reached: at these hosts, or where it listens if there are none.
+std::string text_of(const net::Socket& listener, const std::vector<std::string>& hosts) {
+  const net::Address here = net::local_address(listener);
+  if (hosts.empty()) return here.text();
+  std::string text;
+  for (const std::string& host : hosts)
+    text += (text.empty() ? "" : ",") + net::parse_address(host, here.port())->text();
+  return text;
+}
+
 }  // namespace
 
 class Acceptor::Impl {
@@ -98,8 +121,9 @@ class Acceptor::Impl {
       : credentials_(std::move(credentials)),
         options_(std::move(options)),
         log_(log),
-        listener_(net::listen_at(address, options_.silence)),
-        address_(net::local_address(listener_).text()),
+        listener_(net::listen_at(options_.other_addresses.empty() ? address : anywhere(address), options_.silence)),
+        hosts_(hosts_of(address, options_.other_addresses)),
+        address_(text_of(listener_, hosts_)),
         is_unix_(address.is_unix()),
         listener_waiter_(context_, listener_.get()) {
     accept_later();
@@ -212,6 +236,7 @@ class Acceptor::Impl {
       }
       net::Socket socket = accept_from(listener_, options_.congestion);
       if (socket && is_unix_ && net::user_of_peer(socket) != user_) continue;
+      if (socket && !hosts_.empty() && !std::ranges::count(hosts_, net::local_address(socket).host())) continue;
       if (socket && !is_unix_) net::keep_alive(socket, options_.lost_after);
       error = socket ? 0 : errno;
       if (net::is_our_own(error) && !is_connection_waiting())
@@ -322,6 +347,7 @@ class Acceptor::Impl {
   asio::io_context context_{1};
   asio::executor_work_guard<asio::io_context::executor_type> work_{context_.get_executor()};
   net::Socket listener_;
+  const std::vector<std::string> hosts_;  ///< of which it takes connections, if it listens at all; else empty
   const std::string address_;
   const bool is_unix_;
   const long user_ = static_cast<long>(::geteuid());

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "lib/base/net/socket.h"
 #include "lib/observe/log.h"
@@ -22,7 +23,9 @@ struct Credentials {
 };
 
 struct AcceptorOptions {
-  std::string congestion = {};                    ///< as for connect_to()
+  /// Besides the address of the acceptor; of the same family. It listens at the same port of all.
+  std::vector<net::Address> other_addresses = {};
+  std::string congestion = {};                    ///< as for Path
   std::chrono::milliseconds lost_after{10'000};   ///< of silence, after which keep-alive probes the other end
   std::size_t candidates = 128;                   ///< connections that may be without a proof at the same time
   std::chrono::milliseconds patience{5'000};      ///< how long each of them may take
@@ -53,7 +56,7 @@ class Acceptor {
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
 
-  /// "10.0.0.1:4242", "unix:0002f"
+  /// "10.0.0.1:4242", "unix:0002f"; of several addresses, "10.0.0.1:4242,10.1.0.1:4242"
   const std::string& address() const;
   /// Number of connections without a proof.
   std::size_t unproved() const;

@@ -31,14 +31,14 @@ int finish(Connector& connector, Clock::time_point deadline) {
 
 }  // namespace
 
-Connector::Connector(const net::Address& address, const std::string& congestion) {
-  socket_ = connect_to(address, congestion, refusal_);
+Connector::Connector(const net::Address& address, const Path& path) {
+  socket_ = connect_to(address, path, refusal_);
   if (refusal_ == EINPROGRESS) refusal_ = 0;
 }
 
 Connector::Connector(const net::Address& address, const Secret& key, Hello hello,
-                     std::shared_ptr<TlsProxies> tls_proxies, const std::string& congestion)
-    : Connector(address, congestion) {
+                     std::shared_ptr<TlsProxies> tls_proxies, const Path& path)
+    : Connector(address, path) {
   hello.encrypted = tls_proxies != nullptr;
   handshake_ = Handshake::initiate(key, hello);
   tls_proxies_ = std::move(tls_proxies);

@@ -9,6 +9,7 @@
 #include "lib/security/handshake.h"
 #include "lib/security/secret.h"
 #include "lib/security/tls_proxy.h"
+#include "transport/stream_socket.h"
 
 namespace tutti::transport {
 
@@ -17,12 +18,11 @@ namespace tutti::transport {
 class Connector {
  public:
   /// Connects, and ends when both sides have given their proofs. `key` must outlive this object. With `tls_proxies` the
-  /// connection is encrypted, as it must be on the other side, too; `hello` need not say so. `congestion`: as for
-  /// connect_to().
+  /// connection is encrypted, as it must be on the other side, too; `hello` need not say so.
   Connector(const net::Address& address, const Secret& key, Hello hello, std::shared_ptr<TlsProxies> tls_proxies,
-            const std::string& congestion = "");
+            const Path& path = {});
   /// Ends when it is known whether a process listens there.
-  explicit Connector(const net::Address& address, const std::string& congestion = "");
+  explicit Connector(const net::Address& address, const Path& path = {});
 
   /// 0: it has succeeded. EAGAIN: not yet. Otherwise it has failed: errno, end_of_stream, queue_full or another_secret.
   /// May replace the socket by another one.

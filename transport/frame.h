@@ -59,7 +59,7 @@ constexpr bool is_before(std::uint32_t one, std::uint32_t other) { return static
 
 inline constexpr std::size_t frame_size = 44;
 inline constexpr std::uint16_t frame_magic = 0x5454;  // "TT"
-inline constexpr std::uint8_t protocol_version = 3;
+inline constexpr std::uint8_t protocol_version = 4;
 /// No message is longer. The limit protects sums of lengths from overflow.
 inline constexpr std::uint64_t max_length = std::uint64_t{1} << 48;
 

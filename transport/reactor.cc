@@ -64,6 +64,8 @@ struct Watch {
   Slot readable_slot;
   Slot writable_slot;
   bool alive = true;
+  bool resting = false;
+  bool armed = false;  ///< or about to be
 };
 
 using WatchPointer = std::shared_ptr<Watch>;
@@ -105,12 +107,15 @@ struct Wakeup {
 
 struct Reactor::Impl {
   void arm(const WatchPointer& watch) {
+    watch->armed = true;
     watch->waiter.async_wait(asio::posix::descriptor_base::wait_read, Readable{watch, &fired});
   }
 
   void arm_fired() {
-    for (const WatchPointer& watch : fired)
-      if (watch->alive) arm(watch);
+    for (const WatchPointer& watch : fired) {
+      watch->armed = false;
+      if (watch->alive && !watch->resting) arm(watch);
+    }
     fired.clear();
   }
 
@@ -161,6 +166,14 @@ void Reactor::unwatch(int descriptor) {
   found->second->alive = false;
   found->second->waiter.release();  // forgets the descriptor without closing it
   impl_->watches.erase(found);
+}
+
+void Reactor::rest(int descriptor) { impl_->watches.at(descriptor)->resting = true; }
+
+void Reactor::wake(int descriptor) {
+  const WatchPointer& watch = impl_->watches.at(descriptor);
+  watch->resting = false;
+  if (!watch->armed) impl_->arm(watch);
 }
 
 bool Reactor::poll() {

@@ -26,6 +26,9 @@ class Reactor {
   /// becomes watched, but not for reading, and must be unwatched as well.
   void wait_writable(int descriptor, std::function<void()> writable);
   void unwatch(int descriptor);
+  /// For a watched descriptor that can be read although it is not wanted now: `readable` does not run until wake().
+  void rest(int descriptor);
+  void wake(int descriptor);
 
   /// Runs the handlers that are ready, without blocking. True if any ran.
   bool poll();

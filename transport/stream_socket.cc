@@ -68,14 +68,15 @@ net::Socket accept_from(const net::Socket& listener, const std::string& congesti
   return socket;
 }
 
-net::Socket connect_to(const net::Address& address, const std::string& congestion, int& error) {
+net::Socket connect_to(const net::Address& address, const Path& path, int& error) {
   net::Socket socket = net::make_stream(address.family());
   if (!socket) {
     error = errno;
     return socket;
   }
-  prepare(socket, address, congestion);
-  error = net::begin_connect(socket, address);
+  prepare(socket, address, path.congestion);
+  error = path.from ? net::start_from(socket, *path.from) : 0;
+  if (error == 0) error = net::begin_connect(socket, address);
   return socket;
 }
 

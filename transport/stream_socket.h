@@ -1,22 +1,28 @@
 #pragma once
 
-#include <chrono>
+#include <optional>
 #include <string>
 
 #include "lib/base/net/socket.h"
 
 namespace tutti::transport {
 
-/// The next connection; empty: there is none, see errno. `congestion`: as for connect_to(), for the data that this end
-/// sends.
+/// The next connection; empty: there is none, see errno. `congestion`: as for Path, for the data that this end sends.
 net::Socket accept_from(const net::Socket& listener, const std::string& congestion);
 
-/// Starts to connect. `error` is 0 if connected, EINPROGRESS while connecting (net::connected() tells more), and
-/// otherwise the reason. `congestion`: the algorithm to use if the system allows it; empty: that of the system, but no
-/// slow one on loopback; see also within_host().
-net::Socket connect_to(const net::Address& address, const std::string& congestion, int& error);
+/// How a connection is made.
+struct Path {
+  /// The algorithm of congestion control to use if the system allows it; empty: that of the system, but no slow one on
+  /// loopback. See also within_host().
+  std::string congestion = {};
+  std::optional<net::Address> from = {};  ///< an address of this host; nothing: the kernel chooses
+};
 
-/// The `congestion` for connect_to() if the connection never leaves this host, although its address does not say so:
+/// Starts to connect. `error` is 0 if connected, EINPROGRESS while connecting (net::connected() tells more), and
+/// otherwise the reason.
+net::Socket connect_to(const net::Address& address, const Path& path, int& error);
+
+/// The `congestion` of a Path if the connection never leaves this host, although its address does not say so:
 /// chosen as on loopback. It must be known before the connection is made, since the kernel goes on pacing what bbr has
 /// begun.
 std::string within_host(const std::string& congestion);

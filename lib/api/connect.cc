@@ -134,11 +134,14 @@ std::optional<int> choose_spins() {
 /// The address under which other ranks reach this one.
 void choose_address(const rendezvous::Launch& launch, const Log& log, detail::JoinOptions& join) {
   const rendezvous::Lookup environment = variable;
-  const auto [chosen, warning, families] =
+  const auto [chosen, warning, families, others] =
       rendezvous::choose_interface(launch.rendezvous, {environment, rendezvous::is_on_one_host(launch)});
   if (!warning.empty() && launch.rank == 0) log.warn(warning);
   join.bind_address = chosen.address;
   join.families = families;
+  join.connections = static_cast<std::size_t>(environment::number("TUTTI_TCP_CONNECTIONS").value_or(1));
+  for (const rendezvous::Interface& other : others)
+    if (join.other_addresses.size() + 1 < join.connections) join.other_addresses.push_back(other.address);
 }
 
 /// Ways for data other than messages on the engine's links.

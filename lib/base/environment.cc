@@ -119,7 +119,8 @@ constexpr std::array table{
     Variable{.name = "TUTTI_SOCKET_IFNAME",
              .values = "list of prefixes; = before it for exact names; ^ before it excludes",
              .fallback = "NCCL_SOCKET_IFNAME, GLOO_SOCKET_IFNAME, or the route to the rendezvous",
-             .meaning = "Network interfaces over which peers reach this process."},
+             .meaning = "Network interfaces over which peers reach this process: the one with the route to the "
+                        "rendezvous, and with TUTTI_TCP_CONNECTIONS the others, too."},
     Variable{.name = "TUTTI_SOCKET_FAMILY",
              .kind = Kind::word,
              .fallback = "either",
@@ -145,6 +146,15 @@ constexpr std::array table{
              .values = "a name from /proc/sys/net/ipv4/tcp_available_congestion_control",
              .fallback = "the system's",
              .meaning = "TCP congestion control of connections between ranks."},
+    Variable{.name = "TUTTI_TCP_CONNECTIONS",
+             .kind = Kind::number,
+             .values = "a number",
+             .fallback = "1",
+             .meaning =
+                 "TCP connections over which a link between two ranks is striped, for networks where one does not "
+                 "reach the rate of the link. They go over all interfaces that TUTTI_SOCKET_IFNAME names, in turn.",
+             .least = 1,
+             .most = 16},
     Variable{.name = "TUTTI_SPIN",
              .kind = Kind::number,
              .values = "tries",

@@ -9,16 +9,16 @@ namespace tutti {
 namespace {
 
 constexpr std::uint32_t magic = 0x49545554;  // "TUTI"
-constexpr std::uint16_t version = 3;
+constexpr std::uint16_t version = 4;
 
 Digest proof_of(std::string_view who, std::span<const std::byte> key, std::span<const std::byte> transcript) noexcept {
   return hmac_sha256(key, {std::as_bytes(std::span{who}), transcript});
 }
 
 constexpr std::array<std::byte, Handshake::accept_size> accept_byte{std::byte{'W'}};
-constexpr std::string_view acceptor_label = "tutti 3 acceptor";
-constexpr std::string_view initiator_label = "tutti 3 initiator";
-constexpr std::string_view encryption_label = "tutti 3 tunnel";
+constexpr std::string_view acceptor_label = "tutti 4 acceptor";
+constexpr std::string_view initiator_label = "tutti 4 initiator";
+constexpr std::string_view encryption_label = "tutti 4 tunnel";
 
 }  // namespace
 
@@ -33,6 +33,9 @@ Handshake Handshake::initiate(const Secret& key, const Hello& hello) {
   at = put(at, static_cast<std::uint32_t>(hello.from));
   at = put(at, static_cast<std::uint32_t>(hello.to));
   at = put(at, hello.channel);
+  at = put(at, hello.stripe.attempt);
+  at = put(at, hello.stripe.number);
+  at = put(at, hello.stripe.count);
   if (!fill_with_random({at, digest_size})) {
     made.refuse();
     return made;
@@ -101,7 +104,10 @@ void Handshake::hear_hello() {
   hello_.from = static_cast<std::int32_t>(get<std::uint32_t>(at));
   hello_.to = static_cast<std::int32_t>(get<std::uint32_t>(at));
   hello_.channel = get<std::uint64_t>(at);
-  if (hello_.to != rank_) return refuse();
+  hello_.stripe.attempt = get<std::uint16_t>(at);
+  hello_.stripe.number = get<std::uint8_t>(at);
+  hello_.stripe.count = get<std::uint8_t>(at);
+  if (hello_.to != rank_ || !hello_.stripe.is_possible()) return refuse();
   std::copy_n(incoming_.begin(), hello_size, transcript_.begin());
   if (!fill_with_random(std::span(transcript_).subspan(hello_size))) return refuse();
   const Digest proof = proof_of(acceptor_label, key_, transcript_);

@@ -36,6 +36,18 @@ class Purposes {
   std::uint32_t bits_ = 0;
 };
 
+/// Which of the connections of a link one is.
+struct Stripe {
+  static constexpr int most = 16;
+
+  std::uint16_t attempt = 0;  ///< equal for all connections of the link, and another one if they are made anew
+  std::uint8_t number = 0;    ///< from 0
+  std::uint8_t count = 1;     ///< connections of the link
+
+  constexpr bool is_possible() const { return count <= most && number < count; }
+  friend bool operator==(const Stripe&, const Stripe&) = default;
+};
+
 /// The initiator of a connection, and its purpose. The ranks of a store's client and server are 0.
 struct Hello {
   std::int32_t from = 0;
@@ -43,6 +55,7 @@ struct Hello {
   std::uint64_t channel = 0;
   Purpose purpose = Purpose::link;
   bool encrypted = false;  ///< an encrypted stream follows (lib/security/tls_proxy.h); both sides must want the same
+  Stripe stripe = {};
 
   friend bool operator==(const Hello&, const Hello&) = default;
 };
@@ -50,7 +63,7 @@ struct Hello {
 /// Two processes prove to each other that they know the same key, without showing it to anybody.
 ///
 ///   initiator                                              acceptor
-///     | ---- hello: who, what for, fresh nonce -----------> |  56 bytes
+///     | ---- hello: who, what for, fresh nonce -----------> |  60 bytes
 ///     | <--- fresh nonce, HMAC(key, "acceptor", all) ------ |  64 bytes
 ///     | ---- HMAC(key, "initiator", all) -----------------> |  32 bytes
 ///     | <--- accept --------------------------------------- |  1 byte
@@ -66,7 +79,7 @@ class Handshake {
  public:
   enum class State : std::uint8_t { under_way, done, refused };
 
-  static constexpr std::size_t hello_size = 56;
+  static constexpr std::size_t hello_size = 60;
   static constexpr std::size_t answer_size = 64;
   static constexpr std::size_t proof_size = 32;
   static constexpr std::size_t accept_size = 1;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "transport/shm/address.h"
@@ -33,22 +34,32 @@ bool can_do_without_tcp(const Introduced& job) {
 }
 
 /// The failure detector must be there before the others know the address, or their first attempts would be refused.
-Access open(const Context& context, const JoinOptions& options, const net::Address& address) {
+Access open(const Context& context, const JoinOptions& options, const net::Address& address,
+            std::vector<net::Address> others) {
   Access access;
   access.acceptor = std::make_shared<transport::Acceptor>(
       address, transport::Credentials{context.key, options.rank, options.tls_proxies},
-      transport::AcceptorOptions{.congestion = options.congestion, .lost_after = options.lost_after}, context.log);
+      transport::AcceptorOptions{
+          .other_addresses = std::move(others), .congestion = options.congestion, .lost_after = options.lost_after},
+      context.log);
   access.detector = std::make_unique<FailureDetector>(options.rank, access.acceptor, context.key, options.tls_proxies);
   return access;
 }
 
 Access open_over_tcp(const Context& context, const JoinOptions& options) {
-  Access access = open(context, options, tcp_address(options));
+  std::vector<net::Address> others;
+  for (const std::string& other : options.other_addresses) others.push_back(tcp_address(other));
+  Access access = open(context, options, tcp_address(options.bind_address), others);
   if (!options.tcp) return access;
+  std::vector<std::string> own_addresses;
+  if (!others.empty()) own_addresses.push_back(options.bind_address);
+  std::ranges::copy(options.other_addresses, std::back_inserter(own_addresses));
   const transport::TcpOptions tcp_options{.acceptor = access.acceptor,
                                           .key = context.key,
                                           .tls_proxies = options.tls_proxies,
                                           .congestion = options.congestion,
+                                          .connections = options.connections,
+                                          .own_addresses = own_addresses,
                                           .log = context.log,
                                           .lost_after = options.lost_after};
   access.tcp = std::make_unique<TcpTransport>(options.rank, tcp_options, context.engine->reactor());
@@ -75,17 +86,16 @@ std::string first_trouble(const std::vector<RankAccess>& accesses, const std::ve
 
 }  // namespace
 
-net::Address tcp_address(const JoinOptions& options) {
-  if (const auto address = net::parse_address(options.bind_address, 0)) return *address;
-  throw Error{ErrorCode::invalid_argument,
-              fmt::format("cannot listen on \"{}\": that is not a numeric address", options.bind_address)};
+net::Address tcp_address(const std::string& host) {
+  if (const auto address = net::parse_address(host, 0)) return *address;
+  throw Error{ErrorCode::invalid_argument, fmt::format("cannot listen on \"{}\": that is not a numeric address", host)};
 }
 
 Access agree_on_access(const Context& context, const JoinOptions& options, ShmTransport* shm,
                        const std::string& shm_trouble, const Introduced& job, rendezvous::Attendance& attendance) {
   const std::string trouble = probe(shm, shm_trouble, job, options);
   const bool without_tcp = can_do_without_tcp(job);
-  Access access = without_tcp && trouble.empty() ? open(context, options, net::any_unix_address())
+  Access access = without_tcp && trouble.empty() ? open(context, options, net::any_unix_address(), {})
                                                  : open_over_tcp(context, options);
   publish(access, trouble, [&](const std::string& mine) { return attendance.exchange_accesses(mine); });
   const std::string reason = first_trouble(access.of_ranks, job.local);

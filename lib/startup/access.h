@@ -32,8 +32,8 @@ struct Access {
   std::string shm_trouble = {};                       ///< why this host does without shared memory; empty: it does not
 };
 
-/// Where this rank would listen for TCP connections. Throws Error{invalid_argument}.
-net::Address tcp_address(const JoinOptions& options);
+/// Where a rank with this numeric address would listen for TCP connections. Throws Error{invalid_argument}.
+net::Address tcp_address(const std::string& host);
 
 /// Tests shared memory among the ranks of this host with a real transfer, opens this rank's acceptor, and tells the
 /// other ranks. Every rank calls. `shm_trouble`: why this rank has no `shm` although it is wanted.

@@ -104,7 +104,7 @@ void begin_detecting(Context& context, std::unique_ptr<FailureDetector> detector
   std::vector<Watched> ranks;
   const std::vector<std::string> names = names_of(context);
   for (std::size_t rank = 0; rank < accesses.size(); ++rank) {
-    ranks.push_back({accesses[rank].acceptor, names[rank]});
+    ranks.push_back({accesses[rank].first_address(), names[rank]});
   }
   detector->begin(std::move(ranks), {.beat = options.lost_after / 10, .lost = options.lost_after},
                   *context.failure_router, options.deadline);
@@ -275,7 +275,7 @@ void tell(const Context& context, const RankInfo& mine, const std::vector<int>& 
 
 /// Each rank a process.
 void join_processes(Context& context, const JoinOptions& options, rendezvous::Attendance& attendance) {
-  tcp_address(options);  // a wrong one is told before anybody waits, even if none should be needed
+  tcp_address(options.bind_address);  // a wrong one is told before anybody waits, even if none should be needed
   context.key = agree_on_key(options, attendance.store());
   std::string no_shm;
   auto shm = make_shm(context, options, no_shm);

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "lib/group/context.h"
 #include "lib/security/tls_proxy.h"
@@ -24,6 +25,8 @@ struct JoinOptions {
   bool tcp = true;
   std::shared_ptr<transport::InprocHub> inproc = {};  ///< given: ranks are threads, nothing else is used
   std::string bind_address = "127.0.0.1";             ///< numeric; where TCP connections are accepted
+  std::vector<std::string> other_addresses = {};      ///< numeric; where they are accepted, too, in this order
+  std::size_t connections = 1;                        ///< of a link over TCP
   std::string families = {};                          ///< see RankInfo
   std::string congestion = {};                        ///< TCP congestion control; empty: the transport's choice
   std::string domain = {};  ///< ranks of different domains do not share memory: lets tests play several hosts on one

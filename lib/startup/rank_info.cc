@@ -125,7 +125,7 @@ RankAccess RankAccess::decode(const std::string& text, int rank) { return detail
 void check_families(const std::vector<RankInfo>& rank_infos, const std::vector<RankAccess>& accesses) {
   for (const bool v6 : {false, true}) {
     const auto publishes = [&](std::size_t rank) {
-      const auto address = net::parse_address(accesses[rank].acceptor);
+      const auto address = net::parse_address(accesses[rank].first_address());
       return !rank_infos[rank].families.empty() && address && address->family() == (v6 ? AF_INET6 : AF_INET) &&
              !address->is_loopback();
     };

@@ -29,8 +29,10 @@ struct RankInfo {
 /// What a rank publishes once it knows who shares its host, in the same form.
 struct RankAccess {
   std::string shm_trouble = {};  ///< why its shared memory does not work; empty: it does, or nobody needs it
-  std::string acceptor = {};     ///< address at which it accepts connections
+  std::string acceptor = {};     ///< address at which it accepts connections; or several, with commas between
   bool tcp = false;              ///< it takes and opens links there, over TCP
+
+  std::string first_address() const { return acceptor.substr(0, acceptor.find(',')); }
 
   std::string encode() const;
   /// As RankInfo::decode().

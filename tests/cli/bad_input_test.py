@@ -148,6 +148,8 @@ class Variables(Case):
                 ("TUTTI_TRANSPORT", "smh", r'TUTTI_TRANSPORT is "smh": "smh" is not a transport, accepted: .* Did you mean "shm"\?'),
                 ("TUTTI_ISA", "avx3", r'TUTTI_ISA is "avx3": not one of these, accepted: generic \| avx2 .*Did you mean "avx2"\?'),
                 ("TUTTI_DETERMINISTIC", "yes", r'TUTTI_DETERMINISTIC is "yes": not a switch, accepted: 0 \| 1'),
+                ("TUTTI_TCP_CONNECTIONS", "17", r'TUTTI_TCP_CONNECTIONS is "17": .*a number from 1 to 16'),
+                ("TUTTI_TCP_CONNECTIONS", "0", r'TUTTI_TCP_CONNECTIONS is "0": .*a number from 1 to 16'),
                 ("TUTTI_SPIN", "much", r'TUTTI_SPIN is "much": not a number, accepted: tries from 0 \| auto'),
                 ("TUTTI_SINGLE_COPY", "yes", r'TUTTI_SINGLE_COPY is "yes": not one of these, accepted: auto \| off \| on'),
                 ("TUTTI_COPY_STORES", "fast", r'TUTTI_COPY_STORES is "fast": not one of these, accepted: auto \| plain \| streaming'),

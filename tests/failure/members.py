@@ -6,7 +6,7 @@ import socket
 import struct
 
 LINK, WATCH, STORE = 1, 2, 3
-HELLO, ANSWER, PROOF = 56, 64, 32
+HELLO, ANSWER, PROOF = 60, 64, 32
 
 
 def derive(key, label, context=b""):
@@ -21,16 +21,16 @@ def job_key(secret, token):
     return derive(secret, b"tutti job", token)
 
 
-def hello(purpose, rank_from=0, rank_to=0, channel=0):
-    return b"TUTI" + struct.pack("<HBBiiQ", 3, purpose, 0, rank_from, rank_to, channel) + os.urandom(32)
+def hello(purpose, rank_from=0, rank_to=0, channel=0, attempt=0, number=0, count=1):
+    return b"TUTI" + struct.pack("<HBBiiQHBB", 4, purpose, 0, rank_from, rank_to, channel, attempt, number, count) + os.urandom(32)
 
 
 def proof(key, said, answer):
-    return hmac.new(key, b"tutti 3 initiator" + said + answer[:32], "sha256").digest()
+    return hmac.new(key, b"tutti 4 initiator" + said + answer[:32], "sha256").digest()
 
 
 def is_acceptors(key, said, answer):
-    return answer[32:] == hmac.new(key, b"tutti 3 acceptor" + said + answer[:32], "sha256").digest()
+    return answer[32:] == hmac.new(key, b"tutti 4 acceptor" + said + answer[:32], "sha256").digest()
 
 
 def read(connection, count):

@@ -83,6 +83,21 @@ TEST_CASE("TUTTI_SOCKET_IFNAME takes NCCL's grammar") {
   CHECK(with("") == "eth0 10.0.0.5");
 }
 
+TEST_CASE("further interfaces that are named may be used, too, in the order of the names") {
+  const auto others = [](const char* names, const char* route = "10.0.0.5") {
+    std::string list;
+    for (const Interface& other : choice_among(host, route, {{"TUTTI_SOCKET_IFNAME", names}}).others)
+      list += (list.empty() ? "" : " ") + other.name + " " + other.address;
+    return list;
+  };
+  CHECK(others("eth0").empty());
+  CHECK(others("eth0,eth1") == "eth1 10.1.0.5");
+  CHECK(others("ib,eth") == "ib0 192.168.7.5 eth1 10.1.0.5");  // ib1 is down
+  CHECK(others("eth,ib,lo", "10.1.0.5") == "eth0 10.0.0.5 ib0 192.168.7.5");
+  CHECK(others("^docker").empty());  // no interface is named
+  CHECK(choice_among(host, "10.0.0.5").others.empty());
+}
+
 TEST_CASE("NCCL's and Gloo's variables are read where ours is not set; Gloo's names are exact") {
   CHECK(chosen("10.0.0.5", {{"NCCL_SOCKET_IFNAME", "ib"}}) == "ib0 192.168.7.5");
   CHECK(chosen("10.0.0.5", {{"GLOO_SOCKET_IFNAME", "eth1"}}) == "eth1 10.1.0.5");

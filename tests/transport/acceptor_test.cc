@@ -28,7 +28,7 @@ TEST_CASE_TEMPLATE("a rank sends the bytes of docs/wire.md, and nothing before t
 
   RawPeer peer = listener.accept();
   std::string heard = peer.read(Handshake::hello_size);
-  CHECK(heard.substr(0, 24) == std::string("TUTI\3\0\1\0"
+  CHECK(heard.substr(0, 24) == std::string("TUTI\4\0\1\0"
                                            "\0\0\0\0\1\0\0\0"
                                            "\x88\x77\x66\x55\x44\x33\x22\x11",
                                            24));

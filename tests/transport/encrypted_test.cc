@@ -47,7 +47,7 @@ class Relay {
     net::Socket client;
     while (!stop_ && !(client = accept_from(listener_, ""))) std::this_thread::sleep_for(1ms);
     int error = 0;
-    const net::Socket server = connect_to(acceptor_, "", error);
+    const net::Socket server = connect_to(acceptor_, {}, error);
     while (!stop_ && net::connected(server) == EINPROGRESS) std::this_thread::yield();
     while (!stop_ && hand_on(client, server) && hand_on(server, client)) {
       std::array<pollfd, 2> queries{pollfd{client.get(), POLLIN, 0}, pollfd{server.get(), POLLIN, 0}};

@@ -33,8 +33,9 @@ std::vector<std::unique_ptr<Transport>> make_shm(std::vector<Reactor*> reactors,
 }
 
 std::vector<std::unique_ptr<Transport>> make_tcp(std::vector<Reactor*> reactors, bool encrypted,
-                                                 std::chrono::seconds connect_timeout) {
+                                                 std::chrono::seconds connect_timeout, std::size_t connections = 1) {
   TcpOptions options;
+  options.connections = connections;
   options.key = Secret::from_text(job_token, "the test");
   options.connect_timeout = connect_timeout;
   std::vector<std::unique_ptr<Transport>> made;
@@ -61,9 +62,13 @@ const std::vector<Kind>& all_kinds() {
         {"shm", [](auto reactors, auto) { return make_shm(reactors, SingleCopy::never); }},
         {"shm, lent", [](auto reactors, auto) { return make_shm(reactors, SingleCopy::always); }},
         {"tcp", [](auto reactors, auto timeout) { return make_tcp(reactors, false, timeout); }},
+        {"tcp, striped", [](auto reactors, auto timeout) { return make_tcp(reactors, false, timeout, 3); }},
     };
-    if (built_with_tls())
+    if (built_with_tls()) {
       made.push_back({"tcp, encrypted", [](auto reactors, auto timeout) { return make_tcp(reactors, true, timeout); }});
+      made.push_back({"tcp, encrypted, striped",
+                      [](auto reactors, auto timeout) { return make_tcp(reactors, true, timeout, 2); }});
+    }
     return made;
   }();
   return kinds;

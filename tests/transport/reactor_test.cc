@@ -49,6 +49,27 @@ Clock::duration time_of_sleep(Reactor& reactor, Clock::time_point deadline) {
 
 }  // namespace
 
+TEST_CASE("a descriptor that rests does not call back before it is woken, though it can be read") {
+  Pair pair;
+  Reactor reactor;
+  int calls = 0;
+  reactor.watch(pair[0], [&] {
+    ++calls;
+    reactor.rest(pair[0]);
+  });
+  pair.write_byte();
+  for (int round = 1; round <= 3; ++round) {
+    CHECK(reactor.poll());
+    CHECK(calls == round);
+    for (int i = 0; i < 3; ++i) CHECK_FALSE(reactor.poll());
+    reactor.wake(pair[0]);
+    reactor.wake(pair[0]);
+  }
+  reactor.unwatch(pair[0]);
+  reactor.poll();
+  CHECK(calls == 3);
+}
+
 TEST_CASE("a watched descriptor calls back when it can be read, and again until it has been read") {
   Pair pair;
   Reactor reactor;

@@ -13,7 +13,6 @@ class AcknowledgementCheck {
   /// How long something that was sent at least twice has waited for an acknowledgement; 0: there is no such thing, or
   /// it is not known. A peer that is alive but does not read acknowledges all the same. Must be called every `pause`.
   Clock::duration silence(net::SocketView socket, Clock::time_point now, std::chrono::milliseconds pause) noexcept;
-  void reset() noexcept { since_ = Clock::time_point::max(); }
 
  private:
   Clock::time_point since_ = Clock::time_point::max();

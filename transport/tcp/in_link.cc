@@ -49,8 +49,8 @@ std::size_t ReadAhead::take(std::span<std::byte> to) {
   return count;
 }
 
-InLink::InLink(TcpContext& shared, int peer, Channel channel, net::Socket socket, OutLink* writer)
-    : Link(peer, channel), context_(shared), socket_(std::move(socket)), writer_(writer) {
+InLink::InLink(TcpContext& shared, int peer, Channel channel, std::vector<net::Socket> sockets, OutLink* writer)
+    : Link(peer, channel), context_(shared), sockets_(std::move(sockets)), striping_(sockets_.size()), writer_(writer) {
   warm();
 }
 
@@ -65,20 +65,34 @@ void InLink::warm() noexcept {
   misses_ = 0;
   if (!hot_) context_.hot.push_back(this);
   hot_ = true;
-  if (watched_) return;
-  watched_ = true;
-  context_.reactor.watch(socket_.get(), [this] {
-    wanted_ = std::max(wanted_, 1);
-    if (!idle()) return warm();
-    context_.reactor.unwatch(socket_.get());  // parked, so that its socket does not wake this rank again and again
-    watched_ = false;
+  watch();
+}
+
+/// Watches the connection whose turn it is. What comes on others before their turn wakes this rank once at most; so
+/// does what comes behind a parked message.
+void InLink::watch() noexcept {
+  const std::uint32_t bit = std::uint32_t{1} << turn_;
+  if ((resting_ & bit) != 0) {
+    resting_ &= ~bit;
+    return context_.reactor.wake(sockets_[turn_].get());
+  }
+  if ((watched_ & bit) != 0) return;
+  watched_ |= bit;
+  context_.reactor.watch(sockets_[turn_].get(), [this, connection = turn_] {
+    if (connection == turn_) {
+      wanted_ = std::max(wanted_, 1);
+      if (!idle()) return warm();
+    }
+    resting_ |= std::uint32_t{1} << connection;
+    context_.reactor.rest(sockets_[connection].get());
   });
 }
 
 void InLink::disconnect() noexcept {
-  if (watched_) context_.reactor.unwatch(socket_.get());
-  watched_ = false;
-  socket_.reset();
+  for (std::size_t i = 0; i < sockets_.size(); ++i)
+    if ((watched_ >> i & 1) != 0) context_.reactor.unwatch(sockets_[i].get());
+  watched_ = resting_ = 0;
+  sockets_.clear();
 }
 
 void InLink::resume() noexcept {
@@ -215,24 +229,37 @@ net::Moved InLink::read() noexcept {
   }
 }
 
-/// If it returns EAGAIN together with bytes, the socket had no more.
+/// Reads from the connection whose turn it is, and cuts `first` to what it may bring of that. If it returns EAGAIN
+/// together with bytes, the socket had no more.
+net::Moved InLink::read_pieces(std::span<std::byte>& first, std::span<std::byte> second) noexcept {
+  const std::uint64_t left = striping_.left_at(position_);
+  first = first.first(limited(left, first.size()));
+  second = second.first(limited(left - first.size(), second.size()));
+  std::array<iovec, 2> pieces{iovec{first.data(), first.size()}, iovec{second.data(), second.size()}};
+  net::Moved moved = net::read_some(sockets_[turn_], std::span(pieces).first(second.empty() ? 1 : 2));
+  position_ += moved.bytes;
+  if (moved.bytes == left) {
+    turn_ = striping_.connection_at(position_);
+    watch();
+  }
+  if (moved.error == 0 && moved.bytes < first.size()) moved.error = EAGAIN;
+  return moved;
+}
+
 net::Moved InLink::read_ahead() noexcept {
-  const std::span<std::byte> room = ahead_.room();
-  net::Moved moved = net::read_some(socket_, room);
+  std::span<std::byte> room = ahead_.room();
+  const net::Moved moved = read_pieces(room, {});
   ahead_.filled(moved.bytes);
-  if (moved.error == 0 && moved.bytes < room.size()) moved.error = EAGAIN;
   return moved;
 }
 
 net::Moved InLink::read_memory() noexcept {
-  const std::size_t wanted = std::min(memory_.size(), bytes_per_read);
-  const std::span<std::byte> room = ahead_.room();
-  std::array<iovec, 2> pieces{iovec{memory_.data(), wanted}, iovec{room.data(), room.size()}};
-  net::Moved moved = net::read_some(socket_, std::span(pieces).first(wanted == memory_.size() ? 2 : 1));
-  const std::size_t arrived = std::min(moved.bytes, wanted);
+  std::span<std::byte> wanted = memory_.first(std::min(memory_.size(), bytes_per_read));
+  const bool is_all = wanted.size() == memory_.size();
+  const net::Moved moved = read_pieces(wanted, is_all ? ahead_.room() : std::span<std::byte>{});
+  const std::size_t arrived = std::min(moved.bytes, wanted.size());
   memory_ = memory_.subspan(arrived);
   ahead_.filled(moved.bytes - arrived);
-  if (moved.error == 0 && moved.bytes < wanted) moved.error = EAGAIN;
   return moved;
 }
 
@@ -240,8 +267,8 @@ net::Moved InLink::read_views() noexcept {
   const std::size_t limit = limited(rest_, context_.chunk.size());
   const std::size_t had = ahead_.take(context_.chunk.first(limit));
   const std::span<std::byte> room = ahead_.room();
-  std::array<iovec, 2> pieces{iovec{context_.chunk.data() + had, limit - had}, iovec{room.data(), room.size()}};
-  net::Moved moved = net::read_some(socket_, std::span(pieces).first(limit == rest_ ? 2 : 1));
+  std::span<std::byte> wanted = context_.chunk.subspan(had, limit - had);
+  const net::Moved moved = read_pieces(wanted, limit == rest_ ? room : std::span<std::byte>{});
 
   const std::size_t here = std::min(had + moved.bytes, limit);
   const std::size_t shown = here == rest_ ? here : here - here % view_unit;
@@ -254,31 +281,32 @@ net::Moved InLink::read_views() noexcept {
   }
   rest_ -= shown;
   if (shown > 0) context_.sink->view(*this, context_.chunk.first(shown));
-  if (moved.error == 0 && had + moved.bytes < limit) moved.error = EAGAIN;
   return moved;
 }
 
 // ---- The end -----------------------------------------------------------------------------------------------------
 
-net::Socket InLink::share(OutLink& writer) noexcept {
-  net::Socket twin = socket_.duplicate();
-  if (twin) writer_ = &writer;
-  return twin;
+std::vector<net::Socket> InLink::share(OutLink& writer) noexcept {
+  std::vector<net::Socket> twins = duplicates(sockets_);
+  if (!twins.empty()) writer_ = &writer;
+  return twins;
 }
 
 void InLink::drain() noexcept {
   phase_ = Phase::over;
-  for (int i = 0; i < most_drained && socket_; ++i) {
-    const net::Moved moved = net::read_some(socket_, context_.chunk);
-    if (moved.error == EAGAIN) return;
-    if (moved.error != 0) disconnect();
+  for (std::size_t i = 0; i < sockets_.size(); ++i) {
+    for (int reads = 0; reads < most_drained; ++reads) {
+      const net::Moved moved = net::read_some(sockets_[i], context_.chunk);
+      if (moved.error == EAGAIN) break;
+      if (moved.error != 0) return disconnect();
+    }
   }
 }
 
 void InLink::dismiss(std::span<const std::byte> closing_message) noexcept {
   phase_ = Phase::over;
-  if (!socket_ || writer_) return;
-  net::write_some(socket_, closing_message);
+  if (sockets_.empty() || writer_) return;
+  net::write_some(sockets_.front(), closing_message);
   disconnect();
 }
 

@@ -4,8 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "lib/base/net/socket.h"
+#include "transport/tcp/striping.h"
 #include "transport/tcp/tcp_context.h"
 
 namespace tutti::transport::tcp {
@@ -32,11 +34,11 @@ static_assert(sizeof(ReadAhead) >= frame_size + max_reason, "an abort is read wh
 
 class OutLink;
 
-/// The receiving end of a link: one direction of a connection whose peer has given its proof. In the other direction a
-/// `writer` may send.
+/// The receiving end of a link: one direction of connections whose peer has given its proof. In the other direction a
+/// `writer` may send. It reads the connections in turn, since the bytes are dealt to them so.
 class InLink final : public Link {
  public:
-  InLink(TcpContext& context, int peer, Channel channel, net::Socket socket, OutLink* writer = nullptr);
+  InLink(TcpContext& context, int peer, Channel channel, std::vector<net::Socket> sockets, OutLink* writer = nullptr);
   ~InLink() override;
 
   /// Incoming links send nothing.
@@ -54,10 +56,10 @@ class InLink final : public Link {
   void cool() noexcept { hot_ = false; }
 
   /// Whether a writer may still come.
-  bool is_unshared() const noexcept { return writer_ == nullptr && socket_ && phase_ != Phase::over; }
+  bool is_unshared() const noexcept { return writer_ == nullptr && !sockets_.empty() && phase_ != Phase::over; }
   bool has_writer() const noexcept { return writer_ != nullptr; }
-  /// Another descriptor of the connection, for `writer`; empty: the system has no more.
-  net::Socket share(OutLink& writer) noexcept;
+  /// Other descriptors of the connections, for `writer`; empty: the system has no more.
+  std::vector<net::Socket> share(OutLink& writer) noexcept;
   /// The writer has gone.
   void part() noexcept { writer_ = nullptr; }
   /// Drops what has come, within bounds, so that the peer can send the rest. No messages follow.
@@ -66,9 +68,11 @@ class InLink final : public Link {
   /// Ends because another link from this peer has failed, as the sink knows. Only the writer must be told.
   void follow(const Error& reason) noexcept;
   /// Simulates a broken network.
-  void cut() noexcept { net::shut_down(socket_); }
+  void cut() noexcept {
+    for (const net::Socket& socket : sockets_) net::shut_down(socket);
+  }
   /// Stops reading. Without a writer, sends `closing_message` (a whole bye or abort) to the sender and closes the
-  /// connection.
+  /// connections.
   void dismiss(std::span<const std::byte> closing_message) noexcept;
 
  private:
@@ -82,6 +86,7 @@ class InLink final : public Link {
   };
 
   void warm() noexcept;
+  void watch() noexcept;
   void disconnect() noexcept;
   bool digest() noexcept;
   bool digest_and_reply() noexcept;
@@ -92,15 +97,20 @@ class InLink final : public Link {
   net::Moved read_ahead() noexcept;
   net::Moved read_memory() noexcept;
   net::Moved read_views() noexcept;
+  net::Moved read_pieces(std::span<std::byte>& first, std::span<std::byte> second) noexcept;
   void silence() noexcept;
   void lost(int error) noexcept;
   void lose(Certainty certainty, const Error& reason) noexcept;
 
   TcpContext& context_;
-  net::Socket socket_;
+  std::vector<net::Socket> sockets_;  ///< empty: they are closed
+  const Striping striping_;
+  std::size_t turn_ = 0;        ///< the connection that brings the next byte
+  std::uint64_t position_ = 0;  ///< of the next byte among all of the link
+  std::uint32_t watched_ = 0;   ///< a bit for each connection that the reactor watches
+  std::uint32_t resting_ = 0;   ///< and for those that do not wake this rank before it is their turn
   OutLink* writer_;
   Phase phase_ = Phase::header;
-  bool watched_ = false;
   bool hot_ = false;
   bool offer_again_ = false;
   bool unused_ = true;  ///< no message has begun; if there is a writer, its failure counts for this link

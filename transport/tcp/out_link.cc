@@ -15,6 +15,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 
@@ -53,10 +54,9 @@ bool OutLink::send(const Frame& frame, std::span<const std::byte> payload, Token
   if (context_.digesting && state_ == State::open && payload.size() <= longest_reply) {
     if (!replies_) context_.replies.push_back(this);
     replies_ = true;
-  } else if (state_ == State::open && queue_.empty() && write_first(message)) {
-    return true;
+  } else if (state_ == State::open && queue_.empty()) {
+    return write_first(message);
   }
-  if (ended()) return false;
   queue_.add(message);
   make_busy();
   return false;
@@ -67,16 +67,19 @@ void OutLink::write_replies() noexcept {
   if (state_ == State::open && doubt_ == 0) write();
 }
 
-/// Sends as much of the only message as the socket takes. True: all of it.
+/// Sends as much of the only message as the sockets take, and leaves the rest in the queue. True: all of it has gone.
 bool OutLink::write_first(FrameQueue::Message& message) noexcept {
-  const net::Moved moved = FrameQueue::write_one(socket_, message);
+  const net::Moved moved = queue_.write_first(sockets_, message);
   if (moved.failed()) {
     write_failed(moved.error);
     if (state_ == State::left) refuse();
+    if (!ended()) queue_.add(message);
     return false;
   }
   sent_bytes_ += moved.bytes;
-  return message.rest() == 0;
+  if (queue_.empty()) return true;
+  make_busy();
+  return false;
 }
 
 bool OutLink::progress() noexcept {
@@ -116,69 +119,102 @@ void OutLink::make_busy() noexcept {
 void OutLink::arm() noexcept {
   if (state_ == State::refused || state_ == State::expecting) context_.reactor.wake_by(retry_at_);
   if (state_ == State::connecting) context_.reactor.wake_by(give_up_at_);
-  if ((connector_ && connector_->events() == POLLOUT) || (state_ == State::open && !queue_.empty()))
-    context_.reactor.wait_writable(connection().get(), [this] {  // to wake this rank is enough
-      if (reader_) context_.reactor.unwatch(socket_.get());
-    });
+  // To wake this rank is enough.
+  for (const Connecting& one : connecting_)
+    if (!one.done && one.connector.events() == POLLOUT) context_.reactor.wait_writable(one.connector.fd(), [] {});
+  for (std::size_t i = 0; i < sockets_.size(); ++i)
+    if (queue_.has_for(i))
+      context_.reactor.wait_writable(sockets_[i].get(), [this, i] {
+        if (reader_) context_.reactor.unwatch(sockets_[i].get());
+      });
 }
 
 void OutLink::disconnect() noexcept {
-  take_socket().reset();
+  take_sockets().clear();
   heard_ = false;
   last_frame_.clear();
 }
 
-net::Socket OutLink::release() noexcept {
-  state_ = State::dead;
-  return take_socket();
+void OutLink::cut() noexcept {
+  for (const Connecting& one : connecting_) net::shut_down(one.connector.socket());
+  for (const net::Socket& socket : sockets_) net::shut_down(socket);
 }
 
-net::Socket OutLink::take_socket() noexcept {
+std::vector<net::Socket> OutLink::release() noexcept {
+  state_ = State::dead;
+  return take_sockets();
+}
+
+std::vector<net::Socket> OutLink::take_sockets() noexcept {
   if (reader_) std::exchange(reader_, nullptr)->part();
-  if (connection()) context_.reactor.unwatch(connection().get());
-  net::Socket released = connector_ ? connector_->take() : std::move(socket_);
-  connector_.reset();
-  return released;
+  for (Connecting& one : connecting_) sockets_.push_back(one.connector.take());
+  connecting_.clear();
+  for (const net::Socket& socket : sockets_)
+    if (socket) context_.reactor.unwatch(socket.get());
+  return std::exchange(sockets_, {});
 }
 
 // ---- Sending ---------------------------------------------------------------------------------------------------
 
 bool OutLink::write() noexcept {
-  if (queue_.empty()) return false;
-  const net::Moved moved = queue_.write(socket_);
-  if (moved.failed()) write_failed(moved.error);
-  if (moved.error != 0) return moved.failed();
-  sent_bytes_ += moved.bytes;
-  queue_.settle(moved.bytes, [this](Token token) {
-    if (!quiet_) context_.sink->sent(*this, token);
-  });
-  return true;
+  bool has_moved = false;
+  for (std::size_t i = 0; i < sockets_.size(); ++i) {
+    if (!queue_.has_for(i)) continue;
+    const net::Moved moved = queue_.write(sockets_[i], i);
+    if (moved.failed()) {
+      write_failed(moved.error);
+      return true;
+    }
+    sent_bytes_ += moved.bytes;
+    has_moved |= moved.bytes > 0;
+  }
+  if (has_moved)
+    queue_.settle([this](Token token) {
+      if (!quiet_) context_.sink->sent(*this, token);
+    });
+  return has_moved;
 }
 
 bool OutLink::flush(Clock::time_point deadline) noexcept {
   while (!ended() && !queue_.empty() && Clock::now() < deadline) {
     if (progress()) continue;
     const bool pausing = state_ == State::refused || state_ == State::expecting;
-    const auto until = pausing ? std::min(deadline, retry_at_) : deadline;
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
-    const auto pause = static_cast<int>(std::clamp<std::chrono::milliseconds>(left, 0ms, longest_pause).count());
-    const bool listening = connector_ && connector_->events() == POLLIN;
-    const short events = listening ? POLLIN : POLLOUT | POLLIN;
-    pollfd query{.fd = connection().get(), .events = events, .revents = 0};  // without a socket: a plain pause
-    if (::poll(&query, 1, pause) <= 0 || (query.revents & POLLIN) == 0) continue;
-    if (reader_) {
-      reader_->drain();
-    } else {
-      heard_ = true;
-    }
+    wait_for_events(pausing ? std::min(deadline, retry_at_) : deadline);
   }
   return ended() || queue_.empty();
+}
+
+/// Until progress() has something to do, or for a moment. Without a socket it is a plain pause.
+void OutLink::wait_for_events(Clock::time_point until) noexcept {
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
+  const auto pause = static_cast<int>(std::clamp<std::chrono::milliseconds>(left, 0ms, longest_pause).count());
+  std::array<pollfd, Stripe::most> queries{};
+  std::size_t count = 0;
+  for (const Connecting& one : connecting_)
+    queries[count++] = {one.done ? -1 : one.connector.fd(), one.connector.events(), 0};
+  for (std::size_t i = 0; i < sockets_.size(); ++i)
+    queries[count++] = {sockets_[i].get(), static_cast<short>(queue_.has_for(i) ? POLLOUT | POLLIN : POLLIN), 0};
+  if (::poll(queries.data(), count, pause) <= 0) return;
+  bool heard = false;
+  for (std::size_t i = 0; i < count; ++i) {
+    if ((queries[i].revents & POLLIN) == 0) continue;
+    heard = true;
+    if (!connecting_.empty()) connecting_[i].heard = true;
+  }
+  if (!heard || !connecting_.empty()) return;
+  if (reader_) {
+    reader_->drain();
+  } else {
+    heard_ = true;
+  }
 }
 
 // A link aside does not wait for a peer that does not answer, since that has probably gone. A peer that has seen the
 // handshake may have accepted this link already, and would take an end without a bye for this rank's death.
 void OutLink::say_bye() noexcept {
-  const bool is_seen = state_ == State::open || (connector_ && connector_->is_connected());
+  const bool is_seen = state_ == State::open || std::ranges::any_of(connecting_, [](const Connecting& one) {
+                         return one.connector.is_connected();
+                       });
   if (is_aside() && !is_seen) {
     disconnect();
     state_ = State::dead;
@@ -202,7 +238,7 @@ bool OutLink::listen() noexcept {
 
 /// 0: the peer's last frame has ended the link. Else why nothing more can be read.
 int OutLink::read_last_frame() noexcept {
-  if (const int error = last_frame_.read(socket_); error != 0) return error;
+  if (const int error = last_frame_.read(sockets_.front()); error != 0) return error;
   const std::optional<Frame> frame = last_frame_.frame();
   if (!frame) {
     lose(Certainty::sure, is_nonsense(context_, peer()));
@@ -256,10 +292,13 @@ void OutLink::peer_lost(int error) noexcept {
 }
 
 void OutLink::check_acknowledgements(Clock::time_point now, std::chrono::milliseconds pause) noexcept {
-  if (state_ != State::open) return acknowledgements_.reset();
-  const auto silence = acknowledgements_.silence(socket_, now, pause);
+  if (state_ != State::open) return acknowledgements_.clear();
+  acknowledgements_.resize(sockets_.size());
+  Clock::duration silence{0};
+  for (std::size_t i = 0; i < sockets_.size(); ++i)
+    silence = std::max(silence, acknowledgements_[i].silence(sockets_[i], now, pause));
   if (silence < 2 * context_.lost_after) return;
-  // The connection stays open as long as the link. Its end could reach the peer as a reset, and the peer would take
+  // The connections stay open as long as the link. Their end could reach the peer as a reset, and the peer would take
   // this process for dead before it is told what has happened.
   give_up(Certainty::sure, is_unacknowledged(context_, peer(), silence));
 }

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <poll.h>
+
 #include <cstdint>
-#include <optional>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "lib/base/net/socket.h"
 #include "transport/connector.h"
@@ -15,8 +18,8 @@ namespace tutti::transport::tcp {
 
 class InLink;
 
-/// The sending end of a link: finds or makes a connection for the first message, and sends queued messages. If the
-/// connection is shared, an InLink reads what the peer sends on it.
+/// The sending end of a link: finds or makes its connections for the first message, and sends queued messages. If the
+/// connections are shared, an InLink reads what the peer sends on them.
 class OutLink final : public Link {
  public:
   /// A `quiet` link tells the sink nothing. It has a connection of its own, which it tries to get until say_bye().
@@ -41,7 +44,7 @@ class OutLink final : public Link {
   void check_acknowledgements(Clock::time_point now, std::chrono::milliseconds pause) noexcept;
 
   /// Simulates a broken network.
-  void cut() noexcept { net::shut_down(connection()); }
+  void cut() noexcept;
 
   /// Queues a bye behind all messages, and tells the sink nothing from now on. A quiet link that no peer has seen ends.
   void say_bye() noexcept;
@@ -57,32 +60,42 @@ class OutLink final : public Link {
   void peer_lost(int error) noexcept;
   void reader_gone() noexcept { reader_ = nullptr; }
 
-  /// Takes the connection out without closing it; empty: there is none.
-  net::Socket release() noexcept;
+  /// Takes the connections out without closing them; empty: there are none.
+  std::vector<net::Socket> release() noexcept;
 
  private:
   enum class State {
     idle,        ///< nothing sent yet
     expecting,   ///< the peer may connect until retry_at_
-    connecting,  ///< see Connector
+    connecting,  ///< see Connecting
     refused,     ///< tries again at retry_at_
     open,
     left,  ///< the peer has said bye, a failure only if there is more to send
     dead,
   };
 
-  const net::Socket& connection() const noexcept { return connector_ ? connector_->socket() : socket_; }
+  /// One of the connections that the link is to have.
+  struct Connecting {
+    Connector connector;
+    bool heard = false;  ///< the peer has written or hung up
+    bool done = false;
+
+    bool waits() const noexcept { return done || (connector.events() == POLLIN && !heard); }
+  };
+
   bool is_aside() const noexcept { return !shares_; }
   bool busy() const noexcept;
   void make_busy() noexcept;
-  net::Socket take_socket() noexcept;
+  std::vector<net::Socket> take_sockets() noexcept;
   void disconnect() noexcept;
   void begin() noexcept;
   bool adopt() noexcept;
   void opened() noexcept;
   void connect() noexcept;
   bool continue_connecting() noexcept;
-  void listen_later(const net::Socket& socket) noexcept;
+  int advance(Connecting& one) noexcept;
+  void listen_later(const net::Socket& socket, bool& heard) noexcept;
+  void wait_for_events(Clock::time_point until) noexcept;
   void connect_failed(int error) noexcept;
   bool write_first(FrameQueue::Message& message) noexcept;
   bool write() noexcept;
@@ -102,12 +115,12 @@ class OutLink final : public Link {
   bool said_bye_ = false;
   bool on_busy_list_ = false;
   bool replies_ = false;  ///< it is on TcpContext::replies
-  bool heard_ = false;    ///< the peer has written or hung up
+  bool heard_ = false;    ///< on the open connection, of a link without a reader
   int doubt_ = 0;         ///< why a write failed, while the reader may still find out more
   InLink* reader_ = nullptr;
-  std::optional<Connector> connector_;  ///< in state connecting, when it has the socket
-  net::Socket socket_;
-  std::optional<net::Address> address_;
+  std::vector<Connecting> connecting_;  ///< in that state
+  std::vector<net::Socket> sockets_;    ///< when it is open
+  std::vector<net::Address> addresses_;
   Clock::time_point give_up_at_{};
   Clock::time_point retry_at_{};
   int attempts_ = 0;
@@ -115,7 +128,7 @@ class OutLink final : public Link {
 
   FrameQueue queue_;
   LastFrame last_frame_;
-  AcknowledgementCheck acknowledgements_;
+  std::vector<AcknowledgementCheck> acknowledgements_;  ///< of each socket
 };
 
 }  // namespace tutti::transport::tcp

@@ -1,11 +1,12 @@
-// How the sending end of a link gets its connection. It uses the connection on which the peer sends to this rank, if
-// there is one. Otherwise it makes one, on which the peer will send, too.
+// How the sending end of a link gets its connections. It uses those on which the peer sends to this rank, if there are
+// any. Otherwise it makes as many as TcpOptions::connections says, on which the peer will send, too. It sends nothing
+// before all of them are open. If one cannot be opened, all are tried again.
 //
 // A connection that carries messages both ways is faster than two that carry them one way each. On the latter the
 // kernel acknowledges every second small message with a packet of its own, since no data go back that could carry the
 // acknowledgement; a round trip of small messages takes half as long again. So if two ranks both want to send, the
-// higher one waits a moment for the lower one to connect. If that takes too long, there are two connections, which is
-// only slower.
+// higher one waits a moment for the lower one to connect. If that takes too long, each sends on its own connections,
+// which is only slower.
 //
 // A rank that has left does not read any more. Data sent to it then reset the connection, and its last messages may be
 // lost with it. So frames that may arrive that late go over a connection of their own (a link aside). It is only made
@@ -47,67 +48,87 @@ void OutLink::begin() noexcept {
 bool OutLink::adopt() noexcept {
   InLink* const reader = shares_ ? context_.unshared(peer(), channel()) : nullptr;
   if (reader == nullptr) return false;
-  socket_ = reader->share(*this);
-  if (!socket_) return false;  // the attempt to make a connection will say why
+  sockets_ = reader->share(*this);
+  if (sockets_.empty()) return false;  // the attempt to make a connection will say why
+  queue_.deal_to(sockets_.size());
   reader_ = reader;
   state_ = State::open;
   return true;
 }
 
-/// The connection is open. An InLink reads what the peer sends on it.
+/// All connections are open. An InLink reads what the peer sends on them.
 void OutLink::opened() noexcept {
-  socket_ = connector_->take();
-  connector_.reset();
+  for (Connecting& one : connecting_) sockets_.push_back(one.connector.take());
+  connecting_.clear();
+  queue_.deal_to(sockets_.size());
   if (shares_) {
-    net::Socket twin = socket_.duplicate();
-    if (!twin) return connect_failed(errno);
-    context_.in_links.push_back(std::make_unique<InLink>(context_, peer(), channel(), std::move(twin), this));
+    std::vector<net::Socket> twins = duplicates(sockets_);
+    if (twins.empty()) return connect_failed(errno);
+    context_.in_links.push_back(std::make_unique<InLink>(context_, peer(), channel(), std::move(twins), this));
     reader_ = context_.in_links.back().get();
   } else {
-    listen_later(socket_);
+    listen_later(sockets_.front(), heard_);
   }
   state_ = State::open;
 }
 
 void OutLink::connect() noexcept {
   ++attempts_;
-  if (!address_) address_ = net::parse_address(context_.address_of(peer()));
-  if (!address_) return lose(Certainty::sure, no_address_of(context_, peer()));
+  if (addresses_.empty()) addresses_ = context_.addresses_of(peer());
+  if (addresses_.empty()) return lose(Certainty::sure, no_address_of(context_, peer()));
   if (context_.cut) return connect_failed(ENETUNREACH);
-  const Hello hello{.from = context_.rank, .to = peer(), .channel = channel(), .purpose = Purpose::link};
-  connector_.emplace(*address_, context_.key, hello, context_.tls_proxies,
-                     context_.is_within_host(peer()) ? within_host(context_.congestion) : context_.congestion);
-  net::keep_alive(connector_->socket(), context_.lost_after);
+  const std::size_t count = is_aside() ? 1 : context_.connections;
+  Hello hello{.from = context_.rank, .to = peer(), .channel = channel(), .purpose = Purpose::link};
+  hello.stripe = {.attempt = ++context_.attempts, .count = static_cast<std::uint8_t>(count)};
+  connecting_.reserve(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    hello.stripe.number = static_cast<std::uint8_t>(i);
+    connecting_.push_back({.connector = Connector{addresses_[i % addresses_.size()], context_.key, hello,
+                                                  context_.tls_proxies, context_.path_to(peer(), i)}});
+    net::keep_alive(connecting_.back().connector.socket(), context_.lost_after);
+  }
   state_ = State::connecting;
 }
 
-void OutLink::listen_later(const net::Socket& socket) noexcept {
-  context_.reactor.watch(socket.get(), [this] {
-    heard_ = true;
+void OutLink::listen_later(const net::Socket& socket, bool& heard) noexcept {
+  context_.reactor.watch(socket.get(), [this, &heard] {
+    heard = true;
     make_busy();
   });
 }
 
-/// The connector may replace its socket, so the reactor must not watch it meanwhile.
 bool OutLink::continue_connecting() noexcept {
-  const bool waits = connector_->events() == POLLIN && !heard_;
-  if (!waits) {
-    heard_ = false;
-    context_.reactor.unwatch(connector_->fd());
-    const int error = connector_->advance();
-    if (error == 0) {
-      opened();
-    } else if (error == Connector::another_secret) {
+  bool moved = false;
+  for (Connecting& one : connecting_) {
+    if (one.waits()) continue;
+    const int error = advance(one);
+    if (error == EAGAIN) continue;
+    moved = true;
+    if (error == 0) continue;
+    if (error == Connector::another_secret) {
       lose(Certainty::sure, cannot_trust(context_, peer()));
-    } else if (error != EAGAIN) {
+    } else {
       connect_failed(error);
     }
-    if (error != EAGAIN) return true;
-    if (connector_->events() == POLLIN) listen_later(connector_->socket());
+    return true;
   }
-  if (Clock::now() < give_up_at_) return false;
+  if (std::ranges::all_of(connecting_, &Connecting::done)) {
+    opened();
+    return true;
+  }
+  if (Clock::now() < give_up_at_) return moved;
   connect_failed(ETIMEDOUT);
   return true;
+}
+
+/// The connector may replace its socket, so the reactor must not watch it meanwhile.
+int OutLink::advance(Connecting& one) noexcept {
+  one.heard = false;
+  context_.reactor.unwatch(one.connector.fd());
+  const int error = one.connector.advance();
+  one.done = error == 0;
+  if (error == EAGAIN && one.connector.events() == POLLIN) listen_later(one.connector.socket(), one.heard);
+  return error;
 }
 
 void OutLink::connect_failed(int error) noexcept {

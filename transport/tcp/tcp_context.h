@@ -1,16 +1,19 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "lib/base/net/socket.h"
 #include "lib/security/secret.h"
 #include "lib/security/tls_proxy.h"
 #include "transport/hello.h"
 #include "transport/reactor.h"
+#include "transport/stream_socket.h"
 #include "transport/transport.h"
 
 namespace tutti::transport::tcp {
@@ -36,12 +39,15 @@ struct TcpContext {
   Secret key;
   std::shared_ptr<TlsProxies> tls_proxies;  ///< null: connections are not encrypted
   std::string congestion;
+  std::size_t connections;                  ///< of each link that this rank opens
+  std::vector<net::Address> own_addresses;  ///< from which its connections start, in turn; empty: the kernel chooses
   std::chrono::milliseconds connect_timeout;
   std::chrono::milliseconds lost_after;  ///< half the time without acknowledgements after which a connection is lost
   bool cut = false;                      ///< an injected fault: no more connections can be made
+  std::uint16_t attempts = 0;            ///< to connect, of all links; see Stripe
   Sink* sink = nullptr;
-  std::vector<std::string> addresses{};
-  std::vector<bool> within_host{};  ///< by rank: TcpTransport::set_within_host()
+  std::vector<std::string> addresses{};  ///< by rank: one address, or several with commas between
+  std::vector<bool> within_host{};       ///< by rank: TcpTransport::set_within_host()
 
   std::span<std::byte> chunk{};     ///< where views are read to; used within one call only
   std::vector<OutLink*> busy{};     ///< links that have something to send or read, or are connecting
@@ -60,6 +66,13 @@ struct TcpContext {
   /// Empty if the rank cannot be reached.
   const std::string& address_of(int peer) const;
   bool is_within_host(int peer) const;
+  /// Where the peer accepts connections; empty: it cannot be reached.
+  std::vector<net::Address> addresses_of(int peer) const;
+  /// How connection `number` of a link to the peer is made.
+  Path path_to(int peer, std::size_t number) const;
 };
+
+/// Other descriptors of the same sockets; none, with errno, if the system has not that many.
+std::vector<net::Socket> duplicates(const std::vector<net::Socket>& sockets) noexcept;
 
 }  // namespace tutti::transport::tcp

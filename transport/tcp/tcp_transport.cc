@@ -7,13 +7,11 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
-#include <mutex>
 
 #include "transport/acceptor.h"
-#include "transport/closed_channels.h"
 #include "transport/hello.h"
 #include "transport/stream_socket.h"
+#include "transport/tcp/arrivals.h"
 #include "transport/tcp/in_link.h"
 #include "transport/tcp/out_link.h"
 #include "transport/tcp/tcp_context.h"
@@ -40,89 +38,18 @@ net::Address address_from(const std::string& text) {
   return *address;
 }
 
+std::vector<net::Address> addresses_from(const std::vector<std::string>& texts) {
+  std::vector<net::Address> addresses;
+  for (const std::string& text : texts) addresses.push_back(address_from(text));
+  return addresses;
+}
+
 std::vector<std::byte> bye_message() {
   const FrameBytes bytes = encode(Frame{.kind = FrameKind::bye});
   return {bytes.begin(), bytes.end()};
 }
 
 }  // namespace
-
-void tcp::TcpContext::lose(Link& link, Certainty certainty, const Error& reason) {
-  losses.push_back({&link, reason, certainty});
-}
-
-tcp::InLink* tcp::TcpContext::unshared(int peer, Channel channel) const {
-  for (const auto& link : in_links)
-    if (link->peer() == peer && link->channel() == channel && link->is_unshared()) return link.get();
-  return nullptr;
-}
-
-std::string tcp::TcpContext::name_of(int peer) const {
-  return fmt::format("rank {} (tcp, {})", peer, address_of(peer).empty() ? "no address" : address_of(peer));
-}
-
-const std::string& tcp::TcpContext::address_of(int peer) const {
-  static const std::string none;
-  return std::cmp_less(peer, addresses.size()) ? addresses[static_cast<std::size_t>(peer)] : none;
-}
-
-bool tcp::TcpContext::is_within_host(int peer) const {
-  return std::cmp_less(peer, within_host.size()) && within_host[static_cast<std::size_t>(peer)];
-}
-
-/// Connections that the acceptor's thread hands over to the owner of the engine. A connection for a closed channel is
-/// answered by the acceptor, since the owner may never come back.
-class TcpTransport::Arrivals {
- public:
-  struct Arrival {
-    Hello hello;
-    net::Socket socket;
-  };
-
-  void push(const Hello& hello, net::Socket socket) {
-    const std::lock_guard lock{mutex_};
-    if (shut_) return;
-    if (const auto* const closing_message = closed_.find(hello.channel)) {
-      net::write_some(socket, std::span<const std::byte>{*closing_message});
-      return;
-    }
-    waiting_.push_back({hello, std::move(socket)});
-    any_.store(true, std::memory_order_release);
-  }
-  bool any() const { return any_.load(std::memory_order_acquire); }
-  std::vector<Arrival> take() {
-    const std::lock_guard lock{mutex_};
-    any_.store(false, std::memory_order_relaxed);
-    return std::exchange(waiting_, {});
-  }
-
-  void open(Channel channel) {
-    const std::lock_guard lock{mutex_};
-    closed_.reopen(channel);
-  }
-  /// Closes the channel, and returns the answer to connections for it: `closing_message`, or the earlier answer if it
-  /// is closed already. The answer is valid until the next call.
-  std::span<const std::byte> close(Channel channel, std::vector<std::byte>&& closing_message) {
-    const std::lock_guard lock{mutex_};
-    return closed_.close(channel, std::move(closing_message));
-  }
-
-  /// Closes connections that come from now on.
-  void shut() {
-    const std::lock_guard lock{mutex_};
-    shut_ = true;
-    waiting_.clear();
-  }
-
-  std::atomic<std::uint64_t> looked{0};  ///< the number of the last look at the acceptor that is done
-
- private:
-  std::atomic<bool> any_{false};  ///< so that a pass without arrivals need not lock
-  std::mutex mutex_;
-  std::vector<Arrival> waiting_;
-  bool shut_ = false;
-  ClosedChannels<std::vector<std::byte>> closed_;
-};
 
 struct TcpTransport::Chunk {
   alignas(64) std::array<std::byte, std::size_t{128} * 1024> memory;
@@ -133,7 +60,7 @@ struct TcpTransport::Chunk {
 struct TcpTransport::Courier {
   std::vector<std::byte> message;
   std::unique_ptr<tcp::OutLink> link;
-  net::Socket kept_open;
+  std::vector<net::Socket> kept_open;
   Clock::time_point until;
 };
 
@@ -144,9 +71,11 @@ TcpTransport::TcpTransport(int rank, const TcpOptions& options, Reactor& reactor
                                                                  .key = options.key,
                                                                  .tls_proxies = options.tls_proxies,
                                                                  .congestion = options.congestion,
+                                                                 .connections = options.connections,
+                                                                 .own_addresses = addresses_from(options.own_addresses),
                                                                  .connect_timeout = options.connect_timeout,
                                                                  .lost_after = options.lost_after})),
-      arrivals_(std::make_unique<Arrivals>()),
+      arrivals_(std::make_unique<tcp::Arrivals>()),
       acceptor_(options.acceptor ? options.acceptor
                                  : std::make_shared<Acceptor>(address_from(options.bind_address),
                                                               Credentials{options.key, rank, options.tls_proxies},
@@ -190,12 +119,13 @@ Link& TcpTransport::open_aside(int peer, Channel channel) {
 }
 
 void TcpTransport::let_in() noexcept {
-  for (auto& [hello, socket] : arrivals_->take()) {
-    if (hello.from < 0 || !std::cmp_less(hello.from, context_->addresses.size())) continue;
-    // If it is encrypted, this socket is not TCP's, which keeps the system's algorithm.
-    if (context_->is_within_host(hello.from)) stays_within_host(socket, context_->congestion);
+  for (tcp::Arrivals::Arrival& arrival : arrivals_->take()) {
+    if (arrival.from < 0 || !std::cmp_less(arrival.from, context_->addresses.size())) continue;
+    // If it is encrypted, these sockets are not TCP's, which keep the system's algorithm.
+    if (context_->is_within_host(arrival.from))
+      for (const net::Socket& socket : arrival.sockets) stays_within_host(socket, context_->congestion);
     context_->in_links.push_back(
-        std::make_unique<tcp::InLink>(*context_, hello.from, hello.channel, std::move(socket)));
+        std::make_unique<tcp::InLink>(*context_, arrival.from, arrival.channel, std::move(arrival.sockets)));
   }
 }
 

@@ -22,6 +22,7 @@ namespace tutti::transport {
 
 class Acceptor;
 namespace tcp {
+class Arrivals;
 class InLink;
 class OutLink;
 struct TcpContext;
@@ -41,6 +42,11 @@ struct TcpOptions {
   /// "cubic", "bbr" ... for every connection, where the system allows it. Empty: the system's choice; on loopback cubic
   /// or reno.
   std::string congestion = {};
+  /// Connections of each link that this rank opens, from 1 to Stripe::most. The peer that opens the link in the other
+  /// direction first decides for both.
+  std::size_t connections = 1;
+  /// Numeric addresses of this host from which these connections start, in turn; empty: the kernel chooses.
+  std::vector<std::string> own_addresses = {};
   /// Is told when connections cannot be accepted.
   Log log{};
   /// How long a link tries to reach a peer that refuses connections.
@@ -51,8 +57,8 @@ struct TcpOptions {
   std::chrono::milliseconds hello_timeout{5'000};
 };
 
-/// Links between ranks on any hosts, by TCP. Both links of a pair share one connection; a link that is opened aside has
-/// its own.
+/// Links between ranks on any hosts, by TCP. Both links of a pair share one connection, or several over which they are
+/// striped (transport/tcp/striping.h); a link that is opened aside has its own.
 ///
 /// Links on the hot list are read in every progress(), without asking whether they have something. A link becomes hot
 /// when the reactor sees bytes on it or a message is asked for; it cools down when all that was asked for has come, or
@@ -66,6 +72,7 @@ class TcpTransport final : public Transport {
 
   const char* name() const override { return "tcp"; }
   std::string address() const override;
+  /// A rank may have several addresses, with commas between them. The connections of a link go to them in turn.
   void set_peers(std::vector<std::string> addresses) override;
   /// Which ranks run under the same kernel as this one, though perhaps in another network namespace. Connections to
   /// them never leave this host. Before there are links.
@@ -86,7 +93,6 @@ class TcpTransport final : public Transport {
   std::size_t unproved() const;
 
  private:
-  class Arrivals;
   struct Chunk;
   struct Courier;
   struct LinkName {
@@ -114,7 +120,7 @@ class TcpTransport final : public Transport {
 
   std::unique_ptr<Chunk> chunk_;
   std::unique_ptr<tcp::TcpContext> context_;
-  std::unique_ptr<Arrivals> arrivals_;
+  std::unique_ptr<tcp::Arrivals> arrivals_;
   std::shared_ptr<Acceptor> acceptor_;  ///< its thread uses the members above
   OutLinks out_links_;
   std::list<Courier> couriers_;  ///< aborts on their way to peers that cannot be told on their links

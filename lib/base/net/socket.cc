@@ -82,6 +82,12 @@ void keep_alive(SocketView socket, std::chrono::milliseconds idle) noexcept {
 
 Socket make_stream(int family) noexcept { return Socket(system_calls::socket(family, stream, 0)); }
 
+int start_from(SocketView socket, Address from) noexcept {
+  set_option(socket, IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1);  // so that the port need only be free towards the peer
+  from.set_port(0);
+  return ::bind(socket.get(), from.get(), from.length) == 0 ? 0 : errno;
+}
+
 int begin_connect(SocketView socket, const Address& to) noexcept {
   if (::connect(socket.get(), to.get(), to.length) == 0) return 0;
   if (to.is_unix() && errno == EAGAIN) return queue_full;

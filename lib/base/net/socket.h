@@ -49,6 +49,8 @@ void keep_alive(SocketView socket, std::chrono::milliseconds idle) noexcept;
 // ---- Connecting and listening
 /// For addresses of this family; empty, with errno: the system refuses it.
 Socket make_stream(int family) noexcept;
+/// The connection that the socket will make starts at this address of the host. 0, or why not.
+int start_from(SocketView socket, Address from) noexcept;
 /// 0: connected. EINPROGRESS: on its way, see connected(). Else why not; queue_full: the attempt is over, and `socket`
 /// can try again later.
 int begin_connect(SocketView socket, const Address& to) noexcept;

@@ -19,7 +19,11 @@ using State = Handshake::State;
 
 const Secret key = Secret::from_text("the secret of this job", "test");
 const Secret other_key = Secret::from_text("the secret of that job", "test");
-const Hello hello{.from = 3, .to = 5, .channel = 0xfedcba9876543210, .purpose = Purpose::link};
+const Hello hello{.from = 3,
+                  .to = 5,
+                  .channel = 0xfedcba9876543210,
+                  .purpose = Purpose::link,
+                  .stripe = {.attempt = 7, .number = 1, .count = 2}};
 
 Handshake acceptor(const Secret& with = key, Purpose purpose = Purpose::link, int rank = 5) {
   return Handshake::accept(with, purpose, rank);
@@ -105,7 +109,7 @@ TEST_CASE("each purpose is let in at its own acceptor only, and nonces are fresh
     }
   const Record one = talk(Handshake::initiate(key, hello), acceptor());
   const Record two = talk(Handshake::initiate(key, hello), acceptor());
-  CHECK(one.messages[0].substr(24) != two.messages[0].substr(24));
+  CHECK(one.messages[0].substr(28) != two.messages[0].substr(24));
   CHECK(one.messages[1].substr(0, 32) != two.messages[1].substr(0, 32));
 }
 
@@ -131,7 +135,7 @@ TEST_CASE("the key of the encryption is the same on both sides, as docs/wire.md 
     const std::string answer = said_by(second);
     tell(first, answer);
     const std::string transcript = transcript_begin + answer.substr(0, 32);
-    const auto expected = hmac_sha256(key.bytes(), {std::as_bytes(std::span{std::string_view{"tutti 3 tunnel"}}),
+    const auto expected = hmac_sha256(key.bytes(), {std::as_bytes(std::span{std::string_view{"tutti 4 tunnel"}}),
                                                     std::as_bytes(std::span{transcript})});
     CHECK(first.encryption_key() == expected);
     CHECK(second.encryption_key() == expected);
@@ -143,12 +147,12 @@ TEST_CASE("the key of the encryption is the same on both sides, as docs/wire.md 
 TEST_CASE("every message is as long as the specification says, and never more is read") {
   const Record record = talk(Handshake::initiate(key, hello), acceptor());
   REQUIRE(record.messages.size() == 4);
-  CHECK(record.messages[0].size() == 56);
+  CHECK(record.messages[0].size() == 60);
   CHECK(record.messages[1].size() == 64);
   CHECK(record.messages[2].size() == 32);
   CHECK(record.messages[3] == "W");
   Handshake second = acceptor();
-  CHECK(second.incoming().size() == 56);
+  CHECK(second.incoming().size() == 60);
   CHECK_FALSE(tell(second, record.messages[0] + std::string(33, 'x')));  // 32 are a wrong proof
   CHECK(second.incoming().empty());
   CHECK(second.outgoing().empty());
@@ -162,14 +166,14 @@ TEST_CASE("the proofs are what docs/wire.md says, and so is its example") {
   const Record record = talk(Handshake::initiate(key, hello), acceptor());
   const std::string example_hello = documented("hello");
   CHECK(example_hello.size() == record.messages[0].size());
-  CHECK(example_hello.substr(0, 24) == record.messages[0].substr(0, 24));
+  CHECK(example_hello.substr(0, 28) == record.messages[0].substr(0, 28));
   const std::string transcript = record.messages[0] + record.messages[1].substr(0, 32);
-  CHECK(record.messages[1].substr(32) == digest("tutti 3 acceptor", transcript));
-  CHECK(record.messages[2] == digest("tutti 3 initiator", transcript));
+  CHECK(record.messages[1].substr(32) == digest("tutti 4 acceptor", transcript));
+  CHECK(record.messages[2] == digest("tutti 4 initiator", transcript));
 
   const std::string example = example_hello + documented("answer").substr(0, 32);
-  CHECK(documented("answer").substr(32) == digest("tutti 3 acceptor", example));
-  CHECK(documented("proof") == digest("tutti 3 initiator", example));
+  CHECK(documented("answer").substr(32) == digest("tutti 4 acceptor", example));
+  CHECK(documented("proof") == digest("tutti 4 initiator", example));
 }
 
 TEST_CASE("bytes may come one by one") {
@@ -222,7 +226,7 @@ TEST_CASE("a hello for another rank, purpose, magic or version is refused withou
 }
 
 TEST_CASE("a bit changed anywhere on the way is noticed by at least one side, and by whom it could deceive") {
-  const std::size_t sizes[] = {56, 64, 32, 1};
+  const std::size_t sizes[] = {60, 64, 32, 1};
   for (std::size_t message = 0; message < 4; ++message)
     for (std::size_t bit = 0; bit < 8 * sizes[message]; ++bit) {
       const Record record =
@@ -282,7 +286,7 @@ TEST_CASE("a proof made for one connection fits no other, even with the same hel
 
 TEST_CASE("nothing that comes after the end changes it") {
   Handshake second = acceptor();
-  tell(second, std::string(56, 'x'));
+  tell(second, std::string(60, 'x'));
   REQUIRE(second.state() == State::refused);
   second.received(0);
   second.sent(0);

@@ -1,0 +1,126 @@
+"""Links over several connections and several networks: two namespaces that two pairs of virtual cables join.
+
+What each cable has carried is counted, so nothing is timed.
+
+    striping_test.py TUTTI JOIN        exit code 77 and a reason when this process may not make network namespaces
+"""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "cli"))
+
+import harness
+from harness import Case, Finished, start
+
+NAMES = [f"tutti-stripes-{os.getpid()}-{side}" for side in "ab"]
+CABLES = [f"ts{os.getpid() % 100000}{place}" for place in "xy"]  # the same name on both sides
+SECRET = "known on both of these hosts"
+COUNT = 4_000_000  # floats that a rank sends and receives in each all_reduce
+
+
+def ip(*words):
+    done = subprocess.run(["ip", *words], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"ip {' '.join(words)}: {done.stderr.strip()}")
+
+
+def make_hosts():
+    for name in NAMES:
+        ip("netns", "add", name)
+        ip("-n", name, "link", "set", "lo", "up")
+    for place, cable in enumerate(CABLES):
+        ip("link", "add", cable, "netns", NAMES[0], "type", "veth", "peer", "name", cable, "netns", NAMES[1])
+        for side, name in enumerate(NAMES):
+            ip("-n", name, "address", "add", f"10.213.{78 + place}.{side + 1}/24", "dev", cable)
+            ip("-n", name, "link", "set", cable, "up")
+
+
+def remove_hosts():
+    for name in NAMES:
+        subprocess.run(["ip", "netns", "delete", name], capture_output=True, check=False)  # takes its cables along
+
+
+def carried():
+    """Bytes that each cable has carried from the first host."""
+    files = [f"/sys/class/net/{cable}/statistics/tx_bytes" for cable in CABLES]
+    done = subprocess.run(["ip", "netns", "exec", NAMES[0], "cat", *files], capture_output=True, text=True, check=True)
+    return [int(line) for line in done.stdout.split()]
+
+
+class TwoCables(Case):
+    def setUp(self):
+        super().setUp()
+        self.addCleanup(remove_hosts)
+        make_hosts()
+
+    def start_node(self, node, *words, **variables):
+        return start("ip", "netns", "exec", NAMES[node], harness.PROGRAM, "run", "-n", "1", "--nnodes", "2",
+                     "--node-rank", node, "--rdzv-endpoint", "10.213.78.1:29415", harness.JOIN, *words,
+                     env={"TUTTI_SECRET": SECRET} | variables)
+
+    def share_of_the_second_cable(self, **variables):
+        """Of the bytes of an all_reduce, whose result is checked."""
+        before = carried()
+        nodes = [self.start_node(node, "--count", str(COUNT), "--algorithm", "ring", **variables) for node in range(2)]
+        for node in nodes:
+            done = Finished(node, 60)
+            self.assertEqual((done.code, done.lines), (0, [f"[{nodes.index(node)}] sum 3"]), done)
+        first, second = (after - b for after, b in zip(carried(), before))
+        self.assertGreater(first + second, 4 * COUNT)  # a rank of two sends all of its elements' bytes once in a ring
+        return second / (first + second)
+
+    def test_connections_are_dealt_to_the_cables_that_are_named(self):
+        both = ",".join(CABLES)
+        for expected, variables in ((0, {}),
+                                    (0, {"TUTTI_SOCKET_IFNAME": both}),
+                                    (0, {"TUTTI_TCP_CONNECTIONS": "2"}),
+                                    (1 / 2, {"TUTTI_TCP_CONNECTIONS": "2", "TUTTI_SOCKET_IFNAME": both}),
+                                    (1 / 3, {"TUTTI_TCP_CONNECTIONS": "3", "TUTTI_SOCKET_IFNAME": both}),
+                                    (1 / 2, {"TUTTI_TCP_CONNECTIONS": "2", "TUTTI_SOCKET_IFNAME": both,
+                                             "TUTTI_TLS": "1"})):
+            with self.subTest(variables=variables):
+                self.assertAlmostEqual(self.share_of_the_second_cable(**variables), expected, delta=0.05)
+
+    def test_when_one_of_two_connections_breaks_both_ranks_name_each_other(self):
+        nodes = [self.start_node(node, "--repeat", "--count", "1000003", TUTTI_TCP_CONNECTIONS="2",
+                                 TUTTI_SOCKET_IFNAME=",".join(CABLES), TUTTI_TIMEOUT="25", TUTTI_LOST_AFTER="1")
+                 for node in range(2)]
+        for node in nodes:
+            self.assertRegex(node.stdout.readline(), r"\[\d\] sum 3")
+        # The failure detector uses the first cable, so that no process can be taken for dead.
+        ip("-n", NAMES[0], "link", "set", CABLES[1], "down")
+        said = "".join(one.err for one in [Finished(node, 24) for node in nodes])
+        self.assertSays(said, r"peer_lost: .*[Tt]he connection between ranks \d and \d is broken: what rank \d sent to rank")
+        self.assertNotIn("timeout:", said)
+
+
+def missing():
+    if shutil.which("ip") is None:
+        return "no program ip (apt-get install iproute2)"
+    try:
+        make_hosts()
+    except RuntimeError as error:
+        return f"cannot make network namespaces ({error})"
+    finally:
+        remove_hosts()
+    return ""
+
+
+def main():
+    os.environ["PATH"] += ":/usr/sbin:/sbin"
+    harness.PROGRAM, harness.JOIN = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+    reason = missing()
+    if reason:
+        print(f"skipped: {reason}")
+        sys.exit(77)
+    suite = unittest.defaultTestLoader.loadTestsFromTestCase(TwoCables)
+    sys.exit(not unittest.TextTestRunner(verbosity=2).run(suite).wasSuccessful())
+
+
+if __name__ == "__main__":
+    main()
