@@ -25,9 +25,11 @@ bool is_unanswered(net::SocketView socket, std::chrono::milliseconds time) noexc
 
 }  // namespace
 
-Clock::duration AcknowledgementCheck::silence(net::SocketView socket, Clock::time_point now,
+Clock::duration AcknowledgementCheck::silence(std::span<const net::Socket> sockets, Clock::time_point now,
                                               std::chrono::milliseconds pause) noexcept {
-  since_ = is_unanswered(socket, pause) ? std::min(since_, now) : Clock::time_point::max();
+  const bool is_silent =
+      std::ranges::any_of(sockets, [=](const net::Socket& socket) { return is_unanswered(socket, pause); });
+  since_ = is_silent ? std::min(since_, now) : Clock::time_point::max();
   return since_ <= now ? now - since_ : Clock::duration{0};
 }
 

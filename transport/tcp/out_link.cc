@@ -31,6 +31,16 @@ using namespace std::chrono_literals;
 constexpr std::size_t longest_reply = 2048;
 constexpr auto longest_pause = 250ms;
 
+/// Until the peer has written or hung up, a socket can be written for which there is something, or time is up. True:
+/// the first of these. Without a socket it is a plain pause.
+bool hear(std::span<const net::Socket> sockets, const FrameQueue& queue, int milliseconds) noexcept {
+  std::array<pollfd, Stripe::most> queries{};
+  for (std::size_t i = 0; i < sockets.size(); ++i)
+    queries[i] = {sockets[i].get(), static_cast<short>(queue.has_for(i) ? POLLOUT | POLLIN : POLLIN), 0};
+  if (::poll(queries.data(), sockets.size(), milliseconds) <= 0) return false;
+  return std::ranges::any_of(queries, [](const pollfd& query) { return (query.revents & POLLIN) != 0; });
+}
+
 }  // namespace
 
 OutLink::OutLink(TcpContext& shared, int peer, Channel channel, Manner manner)
@@ -119,12 +129,10 @@ void OutLink::make_busy() noexcept {
 void OutLink::arm() noexcept {
   if (state_ == State::refused || state_ == State::expecting) context_.reactor.wake_by(retry_at_);
   if (state_ == State::connecting) context_.reactor.wake_by(give_up_at_);
-  // To wake this rank is enough.
-  for (const Connecting& one : connecting_)
-    if (!one.done && one.connector.events() == POLLOUT) context_.reactor.wait_writable(one.connector.fd(), [] {});
+  if (connecting_) connecting_->arm();
   for (std::size_t i = 0; i < sockets_.size(); ++i)
     if (queue_.has_for(i))
-      context_.reactor.wait_writable(sockets_[i].get(), [this, i] {
+      context_.reactor.wait_writable(sockets_[i].get(), [this, i] {  // to wake this rank is enough
         if (reader_) context_.reactor.unwatch(sockets_[i].get());
       });
 }
@@ -136,7 +144,7 @@ void OutLink::disconnect() noexcept {
 }
 
 void OutLink::cut() noexcept {
-  for (const Connecting& one : connecting_) net::shut_down(one.connector.socket());
+  if (connecting_) connecting_->cut();
   for (const net::Socket& socket : sockets_) net::shut_down(socket);
 }
 
@@ -147,8 +155,8 @@ std::vector<net::Socket> OutLink::release() noexcept {
 
 std::vector<net::Socket> OutLink::take_sockets() noexcept {
   if (reader_) std::exchange(reader_, nullptr)->part();
-  for (Connecting& one : connecting_) sockets_.push_back(one.connector.take());
-  connecting_.clear();
+  if (connecting_) sockets_ = connecting_->take();
+  connecting_.reset();
   for (const net::Socket& socket : sockets_)
     if (socket) context_.reactor.unwatch(socket.get());
   return std::exchange(sockets_, {});
@@ -179,42 +187,23 @@ bool OutLink::flush(Clock::time_point deadline) noexcept {
   while (!ended() && !queue_.empty() && Clock::now() < deadline) {
     if (progress()) continue;
     const bool pausing = state_ == State::refused || state_ == State::expecting;
-    wait_for_events(pausing ? std::min(deadline, retry_at_) : deadline);
+    const auto until = pausing ? std::min(deadline, retry_at_) : deadline;
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
+    const auto pause = static_cast<int>(std::clamp<std::chrono::milliseconds>(left, 0ms, longest_pause).count());
+    if (connecting_) {
+      connecting_->wait(pause);
+    } else if (hear(sockets_, queue_, pause)) {
+      if (reader_) reader_->drain();
+      heard_ = reader_ == nullptr;
+    }
   }
   return ended() || queue_.empty();
-}
-
-/// Until progress() has something to do, or for a moment. Without a socket it is a plain pause.
-void OutLink::wait_for_events(Clock::time_point until) noexcept {
-  const auto left = std::chrono::ceil<std::chrono::milliseconds>(until - Clock::now());
-  const auto pause = static_cast<int>(std::clamp<std::chrono::milliseconds>(left, 0ms, longest_pause).count());
-  std::array<pollfd, Stripe::most> queries{};
-  std::size_t count = 0;
-  for (const Connecting& one : connecting_)
-    queries[count++] = {one.done ? -1 : one.connector.fd(), one.connector.events(), 0};
-  for (std::size_t i = 0; i < sockets_.size(); ++i)
-    queries[count++] = {sockets_[i].get(), static_cast<short>(queue_.has_for(i) ? POLLOUT | POLLIN : POLLIN), 0};
-  if (::poll(queries.data(), count, pause) <= 0) return;
-  bool heard = false;
-  for (std::size_t i = 0; i < count; ++i) {
-    if ((queries[i].revents & POLLIN) == 0) continue;
-    heard = true;
-    if (!connecting_.empty()) connecting_[i].heard = true;
-  }
-  if (!heard || !connecting_.empty()) return;
-  if (reader_) {
-    reader_->drain();
-  } else {
-    heard_ = true;
-  }
 }
 
 // A link aside does not wait for a peer that does not answer, since that has probably gone. A peer that has seen the
 // handshake may have accepted this link already, and would take an end without a bye for this rank's death.
 void OutLink::say_bye() noexcept {
-  const bool is_seen = state_ == State::open || std::ranges::any_of(connecting_, [](const Connecting& one) {
-                         return one.connector.is_connected();
-                       });
+  const bool is_seen = state_ == State::open || (connecting_ && connecting_->is_seen());
   if (is_aside() && !is_seen) {
     disconnect();
     state_ = State::dead;
@@ -292,11 +281,8 @@ void OutLink::peer_lost(int error) noexcept {
 }
 
 void OutLink::check_acknowledgements(Clock::time_point now, std::chrono::milliseconds pause) noexcept {
-  if (state_ != State::open) return acknowledgements_.clear();
-  acknowledgements_.resize(sockets_.size());
-  Clock::duration silence{0};
-  for (std::size_t i = 0; i < sockets_.size(); ++i)
-    silence = std::max(silence, acknowledgements_[i].silence(sockets_[i], now, pause));
+  if (state_ != State::open) return acknowledgements_.reset();
+  const auto silence = acknowledgements_.silence(sockets_, now, pause);
   if (silence < 2 * context_.lost_after) return;
   // The connections stay open as long as the link. Their end could reach the peer as a reset, and the peer would take
   // this process for dead before it is told what has happened.

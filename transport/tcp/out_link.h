@@ -1,15 +1,13 @@
 #pragma once
 
-#include <poll.h>
-
 #include <cstdint>
+#include <optional>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include "lib/base/net/socket.h"
-#include "transport/connector.h"
 #include "transport/tcp/acknowledgement_check.h"
+#include "transport/tcp/connecting.h"
 #include "transport/tcp/frame_queue.h"
 #include "transport/tcp/last_frame.h"
 #include "transport/tcp/tcp_context.h"
@@ -74,15 +72,6 @@ class OutLink final : public Link {
     dead,
   };
 
-  /// One of the connections that the link is to have.
-  struct Connecting {
-    Connector connector;
-    bool heard = false;  ///< the peer has written or hung up
-    bool done = false;
-
-    bool waits() const noexcept { return done || (connector.events() == POLLIN && !heard); }
-  };
-
   bool is_aside() const noexcept { return !shares_; }
   bool busy() const noexcept;
   void make_busy() noexcept;
@@ -93,9 +82,6 @@ class OutLink final : public Link {
   void opened() noexcept;
   void connect() noexcept;
   bool continue_connecting() noexcept;
-  int advance(Connecting& one) noexcept;
-  void listen_later(const net::Socket& socket, bool& heard) noexcept;
-  void wait_for_events(Clock::time_point until) noexcept;
   void connect_failed(int error) noexcept;
   bool write_first(FrameQueue::Message& message) noexcept;
   bool write() noexcept;
@@ -118,9 +104,8 @@ class OutLink final : public Link {
   bool heard_ = false;    ///< on the open connection, of a link without a reader
   int doubt_ = 0;         ///< why a write failed, while the reader may still find out more
   InLink* reader_ = nullptr;
-  std::vector<Connecting> connecting_;  ///< in that state
-  std::vector<net::Socket> sockets_;    ///< when it is open
-  std::vector<net::Address> addresses_;
+  std::optional<Connecting> connecting_;  ///< in that state
+  std::vector<net::Socket> sockets_;      ///< when it is open
   Clock::time_point give_up_at_{};
   Clock::time_point retry_at_{};
   int attempts_ = 0;
@@ -128,7 +113,7 @@ class OutLink final : public Link {
 
   FrameQueue queue_;
   LastFrame last_frame_;
-  std::vector<AcknowledgementCheck> acknowledgements_;  ///< of each socket
+  AcknowledgementCheck acknowledgements_;
 };
 
 }  // namespace tutti::transport::tcp

@@ -58,8 +58,8 @@ bool OutLink::adopt() noexcept {
 
 /// All connections are open. An InLink reads what the peer sends on them.
 void OutLink::opened() noexcept {
-  for (Connecting& one : connecting_) sockets_.push_back(one.connector.take());
-  connecting_.clear();
+  sockets_ = connecting_->take();
+  connecting_.reset();
   queue_.deal_to(sockets_.size());
   if (shares_) {
     std::vector<net::Socket> twins = duplicates(sockets_);
@@ -67,68 +67,43 @@ void OutLink::opened() noexcept {
     context_.in_links.push_back(std::make_unique<InLink>(context_, peer(), channel(), std::move(twins), this));
     reader_ = context_.in_links.back().get();
   } else {
-    listen_later(sockets_.front(), heard_);
+    context_.reactor.watch(sockets_.front().get(), [this] {
+      heard_ = true;
+      make_busy();
+    });
   }
   state_ = State::open;
 }
 
 void OutLink::connect() noexcept {
   ++attempts_;
-  if (addresses_.empty()) addresses_ = context_.addresses_of(peer());
-  if (addresses_.empty()) return lose(Certainty::sure, no_address_of(context_, peer()));
+  const std::vector<net::Address> addresses = context_.addresses_of(peer());
+  if (addresses.empty()) return lose(Certainty::sure, no_address_of(context_, peer()));
   if (context_.cut) return connect_failed(ENETUNREACH);
-  const std::size_t count = is_aside() ? 1 : context_.connections;
-  Hello hello{.from = context_.rank, .to = peer(), .channel = channel(), .purpose = Purpose::link};
-  hello.stripe = {.attempt = ++context_.attempts, .count = static_cast<std::uint8_t>(count)};
-  connecting_.reserve(count);
-  for (std::size_t i = 0; i < count; ++i) {
-    hello.stripe.number = static_cast<std::uint8_t>(i);
-    connecting_.push_back({.connector = Connector{addresses_[i % addresses_.size()], context_.key, hello,
-                                                  context_.tls_proxies, context_.path_to(peer(), i)}});
-    net::keep_alive(connecting_.back().connector.socket(), context_.lost_after);
-  }
+  const auto count = static_cast<std::uint8_t>(is_aside() ? 1 : context_.connections);
+  const Hello hello{.from = context_.rank,
+                    .to = peer(),
+                    .channel = channel(),
+                    .purpose = Purpose::link,
+                    .stripe = {.attempt = ++context_.attempts, .count = count}};
+  connecting_.emplace(context_, addresses, hello, [this] { make_busy(); });
   state_ = State::connecting;
 }
 
-void OutLink::listen_later(const net::Socket& socket, bool& heard) noexcept {
-  context_.reactor.watch(socket.get(), [this, &heard] {
-    heard = true;
-    make_busy();
-  });
-}
-
 bool OutLink::continue_connecting() noexcept {
-  bool moved = false;
-  for (Connecting& one : connecting_) {
-    if (one.waits()) continue;
-    const int error = advance(one);
-    if (error == EAGAIN) continue;
-    moved = true;
-    if (error == 0) continue;
-    if (error == Connector::another_secret) {
-      lose(Certainty::sure, cannot_trust(context_, peer()));
-    } else {
-      connect_failed(error);
-    }
-    return true;
-  }
-  if (std::ranges::all_of(connecting_, &Connecting::done)) {
+  const int error = connecting_->advance();
+  if (error == 0) {
     opened();
-    return true;
+  } else if (error == Connector::another_secret) {
+    lose(Certainty::sure, cannot_trust(context_, peer()));
+  } else if (error != EAGAIN) {
+    connect_failed(error);
+  } else if (Clock::now() >= give_up_at_) {
+    connect_failed(ETIMEDOUT);
+  } else {
+    return false;
   }
-  if (Clock::now() < give_up_at_) return moved;
-  connect_failed(ETIMEDOUT);
   return true;
-}
-
-/// The connector may replace its socket, so the reactor must not watch it meanwhile.
-int OutLink::advance(Connecting& one) noexcept {
-  one.heard = false;
-  context_.reactor.unwatch(one.connector.fd());
-  const int error = one.connector.advance();
-  one.done = error == 0;
-  if (error == EAGAIN && one.connector.events() == POLLIN) listen_later(one.connector.socket(), one.heard);
-  return error;
 }
 
 void OutLink::connect_failed(int error) noexcept {
