@@ -44,6 +44,16 @@ class Hosts(Case):
         self.assertGreater(self.time_of("--slow", "1:100mbit"), least)
         self.assertGreater(self.time_of("--slow", "0:100mbit"), least)
 
+    def test_several_links_are_used_together(self):
+        # Two pass at once what one may, and the rest at twice the rate. Nothing here is faster than that.
+        least = (2 - 2 * 0.25) * 1024 * 1024 * 8 / 200e6
+        self.assertGreater(self.time_of("--rate", "100mbit", "--links", "2"), least)
+        work = f"{harness.PROGRAM} bench all_reduce -b 8M -e 8M -n 2 >&2"
+        done = hosts(2, "--links", "2", "sh", "-c", f"{work}; grep wire /proc/net/dev", env={"TUTTI": harness.PROGRAM})
+        self.assertEqual((done.code, len(done.lines)), (0, 4), done)  # of both hosts
+        carried = [int(line.split()[9]) for line in done.lines]
+        self.assertGreater(min(carried), 0.8 * max(carried), done)
+
     def test_its_code_is_that_of_the_command(self):
         self.assertEqual(hosts(1, "sh", "-c", "exit 9", env={"TUTTI": harness.PROGRAM}).code, 9)
 
@@ -52,7 +62,10 @@ class Hosts(Case):
                             (("two", "true"), 'number of hosts, 1 to 64, not "two"'), (("2",), "which command"),
                             (("2", "--rate"), '"--rate", or it lacks its value'), (("2", "-n", "2"), "which command"),
                             (("2", "-n", "x", "true"), '-n takes a number of ranks from 1, not "x"'),
-                            (("2", "--fast", "x", "true"), 'no option "--fast"')):
+                            (("2", "--fast", "x", "true"), 'no option "--fast"'),
+                            (("2", "--links", "0", "true"), '--links takes 1 to 9, not "0"'),
+                            (("2", "--delay", "1s", "true"), '--delay takes milliseconds, not "1s"'),
+                            (("3", "--delay", "1", "true"), '--delay is for 2 hosts')):
             done = hosts(*words)
             self.assertEqual((done.code, done.out), (2, ""), f"{words} {done}")
             self.assertSays(done.err, "^tools/hosts: .*" + says + r".* \(tools/hosts --help\)\n$")
@@ -63,7 +76,7 @@ class Hosts(Case):
 class Compared(Stage):
     def test_libraries_are_compared_across_hosts(self):
         shutil.copy(ROOT / "cli/bench/compare_libraries/rivals/on_hosts", self.folder / "tutti-on-hosts")
-        where = f"echo $WORLD_SIZE $LOCAL_WORLD_SIZE $(ip -o -4 address show dev wire) >>{self.folder}/NAME-seen"
+        where = f"echo $WORLD_SIZE $LOCAL_WORLD_SIZE $(ip -o -4 address show dev wire0) >>{self.folder}/NAME-seen"
         for name in ("self", "gloo"):
             self.side(name, before=where.replace("NAME", name))
         done = hosts(2, "--once", harness.PROGRAM, "bench", "all_reduce", "--transport", "hosts:2", "-g", "4", "-b", "64",

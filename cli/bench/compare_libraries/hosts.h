@@ -23,7 +23,7 @@ std::vector<std::string> run_on_hosts(const Line& line, const std::vector<std::s
 /// What Open MPI's launcher is told besides, and how it is started, which has to be on the first host.
 std::vector<std::string> mpirun_on_hosts(const Line& line, const std::string& launcher, const Places& places);
 
-/// The network interface of each host.
-inline constexpr const char* wire = "wire";
+/// The network interface of each host, its first if there are several.
+inline constexpr const char* wire = "wire0";
 
 }  // namespace tutti::cli::versus
