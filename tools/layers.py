@@ -52,6 +52,7 @@ RULES = {
     **layered(),
     "lib/include/": (("tutti/",), ("std",)),
     "lib/include/tutti/c.h": (("tutti/",), SYSTEM),  # of C
+    "lib/include/tutti/c_gpu.h": (("tutti/",), SYSTEM),
     "lib/include/tutti/c_store.h": (("tutti/",), SYSTEM),
     # Pure: plans know neither bytes nor the system.
     "algorithms/": (("tutti/", "lib/base/", "algorithms/"), ("std", "fmt")),

@@ -1,7 +1,7 @@
 #pragma once
 
 /// tutti for C11, and for every language that can call C: ranks that exchange and combine data. <tutti/c_store.h> has
-/// their stores of keys and values.
+/// their stores of keys and values, and <tutti/c_gpu.h> memory of GPUs that all ranks can use.
 ///
 ///     tutti_comm* comm = NULL;
 ///     if (tutti_connect(NULL, &comm)) return puts(tutti_last_error());     // NULL: as the launcher's environment says
