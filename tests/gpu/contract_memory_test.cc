@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/gpu/contract.h"
+#include "tests/gpu/expandable_segment.h"
 #include "tutti/error.h"
 
 namespace tutti::testing {
@@ -228,6 +229,23 @@ TEST_CASE("shared memory: sizes are multiples of the granularity") {
   CHECK(driver().cuMemCreate.result(&handle, granularity + 4096, &wanted, 0) == Result::invalid_value);
   CHECK(driver().cuMemCreate.result(&handle, granularity, &wanted, 0) == Result::success);
   driver().cuMemRelease(handle);
+}
+
+TEST_CASE("shared memory: pieces that are mapped side by side are allocations of their own, and used as one") {
+  const Bench bench;
+  const tutti::testing::ExpandableSegment segment{0, 3, cuda::HandleType::none};
+  const Address border = segment.address() + segment.piece();
+  fill(bench, segment.address(), 6, 3 * segment.piece());
+  CHECK(bytes_at(bench, border - 8, 16) == std::vector<unsigned char>(16, 6));  // one copy of both
+  const cuda::PointerFacts first = facts_of(border - 8), second = facts_of(border + 8);
+  CHECK(first.base == segment.address());
+  CHECK(second.base == border);
+  CHECK(second.size == segment.piece());
+  CHECK(first.buffer != second.buffer);
+  CHECK(!second.legacy_ipc);
+  CHECK(!second.descriptor);  // it was not made for that
+  CHECK_THROWS_AS((void)cuda::export_descriptor_of(border), Error);
+  CHECK(driver().cuMemUnmap.result(border - 4096, segment.piece()) == Result::invalid_value);
 }
 
 TEST_CASE("shared memory: a descriptor that is none of the driver's is refused") {

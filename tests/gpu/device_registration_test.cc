@@ -20,6 +20,7 @@
 #include "lib/base/internals.h"
 #include "lib/group/context.h"
 #include "tests/gpu/device_ranks.h"
+#include "tests/gpu/expandable_segment.h"
 #include "tests/gpu/on_device.h"
 #include "tests/gpu/windows.h"
 #include "tests/support/scratch.h"
@@ -203,6 +204,37 @@ TEST_CASE("windows: pieces of one allocation are opened once, and one that came 
     gpu::deregister_memory(comm, std::move(one));
     check_sum(comm, span_at(address, 1000), span_at(address + 8000, 1000));
     gpu::deregister_memory(comm, std::move(other));
+    comm.barrier();
+  });
+}
+
+TEST_CASE("windows: tensors in segments of a framework's allocator") {
+  if (!may_have_windows()) return;
+  const Setting setting{"TUTTI_GPU_MODE", "two-shot"};
+  on_ranks(ranks, [](Communicator& comm) {
+    using tutti::testing::ExpandableSegment;
+    const Current current;
+    const cuda::Device device = cuda::device_of(context());
+    const ExpandableSegment shared{device, 2, cuda::HandleType::posix_file_descriptor};
+    const ExpandableSegment local{device, 2, cuda::HandleType::none};
+    std::string text;
+    // Within a piece, at another place of it on each rank.
+    const cuda::Address own = shared.address() + shared.piece() + 512 * (at(comm.rank()) + 1);
+    auto registered = gpu::register_memory(comm, span_at(own, 1000));
+    CHECK(registered.is_shared());
+    check_sum(comm, span_at(own, 1000), span_at(own, 1000));
+    // From one piece to the next, each of which other processes would have to import.
+    CHECK(code_of([&] { (void)gpu::register_memory(comm, span_at(shared.address() + shared.piece() - 2000, 1000)); },
+                  text) == ErrorCode::invalid_argument);
+    CHECK(text.find("4000 bytes from") != text.npos);
+    CHECK(text.find("reach beyond their allocation") != text.npos);
+    gpu::deregister_memory(comm, std::move(registered));
+    // Of one rank's no descriptor can be made: then nobody's is shared, and calls copy.
+    const bool lacks = comm.rank() == 1;
+    auto refused = gpu::register_memory(comm, span_at(lacks ? local.address() : own, 1000));
+    CHECK_FALSE(refused.is_shared());
+    check_sum(comm, span_at(lacks ? local.address() : own, 1000), span_at(own, 1000));
+    gpu::deregister_memory(comm, std::move(refused));
     comm.barrier();
   });
 }

@@ -168,6 +168,7 @@ struct Header {
   std::uint64_t size;  // of the bytes behind it
   Device device;
   std::atomic<bool> freed;
+  std::atomic<bool> exportable;            // by a descriptor
   std::array<std::atomic<int>, 32> users;  // pids that opened it
 };
 inline constexpr std::size_t header_size = 4096;

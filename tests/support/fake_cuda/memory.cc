@@ -68,7 +68,7 @@ std::shared_ptr<Physical> make_physical(std::size_t size, Device device) {
     return nullptr;
   void* const header = ::mmap(nullptr, header_size, PROT_READ | PROT_WRITE, MAP_SHARED, made->descriptor, 0);
   if (header == MAP_FAILED) return nullptr;
-  made->header = new (header) Header{header_magic, next_id(), made->size, device, {false}, {}};
+  made->header = new (header) Header{header_magic, next_id(), made->size, device, {false}, {false}, {}};
   return made;
 }
 
@@ -118,9 +118,13 @@ Range* range_of(Address address, std::size_t bytes) {
   return address - range.base + bytes <= range.size ? &range : nullptr;
 }
 
+/// The bytes may reach over pieces that are mapped side by side.
 std::byte* reach(Address address, std::size_t bytes) {
-  const Range* const range = range_of(address, bytes);
+  const Range* const range = range_of(address);
   if (range == nullptr || !range->accessible) return nullptr;
+  const std::size_t here = range->base + range->size - address;
+  if (bytes > here && (range->kind != Range::Kind::reserved || reach(address + here, bytes - here) == nullptr))
+    return nullptr;
   const bool host = range->kind == Range::Kind::host_allocated || range->kind == Range::Kind::host_registered;
   if (!host && range->physical == nullptr) return nullptr;
   return host ? reinterpret_cast<std::byte*>(address) : alias_of(address);
@@ -301,7 +305,7 @@ static void answer(const Range* range, PointerAttribute attribute, void* to) {
     case PointerAttribute::range_size:
       return put(range == nullptr ? std::size_t{0} : range->size);
     case PointerAttribute::allowed_handle_types:
-      return put(std::uint64_t{is_virtual});
+      return put(std::uint64_t{is_virtual && range->physical != nullptr && range->physical->header->exportable});
   }
 }
 

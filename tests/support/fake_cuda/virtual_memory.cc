@@ -41,6 +41,7 @@ Result cuMemCreate(AllocationHandle* handle, std::size_t size, const AllocationP
   const Lock lock{big};
   auto physical = make_physical(size, wanted->location.id);
   if (physical == nullptr) return Result::out_of_memory;
+  physical->header->exportable = wanted->requested_handle_types == HandleType::posix_file_descriptor;
   return add_handle(std::move(physical), handle);
 }
 
@@ -61,7 +62,9 @@ Result cuMemExportToShareableHandle(void* descriptor, AllocationHandle handle, H
                                     unsigned long long flags) {
   const Lock lock{big};
   const auto found = handles.find(handle);
-  if (found == handles.end() || type != HandleType::posix_file_descriptor || flags != 0) return Result::invalid_value;
+  if (found == handles.end() || type != HandleType::posix_file_descriptor || flags != 0 ||
+      !found->second->header->exportable)
+    return Result::invalid_value;
   const int made = ::fcntl(found->second->descriptor, F_DUPFD_CLOEXEC, 0);
   if (made < 0) return Result::unknown;
   std::memcpy(descriptor, &made, sizeof made);
@@ -93,29 +96,54 @@ Result cuMemAddressReserve(Address* address, std::size_t size, std::size_t, Addr
   return Result::success;
 }
 
-/// A reservation as a whole, which is all that is supported.
-static Range* reservation(Address address, std::size_t size) {
-  const auto found = ranges.find(address);
-  if (found == ranges.end() || found->second.kind != Range::Kind::reserved || found->second.size != size)
-    return nullptr;
-  return &found->second;
+/// What `size` bytes of reserved addresses from `address` on consist of, one behind the other: mapped pieces, and what
+/// is left between them. Empty: they are not reserved, or end within a piece.
+static std::vector<Range*> pieces(Address address, std::size_t size) {
+  std::vector<Range*> all;
+  const Address end = address + size;
+  for (auto at = ranges.find(address); at != ranges.end() && at->first == address; ++at) {
+    if (at->second.kind != Range::Kind::reserved || at->second.size > end - address) return {};
+    all.push_back(&at->second);
+    address += at->second.size;
+    if (address == end) return all;
+  }
+  return {};
 }
 
 Result cuMemAddressFree(Address address, std::size_t size) {
   const Lock lock{big};
-  const Range* const range = reservation(address, size);
-  if (range == nullptr || range->physical != nullptr) return Result::invalid_value;
-  ranges.erase(address);
+  const std::vector<Range*> all = pieces(address, size);
+  if (all.empty()) return Result::invalid_value;
+  for (const Range* range : all)
+    if (range->physical != nullptr) return Result::invalid_value;
+  ranges.erase(ranges.find(address), ranges.upper_bound(all.back()->base));
   return Result::success;
+}
+
+/// Makes a piece of its own of a part of what is reserved.
+static Range* split(Range& range, Address address, std::size_t size) {
+  const auto cut = [](Range& whole, std::size_t first) -> Range& {
+    if (whole.size == first) return whole;
+    Range rest = whole;
+    rest.base += first;
+    rest.size -= first;
+    rest.spread -= first;
+    whole.size = whole.spread = first;
+    return ranges[rest.base] = rest;
+  };
+  Range& from = address == range.base ? range : cut(range, address - range.base);
+  (void)cut(from, size);
+  return &from;
 }
 
 Result cuMemMap(Address address, std::size_t size, std::size_t offset, AllocationHandle handle, unsigned long long) {
   const Lock lock{big};
-  Range* const range = reservation(address, size);
+  Range* const whole = range_of(address, size);
   const auto found = handles.find(handle);
-  if (range == nullptr || offset != 0 || range->physical != nullptr || found == handles.end() ||
-      found->second->size != size)
+  if (whole == nullptr || whole->kind != Range::Kind::reserved || address % granularity != 0 || offset != 0 ||
+      whole->physical != nullptr || found == handles.end() || found->second->size != size)
     return Result::invalid_value;
+  Range* const range = split(*whole, address, size);
   range->physical = found->second;
   range->device = found->second->device;
   range->buffer = next_id();
@@ -124,21 +152,28 @@ Result cuMemMap(Address address, std::size_t size, std::size_t offset, Allocatio
 
 Result cuMemUnmap(Address address, std::size_t size) {
   Lock lock{big};
-  Range* const range = reservation(address, size);
-  if (range == nullptr || range->physical == nullptr) return Result::invalid_value;
+  const std::vector<Range*> all = pieces(address, size);
+  if (all.empty()) return Result::invalid_value;
+  for (const Range* range : all)
+    if (range->physical == nullptr) return Result::invalid_value;
   unmap_at(address, size);
-  range->physical.reset();
-  range->accessible = false;
+  for (Range* range : all) {
+    range->physical.reset();
+    range->accessible = false;
+  }
   return Result::success;
 }
 
 Result cuMemSetAccess(Address address, std::size_t size, const AccessDescription* access, std::size_t count) {
   const Lock lock{big};
-  Range* const range = reservation(address, size);
-  if (range == nullptr || range->physical == nullptr || count != 1 || access->flags != access_read_write)
-    return Result::invalid_value;
-  range->accessible = true;
-  return map_at(address, *range, 0) ? Result::success : Result::out_of_memory;
+  const std::vector<Range*> all = pieces(address, size);
+  if (all.empty() || count != 1 || access->flags != access_read_write) return Result::invalid_value;
+  for (Range* range : all) {
+    if (range->physical == nullptr) return Result::invalid_value;
+    range->accessible = true;
+    if (!map_at(range->base, *range, 0)) return Result::out_of_memory;
+  }
+  return Result::success;
 }
 
 }  // namespace fake_cuda
