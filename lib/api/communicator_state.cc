@@ -75,6 +75,11 @@ StreamCalls* CommunicatorState::streams_if_any() {
   return streams_.get();
 }
 
+bool CommunicatorState::streams_are_decided() {
+  const std::lock_guard lock{streams_mutex_};
+  return streams_decided_;
+}
+
 StreamCalls* CommunicatorState::streams(Communicator& comm, const DeviceStream& stream) {
   const std::lock_guard lock{streams_mutex_};
   if (!streams_decided_)

@@ -41,6 +41,7 @@ class CommunicatorState {
   StreamCalls* streams(Communicator& comm, const DeviceStream& stream);
   /// Those, if that has been decided already.
   StreamCalls* streams_if_any();
+  bool streams_are_decided();
 
   /// A call on device memory that is staged, for the trace; null: it is not recorded.
   std::shared_ptr<StreamTrace::Call> traced(const DeviceStream& stream, const Staging& staging);

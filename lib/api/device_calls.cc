@@ -83,7 +83,11 @@ DeviceCopies::DeviceCopies(MessageCall& call, Group& group, OnStream on)
     : group_(group),
       name_(fmt::format("{} on rank {} of {}", call.name(), group.rank(), group.size())),
       stream_(name_, std::array{DeviceStream::Buffer{"data", call.bytes.data()}}, on.stream),
-      staging_(or_abort([&] { return staging_of(stream_, call); })) {}
+      staging_([&] {
+        stream_.refuse_capture(name_,
+                               "messages go through memory of the host: send and receive outside of the capture");
+        return or_abort([&] { return staging_of(stream_, call); });
+      }()) {}
 
 bool DeviceCopies::may_wait_on_device() const { return !group_.context().threads && stream_.can_wait_for_host(); }
 
@@ -139,6 +143,30 @@ Work start_on_device(CommunicatorState& state, const DeviceCopies& copies, std::
 
 }  // namespace
 
+namespace {
+
+/// Puts a checked collective into the graph into which its stream is being captured.
+Work capture(Communicator& comm, CommunicatorState& state, const Request& request, const DeviceStream& stream,
+             bool asynchronous) {
+  const std::string name = name_on_rank(request, state.group);
+  if (!asynchronous)
+    stream.refuse_capture(name, "it cannot wait for its result: start it, by comm.async(), or in C with `work`");
+  if (!state.streams_are_decided())
+    stream.refuse_capture(name,
+                          "the ranks have not agreed yet how calls run: make one on device memory with this "
+                          "communicator before the capture");
+  StreamCalls* const streams = state.streams_if_any();
+  const std::optional<StreamCalls::Planned> planned = streams ? streams->plan(request) : std::nullopt;
+  if (!planned)
+    stream.refuse_capture(name,
+                          "it goes through memory of the host, where a thread has to act: make it outside of the "
+                          "capture, give memory of gpu::allocate() or gpu::register_memory(), or set "
+                          "TUTTI_GPU_MODE=streams (docs/gpu.md)");
+  return streams->capture(comm, request, *planned, stream);
+}
+
+}  // namespace
+
 void check_on_device(const Request& request, const Group& group, OnStream on) { stream_of(request, group, on); }
 
 Work call_on_device(Communicator& comm, const std::shared_ptr<CommunicatorState>& state, const Request& request,
@@ -146,6 +174,7 @@ Work call_on_device(Communicator& comm, const std::shared_ptr<CommunicatorState>
   Group& group = state->group;
   group.context().engine->get_helper();
   const DeviceStream stream = stream_of(request, group, on);
+  if (stream.capture()) return capture(comm, *state, request, stream, asynchronous);
   if (StreamCalls* const streams = state->streams(comm, stream))
     if (const std::optional<StreamCalls::Planned> planned = streams->plan(request))
       return streams->start(request, *planned, stream, asynchronous);

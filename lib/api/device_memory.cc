@@ -7,6 +7,7 @@
 #include <limits>
 #include <optional>
 #include <span>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -47,6 +48,8 @@ struct DeviceRegistration {
 };
 
 namespace {
+
+constexpr std::chrono::seconds longest_end_of_graph{1};
 
 std::byte* pointer_to(cuda::Address address) { return reinterpret_cast<std::byte*>(address); }
 
@@ -164,6 +167,21 @@ class Sharing {
                                                 name_)};
   }
 
+  /// Throws on all ranks if graphs of one have calls with the window. The driver tells only later that one is gone.
+  void wait_for_graphs(StreamCalls& calls, std::uint32_t window) {
+    together("deregister what it gave", [&] {
+      const auto until = Clock::now() + longest_end_of_graph;
+      while (calls.graphs_use(window)) {
+        if (Clock::now() >= until)
+          throw Error{ErrorCode::invalid_argument,
+                      fmt::format("{}: a graph has a call with this memory: destroy first what was captured, and "
+                                  "instantiated from it",
+                                  name_)};
+        std::this_thread::sleep_for(std::chrono::milliseconds{1});
+      }
+    });
+  }
+
   std::shared_ptr<DeviceRegistration> registration_of(std::shared_ptr<Holder> holder) {
     const std::uint32_t number = ++state_->windows_made;
     return std::make_shared<DeviceRegistration>(DeviceRegistration{state_, number, std::move(holder)});
@@ -274,7 +292,10 @@ void DeviceAllocator::deregister_memory(Communicator& comm, Registered& register
   Sharing sharing{comm, "gpu::deregister_memory"};
   sharing.require_same(registered.registration.get());
   StreamCalls* const calls = Internals::state(comm)->streams_if_any();
-  if (registered.shared) sharing.wait_for_calls(*calls);
+  if (registered.shared) {
+    sharing.wait_for_graphs(*calls, registered.registration->holder->number);
+    sharing.wait_for_calls(*calls);
+  }
   const bool is_shared = registered.shared;
   registered = {};
   if (is_shared) calls->drop_removed_windows();

@@ -9,6 +9,7 @@
 #include "algorithms/check.h"
 #include "lib/api/communicator_state.h"
 #include "lib/api/device_calls.h"
+#include "lib/base/fork_mark.h"
 #include "lib/base/gpu/context.h"
 #include "lib/base/internals.h"
 #include "lib/collective/call_buffers.h"
@@ -43,22 +44,6 @@ std::vector<algorithms::Plan> plans_of(Collective collective, const Prepared& pr
   choice.pipeline = prepared.plan.shape.pipeline;
   choice.radix = prepared.plan.shape.radix;
   return algorithms::plans_of_all(choice, prepared.plan.shape);
-}
-
-/// Kernels load whole elements, of complex numbers each of the two.
-void require_alignment(const std::string& name, const Request& request, int rank) {
-  if (request.op == nullptr) return;
-  const DataType type = type_of(request);
-  const std::size_t element = size_of(type) / (type == DataType::c64 || type == DataType::c128 ? 2 : 1);
-  const auto require = [&](const char* buffer, const void* data) {
-    const cuda::Address address = cuda::address_of(data);
-    if (address % element != 0)
-      throw Error{ErrorCode::invalid_argument,
-                  fmt::format("{}: {} begins at {:#x}, which is no multiple of {}: align its elements", name, buffer,
-                              address, element)};
-  };
-  if (uses_input(request, rank)) require("in", request.input.data);
-  if (uses_output(request, rank)) require("out", request.output.data);
 }
 
 DeviceArithmetic arithmetic_of(const Request& request, const Arithmetic& arithmetic, const DeviceKernels* kernels,
@@ -106,12 +91,13 @@ StreamCalls::~StreamCalls() {
     if (trace_) trace_->collect();
     flight_->forget_links();
     if (windows()) windows()->close();
+    drop_graphs();
     return;
   }
   // A stream may still use all of it.
-  (void)links_.release();
+  tutti::keep_for_ever(links_);
+  tutti::keep_for_ever(memory_);
   if (windows()) windows()->keep_for_ever();
-  for (GrowingMemory* const memory : {&scratch_, &packed_.input, &packed_.output}) memory->keep_for_ever();
 }
 
 algorithms::StreamSlots StreamCalls::slots_of(std::size_t element_size) const {
@@ -146,6 +132,22 @@ const StreamCalls::Units& StreamCalls::units_of(Collective collective, const Pre
     units.in_order = needs && at(*needs) <= links_->form().slots;
   }
   return units_.emplace(&prepared, std::move(units)).first->second;
+}
+
+/// Kernels load whole elements, of complex numbers each of the two.
+void StreamCalls::require_alignment(const std::string& name, const Request& request, int rank) {
+  if (request.op == nullptr) return;
+  const DataType type = type_of(request);
+  const std::size_t element = size_of(type) / (type == DataType::c64 || type == DataType::c128 ? 2 : 1);
+  const auto require = [&](const char* buffer, const void* data) {
+    const cuda::Address address = cuda::address_of(data);
+    if (address % element != 0)
+      throw Error{ErrorCode::invalid_argument,
+                  fmt::format("{}: {} begins at {:#x}, which is no multiple of {}: align its elements", name, buffer,
+                              address, element)};
+  };
+  if (uses_input(request, rank)) require("in", request.input.data);
+  if (uses_output(request, rank)) require("out", request.output.data);
 }
 
 void StreamCalls::require_same_device(const std::string& name, const DeviceStream& stream) const {
@@ -190,14 +192,18 @@ Work StreamCalls::start(const Request& request, const Planned& planned, const De
   StreamBound bound;
   Lowered lowered = [&] {
     try {
-      return get_ready(request, planned, stream.context(), bound);
+      Lowered made = get_ready(request, planned, stream.context(), bound, counters_);
+      if (trace_) {
+        trace_->collect();
+        made.traced = trace_->add(stream.context(), made.commands, made.arithmetic);
+      }
+      return made;
     } catch (const Error& error) {
       abort(name, error);
     }
   }();
   Operation& operation = collectives_.make_stand_in(
-      bound.request, planned.prepared->name + std::string{planned.tasks ? as_tasks : ""} + std::string{on_streams},
-      std::move(lowered.offsets),
+      bound.request, stand_in_name(planned), std::move(lowered.offsets),
       std::make_shared<const StreamProgress>(*links_, StreamProgress::Staged{staged_.get(), lowered.staged},
                                              lowered.commands, watch_, passed_.at(stream.context()), lowered.traced),
       planned.location.hash());
@@ -211,20 +217,20 @@ Work StreamCalls::start(const Request& request, const Planned& planned, const De
   return work;
 }
 
-/// All of a call that takes memory.
-StreamCalls::Lowered StreamCalls::get_ready(const Request& request, const Planned& planned, cuda::Context context,
-                                            StreamBound& bound) {
-  enter(context);
-  bind_on_device(request, group_.rank(), context_, device_, packed_, bound);
-  Lowered lowered = lower(bound, planned);
-  if (trace_) {
-    trace_->collect();
-    lowered.traced = trace_->add(context, lowered.commands, lowered.arithmetic);
-  }
-  return lowered;
+std::string StreamCalls::stand_in_name(const Planned& planned) {
+  return planned.prepared->name + std::string{planned.tasks ? as_tasks : ""} + std::string{on_streams};
 }
 
-StreamCalls::Lowered StreamCalls::lower(const StreamBound& bound, const Planned& planned) {
+/// All of a call that takes memory.
+StreamCalls::Lowered StreamCalls::get_ready(const Request& request, const Planned& planned, cuda::Context context,
+                                            StreamBound& bound, const algorithms::StreamCounters& before) {
+  enter(context);
+  bind_on_device(request, group_.rank(), context_, device_, memory_->packed, bound);
+  return lower(bound, planned, before);
+}
+
+StreamCalls::Lowered StreamCalls::lower(const StreamBound& bound, const Planned& planned,
+                                        const algorithms::StreamCounters& before) {
   const Prepared& prepared = *planned.prepared;
   const Request& request = bound.request;
   const algorithms::Shape& shape = prepared.plan.shape;
@@ -233,7 +239,7 @@ StreamCalls::Lowered StreamCalls::lower(const StreamBound& bound, const Planned&
   Lowered made{.offsets = {},
                .commands = {},
                .staged = {},
-               .after = counters_,
+               .after = before,
                .areas = {},
                .arithmetic = arithmetic_of(request, arithmetic, kernels_, multiprocessors_)};
   const CallBuffers buffers = buffers_of(request, group_.rank(), group_.size(), shape.pipeline, made.offsets);
@@ -259,11 +265,12 @@ StreamCalls::Lowered StreamCalls::lower(const StreamBound& bound, const Planned&
     made.staged = std::make_shared<StagedLinks::Call>(staged_->messages_of(made.commands, arithmetic.sum_size()));
     staged_->get_memory(made.staged->messages);
   }
-  made.areas.scratch = scratch_.get(device_, program.scratch() * arithmetic.sum_size());
+  made.areas.scratch = memory_->scratch.get(device_, program.scratch() * arithmetic.sum_size());
   return made;
 }
 
 void StreamCalls::drop_removed_windows() {
+  drop_graphs();
   if (!flight_->has_calls()) windows()->drop_removed();
 }
 
@@ -295,7 +302,11 @@ void StreamCalls::enqueue(const StreamBound& bound, const Lowered& lowered, cons
   std::optional<DrivenByHelper> driven;
   if (!operation.asynchronous) driven.emplace(group_.context().engine);
   try {
-    add(bound, lowered, stream, to);
+    if (last_passed_ && last_stream_ != stream.stream()) to.wait(last_passed_);
+    add(bound, lowered, to, false);
+    last_stream_ = stream.stream();
+    last_passed_ = passed_.at(stream.context()).get();
+    to.record(last_passed_);
     notice_passing(to, lowered, operation);
   } catch (const Error&) {
     // What is in the stream still uses memory and links.
@@ -308,17 +319,12 @@ void StreamCalls::enqueue(const StreamBound& bound, const Lowered& lowered, cons
   }
 }
 
-void StreamCalls::add(const StreamBound& bound, const Lowered& lowered, const DeviceStream& stream,
-                      cuda::Commands& to) {
-  if (last_passed_ && last_stream_ != stream.stream()) to.wait(last_passed_);
+void StreamCalls::add(const StreamBound& bound, const Lowered& lowered, cuda::Commands& to, bool is_captured) const {
   if (bound.copy_of_input) bound.collected.collect(to, bound.copy_of_input);
-  const StreamLowering lowering{*links_, lowered.areas, lowered.arithmetic, to};
+  const StreamLowering lowering{*links_, lowered.areas, lowered.arithmetic, to, is_captured};
   if (lowered.traced) lowered.traced->enters();
   lowering.add(lowered.commands, lowered.traced ? lowered.traced->marks() : std::span<const StreamMark>{});
   if (bound.copy_of_output) bound.spread.spread(to, bound.copy_of_output);
-  last_stream_ = stream.stream();
-  last_passed_ = passed_.at(stream.context()).get();
-  to.record(last_passed_);
 }
 
 void StreamCalls::notice_passing(cuda::Commands& to, const Lowered& lowered, Operation& operation) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "algorithms/stream_program.h"
+#include "lib/api/captured_call.h"
 #include "lib/api/staged_links.h"
 #include "lib/api/stream_bound.h"
 #include "lib/api/stream_flight.h"
@@ -53,13 +54,18 @@ class StreamCalls {
   std::optional<Planned> plan(const Request& request);
   /// Enqueues the call. `stream`: for this rank's memory, if it has any in the call.
   Work start(const Request& request, const Planned& planned, const DeviceStream& stream, bool asynchronous);
+  /// The same for a stream that is being captured: the call is in the graph, and runs when that is launched.
+  Work capture(Communicator& comm, const Request& request, const Planned& planned, const DeviceStream& stream);
 
   const std::shared_ptr<DeviceWindows>& windows() const { return tasks_.windows(); }
   cuda::Context context() const { return context_; }
   cuda::Device device() const { return device_; }
   /// Whether streams have not passed all calls.
   bool has_calls() const { return flight_->has_calls(); }
-  /// Lets go of windows that were removed, unless calls may use them. The driver may wait for all streams meanwhile.
+  /// Whether a graph that exists has a call with buffers in this window.
+  bool graphs_use(std::uint32_t window);
+  /// Lets go of graphs that are gone, and of windows that were removed, unless calls may use them. The driver may wait
+  /// for all streams meanwhile.
   void drop_removed_windows();
   /// Moves some bytes over all links between ranks that share memory, and looks at them. False: they came as something
   /// else. Throws if they do not come within `limit`, or if the driver fails.
@@ -67,6 +73,7 @@ class StreamCalls {
   /// The group is about to say bye.
   void leave() noexcept {
     if (staged_) staged_->leave();
+    if (replays_) replays_->close();
   }
 
  private:
@@ -92,14 +99,18 @@ class StreamCalls {
   void fail_with_device(const std::string& why);
   [[noreturn]] void abort(const std::string& call, const Error& error);
   algorithms::StreamSlots slots_of(std::size_t element_size) const;
-  Lowered get_ready(const Request& request, const Planned& planned, cuda::Context context, StreamBound& bound);
-  Lowered lower(const StreamBound& bound, const Planned& planned);
+  Lowered get_ready(const Request& request, const Planned& planned, cuda::Context context, StreamBound& bound,
+                    const algorithms::StreamCounters& before);
+  Lowered lower(const StreamBound& bound, const Planned& planned, const algorithms::StreamCounters& before);
+  static std::string stand_in_name(const Planned& planned);
+  static void require_alignment(const std::string& name, const Request& request, int rank);
   Lowered lower_trial(cuda::Address memory);
   bool drain(cuda::Stream stream);
   template <class Enqueue>
   void submit(Operation& operation, const std::shared_ptr<StagedLinks::Call>& call, const Enqueue& enqueue);
   void enqueue(const StreamBound& bound, const Lowered& lowered, const DeviceStream& stream, Operation& operation);
-  void add(const StreamBound& bound, const Lowered& lowered, const DeviceStream& stream, cuda::Commands& to);
+  void add(const StreamBound& bound, const Lowered& lowered, cuda::Commands& to, bool is_captured) const;
+  void capture(const Request& request, const Planned& planned, const DeviceStream& stream);
   void notice_passing(cuda::Commands& to, const Lowered& lowered, Operation& operation);
 
   Group& group_;
@@ -108,21 +119,32 @@ class StreamCalls {
   const cuda::Context context_;
   const cuda::Device device_;
   const int multiprocessors_;
-  std::unique_ptr<transport::StreamLinks> links_;
-  std::shared_ptr<StagedLinks> staged_;  // null: all ranks share memory
+  std::shared_ptr<transport::StreamLinks> links_;  // also of graphs
+  std::shared_ptr<StagedLinks> staged_;            // null: all ranks share memory
   const std::shared_ptr<StreamFlight> flight_;
   std::mutex mutex_;  // of all that follows
   Planner planner_;
   TaskPlans tasks_;
   std::map<const Prepared*, Units> units_;
   algorithms::StreamCounters counters_;
-  GrowingMemory scratch_;
-  PackedMemory packed_;
-  std::map<cuda::Context, cuda::OwnEvent> passed_;  // the latest call, by the context of its stream
+  struct Memory {
+    GrowingMemory scratch;
+    PackedMemory packed;
+  };
+  std::shared_ptr<Memory> memory_ = std::make_shared<Memory>();  // also of graphs
+  std::map<cuda::Context, cuda::OwnEvent> passed_;               // the latest call, by the context of its stream
   cuda::Stream last_stream_ = nullptr;
-  cuda::Event last_passed_ = nullptr;   // null: no call so far
-  DeviceWatch watch_;                   // of passed_
-  std::unique_ptr<StreamTrace> trace_;  // null: no trace is recorded
+  cuda::Event last_passed_ = nullptr;  // null: no call so far
+  std::shared_ptr<Replays> replays_;   // null: no call was captured so far
+  struct Captured {
+    std::uint64_t in = 0;  // the capture; 0: there was none so far
+    cuda::Stream stream = nullptr;
+    cuda::Event passed = nullptr;
+  };
+  Captured captured_;                                        // the latest such call
+  std::map<cuda::Context, cuda::OwnEvent> captured_passed_;  // by the context of its stream
+  DeviceWatch watch_;                                        // of passed_
+  std::unique_ptr<StreamTrace> trace_;                       // null: no trace is recorded
 };
 
 }  // namespace tutti::detail

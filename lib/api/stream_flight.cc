@@ -51,7 +51,10 @@ class StreamRelease final : public Pending {
 };
 
 void StreamFlight::release(const std::shared_ptr<Engine>& engine) {
-  if (is_released_.exchange(true)) return;
+  if (!is_released_.exchange(true)) release_again(engine);
+}
+
+void StreamFlight::release_again(const std::shared_ptr<Engine>& engine) {
   auto& release = *new StreamRelease{engine, shared_from_this()};
   engine->submit(release);
   release.Pending::release();
@@ -82,23 +85,31 @@ void StreamFlight::forget_links() noexcept {
 
 StreamProgress::StreamProgress(const transport::StreamLinks& links, Staged staged,
                                const algorithms::StreamCommands& commands, DeviceWatch& watch,
-                               const cuda::OwnEvent& passed, std::shared_ptr<StreamTrace::Call> traced)
-    : links_(links), staged_(std::move(staged)), watch_(watch), passed_(passed), traced_(std::move(traced)) {
+                               const cuda::OwnEvent& passed, std::shared_ptr<StreamTrace::Call> traced,
+                               bool is_captured)
+    : links_(links),
+      staged_(std::move(staged)),
+      watch_(watch),
+      passed_(passed),
+      traced_(std::move(traced)),
+      is_captured_(is_captured) {
   std::ranges::copy_if(commands.all, std::back_inserter(commands_), [](const algorithms::StreamCommand& command) {
     return is_wait(command) || command.kind == Kind::signal_arrival || command.kind == Kind::signal_credit;
   });
 }
 
 bool StreamProgress::is_over(const algorithms::StreamCommand& command) const noexcept {
+  const Word arrived = transport::StreamLinks::counting(Word::arrived, is_captured_);
+  const Word freed = transport::StreamLinks::counting(Word::freed, is_captured_);
   switch (command.kind) {
     case Kind::wait_arrival:
-      return links_.value(Word::arrived, command.peer) >= command.value;
+      return links_.value(arrived, command.peer) >= command.value;
     case Kind::wait_credit:
-      return links_.value(Word::freed, command.peer) >= command.value;
+      return links_.value(freed, command.peer) >= command.value;
     case Kind::signal_arrival:
-      return links_.value_at_peer(Word::arrived, command.peer) >= command.value;
+      return links_.value_at_peer(arrived, command.peer) >= command.value;
     case Kind::signal_credit:
-      return links_.value_at_peer(Word::freed, command.peer) >= command.value;
+      return links_.value_at_peer(freed, command.peer) >= command.value;
     default:
       return true;
   }

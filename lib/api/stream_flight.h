@@ -38,6 +38,8 @@ class StreamFlight : public std::enable_shared_from_this<StreamFlight> {
   /// After a failure there are no more calls. Ends the waits of this rank, again and again until the streams have
   /// passed all calls, since other ranks may still write to the words. The engine does that.
   void release(const std::shared_ptr<Engine>& engine);
+  /// For calls that begin after that, in graphs that the program has launched nevertheless. Owner of the engine.
+  void release_again(const std::shared_ptr<Engine>& engine);
   bool is_released() const noexcept { return is_released_.load(); }
   void end_waits() noexcept;
   /// Whether streams may have passed calls without all data, since a rank has failed.
@@ -67,9 +69,10 @@ class StreamProgress final : public StreamPart {
     std::shared_ptr<StagedLinks::Call> call{};
   };
   /// All but `commands` exist as long as calls of the communicator run. `passed`: an event on the GPU of the call.
-  /// `traced`: null if no trace is recorded.
+  /// `traced`: null if no trace is recorded. `is_captured`: the call is in a graph.
   StreamProgress(const transport::StreamLinks& links, Staged staged, const algorithms::StreamCommands& commands,
-                 DeviceWatch& watch, const cuda::OwnEvent& passed, std::shared_ptr<StreamTrace::Call> traced);
+                 DeviceWatch& watch, const cuda::OwnEvent& passed, std::shared_ptr<StreamTrace::Call> traced,
+                 bool is_captured = false);
 
   void begins(const transport::Frame& frame) const noexcept override {
     if (staged_.links) staged_.links->begin(staged_.call, frame);
@@ -91,6 +94,7 @@ class StreamProgress final : public StreamPart {
   DeviceWatch& watch_;
   const cuda::OwnEvent& passed_;
   const std::shared_ptr<StreamTrace::Call> traced_;
+  const bool is_captured_;
 };
 
 }  // namespace tutti::detail

@@ -56,7 +56,7 @@ StreamCalls::Lowered StreamCalls::lower_trial(cuda::Address memory) {
                .commands = {},
                .staged = {},
                .after = counters_,
-               .areas = {memory, memory + bytes, scratch_.get(device_, program.scratch() * sizeof(Element))},
+               .areas = {memory, memory + bytes, memory_->scratch.get(device_, program.scratch() * sizeof(Element))},
                .arithmetic = {nullptr, DataType::u32, OpKind::sum, sizeof(Element), sizeof(Element)}};
   algorithms::StreamCounters counters{n};
   for (std::size_t round = 0; round < program.rounds(); ++round) program.add_round(round, counters, made.commands);
@@ -90,7 +90,7 @@ bool StreamCalls::try_links(std::chrono::milliseconds limit) {
   for (std::size_t to = 0; to < ranks.size(); ++to)
     for (std::size_t i = 0; i < count; ++i) elements[to * count + i] = element(group_.rank(), ranks[to], i);
 
-  const Lowered lowered = lower_trial(packed_.input.get(device_, 2 * bytes));
+  const Lowered lowered = lower_trial(memory_->packed.input.get(device_, 2 * bytes));
   counters_ = lowered.after;
   const cuda::OwnStream stream{context_};
   try {

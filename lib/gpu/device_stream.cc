@@ -81,7 +81,8 @@ DeviceStream::DeviceStream(const std::string& call, std::span<const Buffer> buff
                 fmt::format("{}: the buffers are on GPU {}, and the stream belongs to GPU {}: give a stream of the GPU "
                             "that has the memory",
                             call, device_, of_stream)};
-  refuse_capture(call);
+  const cuda::Current current{context_};
+  capture_ = cuda::capture_of(stream_);
 }
 
 DeviceStream::DeviceStream(const std::string& call, cuda::Context otherwise, void* stream)
@@ -97,16 +98,13 @@ DeviceStream::DeviceStream(const std::string& call, cuda::Context otherwise, voi
     named_ = count == 1;
   }
   device_ = cuda::device_of(context_);
-  refuse_capture(call);
+  const cuda::Current current{context_};
+  capture_ = cuda::capture_of(stream_);
 }
 
-void DeviceStream::refuse_capture(const std::string& call) const {
-  const cuda::Current current{context_};
-  if (cuda::is_capturing(stream_))
-    throw Error{ErrorCode::unsupported,
-                fmt::format("{}: the stream is being captured into a graph, which cannot hold this call: make it "
-                            "outside of the capture",
-                            call)};
+void DeviceStream::refuse_capture(const std::string& call, const std::string& why) const {
+  if (capture_)
+    throw Error{ErrorCode::unsupported, fmt::format("{}: its stream is being captured into a graph: {}", call, why)};
 }
 
 bool DeviceStream::can_wait_for_host() const {

@@ -3,6 +3,7 @@
 #include <span>
 #include <string>
 
+#include "lib/base/gpu/commands.h"
 #include "lib/base/gpu/context.h"
 
 namespace tutti::detail {
@@ -15,7 +16,7 @@ class DeviceStream {
     const void* data;
   };
   /// `call`: "all_reduce on rank 1 of 4". `buffers`: at least one, not empty. Throws Error{unsupported} where there is
-  /// no GPU, or the stream is being captured, and {invalid_argument} for memory that is not the device's.
+  /// no GPU, and {invalid_argument} for memory that is not the device's.
   DeviceStream(const std::string& call, std::span<const Buffer> buffers, void* stream);
 
   /// For a rank that has no memory in the call. If the stream is a default one, its context is `otherwise`, or if that
@@ -25,18 +26,21 @@ class DeviceStream {
   cuda::Device device() const { return device_; }
   cuda::Context context() const { return context_; }
   cuda::Stream stream() const { return stream_; }
+  /// Null: the stream is not being captured into a graph.
+  const cuda::Capture& capture() const { return capture_; }
+  /// Throws Error{unsupported} if it is. `why` a graph cannot hold the call, and the remedy.
+  void refuse_capture(const std::string& call, const std::string& why) const;
   /// False if this is the first of several GPUs only because nothing named one.
   bool is_named() const { return named_; }
   /// Whether a wait of this device's streams for a word ends when the host stores it. Tried out once for each device.
   bool can_wait_for_host() const;
 
  private:
-  void refuse_capture(const std::string& call) const;
-
   cuda::Stream stream_;
   cuda::Context context_;
   cuda::Device device_;
   bool named_ = true;
+  cuda::Capture capture_;
 };
 
 /// What is enqueued in `later` from now on comes after what is in `earlier`, a stream of `context`.

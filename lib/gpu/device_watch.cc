@@ -35,6 +35,7 @@ void DeviceWatch::run() {
     const cuda::OwnEvent& event = *std::exchange(wanted_, nullptr);
     lock.unlock();
     try {
+      const cuda::KnowsOfCapture knows;
       (void)event.done();
     } catch (const Error& error) {
       failed_(error.what());

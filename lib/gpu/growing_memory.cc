@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "lib/base/fork_mark.h"
-
 namespace tutti::detail {
 
 cuda::Address GrowingMemory::get(cuda::Device device, std::size_t bytes) {
@@ -20,10 +18,6 @@ cuda::Address GrowingMemory::get(cuda::Device device, std::size_t bytes) {
   else
     keep(cuda::DeviceMemory{wanted});
   return all_.back().address;
-}
-
-void GrowingMemory::keep_for_ever() noexcept {
-  for (Piece& piece : all_) tutti::keep_for_ever(std::move(piece.owner));
 }
 
 }  // namespace tutti::detail

@@ -15,8 +15,6 @@ class GrowingMemory {
  public:
   /// At least `bytes` bytes; 0: none. Needs a current context of the device, always the same one.
   cuda::Address get(cuda::Device device, std::size_t bytes);
-  /// Never releases it.
-  void keep_for_ever() noexcept;
 
  private:
   struct Piece {

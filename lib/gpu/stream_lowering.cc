@@ -46,15 +46,16 @@ void StreamLowering::add(const StreamCommands& commands, std::span<const StreamM
 }
 
 void StreamLowering::add(const StreamCommands& commands, const StreamCommand& command) const {
+  const auto word = [&](Word plain) { return transport::StreamLinks::counting(plain, is_captured_); };
   switch (command.kind) {
     case Kind::wait_arrival:
-      return links_.wait(stream_, Word::arrived, command.peer, command.value);
+      return links_.wait(stream_, word(Word::arrived), command.peer, command.value);
     case Kind::wait_credit:
-      return links_.wait(stream_, Word::freed, command.peer, command.value);
+      return links_.wait(stream_, word(Word::freed), command.peer, command.value);
     case Kind::signal_arrival:
-      return links_.signal(stream_, Word::arrived, command.peer, command.value);
+      return links_.signal(stream_, word(Word::arrived), command.peer, command.value);
     case Kind::signal_credit:
-      return links_.signal(stream_, Word::freed, command.peer, command.value);
+      return links_.signal(stream_, word(Word::freed), command.peer, command.value);
     case Kind::copy: {
       const StreamPlace& from = commands.sources(command).front();
       for (const StreamPlace& to : commands.outputs(command)) copy(to, from, command.elements);

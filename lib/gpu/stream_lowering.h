@@ -53,9 +53,10 @@ struct StreamMark {
 /// operations on the words of links, everything else copies and kernels.
 class StreamLowering {
  public:
+  /// `is_captured`: the stream is, so that the commands count from 0 on each time.
   StreamLowering(const transport::StreamLinks& links, const DeviceAreas& areas, const DeviceArithmetic& arithmetic,
-                 cuda::Commands& stream)
-      : links_(links), areas_(areas), arithmetic_(arithmetic), stream_(stream) {}
+                 cuda::Commands& stream, bool is_captured = false)
+      : links_(links), areas_(areas), arithmetic_(arithmetic), stream_(stream), is_captured_(is_captured) {}
 
   /// `marks`: in their order.
   void add(const algorithms::StreamCommands& commands, std::span<const StreamMark> marks = {}) const;
@@ -72,6 +73,7 @@ class StreamLowering {
   const DeviceAreas areas_;
   const DeviceArithmetic arithmetic_;
   cuda::Commands& stream_;
+  const bool is_captured_;
 };
 
 }  // namespace tutti::detail

@@ -28,6 +28,8 @@ requires(sizeof...(Own) == sizeof...(Theirs)) struct Same<Result (*)(Own...), CU
   static_assert(Same<Function<__VA_ARGS__>::Pointer, PFN_##name##_v##version>{}); \
   static_assert(version <= 12000);
 #include "lib/base/gpu/functions.inc"
+using GraphExec = void*;
+#include "tests/support/fake_cuda/graph_functions.inc"
 #undef TUTTI_DRIVER_FUNCTION
 
 static_assert(!Same<Result (*)(int, void*), CUresult (*)(int, int)>{});
@@ -63,6 +65,13 @@ TUTTI_EQUAL(Result::not_supported, CUDA_ERROR_NOT_SUPPORTED);
 TUTTI_EQUAL(Result::system_not_ready, CUDA_ERROR_SYSTEM_NOT_READY);
 TUTTI_EQUAL(Result::system_driver_mismatch, CUDA_ERROR_SYSTEM_DRIVER_MISMATCH);
 TUTTI_EQUAL(Result::compat_not_supported_on_device, CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE);
+TUTTI_EQUAL(Result::capture_unsupported, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+TUTTI_EQUAL(Result::capture_invalidated, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+TUTTI_EQUAL(Result::capture_merge, CUDA_ERROR_STREAM_CAPTURE_MERGE);
+TUTTI_EQUAL(Result::capture_unmatched, CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
+TUTTI_EQUAL(Result::capture_unjoined, CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
+TUTTI_EQUAL(Result::capture_isolation, CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
+TUTTI_EQUAL(Result::captured_event, CUDA_ERROR_CAPTURED_EVENT);
 TUTTI_EQUAL(Result::unknown, CUDA_ERROR_UNKNOWN);
 
 TUTTI_EQUAL(DeviceAttribute::multiprocessor_count, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
@@ -102,6 +111,11 @@ TUTTI_EQUAL(location_device, CU_MEM_LOCATION_TYPE_DEVICE);
 TUTTI_EQUAL(granularity_minimum, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
 TUTTI_EQUAL(access_read_write, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
 TUTTI_EQUAL(capture_none, CU_STREAM_CAPTURE_STATUS_NONE);
+TUTTI_EQUAL(CaptureMode::global, CU_STREAM_CAPTURE_MODE_GLOBAL);
+TUTTI_EQUAL(CaptureMode::of_thread, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL);
+TUTTI_EQUAL(CaptureMode::relaxed, CU_STREAM_CAPTURE_MODE_RELAXED);
+TUTTI_EQUAL(graph_user_object_move, CU_GRAPH_USER_OBJECT_MOVE);
+TUTTI_EQUAL(user_object_no_destructor_sync, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
 TUTTI_EQUAL(MemoryOperation::Kind::wait_64, CU_STREAM_MEM_OP_WAIT_VALUE_64);
 TUTTI_EQUAL(MemoryOperation::Kind::write_64, CU_STREAM_MEM_OP_WRITE_VALUE_64);
 

@@ -116,7 +116,7 @@ TEST_CASE("stream: the legacy default one is in order with blocking streams, and
 TEST_CASE("stream: none is captured unless the program says so") {
   const Bench bench;
   const OwnStream stream = bench.stream();
-  CHECK(!cuda::is_capturing(stream.get()));
+  CHECK(!cuda::capture_of(stream.get()));
 }
 
 TEST_CASE("event: one that was never recorded holds nobody up") {

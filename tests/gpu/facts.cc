@@ -223,7 +223,7 @@ void costs() {
   cost("cuEventQuery", [&] { (void)event.done(); });
   cost("cuStreamQuery", [&] { (void)bench.idle(stream); });
   cost("cuStreamWaitEvent", [&] { to.wait(event.get()); });
-  cost("cuStreamIsCapturing", [&] { (void)is_capturing(stream.get()); });
+  cost("cuStreamGetCaptureInfo", [&] { (void)capture_of(stream.get()); });
   cost("push and pop of a context", [&] { const Current current{bench.primary.get()}; });
   cost("one WriteValue", [&] { to.write(bench.at(1), 1), to.flush(); });
   cost("a batch of 8 WriteValues", [&] {

@@ -13,7 +13,8 @@ namespace {
 constexpr std::size_t page = 4096;
 constexpr std::size_t line = 64;  // of a cache: a word each
 static_assert(line == StreamLinks::to_freed);
-constexpr std::size_t words_about_peer = 4;  // two of either end, of which only a staged link uses the second two
+constexpr std::size_t words_about_peer = 5;
+constexpr std::size_t at_other_host = 2;  // a staged link has two words of either end, and none of captured calls
 
 std::atomic_ref<std::uint64_t> word_at(std::byte* memory) {
   return std::atomic_ref<std::uint64_t>{*reinterpret_cast<std::uint64_t*>(memory)};
@@ -66,7 +67,7 @@ StreamLinks::StreamLinks(int rank, const Form& form, std::shared_ptr<std::byte> 
 std::size_t StreamLinks::offset_of(int owner, int about, Word word) const {
   const bool is_here = !is_staged(owner);
   const std::size_t pair = at(index_[at(is_here ? owner : about)]) * at(form_.ranks) + at(is_here ? about : owner);
-  return (pair * words_about_peer + (is_here ? 0 : 2) + static_cast<std::size_t>(word)) * line;
+  return (pair * words_about_peer + (is_here ? 0 : at_other_host) + static_cast<std::size_t>(word)) * line;
 }
 
 std::size_t StreamLinks::offset_of_end(int rank) const {
@@ -90,6 +91,23 @@ void StreamLinks::end_waits() noexcept {
   word_at(words_.get() + offset_of_end(rank_)).store(1, std::memory_order_release);  // before a wait ends
   for (int peer = 0; peer < form_.ranks; ++peer)
     for (const Word word : {Word::arrived, Word::freed}) set(word, peer, beyond_all);
+  for (const int peer : form_.sharing)
+    for (const Word word : {Word::captured_arrived, Word::captured_freed, Word::entered}) set(word, peer, beyond_all);
+}
+
+void StreamLinks::begin_captured() noexcept {
+  for (const int peer : form_.sharing)
+    for (const Word word : {Word::captured_arrived, Word::captured_freed}) set(word, peer, 0);
+}
+
+/// A peer enters the next call when it has waited for something of this rank in this one, which comes after the words
+/// are 0 again.
+void StreamLinks::enter(cuda::Commands& commands, std::span<const int> peers) const {
+  for (const int peer : peers) signal(commands, Word::entered, peer, 1);
+  for (const int peer : peers) {
+    wait(commands, Word::entered, peer, 1);
+    commands.write(address_of(rank_, peer, Word::entered), 0);
+  }
 }
 
 bool StreamLinks::is_worthless() const noexcept {

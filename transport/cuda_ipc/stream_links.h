@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,10 @@ namespace tutti::transport {
 /// the sender's, so that a stream waits for words of its own rank, and writes to those of peers. The words lie in
 /// memory of the host that all its ranks map: there a store of the host ends a wait, and the host sees how far each
 /// link is.
+///
+/// Commands that are captured into a graph run again and again with the same values, so they count in words of their
+/// own, from 0 on in each call. Before it, the host sets those of its rank to 0 (begin_captured()), and then ranks wait
+/// for each other (enter()), so that nobody counts in a word that is still to be set to 0.
 ///
 /// Between ranks that share memory, the slots lie in the memory of the receiver's GPU. All other links are staged: each
 /// end has slots of its own in pinned memory, and words of its own, also those that its stream writes. Somebody has to
@@ -41,7 +46,13 @@ class StreamLinks {
     std::size_t slots_bytes() const;
     static constexpr std::size_t tickets_bytes = 256;
   };
-  enum class Word : std::uint8_t { arrived, freed };
+  /// The last three are of captured calls, and of ranks that share memory.
+  enum class Word : std::uint8_t { arrived, freed, captured_arrived, captured_freed, entered };
+  /// The word in which a call counts, which may be a captured one. `word`: arrived or freed.
+  static constexpr Word counting(Word word, bool is_captured) {
+    if (!is_captured) return word;
+    return word == Word::arrived ? Word::captured_arrived : Word::captured_freed;
+  }
   /// The slots of a rank, as this process sees them, and the object that lets it.
   struct Slots {
     cuda::Address address = 0;
@@ -88,6 +99,12 @@ class StreamLinks {
   cuda::Address own_word(int peer) const { return address_of(rank_, peer, Word::arrived); }
   cuda::Address word_at_peer(int peer) const { return address_of(peer, rank_, Word::arrived); }
   static constexpr std::size_t to_freed = 64;
+
+  // ---- Captured calls
+  /// Before a stream gets to a captured call: all that its peers have counted there in the last one is zero again.
+  void begin_captured() noexcept;
+  /// Lets a stream wait until those of all `peers` do the same, and have begun the call.
+  void enter(cuda::Commands& commands, std::span<const int> peers) const;
 
   /// This rank's word about `peer`, as the host sees it.
   std::uint64_t value(Word word, int peer) const noexcept;

@@ -92,12 +92,15 @@ void Commands::wait(Address word, std::uint64_t value) { add(MemoryOperation::Ki
 void Commands::write(Address word, std::uint64_t value) { add(MemoryOperation::Kind::write_64, word, value); }
 
 void Commands::call(std::function<void()> task) {
-  flush();
   using Task = std::function<void()>;
   auto kept = std::make_unique<Task>(std::move(task));
-  driver().cuLaunchHostFunc(
-      stream_, [](void* data) { (*std::unique_ptr<Task>{static_cast<Task*>(data)})(); }, kept.get());
+  call([](void* data) { (*std::unique_ptr<Task>{static_cast<Task*>(data)})(); }, kept.get());
   (void)kept.release();
+}
+
+void Commands::call(void (*task)(void*), void* data) {
+  flush();
+  driver().cuLaunchHostFunc(stream_, task, data);
   ++count_;
 }
 
@@ -124,10 +127,27 @@ void Commands::flush() {
   driver().cuStreamBatchMemOp(stream_, std::exchange(batched_, 0u), batch_.data(), 0);
 }
 
-bool is_capturing(Stream stream) {
+Capture capture_of(Stream stream) {
   int status = capture_none;
-  driver().cuStreamIsCapturing(stream, &status);
-  return status != capture_none;
+  Capture capture;
+  driver().cuStreamGetCaptureInfo(stream, &status, &capture.id, &capture.graph, nullptr, nullptr);
+  return status == capture_none ? Capture{} : capture;
+}
+
+KnowsOfCapture::KnowsOfCapture() { driver().cuThreadExchangeStreamCaptureMode(&before_); }
+
+KnowsOfCapture::~KnowsOfCapture() { (void)driver().cuThreadExchangeStreamCaptureMode.result(&before_); }
+
+void keep_with(const Capture& capture, std::unique_ptr<std::function<void()>> gone) {
+  using Task = std::function<void()>;
+  UserObject object = nullptr;
+  const auto tell = [](void* data) { (*std::unique_ptr<Task>{static_cast<Task*>(data)})(); };
+  driver().cuUserObjectCreate(&object, gone.get(), tell, 1, user_object_no_destructor_sync);
+  (void)gone.release();
+  const Result result = driver().cuGraphRetainUserObject.result(capture.graph, object, 1, graph_user_object_move);
+  if (result == Result::success) return;
+  (void)driver().cuUserObjectRelease.result(object, 1);
+  fail("cuGraphRetainUserObject", result);
 }
 
 }  // namespace tutti::cuda

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <utility>
 
@@ -91,6 +92,8 @@ class Commands {
   /// `task` runs on a thread of the driver's, when all before it has run, and what follows waits for its end. It must
   /// not call the driver, nor wait. After a failure of the device it never runs.
   void call(std::function<void()> task);
+  /// The same, each time that a graph gets there into which the stream is captured. `data` exists as long as that.
+  void call(void (*task)(void*), void* data);
   void record(Event event);
   void wait(Event event);
   /// Afterwards all commands so far are in the stream.
@@ -111,7 +114,30 @@ class Commands {
   std::size_t count_ = 0;
 };
 
-/// True if the stream is being captured into a graph.
-bool is_capturing(Stream stream);
+/// What a stream's commands are captured into, in place of being run. Null: they are run.
+struct Capture {
+  std::uint64_t id = 0;  ///< of this capture, in this process
+  Graph graph = nullptr;
+
+  explicit operator bool() const { return graph != nullptr; }
+};
+Capture capture_of(Stream stream);
+
+/// While it exists, this thread may make calls that are not for streams that are captured, such as allocations, though
+/// streams are captured, by whichever thread. Otherwise the driver refuses them, and the captures are worthless.
+class KnowsOfCapture {
+ public:
+  KnowsOfCapture();
+  KnowsOfCapture(const KnowsOfCapture&) = delete;
+  KnowsOfCapture& operator=(const KnowsOfCapture&) = delete;
+  ~KnowsOfCapture();
+
+ private:
+  CaptureMode before_ = CaptureMode::relaxed;
+};
+
+/// Calls `gone` once, when the graph that is being captured, all copies of it, and all that was instantiated from them
+/// have been destroyed, and no launch of them runs: on a thread of the driver's, which must not call the driver.
+void keep_with(const Capture& capture, std::unique_ptr<std::function<void()>> gone);
 
 }  // namespace tutti::cuda

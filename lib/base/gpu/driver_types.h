@@ -18,6 +18,8 @@ using Stream = void*;
 using Event = void*;
 using LibraryHandle = void*;
 using Kernel = void*;
+using Graph = void*;
+using UserObject = void*;
 
 /// CUresult, as far as somebody distinguishes them.
 enum class Result : int {
@@ -51,6 +53,13 @@ enum class Result : int {
   system_not_ready = 802,
   system_driver_mismatch = 803,
   compat_not_supported_on_device = 804,
+  capture_unsupported = 900,
+  capture_invalidated = 901,
+  capture_merge = 902,
+  capture_unmatched = 903,
+  capture_unjoined = 904,
+  capture_isolation = 905,
+  captured_event = 907,
   unknown = 999,
 };
 
@@ -95,6 +104,11 @@ inline constexpr int location_device = 1;
 inline constexpr int granularity_minimum = 0;
 inline constexpr int access_read_write = 3;
 inline constexpr int capture_none = 0;
+inline constexpr unsigned graph_user_object_move = 1;
+inline constexpr unsigned user_object_no_destructor_sync = 1;
+
+/// Which calls a thread must not make while streams are being captured, by whichever thread.
+enum class CaptureMode : int { global = 0, of_thread = 1, relaxed = 2 };
 inline Stream const legacy_stream = reinterpret_cast<Stream>(1);
 inline Stream const per_thread_stream = reinterpret_cast<Stream>(2);
 

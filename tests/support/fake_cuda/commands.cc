@@ -65,6 +65,7 @@ Result cuStreamQuery(Stream handle) {
   Result error;
   StreamState* const stream = stream_in_any(lock, handle, error);
   if (stream == nullptr) return error;
+  if (spoils_capture_of(*stream)) return Result::capture_unsupported;
   if (stream->last == nullptr) return Result::success;
   if (!stream->last->done) return Result::not_ready;
   stream->last->edge.acquire();
@@ -76,6 +77,7 @@ Result cuStreamSynchronize(Stream handle) {
   Result error;
   StreamState* const stream = stream_in_any(lock, handle, error);
   if (stream == nullptr) return error;
+  if (spoils_capture_of(*stream)) return Result::capture_unsupported;
   ContextState& context = *stream->context;
   wait_for(lock, stream, std::shared_ptr<Point>{stream->last});
   return context.sticky;
@@ -90,11 +92,17 @@ Result cuStreamGetCtx(Stream handle, Context* context) {
   return Result::success;
 }
 
-Result cuStreamIsCapturing(Stream handle, int* status) {
+Result cuStreamGetCaptureInfo(Stream handle, int* status, std::uint64_t* id, Graph* graph, const void** dependencies,
+                              std::size_t* count) {
   Lock lock{big};
   Result error;
-  if (stream_in_any(lock, handle, error) == nullptr) return error;
-  *status = capture_none;  // the fake has no graphs
+  const StreamState* const stream = stream_in_any(lock, handle, error);
+  if (stream == nullptr) return error;
+  if (dependencies != nullptr || count != nullptr) misuse("cuStreamGetCaptureInfo of nodes, which the fake has not");
+  *status = !stream->capture ? capture_none : stream->capture->is_invalid ? 2 : 1;
+  if (!stream->capture) return Result::success;
+  *id = stream->capture->id;
+  *graph = stream->capture->graph.get();
   return Result::success;
 }
 
@@ -103,7 +111,7 @@ Result cuEventCreate(Event* handle, unsigned flags) {
   Result error;
   ContextState* const context = current(lock, error);
   if (context == nullptr) return error;
-  auto* const made = new EventState{context, (flags & event_disable_timing) == 0, nullptr};
+  auto* const made = new EventState{context, (flags & event_disable_timing) == 0, nullptr, nullptr, {}};
   timed_events += made->timing ? 1 : 0;
   events.insert(made);
   *handle = made;
@@ -126,6 +134,9 @@ Result cuEventRecord(Event handle, Stream to) {
   if (stream == nullptr) return error;
   EventState* const event = event_of(handle);
   if (event == nullptr || event->context != stream->context) return Result::invalid_handle;
+  event->capture = stream->capture;
+  event->captured = stream->captured;
+  if (stream->capture) return Result::success;
   auto command = std::make_shared<Command>();
   event->record = command->point;
   enqueue(lock, *stream, std::move(command));
@@ -136,6 +147,7 @@ Result cuEventQuery(Event handle) {
   const Lock lock{big};
   EventState* const event = event_of(handle);
   if (event == nullptr) return Result::invalid_handle;
+  if (event->capture) return Result::captured_event;
   if (event->context->sticky != Result::success) return event->context->sticky;
   if (event->record == nullptr) return Result::success;
   if (!event->record->done) return Result::not_ready;
@@ -147,6 +159,7 @@ Result cuEventSynchronize(Event handle) {
   Lock lock{big};
   EventState* const event = event_of(handle);
   if (event == nullptr) return Result::invalid_handle;
+  if (event->capture) return Result::captured_event;
   ContextState& context = *event->context;
   for (StreamState* stream : context.streams) stream->wanted |= !stream->pending.empty();
   wait_for(lock, nullptr, std::shared_ptr<Point>{event->record});
@@ -171,6 +184,7 @@ Result cuStreamWaitEvent(Stream handle, Event of, unsigned) {
   if (stream == nullptr) return error;
   EventState* const event = event_of(of);
   if (event == nullptr) return Result::invalid_handle;
+  if (const std::optional<Result> captured = wait_in_capture(*stream, *event)) return *captured;
   if (event->record == nullptr) return Result::success;  // there is nothing to wait for
   auto command = std::make_shared<Command>();
   command->after.push_back(event->record);
@@ -210,6 +224,8 @@ Result cuMemcpyAsync(Address to, Address from, std::size_t bytes, Stream handle)
       return Result::success;
     };
   }
+  if (stream->capture && (own_source || own_target))
+    misuse("memory that is not pinned is copied in a capture, which the fake does not know");
   const auto point = command->point;
   enqueue(lock, *stream, std::move(command));
   if (own_target) wait_for(lock, stream, point);

@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include <cstring>
+#include <string_view>
 
 #include "tests/support/fake_cuda/control.h"
 
@@ -30,6 +31,17 @@ bool works_before_init(const char* name) {
   return false;
 }
 
+/// While streams are captured, in a thread that has not said that it knows.
+constexpr bool is_unsafe_in_capture(std::string_view name) {
+  for (const std::string_view one :
+       {"cuMemAlloc", "cuMemFree", "cuMemHostAlloc", "cuMemFreeHost", "cuMemHostRegister", "cuMemHostUnregister",
+        "cuMemCreate", "cuMemMap", "cuMemUnmap", "cuIpcOpenMemHandle", "cuIpcCloseMemHandle", "cuCtxSynchronize",
+        "cuStreamQuery", "cuStreamSynchronize", "cuEventQuery", "cuEventSynchronize", "cuLibraryLoadData",
+        "cuKernelGetFunction"})
+    if (one == name) return true;
+  return false;
+}
+
 /// The function of this name, with what all have in common.
 template <class Name, auto function>
 struct Entry;
@@ -40,6 +52,7 @@ struct Entry<Name, function> {
     if (forked || (!initialized && !works_before_init(Name::text))) return Result::not_initialized;
     ++calls;
     if (!Permission::given()) return Result::not_permitted;
+    if (is_unsafe_in_capture(Name::text) && spoils_captures()) return Result::capture_unsupported;
     const Result fault = injected(Name::text);
     // A kernel fails when it runs.
     const bool later = fault >= Result::illegal_address && std::strcmp(Name::text, "cuLaunchKernel") == 0;
@@ -60,12 +73,14 @@ struct Found {
     static constexpr const char* text = #name;    \
   };
 #include "lib/base/gpu/functions.inc"
+#include "tests/support/fake_cuda/graph_functions.inc"
 #undef TUTTI_DRIVER_FUNCTION
 
 const Found table[] = {
 #define TUTTI_DRIVER_FUNCTION(name, version, ...) \
   {#name, version, reinterpret_cast<void*>(&Entry<Name_##name, &name>::call)},
 #include "lib/base/gpu/functions.inc"
+#include "tests/support/fake_cuda/graph_functions.inc"
 #undef TUTTI_DRIVER_FUNCTION
 };
 
@@ -108,6 +123,13 @@ Result cuGetErrorName(Result result, const char** text) {
     TUTTI_NAMED(launch_failed, "CUDA_ERROR_LAUNCH_FAILED")
     TUTTI_NAMED(not_permitted, "CUDA_ERROR_NOT_PERMITTED")
     TUTTI_NAMED(not_supported, "CUDA_ERROR_NOT_SUPPORTED")
+    TUTTI_NAMED(capture_unsupported, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED")
+    TUTTI_NAMED(capture_invalidated, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED")
+    TUTTI_NAMED(capture_merge, "CUDA_ERROR_STREAM_CAPTURE_MERGE")
+    TUTTI_NAMED(capture_unmatched, "CUDA_ERROR_STREAM_CAPTURE_UNMATCHED")
+    TUTTI_NAMED(capture_unjoined, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED")
+    TUTTI_NAMED(capture_isolation, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION")
+    TUTTI_NAMED(captured_event, "CUDA_ERROR_CAPTURED_EVENT")
     TUTTI_NAMED(unknown, "CUDA_ERROR_UNKNOWN")
 #undef TUTTI_NAMED
     default:

@@ -8,8 +8,10 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "lib/base/gpu/driver_types.h"
@@ -92,6 +94,34 @@ struct Command {
   Edge enqueued;
 };
 
+// What is recorded of streams instead of being run (graph.cc)
+
+struct UserState;
+
+struct GraphNode {
+  std::function<Result()> run;
+  std::atomic<std::uint64_t>* word = nullptr;
+  std::uint64_t value = 0;
+  std::vector<std::size_t> after;  // other nodes
+};
+
+struct GraphState {
+  std::vector<GraphNode> nodes;  // each behind those that it comes after
+  std::vector<std::shared_ptr<UserState>> users;
+};
+
+struct StreamState;
+
+struct Capture {
+  std::uint64_t id = 0;
+  StreamState* origin = nullptr;
+  CaptureMode mode{};
+  std::thread::id thread;
+  bool is_invalid = false;
+  std::set<StreamState*> streams;  // the origin, and those that joined it by events
+  std::shared_ptr<GraphState> graph = std::make_shared<GraphState>();
+};
+
 struct ContextState;
 
 struct StreamState {
@@ -103,12 +133,16 @@ struct StreamState {
   bool wanted = false;  // somebody waits for it
   std::deque<std::shared_ptr<Command>> pending;
   std::shared_ptr<Point> last;  // of the last command; null before the first
+  std::shared_ptr<Capture> capture;
+  std::vector<std::size_t> captured;  // the nodes after which its next one comes
 };
 
 struct EventState {
   ContextState* context = nullptr;
   bool timing = false;
-  std::shared_ptr<Point> record;  // the last one; null: never recorded
+  std::shared_ptr<Point> record;     // the last one; null: never recorded
+  std::shared_ptr<Capture> capture;  // in which it was recorded last
+  std::vector<std::size_t> captured;
 };
 
 struct ContextState {
@@ -127,9 +161,20 @@ extern std::mutex& big;
 extern std::condition_variable& changed;
 using Lock = std::unique_lock<std::mutex>;
 
+/// Records a command of a stream that is being captured.
+void record_node(StreamState& stream, const Command& command);
+/// Lets a stream come after an event, if one of them is being captured. Nothing: neither is.
+std::optional<Result> wait_in_capture(StreamState& stream, const EventState& event);
+/// Whether this thread must not make calls that capture forbids. If so the captures are worthless from here on.
+bool spoils_captures();
+/// The same for calls that nobody may make on a stream that is being captured.
+bool spoils_capture_of(StreamState& stream);
+
 void start_worker(StreamState* stream);
-/// Puts a command behind what the stream has. Waits if its hardware queue is full.
+/// Puts a command behind what the stream has, or into the graph of its capture. Waits if its hardware queue is full.
 void enqueue(Lock& lock, StreamState& stream, std::shared_ptr<Command> command);
+/// The same of a graph that is launched, which is in no queue as a whole.
+void enqueue_at_once(StreamState& stream, std::shared_ptr<Command> command);
 /// Waits until the point is done, as a host that waits for it.
 void wait_for(Lock& lock, StreamState* stream, const std::shared_ptr<Point>& point);
 /// Waits until all of the context's streams are idle, letting nobody else in; for calls that do so in a real driver.

@@ -128,11 +128,16 @@ void start_worker(StreamState* stream) {
 }
 
 void enqueue(Lock& lock, StreamState& stream, std::shared_ptr<Command> command) {
+  if (stream.capture) return record_node(stream, *command);
   const std::size_t queue_length = settings().queue_length;
   if (pending_in_queue(stream) >= queue_length) {
     const Hold hold{*stream.context};
     changed.wait(lock, [&] { return pending_in_queue(stream) < queue_length; });
   }
+  enqueue_at_once(stream, std::move(command));
+}
+
+void enqueue_at_once(StreamState& stream, std::shared_ptr<Command> command) {
   static std::uint64_t orders = 0;
   command->order = ++orders;
   // The legacy default stream comes after all blocking streams, and they after it.

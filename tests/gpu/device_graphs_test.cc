@@ -1,0 +1,349 @@
+// Calls that are captured into graphs: each launch has the bits of the same call on host memory.
+
+#include <doctest/doctest.h>
+#include <tutti/gpu.h>
+#include <tutti/gpu_memory.h>
+#include <tutti/tutti.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/gpu/device_ranks.h"
+#include "tests/gpu/graphs.h"
+#include "tests/gpu/on_device.h"
+#include "tests/gpu/windows.h"
+#include "tests/support/sample.h"
+#include "tests/support/scratch.h"
+
+namespace {
+
+namespace cuda = tutti::cuda;
+namespace gpu = tutti::gpu;
+using tutti::Communicator;
+using tutti::ErrorCode;
+using tutti::testing::at;
+using tutti::testing::CapturedGraph;
+using tutti::testing::code_of;
+using tutti::testing::context;
+using tutti::testing::Current;
+using tutti::testing::data_of;
+using tutti::testing::get;
+using tutti::testing::has_gpu;
+using tutti::testing::has_kernels;
+using tutti::testing::is_thread;
+using tutti::testing::may_have_windows;
+using tutti::testing::on_ranks;
+using tutti::testing::OnDevice;
+using tutti::testing::put;
+using tutti::testing::same_bits;
+using tutti::testing::Setting;
+
+constexpr int ranks = 3;
+constexpr std::size_t count = 3001;
+
+void synchronize(const cuda::OwnStream& stream) { cuda::driver().cuStreamSynchronize(stream.get()); }
+
+/// Ranks that are threads make calls of the driver while another one captures.
+template <class Body>
+CapturedGraph captured(const cuda::OwnStream& stream, const Body& body) {
+  return {stream.get(), is_thread() ? cuda::CaptureMode::of_thread : cuda::CaptureMode::global, body};
+}
+
+/// The sum of all ranks' data_of(rank + shift, n).
+std::vector<float> sum_of(Communicator& comm, int shift, std::size_t n, const char* algorithm) {
+  std::vector<float> sum = data_of(comm.rank() + shift, n);
+  comm.all_reduce(sum, tutti::sum, {.algorithm = algorithm});
+  return sum;
+}
+
+struct Way {
+  const char* mode;
+  const char* algorithm;
+};
+constexpr Way ways[] = {{"streams", "ring"},
+                        {"streams", "double_binary_tree"},
+                        {"leader", "direct"},
+                        {"one-shot", "direct"},
+                        {"two-shot", "direct_two_shot"}};
+
+/// In each way, with slots for long vectors in many rounds and for short ones in one.
+void in_each_way(const std::function<void(Communicator&, const char* algorithm)>& body) {
+  for (const Way& way : ways) {
+    const Setting mode{"TUTTI_GPU_MODE", way.mode}, slot{"TUTTI_GPU_SLOT_BYTES", "4096"};
+    on_ranks(ranks, [&](Communicator& world) {
+      const Current current;
+      INFO(std::string{way.mode}, " ", std::string{way.algorithm}, " on rank ", world.rank());
+      Communicator comm = world.split(0);  // with links of its own
+      const OnDevice<float> first{std::vector<float>(8, 1)};
+      comm.all_reduce(first.span(), tutti::sum, {.algorithm = way.algorithm});  // agrees how calls run
+      body(comm, way.algorithm);
+      world.barrier();
+    });
+  }
+}
+
+TEST_CASE("graphs: a call that was captured runs at each launch") {
+  if (!may_have_windows()) return;
+  in_each_way([](Communicator& comm, const char* algorithm) {
+    const cuda::OwnStream stream{context()};
+    auto in = gpu::allocate<float>(comm, count), out = gpu::allocate<float>(comm, count);
+    const OnDevice<float> own_in{std::vector<float>(count)}, own_out{std::vector<float>(count)};
+    for (const bool allocated : {true, false}) {
+      const gpu::Span<float> from = allocated ? in.span() : own_in.span(), to = allocated ? out.span() : own_out.span();
+      tutti::Work work;
+      const CapturedGraph graph = captured(stream, [&] {
+        work = comm.async().all_reduce(from, to, tutti::sum, {.algorithm = algorithm, .stream = stream.get()});
+      });
+      work.wait();  // there is nothing to wait for
+      for (int turn = 0; turn < 3; ++turn) {
+        put(from, data_of(comm.rank() + turn, count));
+        graph.launch(stream.get());
+        synchronize(stream);
+        CHECK(same_bits(get(to), sum_of(comm, turn, count, algorithm)));
+      }
+      // Ranks may be ahead of each other.
+      const int launches = tutti::testing::sanitized ? 50 : 1000;
+      for (int turn = 0; turn < launches; ++turn) graph.launch(stream.get());
+      synchronize(stream);
+      CHECK(same_bits(get(to), sum_of(comm, 2, count, algorithm)));
+      comm.barrier();
+    }
+  });
+}
+
+TEST_CASE("graphs: two of them, with several calls each, alternate with calls that are not captured") {
+  if (!may_have_windows()) return;
+  in_each_way([](Communicator& comm, const char* algorithm) {
+    const cuda::OwnStream stream{context()};
+    const tutti::CallOptions options{.algorithm = algorithm, .stream = stream.get()};
+    const tutti::CallOptions direct{.algorithm = "direct", .stream = stream.get()};
+    auto data = gpu::allocate<float>(comm, count), own = gpu::allocate<float>(comm, count);
+    auto all = gpu::allocate<float>(comm, count * ranks), told = gpu::allocate<float>(comm, count);
+    const OnDevice<float> copied{std::vector<float>(count)};
+    const CapturedGraph sums = captured(stream, [&] {
+      (void)comm.async().all_reduce(data.span(), tutti::sum, options);
+      (void)comm.async().all_reduce(data.span(), copied.span(), tutti::sum, options);
+    });
+    const CapturedGraph copies = captured(stream, [&] {
+      (void)comm.async().all_gather(own.span(), all.span(), direct);
+      (void)comm.async().broadcast(told.span(), 2, direct);
+    });
+    for (int turn = 0; turn < 12; ++turn) {
+      put(data.span(), data_of(comm.rank() + turn, count));
+      put(own.span(), data_of(comm.rank() + turn + 50, count));
+      put(told.span(), data_of(comm.rank() + turn + 90, count));
+      std::vector<tutti::Work> works;
+      if (turn % 3 != 1) copies.launch(stream.get());
+      if (turn % 2 == 0) works.push_back(comm.async().all_reduce(data.span(), tutti::sum, options));
+      sums.launch(stream.get());
+      if (turn % 4 == 3) sums.launch(stream.get());
+      works.push_back(comm.async().all_reduce(copied.span(), tutti::sum, options));
+      tutti::wait_all(works);
+      std::vector<float> sum = data_of(comm.rank() + turn, count);
+      const int calls = (turn % 2 == 0 ? 4 : 3) + (turn % 4 == 3 ? 1 : 0);
+      for (int call = 0; call < calls; ++call) comm.all_reduce(sum, tutti::sum, {.algorithm = algorithm});
+      CHECK(same_bits(get(copied.span()), sum));
+      if (turn % 3 == 1) continue;
+      for (int rank = 0; rank < ranks; ++rank)
+        CHECK(same_bits(get({all.data() + at(rank) * count, count}), data_of(rank + turn + 50, count)));
+      CHECK(same_bits(get(told.span()), data_of(2 + turn + 90, count)));
+    }
+  });
+}
+
+TEST_CASE("graphs: calls in several streams of a capture come one after the other") {
+  if (!may_have_windows()) return;
+  in_each_way([](Communicator& comm, const char* algorithm) {
+    const cuda::OwnStream stream{context()}, other{context()};
+    const cuda::OwnEvent fork{context()}, join{context()};
+    const OnDevice<float> one{std::vector<float>(count)}, two{std::vector<float>(count)};
+    const CapturedGraph graph = captured(stream, [&] {
+      cuda::Commands to{context(), stream.get()}, to_other{context(), other.get()};
+      to.record(fork.get());
+      to_other.wait(fork.get());
+      const auto call = [&](const OnDevice<float>& data, const cuda::OwnStream& in) {
+        return comm.async().all_reduce(data.span(), tutti::sum, {.algorithm = algorithm, .stream = in.get()});
+      };
+      (void)call(one, stream);
+      tutti::Work work = call(two, other);  // at the same time, as far as the program says
+      work.wait_on(stream.get());
+      to.copy(cuda::address_of(one.span().data()), cuda::address_of(two.span().data()), 4 * sizeof(float));
+    });
+    for (int turn = 0; turn < 3; ++turn) {
+      put(one.span(), data_of(comm.rank() + turn, count));
+      put(two.span(), data_of(comm.rank() + turn + 7, count));
+      graph.launch(stream.get());
+      synchronize(stream);
+      std::vector<float> first = sum_of(comm, turn, count, algorithm);
+      const std::vector<float> second = sum_of(comm, turn + 7, count, algorithm);
+      CHECK(same_bits(get(two.span()), second));
+      std::copy(second.begin(), second.begin() + 4, first.begin());
+      CHECK(same_bits(get(one.span()), first));
+    }
+    comm.barrier();
+  });
+}
+
+TEST_CASE("graphs: parts of different sizes, with gaps between them") {
+  if (!may_have_windows()) return;
+  const Setting mode{"TUTTI_GPU_MODE", "streams"}, slot{"TUTTI_GPU_SLOT_BYTES", "4096"};
+  on_ranks(ranks, [](Communicator& comm) {
+    const Current current;
+    const cuda::OwnStream stream{context()};
+    const OnDevice<float> first{std::vector<float>(8, 1)};
+    comm.all_reduce(first.span(), tutti::sum);  // agrees how calls run
+    const std::vector<std::size_t> counts{700, 0, 1500}, displacements{10, 800, 900};
+    const std::size_t own = counts[at(comm.rank())];
+    const OnDevice<float> in{std::vector<float>(own)}, out{std::vector<float>(2500)};
+    const CapturedGraph graph = captured(stream, [&] {
+      (void)comm.async().all_gather_v(in.span(), out.span(), {counts, displacements}, {.stream = stream.get()});
+    });
+    for (int turn = 0; turn < 2; ++turn) {
+      put(in.span(), data_of(comm.rank() + turn, own));
+      graph.launch(stream.get());
+      synchronize(stream);
+      for (int rank = 0; rank < ranks; ++rank)
+        CHECK(same_bits(get(out.part(displacements[at(rank)], counts[at(rank)])),
+                        data_of(rank + turn, counts[at(rank)])));
+    }
+    comm.barrier();
+  });
+}
+
+TEST_CASE("graphs: one that is never launched changes nothing, and may go before or after its communicator") {
+  if (!may_have_windows()) return;
+  in_each_way([](Communicator& world, const char* algorithm) {
+    const cuda::OwnStream stream{context()};
+    const OnDevice<float> data{std::vector<float>(count)};
+    std::optional<CapturedGraph> outlives;
+    std::optional<gpu::Array<float>> array;
+    {
+      Communicator comm = world.split(0);
+      comm.all_reduce(data.span(), tutti::sum, {.algorithm = algorithm});
+      array.emplace(gpu::allocate<float>(comm, count));
+      const auto capture = [&] {
+        return captured(stream, [&] {
+          (void)comm.async().all_reduce(data.span(), array->span(), tutti::sum,
+                                        {.algorithm = algorithm, .stream = stream.get()});
+        });
+      };
+      (void)capture();  // never launched
+      outlives.emplace(capture());
+      if (array->is_shared()) array.reset();  // the graph keeps its memory
+      for (int turn = 0; turn < 3; ++turn) {
+        outlives->launch(stream.get());
+        synchronize(stream);
+        put(data.span(), data_of(comm.rank() + turn, count));
+        comm.all_reduce(data.span(), tutti::sum, {.algorithm = algorithm});
+        CHECK(same_bits(get(data.span()), sum_of(comm, turn, count, algorithm)));
+      }
+      (void)gpu::allocate<float>(comm, 8);  // lets go of what is gone
+      comm.barrier();
+    }
+    // The result is worthless, but no stream waits for anybody.
+    if (world.rank() != 1) outlives->launch(stream.get());
+    synchronize(stream);
+    world.barrier();
+  });
+}
+
+TEST_CASE("graphs: what a graph cannot hold is refused in words, and the capture goes on") {
+  if (!may_have_windows()) return;
+  const auto in_capture = [](Communicator& comm, bool is_set_up, const std::string& why, const auto& call) {
+    const Current current;
+    const cuda::OwnStream stream{context()};
+    const OnDevice<float> data{std::vector<float>(count)};
+    if (is_set_up) comm.all_gather(data.part(0, 1), data.part(10, at(comm.size())), {.stream = stream.get()});
+    std::string text;
+    const CapturedGraph graph = captured(stream, [&] {
+      CHECK(code_of([&] { call(data.span(), stream.get()); }, text) == ErrorCode::unsupported);
+      INFO(text);
+      CHECK(text.find("its stream is being captured into a graph: " + why) != text.npos);
+    });
+    graph.launch(stream.get());
+    synchronize(stream);
+    comm.all_gather(data.part(0, 1), data.part(10, at(comm.size())), {.stream = stream.get()});
+  };
+  const Setting mode{"TUTTI_GPU_MODE", "streams"};
+  on_ranks(2, [&](Communicator& comm) {
+    in_capture(comm, false, "the ranks have not agreed yet how calls run",
+               [&](auto data, void* stream) { (void)comm.async().all_reduce(data, tutti::sum, {.stream = stream}); });
+    in_capture(comm, true, "it cannot wait for its result",
+               [&](auto data, void* stream) { comm.all_reduce(data, tutti::sum, {.stream = stream}); });
+    in_capture(comm, true, "messages go through memory of the host",
+               [&](auto data, void* stream) { (void)comm.isend(data, 1 - comm.rank(), {.stream = stream}); });
+    const tutti::Op op{tutti::DataType::f32, [](void*, const void*, std::size_t) {}};
+    in_capture(comm, true, "it goes through memory of the host",
+               [&](auto data, void* stream) { (void)comm.async().all_reduce(data, op, {.stream = stream}); });
+    const Setting staged{"TUTTI_GPU_MODE", "staged"};
+    Communicator other = comm.split(0);
+    in_capture(other, true, "it goes through memory of the host",
+               [&](auto data, void* stream) { (void)other.async().all_reduce(data, tutti::sum, {.stream = stream}); });
+    comm.barrier();
+  });
+}
+
+TEST_CASE("graphs: memory with which one has a call cannot be deregistered") {
+  if (!may_have_windows()) return;
+  in_each_way([](Communicator& comm, const char* algorithm) {
+    const cuda::OwnStream stream{context()};
+    const OnDevice<float> data{std::vector<float>(count)};
+    gpu::Registration registered = gpu::register_memory(comm, data.span());
+    if (!registered.is_shared()) return gpu::deregister_memory(comm, std::move(registered));  // over links
+    std::optional<CapturedGraph> graph{captured(stream, [&] {
+      (void)comm.async().all_reduce(data.span(), tutti::sum, {.algorithm = algorithm, .stream = stream.get()});
+    })};
+    std::string text;
+    if (comm.rank() != 1) graph.reset();
+    const ErrorCode code = code_of([&] { gpu::deregister_memory(comm, std::move(registered)); }, text);
+    INFO(text);
+    CHECK(code == (comm.rank() == 1 ? ErrorCode::invalid_argument : ErrorCode::mismatch));
+    CHECK(text.find(comm.rank() == 1 ? "a graph has a call with this memory: destroy first"
+                                     : "rank 1 cannot deregister what it gave; it says why") != text.npos);
+    CHECK(registered.is_shared());
+    graph.reset();
+    gpu::deregister_memory(comm, std::move(registered));
+    comm.barrier();
+  });
+}
+
+/// As in the test of calls that are not captured, no memory is freed while a call is on its way, and no two streams
+/// share a hardware queue. For ThreadSanitizer, which sees the order of all streams here.
+TEST_CASE("graphs: on the streams of ranks that are threads") {
+  if (!has_gpu() || !has_kernels() || !is_thread()) return;
+  for (const Way& way : ways) {
+    const Setting mode{"TUTTI_GPU_MODE", way.mode}, slot{"TUTTI_GPU_SLOT_BYTES", "4096"};
+    std::vector<cuda::OwnStream> streams;
+    for (int i = 0; i < ranks; ++i) streams.emplace_back(context());
+    tutti::run_threads(ranks, [&](Communicator& comm) {
+      const Current current;
+      const cuda::OwnStream& stream = streams[at(comm.rank())];
+      const std::vector<float> own = data_of(comm.rank(), count);
+      const OnDevice<float> in{own}, once{std::vector<float>(count)}, twice{std::vector<float>(count)};
+      const tutti::CallOptions options{.algorithm = way.algorithm, .stream = stream.get()};
+      comm.all_reduce(in.span(), once.span(), tutti::sum, options);
+      const CapturedGraph graph = captured(stream, [&] {
+        (void)comm.async().all_reduce(in.span(), once.span(), tutti::sum, options);
+        (void)comm.async().all_reduce(once.span(), twice.span(), tutti::sum, options);
+      });
+      for (int turn = 0; turn < 4; ++turn) {
+        graph.launch(stream.get());
+        if (turn == 1) comm.all_reduce(in.span(), once.span(), tutti::sum, options);
+      }
+      synchronize(stream);
+      std::vector<float> expected = sum_of(comm, 0, count, way.algorithm);
+      comm.all_reduce(expected, tutti::sum, {.algorithm = way.algorithm});
+      comm.barrier();
+      CHECK(same_bits(twice.read(), expected));
+      comm.barrier();
+    });
+  }
+}
+
+}  // namespace
