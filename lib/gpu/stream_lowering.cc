@@ -26,9 +26,10 @@ bool DeviceArithmetic::serves(DataType type, OpKind op) {
   return compute::gpu::choose(type, op, Step::whole).kernel != nullptr;
 }
 
-/// A kernel has no place for marks between its commands, so where there are some, the stream itself signals and waits.
+/// A kernel has no place for marks between its commands, and counts in the words of calls that are not captured. So where
+/// there are marks, and in graphs, the stream itself signals and waits.
 void StreamLowering::add(const StreamCommands& commands, std::span<const StreamMark> marks) const {
-  if (marks.empty() && !commands.in_kernels.empty()) {
+  if (marks.empty() && !is_captured_ && !commands.in_kernels.empty()) {
     std::size_t next = 0;
     for (const StreamCommands::Part part : commands.in_kernels) {
       for (; next < part.begin; ++next) add(commands, commands.all[next]);

@@ -2,10 +2,11 @@
 // stream run empty, and exits with 0. TUTTI_INJECT, FAKE_CUDA_FAIL, FAKE_CUDA_SIGNAL or the first argument says where
 // it fails.
 //
-//     device_faults [WHAT [ALGORITHM [wait | start | pending [shrink | - [ELEMENTS]]]]]
+//     device_faults [WHAT [ALGORITHM [wait | start | pending | graph [shrink | - [ELEMENTS]]]]]
 //
 // With `wait` calls wait, with `start` they are waited for one by one, with `pending` all are started before the first
-// wait, in two streams. With `shrink` the ranks that are left go on.
+// wait, in two streams, and with `graph` they are captured and launched, all but the first. With `shrink` the ranks
+// that are left go on.
 
 #include <dlfcn.h>
 #include <tutti/gpu.h>
@@ -26,6 +27,7 @@
 
 #include "lib/base/gpu/commands.h"
 #include "lib/base/gpu/memory.h"
+#include "tests/gpu/graphs.h"
 #include "tests/gpu/on_device.h"
 
 namespace cuda = tutti::cuda;
@@ -64,13 +66,15 @@ class Rank {
       const auto data = vector(count_, own(number_, turn), stream);
       const tutti::CallOptions options{.algorithm = algorithm_, .stream = stream};
       Call& call = calls_.emplace_back(turn, vectors_.back().get());
-      if (form_ == "wait")
+      if (form_ == "wait" || (form_ == "graph" && turn == 0))
         comm_->all_reduce(data, tutti::sum, options);
+      else if (form_ == "graph")
+        launch(stream, [&] { (void)comm_->async().all_reduce(data, tutti::sum, options); });
       else
         call.work = comm_->async().all_reduce(data, tutti::sum, options);
       if (form_ == "start") call.work->wait();
+      if (form_ != "pending") comm_->barrier();  // which tells what a launch has failed with
       call.is_waited_for = form_ != "pending";
-      if (form_ != "pending") comm_->barrier();
     }
     if (act == "destroy") return comm_.reset();
     for (Call& call : calls_) {
@@ -136,6 +140,12 @@ class Rank {
     return tutti::gpu::span(reinterpret_cast<std::int32_t*>(memory.address()), size);
   }
 
+  template <class Body>
+  void launch(cuda::Stream stream, const Body& body) {
+    graphs_.emplace_back(stream, cuda::CaptureMode::global, body).launch(stream);
+    cuda::driver().cuStreamSynchronize(stream);
+  }
+
   void do_something_else(const std::string& what) {
     std::vector<std::int32_t> on_host(count_, 1);
     const cuda::Stream stream = streams_[0].get();
@@ -157,6 +167,7 @@ class Rank {
   const cuda::HostMemory gate_{sizeof(std::uint64_t)};  // keeps a stream that is stuck
   std::vector<std::unique_ptr<cuda::DeviceMemory>> vectors_;
   std::vector<Call> calls_;
+  std::vector<tutti::testing::CapturedGraph> graphs_;
   std::optional<tutti::Communicator> comm_;
   const std::string algorithm_, form_;
   const std::size_t count_;  // of elements

@@ -297,8 +297,30 @@ def in_each_others_memory():
                                           culprit=0 if leads else case.culprit)
 
 
+def in_graphs():
+    """Calls that were captured. A rank that does something else in the second turn does not launch the graph then."""
+    if ON_HOSTS:
+        return
+    for mode, algorithm in (("streams", "ring"), ("streams", "tree"), ("leader", "direct"), ("two-shot", "direct_two_shot")):
+        names = {"mode": mode, "algorithm": algorithm, "form": "graph"}
+        for kind in ("kill", "stop"):
+            for part in range(PARTS):
+                yield Case(f"{kind} at part {part} of {algorithm} in a graph, {mode}", **names, signal=kind, part=part,
+                           shrinks=part % 3 == 1, codes=(PEER_LOST,), may_succeed=part >= LAST_CALL)
+        for what, judged in {"abort": {"codes": (ABORTED,), "shrinks": True, "text": "rank 1 does not like it"},
+                             "leave": {"codes": (PEER_LOST, ABORTED), "shrinks": True},
+                             "destroy": {"codes": (PEER_LOST, ABORTED), "may_succeed": True},
+                             "none": {"codes": (TIMEOUT,), "timeout": 3, "text": "waits in recv"}}.items():
+            yield Case(f"{what} in {algorithm} in a graph, {mode}", **names, what=what, **judged)
+        for function in ("cuStreamBatchMemOp", "cuLaunchHostFunc"):
+            for nth in (0.5, 0.7):
+                yield Case(f"{function}@{nth}=2 in {algorithm} in a graph, {mode}", **names, function=function, nth=nth,
+                           result=2, may_succeed=True)
+
+
 def main():
-    chosen = all_cases = [*signals(), *driver_errors(), *set_up(), *others(), *long_and_crowded(), *in_each_others_memory()]
+    chosen = all_cases = [*signals(), *driver_errors(), *set_up(), *others(), *long_and_crowded(), *in_each_others_memory(),
+                          *in_graphs()]
     seed = os.environ.get("TEST_SAMPLE", "0")
     if ONLY:
         chosen = [case for case in all_cases if re.search(ONLY[0], case.name)]
