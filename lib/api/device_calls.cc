@@ -12,6 +12,7 @@
 
 #include "lib/api/persistent.h"
 #include "lib/api/stream_calls.h"
+#include "lib/api/stream_capture.h"
 #include "lib/base/gpu/commands.h"
 #include "lib/base/internals.h"
 #include "lib/gpu/device_call.h"
@@ -162,7 +163,7 @@ Work capture(Communicator& comm, CommunicatorState& state, const Request& reques
                           "it goes through memory of the host, where a thread has to act: make it outside of the "
                           "capture, give memory of gpu::allocate() or gpu::register_memory(), or set "
                           "TUTTI_GPU_MODE=streams (docs/gpu.md)");
-  return streams->capture(comm, request, *planned, stream);
+  return streams->graphs().add(comm, request, *planned, stream);
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 #include "lib/api/device_sharing.h"
 #include "lib/api/fetch_together.h"
 #include "lib/api/stream_calls.h"
+#include "lib/api/stream_capture.h"
 #include "lib/api/trouble.h"
 #include "lib/base/gpu/context.h"
 #include "lib/base/internals.h"
@@ -171,7 +172,7 @@ class Sharing {
   void wait_for_graphs(StreamCalls& calls, std::uint32_t window) {
     together("deregister what it gave", [&] {
       const auto until = Clock::now() + longest_end_of_graph;
-      while (calls.graphs_use(window)) {
+      while (calls.graphs().use(window)) {
         if (Clock::now() >= until)
           throw Error{ErrorCode::invalid_argument,
                       fmt::format("{}: a graph has a call with this memory: destroy first what was captured, and "

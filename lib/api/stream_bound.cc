@@ -1,5 +1,7 @@
 #include "lib/api/stream_bound.h"
 
+#include <fmt/format.h>
+
 #include "lib/api/communicator_state.h"
 #include "lib/base/collective_traits.h"
 #include "lib/base/gpu/context.h"
@@ -31,6 +33,29 @@ void bind_on_device(const Request& request, int rank, cuda::Context context, cud
     bound.request.output.data = reinterpret_cast<void*>(bound.copy_of_output);
     bound.request.output.count = bound.spread.bytes() / element;
   }
+}
+
+void require_alignment(const std::string& name, const Request& request, int rank) {
+  if (request.op == nullptr) return;
+  const DataType type = type_of(request);
+  const std::size_t element = size_of(type) / (type == DataType::c64 || type == DataType::c128 ? 2 : 1);
+  const auto require = [&](const char* buffer, const void* data) {
+    const cuda::Address address = cuda::address_of(data);
+    if (address % element != 0)
+      throw Error{ErrorCode::invalid_argument,
+                  fmt::format("{}: {} begins at {:#x}, which is no multiple of {}: align its elements", name, buffer,
+                              address, element)};
+  };
+  if (uses_input(request, rank)) require("in", request.input.data);
+  if (uses_output(request, rank)) require("out", request.output.data);
+}
+
+void require_device(const std::string& name, const DeviceStream& stream, cuda::Device device) {
+  if (stream.device() != device)
+    throw Error{ErrorCode::invalid_argument,
+                fmt::format("{}: the memory is on GPU {}, and earlier calls of this communicator were on GPU {}: give "
+                            "memory of one GPU, or use another communicator",
+                            name, stream.device(), device)};
 }
 
 }  // namespace tutti::detail

@@ -1,10 +1,12 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "lib/base/gpu/memory.h"
 #include "lib/gpu/device_parts.h"
+#include "lib/gpu/device_stream.h"
 #include "lib/gpu/growing_memory.h"
 #include "tutti/request.h"
 
@@ -23,8 +25,21 @@ struct PackedMemory {
   GrowingMemory input, output;
 };
 
+/// What the calls of a communicator use, one after the other.
+struct StreamMemory {
+  GrowingMemory scratch;
+  PackedMemory packed;
+};
+
 /// Lets parts lie one after the other. `context`: of `device`.
 void bind_on_device(const Request& request, int rank, cuda::Context context, cuda::Device device, PackedMemory& memory,
                     StreamBound& bound);
+
+/// Kernels load whole elements, of complex numbers each of the two. Throws Error{invalid_argument} where those of a
+/// call that combines do not lie so.
+void require_alignment(const std::string& name, const Request& request, int rank);
+
+/// Throws Error{invalid_argument} unless a call is on the GPU of the earlier ones.
+void require_device(const std::string& name, const DeviceStream& stream, cuda::Device device);
 
 }  // namespace tutti::detail

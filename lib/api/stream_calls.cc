@@ -9,13 +9,13 @@
 #include "algorithms/check.h"
 #include "lib/api/communicator_state.h"
 #include "lib/api/device_calls.h"
+#include "lib/api/stream_capture.h"
 #include "lib/base/fork_mark.h"
 #include "lib/base/gpu/context.h"
 #include "lib/base/internals.h"
 #include "lib/collective/call_buffers.h"
 #include "lib/collective/stream_binding.h"
 #include "lib/engine/driven_by_helper.h"
-#include "lib/failure/diagnosis.h"
 #include "lib/gpu/device_kernels.h"
 #include "lib/group/context.h"
 
@@ -74,6 +74,7 @@ StreamCalls::StreamCalls(Group& group, Collectives& collectives, std::unique_ptr
       planner_(planner_for_streams(collectives.planner(), !links_->has_staged(), hosts.ranks_on_each, runners)),
       tasks_(group, planner_, std::move(runners)),
       counters_(group.size()),
+      graphs_(std::make_unique<StreamCapture>(*this)),
       watch_([this](const std::string& why) { fail_with_device(why); }) {
   if (trace::Recorder* const recorder = group.context().recorder.get())
     trace_ = std::make_unique<StreamTrace>(
@@ -81,6 +82,11 @@ StreamCalls::StreamCalls(Group& group, Collectives& collectives, std::unique_ptr
   enter(context);
   // The last step, since the engine knows them until the destructor runs.
   if (links_->has_staged()) staged_ = StagedLinks::open(group, collectives, *links_, hosts.channel);
+}
+
+void StreamCalls::leave() noexcept {
+  if (staged_) staged_->leave();
+  graphs_->close();
 }
 
 /// The engine's work for this communicator has ended.
@@ -134,30 +140,6 @@ const StreamCalls::Units& StreamCalls::units_of(Collective collective, const Pre
   return units_.emplace(&prepared, std::move(units)).first->second;
 }
 
-/// Kernels load whole elements, of complex numbers each of the two.
-void StreamCalls::require_alignment(const std::string& name, const Request& request, int rank) {
-  if (request.op == nullptr) return;
-  const DataType type = type_of(request);
-  const std::size_t element = size_of(type) / (type == DataType::c64 || type == DataType::c128 ? 2 : 1);
-  const auto require = [&](const char* buffer, const void* data) {
-    const cuda::Address address = cuda::address_of(data);
-    if (address % element != 0)
-      throw Error{ErrorCode::invalid_argument,
-                  fmt::format("{}: {} begins at {:#x}, which is no multiple of {}: align its elements", name, buffer,
-                              address, element)};
-  };
-  if (uses_input(request, rank)) require("in", request.input.data);
-  if (uses_output(request, rank)) require("out", request.output.data);
-}
-
-void StreamCalls::require_same_device(const std::string& name, const DeviceStream& stream) const {
-  if (stream.device() != device_)
-    throw Error{ErrorCode::invalid_argument,
-                fmt::format("{}: the memory is on GPU {}, and earlier calls of this communicator were on GPU {}: give "
-                            "memory of one GPU, or use another communicator",
-                            name, stream.device(), device_)};
-}
-
 /// For the first call in a context: what later would have to wait for the streams.
 void StreamCalls::enter(cuda::Context context) {
   if (passed_.contains(context)) return;
@@ -184,7 +166,7 @@ void StreamCalls::abort(const std::string& call, const Error& error) {
 
 Work StreamCalls::start(const Request& request, const Planned& planned, const DeviceStream& given, bool asynchronous) {
   const std::string name = name_on_rank(request, group_);
-  if (uses_memory(request, group_.rank())) require_same_device(name, given);
+  if (uses_memory(request, group_.rank())) require_device(name, given, device_);
   require_alignment(name, request, group_.rank());
   const DeviceStream stream = given.device() == device_ ? given : DeviceStream{name, context_, nullptr};
 
@@ -203,7 +185,7 @@ Work StreamCalls::start(const Request& request, const Planned& planned, const De
     }
   }();
   Operation& operation = collectives_.make_stand_in(
-      bound.request, stand_in_name(planned), std::move(lowered.offsets),
+      bound.request, planned.stand_in_name(), std::move(lowered.offsets),
       std::make_shared<const StreamProgress>(*links_, StreamProgress::Staged{staged_.get(), lowered.staged},
                                              lowered.commands, watch_, passed_.at(stream.context()), lowered.traced),
       planned.location.hash());
@@ -215,10 +197,6 @@ Work StreamCalls::start(const Request& request, const Planned& planned, const De
     enqueue(bound, lowered, stream, operation);
   });
   return work;
-}
-
-std::string StreamCalls::stand_in_name(const Planned& planned) {
-  return planned.prepared->name + std::string{planned.tasks ? as_tasks : ""} + std::string{on_streams};
 }
 
 /// All of a call that takes memory.
@@ -252,13 +230,11 @@ StreamCalls::Lowered StreamCalls::lower(const StreamBound& bound, const Planned&
   }
   const algorithms::StreamSizes sizes =
       stream_sizes(buffers.input.partition, buffers.output.partition, shape, arithmetic.element_size());
-  const bool in_place = request.input.data == request.output.data;
-  const algorithms::StreamProgram program{request.collective,
-                                          prepared.plan,
-                                          units_of(request.collective, prepared).units,
-                                          sizes,
-                                          stream_stages(request.collective, arithmetic, in_place),
-                                          slots_of(arithmetic.sum_size())};
+  const algorithms::StreamStages stages =
+      stream_stages(request.collective, arithmetic, request.input.data == request.output.data);
+  const algorithms::StreamUnits& units = units_of(request.collective, prepared).units;
+  const algorithms::StreamProgram program{
+      request.collective, prepared.plan, units, sizes, stages, slots_of(arithmetic.sum_size())};
   for (std::size_t round = 0; round < program.rounds(); ++round) program.add_round(round, made.after, made.commands);
   const cuda::Current current{context_};
   if (staged_) {

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "algorithms/stream_program.h"
-#include "lib/api/captured_call.h"
 #include "lib/api/staged_links.h"
 #include "lib/api/stream_bound.h"
 #include "lib/api/stream_flight.h"
@@ -24,6 +23,8 @@
 #include "tutti/work.h"
 
 namespace tutti::detail {
+
+class StreamCapture;
 
 /// The collectives of one communicator that run on the streams of GPUs: the steps of a plan become commands on the
 /// stream of the call, and messages go from one GPU's memory to another's without the host. Those to other hosts go by
@@ -54,16 +55,14 @@ class StreamCalls {
   std::optional<Planned> plan(const Request& request);
   /// Enqueues the call. `stream`: for this rank's memory, if it has any in the call.
   Work start(const Request& request, const Planned& planned, const DeviceStream& stream, bool asynchronous);
-  /// The same for a stream that is being captured: the call is in the graph, and runs when that is launched.
-  Work capture(Communicator& comm, const Request& request, const Planned& planned, const DeviceStream& stream);
+  /// For streams that are being captured.
+  StreamCapture& graphs() { return *graphs_; }
 
   const std::shared_ptr<DeviceWindows>& windows() const { return tasks_.windows(); }
   cuda::Context context() const { return context_; }
   cuda::Device device() const { return device_; }
   /// Whether streams have not passed all calls.
   bool has_calls() const { return flight_->has_calls(); }
-  /// Whether a graph that exists has a call with buffers in this window.
-  bool graphs_use(std::uint32_t window);
   /// Lets go of graphs that are gone, and of windows that were removed, unless calls may use them. The driver may wait
   /// for all streams meanwhile.
   void drop_removed_windows();
@@ -71,12 +70,11 @@ class StreamCalls {
   /// else. Throws if they do not come within `limit`, or if the driver fails.
   bool try_links(std::chrono::milliseconds limit);
   /// The group is about to say bye.
-  void leave() noexcept {
-    if (staged_) staged_->leave();
-    if (replays_) replays_->close();
-  }
+  void leave() noexcept;
 
  private:
+  friend class StreamCapture;
+
   /// A call as commands.
   struct Lowered {
     PartOffsets offsets;  ///< of a _v call
@@ -94,7 +92,6 @@ class StreamCalls {
   };
 
   const Units& units_of(Collective collective, const Prepared& prepared);
-  void require_same_device(const std::string& name, const DeviceStream& stream) const;
   void enter(cuda::Context context);
   void fail_with_device(const std::string& why);
   [[noreturn]] void abort(const std::string& call, const Error& error);
@@ -102,15 +99,12 @@ class StreamCalls {
   Lowered get_ready(const Request& request, const Planned& planned, cuda::Context context, StreamBound& bound,
                     const algorithms::StreamCounters& before);
   Lowered lower(const StreamBound& bound, const Planned& planned, const algorithms::StreamCounters& before);
-  static std::string stand_in_name(const Planned& planned);
-  static void require_alignment(const std::string& name, const Request& request, int rank);
   Lowered lower_trial(cuda::Address memory);
   bool drain(cuda::Stream stream);
   template <class Enqueue>
   void submit(Operation& operation, const std::shared_ptr<StagedLinks::Call>& call, const Enqueue& enqueue);
   void enqueue(const StreamBound& bound, const Lowered& lowered, const DeviceStream& stream, Operation& operation);
   void add(const StreamBound& bound, const Lowered& lowered, cuda::Commands& to, bool is_captured) const;
-  void capture(const Request& request, const Planned& planned, const DeviceStream& stream);
   void notice_passing(cuda::Commands& to, const Lowered& lowered, Operation& operation);
 
   Group& group_;
@@ -127,24 +121,13 @@ class StreamCalls {
   TaskPlans tasks_;
   std::map<const Prepared*, Units> units_;
   algorithms::StreamCounters counters_;
-  struct Memory {
-    GrowingMemory scratch;
-    PackedMemory packed;
-  };
-  std::shared_ptr<Memory> memory_ = std::make_shared<Memory>();  // also of graphs
-  std::map<cuda::Context, cuda::OwnEvent> passed_;               // the latest call, by the context of its stream
+  std::shared_ptr<StreamMemory> memory_ = std::make_shared<StreamMemory>();  // also of graphs
+  std::map<cuda::Context, cuda::OwnEvent> passed_;  // the latest call, by the context of its stream
   cuda::Stream last_stream_ = nullptr;
   cuda::Event last_passed_ = nullptr;  // null: no call so far
-  std::shared_ptr<Replays> replays_;   // null: no call was captured so far
-  struct Captured {
-    std::uint64_t in = 0;  // the capture; 0: there was none so far
-    cuda::Stream stream = nullptr;
-    cuda::Event passed = nullptr;
-  };
-  Captured captured_;                                        // the latest such call
-  std::map<cuda::Context, cuda::OwnEvent> captured_passed_;  // by the context of its stream
-  DeviceWatch watch_;                                        // of passed_
-  std::unique_ptr<StreamTrace> trace_;                       // null: no trace is recorded
+  std::unique_ptr<StreamCapture> graphs_;
+  DeviceWatch watch_;                   // of passed_
+  std::unique_ptr<StreamTrace> trace_;  // null: no trace is recorded
 };
 
 }  // namespace tutti::detail

@@ -1,4 +1,4 @@
-// Calls on streams that are being captured into graphs. A graph holds the commands of the same program as other calls.
+#include "lib/api/stream_capture.h"
 
 #include <functional>
 #include <memory>
@@ -7,10 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "lib/api/captured_call.h"
 #include "lib/api/communicator_state.h"
 #include "lib/api/device_calls.h"
-#include "lib/api/stream_calls.h"
 #include "lib/base/internals.h"
 #include "lib/engine/engine.h"
 #include "lib/group/context.h"
@@ -55,63 +53,71 @@ std::vector<int> peers_in(const algorithms::StreamCounters& counters) {
 
 }  // namespace
 
-Work StreamCalls::capture(Communicator& comm, const Request& request, const Planned& planned,
-                          const DeviceStream& stream) {
-  const std::string name = name_on_rank(request, group_);
-  if (staged_)
+Work StreamCapture::add(Communicator& comm, const Request& request, const StreamCalls::Planned& planned,
+                        const DeviceStream& stream) {
+  Group& group = calls_.group_;
+  const std::shared_ptr<Engine>& engine = group.context().engine;
+  const std::string name = name_on_rank(request, group);
+  if (calls_.staged_)
     stream.refuse_capture(name,
                           "some ranks are on other hosts, to which the engine moves messages when it is called: make "
                           "the call outside of the capture");
-  require_same_device(name, stream);
-  require_alignment(name, request, group_.rank());
-  const std::lock_guard lock{mutex_};
+  require_device(name, stream, calls_.device_);
+  require_alignment(name, request, group.rank());
+  const std::lock_guard lock{calls_.mutex_};
   const cuda::KnowsOfCapture knows;
   std::optional<Error> failed;
-  group_.context().engine->exclusively([&] { failed = group_.failure(); });
+  engine->exclusively([&] { failed = group.failure(); });
   if (failed) throw Error{*failed};
-  if (!replays_) replays_ = std::make_shared<Replays>(comm.subgroup(all_ranks(group_)), group_, flight_);
+  if (!replays_) replays_ = std::make_shared<Replays>(comm.subgroup(all_ranks(group)), group, calls_.flight_);
   try {
-    capture(request, planned, stream);
+    add(request, planned, stream);
   } catch (const Error& error) {
     // A part of the call may be in the graph, where it must wait for nobody.
-    flight_->release(group_.context().engine);
-    abort(name, error);
+    calls_.flight_->release(engine);
+    calls_.abort(name, error);
   }
-  return Internals::make<Work>(new CapturedWork{group_.context().engine, stream});
+  return Internals::make<Work>(new CapturedWork{engine, stream});
 }
 
-void StreamCalls::capture(const Request& request, const Planned& planned, const DeviceStream& stream) {
+void StreamCapture::add(const Request& request, const StreamCalls::Planned& planned, const DeviceStream& stream) {
+  const int ranks = calls_.group_.size();
+  transport::StreamLinks& links = *calls_.links_;
   StreamBound bound;
-  const Lowered lowered =
-      get_ready(request, planned, stream.context(), bound, algorithms::StreamCounters{group_.size()});
-  auto progress = std::make_shared<const StreamProgress>(*links_, StreamProgress::Staged{}, lowered.commands, watch_,
-                                                         passed_.at(stream.context()), nullptr, true);
+  const StreamCalls::Lowered lowered =
+      calls_.get_ready(request, planned, stream.context(), bound, algorithms::StreamCounters{ranks});
+  auto progress =
+      std::make_shared<const StreamProgress>(links, StreamProgress::Staged{}, lowered.commands, calls_.watch_,
+                                             calls_.passed_.at(stream.context()), nullptr, true);
   const auto call = std::make_shared<CapturedCall>(
       replays_, CapturedCall::Parts{std::make_unique<const DeviceRequest>(bound.request, OnStream{stream.stream()}),
-                                    stand_in_name(planned), lowered.offsets, std::move(progress), planned.location,
-                                    links_, memory_});
+                                    planned.stand_in_name(), lowered.offsets, std::move(progress), planned.location,
+                                    calls_.links_, calls_.memory_});
   replays_->add(call);
   cuda::Commands to{stream.context(), stream.stream()};
   cuda::keep_with(stream.capture(), std::make_unique<std::function<void()>>([call] { drop_later(call); }));
-  if (captured_.in == stream.capture().id && captured_.stream != stream.stream()) to.wait(captured_.passed);
+  if (latest_.in == stream.capture().id && latest_.stream != stream.stream()) to.wait(latest_.passed);
   to.call([](void* data) { static_cast<CapturedCall*>(data)->begins(); }, call.get());
-  links_->enter(to, peers_in(lowered.after));
-  add(bound, lowered, to, true);
+  links.enter(to, peers_in(lowered.after));
+  calls_.add(bound, lowered, to, true);
   // The next call begins with empty links.
-  for (const int peer : links_->form().sharing)
-    if (lowered.after.sent[at(peer)] > 0) links_->wait(to, Word::captured_freed, peer, lowered.after.sent[at(peer)]);
+  for (const int peer : links.form().sharing)
+    if (lowered.after.sent[at(peer)] > 0) links.wait(to, Word::captured_freed, peer, lowered.after.sent[at(peer)]);
   to.call([](void* data) { static_cast<CapturedCall*>(data)->ends(); }, call.get());
-  auto passed = captured_passed_.find(stream.context());
-  if (passed == captured_passed_.end())
-    passed = captured_passed_.emplace(stream.context(), cuda::OwnEvent{stream.context()}).first;
-  captured_ = {stream.capture().id, stream.stream(), passed->second.get()};
-  to.record(captured_.passed);
+  auto passed = passed_.find(stream.context());
+  if (passed == passed_.end()) passed = passed_.emplace(stream.context(), cuda::OwnEvent{stream.context()}).first;
+  latest_ = {stream.capture().id, stream.stream(), passed->second.get()};
+  to.record(latest_.passed);
 }
 
-bool StreamCalls::graphs_use(std::uint32_t window) {
+bool StreamCapture::use(std::uint32_t window) {
   drop_graphs();
-  const std::lock_guard lock{mutex_};
+  const std::lock_guard lock{calls_.mutex_};
   return replays_ && replays_->use(window);
+}
+
+void StreamCapture::close() noexcept {
+  if (replays_) replays_->close();
 }
 
 }  // namespace tutti::detail

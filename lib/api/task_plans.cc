@@ -15,6 +15,7 @@
 #include "lib/base/gpu/context.h"
 #include "lib/collective/call_buffers.h"
 #include "lib/collective/stream_binding.h"
+#include "lib/failure/diagnosis.h"
 #include "lib/group/context.h"
 
 namespace tutti::detail {
@@ -148,6 +149,10 @@ std::optional<TaskPlans::Planned> TaskPlans::plan(const Request& request) {
   if (copies && !runners_.copies(wish.bytes)) return std::nullopt;
   planned.in_kernels = runners_.meet_in_kernels(wish.bytes);
   return planned;
+}
+
+std::string TaskPlans::Planned::stand_in_name() const {
+  return prepared->name + std::string{tasks ? as_tasks : ""} + std::string{on_streams};
 }
 
 // ---- Commands ------------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "algorithms/stream_program.h"
@@ -38,6 +39,9 @@ class TaskPlans {
     DeviceLocation location{};     ///< of the buffers
     bool copies_first = false;     ///< the inputs, which a rank might overwrite while others read them
     bool in_kernels = false;       ///< these signal and wait themselves, where they can
+
+    /// Of the algorithm, for the operation that stands for the call.
+    std::string stand_in_name() const;
   };
   /// The same on all ranks. Nothing: the call cannot run so, or should not.
   std::optional<Planned> plan(const Request& request);

@@ -223,13 +223,13 @@ TEST_CASE("windows: tensors in segments of a framework's allocator") {
     auto registered = gpu::register_memory(comm, span_at(own, 1000));
     CHECK(registered.is_shared());
     check_sum(comm, span_at(own, 1000), span_at(own, 1000));
+    gpu::deregister_memory(comm, std::move(registered));
     // From one piece to the next, each of which other processes would have to import.
     CHECK(code_of([&] { (void)gpu::register_memory(comm, span_at(shared.address() + shared.piece() - 2000, 1000)); },
                   text) == ErrorCode::invalid_argument);
     CHECK(text.find("4000 bytes from") != text.npos);
     CHECK(text.find("reach beyond their allocation") != text.npos);
-    gpu::deregister_memory(comm, std::move(registered));
-    // Of one rank's no descriptor can be made: then nobody's is shared, and calls copy.
+    // One rank's memory has no descriptor, so nobody's is shared, and calls copy.
     const bool lacks = comm.rank() == 1;
     auto refused = gpu::register_memory(comm, span_at(lacks ? local.address() : own, 1000));
     CHECK_FALSE(refused.is_shared());

@@ -10,8 +10,8 @@
 ///     tutti_all_reduce(comm, data, data, count, TUTTI_F32, TUTTI_SUM, &options);    // with on_device and stream
 ///     tutti_gpu_array_free(array);
 ///
-/// Agreement: allocate, register and deregister are collectives: all ranks call them, in the same order as their other
-///            ones, with the same number of bytes; else TUTTI_MISMATCH. What only one rank has got wrong, such as
+/// Agreement: allocate, register and deregister are collectives. All ranks call them, in the same order as their other
+///            ones, with the same number of bytes, else TUTTI_MISMATCH. What only one rank has got wrong, such as
 ///            memory of the host, is TUTTI_INVALID_ARGUMENT there and TUTTI_MISMATCH on all others. Nothing has changed
 ///            then, and the ranks may go on. NULL is refused before anything is sent, so that other ranks wait.
 /// Calls:     a buffer is part of the same allocation or registration on all ranks, at the same offset, or of none on

@@ -42,8 +42,8 @@ inline namespace TUTTI_ABI {
 ///            also while calls with it are on their way, and may outlive the communicator. Destroying it is local. The
 ///            driver gets the memory back at the next allocate(), register_memory() or deregister_memory() of the
 ///            communicator in which none of its calls is on its way, or when the communicator ends, and never while
-///            another rank has it open. Memory that is not shared goes back at once, by cuMemFree(), which waits for
-///            all streams of the GPU.
+///            another rank has it open, or a graph has a call with it. Memory that is not shared goes back at once, by
+///            cuMemFree(), which waits for all streams of the GPU.
 template <Element T>
 class [[nodiscard]] Array {
  public:
@@ -144,9 +144,10 @@ Registration register_memory(Communicator& comm, Span<T> memory) {
 /// Agreement: all ranks call it, for what they registered together, in the same order as their other collectives.
 /// Effect:    waits for all calls of `comm` on device memory that are on their way. Results are there afterwards.
 /// Errors:    Error{invalid_argument} if `registration` is empty (moved from, or deregistered already) or belongs to
-///            another communicator; Error{mismatch} on all others then, and on all if ranks give different ones;
-///            Error{timeout} if calls have not come to an end within the timeout of `comm`. After any of these, the
-///            same on all ranks, all is as before, `registration` too, and the ranks may go on, and try again.
+///            another communicator, or if a graph has a call with the memory; Error{mismatch} on all others then, and
+///            on all if ranks give different ones; Error{timeout} if calls have not come to an end within the timeout
+///            of `comm`. After any of these, the same on all ranks, all is as before, `registration` too, and the ranks
+///            may go on, and try again.
 /// Failure:   else as any collective. `registration` may be empty then, and the memory exist until all ranks have ended
 ///            the communicator.
 /// Threading: as allocate(). No other thread begins a call with the memory.

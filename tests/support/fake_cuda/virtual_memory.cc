@@ -96,8 +96,8 @@ Result cuMemAddressReserve(Address* address, std::size_t size, std::size_t, Addr
   return Result::success;
 }
 
-/// What `size` bytes of reserved addresses from `address` on consist of, one behind the other: mapped pieces, and what
-/// is left between them. Empty: they are not reserved, or end within a piece.
+/// The pieces of which `size` bytes of reserved addresses from `address` on consist, one behind the other, some of them
+/// mapped. Empty: they are not reserved, or end within a piece.
 static std::vector<Range*> pieces(Address address, std::size_t size) {
   std::vector<Range*> all;
   const Address end = address + size;

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+
+#include "lib/api/captured_call.h"
+#include "lib/api/stream_calls.h"
+
+namespace tutti::detail {
+
+/// The calls on streams that are being captured into graphs: the graphs hold the commands of the same programs as other
+/// calls, and run them when they are launched. Threading: as StreamCalls.
+class StreamCapture {
+ public:
+  /// A part of `calls`.
+  explicit StreamCapture(StreamCalls& calls) : calls_(calls) {}
+
+  /// Puts a call into the graph into which its stream is being captured.
+  Work add(Communicator& comm, const Request& request, const StreamCalls::Planned& planned, const DeviceStream& stream);
+  /// Whether a graph that exists has a call with buffers in this window.
+  bool use(std::uint32_t window);
+  /// The group is about to say bye.
+  void close() noexcept;
+
+ private:
+  void add(const Request& request, const StreamCalls::Planned& planned, const DeviceStream& stream);
+
+  StreamCalls& calls_;
+  // Behind the mutex of the calls.
+  std::shared_ptr<Replays> replays_;  // null: no call was captured so far
+  struct Captured {
+    std::uint64_t in = 0;  // the capture; 0: there was none so far
+    cuda::Stream stream = nullptr;
+    cuda::Event passed = nullptr;
+  };
+  Captured latest_;
+  std::map<cuda::Context, cuda::OwnEvent> passed_;  // by the context of their streams
+};
+
+}  // namespace tutti::detail
