@@ -7,10 +7,15 @@
 
 #include <cstdint>
 #include <fstream>
+#include <optional>
+#include <set>
+#include <sstream>
 #include <string>
 
 #include "cli/doctor/doctor.h"
+#include "lib/base/environment.h"
 #include "lib/base/host.h"
+#include "lib/base/topology.h"
 #include "lib/compute/kernels.h"
 
 namespace tutti::cli {
@@ -37,6 +42,41 @@ Finding cores(int ranks) {
         fmt::format("ranks take turns on a core and wait asleep; start at most {} here for low latency", available);
   }
   return finding;
+}
+
+/// "2 (0-3, 4-7)"
+std::string counted(const std::set<std::string>& names) {
+  return names.contains("") ? "unknown" : fmt::format("{} ({})", names.size(), fmt::join(names, ", "));
+}
+
+/// Which of the cores in the affinity mask are near each other.
+Finding domains() try {
+  const std::string path = variable("TUTTI_TOPOLOGY").value_or("");
+  std::optional<Topology> given;
+  if (!path.empty()) {
+    std::ostringstream text;
+    if (const std::ifstream file{path}; !file || !(text << file.rdbuf()))
+      throw environment::wrong("TUTTI_TOPOLOGY", path, "not a file that can be read");
+    given = Topology::parse(text.str(), path);
+  }
+  std::set<std::string> caches, nodes;
+  const std::string allowed = allowed_cores();
+  for (std::size_t core = 0; core < allowed.size(); ++core) {
+    if (allowed[core] != '1') continue;
+    const std::string mask = std::string(core, '0') + '1';
+    const Place place = given ? given->place_of(-1, mask) : place_of(mask);
+    caches.insert(place.cache);
+    nodes.insert(place.node);
+  }
+  return {.what = "caches and NUMA",
+          .found = fmt::format("last-level caches: {}; NUMA nodes: {}{}", counted(caches), counted(nodes),
+                               given ? fmt::format(", as {} says", path) : ""),
+          .remedy = {}};
+} catch (const Error& error) {
+  return {.level = Level::fail,
+          .what = "caches and NUMA",
+          .found = error.what(),
+          .remedy = "unset TUTTI_TOPOLOGY, or correct its file; docs/launching.md describes it"};
 }
 
 Finding memory() {
@@ -104,6 +144,7 @@ std::vector<Finding> check_machine(int ranks) {
        .remedy = {}},
       {.what = "instruction sets", .found = fmt::format("{} (last is used)", fmt::join(tables, ", ")), .remedy = {}},
       cores(ranks),
+      domains(),
       memory(),
       descriptors(ranks),
       locked_memory(),

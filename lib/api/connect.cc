@@ -103,6 +103,12 @@ std::shared_ptr<const algorithms::GivenPlans> load_plans(std::string path) {
   return text ? std::make_shared<const algorithms::GivenPlans>(algorithms::read_plans(*text, path)) : nullptr;
 }
 
+std::optional<Topology> load_topology() {
+  std::string path;
+  const auto text = read_file(path, "TUTTI_TOPOLOGY", "the topology");
+  return text ? std::optional{Topology::parse(*text, path)} : std::nullopt;
+}
+
 transport::CopyPolicy choose_copy_policy(const compute::Table& kernels) {
   enum { automatic, plain, streaming };
   constexpr std::array single_copies{transport::SingleCopy::measured, transport::SingleCopy::never,
@@ -212,6 +218,7 @@ Communicator join(const ConnectOptions& options, const std::shared_ptr<transport
   join.rank = launch.rank;
   join.size = launch.size;
   join.spins = choose_spins();
+  join.topology = load_topology();
   choose_shortcuts(join, context->checksum, context->log);
   join.secret = job_secret(options.secret_file);
   join.foreign_store = launch.foreign;

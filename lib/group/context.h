@@ -8,6 +8,7 @@
 
 #include "algorithms/plan_text.h"
 #include "algorithms/select.h"
+#include "lib/base/topology.h"
 #include "lib/compute/kernels.h"
 #include "lib/engine/engine.h"
 #include "lib/engine/short_wait.h"
@@ -29,6 +30,7 @@ struct Peer {
   std::string process;  ///< "pid 1234"
   bool same_host = false;
   int first_on_host = 0;                      ///< the lowest rank of the job on its host
+  Place place;                                ///< of its cores; of interest on this rank's host
   bool traces = false;                        ///< it records a trace
   transport::Transport* transport = nullptr;  ///< null for this rank
 };

@@ -34,6 +34,11 @@ constexpr Patience shared_core{.spins = 0, .yields = 200};
 /// The first wait lasts until the others have completed their set-up, for which they need the cores.
 constexpr Patience first_wait{.spins = 0, .yields = 4};
 
+Place own_place(const JoinOptions& options) {
+  const std::string allowed = allowed_cores();
+  return options.topology ? options.topology->place_of(options.rank, allowed) : place_of(allowed);
+}
+
 /// Ranks by host, in rank order; same_host() decides which ranks share a host.
 std::vector<std::vector<int>> hosts_of(const std::vector<RankInfo>& rank_infos) {
   std::vector<std::vector<int>> hosts;
@@ -84,6 +89,7 @@ void fill_peers(Context& context, const std::vector<RankInfo>& rank_infos) {
     context.peers[i].host = rank_infos[i].host;
     context.peers[i].process = rank_infos[i].process;
     context.peers[i].traces = rank_infos[i].traces;
+    context.peers[i].place = {rank_infos[i].cache, rank_infos[i].node};
   }
 }
 
@@ -115,10 +121,13 @@ void begin_detecting(Context& context, std::unique_ptr<FailureDetector> detector
 void join_threads(Context& context, const JoinOptions& options, rendezvous::Attendance& attendance) {
   auto transport = std::make_unique<transport::InprocTransport>(options.inproc, options.rank, context.engine->reactor(),
                                                                 context.copy_policy);
+  const Place place = own_place(options);
   const RankInfo mine{.host = host_name(),
                       .process = fmt::format("thread {}", options.rank),
                       .quota = quota_cores(),
                       .allowed = allowed_cores(),
+                      .cache = place.cache,
+                      .node = place.node,
                       .shm = transport->address(),
                       .board_limit = options.board_limit};
   const std::vector<RankInfo> rank_infos = exchange_rank_infos(mine, attendance);
@@ -143,10 +152,13 @@ void join_threads(Context& context, const JoinOptions& options, rendezvous::Atte
 /// What this rank publishes about itself. The shared-memory address also identifies the host, so it is published even
 /// if it is not used.
 RankInfo rank_info_of(const Context& context, const JoinOptions& options, const ShmTransport* shm) {
+  const Place place = own_place(options);
   return {.host = host_name(),
           .process = fmt::format("pid {}", getpid()),
           .quota = quota_cores(),
           .allowed = allowed_cores(),
+          .cache = place.cache,
+          .node = place.node,
           .shm = shm ? shm->address() : transport::host_identity(),
           .domain = options.domain,
           .fingerprint = fingerprint(context.key),
@@ -265,6 +277,9 @@ void tell(const Context& context, const RankInfo& mine, const std::vector<int>& 
                    fmt::format("{} of {} ranks are on host {} (ranks {}), local rank {}; {} cores{}", local.size(),
                                context.size, mine.host, list(local), context.local_rank, available_cores(),
                                context.oversubscribed ? "; some host has more ranks than cores" : ""));
+  const auto shown = [](const std::string& name) { return name.empty() ? "several, or unknown" : name; };
+  context.log.info(Subsystem::init, fmt::format("its cores share last-level cache {}, on NUMA node {}",
+                                                shown(mine.cache), shown(mine.node)));
   context.log.info(Subsystem::net, fmt::format("accepts connections at {}{}", access.acceptor->address(),
                                                mine.encrypted ? ", encrypted" : ""));
   if (!access.shm_trouble.empty()) context.log.info(Subsystem::shm, "shared memory is not used: " + access.shm_trouble);

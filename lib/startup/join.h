@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/base/topology.h"
 #include "lib/group/context.h"
 #include "lib/security/tls_proxy.h"
 #include "transport/memory/inproc.h"
@@ -30,6 +31,7 @@ struct JoinOptions {
   std::string families = {};                          ///< see RankInfo
   std::string congestion = {};                        ///< TCP congestion control; empty: the transport's choice
   std::string domain = {};  ///< ranks of different domains do not share memory: lets tests play several hosts on one
+  std::optional<Topology> topology = {};         ///< in place of what the system says
   std::size_t board_limit = ~std::size_t{0};     ///< see Context; the smallest of all ranks' counts
   bool inline_messages = true;                   ///< see Context
   std::optional<int> spins = {};                 ///< tries before a wait yields the core; empty: by ranks per core

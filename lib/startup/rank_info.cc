@@ -20,7 +20,7 @@ namespace {
 template <class Published>
 constexpr std::string_view head;
 template <>
-constexpr std::string_view head<RankInfo> = "tutti rank_info 3\n";
+constexpr std::string_view head<RankInfo> = "tutti rank_info 4\n";
 template <>
 constexpr std::string_view head<RankAccess> = "tutti rank_access 1\n";
 
@@ -41,6 +41,8 @@ void for_each_field(Published& rank_info, const Visit& visit) {
   visit("process", rank_info.process);
   visit("quota", rank_info.quota);
   visit("allowed", rank_info.allowed);
+  visit("cache", rank_info.cache);
+  visit("node", rank_info.node);
   visit("shm", rank_info.shm);
   visit("domain", rank_info.domain);
   visit("fingerprint", rank_info.fingerprint);

@@ -13,6 +13,8 @@ struct RankInfo {
   std::string process = {};
   int quota = 0;             ///< cores that its cgroup gives it, 0: all
   std::string allowed = {};  ///< cores, as allowed_cores() says
+  std::string cache = {};    ///< see Place
+  std::string node = {};     ///< the same
   std::string shm = {};      ///< address, empty: none; of a thread its name
   std::string domain = {};
   std::string fingerprint = {};  ///< of the key

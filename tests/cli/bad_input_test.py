@@ -158,6 +158,7 @@ class Variables(Case):
                 ("TUTTI_BOARD_BYTES", "-1", 'TUTTI_BOARD_BYTES is "-1": not a number, accepted: bytes from 0'),
                 ("TUTTI_DEBUG", "INFOS", 'TUTTI_DEBUG is "INFOS": not one of these, .* Did you mean "INFO"'),
                 ("TUTTI_SOCKET_IFNAME", "=nosuch0", "no network interface matches TUTTI_SOCKET_IFNAME==nosuch0"),
+                ("TUTTI_TOPOLOGY", "/no/such", 'TUTTI_TOPOLOGY is "/no/such": not a file that can be read'),
                 ("TUTTI_TUNING_FILE", "/no/such", 'TUTTI_TUNING_FILE is "/no/such": not a file that can be read'),
         ):
             with self.subTest(name=name, value=value):
@@ -184,6 +185,13 @@ class Variables(Case):
         done = tutti("run", "-n", "2", harness.JOIN, env={"TUTTI_TUNING_FILE": str(table)})
         self.assertEqual(done.code, 1, done)
         self.assertSays(done.err, f"{table}.*1")
+
+    def test_a_topology_that_is_none(self):
+        topology = self.folder / "topology"
+        topology.write_text("rank 0 cache a\nrank 0-1 cache b\n")
+        done = tutti("run", "-n", "2", harness.JOIN, env={"TUTTI_TOPOLOGY": str(topology)})
+        self.assertEqual(done.code, 1, done)
+        self.assertSays(done.err, f"invalid_argument: {topology}:2: rank 0 has a place already, on a line before")
 
 
 class Calls(Case):

@@ -10,7 +10,8 @@ import unittest
 import harness
 from harness import Case, run, tutti
 
-CHECKS = ["host", "boot id", "kernel", "instruction sets", "cores", "memory", "open files", "locked memory",
+CHECKS = ["host", "boot id", "kernel", "instruction sets", "cores", "caches and NUMA",
+          "memory", "open files", "locked memory",
           "TUTTI_ variables", "interfaces", "address for peers", "launcher", "TCP over loopback", "shared memory",
           "single copy", "waking a sleeper", "yielding the core", "GPUs", "CUDA toolkit"]
 
@@ -61,6 +62,19 @@ class Report(Case):
         files = self.checks(done)["open files"]
         self.assertEqual((files["level"], files["remedy"]), ("warn", "ulimit -n 1258"), done)
         self.assertSays(files["found"], r"limit 100 .* enough for 6 peers")
+
+    def test_caches_and_nodes_are_those_of_the_system_or_of_a_file(self):
+        def found(text):
+            (self.folder / "topology").write_text(text)
+            return self.checks(tutti("doctor", "--json", env={"TUTTI_TOPOLOGY": str(self.folder / "topology")}))[what]
+        what = "caches and NUMA"
+        self.assertSays(self.checks(tutti("doctor", "--json"))[what]["found"],
+                        r"^last-level caches: (unknown|\d+ \(.+\)); NUMA nodes: (unknown|\d+ \(.+\))$")
+        self.assertSays(found("core 0-4095 cache left node 7\n")["found"],
+                        r"^last-level caches: 1 \(left\); NUMA nodes: 1 \(7\), as /.*topology says")
+        bad = found("core 0-4095 left\n")
+        self.assertEqual(bad["level"], "FAIL", bad)
+        self.assertSays(bad["found"], r"topology:1: \"left\" is neither cache nor node")
 
     def test_what_every_job_would_stumble_over_fails(self):
         for variables, what, message in (
