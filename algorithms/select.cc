@@ -83,10 +83,11 @@ Range range_in(std::string_view text, const char* column) {
 }
 
 /// Without a board it needs a link from each rank to each other. In shared memory each link has a quarter of a MiB of
-/// its own, which for 128 ranks would be 4 GiB.
+/// its own, which for 128 ranks would be 4 GiB. Where results must be in rank order nothing else may serve.
 bool takes_too_many_links(const Entry& entry, const Situation& situation) {
   constexpr int most_ranks = 32;
-  return entry.collective == Collective::barrier && entry.mesh && !situation.boards && situation.ranks > most_ranks;
+  return entry.mesh && !detail::is_rooted(entry.collective) && !situation.boards && situation.ranks > most_ranks &&
+         !situation.rank_order && situation.transport == "shm";
 }
 
 bool fits(const Entry& entry, const Situation& situation) {

@@ -123,6 +123,22 @@ TEST_CASE("a barrier among many ranks that share cores is direct, but not over l
   CHECK(chosen(TuningTable::builtin(), situation) == "dissemination");
 }
 
+TEST_CASE(
+    "tiny calls of up to 128 ranks that share cores are direct on boards, and pass over it where there are none") {
+  Situation situation{.collective = Collective::all_reduce, .ranks = 64, .bytes = 4, .transport = "shm"};
+  situation.oversubscribed = true;
+  CHECK(chosen(TuningTable::builtin(), situation) == "direct");
+  situation.boards = false;
+  CHECK(chosen(TuningTable::builtin(), situation) == "doubling");
+  situation.rank_order = true;
+  CHECK(chosen(TuningTable::builtin(), situation) == "direct");
+  situation = {.collective = Collective::broadcast, .ranks = 128, .bytes = 1024, .transport = "shm"};
+  situation.oversubscribed = true;
+  CHECK(chosen(TuningTable::builtin(), situation) == "direct");
+  situation.collective = Collective::reduce;
+  CHECK(chosen(TuningTable::builtin(), situation) == "direct");
+}
+
 TEST_CASE("a line for a core per rank holds nowhere else") {
   const TuningTable table = TuningTable::parse("all_reduce * * * direct core-per-rank\nall_reduce * * * chain", "t");
   Situation situation = all_reduce_of(8, 4, "shm");
